@@ -10,12 +10,14 @@ export DLIO_BIN_DIR := $(DLIO_DIST)/bin
 export DLIO_PRELOAD := $(DLIO_DIST)/lib/libdliotrace.so
 PREFIX ?= /usr/local
 
-.PHONY: help own demo test fuzz test-torch test-stores test-mpi test-mlpstorage build build-mpi wheel bench bench-quick bench-readme bench-peers bench-objects bench-programs install clean setup-demo setup-test setup-torch setup-stores setup-mpi say-test doc lint
+.PHONY: help own demo test fuzz test-verdict test-torch test-stores test-mpi test-mlpstorage build build-mpi wheel bench bench-quick bench-readme bench-peers bench-objects bench-programs install clean setup-demo setup-test setup-torch setup-stores setup-mpi say-test doc lint
 
 help:
 	@echo "make demo      build, trace a small benchmark run, print the summary"
 	@echo "make test      everything that is checked"
 	@echo "make test-torch  installs PyTorch for its own tests (5 minutes, 6 GB) and runs them"
+	@echo "make test-verdict  runs 95 small trainings whose cause of waiting is known, and compares what the report says (8 minutes);"
+	@echo "               JOBS=\"decode http\" names some. Jobs with PyTorch run where it is installed (make setup-torch)"
 	@echo "make test-stores  installs boto3, s3fs and others, nginx and OpenStack Swift (250 MB), and tests with them (minutes)"
 	@echo "make test-mpi  installs Open MPI and libclang, builds libdlio_mpi.so and tests ranks under mpirun"
 	@echo "make test-mlpstorage MLPSTORAGE=COMMAND  runs MLPerf Storage's own program, which COMMAND starts, on ours"
@@ -55,6 +57,10 @@ test-mpi: setup-mpi build build-mpi
 # The spans of PyTorch, with the real one in an environment of its own. `make test` runs them too once it is there.
 test-torch: setup-torch build
 	python/run-tests.sh --torch
+
+# The verdict on jobs that clock themselves: run it on an idle machine.
+test-verdict: setup-test build
+	tests/jobs/verdicts.py $(JOBS)
 
 # Requests of other people's clients of object stores, in an environment of their own, which `make test` runs too once it is there;
 # and our own client with servers of other people: nginx, and OpenStack Swift.

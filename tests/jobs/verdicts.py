@@ -1,0 +1,372 @@
+#!/usr/bin/env python3
+"""Compares the analyzer's verdict on small training jobs with what their own clocks say.
+
+    tests/jobs/verdicts.py [--list] [--keep DIR] [--markdown] [JOB...]
+
+Each job in ``waits/`` has a built-in cause for which its training waits, and measures it: its last line is the truth. Each runs
+under ``dlio trace``; what ``dlio-analyze`` says of the trace must be true:
+
+* the share of the training that was spent waiting for data is within 5 percentage points of the job's;
+* the cause that the verdict names is the largest by the job's clock, or within 15 points of it;
+  the CPU and the lack of one (or of the GIL) count as one cause as long as each is a quarter of the wait;
+* no sentence of the verdict or of a finding makes a claim that is false (``CLAIMS``), and the start of readers is within 5 points.
+
+"Unknown" is never right and never wrong. The exit status is 1 if anything false was said. Run it on an idle machine: the jobs'
+clocks are true on a busy one too, but then more of them wait for a CPU.
+
+DLIO_BIN_DIR is where the programs are (``target/dist/bin``), DLIO_TORCH_VENV an environment with PyTorch
+(``~/.cache/dlio-torch-venv``); jobs with PyTorch run only there.
+
+=============================== ============ ================================================================================
+job                             built in     what happens | what an analyzer may fall for
+=============================== ============ ================================================================================
+readers are processes (``waits/processes.py``)
+-----------------------------------------------------------------------------------------------------------------------------
+slow-files                      storage      2 workers read slow files | the plain case
+slow-files-forkserver           storage      slow files, workers of a fork server | a server between trainer and workers
+slow-files-unasked              storage      slow files, workers know from the start what to read | nobody requests a batch
+slow-files-pool                 storage      slow files, `Pool.imap` | a result thread in the trainer, a shared queue of tasks with a lock
+slow-files-executor             storage      slow files, `ProcessPoolExecutor.map` | a manager thread between the pipe and the trainer
+slow-files-manager              storage      slow files, `Manager().Queue()` | batches pass through sockets and a third process
+slow-files-pipe                 storage      slow files, one forked reader behind a plain `os.pipe` | no queue, no lock, no feeder thread
+slow-files-socketpair           storage      slow files, one forked reader behind a socketpair | `recv` is not the network
+slow-files-semaphores           storage      slow files, 2 workers with a slot of shared memory and a pair of semaphores each | no pipe at all
+large-slow-reads                storage      reads of 1 MiB from shards, 20 ms each | storage by bytes, few calls
+slow-stats                      storage      16 slow `stat` per batch | storage that reads nothing
+read-20-decode-5                storage      1 worker reads 20 ms, decodes 5 ms, step 17 ms | the path within the wait says decoding
+decode-20-read-6                cpu          1 worker reads 6 ms, decodes 20 ms, step 17 ms | most of the reads are hidden
+read-20-decode-18               storage      1 worker reads 20 ms and decodes 18 ms | both take part
+stages-slow-reader              storage      reader process (30 ms), decoder process (8 ms), trainer | who sends to the trainer opens no file
+stages-slow-decoder             cpu          reader process (6 ms), decoder process (25 ms), trainer | who reads files is blocked on a full pipe
+head-of-line-file               storage      every 20th file takes 200 ms, batches in order | the mean says healthy
+one-slow-worker                 storage      1 of 3 workers reads from a slow disk | two thirds of the readers are idle
+slow-evaluation                 storage      an evaluation every 20 steps reads slow files, training files are fast | two loaders in one trainer
+slow-files-twice                storage      slow files, two runs in one trace directory | shares must be those of both runs
+decode                          cpu          2 workers decode 10 ms per sample of fast files | the plain case
+decode-in-memory                cpu          2 workers decode data that they generate | no data file is opened at all
+decode-pool                     cpu          `ProcessPoolExecutor.map`, decoding | the future's lock, a manager thread
+small-reads                     cpu          6,000 cached reads of 256 bytes per batch | storage is fast, calls are many
+head-of-line-cpu                cpu          every 20th sample decodes for 200 ms, batches in order | the mean says healthy
+four-workers-on-one-cpu         no-cpu       4 workers decode on one CPU (as by taskset) | more workers will not help
+foreign-process-on-the-cpu      no-cpu       1 worker shares its CPU with busy processes outside the trace | the culprits are not in the trace
+cold-mapping                    page-faults  2 workers touch random pages of a mapped file that is not cached | `mmap` is the only call
+warm-mapping-decode             cpu          2 workers map a cached file and decode 30 ms | no page is read from storage
+new-memory-per-batch            cpu          each batch touches 48 MiB of new memory | minor faults: kernel CPU time, no storage
+flock-held-elsewhere            lock         workers wait for a `flock` that a process outside the loader holds for 20 ms | the readers' files are fast
+fcntl-lock                      lock         4 workers, one at a time holds an `fcntl` lock for 20 ms | the holder sleeps: that is the lock's, too
+sleeping-readers                sleep        2 workers sleep 30 ms per batch | neither storage nor decoding
+workers-run-programs            child        2 workers start a program for each batch and wait for it | the child of a worker: a wait for data
+pickles-of-24-mb                handover     batches of 24 MB are pickled through a pipe | workers are idle, the pipe is not
+batches-in-shared-memory        none         batches of 24 MB stay in shared memory, only names are sent | healthy
+new-workers-each-epoch          start        5 epochs of 15 steps, each with new workers that need 300 ms to get ready | once started they are fast
+spawned-workers-each-epoch      start        3 epochs, each with spawned workers that import modules | imports are CPU time and file reads of the start
+killed-reader                   start        a reader is killed in mid-batch, the next one needs 1.5 s to begin | nobody sends meanwhile; parts must add up
+healthy                         none         batches are ready before the training needs them | the plain case
+healthy-readers-always-reading  none         readers read slow files all the time, batches come in time | reading is no waiting
+healthy-decoding                none         readers decode for most of the time, batches come in time | decoding is no waiting
+healthy-pool                    none         `Pool.imap`, batches come in time | idle workers wait for the lock of the task queue
+healthy-random-steps            none         steps of 5 to 90 ms, batches come in time | no rhythm
+readers are threads (``waits/threads.py``)
+-----------------------------------------------------------------------------------------------------------------------------
+threads-slow-files              storage      2 threads read slow files, `queue.Queue` | no process hands anything over
+threads-simple-queue            storage      2 threads read slow files, `queue.SimpleQueue` | parking lot from Python 3.13 on
+threads-executor                storage      slow files, `ThreadPoolExecutor.map` | waits for futures, each with a lock of its own
+prefetch-thread                 storage      one thread reads one batch ahead | the smallest loader there is
+threads-decode                  gil          2 threads decode data in memory in Python | they wait for one another's GIL; processes would help
+threads-locked-reads            lock         3 threads read and sleep under one `threading.Lock` | the lock's, not storage
+threads-healthy                 none         2 threads read fast files, batches come in time | waits of the readers for room in the queue
+data come from a server (``waits/network.py``)
+-----------------------------------------------------------------------------------------------------------------------------
+http                            network      2 workers request samples over HTTP, 25 ms each | no data file, and not decoding
+https                           network      the same over TLS | the bytes are ciphertext
+http-decode                     cpu          samples over HTTP at once, then 20 ms of decoding | network traffic that costs nothing
+http-8-threads                  network      one worker process with 8 threads that fetch, as clients of object stores do | the maker is not who receives
+plain-socket                    network      one worker reads samples from a plain TCP socket, 15 ms each | `recv`, and no library that could be known
+server-in-the-trace             network      the server is traced as well, its disk is slow | storage of the server; the chain crosses TCP
+download-then-read              network      the first epoch downloads to local files, 3 more read them | two phases
+slow-name-server                network      each worker needs 1 s before its connection is made, then all is fast | start, and network
+http-healthy                    none         samples over HTTP, batches come in time | requests are no wait
+the training thread reads itself, or waits for something else (``waits/alone.py``)
+-----------------------------------------------------------------------------------------------------------------------------
+no-workers-slow-files           storage      `num_workers=0`, slow files | no wait for anybody
+no-workers-decode               cpu          `num_workers=0`, decoding for half of the time | without spans decoding and training look alike
+no-workers-healthy              none         `num_workers=0`, fast files, a training that computes on the CPU | reads of 1 % of the time
+own-thread-pool                 own-work     each step waits for a thread of its own (`submit().result()`), batches come in time | a wait, but not for data
+own-thread-reads                storage      the trainer lets a thread of its own read each batch and waits for it | a loader without read-ahead
+program-per-step                child        each step runs a program (`subprocess.run`), batches come in time | `waitpid` is no wait for data
+helper-process-per-step         child        each step asks a helper process and waits for its answer | an answer through a pipe looks like a batch
+polling-trainer                 storage      slow files, the trainer polls with a timeout of 5 ms | a wait in many parts that end by a timer
+checkpoints                     checkpoint   checkpoints take 40 % of the training, batches come in time | the training stands, but not for data
+checkpoints-in-a-thread         none         a thread writes the same checkpoints beside the training | nothing stands
+checkpoints-and-slow-files      storage      slow files and checkpoints | both stand, for different reasons
+two ranks (``waits/ranks.py``)
+-----------------------------------------------------------------------------------------------------------------------------
+ranks-one-slow                  storage      2 ranks meet at a barrier, the files of rank 1 are slow | rank 0 waits for rank 1 and not for its own readers
+ranks-healthy                   none         2 ranks meet at a barrier, batches come in time | waits for each other are short
+ranks-gloo-one-slow             storage      2 ranks of gloo, the files of rank 1 are slow | a loop thread receives what rank 0 waits for
+a program in C, without Python (``waits/programs.py``)
+-----------------------------------------------------------------------------------------------------------------------------
+c-condition                     storage      `pthread_cond_wait`, slow files | no fork, no pipe, no Python
+c-semaphore                     storage      `sem_wait`, slow files | the waiter's semaphore is no lock
+c-inline-futex                  storage      a queue that spins and then calls futex by an instruction of its own, slow files | nobody sees the wait: unknown
+c-syscall-futex                 storage      the same by the function `syscall`, slow files | seen only by who hooks `syscall`
+c-eventfd                       storage      eventfd, slow files, beside a second loader that is far ahead | all eventfds share one inode
+c-decode                        cpu          `pthread_cond_wait`, 25 ms of decoding per batch | CPU time of a thread
+c-cold-mapping                  page-faults  `pthread_cond_wait`, random pages of a mapped file that is not cached | page faults of a thread
+c-healthy                       none         `pthread_cond_wait`, fast files | healthy
+PyTorch's DataLoader (``waits/pytorch.py``)
+-----------------------------------------------------------------------------------------------------------------------------
+torch-slow-files                storage      DataLoader, 2 workers, slow files | tensors pass through descriptors and a thread of the worker
+torch-slow-files-file-system    storage      slow files, tensors by `file_system` | files in /dev/shm are not data files
+torch-decode                    cpu          DataLoader, 2 workers, 10 ms of decoding per sample | CPU
+torch-read-20-decode-10         storage      DataLoader, 2 workers, samples read in 20 ms and decoded in 10 ms | both take part
+torch-healthy                   none         DataLoader, 2 workers, batches come in time | healthy
+torch-large-tensors             handover     DataLoader, batches of 24 MB as tensors in shared memory | memory is no storage; descriptors take their time
+torch-many-small-tensors        handover     DataLoader, 400 small tensors per batch | each passes as a descriptor
+torch-pickled-arrays            handover     DataLoader, batches of 24 MB as bytes | they are pickled through a pipe
+torch-new-workers-each-epoch    start        DataLoader without `persistent_workers`, 5 epochs, workers need 150 ms to begin | their end is a wait, too
+torch-spawned-workers           start        DataLoader with spawned workers | each imports PyTorch
+torch-no-workers-slow-files     storage      DataLoader with `num_workers=0`, slow files | no wait for anybody
+torch-decode-in-memory          cpu          DataLoader, 2 workers compute on data in memory | no data file is opened
+torch-iterable-slow-files       storage      an IterableDataset, 2 workers, slow files | workers are not told what to read
+=============================== ============ ================================================================================
+"""
+
+import argparse
+import collections
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "waits"))
+import job as jobs  # noqa: E402
+from clock import OTHER, summary  # noqa: E402
+from registry import JOBS, prepare  # noqa: E402
+
+BIN = os.environ.get("DLIO_BIN_DIR", os.path.join(HERE, "..", "..", "target", "dist", "bin"))
+CACHE = os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache"))
+TORCH = os.environ.get("DLIO_TORCH_VENV", os.path.join(CACHE, "dlio-torch-venv"))
+# Of the training: a share may be off by so much.
+SHARE = 0.05
+# Of the wait: a cause may be smaller than the largest by so much.
+CAUSE = 0.15
+# From this part on, the smaller of two causes takes part.
+BOTH = 0.25
+SECONDS_MAX = 90
+
+# What a report claims, by the names that clock.py has for it: patterns for its sentences.
+CLAIMS = {
+    "waited": r"Training waited for data|training waited .* for its batches",
+    "no wait": r"did not wait for data|leave the loader alone",
+    "storage": r"it was storage that|readers wait for single reads",
+    "not storage": r"it was not storage|faster storage would (win|save) nothing",
+    "decoding": r"\bdecod",
+    "both": r"both took part",
+    "more readers": r"(?<!nor )(?<!without one: )more (readers|num_workers)",
+    "no loader": r"no process takes batches from readers",
+    "trains nothing": r"seems to train nothing|Nothing trained",
+}
+
+Found = collections.namedtuple("Found", "share cause start")
+Row = collections.namedtuple("Row", "job truth found result false")
+
+
+def find(report):
+    """What the report says: the share of the training spent waiting, the cause that it names first, the share of the readers'
+    start. The share is None and the cause "unknown" if it says that it does not know. All that reads the wording is here and in
+    CLAIMS."""
+    groups = [group for group in report["training"] if group["waited_ns"] is not None]
+    trained = sum(group["trained_ns"] for group in groups)
+    text = " ".join(report["verdict"])
+    answer = re.search(r"Training (did not wait for data|waited for its readers to start|waited for data)", text)
+    if not trained or not answer:
+        return Found(None, "unknown", None)
+    share = sum(group["waited_ns"] for group in groups) / trained
+    start = sum(group["wait_start_ns"] or 0 for group in groups) / trained
+    if answer[1].startswith("did not"):
+        cause = "checkpoint" if re.search(r"stood for .* wrote and synchroni[sz]ed", text) else "none"
+    elif answer[1].endswith("start") or start > share / 2:
+        cause = "start"
+    else:
+        named = {
+            "is not known": "unknown", "it was not storage": "cpu", "it was storage": "storage", "both took part": "storage+cpu",
+        }
+        cause = next((cause for phrase, cause in named.items() if phrase in text), "unknown")
+    return Found(share, cause, start)
+
+
+def sentences(report):
+    """All sentences that a user reads first: those of the verdict and those of findings that fired."""
+    yield from report["verdict"]
+    for finding in report["findings"]:
+        if finding["state"] == "fired" and not finding["silenced_by"]:
+            yield f"{finding['id']}: {finding['says']}; {finding['remedy']}"
+
+
+def true_causes(job, truth):
+    """The causes that are right for a job: the largest, and those that are nearly as large."""
+    trained, waited = truth["trained_s"], truth["waited_s"]
+    parts = {cause: s for cause, s in truth["causes"].items() if cause in OTHER or waited >= SHARE * trained}
+    most, total = max(parts.values(), default=0), sum(parts.values())
+    causes = {cause for cause, seconds in parts.items() if seconds > 0 and seconds >= most - CAUSE * total}
+    # A wait that is not for data may be named, or not.
+    stands = any(cause in OTHER and cause != "checkpoint" for cause in causes)
+    if most < SHARE * trained or waited < (SHARE + 0.02) * trained and (stands or not causes - {truth["cause"]}):
+        if "checkpoint" not in causes:
+            causes.add("none")
+    # Work on a busy machine: it needs the CPU, and a CPU that is free. The one is as true as the other if neither is small.
+    work = {cause: parts.get(cause, 0) for cause in ("cpu", "no-cpu", "gil")}
+    if sum(work.values()) >= most - CAUSE * total:
+        causes |= {cause for cause, seconds in work.items() if seconds >= BOTH * total > 0}
+    if min(parts.get("storage", 0), sum(work.values())) >= BOTH * total > 0:
+        causes.add("storage+cpu")
+    return causes | (set(job.also) if causes & {job.cause, truth["cause"]} else set())
+
+
+def compare(job, truth, report):
+    found, share = find(report), truth["waited_s"] / truth["trained_s"]
+    is_share = found.share is None or abs(found.share - share) <= SHARE
+    if found.cause == "unknown" and is_share:
+        result = "unknown"
+    else:
+        right = found.cause in true_causes(job, truth)
+        result = "right" if right and is_share else "wrong cause" if is_share else "wrong share" if right else "wrong"
+    claims = [*truth["not"], *job.never, "trains nothing", *(["no loader"] if job.has_workers else [])]
+    false = [
+        (claim, sentence) for sentence in sentences(report) for claim in dict.fromkeys(claims) if re.search(CLAIMS[claim], sentence)
+    ]
+    start = truth["causes"].get("start", 0) / truth["trained_s"]
+    if found.start is not None and abs(found.start - start) > SHARE:
+        said = next((sentence for sentence in report["verdict"] if "starting" in sentence), report["verdict"][0])
+        false.append((f"start {found.start:.0%} instead of {start:.0%}", said))
+    return Row(job, truth, found, result, false)
+
+
+def python_for(job):
+    """The Python that runs a job; None where it needs PyTorch and there is none."""
+    if not job.torch:
+        # Not a shim that starts it.
+        return os.path.realpath(sys.executable)
+    return os.path.join(TORCH, "bin", "python") if os.path.exists(os.path.join(TORCH, ".installed")) else None
+
+
+def run(job, trace):
+    """Runs a job under the tracer, in the current directory. Returns its truth, and the report."""
+    environment = {**os.environ, "LD_PRELOAD": prepare(job)}
+    script = os.path.join(HERE, "waits", "job.py")
+    truth = collections.Counter()
+    causes = collections.Counter()
+    for _ in range(job.runs):
+        command = [os.path.join(BIN, "dlio"), "trace", "-o", trace, "--", python_for(job), script, job.name]
+        ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS_MAX)
+        if ended.returncode:
+            raise RuntimeError(f"{job.name}: exit status {ended.returncode}\n{ended.stderr}")
+        last = json.loads(ended.stdout.splitlines()[-1])
+        truth.update({name: last[name] for name in ("trained_s", "waited_s")})
+        causes.update(last["causes"])
+    analyzed = subprocess.run(
+        [os.path.join(BIN, "dlio-analyze"), trace, "--format", "json"], capture_output=True, text=True, check=True
+    )
+    return summary(truth["trained_s"], truth["waited_s"], causes), json.loads(analyzed.stdout)
+
+
+def percent(share):
+    return "-" if share is None else f"{100 * share:.0f}"
+
+
+def cells(row):
+    """The columns of the table."""
+    truth = row.truth
+    total = sum(truth["causes"].values()) or 1
+    parts = sorted(truth["causes"].items(), key=lambda part: -part[1])
+    built = "" if row.job.cause in true_causes(row.job, truth) else f" (built in: {row.job.cause})"
+    causes = ", ".join(f"{cause} {100 * seconds / total:.0f}" for cause, seconds in parts if seconds >= 0.1 * total)
+    return [
+        row.job.name, truth["cause"] + built, causes, percent(truth["waited_s"] / truth["trained_s"]), percent(row.found.share),
+        row.found.cause, row.result, ", ".join(dict.fromkeys(claim for claim, _ in row.false)),
+    ]
+
+
+TITLES = ["job", "truth", "its clock, %", "waited, %", "found, %", "cause found", "result", "false claims"]
+
+
+def print_rows(rows, markdown):
+    if markdown:
+        print("| " + " | ".join(TITLES) + " |")
+        print("|" + "---|" * len(TITLES))
+        for row in rows:
+            print("| " + " | ".join(cells(row)) + " |")
+    else:
+        table = [TITLES, *map(cells, rows)]
+        widths = [max(map(len, column)) for column in zip(*table)]
+        for line in table:
+            print("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip())
+    false = [(row.job.name, claim, sentence) for row in rows for claim, sentence in row.false]
+    print()
+    if markdown:
+        print("## False sentences\n\n| job | claim | sentence |\n|---|---|---|")
+    for name, claim, sentence in false:
+        print(f"| {name} | {claim} | {sentence} |" if markdown else f"{name}: {claim}: {sentence}")
+    count = collections.Counter(row.result.split()[0] for row in rows)
+    print(f"\n{len(rows)} jobs: {count['right']} right, {count['unknown']} unknown, {count['wrong']} wrong; "
+          f"{len({(name, sentence) for name, _, sentence in false})} false sentences in {sum(bool(row.false) for row in rows)} jobs")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("jobs", nargs="*", metavar="JOB", help="run these jobs instead of all")
+    parser.add_argument("--list", action="store_true", help="print the jobs and what is built into them")
+    parser.add_argument("--keep", metavar="DIR", help="keep traces, truths and reports in DIR/JOB")
+    parser.add_argument("--markdown", action="store_true", help="print tables for a document")
+    options = parser.parse_args()
+    undocumented = [name for name in JOBS if f"\n{name} " not in __doc__]
+    assert not undocumented, f"the table above lacks {undocumented}"
+    unknown = [name for name in options.jobs if name not in JOBS]
+    if unknown:
+        parser.error(f"no such job: {', '.join(unknown)}; --list prints all")
+    chosen = [JOBS[name] for name in options.jobs or JOBS]
+    if options.list:
+        for job in chosen:
+            print(f"{job.name:32}{job.cause:12}{job.about}")
+        return 0
+    if not os.path.exists(os.path.join(BIN, "dlio-analyze")):
+        parser.error(f"{BIN}: no dlio-analyze; run `make build`, or set DLIO_BIN_DIR")
+    skipped = [job.name for job in chosen if not python_for(job)]
+    if skipped:
+        print(f"skipped: {len(skipped)} jobs with PyTorch; `make setup-torch` installs it (6 GB)", file=sys.stderr)
+    rows, failed = [], False
+    keep = os.path.abspath(options.keep) if options.keep else None
+    data = tempfile.mkdtemp(prefix="dlio-jobs-")
+    os.chdir(data)
+    try:
+        for job in filter(python_for, chosen):
+            trace = os.path.join(keep or data, job.name if keep else f"trace-{job.name}")
+            shutil.rmtree(trace, ignore_errors=True)
+            try:
+                truth, report = run(job, trace)
+            except (RuntimeError, subprocess.SubprocessError, ValueError) as error:
+                print(f"{job.name} failed: {error}", file=sys.stderr)
+                failed = True
+                continue
+            if keep:
+                for name, value in (("truth", truth), ("report", report)):
+                    with open(os.path.join(keep, f"{job.name}.{name}.json"), "w") as file:
+                        json.dump(value, file, indent=1)
+            else:
+                shutil.rmtree(trace)
+            rows.append(compare(job, truth, report))
+            print(f"{job.name}: {rows[-1].result}", file=sys.stderr, flush=True)
+    finally:
+        os.chdir("/")
+        shutil.rmtree(data, ignore_errors=True)
+    print_rows(rows, options.markdown)
+    return int(failed or any(row.false or row.result.startswith("wrong") for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

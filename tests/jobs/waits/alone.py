@@ -1,0 +1,181 @@
+"""Jobs whose training thread reads itself, or waits for something else than data."""
+
+import concurrent.futures
+import multiprocessing
+import os
+import queue
+import subprocess
+import threading
+
+from clock import Batch, Trainer, Work, compute_for
+from loaders import Loader, train
+from processes import FAST, SLOW, samples
+from registry import job
+
+
+def own_batches(make, steps, rest="no-cpu"):
+    """Batches that the training thread makes itself."""
+    work = Work(rest)
+    for index in range(steps):
+        work.begin()
+        content = make(index, work)
+        yield Batch(content, work.end())
+
+
+@job("storage", SLOW)
+def no_workers_slow_files():
+    """`num_workers=0`, slow files | no wait for anybody"""
+    return train(own_batches(samples(SLOW, number=2), 40), 0.025)
+
+
+@job("cpu", FAST)
+def no_workers_decode():
+    """`num_workers=0`, decoding for half of the time | without spans decoding and training look alike"""
+    return train(own_batches(samples(FAST, decode=0.01, number=2), 50), 0.02)
+
+
+@job("none", FAST)
+def no_workers_healthy():
+    """`num_workers=0`, fast files, a training that computes on the CPU | reads of 1 % of the time"""
+    trainer = Trainer()
+    for _ in trainer.fetch(own_batches(samples(FAST, number=2), 60)):
+        compute_for(0.03)
+        trainer.compute(0)
+    return trainer
+
+
+@job("own-work", FAST)
+def own_thread_pool():
+    """each step waits for a thread of its own (`submit().result()`), batches come in time | a wait, but not for data"""
+    loader, trainer = Loader(samples(FAST), 50), Trainer()
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        for _ in trainer.fetch(loader):
+            with trainer.waiting_for("own-work"):
+                pool.submit(compute_for, 0.03).result()
+            trainer.compute(0.01)
+    loader.close()
+    return trainer
+
+
+@job("storage", SLOW, also=("own-work",))
+def own_thread_reads():
+    """the trainer lets a thread of its own read each batch and waits for it | a loader without read-ahead"""
+    work = Work()
+
+    def make(index):
+        work.begin()
+        return Batch(samples(SLOW, number=2)(index, work), work.end())
+
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        return train((pool.submit(make, index).result() for index in range(40)), 0.03)
+
+
+@job("child", FAST)
+def program_per_step():
+    """each step runs a program (`subprocess.run`), batches come in time | `waitpid` is no wait for data"""
+    loader, trainer = Loader(samples(FAST), 40), Trainer()
+    for _ in trainer.fetch(loader):
+        with trainer.waiting_for("child"):
+            subprocess.run(["sleep", "0.03"], check=True)
+        trainer.compute(0.015)
+    loader.close()
+    return trainer
+
+
+def answer(connection):
+    """A helper process: it computes what it is asked for."""
+    for seconds in iter(connection.recv, None):
+        compute_for(seconds)
+        connection.send(seconds)
+
+
+@job("child", FAST)
+def helper_process_per_step():
+    """each step asks a helper process and waits for its answer | an answer through a pipe looks like a batch"""
+    mine, theirs = multiprocessing.Pipe()
+    helper = multiprocessing.Process(target=answer, args=(theirs,))
+    helper.start()
+    loader, trainer = Loader(samples(FAST), 40), Trainer()
+    for _ in trainer.fetch(loader):
+        with trainer.waiting_for("child"):
+            mine.send(0.025)
+            mine.recv()
+        trainer.compute(0.015)
+    mine.send(None)
+    loader.close()
+    helper.join()
+    return trainer
+
+
+def polled(batches, steps, pause):
+    for _ in range(steps):
+        while True:
+            try:
+                yield Batch(*batches.get(timeout=pause))
+                break
+            except queue.Empty:
+                continue
+
+
+def share(batches, steps):
+    work = Work()
+    for index in range(steps):
+        work.begin()
+        content = samples(SLOW, number=2)(index, work)
+        batches.put((content, work.end()))
+
+
+@job("storage", SLOW)
+def polling_trainer():
+    """slow files, the trainer polls with a timeout of 5 ms | a wait in many parts that end by a timer"""
+    batches = multiprocessing.Queue(4)
+    worker = multiprocessing.Process(target=share, args=(batches, 40))
+    trainer = Trainer()
+    worker.start()
+    train(polled(batches, 40, 0.005), 0.018, trainer)
+    worker.join()
+    return trainer
+
+
+def save(path, size=4 << 20):
+    with open(path, "wb", buffering=0) as file:
+        file.write(bytes(size))
+        os.fsync(file.fileno())
+
+
+@job("checkpoint", FAST)
+def checkpoints():
+    """checkpoints take 40 % of the training, batches come in time | the training stands, but not for data"""
+    loader, trainer = Loader(samples(FAST), 60), Trainer()
+    for step, _ in enumerate(trainer.fetch(loader)):
+        trainer.compute(0.02)
+        if step % 10 == 9:
+            with trainer.waiting_for("checkpoint"):
+                save("checkpoint.sync-120ms")
+    loader.close()
+    return trainer
+
+
+@job("none", FAST)
+def checkpoints_in_a_thread():
+    """a thread writes the same checkpoints beside the training | nothing stands"""
+    loader, trainer = Loader(samples(FAST), 60), Trainer()
+    for step, _ in enumerate(trainer.fetch(loader)):
+        trainer.compute(0.03)
+        if step % 10 == 9:
+            threading.Thread(target=save, args=("checkpoint.sync-120ms",)).start()
+    loader.close()
+    return trainer
+
+
+@job("storage", SLOW)
+def checkpoints_and_slow_files():
+    """slow files and checkpoints | both stand, for different reasons"""
+    loader, trainer = Loader(samples(SLOW), 40), Trainer()
+    for step, _ in enumerate(trainer.fetch(loader)):
+        trainer.compute(0.01)
+        if step % 10 == 9:
+            with trainer.waiting_for("checkpoint"):
+                save("checkpoint.sync-60ms")
+    loader.close()
+    return trainer

@@ -1,0 +1,60 @@
+"""Jobs in C (ring.c): a reader thread, a ring of buffers, a training thread. There is no Python and no other process."""
+
+import os
+
+from processes import FAST, LARGE, SLOW
+from registry import build, job
+
+
+def run(how, what, steps, step_ms, files):
+    paths = [files.path(index) for index in range(files.count)]
+    program = build("ring.c")
+    os.execv(program, [program, how, what, str(steps), str(step_ms), *paths])
+
+
+@job("storage", SLOW)
+def c_condition():
+    """`pthread_cond_wait`, slow files | no fork, no pipe, no Python"""
+    run("condition", "read", 80, 8, SLOW)
+
+
+@job("storage", SLOW)
+def c_semaphore():
+    """`sem_wait`, slow files | the waiter's semaphore is no lock"""
+    run("semaphore", "read", 80, 8, SLOW)
+
+
+@job("storage", SLOW)
+def c_inline_futex():
+    """a queue that spins and then calls futex by an instruction of its own, slow files | nobody sees the wait: unknown"""
+    run("inline", "read", 80, 8, SLOW)
+
+
+@job("storage", SLOW)
+def c_syscall_futex():
+    """the same by the function `syscall`, slow files | seen only by who hooks `syscall`"""
+    run("syscall", "read", 80, 8, SLOW)
+
+
+@job("storage", SLOW)
+def c_eventfd():
+    """eventfd, slow files, beside a second loader that is far ahead | all eventfds share one inode"""
+    run("eventfd", "read", 80, 8, SLOW)
+
+
+@job("cpu", FAST)
+def c_decode():
+    """`pthread_cond_wait`, 25 ms of decoding per batch | CPU time of a thread"""
+    run("condition", "decode", 60, 10, FAST)
+
+
+@job("page-faults", LARGE)
+def c_cold_mapping():
+    """`pthread_cond_wait`, random pages of a mapped file that is not cached | page faults of a thread"""
+    run("condition", "map", 60, 2, LARGE)
+
+
+@job("none", FAST)
+def c_healthy():
+    """`pthread_cond_wait`, fast files | healthy"""
+    run("condition", "read", 60, 30, FAST)

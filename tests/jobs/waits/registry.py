@@ -1,0 +1,90 @@
+"""Which jobs exist, the data they read, and the C sources they need."""
+
+import dataclasses
+import os
+import subprocess
+import typing
+
+JOBS = {}
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+@dataclasses.dataclass(frozen=True)
+class Files:
+    """Data files below the working directory. ``slow`` is what slow_files.c reads in a name: ``read-20ms``."""
+
+    name: str
+    count: int
+    size: int = 64 << 10
+    slow: str = ""
+    slow_every: int = 1
+
+    def path(self, index):
+        index %= self.count
+        slow = f".{self.slow}" if self.slow and index % self.slow_every == self.slow_every - 1 else ""
+        return os.path.join(self.name, f"{index:04}{slow}")
+
+    def make(self):
+        os.makedirs(self.name, exist_ok=True)
+        for index in range(self.count):
+            if not os.path.exists(self.path(index)):
+                with open(self.path(index), "wb") as file:
+                    file.write(os.urandom(1 << 16) * (self.size >> 16) or bytes(self.size))
+
+    def read(self, index):
+        with open(self.path(index), "rb", buffering=0) as file:
+            return file.read(self.size)
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """``cause`` is what is built in; the job's clock has the last word. ``also`` are causes that are as true, ``never`` further
+    claims that are false."""
+
+    name: str
+    cause: str
+    data: tuple
+    also: tuple
+    never: tuple
+    torch: bool
+    runs: int
+    run: typing.Callable
+
+    @property
+    def about(self):
+        """What happens, and what an analyzer may fall for."""
+        return " ".join(self.run.__doc__.split())
+
+    @property
+    def has_workers(self):
+        """Returns True if other processes make the batches."""
+        modules = ("processes", "network", "pytorch", "ranks")
+        return self.run.__module__ in modules and not self.name.startswith("torch-no-workers")
+
+
+def job(cause, *data, also=(), never=(), torch=False, runs=1):
+    """Registers a job: a function that trains and returns its Trainer."""
+
+    def register(run):
+        name = run.__name__.replace("_", "-")
+        JOBS[name] = Job(name, cause, data, tuple(also), tuple(never), torch, runs, run)
+        return run
+
+    return register
+
+
+def build(source, *options):
+    """Compiles a C source into the current directory, unless that is done already. Returns the path."""
+    extension = ".so" if "-shared" in options else ""
+    target, source = os.path.abspath(os.path.splitext(source)[0] + extension), os.path.join(HERE, source)
+    if not os.path.exists(target) or os.path.getmtime(target) < os.path.getmtime(source):
+        command = ["cc", "-O2", "-Wall", "-Werror", *options, "-o", target, source, "-ldl", "-lpthread"]
+        subprocess.run(command, check=True)
+    return target
+
+
+def prepare(chosen):
+    """Makes the data of a job, and the slow disk, in the current directory. Returns the path of the slow disk's library."""
+    for files in chosen.data:
+        files.make()
+    return build("slow_files.c", "-shared", "-fPIC")
