@@ -61,7 +61,8 @@ def http():
 def https():
     """the same over TLS | the bytes are ciphertext"""
     subject = ["-subj", "/CN=127.0.0.1"]
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "server.pem", "-out", "server.crt", *subject]
+    files = ["-keyout", "server.pem", "-out", "server.crt"]
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *files, *subject]
     subprocess.run(command, check=True, capture_output=True, env=untraced())
     with open("server.pem", "a") as into, open("server.crt") as certificate:
         into.write(certificate.read())

@@ -3,8 +3,8 @@
 
    HOW the training waits: `condition`; `semaphore`; `inline`, which spins, then calls futex by its own instruction;
    `syscall`, which calls futex by the function syscall; `eventfd`.
-   WHAT the reader does with the files: `read`, `decode`, or `map`, which touches random pages. With `eventfd` a second loader of
-   the same kind, which is always far ahead, serves every step too. */
+   WHAT the reader does with the files: `read`, `decode`, or `map`, which touches random pages. With `eventfd`, each step also
+   takes a batch from a second loader, which is always far ahead. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
