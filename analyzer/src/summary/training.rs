@@ -291,7 +291,7 @@ fn tells_of_torch(catalog: &Catalog, kinds: &[Kind]) -> bool {
 impl Scene<'_> {
     fn thread(&self, lane: LaneId) -> ThreadCount {
         let process = self.counted.processes.get(lane.proc as usize);
-        process.and_then(|process| process.threads.get(&lane.tid)).copied().unwrap_or_default()
+        process.and_then(|process| process.threads.get(&lane.tid)).map(|thread| **thread).unwrap_or_default()
     }
 
     fn above(&self, proc: u32) -> Vec<u32> {
@@ -360,7 +360,10 @@ impl Scene<'_> {
     }
 
     fn sum(&self, proc: u32, of: fn(&ThreadCount) -> u64) -> u64 {
-        self.counted.processes.get(proc as usize).map_or(0, |process| process.threads.values().map(of).sum())
+        self.counted
+            .processes
+            .get(proc as usize)
+            .map_or(0, |process| process.threads.values().map(|thread| of(thread)).sum())
     }
 
     fn group(&self, trainer: LaneId, trainers: &BTreeSet<u32>) -> Option<RankGroup> {
@@ -466,7 +469,7 @@ impl Scene<'_> {
     /// The time a trainer waited after the last message of a reader's process, whichever thread it came from.
     fn after_last_hand(&self, reader: &Reading, trainer: LaneId, basis: Basis) -> Option<i64> {
         let lanes = self.lanes_of(reader.lane.proc);
-        lanes.filter_map(|(_, lane)| lane.with.get(&trainer)?[basis as usize].after_last_hand).min()
+        lanes.filter_map(|(_, lane)| lane.with(&trainer)?[basis as usize].after_last_hand).min()
     }
 
     /// Threads below a trainer, and beside it, that read files or ask an object store; and itself, if it reads as much as
@@ -477,7 +480,7 @@ impl Scene<'_> {
             proc == trainer.proc || !trainers.contains(&proc) && nearest == Some(trainer.proc)
         };
         let reading = |(lane, measure): (&LaneId, &LaneMeasure)| {
-            let mut overlap = measure.with.get(&trainer)?[basis as usize];
+            let mut overlap = measure.with(&trainer)?[basis as usize];
             // A thread beside the trainer has no start and end of its own that messages would tell of.
             if lane.proc == trainer.proc {
                 (overlap.since_ready, overlap.since_end) = (None, None);
@@ -502,8 +505,7 @@ impl Scene<'_> {
         // What a trainer that nobody marks reads itself is no batch: those come from whom it was inferred from.
         let reads_itself = !self.by_rhythm && (own > 0 || self.requests(trainer) && found.is_empty());
         if reads_itself && own >= found.iter().map(|reader| reader.bytes).sum() {
-            let overlap =
-                self.lanes[&trainer].with.get(&trainer).map_or(Overlap::default(), |both| both[basis as usize]);
+            let overlap = self.lanes[&trainer].with(&trainer).map_or(Overlap::default(), |both| both[basis as usize]);
             let overlap = Overlap { since_ready: None, since_end: None, ..overlap };
             found.push(Reading { lane: trainer, bytes: own, overlap });
         }

@@ -205,6 +205,12 @@ impl Session {
     }
 }
 
+/// Queries take this many bytes of `--memory` or more per row of a batch: with little memory batches have fewer rows.
+const MEMORY_PER_ROW: u64 = 32 << 10;
+
+/// Smaller batches cost more than their rows.
+const BATCH_LEAST: usize = 256;
+
 /// Where plans are made and run: by so many threads, in so many bytes, with times of this zone where they are shown.
 pub fn context(
     threads: usize,
@@ -212,8 +218,13 @@ pub fn context(
     time_zone: Option<String>,
     rules: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>,
 ) -> Result<SessionContext> {
-    let mut config = SessionConfig::new().with_target_partitions(threads).with_information_schema(true);
-    config.options_mut().execution.time_zone = time_zone;
+    let config = SessionConfig::new().with_target_partitions(threads).with_information_schema(true);
+    // A sort that spills holds a batch of each file that it merges, and its reservation to merge with: both have to fit.
+    let rows = config.batch_size().min((memory / MEMORY_PER_ROW) as usize).max(BATCH_LEAST);
+    let mut config = config.with_batch_size(rows);
+    let execution = &mut config.options_mut().execution;
+    execution.sort_spill_reservation_bytes = execution.sort_spill_reservation_bytes.min(memory as usize / 32);
+    execution.time_zone = time_zone;
     let pool = Arc::new(FairSpillPool::new(memory as usize));
     let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc()?;
     let state = SessionStateBuilder::new().with_config(config).with_runtime_env(runtime).with_default_features();

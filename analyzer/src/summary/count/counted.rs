@@ -194,7 +194,8 @@ pub struct ProcessCount {
     pub bytes_read: u64,
     pub bytes_written: u64,
     pub failed: u64,
-    pub threads: BTreeMap<i32, ThreadCount>,
+    /// A node of the map has room for eleven threads, and most processes have one: so each has its place elsewhere.
+    pub threads: BTreeMap<i32, Box<ThreadCount>>,
 }
 
 impl ProcessCount {

@@ -168,7 +168,7 @@ impl Consumer for Counter<'_> {
         }
         process.events = batch.len() as u64;
         thread.events = batch.len() as u64;
-        process.threads.insert(batch.tid, thread);
+        process.threads.insert(batch.tid, Box::new(thread));
         self.seen.first_start = self.seen.first_start.min(process.first_ts);
         self.seen.last_end = self.seen.last_end.max(process.last_ts);
         if self.pids.last() != Some(&batch.proc) {

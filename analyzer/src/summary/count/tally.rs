@@ -135,7 +135,7 @@ impl Adding<'_> {
         let threads = tally.threads.iter().map(|thread| {
             let computes = anybody || thread.categories.iter().any(|cat| span_class(cat) == Class::Compute);
             let (events, does_io) = (thread.events, thread.does_io);
-            (thread.tid, ThreadCount { events, does_io, computes, ..ThreadCount::default() })
+            (thread.tid, Box::new(ThreadCount { events, does_io, computes, ..ThreadCount::default() }))
         });
         process.threads = threads.collect();
         tally.shapes.iter().for_each(|shape| self.shape(shape, tally));

@@ -158,12 +158,30 @@ pub struct LaneMeasure {
     pub works: u64,
     /// By lane of an ancestor, or of the own process: with the waits it says of itself, with its idle calls, and with those
     /// of them that are on no socket.
-    pub with: BTreeMap<LaneId, [Overlap; WAITS]>,
+    pub with: Vec<(LaneId, [Overlap; WAITS])>,
 }
 
 impl LaneMeasure {
     pub fn of(&self, track: Track) -> i64 {
         self.lengths[track as usize]
+    }
+
+    /// Returns what it shares with the waits of that lane.
+    pub fn with(&self, lane: &LaneId) -> Option<&[Overlap; WAITS]> {
+        self.with.iter().find(|(with, _)| with == lane).map(|(_, overlaps)| overlaps)
+    }
+
+    /// Keeps what it shares with the waits of a lane. A lane that never waits shares nothing with itself, which most lanes of
+    /// a trace of many processes do: an entry would be most of their memory.
+    fn keep_with(&mut self, lane: LaneId, is_itself: bool, overlaps: [Overlap; WAITS]) {
+        match self.with.iter_mut().find(|(with, _)| *with == lane) {
+            Some((_, known)) => *known = overlaps,
+            None if is_itself && overlaps == [Overlap::default(); WAITS] => {}
+            None => {
+                self.with.reserve_exact(1);
+                self.with.push((lane, overlaps));
+            }
+        }
     }
 }
 
@@ -280,7 +298,7 @@ const IDLE_MAX: usize = 256;
 /// See the module.
 pub struct LaneSweep {
     ancestry: Ancestry,
-    lanes: BTreeMap<LaneId, Lane>,
+    lanes: BTreeMap<LaneId, Box<Lane>>,
     /// Lanes with spans of waiting: whoever is below them is measured against these.
     waiters: BTreeSet<LaneId>,
     /// The messages of each process, as far as they are known, and the end of the last one it took.
@@ -354,7 +372,7 @@ impl LaneSweep {
     pub fn finish(mut self) -> Lanes {
         self.take(LanePart::default(), i64::MIN);
         let (hands, takes) = (self.hands, self.takes);
-        let measured = |(id, mut lane): (LaneId, Lane)| {
+        let measured = |(id, mut lane): (LaneId, Box<Lane>)| {
             lane.decide_after(takes.get(&id.proc).copied());
             let first_hand = hands.get(&id.proc).map(|hands| hands.first);
             (id, lane.measured(first_hand))
@@ -380,7 +398,7 @@ impl LaneSweep {
             if !self.lanes.contains_key(&id) {
                 let partners = self.ancestry.partners(id, &self.waiters);
                 self.look_to(&partners, id);
-                self.lanes.insert(id, Lane::new(partners));
+                self.lanes.insert(id, Box::new(Lane::new(partners)));
             }
             let Some(lane) = self.lanes.get_mut(&id) else { continue };
             for (waiting, mut track) in lane.waiting.iter_mut().zip(tracks) {
@@ -462,10 +480,10 @@ impl LaneSweep {
             let hands = self.hands.get(&id.proc).copied();
             let moments = hands.map(|hands| (lane.get_ready(hands.first), lane.get_end(hands.last)));
             for partner in lane.partners.clone() {
-                let overlaps = lane.measure.with.remove(&partner).unwrap_or_default();
+                let overlaps = lane.measure.with(&partner).copied().unwrap_or_default();
                 let other = if partner == id { Some(&lane) } else { self.lanes.get(&partner) };
                 let met = other.map_or(overlaps, |other| lane.meet(other, overlaps, moments.unwrap_or_default()));
-                lane.measure.with.insert(partner, met);
+                lane.measure.keep_with(partner, partner == id, met);
             }
             self.lanes.insert(id, lane);
         }
@@ -573,7 +591,7 @@ impl Lane {
     /// Its measures; it was ready only where the first message is the one that this was found by.
     fn measured(mut self, first_hand: Option<i64>) -> LaneMeasure {
         if self.ready.map(|(_, hand)| hand) != first_hand {
-            let overlaps = self.measure.with.values_mut().flatten();
+            let overlaps = self.measure.with.iter_mut().flat_map(|(_, overlaps)| overlaps);
             overlaps.for_each(|overlap| overlap.since_ready = None);
         }
         self.measure
