@@ -315,7 +315,13 @@ pub fn generate_counted(folder: &Path, files: u32) -> std::io::Result<()> {
     for (piece, first) in bytes.chunks(32 << 10).zip((0u64..).step_by(32 << 10)) {
         out.block(Header { first, ..Header::new(Kind::Tally) }, piece)?;
     }
-    out.process(&facts(0, START, Some(START + files as u64 * 3000)))?;
+    let mut end = facts(0, START, Some(START + files as u64 * 3000));
+    let mut counted = vec![0; 64];
+    let mut writer = FieldWriter::new(&mut counted);
+    writer.number(key::COUNTED, files as i64 * 3);
+    let used = writer.used();
+    end.extend_from_slice(&counted[..used]);
+    out.process(&end)?;
     out.file.flush()
 }
 
