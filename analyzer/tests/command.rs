@@ -4,7 +4,8 @@ mod generator;
 mod support;
 
 use std::io::{BufRead, BufReader, BufWriter, Write};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use generator::{Plan, generate};
 use support::program::{analyze, printed, text};
@@ -126,6 +127,79 @@ fn peak(process: &Child) -> u64 {
     line.split_whitespace().next().unwrap().parse().unwrap()
 }
 
+/// A question of the shell, and the most memory that it has held so far.
+struct Asking {
+    shell: Child,
+    lines: std::io::Lines<BufReader<ChildStdout>>,
+}
+
+impl Asking {
+    fn new(trace: &Path, memory: &str) -> Asking {
+        let mut shell = Command::new(env!("CARGO_BIN_EXE_dlio-analyze"))
+            .arg(trace)
+            .args(["--shell", "--no-cache", "--format", "csv", "--memory", memory])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(shell.stdout.take().unwrap()).lines();
+        Asking { shell, lines }
+    }
+
+    /// The only row of an answer.
+    fn row(&mut self, sql: &str) -> (String, u64) {
+        writeln!(self.shell.stdin.as_ref().unwrap(), "{sql};").unwrap();
+        self.lines.next().unwrap().unwrap();
+        (self.lines.next().unwrap().unwrap(), peak(&self.shell))
+    }
+
+    fn end(mut self) {
+        drop(self.shell.stdin.take());
+        assert!(self.shell.wait().unwrap().success());
+    }
+}
+
+/// It was 10 KiB per process, most of it room in maps that held one thread each.
+#[test]
+fn a_trace_of_very_many_processes_takes_little_memory_per_process() {
+    const PROCESSES: u64 = 100_000;
+    const EACH_KIB: u64 = 6;
+    let folder = temp_dir("many-processes");
+    let path = folder.path().join("processes.json");
+    let mut file = BufWriter::new(std::fs::File::create(&path).unwrap());
+    for i in 1..=PROCESSES {
+        writeln!(
+            file,
+            "{{\"name\":\"read\",\"cat\":\"posix\",\"ph\":\"X\",\"ts\":{i},\"dur\":1,\"pid\":{i},\"tid\":{i}}}"
+        )
+        .unwrap();
+    }
+    drop(file);
+    let mut asking = Asking::new(&path, "1GiB");
+    let (_, before) = asking.row("select 1 as one");
+    let (count, after) = asking.row("select count(*) from processes");
+    asking.end();
+    assert_eq!(count, PROCESSES.to_string());
+    assert!(after - before < PROCESSES * EACH_KIB, "{before} KiB became {after}");
+}
+
+#[test]
+fn sorts_continue_on_disk_with_little_memory() {
+    let folder = temp_dir("sorts");
+    generate(folder.path(), &Plan { events: 2_000_000, ..Plan::default() }, &|_, _, _| ()).unwrap();
+    for memory in ["32MiB", "64MiB", "128MiB"] {
+        for sql in
+            ["select * from events order by dur desc, ts", "select ts, count(*) from events group by ts order by ts"]
+        {
+            let mut analyze = Command::new(env!("CARGO_BIN_EXE_dlio-analyze"));
+            analyze.arg(folder.path()).args(["--no-cache", "--memory", memory, "--format", "csv", "--sql", sql]);
+            let output = analyze.stdin(Stdio::null()).stdout(Stdio::null()).output().unwrap();
+            assert!(output.status.success(), "{memory} {sql}: {}", text(&output.stderr));
+        }
+    }
+}
+
 /// Without a bound it is twice as much.
 #[test]
 fn a_query_over_very_many_names_stays_within_its_memory() {
@@ -141,25 +215,11 @@ fn a_query_over_very_many_names_stays_within_its_memory() {
         writeln!(file, "{line}").unwrap();
     }
     drop(file);
-    let mut shell = Command::new(env!("CARGO_BIN_EXE_dlio-analyze"))
-        .arg(&path)
-        .args(["--shell", "--no-cache", "--format", "csv", "--memory", &format!("{MEMORY_KIB}KiB")])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(shell.stdout.take().unwrap()).lines();
-    let mut answer = |sql: &str| {
-        writeln!(shell.stdin.as_ref().unwrap(), "{sql};").unwrap();
-        lines.next().unwrap().unwrap();
-        (lines.next().unwrap().unwrap(), peak(&shell))
-    };
-    let (_, before) = answer("select 1 as one");
+    let mut asking = Asking::new(&path, &format!("{MEMORY_KIB}KiB"));
+    let (_, before) = asking.row("select 1 as one");
     let grouped = "select name, count(*) n, sum(dur) from events group by name";
-    let (counted, after) = answer(&format!("select sum(n), count(*) from ({grouped})"));
-    drop(shell.stdin.take());
-    assert!(shell.wait().unwrap().success());
+    let (counted, after) = asking.row(&format!("select sum(n), count(*) from ({grouped})"));
+    asking.end();
     let (events, names) = counted.split_once(',').unwrap();
     assert_eq!(events, NAMES.to_string(), "no event is lost where names find no room");
     assert!(names.parse::<u64>().unwrap() > 10_000, "{names}");

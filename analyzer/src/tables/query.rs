@@ -206,7 +206,7 @@ impl Session {
 }
 
 /// Queries take this many bytes of `--memory` or more per row of a batch: with little memory batches have fewer rows.
-const MEMORY_PER_ROW: u64 = 32 << 10;
+const MEMORY_PER_ROW: u64 = 64 << 10;
 
 /// Smaller batches cost more than their rows.
 const BATCH_LEAST: usize = 256;

@@ -1,8 +1,8 @@
 //! Ranks of an MPI. It is asked now and then whether a collective is done, so that a rank that waits can look after the
 //! others, and be stopped: nobody waits for ever for one that is gone.
 //!
-//! [`table`] is what `libdlio_mpi.so` offers, [`library`] loads it. Which rank is missing is seen in memory that the ranks of
-//! one machine share ([`SharedBarrier`]); of other machines nothing is known.
+//! [`super::table`] is what `libdlio_mpi.so` offers, [`super::library`] loads it. Which rank is missing is seen in memory that
+//! the ranks of one machine share ([`SharedBarrier`]); of other machines nothing is known.
 
 use super::library::{Done, Library, SharedFile};
 use crate::failure::{Failure, Kind, Outcome};
