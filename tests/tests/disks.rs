@@ -28,22 +28,34 @@ int main(int argc, char **argv) {
 const WAITS: &str = r#"
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
-int main(int argc, char **argv) {
+static char **arguments;
+static void *work(void *unused) {
     char byte;
-    int fd = open(argv[0], O_RDONLY), reads = atoi(argv[1]);
+    int fd = open(arguments[0], O_RDONLY), reads = atoi(arguments[1]);
     struct timespec nap = {0, 1000000};
     for (int i = 0; i < reads; i++) {
         if (i == reads / 3) {
             syscall(SYS_close, syscall(SYS_openat, AT_FDCWD, "ready", O_CREAT | O_WRONLY, 0600));
             while (syscall(SYS_access, "go", F_OK)) syscall(SYS_nanosleep, &nap, 0);
         }
-        if (pread(fd, &byte, 1, i % 1000) != 1) return 1;
+        if (pread(fd, &byte, 1, i % 1000) != 1) exit(1);
     }
+    return unused;
+}
+int main(int argc, char **argv) {
+    pthread_t thread;
+    arguments = argv;
+    if (argc > 2 && *argv[2] == 't') {
+        pthread_create(&thread, 0, work, 0);
+        pthread_exit(0);
+    }
+    work(0);
     if (argc > 2) syscall(SYS_kill, syscall(SYS_getpid), SIGKILL);
     return 0;
 }
@@ -53,13 +65,21 @@ int main(int argc, char **argv) {
 const MEANWHILE: &str = r#"
 export DLIO_TRACE_DIR=$PWD/small/trace DLIO_TRACE_FORMAT=native
 rm -f ready go
-{ LD_PRELOAD=$library $waits $reads_made $kill; } 2> message & child=$!
+{ LD_PRELOAD=$library $waits $reads_made $ending; } 2> message & child=$!
 while [ ! -e ready ]; do kill -0 $child || exit 90; sleep 0.005; done
 eval "$meanwhile"
 : > go; wait $child
 $analyze small --no-cache --format json > report 2> complaint
 $analyze small --no-cache > text 2>&1
 exit 0"#;
+
+/// How that program ends: by itself, killed, or by itself long after its first thread.
+#[derive(Clone, Copy)]
+enum Ending {
+    Own,
+    Kill,
+    Thread,
+}
 
 /// A folder with a program to be traced and a place for a small disk.
 struct Scene {
@@ -102,9 +122,9 @@ impl Scene {
     }
 
     /// Runs the program that waits; see [`MEANWHILE`].
-    fn meanwhile(&self, size: &str, reads: u64, is_killed: bool, meanwhile: &str) -> Left {
-        let kill = if is_killed { "kill" } else { "" };
-        let set = format!("waits={} reads_made={reads} kill={kill} meanwhile='{meanwhile}'", self.waits.display());
+    fn meanwhile(&self, size: &str, reads: u64, ending: Ending, meanwhile: &str) -> Left {
+        let ending = ["", "kill", "thread"][ending as usize];
+        let set = format!("waits={} reads_made={reads} ending={ending} meanwhile='{meanwhile}'", self.waits.display());
         let left = self.shell(size, &format!("{set}\n{MEANWHILE}"));
         assert_eq!(left.exit, "0", "{meanwhile}: {}", left.message);
         left
@@ -334,10 +354,12 @@ fn what_was_written_to_files_that_are_removed_counts_as_lost() {
     for (meanwhile, names_ring) in
         [("rm small/trace/*.dlt", true), ("rm small/trace/*", false), ("rm -r small/trace; mkdir small/trace", false)]
     {
-        scene.meanwhile("64m", READS_MADE, false, meanwhile);
+        scene.meanwhile("64m", READS_MADE, Ending::Own, meanwhile);
         assert_eq!(scene.counted(), (0, CALLS), "{meanwhile}: {}", scene.file("message"));
         let message = scene.file("message");
-        assert!(message.contains(&format!("{CALLS} events are lost (the files of the trace or their folder are gone")));
+        assert!(message.contains(&format!(
+            "{CALLS} events are lost (the folder is gone or cannot be made, or files of the trace were removed"
+        )));
         assert_eq!(message.contains(".ring"), names_ring, "{meanwhile}: {message}");
         let text = scene.file("text").replace('\n', " ");
         assert!(text.contains("60,001 events happened and are lost") && text.contains("removed or renamed"), "{text}");
@@ -350,7 +372,7 @@ fn a_killed_process_whose_blocks_others_took_away_lost_them() {
     let scene = Scene::new("removed.killed");
     for meanwhile in ["rm small/trace/*.dlt", "truncate -s 3000 small/trace/*.dlt", "truncate -s 16 small/trace/*.dlt"]
     {
-        scene.meanwhile("64m", READS_MADE, true, meanwhile);
+        scene.meanwhile("64m", READS_MADE, Ending::Kill, meanwhile);
         let (events, lost) = scene.counted();
         assert_eq!(events + lost, CALLS, "{meanwhile}: {events} and {lost}; {}", scene.file("complaint"));
         assert!(lost > CALLS / 4 && scene.file("complaint").contains("no event is missing beyond the lost ones"));
@@ -361,8 +383,8 @@ fn a_killed_process_whose_blocks_others_took_away_lost_them() {
 #[test]
 fn a_folder_that_is_renamed_is_followed_and_named() {
     let scene = Scene::new("renamed");
-    for is_killed in [false, true] {
-        scene.meanwhile("64m", READS_MADE, is_killed, "mv small/trace small/elsewhere");
+    for ending in [Ending::Own, Ending::Kill, Ending::Thread] {
+        scene.meanwhile("64m", READS_MADE, ending, "mv small/trace small/elsewhere");
         assert_eq!(scene.counted(), (CALLS, 0), "{}", scene.file("complaint"));
         let message = scene.file("message");
         assert!(message.contains("renamed") && message.contains("/small/elsewhere/"), "{message}");
@@ -374,7 +396,7 @@ fn a_folder_that_is_renamed_is_followed_and_named() {
 fn a_kill_on_a_full_disk_costs_no_more_than_is_said() {
     let scene = Scene::new("killed");
     for size in ["16k", "64k"] {
-        scene.meanwhile(size, 300_000, true, ":");
+        scene.meanwhile(size, 300_000, Ending::Kill, ":");
         let (events, lost) = scene.counted();
         assert!(events + lost <= 300_001 && events + lost + 4096 >= 300_001, "{size}: {events} and {lost}");
         assert!(scene.file("complaint").contains("at most 4,096 events lost"), "{size}: {}", scene.file("complaint"));

@@ -20,7 +20,7 @@ const CAUSES: &[Cause] = &[
     (&[27], "the file size limit", "events were lost: the file size limit was reached; raise it (ulimit -f)"),
     (
         &[2],
-        "the files of the trace or their folder are gone",
+        "the folder is gone or cannot be made, or files of the trace were removed",
         "events were lost: files of the trace or their folder were removed or renamed while it was recorded; leave them there",
     ),
     (

@@ -166,10 +166,11 @@ fn is_users(folder: &[u8]) -> bool {
 
 /// The path that the ring's file has now, by the kernel's list of what is mapped. `false` where it has none.
 fn ring_now(path: &mut PathBuffer) -> bool {
-    let fd = sys::open(c"/proc/self/maps", libc::O_RDONLY) as i32;
-    if fd < 0 {
+    // The list of the process is empty once its first thread has ended. Linux before 3.17 has no list of a thread.
+    let lists = [c"/proc/thread-self/maps", c"/proc/self/maps"];
+    let Some(fd) = lists.iter().map(|list| sys::open(list, libc::O_RDONLY) as i32).find(|fd| *fd >= 0) else {
         return false;
-    }
+    };
     let (mut bytes, mut at) = ([0; 3 * PATH_MAX], 0);
     let found = loop {
         let lines = sys::read_at(fd, &mut bytes, at);
