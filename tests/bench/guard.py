@@ -27,6 +27,10 @@ GROWTH_MAX = 0.10
 # build has counted a tenth more on another machine of the same kind.
 GROWTH_OF_THE_ANALYZER = 0.25
 
+# What seems to have grown is counted again so often: alone on a machine, one build has counted 317 to 375 instructions for a
+# pread, since the times of calls decide how well they pack. What has really grown is above the limit each time.
+COUNTS_AGAIN = 4
+
 # Whole halves of a ring, so that N and 2 N calls make N / 2048 and twice as many blocks.
 CALLS = 40_960
 EVENTS = 409_600
@@ -173,7 +177,8 @@ def main():
             return
         for name, count in counted.items():
             if name in baseline and has_grown(name, count, baseline):
-                counted[name] = min(count, guard.count_again(name))
+                again = (guard.count_again(name) for _ in range(COUNTS_AGAIN))
+                counted[name] = next((count for count in again if not has_grown(name, count, baseline)), count)
     for name, count in counted.items():
         print(f"{name:<30} {count:8.1f} instructions, baseline {baseline.get(name, '-')}")
     if sentences := grown(counted, baseline):
