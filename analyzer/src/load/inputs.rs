@@ -8,7 +8,7 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use dlio_schemas::native::{Damage, file, ring};
+use dlio_schemas::native::{Damage, block, file, ring};
 use glob::{MatchOptions, Pattern, PatternError};
 
 use super::bytes::bucket;
@@ -55,6 +55,8 @@ impl Found {
 enum Content {
     Dlt,
     Ring,
+    /// Blocks without the head of their file, which somebody emptied while it was written.
+    Headless,
     Other(&'static Format),
     Empty,
     Useless(&'static str),
@@ -63,6 +65,9 @@ enum Content {
 
 /// The note on a file with a trace's name that holds nothing.
 const EMPTY: &str = "empty: what traced was killed before it wrote anything, or had no room; trace again";
+
+const HEADLESS: &str =
+    "its beginning is missing: somebody truncated it while it was written, and its events cannot be read";
 
 const NO_OBJECTS: &str = "the bucket has no objects there; check the spelling, or list it: aws s3 ls s3://BUCKET/";
 
@@ -100,6 +105,10 @@ pub fn tell(mut files: Vec<(PathBuf, bool)>) -> Result<Found, LoadError> {
         match content {
             Content::Dlt => natives.entry(stem(&path)).or_default().dlt = Some(path.clone()),
             Content::Ring => natives.entry(stem(&path)).or_default().ring = Some(path.clone()),
+            Content::Headless => {
+                found.notes.push(Note { path, what: Damage::Broken(HEADLESS), events_max: None });
+                continue;
+            }
             Content::Other(format) => others.push((path.clone(), format)),
             Content::Empty if lost_in_name(&path).is_some() => {
                 natives.entry(stem(&path)).or_default().lost = lost_in_name(&path).map(|lost| (path.clone(), lost));
@@ -380,6 +389,8 @@ fn content_of(head: &[u8]) -> Content {
         Content::Dlt
     } else if head.starts_with(&ring::MAGIC.to_le_bytes()) {
         Content::Ring
+    } else if head.starts_with(&block::MAGIC.to_le_bytes()) {
+        Content::Headless
     } else {
         let all = FORMATS.iter().map(|&format| match (format.recognises)(head) {
             Recognised::Yes => Content::Other(format),
@@ -453,6 +464,7 @@ mod tests {
     fn formats_are_recognised_by_content() {
         assert_eq!(content_of(&file::file_header()), Content::Dlt);
         assert_eq!(content_of(b"DLIORING and more"), Content::Ring);
+        assert_eq!(content_of(b"DLB1 and more"), Content::Headless);
         assert_eq!(content_of(b"#!/bin/sh"), Content::Unknown);
         for (head, program) in
             [(&b"\xfd7zXZ\0\0\x04"[..], "xz -dk"), (b"BZh91AY&SY", "bzip2 -dk"), (b"PK\x03\x04..", "unzip")]
