@@ -144,12 +144,16 @@ pub fn tell(mut files: Vec<(PathBuf, bool)>) -> Result<Found, LoadError> {
             None => found.others.push((path, format)),
         }
     }
-    // Beside another part of its trace an empty file has lost nothing.
+    note_empty(empty, &mut found);
+    found.natives = natives.into_values().collect();
+    Ok(found)
+}
+
+/// Notes empty files. Beside another part of its trace one has lost nothing.
+fn note_empty(empty: Vec<PathBuf>, found: &mut Found) {
     let stems: HashSet<_> = found.files.iter().map(|path| stem(path)).collect();
     let alone = empty.into_iter().filter(|path| !stems.contains(&stem(path)));
     found.notes.extend(alone.map(|path| Note { path, what: Damage::Empty, events_max: None }));
-    found.natives = natives.into_values().collect();
-    Ok(found)
 }
 
 /// Files that were made a moment ago, and into which nothing is written yet.
