@@ -24,6 +24,6 @@ pub mod native;
 pub mod perfetto;
 pub mod text;
 
-pub use event::{clock, ops, record};
+pub use event::{clock, evidence, ops, record};
 pub use export::{chrome, dftracer};
 pub use text::{process_stat, readable, secrets, visible, words};

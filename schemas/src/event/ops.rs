@@ -71,6 +71,10 @@ pub enum Arg {
     Steps,
     /// The value of a counter, as the bits of an `f64`.
     Value,
+    /// The semaphore, condition or barrier of a wait: its address, or the id of one that processes share.
+    Object,
+    /// The thread that ended a wait, packed: see [`crate::event::evidence::Waker`].
+    Waker,
 }
 
 /// The meaning of the result of an event. A negative result is always `-errno`.
@@ -384,29 +388,32 @@ operations! {
         347 SIGWAITINFO "sigwaitinfo" Wait None None Status;
         348 SIGTIMEDWAIT "sigtimedwait" Wait None None Status;
 
-        360 PTHREAD_COND_WAIT "pthread_cond_wait" Wait None None Status;
-        361 PTHREAD_COND_TIMEDWAIT "pthread_cond_timedwait" Wait None None Status;
-        362 PTHREAD_COND_CLOCKWAIT "pthread_cond_clockwait" Wait None None Status;
+        360 PTHREAD_COND_WAIT "pthread_cond_wait" Wait Object Waker Status;
+        361 PTHREAD_COND_TIMEDWAIT "pthread_cond_timedwait" Wait Object Waker Status;
+        362 PTHREAD_COND_CLOCKWAIT "pthread_cond_clockwait" Wait Object Waker Status;
         363 PTHREAD_JOIN "pthread_join" Wait None None Status;
         364 PTHREAD_TIMEDJOIN "pthread_timedjoin_np" Wait None None Status;
         365 PTHREAD_CLOCKJOIN "pthread_clockjoin_np" Wait None None Status;
-        366 PTHREAD_BARRIER_WAIT "pthread_barrier_wait" Wait None None Status;
-        367 SEM_WAIT "sem_wait" Wait None None Status;
-        368 SEM_TIMEDWAIT "sem_timedwait" Wait None None Status;
-        369 SEM_CLOCKWAIT "sem_clockwait" Wait None None Status;
+        366 PTHREAD_BARRIER_WAIT "pthread_barrier_wait" Wait Object Waker Status;
+        367 SEM_WAIT "sem_wait" Wait Object Waker Status;
+        368 SEM_TIMEDWAIT "sem_timedwait" Wait Object Waker Status;
+        369 SEM_CLOCKWAIT "sem_clockwait" Wait Object Waker Status;
         370 SEMOP "semop" Wait Count None Status;
         371 SEMTIMEDOP "semtimedop" Wait Count None Status;
-        372 CND_WAIT "cnd_wait" Wait None None Status;
-        373 CND_TIMEDWAIT "cnd_timedwait" Wait None None Status;
+        372 CND_WAIT "cnd_wait" Wait Object Waker Status;
+        373 CND_TIMEDWAIT "cnd_timedwait" Wait Object Waker Status;
         374 THRD_JOIN "thrd_join" Wait None None Status;
         375 THRD_SLEEP "thrd_sleep" Wait None None Status;
+        // Of a semaphore that processes share: who waits for it may be in another one. Other posts are in the wait they end.
+        376 SEM_POST "sem_post" Other Object Waker Status;
     }
     App {
         // `file` is the name, `fd` the category.
         400 SPAN "span" Compute Steps None Status;
         401 INSTANT "instant" Other Steps None Status;
         402 COUNTER "counter" Other Value None Status;
-        // Belongs to the next span, instant or counter of the thread: `file` is the key, `fd` the kind of value, `a` the value.
+        // Belongs to the next event of the thread. Of a span, instant, counter or request: `file` is the key, `fd` the kind of
+        // value, `a` the value. Of any event: `fd` is 3, and the numbers are counters of the thread (`event::evidence`).
         403 META "meta" Other None None Status;
         // Calls of this thread that found no room: `a` says how many.
         404 LOST "lost" Other Count None Status;

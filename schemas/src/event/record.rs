@@ -73,6 +73,11 @@ impl Record {
         self.word != 0
     }
 
+    /// True if this is counters, which are no event and belong to one.
+    pub fn is_counters(&self) -> bool {
+        self.op() == Op::META && self.fd == MetaKind::Counters as i32
+    }
+
     /// Reads a slot of a ring file.
     pub fn from_bytes(bytes: &[u8; RECORD_SIZE]) -> Record {
         let u64_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
@@ -110,11 +115,13 @@ pub enum MetaKind {
     Float = 1,
     /// A name id.
     Text = 2,
+    /// No value of a span, but counters of the thread: see [`crate::event::evidence::Counters`].
+    Counters = 3,
 }
 
 impl MetaKind {
     pub fn from_fd(fd: i32) -> Option<MetaKind> {
-        [MetaKind::Int, MetaKind::Float, MetaKind::Text].into_iter().find(|kind| *kind as i32 == fd)
+        [MetaKind::Int, MetaKind::Float, MetaKind::Text, MetaKind::Counters].into_iter().find(|kind| *kind as i32 == fd)
     }
 }
 

@@ -11,7 +11,9 @@
 use std::io;
 
 use crate::event::clock::Clock;
+use crate::event::evidence::Counters;
 use crate::event::ops::{Op, OpInfo};
+use crate::event::record::MetaKind;
 use crate::native::block::Opener;
 use crate::native::columns::Events;
 use crate::native::fields::{Fields, key};
@@ -172,12 +174,22 @@ impl Call<'_> {
     }
 }
 
-/// A value that belongs to the next span.
+/// A value that belongs to the next span, or counters that belong to the next event.
 #[derive(Clone, Copy)]
 pub(crate) struct Meta {
     pub(crate) key: u32,
     pub(crate) kind: i32,
     pub(crate) value: i64,
+    /// Of counters, which are three numbers.
+    more: [i64; 2],
+}
+
+impl Meta {
+    /// What the record says where it is no value with a name.
+    pub(crate) fn counters(&self) -> Option<Counters> {
+        let is_it = MetaKind::from_fd(self.kind) == Some(MetaKind::Counters);
+        is_it.then(|| Counters::unpack(self.value, self.more[0], self.more[1]))
+    }
 }
 
 /// Turns batches into calls. What it allocates is kept from batch to batch.
@@ -190,7 +202,7 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    /// Hands over each call of a batch. `waiting` is the thread's metadata whose span has not come yet.
+    /// Hands over each call of a batch. `waiting` is the thread's metadata whose event has not come yet.
     #[inline(always)]
     pub(crate) fn each(
         &mut self,
@@ -207,7 +219,8 @@ impl Calls {
         for i in 0..events.len() {
             let op = Op(events.op[i]);
             if op == Op::META {
-                let meta = Meta { key: events.file[i], kind: events.fd[i], value: events.a[i] };
+                let more = [events.b[i], events.ret[i]];
+                let meta = Meta { key: events.file[i], kind: events.fd[i], value: events.a[i], more };
                 if waiting.len() < META_MAX {
                     waiting.push(meta)
                 } else {

@@ -7,7 +7,7 @@ use std::io;
 use crate::event::ops::Layer;
 use crate::event::record::{MetaKind, STEP_NONE, unpack_steps};
 use crate::export::exporter::{Call, Meta, Sink};
-use crate::export::key::Key;
+use crate::export::key::{self, Key};
 use crate::native::fields::decimal;
 use crate::native::names::Names;
 use crate::text::readable::readable;
@@ -55,6 +55,10 @@ impl List<'_, '_> {
 
     pub(crate) fn metadata(&mut self, metadata: &[Meta], names: &Names) {
         for meta in metadata {
+            if let Some(counters) = meta.counters() {
+                key::of_counters(&counters).for_each(|(key, number)| self.number(key.name(), number));
+                continue;
+            }
             self.key(names.get(meta.key).map_or(&b"unknown"[..], |(_, text)| text));
             match MetaKind::from_fd(meta.kind) {
                 Some(MetaKind::Float) => self.out.float(f64::from_bits(meta.value as u64)),

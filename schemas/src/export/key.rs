@@ -1,5 +1,6 @@
 //! Names that several formats share: the arguments of an event, and a hash that is written into files.
 
+use crate::event::evidence::{Counters, Waker};
 use crate::event::ops::Arg;
 
 /// The arguments of an event, as they are named in the trace.
@@ -32,14 +33,59 @@ pub enum Key {
     Dur,
     /// The source of bytes that went to the file.
     Source,
+    /// The semaphore, condition or barrier of a wait.
+    Object,
+    /// The thread that ended a wait.
+    Waker,
+    /// From its post to the end of the wait.
+    WokenUs,
+    /// See [`crate::event::evidence::Waker`].
+    WakerFlags,
+    /// Counters of a thread: see [`crate::event::evidence::Counters`]. With these the first is always there.
+    CpuUs,
+    MajorFaults,
+    MinorFaults,
+    RunDelayUs,
+    Voluntary,
+    Involuntary,
 }
 
 impl Key {
-    pub const ALL: [Key; 22] = {
+    pub const ALL: [Key; 32] = {
         use Key::*;
         [
-            File, Fd, Pos, Requested, Bytes, Ret, Errno, Flags, Mode, Whence, Offset, Target, OtherFd, Command, Count,
-            Second, Epoch, Step, Value, Unfinished, Dur, Source,
+            File,
+            Fd,
+            Pos,
+            Requested,
+            Bytes,
+            Ret,
+            Errno,
+            Flags,
+            Mode,
+            Whence,
+            Offset,
+            Target,
+            OtherFd,
+            Command,
+            Count,
+            Second,
+            Epoch,
+            Step,
+            Value,
+            Unfinished,
+            Dur,
+            Source,
+            Object,
+            Waker,
+            WokenUs,
+            WakerFlags,
+            CpuUs,
+            MajorFaults,
+            MinorFaults,
+            RunDelayUs,
+            Voluntary,
+            Involuntary,
         ]
     };
 
@@ -67,6 +113,16 @@ impl Key {
             "unfinished",
             "dur",
             "source",
+            "object",
+            "waker",
+            "woken_us",
+            "waker_flags",
+            "cpu_us",
+            "major_faults",
+            "minor_faults",
+            "run_delay_us",
+            "voluntary",
+            "involuntary",
         ][self as usize - 1]
     }
 
@@ -91,8 +147,32 @@ impl Key {
             Arg::Count if second => Key::Second,
             Arg::Count => Key::Count,
             Arg::Value => Key::Value,
+            Arg::Object => Key::Object,
+            Arg::Waker => Key::Waker,
         })
     }
+}
+
+/// The keys of a packed waker and their numbers, where there is anything to say.
+pub(crate) fn of_waker(packed: i64) -> impl Iterator<Item = (Key, i64)> {
+    let waker = Waker::unpack(packed);
+    let all =
+        [(Key::Waker, waker.tid as i64), (Key::WokenUs, waker.woken_us as i64), (Key::WakerFlags, waker.flags as i64)];
+    all.into_iter().filter(|(_, number)| *number != 0)
+}
+
+/// The keys of counters and their numbers. The CPU time is always there, so that a reader knows them by it.
+pub(crate) fn of_counters(counters: &Counters) -> impl Iterator<Item = (Key, i64)> {
+    let (delay, others) = (counters.run_delay_us, |key, number| (number != 0).then_some((key, number as i64)));
+    let all = [
+        Some((Key::CpuUs, counters.cpu_us as i64)),
+        others(Key::MajorFaults, counters.major_faults),
+        others(Key::MinorFaults, counters.minor_faults),
+        delay.map(|us| (Key::RunDelayUs, us as i64)),
+        others(Key::Voluntary, counters.voluntary),
+        others(Key::Involuntary, counters.involuntary),
+    ];
+    all.into_iter().flatten()
 }
 
 /// FNV-1a with a final mix. Written out, because the numbers go into files and must not change with a library.

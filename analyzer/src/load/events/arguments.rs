@@ -1,5 +1,6 @@
 //! The column `args` of native events: what an operation's row says of its two numbers, under readable keys.
 
+use dlio_schemas::evidence::{Counters, Waker};
 use dlio_schemas::ops::{Arg as Meaning, OpInfo};
 
 use crate::batch::Value;
@@ -20,7 +21,11 @@ fn argument(meaning: Meaning, number: i64, path: impl Fn(u32) -> u32) -> Option<
         Meaning::Command => ("command", Value::Int(number)),
         Meaning::Count => ("count", Value::Int(number)),
         Meaning::Value => ("value", Value::Float(f64::from_bits(number as u64))),
-        Meaning::None | Meaning::Position | Meaning::Size | Meaning::Steps => return None,
+        // Traces had none before waits said it.
+        Meaning::Object if number == 0 => return None,
+        Meaning::Object => ("object", Value::Hex(number)),
+        // Several numbers in one: see `waker`.
+        Meaning::Waker | Meaning::None | Meaning::Position | Meaning::Size | Meaning::Steps => return None,
     })
 }
 
@@ -39,7 +44,28 @@ pub fn arguments(
         _ => (key, value),
     });
     // Only opening with O_CREAT has a mode that means anything, and the tracer then says that it knows it.
-    [first, second].into_iter().flatten()
+    let waker = (info.b == Meaning::Waker).then(|| waker(b));
+    [first, second].into_iter().flatten().chain(waker.into_iter().flatten().flatten())
+}
+
+/// The thread that ended a wait, where one was seen.
+fn waker(packed: i64) -> [Option<(&'static str, Value)>; 3] {
+    let Waker { tid, woken_us, flags } = Waker::unpack(packed);
+    let all = [("waker", tid as i64), ("woken_us", woken_us as i64), ("waker_flags", flags as i64)];
+    all.map(|(key, number)| (number != 0).then_some((key, Value::Int(number))))
+}
+
+/// Counters of a thread, which belong to the event behind them.
+pub fn counters(counters: &Counters) -> impl Iterator<Item = (&'static str, Value)> + use<> {
+    let all = [
+        ("cpu_us", Some(counters.cpu_us)),
+        ("major_faults", Some(counters.major_faults)),
+        ("minor_faults", Some(counters.minor_faults)),
+        ("run_delay_us", counters.run_delay_us),
+        ("voluntary", Some(counters.voluntary)),
+        ("involuntary", Some(counters.involuntary)),
+    ];
+    all.into_iter().filter_map(|(key, number)| Some((key, Value::Int(number? as i64))))
 }
 
 #[cfg(test)]
@@ -55,6 +81,9 @@ mod tests {
         assert_eq!(of(Op::OPEN, false), [("flags", Value::Hex(2))]);
         assert_eq!(of(Op::RENAME, true), [("target", Value::Text(0o644))]);
         assert_eq!(of(Op::PREAD, true), []);
+        let waker = Waker { tid: 7, woken_us: 0, flags: 1 }.pack();
+        let of_wait: Vec<_> = arguments(Op::SEM_WAIT.info().unwrap(), true, 16, waker, |id| id).collect();
+        assert_eq!(of_wait, [("object", Value::Hex(16)), ("waker", Value::Int(7)), ("waker_flags", Value::Int(1))]);
         assert_eq!(of(Op::CLOSE_RANGE, true), [("count", Value::Int(0o644)), ("second", Value::Int(2))]);
     }
 }

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex};
 
 use dlio_schemas::clock::Clock;
+use dlio_schemas::evidence::Counters;
 use dlio_schemas::native::columns::{Asked, Events};
 use dlio_schemas::native::names::{NameKind, Names};
 use dlio_schemas::native::ring::OpenSpan;
@@ -15,7 +16,7 @@ use dlio_schemas::record::{MetaKind, POS_UNKNOWN, STEP_NONE, unpack_steps};
 
 use crate::batch::{ABSENT, ABSENT_32, Arg, Batch, Columns, Row, Value, Wanted};
 use crate::catalog::{Catalog, FILE_NONE, Origin};
-use crate::load::events::arguments::arguments;
+use crate::load::events::arguments::{self, arguments};
 use crate::load::events::parser::COUNTS;
 use dlio_schemas::readable::readable;
 
@@ -223,11 +224,11 @@ impl Resolver {
                     if wanted.args {
                         self.call_args(events, i, batch, catalog);
                     }
-                    if traits.told {
-                        let metas = std::mem::take(&mut metas);
-                        if wanted.args {
-                            self.app_args(events, i, metas, batch, catalog);
-                        }
+                    // Counters belong to any event, values with names to those that tell of themselves.
+                    let is_its_own = |meta: &mut Meta| traits.told || meta.kind == MetaKind::Counters;
+                    let metas: Vec<_> = metas.extract_if(.., is_its_own).collect();
+                    if wanted.args {
+                        self.app_args(events, i, metas, batch, catalog);
                     }
                 }
             }
@@ -269,6 +270,11 @@ impl Resolver {
                 MetaKind::Int => Value::Int(meta.value),
                 MetaKind::Float => Value::Float(f64::from_bits(meta.value as u64)),
                 MetaKind::Text => Value::Text(text(meta.value as u32)),
+                MetaKind::Counters => {
+                    let found = arguments::counters(&Counters::unpack(meta.value, meta.more[0], meta.more[1]));
+                    batch.args.extend(found.map(|(key, value)| Arg { row, key: catalog.text(key), value }));
+                    continue;
+                }
             };
             batch.args.push(Arg { row, key: text(meta.key), value });
         }
@@ -366,11 +372,13 @@ pub struct Meta {
     key: u32,
     kind: MetaKind,
     value: i64,
+    /// Of counters, which are three numbers.
+    more: [i64; 2],
 }
 
 impl Meta {
     pub fn of(events: &Events, i: usize) -> Meta {
         let kind = MetaKind::from_fd(events.fd[i]).unwrap_or(MetaKind::Int);
-        Meta { key: events.file[i], kind, value: events.a[i] }
+        Meta { key: events.file[i], kind, value: events.a[i], more: [events.b[i], events.ret[i]] }
     }
 }

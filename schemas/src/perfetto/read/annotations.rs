@@ -1,14 +1,14 @@
 //! The annotations of one event, and what they mean to its record.
 
 use super::interned::AnnotationName;
-use crate::event::ops::{Op, OpInfo, Ret};
+use crate::event::evidence::{Counters, Waker};
+use crate::event::ops::{Arg, Op, OpInfo, Ret};
 use crate::event::record::{MetaKind, POS_UNKNOWN, Record, STEP_NONE, pack_steps, word};
 use crate::export::key::Key;
 
 /// The annotations of one event: those our writer knows by their key, others in turn.
-#[derive(Default)]
 pub(super) struct Slots {
-    present: u32,
+    present: u64,
     named: [Slot; Key::ALL.len() + 1],
     others: Vec<Slot>,
 }
@@ -27,6 +27,12 @@ impl Slot {
     }
 }
 
+impl Default for Slots {
+    fn default() -> Slots {
+        Slots { present: 0, named: [Slot::default(); Key::ALL.len() + 1], others: Vec::new() }
+    }
+}
+
 impl Slots {
     pub(super) fn clear(&mut self) {
         self.present = 0;
@@ -38,7 +44,7 @@ impl Slots {
         let slot = Slot { name: name.id, kind: kind as i32, value };
         match name.key {
             Some(key) => {
-                self.present |= 1 << key as u32;
+                self.present |= 1 << key as u64;
                 self.named[key as usize] = slot;
             }
             None => self.others.push(slot),
@@ -51,21 +57,42 @@ impl Slots {
     }
 
     pub(super) fn has(&self, key: Key) -> bool {
-        self.present & 1 << key as u32 != 0
+        self.present & 1 << key as u64 != 0
     }
 
     pub(super) fn number(&self, key: Key) -> i64 {
         self.get(key).unwrap_or(0)
     }
 
-    /// Annotations of a span that have no column of their own.
-    pub(super) fn fill_metadata(&self, time: u64, into: &mut Vec<Record>) {
-        let own_column = |key: &Key| matches!(key, Key::Epoch | Key::Step | Key::Unfinished | Key::Dur);
+    /// Annotations of a span that have no column of their own. Those of our writer are not the counters of its thread.
+    pub(super) fn fill_metadata(&self, time: u64, has_counters: bool, into: &mut Vec<Record>) {
+        let own_column = |key: &Key| {
+            matches!(key, Key::Epoch | Key::Step | Key::Unfinished | Key::Dur) || has_counters && is_counter(*key)
+        };
         let named = Key::ALL.into_iter().filter(|key| self.has(*key) && !own_column(key));
         if self.present != 0 {
             into.extend(named.map(|key| self.named[key as usize].metadata(time)));
         }
         self.fill_others(time, into);
+    }
+
+    /// Counters of the thread, at a time.
+    pub(super) fn counters(&self, time: u64) -> Option<Record> {
+        let number = |key| self.number(key).max(0) as u64;
+        let counters = || Counters {
+            cpu_us: number(Key::CpuUs),
+            major_faults: number(Key::MajorFaults),
+            minor_faults: number(Key::MinorFaults),
+            run_delay_us: self.has(Key::RunDelayUs).then(|| number(Key::RunDelayUs)),
+            voluntary: number(Key::Voluntary),
+            involuntary: number(Key::Involuntary),
+        };
+        self.has(Key::CpuUs).then(|| counters().record(time))
+    }
+
+    fn waker(&self) -> i64 {
+        let (tid, woken_us) = (self.number(Key::Waker) as u32, self.number(Key::WokenUs) as u32);
+        Waker { tid, woken_us, flags: self.number(Key::WakerFlags) as u8 }.pack()
     }
 
     /// Annotations that our writer has no key for.
@@ -92,7 +119,10 @@ impl Slots {
         let Some(info) = info else { return false };
         let a = Key::of(info.a, false).and_then(|key| self.get(key));
         record.a = a.unwrap_or(POS_UNKNOWN);
-        record.b = Key::of(info.b, true).map_or(0, |key| self.number(key));
+        record.b = match info.b {
+            Arg::Waker => self.waker(),
+            other => Key::of(other, true).map_or(0, |key| self.number(key)),
+        };
         record.ret = match (self.get(Key::Errno), info.ret) {
             (Some(errno), _) => errno.wrapping_neg(),
             (None, Ret::Bytes) => self.number(Key::Bytes),
@@ -101,4 +131,9 @@ impl Slots {
         };
         a.is_some()
     }
+}
+
+fn is_counter(key: Key) -> bool {
+    use Key::{CpuUs, Involuntary, MajorFaults, MinorFaults, RunDelayUs, Voluntary};
+    matches!(key, CpuUs | MajorFaults | MinorFaults | RunDelayUs | Voluntary | Involuntary)
 }

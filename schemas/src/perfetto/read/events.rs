@@ -97,6 +97,7 @@ impl Reader {
         let op = event.operation();
         let mut record = Record { start: time, fd: -1, ..Record::default() };
         let mut metadata = Vec::new();
+        let ours = self.tracks[home].ours;
         let known = match op {
             Op::SPAN | Op::INSTANT | Op::COUNTER => {
                 let track_name = self.tracks[at].name;
@@ -105,7 +106,7 @@ impl Reader {
                 // Without a category of its own a span is one of the application.
                 record.fd = event.category.filter(|category| category.layer.is_none()).map_or(0, |c| c.id as i32);
                 if !self.without_metadata {
-                    self.slots.fill_metadata(time, &mut metadata);
+                    self.slots.fill_metadata(time, ours, &mut metadata);
                     metadata.iter_mut().for_each(|meta| self.retype_text(meta));
                 }
                 self.slots.fill_span(&mut record, event.counter)
@@ -119,6 +120,9 @@ impl Reader {
                 self.slots.fill_call(&mut record, op.info())
             }
         };
+        if ours && !self.without_metadata {
+            metadata.extend(self.slots.counters(time));
+        }
         record.word = word(op, depth, known, 0);
         Open { record, metadata, unfinished: self.slots.has(Key::Unfinished) }
     }
@@ -153,6 +157,9 @@ impl Open {
         let record = &mut self.record;
         let duration = time.saturating_sub(record.start);
         record.word = word(record.op(), record.depth(), record.known(), duration);
+        // Counters are taken when their event ends.
+        let is_counters = |meta: &&mut Record| meta.fd == MetaKind::Counters as i32;
+        self.metadata.iter_mut().filter(is_counters).for_each(|counters| counters.start = time);
     }
 }
 

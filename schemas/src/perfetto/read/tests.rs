@@ -1,5 +1,6 @@
 use super::*;
 use crate::event::clock::Anchor;
+use crate::event::evidence::Counters;
 use crate::event::ops::{Arg, OPS};
 use crate::event::record::{MetaKind, Record, STEP_NONE, pack_steps, word};
 use crate::export::exporter::export;
@@ -34,10 +35,12 @@ fn rows(tid: u32, events: &Events, names: &Names, clock: &Clock) -> Vec<Row> {
             let own_name = matches!(op, Op::SPAN | Op::INSTANT | Op::COUNTER);
             let is_text = op == Op::META && events.fd[i] == MetaKind::Text as i32 || info.a.is_name();
             let a = events.known[i].then_some(events.a[i]).filter(|_| info.a != Arg::None || op == Op::META);
+            // Counters have a time of their own, and use every number.
+            let counts = op == Op::META && events.fd[i] == MetaKind::Counters as i32;
             Row {
                 tid,
                 name: info.name.to_string(),
-                start: if op == Op::META { 0 } else { clock.boot_ns(events.start[i]) },
+                start: if op == Op::META && !counts { 0 } else { clock.boot_ns(events.start[i]) },
                 dur: clock.duration_ns(events.start[i], events.duration[i]),
                 depth: if op == Op::META { 0 } else { events.depth[i] },
                 file: if events.file[i] == 0 { String::new() } else { text(events.file[i] as i64) },
@@ -47,8 +50,8 @@ fn rows(tid: u32, events: &Events, names: &Names, clock: &Clock) -> Vec<Row> {
                     a.filter(|_| is_text).map(|id| text(id).bytes().map(i64::from).sum()),
                     // Whoever looks for a text looks among texts, not among files.
                     a.filter(|_| is_text).and_then(|id| names.get(id as u32)).map(|(kind, _)| kind as i64),
-                    (info.b != Arg::None).then_some(events.b[i]),
-                    (op != Op::META).then_some(events.ret[i]),
+                    (info.b != Arg::None || counts).then_some(events.b[i]),
+                    (op != Op::META || counts).then_some(events.ret[i]),
                 ],
             }
         })
@@ -57,6 +60,13 @@ fn rows(tid: u32, events: &Events, names: &Names, clock: &Clock) -> Vec<Row> {
 
 fn event(op: Op, start: u64, duration: u64, depth: u8) -> Record {
     Record { word: word(op, depth, true, duration), start, fd: 3, file: 1, ..Record::default() }
+}
+
+fn counters(large: bool) -> Counters {
+    let some = Counters { cpu_us: 50_000, run_delay_us: Some(0), voluntary: 1, ..Counters::default() };
+    let more =
+        Counters { cpu_us: 0, major_faults: 3, minor_faults: 9, run_delay_us: Some(8), involuntary: 4000, ..some };
+    if large { more } else { Counters { run_delay_us: None, ..some } }
 }
 
 /// Every operation once, good and failed; nested spans with metadata; crossing calls; a counter and an instant.
@@ -82,6 +92,10 @@ fn image() -> Image {
             let duration = if info.op == Op::LOST { 0 } else { 70 };
             let b = if info.b == Arg::None { 0 } else { -1 - now as i64 };
             let record = Record { a, b, ret, ..event(info.op, now, duration, 0) };
+            // Counters come before any event, taken at its end.
+            if known {
+                calls.push(&counters(ret > 0).record(now + duration));
+            }
             calls.push(&Record { word: word(info.op, 0, known, duration), ..record });
             now += 100;
         }
@@ -99,6 +113,7 @@ fn image() -> Image {
     [(MetaKind::Int, -7), (MetaKind::Float, 0.25f64.to_bits() as i64), (MetaKind::Text, 5)]
         .iter()
         .for_each(|(kind, value)| spans.push(&meta(*kind, *value)));
+    spans.push(&counters(true).record(2250));
     spans.push(&span(Op::SPAN, 2050, 200, 1, 3, 4));
     spans.push(&span(Op::SPAN, 2000, 400, 0, 6, 0));
     spans.push(&span(Op::INSTANT, 2500, 0, 0, 3, 7));
@@ -117,6 +132,12 @@ fn image() -> Image {
         image.fields.set(key, value);
     }
     image
+}
+
+/// Records that belong to the event behind them.
+fn metadata(image: &Image) -> u64 {
+    let ops = image.leftovers.iter().flat_map(|left| &left.events.op);
+    ops.filter(|op| **op == Op::META.0).count() as u64
 }
 
 fn exported(image: &Image, compression: Compression) -> Vec<u8> {
@@ -233,7 +254,7 @@ fn the_process_comes_back_with_every_field() {
     let process = &reader.processes[0];
     assert_eq!(process.fields, crate::export::exporter::complete_fields(&image));
     assert_eq!(reader.processes.len(), 1);
-    let calls = image.events() - 3 + 2;
+    let calls = image.events() - metadata(&image) + 2;
     assert_eq!((process.ours, process.complete), (true, Some(calls)));
     assert_eq!(process.real_offset_ns, Some(image.clock().unwrap().real_offset_ns));
 }
@@ -330,7 +351,7 @@ fn chapters_read_apart_give_all_events() {
     assert!(ranges.len() > 1 && ranges.first().unwrap().start == 0 && ranges.last().unwrap().end == bytes.len());
     let mut first = Reader::default();
     first.scan(&bytes);
-    assert_eq!(first.processes[0].complete, Some(image.events() - 3));
+    assert_eq!(first.processes[0].complete, Some(image.events() - metadata(&image)));
     let mut count = 0;
     for range in ranges.into_iter().rev() {
         let mut reader = first.fork();

@@ -7,7 +7,7 @@ use super::template::{Part, Parts, Shape, Short, Templates, Width};
 use crate::event::ops::{Arg, Layer, OpInfo, Ret};
 use crate::event::record::{MetaKind, POS_UNKNOWN, STEP_NONE, unpack_steps};
 use crate::export::exporter::{Call, Meta};
-use crate::export::key::Key;
+use crate::export::key::{Key, of_counters, of_waker};
 use crate::export::lanes::{Lanes, Place};
 use crate::native::names::Names;
 use crate::perfetto::layout::{ANNOTATION_NAMES, CATEGORY_NAMES, DEPTH_BITS, EVENT_NAMES, child_uuid, layer_index};
@@ -373,6 +373,9 @@ pub(super) fn put_strings(out: &mut Message, head: Head, fill: impl FnOnce(&mut 
 }
 
 pub(super) fn intern_meta(out: &mut Message, head: Head, state: &mut State, meta: &Meta, names: &Names) {
+    if meta.counters().is_some() {
+        return;
+    }
     let key = ANNOTATION_NAMES + meta.key as u64;
     let new_key = state.keys.insert(meta.key as u64);
     let text = text_value(meta);
@@ -448,8 +451,10 @@ pub(super) fn put_arguments(event: &mut Message, width: &mut impl Width, call: &
         if let (Some(key), Some(a)) = (Key::of(info.a, false), call.a) {
             put_value(event, width, key, Part::A, a);
         }
-        if let Some(key) = Key::of(info.b, true) {
-            put_value(event, width, key, Part::B, call.b);
+        match Key::of(info.b, true) {
+            Some(Key::Waker) => of_waker(call.b).for_each(|(key, number)| put_number(event, key, number)),
+            Some(key) => put_value(event, width, key, Part::B, call.b),
+            None => {}
         }
         put_result(event, width, info, call);
     }
@@ -467,6 +472,7 @@ pub(super) fn put_all(event: &mut Message, call: &Call) {
     put_number(event, Key::Count, call.a.unwrap_or(POS_UNKNOWN));
     put_number(event, Key::Second, call.b);
     put_number(event, Key::Ret, call.ret);
+    put_metadata(event, call.metadata);
 }
 
 #[inline(always)]
@@ -506,7 +512,7 @@ pub(super) fn put_value(event: &mut Message, width: &mut impl Width, key: Key, p
     let as_kind = match key {
         Key::Target | Key::Source => field::annotation::STRING_IID,
         // Shown in hexadecimal.
-        Key::Flags => field::annotation::POINTER,
+        Key::Flags | Key::Object => field::annotation::POINTER,
         _ => field::annotation::INT,
     };
     let number = if as_kind == field::annotation::STRING_IID { number as u32 as u64 } else { number as u64 };
@@ -531,6 +537,10 @@ pub(super) fn put_number(event: &mut Message, key: Key, number: i64) {
 
 pub(super) fn put_metadata(event: &mut Message, metadata: &[Meta]) {
     for meta in metadata {
+        if let Some(counters) = meta.counters() {
+            of_counters(&counters).for_each(|(key, number)| put_number(event, key, number));
+            continue;
+        }
         event.nested(field::event::ANNOTATIONS, |annotation| {
             annotation.number(field::annotation::NAME_IID, ANNOTATION_NAMES + meta.key as u64);
             match MetaKind::from_fd(meta.kind) {

@@ -93,7 +93,7 @@ impl Shape {
     #[inline(always)]
     pub(super) fn of(call: &Call, since: u64) -> Option<(Shape, Parts)> {
         let info = call.info?;
-        if call.names_itself() || call.unfinished || info.a.is_name() || info.b == Arg::Path {
+        if call.names_itself() || call.unfinished || info.a.is_name() || matches!(info.b, Arg::Path | Arg::Waker) {
             return None;
         }
         let (shown, result) = match (call.ret, info.ret) {
