@@ -17,6 +17,7 @@ mod process;
 mod stdio;
 mod uring;
 mod wait;
+mod wakers;
 
 /// Runs when the library is loaded, before the program's own constructors.
 #[used]

@@ -82,6 +82,8 @@ pub fn find_all() {
 const VERSIONS: &[(&CStr, &CStr)] = &[
     (c"pthread_cond_wait", c"GLIBC_2.3.2"),
     (c"pthread_cond_timedwait", c"GLIBC_2.3.2"),
+    (c"pthread_cond_signal", c"GLIBC_2.3.2"),
+    (c"pthread_cond_broadcast", c"GLIBC_2.3.2"),
     (c"posix_spawn", c"GLIBC_2.15"),
     (c"posix_spawnp", c"GLIBC_2.15"),
     (c"fmemopen", c"GLIBC_2.22"),

@@ -547,6 +547,7 @@ unsafe fn piped(done: dlio_tracer::calls::call::Done, ends: *const c_int, flags:
     let (read, write) = unsafe { (*ends, *ends.add(1)) };
     descriptors::opened(write, path_numbers::object(b"<pipe>"), 0);
     made(done, Op::PIPE, b"<pipe>", write as i64, flags as i64, read);
+    [read, write].into_iter().for_each(descriptors::has_no_position);
 }
 
 /// `preadv2` and `pwritev2` use the description's own position where they are given -1.

@@ -7,7 +7,8 @@ use std::ffi::{c_int, c_short, c_uint, c_ulong, c_void};
 
 use dlio_tracer::calls::call::Done;
 use dlio_tracer::calls::meaning::outcome;
-use dlio_tracer::calls::waits::waited;
+use dlio_tracer::calls::waits::{waited, waited_at_barrier, waited_for_condition, waited_for_semaphore};
+use dlio_tracer::known::wakers;
 use dlio_tracer::ops::Op;
 use libc::{clockid_t, fd_set, pid_t, pollfd, sigset_t, size_t, timespec, timeval};
 
@@ -121,13 +122,16 @@ rows! { Wait
 
 rows! { Wait
     [pthread_cond_wait] (condition: *mut c_void, mutex: *mut c_void) -> c_int; {
-        |done, error| of_thread(done, Op::PTHREAD_COND_WAIT, error)
+        with waiting = wakers::wait(condition.addr());
+        |done, error| waited_for_condition(done, Op::PTHREAD_COND_WAIT, waiting, -error as i64)
     }
     [pthread_cond_timedwait] (condition: *mut c_void, mutex: *mut c_void, until: Time) -> c_int; {
-        |done, error| of_thread(done, Op::PTHREAD_COND_TIMEDWAIT, error)
+        with waiting = wakers::wait(condition.addr());
+        |done, error| waited_for_condition(done, Op::PTHREAD_COND_TIMEDWAIT, waiting, -error as i64)
     }
     [pthread_cond_clockwait] (condition: *mut c_void, mutex: *mut c_void, clock: clockid_t, until: Time) -> c_int; {
-        |done, error| of_thread(done, Op::PTHREAD_COND_CLOCKWAIT, error)
+        with waiting = wakers::wait(condition.addr());
+        |done, error| waited_for_condition(done, Op::PTHREAD_COND_CLOCKWAIT, waiting, -error as i64)
     }
     [pthread_join] (thread: c_ulong, result: *mut *mut c_void) -> c_int; {
         |done, error| of_thread(done, Op::PTHREAD_JOIN, error)
@@ -140,16 +144,20 @@ rows! { Wait
     }
     // One of the threads is told -1, which is no error.
     [pthread_barrier_wait] (barrier: *mut c_void) -> c_int; {
-        |done, error| of_thread(done, Op::PTHREAD_BARRIER_WAIT, error.max(0))
+        with waiting = wakers::arrive(barrier.addr());
+        |done, error| waited_at_barrier(done, waiting, error)
     }
     [sem_wait] (semaphore: *mut c_void) -> c_int; {
-        |done, ret| on_nothing(done, Op::SEM_WAIT, 0, 0, ret as i64)
+        with waiting = wakers::wait(semaphore.addr());
+        |done, ret| waited_for_semaphore(done, Op::SEM_WAIT, waiting, outcome(ret as i64))
     }
     [sem_timedwait] (semaphore: *mut c_void, until: Time) -> c_int; {
-        |done, ret| on_nothing(done, Op::SEM_TIMEDWAIT, 0, 0, ret as i64)
+        with waiting = wakers::wait(semaphore.addr());
+        |done, ret| waited_for_semaphore(done, Op::SEM_TIMEDWAIT, waiting, outcome(ret as i64))
     }
     [sem_clockwait] (semaphore: *mut c_void, clock: clockid_t, until: Time) -> c_int; {
-        |done, ret| on_nothing(done, Op::SEM_CLOCKWAIT, 0, 0, ret as i64)
+        with waiting = wakers::wait(semaphore.addr());
+        |done, ret| waited_for_semaphore(done, Op::SEM_CLOCKWAIT, waiting, outcome(ret as i64))
     }
     [semop] (set: c_int, list: *mut [c_short; 3], count: size_t) -> c_int; {
         |done, ret| on_nothing(done, Op::SEMOP, count as i64, 0, ret as i64)
@@ -159,10 +167,12 @@ rows! { Wait
     }
     // Numbers of their own, not of errno.
     [cnd_wait] (condition: *mut c_void, mutex: *mut c_void) -> c_int; {
-        |done, ret| waited(done, Op::CND_WAIT, -1, 0, 0, ret as i64)
+        with waiting = wakers::wait(condition.addr());
+        |done, ret| waited_for_condition(done, Op::CND_WAIT, waiting, ret as i64)
     }
     [cnd_timedwait] (condition: *mut c_void, mutex: *mut c_void, until: Time) -> c_int; {
-        |done, ret| waited(done, Op::CND_TIMEDWAIT, -1, 0, 0, ret as i64)
+        with waiting = wakers::wait(condition.addr());
+        |done, ret| waited_for_condition(done, Op::CND_TIMEDWAIT, waiting, ret as i64)
     }
     [thrd_join] (thread: c_ulong, result: *mut c_int) -> c_int; {
         |done, ret| waited(done, Op::THRD_JOIN, -1, 0, 0, ret as i64)

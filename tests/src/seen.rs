@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use dlio_schemas::clock::Clock;
+use dlio_schemas::evidence::Counters;
 use dlio_schemas::native::block::Opener;
 use dlio_schemas::native::columns::Events;
 use dlio_schemas::native::fields::{Fields, key};
@@ -12,6 +13,7 @@ use dlio_schemas::native::names::{NameKind, Names};
 use dlio_schemas::native::ring::Ring;
 use dlio_schemas::ops::Op;
 use dlio_schemas::perfetto::read::{Batch, Reader};
+use dlio_schemas::record::MetaKind;
 
 /// One event, with everything looked up.
 #[derive(Clone, Debug)]
@@ -30,6 +32,8 @@ pub struct Event {
     pub second: Option<String>,
     pub b: i64,
     pub ret: i64,
+    /// What the thread did before, where it was counted.
+    pub counters: Option<Counters>,
 }
 
 /// One process image.
@@ -39,6 +43,8 @@ pub struct Process {
     pub fields: Fields,
     pub ending: String,
     pub events: Vec<Event>,
+    /// Records beside the events: counters of threads.
+    pub counters: usize,
     pub lost: u64,
     pub filtered: u64,
     pub has_ring: bool,
@@ -120,22 +126,23 @@ fn native(seen: &mut Seen, dlt: &Path, ring: &Path) {
     }
     image.damage.iter().for_each(|(at, damage)| fault(format!("{damage} at {at}")));
     let Some(clock) = image.clock() else { return fault("no anchor".into()) };
-    let mut events = Vec::new();
+    let mut events = Found::default();
     let mut opener = Opener::new().expect("memory to decompress");
     for block in &image.blocks {
         let mut decoded = Events::default();
         match file::decode(block, &bytes, &mut opener, &mut decoded) {
-            Ok(()) => add(&mut events, &decoded, block.header.tid, &image.names, &clock),
+            Ok(()) => events.add(&decoded, block.header.tid, &image.names, &clock),
             Err(damage) => fault(format!("{damage} in the block at {}", block.offset)),
         }
     }
     for left in &image.leftovers {
-        add(&mut events, &left.events, left.tid, &image.names, &clock);
+        events.add(&left.events, left.tid, &image.names, &clock);
     }
     seen.processes.push(Process {
         path: dlt.to_path_buf(),
         ending: image.fields.ending().to_string(),
-        events,
+        events: events.all,
+        counters: events.counted,
         lost: image.lost,
         filtered: image.filtered,
         fields: image.fields,
@@ -160,10 +167,11 @@ fn perfetto(seen: &mut Seen, path: &Path) {
     }
     for (index, process) in reader.processes.iter().enumerate() {
         let clock = reader.clock(index);
-        let mut events = Vec::new();
+        let mut found = Found::default();
         for (_, tid, batch) in batches.iter().filter(|(owner, ..)| *owner == index) {
-            add(&mut events, batch, *tid, &reader.names, &clock);
+            found.add(batch, *tid, &reader.names, &clock);
         }
+        let Found { all: events, counted, .. } = found;
         if process.complete != Some(events.len() as u64) {
             fault(format!("holds {} events and claims {:?}", events.len(), process.complete));
         }
@@ -172,6 +180,7 @@ fn perfetto(seen: &mut Seen, path: &Path) {
             path: path.to_path_buf(),
             ending: process.fields.ending().to_string(),
             events,
+            counters: counted,
             lost: number(key::LOST),
             filtered: number(key::FILTERED),
             fields: process.fields.clone(),
@@ -180,24 +189,40 @@ fn perfetto(seen: &mut Seen, path: &Path) {
     }
 }
 
-fn add(into: &mut Vec<Event>, events: &Events, tid: u32, names: &Names, clock: &Clock) {
-    for i in 0..events.len() {
-        let info = Op(events.op[i]).info();
-        let text = |id: u32| names.text(id).map(|text| text.into_owned());
-        let a = events.known[i].then_some(events.a[i]);
-        into.push(Event {
-            name: info.map_or("?", |info| info.name),
-            tid,
-            start_ns: clock.boot_ns(events.start[i]) as i64 + clock.real_offset_ns,
-            duration_ns: clock.duration_ns(events.start[i], events.duration[i]),
-            file: text(events.file[i]),
-            is_path: names.get(events.file[i]).is_some_and(|(kind, _)| kind == NameKind::Path),
-            fd: events.fd[i],
-            second: a.filter(|_| info.is_some_and(|info| info.a.is_name())).and_then(|id| text(id as u32)),
-            a,
-            b: events.b[i],
-            ret: events.ret[i],
-        });
+/// The events of a process, and counters of threads whose event is still to come.
+#[derive(Default)]
+struct Found {
+    all: Vec<Event>,
+    counted: usize,
+    counters: BTreeMap<u32, Counters>,
+}
+
+impl Found {
+    fn add(&mut self, events: &Events, tid: u32, names: &Names, clock: &Clock) {
+        for i in 0..events.len() {
+            if events.op[i] == Op::META.0 && events.fd[i] == MetaKind::Counters as i32 {
+                self.counted += 1;
+                self.counters.insert(tid, Counters::unpack(events.a[i], events.b[i], events.ret[i]));
+                continue;
+            }
+            let info = Op(events.op[i]).info();
+            let text = |id: u32| names.text(id).map(|text| text.into_owned());
+            let a = events.known[i].then_some(events.a[i]);
+            self.all.push(Event {
+                name: info.map_or("?", |info| info.name),
+                tid,
+                start_ns: clock.boot_ns(events.start[i]) as i64 + clock.real_offset_ns,
+                duration_ns: clock.duration_ns(events.start[i], events.duration[i]),
+                file: text(events.file[i]),
+                is_path: names.get(events.file[i]).is_some_and(|(kind, _)| kind == NameKind::Path),
+                fd: events.fd[i],
+                second: a.filter(|_| info.is_some_and(|info| info.a.is_name())).and_then(|id| text(id as u32)),
+                a,
+                b: events.b[i],
+                ret: events.ret[i],
+                counters: self.counters.remove(&tid),
+            });
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use dlio_schemas::record::POS_UNKNOWN;
 use crate::calls::call::Done;
 use crate::known::{descriptors, number};
 use crate::naming::descriptor_files;
+use crate::recording::counters;
 use crate::trace::header_page;
 
 /// An argument that says nothing.
@@ -53,6 +54,9 @@ pub fn moved_at(done: Done, op: Op, fd: i32, position: i64, requested: i64, ret:
 #[inline(always)]
 pub fn read_here(done: Done, op: Op, fd: i32, requested: i64, ret: i64) {
     let (file, position) = descriptor_files::read(fd, ret);
+    if position == POS_UNKNOWN {
+        counters::at_message(done.start, done.duration, file, fd);
+    }
     done.record(op, file, fd, known(position), requested, outcome(ret));
 }
 
@@ -60,6 +64,9 @@ pub fn read_here(done: Done, op: Op, fd: i32, requested: i64, ret: i64) {
 #[inline(always)]
 pub fn wrote_here(done: Done, op: Op, fd: i32, requested: i64, ret: i64) {
     let (file, position) = descriptor_files::written(fd, ret);
+    if position == POS_UNKNOWN {
+        counters::at_message(done.start, done.duration, file, fd);
+    }
     done.record(op, file, fd, known(position), requested, outcome(ret));
 }
 

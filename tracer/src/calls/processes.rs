@@ -15,7 +15,7 @@ use crate::life::programs;
 use crate::naming::paths;
 use crate::process::process_info;
 pub use crate::process::process_info::{BORN_MAX, born};
-use crate::recording::{image, phase};
+use crate::recording::{counters, image, phase};
 use crate::thread::stack;
 use crate::trace::trace_dirs;
 
@@ -100,10 +100,13 @@ fn finish_for_exec(path: &CStr) {
 pub enum Confines {
     Nothing,
     Clock,
+    /// All that a filter does not allow.
+    Unforeseen,
     Calls,
 }
 
 const SECCOMP_STRICT: usize = 1;
+const SECCOMP_FILTER: usize = 2;
 
 impl Confines {
     /// Of `prctl`.
@@ -111,6 +114,7 @@ impl Confines {
         match (option, argument) {
             (libc::PR_SET_TSC, argument) if argument as i32 == libc::PR_TSC_SIGSEGV => Confines::Clock,
             (libc::PR_SET_SECCOMP, SECCOMP_STRICT) => Confines::Calls,
+            (libc::PR_SET_SECCOMP, SECCOMP_FILTER) => Confines::Unforeseen,
             _ => Confines::Nothing,
         }
     }
@@ -120,6 +124,7 @@ impl Confines {
         match number {
             libc::SYS_prctl => Confines::by_prctl(first as i32, second),
             libc::SYS_seccomp if first as u32 == libc::SECCOMP_SET_MODE_STRICT => Confines::Calls,
+            libc::SYS_seccomp if first as u32 == libc::SECCOMP_SET_MODE_FILTER => Confines::Unforeseen,
             _ => Confines::Nothing,
         }
     }
@@ -129,6 +134,7 @@ impl Confines {
         match self {
             Confines::Nothing => {}
             Confines::Clock => clock::leave_tsc(),
+            Confines::Unforeseen => counters::stop(),
             Confines::Calls => lifecycle::before_strict(),
         }
         let result = call();

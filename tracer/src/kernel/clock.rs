@@ -83,6 +83,34 @@ pub fn age_ns(now: &Anchor) -> u64 {
     now.boot_ns.saturating_sub(STARTED[1].load(Relaxed))
 }
 
+/// Ticks in ten microseconds; zero while the process has not run long enough to tell.
+static TEN_US: AtomicU64 = AtomicU64::new(0);
+
+/// The time the process has to have run before its own clock is good enough for that.
+const MEASURED_NS: u64 = 1_000_000;
+
+/// Ticks in ten microseconds, never zero.
+#[inline(always)]
+pub fn ten_us() -> u64 {
+    let known = TEN_US.load(Relaxed);
+    if known != 0 { known } else { measure_ten_us() }
+}
+
+/// True once that number stays as it is.
+pub fn knows_ten_us() -> bool {
+    TEN_US.load(Relaxed) != 0
+}
+
+#[cold]
+fn measure_ten_us() -> u64 {
+    let now = anchor();
+    let ticks = (10_000 * rate_hz(&now) as u128 / 1_000_000_000).max(1) as u64;
+    if age_ns(&now) >= MEASURED_NS {
+        TEN_US.store(ticks, Relaxed);
+    }
+    ticks
+}
+
 /// Ticks a second, from the time since [`start`]: rough after a millisecond, good after a second.
 pub fn rate_hz(now: &Anchor) -> u64 {
     let ticks = now.ticks.saturating_sub(STARTED[0].load(Relaxed));

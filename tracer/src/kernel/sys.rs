@@ -359,6 +359,13 @@ pub fn thread_id() -> u32 {
     kernel!(SYS_gettid) as u32
 }
 
+/// What the kernel has counted of the calling thread; its CPU time up to the last switch or tick.
+pub fn thread_usage() -> Option<libc::rusage> {
+    // SAFETY: rusage is a struct of integers, for which zero is a value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    (kernel!(SYS_getrusage, libc::RUSAGE_THREAD as isize, &raw mut usage) == 0).then_some(usage)
+}
+
 /// The name of the calling thread, filled up with zeros.
 pub fn thread_name(into: &mut [u8; 16]) {
     kernel!(SYS_prctl, libc::PR_GET_NAME, into.as_mut_ptr(), 0, 0, 0);

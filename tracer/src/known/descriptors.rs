@@ -322,6 +322,11 @@ pub fn lose_position(fd: i32) {
     }
 }
 
+/// The description is of a pipe, or of something else without positions.
+pub fn has_no_position(fd: i32) {
+    lose_position(fd);
+}
+
 /// A seek has told the position.
 #[inline(always)]
 pub fn sought(fd: i32, position: i64) {

@@ -7,11 +7,12 @@ use dlio_schemas::ops::Layer;
 
 use crate::kernel::switches::SWITCHES;
 use crate::kernel::{clock, single_thread_atomics, sys, thread_end, vdso};
-use crate::known::{descriptors, folders, mappings};
+use crate::known::{descriptors, folders, mappings, wakers};
 use crate::life::finish::Ending;
 use crate::life::{environment, finish};
 use crate::process::{config, process_info};
-use crate::recording::{image, phase, ring, wiped_page};
+use crate::recording::{counters, image, phase, ring, wiped_page};
+use crate::thread::evidence::{self, Evidence};
 use crate::thread::local::{self, forget_own_id, local};
 use crate::thread::stack;
 use crate::trace::{header_page, spool};
@@ -74,6 +75,9 @@ fn start_with_room() {
     }
     wiped_page::next_generation();
     phase::start(if config.on { config.layers } else { 0 });
+    if records(Layer::Wait) {
+        counters::begin();
+    }
 }
 
 /// To be said before anything is looked up that was remembered: in a child nobody announced it would be its parent's.
@@ -142,6 +146,7 @@ fn register() {
     }
     extern "C" fn thread_ends(_: *mut libc::c_void) {
         if !phase::is_strict() {
+            counters::at_end();
             ring::end_thread();
         }
     }
@@ -178,8 +183,11 @@ pub extern "C" fn after_fork_in_child() {
         (*line).passing = 0;
         (*line).depth = 0;
         (*line).inside = 0;
+        (*line).evidence = Evidence::NONE;
     }
     forget_own_id();
+    evidence::close_inherited();
+    wakers::forget();
     phase::after_fork_in_child();
     process_info::note_fork();
     image::forget();
@@ -195,7 +203,13 @@ pub extern "C" fn after_fork_in_child() {
 /// Meanwhile the calls of other threads wait. Without us they would be gone by now; were they let go on, making a trace
 /// what was asked for would be time in which they did more, and none of it would be in the trace.
 pub fn end(ending: Ending) {
-    if borrows_memory() || !phase::begin_end() {
+    if borrows_memory() {
+        return;
+    }
+    if !phase::is_strict() {
+        counters::at_end();
+    }
+    if !phase::begin_end() {
         return;
     }
     let before = phase::close();

@@ -8,8 +8,9 @@
 //! ```
 //!
 //! Reading order: [`phase`] (whether anything is recorded now), [`ring`] (one event), [`image`] (made at the first event),
-//! [`wiped_page`] (what a forked child finds zeroed), [`signal_queue`], [`drain`].
+//! [`wiped_page`] (what a forked child finds zeroed), [`signal_queue`], [`drain`], [`counters`] (what comes before a wait).
 
+pub mod counters;
 pub(crate) mod drain;
 pub mod image;
 pub mod phase;

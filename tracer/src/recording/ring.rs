@@ -61,14 +61,16 @@ fn put_slowly(word: u64, start: u64, (file, fd): (u32, i32), a: i64, b: i64, ret
     let record = Record { word, start, file, fd, a, b, ret };
     // SAFETY: the thread's state is never unmapped.
     unsafe { give_back_slot((*local()).thread) };
+    // Counters are no event that could be lost.
+    let lost = !record.is_counters() as u64;
     // Kept at once, or after an exec that failed.
     match put_once(&record) {
         Outcome::Kept => {}
-        Outcome::Lost => header_page::count_lost(1),
+        Outcome::Lost => header_page::count_lost(lost),
         Outcome::Closed => {
             phase::await_end();
             if !matches!(put_once(&record), Outcome::Kept) {
-                header_page::count_lost(1);
+                header_page::count_lost(lost);
             }
         }
     }

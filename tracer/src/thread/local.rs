@@ -1,4 +1,5 @@
-//! The state of one thread that every call needs: one cache line of initial-exec thread-local storage.
+//! The state of one thread that every call needs: one cache line of initial-exec thread-local storage, and behind it one that
+//! waits need.
 //!
 //! `thread_local!` costs 5 ns more a call, because a library's ordinary thread-local storage is found through a function.
 //! The line is all zeros in a new thread, and zero means "nothing yet".
@@ -6,9 +7,10 @@
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
 use crate::kernel::sys;
+use crate::thread::evidence::Evidence;
 use crate::thread::thread_state::Thread;
 
-/// The line. Plain fields: only its own thread touches it.
+/// The lines. Plain fields: only its own thread touches them.
 #[repr(C, align(64))]
 pub struct Local {
     /// The thread's recording state, or null.
@@ -37,19 +39,21 @@ pub struct Local {
     /// where the C library is patched: see [`crate::calls::call::Inside`].
     pub changing: i32,
     pub changing_file: u32,
+    /// The second line.
+    pub evidence: Evidence,
 }
 
-const _: () = assert!(size_of::<Local>() == 64);
+const _: () = assert!(size_of::<Local>() == 128 && std::mem::offset_of!(Local, evidence) == 64);
 
 std::arch::global_asm!(
     ".section .tbss.dlio_local,\"awT\",@nobits",
     ".hidden dlio_local",
     ".globl dlio_local",
     ".type dlio_local, @object",
-    ".size dlio_local, 64",
+    ".size dlio_local, 128",
     ".balign 64",
     "dlio_local:",
-    ".zero 64",
+    ".zero 128",
     ".text",
 );
 
@@ -100,6 +104,11 @@ static FIRST: AtomicPtr<Local> = AtomicPtr::new(std::ptr::null_mut());
 /// The caller is the process's first thread.
 pub fn note_first_thread() {
     FIRST.store(local(), Relaxed);
+}
+
+/// True on the process's first thread, if that was noted.
+pub fn is_first_thread() -> bool {
+    local() == FIRST.load(Relaxed)
 }
 
 /// The number of the process, which is that of its first thread too: one thing less to ask for.

@@ -1,0 +1,123 @@
+//! Calls that wake others, and what makes and closes the semaphores that processes share.
+//!
+//! No events, but for posts of such semaphores: a program that hands a lock around makes a thousand posts for ten that somebody
+//! waits for. A post leaves a stamp if somebody waits (`dlio_tracer::known::wakers`), and costs next to nothing else.
+
+use std::ffi::{c_char, c_int, c_uint, c_void};
+
+use dlio_tracer::calls::waits::post_shared;
+use dlio_tracer::known::{semaphores, wakers};
+use dlio_tracer::life::lifecycle;
+use dlio_tracer::ops::Layer;
+
+use crate::real;
+
+/// Functions that wake who waits for an object.
+macro_rules! posts {
+    ($($name:ident)*) => {$(
+        /// No event.
+        ///
+        /// # Safety
+        /// As the C library's function of this name.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(object: *mut c_void) -> c_int {
+            real!(next: $name(*mut c_void) -> c_int);
+            wakers::post(object.addr());
+            // SAFETY: the argument goes on as it came.
+            unsafe { next(object) }
+        }
+    )*};
+}
+
+posts! { pthread_cond_signal pthread_cond_broadcast cnd_signal cnd_broadcast }
+
+/// An event where processes share it.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sem_post(semaphore: *mut c_void) -> c_int {
+    real!(next: sem_post(*mut c_void) -> c_int);
+    if semaphores::are_any() {
+        // SAFETY: the argument goes on as it came.
+        return post_shared(semaphore.addr(), || unsafe { next(semaphore) });
+    }
+    wakers::post(semaphore.addr());
+    // SAFETY: the argument goes on as it came.
+    unsafe { next(semaphore) }
+}
+
+/// No event: it never waits. A lock is taken by this as a rule, and its holder is then known.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sem_trywait(semaphore: *mut c_void) -> c_int {
+    real!(next: sem_trywait(*mut c_void) -> c_int);
+    // SAFETY: the argument goes on as it came.
+    let ret = unsafe { next(semaphore) };
+    if ret == 0 {
+        wakers::took(semaphore.addr());
+    }
+    ret
+}
+
+/// No event. The mode and the value are there only where one may be made; else they are what the registers hold.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sem_open(name: *const c_char, flags: c_int, mode: c_uint, value: c_uint) -> *mut c_void {
+    real!(next: sem_open(*const c_char, c_int, c_uint, c_uint) -> *mut c_void);
+    // SAFETY: the arguments go on as they came. The real function has found a string in the name.
+    unsafe {
+        let semaphore = next(name, flags, mode, value);
+        if !semaphore.is_null() && lifecycle::records(Layer::Wait) {
+            semaphores::opened(semaphore.addr(), name);
+        }
+        semaphore
+    }
+}
+
+/// No event.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sem_init(semaphore: *mut c_void, shared: c_int, value: c_uint) -> c_int {
+    real!(next: sem_init(*mut c_void, c_int, c_uint) -> c_int);
+    // SAFETY: the arguments go on as they came.
+    let ret = unsafe { next(semaphore, shared, value) };
+    if ret == 0 && (semaphores::are_any() || shared != 0 && lifecycle::records(Layer::Wait)) {
+        semaphores::made(semaphore.addr(), shared != 0);
+    }
+    ret
+}
+
+/// No event.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sem_close(semaphore: *mut c_void) -> c_int {
+    real!(next: sem_close(*mut c_void) -> c_int);
+    if semaphores::are_any() {
+        semaphores::closed(semaphore.addr());
+    }
+    // SAFETY: the argument goes on as it came.
+    unsafe { next(semaphore) }
+}
+
+/// No event.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sem_destroy(semaphore: *mut c_void) -> c_int {
+    real!(next: sem_destroy(*mut c_void) -> c_int);
+    if semaphores::are_any() {
+        semaphores::gone(semaphore.addr());
+    }
+    // SAFETY: the argument goes on as it came.
+    unsafe { next(semaphore) }
+}

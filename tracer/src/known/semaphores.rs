@@ -1,0 +1,215 @@
+//! Semaphores that processes share, by their addresses, and what tells each from others in every process: the inode of a named
+//! one, else a hash of the mapped file and the place in it.
+//!
+//! A child inherits the table with the mappings. Without such a semaphore nothing here costs more than one look at a count.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+
+use crate::kernel::path_buffer::PathBuffer;
+use crate::kernel::sys;
+use crate::known::wakers;
+
+const PLACES: usize = 1 << 10;
+/// Places that are looked at for one address.
+const NEAR: usize = 32;
+
+const FREE: usize = 0;
+/// In the place of an address: there was one.
+const GONE: usize = 1;
+
+/// In the place of an id: to be found out at the first wait or post.
+const UNKNOWN: u64 = 0;
+
+struct Place {
+    address: AtomicUsize,
+    id: AtomicU64,
+    /// How many times it was opened more often than closed.
+    opens: AtomicU32,
+}
+
+crate::large! {
+    static TABLE: [Place; PLACES] = [const {
+        Place { address: AtomicUsize::new(FREE), id: AtomicU64::new(UNKNOWN), opens: AtomicU32::new(0) }
+    }; PLACES];
+}
+
+/// Semaphores in the table.
+static COUNT: AtomicU32 = AtomicU32::new(0);
+
+/// True if this process knows any.
+#[inline(always)]
+pub fn are_any() -> bool {
+    COUNT.load(Relaxed) != 0
+}
+
+fn near(address: usize) -> impl Iterator<Item = &'static Place> {
+    let at = ((address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize;
+    (0..NEAR).map(move |i| &TABLE[(at + i) % PLACES])
+}
+
+fn find(address: usize) -> Option<&'static Place> {
+    let until_free = near(address).take_while(|place| place.address.load(Acquire) != FREE);
+    until_free.into_iter().find(|place| place.address.load(Acquire) == address)
+}
+
+/// `sem_open` has returned a semaphore. Its name may be gone a moment later.
+///
+/// # Safety
+/// `name` is a terminated string.
+pub unsafe fn opened(address: usize, name: *const libc::c_char) {
+    // SAFETY: by the contract above.
+    let name = unsafe { std::ffi::CStr::from_ptr(name) }.to_bytes();
+    let after_slashes = name.iter().position(|byte| *byte != b'/').unwrap_or(name.len());
+    let mut path = PathBuffer::new();
+    path.push(b"/dev/shm/sem.").push(&name[after_slashes..]);
+    if let Some(found) = sys::found_at(path.as_c_str()) {
+        note(address, found.identity[1]);
+    }
+}
+
+/// `sem_init` has made one that processes share, or one that they do not where there was one before.
+pub fn made(address: usize, is_shared: bool) {
+    if are_any() {
+        gone(address);
+    }
+    if is_shared {
+        note(address, UNKNOWN);
+    }
+}
+
+fn note(address: usize, id: u64) {
+    // Who takes it without a wait is to be known from the beginning.
+    wakers::use_table();
+    if let Some(place) = find(address) {
+        place.id.store(id, Relaxed);
+        place.opens.fetch_add(1, Relaxed);
+        return;
+    }
+    let take = |place: &&Place| {
+        let was = place.address.load(Relaxed);
+        was <= GONE && place.address.compare_exchange(was, address, AcqRel, Relaxed).is_ok()
+    };
+    // Without room it is taken for one of this process alone.
+    if let Some(place) = near(address).find(take) {
+        place.id.store(id, Relaxed);
+        place.opens.store(1, Relaxed);
+        COUNT.fetch_add(1, Relaxed);
+    }
+}
+
+/// `sem_close` is about to be called.
+pub fn closed(address: usize) {
+    if let Some(place) = find(address)
+        && place.opens.fetch_sub(1, AcqRel) == 1
+    {
+        remove(place);
+    }
+}
+
+/// `sem_destroy` is about to be called, or the memory was used anew.
+pub fn gone(address: usize) {
+    find(address).into_iter().for_each(remove);
+}
+
+fn remove(place: &Place) {
+    place.address.store(GONE, Release);
+    COUNT.fetch_sub(1, Relaxed);
+}
+
+/// What processes know a semaphore by; `None` of one that is this process's alone.
+pub fn id(address: usize) -> Option<u64> {
+    let place = find(address).filter(|_| are_any())?;
+    match place.id.load(Relaxed) {
+        UNKNOWN => {
+            let id = mapped_id(address);
+            place.id.store(id, Relaxed);
+            Some(id)
+        }
+        id => Some(id),
+    }
+}
+
+/// Of what is mapped at an address: a hash of device and inode and the place in the file. The address itself where the kernel does not say.
+fn mapped_id(address: usize) -> u64 {
+    let fd = sys::open(c"/proc/self/maps", libc::O_RDONLY) as i32;
+    if fd < 0 {
+        return address as u64;
+    }
+    let (mut text, mut kept, mut at, mut found) = ([0u8; 2048], 0, 0, None);
+    loop {
+        let read = sys::read_at(fd, &mut text[kept..], at).len();
+        let end = kept + read;
+        at += read;
+        let lines = text[..end].iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+        found = found.or(text[..lines].split(|byte| *byte == b'\n').find_map(|line| id_in(line, address)));
+        // A line that is longer than the room for it is passed over.
+        let rest = if lines == 0 && end == text.len() { end } else { lines };
+        text.copy_within(rest..end, 0);
+        kept = end - rest;
+        if read == 0 || found.is_some() {
+            break;
+        }
+    }
+    sys::close(fd);
+    found.unwrap_or(address as u64)
+}
+
+/// Of one line: `7f00-7f10 rw-s 00001000 00:17 1234 /dev/shm/x`.
+fn id_in(line: &[u8], address: usize) -> Option<u64> {
+    let mut words = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
+    let mut ends = words.next()?.split(|byte| *byte == b'-');
+    let (start, end) = (hexadecimal(ends.next()?)?, hexadecimal(ends.next()?)?);
+    if !(start..end).contains(&(address as u64)) {
+        return None;
+    }
+    let (_, offset, device, inode) = (words.next()?, hexadecimal(words.next()?)?, words.next()?, words.next()?);
+    let place = offset + (address as u64 - start);
+    Some(dlio_schemas::export::key::hash(&[device, inode, &place.to_le_bytes()]))
+}
+
+fn hexadecimal(text: &[u8]) -> Option<u64> {
+    u64::from_str_radix(std::str::from_utf8(text).ok()?, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_semaphore_is_known_until_it_is_closed_as_often_as_opened() {
+        note(0x7f00_0000_1000, 77);
+        note(0x7f00_0000_1000, 77);
+        assert!(are_any());
+        closed(0x7f00_0000_1000);
+        assert_eq!(id(0x7f00_0000_1000), Some(77));
+        closed(0x7f00_0000_1000);
+        assert_eq!(id(0x7f00_0000_1000), None);
+        closed(0x7f00_0000_1000);
+    }
+
+    #[test]
+    fn more_than_there_is_room_for_are_passed_over() {
+        let address = |i: usize| 0x5500_0000_0000 + i * 32;
+        (0..4 * PLACES).for_each(|i| note(address(i), 5));
+        (0..4 * PLACES).for_each(|i| gone(address(i)));
+        assert!((0..4 * PLACES).all(|i| id(address(i)).is_none()));
+    }
+
+    #[test]
+    fn one_place_of_one_file_has_one_id_wherever_it_is_mapped() {
+        let line = b"7f0000001000-7f0000003000 rw-s 00004000 00:17 1234                       /dev/shm/x";
+        let other = b"7e0000001000-7e0000002000 rw-s 00005000 00:17 1234 /dev/shm/x (deleted)";
+        let id = id_in(line, 0x7f00_0000_2010);
+        assert!(id.is_some());
+        assert_eq!(id_in(other, 0x7e00_0000_1010), id);
+        assert_ne!(id_in(other, 0x7e00_0000_1020), id);
+        assert_eq!(id_in(line, 0x7f00_0000_3000), None);
+    }
+
+    #[test]
+    fn memory_of_this_process_has_an_id() {
+        let memory = sys::map_memory(2 * sys::PAGE);
+        assert_ne!(mapped_id(memory.addr()), memory.addr() as u64);
+        sys::unmap(memory, 2 * sys::PAGE);
+    }
+}

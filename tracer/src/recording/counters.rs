@@ -1,0 +1,105 @@
+//! Counters of a thread as records: directly before the event that they belong to.
+
+use std::sync::atomic::{AtomicBool, Ordering::*};
+
+use dlio_schemas::ops::Layer;
+
+use crate::kernel::switches::SWITCHES;
+use crate::kernel::{clock, sys};
+use crate::known::number;
+use crate::recording::{phase, ring};
+use crate::thread::evidence::{Care, Evidence};
+use crate::thread::local::{self, local};
+use crate::trace::tally;
+
+/// In tens of microseconds: messages take counters where the last ones are so old, and only after so long a wait the run delay
+/// is asked for.
+const LONG: u64 = 100;
+/// In tens of microseconds: how far apart it is asked for. Reading it takes up to 16 us, of a short-lived process too much.
+const DELAY_EVERY: u64 = 1000;
+
+/// A filter of system calls is there: what the filter's author did not foresee may be the program's end.
+static IS_STOPPED: AtomicBool = AtomicBool::new(false);
+
+/// The program is about to install such a filter.
+pub fn stop() {
+    IS_STOPPED.store(true, Relaxed);
+}
+
+/// True if waits are recorded, and no event is only counted.
+fn are_wanted() -> bool {
+    phase::mode() & 1 << Layer::Wait as u32 != 0 && !tally::is_on() && !IS_STOPPED.load(Relaxed)
+}
+
+/// The first thread of a program begins.
+pub fn begin() {
+    if local::is_first_thread() {
+        // SAFETY: the evidence is this thread's own.
+        unsafe { Evidence::begin(&raw mut (*local()).evidence, clock::ticks()) };
+    }
+}
+
+/// Before the record of a wait that ended at a tick.
+pub fn at_wait(end: u64, duration: u64) {
+    let ten_us = clock::ten_us();
+    // Short ones are recorded only by the user's wish.
+    if duration >= ten_us {
+        // SAFETY: the evidence is this thread's own.
+        let is_due = || unsafe { Evidence::age_of_delay(&raw const (*local()).evidence, end) } >= DELAY_EVERY * ten_us;
+        put(end, Care { exact_cpu: false, run_delay: duration >= LONG * ten_us && is_due() });
+    }
+}
+
+/// Before the record of a read or write, if it was of a pipe or a socket and the last counters are old: a thread that always
+/// works hands over what it made, and may never wait.
+#[cold]
+#[inline(never)]
+pub fn at_message(start: u64, duration: u64, file: u32, fd: i32) {
+    // What is left out takes no counters.
+    if duration < SWITCHES.min_ticks.load(Relaxed) || file == number::FILTERED {
+        return;
+    }
+    let end = start.wrapping_add(duration);
+    let old = LONG * clock::ten_us();
+    // SAFETY: the evidence is this thread's own.
+    unsafe {
+        let evidence = &raw mut (*local()).evidence;
+        if Evidence::age(evidence, end) < old || Evidence::is_silent(evidence, fd, end, old) || !are_wanted() {
+            return;
+        }
+        if ![libc::S_IFIFO, libc::S_IFSOCK].contains(&sys::type_and_device(fd).0) {
+            return Evidence::note_silent(evidence, fd, end, old);
+        }
+    }
+    put(end, Care { exact_cpu: true, run_delay: false });
+}
+
+/// The thread ends, or its process does. What it did since its last counters is recorded if that may be much. A thread that had none
+/// neither waited nor handed anything over.
+pub fn at_end() {
+    // SAFETY: the evidence is this thread's own.
+    let evidence = unsafe { &raw const (*local()).evidence };
+    // SAFETY: as above.
+    if !unsafe { Evidence::is_used(evidence) } {
+        return;
+    }
+    let (now, ten_us) = (clock::ticks(), clock::ten_us());
+    // SAFETY: as above.
+    let (age, age_of_delay) = unsafe { (Evidence::age(evidence, now), Evidence::age_of_delay(evidence, now)) };
+    if age >= LONG * ten_us {
+        put(now, Care { exact_cpu: true, run_delay: age_of_delay >= DELAY_EVERY * ten_us });
+    }
+}
+
+fn put(end: u64, care: Care) {
+    // SAFETY: the line is this thread's own.
+    unsafe {
+        // A handler in the tracer's slow path: few events find a place there.
+        if !are_wanted() || (*local()).busy != 0 {
+            return;
+        }
+        if let Some(counters) = Evidence::take(&raw mut (*local()).evidence, end, care) {
+            ring::put(counters.record(end));
+        }
+    }
+}

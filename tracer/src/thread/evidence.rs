@@ -1,0 +1,267 @@
+//! What a thread did between two waits, as the kernel counts it: CPU time, faults, switches, and time without a processor.
+//!
+//! The kernel's numbers only grow. The last ones are kept with the thread, and each time their differences are handed out. A new
+//! thread begins with zeros, here and in the kernel, and so does the one thread of a forked child.
+//!
+//! | asked | when | ns, at once and after a sleep |
+//! |---|---|---|
+//! | `getrusage(RUSAGE_THREAD)` | always | 130, 1,000 |
+//! | `clock_gettime(CLOCK_THREAD_CPUTIME_ID)` | where the thread has not just slept: the CPU time above is that of the last switch or tick | 170, 1,300 |
+//! | `/proc/thread-self/schedstat`: open, read, close | after long waits, a hundred times a second at most | 1,400, 16,000 |
+//!
+//! A descriptor for each thread that stays open would take 260 and 4,900, and is the program's to miscount.
+
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::*};
+
+use dlio_schemas::evidence::Counters;
+
+use crate::kernel::sys;
+
+/// The kernel's numbers when they were last asked for. Zeros in a new thread.
+#[repr(C)]
+pub struct Evidence {
+    /// When that was, in ticks.
+    taken: u64,
+    cpu_us: u64,
+    /// [`NOT_KNOWN`] where another program ran on this thread before; and when it was asked for last.
+    delay_ns: u64,
+    delay_taken: u64,
+    major_faults: u32,
+    minor_faults: u32,
+    voluntary: u32,
+    involuntary: u32,
+    /// A bit for descriptors that carry no messages, by some bits of their numbers; and [`IS_USED`]. Since when they have been
+    /// looked for.
+    marks: u64,
+    looked: u64,
+}
+
+const NOT_KNOWN: u64 = u64::MAX;
+
+/// Counters were handed out.
+const IS_USED: u64 = 1 << 63;
+
+/// How precisely counters are taken.
+#[derive(Clone, Copy)]
+pub struct Care {
+    /// The thread may not have slept since long.
+    pub exact_cpu: bool,
+    pub run_delay: bool,
+}
+
+impl Evidence {
+    pub const NONE: Evidence = Evidence {
+        taken: 0,
+        cpu_us: 0,
+        delay_ns: 0,
+        delay_taken: 0,
+        major_faults: 0,
+        minor_faults: 0,
+        voluntary: 0,
+        involuntary: 0,
+        marks: 0,
+        looked: 0,
+    };
+
+    /// The thread may have run another program before: what that did is not counted.
+    ///
+    /// # Safety
+    /// `this` is the calling thread's.
+    pub unsafe fn begin(this: *mut Evidence, now: u64) {
+        // SAFETY: by the contract above.
+        unsafe {
+            Evidence::take(this, now, Care { exact_cpu: false, run_delay: false });
+            (*this).marks = 0;
+            (*this).delay_ns = NOT_KNOWN;
+        }
+    }
+
+    /// True if counters of this thread were handed out before.
+    ///
+    /// # Safety
+    /// `this` is the calling thread's.
+    pub unsafe fn is_used(this: *const Evidence) -> bool {
+        // SAFETY: by the contract above.
+        unsafe { (*this).marks & IS_USED != 0 }
+    }
+
+    /// Ticks since the last counters.
+    ///
+    /// # Safety
+    /// `this` is the calling thread's.
+    pub unsafe fn age(this: *const Evidence, now: u64) -> u64 {
+        // SAFETY: by the contract above.
+        now.saturating_sub(unsafe { (*this).taken })
+    }
+
+    /// The differences since the last time. `None` where the kernel does not say.
+    ///
+    /// # Safety
+    /// `this` is the calling thread's. A signal handler may come in between and take some of it.
+    pub unsafe fn take(this: *mut Evidence, now: u64, care: Care) -> Option<Counters> {
+        let usage = sys::thread_usage()?;
+        let us = |time: libc::timeval| time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64;
+        let exact = if care.exact_cpu { sys::clock_ns(libc::CLOCK_THREAD_CPUTIME_ID) / 1000 } else { 0 };
+        let cpu_us = exact.max(us(usage.ru_utime) + us(usage.ru_stime));
+        let delay = if care.run_delay { run_delay_ns() } else { None };
+        // SAFETY: by the contract above.
+        let kept = unsafe { &mut *this };
+        let since =
+            |kept: &mut u32, now: i64| now.wrapping_sub(std::mem::replace(kept, now as u32) as i64) as u32 as u64;
+        let counters = Counters {
+            // The exact clock may have been ahead of the other one.
+            cpu_us: cpu_us.saturating_sub(kept.cpu_us),
+            major_faults: since(&mut kept.major_faults, usage.ru_majflt),
+            minor_faults: since(&mut kept.minor_faults, usage.ru_minflt),
+            run_delay_us: delay.and_then(|ns| kept.delay_since(ns, now)),
+            voluntary: since(&mut kept.voluntary, usage.ru_nvcsw),
+            involuntary: since(&mut kept.involuntary, usage.ru_nivcsw),
+        };
+        kept.cpu_us = kept.cpu_us.max(cpu_us);
+        kept.taken = now;
+        kept.marks |= IS_USED;
+        Some(counters)
+    }
+
+    fn delay_since(&mut self, ns: u64, now: u64) -> Option<u64> {
+        self.delay_taken = now;
+        let before = std::mem::replace(&mut self.delay_ns, ns);
+        (before != NOT_KNOWN).then(|| ns.saturating_sub(before) / 1000)
+    }
+
+    /// Ticks since the run delay was taken.
+    ///
+    /// # Safety
+    /// `this` is the calling thread's.
+    pub unsafe fn age_of_delay(this: *const Evidence, now: u64) -> u64 {
+        // SAFETY: by the contract above.
+        now.saturating_sub(unsafe { (*this).delay_taken })
+    }
+
+    /// True if a descriptor was found to carry no messages less than `ticks` ago.
+    ///
+    /// # Safety
+    /// `this` is the calling thread's.
+    pub unsafe fn is_silent(this: *const Evidence, fd: i32, now: u64, ticks: u64) -> bool {
+        // SAFETY: by the contract above.
+        unsafe { (*this).marks & bit(fd) != 0 && now.saturating_sub((*this).looked) < ticks }
+    }
+
+    /// Notes that a descriptor carries no messages, for so many ticks.
+    ///
+    /// # Safety
+    /// `this` is the calling thread's.
+    pub unsafe fn note_silent(this: *mut Evidence, fd: i32, now: u64, ticks: u64) {
+        // SAFETY: by the contract above.
+        unsafe {
+            if now.saturating_sub((*this).looked) >= ticks {
+                (*this).marks &= IS_USED;
+                (*this).looked = now;
+            }
+            (*this).marks |= bit(fd);
+        }
+    }
+}
+
+fn bit(fd: i32) -> u64 {
+    1 << (fd as u32 % IS_USED.trailing_zeros())
+}
+
+/// The kernel does not say, or may not be asked.
+static IS_UNREADABLE: AtomicBool = AtomicBool::new(false);
+
+/// Descriptors, plus one, that are open at this moment: a child that another thread forks meanwhile closes them.
+static OPEN: [AtomicI32; 8] = [const { AtomicI32::new(0) }; 8];
+
+const SCHEDSTAT: &std::ffi::CStr = c"/proc/thread-self/schedstat";
+
+/// The time that this thread was ready and had no processor.
+fn run_delay_ns() -> Option<u64> {
+    if IS_UNREADABLE.load(Relaxed) {
+        return None;
+    }
+    let mut text = [0; 96];
+    let fd = sys::open(SCHEDSTAT, libc::O_RDONLY) as i32;
+    // Descriptors may have run out for the moment.
+    if [-libc::EMFILE, -libc::ENFILE].contains(&fd) {
+        return None;
+    }
+    if fd >= 0 {
+        let place = OPEN.iter().find(|place| place.compare_exchange(0, fd + 1, Relaxed, Relaxed).is_ok());
+        sys::read_at(fd, &mut text, 0);
+        // Before the number may be somebody else's.
+        place.into_iter().for_each(|place| place.store(0, Relaxed));
+        sys::close(fd);
+    }
+    let found = run_delay_of(&text);
+    IS_UNREADABLE.fetch_or(found.is_none(), Relaxed);
+    found
+}
+
+/// The second of three numbers. A kernel that does not count says zeros.
+fn run_delay_of(text: &[u8]) -> Option<u64> {
+    let mut numbers = text.split(|byte| !byte.is_ascii_digit()).filter(|digits| !digits.is_empty());
+    let mut number =
+        || numbers.next()?.iter().try_fold(0u64, |sum, digit| sum.checked_mul(10)?.checked_add((digit - b'0') as u64));
+    let (ran, waited) = (number()?, number()?);
+    (ran > 0).then_some(waited)
+}
+
+/// In a forked child: what other threads of the parent had open at that moment is closed.
+pub fn close_inherited() {
+    for place in &OPEN {
+        let fd = place.load(Relaxed) - 1;
+        if fd < 0 {
+            continue;
+        }
+        place.store(0, Relaxed);
+        if sys::read_link(sys::descriptor_link(fd, &mut [0; 32]), &mut [0; 64]).ends_with(b"/schedstat") {
+            sys::close(fd);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_between_two_waits_is_counted_and_sleep_is_not() {
+        let mut evidence = Evidence::NONE;
+        let exact = Care { exact_cpu: true, run_delay: true };
+        // SAFETY: evidence of this thread's own.
+        let mut take = || unsafe { Evidence::take(&mut evidence, 1, exact) }.unwrap();
+        take();
+        let began = sys::clock_ns(libc::CLOCK_THREAD_CPUTIME_ID);
+        while sys::clock_ns(libc::CLOCK_THREAD_CPUTIME_ID) < began + 30_000_000 {}
+        let worked = take();
+        assert!((29_000..40_000).contains(&worked.cpu_us), "{worked:?}");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        let slept = take();
+        assert!(slept.cpu_us < 5_000 && slept.voluntary >= 1, "{slept:?}");
+    }
+
+    #[test]
+    fn the_delay_is_the_second_number() {
+        assert_eq!(run_delay_of(b"123456 789 12\n\0\0"), Some(789));
+        assert_eq!(run_delay_of(b"0 0 0\n"), None);
+        assert_eq!(run_delay_of(b""), None);
+        assert_eq!(run_delay_of(b"12"), None);
+    }
+
+    #[test]
+    fn the_delay_of_another_program_is_left_out() {
+        let mut evidence = Evidence { delay_ns: NOT_KNOWN, ..Evidence::NONE };
+        assert_eq!(evidence.delay_since(5_000_000, 1), None);
+        assert_eq!(evidence.delay_since(7_000_000, 2), Some(2000));
+    }
+
+    #[test]
+    fn clocks_that_disagree_count_nothing_backwards() {
+        let mut evidence = Evidence { cpu_us: u64::MAX, ..Evidence::NONE };
+        // SAFETY: evidence of this thread's own.
+        let counters =
+            unsafe { Evidence::take(&mut evidence, 1, Care { exact_cpu: false, run_delay: false }) }.unwrap();
+        assert_eq!((counters.cpu_us, counters.run_delay_us, evidence.cpu_us), (0, None, u64::MAX));
+    }
+}
