@@ -11,6 +11,7 @@ use dlio_schemas::ops::Op;
 use crate::calls::call::Done;
 use crate::kernel::clock;
 use crate::known::number;
+use crate::naming::descriptor_files;
 use crate::process::config;
 use crate::trace::header_page;
 
@@ -31,7 +32,21 @@ pub fn waited(done: Done, op: Op, fd: i32, a: i64, b: i64, outcome: i64) {
     done.record(op, number::NONE, fd, (a, true), b, outcome);
 }
 
-fn is_short(ticks: u64) -> bool {
+/// Records a call that waited for descriptors and found `fd` ready; -1 where it found none.
+pub fn waited_for(done: Done, op: Op, fd: i32, a: i64, b: i64, outcome: i64) {
+    if is_short(done.duration) {
+        return header_page::count_filtered();
+    }
+    // A filter leaves files out, not the time that is waited for them.
+    let file = match descriptor_files::file(fd) {
+        number::FILTERED => number::NONE,
+        file => file,
+    };
+    done.record(op, file, fd, (a, true), b, outcome);
+}
+
+/// True for a call that took too little time to have waited.
+pub fn is_short(ticks: u64) -> bool {
     let known = SHORT_TICKS.load(Relaxed);
     ticks < if known != 0 { known } else { short_ticks() }
 }
