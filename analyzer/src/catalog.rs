@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
+use dlio_schemas::objects::{self, Object};
 use dlio_schemas::ops::{Class, Layer, OPS, Op};
 use foldhash::fast::RandomState;
 use serde::{Deserialize, Serialize};
@@ -127,6 +128,16 @@ impl Strings {
         self.numbers.insert(text, number);
         number
     }
+
+    /// The same of a file. One of many objects of a kind, as a pipe, has a number of its own, and where files are counted it is
+    /// one with its kind.
+    fn file(&mut self, path: &str) -> u32 {
+        let kind = if self.numbers.contains_key(path) { None } else { objects::shared_name(path) };
+        let kind = kind.map(|kind| self.number(kind));
+        let number = self.number(path);
+        self.aliases.extend(kind.map(|kind| (number, kind)));
+        number
+    }
 }
 
 #[derive(Default)]
@@ -223,6 +234,12 @@ impl Catalog {
         self.kinds.lock().expect("kinds").number(kind, most)
     }
 
+    /// The kind of a call that only read: of one that does more as a rule.
+    pub fn reading(&self, kind: u32) -> u32 {
+        let known = self.kinds.lock().expect("kinds").rows.get(kind as usize).cloned();
+        known.map_or(kind, |known| self.kind(Kind { class: Class::Read, ..known }))
+    }
+
     /// Gives names of events so much memory. Those that find no room are one: [`OTHER_NAMES`].
     pub fn allow_names(&self, memory: u64) {
         let names = (memory / NAME_BYTES).try_into().unwrap_or(usize::MAX);
@@ -301,7 +318,12 @@ impl Catalog {
     }
 
     pub fn file(&self, path: &str) -> u32 {
-        self.files.lock().expect("files").number(path)
+        self.files.lock().expect("files").file(path)
+    }
+
+    /// The object that a file's name tells from all others: a pipe, a socket, a connection.
+    pub fn object_of(&self, file: u32) -> Option<Object> {
+        Object::parse(&self.path(file))
     }
 
     /// Gives a file the path that was not known when it was first named. Where another file has that path already, the two
@@ -316,7 +338,7 @@ impl Catalog {
         }
     }
 
-    /// Files with two numbers, and the first of both.
+    /// Files with two numbers, and the first of both; and objects, each with the number of all of its kind.
     pub fn aliases(&self) -> Vec<(u32, u32)> {
         self.files.lock().expect("files").aliases.clone()
     }
@@ -324,7 +346,7 @@ impl Catalog {
     /// Numbers of many files at once, under one lock.
     pub fn file_numbers<'a>(&self, paths: impl Iterator<Item = std::borrow::Cow<'a, str>>) -> Vec<u32> {
         let mut files = self.files.lock().expect("files");
-        paths.map(|path| files.number(&path)).collect()
+        paths.map(|path| files.file(&path)).collect()
     }
 
     /// All paths; number 0 is no file.
@@ -436,8 +458,15 @@ pub fn is_stored(path: &str) -> bool {
     !path.starts_with('<')
 }
 
-/// What a socket is called in the place of a path.
-pub const SOCKET: &str = "<socket>";
+/// True of sockets and the connections through them.
+pub fn is_socket(path: &str) -> bool {
+    objects::kind_of(path).is_some_and(|kind| kind.is_socket())
+}
+
+/// True of what a process gets its messages through that was made for one other: a pipe.
+pub fn is_pipe(path: &str) -> bool {
+    objects::kind_of(path) == Some(objects::Kind::Pipe)
+}
 
 #[cfg(test)]
 mod tests {
@@ -449,6 +478,18 @@ mod tests {
         let (a, b) = (catalog.file("/a"), catalog.file("/b"));
         assert_eq!((catalog.file("/a"), catalog.files()[b as usize].as_ref()), (a, "/b"));
         assert_eq!(catalog.file(""), FILE_NONE);
+    }
+
+    #[test]
+    fn objects_are_told_apart_and_counted_by_their_kind() {
+        let catalog = Catalog::default();
+        let [one, other] = ["<pipe 7>", "<pipe 8>"].map(|name| catalog.file(name));
+        let kind = catalog.file("<pipe>");
+        assert_eq!((catalog.file("<pipe 7>"), catalog.aliases()), (one, vec![(one, kind), (other, kind)]));
+        assert_eq!(catalog.object_of(other).map(|object| object.id), Some(8));
+        assert_eq!(catalog.object_of(catalog.file("/data/a")), None);
+        assert!(is_pipe("<pipe>") && is_pipe("<pipe 7>") && !is_pipe("<socket 7>"));
+        assert!(is_socket("<tcp 127.0.0.1:1 127.0.0.1:2>") && is_socket("<socket>") && !is_socket("<pipe>"));
     }
 
     #[test]

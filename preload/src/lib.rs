@@ -11,6 +11,7 @@ mod row;
 mod aio;
 mod inline;
 mod libaio;
+mod net;
 mod optional;
 mod posix;
 mod process;

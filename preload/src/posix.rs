@@ -6,7 +6,7 @@ use dlio_tracer::calls::meaning::*;
 use dlio_tracer::known::descriptors;
 use dlio_tracer::known::folders;
 use dlio_tracer::known::mappings;
-use dlio_tracer::naming::{descriptor_files, path_numbers, paths};
+use dlio_tracer::naming::{descriptor_files, paths};
 use dlio_tracer::ops::Op;
 use dlio_tracer::record::POS_UNKNOWN;
 use libc::{DIR, iovec, mode_t, off_t, size_t, ssize_t};
@@ -21,7 +21,7 @@ const MADE_MODE: i64 = 0o600;
 ///
 /// # Safety
 /// `list` has `count` entries, where it leads anywhere.
-unsafe fn wanted(list: *const iovec, count: c_int) -> i64 {
+pub unsafe fn wanted(list: *const iovec, count: c_int) -> i64 {
     if list.is_null() || count <= 0 || paths::leads_nowhere(list.cast()) {
         return 0;
     }
@@ -56,10 +56,10 @@ rows! { Posix
         |done, ret| duplicated(done, Op::DUP, fd, -1, 0, ret)
     }
     [pipe] (ends: *mut c_int) -> c_int; {
-        |done, ret| piped(done, ends, 0, ret)
+        |done, ret| pipe_made(done, ends, 0, ret)
     }
     [pipe2] (ends: *mut c_int, flags: c_int) -> c_int; {
-        |done, ret| piped(done, ends, flags, ret)
+        |done, ret| pipe_made(done, ends, flags, ret)
     }
     [memfd_create] (name: *const c_char, flags: c_uint) -> c_int; {
         |done, fd| made(done, Op::MEMFD_CREATE, b"<memory>", 0, flags as i64, fd)
@@ -539,14 +539,13 @@ unsafe fn of_dir(dir: *mut DIR) -> c_int {
 
 /// # Safety
 /// `ends` has both ends where `ret` is 0.
-unsafe fn piped(done: dlio_tracer::calls::call::Done, ends: *const c_int, flags: c_int, ret: c_int) {
+unsafe fn pipe_made(done: dlio_tracer::calls::call::Done, ends: *const c_int, flags: c_int, ret: c_int) {
     if ret != 0 {
         return on_nothing(done, Op::PIPE, 0, flags as i64, ret as i64);
     }
     // SAFETY: the call succeeded, so it has filled both ends.
     let (read, write) = unsafe { (*ends, *ends.add(1)) };
-    descriptors::opened(write, path_numbers::object(b"<pipe>"), 0);
-    made(done, Op::PIPE, b"<pipe>", write as i64, flags as i64, read);
+    piped(done, Op::PIPE, (read, write), flags as i64);
     [read, write].into_iter().for_each(descriptors::has_no_position);
 }
 

@@ -420,7 +420,7 @@ rows! { Process
         |done, ret| { descriptors::shared_with_child(); on_nothing(done, Op::SYSTEM, 0, 0, ret as i64) }
     }
     [popen] (command: *const c_char, mode: *const c_char) -> *mut FILE; {
-        |done, stream| made(done, Op::POPEN, b"<pipe>", 0, 0, crate::stdio::of(stream))
+        |done, stream| piped(done, Op::POPEN, (crate::stdio::of(stream), -1), 0)
     }
     [pclose] (stream: *mut FILE) -> c_int; {
         with at = (crate::stdio::of(stream), closing(crate::stdio::of(stream)));

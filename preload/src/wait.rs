@@ -7,7 +7,10 @@ use std::ffi::{c_int, c_short, c_uint, c_ulong, c_void};
 
 use dlio_tracer::calls::call::Done;
 use dlio_tracer::calls::meaning::outcome;
-use dlio_tracer::calls::waits::{waited, waited_at_barrier, waited_for_condition, waited_for_semaphore};
+use dlio_tracer::calls::network::accepted;
+use dlio_tracer::calls::waits::{
+    is_short, waited, waited_at_barrier, waited_for, waited_for_condition, waited_for_semaphore,
+};
 use dlio_tracer::known::wakers;
 use dlio_tracer::ops::Op;
 use libc::{clockid_t, fd_set, pid_t, pollfd, sigset_t, size_t, timespec, timeval};
@@ -27,26 +30,55 @@ fn of_thread(done: Done, op: Op, error: c_int) {
     waited(done, op, -1, 0, 0, -error as i64);
 }
 
+/// The first of a list of descriptors that the call found ready, or -1.
+///
+/// # Safety
+/// The real call, which has just returned `ret`, was given the list.
+unsafe fn polled(done: Done, op: Op, list: *const pollfd, count: c_ulong, ret: c_int) {
+    let is_long = ret > 0 && !is_short(done.duration);
+    // SAFETY: the real call has filled it.
+    let list = if is_long { unsafe { std::slice::from_raw_parts(list, count as usize) } } else { &[] };
+    let ready = list.iter().find(|entry| entry.revents != 0).map_or(-1, |entry| entry.fd);
+    waited_for(done, op, ready, count as i64, 0, outcome(ret as i64));
+}
+
+/// As [`polled`]: a set has a bit for each descriptor, and may be longer than the type says.
+///
+/// # Safety
+/// As [`polled`].
+unsafe fn selected(done: Done, op: Op, count: c_int, sets: [Set; 3], ret: c_int) {
+    const BITS: usize = c_ulong::BITS as usize;
+    let is_long = ret > 0 && !is_short(done.duration);
+    let words = if is_long { (count.max(0) as usize).div_ceil(BITS) } else { 0 };
+    let ready = sets.into_iter().filter(|set| !set.is_null()).find_map(|set| {
+        // SAFETY: the real call has filled each of them up to `count`.
+        let words = unsafe { std::slice::from_raw_parts(set.cast::<c_ulong>(), words) };
+        let at = words.iter().position(|word| *word != 0)?;
+        Some(at * BITS + words[at].trailing_zeros() as usize)
+    });
+    waited_for(done, op, ready.map_or(-1, |fd| fd as c_int), count as i64, 0, outcome(ret as i64));
+}
+
 // ---- descriptors ----------------------------------------------------------------------------------------------------
 
 rows! { Wait
     [poll __poll] (list: *mut pollfd, count: c_ulong, timeout: c_int) -> c_int; {
-        |done, ret| on_nothing(done, Op::POLL, count as i64, 0, ret as i64)
+        |done, ret| polled(done, Op::POLL, list, count, ret)
     }
     [__poll_chk] (list: *mut pollfd, count: c_ulong, timeout: c_int, room: size_t) -> c_int; {
-        |done, ret| on_nothing(done, Op::POLL, count as i64, 0, ret as i64)
+        |done, ret| polled(done, Op::POLL, list, count, ret)
     }
     [ppoll] (list: *mut pollfd, count: c_ulong, timeout: Time, mask: *const sigset_t) -> c_int; {
-        |done, ret| on_nothing(done, Op::PPOLL, count as i64, 0, ret as i64)
+        |done, ret| polled(done, Op::PPOLL, list, count, ret)
     }
     [__ppoll_chk] (list: *mut pollfd, count: c_ulong, timeout: Time, mask: *const sigset_t, room: size_t) -> c_int; {
-        |done, ret| on_nothing(done, Op::PPOLL, count as i64, 0, ret as i64)
+        |done, ret| polled(done, Op::PPOLL, list, count, ret)
     }
     [select __select] (count: c_int, readable: Set, writable: Set, other: Set, timeout: *mut timeval) -> c_int; {
-        |done, ret| on_nothing(done, Op::SELECT, count as i64, 0, ret as i64)
+        |done, ret| selected(done, Op::SELECT, count, [readable, writable, other], ret)
     }
     [pselect] (count: c_int, readable: Set, writable: Set, other: Set, timeout: Time, mask: *const sigset_t) -> c_int; {
-        |done, ret| on_nothing(done, Op::PSELECT, count as i64, 0, ret as i64)
+        |done, ret| selected(done, Op::PSELECT, count, [readable, writable, other], ret)
     }
     [epoll_wait] (fd: c_int, events: *mut c_void, count: c_int, timeout: c_int) -> c_int; {
         |done, ret| waited(done, Op::EPOLL_WAIT, fd, count as i64, 0, outcome(ret as i64))
@@ -58,10 +90,10 @@ rows! { Wait
         |done, ret| waited(done, Op::EPOLL_PWAIT, fd, count as i64, 0, outcome(ret as i64))
     }
     [accept] (fd: c_int, address: *mut c_void, length: *mut c_uint) -> c_int; {
-        |done, ret| waited(done, Op::ACCEPT, fd, 0, 0, outcome(ret as i64))
+        |done, ret| accepted(done, Op::ACCEPT, fd, 0, ret)
     }
     [accept4] (fd: c_int, address: *mut c_void, length: *mut c_uint, flags: c_int) -> c_int; {
-        |done, ret| waited(done, Op::ACCEPT4, fd, 0, flags as i64, outcome(ret as i64))
+        |done, ret| accepted(done, Op::ACCEPT4, fd, flags as i64, ret)
     }
 }
 

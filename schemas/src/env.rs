@@ -96,9 +96,9 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: LAYERS,
-        values: "posix,stdio,process,app,wait,object",
+        values: "posix,stdio,process,app,wait,object,net",
         default: "all",
-        meaning: "Record only these layers. wait are calls that wait for others and move nothing: poll, waitpid, pthread_cond_wait, sleep; object are requests to object stores.",
+        meaning: "Record only these layers. wait are calls that wait for others and move nothing: poll, waitpid, pthread_cond_wait, sleep; object are requests to object stores; net are messages through sockets and what is made for them: recv, send, connect, getaddrinfo, socketpair, eventfd.",
     },
     Variable {
         name: MIN_US,

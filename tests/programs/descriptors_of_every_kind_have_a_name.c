@@ -1,8 +1,8 @@
-/* Pipes, sockets, terminals and memory are named by kind; inherited, passed, duplicated, deleted, renamed files and
+/* Pipes and sockets bear names of their own, terminals and memory those of their kind; inherited, passed, duplicated, deleted, renamed files and
  * /dev/fd by the path they were opened by. */
 //= on <pipe>: pipe=1 write=2 read=1 close=1 dup=1
 //= on <memory>: memfd_create=1 write=1
-//= on <socket>: write=2 read=1 fstat=0
+//= on <socket>: write=2 read=1 fstat=0 socketpair=1 sendmsg=1 recvmsg=1
 //= on old: open=1 write=1 fstat=1 rename=1
 //= on gone: open=1 write=1 unlink=1
 //= on data: open=2 read=2

@@ -13,7 +13,7 @@
 //! | `exit: N` or `exit: signal N` | how it ends, traced or not | 42 |
 //! | `events: NAME=N ...` | exactly these events, over all its processes; waits may be there unless they are named | not checked |
 //! | `among: NAME=N ...` | of these operations exactly so many; others are not looked at | |
-//! | `on SUFFIX: NAME=N ...` | exactly these events on files whose path ends so | |
+//! | `on SUFFIX: NAME=N ...` | exactly these events on files whose path ends so, or on all objects of a kind: `<pipe>` | |
 //! | `bytes: NAME=N ...` | bytes moved by all events of a name | |
 //! | `positions NAME: N ? ...` | positions of the events of a name in order; `?` is unknown | |
 //! | `results NAME: N ...` | results of the events of a name in order | |

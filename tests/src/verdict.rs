@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use dlio_schemas::native::fields::key;
+use dlio_schemas::objects::shared_name;
 use dlio_schemas::ops::{Layer, Op};
 
 use crate::directives::{Case, Counts, Number};
@@ -56,6 +57,11 @@ fn outputs(case: &Case, untraced: &Run, traced: &Run, found: &mut Vec<String>) {
     }
 }
 
+/// True of a file whose path ends so, and of an object of a kind.
+fn is_on(file: &str, suffix: &str) -> bool {
+    file.ends_with(suffix) || shared_name(file) == Some(suffix)
+}
+
 fn counts(case: &Case, seen: &Seen, found: &mut Vec<String>) {
     let all = tally(seen.events());
     if let Some(expected) = &case.events {
@@ -65,7 +71,7 @@ fn counts(case: &Case, seen: &Seen, found: &mut Vec<String>) {
         differ("events", name, *number, all.get(name.as_str()).copied().unwrap_or(0), found);
     }
     for (suffix, expected) in &case.on {
-        let on_file = |event: &&Event| event.file.as_deref().is_some_and(|file| file.ends_with(suffix.as_str()));
+        let on_file = |event: &&Event| event.file.as_deref().is_some_and(|file| is_on(file, suffix));
         exactly(&format!("events on {suffix}"), expected, &tally(seen.events().filter(on_file)), found);
     }
     for (name, number) in &case.bytes {

@@ -45,7 +45,7 @@ pub struct Selection {
     #[arg(long, value_name = "GLOB", value_parser = glob::Pattern::new, help_heading = "Filters")]
     pub file: Vec<glob::Pattern>,
 
-    /// Only these categories: posix, stdio, process, wait, app, or those of spans
+    /// Only these categories: posix, stdio, process, wait, net, app, or those of spans
     #[arg(long, value_name = "CAT", value_delimiter = ',', help_heading = "Filters")]
     pub cat: Vec<String>,
 

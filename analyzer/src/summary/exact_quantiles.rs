@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::analysis::Analysis;
 use super::count::counted::{kind_of, row};
 use super::count::counter::Lengths;
+use super::count::kinds::KindTraits;
 use super::figures::quantiles::{Counts, bucket};
 use super::partial::{SentKind, arrived, holds, sent};
 use crate::batch::{Batch, Columns, Wanted};
@@ -56,6 +57,7 @@ impl Refiner<'_> {
 struct Reading<'a> {
     refiner: Refiner<'a>,
     catalog: &'a Catalog,
+    kinds: Vec<KindTraits>,
     /// True if a file is one, and no pipe.
     stored: Vec<bool>,
 }
@@ -65,8 +67,13 @@ impl Consumer for Reading<'_> {
         if batch.file.iter().any(|file| *file as usize >= self.stored.len()) {
             self.stored.extend(self.catalog.files_from(self.stored.len()).iter().map(|path| is_stored(path)));
         }
+        if batch.kind.iter().any(|kind| *kind as usize >= self.kinds.len()) {
+            let kinds = self.catalog.kinds_from(self.kinds.len());
+            self.kinds.extend(kinds.iter().map(|kind| KindTraits::of(kind, 0)));
+        }
         for ((&kind, &file), &dur) in batch.kind.iter().zip(&batch.file).zip(&batch.dur) {
-            self.refiner.count(row(kind, !self.stored[file as usize]), dur);
+            let is_on_file = self.kinds[kind as usize].is_on_file(self.stored[file as usize]);
+            self.refiner.count(row(kind, !is_on_file), dur);
         }
     }
 
@@ -93,7 +100,7 @@ fn counts_of(
     takes: impl Fn(&Unit) -> bool + Sync,
 ) -> std::io::Result<Counts> {
     let refiner = || Refiner { asked, counts: Counts::default() };
-    let reading = || Reading { refiner: refiner(), catalog: &trace.catalog, stored: Vec::new() };
+    let reading = || Reading { refiner: refiner(), catalog: &trace.catalog, kinds: Vec::new(), stored: Vec::new() };
     let columns = Columns::DUR.and(Columns::FILE).and(filter.columns());
     let wanted = Wanted { columns, ..Wanted::default() };
     let readings = scan_some(trace, &trace.sieve(filter), wanted, threads, progress, takes, reading)?;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::catalog::{Origin, Process};
+use crate::catalog::{Origin, Process, is_pipe};
 use crate::io_profile::Behaviour;
 use crate::io_profile::file_group::{Family, finished};
 use crate::io_profile::marks::{Mark, What};
@@ -64,12 +64,9 @@ pub struct Job<'a> {
     /// Spans of preparing a sample: how often, and how long each on average.
     pub prepared: Option<(u64, f64, f64)>,
     pub lost: u64,
-    /// The number of what is called a pipe, whichever it is.
-    pipe: Option<u32>,
+    /// By file, whether it is a pipe.
+    pipes: Vec<bool>,
 }
-
-/// What a pipe is called in the place of a path.
-const PIPE: &str = "<pipe>";
 
 /// Suffixes that checkpoints have, and hardly a data set.
 const CHECKPOINTS: [&str; 9] = ["pt", "pth", "pb", "ckpt", "safetensors", "pkl", "distcp", "index", "meta"];
@@ -98,15 +95,15 @@ impl<'a> Job<'a> {
         let lost = |process: &Process| process.lost.saturating_sub(process.aggregated);
         let processes = trace.catalog.processes();
         let lost = processes.iter().map(lost).sum();
-        let pipe = (0u32..).zip(trace.catalog.files()).find(|(_, path)| **path == *PIPE).map(|(number, _)| number);
-        Job { analysis, observed, train, valid, saved, groups, evaluations, processes, samples, prepared, lost, pipe }
+        let pipes = trace.catalog.files().iter().map(|path| is_pipe(path)).collect();
+        Job { analysis, observed, train, valid, saved, groups, evaluations, processes, samples, prepared, lost, pipes }
     }
 
     /// Messages that a process took from its readers: what came through pipes where there are any, for loaders of processes
     /// talk through them and use sockets beside, to hand over descriptors.
     pub fn taken(&self, proc: u32) -> Vec<&'a Mark> {
         let own = || self.marks(What::Take).filter(|mark| mark.proc == proc);
-        let piped: Vec<&Mark> = own().filter(|mark| Some(mark.file) == self.pipe).collect();
+        let piped: Vec<&Mark> = own().filter(|mark| self.pipes.get(mark.file as usize) == Some(&true)).collect();
         if piped.is_empty() { own().collect() } else { piped }
     }
 

@@ -26,6 +26,8 @@ pub enum Layer {
     Wait,
     /// Requests to object stores, told by whoever makes them: see `dlio_tracer::io`.
     Object,
+    /// Messages between processes, on this machine and others: sockets, and the objects that are made for them.
+    Net,
 }
 
 /// The purpose of the call; the column `class`.
@@ -106,10 +108,11 @@ pub struct OpInfo {
 }
 
 impl Layer {
-    pub const ALL: [Layer; 6] = [Layer::Posix, Layer::Stdio, Layer::Process, Layer::App, Layer::Wait, Layer::Object];
+    pub const ALL: [Layer; 7] =
+        [Layer::Posix, Layer::Stdio, Layer::Process, Layer::App, Layer::Wait, Layer::Object, Layer::Net];
 
     pub fn name(self) -> &'static str {
-        ["posix", "stdio", "process", "app", "wait", "object"][self as usize]
+        ["posix", "stdio", "process", "app", "wait", "object", "net"][self as usize]
     }
 
     pub fn from_name(name: &str) -> Option<Layer> {
@@ -369,8 +372,9 @@ operations! {
         323 PSELECT "pselect" Wait Count None Status;
         324 EPOLL_WAIT "epoll_wait" Wait Count None Status;
         325 EPOLL_PWAIT "epoll_pwait" Wait Count None Status;
-        326 ACCEPT "accept" Wait None None Fd;
-        327 ACCEPT4 "accept4" Wait None Flags Fd;
+        // `file` is the connection, `a` the process at its other end where that is on this machine (AF_UNIX).
+        326 ACCEPT "accept" Wait Count None Fd;
+        327 ACCEPT4 "accept4" Wait Count Flags Fd;
 
         330 WAIT "wait" Wait None None Status;
         331 WAITPID "waitpid" Wait None Flags Status;
@@ -435,6 +439,26 @@ operations! {
         430 OBJECT_OTHER "object.other" Metadata None None Status;
         // A connection that could not be made: no request was sent.
         431 OBJECT_CONNECT "object.connect" Metadata None None Status;
+    }
+    // `file` is the object between the processes: see `native::objects`.
+    Net {
+        380 RECV "recv" Read None Size Bytes;
+        381 RECVFROM "recvfrom" Read None Size Bytes;
+        382 RECVMSG "recvmsg" Read None Size Bytes;
+        // `a` is the number of messages.
+        383 RECVMMSG "recvmmsg" Read Count Size Bytes;
+        384 SEND "send" Write None Size Bytes;
+        385 SENDTO "sendto" Write None Size Bytes;
+        386 SENDMSG "sendmsg" Write None Size Bytes;
+        387 SENDMMSG "sendmmsg" Write Count Size Bytes;
+        // `a` is the process at the other end where that is on this machine (AF_UNIX).
+        388 CONNECT "connect" Wait Count None Status;
+        // `file` is the host that was looked up.
+        389 GETADDRINFO "getaddrinfo" Wait None None Status;
+        // The inodes of both sockets: what is sent into one comes out of the other.
+        390 SOCKETPAIR "socketpair" Metadata Count Count Status;
+        391 SHUTDOWN "shutdown" Metadata Command None Status;
+        392 EVENTFD "eventfd" Metadata Count Flags Fd;
     }
 }
 

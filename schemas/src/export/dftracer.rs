@@ -138,6 +138,7 @@ fn category(layer: Layer) -> &'static str {
         Layer::App => "APP",
         Layer::Wait => "WAIT",
         Layer::Object => "OBJECT",
+        Layer::Net => "NET",
     }
 }
 

@@ -5,7 +5,7 @@
 //! way its ring is emptied into the `.dlt` and removed. FORMAT.md draws both.
 //!
 //! Reading order of the modules: [`block`] (frame around everything), [`fields`] (what is known of a process), [`names`]
-//! (paths and other strings, written once), [`columns`] (events), [`mod@file`] (a whole `.dlt`), [`ring`] (a leftover ring),
+//! (paths and other strings, written once), [`objects`] (names of pipes and sockets), [`columns`] (events), [`mod@file`] (a whole `.dlt`), [`ring`] (a leftover ring),
 //! [`live`] (a ring that is being written), [`tally`] (counts in the place of events).
 
 pub mod block;
@@ -14,6 +14,7 @@ pub mod fields;
 pub mod file;
 pub mod live;
 pub mod names;
+pub mod objects;
 pub mod ring;
 pub mod tally;
 pub mod trouble;

@@ -476,6 +476,8 @@ impl Event {
     fn add_to(&self, bin: &mut [u64; bin::WORDS], events: u64, bytes: u64, ticks: u64) {
         bin[bin::EVENTS] += events;
         let (bytes_at, ticks_at) = match self.info.class {
+            // What goes through sockets is no I/O on files.
+            _ if self.info.layer == Layer::Net => return,
             Class::Read if self.is_call() => (bin::BYTES_READ, bin::READ_TICKS),
             Class::Write if self.is_call() => (bin::BYTES_WRITTEN, bin::WRITE_TICKS),
             _ if self.is_io() => return bin[bin::OTHER_TICKS] += ticks,

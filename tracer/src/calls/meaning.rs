@@ -9,7 +9,7 @@ use dlio_schemas::record::POS_UNKNOWN;
 
 use crate::calls::call::Done;
 use crate::known::{descriptors, number};
-use crate::naming::descriptor_files;
+use crate::naming::{descriptor_files, object_names};
 use crate::recording::counters;
 use crate::trace::header_page;
 
@@ -111,7 +111,7 @@ pub fn on_nothing(done: Done, op: Op, a: i64, b: i64, ret: i64) {
 #[inline(always)]
 pub fn opened(done: Done, op: Op, file: u32, mode: i64, flags: i32, fd: i32) {
     let nameless = flags & libc::O_TMPFILE == libc::O_TMPFILE;
-    let file = if nameless && fd >= 0 { crate::naming::descriptor_names::of_descriptor(fd) } else { file };
+    let file = if nameless && fd >= 0 { crate::naming::descriptor_names::of_descriptor(fd).number } else { file };
     descriptors::opened(fd, file, flags);
     if file == number::FILTERED {
         return header_page::count_filtered();
@@ -120,11 +120,19 @@ pub fn opened(done: Done, op: Op, file: u32, mode: i64, flags: i32, fd: i32) {
     done.record(op, file, fd, (mode, makes), flags as i64, outcome(fd as i64));
 }
 
-/// Something without a path was made: a pipe's end, memory.
+/// Memory was made, which has no path.
 pub fn made(done: Done, op: Op, kind: &[u8], a: i64, b: i64, fd: i32) {
     let file = crate::naming::path_numbers::object(kind);
     descriptors::opened(fd, file, 0);
     done.record(op, file, fd, (a, true), b, outcome(fd as i64));
+}
+
+/// A pipe was made, or one end of one; both ends have one name.
+pub fn piped(done: Done, op: Op, (read, write): (i32, i32), b: i64) {
+    let file = if read < 0 { number::NONE } else { object_names::pipe_of(read) };
+    descriptors::opened(write, file, 0);
+    descriptors::opened(read, file, 0);
+    done.record(op, file, read, (write.max(0) as i64, true), b, outcome(read as i64));
 }
 
 /// A ring of io_uring was made by a library that goes straight to the kernel: its descriptor comes and goes unseen.

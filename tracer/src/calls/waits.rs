@@ -17,6 +17,7 @@ use crate::kernel::clock;
 use crate::kernel::switches::SWITCHES;
 use crate::known::wakers::Waiting;
 use crate::known::{number, semaphores, wakers};
+use crate::naming::descriptor_files;
 use crate::process::config;
 use crate::recording::counters;
 use crate::trace::header_page;
@@ -30,23 +31,23 @@ pub fn waited(done: Done, op: Op, fd: i32, a: i64, b: i64, outcome: i64) {
     if is_left_out(done.duration) {
         return header_page::count_filtered();
     }
-    record(done, op, fd, a, b, outcome);
+    record(done, op, (number::NONE, fd), a, b, outcome);
 }
 
 /// Records a wait for a semaphore. A time that ran out was ended by nobody.
 pub fn waited_for_semaphore(done: Done, op: Op, waiting: Waiting, outcome: i64) {
-    waited_for(done, op, waiting, outcome, if outcome == 0 { Ended::Took } else { Ended::ByNobody });
+    waited_for_object(done, op, waiting, outcome, if outcome == 0 { Ended::Took } else { Ended::ByNobody });
 }
 
 /// Records a wait for a condition.
 pub fn waited_for_condition(done: Done, op: Op, waiting: Waiting, outcome: i64) {
-    waited_for(done, op, waiting, outcome, if outcome == 0 { Ended::Woken } else { Ended::ByNobody });
+    waited_for_object(done, op, waiting, outcome, if outcome == 0 { Ended::Woken } else { Ended::ByNobody });
 }
 
 /// Records a wait at a barrier. The last thread to arrive is told -1, which is no error: it waited for nobody.
 pub fn waited_at_barrier(done: Done, waiting: Waiting, error: i32) {
     let ended = if error == 0 { Ended::AllArrived } else { Ended::ByNobody };
-    waited_for(done, Op::PTHREAD_BARRIER_WAIT, waiting, -error.max(0) as i64, ended);
+    waited_for_object(done, Op::PTHREAD_BARRIER_WAIT, waiting, -error.max(0) as i64, ended);
 }
 
 /// How a wait for an object ended.
@@ -59,7 +60,7 @@ enum Ended {
 }
 
 #[inline]
-fn waited_for(done: Done, op: Op, waiting: Waiting, outcome: i64, ended: Ended) {
+fn waited_for_object(done: Done, op: Op, waiting: Waiting, outcome: i64, ended: Ended) {
     if is_left_out(done.duration) {
         waiting.over(ended == Ended::Took);
         return header_page::count_filtered();
@@ -72,7 +73,7 @@ fn waited_for(done: Done, op: Op, waiting: Waiting, outcome: i64, ended: Ended) 
         waker.flags &= !Waker::SEVERAL;
     }
     let object = object_of(waiting.object, &mut waker);
-    record(done, op, -1, object, waker.pack(), outcome);
+    record(done, op, (number::NONE, -1), object, waker.pack(), outcome);
 }
 
 /// The id of a semaphore that processes share, else its address.
@@ -87,9 +88,9 @@ fn object_of(address: usize, waker: &mut Waker) -> i64 {
 }
 
 /// A wait and what its thread did before.
-fn record(done: Done, op: Op, fd: i32, a: i64, b: i64, outcome: i64) {
+fn record(done: Done, op: Op, (file, fd): (u32, i32), a: i64, b: i64, outcome: i64) {
     counters::at_wait(done.start.wrapping_add(done.duration), done.duration);
-    done.record(op, number::NONE, fd, (a, true), b, outcome);
+    done.record(op, file, fd, (a, true), b, outcome);
 }
 
 /// Posts to a semaphore that processes share, by the real function: an event, because who waits may be in another one.
@@ -114,7 +115,21 @@ fn is_left_out(ticks: u64) -> bool {
     is_short(ticks) || ticks < SWITCHES.min_ticks.load(Relaxed)
 }
 
-fn is_short(ticks: u64) -> bool {
+/// Records a call that waited for descriptors and found `fd` ready; -1 where it found none.
+pub fn waited_for(done: Done, op: Op, fd: i32, a: i64, b: i64, outcome: i64) {
+    if is_short(done.duration) {
+        return header_page::count_filtered();
+    }
+    // A filter leaves files out, not the time that is waited for them.
+    let file = match descriptor_files::file(fd) {
+        number::FILTERED => number::NONE,
+        file => file,
+    };
+    record(done, op, (file, fd), a, b, outcome);
+}
+
+/// True for a call that took too little time to have waited.
+pub fn is_short(ticks: u64) -> bool {
     let known = SHORT_TICKS.load(Relaxed);
     ticks < if known != 0 { known } else { short_ticks() }
 }

@@ -1,6 +1,6 @@
 //! What the tracer asks of the kernel and the processor, without the C library that it hooks.
 //!
-//! Reading order: [`sys`] (system calls), [`vdso`] and [`clock`] (time), [`machine`] (facts about the host), [`variables`]
+//! Reading order: [`sys`] (system calls), [`sockets`], [`vdso`] and [`clock`] (time), [`machine`] (facts about the host), [`variables`]
 //! (the environment), [`memory`] and [`large_statics`] (pages), [`single_thread_atomics`] and [`switches`] (numbers that
 //! every call reads), [`valgrind`], [`thread_end`], then [`path_buffer`] and [`hash`] (paths without an allocation).
 
@@ -11,6 +11,7 @@ pub(crate) mod machine;
 pub mod memory;
 pub(crate) mod path_buffer;
 pub(crate) mod single_thread_atomics;
+pub(crate) mod sockets;
 pub(crate) mod switches;
 pub(crate) mod sys;
 pub(crate) mod thread_end;

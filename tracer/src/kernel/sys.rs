@@ -137,12 +137,12 @@ fn look(folder: c_int, path: &CStr, flags: c_int) -> Option<Found> {
     })
 }
 
-/// The type of an open file, as `stat` has it, and of a device its number; zeros where nothing is open.
-pub fn type_and_device(fd: c_int) -> (u32, u64) {
+/// The type of an open file, as `stat` has it, of a device its number, and the inode; zeros where nothing is open.
+pub fn type_device_and_inode(fd: c_int) -> (u32, u64, u64) {
     // SAFETY: stat is a struct of integers, for which zero is a value.
     let mut stat: libc::stat = unsafe { std::mem::zeroed() };
     kernel!(SYS_fstat, fd as isize, &raw mut stat);
-    (stat.st_mode & libc::S_IFMT, stat.st_rdev)
+    (stat.st_mode & libc::S_IFMT, stat.st_rdev, stat.st_ino)
 }
 
 /// A number nobody can foresee.

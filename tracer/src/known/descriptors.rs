@@ -121,6 +121,8 @@ static USED: AtomicU32 = AtomicU32::new(0);
 static FREE: AtomicU64 = AtomicU64::new(0);
 
 const APPENDS: u32 = 1;
+/// The description is of an eventfd, and its position the eventfd's identity. Such a position is never followed.
+const COUNTS: u32 = 2;
 
 /// The file a descriptor refers to as far as it was seen; the kernel is not asked.
 #[inline(always)]
@@ -137,9 +139,40 @@ pub fn is_filtered(fd: i32) -> bool {
 /// Notes the file of a descriptor whose opening was not seen.
 pub fn note_unless_seen(fd: i32, file: u32) {
     if let Some(slot) = place_made(fd) {
-        // Only if it is still unseen: another thread may have opened it in between.
-        let _ = slot.descriptor.compare_exchange(0, file as u64, AcqRel, Relaxed);
+        let entry = slot.descriptor.load(Relaxed);
+        // Only if it is still unseen: another thread may have opened it in between. A forked child has the description.
+        if entry as u32 == number::NONE {
+            let _ = slot.descriptor.compare_exchange(entry, entry | file as u64, AcqRel, Relaxed);
+        }
     }
+}
+
+/// What a descriptor refers to has another name now, as a socket that was connected; or is to be looked at again
+/// ([`number::NONE`]). Its duplicates keep the name before.
+pub fn renamed(fd: i32, file: u32) {
+    if let Some(slot) = place(fd) {
+        let entry = slot.descriptor.load(Relaxed);
+        // Not if another thread has closed it in between. Nothing that was never seen is to be looked at again.
+        if entry != 0 {
+            let _ = slot.descriptor.compare_exchange(entry, entry & !0xffff_ffff | file as u64, AcqRel, Relaxed);
+        }
+    }
+}
+
+/// The descriptor, just opened, is an eventfd of this identity: file numbers are forgotten at a fork, and the kernel does not
+/// tell one from another.
+pub fn set_eventfd(fd: i32, identity: i64) {
+    if let Some(description) = description(fd) {
+        description.since.store(0, Relaxed);
+        description.position.store(identity, Relaxed);
+        description.flags.store(COUNTS, Relaxed);
+    }
+}
+
+/// The identity of an eventfd that this process or one of its parents was seen making.
+pub fn eventfd(fd: i32) -> Option<i64> {
+    let description = description(fd).filter(|description| description.flags.load(Relaxed) & COUNTS != 0)?;
+    Some(description.position.load(Relaxed))
 }
 
 /// A descriptor that a call has just opened.
@@ -339,7 +372,8 @@ pub fn sought(fd: i32, position: i64) {
 /// Notes that a descriptor appends from now on, or no longer.
 pub fn set_appending(fd: i32, appends: bool) {
     if let Some(description) = description(fd) {
-        description.flags.store(if appends { APPENDS } else { 0 }, Relaxed);
+        let rest = description.flags.load(Relaxed) & !APPENDS;
+        description.flags.store(rest | if appends { APPENDS } else { 0 }, Relaxed);
     }
 }
 
@@ -411,6 +445,36 @@ mod tests {
         sought(300, 7);
         assert_eq!(advance(300, 10), 7);
         closed(300);
+    }
+
+    #[test]
+    fn a_description_that_outlived_its_name_takes_another() {
+        let _alone = alone();
+        opened(310, 5, 0);
+        renamed(310, 6);
+        assert_eq!((seen(310), advance(310, 10)), (6, 0));
+        renamed(310, number::NONE);
+        note_unless_seen(310, 7);
+        note_unless_seen(310, 8);
+        assert_eq!((seen(310), advance(310, 10)), (7, 10));
+        closed(310);
+        renamed(310, 9);
+        assert_eq!(seen(310), number::NONE);
+    }
+
+    #[test]
+    fn eventfds_keep_their_identity_through_forks_and_duplicates() {
+        let _alone = alone();
+        opened(320, 5, 0);
+        assert_eq!(eventfd(320), None);
+        set_eventfd(320, 77 << 32 | 3);
+        duplicated(320, 321);
+        shared_with_child();
+        set_appending(320, false);
+        assert_eq!(advance(320, 8), POS_UNKNOWN);
+        closed(320);
+        assert_eq!((eventfd(320), eventfd(321)), (None, Some(77 << 32 | 3)));
+        closed(321);
     }
 
     #[test]

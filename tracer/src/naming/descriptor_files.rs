@@ -19,9 +19,11 @@ fn first_sight(fd: i32) -> u32 {
     if fd < 0 {
         return number::NONE;
     }
-    let id = descriptor_names::of_descriptor(fd);
-    descriptors::note_unless_seen(fd, id);
-    id
+    let named = descriptor_names::of_descriptor(fd);
+    if named.stays {
+        descriptors::note_unless_seen(fd, named.number);
+    }
+    named.number
 }
 
 /// The file of a descriptor, and where a call that has read so much began; the position moves on.

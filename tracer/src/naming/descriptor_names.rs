@@ -5,39 +5,36 @@ use dlio_schemas::native::names::URING;
 use crate::kernel::path_buffer::PATH_MAX;
 use crate::kernel::sys;
 use crate::known::{folders, number};
+use crate::naming::object_names::{self, Named};
 use crate::naming::path_numbers::{intern_path, object};
 use crate::thread::stack;
 
 /// The name of what a descriptor refers to, asked of the kernel: for descriptors nobody was seen opening.
-pub fn of_descriptor(fd: i32) -> u32 {
-    stack::with_some_room(|| ask_for_name(fd))
-}
-
-fn ask_for_name(fd: i32) -> u32 {
-    match well_known(fd) {
-        Some(NULL_DEVICE) => intern_path(NULL_DEVICE),
-        Some(kind) => object(kind),
-        None => read_name(fd),
-    }
+pub fn of_descriptor(fd: i32) -> Named {
+    stack::with_some_room(|| well_known(fd).unwrap_or_else(|| Named { number: read_name(fd), stays: true }))
 }
 
 const NULL_DEVICE: &[u8] = b"/dev/null";
 
-/// The name or kind of what most programs find at their first three descriptors, where its type tells. A look into /proc,
+/// The name of what most programs find at their first three descriptors, where its type tells. A look into /proc,
 /// which tells of everything, has the kernel put folders together for this process: forty times as long as asking for the type.
-fn well_known(fd: i32) -> Option<&'static [u8]> {
+fn well_known(fd: i32) -> Option<Named> {
     const PIPE_FILE_SYSTEM: i64 = 0x5049_5045;
     // Of pseudo terminals.
     const TERMINALS: std::ops::RangeInclusive<u32> = 136..=143;
-    let (kind, device) = sys::type_and_device(fd);
-    match (kind, (libc::major(device), libc::minor(device))) {
-        (libc::S_IFCHR, (1, 3)) => Some(NULL_DEVICE),
-        (libc::S_IFCHR, (major, _)) if TERMINALS.contains(&major) => Some(b"<terminal>"),
-        (libc::S_IFSOCK, _) => Some(b"<socket>"),
-        // A pipe with a name has a path.
-        (libc::S_IFIFO, _) if sys::file_system_of(fd) == Some(PIPE_FILE_SYSTEM) => Some(b"<pipe>"),
-        _ => None,
+    if let Some(number) = object_names::known_eventfd(fd) {
+        return Some(Named { number, stays: true });
     }
+    let (kind, device, inode) = sys::type_device_and_inode(fd);
+    let number = match (kind, (libc::major(device), libc::minor(device))) {
+        (libc::S_IFCHR, (1, 3)) => intern_path(NULL_DEVICE),
+        (libc::S_IFCHR, (major, _)) if TERMINALS.contains(&major) => object(b"<terminal>"),
+        (libc::S_IFSOCK, _) => return Some(object_names::socket(fd, inode)),
+        // A pipe with a name has a path.
+        (libc::S_IFIFO, _) if sys::file_system_of(fd) == Some(PIPE_FILE_SYSTEM) => object_names::pipe(inode),
+        _ => return None,
+    };
+    Some(Named { number, stays: true })
 }
 
 fn read_name(fd: i32) -> u32 {
@@ -50,7 +47,7 @@ fn read_name(fd: i32) -> u32 {
     }
 }
 
-/// A kind, where a descriptor is no file: one name for all pipes, so that they can be counted together.
+/// A kind, where a descriptor is no file and the kernel tells no more of it.
 fn kind_of(link: &[u8]) -> Option<&'static [u8]> {
     const KINDS: &[(&[u8], &[u8])] = &[
         (b"pipe:", b"<pipe>"),
@@ -71,7 +68,6 @@ mod tests {
 
     #[test]
     fn things_without_a_path_are_named_by_kind() {
-        assert_eq!(kind_of(b"pipe:[123]"), Some(&b"<pipe>"[..]));
         assert_eq!(kind_of(b"/memfd:x (deleted)"), Some(&b"<memory>"[..]));
         assert_eq!(kind_of(b"anon_inode:[io_uring]"), Some(&b"<io_uring>"[..]));
         assert_eq!(kind_of(b"anon_inode:[eventpoll]"), Some(&b"<kernel object>"[..]));

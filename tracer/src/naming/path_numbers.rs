@@ -1,12 +1,14 @@
 //! The number of a path that is absolute, of a URL, or of something that has neither; and what filters leave out.
 
 use dlio_schemas::native::names::NameKind;
+use dlio_schemas::objects::{Kind, Name};
 
 use crate::kernel::hash;
 use crate::kernel::path_buffer::{PATH_MAX, PathBuffer};
 use crate::known::{name_cache, number};
 use crate::naming::names;
 use crate::process::config;
+use crate::trace::tally;
 
 /// Seed of the hash of absolute paths; that of others is their folder's hash.
 pub const ABSOLUTE: u64 = 0;
@@ -54,4 +56,10 @@ pub fn of_url(url: &[u8]) -> u32 {
 /// The number of something that has no path.
 pub fn object(kind: &[u8]) -> u32 {
     names::intern(NameKind::Object, kind, hash::of(kind, 4 << 32))
+}
+
+/// The number of an object between processes, which its name tells from all others. Where events are counted and not recorded
+/// that of its kind: a row for each of them would fill the table.
+pub fn identified(kind: Kind, name: &Name) -> u32 {
+    if tally::is_on() { object(kind.name().as_bytes()) } else { object(name.as_bytes()) }
 }

@@ -67,7 +67,7 @@ pub fn at_message(start: u64, duration: u64, file: u32, fd: i32) {
         if Evidence::age(evidence, end) < old || Evidence::is_silent(evidence, fd, end, old) || !are_wanted() {
             return;
         }
-        if ![libc::S_IFIFO, libc::S_IFSOCK].contains(&sys::type_and_device(fd).0) {
+        if ![libc::S_IFIFO, libc::S_IFSOCK].contains(&sys::type_device_and_inode(fd).0) {
             return Evidence::note_silent(evidence, fd, end, old);
         }
     }

@@ -5,7 +5,7 @@
 //! a kill no event counts twice: at most those few, all alike, that were being added.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 
 use dlio_schemas::native::block::{Header, Kind};
 use dlio_schemas::native::tally::{SIZE, Tally, WORDS};
@@ -20,9 +20,14 @@ static LOCK: Lock = Lock::new();
 static TABLE: AtomicPtr<u64> = AtomicPtr::new(std::ptr::null_mut());
 static EVENTS: AtomicU64 = AtomicU64::new(0);
 
-/// Numbers of what is no file on a file system (pipes, sockets, memory): there are few kinds.
-static OBJECTS: [AtomicU32; 32] = [const { AtomicU32::new(0) }; 32];
-static OBJECTS_KNOWN: AtomicU32 = AtomicU32::new(0);
+/// Numbers of what is no file on a file system (pipes, sockets, memory), each in one of a few places of its own. Counting
+/// begins with few such; where it takes the place of recording later on, there may have been many, and of those the last ones
+/// are known.
+static OBJECTS: [AtomicU32; OBJECTS_MAX] = [const { AtomicU32::new(0) }; OBJECTS_MAX];
+static OBJECTS_NOTED: AtomicBool = AtomicBool::new(false);
+static TURN: AtomicU32 = AtomicU32::new(0);
+const OBJECTS_MAX: usize = 4096;
+const NEAR: usize = 8;
 
 /// The table goes into the `.dlt` in pieces of this size; those that are all zero are left out.
 const PIECE: usize = 32 << 10;
@@ -44,12 +49,20 @@ pub unsafe fn start(table: *mut u8) {
 
 /// A new name stands for no file on a file system.
 pub fn note_object(name: u32) {
-    let place = OBJECTS_KNOWN.fetch_add(1, Relaxed) as usize % OBJECTS.len();
-    OBJECTS[place].store(name, Relaxed);
+    let is_free = |place: &&AtomicU32| place.load(Relaxed) == 0;
+    let oldest = || &OBJECTS[places(name).start + TURN.fetch_add(1, Relaxed) as usize % NEAR];
+    OBJECTS_NOTED.store(true, Relaxed);
+    OBJECTS[places(name)].iter().find(is_free).unwrap_or_else(oldest).store(name, Relaxed);
 }
 
 fn is_stored(name: u32) -> bool {
-    OBJECTS.iter().all(|object| object.load(Relaxed) != name)
+    OBJECTS[places(name)].iter().all(|object| object.load(Relaxed) != name)
+}
+
+/// The places that a number may be in.
+fn places(name: u32) -> std::ops::Range<usize> {
+    let first = name as usize % (OBJECTS_MAX / NEAR) * NEAR;
+    first..first + NEAR
 }
 
 /// Adds complete records of a thread, from number `added` on, and says there how far it has come. `false` where that
@@ -126,5 +139,11 @@ pub fn take_events() -> u64 {
 /// The image is gone.
 pub fn forget() {
     LOCK.reset();
+    // Their numbers are given anew. What is zero stays on pages that a forked child shares.
+    for object in &OBJECTS[..if OBJECTS_NOTED.swap(false, Relaxed) { OBJECTS_MAX } else { 0 }] {
+        if object.load(Relaxed) != 0 {
+            object.store(0, Relaxed);
+        }
+    }
     TABLE.store(std::ptr::null_mut(), Release);
 }

@@ -11,6 +11,7 @@ use foldhash::fast::RandomState;
 
 use crate::batch::{ABSENT, Arg, Batch, Row, Value, Wanted};
 use crate::catalog::{Catalog, Host, Process};
+use crate::load::events::transfers::note_source;
 
 /// Moments that an event can be of, from 1897 to 2116: sums and differences of all of them fit into 64 bits.
 const TIMES: Range<i64> = -(1 << 61)..1 << 62;
@@ -143,7 +144,9 @@ impl<'a> Threads<'a> {
         let place = batch.len() as u32;
         batch.push(row);
         batch.args.extend(args.into_iter().map(|(key, value)| Arg { row: place, key, value }));
-        batch.sources.extend(source.map(|file| (place, file)));
+        if let Some(source) = source {
+            note_source(batch, place, (source, row.file), self.catalog);
+        }
         self.gathered += 1;
         if batch.len() >= ROWS_MAX {
             self.gathered -= batch.len();

@@ -19,6 +19,7 @@ use crate::load::bytes::catch_panic::guarded;
 use crate::load::bytes::trace_file::{self, StoredFile};
 use crate::load::events::arguments::SOURCE;
 use crate::load::events::parser::is_event;
+use crate::load::events::transfers::note_source;
 use crate::load::sources::duplicates::Duplicates;
 use crate::load::sources::errors::Note;
 use crate::load::sources::source::{Format, Opening, Reader, Source, Sources};
@@ -276,7 +277,9 @@ impl ParquetSource {
             }
             batch.push(&event);
             let place = batch.len() as u32 - 1;
-            batch.sources.extend(columns.source(row, catalog).map(|file| (place, file)));
+            if let Some(source) = columns.source(row, catalog) {
+                note_source(&mut batch, place, (source, event.file), catalog);
+            }
             if wanted.args {
                 columns.args(row, place, catalog, &mut batch.args);
             }

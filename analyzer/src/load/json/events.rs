@@ -855,13 +855,13 @@ const TARGET: &str = "target";
 
 /// Layers whose names programs use for categories of their own.
 fn is_known_by_names(layer: &str) -> bool {
-    [Layer::Wait, Layer::Object].iter().any(|known| known.name() == layer)
+    [Layer::Wait, Layer::Object, Layer::Net].iter().any(|known| known.name() == layer)
 }
 
 /// A call of a known layer, or a span.
 fn kind(name: &str, cat: &str, origin: Origin, catalog: &Catalog) -> Known {
     let layer = cat.to_ascii_lowercase();
-    // Programs call spans of their own "wait" and "object"; the calls of those layers are known by name.
+    // Programs call spans of their own "wait", "object" and "net"; the calls of those layers are known by name.
     let is_listed = || calls::operation(name).is_some_and(|info| info.layer.name() == layer);
     let is_layer = matches!(layer.as_str(), "posix" | "stdio" | "process") || is_known_by_names(&layer) && is_listed();
     if origin != Origin::Span || !is_layer {

@@ -18,6 +18,7 @@ use crate::batch::{ABSENT, ABSENT_32, Arg, Batch, Columns, Row, Value, Wanted};
 use crate::catalog::{Catalog, FILE_NONE, Origin};
 use crate::load::events::arguments::{self, arguments};
 use crate::load::events::parser::COUNTS;
+use crate::load::events::transfers::note_source;
 use dlio_schemas::readable::readable;
 
 /// The largest gap of the numbers of files beyond their count, for the names in between that are no files.
@@ -216,8 +217,10 @@ impl Resolver {
                     }
                 }
                 _ => {
-                    let source = a(i).filter(|_| events.known[i] && traits.source);
-                    batch.sources.extend(source.map(|source| (i as u32, self.file(source as u32))));
+                    if let Some(source) = a(i).filter(|_| events.known[i] && traits.source) {
+                        let (source, target) = (self.file(source as u32), self.file(events.file[i]));
+                        note_source(batch, i as u32, (source, target), catalog);
+                    }
                     if !traits.known {
                         batch.kind[i] = catalog.call(&format!("operation {}", op.0), "posix");
                     }

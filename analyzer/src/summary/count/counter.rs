@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::counted::{Above, Counted, ProcessCount, ThreadCount, lengthen, row};
 use super::kinds::{KindTraits, directions};
 use crate::batch::{ABSENT, ABSENT_32, Batch, FAILED};
-use crate::catalog::{Catalog, FILE_NONE, SOCKET, is_stored};
+use crate::catalog::{Catalog, FILE_NONE, is_socket, is_stored};
 use crate::filter::Filter;
 use crate::scan::Consumer;
 use crate::summary::files::access::{Passes, Timed};
@@ -24,8 +24,8 @@ pub struct Counter<'a> {
     kinds: Vec<KindTraits>,
     /// True if a file is one, and no pipe.
     stored: Vec<bool>,
-    /// The number of what is called a socket, whichever it is.
-    socket: Option<u32>,
+    /// By file, whether it is a socket.
+    sockets: Vec<bool>,
     /// By file, of its name.
     hashes: Vec<u64>,
     /// The process that used a file last, doubled, and whether it moved bytes: most of `users` need not be asked.
@@ -70,7 +70,7 @@ impl<'a> Counter<'a> {
             sweep,
             kinds: Vec::new(),
             stored: Vec::new(),
-            socket: None,
+            sockets: Vec::new(),
             hashes: Vec::new(),
             last_user: Vec::new(),
             moved_in: Vec::new(),
@@ -106,8 +106,8 @@ impl<'a> Counter<'a> {
     fn keep_lengths(&mut self, batch: &Batch) {
         self.lengths = self.lengths.take().filter(|kept| kept.rows.len() + batch.len() <= LENGTHS_MAX);
         if let Some(kept) = &mut self.lengths {
-            let past = |file: u32| !self.stored[file as usize];
-            kept.rows.extend(batch.kind.iter().zip(&batch.file).map(|(&kind, &file)| row(kind, past(file))));
+            let past = |kind: u32, file: u32| !self.kinds[kind as usize].is_on_file(self.stored[file as usize]);
+            kept.rows.extend(batch.kind.iter().zip(&batch.file).map(|(&kind, &file)| row(kind, past(kind, file))));
             kept.durations.extend_from_slice(&batch.dur);
         }
     }
@@ -125,8 +125,7 @@ impl<'a> Counter<'a> {
         let source = batch.sources.iter().map(|(_, file)| *file as usize).max().unwrap_or(0);
         if largest(&batch.file).max(source) >= self.stored.len() {
             let paths = self.catalog.files_from(self.stored.len());
-            let socket = paths.iter().position(|path| **path == *SOCKET).map(|at| (self.stored.len() + at) as u32);
-            self.socket = self.socket.or(socket);
+            self.sockets.extend(paths.iter().map(|path| is_socket(path)));
             self.stored.extend(paths.iter().map(|path| is_stored(path)));
             self.hashes.extend(paths.iter().map(|path| name_hash(path)));
             self.last_user.resize(self.stored.len(), u32::MAX);
@@ -236,7 +235,7 @@ impl Counter<'_> {
         let failed = (batch.ret[i] < 0 && batch.ret[i] != ABSENT) as u64;
         let moved = if bytes == ABSENT { 0 } else { bytes as u64 };
         let file = batch.file[i];
-        let stored = self.stored[file as usize];
+        let stored = traits.is_on_file(self.stored[file as usize]);
         let row = row(kind as u32, !stored);
         let count = &mut self.counted.kinds[row as usize];
         count.durations.add(dur as u64);
@@ -275,7 +274,7 @@ impl Counter<'_> {
         }
         if !stored && written > 0 {
             thread.handed += 1;
-            thread.handed_by_socket += (Some(file) == self.socket) as u64;
+            thread.handed_by_socket += self.sockets[file as usize] as u64;
             self.lanes.push(self.lane, Track::Hand, interval);
         }
         let reached = if failed > 0 { ABSENT } else { reached(batch, i, read + written, traits) };
@@ -300,7 +299,7 @@ impl Counter<'_> {
     #[inline(always)]
     fn wait(&mut self, file: u32, interval: Interval, takes: bool, thread: &mut ThreadCount) {
         self.lanes.push(self.lane, Track::Idle, interval);
-        if Some(file) != self.socket {
+        if !self.sockets[file as usize] {
             self.lanes.push(self.lane, Track::Piped, interval);
         }
         if takes {

@@ -1,6 +1,6 @@
 //! Kinds of events as counting needs them: which are I/O, which wait, which open a file, which train.
 
-use dlio_schemas::ops::Class;
+use dlio_schemas::ops::{Class, Layer};
 
 use super::epochs::Part;
 use crate::catalog::{Kind, Origin};
@@ -20,6 +20,10 @@ pub(in crate::summary) struct KindTraits {
     pub(in crate::summary) next_batch: bool,
     /// And it finds that there are no more: it waits, and takes none.
     pub(in crate::summary) in_vain: bool,
+    /// Waits, whatever it waits on: a lock on a file, a pipe.
+    pub(in crate::summary) waits: bool,
+    /// Goes through a socket.
+    pub(in crate::summary) net: bool,
     /// Waits for others, and not for a file or until a time.
     pub(in crate::summary) idle: bool,
     /// Moves its bytes by calls that may have been seen too.
@@ -53,6 +57,12 @@ impl KindTraits {
         }
     }
 
+    /// True if a call counts among those on files, where what it is on is stored. Waits have a row of their own there.
+    #[inline(always)]
+    pub(in crate::summary) fn is_on_file(&self, is_stored: bool) -> bool {
+        self.waits || is_stored && !self.net
+    }
+
     pub(in crate::summary) fn of(kind: &Kind, category: u32) -> KindTraits {
         let call = kind.origin == Origin::Call;
         KindTraits {
@@ -63,6 +73,8 @@ impl KindTraits {
             span: kind.origin == Origin::Span,
             next_batch: kind.origin == Origin::Span && is_next_batch(kind),
             in_vain: kind.origin == Origin::Span && finds_no_more(kind),
+            waits: call && is_wait(kind),
+            net: call && *kind.cat == *Layer::Net.name(),
             idle: call && is_idle(kind),
             above: call && *kind.cat == *ABOVE,
             on_device: kind.origin == Origin::Span && is_on_device(&kind.cat),

@@ -4,7 +4,7 @@
 //! intervals from intervals that may have grown together over short gaps: how short stands in the report.
 
 use dlio_schemas::native::tally::Bin;
-use dlio_schemas::ops::Class;
+use dlio_schemas::ops::{Class, Layer};
 use serde::{Deserialize, Serialize};
 
 use super::counted::{self, Counted, FileCount, ProcessCount, ThreadCount, lengthen};
@@ -160,7 +160,9 @@ impl Adding<'_> {
     fn row(&mut self, row: &KindRow, proc: u32, process: &mut ProcessCount) {
         let kind = &self.kinds[row.kind as usize];
         let counts = &row.row;
-        let (read, written) = directions(kind.class, counts.bytes);
+        // What goes through sockets is no I/O on files.
+        let is_net = kind.origin == Origin::Call && *kind.cat == *Layer::Net.name();
+        let (read, written) = directions(kind.class, if is_net { 0 } else { counts.bytes });
         lengthen(&mut self.counted.kinds, 2 * self.kinds.len());
         let of_kind = &mut self.counted.kinds[counted::row(row.kind, false) as usize];
         of_kind.failed += counts.failed;
@@ -172,7 +174,7 @@ impl Adding<'_> {
         process.bytes_read += read;
         process.bytes_written += written;
         match kind.origin {
-            Origin::Call => process.time_ns[kind.class as usize] += row.time_ns,
+            Origin::Call if !is_net => process.time_ns[kind.class as usize] += row.time_ns,
             Origin::Span if kind.class == Class::Compute => process.compute_ns += row.time_ns,
             _ => {}
         }

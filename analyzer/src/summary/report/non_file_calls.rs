@@ -1,4 +1,4 @@
-//! Calls past files: on pipes, sockets and terminals, and calls that wait.
+//! Calls past files: on pipes, sockets and terminals, calls of the network, and calls that wait.
 
 use super::functions::{self, Function, Part};
 use super::{Section, Summary};
@@ -12,9 +12,9 @@ impl Section for PastFiles {
     type Values = Vec<Function>;
 
     const MEANING: &'static str = "\
-        Past files: calls on pipes, sockets and terminals, and calls that wait for others or for a time, \
-        those for a lock on a file included. None \
-        of it is I/O in any other figure. In summary mode such calls stand under Metrics by function.";
+        Past files: calls on pipes, sockets and terminals, those of the layer net (recv, send, connect, getaddrinfo), and \
+        calls that wait for others or for a time, those for a lock on a file included. None of it is I/O in any other \
+        figure; a file that is sent to a socket by sendfile or splice is read, which is. In summary mode such calls stand under Metrics by function.";
     const FIELDS: &'static str = "\
         a list, as `functions`";
     const SQL: Option<&'static str> = Some(include_str!("../../../sql/past_files.sql"));

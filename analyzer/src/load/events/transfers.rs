@@ -1,0 +1,42 @@
+//! Bytes that went from one file to another inside the kernel, by one call.
+
+use crate::batch::Batch;
+use crate::catalog::{Catalog, FILE_NONE, is_stored};
+
+/// Notes where the bytes of row `place` came from; `target` is where they went. A file that was sent to a socket or into a pipe
+/// was read, and nothing else was done to files: the row becomes a read of it, with the call's time.
+pub fn note_source(batch: &mut Batch, place: u32, (source, target): (u32, u32), catalog: &Catalog) {
+    let is_file = |file: u32| file != FILE_NONE && is_stored(&catalog.path(file));
+    if target == FILE_NONE || !is_file(source) || is_file(target) {
+        batch.sources.push((place, source));
+        return;
+    }
+    let kind = &mut batch.kind[place as usize];
+    *kind = catalog.reading(*kind);
+    // A column that is not wanted is empty.
+    batch.file.get_mut(place as usize).into_iter().for_each(|file| *file = source);
+}
+
+#[cfg(test)]
+mod tests {
+    use dlio_schemas::ops::{Class, Op};
+
+    use super::*;
+    use crate::batch::Row;
+
+    #[test]
+    fn a_file_that_is_sent_is_read() {
+        let catalog = Catalog::default();
+        let [data, copy, socket] = ["/data", "/copy", "<tcp 127.0.0.1:1 127.0.0.1:2>"].map(|path| catalog.file(path));
+        let sendfile = Catalog::kind_of_op(Op::SENDFILE).unwrap();
+        let mut batch = Batch::default();
+        for (place, target) in [(0, socket), (1, copy)] {
+            batch.push(&Row { file: target, ..Row::new(10, 5, sendfile) });
+            note_source(&mut batch, place, (data, target), &catalog);
+        }
+        let kinds = catalog.kinds();
+        let classes: Vec<_> = batch.kind.iter().map(|kind| kinds[*kind as usize].class).collect();
+        assert_eq!((classes, &batch.file[..]), (vec![Class::Read, Class::Write], &[data, copy][..]));
+        assert_eq!(batch.sources, [(1, data)]);
+    }
+}
