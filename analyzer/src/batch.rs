@@ -5,6 +5,8 @@
 
 use std::ops::Range;
 
+use dlio_schemas::evidence::Counters;
+
 /// A value an event does not have.
 pub const ABSENT: i64 = i64::MIN;
 
@@ -83,6 +85,23 @@ pub enum Value {
     Hex(i64),
 }
 
+/// What a wait waited on, and who ended it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Wake {
+    pub row: u32,
+    /// An address, or the number of an object that processes share.
+    pub object: u64,
+    /// The thread, time and flags of whoever ended it, as the trace has them.
+    pub waker: i64,
+}
+
+/// What the kernel counted for the thread of a batch since the last such record, at a moment.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Usage {
+    pub ts: i64,
+    pub counters: Counters,
+}
+
 /// See the module. All columns have the same length, but for those that were not wanted, which are empty.
 #[derive(Clone, Default, Debug, PartialEq)]
 pub struct Batch {
@@ -109,6 +128,10 @@ pub struct Batch {
     pub args: Vec<Arg>,
     /// Rows whose bytes came from another file, and the number of that.
     pub sources: Vec<(u32, u32)>,
+    /// In order of rows.
+    pub wakes: Vec<Wake>,
+    /// In order of time.
+    pub usage: Vec<Usage>,
     /// Events that the writer says are missing.
     pub lost: u64,
     /// Of these, events that it counted together on purpose.
@@ -165,6 +188,8 @@ impl Batch {
         self.each(Vec::clear, Vec::clear, Vec::clear, Vec::clear);
         self.args.clear();
         self.sources.clear();
+        self.wakes.clear();
+        self.usage.clear();
         (self.lost, self.aggregated) = (0, 0);
     }
 
@@ -213,6 +238,8 @@ impl Batch {
         self.args.iter_mut().for_each(|arg| arg.row = rows[arg.row as usize]);
         self.sources.retain(|(row, _)| keep[*row as usize]);
         self.sources.iter_mut().for_each(|(row, _)| *row = rows[*row as usize]);
+        self.wakes.retain(|wake| keep[wake.row as usize]);
+        self.wakes.iter_mut().for_each(|wake| wake.row = rows[wake.row as usize]);
     }
 
     fn each(

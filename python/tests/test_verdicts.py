@@ -82,7 +82,7 @@ class Verdicts(Jobs):
         for spans in (True, False):
             with self.subTest(spans=spans):
                 verdict = self.check("decode", spans, "Training waited for data", (0, 0.3))
-                self.assertIn("it was not storage", verdict[1])
+                self.assertIn("outside calls on files", verdict[1])
 
     def test_a_job_that_waits_for_storage_is_told_so(self):
         for spans in (True, False):
@@ -127,7 +127,7 @@ class TorchVerdicts(Jobs):
     def test_decoding(self):
         for start, spans in (("fork", False), ("spawn", False), ("fork", True)):
             with self.subTest(start=start, spans=spans):
-                self.assertIn("it was not storage", self.check_torch("decode", start, spans, (0, 0.3)))
+                self.assertIn("outside calls on files", self.check_torch("decode", start, spans, (0, 0.3)))
 
     def test_slow_storage(self):
         for start, spans in (("forkserver", False), ("spawn", False), ("forkserver", True)):

@@ -165,9 +165,9 @@ CLAIMS = {
     "no wait": r"did not wait for data|leave the loader alone",
     "storage": r"it was storage that|readers wait for single reads",
     "not storage": r"it was not storage|faster storage would (win|save) nothing",
-    "decoding": r"\bdecod",
+    "decoding": r"(?<!if they compute: )\bdecod",
     "both": r"both took part",
-    "more readers": r"(?<!nor )(?<!without one: )more (readers|num_workers)",
+    "more readers": r"(?<!nor )(?<!without one: )more (readers|num_workers)(?! where CPUs)",
     "no loader": r"no process takes batches from readers",
     "trains nothing": r"seems to train nothing|Nothing trained",
 }
@@ -194,10 +194,20 @@ def find(report):
         cause = "start"
     else:
         named = {
-            "is not known": "unknown", "it was not storage": "cpu", "it was storage": "storage", "both took part": "storage+cpu",
+            "is not known": "unknown", "outside calls on files": "cpu", "it was storage": "storage", "both took part": "storage+cpu",
         }
         cause = next((cause for phrase, cause in named.items() if phrase in text), "unknown")
+    causes = collections.Counter()
+    for group in groups:
+        causes.update(group.get("causes") or {})
+    if causes and cause not in ("none", "checkpoint"):
+        most = causes.most_common(1)[0][0]
+        cause = CALLED.get(most, most)
     return Found(share, cause, start)
+
+
+# Causes that the analyzer calls otherwise.
+CALLED = {"hand-over": "handover", "outside-calls": "unknown", "not-asked": "unknown"}
 
 
 def sentences(report):

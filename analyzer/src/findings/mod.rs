@@ -5,6 +5,7 @@
 //! is no finding, one that another finding makes pointless is silenced, and what was not measured is said and not taken for
 //! zero.
 
+pub mod causes;
 pub mod concurrency;
 pub mod limits;
 pub mod loader;

@@ -9,7 +9,8 @@ use crate::summary::report::findings::{Confidence, Measure, Severity, Unit};
 use crate::summary::report::functions::{Function, beneath};
 use crate::summary::report::metadata::group;
 use crate::summary::report::steps::StepPart;
-use crate::summary::training::{RankGroup, held, told};
+use crate::summary::training::{RankGroup, are_doubtful, held, told};
+use crate::summary::waits::parts::{Part, Parts};
 
 /// Rows of evidence at most.
 pub const EVIDENCE_MAX: usize = 5;
@@ -57,6 +58,8 @@ pub struct Waited {
     pub held: bool,
     /// Of the wait, what went by until readers had started, and then readers in I/O.
     pub starting_ns: i64,
+    /// And what was no work of readers: handing over, not being asked, and what nobody knows.
+    pub apart_ns: i64,
     pub io_ns: Option<i64>,
     pub inferred: bool,
 }
@@ -66,9 +69,9 @@ impl Waited {
         self.waited_ns as f64 / self.trained_ns.max(1) as f64
     }
 
-    /// The wait for readers that had started.
+    /// The wait for the work of readers that had started.
     pub fn at_work_ns(&self) -> i64 {
-        self.waited_ns - self.starting_ns
+        (self.waited_ns - self.starting_ns - self.apart_ns).max(0)
     }
 
     pub fn share_at_work(&self) -> f64 {
@@ -139,8 +142,11 @@ impl<'a> Case<'a> {
         self.summary.training.iter().filter_map(|group| group.startup_within(run_start)).max()
     }
 
-    /// `None` where it is known of no trainer how long it waited.
+    /// `None` where it is known of no trainer how long it waited, or whether it waited for data.
     pub fn waited(&self) -> Option<Waited> {
+        if are_doubtful(&self.summary.training) {
+            return None;
+        }
         let groups = told(&self.summary.training);
         let number = groups.len() as i64;
         let mean = |of: fn(&RankGroup) -> Option<i64>| {
@@ -151,12 +157,29 @@ impl<'a> Case<'a> {
         let waited_ns = mean(|group| group.waited_ns)?;
         let inferred = self.infers_training();
         let starting_ns = mean(|group| Some(group.wait_start_ns.unwrap_or(0)))?;
+        let apart_ns = self.causes().map_or(0, |causes| {
+            let apart = [Part::HandOver, Part::NotAsked, Part::Unknown].map(|part| causes.get(part));
+            apart.iter().sum::<i64>() / number.max(1)
+        });
         let lost_ns = held(&groups).unwrap_or(0).max(waited_ns);
         // What others waited beyond that is shared out as the own wait is. Readers start side by side.
         let (own, all) = ((waited_ns - starting_ns).max(1) as f64, (lost_ns - starting_ns) as f64);
         let io_ns = mean(|group| group.wait_io_ns).map(|io| (io as f64 * (all / own).max(1.0)) as i64);
         let held = lost_ns > waited_ns;
-        Some(Waited { trained_ns, waited_ns: lost_ns, held, starting_ns, io_ns, inferred })
+        Some(Waited { trained_ns, waited_ns: lost_ns, held, starting_ns, apart_ns, io_ns, inferred })
+    }
+
+    /// The causes of all trainers' waits together; `None` where the trace does not tell who ended them.
+    pub fn causes(&self) -> Option<Parts> {
+        let groups = told(&self.summary.training);
+        let sum = groups.iter().try_fold(Parts::default(), |sum, group| Some(sum + group.causes?));
+        sum.filter(|_| !groups.is_empty())
+    }
+
+    /// The share of some causes in the wait.
+    pub fn cause_share(&self, parts: &[Part]) -> Option<f64> {
+        let causes = self.causes()?;
+        part(parts.iter().map(|part| causes.get(*part)).sum::<i64>() as f64, causes.sum() as f64)
     }
 
     /// What faster reading wins at most: the waits of a training, and the I/O in its steps that is no wait. `None` where no

@@ -6,6 +6,7 @@
 //! exact_quantiles   the second pass, for exact quantiles
 //! training          who trains, who reads for whom, and how long trainers wait
 //! analysis          all that was counted
+//! waits/            who ended each wait of a trainer, and what it was for
 //! groups/           threads and processes compared with one another
 //! count/            each event, seen once
 //! time/  files/     intervals of time; access to files
@@ -24,6 +25,7 @@ pub mod partial;
 pub mod report;
 pub mod time;
 pub mod training;
+pub mod waits;
 
 use crate::batch::Wanted;
 use crate::filter::Filter;
@@ -69,7 +71,7 @@ pub fn analyse_beside<C: Consumer>(
     let mut parts = counters.into_iter().map(|counter| counter.counted);
     let mut counted = parts.next().unwrap_or_default();
     parts.for_each(|part| counted.merge(part));
-    Ok((concluded(trace, filter, (counted, lengths), tallies, sweep.finish()), others))
+    Ok((concluded(trace, filter, (counted, lengths), tallies, sweep.finish(&trace.catalog)), others))
 }
 
 /// The analysis, once everything is counted.

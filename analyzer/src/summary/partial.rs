@@ -123,7 +123,7 @@ pub fn analyse_part(
         counted.units = Vec::new();
     }
     let met = asked.meets_processes.then(|| (catalog.processes(), catalog.hosts()));
-    Ok(named(catalog, counted, lengths, (sweep.finish_part(), met)))
+    Ok(named(catalog, counted, lengths, (sweep.finish_part(catalog), met)))
 }
 
 /// Numbers what was counted anew, and names it.

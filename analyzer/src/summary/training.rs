@@ -21,6 +21,8 @@ use crate::catalog::{Catalog, Kind, Origin, Process, is_stored};
 use crate::summary::analysis::Analysis;
 use crate::summary::count::counted::{Counted, FileCount, ThreadCount};
 use crate::summary::time::intervals::Set;
+use crate::summary::waits::parts::{Part, Parts};
+use crate::summary::waits::trainers::{TrainerWaits, WaitKind, Waits};
 
 /// A trainer with its readers.
 #[derive(Serialize, Deserialize, Clone, Debug)]
@@ -53,6 +55,18 @@ pub struct RankGroup {
     pub wait_start_ns: Option<i64>,
     pub wait_io_ns: Option<i64>,
     pub wait_elsewhere_ns: Option<i64>,
+    /// The causes of the wait: their sum is the wait. `null` where the trace does not tell who ended it.
+    #[serde(default)]
+    pub causes: Option<Parts>,
+    /// Waits in the training that are not for data, where nothing but calls tells of waits: for threads or programs that worked
+    /// on what the trainer had just given them, for other ranks or whoever is behind a network, and those that nobody was seen
+    /// to end.
+    #[serde(default)]
+    pub own_work_ns: Option<i64>,
+    #[serde(default)]
+    pub peer_wait_ns: Option<i64>,
+    #[serde(default)]
+    pub unknown_wait_ns: Option<i64>,
     /// The time that waits of whichever rank cost it at most: its own, and communication, in which ranks wait for one another;
     /// no more than the time in which any rank waited. `null` of one that talks to no other.
     #[serde(default)]
@@ -88,6 +102,16 @@ impl RankGroup {
         !self.readers.is_empty() && self.readers.iter().all(is_own)
     }
 
+    /// Returns `true` if its wait may not be one for data: it was inferred from calls, and its readers were idle meanwhile, as
+    /// they are while their trainer waits for a thread, a child or a rank.
+    pub fn is_doubtful(&self) -> bool {
+        let is_guessed = self.inferred && self.causes.is_none() && !self.reads_itself();
+        let Some(waited) = self.waited_ns.filter(|_| is_guessed) else { return false };
+        let busiest = self.readers.iter().filter_map(ReaderUse::busy_part).max_by(f64::total_cmp);
+        let at_work = waited - self.wait_start_ns.unwrap_or(0);
+        at_work as f64 >= DOUBTED * self.trained_ns as f64 && busiest.is_some_and(|part| part < DOUBTED_BUSY)
+    }
+
     /// The time before the training that lies in a run: a process begins before its first event does.
     pub fn startup_within(&self, run_start: i64) -> Option<i64> {
         Some(self.startup_ns?.min((self.start_ts - run_start).max(0)))
@@ -98,6 +122,19 @@ impl RankGroup {
         let alive = |at: i64| self.readers.iter().filter(|it| it.first_ts <= at && at < it.last_ts).count();
         self.readers.iter().map(|reader| alive(reader.first_ts)).max().unwrap_or(0)
     }
+}
+
+impl ReaderUse {
+    /// Returns the part of its trainer's wait in which it was busy, once it had started; `None` if it was not alive then.
+    pub fn busy_part(&self) -> Option<f64> {
+        let alive = self.wait_alive_ns - self.wait_start_ns;
+        (alive > 0).then(|| (alive - self.wait_idle_ns).max(0) as f64 / alive as f64)
+    }
+}
+
+/// Returns `true` if any trainer's wait may not be one for data.
+pub fn are_doubtful(groups: &[RankGroup]) -> bool {
+    groups.iter().any(RankGroup::is_doubtful)
 }
 
 /// Trainers of which it is known how long they waited; all where that is known of none.
@@ -177,6 +214,16 @@ const TORCH_MEMORY: &str = "/dev/shm/torch_";
 const TORCH_SPANS: [&str; 6] =
     ["enumerate(DataLoader)", "aten::", "Optimizer.step#", "[_TrainingEpochLoop]", "optimizer.step", "collate"];
 
+/// The busiest reader's part of a wait below which its cause is not among what readers did: one of them makes the awaited batch.
+const BUSY_LEAST: f64 = 0.5;
+
+/// Below this part, an inferred wait may not be one for data, if it takes this part of the training.
+const DOUBTED_BUSY: f64 = 0.25;
+const DOUBTED: f64 = 0.05;
+
+/// A reader that is busy for this part of its life has never been ahead of its trainer.
+const SATURATED: f64 = 0.8;
+
 /// A process that reads less than this part of what the busiest reads is no reader: it looks at a setting now and then.
 const READER_MIN: f64 = 0.01;
 
@@ -188,6 +235,8 @@ struct Scene<'a> {
     hosts: Vec<String>,
     counted: &'a Counted,
     lanes: &'a BTreeMap<LaneId, LaneMeasure>,
+    /// The waits of trainers, where the trace tells who ended them.
+    waits: &'a Waits,
     /// I/O beside compute of each group of processes.
     beside: &'a BTreeMap<u32, Beside>,
     /// True if the trace tells of PyTorch.
@@ -245,6 +294,7 @@ fn found(catalog: &Catalog, analysis: &Analysis) -> (Vec<RankGroup>, Vec<RankGro
         hosts,
         counted,
         lanes,
+        waits: &analysis.measured.waits,
         beside,
         torch,
         by_rhythm,
@@ -316,6 +366,10 @@ impl Scene<'_> {
 
     /// Processes that take messages from readers of their own making, and run what trainings are written in.
     fn trainers_by_rhythm(&self) -> Vec<LaneId> {
+        let known = self.trainers_by_waits();
+        if !known.is_empty() {
+            return known;
+        }
         let procs = 0..self.processes.len() as u32;
         let may_train = |proc: &u32| {
             let process = &self.processes[*proc as usize];
@@ -327,8 +381,23 @@ impl Scene<'_> {
         trainers.into_iter().filter(takes).map(first).filter(|lane| self.lanes.contains_key(lane)).collect()
     }
 
+    /// First threads whose waits are ended by what their own threads and children make, in what trainings are written in.
+    fn trainers_by_waits(&self) -> Vec<LaneId> {
+        let may_train = |waits: &&TrainerWaits| {
+            let process = &self.processes[waits.lane.proc as usize];
+            process.rank.is_some() || process.program.as_deref().is_none_or(may_train) || waits.works >= WORKS_MIN
+        };
+        let found = self.waits.trainers.iter().filter(|waits| !waits.by_spans).filter(may_train);
+        found.map(|waits| waits.lane).filter(|lane| self.lanes.contains_key(lane)).collect()
+    }
+
     /// True if a process does something of its own after its messages, as whoever trains does with a batch.
     fn works(&self, group: &RankGroup) -> bool {
+        if let Some(waits) = self.waits.of(LaneId { proc: group.proc, tid: group.tid }) {
+            if waits.works >= WORKS_MIN {
+                return true;
+            }
+        }
         let readers: BTreeSet<u32> = group.readers.iter().map(|reader| reader.proc).collect();
         let handed: u64 = readers.iter().map(|&proc| self.sum(proc, |thread| thread.handed)).sum();
         let messages = self.sum(group.proc, |thread| thread.taken).min(handed);
@@ -375,9 +444,19 @@ impl Scene<'_> {
             true => (Basis::Spans, self.readers(trainer, trainers, Basis::Spans)),
             false => self.waits_for(trainer, self.readers(trainer, trainers, Basis::Idle), trainers),
         };
+        let told = self.waits.of(trainer);
+        let readers = self.with_makers(readers, told.filter(|_| !by_spans), trainer);
         let spans = (thread.spans_from, thread.spans_to);
-        let (from, to) = if thread.spans_from < thread.spans_to { spans } else { self.life(trainer, &readers)? };
-        let wait = Wait::of(self, trainer, basis, &readers);
+        let (from, to) = match told.filter(|waits| !waits.by_spans) {
+            _ if thread.spans_from < thread.spans_to => spans,
+            Some(waits) => (waits.from, waits.to),
+            None => self.life(trainer, &readers)?,
+        };
+        let wait = match told.filter(|waits| waits.by_spans == by_spans) {
+            Some(waits) => Wait::told(waits),
+            None => Wait::of(self, trainer, basis, &readers),
+        };
+        let others = |kind: WaitKind| told.filter(|waits| !waits.by_spans).map(|waits| waits.ns(kind));
         let written = self.written(trainer, &readers).clamp(0, (to - from - wait.waited.unwrap_or(0)).max(0));
         let began = process.start_ts.unwrap_or(self.counted.processes[trainer.proc as usize].first_ts);
         let communicated = lane.of(Track::Comm);
@@ -398,8 +477,15 @@ impl Scene<'_> {
             trained_ns: to - from,
             waited_ns: wait.waited,
             wait_start_ns: wait.shares.map(|shares| shares.start),
-            wait_io_ns: wait.shares.map(|shares| shares.io),
-            wait_elsewhere_ns: wait.waited.zip(wait.shares).map(|(waited, shares)| waited - shares.io - shares.start),
+            wait_io_ns: wait.shares.and_then(|shares| shares.io),
+            wait_elsewhere_ns: wait
+                .waited
+                .zip(wait.shares)
+                .and_then(|(waited, shares)| Some(waited - shares.io? - shares.start)),
+            causes: wait.causes,
+            own_work_ns: others(WaitKind::OwnWork),
+            peer_wait_ns: others(WaitKind::Peer),
+            unknown_wait_ns: others(WaitKind::Unknown),
             held_ns: is_held.then(held),
             computed_ns: (computed > 0).then_some(computed),
             communicated_ns: communicated,
@@ -496,7 +582,7 @@ impl Scene<'_> {
                 is_its(lane.proc) && overlap.alive() > 0
             };
             let takes_part = *lane != trainer && (bytes > 0 || self.requests(*lane)) && is_reader;
-            takes_part.then_some(Reading { lane: *lane, bytes, overlap })
+            takes_part.then(|| Reading { lane: *lane, bytes, overlap, io_part: io_part(measure, &overlap) })
         };
         let mut found: Vec<Reading> = self.lanes.iter().filter_map(reading).collect();
         let most = found.iter().map(|reader| reader.bytes).max().unwrap_or(0) as f64;
@@ -507,10 +593,23 @@ impl Scene<'_> {
         if reads_itself && own >= found.iter().map(|reader| reader.bytes).sum() {
             let overlap = self.lanes[&trainer].with(&trainer).map_or(Overlap::default(), |both| both[basis as usize]);
             let overlap = Overlap { since_ready: None, since_end: None, ..overlap };
-            found.push(Reading { lane: trainer, bytes: own, overlap });
+            found.push(Reading { lane: trainer, bytes: own, overlap, io_part: None });
         }
         found.sort_by_key(|reader| (self.processes[reader.lane.proc as usize].start_ts, reader.lane));
         found
+    }
+
+    /// Readers are whoever makes batches, whether they read files or not.
+    fn with_makers(&self, mut readers: Vec<Reading>, told: Option<&TrainerWaits>, trainer: LaneId) -> Vec<Reading> {
+        for &lane in told.map(TrainerWaits::makers).unwrap_or_default().keys() {
+            let is_new = lane != trainer && readers.iter().all(|reader| reader.lane != lane);
+            if let Some(measure) = self.lanes.get(&lane).filter(|_| is_new) {
+                let overlap = measure.with(&trainer).map_or(Overlap::default(), |both| both[Basis::Idle as usize]);
+                let bytes = self.thread(lane).bytes_read;
+                readers.push(Reading { lane, bytes, overlap, io_part: None });
+            }
+        }
+        readers
     }
 
     fn reader(&self, reader: &Reading) -> ReaderUse {
@@ -544,13 +643,40 @@ struct Reading {
     lane: LaneId,
     bytes: u64,
     overlap: Overlap,
+    /// The part of its life's work that was I/O, if it was never ahead of its trainer: batches wait for all that goes into one,
+    /// and not for what happens to come last. `None` if it was.
+    io_part: Option<f64>,
 }
 
 impl Reading {
+    /// The time it worked while its trainer waited, once it had started.
+    fn work(&self) -> i64 {
+        (self.overlap.busy() - self.overlap.starting()).max(0)
+    }
+
+    /// The part of that time in which it was alive and had started.
+    fn at_work(&self) -> f64 {
+        let alive = self.overlap.alive() - self.overlap.starting();
+        if alive > 0 { self.work() as f64 / alive as f64 } else { 0.0 }
+    }
+
+    /// The part of its work that stands for I/O.
+    fn io(&self) -> i64 {
+        self.io_part.map_or(self.overlap.working_io(), |part| (self.work() as f64 * part) as i64)
+    }
+
     /// The time its trainer waited before it had its first task.
     fn waited_for_start(&self) -> i64 {
         self.overlap.since_ready.map_or(0, |ready| self.overlap.after_first - ready.after)
     }
+}
+
+/// Returns the part of a lane's work in all its life that was I/O, if it was hardly ever idle.
+fn io_part(measure: &LaneMeasure, overlap: &Overlap) -> Option<f64> {
+    let life = measure.last_ts - measure.first_ts - overlap.starting();
+    let busy = life - measure.of(Track::Idle);
+    let is_saturated = busy > 0 && busy as f64 >= SATURATED * life as f64;
+    is_saturated.then(|| (measure.of(Track::Io) as f64 / busy as f64).min(1.0))
 }
 
 /// The wait of a trainer, and what its readers did of that.
@@ -558,16 +684,30 @@ impl Reading {
 struct Wait {
     waited: Option<i64>,
     shares: Option<Shares>,
+    causes: Option<Parts>,
 }
 
-/// The parts of a wait in which readers were starting, and in which they were in I/O.
-#[derive(Clone, Copy, Default)]
+/// The parts of a wait in which readers were starting, and in which they were in I/O; `None` if they were idle meanwhile: then
+/// the wait is for something else than their work.
+#[derive(Clone, Copy)]
 struct Shares {
     start: i64,
-    io: i64,
+    io: Option<i64>,
+}
+
+impl Shares {
+    /// Nobody was starting or in I/O.
+    const NOTHING: Shares = Shares { start: 0, io: Some(0) };
 }
 
 impl Wait {
+    /// As whoever ended it tells.
+    fn told(waits: &TrainerWaits) -> Wait {
+        let causes = waits.parts(WaitKind::Data);
+        let shares = Shares { start: causes.get(Part::Start), io: Some(causes.get(Part::Storage)) };
+        Wait { waited: Some(waits.ns(WaitKind::Data)), shares: Some(shares), causes: Some(causes) }
+    }
+
     fn of(scene: &Scene, trainer: LaneId, basis: Basis, readers: &[Reading]) -> Wait {
         let lane = &scene.lanes[&trainer];
         let reads_itself = readers.iter().any(|reader| reader.lane == trainer);
@@ -589,7 +729,7 @@ impl Wait {
         };
         let Some(waited) = waited else { return Wait::default() };
         let shares = shared_out(waited, readers).or_else(|| scene.none_reads(trainer, readers));
-        Wait { waited: Some(waited), shares }
+        Wait { waited: Some(waited), shares, causes: None }
     }
 
     /// Of a trainer whose spans say when it computes: it waits for others, and reads itself when it needs something.
@@ -599,16 +739,16 @@ impl Wait {
             return Wait::default();
         }
         let read = if reads_itself { own.read } else { 0 };
-        let shares = if idle > 0 { shared_out(idle, others) } else { Some(Shares::default()) };
-        let shares = shares.map(|shares| Shares { io: shares.io + read, ..shares });
-        Wait { waited: Some(idle + read), shares }
+        let shares = if idle > 0 { shared_out(idle, others) } else { Some(Shares::NOTHING) };
+        let shares = shares.map(|shares| Shares { io: shares.io.map(|io| io + read), ..shares });
+        Wait { waited: Some(idle + read), shares, causes: None }
     }
 }
 
 impl Scene<'_> {
     /// Nobody was in I/O for a trainer that has no readers, where the trace would tell.
     fn none_reads(&self, trainer: LaneId, readers: &[Reading]) -> Option<Shares> {
-        (readers.is_empty() && self.knows_calls && self.knows_the_tree(trainer)).then(Shares::default)
+        (readers.is_empty() && self.knows_calls && self.knows_the_tree(trainer)).then_some(Shares::NOTHING)
     }
 }
 
@@ -617,8 +757,12 @@ fn shared_out<R: std::borrow::Borrow<Reading>>(waited: i64, readers: &[R]) -> Op
     let sum = |of: fn(&Reading) -> i64| readers.iter().map(|reader| of(reader.borrow())).sum::<i64>();
     let busy = sum(|reader| reader.overlap.busy());
     let start = sum(|reader| reader.overlap.starting()).clamp(0, busy.max(0));
-    let io = sum(|reader| reader.overlap.working_io());
+    let io = sum(Reading::io);
     let part = |of: i64| (waited as i128 * of as i128 / busy as i128) as i64;
-    (busy > 0)
-        .then(|| Shares { start: part(start).min(sum(Reading::waited_for_start)), io: part(io.clamp(0, busy - start)) })
+    let at_work = readers.iter().map(|reader| reader.borrow().at_work()).fold(0.0, f64::max);
+    let is_theirs = at_work >= BUSY_LEAST && 2 * sum(|reader| reader.overlap.alive()) >= waited;
+    (busy > 0).then(|| Shares {
+        start: part(start).min(sum(Reading::waited_for_start)),
+        io: is_theirs.then(|| part(io.clamp(0, busy - start))),
+    })
 }

@@ -203,7 +203,7 @@ fn write_events(
     }
     let tally = tallies.add_to(&mut counted, &trace.catalog);
     counted.finish(&trace.catalog.aliases());
-    let measured = sweep.finish();
+    let measured = sweep.finish(&trace.catalog);
     Ok(Analysis { filter: filter.clone(), counted, measured, tally, durations: None, files_listed: 0 })
 }
 

@@ -12,8 +12,8 @@ use crate::thread::evidence::{Care, Evidence};
 use crate::thread::local::{self, local};
 use crate::trace::tally;
 
-/// In tens of microseconds: messages take counters where the last ones are so old, and only after so long a wait the run delay
-/// is asked for.
+/// In tens of microseconds: messages take counters where the last ones are so old, and waits ask for the run delay only if they
+/// took so long.
 const LONG: u64 = 100;
 /// In tens of microseconds: how far apart it is asked for. Reading it takes up to 16 us, of a short-lived process too much.
 const DELAY_EVERY: u64 = 1000;
@@ -71,7 +71,10 @@ pub fn at_message(start: u64, duration: u64, file: u32, fd: i32) {
             return Evidence::note_silent(evidence, fd, end, old);
         }
     }
-    put(end, Care { exact_cpu: true, run_delay: false });
+    // SAFETY: as above.
+    let is_due =
+        unsafe { Evidence::age_of_delay(&raw const (*local()).evidence, end) } >= DELAY_EVERY * clock::ten_us();
+    put(end, Care { exact_cpu: true, run_delay: is_due });
 }
 
 /// The thread ends, or its process does. What it did since its last counters is recorded if that may be much. A thread that had none

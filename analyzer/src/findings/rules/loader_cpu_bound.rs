@@ -2,9 +2,10 @@
 
 use super::super::loader::{busy_meanwhile, is_crowded, mostly_idle};
 use super::super::{COMPARE, Cost, Group, Rule};
-use crate::findings::rule_context::{Case, Judgement, RECORD_TRAINING, Waited, in_words};
+use crate::findings::rule_context::{Case, Judgement, RECORD_TRAINING, Waited, Worth, in_words};
 use crate::summary::figures::units::time;
 use crate::summary::report::findings::{Confidence, Unit};
+use crate::summary::waits::parts::{Part, Parts};
 
 pub const RULE: Rule = Rule {
     id: "loader-cpu-bound",
@@ -14,28 +15,33 @@ pub const RULE: Rule = Rule {
     asks: "training waits, and its readers are in I/O for less than 30 % of their busy time meanwhile, and not at locks",
     silences: &[Group::Access, Group::Metadata],
     silences_rules: &[],
-    remedy: "faster storage would win nothing: decode or resize ahead of time, another format or library, more readers",
-    torch: "faster storage would win nothing: decode or resize ahead of time, another format or library, more num_workers",
+    remedy: "faster storage would win little; if they compute: decode or resize ahead of time, another format or library, more readers where CPUs \
+             are idle",
+    torch: "faster storage would win little; if they compute: decode or resize ahead of time, another format or library, more num_workers where \
+            CPUs are idle",
     elsewhere: "",
     verify: COMPARE,
     judge,
 };
 
 /// Where training reads by itself.
-const OWN_REMEDY: &str = "faster storage would win nothing: let another thread or process make the next batch while it computes, \
+const OWN_REMEDY: &str = "faster storage would win little: let another thread or process make the next batch while it computes; \
     decode or resize ahead of time, another format or library";
-const OWN_TORCH: &str = "faster storage would win nothing: num_workers of 1 or more, decode or resize ahead of time, another \
+const OWN_TORCH: &str = "faster storage would win little: num_workers of 1 or more, decode or resize ahead of time, another \
     format or library";
 
 /// Where there are more readers than processors can run.
 const CROWDED_REMEDY: &str =
-    "faster storage would win nothing, nor more readers: decode or resize ahead of time, another format or library";
+    "faster storage would win little, nor more readers: decode or resize ahead of time, another format or library";
 
 /// Where most readers have nothing to do.
-const IDLE_REMEDY: &str = "faster storage would win nothing, nor more readers, most of which are idle: decode or resize ahead of \
+const IDLE_REMEDY: &str = "faster storage would win little, nor more readers, most of which are idle: decode or resize ahead of \
     time, another format or library, samples shared out evenly";
 
 fn judge(case: &Case) -> Judgement {
+    if let Some(causes) = case.causes() {
+        return by_causes(case, &causes);
+    }
     let waited = case.waited();
     let wait = case.at_least("wait", waited.as_ref().map(Waited::share_at_work));
     let has_readers = case.summary.training.iter().any(|group| !group.readers.is_empty());
@@ -50,11 +56,12 @@ fn judge(case: &Case) -> Judgement {
         measures,
         says: match own {
             true => format!(
-                "training reads by itself, and was in I/O for {} of the time it waited and else decoded, copied or slept",
+                "training reads by itself, and was in I/O for {} of the time it waited and else busy outside calls",
                 Unit::Share.text(duty)
             ),
             false => format!(
-                "while training waited, its readers were in I/O for {} of their busy time and else decoded, copied or slept",
+                "while training waited, its readers were in I/O for {} of their work and else busy outside calls: \
+                 preprocessing, page faults, sleep or waiting for a CPU",
                 Unit::Share.text(duty)
             ),
         },
@@ -69,6 +76,53 @@ fn judge(case: &Case) -> Judgement {
         ..Judgement::default()
     }
 }
+
+/// Where CPU times were recorded.
+fn by_causes(case: &Case, causes: &Parts) -> Judgement {
+    let waited = case.waited();
+    let share = case.cause_share(&[Part::Cpu, Part::NoCpu, Part::Gil]);
+    let measures = vec![case.at_least("wait", waited.as_ref().map(Waited::share)), case.at_least("cpu", share)];
+    let Some((waited, share)) = waited.zip(share) else {
+        return Judgement { measures, decide: RECORD_TRAINING, ..Judgement::default() };
+    };
+    let of = |part: Part| Unit::Share.text(causes.get(part) as f64 / causes.sum().max(1) as f64);
+    let own = case.reads_itself();
+    let most = [Part::Gil, Part::NoCpu, Part::Cpu].into_iter().max_by_key(|part| causes.get(*part));
+    let storage = case.cause_share(&[Part::Storage, Part::PageFaults]).unwrap_or(0.0);
+    let is_small = storage < SMALL;
+    Judgement {
+        measures,
+        says: format!(
+            "of the wait, {} was CPU time of making batches, {} went by because no CPU was free, {} for the interpreter's lock",
+            of(Part::Cpu),
+            of(Part::NoCpu),
+            of(Part::Gil)
+        ),
+        evidence: vec![format!("calls on files and page faults: {} of the wait", Unit::Share.text(storage))],
+        remedy: Some(match most {
+            Some(Part::Gil) => "processes in place of threads, or a library that releases the interpreter's lock",
+            Some(Part::NoCpu) => {
+                "fewer processes and threads on these CPUs, or more CPUs; cheaper samples: decode or resize ahead of time"
+            }
+            _ if own => in_words(case.summary, OWN_CPU, OWN_CPU_TORCH),
+            _ if is_small => in_words(case.summary, CPU, CPU_TORCH),
+            _ => "cheaper samples: decode or resize ahead of time, another format or library",
+        }),
+        worth: Some(Worth { ns: (waited.waited_ns as f64 * share) as i64, exposed: true }),
+        confidence: Some(waited.confidence()),
+        ..Judgement::default()
+    }
+}
+
+/// Storage that takes no more of a wait than this is not its cause.
+const SMALL: f64 = 0.05;
+
+const CPU: &str = "faster storage would win little: decode or resize ahead of time, another format or library, more readers \
+    where CPUs are idle";
+const CPU_TORCH: &str = "faster storage would win little: decode or resize ahead of time, another format or library, more \
+    num_workers where CPUs are idle";
+const OWN_CPU: &str = "let another process make the next batch while training computes; decode or resize ahead of time";
+const OWN_CPU_TORCH: &str = "num_workers of 1 or more; decode or resize ahead of time";
 
 fn evidence(case: &Case) -> Vec<String> {
     let readers = case.summary.training.iter().flat_map(|group| &group.readers);

@@ -4,6 +4,7 @@ use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement, Worth, part};
 use crate::summary::figures::units::{many, time};
 use crate::summary::report::findings::Confidence;
+use crate::summary::waits::parts::Part;
 
 pub const RULE: Rule = Rule {
     id: "lock-wait",
@@ -37,6 +38,9 @@ fn judge(case: &Case) -> Judgement {
 
 /// What a training waits while its readers wait for locks; without one, that is not known.
 fn worth(case: &Case, locked_ns: f64) -> Worth {
+    if let Some((waited, share)) = case.waited().zip(case.cause_share(&[Part::Lock])) {
+        return Worth { ns: (waited.waited_ns as f64 * share) as i64, exposed: true };
+    }
     match case.waited().zip(case.locked()) {
         Some((waited, locked)) => Worth { ns: (waited.at_work_ns() as f64 * locked) as i64, exposed: true },
         None => Worth { ns: (locked_ns as i64).min(case.wall_ns()), exposed: false },

@@ -9,6 +9,7 @@ mod compute_bound;
 mod failed_lookups;
 mod failing_io;
 mod fsync_share;
+mod hand_over;
 mod hot_file;
 mod input_bound;
 mod listing;
@@ -18,10 +19,13 @@ mod loader_jitter;
 mod lock_wait;
 mod metadata_bound;
 mod mmap_unseen;
+mod network_wait;
 mod no_overlap;
 mod open_serial;
 mod opened_never_read;
+mod page_faults;
 mod random_in_file;
+mod reader_sleep;
 mod redundant_reads;
 mod reopen_storm;
 mod seek_noise;
@@ -56,6 +60,10 @@ pub const RULES: &[Rule] = &[
     slow_worker::RULE,
     loader_cpu_bound::RULE,
     loader_jitter::RULE,
+    hand_over::RULE,
+    page_faults::RULE,
+    network_wait::RULE,
+    reader_sleep::RULE,
     storage_saturated::RULE,
     storage_latency_bound::RULE,
     too_many_readers::RULE,

@@ -14,7 +14,7 @@ use dlio_schemas::native::ring::OpenSpan;
 use dlio_schemas::ops::{Arg as Meaning, Layer, OP_MAX, Op};
 use dlio_schemas::record::{MetaKind, POS_UNKNOWN, STEP_NONE, unpack_steps};
 
-use crate::batch::{ABSENT, ABSENT_32, Arg, Batch, Columns, Row, Value, Wanted};
+use crate::batch::{ABSENT, ABSENT_32, Arg, Batch, Columns, Row, Usage, Value, Wake, Wanted};
 use crate::catalog::{Catalog, FILE_NONE, Origin};
 use crate::load::events::arguments::{self, arguments};
 use crate::load::events::parser::COUNTS;
@@ -60,6 +60,8 @@ struct Traits {
     moves: bool,
     /// Moves bytes from another file.
     source: bool,
+    /// Says who ended it, and what it was on.
+    woken: bool,
     /// Says something of the program itself, or of other events.
     app: bool,
     /// Brings metadata, though it is a call.
@@ -77,6 +79,7 @@ fn traits(op: Op) -> Traits {
         size: info.b == Meaning::Size,
         moves: info.moves_bytes(),
         source: info.a == Meaning::Source,
+        woken: info.b == Meaning::Waker,
         app: info.layer == Layer::App,
         told: info.layer == Layer::Object,
         known: true,
@@ -196,6 +199,14 @@ impl Resolver {
                 continue;
             }
             match op {
+                Op::META if events.fd[i] == MetaKind::Counters as i32 => {
+                    *keep = false;
+                    let usage = counters_of(events, i).map(|(at, counters)| Usage { ts: self.unix_ns(at), counters });
+                    batch.usage.extend(usage);
+                    if wanted.args {
+                        metas.push(Meta::of(events, i));
+                    }
+                }
                 Op::META => {
                     *keep = false;
                     if wanted.args {
@@ -217,6 +228,11 @@ impl Resolver {
                     }
                 }
                 _ => {
+                    if traits.woken
+                        && let Some((object, waker)) = a(i).zip(events.b.get(i).copied())
+                    {
+                        batch.wakes.push(Wake { row: i as u32, object: object as u64, waker });
+                    }
                     if let Some(source) = a(i).filter(|_| events.known[i] && traits.source) {
                         let (source, target) = (self.file(source as u32), self.file(events.file[i]));
                         note_source(batch, i as u32, (source, target), catalog);
@@ -300,7 +316,7 @@ impl Resolver {
 
 impl Traits {
     fn needs_care(&self) -> bool {
-        self.app || self.source || !self.known
+        self.app || self.source || self.woken || !self.known
     }
 }
 
@@ -350,6 +366,12 @@ fn fill_calls(events: &Events, batch: &mut Batch, columns: Columns) {
     if columns.has(Columns::RET) {
         batch.ret.extend_from_slice(&events.ret);
     }
+}
+
+/// Counters of a thread and when they were taken, where all their columns are there.
+fn counters_of(events: &Events, i: usize) -> Option<(u64, Counters)> {
+    let counters = Counters::unpack(*events.a.get(i)?, *events.b.get(i)?, *events.ret.get(i)?);
+    Some((*events.start.get(i)?, counters))
 }
 
 /// Makes row `i` one that the program said of itself.

@@ -1,5 +1,6 @@
 //! Counting: one thread reads batches and adds each event to its counts and to its lists of intervals.
 
+use dlio_schemas::evidence::Waker;
 use dlio_schemas::ops::Class;
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +16,7 @@ use crate::summary::groups::lanes::{LanePart, Track};
 use crate::summary::groups::shared_sweep::SharedSweep;
 use crate::summary::groups::tree::LaneId;
 use crate::summary::time::intervals::{Interval, Lists, Set, unite};
+use crate::summary::waits::timeline::{Object, Step, StepKind, TimelinePart, object_of};
 use crate::unit::{Seen, Unit};
 
 /// Counts what one thread reads.
@@ -35,6 +37,12 @@ pub struct Counter<'a> {
     batches: u32,
     lists: Lists,
     lanes: LanePart,
+    timelines: TimelinePart,
+    /// By file, what a call waits on or passes bytes through, where it is no stored file; and whether it is one in memory.
+    objects: Vec<Object>,
+    in_memory: Vec<bool>,
+    /// The next of the wakes of the batch being read.
+    wake: usize,
     /// Passes through files of the batch being read.
     passes: Passes,
     /// The lane of the batch being read, and whether its process has a rank.
@@ -77,6 +85,10 @@ impl<'a> Counter<'a> {
             batches: 0,
             lists: Default::default(),
             lanes: LanePart::default(),
+            timelines: TimelinePart::default(),
+            objects: Vec::new(),
+            in_memory: Vec::new(),
+            wake: 0,
             passes: Passes::default(),
             lane: 0,
             is_ranked: false,
@@ -127,6 +139,8 @@ impl<'a> Counter<'a> {
             let paths = self.catalog.files_from(self.stored.len());
             self.sockets.extend(paths.iter().map(|path| is_socket(path)));
             self.stored.extend(paths.iter().map(|path| is_stored(path)));
+            self.objects.extend(paths.iter().map(|path| object_of(path)));
+            self.in_memory.extend(paths.iter().map(|path| path.starts_with(SHARED_MEMORY)));
             self.hashes.extend(paths.iter().map(|path| name_hash(path)));
             self.last_user.resize(self.stored.len(), u32::MAX);
             self.moved_in.resize(self.stored.len(), [0; 2]);
@@ -150,6 +164,9 @@ impl Consumer for Counter<'_> {
         self.lane = self.lanes.place(LaneId { proc: batch.proc, tid: batch.tid });
         self.is_ranked = self.catalog.is_process(batch.proc, |process| process.rank.is_some());
         self.see_moves(batch);
+        let first = batch.ts.iter().copied().min();
+        self.timelines.begin(LaneId { proc: batch.proc, tid: batch.tid }, first.unwrap_or(i64::MAX));
+        self.wake = 0;
         for i in 0..batch.len() {
             self.event(batch, i, &mut process, &mut thread);
         }
@@ -159,6 +176,7 @@ impl Consumer for Counter<'_> {
             let interval = Interval { start: batch.ts[at], end: batch.ts[at].saturating_add(batch.dur[at]) };
             self.counted.epochs.add(epoch, interval, self.kinds[batch.kind[at] as usize].part());
         }
+        self.timelines.end(&batch.usage);
         self.passes.end(&mut self.counted.access, (batch.proc, batch.tid));
         for &(row, source) in &batch.sources {
             let row = row as usize;
@@ -192,10 +210,11 @@ impl Consumer for Counter<'_> {
         self.counted.course.flush();
         let mut lists = std::mem::take(&mut self.lists);
         let mut lanes = std::mem::take(&mut self.lanes);
+        let timelines = std::mem::take(&mut self.timelines);
         lanes.unite();
         lists[Set::Io as usize] = lanes.all_of(Track::Io);
         lists.iter_mut().for_each(unite);
-        self.sweep.deliver(part, lists, lanes, horizon);
+        self.sweep.deliver(part, (lists, lanes, timelines), horizon);
     }
 }
 
@@ -256,6 +275,7 @@ impl Counter<'_> {
         let start = ts.max(self.window.0);
         let interval = Interval { start, end: end.min(self.window.1).max(start) };
         let (mut read, mut written) = directions(traits.class, moved);
+        self.conversation(batch, i, traits, (interval, read + written));
         if traits.io && stored {
             self.lanes.push(self.lane, Track::Io, interval);
             if self.puts(traits, file) {
@@ -293,6 +313,38 @@ impl Counter<'_> {
         if file != FILE_NONE && traits.call {
             self.file(file, batch.proc, reached, (read, written), whole, (traits.opens && failed == 0, traits));
         }
+    }
+
+    /// Adds a call to what its thread does: on a file, or with others.
+    #[inline(always)]
+    fn conversation(&mut self, batch: &Batch, i: usize, traits: KindTraits, (interval, moved): (Interval, u64)) {
+        let file = batch.file[i] as usize;
+        if traits.io && self.stored[file] {
+            self.timelines.file_call(interval, self.in_memory[file]);
+        } else if traits.next_batch {
+            self.timelines.fetch(interval);
+        } else if let Some(kind) = traits.step {
+            self.step(batch, i, kind, (interval, moved));
+        }
+    }
+
+    fn step(&mut self, batch: &Batch, i: usize, kind: StepKind, (interval, moved): (Interval, u64)) {
+        let mut step = Step {
+            start: interval.start,
+            end: interval.end,
+            kind,
+            object: self.objects[batch.file[i] as usize],
+            amount: if kind == StepKind::Child { batch.ret[i] } else { moved as i64 },
+            timed_out: timed_out(kind, batch.ret[i]),
+            ..Step::NOTHING
+        };
+        while batch.wakes.get(self.wake).is_some_and(|wake| (wake.row as usize) < i) {
+            self.wake += 1;
+        }
+        if let Some(wake) = batch.wakes.get(self.wake).filter(|wake| wake.row as usize == i) {
+            step.wake(Waker::unpack(wake.waker), wake.object);
+        }
+        self.timelines.step(step);
     }
 
     /// Adds a call in which a thread waits for another, and takes a message where it moved bytes.
@@ -424,6 +476,15 @@ impl Counter<'_> {
             self.counted.movers.insert(user);
         }
     }
+}
+
+/// Files below this are memory that processes share.
+const SHARED_MEMORY: &str = "/dev/shm/";
+
+/// True if a wait ended because its time ran out: `poll` and its kin then return zero, all others an error.
+fn timed_out(kind: StepKind, ret: i64) -> bool {
+    const TIMED_OUT: i64 = -110;
+    ret == TIMED_OUT || kind == StepKind::Poll && ret == 0
 }
 
 /// Returns how far a call reached into its file. If nothing was moved, its position says nothing: it may lie after the end.

@@ -5,6 +5,7 @@ use dlio_schemas::ops::{Class, Layer};
 use super::epochs::Part;
 use crate::catalog::{Kind, Origin};
 use crate::summary::files::access::{Timed, stream};
+use crate::summary::waits::timeline::StepKind;
 use crate::unit::Categories;
 
 /// A kind of event without its strings: all that counting asks of it.
@@ -43,6 +44,8 @@ pub(in crate::summary) struct KindTraits {
     pub(in crate::summary) closes: bool,
     /// Sets how large a file is, or makes it as large at least.
     pub(in crate::summary) sizes: bool,
+    /// Its part in what threads say to one another, where it is no call on a stored file.
+    pub(in crate::summary) step: Option<StepKind>,
     pub(in crate::summary) category: u64,
 }
 
@@ -90,8 +93,29 @@ impl KindTraits {
             stream: stream(&kind.cat, kind.class == Class::Write),
             closes: call && ["close", "fclose"].contains(&&*kind.name),
             sizes: call && SIZING.contains(&&*kind.name),
+            step: if call { step_of(kind) } else { None },
             category: Categories::bit_at(category),
         }
+    }
+}
+
+/// What a call is in the conversation of threads.
+fn step_of(kind: &Kind) -> Option<StepKind> {
+    let name = kind.name.as_ref();
+    let begins = |starts: &[&str]| starts.iter().any(|start| name.starts_with(start));
+    match kind.class {
+        Class::Read => Some(StepKind::Take),
+        Class::Write => Some(StepKind::Give),
+        _ if name == "sem_post" => Some(StepKind::Post),
+        Class::Wait if begins(&["connect", "getaddrinfo"]) => Some(StepKind::Connect),
+        Class::Wait if name.ends_with("sleep") => Some(StepKind::Sleep),
+        Class::Wait if begins(&["flock", "lockf", "fcntl"]) => Some(StepKind::FileLock),
+        Class::Wait if begins(&["poll", "ppoll", "select", "pselect", "epoll"]) => Some(StepKind::Poll),
+        Class::Wait if begins(&["waitpid", "waitid", "wait"]) => Some(StepKind::Child),
+        Class::Wait if name.contains("join") => Some(StepKind::Join),
+        Class::Wait if name == "pthread_cond_timedwait" => Some(StepKind::TimedWait),
+        Class::Wait => Some(StepKind::Wait),
+        _ => None,
     }
 }
 

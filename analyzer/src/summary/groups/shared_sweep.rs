@@ -13,6 +13,8 @@ use crate::summary::time::bins::Bins;
 use crate::summary::time::intervals::{Lists, SETS, unite};
 use crate::summary::time::sweep::{Measures, Sweep, Swept};
 use crate::summary::time::unordered::Part;
+use crate::summary::waits::timeline::{TimelinePart, Timelines};
+use crate::summary::waits::trainers::{Waits, explained};
 
 /// The sweep that all threads feed. Parts that come early wait for those before them.
 pub struct SharedSweep(Mutex<Queue>);
@@ -22,6 +24,7 @@ struct Queue {
     next: usize,
     sweep: Sweep,
     lanes: LaneSweep,
+    timelines: Timelines,
 }
 
 /// Everything the sweep measured.
@@ -38,6 +41,8 @@ pub struct Measured {
     /// The same of what lanes did, summed over them, and of the time others let them wait.
     pub lane_bands: Bins<SPAN_TRACKS>,
     pub idle: BTreeMap<LaneId, Bins<1>>,
+    /// The waits of trainers, and what each was for.
+    pub waits: Waits,
 }
 
 impl Queue {
@@ -54,6 +59,8 @@ pub struct PartMeasured {
     /// United lists, to be swept with those of the other parts.
     pub parts: Vec<Part>,
     pub lanes: Lanes,
+    #[serde(default)]
+    pub waits: Waits,
     pub late: u64,
     pub late_ns: i64,
 }
@@ -70,11 +77,23 @@ impl SharedSweep {
 
     fn with(sweep: Sweep, catalog: &Catalog) -> SharedSweep {
         let lanes = LaneSweep::new(Ancestry::new(catalog));
-        SharedSweep(Mutex::new(Queue { arrived: BTreeMap::new(), next: 0, sweep, lanes }))
+        SharedSweep(Mutex::new(Queue {
+            arrived: BTreeMap::new(),
+            next: 0,
+            sweep,
+            lanes,
+            timelines: Timelines::default(),
+        }))
     }
 
-    pub(in crate::summary) fn deliver(&self, part: usize, lists: Lists, lanes: LanePart, horizon: i64) {
+    pub(in crate::summary) fn deliver(
+        &self,
+        part: usize,
+        (lists, lanes, timelines): (Lists, LanePart, TimelinePart),
+        horizon: i64,
+    ) {
         let mut queue = self.0.lock().expect("lists of intervals");
+        queue.timelines.take(timelines);
         queue.arrived.insert(part, (lists, lanes, horizon));
         while let Some((lists, lanes, horizon)) = queue.due() {
             queue.sweep.take(lists, horizon);
@@ -88,15 +107,17 @@ impl SharedSweep {
         self.0.lock().expect("lists of intervals").sweep.take(lists, i64::MAX);
     }
 
-    pub fn finish(self) -> Measured {
+    pub fn finish(self, catalog: &Catalog) -> Measured {
         let queue = self.0.into_inner().expect("lists of intervals");
-        Measured::of(queue.sweep.finish(), queue.lanes.finish())
+        let waits = explained(queue.timelines, &catalog.processes());
+        Measured::of(queue.sweep.finish(), queue.lanes.finish(), waits)
     }
 
-    pub fn finish_part(self) -> PartMeasured {
+    pub fn finish_part(self, catalog: &Catalog) -> PartMeasured {
         let queue = self.0.into_inner().expect("lists of intervals");
+        let waits = explained(queue.timelines, &catalog.processes());
         let Swept { parts, late, late_ns, .. } = queue.sweep.finish();
-        PartMeasured { parts, lanes: queue.lanes.finish(), late, late_ns }
+        PartMeasured { parts, lanes: queue.lanes.finish(), waits, late, late_ns }
     }
 }
 
@@ -105,6 +126,7 @@ impl SharedSweep {
 pub struct PartsSweep {
     sweep: Sweep,
     lanes: Lanes,
+    waits: Waits,
     late: u64,
     late_ns: i64,
 }
@@ -119,6 +141,7 @@ impl PartsSweep {
     pub fn take(&mut self, part: PartMeasured) {
         part.parts.into_iter().for_each(|part| self.sweep.take_part(part));
         self.lanes.merge(part.lanes);
+        self.waits.merge(part.waits);
         self.late += part.late;
         self.late_ns += part.late_ns;
     }
@@ -126,14 +149,14 @@ impl PartsSweep {
     pub fn finish(self) -> Measured {
         let swept = self.sweep.finish();
         let (late, late_ns) = (self.late + swept.late, self.late_ns + swept.late_ns);
-        Measured::of(Swept { late, late_ns, ..swept }, self.lanes)
+        Measured::of(Swept { late, late_ns, ..swept }, self.lanes, self.waits)
     }
 }
 
 impl Measured {
-    fn of(swept: Swept, lanes: Lanes) -> Measured {
+    fn of(swept: Swept, lanes: Lanes, waits: Waits) -> Measured {
         let Swept { measures, bands, late, late_ns, .. } = swept;
         let Lanes { measures: lanes, beside, bands: lane_bands, idle } = lanes;
-        Measured { measures, lanes, beside, late, late_ns, bands, lane_bands, idle }
+        Measured { measures, lanes, beside, late, late_ns, bands, lane_bands, idle, waits }
     }
 }

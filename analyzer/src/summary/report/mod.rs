@@ -9,6 +9,7 @@
 
 pub mod access;
 pub mod allocation;
+mod causes;
 pub mod checkpoints;
 pub mod counted;
 pub mod damage;
@@ -43,6 +44,7 @@ pub mod time;
 pub mod timeline;
 pub mod training;
 pub mod verdict;
+pub mod waits;
 
 use std::borrow::Cow;
 
@@ -165,6 +167,8 @@ report! {
     runs: runs::Runs,
     #[serde(default)]
     training: training::Training,
+    #[serde(default)]
+    waits: waits::Waits,
     #[serde(default)]
     steps: steps::Steps,
     #[serde(default)]

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use dlio_schemas::native::trouble;
 
 use super::Summary;
+use super::causes::causes;
 use super::damage::DamageNote;
 use super::dataset::Dataset;
 use super::findings::Unit;
@@ -14,7 +15,8 @@ use super::time::Time;
 use crate::load::events::parser::DURATIONLESS;
 use crate::summary::figures::units::{bytes, grouped, many, share, time};
 use crate::summary::groups::tree;
-use crate::summary::training::{RankGroup, held, told};
+use crate::summary::training::{RankGroup, ReaderUse, held, told};
+use crate::summary::waits::parts::Parts;
 
 /// From this part of its time on, waiting is what a training does.
 const BOUND: f64 = 0.2;
@@ -28,6 +30,9 @@ const WORTH: f64 = 0.01;
 /// Readers that were in I/O for this part of a wait and more make it a wait for storage; below the other one it is none.
 const STORAGE: f64 = 0.7;
 const NO_STORAGE: f64 = 0.3;
+
+/// Readers that were all idle for more than this part of a wait do not explain it by their work.
+const IDLE: f64 = 0.5;
 
 /// From this part of its events lost on, a report is not that of the run.
 pub const LACKS: f64 = 0.1;
@@ -50,6 +55,7 @@ pub fn verdict(summary: &Summary, pools: &[RankGroup]) -> Vec<String> {
             sentences.push(waits.answer());
             sentences.extend(waits.cause(summary.knows_calls()));
             sentences.extend(waits.lacks(&summary.dataset).map(String::from));
+            sentences.extend(waits.other_waits());
             sentences.extend(waits.stood());
             sentences.extend(waits.beside(summary.time.start_ts));
             sentences.push(volume(summary));
@@ -101,6 +107,8 @@ struct Waits<'a> {
     held: Option<i64>,
     /// Of the wait, readers in I/O, once they had started; `None` where that is not known of some trainer.
     io: Option<i64>,
+    /// The causes of the wait, where the trace tells who ended it.
+    causes: Option<Parts>,
 }
 
 /// `None` where it is known of no trainer how long it waited.
@@ -110,7 +118,8 @@ fn waits(groups: &[RankGroup]) -> Option<Waits<'_>> {
     let io: Option<i64> = groups.iter().map(|group| group.wait_io_ns).sum();
     let trained: i64 = groups.iter().map(|group| group.trained_ns).sum();
     let starting: i64 = groups.iter().filter_map(|group| group.wait_start_ns).sum();
-    waited.filter(|_| trained > 0).map(|waited| Waits { held: held(&groups), groups, trained, waited, starting, io })
+    let (held, causes) = (held(&groups), causes(&groups));
+    waited.filter(|_| trained > 0).map(|waited| Waits { held, groups, trained, waited, starting, io, causes })
 }
 
 impl Waits<'_> {
@@ -146,7 +155,11 @@ impl Waits<'_> {
     }
 
     fn answer(&self) -> String {
+        let unknown: i64 = self.groups.iter().filter_map(|group| group.unknown_wait_ns).sum();
+        let is_unseen = self.part(unknown) >= FREE && unknown > self.waited;
+        let is_doubtful = is_unseen || self.groups.iter().any(|group| group.is_doubtful());
         let answer = match (self.lost(), self.lost_at_work()) {
+            _ if is_doubtful => "Whether training waited for data is not known",
             (part, _) if part < FREE => "Training did not wait for data",
             (_, part) if part < FREE => "Training waited for its readers to start",
             (part, _) if part >= BOUND => "Training waited for data",
@@ -155,8 +168,9 @@ impl Waits<'_> {
         let inferred = if self.groups.iter().any(|group| group.inferred) { " (inferred from calls)" } else { "" };
         let (trained, waited) = (time(self.trained as f64), time(self.waited as f64));
         let part = share(self.waited, self.trained);
+        let what = if is_doubtful && !is_unseen { "something" } else { "batches" };
         let mut sentence = format!(
-            "{answer}{inferred}: {} trained for {trained} and waited {waited} ({part}) of it for batches",
+            "{answer}{inferred}: {} trained for {trained} and waited {waited} ({part}) of it for {what}",
             self.who()
         );
         if self.tells_start() {
@@ -208,13 +222,31 @@ impl Waits<'_> {
     }
 
     /// The work of readers meanwhile, where the wait is worth a reason.
-    fn cause(&self, knows_calls: bool) -> Option<String> {
-        if self.lost_at_work() < FREE {
+    fn cause(&self, knows_calls: bool) -> Vec<String> {
+        match self.causes.filter(|_| self.lost() >= FREE) {
+            Some(causes) => super::causes::sentences(&causes, self.read_themselves()),
+            None => self.guessed_cause(knows_calls).into_iter().collect(),
+        }
+    }
+
+    /// The same where nobody knows who ended the wait: its readers' work meanwhile.
+    fn guessed_cause(&self, knows_calls: bool) -> Option<String> {
+        if self.causes.is_some() || self.lost_at_work() < FREE {
             return None;
         }
         let readers = self.readers();
         let Some(io) = self.io else {
+            if let Some(idle) = self.idle().filter(|idle| knows_calls && *idle > IDLE) {
+                let were = if readers == "its 1 reader" { "was" } else { "were" };
+                return Some(format!(
+                    "{} {were} idle for {} of that or more: the trace does not tell what they waited for (a lock, a message, a \
+                     child process, the hand-over of batches); spans in trainer and readers would.",
+                    readers.replacen("its", "Its", 1),
+                    Unit::Share.text(idle)
+                ));
+            }
             let why = match knows_calls {
+                true if self.idle().is_some() => "they were alive for less than half of it",
                 true => "the trace does not tell who read for whom",
                 false => "calls were not recorded",
             };
@@ -225,9 +257,10 @@ impl Waits<'_> {
         let why = match io as f64 / waited.max(1) as f64 {
             part if part >= STORAGE => "it was storage that training waited for",
             part if part < NO_STORAGE => {
-                "it was not storage that training waited for, but decoding and whatever else makes batches"
+                "most of it was spent outside calls on files, where this trace cannot tell preprocessing from page faults, sleep \
+                 or waiting for a CPU"
             }
-            _ => "storage and what else makes batches both took part",
+            _ => "calls on files and work outside them both took part",
         };
         let (io, elsewhere) = (time(io as f64), time(elsewhere as f64));
         let wait = if self.tells_start() { format!("the other {}", time(waited as f64)) } else { "that wait".into() };
@@ -247,12 +280,42 @@ impl Waits<'_> {
         ))
     }
 
+    /// The least part of the wait in which each reader was idle; `None` if none was alive then.
+    fn idle(&self) -> Option<f64> {
+        let readers = self.groups.iter().flat_map(|group| &group.readers);
+        readers.filter_map(ReaderUse::busy_part).max_by(f64::total_cmp).map(|busy| 1.0 - busy)
+    }
+
+    /// Waits that are not for data, where they are worth a word.
+    fn other_waits(&self) -> Vec<String> {
+        let sum = |of: fn(&RankGroup) -> Option<i64>| self.groups.iter().filter_map(|group| of(group)).sum::<i64>();
+        let kinds = [
+            (
+                sum(|group| group.own_work_ns),
+                "for its own threads or programs, which worked on what they had just been given: no wait for data",
+            ),
+            (
+                sum(|group| group.peer_wait_ns),
+                "for other ranks or processes, or for the network: no wait for its readers",
+            ),
+            (
+                sum(|group| group.unknown_wait_ns),
+                "for something that the trace does not show (a lock without calls, a device): unknown",
+            ),
+        ];
+        let worth = kinds.into_iter().filter(|(ns, _)| self.part(*ns) >= FREE);
+        let said = |(ns, what): (i64, &str)| {
+            format!("Training waited {} ({}) {what}.", time(ns as f64), share(ns, self.trained))
+        };
+        worth.map(said).collect()
+    }
+
     /// What a wait that is inferred lacks, where batches come through pipes: from the last byte of a message on nobody can tell
     /// unpickling from training.
     fn lacks(&self, what: &Dataset) -> Option<&'static str> {
         let inferred = self.groups.iter().any(|group| group.inferred && !group.reads_itself());
         let through_pipes = 2 * what.elsewhere_read >= what.bytes_read;
-        (inferred && through_pipes && self.part(self.waited) >= FREE).then_some(
+        (inferred && self.causes.is_none() && through_pipes && self.part(self.waited) >= FREE).then_some(
             "Unpickling a batch counts as training: a clock around the loader's next batch shows a longer wait.",
         )
     }
@@ -391,7 +454,8 @@ fn balance(summary: &Summary, has_pools: bool) -> Option<String> {
         None if saves_alone(summary) => format!("{going}. {}", checkpoints(summary)),
         None => format!(
             "{going}. Whether a training waited for data is not known: no span says when one computed or asked for a batch, \
-             and no process takes batches from readers."
+             and no child process was seen to read files and hand batches over. Spans tell, which dliotrace.torch.instrument() \
+             adds to a PyTorch script."
         ),
     })
 }

@@ -120,7 +120,7 @@ impl Reader {
                 self.slots.fill_call(&mut record, op.info())
             }
         };
-        if ours && !self.without_metadata {
+        if ours {
             metadata.extend(self.slots.counters(time));
         }
         record.word = word(op, depth, known, 0);

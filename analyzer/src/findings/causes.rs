@@ -1,0 +1,26 @@
+//! Rules whose cause is a part of the wait itself.
+
+use super::rule_context::{Case, Judgement, Waited, Worth};
+use crate::summary::report::findings::{Confidence, Unit};
+use crate::summary::waits::parts::Part;
+
+/// The run that would show who ended waits.
+pub const RECORD_WAITS: &str =
+    "record waits, pipes and CPU times: dlio trace of this version, with the layers wait and net";
+
+/// A wait, of which these parts are what the rule is about; `says` gets their share in words.
+pub fn by_cause(case: &Case, parts: &[Part], says: impl FnOnce(&str) -> String) -> Judgement {
+    let waited = case.waited();
+    let share = case.cause_share(parts);
+    let measures = vec![case.at_least("wait", waited.as_ref().map(Waited::share)), case.at_least("part", share)];
+    let Some((waited, share)) = waited.zip(share) else {
+        return Judgement { measures, decide: RECORD_WAITS, ..Judgement::default() };
+    };
+    Judgement {
+        measures,
+        says: says(&Unit::Share.text(share)),
+        worth: Some(Worth { ns: (waited.waited_ns as f64 * share) as i64, exposed: true }),
+        confidence: Some(if waited.inferred { Confidence::Inferred } else { Confidence::Exact }),
+        ..Judgement::default()
+    }
+}

@@ -1,0 +1,28 @@
+//! Readers wait for a server.
+
+use super::super::causes::by_cause;
+use super::super::{COMPARE, Cost, Group, Rule};
+use crate::findings::rule_context::{Case, Judgement};
+use crate::summary::report::findings::Confidence;
+use crate::summary::waits::parts::Part;
+
+pub const RULE: Rule = Rule {
+    id: "network-wait",
+    group: Group::Loader,
+    cost: Cost::Worth,
+    confidence: Confidence::Exact,
+    asks: "25 % of the wait or more is for messages from the network",
+    silences: &[],
+    silences_rules: &[],
+    remedy: "more requests at a time, larger requests, connections that are kept, a local copy or cache",
+    torch: "more num_workers or threads that fetch, larger requests, connections that are kept, a local copy or cache",
+    elsewhere: "",
+    verify: COMPARE,
+    judge,
+};
+
+fn judge(case: &Case) -> Judgement {
+    by_cause(case, &[Part::Network], |share| {
+        format!("{share} of the wait was for the network: connections, name look-ups, answers")
+    })
+}

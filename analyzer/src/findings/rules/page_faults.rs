@@ -1,0 +1,28 @@
+//! Data files are mapped, and their pages are read one by one when they are touched.
+
+use super::super::causes::by_cause;
+use super::super::{COMPARE, Cost, Group, Rule};
+use crate::findings::rule_context::{Case, Judgement};
+use crate::summary::report::findings::Confidence;
+use crate::summary::waits::parts::Part;
+
+pub const RULE: Rule = Rule {
+    id: "page-faults",
+    group: Group::Loader,
+    cost: Cost::Worth,
+    confidence: Confidence::Exact,
+    asks: "25 % of the wait or more is for page faults of readers that storage has to answer",
+    silences: &[],
+    silences_rules: &[],
+    remedy: "read ahead: madvise(MADV_WILLNEED or MADV_SEQUENTIAL), or pread larger pieces; copy the files to a local disk; more memory for the page cache",
+    torch: "",
+    elsewhere: "",
+    verify: COMPARE,
+    judge,
+};
+
+fn judge(case: &Case) -> Judgement {
+    by_cause(case, &[Part::PageFaults], |share| {
+        format!("{share} of the wait was for pages of mapped files that had to be read from storage")
+    })
+}

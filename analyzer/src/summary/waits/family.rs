@@ -1,0 +1,284 @@
+//! All threads of a trace side by side: who gives what to whom, and who ended a wait.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use foldhash::fast::RandomState;
+
+use super::parts::Part;
+use super::thread::Thread;
+use super::timeline::{StepKind, Timelines};
+use crate::catalog::Process;
+use crate::summary::groups::tree::{LaneId, above, parents};
+
+/// Who ended a wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ender {
+    /// A thread, by what it did at a moment.
+    Thread(Act),
+    /// The time ran out.
+    Timer,
+    /// The other end of a connection whose process is not in the trace.
+    Remote,
+    /// Nobody was seen.
+    Nobody,
+}
+
+/// What a thread had done by a moment: handed something over, posted, or ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Act {
+    pub thread: usize,
+    pub at: i64,
+}
+
+/// The waits of a process for one condition, with time limits.
+#[derive(Default)]
+struct TimedWaits {
+    waiters: Vec<i32>,
+    wakers: Vec<i32>,
+    all: u64,
+    short: u64,
+}
+
+/// A thread of Python asks for the interpreter again after 5 ms.
+const SWITCH_NS: i64 = 6_000_000;
+
+struct Give {
+    start: i64,
+    end: i64,
+    thread: usize,
+}
+
+/// See the module.
+pub struct Family<'a> {
+    pub threads: Vec<Thread>,
+    pub processes: &'a [Process],
+    pub parents: Vec<Option<u32>>,
+    by_lane: BTreeMap<LaneId, usize>,
+    /// By object, in order of their starts.
+    gives: HashMap<u64, Vec<Give>, RandomState>,
+}
+
+/// A step that follows a wait within this time shows what it waited for.
+const NEXT_NS: i64 = 1_000_000;
+
+/// So many items tell how long one takes.
+const ITEMS_MIN: usize = 3;
+
+/// Messages of one object that may be under way at the same time.
+const UNDER_WAY: usize = 8;
+
+impl<'a> Family<'a> {
+    pub fn new(timelines: Timelines, processes: &'a [Process]) -> Family<'a> {
+        let is_first = |lane: LaneId| processes.get(lane.proc as usize).is_some_and(|process| process.pid == lane.tid);
+        let threads: Vec<Thread> =
+            timelines.threads.into_iter().map(|(lane, part)| Thread::new(lane, is_first(lane), part)).collect();
+        let by_lane = threads.iter().enumerate().map(|(number, thread)| (thread.lane, number)).collect();
+        let mut gives: HashMap<u64, Vec<Give>, RandomState> = HashMap::default();
+        for (number, thread) in threads.iter().enumerate() {
+            let given = thread.steps.iter().filter(|step| matches!(step.kind, StepKind::Give | StepKind::Post));
+            for step in given.filter(|step| step.object.id != 0) {
+                let give = Give { start: step.start, end: step.end, thread: number };
+                gives.entry(step.object.id).or_default().push(give);
+            }
+        }
+        gives.values_mut().for_each(|list| list.sort_by_key(|give| give.start));
+        let mut family = Family { threads, processes, parents: parents(processes), by_lane, gives };
+        family.find_shared_locks();
+        family.find_interpreter_locks();
+        family.find_idle_holders();
+        family
+    }
+
+    pub fn thread_of(&self, lane: LaneId) -> Option<usize> {
+        self.by_lane.get(&lane).copied()
+    }
+
+    pub fn first_thread(&self, proc: u32) -> Option<usize> {
+        self.thread_of(LaneId { proc, tid: self.processes.get(proc as usize)?.pid })
+    }
+
+    /// The threads of a process.
+    pub fn threads_of(&self, proc: u32) -> impl Iterator<Item = usize> {
+        self.by_lane.range(LaneId { proc, tid: i32::MIN }..=LaneId { proc, tid: i32::MAX }).map(|(_, thread)| *thread)
+    }
+
+    pub fn is_below(&self, proc: u32, ancestor: u32) -> bool {
+        proc != ancestor && above(&self.parents, proc).contains(&ancestor)
+    }
+
+    /// True if a process gives something through an object.
+    pub fn gives(&self, proc: u32, object: u64) -> bool {
+        let list = self.gives.get(&object);
+        list.is_some_and(|list| list.iter().any(|give| self.threads[give.thread].lane.proc == proc))
+    }
+
+    /// When a process that nobody gives tasks began to make its first item: as long before it was there as its items take.
+    pub fn begins_to_make(&self, proc: u32, born: i64) -> i64 {
+        let threads = || self.threads_of(proc).map(|thread| &self.threads[thread]);
+        let gives = |step: &&super::timeline::Step| step.kind == StepKind::Give && step.object.id != 0;
+        let mut given: Vec<i64> =
+            threads().flat_map(|thread| thread.steps.iter().filter(gives)).map(|step| step.start).collect();
+        given.sort_unstable();
+        given.dedup_by(|next, last| *next - *last < NEXT_NS);
+        let Some(&first) = given.first() else { return born };
+        let mut items: Vec<i64> = given.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        if items.len() < ITEMS_MIN {
+            return born;
+        }
+        let middle = items.len() / 2;
+        let (_, item, _) = items.select_nth_unstable(middle);
+        (first - *item).max(born)
+    }
+
+    /// True if a process below another one gives something through an object.
+    pub fn is_given_below(&self, object: u64, ancestor: u32) -> bool {
+        let list = self.gives.get(&object);
+        list.is_some_and(|list| list.iter().any(|give| self.is_below(self.threads[give.thread].lane.proc, ancestor)))
+    }
+
+    /// Who ended a step in which a thread waited.
+    pub fn ender(&self, thread: usize, step: usize) -> Ender {
+        let own = &self.threads[thread];
+        let wait = &own.steps[step];
+        if wait.timed_out {
+            return Ender::Timer;
+        }
+        if wait.waker != 0 {
+            let waker = self.thread_of(LaneId { tid: wait.waker, ..own.lane });
+            return waker.map_or(Ender::Nobody, |thread| {
+                Ender::Thread(Act { thread, at: (wait.end - wait.woken).max(wait.start) })
+            });
+        }
+        match wait.kind {
+            StepKind::Child => self.child(own.lane.proc, wait.amount as i32, wait.end),
+            StepKind::Join => self.ended_thread(thread, wait.start, wait.end),
+            StepKind::Take | StepKind::Wait | StepKind::Poll | StepKind::TimedWait => {
+                let object = match wait.object.id {
+                    0 => self.object_of_next(thread, step),
+                    _ => Some(wait.object),
+                };
+                match object.map(|object| (self.giver(thread, object.id, wait.start, wait.end), object.network)) {
+                    Some((Some(act), _)) => Ender::Thread(act),
+                    Some((None, true)) => Ender::Remote,
+                    _ => Ender::Nobody,
+                }
+            }
+            _ => Ender::Nobody,
+        }
+    }
+
+    /// A wait for several things shows what ended it by what follows.
+    fn object_of_next(&self, thread: usize, step: usize) -> Option<super::timeline::Object> {
+        let steps = &self.threads[thread].steps;
+        let next = steps[step + 1..].iter().find(|next| next.kind == StepKind::Take)?;
+        (next.object.id != 0 && next.start - steps[step].end < NEXT_NS).then_some(next.object)
+    }
+
+    /// The first message that began within a wait; else the one that was under way when it began.
+    fn giver(&self, thread: usize, object: u64, start: i64, end: i64) -> Option<Act> {
+        let list = self.gives.get(&object)?;
+        let from = list.partition_point(|give| give.start < start);
+        let is_other = |give: &&Give| give.thread != thread;
+        let within = list[from..].iter().take_while(|give| give.start <= end).find(is_other);
+        let before =
+            || list[from.saturating_sub(UNDER_WAY)..from].iter().rev().find(|give| give.end > start && is_other(give));
+        within.or_else(before).map(|give| Act { thread: give.thread, at: give.start })
+    }
+
+    fn child(&self, parent: u32, pid: i32, by: i64) -> Ender {
+        let is_child = |(number, process): &(usize, &Process)| {
+            process.pid == pid
+                && self.parents[*number] == Some(parent)
+                && process.start_ts.is_none_or(|start| start < by)
+        };
+        let child = self.processes.iter().enumerate().rfind(is_child);
+        match child.and_then(|(number, _)| self.first_thread(number as u32)) {
+            Some(thread) => Ender::Thread(Act { thread, at: self.threads[thread].last.min(by) }),
+            None => Ender::Nobody,
+        }
+    }
+
+    /// The thread of the same process that ended last within a wait for its end.
+    fn ended_thread(&self, thread: usize, start: i64, end: i64) -> Ender {
+        let others = self.threads_of(self.threads[thread].lane.proc).filter(|other| *other != thread);
+        let last = |other: &usize| self.threads[*other].last;
+        let ended = others.filter(|other| (start..=end).contains(&last(other))).max_by_key(last);
+        ended.map_or(Ender::Nobody, |thread| Ender::Thread(Act { thread, at: self.threads[thread].last }))
+    }
+
+    /// Conditions that threads both wait for, for a limited time, and signal are the lock of an interpreter. Python's is the
+    /// only one there whose waits have so short a limit, time and again.
+    fn find_interpreter_locks(&mut self) {
+        let mut waits: BTreeMap<(u32, u64), TimedWaits> = BTreeMap::new();
+        for thread in &self.threads {
+            for step in thread.steps.iter().filter(|step| step.kind == StepKind::TimedWait && step.object.id != 0) {
+                let waits = waits.entry((thread.lane.proc, step.object.id)).or_default();
+                add_new(&mut waits.waiters, thread.lane.tid);
+                add_new(&mut waits.wakers, step.waker);
+                waits.all += 1;
+                waits.short += (step.end - step.start <= SWITCH_NS) as u64;
+            }
+        }
+        let is_python = |proc: u32| {
+            let program = self.processes.get(proc as usize).and_then(|process| process.program.as_deref());
+            program.is_some_and(|program| program.starts_with("python"))
+        };
+        let is_lock = |proc: u32, waits: &TimedWaits| {
+            let is_mutual = waits.waiters.iter().any(|waiter| waits.wakers.contains(waiter));
+            is_mutual || is_python(proc) && 10 * waits.short >= 9 * waits.all
+        };
+        let locks: BTreeSet<(u32, u64)> =
+            waits.iter().filter(|((proc, _), waits)| is_lock(*proc, waits)).map(|(lock, _)| *lock).collect();
+        for thread in &mut self.threads {
+            let is_its = |object: u64| locks.contains(&(thread.lane.proc, object));
+            let steps = thread.steps.iter().enumerate();
+            let gil: Vec<_> = steps
+                .filter(|(_, step)| step.kind == StepKind::TimedWait && step.object.id != 0 && is_its(step.object.id))
+                .map(|(at, _)| (at, Part::Gil))
+                .collect();
+            thread.reclassify(&gil);
+        }
+    }
+
+    /// Semaphores that processes share are locks where whoever posts them has taken them, as a rule.
+    fn find_shared_locks(&mut self) {
+        let mut posts: BTreeMap<u64, [u64; 2]> = BTreeMap::new();
+        for step in self.threads.iter().flat_map(|thread| &thread.steps).filter(|step| step.kind == StepKind::Post) {
+            let [all, by_taker] = posts.entry(step.object.id).or_default();
+            (*all, *by_taker) = (*all + 1, *by_taker + step.is_lock as u64);
+        }
+        let is_lock = |object: u64| posts.get(&object).is_some_and(|[all, by_taker]| 10 * by_taker >= 8 * all);
+        for thread in &mut self.threads {
+            let steps = thread.steps.iter().enumerate();
+            let waits = steps.filter(|(_, step)| step.kind == StepKind::Wait && step.shared);
+            let locks = waits.filter(|(_, step)| is_lock(step.object.id));
+            let locks: Vec<_> = locks.map(|(at, _)| (at, Part::Lock)).collect();
+            thread.reclassify(&locks);
+        }
+    }
+
+    /// A lock whose holder waits for input makes everybody else wait for input.
+    fn find_idle_holders(&mut self) {
+        let mut changes: Vec<(usize, Vec<(usize, Part)>)> = Vec::new();
+        for (number, thread) in self.threads.iter().enumerate() {
+            let locks = (0..thread.steps.len()).filter(|&at| thread.class[at] == Part::Lock);
+            let is_idle = |&at: &usize| {
+                let wait = &thread.steps[at];
+                let Ender::Thread(holder) = self.ender(number, at) else { return false };
+                let held = self.threads[holder.thread].composition(wait.start, wait.end);
+                2 * held.get(Part::Idle) > wait.end - wait.start
+            };
+            let idle: Vec<_> = locks.filter(is_idle).map(|at| (at, Part::Idle)).collect();
+            if !idle.is_empty() {
+                changes.push((number, idle));
+            }
+        }
+        changes.into_iter().for_each(|(thread, changed)| self.threads[thread].reclassify(&changed));
+    }
+}
+
+fn add_new(list: &mut Vec<i32>, value: i32) {
+    if value != 0 && !list.contains(&value) {
+        list.push(value);
+    }
+}

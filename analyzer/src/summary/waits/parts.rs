@@ -1,0 +1,206 @@
+//! The parts of a wait: what went on while somebody waited, as exact sums of nanoseconds.
+
+use std::collections::BTreeMap;
+use std::ops::{Add, AddAssign, Sub};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// One cause of a wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// Calls on stored files.
+    Storage,
+    /// Off the CPU outside calls, while pages were read from storage.
+    PageFaults,
+    /// Calls on network sockets, and name look-ups.
+    Network,
+    /// CPU time of whoever made the batch.
+    Cpu,
+    /// Ready to run, and no CPU was free.
+    NoCpu,
+    /// Python's global interpreter lock.
+    Gil,
+    /// A lock that another thread or process held.
+    Lock,
+    Sleep,
+    /// A program that the reader started and waited for.
+    Child,
+    /// Serializing, pipes, shared memory, passing descriptors.
+    HandOver,
+    /// Until readers had started.
+    Start,
+    /// Readers were idle until somebody asked them.
+    NotAsked,
+    /// Between calls, where the trace has no CPU times: computing, page faults or waiting for a CPU.
+    OutsideCalls,
+    /// Nobody was seen to end the wait.
+    Unknown,
+    /// Blocked for input. A step of a timeline only, never a part of an explained wait.
+    Idle,
+}
+
+pub const PARTS: usize = Part::Idle as usize + 1;
+
+impl Part {
+    /// All causes that an explained wait can have.
+    pub const CAUSES: [Part; PARTS - 1] = [
+        Part::Storage,
+        Part::PageFaults,
+        Part::Network,
+        Part::Cpu,
+        Part::NoCpu,
+        Part::Gil,
+        Part::Lock,
+        Part::Sleep,
+        Part::Child,
+        Part::HandOver,
+        Part::Start,
+        Part::NotAsked,
+        Part::OutsideCalls,
+        Part::Unknown,
+    ];
+
+    /// Its name in tables and JSON.
+    pub fn name(self) -> &'static str {
+        [
+            "storage",
+            "page-faults",
+            "network",
+            "cpu",
+            "no-cpu",
+            "gil",
+            "lock",
+            "sleep",
+            "child",
+            "hand-over",
+            "start",
+            "not-asked",
+            "outside-calls",
+            "unknown",
+            "idle",
+        ][self as usize]
+    }
+}
+
+/// Nanoseconds by part.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Parts(pub [i64; PARTS]);
+
+impl Parts {
+    pub fn of(part: Part, ns: i64) -> Parts {
+        let mut parts = Parts::default();
+        parts.0[part as usize] = ns;
+        parts
+    }
+
+    pub fn get(&self, part: Part) -> i64 {
+        self.0[part as usize]
+    }
+
+    pub fn add(&mut self, part: Part, ns: i64) {
+        self.0[part as usize] += ns;
+    }
+
+    pub fn sum(&self) -> i64 {
+        self.0.iter().sum()
+    }
+
+    /// Without one of the parts.
+    pub fn without(mut self, part: Part) -> Parts {
+        self.0[part as usize] = 0;
+        self
+    }
+
+    /// Moves what is in one part to another.
+    pub fn relabel(mut self, from: Part, to: Part) -> Parts {
+        let ns = std::mem::take(&mut self.0[from as usize]);
+        self.0[to as usize] += ns;
+        self
+    }
+
+    /// The same proportions with another sum, in whole numbers: what rounding leaves goes to the largest fractions, and of
+    /// equal ones to the first. `None` where there is nothing to be proportional to.
+    pub fn scaled(&self, sum: i64) -> Option<Parts> {
+        let own: i128 = self.0.iter().map(|&ns| ns.max(0) as i128).sum();
+        if own == 0 || sum < 0 {
+            return (sum == 0).then(Parts::default);
+        }
+        let mut parts = Parts::default();
+        let mut fractions: [(i128, usize); PARTS] = [(0, 0); PARTS];
+        for (i, &ns) in self.0.iter().enumerate() {
+            let exact = ns.max(0) as i128 * sum as i128;
+            parts.0[i] = (exact / own) as i64;
+            fractions[i] = (-(exact % own), i);
+        }
+        fractions.sort_unstable();
+        let left = (sum - parts.sum()) as usize;
+        fractions[..left].iter().for_each(|&(_, i)| parts.0[i] += 1);
+        Some(parts)
+    }
+
+    /// The cause with the most time.
+    pub fn largest(&self) -> Part {
+        Part::CAUSES.into_iter().rev().max_by_key(|&part| self.get(part)).unwrap_or(Part::Unknown)
+    }
+}
+
+/// By name, those that took any time.
+impl Serialize for Parts {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let some = Part::CAUSES.into_iter().filter(|part| self.get(*part) != 0);
+        some.map(|part| (part.name(), self.get(part))).collect::<BTreeMap<_, _>>().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Parts {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Parts, D::Error> {
+        let by_name = BTreeMap::<String, i64>::deserialize(deserializer)?;
+        let part = |part: Part| Parts::of(part, by_name.get(part.name()).copied().unwrap_or(0));
+        Ok(Part::CAUSES.into_iter().fold(Parts::default(), |sum, of| sum + part(of)))
+    }
+}
+
+impl Add for Parts {
+    type Output = Parts;
+
+    fn add(mut self, other: Parts) -> Parts {
+        self += other;
+        self
+    }
+}
+
+impl AddAssign for Parts {
+    fn add_assign(&mut self, other: Parts) {
+        self.0.iter_mut().zip(other.0).for_each(|(own, other)| *own += other);
+    }
+}
+
+impl Sub for Parts {
+    type Output = Parts;
+
+    fn sub(mut self, other: Parts) -> Parts {
+        self.0.iter_mut().zip(other.0).for_each(|(own, other)| *own -= other);
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scaled_parts_have_the_sum_that_was_asked_for() {
+        let parts = Parts::of(Part::Storage, 1) + Parts::of(Part::Cpu, 1) + Parts::of(Part::Lock, 1);
+        for sum in [0, 1, 2, 3, 100, 1_000_000_007] {
+            assert_eq!(parts.scaled(sum).unwrap().sum(), sum);
+        }
+        assert_eq!(parts.scaled(100).unwrap().0[..4], [34, 0, 0, 33]);
+        assert_eq!(Parts::default().scaled(5), None);
+    }
+
+    #[test]
+    fn the_largest_part_comes_first_of_equals() {
+        assert_eq!((Parts::of(Part::Cpu, 5) + Parts::of(Part::Storage, 5)).largest(), Part::Storage);
+        assert_eq!(Parts::of(Part::Unknown, 5).largest(), Part::Unknown);
+    }
+}

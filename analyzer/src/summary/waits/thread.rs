@@ -1,0 +1,293 @@
+//! One thread's time, divided: for any two moments, what the thread did between them.
+
+use super::parts::{Part, Parts};
+use super::timeline::{Step, StepKind, ThreadPart};
+use crate::batch::Usage;
+use crate::summary::groups::tree::LaneId;
+use crate::summary::time::intervals::Interval;
+
+/// A wait of at least this is one. A thread that sleeps and is woken at once takes about as long.
+pub const WAIT_NS: i64 = 10_000;
+
+/// See the module.
+pub struct Thread {
+    pub lane: LaneId,
+    /// True of the thread that began the process.
+    pub is_first: bool,
+    pub born: i64,
+    pub last: i64,
+    pub steps: Vec<Step>,
+    /// By step: what it is when it is part of somebody's work.
+    pub class: Vec<Part>,
+    /// By step: everything from the thread's birth to the end of the step.
+    through: Vec<Parts>,
+    pub fetches: Vec<Interval>,
+    /// True if the kernel's counters tell its CPU time.
+    pub is_counted: bool,
+    /// Major faults, in all.
+    pub major_faults: u64,
+}
+
+impl Thread {
+    pub fn new(lane: LaneId, is_first: bool, mut part: ThreadPart) -> Thread {
+        part.steps.sort_by_key(|step| (step.end, step.start));
+        part.usage.sort_by_key(|usage| usage.ts);
+        part.fetches.sort_by_key(|fetch| fetch.end);
+        let born = part.first.unwrap_or(0);
+        // What began before the step before it ended is cut there.
+        let mut at = born;
+        for step in &mut part.steps {
+            step.start = step.start.max(at);
+            step.end = step.end.max(step.start);
+            at = step.end;
+        }
+        let class = part.steps.iter().map(class_of).collect();
+        Thread {
+            lane,
+            is_first,
+            born,
+            last: at,
+            class,
+            through: Vec::new(),
+            is_counted: !part.usage.is_empty(),
+            major_faults: part.usage.iter().map(|usage| usage.counters.major_faults).sum(),
+            steps: part.steps,
+            fetches: part.fetches,
+        }
+        .divided(&part.usage)
+    }
+
+    /// Divides the time between steps, once and for all.
+    fn divided(mut self, usage: &[Usage]) -> Thread {
+        let mut gaps: Vec<Parts> = Vec::with_capacity(self.steps.len());
+        let mut at = 0;
+        for window in Window::all(usage) {
+            let to = at + self.steps[at..].partition_point(|step| step.end <= window.end + ROUNDING_NS);
+            self.divide(at..to, Some(&window), &mut gaps);
+            at = to;
+        }
+        // What came after the last count has its own proportions, as far as they can be known.
+        self.divide(at..self.steps.len(), None, &mut gaps);
+        self.accumulate(&gaps);
+        self
+    }
+
+    fn divide(&self, steps: std::ops::Range<usize>, window: Option<&Window>, gaps: &mut Vec<Parts>) {
+        let length = |i: usize| self.steps[i].start - if i == 0 { self.born } else { self.steps[i - 1].end };
+        let calls = |i: usize| {
+            let (storage, memory) = (self.steps[i].storage, self.steps[i].memory);
+            let room = length(i).max(0);
+            (storage.min(room), memory.min(room - storage.min(room)))
+        };
+        let outside = |i: usize| length(i).max(0) - calls(i).0 - calls(i).1;
+        let total: i64 = steps.clone().map(outside).sum();
+        let stored: i64 = steps.clone().map(|i| calls(i).0).sum();
+        let shares = window.map(|window| window.shares(total, stored));
+        for i in steps {
+            let (storage, memory) = calls(i);
+            let mut gap = Parts::of(Part::HandOver, memory);
+            match &shares {
+                Some((gaps_of, calls_of)) => {
+                    gap += gaps_of.scaled(outside(i)).unwrap_or(Parts::of(Part::OutsideCalls, outside(i)));
+                    gap += calls_of.scaled(storage).unwrap_or(Parts::of(Part::Storage, storage));
+                }
+                None => gap += Parts::of(Part::OutsideCalls, outside(i)) + Parts::of(Part::Storage, storage),
+            }
+            gaps.push(gap);
+        }
+    }
+
+    fn accumulate(&mut self, gaps: &[Parts]) {
+        let mut sum = Parts::default();
+        self.through.clear();
+        for ((step, class), gap) in self.steps.iter().zip(&self.class).zip(gaps) {
+            sum += *gap;
+            sum.add(*class, step.end - step.start);
+            self.through.push(sum);
+        }
+    }
+
+    /// Says that steps are something else than they looked like: their numbers ascend.
+    pub fn reclassify(&mut self, changed: &[(usize, Part)]) {
+        let Some(&(first, _)) = changed.first() else { return };
+        let (mut moved, mut next) = (Parts::default(), changed.iter().peekable());
+        for at in first..self.steps.len() {
+            while let Some(&(_, part)) = next.next_if(|(step, _)| *step == at) {
+                let ns = self.steps[at].end - self.steps[at].start;
+                moved += Parts::of(part, ns) - Parts::of(self.class[at], ns);
+                self.class[at] = part;
+            }
+            self.through[at] += moved;
+        }
+    }
+
+    /// Everything from its birth to a moment.
+    fn until(&self, ts: i64) -> Parts {
+        let at = self.steps.partition_point(|step| step.end <= ts);
+        let before = if at == 0 { Parts::default() } else { self.through[at - 1] };
+        let from = if at == 0 { self.born } else { self.steps[at - 1].end };
+        let Some(step) = self.steps.get(at) else {
+            return before + Parts::of(Part::OutsideCalls, (ts - from).max(0));
+        };
+        if ts <= from {
+            return before;
+        }
+        let gap = (self.through[at] - before) - Parts::of(self.class[at], step.end - step.start);
+        let within = (ts.min(step.start) - from).max(0);
+        let gap = gap.scaled(within).unwrap_or(Parts::of(Part::OutsideCalls, within));
+        before + gap + Parts::of(self.class[at], (ts - step.start).max(0))
+    }
+
+    /// What it did from one moment to another; the sum is the time that it lived of that.
+    pub fn composition(&self, from: i64, to: i64) -> Parts {
+        if to <= from { Parts::default() } else { self.until(to) - self.until(from) }
+    }
+
+    /// What it did from one moment to another but to be kept waiting: by others, or for a CPU.
+    pub fn worked(&self, from: i64, to: i64) -> i64 {
+        let did = self.composition(from, to);
+        let kept = [Part::Idle, Part::HandOver, Part::Gil, Part::NoCpu, Part::Lock].map(|part| did.get(part));
+        did.sum() - kept.iter().sum::<i64>()
+    }
+
+    /// True if it mostly serializes and hands over what others made.
+    pub fn passes_on(&self) -> bool {
+        let all = self.through.last().copied().unwrap_or_default().without(Part::Idle);
+        let (sum, hands) = (all.sum(), all.get(Part::HandOver));
+        let fetched = [Part::Storage, Part::Network, Part::PageFaults].map(|part| all.get(part)).iter().sum::<i64>();
+        !self.is_first && 10 * hands > sum && 2 * (hands + all.get(Part::Lock)) > sum && 10 * fetched < sum
+    }
+
+    /// The last step in which it was blocked for input that ended by a moment, and was no trifle.
+    pub fn last_starved(&self, by: i64) -> Option<usize> {
+        let to = self.steps.partition_point(|step| step.end <= by);
+        (0..to).rev().find(|&at| self.is_starved(at))
+    }
+
+    pub fn is_starved(&self, at: usize) -> bool {
+        self.class[at] == Part::Idle && self.steps[at].end - self.steps[at].start >= WAIT_NS
+    }
+}
+
+/// What a step is when it is part of somebody's work.
+fn class_of(step: &Step) -> Part {
+    match step.kind {
+        StepKind::Connect => Part::Network,
+        StepKind::Take | StepKind::Wait | StepKind::Poll if step.object.network => Part::Network,
+        StepKind::Wait | StepKind::TimedWait if step.is_lock => Part::Lock,
+        StepKind::Take | StepKind::Wait | StepKind::Poll | StepKind::TimedWait | StepKind::Join => Part::Idle,
+        StepKind::Give if step.object.network => Part::Network,
+        StepKind::Give | StepKind::Post => Part::HandOver,
+        StepKind::Child => Part::Child,
+        StepKind::Sleep => Part::Sleep,
+        StepKind::FileLock => Part::Lock,
+        StepKind::Edge => Part::OutsideCalls,
+    }
+}
+
+/// Counters between two moments at which the run delay was asked for.
+struct Window {
+    end: i64,
+    cpu: i64,
+    run_delay: i64,
+    /// The thread was taken off its CPU, and nobody asked for how long.
+    is_preempted: bool,
+    faults: bool,
+}
+
+const US: i64 = 1_000;
+
+/// Times are converted one by one: counters may seem to be older than the end of the call that they were taken at.
+const ROUNDING_NS: i64 = 100;
+
+impl Window {
+    fn all(usage: &[Usage]) -> Vec<Window> {
+        let mut windows: Vec<Window> = Vec::new();
+        let mut open: Option<Window> = None;
+        let knows_delay = usage.iter().any(|usage| usage.counters.run_delay_us.is_some());
+        for usage in usage {
+            let window =
+                open.get_or_insert(Window { end: 0, cpu: 0, run_delay: 0, is_preempted: false, faults: false });
+            window.end = usage.ts;
+            let counters = usage.counters;
+            window.cpu += counters.cpu_us as i64 * US;
+            window.run_delay += counters.run_delay_us.unwrap_or(0) as i64 * US;
+            window.faults |= counters.major_faults > 0;
+            window.is_preempted |= !knows_delay && counters.involuntary > 0;
+            if counters.run_delay_us.is_some() || !knows_delay {
+                windows.extend(open.take());
+            }
+        }
+        windows.extend(open);
+        windows
+    }
+
+    /// What the time outside calls consists of, and the time in calls on files: CPU time is first of all that of the gaps.
+    fn shares(&self, outside: i64, calls: i64) -> (Parts, Parts) {
+        let cpu = self.cpu.clamp(0, outside);
+        let delay = self.run_delay.clamp(0, outside - cpu);
+        let rest = outside - cpu - delay;
+        let left = match (self.faults, self.is_preempted) {
+            (true, _) => Part::PageFaults,
+            (_, true) => Part::NoCpu,
+            _ => Part::OutsideCalls,
+        };
+        let gaps = Parts::of(Part::Cpu, cpu) + Parts::of(Part::NoCpu, delay) + Parts::of(left, rest);
+        // A call that spends its time on a CPU was served from memory.
+        let served = (self.cpu - cpu).clamp(0, calls);
+        let waited = (self.run_delay - delay).clamp(0, calls - served);
+        let storage = calls - served - waited;
+        let calls = Parts::of(Part::Cpu, served) + Parts::of(Part::NoCpu, waited) + Parts::of(Part::Storage, storage);
+        (gaps, calls)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dlio_schemas::evidence::Counters;
+
+    use super::*;
+    use crate::summary::waits::timeline::Object;
+
+    fn step(kind: StepKind, start: i64, end: i64, storage: i64) -> Step {
+        Step { start, end, kind, storage, object: Object { id: 1, network: false }, ..Step::NOTHING }
+    }
+
+    fn thread(steps: Vec<Step>, usage: Vec<Usage>) -> Thread {
+        let part = ThreadPart { steps, usage, first: Some(0), ..ThreadPart::default() };
+        Thread::new(LaneId { proc: 0, tid: 1 }, true, part)
+    }
+
+    fn usage(ts: i64, cpu_us: u64, delay_us: u64, major_faults: u64) -> Usage {
+        let run_delay_us = Some(delay_us);
+        Usage { ts, counters: Counters { cpu_us, run_delay_us, major_faults, ..Counters::default() } }
+    }
+
+    #[test]
+    fn gaps_divide_by_what_the_kernel_counted() {
+        let steps = vec![step(StepKind::Give, 100_000, 101_000, 20_000), step(StepKind::Take, 201_000, 301_000, 0)];
+        let thread = thread(steps, vec![usage(101_000, 60, 10, 0), usage(301_000, 30, 0, 3)]);
+        let first = thread.composition(0, 100_000);
+        assert_eq!((first.get(Part::Cpu), first.get(Part::NoCpu), first.get(Part::Storage)), (60_000, 10_000, 20_000));
+        assert_eq!((first.get(Part::OutsideCalls), first.sum()), (10_000, 100_000));
+        let second = thread.composition(101_000, 201_000);
+        assert_eq!((second.get(Part::Cpu), second.get(Part::PageFaults)), (30_000, 70_000));
+        assert_eq!(thread.composition(0, 301_000).get(Part::Idle), 100_000);
+        assert_eq!(thread.last_starved(301_000), Some(1));
+        assert_eq!(thread.last_starved(300_999), None);
+    }
+
+    #[test]
+    fn without_counters_nobody_knows_what_lies_between_calls() {
+        let thread = thread(vec![step(StepKind::Give, 100, 110, 40)], Vec::new());
+        let parts = thread.composition(0, 100);
+        assert_eq!((parts.get(Part::Storage), parts.get(Part::OutsideCalls)), (40, 60));
+    }
+
+    #[test]
+    fn calls_that_use_the_cpu_were_served_from_memory() {
+        let steps = vec![step(StepKind::Give, 100_000, 110_000, 40_000)];
+        let parts = thread(steps, vec![usage(110_000, 90, 0, 0)]).composition(0, 100_000);
+        assert_eq!((parts.get(Part::Cpu), parts.get(Part::Storage)), (90_000, 10_000));
+    }
+}

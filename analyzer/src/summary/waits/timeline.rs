@@ -1,0 +1,231 @@
+//! Timelines: what each thread did between its waits and messages, gathered while a trace is read.
+//!
+//! A step is a call in which a thread waits, takes a message or hands one over. What lies between two steps is kept as sums.
+//! So a timeline is as long as the thread's conversation with others, however many files it reads.
+
+use std::collections::{BTreeMap, HashMap};
+
+use dlio_schemas::evidence::Waker;
+use dlio_schemas::objects;
+use foldhash::fast::RandomState;
+
+use crate::batch::Usage;
+use crate::summary::groups::tree::LaneId;
+use crate::summary::time::intervals::Interval;
+
+/// What a thread does in a step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StepKind {
+    /// Gets bytes out of a pipe or socket.
+    Take,
+    /// Puts bytes into one.
+    Give,
+    /// Waits for a semaphore, a condition, a connection.
+    Wait,
+    /// Waits until one of several descriptors is ready.
+    Poll,
+    /// Waits with a time limit for a condition, as threads of Python do for the interpreter.
+    TimedWait,
+    Join,
+    /// Waits for a child process.
+    Child,
+    Sleep,
+    /// Waits for a lock on a file.
+    FileLock,
+    /// Posts a semaphore that processes share.
+    Post,
+    /// Looks a name up or connects.
+    Connect,
+    /// Nothing: here one piece of the thread's events ends.
+    Edge,
+}
+
+/// What a call waits on or passes bytes through.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Object {
+    /// 0 where it is not known which one.
+    pub id: u64,
+    /// True of a connection to another machine, or of one that may be.
+    pub network: bool,
+}
+
+/// See the module.
+#[derive(Clone, Copy, Debug)]
+pub struct Step {
+    pub start: i64,
+    pub end: i64,
+    pub kind: StepKind,
+    /// The time ran out.
+    pub timed_out: bool,
+    /// Whoever posted had taken the semaphore before: it is used as a lock.
+    pub is_lock: bool,
+    /// The object is one that processes share.
+    pub shared: bool,
+    pub object: Object,
+    /// The thread that ended the wait; 0 where none was seen.
+    pub waker: i32,
+    /// The time from its post to the end of the wait.
+    pub woken: i64,
+    /// Bytes that were moved, or the process that was waited for.
+    pub amount: i64,
+    /// The time in calls on stored files, and on files in memory, since the step before.
+    pub storage: i64,
+    pub memory: i64,
+}
+
+/// The pieces of one thread's timeline.
+#[derive(Default, Debug)]
+pub struct ThreadPart {
+    pub steps: Vec<Step>,
+    pub usage: Vec<Usage>,
+    /// Spans in which it waits for its next batch.
+    pub fetches: Vec<Interval>,
+    pub first: Option<i64>,
+}
+
+/// The timelines of a part of a trace, by thread.
+#[derive(Default)]
+pub struct TimelinePart {
+    index: HashMap<LaneId, usize, RandomState>,
+    threads: Vec<(LaneId, ThreadPart)>,
+    at: usize,
+    /// The end of what was added last, and the sums since the last step.
+    cursor: i64,
+    storage: i64,
+    memory: i64,
+}
+
+/// What is kept of a trace: so many steps, in about 96 bytes each.
+pub const STEPS_MAX: usize = 1 << 23;
+
+impl TimelinePart {
+    /// Goes on with the events of a thread, of which the first begins here.
+    pub fn begin(&mut self, lane: LaneId, first: i64) {
+        self.at = *self.index.entry(lane).or_insert_with(|| {
+            self.threads.push((lane, ThreadPart::default()));
+            self.threads.len() - 1
+        });
+        let thread = &mut self.threads[self.at].1;
+        thread.first = Some(thread.first.map_or(first, |known| known.min(first)));
+        (self.cursor, self.storage, self.memory) = (i64::MIN, 0, 0);
+    }
+
+    /// A call on a stored file, or on one in memory.
+    #[inline(always)]
+    pub fn file_call(&mut self, interval: Interval, in_memory: bool) {
+        let ns = interval.end - interval.start.max(self.cursor);
+        if ns > 0 {
+            *(if in_memory { &mut self.memory } else { &mut self.storage }) += ns;
+            self.cursor = interval.end;
+        }
+    }
+
+    /// A step; what lies within the one before is no step of its own.
+    pub fn step(&mut self, step: Step) {
+        if step.end <= self.cursor && step.end > step.start {
+            return;
+        }
+        let start = step.start.max(self.cursor);
+        let (storage, memory) = (std::mem::take(&mut self.storage), std::mem::take(&mut self.memory));
+        self.cursor = self.cursor.max(step.end);
+        self.threads[self.at].1.steps.push(Step { start, storage, memory, ..step });
+    }
+
+    pub fn fetch(&mut self, interval: Interval) {
+        self.threads[self.at].1.fetches.push(interval);
+    }
+
+    /// The thread's events of this piece end; the kernel counted this meanwhile.
+    pub fn end(&mut self, usage: &[Usage]) {
+        self.threads[self.at].1.usage.extend_from_slice(usage);
+        if self.cursor > i64::MIN {
+            let (at, object) = (self.cursor, Object::default());
+            let edge = Step { start: at, end: at, kind: StepKind::Edge, object, ..Step::NOTHING };
+            self.step(edge);
+        }
+    }
+}
+
+impl Step {
+    pub const NOTHING: Step = Step {
+        start: 0,
+        end: 0,
+        kind: StepKind::Edge,
+        timed_out: false,
+        is_lock: false,
+        shared: false,
+        object: Object { id: 0, network: false },
+        waker: 0,
+        woken: 0,
+        amount: 0,
+        storage: 0,
+        memory: 0,
+    };
+
+    /// Says what it waited on, and who ended it.
+    pub fn wake(&mut self, waker: Waker, object: u64) {
+        let has = |flag: u8| waker.flags & flag != 0;
+        let id = if has(Waker::SHARED) { tagged(Tag::Semaphore, object) } else { object };
+        self.object = Object { id, network: false };
+        // Rounded down there: the post was no later than that.
+        self.woken = (waker.woken_us as i64 + 1) * 1_000;
+        (self.waker, self.is_lock, self.shared) = (waker.tid as i32, has(Waker::BY_TAKER), has(Waker::SHARED));
+    }
+}
+
+/// The space of numbers that an object's own is in.
+#[derive(Clone, Copy)]
+enum Tag {
+    Semaphore = 1,
+    Pipe,
+    Socket,
+    Eventfd,
+    Network,
+    Host,
+}
+
+fn tagged(tag: Tag, id: u64) -> u64 {
+    id & (u64::MAX >> 8) | (tag as u64) << 56
+}
+
+/// What a file that is not stored is, by its name.
+pub fn object_of(name: &str) -> Object {
+    let Some(object) = objects::Object::parse(name) else { return Object::default() };
+    let (tag, network) = match object.kind {
+        objects::Kind::Pipe => (Tag::Pipe, false),
+        objects::Kind::Socket => (Tag::Socket, false),
+        objects::Kind::Eventfd => (Tag::Eventfd, false),
+        objects::Kind::Tcp | objects::Kind::Udp | objects::Kind::TcpListening => (Tag::Network, true),
+        objects::Kind::Host => (Tag::Host, true),
+    };
+    Object { id: tagged(tag, object.id), network }
+}
+
+/// The timelines of a trace.
+#[derive(Default)]
+pub struct Timelines {
+    pub threads: BTreeMap<LaneId, ThreadPart>,
+    steps: usize,
+    /// True if there were more steps than there is room for: then nothing is explained.
+    pub is_cut: bool,
+}
+
+impl Timelines {
+    pub fn take(&mut self, part: TimelinePart) {
+        self.steps += part.threads.iter().map(|(_, thread)| thread.steps.len()).sum::<usize>();
+        if self.steps > STEPS_MAX {
+            self.is_cut = true;
+            self.threads.clear();
+        }
+        if self.is_cut {
+            return;
+        }
+        for (lane, mut piece) in part.threads {
+            let thread = self.threads.entry(lane).or_default();
+            thread.steps.append(&mut piece.steps);
+            thread.usage.append(&mut piece.usage);
+            thread.fetches.append(&mut piece.fetches);
+            thread.first = [thread.first, piece.first].into_iter().flatten().min();
+        }
+    }
+}

@@ -1,0 +1,444 @@
+//! The waits of trainers: whose they are, what for, and how long they took.
+//!
+//! With spans, whoever says that it waits for batches is a trainer. Without, it is the first thread of a process whose waits
+//! are ended by what its own threads and children make, time and again, and which makes nothing for another one itself.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::explain::Explainer;
+use super::family::{Act, Ender, Family};
+use super::parts::{Part, Parts};
+use super::thread::WAIT_NS;
+use super::timeline::{StepKind, Timelines};
+use crate::catalog::Process;
+use crate::summary::groups::tree::LaneId;
+use crate::summary::time::intervals::Interval;
+
+/// What a wait is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WaitKind {
+    /// A batch.
+    Data,
+    /// A thread or program of the trainer's own that worked on what it had just been given.
+    OwnWork,
+    /// Another rank, or somebody behind a network.
+    Peer,
+    /// Nobody was seen to end it.
+    Unknown,
+}
+
+impl WaitKind {
+    /// Its name in tables and JSON.
+    pub fn name(self) -> &'static str {
+        ["data", "own-work", "peer", "unknown"][self as usize]
+    }
+}
+
+/// One wait of a trainer. The parts are its length, to the nanosecond.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Wait {
+    pub start: i64,
+    pub end: i64,
+    pub kind: WaitKind,
+    /// The thread that made what was waited for, and the one that set its pace.
+    pub maker: Option<LaneId>,
+    pub limiter: Option<LaneId>,
+    /// Threads between maker and trainer.
+    pub depth: u8,
+    pub parts: Parts,
+}
+
+/// All waits of one trainer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TrainerWaits {
+    pub lane: LaneId,
+    /// True if spans say when it waits.
+    pub by_spans: bool,
+    /// In order of time.
+    pub waits: Vec<Wait>,
+    /// Its training, from its first wait for data until it has done with the last batch.
+    pub from: i64,
+    pub to: i64,
+    /// Waits for data after which it worked.
+    pub works: u64,
+    /// Messages that it took, or waited for.
+    pub messages: u64,
+}
+
+impl TrainerWaits {
+    pub fn parts(&self, kind: WaitKind) -> Parts {
+        self.waits.iter().filter(|wait| wait.kind == kind).fold(Parts::default(), |sum, wait| sum + wait.parts)
+    }
+
+    pub fn ns(&self, kind: WaitKind) -> i64 {
+        self.waits.iter().filter(|wait| wait.kind == kind).map(|wait| wait.end - wait.start).sum()
+    }
+
+    /// The threads that made its batches, with the waits that each ended.
+    pub fn makers(&self) -> BTreeMap<LaneId, u64> {
+        let mut makers = BTreeMap::new();
+        for wait in self.waits.iter().filter(|wait| wait.kind == WaitKind::Data) {
+            wait.maker.into_iter().for_each(|maker| *makers.entry(maker).or_default() += 1);
+        }
+        makers
+    }
+}
+
+/// The waits of all trainers of a trace.
+#[derive(Clone, Default, Debug, Serialize, Deserialize)]
+pub struct Waits {
+    /// True if the trace tells who ended waits: what pipes and semaphores they were on, and who posted.
+    pub is_known: bool,
+    pub trainers: Vec<TrainerWaits>,
+}
+
+impl Waits {
+    pub fn merge(&mut self, other: Waits) {
+        self.is_known |= other.is_known;
+        self.trainers.extend(other.trainers);
+        self.trainers.sort_by_key(|trainer| trainer.lane);
+    }
+
+    pub fn of(&self, lane: LaneId) -> Option<&TrainerWaits> {
+        self.trainers.iter().find(|trainer| trainer.lane == lane)
+    }
+}
+
+/// Fewer waits than this are no loader.
+const WAITS_MIN: usize = 3;
+
+/// Work of less than this between two waits does not part them.
+const WORK_NS: i64 = 1_000_000;
+
+/// Unpickling may follow a message for this long.
+const UNPICKLING_NS_PER_BYTE: i64 = 2;
+const LARGE_MESSAGE: i64 = 1 << 16;
+
+/// A thread that gets its input so shortly before it is waited for, in so many of ten waits, does the trainer's own work.
+const REPLY_NS: i64 = 1_000_000;
+const REPLIES_OF_TEN: u64 = 8;
+
+/// Whoever gets this part of its work, one in so many, from files or a network reads for the trainer all the same.
+const READING_PART: i64 = 5;
+
+/// Explains the waits of all trainers.
+pub fn explained(timelines: Timelines, processes: &[Process]) -> Waits {
+    let is_known = !timelines.is_cut
+        && timelines
+            .threads
+            .values()
+            .flat_map(|thread| &thread.steps)
+            .any(|step| step.object.id != 0 || step.waker != 0);
+    if !is_known {
+        return Waits::default();
+    }
+    let family = Family::new(timelines, processes);
+    let by_spans: Vec<usize> = (0..family.threads.len()).filter(|&t| !family.threads[t].fetches.is_empty()).collect();
+    let trainers = match by_spans.is_empty() {
+        false => by_spans.into_iter().filter_map(|thread| Trainer::new(&family, thread).by_spans()).collect(),
+        true => by_calls(&family),
+    };
+    Waits { is_known, trainers }
+}
+
+/// Trainers that no span tells of.
+fn by_calls(family: &Family) -> Vec<TrainerWaits> {
+    let firsts = (0..family.threads.len()).filter(|&thread| family.threads[thread].is_first);
+    let found: Vec<TrainerWaits> = firsts.filter_map(|thread| Trainer::new(family, thread).by_calls()).collect();
+    // Whoever is below another trainer makes something for it, even if others make things for it in turn.
+    let has_rank = |lane: LaneId| family.processes[lane.proc as usize].rank.is_some();
+    // A parent that gets a few results of those below it is a launcher.
+    let is_served = |trainer: &TrainerWaits, by: &TrainerWaits| 4 * trainer.messages >= by.messages;
+    let serves = |trainer: &TrainerWaits| {
+        let is_its = |other: &&TrainerWaits| family.is_below(trainer.lane.proc, other.lane.proc);
+        !has_rank(trainer.lane) && found.iter().filter(is_its).any(|other| is_served(other, trainer))
+    };
+    let others: Vec<LaneId> = found.iter().filter(|trainer| serves(trainer)).map(|trainer| trainer.lane).collect();
+    // A launcher waits for its ranks.
+    let launches = |lane: LaneId| {
+        let is_its =
+            |other: &TrainerWaits| family.is_below(other.lane.proc, lane.proc) && !others.contains(&other.lane);
+        !has_rank(lane) && found.iter().any(is_its)
+    };
+    let is_one = |trainer: &TrainerWaits| !others.contains(&trainer.lane) && !launches(trainer.lane);
+    let are_ones: Vec<bool> = found.iter().map(is_one).collect();
+    found.into_iter().zip(are_ones).filter_map(|(trainer, is_one)| is_one.then_some(trainer)).collect()
+}
+
+/// A wait whose end is known, before it is explained.
+struct Ended {
+    start: i64,
+    end: i64,
+    by: Ender,
+    /// Bytes that were taken meanwhile, and when the thread's next step begins.
+    bytes: i64,
+    next: i64,
+}
+
+struct Trainer<'f, 'a> {
+    family: &'f Family<'a>,
+    thread: usize,
+    explainer: Explainer<'f, 'a>,
+}
+
+/// The relation of a maker to the trainer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Relation {
+    OwnThread,
+    Child,
+    Stranger,
+}
+
+impl<'f, 'a> Trainer<'f, 'a> {
+    fn new(family: &'f Family<'a>, thread: usize) -> Trainer<'f, 'a> {
+        Trainer { family, thread, explainer: Explainer::new(family, thread) }
+    }
+
+    fn lane(&self) -> LaneId {
+        self.family.threads[self.thread].lane
+    }
+
+    /// Steps in which it waits for somebody, in a range of time.
+    fn idle_steps(&self, from: i64, to: i64) -> Vec<usize> {
+        let thread = &self.family.threads[self.thread];
+        let first = thread.steps.partition_point(|step| step.end <= from);
+        let steps = (first..thread.steps.len()).take_while(|&at| thread.steps[at].start < to);
+        let waits = |&at: &usize| {
+            let step = &thread.steps[at];
+            let is_idle = matches!(thread.class[at], Part::Idle | Part::Gil)
+                || matches!(step.kind, StepKind::Child | StepKind::Join);
+            is_idle && step.end - step.start >= WAIT_NS
+        };
+        steps.filter(waits).collect()
+    }
+
+    /// Waits by calls: those that go on after little work are one, and a time that ran out begins the next.
+    fn ended_waits(&self) -> Vec<Ended> {
+        let thread = &self.family.threads[self.thread];
+        let mut found: Vec<Ended> = Vec::new();
+        for at in self.idle_steps(i64::MIN, i64::MAX) {
+            let step = &thread.steps[at];
+            let by = self.family.ender(self.thread, at);
+            let bytes = if step.kind == StepKind::Take { step.amount } else { 0 };
+            // Posts are made on the way.
+            let is_other = |next: &&super::timeline::Step| !matches!(next.kind, StepKind::Post | StepKind::Edge);
+            let next = thread.steps[at + 1..].iter().find(is_other);
+            let (end, next) = (step.end, next.map_or(step.end, |next| next.start));
+            let last = found.last_mut().filter(|last| {
+                let unpickling = if last.bytes >= LARGE_MESSAGE { last.bytes * UNPICKLING_NS_PER_BYTE } else { 0 };
+                thread.worked(last.end, step.start) < WORK_NS + unpickling
+            });
+            match last {
+                Some(last) if thread.class[at] == Part::Gil => last.end = end,
+                Some(last) if self.goes_on(&last.by, &by) => {
+                    *last = Ended { start: last.start, end, by, bytes: last.bytes + bytes, next };
+                }
+                _ if thread.class[at] == Part::Gil => {}
+                _ => found.push(Ended { start: step.start, end, by, bytes, next }),
+            }
+        }
+        for wait in found.iter_mut().filter(|wait| wait.bytes >= LARGE_MESSAGE) {
+            wait.end = (wait.end + wait.bytes * UNPICKLING_NS_PER_BYTE).min(wait.next.max(wait.end));
+        }
+        found
+    }
+
+    /// True if a wait goes on in the next one: nobody had ended it, or somebody of the same kind.
+    fn goes_on(&self, last: &Ender, next: &Ender) -> bool {
+        match (last, next) {
+            (Ender::Timer, _) => true,
+            (Ender::Thread(last), Ender::Thread(next)) => self.relation(last) == self.relation(next),
+            (last, next) => last == next,
+        }
+    }
+
+    fn relation(&self, act: &Act) -> Relation {
+        let (maker, _) = self.explainer.maker(*act);
+        let proc = self.family.threads[maker.thread].lane.proc;
+        match proc {
+            _ if proc == self.lane().proc => Relation::OwnThread,
+            _ if self.family.is_below(proc, self.lane().proc) => Relation::Child,
+            _ => Relation::Stranger,
+        }
+    }
+
+    /// True if a maker had got what it worked on from the trainer just before the trainer began to wait for it.
+    fn is_reply(&self, wait: &Ended, maker: Act) -> bool {
+        let thread = &self.family.threads[maker.thread];
+        let own = &self.family.threads[self.thread];
+        let just = |ts: i64| ts <= wait.end && own.worked(ts, wait.start) < REPLY_NS;
+        match thread.last_starved(maker.at) {
+            Some(at) if just(thread.steps[at].end) => match self.family.ender(maker.thread, at) {
+                Ender::Thread(by) => self.explainer.maker(by).0.thread == self.thread,
+                _ => false,
+            },
+            Some(_) => false,
+            None => just(thread.born),
+        }
+    }
+
+    /// True if a maker gets a good part of what it makes from files or a network.
+    fn reads(&self, maker: Act, since: i64) -> bool {
+        let thread = &self.family.threads[maker.thread];
+        let from = thread.last_starved(maker.at).map_or(thread.born, |at| thread.steps[at].end);
+        let did = thread.composition(from.min(since.max(thread.born)), maker.at);
+        let read = [Part::Storage, Part::PageFaults, Part::Network].map(|part| did.get(part)).iter().sum::<i64>();
+        READING_PART * read >= did.without(Part::Idle).sum() && read > 0
+    }
+
+    /// By maker, whether it does the trainer's own work. Those that end few waits are judged together.
+    fn own_workers(&self, waits: &[Ended]) -> BTreeMap<Option<usize>, bool> {
+        let mut makers: BTreeMap<usize, [u64; 2]> = BTreeMap::new();
+        for wait in waits {
+            let Ender::Thread(act) = wait.by else { continue };
+            let (maker, _) = self.explainer.maker(act);
+            let is_own = self.is_reply(wait, maker) && !self.reads(maker, wait.start);
+            let [all, own] = makers.entry(maker.thread).or_default();
+            (*all, *own) = (*all + 1, *own + is_own as u64);
+        }
+        let mut found: BTreeMap<Option<usize>, [u64; 2]> = BTreeMap::new();
+        for (maker, [all, own]) in makers {
+            let sum = found.entry((all >= WAITS_MIN as u64).then_some(maker)).or_default();
+            *sum = [sum[0] + all, sum[1] + own];
+        }
+        found.into_iter().map(|(maker, [all, own])| (maker, 10 * own >= REPLIES_OF_TEN * all)).collect()
+    }
+
+    fn by_calls(mut self) -> Option<TrainerWaits> {
+        let ended = self.ended_waits();
+        let own = self.own_workers(&ended);
+        let mut waits = Vec::new();
+        for wait in &ended {
+            let kind = match wait.by {
+                Ender::Timer => continue,
+                Ender::Nobody => WaitKind::Unknown,
+                Ender::Remote => WaitKind::Peer,
+                Ender::Thread(act) if self.relation(&act) == Relation::Stranger => WaitKind::Peer,
+                Ender::Thread(act) => {
+                    let (maker, _) = self.explainer.maker(act);
+                    let known = own.get(&Some(maker.thread)).or_else(|| own.get(&None));
+                    if known.copied().unwrap_or(false) { WaitKind::OwnWork } else { WaitKind::Data }
+                }
+            };
+            waits.push(self.explain(wait.start, wait.end, kind, wait.by));
+        }
+        let data = || waits.iter().filter(|wait| wait.kind == WaitKind::Data);
+        let takes = self.takes();
+        let messages = data().count().max(takes.len());
+        if messages < WAITS_MIN {
+            return None;
+        }
+        let messages = messages as u64;
+        let from = data().map(|wait| wait.start).chain(takes.iter().map(|take| take.start)).min()?;
+        let last = data().map(|wait| wait.end).chain(takes.iter().map(|take| take.end)).max()?;
+        let works = data().zip(data().skip(1)).filter(|(wait, next)| next.start - wait.end >= WORK_NS).count() as u64;
+        let to = self.done(last);
+        // What came before the training, and after it, is none of it.
+        waits.retain(|wait| wait.start >= from && wait.start < to.max(last));
+        Some(TrainerWaits { lane: self.lane(), by_spans: false, waits, from, to, works, messages })
+    }
+
+    /// The messages that it takes from processes below it.
+    fn takes(&self) -> Vec<Interval> {
+        let (family, lane) = (self.family, self.lane());
+        let mut known: BTreeMap<u64, bool> = BTreeMap::new();
+        let steps = family.threads[self.thread].steps.iter();
+        let takes = steps.filter(|step| step.kind == StepKind::Take && step.amount > 0 && step.object.id != 0);
+        let from_below = takes.filter(|step| {
+            *known.entry(step.object.id).or_insert_with(|| family.is_given_below(step.object.id, lane.proc))
+        });
+        from_below.map(|step| Interval { start: step.start, end: step.end }).collect()
+    }
+
+    /// When the trainer had done with the last batch: it waits for somebody else, tells its readers to end, or ends itself.
+    fn done(&self, last: i64) -> i64 {
+        let thread = &self.family.threads[self.thread];
+        let after = thread.steps.iter().zip(&thread.class).filter(|(step, _)| step.start >= last);
+        let ends = |(step, class): &(&super::timeline::Step, &Part)| {
+            let waits = **class == Part::Idle && step.end - step.start >= WAIT_NS;
+            let gives = step.kind == StepKind::Give && step.start - last >= WORK_NS;
+            waits || gives || matches!(step.kind, StepKind::Child | StepKind::Join)
+        };
+        let mut after = after;
+        after.find(ends).map_or(thread.last.max(last), |(step, _)| step.start)
+    }
+
+    fn explain(&mut self, start: i64, end: i64, kind: WaitKind, by: Ender) -> Wait {
+        let family = self.family;
+        let lane = |thread: usize| family.threads[thread].lane;
+        match (kind, by) {
+            (WaitKind::Data | WaitKind::OwnWork, Ender::Thread(act)) => {
+                let found = self.explainer.explain(start, end, act);
+                let (maker, limiter) = (found.maker.map(lane), found.limiter.map(lane));
+                Wait { start, end, kind, maker, limiter, depth: found.depth, parts: found.parts }
+            }
+            (_, by) => {
+                let maker = match by {
+                    Ender::Thread(act) => Some(lane(self.explainer.maker(act).0.thread)),
+                    _ => None,
+                };
+                let part = if kind == WaitKind::Peer { Part::Network } else { Part::Unknown };
+                Wait { start, end, kind, maker, limiter: None, depth: 0, parts: Parts::of(part, end - start) }
+            }
+        }
+    }
+
+    /// The waits that its spans tell of.
+    fn by_spans(mut self) -> Option<TrainerWaits> {
+        let fetches = crate::summary::time::intervals::united(vec![self.family.threads[self.thread].fetches.clone()]);
+        let (from, to) = (fetches.first()?.start, fetches.last()?.end);
+        let has_makers = fetches.iter().any(|fetch| self.last_act(fetch).is_some());
+        let waits: Vec<Wait> = fetches.iter().map(|fetch| self.fetch(fetch, has_makers)).collect();
+        let works = waits.iter().zip(waits.iter().skip(1)).filter(|(a, b)| b.start - a.end >= WORK_NS).count() as u64;
+        let messages = waits.len() as u64;
+        Some(TrainerWaits { lane: self.lane(), by_spans: true, waits, from, to, works, messages })
+    }
+
+    /// Whoever ended the last wait within a span.
+    fn last_act(&self, fetch: &Interval) -> Option<Act> {
+        let steps = self.idle_steps(fetch.start, fetch.end);
+        let is_gil = |at: usize| self.family.threads[self.thread].class[at] == Part::Gil;
+        steps.into_iter().rev().filter(|&at| !is_gil(at)).find_map(|at| match self.family.ender(self.thread, at) {
+            Ender::Thread(act) => Some(act),
+            _ => None,
+        })
+    }
+
+    /// One span: what it waited in it belongs to the last message, the rest is its own work.
+    fn fetch(&mut self, fetch: &Interval, has_makers: bool) -> Wait {
+        let Interval { start, end } = *fetch;
+        let family = self.family;
+        let thread = &family.threads[self.thread];
+        let steps = self.idle_steps(start, end);
+        let ends = steps.first().zip(steps.last());
+        let waited =
+            ends.map(|(&first, &last)| (thread.steps[first].start.max(start), thread.steps[last].end.min(end)));
+        let own = |from: i64, to: i64| {
+            let did = thread.composition(from, to);
+            let did = did.scaled(to - from).unwrap_or(Parts::of(Part::OutsideCalls, to - from));
+            let did = did.relabel(Part::Idle, Part::Unknown);
+            match has_makers {
+                true => did.relabel(Part::Cpu, Part::HandOver).relabel(Part::OutsideCalls, Part::HandOver),
+                false => did,
+            }
+        };
+        let Some((from, to)) = waited else {
+            return Wait { parts: own(start, end), ..self.explain(start, end, WaitKind::Data, Ender::Nobody) };
+        };
+        let rest = own(start, from) + own(to, end);
+        let by = self.last_act(fetch).map_or(Ender::Nobody, Ender::Thread);
+        let mut wait = match by {
+            Ender::Thread(_) => self.explain(from, to, WaitKind::Data, by),
+            _ => {
+                let did = own(from, to);
+                Wait { parts: did, ..self.explain(from, to, WaitKind::Data, by) }
+            }
+        };
+        (wait.start, wait.end) = (start, end);
+        wait.parts += rest;
+        wait
+    }
+}
