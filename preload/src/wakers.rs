@@ -3,9 +3,9 @@
 //! No events, but for posts of such semaphores: a program that hands a lock around makes a thousand posts for ten that somebody
 //! waits for. A post leaves a stamp if somebody waits (`dlio_tracer::known::wakers`), and costs next to nothing else.
 
-use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
-use dlio_tracer::calls::waits::post_shared;
+use dlio_tracer::calls::waits::{post_shared, posted};
 use dlio_tracer::known::{semaphores, wakers};
 use dlio_tracer::life::lifecycle;
 use dlio_tracer::ops::Layer;
@@ -22,9 +22,13 @@ macro_rules! posts {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(object: *mut c_void) -> c_int {
             real!(next: $name(*mut c_void) -> c_int);
-            wakers::post(object.addr());
+            let is_awaited = wakers::post(object.addr());
             // SAFETY: the argument goes on as it came.
-            unsafe { next(object) }
+            let ret = unsafe { next(object) };
+            if is_awaited {
+                posted();
+            }
+            ret
         }
     )*};
 }
@@ -42,9 +46,13 @@ pub unsafe extern "C" fn sem_post(semaphore: *mut c_void) -> c_int {
         // SAFETY: the argument goes on as it came.
         return post_shared(semaphore.addr(), || unsafe { next(semaphore) });
     }
-    wakers::post(semaphore.addr());
+    let is_awaited = wakers::post(semaphore.addr());
     // SAFETY: the argument goes on as it came.
-    unsafe { next(semaphore) }
+    let ret = unsafe { next(semaphore) };
+    if is_awaited {
+        posted();
+    }
+    ret
 }
 
 /// No event: it never waits. A lock is taken by this as a rule, and its holder is then known.
@@ -73,7 +81,7 @@ pub unsafe extern "C" fn sem_open(name: *const c_char, flags: c_int, mode: c_uin
     unsafe {
         let semaphore = next(name, flags, mode, value);
         if !semaphore.is_null() && lifecycle::records(Layer::Wait) {
-            semaphores::opened(semaphore.addr(), name);
+            semaphores::opened(semaphore.addr(), CStr::from_ptr(name));
         }
         semaphore
     }

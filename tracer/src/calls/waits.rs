@@ -98,16 +98,30 @@ fn record(done: Done, op: Op, (file, fd): (u32, i32), a: i64, b: i64, outcome: i
 #[inline(never)]
 pub fn post_shared(address: usize, real: impl FnOnce() -> i32) -> i32 {
     let is_taken = wakers::is_taken_by_caller(address);
-    wakers::post(address);
-    let Some(id) = semaphores::id(address) else { return real() };
-    let Some(call) = call::begin(Layer::Wait) else { return real() };
+    let is_awaited = wakers::post(address);
+    let call = semaphores::id(address).and_then(|id| Some((id, call::begin(Layer::Wait)?)));
+    let Some((id, call)) = call else {
+        let ret = real();
+        if is_awaited {
+            posted();
+        }
+        return ret;
+    };
     let ret = real();
     let done = call.end();
     let outcome = crate::calls::meaning::outcome(ret as i64);
     let flags = Waker::SHARED | if is_taken { Waker::BY_TAKER } else { 0 };
     let told = Waker { flags, ..Waker::default() }.pack();
+    counters::at_post();
     done.record(Op::SEM_POST, number::NONE, -1, (id as i64, true), told, outcome);
     ret
+}
+
+/// After a post that somebody waits for: a thread that always works hands over what it made, and may never wait itself.
+#[cold]
+#[inline(never)]
+pub fn posted() {
+    counters::at_post();
 }
 
 /// True of what is too short to be recorded, here or by the user's wish.

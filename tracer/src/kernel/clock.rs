@@ -78,6 +78,11 @@ pub fn anchor() -> Anchor {
     Anchor { ticks: before + (after - before) / 2, boot_ns, real_ns }
 }
 
+/// When [`start`] ran.
+pub fn started() -> u64 {
+    STARTED[0].load(Relaxed)
+}
+
 /// The time since [`start`].
 pub fn age_ns(now: &Anchor) -> u64 {
     now.boot_ns.saturating_sub(STARTED[1].load(Relaxed))

@@ -3,6 +3,7 @@
 //!
 //! A child inherits the table with the mappings. Without such a semaphore nothing here costs more than one look at a count.
 
+use std::ffi::CStr;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 
 use crate::kernel::path_buffer::PathBuffer;
@@ -53,12 +54,8 @@ fn find(address: usize) -> Option<&'static Place> {
 }
 
 /// `sem_open` has returned a semaphore. Its name may be gone a moment later.
-///
-/// # Safety
-/// `name` is a terminated string.
-pub unsafe fn opened(address: usize, name: *const libc::c_char) {
-    // SAFETY: by the contract above.
-    let name = unsafe { std::ffi::CStr::from_ptr(name) }.to_bytes();
+pub fn opened(address: usize, name: &CStr) {
+    let name = name.to_bytes();
     let after_slashes = name.iter().position(|byte| *byte != b'/').unwrap_or(name.len());
     let mut path = PathBuffer::new();
     path.push(b"/dev/shm/sem.").push(&name[after_slashes..]);

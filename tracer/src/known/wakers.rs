@@ -68,13 +68,15 @@ fn slot(object: usize) -> &'static Slot {
     &TABLE.0[((object as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - BITS)) as usize]
 }
 
-/// To be said before the real post.
+/// To be said before the real post. Returns true if somebody waits for it.
 #[inline(always)]
-pub fn post(object: usize) {
+pub fn post(object: usize) -> bool {
     let slot = slot(object);
-    if slot.waiters.load(Acquire) != 0 && slot.key.load(Relaxed) == object {
+    let is_awaited = slot.waiters.load(Acquire) != 0 && slot.key.load(Relaxed) == object;
+    if is_awaited {
         stamp(slot);
     }
+    is_awaited
 }
 
 #[cold]
@@ -212,14 +214,14 @@ mod tests {
     #[test]
     fn a_post_during_the_wait_names_its_thread() {
         let object = 0x1000;
-        on_another_thread(|| post(object));
+        on_another_thread(|| _ = post(object));
         let waiting = wait(object);
         assert_eq!(waiting.waker(END), Waker::default(), "a post before the wait");
-        let other = on_another_thread(|| post(object));
+        let other = on_another_thread(|| _ = post(object));
         let waker = waiting.waker(END);
         waiting.over(true);
         assert_eq!((waker.tid, waker.flags), (other, 0));
-        on_another_thread(|| post(object));
+        on_another_thread(|| _ = post(object));
         assert_eq!(waiting.waker(END).flags, 0, "nobody waits any more");
     }
 
@@ -227,7 +229,7 @@ mod tests {
     fn several_posts_are_said_to_be_several() {
         let object = 0x2000;
         let waiting = wait(object);
-        (0..2).for_each(|_| post(object));
+        (0..2).for_each(|_| _ = post(object));
         assert_eq!(waiting.waker(END).flags, Waker::SEVERAL);
         waiting.over(false);
     }

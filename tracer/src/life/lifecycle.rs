@@ -75,9 +75,6 @@ fn start_with_room() {
     }
     wiped_page::next_generation();
     phase::start(if config.on { config.layers } else { 0 });
-    if records(Layer::Wait) {
-        counters::begin();
-    }
 }
 
 /// To be said before anything is looked up that was remembered: in a child nobody announced it would be its parent's.

@@ -9,7 +9,7 @@ use crate::kernel::{clock, sys};
 use crate::known::number;
 use crate::recording::{phase, ring};
 use crate::thread::evidence::{Care, Evidence};
-use crate::thread::local::{self, local};
+use crate::thread::local::local;
 use crate::trace::tally;
 
 /// In tens of microseconds: messages take counters where the last ones are so old, and waits ask for the run delay only if they
@@ -29,14 +29,6 @@ pub fn stop() {
 /// True if waits are recorded, and no event is only counted.
 fn are_wanted() -> bool {
     phase::mode() & 1 << Layer::Wait as u32 != 0 && !tally::is_on() && !IS_STOPPED.load(Relaxed)
-}
-
-/// The first thread of a program begins.
-pub fn begin() {
-    if local::is_first_thread() {
-        // SAFETY: the evidence is this thread's own.
-        unsafe { Evidence::begin(&raw mut (*local()).evidence, clock::ticks()) };
-    }
 }
 
 /// Before the record of a wait that ended at a tick.
@@ -75,6 +67,19 @@ pub fn at_message(start: u64, duration: u64, file: u32, fd: i32) {
     let is_due =
         unsafe { Evidence::age_of_delay(&raw const (*local()).evidence, end) } >= DELAY_EVERY * clock::ten_us();
     put(end, Care { exact_cpu: true, run_delay: is_due });
+}
+
+/// After a post that ended a wait, if the last counters are old.
+pub fn at_post() {
+    let (now, ten_us) = (clock::ticks(), clock::ten_us());
+    // SAFETY: the evidence is this thread's own.
+    let (age, age_of_delay) = unsafe {
+        let evidence = &raw const (*local()).evidence;
+        (Evidence::age(evidence, now), Evidence::age_of_delay(evidence, now))
+    };
+    if age >= DELAY_EVERY * ten_us {
+        put(now, Care { exact_cpu: true, run_delay: age_of_delay >= DELAY_EVERY * ten_us });
+    }
 }
 
 /// The thread ends, or its process does. What it did since its last counters is recorded if that may be much. A thread that had none

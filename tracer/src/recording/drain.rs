@@ -165,9 +165,9 @@ pub unsafe fn empty(thread: *mut Thread, half: *mut Half, forced: bool) -> bool 
             LEFT.fetch_add(count as u64, Relaxed);
             return true;
         } else {
+            let counters = records[..count].iter().filter(|record| record.is_counters()).count();
             // Both at once for who reads the ring after a kill: nothing of it is left, and all of it is lost.
             (*half).counted.store(HALF_LOST, Relaxed);
-            let counters = records[..count].iter().filter(|record| record.is_counters()).count();
             header_page::count_lost((taken - counters) as u64);
         }
         records.iter_mut().for_each(|record| record.word = 0);

@@ -1,7 +1,8 @@
 //! What a thread did between two waits, as the kernel counts it: CPU time, faults, switches, and time without a processor.
 //!
 //! The kernel's numbers only grow. The last ones are kept with the thread, and each time their differences are handed out. A new
-//! thread begins with zeros, here and in the kernel, and so does the one thread of a forked child.
+//! thread begins with zeros, here and in the kernel, and so does the one thread of a forked child. Its first counters are from then
+//! on, be it another program that it ran before: asking at the start would be one call of the kernel's more in each short process.
 //!
 //! | asked | when | ns, at once and after a sleep |
 //! |---|---|---|
@@ -15,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::*};
 
 use dlio_schemas::evidence::Counters;
 
-use crate::kernel::sys;
+use crate::kernel::{clock, sys};
 
 /// The kernel's numbers when they were last asked for. Zeros in a new thread.
 #[repr(C)]
@@ -23,8 +24,8 @@ pub struct Evidence {
     /// When that was, in ticks.
     taken: u64,
     cpu_us: u64,
-    /// [`NOT_KNOWN`] where another program ran on this thread before; and when it was asked for last.
     delay_ns: u64,
+    /// When that was asked for.
     delay_taken: u64,
     major_faults: u32,
     minor_faults: u32,
@@ -35,8 +36,6 @@ pub struct Evidence {
     marks: u64,
     looked: u64,
 }
-
-const NOT_KNOWN: u64 = u64::MAX;
 
 /// Counters were handed out.
 const IS_USED: u64 = 1 << 63;
@@ -63,19 +62,6 @@ impl Evidence {
         looked: 0,
     };
 
-    /// The thread may have run another program before: what that did is not counted.
-    ///
-    /// # Safety
-    /// `this` is the calling thread's.
-    pub unsafe fn begin(this: *mut Evidence, now: u64) {
-        // SAFETY: by the contract above.
-        unsafe {
-            Evidence::take(this, now, Care { exact_cpu: false, run_delay: false });
-            (*this).marks = 0;
-            (*this).delay_ns = NOT_KNOWN;
-        }
-    }
-
     /// True if counters of this thread were handed out before.
     ///
     /// # Safety
@@ -85,13 +71,13 @@ impl Evidence {
         unsafe { (*this).marks & IS_USED != 0 }
     }
 
-    /// Ticks since the last counters.
+    /// Ticks since the last counters, or since the process began to be traced.
     ///
     /// # Safety
     /// `this` is the calling thread's.
     pub unsafe fn age(this: *const Evidence, now: u64) -> u64 {
         // SAFETY: by the contract above.
-        now.saturating_sub(unsafe { (*this).taken })
+        now.saturating_sub(unsafe { (*this).taken }.max(clock::started()))
     }
 
     /// The differences since the last time. `None` where the kernel does not say.
@@ -113,7 +99,7 @@ impl Evidence {
             cpu_us: cpu_us.saturating_sub(kept.cpu_us),
             major_faults: since(&mut kept.major_faults, usage.ru_majflt),
             minor_faults: since(&mut kept.minor_faults, usage.ru_minflt),
-            run_delay_us: delay.and_then(|ns| kept.delay_since(ns, now)),
+            run_delay_us: delay.map(|ns| kept.delay_since(ns, now)),
             voluntary: since(&mut kept.voluntary, usage.ru_nvcsw),
             involuntary: since(&mut kept.involuntary, usage.ru_nivcsw),
         };
@@ -123,10 +109,9 @@ impl Evidence {
         Some(counters)
     }
 
-    fn delay_since(&mut self, ns: u64, now: u64) -> Option<u64> {
+    fn delay_since(&mut self, ns: u64, now: u64) -> u64 {
         self.delay_taken = now;
-        let before = std::mem::replace(&mut self.delay_ns, ns);
-        (before != NOT_KNOWN).then(|| ns.saturating_sub(before) / 1000)
+        ns.saturating_sub(std::mem::replace(&mut self.delay_ns, ns)) / 1000
     }
 
     /// Ticks since the run delay was taken.
@@ -250,10 +235,9 @@ mod tests {
     }
 
     #[test]
-    fn the_delay_of_another_program_is_left_out() {
-        let mut evidence = Evidence { delay_ns: NOT_KNOWN, ..Evidence::NONE };
-        assert_eq!(evidence.delay_since(5_000_000, 1), None);
-        assert_eq!(evidence.delay_since(7_000_000, 2), Some(2000));
+    fn the_delay_counts_from_when_it_was_last_taken() {
+        let mut evidence = Evidence::NONE;
+        assert_eq!((evidence.delay_since(5_000_000, 1), evidence.delay_since(7_000_000, 2)), (5000, 2000));
     }
 
     #[test]

@@ -106,11 +106,6 @@ pub fn note_first_thread() {
     FIRST.store(local(), Relaxed);
 }
 
-/// True on the process's first thread, if that was noted.
-pub fn is_first_thread() -> bool {
-    local() == FIRST.load(Relaxed)
-}
-
 /// The number of the process, which is that of its first thread too: one thing less to ask for.
 pub fn note_process(pid: u32) {
     let line = local();
