@@ -85,13 +85,13 @@ pub enum Value {
     Hex(i64),
 }
 
-/// What a wait waited on, and who ended it.
+/// What a wait waited on, and who ended it; of a call on a socket, who is at its other end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Wake {
     pub row: u32,
-    /// An address, or the number of an object that processes share.
+    /// An address, or the number of an object that processes share; of a socket the process at its other end.
     pub object: u64,
-    /// The thread, time and flags of whoever ended it, as the trace has them.
+    /// The thread, time and flags of whoever ended it, as the trace has them; of a pair of sockets the other one.
     pub waker: i64,
 }
 

@@ -69,6 +69,9 @@ struct Traits {
     known: bool,
 }
 
+/// Calls that say who is at the other end of a socket.
+const TELLS_PEER: [Op; 4] = [Op::ACCEPT, Op::ACCEPT4, Op::CONNECT, Op::SOCKETPAIR];
+
 static TRAITS: LazyLock<Vec<Traits>> = LazyLock::new(|| (0..=OP_MAX).map(|op| traits(Op(op))).collect());
 
 fn traits(op: Op) -> Traits {
@@ -79,7 +82,7 @@ fn traits(op: Op) -> Traits {
         size: info.b == Meaning::Size,
         moves: info.moves_bytes(),
         source: info.a == Meaning::Source,
-        woken: info.b == Meaning::Waker,
+        woken: info.b == Meaning::Waker || TELLS_PEER.contains(&op),
         app: info.layer == Layer::App,
         told: info.layer == Layer::Object,
         known: true,
@@ -233,15 +236,15 @@ impl Resolver {
                     {
                         batch.wakes.push(Wake { row: i as u32, object: object as u64, waker });
                     }
-                    if let Some(source) = a(i).filter(|_| events.known[i] && traits.source) {
-                        let (source, target) = (self.file(source as u32), self.file(events.file[i]));
-                        note_source(batch, i as u32, (source, target), catalog);
-                    }
                     if !traits.known {
                         batch.kind[i] = catalog.call(&format!("operation {}", op.0), "posix");
                     }
                     if wanted.args {
                         self.call_args(events, i, batch, catalog);
+                    }
+                    if let Some(source) = a(i).filter(|_| events.known[i] && traits.source) {
+                        let (source, target) = (self.file(source as u32), self.file(events.file[i]));
+                        note_source(batch, i as u32, (source, target), wanted.args, catalog);
                     }
                     // Counters belong to any event, values with names to those that tell of themselves.
                     let is_its_own = |meta: &mut Meta| traits.told || meta.kind == MetaKind::Counters;

@@ -41,8 +41,9 @@ pub struct Counter<'a> {
     /// By file, what a call waits on or passes bytes through, where it is no stored file; and whether it is one in memory.
     objects: Vec<Object>,
     in_memory: Vec<bool>,
-    /// The next of the wakes of the batch being read.
+    /// The next of the wakes of the batch being read, and of the counters.
     wake: usize,
+    usage: usize,
     /// Passes through files of the batch being read.
     passes: Passes,
     /// The lane of the batch being read, and whether its process has a rank.
@@ -89,6 +90,7 @@ impl<'a> Counter<'a> {
             objects: Vec::new(),
             in_memory: Vec::new(),
             wake: 0,
+            usage: 0,
             passes: Passes::default(),
             lane: 0,
             is_ranked: false,
@@ -166,7 +168,7 @@ impl Consumer for Counter<'_> {
         self.see_moves(batch);
         let first = batch.ts.iter().copied().min();
         self.timelines.begin(LaneId { proc: batch.proc, tid: batch.tid }, first.unwrap_or(i64::MAX));
-        self.wake = 0;
+        (self.wake, self.usage) = (0, 0);
         for i in 0..batch.len() {
             self.event(batch, i, &mut process, &mut thread);
         }
@@ -318,6 +320,10 @@ impl Counter<'_> {
     /// Adds a call to what its thread does: on a file, or with others.
     #[inline(always)]
     fn conversation(&mut self, batch: &Batch, i: usize, traits: KindTraits, (interval, moved): (Interval, u64)) {
+        while let Some(usage) = batch.usage.get(self.usage).filter(|usage| usage.ts <= interval.start) {
+            self.timelines.counted(usage.ts);
+            self.usage += 1;
+        }
         let file = batch.file[i] as usize;
         if traits.io && self.stored[file] {
             self.timelines.file_call(interval, self.in_memory[file]);
@@ -342,7 +348,12 @@ impl Counter<'_> {
             self.wake += 1;
         }
         if let Some(wake) = batch.wakes.get(self.wake).filter(|wake| wake.row as usize == i) {
-            step.wake(Waker::unpack(wake.waker), wake.object);
+            match kind {
+                StepKind::Connect | StepKind::Accept | StepKind::Pair => {
+                    self.timelines.peer(interval.start, kind, step.object, (wake.object, wake.waker));
+                }
+                _ => step.wake(Waker::unpack(wake.waker), wake.object),
+            }
         }
         self.timelines.step(step);
     }

@@ -1,12 +1,12 @@
 //! All threads of a trace side by side: who gives what to whom, and who ended a wait.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use foldhash::fast::RandomState;
 
 use super::parts::Part;
 use super::thread::Thread;
-use super::timeline::{StepKind, Timelines};
+use super::timeline::{OtherEnd, StepKind, Timelines};
 use crate::catalog::Process;
 use crate::summary::groups::tree::{LaneId, above, parents};
 
@@ -68,7 +68,11 @@ const ITEMS_MIN: usize = 3;
 const UNDER_WAY: usize = 8;
 
 impl<'a> Family<'a> {
-    pub fn new(timelines: Timelines, processes: &'a [Process]) -> Family<'a> {
+    pub fn new(mut timelines: Timelines, processes: &'a [Process]) -> Family<'a> {
+        let ends = ends(&timelines, processes);
+        for step in timelines.threads.values_mut().flat_map(|thread| &mut thread.steps) {
+            step.object.id = ends.get(&step.object.id).copied().unwrap_or(step.object.id);
+        }
         let is_first = |lane: LaneId| processes.get(lane.proc as usize).is_some_and(|process| process.pid == lane.tid);
         let threads: Vec<Thread> =
             timelines.threads.into_iter().map(|(lane, part)| Thread::new(lane, is_first(lane), part)).collect();
@@ -275,6 +279,32 @@ impl<'a> Family<'a> {
         }
         changes.into_iter().for_each(|(thread, changed)| self.threads[thread].reclassify(&changed));
     }
+}
+
+/// Both ends of sockets under one number: those that were made as a pair, and connections in the order in which they were
+/// asked for and accepted.
+fn ends(timelines: &Timelines, processes: &[Process]) -> HashMap<u64, u64, RandomState> {
+    let mut ends = HashMap::default();
+    let mut accepted: BTreeMap<(i32, i32), VecDeque<(i64, u64)>> = BTreeMap::new();
+    let mut asked: Vec<(i64, (i32, i32), u64)> = Vec::new();
+    for (lane, thread) in &timelines.threads {
+        let pid = processes.get(lane.proc as usize).map_or(0, |process| process.pid);
+        for peer in &thread.peers {
+            match peer.other {
+                OtherEnd::Object(other) => drop(ends.insert(other, peer.object)),
+                OtherEnd::Asked(by) => accepted.entry((by, pid)).or_default().push_back((peer.ts, peer.object)),
+                OtherEnd::Accepts(of) => asked.push((peer.ts, (pid, of), peer.object)),
+            }
+        }
+    }
+    accepted.values_mut().for_each(|list| list.make_contiguous().sort_unstable());
+    asked.sort_unstable();
+    for (_, between, object) in asked {
+        if let Some((_, other)) = accepted.get_mut(&between).and_then(VecDeque::pop_front) {
+            ends.insert(other, object);
+        }
+    }
+    ends
 }
 
 fn add_new(list: &mut Vec<i32>, value: i32) {

@@ -172,10 +172,13 @@ impl Thread {
 /// What a step is when it is part of somebody's work.
 fn class_of(step: &Step) -> Part {
     match step.kind {
-        StepKind::Connect => Part::Network,
+        StepKind::LookUp => Part::Network,
+        StepKind::Connect if step.object.network => Part::Network,
+        StepKind::Connect | StepKind::Pair => Part::HandOver,
         StepKind::Take | StepKind::Wait | StepKind::Poll if step.object.network => Part::Network,
         StepKind::Wait | StepKind::TimedWait if step.is_lock => Part::Lock,
-        StepKind::Take | StepKind::Wait | StepKind::Poll | StepKind::TimedWait | StepKind::Join => Part::Idle,
+        StepKind::Take | StepKind::Wait | StepKind::Poll | StepKind::TimedWait => Part::Idle,
+        StepKind::Join | StepKind::Accept => Part::Idle,
         StepKind::Give if step.object.network => Part::Network,
         StepKind::Give | StepKind::Post => Part::HandOver,
         StepKind::Child => Part::Child,

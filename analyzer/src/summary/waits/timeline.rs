@@ -34,8 +34,12 @@ pub enum StepKind {
     FileLock,
     /// Posts a semaphore that processes share.
     Post,
-    /// Looks a name up or connects.
+    /// Looks the name of a host up.
+    LookUp,
     Connect,
+    Accept,
+    /// Makes two sockets that are each other's end.
+    Pair,
     /// Nothing: here one piece of the thread's events ends.
     Edge,
 }
@@ -73,6 +77,24 @@ pub struct Step {
     pub memory: i64,
 }
 
+/// A socket whose other end was told.
+#[derive(Clone, Copy, Debug)]
+pub struct Peer {
+    pub ts: i64,
+    /// This end.
+    pub object: u64,
+    pub other: OtherEnd,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum OtherEnd {
+    /// It was made with this one.
+    Object(u64),
+    /// In this process, which accepts connections, or which asked for this one.
+    Accepts(i32),
+    Asked(i32),
+}
+
 /// The pieces of one thread's timeline.
 #[derive(Default, Debug)]
 pub struct ThreadPart {
@@ -80,6 +102,7 @@ pub struct ThreadPart {
     pub usage: Vec<Usage>,
     /// Spans in which it waits for its next batch.
     pub fetches: Vec<Interval>,
+    pub peers: Vec<Peer>,
     pub first: Option<i64>,
 }
 
@@ -93,7 +116,12 @@ pub struct TimelinePart {
     cursor: i64,
     storage: i64,
     memory: i64,
+    /// The end of the last step.
+    stepped: i64,
 }
+
+/// Counters that are taken at the end of a step may be so far from it.
+const SAME_NS: i64 = 1_000;
 
 /// What is kept of a trace: so many steps, in about 96 bytes each.
 pub const STEPS_MAX: usize = 1 << 23;
@@ -107,7 +135,7 @@ impl TimelinePart {
         });
         let thread = &mut self.threads[self.at].1;
         thread.first = Some(thread.first.map_or(first, |known| known.min(first)));
-        (self.cursor, self.storage, self.memory) = (i64::MIN, 0, 0);
+        (self.cursor, self.storage, self.memory, self.stepped) = (i64::MIN, 0, 0, i64::MIN);
     }
 
     /// A call on a stored file, or on one in memory.
@@ -128,7 +156,28 @@ impl TimelinePart {
         let start = step.start.max(self.cursor);
         let (storage, memory) = (std::mem::take(&mut self.storage), std::mem::take(&mut self.memory));
         self.cursor = self.cursor.max(step.end);
+        self.stepped = self.cursor;
         self.threads[self.at].1.steps.push(Step { start, storage, memory, ..step });
+    }
+
+    /// The kernel counted for the thread at this moment: where it is at no step, one ends here.
+    pub fn counted(&mut self, ts: i64) {
+        if ts > self.stepped.saturating_add(SAME_NS) {
+            let at = ts.max(self.cursor);
+            self.step(Step { start: at, end: at, ..Step::NOTHING });
+        }
+    }
+
+    /// A call told of the other end of a socket.
+    pub fn peer(&mut self, ts: i64, kind: StepKind, object: Object, (a, b): (u64, i64)) {
+        let other = match kind {
+            StepKind::Pair => OtherEnd::Object(tagged(Tag::Socket, b as u64)),
+            StepKind::Accept => OtherEnd::Asked(a as i32),
+            _ => OtherEnd::Accepts(a as i32),
+        };
+        if object.id != 0 && !object.network && a != 0 {
+            self.threads[self.at].1.peers.push(Peer { ts, object: object.id, other });
+        }
     }
 
     pub fn fetch(&mut self, interval: Interval) {
@@ -139,9 +188,7 @@ impl TimelinePart {
     pub fn end(&mut self, usage: &[Usage]) {
         self.threads[self.at].1.usage.extend_from_slice(usage);
         if self.cursor > i64::MIN {
-            let (at, object) = (self.cursor, Object::default());
-            let edge = Step { start: at, end: at, kind: StepKind::Edge, object, ..Step::NOTHING };
-            self.step(edge);
+            self.step(Step { start: self.cursor, end: self.cursor, ..Step::NOTHING });
         }
     }
 }
@@ -225,6 +272,7 @@ impl Timelines {
             thread.steps.append(&mut piece.steps);
             thread.usage.append(&mut piece.usage);
             thread.fetches.append(&mut piece.fetches);
+            thread.peers.append(&mut piece.peers);
             thread.first = [thread.first, piece.first].into_iter().flatten().min();
         }
     }
