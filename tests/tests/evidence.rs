@@ -130,6 +130,21 @@ fn pages_that_were_not_there_are_major_faults() {
     assert!((faults..=faults + 3).contains(&counters.major_faults), "{faults}: {counters:?}");
 }
 
+/// Counters are no events, where events are counted only: the table has as many as the process says.
+#[test]
+fn a_table_of_counts_has_as_many_events_as_it_claims() {
+    let sandbox = Sandbox::new("evidence.summary").unwrap();
+    let binary = sandbox.root().join("jobs");
+    compile(&home().join("evidence/jobs.c"), &binary, &["-pthread"]).unwrap();
+    let mut command = Command::new(&binary);
+    command.arg("semaphores").env("LD_PRELOAD", artefacts::library().unwrap());
+    command.env("DLIO_TRACE_DIR", sandbox.trace()).env("DLIO_TRACE_MODE", "summary");
+    assert_eq!(sandbox.run(&mut command, true).unwrap().exit, "0");
+    let mut asked = Command::new(artefacts::command("dlio-analyze").unwrap());
+    let run = sandbox.run(asked.arg(sandbox.trace()).arg("--strict"), true).unwrap();
+    assert_eq!(run.exit, "0", "{}", String::from_utf8_lossy(&run.errors));
+}
+
 #[test]
 fn counters_and_wakers_come_back_from_another_form() {
     let job = Job::run("semaphores", "native");

@@ -161,6 +161,11 @@ impl<'a> Tally<'a> {
         Some(Tally(words))
     }
 
+    /// Events in the table. What belongs to another event is none.
+    pub fn events(&self) -> u64 {
+        self.0[head::EVENTS]
+    }
+
     /// Counts one event of a thread. `is_stored` says whether a number is that of a file on a file system.
     pub fn add(&mut self, tid: u32, record: &Record, is_stored: impl Fn(u32) -> bool) {
         let Some(info) = record.op().info() else { return };

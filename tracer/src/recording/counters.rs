@@ -7,6 +7,7 @@ use dlio_schemas::ops::Layer;
 use crate::kernel::switches::SWITCHES;
 use crate::kernel::{clock, sys};
 use crate::known::number;
+use crate::process::config;
 use crate::recording::{phase, ring};
 use crate::thread::evidence::{Care, Evidence};
 use crate::thread::local::local;
@@ -28,7 +29,8 @@ pub fn stop() {
 
 /// True if waits are recorded, and no event is only counted.
 fn are_wanted() -> bool {
-    phase::mode() & 1 << Layer::Wait as u32 != 0 && !tally::is_on() && !IS_STOPPED.load(Relaxed)
+    let may = phase::mode() & 1 << Layer::Wait as u32 != 0 && !IS_STOPPED.load(Relaxed);
+    may && !tally::is_on() && !config::get().counts
 }
 
 /// Before the record of a wait that ended at a tick.

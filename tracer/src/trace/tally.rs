@@ -79,13 +79,13 @@ pub fn add(tid: u32, records: &[Record], added: &AtomicU32) -> bool {
         }
         last.get().1
     };
-    let mut number = from;
+    let (mut number, before) = (from, table.events());
     table.add_all(tid, records.get(from..).unwrap_or_default(), is_stored_or_last, |more| {
         number += more;
         // Nobody else writes it.
         added.store(number as u32, Release);
     });
-    EVENTS.fetch_add(records.len().saturating_sub(from) as u64, Relaxed);
+    EVENTS.fetch_add(table.events().saturating_sub(before), Relaxed);
     true
 }
 
