@@ -36,6 +36,8 @@ impl Section for Training {
         any of them cost a rank is its own wait and its communication at most, and no more than the time in which any \
         rank waited. Overlap: the time from the first span of a rank (its trainer and the processes below it) to the \
         last, in four parts: I/O of any of its threads while the trainer computed, compute alone, I/O alone, neither. \
+        Where the trace tells who ended each wait, that decides in place of the readers' work meanwhile: see the section \
+        waits. \
         There is no SQL for it: how much of one thread's waits another one's calls overlap is no sum over rows; a \
         query over `events` where `name` is fetch gives the waits themselves.";
     const FIELDS: &'static str = "\
@@ -43,7 +45,9 @@ impl Section for Training {
         trains), `rank`, `trainer` (its name), `inferred` (no span says it), `torch` (the trace tells of PyTorch), \
         `start_ts`, `startup_ns` (since the process began, in the run; `null` under a filter of time, which cuts that \
         off), `trained_ns`, `waited_ns` (for batches), `wait_start_ns`, `wait_io_ns`, `wait_elsewhere_ns` (of it, \
-        readers starting, then in I/O and busy elsewhere), `held_ns` (what waits of any rank cost it at most; `null` \
+        readers starting, then in I/O and busy elsewhere), `causes` (of it, nanoseconds by cause; `null` where the trace does \
+        not tell who ended waits), `own_work_ns`, `peer_wait_ns`, `unknown_wait_ns` (waits that are not for data, where \
+        calls tell of waits), `held_ns` (what waits of any rank cost it at most; `null` \
         of one that talks to no other), `computed_ns`, `communicated_ns`, `checkpoint_ns` (in \
         spans of checkpoints; `null` where none tells of them and files of 1 MiB or more were written), `written_ns` (its \
         own thread in writes and synchronisations while it trained, beside neither compute nor a wait), `overlap` (`both_ns`, \
