@@ -62,7 +62,12 @@ pub unsafe fn connected(done: Done, fd: i32, address: *const libc::c_void, lengt
             descriptors::renamed(fd, if goes_on { file } else { number::NONE });
             (file, 0)
         }
-        None => (socket(fd, outcome), if ret == 0 { sockets::peer_process(fd) } else { 0 }),
+        None if ret == 0 => {
+            // It may have been taken apart from its other end.
+            descriptors::renamed(fd, number::NONE);
+            (socket(fd, outcome), sockets::peer_process(fd))
+        }
+        None => (socket(fd, outcome), 0),
     };
     done.record(Op::CONNECT, file, fd, (other as i64, true), 0, outcome);
 }
@@ -75,7 +80,11 @@ pub fn accepted(done: Done, op: Op, fd: i32, flags: i64, ret: i32) {
     let outcome = outcome(ret as i64);
     let (file, other) = match ret {
         ..0 => (socket(fd, outcome), 0),
-        _ => (descriptor_files::file(ret), sockets::peer_process(ret)),
+        _ => {
+            // Whatever had this number before may have been closed unseen.
+            descriptors::closed(ret);
+            (descriptor_files::file(ret), sockets::peer_process(ret))
+        }
     };
     done.record(op, file, fd, (other as i64, true), flags, outcome);
 }
@@ -89,6 +98,7 @@ pub fn paired(done: Done, (first, second): (i32, i32), ret: i64) {
     let [own, other] = stack::with_some_room(|| {
         [first, second].map(|fd| {
             let inode = crate::kernel::sys::type_device_and_inode(fd).2;
+            descriptors::closed(fd);
             descriptors::note_unless_seen(fd, object_names::local_socket(inode));
             inode
         })
