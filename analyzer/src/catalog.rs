@@ -458,9 +458,9 @@ pub fn is_stored(path: &str) -> bool {
     !path.starts_with('<')
 }
 
-/// True of sockets and the connections through them.
+/// True of sockets, the connections through them, and hosts that were looked up.
 pub fn is_socket(path: &str) -> bool {
-    objects::kind_of(path).is_some_and(|kind| kind.is_socket())
+    objects::kind_of(path).is_some_and(|kind| kind.is_socket() || kind == objects::Kind::Host)
 }
 
 /// True of what a process gets its messages through that was made for one other: a pipe.

@@ -224,7 +224,11 @@ fn strace_books_copies_on_both_their_sides() {
         1 1700000000.6 sendfile(4</w/out>, 3</w/in>, NULL, 7) = 7 <0.1>\n";
     let summary = read_text("copies.txt", text);
     assert_eq!(files(&summary), BTreeMap::from([("/w/in", (1084, 0)), ("/w/out", (0, 484))]));
-    assert_eq!((summary.dataset.elsewhere_read, summary.dataset.elsewhere_written), (900, 1500));
+    assert_eq!(
+        (summary.dataset.elsewhere_read, summary.dataset.elsewhere_written),
+        (900, 500),
+        "a file that goes into a pipe is read"
+    );
 }
 
 #[test]

@@ -505,10 +505,7 @@ const UNSEEN: &[(&str, &str)] = &[
         "waits without a call of their own",
         "mutexes, reader-writer locks, spinning, the futexes of OpenMP, Rust and Go, std::atomic::wait",
     ),
-    (
-        "messages of sockets and queues",
-        "connect, send, recv, msgrcv, mq_receive; read and write on a socket are recorded",
-    ),
+    ("messages of queues", "msgrcv, mq_receive"),
     (
         "libaio requests not seen to end",
         "in flight at the end, or fetched past io_getevents: those count as lost when they are submitted again",

@@ -145,7 +145,7 @@ impl<'a> Threads<'a> {
         batch.push(row);
         batch.args.extend(args.into_iter().map(|(key, value)| Arg { row: place, key, value }));
         if let Some(source) = source {
-            note_source(batch, place, (source, row.file), self.catalog);
+            note_source(batch, place, (source, row.file), self.wanted.args, self.catalog);
         }
         self.gathered += 1;
         if batch.len() >= ROWS_MAX {

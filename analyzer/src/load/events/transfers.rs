@@ -1,15 +1,23 @@
 //! Bytes that went from one file to another inside the kernel, by one call.
 
-use crate::batch::Batch;
+use crate::batch::{Arg, Batch, Value};
 use crate::catalog::{Catalog, FILE_NONE, is_stored};
 
+/// The key of the object that a file was sent to.
+pub const SENT_TO: &str = "sent_to";
+
 /// Notes where the bytes of row `place` came from; `target` is where they went. A file that was sent to a socket or into a pipe
-/// was read, and nothing else was done to files: the row becomes a read of it, with the call's time.
-pub fn note_source(batch: &mut Batch, place: u32, (source, target): (u32, u32), catalog: &Catalog) {
+/// was read, and nothing else was done to files: the row becomes a read of it, with the call's time. `says` has it say in its
+/// arguments where the bytes went.
+pub fn note_source(batch: &mut Batch, place: u32, (source, target): (u32, u32), says: bool, catalog: &Catalog) {
     let is_file = |file: u32| file != FILE_NONE && is_stored(&catalog.path(file));
     if target == FILE_NONE || !is_file(source) || is_file(target) {
         batch.sources.push((place, source));
         return;
+    }
+    if says {
+        let value = Value::Text(catalog.text(&catalog.path(target)));
+        batch.args.push(Arg { row: place, key: catalog.text(SENT_TO), value });
     }
     let kind = &mut batch.kind[place as usize];
     *kind = catalog.reading(*kind);
@@ -32,11 +40,13 @@ mod tests {
         let mut batch = Batch::default();
         for (place, target) in [(0, socket), (1, copy)] {
             batch.push(&Row { file: target, ..Row::new(10, 5, sendfile) });
-            note_source(&mut batch, place, (data, target), &catalog);
+            note_source(&mut batch, place, (data, target), true, &catalog);
         }
         let kinds = catalog.kinds();
         let classes: Vec<_> = batch.kind.iter().map(|kind| kinds[*kind as usize].class).collect();
         assert_eq!((classes, &batch.file[..]), (vec![Class::Read, Class::Write], &[data, copy][..]));
         assert_eq!(batch.sources, [(1, data)]);
+        let to = catalog.text("<tcp 127.0.0.1:1 127.0.0.1:2>");
+        assert_eq!((batch.args.len(), batch.args[0].value.clone()), (1, Value::Text(to)));
     }
 }

@@ -278,7 +278,7 @@ impl ParquetSource {
             batch.push(&event);
             let place = batch.len() as u32 - 1;
             if let Some(source) = columns.source(row, catalog) {
-                note_source(&mut batch, place, (source, event.file), catalog);
+                note_source(&mut batch, place, (source, event.file), wanted.args, catalog);
             }
             if wanted.args {
                 columns.args(row, place, catalog, &mut batch.args);

@@ -233,15 +233,15 @@ impl Resolver {
                     {
                         batch.wakes.push(Wake { row: i as u32, object: object as u64, waker });
                     }
-                    if let Some(source) = a(i).filter(|_| events.known[i] && traits.source) {
-                        let (source, target) = (self.file(source as u32), self.file(events.file[i]));
-                        note_source(batch, i as u32, (source, target), catalog);
-                    }
                     if !traits.known {
                         batch.kind[i] = catalog.call(&format!("operation {}", op.0), "posix");
                     }
                     if wanted.args {
                         self.call_args(events, i, batch, catalog);
+                    }
+                    if let Some(source) = a(i).filter(|_| events.known[i] && traits.source) {
+                        let (source, target) = (self.file(source as u32), self.file(events.file[i]));
+                        note_source(batch, i as u32, (source, target), wanted.args, catalog);
                     }
                     // Counters belong to any event, values with names to those that tell of themselves.
                     let is_its_own = |meta: &mut Meta| traits.told || meta.kind == MetaKind::Counters;

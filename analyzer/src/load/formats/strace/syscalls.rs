@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use dlio_schemas::ops::{Op, OpInfo};
+use dlio_schemas::ops::{Layer, Op, OpInfo};
 use foldhash::fast::RandomState;
 
 /// The argument with which a call names a file. Numbers are places of arguments.
@@ -46,7 +46,9 @@ static SYSCALLS: LazyLock<HashMap<&'static [u8], Syscall, RandomState>> = LazyLo
     let rows = ROWS.iter().flat_map(|(names, operation, row)| {
         let of = move |name: &'static str| {
             let operation = if operation.is_empty() { name } else { operation };
-            Syscall { info: Op::from_name(operation).and_then(Op::info), ..*row }
+            // Of messages strace does not tell the bytes, or tells how many there were: they are calls that it names, and no more.
+            let is_ours = |info: &&OpInfo| info.layer != Layer::Net;
+            Syscall { info: Op::from_name(operation).and_then(Op::info).filter(is_ours), ..*row }
         };
         names.split(' ').map(move |name| (name.as_bytes(), of(name)))
     });
