@@ -4,6 +4,7 @@
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
+use dlio_tracer::calls::meaning::{read_here, wrote_here};
 use dlio_tracer::calls::network::*;
 use dlio_tracer::naming::paths;
 use dlio_tracer::ops::Op;
@@ -108,6 +109,20 @@ rows! { Net
     }
     [getaddrinfo] (host: *const c_char, service: *const c_char, hints: *const c_void, found: *mut *mut c_void) -> c_int; {
         |done, error| looked_up(done, name_of(host), error)
+    }
+}
+
+// ---- eventfds ---------------------------------------------------------------------------------------------------------
+
+/// Bytes of an eventfd's count.
+const COUNT: i64 = 8;
+
+rows! { Posix
+    [eventfd_read] (fd: c_int, into: *mut u64) -> c_int; {
+        |done, ret| read_here(done, Op::READ, fd, COUNT, if ret == 0 { COUNT } else { -1 })
+    }
+    [eventfd_write] (fd: c_int, count: u64) -> c_int; {
+        |done, ret| wrote_here(done, Op::WRITE, fd, COUNT, if ret == 0 { COUNT } else { -1 })
     }
 }
 

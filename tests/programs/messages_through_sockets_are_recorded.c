@@ -5,7 +5,7 @@
 //= bytes: recv=7 recvfrom=9 recvmsg=5 recvmmsg=6 send=12 sendto=4 sendmsg=5 sendmmsg=6
 //= results getaddrinfo: 0 -2
 //= results connect: 0 -111 0
-//= on <eventfd>: eventfd=1 write=1 read=1
+//= on <eventfd>: eventfd=1 write=2 read=2
 //= on <udp>: connect=1 send=1 sendto=1 sendmsg=1 sendmmsg=1 recvfrom=2 recvmsg=1 recvmmsg=1
 #include <arpa/inet.h>
 #include <errno.h>
@@ -68,6 +68,7 @@ int main(void) {
     EXPECT(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
     int counter = eventfd(0, 0);
     EXPECT(write(counter, &number, 8) == 8 && read(counter, &number, 8) == 8 && number == 7);
+    EXPECT(eventfd_write(counter, 3) == 0 && eventfd_read(counter, &number) == 0 && number == 3);
     EXPECT(getaddrinfo("127.0.0.1", "80", &hints, &found) == 0);
     freeaddrinfo(found);
     EXPECT(getaddrinfo("no host", "80", &hints, &found) == EAI_NONAME);
