@@ -8,7 +8,7 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use dlio_tracer::calls::waits::{post_shared, posted};
 use dlio_tracer::known::{semaphores, wakers};
 use dlio_tracer::life::lifecycle;
-use dlio_tracer::ops::Layer;
+use dlio_tracer::ops::{Layer, Op};
 
 use crate::real;
 
@@ -26,7 +26,7 @@ macro_rules! posts {
             // SAFETY: the argument goes on as it came.
             let ret = unsafe { next(object) };
             if is_awaited {
-                posted();
+                posted(Op::PTHREAD_COND_SIGNAL, object.addr());
             }
             ret
         }
@@ -50,7 +50,7 @@ pub unsafe extern "C" fn sem_post(semaphore: *mut c_void) -> c_int {
     // SAFETY: the argument goes on as it came.
     let ret = unsafe { next(semaphore) };
     if is_awaited {
-        posted();
+        posted(Op::SEM_POST, semaphore.addr());
     }
     ret
 }

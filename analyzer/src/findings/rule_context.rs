@@ -158,7 +158,8 @@ impl<'a> Case<'a> {
         let inferred = self.infers_training();
         let starting_ns = mean(|group| Some(group.wait_start_ns.unwrap_or(0)))?;
         let apart_ns = self.causes().map_or(0, |causes| {
-            let apart = [Part::HandOver, Part::NotAsked, Part::Unknown].map(|part| causes.get(part));
+            let parts = [Part::HandOver, Part::NotAsked, Part::OutsideCalls, Part::Unknown];
+            let apart = parts.map(|part| causes.get(part));
             apart.iter().sum::<i64>() / number.max(1)
         });
         let lost_ns = held(&groups).unwrap_or(0).max(waited_ns);

@@ -224,6 +224,9 @@ const DOUBTED: f64 = 0.05;
 /// A reader that is busy for this part of its life has never been ahead of its trainer.
 const SATURATED: f64 = 0.8;
 
+/// Whoever makes less than this part of all batches that were waited for is no reader.
+const MAKER_MIN: f64 = 0.02;
+
 /// A process that reads less than this part of what the busiest reads is no reader: it looks at a setting now and then.
 const READER_MIN: f64 = 0.01;
 
@@ -601,8 +604,16 @@ impl Scene<'_> {
 
     /// Readers are whoever makes batches, whether they read files or not.
     fn with_makers(&self, mut readers: Vec<Reading>, told: Option<&TrainerWaits>, trainer: LaneId) -> Vec<Reading> {
-        for &lane in told.map(TrainerWaits::makers).unwrap_or_default().keys() {
-            let is_new = lane != trainer && readers.iter().all(|reader| reader.lane != lane);
+        let makers = told.map(TrainerWaits::makers).unwrap_or_default();
+        let all: u64 = makers.values().sum();
+        let is_reader = |count: u64| count >= MESSAGES_MIN && count as f64 >= MAKER_MIN * all as f64;
+        let mut by_count: Vec<_> = makers.into_iter().filter(|(_, count)| is_reader(*count)).collect();
+        by_count.sort_by_key(|(lane, count)| (std::cmp::Reverse(*count), *lane));
+        for (lane, _) in by_count {
+            // Of another process one thread stands for all.
+            let is_its =
+                |reader: &Reading| reader.lane == lane || lane.proc != trainer.proc && reader.lane.proc == lane.proc;
+            let is_new = lane != trainer && !readers.iter().any(is_its);
             if let Some(measure) = self.lanes.get(&lane).filter(|_| is_new) {
                 let overlap = measure.with(&trainer).map_or(Overlap::default(), |both| both[Basis::Idle as usize]);
                 let bytes = self.thread(lane).bytes_read;

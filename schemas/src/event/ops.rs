@@ -410,6 +410,8 @@ operations! {
         375 THRD_SLEEP "thrd_sleep" Wait None None Status;
         // Of a semaphore that processes share: who waits for it may be in another one. Other posts are in the wait they end.
         376 SEM_POST "sem_post" Other Object Waker Status;
+        // Now and then, of a thread that somebody waits for and that never waits itself: its counters come with it.
+        377 PTHREAD_COND_SIGNAL "pthread_cond_signal" Other Object Waker Status;
     }
     App {
         // `file` is the name, `fd` the category.

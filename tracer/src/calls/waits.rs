@@ -103,7 +103,7 @@ pub fn post_shared(address: usize, real: impl FnOnce() -> i32) -> i32 {
     let Some((id, call)) = call else {
         let ret = real();
         if is_awaited {
-            posted();
+            posted(Op::SEM_POST, address);
         }
         return ret;
     };
@@ -112,16 +112,20 @@ pub fn post_shared(address: usize, real: impl FnOnce() -> i32) -> i32 {
     let outcome = crate::calls::meaning::outcome(ret as i64);
     let flags = Waker::SHARED | if is_taken { Waker::BY_TAKER } else { 0 };
     let told = Waker { flags, ..Waker::default() }.pack();
-    counters::at_post();
+    let _ = counters::at_post();
     done.record(Op::SEM_POST, number::NONE, -1, (id as i64, true), told, outcome);
     ret
 }
 
-/// After a post that somebody waits for: a thread that always works hands over what it made, and may never wait itself.
+/// After a post that somebody waits for: a thread that always works hands over what it made, and may never wait itself. It is an
+/// event where counters come with it.
 #[cold]
 #[inline(never)]
-pub fn posted() {
-    counters::at_post();
+pub fn posted(op: Op, object: usize) {
+    if counters::at_post() {
+        let done = Done { start: clock::ticks(), duration: 0 };
+        done.record(op, number::NONE, -1, (object as i64, true), Waker::default().pack(), 0);
+    }
 }
 
 /// True of what is too short to be recorded, here or by the user's wish.

@@ -71,17 +71,19 @@ pub fn at_message(start: u64, duration: u64, file: u32, fd: i32) {
     put(end, Care { exact_cpu: true, run_delay: is_due });
 }
 
-/// After a post that ended a wait, if the last counters are old.
-pub fn at_post() {
+/// At a post that ends a wait, if the last counters are old. Returns true if they were taken: they belong to the next event.
+pub fn at_post() -> bool {
     let (now, ten_us) = (clock::ticks(), clock::ten_us());
     // SAFETY: the evidence is this thread's own.
     let (age, age_of_delay) = unsafe {
         let evidence = &raw const (*local()).evidence;
         (Evidence::age(evidence, now), Evidence::age_of_delay(evidence, now))
     };
-    if age >= DELAY_EVERY * ten_us {
+    let is_due = age >= DELAY_EVERY * ten_us && are_wanted();
+    if is_due {
         put(now, Care { exact_cpu: true, run_delay: age_of_delay >= DELAY_EVERY * ten_us });
     }
+    is_due
 }
 
 /// The thread ends, or its process does. What it did since its last counters is recorded if that may be much. A thread that had none

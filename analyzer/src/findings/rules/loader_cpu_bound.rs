@@ -12,7 +12,8 @@ pub const RULE: Rule = Rule {
     group: Group::Loader,
     cost: Cost::Worth,
     confidence: Confidence::Exact,
-    asks: "training waits, and its readers are in I/O for less than 30 % of their busy time meanwhile, and not at locks",
+    asks: "training waits, and half of that is CPU time; where CPU times are not in the trace: readers are in I/O for less than 30 % of \
+        their busy time",
     silences: &[Group::Access, Group::Metadata],
     silences_rules: &[],
     remedy: "faster storage would win little; if they compute: decode or resize ahead of time, another format or library, more readers where CPUs \

@@ -344,6 +344,10 @@ impl Counter<'_> {
             timed_out: timed_out(kind, batch.ret[i]),
             ..Step::NOTHING
         };
+        if kind == StepKind::Post && !self.is_shared(batch, i) {
+            // Who waits for it has its thread in the wait.
+            return;
+        }
         while batch.wakes.get(self.wake).is_some_and(|wake| (wake.row as usize) < i) {
             self.wake += 1;
         }
@@ -356,6 +360,13 @@ impl Counter<'_> {
             }
         }
         self.timelines.step(step);
+    }
+
+    /// True if a post is of a semaphore that processes share.
+    fn is_shared(&self, batch: &Batch, i: usize) -> bool {
+        let from = &batch.wakes[self.wake.min(batch.wakes.len())..];
+        let wake = from.iter().find(|wake| wake.row as usize >= i).filter(|wake| wake.row as usize == i);
+        wake.is_some_and(|wake| Waker::unpack(wake.waker).flags & Waker::SHARED != 0)
     }
 
     /// Adds a call in which a thread waits for another, and takes a message where it moved bytes.

@@ -93,6 +93,9 @@ impl<'f, 'a> Explainer<'f, 'a> {
     /// Divides a wait that a thread ended.
     pub fn explain(&mut self, start: i64, end: i64, ended_by: Act) -> Explained {
         let (maker, depth) = self.maker(ended_by);
+        if let Some(parts) = self.delivered(start, end, ended_by) {
+            return Explained { parts, maker: Some(maker.thread), limiter: None, depth };
+        }
         let parts = match self.limiter(ended_by, start, 0) {
             Limiter::Thread(limiter) => {
                 let parts = self.by_pace(start, end, limiter);
@@ -104,13 +107,38 @@ impl<'f, 'a> Explainer<'f, 'a> {
         Explained { parts, maker: Some(maker.thread), limiter: None, depth }
     }
 
+    /// Where a thread of another process only delivers what the trainer asks it for, as descriptors of tensors: the pace of that
+    /// process, if it works without a pause, else the hand-over.
+    fn delivered(&mut self, start: i64, end: i64, act: Act) -> Option<Parts> {
+        let family = self.family;
+        let thread = &family.threads[act.thread];
+        if thread.is_first || thread.lane.proc == family.threads[self.trainer].lane.proc {
+            return None;
+        }
+        let asked = match family.ender(act.thread, thread.last_starved(act.at)?) {
+            Ender::Thread(by) => by.thread == self.trainer,
+            _ => false,
+        };
+        let first = family.first_thread(thread.lane.proc).filter(|_| asked)?;
+        let works = Act { thread: first, at: end };
+        let is_busy = self.starved_since(works, start).is_none();
+        Some(if is_busy { self.by_pace(start, end, works) } else { Parts::of(Part::HandOver, end - start) })
+    }
+
     /// The first thread upstream that was not starved since before the wait began.
     fn limiter(&self, act: Act, since: i64, depth: u8) -> Limiter {
         if act.thread == self.trainer {
             return Limiter::Trainer;
         }
         let thread = &self.family.threads[act.thread];
-        let Some(starved) = self.starved_since(act, since) else { return Limiter::Thread(act) };
+        let Some(starved) = self.starved_since(act, since) else {
+            // A thread that began meanwhile was started by another one, for what that had made.
+            let creator = self.family.first_thread(thread.lane.proc);
+            return match creator.filter(|_| !thread.is_first && thread.born > since && depth < DEPTH_MAX) {
+                Some(creator) => self.limiter(Act { thread: creator, at: thread.born }, since, depth + 1),
+                None => Limiter::Thread(act),
+            };
+        };
         match self.family.ender(act.thread, starved) {
             Ender::Thread(_) if depth >= DEPTH_MAX => Limiter::Unknown,
             Ender::Thread(by) => {

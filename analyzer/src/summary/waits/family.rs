@@ -54,6 +54,8 @@ pub struct Family<'a> {
     pub processes: &'a [Process],
     pub parents: Vec<Option<u32>>,
     by_lane: BTreeMap<LaneId, usize>,
+    /// By connection, the thread that asked for it.
+    connected: HashMap<u64, usize, RandomState>,
     /// By object, in order of their starts.
     gives: HashMap<u64, Vec<Give>, RandomState>,
 }
@@ -70,6 +72,11 @@ const UNDER_WAY: usize = 8;
 impl<'a> Family<'a> {
     pub fn new(mut timelines: Timelines, processes: &'a [Process]) -> Family<'a> {
         let ends = ends(&timelines, processes);
+        let asked = |(lane, thread): (&LaneId, &super::timeline::ThreadPart)| {
+            let asks = thread.peers.iter().filter(|peer| matches!(peer.other, OtherEnd::Accepts(_)));
+            asks.map(|peer| (peer.object, *lane)).collect::<Vec<_>>()
+        };
+        let asked: Vec<(u64, LaneId)> = timelines.threads.iter().flat_map(asked).collect();
         for step in timelines.threads.values_mut().flat_map(|thread| &mut thread.steps) {
             step.object.id = ends.get(&step.object.id).copied().unwrap_or(step.object.id);
         }
@@ -86,7 +93,10 @@ impl<'a> Family<'a> {
             }
         }
         gives.values_mut().for_each(|list| list.sort_by_key(|give| give.start));
-        let mut family = Family { threads, processes, parents: parents(processes), by_lane, gives };
+        let mut family =
+            Family { threads, processes, parents: parents(processes), by_lane, connected: HashMap::default(), gives };
+        family.connected =
+            asked.into_iter().filter_map(|(object, lane)| Some((object, family.thread_of(lane)?))).collect();
         family.find_shared_locks();
         family.find_interpreter_locks();
         family.find_idle_holders();
@@ -155,6 +165,10 @@ impl<'a> Family<'a> {
         }
         match wait.kind {
             StepKind::Child => self.child(own.lane.proc, wait.amount as i32, wait.end),
+            StepKind::Accept => match self.connected.get(&wait.object.id) {
+                Some(&thread) => Ender::Thread(Act { thread, at: wait.end }),
+                None => Ender::Nobody,
+            },
             StepKind::Join => self.ended_thread(thread, wait.start, wait.end),
             StepKind::Take | StepKind::Wait | StepKind::Poll | StepKind::TimedWait => {
                 let object = match wait.object.id {

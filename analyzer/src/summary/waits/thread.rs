@@ -41,7 +41,12 @@ impl Thread {
             step.end = step.end.max(step.start);
             at = step.end;
         }
-        let class = part.steps.iter().map(class_of).collect();
+        let mut class: Vec<Part> = part.steps.iter().map(class_of).collect();
+        for at in (0..part.steps.len().saturating_sub(1)).filter(|&at| goes_on(&part.steps[at], &part.steps[at + 1])) {
+            if class[at + 1] == Part::Idle {
+                class[at + 1] = Part::HandOver;
+            }
+        }
         Thread {
             lane,
             is_first,
@@ -168,6 +173,16 @@ impl Thread {
         self.class[at] == Part::Idle && self.steps[at].end - self.steps[at].start >= WAIT_NS
     }
 }
+
+/// True if a call takes the rest of a message, which is there already.
+fn goes_on(before: &Step, step: &Step) -> bool {
+    let same = before.object.id == step.object.id && step.object.id != 0;
+    let both = before.kind == StepKind::Take && step.kind == StepKind::Take;
+    both && same && step.start - before.end < REST_NS && step.end - step.start < REST_NS
+}
+
+/// The rest of a message comes so soon.
+const REST_NS: i64 = 1_000_000;
 
 /// What a step is when it is part of somebody's work.
 fn class_of(step: &Step) -> Part {

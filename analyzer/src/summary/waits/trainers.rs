@@ -11,7 +11,7 @@ use super::explain::Explainer;
 use super::family::{Act, Ender, Family};
 use super::parts::{Part, Parts};
 use super::thread::WAIT_NS;
-use super::timeline::{StepKind, Timelines};
+use super::timeline::{Object, StepKind, Timelines};
 use crate::catalog::Process;
 use crate::summary::groups::tree::LaneId;
 use crate::summary::time::intervals::Interval;
@@ -117,6 +117,10 @@ const WORK_NS: i64 = 1_000_000;
 const UNPICKLING_NS_PER_BYTE: i64 = 2;
 const LARGE_MESSAGE: i64 = 1 << 16;
 
+/// So many bytes at once are a piece of a message and not the beginning of one; pieces may be so far from one another.
+const PIECE: i64 = 1 << 12;
+const PIECES_NS: i64 = 20_000_000;
+
 /// A thread that gets its input so shortly before it is waited for, in so many of ten waits, does the trainer's own work.
 const REPLY_NS: i64 = 1_000_000;
 const REPLIES_OF_TEN: u64 = 8;
@@ -176,6 +180,8 @@ struct Ended {
     /// Bytes that were taken meanwhile, and when the thread's next step begins.
     bytes: i64,
     next: i64,
+    /// What it took bytes from last.
+    object: Object,
 }
 
 struct Trainer<'f, 'a> {
@@ -209,7 +215,7 @@ impl<'f, 'a> Trainer<'f, 'a> {
         let waits = |&at: &usize| {
             let step = &thread.steps[at];
             let is_idle = matches!(thread.class[at], Part::Idle | Part::Gil)
-                || matches!(step.kind, StepKind::Child | StepKind::Join);
+                || matches!(step.kind, StepKind::Child | StepKind::Join | StepKind::Take);
             is_idle && step.end - step.start >= WAIT_NS
         };
         steps.filter(waits).collect()
@@ -227,23 +233,47 @@ impl<'f, 'a> Trainer<'f, 'a> {
             let is_other = |next: &&super::timeline::Step| !matches!(next.kind, StepKind::Post | StepKind::Edge);
             let next = thread.steps[at + 1..].iter().find(is_other);
             let (end, next) = (step.end, next.map_or(step.end, |next| next.start));
-            let last = found.last_mut().filter(|last| {
-                let unpickling = if last.bytes >= LARGE_MESSAGE { last.bytes * UNPICKLING_NS_PER_BYTE } else { 0 };
-                thread.worked(last.end, step.start) < WORK_NS + unpickling
-            });
+            // Between pieces of one message a thread may have to make room for it.
+            let is_piece = |last: &Ended| step.object == last.object && step.amount >= PIECE;
+            let pause = |last: &Ended| if is_piece(last) { PIECES_NS } else { WORK_NS };
+            let last = found.last_mut().filter(|last| thread.worked(last.end, step.start) < pause(last));
             match last {
                 Some(last) if thread.class[at] == Part::Gil => last.end = end,
+                Some(last) if self.is_same_delivery(&last.by, &by, step) => {
+                    *last = Ended {
+                        start: last.start,
+                        end,
+                        by: last.by,
+                        bytes: last.bytes + bytes,
+                        next,
+                        object: step.object,
+                    };
+                }
                 Some(last) if self.goes_on(&last.by, &by) => {
-                    *last = Ended { start: last.start, end, by, bytes: last.bytes + bytes, next };
+                    *last = Ended { start: last.start, end, by, bytes: last.bytes + bytes, next, object: step.object };
                 }
                 _ if thread.class[at] == Part::Gil => {}
-                _ => found.push(Ended { start: step.start, end, by, bytes, next }),
+                _ => found.push(Ended { start: step.start, end, by, bytes, next, object: step.object }),
             }
         }
         for wait in found.iter_mut().filter(|wait| wait.bytes >= LARGE_MESSAGE) {
             wait.end = (wait.end + wait.bytes * UNPICKLING_NS_PER_BYTE).min(wait.next.max(wait.end));
         }
         found
+    }
+
+    /// True if another thread of the maker's process only delivers what the maker had announced: descriptors of tensors, or the
+    /// rest of a message.
+    fn is_same_delivery(&self, last: &Ender, next: &Ender, step: &super::timeline::Step) -> bool {
+        let proc_of = |act: &Act| self.family.threads[act.thread].lane.proc;
+        match (last, next) {
+            (Ender::Thread(_), Ender::Nobody) => step.kind == StepKind::Take,
+            (Ender::Thread(last), Ender::Thread(next)) => {
+                let delivers = !self.family.threads[next.thread].is_first && last.thread != next.thread;
+                proc_of(last) == proc_of(next) && proc_of(next) != self.lane().proc && delivers
+            }
+            _ => false,
+        }
     }
 
     /// True if a wait goes on in the next one: nobody had ended it, or somebody of the same kind.
