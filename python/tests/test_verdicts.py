@@ -82,13 +82,13 @@ class Verdicts(Jobs):
         for spans in (True, False):
             with self.subTest(spans=spans):
                 verdict = self.check("decode", spans, "Training waited for data", (0, 0.3))
-                self.assertIn("outside calls on files", verdict[1])
+                self.assertRegex(verdict[1], "^Causes of that wait: .* (no free CPU|CPU time of the readers)")
 
     def test_a_job_that_waits_for_storage_is_told_so(self):
         for spans in (True, False):
             with self.subTest(spans=spans):
                 verdict = self.check("storage", spans, "Training waited for data", (0.7, 1))
-                self.assertIn("it was storage", verdict[1])
+                self.assertRegex(verdict[1], "^Causes of that wait: [0-9]+ % storage")
 
     def test_workers_that_nobody_asks_for_a_batch_are_readers_too(self):
         self.check("decode", False, "Training waited for data", (0, 0.3), "--shares")
@@ -127,7 +127,7 @@ class TorchVerdicts(Jobs):
     def test_decoding(self):
         for start, spans in (("fork", False), ("spawn", False), ("fork", True)):
             with self.subTest(start=start, spans=spans):
-                self.assertIn("outside calls on files", self.check_torch("decode", start, spans, (0, 0.3)))
+                self.assertIn("CPU", self.check_torch("decode", start, spans, (0, 0.3)))
 
     def test_slow_storage(self):
         for start, spans in (("forkserver", False), ("spawn", False), ("forkserver", True)):

@@ -241,6 +241,8 @@ const FLOORS: &[(&str, &[&str])] = &[
             "figures",
             "time",
             "files",
+            "tree",
+            "waits",
             "groups",
             "count",
             "analysis",

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 use crate::load::Trace;
 use crate::summary::count::counter::LENGTHS_MAX;
-use crate::summary::groups::tree::parents;
 use crate::summary::partial::Asked;
+use crate::summary::tree::parents;
 use crate::unit::Unit;
 
 /// Pieces for each worker: more are more even, and lose less with a worker that goes away; each costs a message.

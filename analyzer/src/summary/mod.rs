@@ -6,9 +6,10 @@
 //! exact_quantiles   the second pass, for exact quantiles
 //! training          who trains, who reads for whom, and how long trainers wait
 //! analysis          all that was counted
-//! waits/            who ended each wait of a trainer, and what it was for
 //! groups/           threads and processes compared with one another
 //! count/            each event, seen once
+//! waits/            who ended each wait of a trainer, and what it was for
+//! tree              who started whom, and what processes are called
 //! time/  files/     intervals of time; access to files
 //! figures/          quantiles and units
 //! ```
@@ -25,6 +26,7 @@ pub mod partial;
 pub mod report;
 pub mod time;
 pub mod training;
+pub mod tree;
 pub mod waits;
 
 use crate::batch::Wanted;

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::groups::io_compute_overlap::Beside;
 use super::groups::lanes::{LaneMeasure, Overlap, Own, Track, WORK_NS};
-use super::groups::tree::{FORK_SERVER, LaneId, SPAWNED, above, group, is_worker, may_train, names, parents};
+use super::tree::{FORK_SERVER, LaneId, SPAWNED, above, group, is_worker, may_train, names, parents};
 use crate::catalog::{Catalog, Kind, Origin, Process, is_stored};
 use crate::summary::analysis::Analysis;
 use crate::summary::count::counted::{Counted, FileCount, ThreadCount};

@@ -15,8 +15,8 @@ use super::process::{Activity, Seen, Unseen, Watched};
 use super::snapshot::{Board, ProcessRow, Snapshot, Total, VERSION};
 use crate::catalog::Process;
 use crate::load::native::reader::{is_here, is_running, process_of};
-use crate::summary::groups::tree::{names, parents};
 use crate::summary::training::Role;
+use crate::summary::tree::{names, parents};
 
 /// Blocks decoded in one look, over all processes: some 130,000 events and 10 ms, half a percent of a core at the default
 /// interval. What there are more of stands for the rest.

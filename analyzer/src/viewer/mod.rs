@@ -27,7 +27,7 @@ use crate::load::inputs::Found;
 use crate::load::native::reader::process_of;
 use crate::load::recorded::{self, Recorded};
 use crate::scan::Progress;
-use crate::summary::groups::tree::names;
+use crate::summary::tree::names;
 use forms::Form;
 use overview::{Coarseness, EVENTS_MAX, Lengths};
 

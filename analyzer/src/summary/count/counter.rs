@@ -14,8 +14,8 @@ use crate::summary::files::access::{Passes, Timed};
 use crate::summary::files::blocks::name_hash;
 use crate::summary::groups::lanes::{LanePart, Track};
 use crate::summary::groups::shared_sweep::SharedSweep;
-use crate::summary::groups::tree::LaneId;
 use crate::summary::time::intervals::{Interval, Lists, Set, unite};
+use crate::summary::tree::LaneId;
 use crate::summary::waits::timeline::{Object, Step, StepKind, TimelinePart, object_of};
 use crate::unit::{Seen, Unit};
 

@@ -4,7 +4,7 @@
 //! Time is swept backwards as everywhere here, so that the last span comes first. Who belongs together is known before a trace
 //! is read ([`Ancestry::group`]), and I/O that no span of the training precedes is left out when the sweep ends.
 //!
-//! [`Ancestry::group`]: super::tree::Ancestry::group
+//! [`Ancestry::group`]: crate::summary::tree::Ancestry::group
 
 use std::collections::BTreeMap;
 

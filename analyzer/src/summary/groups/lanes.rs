@@ -13,11 +13,11 @@ use serde::{Deserialize, Serialize};
 
 use super::io_compute_overlap::{Beside, Groups, Passed};
 use super::steps::Steps;
-use super::tree::{Ancestry, LaneId};
 use crate::summary::time::bins::Bins;
 use crate::summary::time::intervals::{Interval, length, shared, tail, unite, united, without};
 use crate::summary::time::sweep::{WAITING, gather, pass};
 use crate::summary::time::unordered::{pack, unpack};
+use crate::summary::tree::{Ancestry, LaneId};
 
 /// A set of intervals of a lane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use super::io_compute_overlap::Beside;
 use super::lanes::{LaneMeasure, LanePart, LaneSweep, Lanes, SPAN_TRACKS};
-use super::tree::{Ancestry, LaneId};
 use crate::catalog::Catalog;
 use crate::summary::time::bins::Bins;
 use crate::summary::time::intervals::{Lists, SETS, unite};
 use crate::summary::time::sweep::{Measures, Sweep, Swept};
 use crate::summary::time::unordered::Part;
+use crate::summary::tree::{Ancestry, LaneId};
 use crate::summary::waits::timeline::{TimelinePart, Timelines};
 use crate::summary::waits::trainers::{Waits, explained};
 

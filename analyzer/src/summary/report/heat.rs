@@ -9,9 +9,9 @@ use crate::catalog::Process;
 use crate::load::Trace;
 use crate::summary::analysis::Analysis;
 use crate::summary::figures::units::bytes;
-use crate::summary::groups::tree::names;
 use crate::summary::report::layout::{bars, heading, more, pairs};
 use crate::summary::time::time_series::Cell;
+use crate::summary::tree::names;
 
 /// See the module.
 #[derive(Serialize, Deserialize, Debug, Default)]

@@ -13,9 +13,9 @@ use crate::load::Trace;
 use crate::summary::analysis::Analysis;
 use crate::summary::count::counted::ProcessCount;
 use crate::summary::figures::units::{bytes, grouped, time};
-use crate::summary::groups::tree::{names, parents};
 use crate::summary::report::layout::{dash, heading, more};
 use crate::summary::training::Role;
+use crate::summary::tree::{names, parents};
 use crate::text_table::Grid;
 
 #[derive(Serialize, Deserialize, Debug)]

@@ -9,8 +9,8 @@ use super::{Section, Summary};
 use crate::load::Trace;
 use crate::summary::analysis::Analysis;
 use crate::summary::figures::units::{many, moment, time};
-use crate::summary::groups::tree::{above, parents};
 use crate::summary::report::layout::heading;
+use crate::summary::tree::{above, parents};
 
 /// Processes that ran together.
 #[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]

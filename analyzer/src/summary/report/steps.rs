@@ -7,9 +7,9 @@ use crate::load::Trace;
 use crate::summary::analysis::Analysis;
 use crate::summary::figures::units::{grouped, share, time};
 use crate::summary::groups::steps::{CHECKPOINT, COMMUNICATION, COMPUTE, Column, IO, WAIT};
-use crate::summary::groups::tree::LaneId;
 use crate::summary::report::layout::{heading, more};
 use crate::summary::training::rank_groups;
+use crate::summary::tree::LaneId;
 use crate::text_table::Grid;
 
 /// The steps of one trainer.

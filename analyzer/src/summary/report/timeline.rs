@@ -7,11 +7,11 @@ use crate::load::Trace;
 use crate::summary::analysis::Analysis;
 use crate::summary::figures::units::{bytes, time};
 use crate::summary::groups::lanes::Track;
-use crate::summary::groups::tree::LaneId;
 use crate::summary::report::layout::{bars, heading, pairs};
 use crate::summary::time::bins::Bins;
 use crate::summary::time::intervals::{Interval, Set};
 use crate::summary::time::time_series::{LATENCIES, Sum, latency_at};
+use crate::summary::tree::LaneId;
 
 /// See the module. Every list has an element a column.
 #[derive(Serialize, Deserialize, Clone, Debug, Default)]

@@ -14,8 +14,8 @@ use super::processes::ProcessUse;
 use super::time::Time;
 use crate::load::events::parser::DURATIONLESS;
 use crate::summary::figures::units::{bytes, grouped, many, share, time};
-use crate::summary::groups::tree;
 use crate::summary::training::{RankGroup, ReaderUse, held, told};
+use crate::summary::tree;
 use crate::summary::waits::parts::Parts;
 
 /// From this part of its time on, waiting is what a training does.

@@ -184,11 +184,20 @@ impl<'f, 'a> Explainer<'f, 'a> {
     fn work(&self, thread: usize, from: i64, to: i64) -> Parts {
         let run = self.family.threads[thread].composition(from, to).without(Part::Idle);
         // A thread that only passes on serializes: its CPU time is that of the hand-over.
-        if self.family.threads[thread].passes_on() {
-            run.relabel(Part::Cpu, Part::HandOver).relabel(Part::Lock, Part::HandOver)
-        } else {
-            run
+        let passes_on = self.family.threads[thread].passes_on() || self.sends_for_others(Act { thread, at: to });
+        if passes_on { run.relabel(Part::Cpu, Part::HandOver).relabel(Part::Lock, Part::HandOver) } else { run }
+    }
+
+    /// True if a thread of another process sends what threads beside it made, and fetches nothing itself: what it does meanwhile is
+    /// to serialize.
+    fn sends_for_others(&self, act: Act) -> bool {
+        let (family, thread) = (self.family, &self.family.threads[act.thread]);
+        if thread.is_first || thread.lane.proc == family.threads[self.trainer].lane.proc {
+            return false;
         }
+        let beside = |by: Act| by.thread != act.thread && family.threads[by.thread].lane.proc == thread.lane.proc;
+        let starved = thread.last_starved(act.at);
+        starved.is_some_and(|at| matches!(family.ender(act.thread, at), Ender::Thread(by) if beside(by)))
     }
 
     /// The production of the item that was waited for, where its maker was starved for it.

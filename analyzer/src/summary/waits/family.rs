@@ -8,7 +8,7 @@ use super::parts::Part;
 use super::thread::Thread;
 use super::timeline::{OtherEnd, StepKind, Timelines};
 use crate::catalog::Process;
-use crate::summary::groups::tree::{LaneId, above, parents};
+use crate::summary::tree::{LaneId, above, parents};
 
 /// Who ended a wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

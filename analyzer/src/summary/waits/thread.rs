@@ -3,8 +3,8 @@
 use super::parts::{Part, Parts};
 use super::timeline::{Step, StepKind, ThreadPart};
 use crate::batch::Usage;
-use crate::summary::groups::tree::LaneId;
 use crate::summary::time::intervals::Interval;
+use crate::summary::tree::LaneId;
 
 /// A wait of at least this is one. A thread that sleeps and is woken at once takes about as long.
 pub const WAIT_NS: i64 = 10_000;

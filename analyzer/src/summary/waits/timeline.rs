@@ -10,8 +10,8 @@ use dlio_schemas::objects;
 use foldhash::fast::RandomState;
 
 use crate::batch::Usage;
-use crate::summary::groups::tree::LaneId;
 use crate::summary::time::intervals::Interval;
+use crate::summary::tree::LaneId;
 
 /// What a thread does in a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -116,7 +116,8 @@ pub struct TimelinePart {
     cursor: i64,
     storage: i64,
     memory: i64,
-    /// The end of the last step.
+    /// The number of steps before this piece, and the end of the last one in it.
+    before: usize,
     stepped: i64,
 }
 
@@ -135,12 +136,16 @@ impl TimelinePart {
         });
         let thread = &mut self.threads[self.at].1;
         thread.first = Some(thread.first.map_or(first, |known| known.min(first)));
+        self.before = thread.steps.len();
         (self.cursor, self.storage, self.memory, self.stepped) = (i64::MIN, 0, 0, i64::MIN);
     }
 
     /// A call on a stored file, or on one in memory.
     #[inline(always)]
     pub fn file_call(&mut self, interval: Interval, in_memory: bool) {
+        if interval.start < self.stepped {
+            self.swallow(interval.start);
+        }
         let ns = interval.end - interval.start.max(self.cursor);
         if ns > 0 {
             *(if in_memory { &mut self.memory } else { &mut self.storage }) += ns;
@@ -150,6 +155,9 @@ impl TimelinePart {
 
     /// A step; what lies within the one before is no step of its own.
     pub fn step(&mut self, step: Step) {
+        if step.end > step.start && step.start < self.stepped {
+            self.swallow(step.start);
+        }
         if step.end <= self.cursor && step.end > step.start {
             return;
         }
@@ -158,6 +166,19 @@ impl TimelinePart {
         self.cursor = self.cursor.max(step.end);
         self.stepped = self.cursor;
         self.threads[self.at].1.steps.push(Step { start, storage, memory, ..step });
+    }
+
+    /// What went on inside a call that began before it is a part of that call.
+    fn swallow(&mut self, start: i64) {
+        let steps = &mut self.threads[self.at].1.steps;
+        let is_inner = |step: &Step| step.start >= start && step.end > step.start;
+        while let Some(inner) = steps.last().copied().filter(|step| steps.len() > self.before && is_inner(step)) {
+            steps.pop();
+            self.storage += inner.storage;
+            self.memory += inner.memory;
+            self.cursor = self.cursor.min(inner.start);
+        }
+        self.stepped = steps[self.before..].last().map_or(i64::MIN, |step| step.end);
     }
 
     /// The kernel counted for the thread at this moment: where it is at no step, one ends here.
@@ -275,5 +296,25 @@ impl Timelines {
             thread.peers.append(&mut piece.peers);
             thread.first = [thread.first, piece.first].into_iter().flatten().min();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sleep_inside_a_read_is_a_part_of_the_read() {
+        let mut part = TimelinePart::default();
+        part.begin(LaneId { proc: 0, tid: 1 }, 0);
+        part.step(Step { start: 0, end: 10, kind: StepKind::Sleep, ..Step::NOTHING });
+        part.step(Step { start: 110, end: 190, kind: StepKind::Sleep, ..Step::NOTHING });
+        part.file_call(Interval { start: 100, end: 200 }, false);
+        part.step(Step { start: 300, end: 310, kind: StepKind::Give, ..Step::NOTHING });
+        let mut all = Timelines::default();
+        all.take(part);
+        let steps = &all.threads.values().next().unwrap().steps;
+        let kinds: Vec<_> = steps.iter().map(|step| (step.kind, step.storage)).collect();
+        assert_eq!(kinds, [(StepKind::Sleep, 0), (StepKind::Give, 100)]);
     }
 }

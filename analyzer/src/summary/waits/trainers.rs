@@ -13,8 +13,8 @@ use super::parts::{Part, Parts};
 use super::thread::WAIT_NS;
 use super::timeline::{Object, StepKind, Timelines};
 use crate::catalog::Process;
-use crate::summary::groups::tree::LaneId;
 use crate::summary::time::intervals::Interval;
+use crate::summary::tree::LaneId;
 
 /// What a wait is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -470,5 +470,127 @@ impl<'f, 'a> Trainer<'f, 'a> {
         (wait.start, wait.end) = (start, end);
         wait.parts += rest;
         wait
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dlio_schemas::evidence::Counters;
+
+    use super::*;
+    use crate::batch::Usage;
+    use crate::summary::waits::timeline::{Step, ThreadPart};
+
+    const MS: i64 = 1_000_000;
+    const TRAINER: LaneId = LaneId { proc: 0, tid: 1 };
+    const READER: LaneId = LaneId { proc: 1, tid: 2 };
+    const FEEDER: LaneId = LaneId { proc: 1, tid: 3 };
+    const PIPE: Object = Object { id: 7, network: false };
+
+    fn step(kind: StepKind, object: Object, start: i64, end: i64) -> Step {
+        Step { start: start * MS, end: end * MS, kind, object, amount: 100, ..Step::NOTHING }
+    }
+
+    fn woken(start: i64, end: i64, waker: LaneId) -> Step {
+        let object = Object { id: 0x1000, network: false };
+        Step { waker: waker.tid, woken: 1_000, ..step(StepKind::Wait, object, start, end) }
+    }
+
+    /// A trainer and its child, by what their threads did from zero on.
+    fn waits(threads: Vec<(LaneId, Vec<Step>, Vec<Usage>)>) -> Waits {
+        let mut timelines = Timelines::default();
+        for (lane, steps, usage) in threads {
+            let part = ThreadPart { steps, usage, first: Some(0), ..ThreadPart::default() };
+            timelines.threads.insert(lane, part);
+        }
+        let process = |pid, ppid| Process { pid, ppid, ..Process::default() };
+        explained(timelines, &[process(1, None), process(2, Some(1))])
+    }
+
+    /// The trainer's waits for five batches, 30 ms each, with steps of 10 ms.
+    fn trainer() -> Vec<Step> {
+        (0..5).map(|i| step(StepKind::Take, PIPE, 40 * i, 40 * i + 30)).collect()
+    }
+
+    /// A reader that hands a batch over every 40 ms, and reads for so long of that.
+    fn reader(storage: i64) -> Vec<Step> {
+        let give = |i: i64| Step { storage: storage * MS, ..step(StepKind::Give, PIPE, 40 * i + 30, 40 * i + 30) };
+        (0..5).map(give).collect()
+    }
+
+    #[track_caller]
+    fn only(waits: &Waits) -> &TrainerWaits {
+        let [trainer] = &waits.trainers[..] else { panic!("{:?}", waits.trainers) };
+        assert_eq!(trainer.lane, TRAINER);
+        for wait in &trainer.waits {
+            assert_eq!(wait.parts.sum(), wait.end - wait.start, "{wait:?}");
+        }
+        trainer
+    }
+
+    #[test]
+    fn a_wait_has_the_composition_of_its_makers_work() {
+        let usage = (0..5).map(|i| Usage {
+            ts: (40 * i + 30) * MS,
+            counters: Counters { cpu_us: 10_000, run_delay_us: Some(0), ..Counters::default() },
+        });
+        let found = waits(vec![(TRAINER, trainer(), Vec::new()), (READER, reader(30), usage.collect())]);
+        let parts = only(&found).parts(WaitKind::Data);
+        assert_eq!(parts.largest(), Part::Storage);
+        assert!(parts.get(Part::Cpu) > 20 * MS && parts.get(Part::Storage) > 90 * MS, "{parts:?}");
+        assert_eq!(only(&found).ns(WaitKind::Data), 150 * MS);
+        assert_eq!(only(&found).makers().into_keys().collect::<Vec<_>>(), [READER]);
+    }
+
+    #[test]
+    fn a_thread_that_passes_a_batch_on_is_not_its_maker() {
+        let mut feeder = Vec::new();
+        for i in 0..5 {
+            feeder.push(woken(40 * i, 40 * i + 30, READER));
+            feeder.push(step(StepKind::Give, PIPE, 40 * i + 30, 40 * i + 30));
+        }
+        let edges =
+            |i: i64| Step { storage: 35 * MS, ..step(StepKind::Edge, Object::default(), 40 * i + 30, 40 * i + 30) };
+        let reader: Vec<Step> = (0..5).map(edges).collect();
+        let threads = vec![(TRAINER, trainer(), vec![]), (READER, reader, vec![]), (FEEDER, feeder, vec![])];
+        let found = waits(threads);
+        assert_eq!(only(&found).makers().into_keys().collect::<Vec<_>>(), [READER]);
+        assert_eq!(only(&found).parts(WaitKind::Data).largest(), Part::Storage);
+    }
+
+    #[test]
+    fn a_wait_that_nobody_was_seen_to_end_is_unknown() {
+        let mut unseen = trainer();
+        unseen.push(step(StepKind::Wait, Object::default(), 200, 290));
+        unseen.push(step(StepKind::Take, PIPE, 300, 330));
+        let mut gives = reader(30);
+        gives.push(step(StepKind::Give, PIPE, 330, 330));
+        let found = waits(vec![(TRAINER, unseen, Vec::new()), (READER, gives, Vec::new())]);
+        assert_eq!(only(&found).ns(WaitKind::Unknown), 90 * MS);
+        assert_eq!(only(&found).ns(WaitKind::Data), 180 * MS);
+    }
+
+    #[test]
+    fn a_thread_that_answers_at_once_does_the_trainers_own_work() {
+        let own = LaneId { proc: 0, tid: 9 };
+        let asks = |i: i64| woken(40 * i, 40 * i + 30, own);
+        let answers = |i: i64| woken(40 * i - 10, 40 * i, TRAINER);
+        let loader = (0..5).map(|i| step(StepKind::Take, PIPE, 40 * i + 38, 40 * i + 38));
+        let mut steps: Vec<Step> = (0..5).map(asks).chain(loader).collect();
+        steps.sort_by_key(|step| step.start);
+        let threads = vec![
+            (TRAINER, steps, Vec::new()),
+            (own, (1..5).map(answers).collect(), Vec::new()),
+            (READER, reader(1), Vec::new()),
+        ];
+        let found = waits(threads);
+        assert_eq!(only(&found).ns(WaitKind::Data), 0);
+        assert!(only(&found).ns(WaitKind::OwnWork) >= 100 * MS);
+    }
+
+    #[test]
+    fn a_trace_without_evidence_explains_nothing() {
+        let steps = (0..5).map(|i| step(StepKind::Take, Object::default(), 40 * i, 40 * i + 30)).collect();
+        assert!(!waits(vec![(TRAINER, steps, Vec::new())]).is_known);
     }
 }
