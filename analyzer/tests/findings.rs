@@ -135,7 +135,7 @@ fn what_held_a_rule_back_is_marked() {
     };
     let rows = of("loader-cpu-bound");
     assert!(rows[0].starts_with("        waited for batches of readers that had started"), "{rows:?}");
-    assert!(rows.iter().any(|row| row.starts_with("      x readers in I/O, of their busy time: 100 %")), "{rows:?}");
+    assert!(rows.iter().any(|row| row.starts_with("      x readers in I/O, of their busy time: 99 %")), "{rows:?}");
 }
 
 /// A trainer without spans that takes what two readers make through a pipe, and works for as long again.
@@ -254,8 +254,8 @@ fn a_training_stands_for_what_its_own_thread_writes_whatever_its_readers_do() {
     assert_eq!((training["written_ns"].as_i64(), training["checkpoint_ns"].as_i64()), (Some(400_000_000), Some(0)));
     assert!(training["waited_ns"].as_i64().unwrap() <= 3_000_000, "{training}");
     let share = finding(&synced, "fsync-share");
-    // Its part of all writing, 360 ms of 450, is that of the 400 ms which are within the training.
-    assert_eq!((share["state"].as_str(), share["worth_ns"].as_i64()), (Some("fired"), Some(320_000_000)), "{share}");
+    // Its part of all writing, 360 ms of 450, is that of the 400 ms within the training, and of 27 us that readers wrote meanwhile.
+    assert_eq!((share["state"].as_str(), share["worth_ns"].as_i64()), (Some("fired"), Some(320_021_266)), "{share}");
     let saved = report(
         &written(
             "saves",
@@ -357,9 +357,8 @@ fn a_lock_that_readers_wait_for_is_no_storage_and_its_file_is_not_hot() {
         assert!(!fired.contains(&"loader-cpu-bound".into()), "{fired:?}");
         let verdict = report["verdict"].to_string();
         assert!(!verdict.contains("it was storage") && !verdict.contains("storage and what else"), "{verdict}");
-        let training = &report["training"][0];
-        let part = training["wait_io_ns"].as_f64().unwrap() / training["waited_ns"].as_f64().unwrap();
-        assert!(part < 0.3, "{training}");
+        // Readers stood there for most of the wait: what it was for is not among what they did.
+        assert!(report["training"][0]["wait_io_ns"].is_null(), "{}", report["training"][0]);
         let screen = analyze(&trace, &[]).split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(screen.contains("together. Change: open read-only what is only read"), "{screen}");
         // What waits is no I/O in any figure, and SQL says the same.
@@ -434,7 +433,9 @@ fn one_reader_that_does_all_the_work_is_slow_and_more_of_them_would_not_help() {
     });
     let report = self::report(&written("all-work", even), &[]);
     assert_eq!(finding(&report, "slow-worker")["state"], "quiet", "{report}");
-    assert!(finding(&report, "loader-cpu-bound")["remedy"].as_str().unwrap().ends_with("more readers"));
+    assert!(
+        finding(&report, "loader-cpu-bound")["remedy"].as_str().unwrap().contains("more readers where CPUs are idle")
+    );
 }
 
 #[test]

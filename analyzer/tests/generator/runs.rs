@@ -1,6 +1,7 @@
 //! Runs that are told whole: one for each rule of the findings, and a healthy one.
 
 use dlio_schemas::ops::Op;
+use dlio_schemas::record::POS_UNKNOWN;
 
 use super::script::Script;
 
@@ -102,7 +103,10 @@ fn by_file(files: u64, work: impl Fn(&mut Script, &str)) -> Vec<Script> {
 pub type Scenario = (&'static str, Vec<Script>, &'static [&'static str]);
 
 pub fn scenarios() -> Vec<Scenario> {
-    [training(), accesses(), whole_files(), objects(), asking(), ranks_and_saving()].into_iter().flatten().collect()
+    [training(), causes(), accesses(), whole_files(), objects(), asking(), ranks_and_saving()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 fn training() -> Vec<Scenario> {
@@ -136,13 +140,53 @@ fn training() -> Vec<Scenario> {
         (
             "one-slow",
             taking_turns(|step| if step % 4 == 2 { 60_000 } else { 1000 }, 2),
-            &["input-bound", "slow-worker"],
+            &["input-bound", "loader-cpu-bound", "slow-worker"],
         ),
         ("restarted", restarted(), &["input-bound", "workers-restart"]),
         ("saturated", in_flight(|at_once| 32 * MIB / at_once), &["input-bound", "storage-saturated"]),
         ("latency", in_flight(|_| 8 * MIB), &["input-bound", "loader-capacity", "storage-latency-bound"]),
         ("slow-start", slow_start(), &["compute-bound", "slow-start"]),
         ("lost", lost(), &["compute-bound", "trust"]),
+    ]
+}
+
+/// A reader that hands 40 batches over through a pipe of its own, one every 100 ms, and does `work` for each.
+fn handed_over(work: impl Fn(&mut Script, u64)) -> Vec<Script> {
+    let (mut trainer, mut reader) = (Script::new(100, 1), Script::new(200, 100));
+    for step in 0..40 {
+        trainer.at(step * 100_000).call(Op::READ, PIPE, 79_998, (POS_UNKNOWN, 8, 8));
+        trainer.span_at(step * 100_000, 80_000, "fetch", "dataloader", (0, step as i32));
+        trainer.at(step * 100_000 + 80_000).span("train", "compute", 20_000);
+        reader.at((step * 100_000).saturating_sub(20_000) + 10);
+        work(&mut reader, step);
+        let end = step * 100_000 + 79_990;
+        reader.at(end.max(reader.now())).call(Op::WRITE, PIPE, 5, (POS_UNKNOWN, 8, 8));
+    }
+    vec![trainer, reader]
+}
+
+const PIPE: &str = "<pipe 71>";
+const CONNECTION: &str = "<tcp 10.0.0.1:5000 10.0.0.2:80>";
+
+/// Readers whose work is something else than calls on files.
+fn causes() -> Vec<Scenario> {
+    let sleeping = handed_over(|reader, step| {
+        reader.call(Op::NANOSLEEP, "", if step == 0 { 79_000 } else { 99_000 }, (0, 0, 0));
+    });
+    let asking = handed_over(|reader, step| {
+        reader.call(Op::RECV, CONNECTION, if step == 0 { 79_000 } else { 99_000 }, (POS_UNKNOWN, 8, 8));
+    });
+    let writing = handed_over(|reader, step| {
+        reader.call(Op::WRITE, PIPE, if step == 0 { 79_000 } else { 99_000 }, (POS_UNKNOWN, 1 << 20, 1 << 20));
+    });
+    let faulting = handed_over(|reader, step| {
+        reader.at(step * 100_000 + 79_990).counted(5_000, 2_000);
+    });
+    vec![
+        ("sleeping", sleeping, &["input-bound", "loader-capacity", "reader-sleep"]),
+        ("asking-a-server", asking, &["input-bound", "loader-capacity", "network-wait"]),
+        ("handing-over", writing, &["input-bound", "hand-over"]),
+        ("faulting", faulting, &["input-bound", "loader-capacity", "page-faults"]),
     ]
 }
 

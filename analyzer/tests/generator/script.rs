@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 
+use dlio_schemas::evidence::Counters;
 use dlio_schemas::native::columns::EVENTS_MAX;
 use dlio_schemas::native::fields::{FieldWriter, key};
 use dlio_schemas::native::names::NameKind;
@@ -104,6 +105,14 @@ impl Script {
         let now = self.now();
         self.push(now, us, op, a != POS_UNKNOWN, Record { file, fd: FD, a, b, ret, ..Record::default() });
         self.at(now + us + 1)
+    }
+
+    /// What the kernel counted for the thread until its next event ends.
+    pub fn counted(&mut self, cpu_us: u64, major_faults: u64) -> &mut Script {
+        let counters = Counters { cpu_us, major_faults, run_delay_us: Some(0), ..Counters::default() };
+        let (tid, record) = (self.pid as u32, counters.record(START + self.now() * 1000));
+        self.records.entry(tid).or_default().push(record);
+        self
     }
 
     /// A whole object in one request.

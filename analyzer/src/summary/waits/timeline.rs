@@ -176,7 +176,7 @@ impl TimelinePart {
             steps.pop();
             self.storage += inner.storage;
             self.memory += inner.memory;
-            self.cursor = self.cursor.min(inner.start);
+            self.cursor = self.cursor.min(start);
         }
         self.stepped = steps[self.before..].last().map_or(i64::MIN, |step| step.end);
     }
