@@ -147,6 +147,11 @@ fn mkfifo(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
+/// Copies a program by a process of its own: one that this process has open for writing cannot be run by a test beside this one.
+fn copy_program(from: &Path, to: &Path) {
+    assert!(Command::new("cp").arg(from).arg(to).status().unwrap().success());
+}
+
 #[test]
 fn what_lies_in_a_shared_spool_is_no_ring_because_of_its_name() {
     let scene = Scene::new("spool");
@@ -244,7 +249,7 @@ fn a_file_that_others_put_in_the_traces_place_is_the_reason_that_is_given() {
     }
     assert_eq!(fs::read_to_string(&planted).unwrap(), "theirs");
     let analyze = scene.at("dlio-analyze");
-    fs::copy(artefacts::command("dlio-analyze").unwrap(), &analyze).unwrap();
+    copy_program(&artefacts::command("dlio-analyze").unwrap(), &analyze);
     let report = scene.command(&analyze, VICTIM).arg(&trace).env("HOME", scene.at("work")).output().unwrap();
     let text = String::from_utf8_lossy(&report.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("another file had the name of a file of the trace"), "{text}");
@@ -291,7 +296,7 @@ fn what_others_put_beside_a_trace_neither_hangs_nor_misleads_its_reader() {
     let trace = scene.make("trace", 0o777, VICTIM);
     run(scene.traced(&[], &[("DLIO_TRACE_DIR", &trace)]));
     let analyze = scene.at("dlio-analyze");
-    fs::copy(artefacts::command("dlio-analyze").unwrap(), &analyze).unwrap();
+    copy_program(&artefacts::command("dlio-analyze").unwrap(), &analyze);
     let precious = scene.write("precious", "theirs", VICTIM);
     mkfifo(&trace.join(".dlio-cache"));
     let report = scene.at("work/report");

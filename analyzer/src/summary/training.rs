@@ -396,10 +396,9 @@ impl Scene<'_> {
 
     /// True if a process does something of its own after its messages, as whoever trains does with a batch.
     fn works(&self, group: &RankGroup) -> bool {
-        if let Some(waits) = self.waits.of(LaneId { proc: group.proc, tid: group.tid }) {
-            if waits.works >= WORKS_MIN {
-                return true;
-            }
+        let told = self.waits.of(LaneId { proc: group.proc, tid: group.tid });
+        if told.is_some_and(|waits| waits.works >= WORKS_MIN) {
+            return true;
         }
         let readers: BTreeSet<u32> = group.readers.iter().map(|reader| reader.proc).collect();
         let handed: u64 = readers.iter().map(|&proc| self.sum(proc, |thread| thread.handed)).sum();
@@ -613,7 +612,8 @@ impl Scene<'_> {
             // Of another process one thread stands for all.
             let is_its =
                 |reader: &Reading| reader.lane == lane || lane.proc != trainer.proc && reader.lane.proc == lane.proc;
-            let is_new = lane != trainer && !readers.iter().any(is_its);
+            let is_server = self.names[lane.proc as usize] == FORK_SERVER;
+            let is_new = lane != trainer && !is_server && !readers.iter().any(is_its);
             if let Some(measure) = self.lanes.get(&lane).filter(|_| is_new) {
                 let overlap = measure.with(&trainer).map_or(Overlap::default(), |both| both[Basis::Idle as usize]);
                 let bytes = self.thread(lane).bytes_read;

@@ -183,10 +183,10 @@ fn causes() -> Vec<Scenario> {
         reader.at(step * 100_000 + 79_990).counted(5_000, 2_000);
     });
     vec![
-        ("sleeping", sleeping, &["input-bound", "loader-capacity", "reader-sleep"]),
-        ("asking-a-server", asking, &["input-bound", "loader-capacity", "network-wait"]),
+        ("sleeping", sleeping, &["input-bound", "reader-sleep"]),
+        ("asking-a-server", asking, &["input-bound", "network-wait"]),
         ("handing-over", writing, &["input-bound", "hand-over"]),
-        ("faulting", faulting, &["input-bound", "loader-capacity", "page-faults"]),
+        ("faulting", faulting, &["input-bound", "page-faults"]),
     ]
 }
 

@@ -228,8 +228,7 @@ impl<'f, 'a> Explainer<'f, 'a> {
                 first.steps.iter().filter(|step| step.kind == StepKind::Take && step.amount > 0 && step.object.id != 0)
             };
             // It may be told more than its tasks: how it is to start, above all.
-            let tasks =
-                takes().filter(|step| step.end <= act.at && family.gives(trainer.lane.proc, step.object.id)).last();
+            let tasks = takes().rfind(|step| step.end <= act.at && family.gives(trainer.lane.proc, step.object.id));
             let begins = tasks.and_then(|task| takes().find(|step| step.object.id == task.object.id));
             begins.map_or_else(|| family.begins_to_make(proc, first.born), |step| step.end)
         })
