@@ -141,7 +141,11 @@ static void handler(int signal) { (void)signal; }
 
 static void *disturbs(void *thread) {
     pthread_t target = *(pthread_t *)thread;
-    for (; !over; syscall(SYS_nanosleep, &moment, NULL)) pthread_kill(target, SIGUSR1);
+    while (!over) {
+        // First of all: a wait that ends at once is none.
+        syscall(SYS_nanosleep, &moment, NULL);
+        pthread_kill(target, SIGUSR1);
+    }
     return NULL;
 }
 

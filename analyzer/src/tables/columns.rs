@@ -77,8 +77,7 @@ impl Dictionary {
             });
             self.keys.push(key);
         }
-        self.values = (self.texts.len() <= REPEATED_MAX)
-            .then(|| Arc::new(StringViewArray::from_iter_values(&self.texts)) as ArrayRef);
+        self.values = (self.texts.len() <= REPEATED_MAX).then(|| Arc::new(compact(&self.texts)) as ArrayRef);
     }
 
     fn column(&mut self, kinds: &[u32]) -> Result<ArrayRef, ArrowError> {
@@ -91,6 +90,14 @@ impl Dictionary {
             None => self.places.column(keys.map(|key| Some(key as usize)), &self.texts),
         }
     }
+}
+
+/// Strings in no more memory than they take: every batch that has some of them counts all of it as its own.
+fn compact<T: AsRef<str>>(texts: &[T]) -> StringViewArray {
+    let length: usize = texts.iter().map(|text| text.as_ref().len()).sum();
+    let mut builder = StringViewBuilder::with_capacity(texts.len()).with_fixed_block_size(length.max(1) as u32);
+    texts.iter().for_each(|text| builder.append_value(text));
+    builder.finish()
 }
 
 /// Makes dictionaries of the strings that a batch has.
@@ -172,7 +179,7 @@ impl Shared {
             host: Some(process.host).filter(|host| (*host as usize) < hosts.len()),
             rank: process.rank,
         });
-        self.hosts = Arc::new(StringViewArray::from_iter_values(hosts));
+        self.hosts = Arc::new(compact(&hosts));
     }
 
     /// The shared columns of a process.

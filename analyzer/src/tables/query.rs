@@ -206,7 +206,7 @@ impl Session {
 }
 
 /// Queries take this many bytes of `--memory` or more per row of a batch: with little memory batches have fewer rows.
-const MEMORY_PER_ROW: u64 = 64 << 10;
+const MEMORY_PER_ROW: u64 = 48 << 10;
 
 /// Smaller batches cost more than their rows.
 const BATCH_LEAST: usize = 256;
@@ -223,7 +223,7 @@ pub fn context(
     let rows = config.batch_size().min((memory / MEMORY_PER_ROW) as usize).max(BATCH_LEAST);
     let mut config = config.with_batch_size(rows);
     let execution = &mut config.options_mut().execution;
-    execution.sort_spill_reservation_bytes = execution.sort_spill_reservation_bytes.min(memory as usize / 32);
+    execution.sort_spill_reservation_bytes = execution.sort_spill_reservation_bytes.min(memory as usize / 64);
     execution.time_zone = time_zone;
     let pool = Arc::new(FairSpillPool::new(memory as usize));
     let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc()?;
