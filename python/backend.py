@@ -1,6 +1,7 @@
 """Builds the wheel of dliotrace: the package's modules, the compiled engine, the tracing library and the programs.
 
     dliotrace/*.py
+    dliotrace/_start/*.py            what `run --torch` runs before the program
     dliotrace/_engine.abi3.so        built here with cargo
     dliotrace/lib/*.so               from $DLIO_DIST/lib, which `make build` fills
     dliotrace/bin/dlio*              from $DLIO_DIST/bin, as far as they are there
@@ -62,9 +63,10 @@ def contents(scratch):
     """Path in the wheel -> (content, mode)."""
     entries = {}
     package = os.path.join(HERE, NAME)
-    for file in sorted(os.listdir(package)):
-        if file.endswith((".py", ".pyi", ".typed")):
-            entries[f"{NAME}/{file}"] = load(os.path.join(package, file), 0o644)
+    for folder in ("", "_start/"):
+        for file in sorted(os.listdir(os.path.join(package, folder))):
+            if file.endswith((".py", ".pyi", ".typed")):
+                entries[f"{NAME}/{folder}{file}"] = load(os.path.join(package, folder, file), 0o644)
     entries[f"{NAME}/_engine.abi3.so"] = load(build_engine(), 0o755)
     for inside, file, mode in installed():
         entries[f"{NAME}/{inside}"] = load(stripped(file, scratch), mode)

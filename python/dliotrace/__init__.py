@@ -8,6 +8,7 @@
 
 Under ``python -m dliotrace run script.py`` (or ``dlio trace``) spans go into the trace of the process's I/O. Without it,
 DLIO_TRACE_DIR=FOLDER records the spans alone, and without that nothing is recorded and a span costs next to nothing.
+``python -m dliotrace run --torch train.py`` puts spans into PyTorch without a change to the script.
 
 I/O that a library does without calls on files is told by ``io_done("get", "s3://bucket/key", start, ...)``; for boto3, s3fs
 and others ``dliotrace.objects.install()`` does so.

@@ -2,6 +2,9 @@
 
 The tracing library of this package goes in front of LD_PRELOAD and the interpreter is executed anew in this very process,
 so that signals, standard streams and the exit status are the program's own. Processes it starts are traced too.
+
+``python -m dliotrace run --torch train.py`` also puts spans into PyTorch, without a change to the script: fetch, item, forward,
+backward, optimizer step and others, in loader workers and in ranks of torchrun, too.
 """
 
 import argparse
@@ -12,9 +15,16 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LIBRARY = "libdliotrace.so"
-USAGE = """python -m dliotrace run [-o FOLDER] [-q] (script.py | -m MODULE | -c CODE) [ARGUMENT]...
+# Python runs the sitecustomize.py in here before the program.
+START = os.path.join(HERE, "_start")
+USAGE = """python -m dliotrace run [-o FOLDER] [-q] [--torch] (script.py | -m MODULE | -c CODE) [ARGUMENT]...
        python -m dliotrace library
        python -m dliotrace {trace,bench,...} [ARGUMENT]..."""
+EXAMPLES = """examples:
+  python -m dliotrace run train.py --epochs 3             I/O, and the spans that train.py makes itself
+  python -m dliotrace run --torch train.py --epochs 3     the same with spans of PyTorch; train.py stays as it is
+  python -m dliotrace run --torch -m torch.distributed.run --nproc-per-node 2 train.py
+"""
 
 
 def library():
@@ -34,22 +44,41 @@ def preload(library, present):
     return ":".join([library, *others])
 
 
-def environment(folder):
+def search_path(present):
+    """PYTHONPATH with our directory in front of what is there already, once. sitecustomize.py removes it from sys.path again."""
+    # An empty part is the current directory, but an empty variable is none.
+    others = [part for part in present.split(os.pathsep) if part != START] if present else []
+    return os.pathsep.join([START, *others])
+
+
+def environment(folder, torch=False):
     """Variables of a traced run; the folder is made absolute, as the program may change its own."""
     folder = os.path.abspath(folder or os.environ.get("DLIO_TRACE_DIR") or "dlio-trace")
     traced = {"LD_PRELOAD": preload(library(), os.environ.get("LD_PRELOAD", "")), "DLIO_TRACE_DIR": folder}
+    if torch:
+        traced["PYTHONPATH"] = search_path(os.environ.get("PYTHONPATH", ""))
     return {**os.environ, **traced}
 
 
 def run(arguments):
-    parser = argparse.ArgumentParser(prog="python -m dliotrace run", usage=USAGE.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m dliotrace run", usage=USAGE.splitlines()[0], description="Traces a Python program.", epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("-o", "--output", metavar="FOLDER", help="where the trace goes [DLIO_TRACE_DIR or ./dlio-trace]")
     parser.add_argument("-q", "--quiet", action="store_true", help="do not say where the trace is")
+    parser.add_argument(
+        "--torch", action="store_true",
+        help="put spans into PyTorch as soon as the program has imported it: fetch, item, forward, backward and others, as "
+        "dliotrace.torch.instrument() does. Covers child processes; a program without PyTorch runs as without this option",
+    )
     own, program = split(arguments)
     options = parser.parse_args(own)
     if not program:
         parser.error("which program? give a script, -m MODULE or -c CODE")
-    variables = environment(options.output)
+    if options.torch and (sys.flags.ignore_environment or sys.flags.no_site):
+        parser.error("cannot put spans into PyTorch: --torch needs PYTHONPATH and `site`; start Python without -I, -E and -S")
+    variables = environment(options.output, options.torch)
     if not options.quiet:
         folder = variables["DLIO_TRACE_DIR"]
         print(f"dliotrace: tracing into {folder}; afterwards: dlio-analyze {folder}", file=sys.stderr, flush=True)

@@ -1,4 +1,5 @@
-"""Spans in PyTorch programs, without a change to them: call `instrument()` once, before the first pass over a loader.
+"""Spans in PyTorch programs: run ``python -m dliotrace run --torch train.py``, which leaves the script as it is, or call
+`instrument()` in the script once, before the first pass over a loader.
 
 ==============  ===============  =====================================================================================
 span            category

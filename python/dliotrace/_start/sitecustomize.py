@@ -1,0 +1,82 @@
+"""Runs at the start of each Python process under `python -m dliotrace run --torch`. Adds spans to PyTorch once the program has
+imported it, and imports nothing of PyTorch or of this package before that.
+
+`run` puts the directory of this file in front of PYTHONPATH, so that `site` finds it in children, too. The program sees nothing
+of it: sys.path is what it would be, and a sitecustomize of the user runs in place of this one. A program may start another Python,
+of any version, so this file uses no new syntax.
+"""
+
+import os
+import sys
+
+
+class _Torch(object):
+    """Waits for the import of PyTorch. A finder that finds the module as the finders behind it do, and watches its spec."""
+
+    names = ("torch", "torch.utils.data")
+
+    def __init__(self):
+        self.imported = set()
+
+    def find_spec(self, name, path=None, target=None):
+        if name not in self.names or self not in sys.meta_path:
+            return None
+        for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]:
+            spec = finder.find_spec(name, path, target) if hasattr(finder, "find_spec") else None
+            if spec is not None:
+                # A class of its own rather than a loader around the loader: the stack has no frame of ours while PyTorch is
+                # imported, so warnings and tracebacks stay what they are.
+                plain = type(spec)
+                spec.__class__ = type(plain.__name__, (plain,), {"_initializing": _Initializing(self, plain)})
+                return spec
+        return None
+
+    def ended(self, name):
+        """The import of a module has ended, by success or failure."""
+        if name in sys.modules:
+            self.imported.add(name)
+        # PyTorch imports torch.utils.data itself, and is not complete then.
+        if all(name in self.imported for name in self.names) and self in sys.meta_path:
+            sys.meta_path.remove(self)
+            _instrument()
+
+
+class _Initializing(object):
+    """The attribute of a spec that importlib sets to False when the import of the module has ended."""
+
+    def __init__(self, torch, plain):
+        self.torch, self.plain = torch, plain
+
+    def __get__(self, spec, owner=None):
+        return self if spec is None else spec.__dict__.get("_initializing", False)
+
+    def __set__(self, spec, value):
+        spec.__dict__["_initializing"] = value
+        if not value:
+            spec.__class__ = self.plain
+            self.torch.ended(spec.name)
+
+
+def _instrument():
+    try:
+        import dliotrace.torch
+
+        dliotrace.torch.instrument()
+    except Exception as error:
+        sys.stderr.write("dliotrace: cannot put spans into PyTorch: %s; the program runs on without them\n" % error)
+
+
+def _leave():
+    """Removes the directory of this file from where Python looks for modules."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [place for place in sys.path if place != here]
+    sys.path_importer_cache.pop(here, None)
+
+
+_leave()
+# Python 3.10 is the oldest that this package runs on.
+if sys.version_info >= (3, 10) and os.environ.get("DLIO_TRACE") != "0":
+    sys.meta_path.insert(0, _Torch())
+# The user's own, if there is one; it takes this module's place in sys.modules. `site` expects this error if there is none.
+del sys.modules["sitecustomize"]
+import sitecustomize  # noqa: E402,F401
