@@ -16,8 +16,8 @@ help:
 	@echo "make demo      build, trace a small benchmark run, print the summary"
 	@echo "make test      everything that is checked"
 	@echo "make test-torch  installs PyTorch for its own tests (5 minutes, 6 GB) and runs them"
-	@echo "make test-verdict  runs 95 small trainings whose cause of waiting is known, and compares what the report says (8 minutes);"
-	@echo "               JOBS=\"decode http\" names some. Jobs with PyTorch run where it is installed (make setup-torch)"
+	@echo "make test-verdict  runs 124 small trainings whose cause of waiting is known, and compares what the report says (15 minutes);"
+	@echo "               JOBS=\"decode http\" names some. Jobs with PyTorch and other libraries run where these are installed (make setup-torch)"
 	@echo "make test-stores  installs boto3, s3fs and others, nginx and OpenStack Swift (250 MB), and tests with them (minutes)"
 	@echo "make test-mpi  installs Open MPI and libclang, builds libdlio_mpi.so and tests ranks under mpirun"
 	@echo "make test-mlpstorage MLPSTORAGE=COMMAND  runs MLPerf Storage's own program, which COMMAND starts, on ours"
@@ -59,7 +59,7 @@ test-torch: setup-torch build
 	python/run-tests.sh --torch
 
 # The verdict on jobs that clock themselves: run it on an idle machine.
-test-verdict: setup-test build
+test-verdict: setup-test wheel
 	tests/jobs/verdicts.py $(JOBS)
 
 # Requests of other people's clients of object stores, in an environment of their own, which `make test` runs too once it is there;

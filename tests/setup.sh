@@ -1,12 +1,12 @@
 #!/bin/sh
 # Installs what is missing on a Debian-like machine that has Rust. `setup.sh demo` installs what building takes,
 # `setup.sh test` also what the tests use, `setup.sh mpi` Open MPI and what its bindings are made with, `setup.sh torch` PyTorch
-# for its own tests (some 6 GB), `setup.sh stores` clients of object stores (130 MB) and servers (nginx, OpenStack Swift; 120 MB). Says nothing and does nothing where
+# for its own tests (some 6 GB) and what jobs with a known cause of waiting import, `setup.sh stores` clients of object stores (130 MB) and servers (nginx, OpenStack Swift; 120 MB). Says nothing and does nothing where
 # everything is there.
 set -eu
 
 wanted="cc:gcc make:make pkg-config:pkg-config cmake:cmake"
-[ "${1:-demo}" != demo ] && wanted="$wanted python3:python3 git:git strace:strace sqlite3:sqlite3 valgrind:valgrind faketime:faketime \
+[ "${1:-demo}" != demo ] && wanted="$wanted c++:g++ python3:python3 git:git strace:strace sqlite3:sqlite3 valgrind:valgrind faketime:faketime \
     musl-gcc:musl-tools ruby:ruby"
 
 [ "${1:-demo}" = stores ] && wanted="$wanted nginx:nginx-light memcached:memcached faketime:faketime swift-ring-builder:swift \
@@ -56,5 +56,10 @@ case "${1:-demo}" in
     # Of versions that go together: finding them takes pip minutes.
     stores) packages "$cache/dlio-stores-venv" .installed \
         "aiobotocore==3.10.0 boto3==1.43.117 s3fs==2026.9.0 smart_open==9.0.2 minio==7.2.20" ;;
-    torch) packages "$cache/dlio-torch-venv" .installed "torch lightning transformers accelerate numpy safetensors s3torchconnector" ;;
+    torch)
+        packages "$cache/dlio-torch-venv" .installed "torch lightning transformers accelerate numpy safetensors s3torchconnector"
+        jobs="$(dirname "$0")/jobs/waits/requirements"
+        packages "$cache/dlio-torch-venv" .jobs "$(sed '/^#/d' "$jobs.txt" | tr '\n' ' ')"
+        # Its own dependencies are clients of every cloud and old versions of numpy and transformers.
+        packages "$cache/dlio-torch-venv" .streaming "--no-deps $(sed '/^#/d' "$jobs-alone.txt" | tr '\n' ' ')" ;;
 esac

@@ -14,8 +14,9 @@ under ``dlio trace``; what ``dlio-analyze`` says of the trace must be true:
 "Unknown" is never right and never wrong. The exit status is 1 if anything false was said. Run it on an idle machine: the jobs'
 clocks are true on a busy one too, but then more of them wait for a CPU.
 
-DLIO_BIN_DIR is where the programs are (``target/dist/bin``), DLIO_TORCH_VENV an environment with PyTorch
-(``~/.cache/dlio-torch-venv``); jobs with PyTorch run only there.
+DLIO_BIN_DIR is where the programs are (``target/dist/bin``), DLIO_TORCH_VENV an environment with PyTorch and the libraries of
+``waits/requirements.txt`` (``~/.cache/dlio-torch-venv``); jobs that import them run only there. Jobs marked (spans) run under
+`python -m dliotrace run --torch` of the wheel in DLIO_WHEEL (``target/dist/wheel/*.whl``).
 
 =============================== ============ ================================================================================
 job                             built in     what happens | what an analyzer may fall for
@@ -75,6 +76,8 @@ prefetch-thread                 storage      one thread reads one batch ahead | 
 threads-decode                  gil          2 threads decode data in memory in Python | they wait for one another's GIL; processes would help
 threads-locked-reads            lock         3 threads read and sleep under one `threading.Lock` | the lock's, not storage
 threads-healthy                 none         2 threads read fast files, batches come in time | waits of the readers for room in the queue
+npz-threads                     cpu          `ThreadPoolExecutor`, 2 threads read compressed .npz files | zlib releases the GIL: threads really run side by side
+asyncio-thread                  network      an event loop in a thread requests samples with aiohttp, 2 batches ahead | one thread makes several batches at once
 data come from a server (``waits/network.py``)
 -----------------------------------------------------------------------------------------------------------------------------
 http                            network      2 workers request samples over HTTP, 25 ms each | no data file, and not decoding
@@ -104,7 +107,7 @@ two ranks (``waits/ranks.py``)
 ranks-one-slow                  storage      2 ranks meet at a barrier, the files of rank 1 are slow | rank 0 waits for rank 1 and not for its own readers
 ranks-healthy                   none         2 ranks meet at a barrier, batches come in time | waits for each other are short
 ranks-gloo-one-slow             storage      2 ranks of gloo, the files of rank 1 are slow | a loop thread receives what rank 0 waits for
-a program in C, without Python (``waits/programs.py``)
+a program in C or C++, without Python (``waits/programs.py``)
 -----------------------------------------------------------------------------------------------------------------------------
 c-condition                     storage      `pthread_cond_wait`, slow files | no fork, no pipe, no Python
 c-semaphore                     storage      `sem_wait`, slow files | the waiter's semaphore is no lock
@@ -114,6 +117,8 @@ c-eventfd                       storage      eventfd, slow files, beside a secon
 c-decode                        cpu          `pthread_cond_wait`, 25 ms of decoding per batch | CPU time of a thread
 c-cold-mapping                  page-faults  `pthread_cond_wait`, random pages of a mapped file that is not cached | page faults of a thread
 c-healthy                       none         `pthread_cond_wait`, fast files | healthy
+cpp-async-slow-files            storage      `std::async` in C++, one batch ahead, slow files | each batch has a thread of its own; a future's futex is in libstdc++
+cpp-pool-decode                 cpu          2 `std::thread` in C++, `std::condition_variable` for tasks, `std::promise` for batches | CPU time of threads
 PyTorch's DataLoader (``waits/pytorch.py``)
 -----------------------------------------------------------------------------------------------------------------------------
 torch-slow-files                storage      DataLoader, 2 workers, slow files | tensors pass through descriptors and a thread of the worker
@@ -129,11 +134,42 @@ torch-spawned-workers           start        DataLoader with spawned workers | e
 torch-no-workers-slow-files     storage      DataLoader with `num_workers=0`, slow files | no wait for anybody
 torch-decode-in-memory          cpu          DataLoader, 2 workers compute on data in memory | no data file is opened
 torch-iterable-slow-files       storage      an IterableDataset, 2 workers, slow files | workers are not told what to read
+data come through libraries of formats, in PyTorch's DataLoader (``waits/formats.py``)
+-----------------------------------------------------------------------------------------------------------------------------
+webdataset-slow-tars            storage      webdataset, tars on a slow disk | a stream: no file per sample, and no index that is requested
+webdataset-jpeg                 cpu          (spans) webdataset, pictures are decoded | decoding in a library that releases the GIL
+mds-slow-shards                 storage      mosaicml-streaming, shards on a slow disk | threads of each worker prepare shards, workers agree by files in /dev/shm
+datasets-jpeg                   cpu          (spans) Hugging Face datasets, pictures of a mapped Arrow file are decoded | the data come from a mapping, which is cached
+h5py-slow-chunks                storage      h5py, chunks on a slow disk | reads by a library in C under a lock of its own
+h5py-gzip                       cpu          (spans) h5py, compressed chunks | reading and unpacking are one call of the library
+zarr-slow-chunks                storage      zarr, chunks are files on a slow disk | an event loop and threads in each worker read, the worker's main thread waits for them
+lmdb-cold                       page-faults  LMDB, random values of a table that is not cached | the table is mapped: `mmap` is the only call
+gzip-json-lines                 cpu          (spans) gzip and JSON line by line, `prefetch_factor=1`, `persistent_workers`, two epochs | pure Python, small reads
+sqlite-locked                   lock         SQLite, a process outside the training locks the table for 20 of 25 ms | SQLite polls: it sleeps and asks for the lock again
+gzip-program                    child        workers read from `gzip -dc` through a pipe | a program started by a worker has the CPU time; a pipe that is no hand-over
+spawned-workers-jpeg            start        (spans) spawned workers, 2 epochs without `persistent_workers` | imports are CPU time and file reads of the start
+readers run under frameworks, servers and in other ways (``waits/frameworks.py``)
+-----------------------------------------------------------------------------------------------------------------------------
+lightning-slow-files            storage      (spans) Lightning, slow files | hooks and closures between the loader and the step
+lightning-healthy               none         Lightning, a training that computes on the CPU, batches come in time | threads of the backward, CPU time that is no reader's
+joblib-decode                   cpu          joblib's processes, its generator | a manager thread, a feeder thread and a callback thread deliver
+joblib-large-results            handover     joblib, batches of 24 MB | they are pickled through a pipe
+aiohttp-worker                  network      (spans) one worker requests 8 samples at a time with aiohttp | an event loop in the worker, `epoll` and no blocking read
+traced-feature-server           cpu          2 workers ask a server of one thread for features, through a Unix socket; it is traced | the CPU time is another process's
+posix-ipc-ring                  storage      a reader process, a ring in shared memory, named semaphores of posix_ipc | semaphores are files that both map
+processes-and-a-thread          storage      processes read slow files, a thread of the trainer copies their batches | a thread between the readers and the training
+threads-in-a-worker             gil          (spans) one worker decodes in 4 threads, in Python | its threads take turns: more threads win nothing, more processes would
+no-workers-slow-files-spans     storage      (spans) DataLoader with `num_workers=0`, slow files | no wait for anybody
+no-workers-jpeg-spans           cpu          (spans) DataLoader with `num_workers=0`, pictures are decoded, steps compute on the CPU | both are CPU time of one thread
+forkserver-read-and-decode      storage      (spans) workers of a fork server, which has imported PyTorch, read for 10 ms and decode for 6 ms per sample | both take part
+prefetch-one-healthy            none         (spans) `prefetch_factor=1`, `persistent_workers`, `pin_memory`, two epochs, batches come in time | each worker is one batch ahead
 =============================== ============ ================================================================================
 """
 
 import argparse
 import collections
+import functools
+import glob
 import json
 import os
 import re
@@ -141,12 +177,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "waits"))
-import job as jobs  # noqa: E402
+import job as jobs  # noqa: E402,F401 its import registers them
 from clock import OTHER, summary  # noqa: E402
 from registry import JOBS, prepare  # noqa: E402
+
+JOB = os.path.join(HERE, "waits", "job.py")
 
 BIN = os.environ.get("DLIO_BIN_DIR", os.path.join(HERE, "..", "..", "target", "dist", "bin"))
 CACHE = os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache"))
@@ -258,22 +297,72 @@ def compare(job, truth, report):
 
 
 def python_for(job):
-    """The Python that runs a job; None where it needs PyTorch and there is none."""
-    if not job.torch:
+    """The Python that runs a job."""
+    if not (job.torch or job.needs or job.spans):
         # Not a shim that starts it.
         return os.path.realpath(sys.executable)
-    return os.path.join(TORCH, "bin", "python") if os.path.exists(os.path.join(TORCH, ".installed")) else None
+    return os.path.join(TORCH, "bin", "python")
+
+
+def wheel():
+    """The path of the wheel with the package `dliotrace`, or None."""
+    built = glob.glob(os.path.join(BIN, "..", "wheel", "*.whl"))
+    return os.environ.get("DLIO_WHEEL") or max(built, key=os.path.getmtime, default=None)
+
+
+@functools.cache
+def lacks(python, module):
+    """Returns True if this Python does not find the module."""
+    code = f"import importlib.util, sys; sys.exit(not importlib.util.find_spec({module!r}))"
+    return subprocess.run([python, "-c", code], check=False).returncode != 0
+
+
+def missing(job):
+    """What a job needs and this machine lacks, with the command that installs it; an empty text if nothing is missing."""
+    if (job.torch or job.needs or job.spans) and not os.path.exists(os.path.join(TORCH, ".installed")):
+        return "PyTorch; `make setup-torch` installs it (6 GB)"
+    modules = [module for module in job.needs if lacks(python_for(job), module)]
+    if modules:
+        return f"{', '.join(modules)}; `make setup-torch` installs what jobs need"
+    return "a wheel; `make wheel` builds it" if job.spans and not wheel() else ""
+
+
+def command_of(job, trace):
+    """The command that traces a job."""
+    program = [JOB, job.name]
+    if job.spans:
+        return [python_for(job), "-m", "dliotrace", "run", "--quiet", "--torch", "-o", trace, *program]
+    return [os.path.join(BIN, "dlio"), "trace", "-o", trace, "--", python_for(job), *program]
+
+
+def environment_of(job):
+    """The environment of a job, whose data are made in it, in the current directory."""
+    if not job.needs:
+        environment = {**os.environ, "LD_PRELOAD": prepare(job)}
+    else:
+        # The libraries are where the job runs.
+        made = subprocess.run(
+            [python_for(job), JOB, "--prepare", job.name], capture_output=True, text=True, timeout=SECONDS_MAX, check=False
+        )
+        if made.returncode:
+            raise RuntimeError(f"{job.name}: cannot make its data: exit status {made.returncode}\n{made.stderr}")
+        environment = {**os.environ, "LD_PRELOAD": made.stdout.splitlines()[-1]}
+    if job.spans:
+        if not os.path.exists("package"):
+            zipfile.ZipFile(wheel()).extractall("package")
+        environment.update(PYTHONPATH=os.path.abspath("package"), DLIO_LIB=os.path.join(BIN, "..", "lib"))
+    return environment
 
 
 def run(job, trace):
     """Runs a job under the tracer, in the current directory. Returns its truth, and the report."""
-    environment = {**os.environ, "LD_PRELOAD": prepare(job)}
-    script = os.path.join(HERE, "waits", "job.py")
+    environment = environment_of(job)
     truth = collections.Counter()
     causes = collections.Counter()
     for _ in range(job.runs):
-        command = [os.path.join(BIN, "dlio"), "trace", "-o", trace, "--", python_for(job), script, job.name]
-        ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS_MAX)
+        ended = subprocess.run(
+            command_of(job, trace), env=environment, capture_output=True, text=True, timeout=SECONDS_MAX, check=False
+        )
         if ended.returncode:
             raise RuntimeError(f"{job.name}: exit status {ended.returncode}\n{ended.stderr}")
         last = json.loads(ended.stdout.splitlines()[-1])
@@ -346,15 +435,15 @@ def main():
         return 0
     if not os.path.exists(os.path.join(BIN, "dlio-analyze")):
         parser.error(f"{BIN}: no dlio-analyze; run `make build`, or set DLIO_BIN_DIR")
-    skipped = [job.name for job in chosen if not python_for(job)]
-    if skipped:
-        print(f"skipped: {len(skipped)} jobs with PyTorch; `make setup-torch` installs it (6 GB)", file=sys.stderr)
+    skipped = collections.Counter(filter(None, map(missing, chosen)))
+    for lacking, number in skipped.items():
+        print(f"skipped: {number} jobs without {lacking}", file=sys.stderr)
     rows, failed = [], False
     keep = os.path.abspath(options.keep) if options.keep else None
     data = tempfile.mkdtemp(prefix="dlio-jobs-")
     os.chdir(data)
     try:
-        for job in filter(python_for, chosen):
+        for job in (job for job in chosen if not missing(job)):
             trace = os.path.join(keep or data, job.name if keep else f"trace-{job.name}")
             shutil.rmtree(trace, ignore_errors=True)
             try:

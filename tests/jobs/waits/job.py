@@ -1,15 +1,20 @@
 """Runs one job, ``job.py NAME``, in the current directory, where its data are made if they are missing. The last line that it
-prints is one of JSON: what its own clock says. ``../verdicts.py --list`` lists the jobs."""
+prints is one of JSON: what its own clock says. ``../verdicts.py --list`` lists the jobs. ``job.py --prepare NAME`` makes the data
+only, and prints the path of the slow disk's library."""
 
 import json
 import os
 import sys
 
-import alone, network, processes, programs, pytorch, ranks, threads  # noqa: E401,F401 they register their jobs
+# They register their jobs.
+import alone, formats, frameworks, network, processes, programs, pytorch, ranks, threads  # noqa: E401,F401
 from registry import JOBS, prepare
 
 
 def main():
+    if sys.argv[1] == "--prepare":
+        print(prepare(JOBS[sys.argv[2]]))
+        return
     job = JOBS[sys.argv[1]]
     library, loaded = prepare(job), os.environ.get("LD_PRELOAD", "")
     if library not in loaded:

@@ -1,4 +1,4 @@
-"""Jobs in C (ring.c): a reader thread, a ring of buffers, a training thread. There is no Python and no other process."""
+"""Jobs in C (ring.c) and C++ (futures.cpp): reader threads and a training thread. There is no Python and no other process."""
 
 import os
 
@@ -6,9 +6,9 @@ from processes import FAST, LARGE, SLOW
 from registry import build, job
 
 
-def run(how, what, steps, step_ms, files):
+def run(how, what, steps, step_ms, files, source="ring.c"):
     paths = [files.path(index) for index in range(files.count)]
-    program = build("ring.c")
+    program = build(source, *(["-std=c++17"] if source.endswith(".cpp") else []))
     os.execv(program, [program, how, what, str(steps), str(step_ms), *paths])
 
 
@@ -58,3 +58,15 @@ def c_cold_mapping():
 def c_healthy():
     """`pthread_cond_wait`, fast files | healthy"""
     run("condition", "read", 60, 30, FAST)
+
+
+@job("storage", SLOW)
+def cpp_async_slow_files():
+    """`std::async` in C++, one batch ahead, slow files | each batch has a thread of its own; a future's futex is in libstdc++"""
+    run("async", "read", 60, 12, SLOW, "futures.cpp")
+
+
+@job("cpu", FAST)
+def cpp_pool_decode():
+    """2 `std::thread` in C++, `std::condition_variable` for tasks, `std::promise` for batches | CPU time of threads"""
+    run("pool", "decode", 100, 6, FAST, "futures.cpp")

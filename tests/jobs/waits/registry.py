@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import shutil
 import subprocess
 import typing
 
@@ -37,9 +38,28 @@ class Files:
 
 
 @dataclasses.dataclass(frozen=True)
+class Made:
+    """Data that need a library to be made: ``make(path)`` makes them in a directory of their own below the working directory."""
+
+    name: str
+    create: typing.Callable
+
+    def path(self, *parts):
+        return os.path.join(self.name, *parts)
+
+    def make(self):
+        if not os.path.exists(self.name):
+            draft = self.name + ".part"
+            shutil.rmtree(draft, ignore_errors=True)
+            os.makedirs(draft)
+            self.create(draft)
+            os.rename(draft, self.name)
+
+
+@dataclasses.dataclass(frozen=True)
 class Job:
     """``cause`` is what is built in; the job's clock has the last word. ``also`` are causes that are as true, ``never`` further
-    claims that are false."""
+    claims that are false. ``needs`` are modules that it imports; with ``spans`` it runs under `python -m dliotrace run --torch`."""
 
     name: str
     cause: str
@@ -47,6 +67,8 @@ class Job:
     also: tuple
     never: tuple
     torch: bool
+    needs: tuple
+    spans: bool
     runs: int
     run: typing.Callable
 
@@ -58,27 +80,28 @@ class Job:
     @property
     def has_workers(self):
         """Returns True if other processes make the batches."""
-        modules = ("processes", "network", "pytorch", "ranks")
-        return self.run.__module__ in modules and not self.name.startswith("torch-no-workers")
+        modules = ("processes", "network", "pytorch", "ranks", "formats", "frameworks")
+        return self.run.__module__ in modules and "no-workers" not in self.name
 
 
-def job(cause, *data, also=(), never=(), torch=False, runs=1):
+def job(cause, *data, also=(), never=(), torch=False, needs=(), spans=False, runs=1):
     """Registers a job: a function that trains and returns its Trainer."""
 
     def register(run):
         name = run.__name__.replace("_", "-")
-        JOBS[name] = Job(name, cause, data, tuple(also), tuple(never), torch, runs, run)
+        JOBS[name] = Job(name, cause, data, tuple(also), tuple(never), torch, tuple(needs), spans, runs, run)
         return run
 
     return register
 
 
 def build(source, *options):
-    """Compiles a C source into the current directory, unless that is done already. Returns the path."""
+    """Compiles a source in C or C++ into the current directory, unless that is done already. Returns the path."""
     extension = ".so" if "-shared" in options else ""
     target, source = os.path.abspath(os.path.splitext(source)[0] + extension), os.path.join(HERE, source)
     if not os.path.exists(target) or os.path.getmtime(target) < os.path.getmtime(source):
-        command = ["cc", "-O2", "-Wall", "-Werror", *options, "-o", target, source, "-ldl", "-lpthread"]
+        compiler = "c++" if source.endswith(".cpp") else "cc"
+        command = [compiler, "-O2", "-Wall", "-Werror", *options, "-o", target, source, "-ldl", "-lpthread"]
         subprocess.run(command, check=True)
     return target
 

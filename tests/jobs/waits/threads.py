@@ -1,14 +1,17 @@
 """Jobs whose readers are threads of the training's own process."""
 
 import concurrent.futures
+import os
 import queue
 import threading
 import time
 
+from batches import own
 from clock import Batch, Trainer, Work, compute_for
 from loaders import train
+from network import server
 from processes import FAST, SLOW, samples
-from registry import job
+from registry import Made, job
 
 
 def train_with_threads(make, steps, step, threads=2, rest="no-cpu", of_queue=lambda: queue.Queue(4)):
@@ -92,3 +95,68 @@ def threads_locked_reads():
 def threads_healthy():
     """2 threads read fast files, batches come in time | waits of the readers for room in the queue"""
     return train_with_threads(samples(FAST), 60, 0.04)
+
+
+def write_npz(path):
+    import numpy
+
+    rows = numpy.random.default_rng(0).integers(0, 64, (40, 512, 4096), "uint8")
+    for index, row in enumerate(rows):
+        numpy.savez_compressed(os.path.join(path, f"{index}.npz"), row=row)
+
+
+NPZ = Made("npz", write_npz)
+
+
+@job("cpu", NPZ, torch=True, needs=("numpy",))
+def npz_threads():
+    """`ThreadPoolExecutor`, 2 threads read compressed .npz files | zlib releases the GIL: threads really run side by side"""
+    import numpy
+
+    def make(index):
+        work = own("no-cpu")
+        work.sample()
+        with numpy.load(NPZ.path(f"{index % 40}.npz")) as file:
+            content = int(file["row"][0].sum())
+        return Batch(content, work.batch())
+
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        return train(pool.map(make, range(120)), 0.005)
+
+
+@job("network", torch=True, needs=("aiohttp",))
+def asyncio_thread():
+    """an event loop in a thread requests samples with aiohttp, 2 batches ahead | one thread makes several batches at once"""
+    import asyncio
+
+    import aiohttp
+
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, daemon=True).start()
+
+    async def open_session():
+        return aiohttp.ClientSession()
+
+    async def make(session, port, index):
+        work = Work()
+        # Coroutines take turns in one thread: their maker is not a thread, and no start is waited for.
+        work.items = 1
+        work.begin()
+        content = 0
+        with work.at("network"):
+            for sample in range(3):
+                async with session.get(f"http://127.0.0.1:{port}/{index}.{sample}") as response:
+                    content += len(await response.read())
+        return Batch(content, work.end())
+
+    with server(0.02) as port:
+        session = asyncio.run_coroutine_threadsafe(open_session(), loop).result()
+        ahead = [asyncio.run_coroutine_threadsafe(make(session, port, index), loop) for index in range(2)]
+
+        def batches():
+            for index in range(60):
+                batch = ahead.pop(0).result()
+                ahead.append(asyncio.run_coroutine_threadsafe(make(session, port, index + 2), loop))
+                yield batch
+
+        return train(batches(), 0.012)
