@@ -15,7 +15,8 @@ main = sys.modules["__main__"]
 print(json.dumps({
     "argv": sys.argv, "path": sys.path, "flags": str(sys.flags), "name": __name__, "file": getattr(main, "__file__", None),
     "spec": main.__spec__ and main.__spec__.name, "modules": sorted(sys.modules), "original": sys.orig_argv,
-    "searched": sorted(sys.path_importer_cache), "environment": {**os.environ, "PYTHONPATH": None},
+    "searched": sorted(sys.path_importer_cache),
+    "environment": {name: value for name, value in os.environ.items() if name != "PYTHONPATH" and not name.startswith("DLIO_")},
 }))
 """
 
@@ -81,6 +82,34 @@ class Unseen(TracedTest):
         self.assertIn("KeyError: 'on purpose'", self.run_both("import torch", 1)[1])
         again = "try:\n    import torch\nexcept KeyError:\n    pass\nimport torch\n"
         self.assertEqual(self.run_both(again, 1)[1].count("torch/__init__.py"), 3)
+
+    def test_a_finder_with_specs_of_its_own_is_left_alone(self):
+        code = """
+import sys
+class Spec:
+    __slots__ = ("name", "loader", "origin", "submodule_search_locations", "cached", "has_location", "parent", "loader_state")
+    _initializing = False
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "torch":
+            spec = Spec()
+            for attribute in Spec.__slots__:
+                setattr(spec, attribute, None)
+            spec.name = name
+            spec.loader = self
+            return spec
+    def create_module(self, spec):
+        return None
+    def exec_module(self, module):
+        module.kind = "strange"
+sys.meta_path.insert(1, Finder())
+try:
+    import torch
+    print(torch.kind)
+except Exception as error:
+    print(type(error), error)
+"""
+        self.run_both(code, 0)
 
     def test_a_pytorch_that_is_too_strange_runs_without_spans_and_one_line_says_so(self):
         os.makedirs(self.path("torch/utils"))

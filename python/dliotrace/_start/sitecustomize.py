@@ -24,12 +24,21 @@ class _Torch(object):
         for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]:
             spec = finder.find_spec(name, path, target) if hasattr(finder, "find_spec") else None
             if spec is not None:
-                # A class of its own rather than a loader around the loader: the stack has no frame of ours while PyTorch is
-                # imported, so warnings and tracebacks stay what they are.
-                plain = type(spec)
-                spec.__class__ = type(plain.__name__, (plain,), {"_initializing": _Initializing(self, plain)})
+                self.watch(spec)
                 return spec
         return None
+
+    def watch(self, spec):
+        """Has `ended` called at the end of the import.
+
+        The spec gets a class of its own until then. A loader around its loader would do, but the stack would have a frame of ours
+        while PyTorch is imported; so warnings and tracebacks stay what they are.
+        """
+        plain = type(spec)
+        try:
+            spec.__class__ = type(plain.__name__, (plain,), {"_initializing": _Initializing(self, plain)})
+        except TypeError:
+            pass  # a finder's own kind of spec, which cannot be watched: there are no spans
 
     def ended(self, name):
         """The import of a module has ended, by success or failure."""
