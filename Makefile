@@ -16,7 +16,7 @@ help:
 	@echo "make demo      build, trace a small benchmark run, print the summary"
 	@echo "make test      everything that is checked"
 	@echo "make test-torch  installs PyTorch for its own tests (5 minutes, 6 GB) and runs them"
-	@echo "make test-verdict  runs 124 small trainings whose cause of waiting is known, and compares what the report says (15 minutes);"
+	@echo "make test-verdict  runs 127 small trainings whose cause of waiting is known, and compares what the report says (15 minutes);"
 	@echo "               JOBS=\"decode http\" names some. Jobs with PyTorch and other libraries run where these are installed (make setup-torch)"
 	@echo "make test-stores  installs boto3, s3fs and others, nginx and OpenStack Swift (250 MB), and tests with them (minutes)"
 	@echo "make test-mpi  installs Open MPI and libclang, builds libdlio_mpi.so and tests ranks under mpirun"

@@ -107,6 +107,7 @@ two ranks (``waits/ranks.py``)
 ranks-one-slow                  storage      2 ranks meet at a barrier, the files of rank 1 are slow | rank 0 waits for rank 1 and not for its own readers
 ranks-healthy                   none         2 ranks meet at a barrier, batches come in time | waits for each other are short
 ranks-gloo-one-slow             storage      2 ranks of gloo, the files of rank 1 are slow | a loop thread receives what rank 0 waits for
+torchrun-one-slow               storage      (spans) torchrun, 2 ranks of DistributedDataParallel, the files of rank 1 are slow | rank 0 waits within its backward
 a program in C or C++, without Python (``waits/programs.py``)
 -----------------------------------------------------------------------------------------------------------------------------
 c-condition                     storage      `pthread_cond_wait`, slow files | no fork, no pipe, no Python
@@ -147,6 +148,7 @@ lmdb-cold                       page-faults  LMDB, random values of a table that
 gzip-json-lines                 cpu          (spans) gzip and JSON line by line, `prefetch_factor=1`, `persistent_workers`, two epochs | pure Python, small reads
 sqlite-locked                   lock         SQLite, a process outside the training locks the table for 20 of 25 ms | SQLite polls: it sleeps and asks for the lock again
 gzip-program                    child        workers read from `gzip -dc` through a pipe | a program started by a worker has the CPU time; a pipe that is no hand-over
+tar-program-slow-disk           storage      workers read from `tar -xO` through a pipe, tars on a slow disk | a program started by a worker waits for the disk
 spawned-workers-jpeg            start        (spans) spawned workers, 2 epochs without `persistent_workers` | imports are CPU time and file reads of the start
 readers run under frameworks, servers and in other ways (``waits/frameworks.py``)
 -----------------------------------------------------------------------------------------------------------------------------
@@ -161,6 +163,7 @@ processes-and-a-thread          storage      processes read slow files, a thread
 threads-in-a-worker             gil          (spans) one worker decodes in 4 threads, in Python | its threads take turns: more threads win nothing, more processes would
 no-workers-slow-files-spans     storage      (spans) DataLoader with `num_workers=0`, slow files | no wait for anybody
 no-workers-jpeg-spans           cpu          (spans) DataLoader with `num_workers=0`, pictures are decoded, steps compute on the CPU | both are CPU time of one thread
+pickled-records-spans           handover     (spans) batches are lists of 40,000 small records of Python | pickled by a thread of the worker, unpickled by the training
 forkserver-read-and-decode      storage      (spans) workers of a fork server, which has imported PyTorch, read for 10 ms and decode for 6 ms per sample | both take part
 prefetch-one-healthy            none         (spans) `prefetch_factor=1`, `persistent_workers`, `pin_memory`, two epochs, batches come in time | each worker is one batch ahead
 =============================== ============ ================================================================================

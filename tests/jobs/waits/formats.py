@@ -341,6 +341,22 @@ def gzip_program():
     return train_model(of_workers(stream(samples, "child"), "child", batch=64), 0.006)
 
 
+PACKED = Made("packed", write_tars(lambda _: os.urandom(KIB64), "bin", ".read-4ms"))
+
+
+@job("storage", PACKED, torch=True, needs=("numpy",), also=("child",))
+def tar_program_slow_disk():
+    """workers read from `tar -xO` through a pipe, tars on a slow disk | a program started by a worker waits for the disk"""
+
+    def samples():
+        for name in worker_share(sorted(os.listdir(PACKED.name))):
+            with subprocess.Popen(["tar", "-xOf", PACKED.path(name)], stdout=subprocess.PIPE) as program:
+                while content := program.stdout.read(KIB64):
+                    yield len(content)
+
+    return train_model(of_workers(stream(samples, "storage"), "storage", batch=2), 0.015)
+
+
 @job("start", JPEG_TARS, torch=True, needs=("PIL",), spans=True)
 def spawned_workers_jpeg():
     """(spans) spawned workers, 2 epochs without `persistent_workers` | imports are CPU time and file reads of the start"""

@@ -308,6 +308,18 @@ def no_workers_jpeg_spans():
     return trainer
 
 
+@job("handover", FAST, torch=True, spans=True, never=("more readers",))
+def pickled_records_spans():
+    """(spans) batches are lists of 40,000 small records of Python | pickled by a thread of the worker, unpickled by the training"""
+
+    def load(index):
+        content = FAST.read(index)
+        return [{"at": at, "value": content[at]} for at in range(20_000)]
+
+    loader = of_workers(Samples(load, 80, "no-cpu"), "no-cpu", batch=2, combine=list)
+    return train_model(loader, 0.02)
+
+
 class ReadAndDecode:
     """Slow files that are decoded, for workers that get their data set by a pickle."""
 

@@ -2,7 +2,9 @@
 
 import multiprocessing
 import os
+import sys
 
+from batches import Samples, of_workers, started
 from clock import Trainer, summary
 from loaders import Loader
 from processes import FAST, SLOW, samples
@@ -81,3 +83,33 @@ def ranks_gloo_one_slow():
         return trainer
 
     return train_ranks(rank_of_gloo)
+
+
+@job("storage", SLOW, FAST, torch=True, spans=True, also=("other-rank",))
+def torchrun_one_slow():
+    """(spans) torchrun, 2 ranks of DistributedDataParallel, the files of rank 1 are slow | rank 0 waits within its backward"""
+    if "RANK" not in os.environ:
+        torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+        os.execv(sys.executable, [sys.executable, *torchrun, *sys.argv])
+    import torch
+    import torch.distributed
+
+    torch.distributed.init_process_group("gloo")
+    files = SLOW if os.environ["RANK"] == "1" else FAST
+    loader = of_workers(Samples(lambda index: len(files.read(index)), 160, "storage"), "storage", workers=1)
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(16, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+    torch.distributed.barrier()
+    trainer = Trainer()
+    for _ in trainer.fetch(started(loader, trainer)):
+        loss = model(torch.ones(1, 16)).sum()
+        trainer.compute(0.02)
+        with trainer.waiting_for("other-rank"):
+            loss.backward()
+        optimizer.step()
+    made = [None, None]
+    torch.distributed.all_gather_object(made, trainer.result())
+    torch.distributed.destroy_process_group()
+    if os.environ["RANK"] == "1":
+        sys.exit()
+    return Ranks(made)
