@@ -1,9 +1,10 @@
-"""Runs at the start of each Python process under `python -m dliotrace run --torch`. Adds spans to PyTorch once the program has
-imported it, and imports nothing of PyTorch or of this package before that.
+"""Runs at the start of each Python process under `python -m dliotrace run --torch`.
 
-`run` puts the directory of this file in front of PYTHONPATH, so that `site` finds it in children, too. The program sees nothing
-of it: sys.path is what it would be, and a sitecustomize of the user runs in place of this one. A program may start another Python,
-of any version, so this file uses no new syntax.
+It adds spans to PyTorch once the program has imported it, and imports nothing of PyTorch or of this package before that.
+
+`run` puts the directory of this file in front of PYTHONPATH, so that `site` finds it in children, too. The program sees
+nothing of it: sys.path is what it would be, and a sitecustomize of the user runs in place of this one. A program may start
+another Python, of any version, so this file uses no new syntax.
 """
 
 import os

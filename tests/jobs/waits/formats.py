@@ -47,13 +47,13 @@ def worker_share(names):
 
 
 def write_tars(make, ending, slow=""):
-    """Four tars of 60 samples."""
+    """Four tars of 80 samples."""
 
     def create(path):
         for shard in range(4):
             with tarfile.open(os.path.join(path, f"{shard:06}{slow}.tar"), "w") as tar:
-                for sample in range(60):
-                    content = make(shard * 60 + sample)
+                for sample in range(80):
+                    content = make(shard * 80 + sample)
                     entry = tarfile.TarInfo(f"{shard}-{sample}.{ending}")
                     entry.size = len(content)
                     tar.addfile(entry, io.BytesIO(content))
@@ -90,7 +90,7 @@ def write_mds(path):
     from streaming import MDSWriter
 
     with MDSWriter(out=path, columns={"content": "bytes"}, size_limit=2 << 20) as out:
-        for _ in range(240):
+        for _ in range(400):
             out.write({"content": os.urandom(KIB64)})
     with open(os.path.join(path, "index.json")) as file:
         index = json.load(file)
@@ -107,7 +107,8 @@ MDS = Made("mds", write_mds)
 
 @job("storage", MDS, torch=True, needs=("streaming",))
 def mds_slow_shards():
-    """mosaicml-streaming, shards on a slow disk | threads of each worker prepare shards, workers agree by files in /dev/shm"""
+    """mosaicml-streaming, shards on a slow disk |
+    threads of each worker prepare shards, workers agree by files in /dev/shm"""
     from streaming import StreamingDataset
     from streaming.base.util import clean_stale_shared_memory
 
@@ -127,7 +128,7 @@ def mds_slow_shards():
 def write_pictures(path):
     from datasets import Dataset
 
-    Dataset.from_dict({"image": [jpeg(seed) for seed in range(320)]}).save_to_disk(path)
+    Dataset.from_dict({"image": [jpeg(seed) for seed in range(480)]}).save_to_disk(path)
 
 
 PICTURES = Made("pictures", write_pictures)
@@ -135,11 +136,12 @@ PICTURES = Made("pictures", write_pictures)
 
 @job("cpu", PICTURES, torch=True, needs=("datasets", "PIL"), spans=True)
 def datasets_jpeg():
-    """(spans) Hugging Face datasets, pictures of a mapped Arrow file are decoded | the data come from a mapping, which is cached"""
+    """(spans) Hugging Face datasets, pictures of a mapped Arrow file are decoded |
+    the data come from a mapping, which is cached"""
     from datasets import load_from_disk
 
     table = load_from_disk(PICTURES.name)
-    data = Samples(lambda index: decoded(table[index]["image"]), 320, "no-cpu")
+    data = Samples(lambda index: decoded(table[index]["image"]), 480, "no-cpu")
     return train_model(of_workers(data, "no-cpu"), 0.006)
 
 
@@ -148,7 +150,7 @@ def write_h5(compression, slow=""):
         import h5py
         import numpy
 
-        shape = (200, 512, 1024) if compression else (160, 256, 256)
+        shape = (400, 512, 1024) if compression else (160, 256, 256)
         samples = numpy.random.default_rng(0).integers(0, 64, shape, "uint8")
         with h5py.File(os.path.join(path, f"samples{slow}.h5"), "w") as file:
             file.create_dataset("samples", data=samples, chunks=(1, *shape[1:]), compression=compression)
@@ -183,14 +185,15 @@ def h5py_slow_chunks():
 @job("cpu", H5_GZIP, torch=True, needs=("h5py",), spans=True)
 def h5py_gzip():
     """(spans) h5py, compressed chunks | reading and unpacking are one call of the library"""
-    return train_model(of_workers(h5_samples(H5_GZIP.path("samples.h5"), 200, "no-cpu"), "no-cpu"), 0.005)
+    return train_model(of_workers(h5_samples(H5_GZIP.path("samples.h5"), 400, "no-cpu"), "no-cpu"), 0.005)
 
 
 def write_zarr(path):
     import numpy
     import zarr
 
-    array = zarr.create_array(os.path.join(path, "array.read-20ms"), shape=(160, KIB64), chunks=(1, KIB64), dtype="uint8", compressors=None)
+    path = os.path.join(path, "array.read-20ms")
+    array = zarr.create_array(path, shape=(160, KIB64), chunks=(1, KIB64), dtype="uint8", compressors=None)
     array[:] = numpy.frombuffer(os.urandom(160 * KIB64), "uint8").reshape(160, KIB64)
 
 
@@ -199,7 +202,8 @@ ZARR = Made("zarr", write_zarr)
 
 @job("storage", ZARR, torch=True, needs=("zarr",))
 def zarr_slow_chunks():
-    """zarr, chunks are files on a slow disk | an event loop and threads in each worker read, the worker's main thread waits for them"""
+    """zarr, chunks are files on a slow disk |
+    an event loop and threads in each worker read, the worker's main thread waits for them"""
     arrays = {}
 
     def load(index):
@@ -240,7 +244,7 @@ def lmdb_cold():
             tables[os.getpid()] = table.begin(buffers=True)
         return len(bytes(tables[os.getpid()].get(b"%08d" % keys[index])))
 
-    return train_model(of_workers(Samples(load, 1280, "page-faults"), "page-faults", batch=16), 0.004)
+    return train_model(of_workers(Samples(load, 2400, "page-faults"), "page-faults", batch=16), 0.004)
 
 
 def write_lines(path):
@@ -293,7 +297,8 @@ while True:
 
 @job("lock", SQLITE, also=("sleep",), torch=True, needs=("numpy",))
 def sqlite_locked():
-    """SQLite, a process outside the training locks the table for 20 of 25 ms | SQLite polls: it sleeps and asks for the lock again"""
+    """SQLite, a process outside the training locks the table for 20 of 25 ms |
+    SQLite polls: it sleeps and asks for the lock again"""
     import sys
 
     command = [sys.executable, "-c", WRITER, SQLITE.path("samples.db")]
@@ -330,7 +335,8 @@ GZ = Made("gz", write_gz)
 
 @job("child", GZ, also=("cpu",), torch=True, needs=("numpy",))
 def gzip_program():
-    """workers read from `gzip -dc` through a pipe | a program started by a worker has the CPU time; a pipe that is no hand-over"""
+    """workers read from `gzip -dc` through a pipe |
+    a program started by a worker has the CPU time; a pipe that is no hand-over"""
 
     def samples():
         for name in worker_share(sorted(os.listdir(GZ.name))):

@@ -70,7 +70,8 @@ def lightning_slow_files():
 
 @job("none", FAST, torch=True, needs=("lightning",))
 def lightning_healthy():
-    """Lightning, a training that computes on the CPU, batches come in time | threads of the backward, CPU time that is no reader's"""
+    """Lightning, a training that computes on the CPU, batches come in time |
+    threads of the backward, CPU time that is no reader's"""
 
     def step(trainer):
         compute_for(0.08)
@@ -124,7 +125,8 @@ def joblib_large_results():
 
 @job("network", torch=True, needs=("aiohttp",), spans=True)
 def aiohttp_worker():
-    """(spans) one worker requests 8 samples at a time with aiohttp | an event loop in the worker, `epoll` and no blocking read"""
+    """(spans) one worker requests 8 samples at a time with aiohttp |
+    an event loop in the worker, `epoll` and no blocking read"""
 
     async def get(session, port, sample):
         async with session.get(f"http://127.0.0.1:{port}/{sample}") as response:
@@ -174,7 +176,8 @@ def serve(listener):
 
 @job("cpu", torch=True, needs=("numpy",), also=("network",))
 def traced_feature_server():
-    """2 workers ask a server of one thread for features, through a Unix socket; it is traced | the CPU time is another process's"""
+    """2 workers ask a server of one thread for features, through a Unix socket; it is traced |
+    the CPU time is another process's"""
     listener = socket.socket(socket.AF_UNIX)
     listener.bind("features.socket")
     listener.listen()
@@ -243,7 +246,8 @@ def posix_ipc_ring():
 
 @job("storage", SLOW)
 def processes_and_a_thread():
-    """processes read slow files, a thread of the trainer copies their batches | a thread between the readers and the training"""
+    """processes read slow files, a thread of the trainer copies their batches |
+    a thread between the readers and the training"""
     loader, ready = Loader(samples(SLOW), 40), queue.Queue(2)
 
     def copy():
@@ -261,7 +265,8 @@ def processes_and_a_thread():
 
 @job("gil", torch=True, needs=("numpy",), also=("cpu",), spans=True)
 def threads_in_a_worker():
-    """(spans) one worker decodes in 4 threads, in Python | its threads take turns: more threads win nothing, more processes would"""
+    """(spans) one worker decodes in 4 threads, in Python |
+    its threads take turns: more threads win nothing, more processes would"""
     pools = {}
 
     def decode(_):
@@ -293,7 +298,8 @@ def no_workers_slow_files_spans():
 
 @job("cpu", torch=True, needs=("PIL",), spans=True)
 def no_workers_jpeg_spans():
-    """(spans) DataLoader with `num_workers=0`, pictures are decoded, steps compute on the CPU | both are CPU time of one thread"""
+    """(spans) DataLoader with `num_workers=0`, pictures are decoded, steps compute on the CPU |
+    both are CPU time of one thread"""
     picture = jpeg(0)
     loader = of_workers(Samples(lambda _: decoded(picture), 160, "no-cpu"), "no-cpu", workers=0)
     import torch
@@ -310,7 +316,8 @@ def no_workers_jpeg_spans():
 
 @job("handover", FAST, torch=True, spans=True, never=("more readers",))
 def pickled_records_spans():
-    """(spans) batches are lists of 40,000 small records of Python | pickled by a thread of the worker, unpickled by the training"""
+    """(spans) batches are lists of 40,000 small records of Python |
+    pickled by a thread of the worker, unpickled by the training"""
 
     def load(index):
         content = FAST.read(index)
@@ -337,7 +344,8 @@ class ReadAndDecode:
 
 @job("storage", TEN, torch=True, spans=True, also=("cpu",))
 def forkserver_read_and_decode():
-    """(spans) workers of a fork server, which has imported PyTorch, read for 10 ms and decode for 6 ms per sample | both take part"""
+    """(spans) workers of a fork server, which has imported PyTorch, read for 10 ms and decode for 6 ms per sample |
+    both take part"""
     multiprocessing.set_forkserver_preload(["torch", "frameworks"])
     server = multiprocessing.get_context("forkserver")
     first = server.Process(target=os.getpid)
@@ -348,7 +356,8 @@ def forkserver_read_and_decode():
 
 @job("none", FAST, torch=True, spans=True)
 def prefetch_one_healthy():
-    """(spans) `prefetch_factor=1`, `persistent_workers`, `pin_memory`, two epochs, batches come in time | each worker is one batch ahead"""
-    data = Samples(lambda index: len(FAST.read(index)), 80, "no-cpu")
+    """(spans) `prefetch_factor=1`, `persistent_workers`, `pin_memory`, two epochs, batches come in time |
+    each worker is one batch ahead"""
+    data = Samples(lambda index: len(FAST.read(index)), 160, "no-cpu")
     loader = of_workers(data, "no-cpu", prefetch_factor=1, persistent_workers=True, pin_memory=True)
     return train_model(loader, 0.04, epochs=2)

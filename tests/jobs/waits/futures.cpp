@@ -1,4 +1,5 @@
-// A training and its readers in C++: `futures HOW WHAT STEPS STEP_MS FILES...`. Prints what its own clocks say as one line of JSON.
+// A training and its readers in C++: `futures HOW WHAT STEPS STEP_MS FILES...`. Prints what its own clocks say as one line
+// of JSON.
 //
 // HOW the training gets a batch: `async` makes one batch ahead by std::async, in a thread
 // of its own; `pool` has two std::thread, a queue and a
@@ -129,6 +130,7 @@ int main(int count, char **arguments) {
     }
     double trained = seconds(CLOCK_MONOTONIC) - start, scale = waited / total.wall;
     double rest = total.wall - total.storage - total.cpu;
-    std::printf("{\"trained_s\": %.3f, \"waited_s\": %.3f, \"causes\": {\"storage\": %.3f, \"cpu\": %.3f, \"no-cpu\": %.3f}}\n", trained,
-                waited, total.storage * scale, total.cpu * scale, rest > 0 ? rest * scale : 0);
+    std::printf("{\"trained_s\": %.3f, \"waited_s\": %.3f, ", trained, waited);
+    std::printf("\"causes\": {\"storage\": %.3f, \"cpu\": %.3f, \"no-cpu\": %.3f}}\n", total.storage * scale,
+                total.cpu * scale, rest > 0 ? rest * scale : 0);
 }

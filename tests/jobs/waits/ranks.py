@@ -87,7 +87,8 @@ def ranks_gloo_one_slow():
 
 @job("storage", SLOW, FAST, torch=True, spans=True, also=("other-rank",))
 def torchrun_one_slow():
-    """(spans) torchrun, 2 ranks of DistributedDataParallel, the files of rank 1 are slow | rank 0 waits within its backward"""
+    """(spans) torchrun, 2 ranks of DistributedDataParallel, the files of rank 1 are slow |
+    rank 0 waits within its backward"""
     if "RANK" not in os.environ:
         torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
         os.execv(sys.executable, [sys.executable, *torchrun, *sys.argv])

@@ -59,7 +59,8 @@ class Made:
 @dataclasses.dataclass(frozen=True)
 class Job:
     """``cause`` is what is built in; the job's clock has the last word. ``also`` are causes that are as true, ``never`` further
-    claims that are false. ``needs`` are modules that it imports; with ``spans`` it runs under `python -m dliotrace run --torch`."""
+    claims that are false. ``needs`` are modules that it imports. With ``spans`` it runs under `python -m dliotrace run
+    --torch`."""
 
     name: str
     cause: str
