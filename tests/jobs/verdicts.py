@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares the analyzer's verdict on small training jobs with what their own clocks say.
 
-    tests/jobs/verdicts.py [--list] [--keep DIR] [--markdown] [JOB...]
+    tests/jobs/verdicts.py [--list] [--keep DIR | --again DIR] [--markdown] [JOB...]
 
 Each job in ``waits/`` has a built-in cause for which its training waits, and measures it: its last line is the truth. Each runs
 under ``dlio trace``; what ``dlio-analyze`` says of the trace must be true:
@@ -371,10 +371,19 @@ def run(job, trace):
         last = json.loads(ended.stdout.splitlines()[-1])
         truth.update({name: last[name] for name in ("trained_s", "waited_s")})
         causes.update(last["causes"])
-    analyzed = subprocess.run(
-        [os.path.join(BIN, "dlio-analyze"), trace, "--format", "json"], capture_output=True, text=True, check=True
-    )
-    return summary(truth["trained_s"], truth["waited_s"], causes), json.loads(analyzed.stdout)
+    return summary(truth["trained_s"], truth["waited_s"], causes), report_of(trace)
+
+
+def report_of(trace):
+    """What the analyzer says of a trace."""
+    command = [os.path.join(BIN, "dlio-analyze"), trace, "--format", "json"]
+    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def kept(job, folder):
+    """The truth of a job that was kept there, and what the analyzer says of its trace now."""
+    with open(os.path.join(folder, f"{job.name}.truth.json")) as file:
+        return json.load(file), report_of(os.path.join(folder, job.name))
 
 
 def percent(share):
@@ -424,6 +433,7 @@ def main():
     parser.add_argument("jobs", nargs="*", metavar="JOB", help="run these jobs instead of all")
     parser.add_argument("--list", action="store_true", help="print the jobs and what is built into them")
     parser.add_argument("--keep", metavar="DIR", help="keep traces, truths and reports in DIR/JOB")
+    parser.add_argument("--again", metavar="DIR", help="judge what --keep DIR kept, without running the jobs")
     parser.add_argument("--markdown", action="store_true", help="print tables for a document")
     options = parser.parse_args()
     undocumented = [name for name in JOBS if f"\n{name} " not in __doc__]
@@ -443,15 +453,17 @@ def main():
         print(f"skipped: {number} jobs without {lacking}", file=sys.stderr)
     rows, failed = [], False
     keep = os.path.abspath(options.keep) if options.keep else None
+    again = os.path.abspath(options.again) if options.again else None
     data = tempfile.mkdtemp(prefix="dlio-jobs-")
     os.chdir(data)
     try:
         for job in (job for job in chosen if not missing(job)):
             trace = os.path.join(keep or data, job.name if keep else f"trace-{job.name}")
-            shutil.rmtree(trace, ignore_errors=True)
+            if not again:
+                shutil.rmtree(trace, ignore_errors=True)
             try:
-                truth, report = run(job, trace)
-            except (RuntimeError, subprocess.SubprocessError, ValueError) as error:
+                truth, report = kept(job, again) if again else run(job, trace)
+            except (OSError, RuntimeError, subprocess.SubprocessError, ValueError) as error:
                 print(f"{job.name} failed: {error}", file=sys.stderr)
                 failed = True
                 continue
@@ -460,7 +472,7 @@ def main():
                     with open(os.path.join(keep, f"{job.name}.{name}.json"), "w") as file:
                         json.dump(value, file, indent=1)
             else:
-                shutil.rmtree(trace)
+                shutil.rmtree(trace, ignore_errors=True)
             rows.append(compare(job, truth, report))
             print(f"{job.name}: {rows[-1].result}", file=sys.stderr, flush=True)
     finally:
