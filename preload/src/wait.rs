@@ -30,15 +30,16 @@ fn of_thread(done: Done, op: Op, error: c_int) {
     waited(done, op, -1, 0, 0, -error as i64);
 }
 
-/// The first of a list of descriptors that the call found ready, or -1.
+/// The first of a list of descriptors that the call found ready, or the only one that it waited for; else -1.
 ///
 /// # Safety
 /// The real call, which has just returned `ret`, was given the list.
 unsafe fn polled(done: Done, op: Op, list: *const pollfd, count: c_ulong, ret: c_int) {
-    let is_long = ret > 0 && !is_short(done.duration);
+    let is_readable = ret > 0 || ret == 0 && count == 1;
+    let is_long = is_readable && !is_short(done.duration);
     // SAFETY: the real call has filled it.
     let list = if is_long { unsafe { std::slice::from_raw_parts(list, count as usize) } } else { &[] };
-    let ready = list.iter().find(|entry| entry.revents != 0).map_or(-1, |entry| entry.fd);
+    let ready = list.iter().find(|entry| entry.revents != 0 || count == 1).map_or(-1, |entry| entry.fd);
     waited_for(done, op, ready, count as i64, 0, outcome(ret as i64));
 }
 
