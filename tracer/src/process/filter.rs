@@ -23,9 +23,9 @@ pub struct Filter {
 /// Plain folders remembered: programs work in one after another.
 const PLAIN: usize = 16;
 
-/// Folders of the kernel, not of a disk. What lies in /dev/shm is data.
+/// Folders of the kernel, not of a disk. What lies in /dev/shm is data, and the driver of a GPU tells that one was used.
 const KERNEL: &[&str] = &["/proc/", "/sys/", "/dev/"];
-const KERNEL_DATA: &[&str] = &["/dev/shm/", "/dev/hugepages/"];
+const KERNEL_DATA: &[&str] = &["/dev/shm/", "/dev/hugepages/", "/dev/nvidia-uvm", "/dev/kfd"];
 
 /// Beginnings of components that belong to a loader, an interpreter or its packages, with the slash before them. Beside
 /// these, files of shared objects.
