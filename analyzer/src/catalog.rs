@@ -453,9 +453,33 @@ impl Catalog {
     }
 }
 
-/// Pipes, sockets, terminals and memory are written in angle brackets: what waits there does not wait for storage.
+/// Pipes, sockets, terminals and memory are written in angle brackets: what waits there does not wait for storage. Nor does what
+/// waits for the driver of a GPU.
 pub fn is_stored(path: &str) -> bool {
-    !path.starts_with('<')
+    !path.starts_with('<') && !is_gpu_driver(path)
+}
+
+/// True of drivers that only a program opens that computes on a GPU: NVIDIA's memory manager, and AMD's.
+pub fn is_gpu_driver(path: &str) -> bool {
+    path.starts_with("/dev/nvidia-uvm") || path.starts_with("/dev/kfd")
+}
+
+/// True of shared memory that programs make to hand something over: of PyTorch, Python's multiprocessing and joblib. A data set
+/// that lies in memory is read like any other.
+pub fn is_hand_over_memory(path: &str) -> bool {
+    const NAMES: [&str; 5] = ["torch_", "psm_", "pym-", "sem.", "joblib_"];
+    path.strip_prefix("/dev/shm/").is_some_and(|name| NAMES.iter().any(|known| name.starts_with(known)))
+}
+
+/// True of files that programs read to start: code, libraries, and what the system keeps for them.
+pub fn is_program_part(path: &str) -> bool {
+    const FOLDERS: [&str; 6] = ["/usr/", "/lib", "/etc/", "/proc/", "/sys/", "/dev/"];
+    const PARTS: [&str; 4] = ["/site-packages/", "/dist-packages/", "/lib/python", "/__pycache__/"];
+    const ENDINGS: [&str; 4] = [".py", ".pyc", ".so", ".cfg"];
+    FOLDERS.iter().any(|folder| path.starts_with(folder))
+        || PARTS.iter().any(|part| path.contains(part))
+        || ENDINGS.iter().any(|ending| path.ends_with(ending))
+        || path.contains(".so.")
 }
 
 /// True of sockets, the connections through them, and hosts that were looked up.
@@ -471,6 +495,22 @@ pub fn is_pipe(path: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn data_in_memory_are_not_handed_over() {
+        assert!(is_hand_over_memory("/dev/shm/torch_12_34_5") && is_hand_over_memory("/dev/shm/psm_1a2b"));
+        assert!(!is_hand_over_memory("/dev/shm/imagenet/0001.jpg") && !is_hand_over_memory("/data/torch_1"));
+    }
+
+    #[test]
+    fn code_is_no_data() {
+        for part in ["/usr/lib/locale/C.utf8", "/opt/venv/lib/python3.11/os.py", "/opt/lib/libx.so.1", "job.py"] {
+            assert!(is_program_part(part), "{part}");
+        }
+        for data in ["/data/0001.npz", "train/shard-0.tar", "/mnt/lib_images/cat.jpg"] {
+            assert!(!is_program_part(data), "{data}");
+        }
+    }
 
     #[test]
     fn one_string_has_one_number() {

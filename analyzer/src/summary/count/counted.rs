@@ -126,6 +126,44 @@ pub struct ThreadCount {
     /// The first and the last epoch that spans number.
     pub epoch_from: i32,
     pub epoch_to: i32,
+    /// Its reads of data files.
+    pub data_reads: DataReads,
+}
+
+/// The reads of data files by one thread: those of files that programs read to start are none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DataReads {
+    pub from_ts: i64,
+    pub to_ts: i64,
+    pub read_ns: i64,
+    /// Pauses between them, in which the thread does something else.
+    pub pauses: u64,
+}
+
+/// Reads that are so far from one another have a pause between them.
+const PAUSE_NS: i64 = 1_000_000;
+
+impl Default for DataReads {
+    fn default() -> DataReads {
+        DataReads { from_ts: i64::MAX, to_ts: i64::MIN, read_ns: 0, pauses: 0 }
+    }
+}
+
+impl DataReads {
+    pub(in crate::summary) fn add(&mut self, interval: Interval) {
+        let is_first = self.to_ts == i64::MIN;
+        self.pauses += (!is_first && interval.start - self.to_ts >= PAUSE_NS) as u64;
+        self.read_ns += interval.end - interval.start;
+        self.from_ts = self.from_ts.min(interval.start);
+        self.to_ts = self.to_ts.max(interval.end);
+    }
+
+    fn merge(&mut self, other: &DataReads) {
+        self.from_ts = self.from_ts.min(other.from_ts);
+        self.to_ts = self.to_ts.max(other.to_ts);
+        self.read_ns += other.read_ns;
+        self.pauses += other.pauses;
+    }
 }
 
 impl Default for ThreadCount {
@@ -144,6 +182,7 @@ impl Default for ThreadCount {
             spans_to: i64::MIN,
             epoch_from: i32::MAX,
             epoch_to: i32::MIN,
+            data_reads: DataReads::default(),
         }
     }
 }
@@ -163,6 +202,7 @@ impl ThreadCount {
         self.spans_to = self.spans_to.max(other.spans_to);
         self.epoch_from = self.epoch_from.min(other.epoch_from);
         self.epoch_to = self.epoch_to.max(other.epoch_to);
+        self.data_reads.merge(&other.data_reads);
     }
 
     /// The number of epochs that its spans have.

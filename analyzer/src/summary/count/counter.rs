@@ -5,18 +5,18 @@ use dlio_schemas::ops::Class;
 use serde::{Deserialize, Serialize};
 
 use super::counted::{Above, Counted, ProcessCount, ThreadCount, lengthen, row};
+use super::file_traits::FileTraits;
 use super::kinds::{KindTraits, directions};
 use crate::batch::{ABSENT, ABSENT_32, Batch, FAILED};
-use crate::catalog::{Catalog, FILE_NONE, is_socket, is_stored};
+use crate::catalog::{Catalog, FILE_NONE};
 use crate::filter::Filter;
 use crate::scan::Consumer;
 use crate::summary::files::access::{Passes, Timed};
-use crate::summary::files::blocks::name_hash;
 use crate::summary::groups::lanes::{LanePart, Track};
 use crate::summary::groups::shared_sweep::SharedSweep;
 use crate::summary::time::intervals::{Interval, Lists, Set, unite};
 use crate::summary::tree::LaneId;
-use crate::summary::waits::timeline::{Object, Step, StepKind, TimelinePart, object_of};
+use crate::summary::waits::timeline::{Object, Step, StepKind, TimelinePart};
 use crate::unit::{Seen, Unit};
 
 /// Counts what one thread reads.
@@ -24,12 +24,7 @@ pub struct Counter<'a> {
     catalog: &'a Catalog,
     sweep: &'a SharedSweep,
     kinds: Vec<KindTraits>,
-    /// True if a file is one, and no pipe.
-    stored: Vec<bool>,
-    /// By file, whether it is a socket.
-    sockets: Vec<bool>,
-    /// By file, of its name.
-    hashes: Vec<u64>,
+    files: Vec<FileTraits>,
     /// The process that used a file last, doubled, and whether it moved bytes: most of `users` need not be asked.
     last_user: Vec<u32>,
     /// By file, the last batch that wrote to it, and the last that read it.
@@ -38,9 +33,6 @@ pub struct Counter<'a> {
     lists: Lists,
     lanes: LanePart,
     timelines: TimelinePart,
-    /// By file, what a call waits on or passes bytes through, where it is no stored file; and whether it is one in memory.
-    objects: Vec<Object>,
-    in_memory: Vec<bool>,
     /// The next of the wakes of the batch being read, and of the counters.
     wake: usize,
     usage: usize,
@@ -78,17 +70,13 @@ impl<'a> Counter<'a> {
             catalog,
             sweep,
             kinds: Vec::new(),
-            stored: Vec::new(),
-            sockets: Vec::new(),
-            hashes: Vec::new(),
+            files: Vec::new(),
             last_user: Vec::new(),
             moved_in: Vec::new(),
             batches: 0,
             lists: Default::default(),
             lanes: LanePart::default(),
             timelines: TimelinePart::default(),
-            objects: Vec::new(),
-            in_memory: Vec::new(),
             wake: 0,
             usage: 0,
             passes: Passes::default(),
@@ -120,7 +108,7 @@ impl<'a> Counter<'a> {
     fn keep_lengths(&mut self, batch: &Batch) {
         self.lengths = self.lengths.take().filter(|kept| kept.rows.len() + batch.len() <= LENGTHS_MAX);
         if let Some(kept) = &mut self.lengths {
-            let past = |kind: u32, file: u32| !self.kinds[kind as usize].is_on_file(self.stored[file as usize]);
+            let past = |kind: u32, file: u32| !self.kinds[kind as usize].is_on_file(self.files[file as usize].stored);
             kept.rows.extend(batch.kind.iter().zip(&batch.file).map(|(&kind, &file)| row(kind, past(kind, file))));
             kept.durations.extend_from_slice(&batch.dur);
         }
@@ -137,16 +125,12 @@ impl<'a> Counter<'a> {
             lengthen(&mut self.counted.kinds, 2 * self.kinds.len());
         }
         let source = batch.sources.iter().map(|(_, file)| *file as usize).max().unwrap_or(0);
-        if largest(&batch.file).max(source) >= self.stored.len() {
-            let paths = self.catalog.files_from(self.stored.len());
-            self.sockets.extend(paths.iter().map(|path| is_socket(path)));
-            self.stored.extend(paths.iter().map(|path| is_stored(path)));
-            self.objects.extend(paths.iter().map(|path| object_of(path)));
-            self.in_memory.extend(paths.iter().map(|path| path.starts_with(SHARED_MEMORY)));
-            self.hashes.extend(paths.iter().map(|path| name_hash(path)));
-            self.last_user.resize(self.stored.len(), u32::MAX);
-            self.moved_in.resize(self.stored.len(), [0; 2]);
-            lengthen(&mut self.counted.files, self.stored.len());
+        if largest(&batch.file).max(source) >= self.files.len() {
+            let paths = self.catalog.files_from(self.files.len());
+            self.files.extend(paths.iter().map(|path| FileTraits::of(path)));
+            self.last_user.resize(self.files.len(), u32::MAX);
+            self.moved_in.resize(self.files.len(), [0; 2]);
+            lengthen(&mut self.counted.files, self.files.len());
         }
         lengthen(&mut self.counted.processes, batch.proc as usize + 1);
     }
@@ -256,7 +240,8 @@ impl Counter<'_> {
         let failed = (batch.ret[i] < 0 && batch.ret[i] != ABSENT) as u64;
         let moved = if bytes == ABSENT { 0 } else { bytes as u64 };
         let file = batch.file[i];
-        let stored = traits.is_on_file(self.stored[file as usize]);
+        let named = self.files[file as usize];
+        let stored = traits.is_on_file(named.stored);
         let row = row(kind as u32, !stored);
         let count = &mut self.counted.kinds[row as usize];
         count.durations.add(dur as u64);
@@ -277,7 +262,7 @@ impl Counter<'_> {
         let start = ts.max(self.window.0);
         let interval = Interval { start, end: end.min(self.window.1).max(start) };
         let (mut read, mut written) = directions(traits.class, moved);
-        self.conversation(batch, i, traits, (interval, read + written));
+        self.conversation(batch, i, (traits, named), (interval, read + written));
         if traits.io && stored {
             self.lanes.push(self.lane, Track::Io, interval);
             if self.puts(traits, file) {
@@ -286,6 +271,9 @@ impl Counter<'_> {
             thread.does_io = true;
             thread.requests += traits.requests as u64;
             thread.bytes_read += read;
+            if read > 0 && named.data {
+                thread.data_reads.add(interval);
+            }
             self.access(batch, i, (row, traits), failed > 0);
         } else if traits.span {
             process.compute_ns += if traits.class == Class::Compute { dur as u64 } else { 0 };
@@ -296,7 +284,7 @@ impl Counter<'_> {
         }
         if !stored && written > 0 {
             thread.handed += 1;
-            thread.handed_by_socket += self.sockets[file as usize] as u64;
+            thread.handed_by_socket += named.socket as u64;
             self.lanes.push(self.lane, Track::Hand, interval);
         }
         let reached = if failed > 0 { ABSENT } else { reached(batch, i, read + written, traits) };
@@ -319,28 +307,41 @@ impl Counter<'_> {
 
     /// Adds a call to what its thread does: on a file, or with others.
     #[inline(always)]
-    fn conversation(&mut self, batch: &Batch, i: usize, traits: KindTraits, (interval, moved): (Interval, u64)) {
+    fn conversation(
+        &mut self,
+        batch: &Batch,
+        i: usize,
+        (traits, file): (KindTraits, FileTraits),
+        (interval, moved): (Interval, u64),
+    ) {
         while let Some(usage) = batch.usage.get(self.usage).filter(|usage| usage.ts <= interval.start) {
             self.timelines.counted(usage.ts);
             self.usage += 1;
         }
-        let file = batch.file[i] as usize;
-        if traits.io && self.stored[file] {
-            self.timelines.file_call(interval, self.in_memory[file]);
+        if traits.io && file.stored {
+            self.timelines.file_call(interval, file.hand_over);
         } else if traits.next_batch {
             self.timelines.fetch(interval);
+        } else if traits.starts_loader {
+            self.timelines.loader_start(interval);
         } else if let Some(kind) = traits.step {
-            self.step(batch, i, kind, (interval, moved));
+            self.step(batch, i, (kind, file.object), (interval, moved));
         }
     }
 
-    fn step(&mut self, batch: &Batch, i: usize, kind: StepKind, (interval, moved): (Interval, u64)) {
+    fn step(
+        &mut self,
+        batch: &Batch,
+        i: usize,
+        (kind, object): (StepKind, Object),
+        (interval, moved): (Interval, u64),
+    ) {
         let mut step = Step {
             start: interval.start,
             end: interval.end,
             kind,
-            object: self.objects[batch.file[i] as usize],
-            amount: if kind == StepKind::Child { batch.ret[i] } else { moved as i64 },
+            object,
+            amount: if matches!(kind, StepKind::Child | StepKind::Fork) { batch.ret[i] } else { moved as i64 },
             timed_out: timed_out(kind, batch.ret[i]),
             ..Step::NOTHING
         };
@@ -373,7 +374,7 @@ impl Counter<'_> {
     #[inline(always)]
     fn wait(&mut self, file: u32, interval: Interval, takes: bool, thread: &mut ThreadCount) {
         self.lanes.push(self.lane, Track::Idle, interval);
-        if !self.sockets[file as usize] {
+        if !self.files[file as usize].socket {
             self.lanes.push(self.lane, Track::Piped, interval);
         }
         if takes {
@@ -396,7 +397,7 @@ impl Counter<'_> {
             self.passes.moved(access, (batch.proc, batch.tid), file, traits.stream, (ts, pos, bytes));
             if let Some(pos) = pos.filter(|_| self.is_ranked && traits.timed == Timed::Write) {
                 let interval = Interval { start: ts, end: ts.saturating_add(batch.dur[i]) };
-                let hash = self.hashes[file as usize];
+                let hash = self.files[file as usize].hash;
                 self.counted.blocks.wrote(batch.proc, (file, hash), (pos, bytes), interval);
             }
         } else if !failed && file != FILE_NONE && (traits.opens || traits.closes) {
@@ -434,6 +435,11 @@ impl Counter<'_> {
         }
         if traits.generates {
             self.counted.generated.add(interval);
+        }
+        if traits.starts_loader {
+            self.lists[Set::Wait as usize].push(interval);
+            self.lanes.push(self.lane, Track::Wait, interval);
+            thread.add_span(interval);
         }
         if traits.next_batch {
             self.lists[Set::Wait as usize].push(interval);
@@ -499,9 +505,6 @@ impl Counter<'_> {
         }
     }
 }
-
-/// Files below this are memory that processes share.
-const SHARED_MEMORY: &str = "/dev/shm/";
 
 /// True if a wait ended because its time ran out: `poll` and its kin then return zero, all others an error.
 fn timed_out(kind: StepKind, ret: i64) -> bool {

@@ -19,6 +19,8 @@ pub(in crate::summary) struct KindTraits {
     pub(in crate::summary) span: bool,
     /// Is a span in which a trainer waits for its next batch.
     pub(in crate::summary) next_batch: bool,
+    /// A span in which a loader starts its workers.
+    pub(in crate::summary) starts_loader: bool,
     /// And it finds that there are no more: it waits, and takes none.
     pub(in crate::summary) in_vain: bool,
     /// Waits, whatever it waits on: a lock on a file, a pipe.
@@ -54,7 +56,7 @@ impl KindTraits {
     pub(in crate::summary) fn part(&self) -> Part {
         match self.class {
             _ if self.in_vain => Part::VainWait,
-            _ if self.next_batch => Part::Wait,
+            _ if self.next_batch || self.starts_loader => Part::Wait,
             Class::Compute => Part::Compute,
             _ => Part::Other,
         }
@@ -75,12 +77,13 @@ impl KindTraits {
             opens: call && kind.class == Class::Metadata && opens(&kind.name),
             span: kind.origin == Origin::Span,
             next_batch: kind.origin == Origin::Span && is_next_batch(kind),
+            starts_loader: kind.origin == Origin::Span && *kind.name == *START_LOADER,
             in_vain: kind.origin == Origin::Span && finds_no_more(kind),
             waits: call && is_wait(kind),
             net: call && *kind.cat == *Layer::Net.name(),
             idle: call && is_idle(kind),
             above: call && *kind.cat == *ABOVE,
-            on_device: kind.origin == Origin::Span && is_on_device(&kind.cat),
+            on_device: times_device(kind),
             generates: kind.origin == Origin::Span && *kind.name == *GENERATE,
             communicates: kind.origin == Origin::Span && communicates(&kind.cat),
             requests: matches!(kind.origin, Origin::Call | Origin::Span) && *kind.cat == *OBJECT,
@@ -107,6 +110,7 @@ fn step_of(kind: &Kind) -> Option<StepKind> {
         Class::Read => Some(StepKind::Take),
         Class::Write => Some(StepKind::Give),
         _ if name == "sem_post" => Some(StepKind::Post),
+        _ if begins(&["fork", "vfork", "posix_spawn"]) => Some(StepKind::Fork),
         Class::Wait if name == "connect" => Some(StepKind::Connect),
         Class::Wait if name == "getaddrinfo" => Some(StepKind::LookUp),
         Class::Wait if name.starts_with("accept") => Some(StepKind::Accept),
@@ -142,6 +146,9 @@ pub fn is_next_batch(kind: &Kind) -> bool {
 pub fn finds_no_more(kind: &Kind) -> bool {
     *kind.name == *"fetch.end" && is_next_batch(kind)
 }
+
+/// The span in which a loader starts its workers.
+const START_LOADER: &str = "loader.start";
 
 /// Spans of a training step whose forward nobody saw: a part of the computing, which must not be taken for all of it.
 const PARTS: [&str; 3] = ["backward", "optimizer.step", "optimizer.part"];
@@ -179,6 +186,11 @@ pub const OBJECT: &str = "object";
 /// Categories that PyTorch's profiler gives to what runs on a device: each device is a process there, and its streams are
 /// threads.
 const DEVICE: [&str; 4] = ["kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation"];
+
+/// True of spans that a device's own clock timed.
+pub fn times_device(kind: &Kind) -> bool {
+    kind.origin == Origin::Span && is_on_device(&kind.cat)
+}
 
 fn is_on_device(category: &str) -> bool {
     DEVICE.iter().any(|known| known.eq_ignore_ascii_case(category))

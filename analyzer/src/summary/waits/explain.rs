@@ -26,6 +26,9 @@ const RUN_MIN_NS: i64 = 160_000_000;
 /// A pause of less than this part of an item does not starve anybody: one in so many.
 const PAUSE_PART: i64 = 20;
 
+/// Steps on the way back through what several threads did in turn.
+const HOPS_MAX: usize = 1_000;
+
 /// A wait, explained.
 #[derive(Clone, Copy, Debug)]
 pub struct Explained {
@@ -83,7 +86,7 @@ impl<'f, 'a> Explainer<'f, 'a> {
             return None;
         }
         match starved.map(|at| self.family.ender(act.thread, at)) {
-            Some(Ender::Thread(before)) => Some(before),
+            Some(Ender::Thread(before) | Ender::Exit(before)) => Some(before),
             Some(_) => None,
             // It was started for this: by the first thread of its process, as far as anybody knows.
             None => self.family.first_thread(thread.lane.proc).map(|thread| Act { thread, at: from }),
@@ -93,23 +96,23 @@ impl<'f, 'a> Explainer<'f, 'a> {
     /// Divides a wait that a thread ended.
     pub fn explain(&mut self, start: i64, end: i64, ended_by: Act) -> Explained {
         let (maker, depth) = self.maker(ended_by);
-        if let Some(parts) = self.delivered(start, end, ended_by) {
-            return Explained { parts, maker: Some(maker.thread), limiter: None, depth };
+        if let Some((parts, maker)) = self.delivered(start, end, ended_by) {
+            return Explained { parts, maker: Some(maker), limiter: None, depth };
         }
         let parts = match self.limiter(ended_by, start, 0) {
             Limiter::Thread(limiter) => {
                 let parts = self.by_pace(start, end, limiter);
                 return Explained { parts, maker: Some(maker.thread), limiter: Some(limiter.thread), depth };
             }
-            Limiter::Trainer => self.by_item(start, end, maker, Part::NotAsked),
-            Limiter::Unknown => self.by_item(start, end, maker, Part::Unknown),
+            Limiter::Trainer => self.by_item(start, end, maker),
+            Limiter::Unknown => self.by_path(start, end, ended_by),
         };
         Explained { parts, maker: Some(maker.thread), limiter: None, depth }
     }
 
     /// Where a thread of another process only delivers what the trainer asks it for, as descriptors of tensors: the pace of that
-    /// process, if it works without a pause, else the hand-over.
-    fn delivered(&mut self, start: i64, end: i64, act: Act) -> Option<Parts> {
+    /// process, if it works without a pause, else the hand-over; and its first thread.
+    fn delivered(&mut self, start: i64, end: i64, act: Act) -> Option<(Parts, usize)> {
         let family = self.family;
         let thread = &family.threads[act.thread];
         if thread.is_first || thread.lane.proc == family.threads[self.trainer].lane.proc {
@@ -121,8 +124,15 @@ impl<'f, 'a> Explainer<'f, 'a> {
         };
         let first = family.first_thread(thread.lane.proc).filter(|_| asked)?;
         let works = Act { thread: first, at: end };
-        let is_busy = self.starved_since(works, start).is_none();
-        Some(if is_busy { self.by_pace(start, end, works) } else { Parts::of(Part::HandOver, end - start) })
+        let idle = family.threads[first].composition(start, end).get(Part::Idle);
+        let is_busy = self.starved_during(works, start).is_none() && 2 * idle < end - start;
+        if is_busy {
+            return Some((self.by_pace(start, end, works), first));
+        }
+        // What keeps the thread from delivering, as the interpreter's lock, if that is most of it.
+        let kept = thread.composition(start, end).without(Part::Idle).relabel(Part::Cpu, Part::HandOver);
+        let parts = kept.scaled(end - start).filter(|_| 2 * kept.sum() >= end - start);
+        Some((parts.unwrap_or(Parts::of(Part::HandOver, end - start)), first))
     }
 
     /// The first thread upstream that was not starved since before the wait began.
@@ -131,7 +141,7 @@ impl<'f, 'a> Explainer<'f, 'a> {
             return Limiter::Trainer;
         }
         let thread = &self.family.threads[act.thread];
-        let Some(starved) = self.starved_since(act, since) else {
+        let Some(starved) = self.starved_during(act, since) else {
             // A thread that began meanwhile was started by another one, for what that had made.
             let creator = self.family.first_thread(thread.lane.proc);
             return match creator.filter(|_| !thread.is_first && thread.born > since && depth < DEPTH_MAX) {
@@ -140,8 +150,8 @@ impl<'f, 'a> Explainer<'f, 'a> {
             };
         };
         match self.family.ender(act.thread, starved) {
-            Ender::Thread(_) if depth >= DEPTH_MAX => Limiter::Unknown,
-            Ender::Thread(by) => {
+            Ender::Thread(_) | Ender::Exit(_) if depth >= DEPTH_MAX => Limiter::Unknown,
+            Ender::Thread(by) | Ender::Exit(by) => {
                 let by = Act { at: by.at.min(thread.steps[starved].end), ..by };
                 self.limiter(by, since, depth + 1)
             }
@@ -151,29 +161,67 @@ impl<'f, 'a> Explainer<'f, 'a> {
 
     /// The last step in which a thread was starved for what it had done by a moment, if it ended after another one.
     fn starved_since(&self, act: Act, since: i64) -> Option<usize> {
+        self.starvations(act, since).next()
+    }
+
+    /// The same, if it explains why the thread was not there before: a short pause at the end of a long wait explains nothing of
+    /// it, unless there are many.
+    fn starved_during(&self, act: Act, since: i64) -> Option<usize> {
         let thread = &self.family.threads[act.thread];
-        let mut by = act.at;
-        while let Some(at) = thread.last_starved(by) {
+        let since_born = since.max(thread.born);
+        self.starvations(act, since).find(|&at| {
             let step = &thread.steps[at];
-            if step.end <= since {
-                return None;
-            }
-            if PAUSE_PART * (step.end - step.start) >= act.at - step.start {
-                return Some(at);
-            }
-            by = step.start;
-        }
-        None
+            let from = since_born.min(step.start);
+            PAUSE_PART * (step.end - step.start) >= act.at - since_born
+                || 2 * thread.composition(from, act.at).get(Part::Idle) >= act.at - from
+        })
+    }
+
+    /// Steps in which a thread was starved for what it had done by a moment, that ended after another one; the last comes first.
+    fn starvations(&self, act: Act, since: i64) -> impl Iterator<Item = usize> {
+        let thread = &self.family.threads[act.thread];
+        let before = |&at: &usize| thread.last_starved(thread.steps[at].start);
+        let all = std::iter::successors(thread.last_starved(act.at), before);
+        let since_then = all.take_while(move |&at| thread.steps[at].end > since);
+        since_then.filter(move |&at| {
+            let step = &thread.steps[at];
+            PAUSE_PART * (step.end - step.start) >= act.at - step.start && !self.starts_thread(act.thread, at)
+        })
+    }
+
+    /// True if a thread waits in a step until one that it starts is there.
+    fn starts_thread(&self, thread: usize, at: usize) -> bool {
+        let (family, own) = (self.family, &self.family.threads[thread]);
+        let is_new = |by: Act| {
+            let new = &family.threads[by.thread];
+            new.lane.proc == own.lane.proc && !new.is_first && new.born >= own.steps[at].start
+        };
+        matches!(family.ender(thread, at), Ender::Thread(by) if is_new(by))
     }
 
     /// The composition of the work that set the pace, in the size of the wait.
     fn by_pace(&mut self, start: i64, end: i64, act: Act) -> Parts {
+        // Before somebody other than the trainer started it, that one worked.
+        let thread = &self.family.threads[act.thread];
+        let creator = self.family.parents[thread.lane.proc as usize];
+        let trainer = self.family.threads[self.trainer].lane.proc;
+        if let Some(creator) = creator.filter(|&parent| parent != trainer && (start..end).contains(&thread.born))
+            && let Some(first) = self.family.first_thread(creator).filter(|_| self.family.is_below(creator, trainer))
+        {
+            let born = thread.born;
+            return self.by_pace(start, born, Act { thread: first, at: born }) + self.by_pace_since(born, end, act);
+        }
+        self.by_pace_since(start, end, act)
+    }
+
+    fn by_pace_since(&mut self, start: i64, end: i64, act: Act) -> Parts {
         let ready = self.ready(act);
         let begun = ready.clamp(start, end);
         let mut parts = Parts::of(Part::Start, begun - start);
         let thread = &self.family.threads[act.thread];
-        let starved = thread.last_starved(act.at).map_or(thread.born, |at| thread.steps[at].end);
         let recent = act.at - (RUN_WAITS * (end - start)).max(RUN_MIN_NS);
+        let before = Act { at: start.min(act.at), ..act };
+        let starved = self.starved_since(before, recent).map_or(thread.born, |at| thread.steps[at].end);
         let from = starved.max(recent).max(ready.min(act.at));
         let run = self.work(act.thread, from, act.at);
         parts += run.scaled(end - begun).unwrap_or(Parts::of(Part::HandOver, end - begun));
@@ -201,16 +249,60 @@ impl<'f, 'a> Explainer<'f, 'a> {
     }
 
     /// The production of the item that was waited for, where its maker was starved for it.
-    fn by_item(&mut self, start: i64, end: i64, act: Act, starved_for: Part) -> Parts {
+    fn by_item(&mut self, start: i64, end: i64, act: Act) -> Parts {
         let ready = self.ready(act);
         let begun = ready.clamp(start, end);
         let thread = &self.family.threads[act.thread];
-        let asked = self.starved_since(act, start).map_or(begun, |at| thread.steps[at].end).clamp(begun, end);
+        let asked = self.starved_during(act, start).map_or(begun, |at| thread.steps[at].end).clamp(begun, end);
         let made = act.at.clamp(asked, end);
-        let mut parts = Parts::of(Part::Start, begun - start) + Parts::of(starved_for, asked - begun);
+        let mut parts = Parts::of(Part::Start, begun - start) + Parts::of(Part::NotAsked, asked - begun);
         let run = self.work(act.thread, asked.min(act.at), act.at);
         parts += run.scaled(made - asked).unwrap_or(Parts::of(Part::OutsideCalls, made - asked));
         parts + Parts::of(Part::HandOver, end - made)
+    }
+
+    /// What went on step by step, from the message that ended a wait back through whoever had made each thread wait: where no one
+    /// thread set the pace, as of an item that several make in turn.
+    fn by_path(&mut self, start: i64, end: i64, act: Act) -> Parts {
+        let begun = self.ready(self.maker(act).0).clamp(start, end);
+        let mut act = Act { at: act.at.clamp(begun, end), ..act };
+        let mut parts = Parts::of(Part::Start, begun - start) + Parts::of(Part::HandOver, end - act.at);
+        for _ in 0..HOPS_MAX {
+            if act.at <= begun {
+                return parts;
+            }
+            if act.thread == self.trainer {
+                return parts + Parts::of(Part::NotAsked, act.at - begun);
+            }
+            let (worked, before) = self.hop(begun, act);
+            parts += worked;
+            act = before;
+        }
+        parts + Parts::of(Part::Unknown, act.at - begun)
+    }
+
+    /// The work of a thread until a moment since it was last starved, and the wait before; and who had ended that, when.
+    fn hop(&self, since: i64, act: Act) -> (Parts, Act) {
+        let family = self.family;
+        let thread = &family.threads[act.thread];
+        let starved = thread.last_starved(act.at);
+        let from = starved.map_or(thread.born, |at| thread.steps[at].end).clamp(since, act.at);
+        let did = self.work(act.thread, from, act.at);
+        let worked = did.scaled(act.at - from).unwrap_or(Parts::of(Part::OutsideCalls, act.at - from));
+        let Some(at) = starved.filter(|_| from > since) else {
+            let creator = family.first_thread(thread.lane.proc).filter(|_| from > since && !thread.is_first);
+            let before = creator.map(|thread| Act { thread, at: from });
+            let unknown = Parts::of(Part::Unknown, from - since);
+            return before.map_or((worked + unknown, Act { at: since, ..act }), |before| (worked, before));
+        };
+        let begins = thread.steps[at].start.clamp(since, from);
+        match family.ender(act.thread, at).act() {
+            Some(by) if by.thread != act.thread => {
+                let by = Act { at: by.at.clamp(begins, from), ..by };
+                (worked + Parts::of(Part::HandOver, from - by.at), by)
+            }
+            _ => (worked + Parts::of(Part::Unknown, from - begins), Act { at: begins, ..act }),
+        }
     }
 
     /// When the process of a maker took its first task, or was there, if nobody gives it any.

@@ -8,19 +8,31 @@ use super::parts::Part;
 use super::thread::Thread;
 use super::timeline::{OtherEnd, StepKind, Timelines};
 use crate::catalog::Process;
-use crate::summary::tree::{LaneId, above, parents};
+use crate::summary::tree::{LaneId, SPAWNED, above, parents};
 
 /// Who ended a wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ender {
     /// A thread, by what it did at a moment.
     Thread(Act),
+    /// A thread or process that ended; of a process, its first thread.
+    Exit(Act),
     /// The time ran out.
     Timer,
     /// The other end of a connection whose process is not in the trace.
     Remote,
     /// Nobody was seen.
     Nobody,
+}
+
+impl Ender {
+    /// The thread that ended the wait, and when.
+    pub fn act(self) -> Option<Act> {
+        match self {
+            Ender::Thread(act) | Ender::Exit(act) => Some(act),
+            _ => None,
+        }
+    }
 }
 
 /// What a thread had done by a moment: handed something over, posted, or ended.
@@ -97,6 +109,7 @@ impl<'a> Family<'a> {
             Family { threads, processes, parents: parents(processes), by_lane, connected: HashMap::default(), gives };
         family.connected =
             asked.into_iter().filter_map(|(object, lane)| Some((object, family.thread_of(lane)?))).collect();
+        family.find_remote_polls();
         family.find_shared_locks();
         family.find_interpreter_locks();
         family.find_idle_holders();
@@ -144,6 +157,11 @@ impl<'a> Family<'a> {
         (first - *item).max(born)
     }
 
+    /// The threads that give something through an object.
+    pub fn givers(&self, object: u64) -> BTreeSet<usize> {
+        self.gives.get(&object).into_iter().flatten().map(|give| give.thread).collect()
+    }
+
     /// True if a process below another one gives something through an object.
     pub fn is_given_below(&self, object: u64, ancestor: u32) -> bool {
         let list = self.gives.get(&object);
@@ -178,11 +196,20 @@ impl<'a> Family<'a> {
                 match object.map(|object| (self.giver(thread, object.id, wait.start, wait.end), object.network)) {
                     Some((Some(act), _)) => Ender::Thread(act),
                     Some((None, true)) => Ender::Remote,
-                    _ => Ender::Nobody,
+                    _ => self.hung_up(thread, step),
                 }
             }
             _ => Ender::Nobody,
         }
+    }
+
+    /// A process whose end of a pipe closed when it ended: the thread collects its exit status right after the wait.
+    fn hung_up(&self, thread: usize, step: usize) -> Ender {
+        let own = &self.threads[thread];
+        let end = own.steps[step].end;
+        let soon = own.steps[step + 1..].iter().take_while(|next| next.start - end < NEXT_NS);
+        let status = soon.into_iter().find(|next| next.kind == StepKind::Child && next.amount > 0);
+        status.map_or(Ender::Nobody, |status| self.child(own.lane.proc, status.amount as i32, end))
     }
 
     /// A wait for several things shows what ended it by what follows.
@@ -211,9 +238,20 @@ impl<'a> Family<'a> {
         };
         let child = self.processes.iter().enumerate().rfind(is_child);
         match child.and_then(|(number, _)| self.first_thread(number as u32)) {
-            Some(thread) => Ender::Thread(Act { thread, at: self.threads[thread].last.min(by) }),
+            Some(thread) => Ender::Exit(Act { thread, at: self.threads[thread].last.min(by) }),
             None => Ender::Nobody,
         }
+    }
+
+    /// The first thread of a child that a process made at a moment.
+    pub fn child_made(&self, parent: u32, pid: i32, at: i64) -> Option<usize> {
+        let is_it = |(number, process): &(usize, &Process)| {
+            process.pid == pid
+                && self.parents[*number] == Some(parent)
+                && process.start_ts.is_none_or(|start| start + NEXT_NS >= at)
+        };
+        let child = self.processes.iter().enumerate().find(is_it);
+        child.and_then(|(number, _)| self.first_thread(number as u32))
     }
 
     /// The thread of the same process that ended last within a wait for its end.
@@ -221,7 +259,7 @@ impl<'a> Family<'a> {
         let others = self.threads_of(self.threads[thread].lane.proc).filter(|other| *other != thread);
         let last = |other: &usize| self.threads[*other].last;
         let ended = others.filter(|other| (start..=end).contains(&last(other))).max_by_key(last);
-        ended.map_or(Ender::Nobody, |thread| Ender::Thread(Act { thread, at: self.threads[thread].last }))
+        ended.map_or(Ender::Nobody, |thread| Ender::Exit(Act { thread, at: self.threads[thread].last }))
     }
 
     /// Conditions that threads both wait for, for a limited time, and signal are the lock of an interpreter. Python's is the
@@ -258,6 +296,29 @@ impl<'a> Family<'a> {
         }
     }
 
+    /// Waits for several things that a server ended: whoever is behind a network and is not of the same kind, as ranks are.
+    fn find_remote_polls(&mut self) {
+        let procs: Vec<u32> = self.threads.iter().map(|thread| thread.lane.proc).collect();
+        for (number, thread) in self.threads.iter_mut().enumerate() {
+            let is_alike = |other: usize| {
+                let [own, other] = [procs[number], procs[other]].map(|proc| &self.processes[proc as usize]);
+                let is_spawned = |process: &Process| process.command.as_deref().is_some_and(|it| it.contains(SPAWNED));
+                own.program == other.program && (own.command == other.command || is_spawned(own) && is_spawned(other))
+            };
+            let is_from_peer = |object: u64| {
+                let list = self.gives.get(&object);
+                list.is_some_and(|list| list.iter().any(|give| give.thread != number && is_alike(give.thread)))
+            };
+            let is_remote = |at: &usize| {
+                let step = &thread.steps[*at];
+                step.kind == StepKind::Poll && step.object.network && !is_from_peer(step.object.id)
+            };
+            let idle = (0..thread.steps.len()).filter(|&at| thread.class[at] == Part::Idle);
+            let remote: Vec<_> = idle.filter(is_remote).map(|at| (at, Part::Network)).collect();
+            thread.reclassify(&remote);
+        }
+    }
+
     /// Semaphores that processes share are locks where whoever posts them has taken them, as a rule.
     fn find_shared_locks(&mut self) {
         let mut posts: BTreeMap<u64, [u64; 2]> = BTreeMap::new();
@@ -282,7 +343,7 @@ impl<'a> Family<'a> {
             let locks = (0..thread.steps.len()).filter(|&at| thread.class[at] == Part::Lock);
             let is_idle = |&at: &usize| {
                 let wait = &thread.steps[at];
-                let Ender::Thread(holder) = self.ender(number, at) else { return false };
+                let Some(holder) = self.ender(number, at).act() else { return false };
                 let held = self.threads[holder.thread].composition(wait.start, wait.end);
                 2 * held.get(Part::Idle) > wait.end - wait.start
             };
@@ -313,12 +374,33 @@ fn ends(timelines: &Timelines, processes: &[Process]) -> HashMap<u64, u64, Rando
     }
     accepted.values_mut().for_each(|list| list.make_contiguous().sort_unstable());
     asked.sort_unstable();
-    for (_, between, object) in asked {
-        if let Some((_, other)) = accepted.get_mut(&between).and_then(VecDeque::pop_front) {
+    let parents = parents(processes);
+    for (ts, between, object) in asked {
+        let exact = accepted.get_mut(&between).and_then(VecDeque::pop_front);
+        // A process accepts what its parent listens for.
+        let inherited = || {
+            let takes = |(_, acceptor): &(i32, i32)| {
+                let is_its = |(number, process): (usize, &Process)| {
+                    process.pid == *acceptor && is_process_below(&parents, processes, number as u32, between.1)
+                };
+                processes.iter().enumerate().any(is_its)
+            };
+            let of_asker =
+                accepted.iter_mut().filter(|((by, acceptor), _)| *by == between.0 && takes(&(*by, *acceptor)));
+            let soonest = of_asker.filter(|(_, list)| list.front().is_some_and(|(at, _)| *at >= ts));
+            soonest.min_by_key(|(_, list)| list.front().map(|(at, _)| *at)).and_then(|(_, list)| list.pop_front())
+        };
+        let found = exact.or_else(inherited);
+        if let Some((_, other)) = found {
             ends.insert(other, object);
         }
     }
     ends
+}
+
+/// True if a process, by its number, is below one with that pid.
+fn is_process_below(parents: &[Option<u32>], processes: &[Process], process: u32, pid: i32) -> bool {
+    above(parents, process).into_iter().any(|above| processes[above as usize].pid == pid)
 }
 
 fn add_new(list: &mut Vec<i32>, value: i32) {

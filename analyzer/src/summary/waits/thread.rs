@@ -1,7 +1,7 @@
 //! One thread's time, divided: for any two moments, what the thread did between them.
 
 use super::parts::{Part, Parts};
-use super::timeline::{Step, StepKind, ThreadPart};
+use super::timeline::{Object, Step, StepKind, ThreadPart};
 use crate::batch::Usage;
 use crate::summary::time::intervals::Interval;
 use crate::summary::tree::LaneId;
@@ -22,6 +22,7 @@ pub struct Thread {
     /// By step: everything from the thread's birth to the end of the step.
     through: Vec<Parts>,
     pub fetches: Vec<Interval>,
+    pub loader_starts: Vec<Interval>,
     /// True if the kernel's counters tell its CPU time.
     pub is_counted: bool,
     /// Major faults, in all.
@@ -42,9 +43,17 @@ impl Thread {
             at = step.end;
         }
         let mut class: Vec<Part> = part.steps.iter().map(class_of).collect();
-        for at in (0..part.steps.len().saturating_sub(1)).filter(|&at| goes_on(&part.steps[at], &part.steps[at + 1])) {
-            if class[at + 1] == Part::Idle {
-                class[at + 1] = Part::HandOver;
+        name_polls(&mut part.steps);
+        let mut last = None;
+        for (at, step) in part.steps.iter().enumerate() {
+            if matches!(step.kind, StepKind::Take | StepKind::Poll) {
+                if class[at] == Part::Idle && last.is_some_and(|last| goes_on(&part.steps[last], step)) {
+                    class[at] = Part::HandOver;
+                }
+                last = Some(at);
+            } else if step.kind == StepKind::Give {
+                // What comes next is an answer.
+                last = None;
             }
         }
         Thread {
@@ -58,6 +67,7 @@ impl Thread {
             major_faults: part.usage.iter().map(|usage| usage.counters.major_faults).sum(),
             steps: part.steps,
             fetches: part.fetches,
+            loader_starts: part.loader_starts,
         }
         .divided(&part.usage)
     }
@@ -98,8 +108,17 @@ impl Thread {
                 }
                 None => gap += Parts::of(Part::OutsideCalls, outside(i)) + Parts::of(Part::Storage, storage),
             }
-            gaps.push(gap);
+            gaps.push(self.handing_over(i, outside(i), gap));
         }
+    }
+
+    /// Calls it hand-over to fill the memory that a batch is handed over in: CPU time from its first call on that memory on.
+    fn handing_over(&self, step: usize, outside: i64, gap: Parts) -> Parts {
+        let step = &self.steps[step];
+        let Some(from) = step.memory_from.filter(|_| outside > 0) else { return gap };
+        let part = (step.start - from).clamp(0, outside) as i128;
+        let filling = (gap.get(Part::Cpu) as i128 * part / outside as i128) as i64;
+        gap - Parts::of(Part::Cpu, filling) + Parts::of(Part::HandOver, filling)
     }
 
     fn accumulate(&mut self, gaps: &[Parts]) {
@@ -174,11 +193,32 @@ impl Thread {
     }
 }
 
-/// True if a call takes the rest of a message, which is there already.
+/// A wait for several things shows what ended it by what the thread takes next.
+fn name_polls(steps: &mut [Step]) {
+    let mut next: Option<(i64, Object)> = None;
+    for step in steps.iter_mut().rev() {
+        match step.kind {
+            StepKind::Take => next = Some((step.start, step.object)),
+            StepKind::Poll => {
+                let soon = next.take().filter(|(start, _)| !step.timed_out && start - step.end < REST_NS);
+                if let Some((_, object)) = soon.filter(|_| step.object.id == 0) {
+                    step.object = object;
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// True if a call takes a message, or the rest of one, that is there already.
 fn goes_on(before: &Step, step: &Step) -> bool {
     let same = before.object.id == step.object.id && step.object.id != 0;
-    let both = before.kind == StepKind::Take && step.kind == StepKind::Take;
-    both && same && step.start - before.end < REST_NS && step.end - step.start < REST_NS
+    let is_ready = before.kind == StepKind::Take || before.kind == StepKind::Poll && !before.timed_out;
+    is_ready
+        && step.kind == StepKind::Take
+        && same
+        && step.start - before.end < REST_NS
+        && step.end - step.start < REST_NS
 }
 
 /// The rest of a message comes so soon.
@@ -197,6 +237,7 @@ fn class_of(step: &Step) -> Part {
         StepKind::Give if step.object.network => Part::Network,
         StepKind::Give | StepKind::Post => Part::HandOver,
         StepKind::Child => Part::Child,
+        StepKind::Fork => Part::Cpu,
         StepKind::Sleep => Part::Sleep,
         StepKind::FileLock => Part::Lock,
         StepKind::Edge => Part::OutsideCalls,
@@ -265,7 +306,6 @@ mod tests {
     use dlio_schemas::evidence::Counters;
 
     use super::*;
-    use crate::summary::waits::timeline::Object;
 
     fn step(kind: StepKind, start: i64, end: i64, storage: i64) -> Step {
         Step { start, end, kind, storage, object: Object { id: 1, network: false }, ..Step::NOTHING }
@@ -300,6 +340,30 @@ mod tests {
         let thread = thread(vec![step(StepKind::Give, 100, 110, 40)], Vec::new());
         let parts = thread.composition(0, 100);
         assert_eq!((parts.get(Part::Storage), parts.get(Part::OutsideCalls)), (40, 60));
+    }
+
+    #[test]
+    fn a_message_that_is_there_is_not_waited_for() {
+        let (pipe, remote) = (Object { id: 1, network: false }, Object { id: 2, network: true });
+        let at = |kind, object, start, end| Step { object, ..step(kind, start, end, 0) };
+        let thread = thread(
+            vec![
+                at(StepKind::Poll, pipe, 0, 500_000),
+                at(StepKind::Take, pipe, 510_000, 540_000),
+                at(StepKind::Poll, Object::default(), 600_000, 900_000),
+                at(StepKind::Take, remote, 910_000, 920_000),
+            ],
+            Vec::new(),
+        );
+        assert_eq!(thread.class, [Part::Idle, Part::HandOver, Part::Idle, Part::Network]);
+        assert_eq!(thread.steps[2].object, remote);
+    }
+
+    #[test]
+    fn filling_memory_that_is_handed_over_is_a_part_of_that() {
+        let filled = Step { memory_from: Some(60_000), ..step(StepKind::Give, 100_000, 101_000, 0) };
+        let parts = thread(vec![filled], vec![usage(101_000, 100, 0, 0)]).composition(0, 100_000);
+        assert_eq!((parts.get(Part::Cpu), parts.get(Part::HandOver)), (60_000, 40_000));
     }
 
     #[test]

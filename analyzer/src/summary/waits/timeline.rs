@@ -29,6 +29,8 @@ pub enum StepKind {
     Join,
     /// Waits for a child process.
     Child,
+    /// Makes a child process.
+    Fork,
     Sleep,
     /// Waits for a lock on a file.
     FileLock,
@@ -70,11 +72,13 @@ pub struct Step {
     pub waker: i32,
     /// The time from its post to the end of the wait.
     pub woken: i64,
-    /// Bytes that were moved, or the process that was waited for.
+    /// Bytes that were moved, or the process that was made or waited for.
     pub amount: i64,
-    /// The time in calls on stored files, and on files in memory, since the step before.
+    /// The time in calls on stored files since the step before, and on memory that batches are handed over in; when the first
+    /// of the latter began.
     pub storage: i64,
     pub memory: i64,
+    pub memory_from: Option<i64>,
 }
 
 /// A socket whose other end was told.
@@ -102,6 +106,8 @@ pub struct ThreadPart {
     pub usage: Vec<Usage>,
     /// Spans in which it waits for its next batch.
     pub fetches: Vec<Interval>,
+    /// Spans in which it starts the workers of a loader.
+    pub loader_starts: Vec<Interval>,
     pub peers: Vec<Peer>,
     pub first: Option<i64>,
 }
@@ -116,6 +122,7 @@ pub struct TimelinePart {
     cursor: i64,
     storage: i64,
     memory: i64,
+    memory_from: Option<i64>,
     /// The number of steps before this piece, and the end of the last one in it.
     before: usize,
     stepped: i64,
@@ -138,9 +145,10 @@ impl TimelinePart {
         thread.first = Some(thread.first.map_or(first, |known| known.min(first)));
         self.before = thread.steps.len();
         (self.cursor, self.storage, self.memory, self.stepped) = (i64::MIN, 0, 0, i64::MIN);
+        self.memory_from = None;
     }
 
-    /// A call on a stored file, or on one in memory.
+    /// A call on a stored file, or on memory that batches are handed over in.
     #[inline(always)]
     pub fn file_call(&mut self, interval: Interval, in_memory: bool) {
         if interval.start < self.stepped {
@@ -148,6 +156,9 @@ impl TimelinePart {
         }
         let ns = interval.end - interval.start.max(self.cursor);
         if ns > 0 {
+            if in_memory {
+                self.memory_from.get_or_insert(interval.start);
+            }
             *(if in_memory { &mut self.memory } else { &mut self.storage }) += ns;
             self.cursor = interval.end;
         }
@@ -163,9 +174,10 @@ impl TimelinePart {
         }
         let start = step.start.max(self.cursor);
         let (storage, memory) = (std::mem::take(&mut self.storage), std::mem::take(&mut self.memory));
+        let memory_from = self.memory_from.take();
         self.cursor = self.cursor.max(step.end);
         self.stepped = self.cursor;
-        self.threads[self.at].1.steps.push(Step { start, storage, memory, ..step });
+        self.threads[self.at].1.steps.push(Step { start, storage, memory, memory_from, ..step });
     }
 
     /// What went on inside a call that began before it is a part of that call.
@@ -176,6 +188,7 @@ impl TimelinePart {
             steps.pop();
             self.storage += inner.storage;
             self.memory += inner.memory;
+            self.memory_from = inner.memory_from.or(self.memory_from);
             self.cursor = self.cursor.min(start);
         }
         self.stepped = steps[self.before..].last().map_or(i64::MIN, |step| step.end);
@@ -205,6 +218,10 @@ impl TimelinePart {
         self.threads[self.at].1.fetches.push(interval);
     }
 
+    pub fn loader_start(&mut self, interval: Interval) {
+        self.threads[self.at].1.loader_starts.push(interval);
+    }
+
     /// The thread's events of this piece end; the kernel counted this meanwhile.
     pub fn end(&mut self, usage: &[Usage]) {
         self.threads[self.at].1.usage.extend_from_slice(usage);
@@ -228,6 +245,7 @@ impl Step {
         amount: 0,
         storage: 0,
         memory: 0,
+        memory_from: None,
     };
 
     /// Says what it waited on, and who ended it.
@@ -293,6 +311,7 @@ impl Timelines {
             thread.steps.append(&mut piece.steps);
             thread.usage.append(&mut piece.usage);
             thread.fetches.append(&mut piece.fetches);
+            thread.loader_starts.append(&mut piece.loader_starts);
             thread.peers.append(&mut piece.peers);
             thread.first = [thread.first, piece.first].into_iter().flatten().min();
         }

@@ -3,7 +3,7 @@
 //! With spans, whoever says that it waits for batches is a trainer. Without, it is the first thread of a process whose waits
 //! are ended by what its own threads and children make, time and again, and which makes nothing for another one itself.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -120,6 +120,12 @@ const LARGE_MESSAGE: i64 = 1 << 16;
 /// So many bytes at once are a piece of a message and not the beginning of one; pieces may be so far from one another.
 const PIECE: i64 = 1 << 12;
 const PIECES_NS: i64 = 20_000_000;
+
+/// Readers that are made so soon after one another are made together.
+const BETWEEN_FORKS_NS: i64 = 100_000_000;
+
+/// What is asked for after a wait, and there in this part of it, one in so many, belongs to what was waited for.
+const DELIVERY_PART: i64 = 4;
 
 /// A thread that gets its input so shortly before it is waited for, in so many of ten waits, does the trainer's own work.
 const REPLY_NS: i64 = 1_000_000;
@@ -239,7 +245,7 @@ impl<'f, 'a> Trainer<'f, 'a> {
             let last = found.last_mut().filter(|last| thread.worked(last.end, step.start) < pause(last));
             match last {
                 Some(last) if thread.class[at] == Part::Gil => last.end = end,
-                Some(last) if self.is_same_delivery(&last.by, &by, step) => {
+                Some(last) if self.is_same_delivery(last, &by, step) => {
                     *last = Ended {
                         start: last.start,
                         end,
@@ -262,16 +268,27 @@ impl<'f, 'a> Trainer<'f, 'a> {
         found
     }
 
-    /// True if another thread of the maker's process only delivers what the maker had announced: descriptors of tensors, or the
-    /// rest of a message.
-    fn is_same_delivery(&self, last: &Ender, next: &Ender, step: &super::timeline::Step) -> bool {
+    /// True if somebody only delivers what a maker had announced: another thread of its process, as descriptors of tensors, or
+    /// whoever the trainer asked for it in between, for a short time.
+    fn is_same_delivery(&self, last: &Ended, next: &Ender, step: &super::timeline::Step) -> bool {
         let proc_of = |act: &Act| self.family.threads[act.thread].lane.proc;
-        match (last, next) {
+        match (&last.by, next) {
             (Ender::Thread(_), Ender::Nobody) => step.kind == StepKind::Take,
-            (Ender::Thread(last), Ender::Thread(next)) => {
-                let delivers = !self.family.threads[next.thread].is_first && last.thread != next.thread;
-                proc_of(last) == proc_of(next) && proc_of(next) != self.lane().proc && delivers
+            (Ender::Thread(maker), Ender::Thread(next)) => {
+                let is_other = maker.thread != next.thread && proc_of(next) != self.lane().proc;
+                let delivers = !self.family.threads[next.thread].is_first && proc_of(maker) == proc_of(next);
+                let is_short = DELIVERY_PART * (step.end - step.start) < last.end - last.start;
+                is_other && (delivers || is_short && self.is_asked(next, last.end))
             }
+            _ => false,
+        }
+    }
+
+    /// True if a thread did something because the trainer had asked for it, after a moment.
+    fn is_asked(&self, act: &Act, since: i64) -> bool {
+        let Some(at) = self.family.threads[act.thread].last_starved(act.at) else { return false };
+        match self.family.ender(act.thread, at) {
+            Ender::Thread(by) => by.thread == self.thread && by.at >= since,
             _ => false,
         }
     }
@@ -281,6 +298,7 @@ impl<'f, 'a> Trainer<'f, 'a> {
         match (last, next) {
             (Ender::Timer, _) => true,
             (Ender::Thread(last), Ender::Thread(next)) => self.relation(last) == self.relation(next),
+            (Ender::Exit(last), Ender::Exit(next)) => self.reader_of(*last) == self.reader_of(*next),
             (last, next) => last == next,
         }
     }
@@ -319,12 +337,20 @@ impl<'f, 'a> Trainer<'f, 'a> {
         READING_PART * read >= did.without(Part::Idle).sum() && read > 0
     }
 
+    /// True if a thread of another process gave the trainer what it had asked for, and made nothing for it.
+    fn is_delivery(&self, act: Act, maker: Act) -> bool {
+        maker.thread == self.thread && self.family.threads[act.thread].lane.proc != self.lane().proc
+    }
+
     /// By maker, whether it does the trainer's own work. Those that end few waits are judged together.
     fn own_workers(&self, waits: &[Ended]) -> BTreeMap<Option<usize>, bool> {
         let mut makers: BTreeMap<usize, [u64; 2]> = BTreeMap::new();
         for wait in waits {
-            let Ender::Thread(act) = wait.by else { continue };
+            let Some(act) = wait.by.act() else { continue };
             let (maker, _) = self.explainer.maker(act);
+            if self.is_delivery(act, maker) {
+                continue;
+            }
             let is_own = self.is_reply(wait, maker) && !self.reads(maker, wait.start);
             let [all, own] = makers.entry(maker.thread).or_default();
             (*all, *own) = (*all + 1, *own + is_own as u64);
@@ -337,33 +363,90 @@ impl<'f, 'a> Trainer<'f, 'a> {
         found.into_iter().map(|(maker, [all, own])| (maker, 10 * own >= REPLIES_OF_TEN * all)).collect()
     }
 
+    /// Whoever makes batches, time and again: threads beside the trainer, and processes below it.
+    fn readers(&self, waits: &[Ended], own: &BTreeMap<Option<usize>, bool>) -> BTreeSet<LaneId> {
+        let mut ended: BTreeMap<LaneId, [usize; 2]> = BTreeMap::new();
+        for wait in waits {
+            let Ender::Thread(act) = wait.by else { continue };
+            let (maker, _) = self.explainer.maker(act);
+            let is_own = own.get(&Some(maker.thread)).or_else(|| own.get(&None)).copied().unwrap_or(false);
+            let reader = if maker.thread == self.thread { act } else { maker };
+            // A thread of its own that only passes on what the trainer gave it makes nothing.
+            let is_echo =
+                reader.thread == self.thread || maker.thread == self.thread && self.relation(&act) != Relation::Child;
+            if self.relation(&act) != Relation::Stranger && !is_echo {
+                let [all, owns] = ended.entry(self.reader_of(reader)).or_default();
+                (*all, *owns) = (*all + 1, *owns + is_own as usize);
+            }
+        }
+        let is_own = |lane: &LaneId| ended.get(lane).is_some_and(|[all, owns]| 2 * owns >= *all);
+        let made = ended.iter().filter(|(_, [all, _])| *all >= WAITS_MIN).map(|(lane, _)| *lane);
+        made.chain(self.hand_to_trainer()).filter(|lane| !is_own(lane)).collect()
+    }
+
+    /// Processes below the trainer that hand it messages, time and again.
+    fn hand_to_trainer(&self) -> BTreeSet<LaneId> {
+        let mut taken: BTreeMap<u64, usize> = BTreeMap::new();
+        let steps = self.family.threads[self.thread].steps.iter();
+        let takes = steps.filter(|step| step.kind == StepKind::Take && step.amount > 0 && step.object.id != 0);
+        takes.for_each(|step| *taken.entry(step.object.id).or_default() += 1);
+        let often = taken.into_iter().filter(|(_, count)| *count >= WAITS_MIN);
+        let givers = often.flat_map(|(object, _)| self.family.givers(object));
+        let lanes = givers.map(|thread| self.reader_of(Act { thread, at: 0 }));
+        lanes.filter(|lane| self.family.is_below(lane.proc, self.lane().proc)).collect()
+    }
+
+    /// A reader is a thread beside the trainer, or a process, for which its first thread stands.
+    fn reader_of(&self, act: Act) -> LaneId {
+        self.reader(self.family.threads[act.thread].lane)
+    }
+
+    fn reader(&self, lane: LaneId) -> LaneId {
+        let first = self.family.processes.get(lane.proc as usize).map_or(lane.tid, |process| process.pid);
+        if lane.proc == self.lane().proc { lane } else { LaneId { tid: first, ..lane } }
+    }
+
     fn by_calls(mut self) -> Option<TrainerWaits> {
         let ended = self.ended_waits();
         let own = self.own_workers(&ended);
+        let readers = self.readers(&ended, &own);
         let mut waits = Vec::new();
         for wait in &ended {
             let kind = match wait.by {
                 Ender::Timer => continue,
                 Ender::Nobody => WaitKind::Unknown,
                 Ender::Remote => WaitKind::Peer,
-                Ender::Thread(act) if self.relation(&act) == Relation::Stranger => WaitKind::Peer,
-                Ender::Thread(act) => {
+                Ender::Thread(act) | Ender::Exit(act) if self.relation(&act) == Relation::Stranger => WaitKind::Peer,
+                Ender::Exit(act) if readers.contains(&self.reader_of(act)) => {
+                    waits.push(self.reader_time(wait.start, wait.end, act));
+                    continue;
+                }
+                Ender::Thread(act) | Ender::Exit(act) => {
                     let (maker, _) = self.explainer.maker(act);
-                    let known = own.get(&Some(maker.thread)).or_else(|| own.get(&None));
-                    if known.copied().unwrap_or(false) { WaitKind::OwnWork } else { WaitKind::Data }
+                    let known = own.get(&Some(maker.thread)).or_else(|| own.get(&None)).copied();
+                    let only_ends = matches!(wait.by, Ender::Exit(_)) && !self.reads(maker, wait.start);
+                    let is_delivery = self.is_delivery(act, maker) && readers.contains(&self.reader_of(act));
+                    let known = known.filter(|_| !is_delivery);
+                    if only_ends || known.unwrap_or(false) { WaitKind::OwnWork } else { WaitKind::Data }
                 }
             };
             waits.push(self.explain(wait.start, wait.end, kind, wait.by));
         }
+        for made in self.readers_made(&readers) {
+            self.add_start(&mut waits, made);
+        }
         let data = || waits.iter().filter(|wait| wait.kind == WaitKind::Data);
-        let takes = self.takes();
+        let takes = self.takes(&readers);
         let messages = data().count().max(takes.len());
         if messages < WAITS_MIN {
             return None;
         }
         let messages = messages as u64;
-        let from = data().map(|wait| wait.start).chain(takes.iter().map(|take| take.start)).min()?;
-        let last = data().map(|wait| wait.end).chain(takes.iter().map(|take| take.end)).max()?;
+        // A program that says once that it is there makes no batches.
+        let by_reader =
+            |wait: &&Wait| readers.is_empty() || wait.maker.is_some_and(|maker| readers.contains(&self.reader(maker)));
+        let from = data().filter(by_reader).map(|wait| wait.start).chain(takes.iter().map(|take| take.start)).min()?;
+        let last = data().filter(by_reader).map(|wait| wait.end).chain(takes.iter().map(|take| take.end)).max()?;
         let works = data().zip(data().skip(1)).filter(|(wait, next)| next.start - wait.end >= WORK_NS).count() as u64;
         let to = self.done(last);
         // What came before the training, and after it, is none of it.
@@ -371,16 +454,54 @@ impl<'f, 'a> Trainer<'f, 'a> {
         Some(TrainerWaits { lane: self.lane(), by_spans: false, waits, from, to, works, messages })
     }
 
-    /// The messages that it takes from processes below it.
-    fn takes(&self) -> Vec<Interval> {
+    /// When it made its readers: one after the other, with little between.
+    fn readers_made(&self, readers: &BTreeSet<LaneId>) -> Vec<(Interval, usize)> {
+        let steps = self.family.threads[self.thread].steps.iter();
+        let forks = steps.filter(|step| step.kind == StepKind::Fork);
+        let mut found: Vec<(Interval, usize)> = Vec::new();
+        for fork in forks {
+            let child = self.family.child_made(self.lane().proc, fork.amount as i32, fork.start);
+            let Some(child) = child.filter(|&child| readers.contains(&self.reader_of(Act { thread: child, at: 0 })))
+            else {
+                continue;
+            };
+            match found.last_mut().filter(|(last, _)| fork.start - last.end < BETWEEN_FORKS_NS) {
+                Some((last, _)) => last.end = fork.end,
+                None => found.push((Interval { start: fork.start, end: fork.end }, child)),
+            }
+        }
+        found
+    }
+
+    /// Adds the time in which readers were made, but for other waits in it.
+    fn add_start(&self, waits: &mut Vec<Wait>, (made, reader): (Interval, usize)) {
+        waits.retain(|wait| wait.start < made.start || wait.end > made.end);
+        let end = waits.iter().map(|wait| wait.start).filter(|start| (made.start..made.end).contains(start)).min();
+        let start = waits.iter().map(|wait| wait.end).filter(|end| (made.start..made.end).contains(end)).max();
+        let (start, end) = (start.unwrap_or(made.start), end.unwrap_or(made.end));
+        if start < end {
+            let wait = self.reader_time(start, end, Act { thread: reader, at: end });
+            let at = waits.partition_point(|wait| wait.start < start);
+            waits.insert(at, wait);
+        }
+    }
+
+    /// The messages that it takes from its readers, or from any process below it if none are known.
+    fn takes(&self, readers: &BTreeSet<LaneId>) -> Vec<Interval> {
         let (family, lane) = (self.family, self.lane());
+        let is_from_reader = |object: u64| match readers.is_empty() {
+            true => family.is_given_below(object, lane.proc),
+            false => family.givers(object).into_iter().any(|thread| {
+                let giver = family.threads[thread].lane;
+                giver.proc != lane.proc && readers.contains(&self.reader(giver))
+            }),
+        };
         let mut known: BTreeMap<u64, bool> = BTreeMap::new();
         let steps = family.threads[self.thread].steps.iter();
         let takes = steps.filter(|step| step.kind == StepKind::Take && step.amount > 0 && step.object.id != 0);
-        let from_below = takes.filter(|step| {
-            *known.entry(step.object.id).or_insert_with(|| family.is_given_below(step.object.id, lane.proc))
-        });
-        from_below.map(|step| Interval { start: step.start, end: step.end }).collect()
+        let from_readers =
+            takes.filter(|step| *known.entry(step.object.id).or_insert_with(|| is_from_reader(step.object.id)));
+        from_readers.map(|step| Interval { start: step.start, end: step.end }).collect()
     }
 
     /// When the trainer had done with the last batch: it waits for somebody else, tells its readers to end, or ends itself.
@@ -396,20 +517,24 @@ impl<'f, 'a> Trainer<'f, 'a> {
         after.find(ends).map_or(thread.last.max(last), |(step, _)| step.start)
     }
 
+    /// Time that starting and ending a reader takes.
+    fn reader_time(&self, start: i64, end: i64, reader: Act) -> Wait {
+        let maker = Some(self.family.threads[reader.thread].lane);
+        let parts = Parts::of(Part::Start, end - start);
+        Wait { start, end, kind: WaitKind::Data, maker, limiter: None, depth: 0, parts }
+    }
+
     fn explain(&mut self, start: i64, end: i64, kind: WaitKind, by: Ender) -> Wait {
         let family = self.family;
         let lane = |thread: usize| family.threads[thread].lane;
         match (kind, by) {
-            (WaitKind::Data | WaitKind::OwnWork, Ender::Thread(act)) => {
+            (WaitKind::Data | WaitKind::OwnWork, Ender::Thread(act) | Ender::Exit(act)) => {
                 let found = self.explainer.explain(start, end, act);
                 let (maker, limiter) = (found.maker.map(lane), found.limiter.map(lane));
                 Wait { start, end, kind, maker, limiter, depth: found.depth, parts: found.parts }
             }
             (_, by) => {
-                let maker = match by {
-                    Ender::Thread(act) => Some(lane(self.explainer.maker(act).0.thread)),
-                    _ => None,
-                };
+                let maker = by.act().map(|act| lane(self.explainer.maker(act).0.thread));
                 let part = if kind == WaitKind::Peer { Part::Network } else { Part::Unknown };
                 Wait { start, end, kind, maker, limiter: None, depth: 0, parts: Parts::of(part, end - start) }
             }
@@ -420,21 +545,34 @@ impl<'f, 'a> Trainer<'f, 'a> {
     fn by_spans(mut self) -> Option<TrainerWaits> {
         let fetches = crate::summary::time::intervals::united(vec![self.family.threads[self.thread].fetches.clone()]);
         let (from, to) = (fetches.first()?.start, fetches.last()?.end);
-        let has_makers = fetches.iter().any(|fetch| self.last_act(fetch).is_some());
-        let waits: Vec<Wait> = fetches.iter().map(|fetch| self.fetch(fetch, has_makers)).collect();
+        let has_makers = fetches.iter().any(|fetch| self.ender_of(fetch).act().is_some());
+        let mut waits: Vec<Wait> = fetches.iter().map(|fetch| self.fetch(fetch, has_makers)).collect();
+        let starts =
+            crate::summary::time::intervals::united(vec![self.family.threads[self.thread].loader_starts.clone()]);
+        for made in starts {
+            self.add_start(&mut waits, (made, self.thread));
+        }
+        let from = waits.first().map_or(from, |wait| wait.start.min(from));
         let works = waits.iter().zip(waits.iter().skip(1)).filter(|(a, b)| b.start - a.end >= WORK_NS).count() as u64;
         let messages = waits.len() as u64;
         Some(TrainerWaits { lane: self.lane(), by_spans: true, waits, from, to, works, messages })
     }
 
-    /// Whoever ended the last wait within a span.
-    fn last_act(&self, fetch: &Interval) -> Option<Act> {
-        let steps = self.idle_steps(fetch.start, fetch.end);
-        let is_gil = |at: usize| self.family.threads[self.thread].class[at] == Part::Gil;
-        steps.into_iter().rev().filter(|&at| !is_gil(at)).find_map(|at| match self.family.ender(self.thread, at) {
-            Ender::Thread(act) => Some(act),
-            _ => None,
-        })
+    /// Whoever made what a span waited for: the last one to end a wait in it that did not only deliver.
+    fn ender_of(&self, fetch: &Interval) -> Ender {
+        let thread = &self.family.threads[self.thread];
+        let mut last: Option<Ended> = None;
+        let steps = self.idle_steps(fetch.start, fetch.end).into_iter();
+        for at in steps.filter(|&at| thread.class[at] != Part::Gil) {
+            let (step, by) = (&thread.steps[at], self.family.ender(self.thread, at));
+            let start = last.as_ref().map_or(step.start, |last| last.start);
+            match &mut last {
+                Some(last) if self.is_same_delivery(last, &by, step) => last.end = step.end,
+                _ if by.act().is_none() => {}
+                _ => last = Some(Ended { start, end: step.end, by, bytes: 0, next: step.end, object: step.object }),
+            }
+        }
+        last.map_or(Ender::Nobody, |last| last.by)
     }
 
     /// One span: what it waited in it belongs to the last message, the rest is its own work.
@@ -459,9 +597,12 @@ impl<'f, 'a> Trainer<'f, 'a> {
             return Wait { parts: own(start, end), ..self.explain(start, end, WaitKind::Data, Ender::Nobody) };
         };
         let rest = own(start, from) + own(to, end);
-        let by = self.last_act(fetch).map_or(Ender::Nobody, Ender::Thread);
+        let by = self.ender_of(fetch);
         let mut wait = match by {
-            Ender::Thread(_) => self.explain(from, to, WaitKind::Data, by),
+            Ender::Exit(act) if act.thread != self.thread && self.relation(&act) == Relation::Child => {
+                self.reader_time(from, to, act)
+            }
+            Ender::Thread(_) | Ender::Exit(_) => self.explain(from, to, WaitKind::Data, by),
             _ => {
                 let did = own(from, to);
                 Wait { parts: did, ..self.explain(from, to, WaitKind::Data, by) }
@@ -586,6 +727,59 @@ mod tests {
         let found = waits(threads);
         assert_eq!(only(&found).ns(WaitKind::Data), 0);
         assert!(only(&found).ns(WaitKind::OwnWork) >= 100 * MS);
+    }
+
+    #[test]
+    fn making_readers_and_waiting_for_their_end_is_the_time_of_their_start() {
+        let nowhere = Object::default();
+        let mut steps = vec![Step { amount: 2, ..step(StepKind::Fork, nowhere, -20, -8) }];
+        steps.extend(trainer());
+        steps.push(step(StepKind::Poll, Object { id: 99, network: false }, 210, 290));
+        steps.push(Step { amount: 2, ..step(StepKind::Child, nowhere, 290, 290) });
+        let mut made = reader(30);
+        made.push(step(StepKind::Edge, nowhere, 289, 289));
+        let found = waits(vec![(TRAINER, steps, Vec::new()), (READER, made, Vec::new())]);
+        assert!(only(&found).parts(WaitKind::Data).get(Part::Start) >= 92 * MS, "{:?}", only(&found));
+        assert_eq!(only(&found).ns(WaitKind::Data), (150 + 12 + 80) * MS);
+        assert_eq!(only(&found).ns(WaitKind::Unknown), 0);
+    }
+
+    /// The thread of the reader answers what the trainer asks for, as PyTorch's does that passes descriptors on.
+    #[test]
+    fn what_is_delivered_on_request_is_no_work_of_the_trainers_own() {
+        let (asks, answers) = (Object { id: 8, network: false }, Object { id: 9, network: false });
+        let (mut own, mut server) = (Vec::new(), Vec::new());
+        for i in 0..5 {
+            own.push(step(StepKind::Take, PIPE, 40 * i, 40 * i));
+            own.push(step(StepKind::Give, asks, 40 * i, 40 * i));
+            own.push(step(StepKind::Take, answers, 40 * i, 40 * i + 20));
+            server.push(step(StepKind::Take, asks, 40 * i - 19, 40 * i));
+            server.push(step(StepKind::Give, answers, 40 * i + 20, 40 * i + 20));
+        }
+        let given = (0..5).map(|i| step(StepKind::Give, PIPE, 40 * i - 1, 40 * i - 1)).collect();
+        let found = waits(vec![(TRAINER, own, Vec::new()), (READER, given, Vec::new()), (FEEDER, server, Vec::new())]);
+        assert_eq!(only(&found).ns(WaitKind::OwnWork), 0);
+        assert_eq!(only(&found).ns(WaitKind::Data), 100 * MS);
+    }
+
+    /// Two threads of a reader make each item in turn, a millisecond at a time.
+    #[test]
+    fn an_item_that_several_make_in_turn_is_explained_step_by_step() {
+        let other = LaneId { proc: 1, tid: 4 };
+        let (mut main, mut helper) = (Vec::new(), Vec::new());
+        for i in 0..100 {
+            main.push(woken(2 * i, 2 * i + 1, other));
+            helper.push(Step { storage: MS, ..woken(2 * i + 1, 2 * i + 2, READER) });
+        }
+        for i in 0..5 {
+            main.push(step(StepKind::Give, PIPE, 40 * i + 30, 40 * i + 30));
+        }
+        main.sort_by_key(|step| (step.end, step.start));
+        let found =
+            waits(vec![(TRAINER, trainer(), Vec::new()), (READER, main, Vec::new()), (other, helper, Vec::new())]);
+        let parts = only(&found).parts(WaitKind::Data);
+        assert!(parts.get(Part::Unknown) < 10 * MS, "{parts:?}");
+        assert!(parts.get(Part::Storage) > 40 * MS && parts.get(Part::OutsideCalls) > 40 * MS, "{parts:?}");
     }
 
     #[test]
