@@ -62,6 +62,8 @@ pub struct Waited {
     pub apart_ns: i64,
     pub io_ns: Option<i64>,
     pub inferred: bool,
+    /// True if a GPU may have been busy meanwhile: then all of this is an upper bound.
+    pub gpu_untimed: bool,
 }
 
 impl Waited {
@@ -84,7 +86,7 @@ impl Waited {
     }
 
     pub fn confidence(&self) -> Confidence {
-        if self.inferred { Confidence::Inferred } else { Confidence::Exact }
+        if self.inferred || self.gpu_untimed { Confidence::Inferred } else { Confidence::Exact }
     }
 
     /// The wait is time in which its trainer computes nothing, or nobody says that anything computes.
@@ -99,14 +101,15 @@ impl Waited {
 }
 
 /// The run that would show a training.
-pub const RECORD_TRAINING: &str = "spans say when a training waits and computes: dliotrace.torch.instrument(), \
+pub const RECORD_TRAINING: &str = "spans say when a training waits and computes: python -m dliotrace run --torch SCRIPT, \
     dliotrace's own, or those of dlio bench; worker processes that hand batches over (PyTorch's do) are recognised without";
 
 /// The run that would show calls.
 pub const RECORD_CALLS: &str = "record calls on files: dlio trace";
 
 /// The run that would show compute.
-pub const RECORD_COMPUTE: &str = "record spans of compute (category compute): dliotrace.torch.instrument() does";
+pub const RECORD_COMPUTE: &str =
+    "record spans of compute (category compute): python -m dliotrace run --torch SCRIPT does";
 
 impl<'a> Case<'a> {
     /// A value against the limit of this name: it holds from there on.
@@ -156,6 +159,7 @@ impl<'a> Case<'a> {
         let trained_ns = mean(|group| Some(group.trained_ns)).filter(|ns| *ns > 0)?;
         let waited_ns = mean(|group| group.waited_ns)?;
         let inferred = self.infers_training();
+        let gpu_untimed = self.summary.training.iter().any(|group| group.gpu_untimed);
         let starting_ns = mean(|group| Some(group.wait_start_ns.unwrap_or(0)))?;
         let apart_ns = self.causes().map_or(0, |causes| {
             let parts = [Part::HandOver, Part::NotAsked, Part::OutsideCalls, Part::Unknown];
@@ -167,7 +171,7 @@ impl<'a> Case<'a> {
         let (own, all) = ((waited_ns - starting_ns).max(1) as f64, (lost_ns - starting_ns) as f64);
         let io_ns = mean(|group| group.wait_io_ns).map(|io| (io as f64 * (all / own).max(1.0)) as i64);
         let held = lost_ns > waited_ns;
-        Some(Waited { trained_ns, waited_ns: lost_ns, held, starting_ns, apart_ns, io_ns, inferred })
+        Some(Waited { trained_ns, waited_ns: lost_ns, held, starting_ns, apart_ns, io_ns, inferred, gpu_untimed })
     }
 
     /// The causes of all trainers' waits together; `None` where the trace does not tell who ended them.

@@ -44,7 +44,7 @@ fn judge(case: &Case) -> Judgement {
         ),
         worth: Some(Worth { ns, exposed: true }),
         evidence: [files].into_iter().chain(case.summary.steps.iter().map(row)).collect(),
-        decide: "spans of checkpoints and of waits for batches tell it: dliotrace.torch.instrument() records both",
+        decide: "spans of checkpoints and of waits for batches tell it: python -m dliotrace run --torch SCRIPT records both",
         ..Judgement::default()
     }
 }

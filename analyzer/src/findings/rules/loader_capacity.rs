@@ -5,6 +5,7 @@ use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement, Waited, Worth};
 use crate::summary::figures::units::{many, time};
 use crate::summary::report::findings::{Confidence, Unit};
+use crate::summary::waits::parts::Part;
 
 pub const RULE: Rule = Rule {
     id: "loader-capacity",
@@ -21,9 +22,16 @@ pub const RULE: Rule = Rule {
     judge,
 };
 
-/// Where there are more readers than processors can run.
+/// Where there are more readers than processors can run, or where those that are there wait for a processor.
 const CROWDED_REMEDY: &str =
-    "cheaper samples (decoded or resized ahead of time), or more processors: there are as many readers as can run";
+    "cheaper samples (decoded or resized ahead of time), or more processors: these have no time for another reader";
+
+/// From this share of a wait on, more readers would wait for a CPU, or for the interpreter's lock.
+const LACKS_CPUS: f64 = 0.2;
+
+fn lacks_cpus(case: &Case) -> bool {
+    case.cause_share(&[Part::NoCpu]).is_some_and(|share| share >= LACKS_CPUS)
+}
 
 fn judge(case: &Case) -> Judgement {
     let (waited, loader) = (case.waited(), loader(case));
@@ -45,7 +53,7 @@ fn judge(case: &Case) -> Judgement {
             time(loader.compute_ns)
         ),
         evidence: busiest(case),
-        remedy: is_crowded(case).then_some(CROWDED_REMEDY),
+        remedy: (is_crowded(case) || lacks_cpus(case)).then_some(CROWDED_REMEDY),
         worth: Some(Worth { ns, exposed: true }),
         ..Judgement::default()
     }
