@@ -17,9 +17,10 @@ use serde::{Deserialize, Serialize};
 use super::groups::io_compute_overlap::Beside;
 use super::groups::lanes::{LaneMeasure, Overlap, Own, Track, WORK_NS};
 use super::tree::{FORK_SERVER, LaneId, SPAWNED, above, group, is_worker, may_train, names, parents};
-use crate::catalog::{Catalog, Kind, Origin, Process, is_stored};
+use crate::catalog::{Catalog, Kind, Origin, Process, is_gpu_driver, is_stored};
 use crate::summary::analysis::Analysis;
 use crate::summary::count::counted::{Counted, FileCount, ThreadCount};
+use crate::summary::count::kinds::times_device;
 use crate::summary::time::intervals::Set;
 use crate::summary::waits::parts::{Part, Parts};
 use crate::summary::waits::trainers::{TrainerWaits, WaitKind, Waits};
@@ -42,6 +43,9 @@ pub struct RankGroup {
     /// True if the trace tells of PyTorch.
     #[serde(default)]
     pub torch: bool,
+    /// True if the run used a GPU and nothing in the trace timed it: a wait of the host may have been hidden behind its work.
+    #[serde(default)]
+    pub gpu_untimed: bool,
     /// The start of the training, and how long the process had been running before, in the run; `null` where a window cuts
     /// that off.
     pub start_ts: i64,
@@ -67,6 +71,9 @@ pub struct RankGroup {
     pub peer_wait_ns: Option<i64>,
     #[serde(default)]
     pub unknown_wait_ns: Option<i64>,
+    /// Of the waits for others, those for other trainers, the longest first.
+    #[serde(default)]
+    pub peers: Vec<PeerWait>,
     /// The time that waits of whichever rank cost it at most: its own, and communication, in which ranks wait for one another;
     /// no more than the time in which any rank waited. `null` of one that talks to no other.
     #[serde(default)]
@@ -95,7 +102,21 @@ pub struct RankGroup {
     pub readers: Vec<ReaderUse>,
 }
 
+/// The time that a trainer waited for another one, in all.
+#[derive(Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
+pub struct PeerWait {
+    pub proc: u32,
+    pub pid: i32,
+    pub rank: Option<i32>,
+    pub wait_ns: i64,
+}
+
 impl RankGroup {
+    /// The time that it waited for another trainer.
+    pub fn waited_for(&self, proc: u32) -> i64 {
+        self.peers.iter().filter(|peer| peer.proc == proc).map(|peer| peer.wait_ns).sum()
+    }
+
     /// True if the trainer's own thread reads, and nobody else for it.
     pub fn reads_itself(&self) -> bool {
         let is_own = |reader: &ReaderUse| (reader.proc, reader.tid) == (self.proc, self.tid);
@@ -244,6 +265,8 @@ struct Scene<'a> {
     beside: &'a BTreeMap<u32, Beside>,
     /// True if the trace tells of PyTorch.
     torch: bool,
+    /// True if a GPU was used and nothing timed it.
+    gpu_untimed: bool,
     /// True if trainers were inferred: then readers are those that it was inferred from.
     by_rhythm: bool,
     /// True if spans tell of all computing.
@@ -300,6 +323,7 @@ fn found(catalog: &Catalog, analysis: &Analysis) -> (Vec<RankGroup>, Vec<RankGro
         waits: &analysis.measured.waits,
         beside,
         torch,
+        gpu_untimed: uses_gpu(catalog, counted) && !kinds.iter().any(times_device),
         by_rhythm,
         knows_computing,
         waited_ns: analysis.measured.measures.of(Set::Wait),
@@ -334,6 +358,12 @@ fn writes_much(catalog: &Catalog, counted: &Counted) -> bool {
 /// True if a file is memory of PyTorch's.
 fn hands_over_tensors(catalog: &Catalog) -> bool {
     catalog.has_file_like(TORCH_MEMORY)
+}
+
+/// True if the driver of a GPU was opened.
+fn uses_gpu(catalog: &Catalog, counted: &Counted) -> bool {
+    let opened = (0u32..).zip(&counted.files).filter(|(_, count)| count.opens > 0);
+    opened.into_iter().any(|(number, _)| is_gpu_driver(&catalog.path(number)))
 }
 
 fn tells_of_torch(catalog: &Catalog, kinds: &[Kind]) -> bool {
@@ -462,6 +492,7 @@ impl Scene<'_> {
         let written = self.written(trainer, &readers).clamp(0, (to - from - wait.waited.unwrap_or(0)).max(0));
         let began = process.start_ts.unwrap_or(self.counted.processes[trainer.proc as usize].first_ts);
         let communicated = lane.of(Track::Comm);
+        let peers = told.filter(|waits| !waits.by_spans).map_or(Vec::new(), |waits| self.peers(waits, trainers));
         let is_held = trainers.len() > 1 && communicated > 0 && by_spans;
         let held = || (lane.of(Track::Wait) + communicated).min(self.waited_ns);
         let computed = if self.knows_computing { lane.of(Track::Compute) } else { 0 };
@@ -474,6 +505,7 @@ impl Scene<'_> {
             trainer: self.names[trainer.proc as usize].clone(),
             inferred: !by_spans,
             torch: self.torch,
+            gpu_untimed: self.gpu_untimed,
             start_ts: from,
             startup_ns: self.knows_start.then_some((from - began.max(self.run_start)).max(0)),
             trained_ns: to - from,
@@ -488,6 +520,7 @@ impl Scene<'_> {
             own_work_ns: others(WaitKind::OwnWork),
             peer_wait_ns: others(WaitKind::Peer),
             unknown_wait_ns: others(WaitKind::Unknown),
+            peers,
             held_ns: is_held.then(held),
             computed_ns: (computed > 0).then_some(computed),
             communicated_ns: communicated,
@@ -498,6 +531,24 @@ impl Scene<'_> {
             epochs: thread.epochs(),
             readers: readers.iter().map(|reader| self.reader(reader)).collect(),
         })
+    }
+
+    /// The waits of a trainer for other trainers.
+    fn peers(&self, waits: &TrainerWaits, trainers: &BTreeSet<u32>) -> Vec<PeerWait> {
+        let mut found: BTreeMap<u32, i64> = BTreeMap::new();
+        for wait in waits.waits.iter().filter(|wait| wait.kind == WaitKind::Peer) {
+            let Some(proc) = wait.maker.map(|maker| maker.proc).filter(|proc| trainers.contains(proc)) else {
+                continue;
+            };
+            *found.entry(proc).or_default() += wait.end - wait.start;
+        }
+        let peer = |(proc, wait_ns): (u32, i64)| {
+            let process = &self.processes[proc as usize];
+            PeerWait { proc, pid: process.pid, rank: process.rank, wait_ns }
+        };
+        let mut peers: Vec<PeerWait> = found.into_iter().map(peer).collect();
+        peers.sort_by_key(|peer| (std::cmp::Reverse(peer.wait_ns), peer.proc));
+        peers
     }
 
     /// Of a trainer that is the only one of its group.

@@ -94,7 +94,7 @@ fn detail(part: Part, parts: &Parts, reads_itself: bool) -> Option<String> {
         }
         Part::Unknown | Part::Idle => {
             "Nobody was seen to end these waits (a lock without calls, a device, a process outside the trace). Spans tell when \
-             training waits for batches: dliotrace.torch.instrument() adds them to a PyTorch script."
+             training waits for batches: python -m dliotrace run --torch SCRIPT adds them to a PyTorch script."
                 .into()
         }
     })

@@ -11,7 +11,7 @@ use super::{Section, Summary};
 use crate::catalog::Process;
 use crate::load::Trace;
 use crate::summary::analysis::Analysis;
-use crate::summary::count::counted::ProcessCount;
+use crate::summary::count::counted::{DataReads, ProcessCount};
 use crate::summary::figures::units::{bytes, grouped, time};
 use crate::summary::report::layout::{dash, heading, more};
 use crate::summary::training::Role;
@@ -42,6 +42,9 @@ pub struct ProcessUse {
     pub ended: String,
     pub threads: u64,
     pub lost: u64,
+    /// Reads of data files by its first thread; `null` where there are none.
+    #[serde(default)]
+    pub own_reads: Option<DataReads>,
     #[serde(flatten)]
     pub work: Work,
 }
@@ -81,7 +84,8 @@ impl Section for Processes {
     const FIELDS: &'static str = "\
         a list of program images: `host`, `pid`, `rank`, `program`, `proc` (key into the table `processes`), `parent` \
         (that of the image that started it; `null` where it was not traced), `first_ts` (start of its first event), \
-        `name` (its script, or its number among workers), `role` (trainer or reader, as `training` has them, else \
+        `name` (its script, or its number among workers), `own_reads` (of data files, by its first thread: `from_ts`, \
+        `to_ts`, `read_ns`, `pauses` of 1 ms and more between them; `null` where there are none), `role` (trainer or reader, as `training` has them, else \
         `null`), `ended`, `threads`, `lost`, `events`, `failed`, `bytes_read`, `bytes_written`, `read_ns`, `write_ns`, \
         `metadata_ns`, `sync_ns`, `compute_ns`, `wait_ns` (in calls that wait for others; times are summed over calls, \
         and all but this of files), `span_ns` (first to last event)";
@@ -113,6 +117,7 @@ impl Section for Processes {
                 ended: process.ended.clone(),
                 threads: count.threads.len() as u64,
                 lost: process.lost + count.lost,
+                own_reads: count.threads.get(&process.pid).map(|thread| thread.data_reads).filter(|it| it.read_ns > 0),
                 work,
             }
         };

@@ -43,12 +43,14 @@ impl Section for Training {
     const FIELDS: &'static str = "\
         a list, a row a trainer: `proc` (key into the table `processes`), `host`, `pid`, `tid` (the thread that \
         trains), `rank`, `trainer` (its name), `inferred` (no span says it), `torch` (the trace tells of PyTorch), \
+        `gpu_untimed` (the run used a GPU, and nothing timed it: waits are upper bounds), \
         `start_ts`, `startup_ns` (since the process began, in the run; `null` under a filter of time, which cuts that \
         off), `trained_ns`, `waited_ns` (for batches), `wait_start_ns`, `wait_io_ns`, `wait_elsewhere_ns` (of it, \
         readers starting, then in I/O and busy elsewhere), `causes` (of it, nanoseconds by cause; `null` where the trace does \
         not tell who ended waits), `own_work_ns`, `peer_wait_ns`, `unknown_wait_ns` (waits that are not for data, where \
-        calls tell of waits), `held_ns` (what waits of any rank cost it at most; `null` \
-        of one that talks to no other), `computed_ns`, `communicated_ns`, `checkpoint_ns` (in \
+        calls tell of waits), `peers` (of `peer_wait_ns`, by other trainer: `proc`, `pid`, \
+        `rank`, `wait_ns`), `held_ns` (what waits of any rank cost it at most; `null` of one that talks to no other), \
+        `computed_ns`, `communicated_ns`, `checkpoint_ns` (in \
         spans of checkpoints; `null` where none tells of them and files of 1 MiB or more were written), `written_ns` (its \
         own thread in writes and synchronisations while it trained, beside neither compute nor a wait), `overlap` (`both_ns`, \
         `compute_only_ns`, `io_only_ns`, `neither_ns`; `null` where computing is not known or trainers share a group), \

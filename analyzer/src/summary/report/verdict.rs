@@ -53,8 +53,10 @@ pub fn verdict(summary: &Summary, pools: &[RankGroup]) -> Vec<String> {
     match &waits {
         Some(waits) => {
             sentences.push(waits.answer());
+            sentences.extend(waits.hidden_by_gpu());
             sentences.extend(waits.cause(summary.knows_calls()));
             sentences.extend(waits.lacks(&summary.dataset).map(String::from));
+            sentences.extend(waits.waited_for());
             sentences.extend(waits.other_waits());
             sentences.extend(waits.stood());
             sentences.extend(waits.beside(summary.time.start_ts));
@@ -99,6 +101,8 @@ pub fn unknown(notes: &[DamageNote]) -> bool {
 /// The waits of a run's trainers: sums over them.
 struct Waits<'a> {
     groups: Vec<&'a RankGroup>,
+    /// Other trainers, which wait for the only one of those.
+    victims: Vec<&'a RankGroup>,
     trained: i64,
     waited: i64,
     /// Of the wait, what went by until readers had started.
@@ -114,12 +118,27 @@ struct Waits<'a> {
 /// `None` where it is known of no trainer how long it waited.
 fn waits(groups: &[RankGroup]) -> Option<Waits<'_>> {
     let groups = told(groups);
+    let (groups, victims) = culprit(&groups).map_or((groups.clone(), Vec::new()), |(one, others)| (vec![one], others));
     let waited: Option<i64> = groups.iter().map(|group| group.waited_ns).sum();
     let io: Option<i64> = groups.iter().map(|group| group.wait_io_ns).sum();
     let trained: i64 = groups.iter().map(|group| group.trained_ns).sum();
     let starting: i64 = groups.iter().filter_map(|group| group.wait_start_ns).sum();
     let (held, causes) = (held(&groups), causes(&groups));
-    waited.filter(|_| trained > 0).map(|waited| Waits { held, groups, trained, waited, starting, io, causes })
+    waited.filter(|_| trained > 0).map(|waited| Waits { held, groups, victims, trained, waited, starting, io, causes })
+}
+
+/// The trainer that waits for its data while most of the others wait for it, and those.
+fn culprit<'a>(groups: &[&'a RankGroup]) -> Option<(&'a RankGroup, Vec<&'a RankGroup>)> {
+    let one = groups.iter().copied().max_by_key(|group| group.waited_ns)?;
+    let waits = |group: &RankGroup, ns: i64| ns as f64 >= FREE * group.trained_ns as f64;
+    let others = || groups.iter().copied().filter(|group| group.proc != one.proc);
+    let is_victim = |group: &&RankGroup| {
+        let own = group.waited_ns.unwrap_or(0);
+        waits(group, group.waited_for(one.proc)) && group.waited_for(one.proc) > own
+    };
+    let victims: Vec<&RankGroup> = others().filter(is_victim).collect();
+    let is_one = waits(one, one.waited_ns?) && 2 * victims.len() >= groups.len() - 1 && !victims.is_empty();
+    is_one.then_some((one, victims))
 }
 
 impl Waits<'_> {
@@ -187,8 +206,19 @@ impl Waits<'_> {
         sentence + "."
     }
 
+    /// What the wait of a host is worth whose device may have been busy meanwhile.
+    fn hidden_by_gpu(&self) -> Option<String> {
+        let is_worth = self.lost() >= FREE && self.groups.iter().any(|group| group.gpu_untimed);
+        is_worth.then(|| {
+            "That is an upper bound: the run used a GPU, and nothing in the trace says how long it was busy. It may have been \
+             computing meanwhile, since launches return before the work is done. torch.profiler's trace of the same run times it."
+                .into()
+        })
+    }
+
     fn who(&self) -> String {
         match self.groups.as_slice() {
+            [one] if !self.victims.is_empty() => format!("{} ({})", one.trainer, self.called(one)),
             [one] => one.trainer.clone(),
             several => format!("{} trainers", grouped(several.len() as u64)),
         }
@@ -284,6 +314,23 @@ impl Waits<'_> {
     fn idle(&self) -> Option<f64> {
         let readers = self.groups.iter().flat_map(|group| &group.readers);
         readers.filter_map(ReaderUse::busy_part).max_by(f64::total_cmp).map(|busy| 1.0 - busy)
+    }
+
+    /// The time that other trainers waited for the one that waited for its data.
+    fn waited_for(&self) -> Option<String> {
+        let one = self.groups.first()?;
+        let culprit = self.called(one);
+        let part = |group: &&RankGroup| group.waited_for(one.proc) as f64 / group.trained_ns.max(1) as f64;
+        let mut parts: Vec<f64> = self.victims.iter().map(part).collect();
+        parts.sort_by(f64::total_cmp);
+        let [least, most] = [parts.first(), parts.last()].map(|part| part.map(|part| Unit::Share.text(*part)));
+        let (least, most) = (least?, most?);
+        Some(match self.victims.as_slice() {
+            [victim] => format!("Meanwhile {} waited {most} of its time for {culprit}.", self.called(victim)),
+            others => {
+                format!("Meanwhile {} other ranks waited {least} to {most} of their time for {culprit}.", others.len())
+            }
+        })
     }
 
     /// Waits that are not for data, where they are worth a word.
@@ -452,10 +499,50 @@ fn balance(summary: &Summary, has_pools: bool) -> Option<String> {
         ),
         None if has_pools || !may_train(summary) => format!("{going}."),
         None if saves_alone(summary) => format!("{going}. {}", checkpoints(summary)),
-        None => format!(
-            "{going}. Whether a training waited for data is not known: no span says when one computed or asked for a batch, \
-             and no child process was seen to read files and hand batches over. Spans tell, which dliotrace.torch.instrument() \
-             adds to a PyTorch script."
+        None => match reads_itself(summary) {
+            Some(own) => format!("{going}. {own} {SPANS_TELL}"),
+            None => format!(
+                "{going}. Whether a training waited for data is unknown: nothing in the trace says when one asked for a batch, \
+                 and no other thread or process was seen to hand batches over. {SPANS_TELL}"
+            ),
+        },
+    })
+}
+
+/// How to learn what calls do not tell.
+const SPANS_TELL: &str = "Spans tell: run a PyTorch script by python -m dliotrace run --torch SCRIPT.";
+
+/// Reads with fewer pauses than this are no loop over batches.
+const PAUSES_MIN: u64 = 8;
+
+/// A process whose first thread reads data time and again: what its reads cost, and what the trace cannot tell.
+fn reads_itself(summary: &Summary) -> Option<String> {
+    let trains = |process: &&ProcessUse| process.rank.is_some() || tree::may_train(&process.program);
+    // One of several that a process started works for that one.
+    let has_siblings = |process: &&ProcessUse| {
+        let is_one = |other: &&ProcessUse| other.parent == process.parent && tree::may_train(&other.program);
+        process.parent.is_some() && process.rank.is_none() && summary.processes.iter().filter(is_one).count() > 1
+    };
+    let own = |process: &ProcessUse| process.own_reads.filter(|reads| reads.pauses >= PAUSES_MIN);
+    let found = summary.processes.iter().filter(|it| trains(it) && !has_siblings(it)).filter_map(|process| Some((process, own(process)?)));
+    let (process, reads) = found.max_by_key(|(_, reads)| reads.read_ns)?;
+    let looped = (reads.to_ts - reads.from_ts).max(1);
+    let (name, part) = (&process.called, share(reads.read_ns, looped));
+    let (spent, looped_for) = (time(reads.read_ns as f64), time(looped as f64));
+    let facts = format!(
+        "{name} reads its data in its main thread, as a loader without workers does (num_workers=0): reads took {spent} \
+         ({part}) of the {looped_for} from the first to the last."
+    );
+    Some(match reads.read_ns as f64 / looped as f64 {
+        part if part >= FREE => {
+            format!(
+                "{facts} If it trains, it waited at least that long for data, and storage is the cause of that. Whether it \
+                 waits for preprocessing as well is unknown: calls do not tell preprocessing from training."
+            )
+        }
+        _ => format!(
+            "{facts} Read calls are not what slows it down. Whether it waits for preprocessing is unknown: calls do \
+             not tell preprocessing from training."
         ),
     })
 }
