@@ -45,6 +45,7 @@ test: say-test setup-test
 	$(STAGE) "build of the tests" cargo test --release --workspace --exclude dlio-preload --no-run
 	$(STAGE) "unit tests, traced programs" $(AS_USUAL) cargo test --release --workspace --exclude dlio-preload
 	$(STAGE) "examples" $(AS_USUAL) examples/run-tests.sh
+	$(STAGE) "verdicts on jobs of known cause" $(AS_USUAL) tests/jobs/verdicts.py --short --tries 3
 	$(STAGE) "Python package" $(AS_USUAL) python/run-tests.sh
 	$(STAGE) "instructions per call" $(AS_USUAL) tests/bench/run-tests.sh
 	$(STAGE) "Perfetto UI" $(AS_USUAL) tests/run-ui.sh
@@ -79,8 +80,9 @@ own:
 say-test:
 	@echo "make test: about half an hour on two cores, after a first build of about as long."
 	@echo "  In turn: format and clippy, build, documents of the code, unit tests and small traced programs (most of the"
-	@echo "  time), the examples, the Python package, instructions a call, the Perfetto UI in a browser. It stops at the"
-	@echo "  first that fails. What it needs is installed first; nothing outside the build and cache folders is changed."
+	@echo "  time), the examples, small trainings whose cause of waiting is known, the Python package, instructions a call,"
+	@echo "  the Perfetto UI in a browser. It stops at the first that fails. What it needs is installed first; nothing"
+	@echo "  outside the build and cache folders is changed."
 
 doc: own
 	RUSTDOCFLAGS="--deny warnings --allow rustdoc::private-intra-doc-links" cargo doc --quiet --release --workspace --exclude dlio-preload --no-deps --document-private-items
