@@ -524,7 +524,11 @@ fn reads_itself(summary: &Summary) -> Option<String> {
         process.parent.is_some() && process.rank.is_none() && summary.processes.iter().filter(is_one).count() > 1
     };
     let own = |process: &ProcessUse| process.own_reads.filter(|reads| reads.pauses >= PAUSES_MIN);
-    let found = summary.processes.iter().filter(|it| trains(it) && !has_siblings(it)).filter_map(|process| Some((process, own(process)?)));
+    let found = summary
+        .processes
+        .iter()
+        .filter(|it| trains(it) && !has_siblings(it))
+        .filter_map(|process| Some((process, own(process)?)));
     let (process, reads) = found.max_by_key(|(_, reads)| reads.read_ns)?;
     let looped = (reads.to_ts - reads.from_ts).max(1);
     let (name, part) = (&process.called, share(reads.read_ns, looped));

@@ -110,6 +110,9 @@ impl Waits {
 /// Fewer waits than this are no loader.
 const WAITS_MIN: usize = 3;
 
+/// Whoever works after so many waits takes steps.
+const STEPS_MIN: u64 = 5;
+
 /// Work of less than this between two waits does not part them.
 const WORK_NS: i64 = 1_000_000;
 
@@ -160,8 +163,11 @@ fn by_calls(family: &Family) -> Vec<TrainerWaits> {
     let found: Vec<TrainerWaits> = firsts.filter_map(|thread| Trainer::new(family, thread).by_calls()).collect();
     // Whoever is below another trainer makes something for it, even if others make things for it in turn.
     let has_rank = |lane: LaneId| family.processes[lane.proc as usize].rank.is_some();
-    // A parent that gets a few results of those below it is a launcher.
-    let is_served = |trainer: &TrainerWaits, by: &TrainerWaits| 4 * trainer.messages >= by.messages;
+    // A parent that gets a few results of those below it is a launcher; one that works after most of them is none.
+    let is_served = |trainer: &TrainerWaits, by: &TrainerWaits| {
+        let works = trainer.messages >= STEPS_MIN && 2 * trainer.works >= trainer.messages;
+        works || 4 * trainer.messages >= by.messages
+    };
     let serves = |trainer: &TrainerWaits| {
         let is_its = |other: &&TrainerWaits| family.is_below(trainer.lane.proc, other.lane.proc);
         !has_rank(trainer.lane) && found.iter().filter(is_its).any(|other| is_served(other, trainer))
@@ -641,7 +647,8 @@ mod tests {
     fn waits(threads: Vec<(LaneId, Vec<Step>, Vec<Usage>)>) -> Waits {
         let mut timelines = Timelines::default();
         for (lane, steps, usage) in threads {
-            let part = ThreadPart { steps, usage, first: Some(0), ..ThreadPart::default() };
+            let first = steps.iter().map(|step| step.start).min().unwrap_or(0).min(0);
+            let part = ThreadPart { steps, usage, first: Some(first), ..ThreadPart::default() };
             timelines.threads.insert(lane, part);
         }
         let process = |pid, ppid| Process { pid, ppid, ..Process::default() };
@@ -753,7 +760,7 @@ mod tests {
             own.push(step(StepKind::Take, PIPE, 40 * i, 40 * i));
             own.push(step(StepKind::Give, asks, 40 * i, 40 * i));
             own.push(step(StepKind::Take, answers, 40 * i, 40 * i + 20));
-            server.push(step(StepKind::Take, asks, 40 * i - 19, 40 * i));
+            server.push(step(StepKind::Take, asks, 40 * i - 19, 40 * i + 20));
             server.push(step(StepKind::Give, answers, 40 * i + 20, 40 * i + 20));
         }
         let given = (0..5).map(|i| step(StepKind::Give, PIPE, 40 * i - 1, 40 * i - 1)).collect();
@@ -762,24 +769,25 @@ mod tests {
         assert_eq!(only(&found).ns(WaitKind::Data), 100 * MS);
     }
 
-    /// Two threads of a reader make each item in turn, a millisecond at a time.
+    /// Three threads of a reader make each item in turn, a millisecond at a time.
     #[test]
     fn an_item_that_several_make_in_turn_is_explained_step_by_step() {
-        let other = LaneId { proc: 1, tid: 4 };
-        let (mut main, mut helper) = (Vec::new(), Vec::new());
-        for i in 0..100 {
-            main.push(woken(2 * i, 2 * i + 1, other));
-            helper.push(Step { storage: MS, ..woken(2 * i + 1, 2 * i + 2, READER) });
+        let [second, third] = [4, 5].map(|tid| LaneId { proc: 1, tid });
+        let (mut main, mut reads, mut computes) = (Vec::new(), Vec::new(), Vec::new());
+        for i in 0..70 {
+            main.push(woken(3 * i + 1, 3 * i + 3, third));
+            reads.push(Step { storage: MS, ..woken(3 * i - 1, 3 * i + 1, READER) });
+            computes.push(woken(3 * i, 3 * i + 2, second));
         }
         for i in 0..5 {
             main.push(step(StepKind::Give, PIPE, 40 * i + 30, 40 * i + 30));
         }
         main.sort_by_key(|step| (step.end, step.start));
-        let found =
-            waits(vec![(TRAINER, trainer(), Vec::new()), (READER, main, Vec::new()), (other, helper, Vec::new())]);
+        let threads = [(TRAINER, trainer()), (READER, main), (second, reads), (third, computes)];
+        let found = waits(threads.map(|(lane, steps)| (lane, steps, Vec::new())).into());
         let parts = only(&found).parts(WaitKind::Data);
         assert!(parts.get(Part::Unknown) < 10 * MS, "{parts:?}");
-        assert!(parts.get(Part::Storage) > 40 * MS && parts.get(Part::OutsideCalls) > 40 * MS, "{parts:?}");
+        assert!(parts.get(Part::Storage) > 30 * MS && parts.get(Part::OutsideCalls) > 60 * MS, "{parts:?}");
     }
 
     #[test]
