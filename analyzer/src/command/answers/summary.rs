@@ -16,9 +16,6 @@ use crate::summary::report::screen::Page;
 use crate::summary::report::{flat, screen, text};
 use crate::tables::output::Format;
 
-/// Rows of a table that is printed in full.
-const ROWS: usize = 15;
-
 struct Summary {
     /// True if all tables are printed, and not what fits one screen.
     full: bool,
@@ -70,11 +67,11 @@ impl Summary {
     }
 
     fn text(&self, question: &Question, summary: &report::Summary) -> String {
-        let (rows, width) = (question.top.unwrap_or(ROWS), question.width);
+        let (rows, width) = (question.top.unwrap_or(report::ROWS), question.width);
         match (self.full, self.sections.is_empty()) {
             (true, _) => text::print(summary, (rows, width)),
             (_, true) => screen::print(summary, Page { width, rows: question.top }),
-            (_, false) => text::print_some(summary, &self.sections, (rows, width)),
+            (_, false) => text::print_some(summary, &self.sections, (question.top, width)),
         }
     }
 }

@@ -59,6 +59,9 @@ use crate::load::Trace;
 
 pub const VERSION: u32 = 2;
 
+/// Rows of each table where nobody says how many.
+pub const ROWS: usize = 15;
+
 /// A section of the report.
 pub trait Section {
     /// The values in JSON.
@@ -72,6 +75,9 @@ pub trait Section {
 
     /// The query that gives the same figures, with columns called like the fields; none where the tables do not tell.
     const SQL: Option<&'static str> = None;
+
+    /// Rows that are printed of a table where the section is asked for, and not how many.
+    const ROWS: usize = ROWS;
 
     /// True if it is printed before all figures, and where there are none.
     const FIRST: bool = false;
@@ -144,9 +150,9 @@ macro_rules! report {
             }
 
             /// Prints one section by its name, in lines of this width where it holds prose.
-            pub fn print_section(&self, name: &str, (top, width): (usize, usize), out: &mut String) {
+            pub fn print_section(&self, name: &str, (top, width): (Option<usize>, usize), out: &mut String) {
                 $(if stringify!($name) == name {
-                    <$section>::print_within(self, top, width, out);
+                    <$section>::print_within(self, top.unwrap_or(<$section>::ROWS), width, out);
                 })*
             }
 

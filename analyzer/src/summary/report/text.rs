@@ -4,8 +4,8 @@ use super::Summary;
 use super::functions::inexactness;
 use super::layout::wrapped;
 
-/// Prints these sections alone; of long tables the first `top` rows, of prose lines of a width.
-pub fn print_some(summary: &Summary, sections: &[String], (top, width): (usize, usize)) -> String {
+/// Prints these sections alone; of long tables the first `top` rows, or as many as each has by itself, of prose lines of a width.
+pub fn print_some(summary: &Summary, sections: &[String], (top, width): (Option<usize>, usize)) -> String {
     let mut out = String::new();
     sections.iter().for_each(|section| summary.print_section(section, (top, width), &mut out));
     if let Some(mark) = inexactness(summary).filter(|_| out.contains('~')) {

@@ -1,5 +1,7 @@
 //! The longest waits of trainers, each with whoever made what it waited for, and its causes.
 
+use std::fmt::Write;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Section, Summary};
@@ -23,8 +25,10 @@ pub struct WaitRow {
     /// The threads that made what was waited for, and that set its pace; `null` where nobody was seen.
     pub maker: Option<Maker>,
     pub limiter: Option<Maker>,
-    /// The number of threads that passed it on.
+    /// The number of threads that passed it on, and which these were: the one that the trainer heard from comes first.
     pub relays: u8,
+    #[serde(default)]
+    pub passed_on_by: Vec<String>,
     pub causes: Parts,
 }
 
@@ -51,11 +55,14 @@ impl Section for Waits {
         without a pause since before the wait began, the wait has the composition of its recent work; if it was \
         starved itself, that of whoever made it wait. The parts of a wait add up to it. Kinds: data (a batch), \
         own-work (a thread or program that worked on what the trainer had just given it), peer (another rank, or \
-        somebody behind a network), unknown (nobody was seen to end it).";
+        somebody behind a network), unknown (nobody was seen to end it). The chain reads from the trainer back to the \
+        maker, and to who set the pace if that was another thread. The table `waits` has all waits.";
     const FIELDS: &'static str = "\
         a list, the longest first, at most 100: `proc`, `tid` (of the trainer), `start_ts`, `wait_ns`, `kind`, `maker` \
         and `limiter` (`proc`, `pid`, `tid`, `name`; who made what was waited for, and who set its pace; `null` where \
-        nobody was seen), `relays` (threads between maker and trainer), `causes` (nanoseconds by cause)";
+        nobody was seen), `relays` (threads between maker and trainer), `passed_on_by` (their names, the one that the \
+        trainer heard from first), `causes` (nanoseconds by cause)";
+    const ROWS: usize = 20;
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
         let processes = trace.catalog.processes();
@@ -79,6 +86,7 @@ impl Section for Waits {
             maker: wait.maker.map(maker),
             limiter: wait.limiter.map(maker),
             relays: wait.depth,
+            passed_on_by: passed_on(wait).map(|lane| maker(lane).called()).collect(),
             causes: wait.parts,
         };
         all.into_iter().take(LISTED).map(row).collect()
@@ -90,34 +98,58 @@ impl Section for Waits {
             return;
         }
         heading("Longest waits of trainers", out);
-        let mut grid = Grid::new(&["at", "waited", "<for", "<made by", "relays", "<paced by", "<causes"]);
+        let mut grid = Grid::new(&["at", "waited", "<for", "<causes"]);
         let start = summary.time.start_ts;
         for row in rows.iter().take(top) {
-            let name = |maker: &Option<Maker>| maker.as_ref().map_or("-".into(), called);
-            grid.row(vec![
-                time((row.start_ts - start) as f64),
-                time(row.wait_ns as f64),
-                row.kind.name().into(),
-                name(&row.maker),
-                row.relays.to_string(),
-                name(&row.limiter),
-                causes(&row.causes),
-            ]);
+            let at = time((row.start_ts - start) as f64);
+            grid.row(vec![at, time(row.wait_ns as f64), row.kind.name().into(), causes(&row.causes)]);
         }
-        grid.print(out);
+        let mut table = String::new();
+        grid.print(&mut table);
+        let width = table.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+        let chains = rows.iter().map(|row| chain(row, summary));
+        for (line, chain) in table.lines().zip([HEAD.to_string()].into_iter().chain(chains)) {
+            let _ = writeln!(out, "{line:<width$}  {chain}");
+        }
         more(rows.len(), top, out);
     }
 }
 
-fn called(maker: &Maker) -> String {
-    match maker.pid == maker.tid {
-        true => format!("{} ({})", maker.name, maker.pid),
-        false => format!("{} ({}, thread {})", maker.name, maker.pid, maker.tid),
+/// The head of the column of chains.
+const HEAD: &str = "trainer <- who passed it on <- maker <- who set the pace, if another";
+
+/// Everybody between a trainer and the thread that set the pace.
+fn chain(row: &WaitRow, summary: &Summary) -> String {
+    let trainer = summary.processes.iter().find(|process| process.proc == row.proc);
+    let unnamed = || format!("process {}", row.proc);
+    let trainer = trainer.map_or_else(unnamed, |process| called(&process.called, process.pid, row.tid));
+    let Some(maker) = &row.maker else { return format!("{trainer} <- nobody seen") };
+    let limiter = row.limiter.as_ref().filter(|limiter| *limiter != maker).map(Maker::called);
+    let links = row.passed_on_by.iter().cloned().chain([maker.called()]).chain(limiter);
+    links.fold(trainer, |chain, link| chain + " <- " + &link)
+}
+
+/// The threads through which a wait's maker was heard.
+fn passed_on(wait: &Wait) -> impl Iterator<Item = LaneId> {
+    wait.acts.iter().map(|act| act.lane).take_while(|lane| Some(*lane) != wait.maker)
+}
+
+/// The name of a thread.
+pub fn called(name: &str, pid: i32, tid: i32) -> String {
+    match pid == tid {
+        true => format!("{name} ({pid})"),
+        false => format!("{name} ({pid}, thread {tid})"),
+    }
+}
+
+impl Maker {
+    fn called(&self) -> String {
+        called(&self.name, self.pid, self.tid)
     }
 }
 
 /// The causes of a wait, the largest first.
-fn causes(parts: &Parts) -> String {
+pub fn causes(parts: &Parts) -> String {
     let mut found: Vec<_> = Part::CAUSES.into_iter().map(|part| (parts.get(part), part)).collect();
     found.retain(|(ns, _)| 100 * ns >= parts.sum() && *ns > 0);
     found.sort_by_key(|(ns, _)| std::cmp::Reverse(*ns));

@@ -69,6 +69,11 @@ impl<'f, 'a> Explainer<'f, 'a> {
         (act, DEPTH_MAX)
     }
 
+    /// The act that ended a wait, those of relays before it, and that of the maker.
+    pub fn acts(&self, act: Act) -> Vec<Act> {
+        std::iter::successors(Some(act), |act| self.relayed(*act)).take(DEPTH_MAX as usize + 1).collect()
+    }
+
     /// What a relay passed on; `None` where the thread is none.
     fn relayed(&self, act: Act) -> Option<Act> {
         let thread = &self.family.threads[act.thread];

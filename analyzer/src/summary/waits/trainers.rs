@@ -48,7 +48,17 @@ pub struct Wait {
     pub limiter: Option<LaneId>,
     /// Threads between maker and trainer.
     pub depth: u8,
+    /// The acts that ended it, from the thread that the trainer heard from back to the maker. Empty where nobody was seen.
+    #[serde(default)]
+    pub acts: Vec<WaitAct>,
     pub parts: Parts,
+}
+
+/// What a thread had done by a moment for somebody who waited: handed something over, posted, or ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct WaitAct {
+    pub lane: LaneId,
+    pub at: i64,
 }
 
 /// All waits of one trainer.
@@ -194,6 +204,12 @@ struct Ended {
     next: i64,
     /// What it took bytes from last.
     object: Object,
+}
+
+impl Act {
+    fn seen(self, family: &Family) -> WaitAct {
+        WaitAct { lane: family.threads[self.thread].lane, at: self.at }
+    }
 }
 
 struct Trainer<'f, 'a> {
@@ -527,22 +543,25 @@ impl<'f, 'a> Trainer<'f, 'a> {
     fn reader_time(&self, start: i64, end: i64, reader: Act) -> Wait {
         let maker = Some(self.family.threads[reader.thread].lane);
         let parts = Parts::of(Part::Start, end - start);
-        Wait { start, end, kind: WaitKind::Data, maker, limiter: None, depth: 0, parts }
+        let acts = vec![reader.seen(self.family)];
+        Wait { start, end, kind: WaitKind::Data, maker, limiter: None, depth: 0, acts, parts }
     }
 
     fn explain(&mut self, start: i64, end: i64, kind: WaitKind, by: Ender) -> Wait {
         let family = self.family;
         let lane = |thread: usize| family.threads[thread].lane;
+        let acts = by.act().map_or_else(Vec::new, |act| self.explainer.acts(act));
+        let acts = acts.into_iter().map(|act| act.seen(family)).collect();
         match (kind, by) {
             (WaitKind::Data | WaitKind::OwnWork, Ender::Thread(act) | Ender::Exit(act)) => {
                 let found = self.explainer.explain(start, end, act);
                 let (maker, limiter) = (found.maker.map(lane), found.limiter.map(lane));
-                Wait { start, end, kind, maker, limiter, depth: found.depth, parts: found.parts }
+                Wait { start, end, kind, maker, limiter, depth: found.depth, acts, parts: found.parts }
             }
             (_, by) => {
                 let maker = by.act().map(|act| lane(self.explainer.maker(act).0.thread));
                 let part = if kind == WaitKind::Peer { Part::Network } else { Part::Unknown };
-                Wait { start, end, kind, maker, limiter: None, depth: 0, parts: Parts::of(part, end - start) }
+                Wait { start, end, kind, maker, limiter: None, depth: 0, acts, parts: Parts::of(part, end - start) }
             }
         }
     }
