@@ -6,7 +6,7 @@
 //! that nothing is fetched.
 //!
 //! Reading order: [`markup`], [`values`], [`figures`], [`table`], [`plot`], [`frame`], then [`overview`] (the first screen, with
-//! [`findings`] and [`timeline_lanes`]) and [`sections`] (everything below). [`comparison`] is the page of two runs.
+//! [`findings`], [`timeline_lanes`] and [`wait_lanes`]) and [`sections`] (everything below). [`comparison`] is the page of two runs.
 
 pub mod comparison;
 pub mod figures;
@@ -19,6 +19,7 @@ pub mod sections;
 pub mod table;
 pub mod timeline_lanes;
 pub mod values;
+pub mod wait_lanes;
 
 use serde_json::Value;
 

@@ -9,6 +9,7 @@ use super::plot::stack::{self, Layer};
 use super::plot::strip::{self, Part};
 use super::timeline_lanes::lanes;
 use super::values::{at, list, number, sum, text};
+use super::wait_lanes;
 use crate::summary::figures::units::{bytes, grouped, many, moment, time};
 
 /// Its parts that others link to.
@@ -296,7 +297,16 @@ pub fn timeline(report: &Value, page: &mut Markup) {
     let axis = Axis::Time { begin_ns: begin, total_ns: total, column_ns: column };
     let first = exact(report, "time.start_ts").unwrap_or(0);
     let moments = epochs(report, first);
-    Lanes { id: "lanes", title: "I/O beside compute over time", moments, lanes, axis }.write(page);
+    let figure = Lanes {
+        id: "lanes",
+        title: "I/O beside compute over time",
+        moments,
+        pieces: wait_lanes::lanes(report),
+        lanes,
+        axis,
+    };
+    figure.write(page);
+    wait_lanes::legend(&figure.pieces, page);
     page.raw("</section>\n");
 }
 

@@ -123,6 +123,12 @@ for (const lanes of document.querySelectorAll(".lanes")) {
   const held = data(`${lanes.id}-data`), cursor = lanes.querySelector(".cursor"), readout = lanes.querySelector(".readout");
   const field = lanes.querySelector("svg");
   let at = -1;
+  // What lies longest in the column.
+  const said = ([name, pieces]) => {
+    const within = ([from, to]) => Math.min(to, (at + 1) * held.width) - Math.max(from, at * held.width);
+    const longest = pieces.reduce((best, piece) => (within(piece) > (best ? within(best) : 0) ? piece : best), null);
+    return `${name}: ` + (longest ? `${longest[2]}\n  ${longest[3]}` : "none");
+  };
   const move = (to) => {
     at = Math.max(0, Math.min(held.columns - 1, to));
     const frame = lanes.getBoundingClientRect(), plot = field.getBoundingClientRect();
@@ -130,7 +136,7 @@ for (const lanes of document.querySelectorAll(".lanes")) {
     cursor.hidden = readout.hidden = false;
     cursor.style.left = x + "px";
     const mark = held.marks ? held.marks[at] : `at ${time(Math.max(0, at * held.width - held.begin))}`;
-    readout.textContent = [mark, ...held.lanes.map(([name, kind, values]) => `${name}: ${show(kind, values[at])}`)].join("\n");
+    readout.textContent = [mark, ...(held.pieces || []).map(said), ...held.lanes.map(([name, kind, values]) => `${name}: ${show(kind, values[at])}`)].join("\n");
     beside(lanes, readout, x);
   };
   const leave = () => { cursor.hidden = readout.hidden = true; at = -1; };

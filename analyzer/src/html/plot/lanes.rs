@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use serde_json::json;
 
+use super::pieces::PieceLane;
 use super::scale::ticks;
 use crate::html::figures::{Kind, percent};
 use crate::html::markup::Markup;
@@ -34,6 +35,8 @@ pub struct Lanes<'a> {
     pub title: &'a str,
     /// Moments above them, each with its name, in the unit of the axis; none where they would stand too close.
     pub moments: Vec<(f64, String)>,
+    /// Lanes of pieces, above the others.
+    pub pieces: Vec<PieceLane>,
     pub lanes: Vec<Lane>,
     pub axis: Axis,
 }
@@ -49,6 +52,9 @@ impl Lanes<'_> {
         }
         open(self.id, self.title, page);
         self.moments(columns, page);
+        if let Axis::Time { column_ns, .. } = &self.axis {
+            self.pieces.iter().for_each(|lane| lane.write(column_ns * columns as f64, page));
+        }
         self.lanes.iter().for_each(|lane| lane.write(columns, page));
         self.axis.write(columns, page);
         close(page);
@@ -59,7 +65,8 @@ impl Lanes<'_> {
         let series: Vec<_> = self.lanes.iter().map(series).collect();
         let data = match &self.axis {
             Axis::Time { begin_ns, column_ns, .. } => {
-                json!({ "columns": columns, "begin": begin_ns, "width": column_ns, "lanes": series })
+                let pieces: Vec<_> = self.pieces.iter().map(PieceLane::data).collect();
+                json!({ "columns": columns, "begin": begin_ns, "width": column_ns, "pieces": pieces, "lanes": series })
             }
             Axis::Marks(marks) => json!({ "columns": columns, "marks": marks, "lanes": series }),
         };
@@ -232,6 +239,7 @@ mod tests {
             id: "x",
             title: "Run",
             moments: vec![(2e9, "epoch <2>".into())],
+            pieces: vec![],
             lanes: vec![lane],
             axis: Axis::Time { begin_ns: 0.0, total_ns: 4e9, column_ns: 1e9 },
         };

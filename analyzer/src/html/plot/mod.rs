@@ -4,6 +4,7 @@
 pub mod boxes;
 pub mod heat;
 pub mod lanes;
+pub mod pieces;
 pub mod scale;
 pub mod sizes;
 pub mod stack;

@@ -44,6 +44,7 @@ pub mod time;
 pub mod timeline;
 pub mod training;
 pub mod verdict;
+pub mod wait_pieces;
 pub mod waits;
 
 use std::borrow::Cow;

@@ -8,6 +8,7 @@ use crate::summary::analysis::Analysis;
 use crate::summary::figures::units::{bytes, time};
 use crate::summary::groups::lanes::Track;
 use crate::summary::report::layout::{bars, heading, pairs};
+use crate::summary::report::wait_pieces::{TrainerPieces, pieces};
 use crate::summary::time::bins::Bins;
 use crate::summary::time::intervals::{Interval, Set};
 use crate::summary::time::time_series::{LATENCIES, Sum, latency_at};
@@ -36,6 +37,8 @@ pub struct Timeline {
     /// How long half of the calls that ended in it took at most, and 99 of 100; 0 where none did.
     pub latency_p50_ns: Vec<u64>,
     pub latency_p99_ns: Vec<u64>,
+    /// The waits of the trainers that waited longest, one by one.
+    pub waits: Vec<TrainerPieces>,
 }
 
 /// Columns at most.
@@ -56,7 +59,9 @@ impl Section for Timeline {
         `start_ts` and `column_ns` of columns of equal width, and by column `bytes_read`, `bytes_written`, `calls`, \
         `io_ns` (summed over calls), `busy_ns` (at least one call on files going on), `compute_ns` (at least one span of \
         compute; `null` where there are none), `waited_ns` and `checkpoint_ns` (summed over trainers; `null` where nothing \
-        tells of them), `latency_p50_ns` and `latency_p99_ns` (of the calls that ended in it; 0 where none did)";
+        tells of them), `latency_p50_ns` and `latency_p99_ns` (of the calls that ended in it; 0 where none did); `waits` of the four \
+        trainers that waited longest, each in pieces, where one piece has the waits that lie within a thousandth of the run \
+        (`start_ts`, `end_ts`, `waits`, `wait_ns`, `causes`; `kind` and `made_by` of the longest)";
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
         let Some(grid) = Grid::of(analysis, COLUMNS) else { return Timeline::default() };
@@ -78,6 +83,9 @@ impl Section for Timeline {
             checkpoint_ns: some(grid.column(lanes, Track::Save as usize)),
             latency_p50_ns: grid.latency(analysis, 0.5),
             latency_p99_ns: grid.latency(analysis, 0.99),
+            waits: analysis
+                .bounds()
+                .map_or_else(Vec::new, |bounds| pieces(&analysis.measured.waits, &trace.catalog.processes(), bounds)),
         }
     }
 
