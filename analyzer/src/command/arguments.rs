@@ -51,7 +51,7 @@ pub struct Arguments {
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     pub ignore: Vec<String>,
 
-    /// Run a query over the tables events, files, processes, hosts; @FILE reads it from a file, - from standard input
+    /// Run a query over the tables events, files, processes, hosts, waits; @FILE reads it from a file, - from standard input
     #[arg(long, value_name = "QUERY", allow_hyphen_values = true)]
     pub sql: Vec<String>,
 
@@ -80,7 +80,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["compare", "sql", "html", "parquet", "perfetto", "chrome", "export", "view", "shell", "fail_if"])]
     pub workload: Option<PathBuf>,
 
-    /// Write the events, files, processes, hosts and the summary as Parquet into this new folder
+    /// Write the events, files, processes, hosts, waits and the summary as Parquet into this new folder
     #[arg(long, value_name = "DIR")]
     pub parquet: Option<PathBuf>,
 
@@ -130,7 +130,7 @@ pub struct Arguments {
     #[arg(long)]
     pub exact: bool,
 
-    /// Rows shown of each table of the summary [default: what fits one screen; 15 with --full and --section]
+    /// Rows shown of each table of the summary [default: what fits one screen; 15 with --full and --section, 20 waits]
     #[arg(long, value_name = "N")]
     pub top: Option<usize>,
 

@@ -39,7 +39,7 @@ const fn table(name: &'static str, meaning: &'static str, columns: &'static [Col
 }
 
 /// All there are.
-pub const TABLES: [Table; 4] = [
+pub const TABLES: [Table; 5] = [
     table("events", "one row a call, span, instant or counter", EVENTS),
     table("files", "one row a distinct path", FILES),
     table(
@@ -48,6 +48,7 @@ pub const TABLES: [Table; 4] = [
         PROCESSES,
     ),
     table("hosts", "one row a machine", HOSTS),
+    table("waits", "one row a wait of a trainer, with its causes: they add up to ns", WAITS),
 ];
 
 /// One column.
@@ -154,4 +155,34 @@ pub const HOSTS: &[Column] = &[
     ),
     column("clock_offset_ns", Type::Int64, false, "Unix time minus boot time"),
     column("clock_spread_ns", Type::Int64, false, "steps of the wall clock while processes ran"),
+];
+
+pub const WAITS: &[Column] = &[
+    column("proc", Type::Int32, false, "key into processes, of the trainer"),
+    column("pid", Type::Int32, false, "process id of the trainer"),
+    column("tid", Type::Int32, false, "thread that trains"),
+    column("rank", Type::Int32, true, "rank of the trainer in a parallel run"),
+    column("start_ts", Type::Int64, false, "nanoseconds since the Unix epoch"),
+    column("end_ts", Type::Int64, false, "nanoseconds since the Unix epoch"),
+    column("ns", Type::Int64, false, "length in nanoseconds: the sum of the causes"),
+    column("kind", Type::Text, false, "data (a batch), own-work, peer or unknown"),
+    column("maker_proc", Type::Int32, true, "key into processes, of the thread that made what was waited for"),
+    column("maker_tid", Type::Int32, true, "that thread; null where nobody was seen"),
+    column("limiter_proc", Type::Int32, true, "key into processes, of the thread that set the pace"),
+    column("limiter_tid", Type::Int32, true, "that thread; null where nobody was seen"),
+    column("relays", Type::Int32, false, "threads between maker and trainer that only passed it on"),
+    column("storage_ns", Type::Int64, false, "calls on stored files"),
+    column("page_faults_ns", Type::Int64, false, "pages of mapped files that were read from storage"),
+    column("network_ns", Type::Int64, false, "calls on network sockets, and name look-ups"),
+    column("cpu_ns", Type::Int64, false, "CPU time of whoever made the batch"),
+    column("no_cpu_ns", Type::Int64, false, "ready to run, and no CPU was free"),
+    column("gil_ns", Type::Int64, false, "Python's interpreter lock"),
+    column("lock_ns", Type::Int64, false, "a lock that another thread or process held"),
+    column("sleep_ns", Type::Int64, false, "sleeping readers"),
+    column("child_ns", Type::Int64, false, "a program that a reader started and waited for"),
+    column("hand_over_ns", Type::Int64, false, "serializing, pipes, shared memory, passing descriptors"),
+    column("start_ns", Type::Int64, false, "until readers had started"),
+    column("not_asked_ns", Type::Int64, false, "readers were idle until the trainer asked them"),
+    column("outside_calls_ns", Type::Int64, false, "between calls, where the trace has no CPU times"),
+    column("unknown_ns", Type::Int64, false, "nobody was seen to end the wait"),
 ];

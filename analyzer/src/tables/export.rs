@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! DIR/events/part-000.parquet ...   one a thread; row groups of a million rows with their smallest and largest ts
-//! DIR/files.parquet  processes.parquet  hosts.parquet  summary.parquet
+//! DIR/files.parquet  processes.parquet  hosts.parquet  waits.parquet  summary.parquet
 //! DIR/.dlio-unfinished              while it is written: half of a trace is not taken for all of it
 //! ```
 //!
@@ -55,7 +55,7 @@ const CHOSEN_BY: [&str; 2] = ["ts", "dur"];
 
 /// The place of the events, and the tables beside them.
 const EVENTS: &str = "events";
-const TABLES: [&str; 4] = ["files.parquet", "processes.parquet", "hosts.parquet", "summary.parquet"];
+const TABLES: [&str; 5] = ["files.parquet", "processes.parquet", "hosts.parquet", "waits.parquet", "summary.parquet"];
 
 /// Writes the folder, which must be new or empty, and returns what was counted on the way. Where that fails it is as it was
 /// before: half of a trace is not to be taken for all of it.
@@ -232,6 +232,7 @@ fn write_tables(trace: &Trace, analysis: &Analysis, folder: &Path) -> Result<(),
         small_tables::files(catalog, analysis)?,
         small_tables::processes(catalog, analysis)?,
         small_tables::hosts(catalog, None)?,
+        small_tables::waits(catalog, analysis)?,
         summary_table(&summary)?,
     ];
     TABLES.iter().zip(&rows).try_for_each(|(table, rows)| write_table(&folder.join(table), rows))

@@ -3,7 +3,7 @@
 //! [`columns`] turns batches of events into Arrow's. [`events`] is the table that DataFusion reads them through, block by
 //! block and only the columns and blocks a query needs; [`parquet_scan`] is that table where the trace is Parquet already.
 //! [`leaf`] is its operator in plans, and [`split`] the part of a trace that one worker reads. [`small_tables`] makes the
-//! small tables (files, processes, hosts) from what was counted. [`query`] runs SQL, [`cancel`] ends it, and [`bounded`]
+//! small tables (files, processes, hosts, waits) from what was counted. [`query`] runs SQL, [`cancel`] ends it, and [`bounded`]
 //! keeps functions within the memory they may take. [`export`] writes all of it as Parquet: one [`parquet_file`] per thread,
 //! whose columns of few values are [`keys`].
 

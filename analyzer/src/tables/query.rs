@@ -22,12 +22,12 @@ use crate::filter::Filter;
 use crate::load::Trace;
 use crate::scan::Progress;
 use crate::schema::arrow_schema::schema;
-use crate::schema::tables::TABLES;
+use crate::schema::tables::{self, TABLES};
 use crate::summary::analyse;
 use crate::summary::analysis::Analysis;
 
 /// Tables that need a count over all events before they can be asked; hosts only does with a filter.
-const COUNTED: [&str; 3] = ["files", "processes", "hosts"];
+const COUNTED: [&str; 4] = ["files", "processes", "hosts", "waits"];
 
 /// Others who read and count in the place of this process.
 pub trait Helpers: Send + Sync {
@@ -125,9 +125,7 @@ impl Session {
 
     /// The counted tables without rows, so that their columns are known.
     fn register_empty(&self) -> Result<()> {
-        for (name, columns) in
-            [("files", crate::schema::tables::FILES), ("processes", crate::schema::tables::PROCESSES)]
-        {
+        for (name, columns) in [("files", tables::FILES), ("processes", tables::PROCESSES), ("waits", tables::WAITS)] {
             let table = MemTable::try_new(schema(columns), vec![vec![]])?;
             self.context.register_table(name, Arc::new(table))?;
         }
@@ -138,7 +136,8 @@ impl Session {
     pub fn fill(&self, analysis: &Analysis) -> Result<()> {
         let files = small_tables::files(&self.trace.catalog, analysis)?;
         let processes = small_tables::processes(&self.trace.catalog, analysis)?;
-        for (name, rows) in [("files", files), ("processes", processes)] {
+        let waits = small_tables::waits(&self.trace.catalog, analysis)?;
+        for (name, rows) in [("files", files), ("processes", processes), ("waits", waits)] {
             self.context.deregister_table(name)?;
             self.context.register_batch(name, rows)?;
         }

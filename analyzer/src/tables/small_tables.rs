@@ -1,4 +1,4 @@
-//! The small tables: files, processes, hosts. Their figures come from one count over all events.
+//! The small tables: files, processes, hosts, waits. Their figures come from one count over all events.
 
 use std::sync::Arc;
 
@@ -11,6 +11,9 @@ use crate::schema::arrow_schema::schema;
 use crate::schema::tables;
 use crate::summary::analysis::{Analysis, directory};
 use crate::summary::count::counted::{FileCount, ProcessCount};
+use crate::summary::tree::LaneId;
+use crate::summary::waits::parts::Part;
+use crate::summary::waits::trainers::Wait;
 
 fn int64(values: impl Iterator<Item = Option<i64>>) -> ArrayRef {
     Arc::new(values.collect::<Int64Array>())
@@ -117,4 +120,48 @@ pub fn hosts(catalog: &Catalog, analysis: Option<&Analysis>) -> Result<RecordBat
         int64(hosts.iter().map(|host| Some(host.clock_spread_ns))),
     ];
     RecordBatch::try_new(schema(tables::HOSTS), columns)
+}
+
+/// Every wait of a trainer, in order of trainers and time: what the sections `training` and `waits` of the report sum up.
+pub fn waits(catalog: &Catalog, analysis: &Analysis) -> Result<RecordBatch, ArrowError> {
+    let processes = catalog.processes();
+    let trainers = analysis.measured.waits.trainers.iter();
+    let waits: Vec<(LaneId, &Wait)> =
+        trainers.flat_map(|trainer| trainer.waits.iter().map(|wait| (trainer.lane, wait))).collect();
+    let trainer = |of: fn(&Process) -> Option<i32>| {
+        int32(waits.iter().map(|(lane, _)| processes.get(lane.proc as usize).and_then(of)))
+    };
+    let whole = |of: fn(&Wait) -> i64| int64(waits.iter().map(|(_, wait)| Some(of(wait))));
+    let thread = |of: fn(&Wait) -> Option<LaneId>| {
+        let lanes = || waits.iter().map(|(_, wait)| of(wait));
+        [int32(lanes().map(|lane| Some(lane?.proc as i32))), int32(lanes().map(|lane| Some(lane?.tid)))]
+    };
+    let mut columns = vec![
+        int32(waits.iter().map(|(lane, _)| Some(lane.proc as i32))),
+        trainer(|process| Some(process.pid)),
+        int32(waits.iter().map(|(lane, _)| Some(lane.tid))),
+        trainer(|process| process.rank),
+        whole(|wait| wait.start),
+        whole(|wait| wait.end),
+        whole(|wait| wait.end - wait.start),
+        text(waits.iter().map(|(_, wait)| Some(wait.kind.name()))),
+    ];
+    columns.extend(thread(|wait| wait.maker));
+    columns.extend(thread(|wait| wait.limiter));
+    columns.push(int32(waits.iter().map(|(_, wait)| Some(wait.depth as i32))));
+    let causes = Part::CAUSES.iter().map(|part| int64(waits.iter().map(|(_, wait)| Some(wait.parts.get(*part)))));
+    columns.extend(causes);
+    RecordBatch::try_new(schema(tables::WAITS), columns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_of_waits_has_a_column_for_every_cause() {
+        let causes = Part::CAUSES.map(|part| format!("{}_ns", part.name().replace('-', "_")));
+        let columns = &tables::WAITS[tables::WAITS.len() - causes.len()..];
+        assert_eq!(columns.iter().map(|column| column.name).collect::<Vec<_>>(), causes);
+    }
 }
