@@ -64,7 +64,13 @@ pub fn exported(
     let progress = Progress::default();
     let count = || Export::new(&found, filter, choice.all, question.threads, &progress);
     let export = progress::counted(&progress, events, shown, count).map_err(Failure::Scratch)?;
-    let Some(export) = export else { return Err(nothing_to_export(question, opened)) };
+    let Some(mut export) = export else { return Err(nothing_to_export(question, opened)) };
+    if choice.form.draws_waits() && export.has_waits() {
+        opened.analyse(question)?;
+        if let Some(analysis) = &*opened.analysis.borrow() {
+            export.draw(&analysis.measured.waits, &opened.trace.catalog);
+        }
+    }
     announce(&export, choice.form);
     let progress = Progress::default();
     progress::counted(&progress, export.recorded(), shown, || write(&export, &progress))

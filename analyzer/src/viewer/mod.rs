@@ -4,14 +4,15 @@
 //! are one slice, and says so; `all` writes every event whatever their number. Traces of other tools are not written: what
 //! they hold beyond our tables would be lost on the way.
 //!
-//! Reading order: `selection` (which events), `overview` (too many of them), `forms` (how they are written), [`serve`] (how a
-//! browser opens them).
+//! Reading order: `selection` (which events), `overview` (too many of them), `waits` (what trainers waited for), `forms` (how
+//! they are written), [`serve`] (how a browser opens them).
 
 pub mod forms;
 mod overview;
 mod request;
 mod selection;
 pub mod serve;
+mod waits;
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -22,14 +23,17 @@ use dlio_schemas::native::fields::key;
 use dlio_schemas::ops::Op;
 
 use crate::atomic_file::Draft;
+use crate::catalog::Catalog;
 use crate::filter::Filter;
 use crate::load::inputs::Found;
 use crate::load::native::reader::process_of;
 use crate::load::recorded::{self, Recorded};
 use crate::scan::Progress;
 use crate::summary::tree::names;
+use crate::summary::waits::trainers::Waits;
 use forms::Form;
 use overview::{Coarseness, EVENTS_MAX, Lengths};
+use waits::Placed;
 
 /// The result of an export.
 #[derive(Debug)]
@@ -58,6 +62,9 @@ pub struct Export<'f> {
     filter: &'f Filter,
     events: u64,
     coarseness: Option<Coarseness>,
+    /// True if some of the events may tell who ended waits.
+    has_waits: bool,
+    waits: Vec<Placed>,
 }
 
 impl<'f> Export<'f> {
@@ -72,10 +79,22 @@ impl<'f> Export<'f> {
         let mut processes = recorded::all(found, threads)?;
         name(&mut processes);
         processes.retain(|process| selection::asks_for(filter, &process.fields));
-        let (lengths, threads) = lengths(&processes, filter, progress)?;
+        let (lengths, threads, waits) = lengths(&processes, filter, progress)?;
+        let has_waits = waits::may_draw(filter) && (waits || processes.iter().any(waits::names_objects));
         let coarseness = if all { None } else { coarseness(&processes, &lengths, threads) };
         let events = lengths.total();
-        Ok((events > 0).then_some(Export { processes, filter, events, coarseness }))
+        let waits = Vec::new();
+        Ok((events > 0).then_some(Export { processes, filter, events, coarseness, has_waits, waits }))
+    }
+
+    /// True if waits of trainers may be drawn beside the events.
+    pub fn has_waits(&self) -> bool {
+        self.has_waits
+    }
+
+    /// Draws these waits beside the events.
+    pub fn draw(&mut self, waits: &Waits, catalog: &Catalog) {
+        self.waits = waits::placed(waits, catalog, &self.processes);
     }
 
     /// Events that are read once more to be written: what progress counts to.
@@ -143,14 +162,15 @@ fn name(processes: &mut [Recorded]) {
     processes.iter_mut().zip(names).for_each(|(process, name)| process.fields.set(key::NAME, name));
 }
 
-/// The lengths of the events, and the number of threads they are of.
-fn lengths(processes: &[Recorded], filter: &Filter, progress: &Progress) -> io::Result<(Lengths, u64)> {
+/// The lengths of the events, the number of threads they are of, and whether any of them waits for others.
+fn lengths(processes: &[Recorded], filter: &Filter, progress: &Progress) -> io::Result<(Lengths, u64, bool)> {
     let mut lengths = Lengths::default();
-    let mut threads = 0;
+    let (mut threads, mut waits) = (0, false);
     for process in processes {
         let mut tids = BTreeSet::new();
         selection::events(filter, process, progress, &mut |tid, events| {
             tids.insert(tid);
+            waits = waits || events.op.iter().any(|op| waits::waits(*op));
             // Metadata belongs to its span and is no event of its own.
             let own = events.op.iter().zip(&events.duration).filter(|(op, _)| **op != Op::META.0);
             own.for_each(|(_, &duration)| lengths.add(duration));
@@ -158,7 +178,7 @@ fn lengths(processes: &[Recorded], filter: &Filter, progress: &Progress) -> io::
         })?;
         threads += tids.len() as u64;
     }
-    Ok((lengths, threads))
+    Ok((lengths, threads, waits))
 }
 
 fn coarseness(processes: &[Recorded], lengths: &Lengths, threads: u64) -> Option<Coarseness> {

@@ -49,13 +49,41 @@ pub trait Exporter {
         names: &Names,
     ) -> io::Result<()>;
 
+    /// Writes waits that were found in the events, where the form draws such. Comes after all events of these processes.
+    fn waits(&mut self, _waits: &[DrawnWait]) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Marks the output as whole.
     fn finish(self: Box<Self>) -> io::Result<Summary>;
 }
 
 /// The process of an [`Exporter`] that a batch belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProcessId(pub(crate) usize);
+
+/// A wait of a thread, drawn beside its events. Times are boot times of their process.
+#[derive(Clone, Debug)]
+pub struct DrawnWait {
+    pub process: ProcessId,
+    pub tid: u32,
+    pub begin: u64,
+    pub end: u64,
+    pub name: String,
+    pub texts: Vec<(&'static str, String)>,
+    pub numbers: Vec<(String, i64)>,
+    /// From the first that led to its end to the last.
+    pub acts: Vec<DrawnAct>,
+}
+
+/// What a thread did for somebody who waited.
+#[derive(Clone, Copy, Debug)]
+pub struct DrawnAct {
+    pub process: ProcessId,
+    pub tid: u32,
+    pub at: u64,
+    pub name: &'static str,
+}
 
 /// The summary of what was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

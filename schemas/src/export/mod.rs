@@ -16,5 +16,6 @@ pub mod key;
 pub mod lanes;
 
 pub use exporter::{
-    Exporter, ProcessId, Sink, Summary, clock_of, complete_fields, export, export_image, export_on, forget_unnamed,
+    DrawnAct, DrawnWait, Exporter, ProcessId, Sink, Summary, clock_of, complete_fields, export, export_image,
+    export_on, forget_unnamed,
 };

@@ -1,7 +1,7 @@
 //! The layout of our events in a Perfetto trace: the writer and the reader agree on it.
 //!
 //! ```text
-//! process   track "python3"                start, end, counters
+//! process   track "python3"                start, end, counters, waits of trainers
 //!   thread  track "main thread"            one sequence of packets: slices, instants
 //!     lane  track "in flight"              calls that do not nest in the others of their thread
 //! ```

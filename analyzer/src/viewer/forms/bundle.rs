@@ -22,6 +22,7 @@ pub const KIND: Kind = Kind {
         let events = bundle(export, hosts, packing.packets, out, progress)?;
         Ok(Summary { events, bytes: out.stream_position()?, ..Summary::default() })
     },
+    draws_waits: true,
     remark: |_, packing| perfetto::zstd_remark(packing),
 };
 

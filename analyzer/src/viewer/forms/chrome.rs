@@ -17,6 +17,7 @@ pub const KIND: Kind = Kind {
         let writer = chrome::Writer::new(&mut sink, &chrome::Options { gzip: packing.gzip, zero_unix_ns });
         write_processes(export, &processes, Box::new(writer), progress)
     },
+    draws_waits: false,
     remark: |_, _| None,
 };
 

@@ -15,5 +15,6 @@ pub const KIND: Kind = Kind {
         let writer = dftracer::Writer::new(&mut sink, packing.gzip);
         write_processes(export, &all(export), Box::new(writer), progress)
     },
+    draws_waits: false,
     remark: |_, _| None,
 };

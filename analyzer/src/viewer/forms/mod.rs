@@ -7,7 +7,7 @@ mod chrome;
 mod dftracer;
 mod perfetto;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use dlio_schemas::native::names::Names;
 use dlio_schemas::perfetto::pack::Compression;
 
 use super::overview::{Coarseness, Overview, OverviewNames};
-use super::{Export, Written, selection};
+use super::{Export, Written, selection, waits};
 use crate::load::recorded::Recorded;
 use crate::scan::Progress;
 
@@ -37,6 +37,8 @@ pub struct Kind {
     cost: fn(Packing) -> (u64, u64),
     /// Writes processes, host by host.
     write: Write,
+    /// True if waits of trainers are drawn beside the events.
+    draws_waits: bool,
     /// A remark on what was written.
     remark: fn(&Written, Packing) -> Option<String>,
 }
@@ -81,6 +83,11 @@ impl Form {
 
     pub fn remark(self, written: &Written) -> Option<String> {
         (self.kind.remark)(written, self.packing)
+    }
+
+    /// True if waits of trainers are drawn in it.
+    pub fn draws_waits(self) -> bool {
+        self.kind.draws_waits
     }
 
     pub(super) fn cost(self) -> (u64, u64) {
@@ -147,11 +154,13 @@ fn write_processes(
     progress: &Progress,
 ) -> io::Result<Summary> {
     let overview = export.overview();
+    let mut numbers: HashMap<*const Recorded, ProcessId> = HashMap::new();
     for recorded in processes {
         let clock = Clock::nanoseconds(recorded.clock.real_offset_ns);
         let mut fields = recorded.fields.clone();
         overview.iter().for_each(|text| fields.set(key::OVERVIEW, text));
         let process = exporter.process(&fields, &clock, recorded.first_ns, recorded.last_ns)?;
+        numbers.insert(std::ptr::from_ref(*recorded), process);
         match export.coarseness {
             None => selection::events(export.filter, recorded, progress, &mut |tid, events| {
                 put(&mut *exporter, process, tid, events, &clock, &recorded.names)
@@ -161,6 +170,8 @@ fn write_processes(
         let open = selection::open_spans(export.filter, recorded);
         exporter.open_spans(process, &open, recorded.last_tick, &recorded.clock, &recorded.names)?;
     }
+    let number = |process: &Recorded| numbers.get(&std::ptr::from_ref(process)).copied();
+    exporter.waits(&waits::of_written(&export.waits, |at| number(&export.processes[at])))?;
     exporter.finish()
 }
 

@@ -23,6 +23,7 @@ pub const KIND: Kind = Kind {
         let options = options(&processes, hosts.len() > 1, packing.packets);
         write(export, &processes, &options, out, progress)
     },
+    draws_waits: true,
     remark: |written, packing| {
         let one_clock = (written.hosts > 1).then(|| {
             format!(

@@ -8,6 +8,7 @@
 //! packed packets     per thread, when it first comes up: clock, track; then its events and the names they need
 //! raw packet         "chapter": from here every thread is introduced anew, so that a reader can begin here
 //! packed packets     ...
+//! packed packets     waits that were found in the events, and counters
 //! raw packet         per process: "complete" and the number of events
 //! ```
 //!
@@ -23,9 +24,10 @@ use super::process_packets::{
     Flows, Head, Process, moved, put_activity, put_attributes, put_chapter, put_clocks, put_complete, put_life,
     put_moment, put_packet, put_process_track, thread_names,
 };
+use super::waits;
 use crate::event::clock::Clock;
 use crate::event::ops::Op;
-use crate::export::exporter::{Call, Calls, Exporter, ProcessId, Sink, Summary, unfinished};
+use crate::export::exporter::{Call, Calls, DrawnAct, DrawnWait, Exporter, ProcessId, Sink, Summary, unfinished};
 use crate::export::key::hash;
 use crate::export::lanes::Lanes;
 use crate::native::columns::Events;
@@ -144,6 +146,26 @@ impl Exporter for Writer<'_> {
             let mut thread = self.take_thread(process, tid);
             self.put(process, &mut thread, &call, names)?;
             self.threads.insert((process, tid), thread);
+        }
+        Ok(())
+    }
+
+    fn waits(&mut self, waits: &[DrawnWait]) -> io::Result<()> {
+        let threads = waits::threads(waits);
+        for &(process, tid) in threads.keys() {
+            let is_only = threads.keys().filter(|(other, _)| *other == process).count() == 1;
+            waits::put_track(self.packer.out(), &self.processes[process.0], tid, is_only);
+        }
+        for wait in waits {
+            let known = &self.threads;
+            // A thread without an event has no track.
+            let thread_of = |act: &DrawnAct| known.get(&(act.process, act.tid)).map(|thread| thread.uuid);
+            let owner = &self.processes[wait.process.0];
+            waits::put_wait(self.packer.out(), owner, wait, thread_of, |process| {
+                let process = &self.processes[process.0];
+                (process.head, process.shift_ns)
+            });
+            self.packer.breathe()?;
         }
         Ok(())
     }
