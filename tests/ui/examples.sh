@@ -29,6 +29,6 @@ if wheel="$(DLIO_WHEEL_PROGRAMS=0 "$here/../python/build-wheel.sh" "$out/wheel")
     record trace_python perfetto "$out/venv/bin/python" "$examples/python/spans.py" "$out/samples"
     record trace_loader perfetto "$out/venv/bin/python" "$examples/python/loader.py" "$out/loader_data"
     picture python '{"spans": {"epoch": [0, 8], "fetch": [1, 8], "forward": [2, 0], "read_sample": [3, 8]}, "processes": 1, "unfinished": 0}'
-    # Each item is a read and the one that finds the end; an arrow leads to each worker.
-    picture loader '{"spans": {"batch": [0, 128], "item": [1, 128], "compute": [1, 0]}, "processes": 5, "flows": 4, "unfinished": 0}'
+    # Each item is a read and the one that finds the end; an arrow leads to each worker, and others to the waits of the parent.
+    picture loader '{"spans": {"batch": [0, 128], "item": [1, 128], "compute": [1, 0]}, "processes": 5, "flows": 4, "arrows": 1, "unfinished": 0}'
 fi

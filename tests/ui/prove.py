@@ -11,8 +11,9 @@ dozen ways.
 FIGURES.json: {"slices": [{"pid"?, "tid", "name", "count", "dur", "depth", "bytes", "pos", "first", "last"}, ...],
                "instants"?: N, "deepest"?: N, "files"?: N, "spans"?: {name: [depth, calls below it]},
                "labels"?: text that all processes are labelled with, "slices_max"?: N, "counters"?: {track name: samples},
-               "in_flight"?: {call: tracks of those in flight beside their thread that it is on, at least}, "areas"?: {track name: sum of value times seconds, to a thousandth}, "flows"?: N, "unfinished"?: N}
-Slices are summed by thread and name, depth too: how deep each nests; a key that is left out is not compared. `first` and
+               "in_flight"?: {call: tracks of those in flight beside their thread that it is on, at least}, "areas"?: {track name: sum of value times seconds, to a thousandth}, "flows"?: N, "unfinished"?: N,
+               "arrows"?: N arrows that lead to waits, at least}
+Waits that a command drew are no slices of threads, and their arrows no flows. Slices are summed by thread and name, depth too: how deep each nests; a key that is left out is not compared. `first` and
 `last` are boot time in ns.
 Exit status: 0 proved, 1 a figure or statistic is wrong, 2 the trace or the arguments cannot be used.
 """
@@ -56,17 +57,18 @@ SLICES = """
     left join args t on t.arg_set_id = slice.arg_set_id and t.key = 'args.tid'
     left join process_track on process_track.id = slice.track_id
     left join process other on other.upid = process_track.upid
-    where coalesce(thread.tid, parent_thread.tid, t.int_value) is not null
+    where coalesce(thread.tid, parent_thread.tid, t.int_value) is not null and ifnull(slice.category, '') != 'waits'
     group by 1, 2, 3 order by 1, 2, 3
 """
 
 FIGURES = {
     "no name": "select count(*) as n from slice where name is null",
     "no end": "select count(*) as n from slice where dur = -1",
-    "deepest": "select max(depth) as n from slice",
+    "deepest": "select max(depth) as n from slice where ifnull(category, '') != 'waits'",
     "files": "select count(distinct string_value) as n from args where key in ('debug.file', 'args.file')",
     "unlabelled": "select count(*) as n from process where pid != 0 and upid not in (select upid from process join args using (arg_set_id) where args.key glob 'chrome.process_label*' and string_value glob '{labels}')",
-    "flows": "select count(*) as n from flow",
+    "flows": "select count(*) as n from flow join slice on slice.id = slice_out where ifnull(category, '') != 'waits'",
+    "arrows": "select count(*) as n from flow join slice made on made.id = slice_out join slice taken on taken.id = slice_in where taken.name = 'taken over' and made.ts <= taken.ts and made.track_id != taken.track_id",
     "unfinished": "select count(*) as n from slice join args using (arg_set_id) where key in ('debug.unfinished', 'args.unfinished')",
     "slices": "select count(*) as n from slice",
     "processes": "select count(*) as n from process where pid is not null and pid != 0",
@@ -135,6 +137,8 @@ def complaints(found, expected):
             yield f"{name} is in flight on {row['tracks']} tracks in the UI, {row['depth']} deep; {least} expected, none deep"
     if found["slices"] > expected.get("slices_max", found["slices"]):
         yield f"{found['slices']} slices, {expected['slices_max']} at most expected"
+    if found["arrows"] < expected.get("arrows", 0):
+        yield f"{found['arrows']} arrows lead to waits, {expected['arrows']} expected"
     for name, want in expected.get("areas", {}).items():
         area = found["areas"].get(name) or 0
         if abs(area - want) > want / 1000:

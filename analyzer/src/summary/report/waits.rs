@@ -123,7 +123,11 @@ fn chain(row: &WaitRow, summary: &Summary) -> String {
     let trainer = summary.processes.iter().find(|process| process.proc == row.proc);
     let unnamed = || format!("process {}", row.proc);
     let trainer = trainer.map_or_else(unnamed, |process| called(&process.called, process.pid, row.tid));
-    let Some(maker) = &row.maker else { return format!("{trainer} <- nobody seen") };
+    let Some(maker) = &row.maker else {
+        // Where what it did itself explains the time, there was nobody to be seen.
+        let is_unknown = row.causes.largest() == Part::Unknown;
+        return if is_unknown { format!("{trainer} <- nobody seen") } else { trainer };
+    };
     let limiter = row.limiter.as_ref().filter(|limiter| *limiter != maker).map(Maker::called);
     let links = row.passed_on_by.iter().cloned().chain([maker.called()]).chain(limiter);
     links.fold(trainer, |chain, link| chain + " <- " + &link)
