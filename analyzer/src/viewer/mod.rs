@@ -162,7 +162,7 @@ fn name(processes: &mut [Recorded]) {
     processes.iter_mut().zip(names).for_each(|(process, name)| process.fields.set(key::NAME, name));
 }
 
-/// The lengths of the events, the number of threads they are of, and whether any of them waits for others.
+/// The lengths of the events, the number of threads they are of, and whether any of them says who ended it.
 fn lengths(processes: &[Recorded], filter: &Filter, progress: &Progress) -> io::Result<(Lengths, u64, bool)> {
     let mut lengths = Lengths::default();
     let (mut threads, mut waits) = (0, false);
@@ -170,7 +170,7 @@ fn lengths(processes: &[Recorded], filter: &Filter, progress: &Progress) -> io::
         let mut tids = BTreeSet::new();
         selection::events(filter, process, progress, &mut |tid, events| {
             tids.insert(tid);
-            waits = waits || events.op.iter().any(|op| waits::waits(*op));
+            waits = waits || events.op.iter().zip(&events.b).any(|(op, b)| waits::has_waker(*op, *b));
             // Metadata belongs to its span and is no event of its own.
             let own = events.op.iter().zip(&events.duration).filter(|(op, _)| **op != Op::META.0);
             own.for_each(|(_, &duration)| lengths.add(duration));

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use dlio_schemas::export::{DrawnAct, DrawnWait, ProcessId};
 use dlio_schemas::native::fields::key;
 use dlio_schemas::native::names::NameKind;
-use dlio_schemas::ops::{Layer, Op};
+use dlio_schemas::objects::Object;
+use dlio_schemas::ops::{Arg, Op};
 
 use crate::catalog::{Catalog, Host, Process};
 use crate::filter::Filter;
@@ -24,14 +25,15 @@ pub(super) fn may_draw(filter: &Filter) -> bool {
     filter.files.is_empty() && filter.cats.is_empty() && filter.min_dur_ns <= 0
 }
 
-/// True if a process has names of pipes and their kin: what waits are for.
+/// True if a process has names that tell one pipe or socket from another: who ended a wait on one of them is known.
 pub(super) fn names_objects(process: &Recorded) -> bool {
-    process.names.iter().any(|(_, kind, _)| kind == NameKind::Object)
+    let is_one = |text: &[u8]| std::str::from_utf8(text).is_ok_and(|name| Object::parse(name).is_some());
+    process.names.iter().any(|(_, kind, text)| kind == NameKind::Object && is_one(text))
 }
 
-/// True if a thread waits for others in a call.
-pub(super) fn waits(op: u16) -> bool {
-    Op(op).info().is_some_and(|info| matches!(info.layer, Layer::Wait | Layer::Net))
+/// True if a call says who ended it.
+pub(super) fn has_waker(op: u16, b: i64) -> bool {
+    b != 0 && Op(op).info().is_some_and(|info| info.b == Arg::Waker)
 }
 
 /// A wait with its threads as places among the processes of an export.
