@@ -198,7 +198,7 @@ impl Cache {
 }
 
 impl Remembered {
-    /// The summary of all events. Where it names damaged files, it does so in the words of who asked first.
+    /// The summary of what is reported where nothing is chosen. Where it names damaged files, it does so in the words of who asked first.
     pub fn summary(&self) -> Option<Summary> {
         unpacked::<Summary>(&self.summary).filter(|summary| self.same_words || summary.damage.is_empty())
     }

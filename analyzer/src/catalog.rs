@@ -90,6 +90,9 @@ pub struct Process {
     pub names_lost: u64,
     pub misused_spans: u64,
     pub tracer_ns: Option<i64>,
+    /// Unix time minus boot time, as the process itself saw it; `None` where its trace does not tell.
+    #[serde(default)]
+    pub clock_offset_ns: Option<i64>,
     pub source: String,
     /// Names of threads that have one.
     pub threads: Vec<(i32, String)>,

@@ -1,4 +1,4 @@
-//! The filter of a question: a time window, processes, ranks, files, categories, a shortest duration.
+//! The filter of a question: a run, a time window, processes, ranks, files, categories, a shortest duration.
 //!
 //! A filter is applied to whole blocks first (their times and process are known without decoding), then row by row.
 
@@ -20,8 +20,8 @@ pub struct Filter {
     pub files: Vec<glob::Pattern>,
     pub cats: Vec<String>,
     pub min_dur_ns: i64,
-    /// True if the window is that of whole runs: nothing reaches beyond it.
-    pub whole_runs: bool,
+    /// The run that is asked for, where there are several: a process belongs to it if it began in `from..to`.
+    pub run: Option<(i64, i64)>,
 }
 
 impl Filter {
@@ -36,7 +36,7 @@ impl Filter {
 
     /// True if a window cuts a run, so that how it began or ended is not seen.
     pub fn cuts_runs(&self) -> bool {
-        (self.from.is_some() || self.to.is_some()) && !self.whole_runs
+        self.from.is_some() || self.to.is_some()
     }
 
     /// The part of an event that lies in the window.
@@ -48,7 +48,9 @@ impl Filter {
 
     /// The columns that rows are compared by.
     pub fn columns(&self) -> Columns {
-        let times = if self.asks_for_times() { Columns::TS.and(Columns::DUR) } else { Columns::NONE };
+        // Of a process whose start is unknown, the times of its events tell its run.
+        let times =
+            if self.asks_for_times() || self.run.is_some() { Columns::TS.and(Columns::DUR) } else { Columns::NONE };
         times.and(if self.files.is_empty() { Columns::NONE } else { Columns::FILE })
     }
 
@@ -56,6 +58,25 @@ impl Filter {
     pub fn takes_process(&self, pid: i32, rank: Option<i32>) -> bool {
         let (pids, ranks) = (&self.pids, &self.ranks);
         (pids.is_empty() || pids.contains(&pid)) && (ranks.is_empty() || rank.is_some_and(|rank| ranks.contains(&rank)))
+    }
+
+    /// Returns `true` if a process, and its run, are among those asked for.
+    pub fn takes(&self, process: &Process) -> bool {
+        self.takes_process(process.pid, process.rank) && self.takes_run_of(process)
+    }
+
+    /// Returns `true` if a process may be of the run that is asked for. One whose start is unknown may be of any run.
+    pub fn takes_run_of(&self, process: &Process) -> bool {
+        let of_it = |(from, to): (i64, i64)| process.start_ts.is_none_or(|start| (from..to).contains(&start));
+        self.run.is_none_or(of_it)
+    }
+
+    /// Returns the filter with its run as a window of time, for readers that do not know processes in advance.
+    pub fn with_run_as_window(&self) -> Filter {
+        let (first, end) = self.run.unwrap_or((i64::MIN, i64::MAX));
+        let (from, to) = (self.run.map(|_| first).max(self.from), self.to.map_or(end, |to| to.min(end)));
+        let to = (self.run.is_some() || self.to.is_some()).then_some(to);
+        Filter { from, to, run: None, ..self.clone() }
     }
 
     /// Returns `true` if a category is one of those asked for.
@@ -68,7 +89,13 @@ impl Filter {
         self.files.is_empty() || self.files.iter().any(|pattern| pattern.matches(path))
     }
 
+    /// Returns `true` if all events pass.
     pub fn is_empty(&self) -> bool {
+        self.run.is_none() && self.takes_whole_runs()
+    }
+
+    /// Returns `true` if all events pass of the run that is asked for, or of all runs.
+    pub fn takes_whole_runs(&self) -> bool {
         let lists = self.pids.is_empty() && self.ranks.is_empty() && self.files.is_empty() && self.cats.is_empty();
         lists && self.from.is_none() && self.to.is_none() && self.min_dur_ns <= 0
     }
@@ -102,9 +129,8 @@ impl<'a> Sieve<'a> {
     }
 
     fn with_processes(mut self) -> Sieve<'a> {
-        if !self.filter.pids.is_empty() || !self.filter.ranks.is_empty() {
-            let takes = |process: &Process| self.filter.takes_process(process.pid, process.rank);
-            let numbers = self.catalog.processes_where(takes);
+        if !self.filter.pids.is_empty() || !self.filter.ranks.is_empty() || self.filter.run.is_some() {
+            let numbers = self.catalog.processes_where(|process| self.filter.takes(process));
             self.procs = Some(numbers.into_iter().collect());
         }
         self
@@ -137,7 +163,7 @@ impl<'a> Sieve<'a> {
         match &self.procs {
             None => true,
             Some(procs) if procs.contains(&proc) => true,
-            Some(_) => self.catalog.is_process(proc, |process| self.filter.takes_process(process.pid, process.rank)),
+            Some(_) => self.catalog.is_process(proc, |process| self.filter.takes(process)),
         }
     }
 
@@ -151,8 +177,11 @@ impl<'a> Sieve<'a> {
             return;
         }
         let mut keep = vec![true; batch.len()];
-        if self.filter.asks_for_times() {
-            let (from, to) = (self.filter.from.unwrap_or(i64::MIN), self.filter.to.unwrap_or(i64::MAX));
+        let is_undated = || self.catalog.is_process(batch.proc, |process| process.start_ts.is_none());
+        let run = self.filter.run.filter(|_| is_undated());
+        if self.filter.asks_for_times() || run.is_some() {
+            let (first, end) = run.unwrap_or((i64::MIN, i64::MAX));
+            let (from, to) = (self.filter.from.unwrap_or(first).max(first), self.filter.to.unwrap_or(end).min(end));
             let shortest = self.filter.min_dur_ns;
             let passes = |ts: i64, dur: i64| ts < to && ts.saturating_add(dur.max(1)) > from && dur >= shortest;
             let times = batch.ts.iter().zip(&batch.dur);
@@ -217,6 +246,28 @@ mod tests {
         assert_eq!(sifted(Filter { from: Some(9), to: Some(21), ..Filter::default() }), [0, 20]);
         assert_eq!(sifted(Filter { from: Some(10), to: Some(20), ..Filter::default() }), [0i64; 0]);
         assert_eq!(sifted(Filter { from: Some(30), to: Some(31), ..Filter::default() }), [30]);
+    }
+
+    #[test]
+    fn a_process_is_of_the_run_in_which_it_began() {
+        let catalog = Catalog::default();
+        let read = catalog.call("read", "posix");
+        for start_ts in [Some(5), Some(25), None] {
+            catalog.add_process(Process { start_ts, ..Process::default() });
+        }
+        let left = |proc: u32| {
+            let mut batch = Batch { proc, ..Batch::default() };
+            [10, 30].iter().for_each(|&ts| batch.push(&Row::new(ts, 1, read)));
+            Sieve::new(&Filter { run: Some((20, 40)), ..Filter::default() }, &catalog).sift(&mut batch);
+            batch.ts
+        };
+        // Where its start is unknown, its events tell.
+        assert_eq!([left(0), left(1), left(2)], [vec![], vec![10, 30], vec![30]]);
+        let filter = Filter { from: Some(25), run: Some((20, i64::MAX)), ..Filter::default() }.with_run_as_window();
+        assert_eq!((filter.from, filter.to, filter.run), (Some(25), Some(i64::MAX), None));
+        let filter = Filter { to: Some(90), run: Some((20, 40)), ..Filter::default() }.with_run_as_window();
+        assert_eq!((filter.from, filter.to), (Some(20), Some(40)));
+        assert!(Filter::default().with_run_as_window().is_empty());
     }
 
     #[test]

@@ -313,10 +313,15 @@ fn runs_of_one_folder_are_told_apart() {
             printed(&[&[&*trace, "--format", "csv", "--sql", "select count(*) n from events"][..], filters].concat());
         rows.lines().nth(1).unwrap().parse::<u64>().unwrap()
     };
-    assert!(printed(&[&trace]).contains("2 runs lie in this trace"));
+    let first_lines = |more: &[&str]| printed(&[&[&*trace], more].concat()).replace('\n', " ");
+    let about_last = "This trace holds 2 runs; this report is about the last one, which began ";
+    for asked in [&[][..], &["--full"], &["--section", "files"], &["--findings"]] {
+        assert!(first_lines(asked).starts_with(about_last), "{asked:?}: {}", first_lines(asked));
+    }
     let (first, last) = (count(&["--run", "1"]), count(&["--run", "last"]));
     assert!(first > 0 && last > first && first + last == count(&[]) && last == count(&["--run", "2"]));
-    assert!(!printed(&[&trace, "--run", "last"]).contains("runs lie"));
+    assert_eq!(printed(&[&trace, "--run", "last"]), printed(&[&trace]));
+    assert!(first_lines(&["--run", "all"]).starts_with("This trace holds 2 runs, and this report takes them together"));
     assert!(refused(&[&trace, "--run", "3"]).contains("there are 2 runs in this trace"));
 }
 

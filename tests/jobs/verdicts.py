@@ -43,7 +43,7 @@ stages-slow-decoder             cpu          reader process (6 ms), decoder proc
 head-of-line-file               storage      every 20th file takes 200 ms, batches in order | the mean says healthy
 one-slow-worker                 storage      1 of 3 workers reads from a slow disk | two thirds of the readers are idle
 slow-evaluation                 storage      an evaluation every 20 steps reads slow files, training files are fast | two loaders in one trainer
-slow-files-twice                storage      slow files, two runs in one trace directory | shares must be those of both runs
+slow-files-twice                storage      slow files, two runs in one trace directory | shares must be those of the last run
 decode                          cpu          2 workers decode 10 ms per sample of fast files | the plain case
 decode-in-memory                cpu          2 workers decode data that they generate | no data file is opened at all
 decode-pool                     cpu          `ProcessPoolExecutor.map`, decoding | the future's lock, a manager thread
@@ -361,9 +361,9 @@ def environment_of(job):
 def run(job, trace):
     """Runs a job under the tracer, in the current directory. Returns its truth, and the report."""
     environment = environment_of(job)
-    truth = collections.Counter()
-    causes = collections.Counter()
     for _ in range(job.runs):
+        # A report is about the last run.
+        truth, causes = collections.Counter(), collections.Counter()
         ended = subprocess.run(
             command_of(job, trace), env=environment, capture_output=True, text=True, timeout=SECONDS_MAX, check=False
         )

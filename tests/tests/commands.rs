@@ -1,6 +1,7 @@
 //! The output of `dlio trace` and `dlio-analyze` on real programs, from recording to questions.
 
 use std::process::Command;
+use std::time::Duration;
 
 use dlio_tests::compile::compile;
 use dlio_tests::sandbox::Sandbox;
@@ -195,7 +196,7 @@ fn an_earlier_run_in_the_folder_is_told_of() {
     let first = traced(&sandbox, "cat /dev/null");
     assert!(!first.contains("earlier"), "{first}");
     let second = traced(&sandbox, "cat /dev/null");
-    assert!(second.contains("of earlier runs lie") && second.contains("-o DIR keeps runs apart"), "{second}");
+    assert!(second.contains("earlier runs lie there too") && second.contains("-o DIR keeps runs apart"), "{second}");
 }
 
 #[test]
@@ -214,11 +215,61 @@ fn each_run_in_a_folder_can_be_shown_alone() {
         let pids = report.split_once("\"pids\": ").map(|(_, rest)| rest.split(',').next().unwrap().to_string());
         pids.unwrap_or_else(|| panic!("{report}"))
     };
-    let (both, first, last) = (reported(&[]), reported(&["--run", "1"]), reported(&["--run", "last"]));
+    let (both, first, last) = (reported(&["--run", "all"]), reported(&["--run", "1"]), reported(&["--run", "last"]));
+    assert_eq!(reported(&[]), last);
     let number = |text: String| text.parse::<u64>().unwrap();
     assert_eq!(number(both), number(first) + number(last));
     let (exit, _, message) = run(&sandbox, "dlio-analyze", &["trace", "--run", "3"]);
     assert!(exit == "1" && message.contains("--run 1 to 2"), "{exit}: {message}");
+}
+
+/// The kernel knows to a hundredth of a second when a process began: runs closer than that are one.
+const APART: Duration = Duration::from_millis(30);
+
+/// The figure of a report that says how much of files was read.
+fn bytes_read(sandbox: &Sandbox, more: &[&str]) -> u64 {
+    let json = run(sandbox, "dlio-analyze", &[&["trace", "--format", "json"], more].concat()).1;
+    let report: serde_json::Value = serde_json::from_str(&json).unwrap();
+    report["dataset"]["bytes_read"].as_u64().unwrap()
+}
+
+#[test]
+fn runs_whose_events_were_only_counted_are_told_apart() {
+    let sandbox = Sandbox::new("commands.counted-runs").unwrap();
+    let program = compiled(&sandbox, "loops_in_threads_are_recorded_call_for_call.c");
+    for calls in ["10000", "30000"] {
+        run(&sandbox, "dlio", &["trace", "-o", "trace", "--mode", "summary", "--", &program, "mixed", "1", calls]);
+        std::thread::sleep(APART);
+    }
+    let events = |more: &[&str]| {
+        let json = run(&sandbox, "dlio-analyze", &[&["trace", "--format", "json"], more].concat()).1;
+        let report: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(report["tally"]["left_out"].as_u64(), Some(0), "{}", report["tally"]);
+        report["allocation"]["events"].as_u64().unwrap()
+    };
+    let (first, last, all) = (events(&["--run", "1"]), events(&[]), events(&["--run", "all"]));
+    assert!((10_000..=10_010).contains(&first) && (30_000..=30_010).contains(&last), "{first} {last}");
+    assert_eq!(all, first + last);
+}
+
+#[test]
+fn the_page_of_a_command_is_about_its_run() {
+    let sandbox = Sandbox::new("commands.pages").unwrap();
+    for (name, bytes) in [("first", 1000), ("second", 20)] {
+        std::fs::write(sandbox.work().join(name), vec![b'x'; bytes]).unwrap();
+        let line = ["trace", "-o", "trace", "--report", "page.html", "--", "cat", name];
+        let (exit, _, message) = run(&sandbox, "dlio", &line);
+        assert_eq!(exit, "0", "{message}");
+        std::thread::sleep(APART);
+    }
+    let page = std::fs::read_to_string(sandbox.work().join("page.html")).unwrap();
+    assert!(
+        page.contains("about the last one") && page.contains("work/second") && !page.contains("work/first"),
+        "{page}"
+    );
+    let read =
+        [bytes_read(&sandbox, &[]), bytes_read(&sandbox, &["--run", "1"]), bytes_read(&sandbox, &["--run", "all"])];
+    assert_eq!(read, [20, 1000, 1020]);
 }
 
 #[test]

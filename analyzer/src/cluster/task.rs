@@ -177,21 +177,21 @@ pub struct SentFilter {
     files: Vec<String>,
     cats: Vec<String>,
     min_dur_ns: i64,
-    whole_runs: bool,
+    run: Option<(i64, i64)>,
 }
 
 impl SentFilter {
     pub fn of(filter: &Filter) -> SentFilter {
-        let Filter { from, to, pids, ranks, files, cats, min_dur_ns, whole_runs } = filter.clone();
+        let Filter { from, to, pids, ranks, files, cats, min_dur_ns, run } = filter.clone();
         let files = files.iter().map(|pattern| pattern.as_str().to_string()).collect();
-        SentFilter { from, to, pids, ranks, files, cats, min_dur_ns, whole_runs }
+        SentFilter { from, to, pids, ranks, files, cats, min_dur_ns, run }
     }
 
     pub fn filter(&self) -> Result<Filter, String> {
-        let SentFilter { from, to, pids, ranks, files, cats, min_dur_ns, whole_runs } = self.clone();
+        let SentFilter { from, to, pids, ranks, files, cats, min_dur_ns, run } = self.clone();
         let files = files.iter().map(|text| glob::Pattern::new(text)).collect::<Result<_, _>>();
         let files = files.map_err(|error| format!("a pattern of files cannot be read ({error})"))?;
-        Ok(Filter { from, to, pids, ranks, files, cats, min_dur_ns, whole_runs })
+        Ok(Filter { from, to, pids, ranks, files, cats, min_dur_ns, run })
     }
 }
 

@@ -19,6 +19,7 @@ mod run;
 mod explanations;
 mod limits;
 mod question;
+mod run_argument;
 mod runs;
 mod selection;
 pub mod size;

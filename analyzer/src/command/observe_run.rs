@@ -9,7 +9,9 @@ use super::question::Question;
 use super::refusals::failure::Failure;
 use crate::io_profile::{Behaviour, observe};
 use crate::load::Trace;
-use crate::summary::report::damage::DamageNote;
+use crate::summary::report::Section;
+use crate::summary::report::damage::notes;
+use crate::summary::report::runs::{Runs, scope};
 
 /// See the module.
 pub struct ObservedRun {
@@ -19,12 +21,15 @@ pub struct ObservedRun {
     pub lacking: bool,
 }
 
-/// Reads a run that was typed, and reports its damage.
+/// Reads a run that was typed, and reports its damage; of several runs, the last one where nothing else is asked for.
 pub fn observe_run(question: &Question, typed: &[String]) -> Result<ObservedRun, Failure> {
     let OpenTrace { trace, filter, .. } = OpenTrace::open(question, Input::find(question, typed)?)?;
     let behaviour =
         progress::reading(question, &trace, |progress| observe(&trace, &filter, question.threads, progress))?;
-    let damage: Vec<_> = trace.notes.lock().expect("notes").iter().map(DamageNote::of).collect();
+    if let Some(scope) = scope(&Runs::values(&behaviour.analysis, &trace)).filter(|_| filter.run.is_some()) {
+        notice!("dlio-analyze: {}: {scope}", typed.join(" "));
+    }
+    let damage = notes(&trace, &filter);
     let lost = behaviour.analysis.counted.processes.iter().any(|process| process.lost > process.aggregated);
     let lacking = report_damage(&damage) | lost;
     Ok(ObservedRun { trace, behaviour, lacking })

@@ -8,6 +8,7 @@ use super::outcome::{Outcome, report_damage};
 use super::progress;
 use super::question::Question;
 use super::refusals::failure::Failure;
+use super::runs::{ByDefault, chosen};
 use super::time_window::{self, filter_warning};
 use super::workers::{self, WorkerInputs};
 use crate::cache::{Cache, Remembered};
@@ -18,7 +19,8 @@ use crate::summary::analyse;
 use crate::summary::analysis::Analysis;
 use crate::summary::exact_quantiles::refine;
 use crate::summary::report::Summary;
-use crate::summary::report::damage::DamageNote;
+use crate::summary::report::damage::notes;
+use crate::summary::report::runs::{Run, runs};
 
 /// Files that exist and are not open yet.
 pub struct Input {
@@ -64,6 +66,8 @@ const WORTH_KEEPING: u64 = 1_000_000;
 pub struct OpenTrace {
     pub trace: Arc<Trace>,
     pub filter: Filter,
+    /// The runs that it holds, as far as they are known before it is read.
+    pub runs: Vec<Run>,
     /// The workers that read and count it, if there are any.
     pub workers: Option<WorkerInputs>,
     /// The count of all events that pass the filter, once one was needed.
@@ -71,14 +75,34 @@ pub struct OpenTrace {
     /// The reason why nothing passes the filter, as far as the heads of the files show it.
     warning: Option<String>,
     cache: Option<Cache>,
+    typed: Vec<String>,
 }
 
 impl OpenTrace {
+    /// Opens the trace for a report, which is about the last run where nothing else is asked for.
     pub fn open(question: &Question, input: Input) -> Result<OpenTrace, Failure> {
+        let typed = input.typed.clone();
         let (trace, cache) = input.open(question)?;
-        let filter = time_window::filter(&question.selection, &trace, question.threads)?;
+        let runs = runs(&trace);
+        let filter = filter(question, (&trace, &runs, &typed), ByDefault::LastRun)?;
         let (trace, analysis) = (Arc::new(trace), RefCell::default());
-        Ok(OpenTrace { trace, filter, workers: None, analysis, warning: None, cache })
+        Ok(OpenTrace { trace, filter, runs, workers: None, analysis, warning: None, cache, typed })
+    }
+
+    /// Returns the same trace for an answer that is made of all runs where nothing else is asked for; `None` where the
+    /// report is made of the same events.
+    pub fn of_all_runs(&self, question: &Question) -> Result<Option<OpenTrace>, Failure> {
+        let filter = filter(question, (&self.trace, &self.runs, &self.typed), ByDefault::AllRuns)?;
+        Ok((filter.run != self.filter.run).then(|| OpenTrace {
+            trace: self.trace.clone(),
+            filter,
+            runs: self.runs.clone(),
+            workers: self.workers.clone(),
+            analysis: RefCell::default(),
+            warning: self.warning.clone(),
+            cache: None,
+            typed: self.typed.clone(),
+        }))
     }
 
     /// Opens the trace for several answers: with workers, and with a warning about filters that let nothing through.
@@ -116,9 +140,9 @@ impl OpenTrace {
         })
     }
 
-    /// Keeps what was counted of all events, for the next time.
-    pub fn keep(&self, analysis: &Analysis, summary: &Summary) {
-        let is_kept = analysis.filter.is_empty() && analysis.events() >= WORTH_KEEPING;
+    /// Keeps what was counted where nothing was chosen, for the next time.
+    pub fn keep(&self, question: &Question, analysis: &Analysis, summary: &Summary) {
+        let is_kept = question.selection.is_empty() && analysis.events() >= WORTH_KEEPING;
         if let Some(cache) = self.cache.as_ref().filter(|_| is_kept) {
             cache.store(&self.trace, analysis, summary);
         }
@@ -126,11 +150,23 @@ impl OpenTrace {
 
     /// Reports damage; returns what became of the trace as a whole.
     pub fn outcome(&self) -> Outcome {
-        let damage: Vec<_> = self.trace.notes.lock().expect("notes").iter().map(DamageNote::of).collect();
-        let damaged = report_damage(&damage);
-        let lost = self.trace.catalog.processes().iter().any(|process| process.lost > process.aggregated);
+        let damaged = report_damage(&notes(&self.trace, &self.filter));
+        let processes = self.trace.catalog.processes();
+        let mut of_run = processes.iter().filter(|process| self.filter.takes_run_of(process));
+        let lost = of_run.any(|process| process.lost > process.aggregated);
         let counted = self.analysis.borrow();
-        let is_empty = counted.as_ref().is_some_and(|analysis| analysis.events() == 0) && !self.filter.is_empty();
+        let nothing = counted.as_ref().is_some_and(|analysis| analysis.events() == 0);
+        let is_empty = nothing && !self.filter.takes_whole_runs();
         Outcome { lacking: damaged || lost, nothing_passed: is_empty || self.warning.is_some(), limits: None }
     }
+}
+
+/// Returns the filter of a question for a trace with these runs.
+fn filter(
+    question: &Question,
+    (trace, runs, typed): (&Trace, &[Run], &[String]),
+    by_default: ByDefault,
+) -> Result<Filter, Failure> {
+    let run = chosen(runs, &question.selection, typed, by_default).map_err(Failure::Window)?;
+    time_window::filter(&question.selection, run, trace, question.threads)
 }

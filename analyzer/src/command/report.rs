@@ -43,7 +43,7 @@ impl Report {
         let analysis = analysis.as_mut().expect("it was counted");
         analysis.files_listed = analysis.files_listed.max(question.top.unwrap_or(0));
         let mut summary = analysis.summary(&opened.trace);
-        if summary.allocation.events == 0 && !opened.filter.is_empty() {
+        if summary.allocation.events == 0 && !opened.filter.takes_whole_runs() {
             let reason = no_events::reason(question, &opened.trace, &opened.filter)?;
             if question.format == Format::Text && !question.makes_page {
                 return Err(Failure::NoEvents(reason));

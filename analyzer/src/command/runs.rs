@@ -1,34 +1,100 @@
 //! Choosing one of the runs that lie in a folder.
 
-use crate::summary::report::runs::Run;
+use std::path::Path;
 
-/// The run that is asked for.
+use super::run_argument::RunChoice;
+use super::selection::Selection;
+use crate::load::bytes::bucket;
+use crate::summary::report::runs::{Run, births};
+
+/// What an answer takes where no run is asked for and several are there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum RunChoice {
-    Last,
-    /// Counted from 1.
-    Number(usize),
+pub enum ByDefault {
+    /// The last run: what reports do, because a share of two runs and the pause between them is a share of neither.
+    LastRun,
+    /// All runs: what tables and exports do, because they lose no row unasked.
+    AllRuns,
 }
 
-pub fn parse_run(text: &str) -> Result<RunChoice, String> {
-    match text.parse() {
-        Ok(number) if number > 0 => Ok(RunChoice::Number(number)),
-        _ if text == "last" => Ok(RunChoice::Last),
-        _ => Err("use last, or a number from 1 on".into()),
+/// Returns the time in which the processes of the chosen run begin; `None` where all runs are meant, or there is one.
+pub fn chosen(
+    runs: &[Run],
+    selection: &Selection,
+    typed: &[String],
+    by_default: ByDefault,
+) -> Result<Option<(i64, i64)>, String> {
+    match selection.run {
+        Some(RunChoice::All) => Ok(None),
+        Some(RunChoice::Last) => asked(runs, runs.len().max(1)).map(Some),
+        Some(RunChoice::Number(number)) => asked(runs, number).map(Some),
+        None if by_default == ByDefault::AllRuns || runs.len() < 2 => Ok(None),
+        None if selection.chooses_runs() || !is_one_place(typed) => Ok(None),
+        None => Ok(births(runs, runs.len() - 1)),
     }
 }
 
-/// Begin and end of the run that is asked for; or why there is none.
-pub fn chosen(runs: &[Run], choice: RunChoice) -> Result<(i64, i64), String> {
-    let found = match choice {
-        RunChoice::Last => runs.last(),
-        RunChoice::Number(number) => runs.get(number - 1),
-    };
-    found.map(|run| (run.start_ts, run.end_ts.saturating_add(1))).ok_or_else(|| match runs.len() {
+/// Returns the time of a run, counted from 1; or why there is none.
+fn asked(runs: &[Run], number: usize) -> Result<(i64, i64), String> {
+    births(runs, number - 1).ok_or_else(|| match runs.len() {
         0 => {
             "traces of this kind do not say which runs they hold: give the files of one run, or --from and --to".into()
         }
         1 => "there is one run in this trace (--run 1)".into(),
-        more => format!("there are {more} runs in this trace (--run 1 to {more}, or last)"),
+        more => format!("there are {more} runs in this trace (--run 1 to {more}, last or all)"),
     })
+}
+
+/// Returns `true` if one folder or file was typed. Whoever names several, or a pattern, has chosen runs by that.
+fn is_one_place(typed: &[String]) -> bool {
+    let [only] = typed else { return false };
+    match bucket::is_object(Path::new(only)) {
+        true => bucket::fixed(only) == only.trim_end_matches('/'),
+        false => Path::new(only).exists(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::command::arguments::Arguments;
+
+    fn of(words: &[&str], typed: &[&str], by_default: ByDefault) -> Result<Option<(i64, i64)>, String> {
+        let run = |start_ts| Run { start_ts, end_ts: start_ts + 5, processes: 1, reported: true };
+        let selection = Arguments::try_parse_from([&["dlio-analyze"], words].concat()).unwrap().selection;
+        let typed: Vec<_> = typed.iter().map(|typed| typed.to_string()).collect();
+        chosen(&[run(10), run(20), run(30)], &selection, &typed, by_default)
+    }
+
+    #[test]
+    fn the_last_run_is_chosen_unless_something_else_is_said() {
+        let (here, last) = (&["."][..], Ok(Some((30, i64::MAX))));
+        assert_eq!(of(&[], here, ByDefault::LastRun), last);
+        assert_eq!(of(&[], here, ByDefault::AllRuns), Ok(None));
+        assert_eq!(of(&["--run", "all"], here, ByDefault::LastRun), Ok(None));
+        assert_eq!(of(&["--run", "2"], here, ByDefault::AllRuns), Ok(Some((20, 30))));
+        assert!(of(&["--run", "4"], here, ByDefault::LastRun).unwrap_err().contains("--run 1 to 3, last or all"));
+        // What lies in one run is looked for in the last one; what names a process or a date is looked for in all.
+        for words in [&["--rank", "0"], &["--cat", "posix"], &["--from", "1s"], &["--epoch", "2"]] {
+            assert_eq!(of(words, here, ByDefault::LastRun), last, "{words:?}");
+        }
+        for words in [&["--pid", "7"], &["--from", "2026-11-21T02:08:07"], &["--to", "1795226887.5"]] {
+            assert_eq!(of(words, here, ByDefault::LastRun), Ok(None), "{words:?}");
+        }
+        // Several places are several choices.
+        assert_eq!(of(&[], &[".", ".."], ByDefault::LastRun), Ok(None));
+        assert_eq!(of(&[], &["no/such/*"], ByDefault::LastRun), Ok(None));
+        assert_eq!(of(&[], &["s3://bucket/trace/"], ByDefault::LastRun), last);
+        assert_eq!(of(&[], &["s3://bucket/*/trace"], ByDefault::LastRun), Ok(None));
+    }
+
+    #[test]
+    fn one_run_needs_no_choice() {
+        let selection = Arguments::try_parse_from(["dlio-analyze"]).unwrap().selection;
+        let run = Run { start_ts: 10, end_ts: 15, processes: 1, reported: true };
+        for runs in [&[][..], &[run]] {
+            assert_eq!(chosen(runs, &selection, &[".".into()], ByDefault::LastRun), Ok(None));
+        }
+    }
 }

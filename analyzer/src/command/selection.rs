@@ -2,18 +2,19 @@
 //!
 //! [`super::time_window`] makes a [`Filter`](crate::filter::Filter) of them, once the trace is open.
 
-use super::runs::{RunChoice, parse_run};
+use super::run_argument::{RunChoice, parse_run};
 use super::time_argument::{When, parse_duration, parse_when};
 use super::time_range::{Numbers, Window, parse_numbers, parse_window};
 
 /// Filters that were typed. Times may count from the start of the trace.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Selection {
-    /// Only the run with this number, counted from 1, or the last one, where a folder holds several
-    #[arg(long, value_name = "N|last", value_parser = parse_run, help_heading = "Filters")]
+    /// Where a folder holds several runs: only the run with this number, counted from 1, the last one, or all together
+    /// [default: last for reports, comparisons and workloads, all for --sql, --shell, --parquet, --export and --view]
+    #[arg(long, value_name = "N|last|all", value_parser = parse_run, help_heading = "Filters")]
     pub run: Option<RunChoice>,
 
-    /// Only events that end after this: 10s (since the trace began), 1795226887.5 (Unix time) or 2026-11-21T02:08:07
+    /// Only events that end after this: 10s (since the chosen run began, or else the trace), 1795226887.5 (Unix time) or 2026-11-21T02:08:07
     #[arg(long, value_name = "TIME", value_parser = parse_when, allow_hyphen_values = true, help_heading = "Filters")]
     pub from: Option<When>,
 
@@ -59,6 +60,13 @@ impl Selection {
     pub fn is_empty(&self) -> bool {
         let lists = self.pid.is_empty() && self.rank.is_empty() && self.file.is_empty() && self.cat.is_empty();
         lists && self.run.is_none() && !self.cuts_runs() && self.min_dur.is_none_or(|shortest| shortest <= 0)
+    }
+
+    /// Returns `true` if a process or a date is asked for, wherever it lies among several runs.
+    pub fn chooses_runs(&self) -> bool {
+        let ends = self.ends();
+        let is_date = |when: Option<When>| matches!(when, Some(When::Unix(_)));
+        !self.pid.is_empty() || is_date(ends.from) || is_date(ends.to)
     }
 
     /// Returns `true` if a filter of time, epoch or step may cut a run.

@@ -17,6 +17,9 @@ use crate::summary::figures::units::many;
 pub struct SharedTrace {
     pub question: Question,
     opened: OnceCell<OpenTrace>,
+    /// The trace for answers made of single events, where the report is about one of several runs and they are not;
+    /// `None` where they share [`SharedTrace::opened`].
+    rows: OnceCell<Option<OpenTrace>>,
     report: OnceCell<Report>,
     queries: OnceCell<Queries>,
     is_kept: Cell<bool>,
@@ -25,8 +28,8 @@ pub struct SharedTrace {
 
 impl SharedTrace {
     pub fn new(question: Question) -> SharedTrace {
-        let (opened, report, queries) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
-        SharedTrace { question, opened, report, queries, is_kept: Cell::new(false), has_warned: Cell::new(false) }
+        let (opened, rows, report, queries) = Default::default();
+        SharedTrace { question, opened, rows, report, queries, is_kept: Cell::new(false), has_warned: Cell::new(false) }
     }
 
     /// Returns the open trace.
@@ -34,14 +37,22 @@ impl SharedTrace {
         once(&self.opened, || OpenTrace::open_shared(&self.question, self.find()?))
     }
 
-    /// Returns the open trace for an answer made of single events. Warns of events that were counted and not recorded, which
-    /// such an answer lacks.
+    /// Returns the open trace for an answer made of single events, which are those of all runs where none is asked for. Warns
+    /// of that, and of events that were counted and not recorded, which such an answer lacks.
     pub fn open_rows(&self) -> Result<&OpenTrace, Failure> {
         let opened = self.open()?;
+        let rows = once(&self.rows, || opened.of_all_runs(&self.question))?.as_ref();
         if !self.has_warned.replace(true) {
-            warn_of_unrecorded(opened);
+            if rows.is_some() {
+                notice!(
+                    "dlio-analyze: the trace holds {} runs; tables and exports have all of them, reports the last one (--run last, \
+                     --run N, --run all)",
+                    opened.runs.len()
+                );
+            }
+            warn_of_unrecorded(rows.unwrap_or(opened));
         }
-        Ok(opened)
+        Ok(rows.unwrap_or(opened))
     }
 
     /// Returns the report.
@@ -64,7 +75,7 @@ impl SharedTrace {
         if let Some(analysis) = &*opened.analysis.borrow()
             && !self.is_kept.replace(true)
         {
-            opened.keep(analysis, &report.summary);
+            opened.keep(&self.question, analysis, &report.summary);
         }
     }
 
@@ -75,7 +86,8 @@ impl SharedTrace {
 
     /// Reports damage of the trace, if it was read; returns what became of it.
     pub fn outcome(&self) -> Outcome {
-        match (self.opened.get(), self.report.get()) {
+        let rows = self.rows.get().and_then(Option::as_ref);
+        match (rows.or(self.opened.get()), self.report.get()) {
             (Some(opened), _) => opened.outcome(),
             (None, Some(report)) => report.outcome(),
             (None, None) => Outcome::default(),

@@ -5,7 +5,6 @@
 //! two moments had been typed.
 
 use super::refusals::failure::Failure;
-use super::runs::chosen;
 use super::selection::Selection;
 use super::time_range::Numbers;
 use crate::batch::{Batch, Wanted};
@@ -13,21 +12,25 @@ use crate::filter::{Filter, Sieve};
 use crate::load::Trace;
 use crate::load::sources::errors::LoadError;
 use crate::scan::{Consumer, Progress, scan};
-use crate::summary::report::runs::runs;
 
-/// Returns the filter that a selection is for this trace. Refuses a window that cannot contain anything.
-pub fn filter(selection: &Selection, trace: &Trace, threads: usize) -> Result<Filter, Failure> {
-    let start = if selection.is_relative() { beginning(trace, threads)? } else { trace.start() };
-    let (mut from, mut to) = selection.bounds(start);
-    let mut narrow = |within: (i64, i64)| {
-        from = from.max(Some(within.0));
-        to = Some(to.map_or(within.1, |to| to.min(within.1)));
+/// Returns the filter that a selection is for this trace, of which processes that began in `run` are asked for. Refuses a
+/// window that cannot contain anything.
+pub fn filter(
+    selection: &Selection,
+    run: Option<(i64, i64)>,
+    trace: &Trace,
+    threads: usize,
+) -> Result<Filter, Failure> {
+    let start = match run {
+        Some((start, _)) => start,
+        None if selection.is_relative() => beginning(trace, threads)?,
+        None => trace.start(),
     };
-    if let Some(choice) = selection.run {
-        narrow(chosen(&runs(trace), choice).map_err(Failure::Window)?);
-    }
+    let (mut from, mut to) = selection.bounds(start);
     if selection.epoch.is_some() || selection.step.is_some() {
-        narrow(stretch(selection, trace, threads)?);
+        let (first, end) = stretch(selection, run, trace, threads)?;
+        from = from.max(Some(first));
+        to = Some(to.map_or(end, |to| to.min(end)));
     }
     if from.zip(to).is_some_and(|(from, to)| from >= to) {
         return Err(Failure::Window("the window ends before it begins, so that nothing is in it".into()));
@@ -40,7 +43,7 @@ pub fn filter(selection: &Selection, trace: &Trace, threads: usize) -> Result<Fi
         files: selection.file.clone(),
         cats: selection.cat.clone(),
         min_dur_ns: selection.min_dur.unwrap_or(0),
-        whole_runs: selection.run.is_some() && !selection.cuts_runs(),
+        run,
     })
 }
 
@@ -101,8 +104,13 @@ pub fn filter_warning(filter: &Filter, trace: &Trace) -> Option<String> {
 }
 
 /// From the first beginning to the last end of what carries these epochs and steps.
-fn stretch(selection: &Selection, trace: &Trace, threads: usize) -> Result<(i64, i64), Failure> {
-    let filter = Filter { pids: selection.pid.clone(), ranks: selection.rank.clone(), ..Filter::default() };
+fn stretch(
+    selection: &Selection,
+    run: Option<(i64, i64)>,
+    trace: &Trace,
+    threads: usize,
+) -> Result<(i64, i64), Failure> {
+    let filter = Filter { pids: selection.pid.clone(), ranks: selection.rank.clone(), run, ..Filter::default() };
     let sieve = Sieve::new(&filter, &trace.catalog);
     let asked = Stretch { epoch: selection.epoch, step: selection.step, ..Stretch::default() };
     let found = scan(trace, &sieve, Wanted::default(), threads, &Progress::default(), || asked)

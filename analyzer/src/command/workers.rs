@@ -65,6 +65,7 @@ fn roots(places: &[PathBuf]) -> Vec<PathBuf> {
 }
 
 /// Workers, and the files that they are to read.
+#[derive(Clone)]
 pub struct WorkerInputs {
     pub cluster: Arc<Cluster>,
     /// Each file, and whether it was given by name.

@@ -24,6 +24,7 @@ pub fn connect(_: &Question) -> Result<Option<Arc<Cluster>>, Failure> {
 }
 
 /// Workers, and the files that they are to read.
+#[derive(Clone)]
 pub struct WorkerInputs {
     pub cluster: Arc<Cluster>,
     /// Each file, and whether it was given by name.

@@ -21,6 +21,7 @@ use serde::Serialize;
 
 use crate::summary::figures::quantiles::median;
 use crate::summary::figures::units::time;
+use crate::summary::report::runs::label;
 use align::{FindingChange, Row, Turn};
 use gate::{Limit, LimitOutcome, Verdict};
 use metrics::{METRICS, Named, Unit};
@@ -95,6 +96,8 @@ pub struct Sides {
 #[derive(Serialize, Clone, Debug)]
 pub struct Head {
     pub trace: String,
+    /// Where the trace holds several runs: which of them this is.
+    pub run: Option<String>,
     pub start_ts: i64,
     pub wall_ns: i64,
     pub events: u64,
@@ -139,6 +142,7 @@ impl Sides {
         let wall = Wall::of(before, after);
         let head = |run: &Run| Head {
             trace: run.typed.clone(),
+            run: label(&run.runs),
             start_ts: run.time.start_ts,
             wall_ns: run.time.total_ns,
             events: run.allocation.events,

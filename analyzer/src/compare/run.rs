@@ -5,6 +5,7 @@
 use serde::Deserialize;
 
 use super::statistics::{Location, Weighted};
+use crate::summary::report::runs;
 use crate::summary::report::steps::StepPart;
 use crate::summary::report::timeline::Timeline;
 
@@ -19,6 +20,7 @@ pub struct Run {
     pub typed: String,
     pub schema: String,
     pub version: u32,
+    pub runs: Vec<runs::Run>,
     pub training: Vec<Trainer>,
     pub allocation: Allocation,
     pub dataset: Dataset,

@@ -56,7 +56,8 @@ pub fn runs(comparison: &Comparison) -> Table {
     let row = |side: &str, head: &Head| {
         let lost = if head.lost == 0 { "-".into() } else { grouped(head.lost) };
         let (began, took) = (moment(head.start_ts), time(head.wall_ns as f64));
-        vec![head.trace.clone(), side.to_string(), began[..19].to_string(), took, grouped(head.events), lost]
+        let trace = head.run.iter().fold(head.trace.clone(), |trace, run| format!("{trace}, {run}"));
+        vec![trace, side.to_string(), began[..19].to_string(), took, grouped(head.events), lost]
     };
     let before = comparison.before.iter().map(|head| row("before", head));
     let after = comparison.after.iter().map(|head| row("after", head));

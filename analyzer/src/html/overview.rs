@@ -11,6 +11,7 @@ use super::timeline_lanes::lanes;
 use super::values::{at, list, number, sum, text};
 use super::wait_lanes;
 use crate::summary::figures::units::{bytes, grouped, many, moment, time};
+use crate::summary::report::runs::{Run, scope};
 
 /// Its parts that others link to.
 pub fn places(report: &Value) -> Vec<(&'static str, &'static str)> {
@@ -62,7 +63,17 @@ pub fn verdict(report: &Value, page: &mut Markup) {
     page.open("section", &[("class", "verdict"), ("data-mood", mood), ("id", "verdict"), ("aria-label", "Verdict")]);
     page.raw("<h1>").element("span", &[("aria-hidden", "true")], mark).text(&answer).raw("</h1><p>");
     let rest: Vec<&str> = figures.into_iter().chain(sentences.into_iter().skip(1)).collect();
-    page.text(&rest.join(" ")).raw("</p></section>\n");
+    page.text(&rest.join(" ")).raw("</p>");
+    if let Some(scope) = runs_told_of(report) {
+        page.element("p", &[("class", "note")], &scope);
+    }
+    page.raw("</section>\n");
+}
+
+/// Which of several runs the page is about.
+fn runs_told_of(report: &Value) -> Option<String> {
+    let runs: Vec<Run> = serde_json::from_value(report.get("runs")?.clone()).ok()?;
+    scope(&runs)
 }
 
 /// Five numbers.

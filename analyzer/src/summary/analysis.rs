@@ -36,12 +36,13 @@ impl Analysis {
         self.counted.processes.iter().map(|process| process.events).sum()
     }
 
-    /// Processes with what they did: without a filter all of them, else those of which something passed.
+    /// Processes with what they did: of whole runs all of them, else those of which something passed.
     pub fn partakers<'a>(&'a self, processes: &'a [Process]) -> Vec<(&'a Process, &'a ProcessCount)> {
         const NOTHING: &ProcessCount = &ProcessCount::NOTHING;
         let counts = self.counted.processes.iter().chain(std::iter::repeat(NOTHING));
-        let takes = |count: &ProcessCount| self.filter.is_empty() || count.events > 0;
-        processes.iter().zip(counts).filter(|(_, count)| takes(count)).collect()
+        let whole = self.filter.takes_whole_runs();
+        let takes = |process, count: &ProcessCount| count.events > 0 || whole && self.filter.takes_run_of(process);
+        processes.iter().zip(counts).filter(|(process, count)| takes(process, count)).collect()
     }
 
     /// Rows of which there are events, with their kinds.

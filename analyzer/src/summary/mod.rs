@@ -31,7 +31,7 @@ pub mod waits;
 
 use crate::batch::Wanted;
 use crate::filter::Filter;
-use crate::load::Trace;
+use crate::load::{NAMES_TOGETHER, Trace};
 use crate::scan::{Both, Consumer, Progress, scan};
 use analysis::Analysis;
 use count::counted::Counted;
@@ -39,10 +39,6 @@ use count::counter::{Counter, LENGTHS_MAX, Lengths};
 use count::tally::Tallies;
 use groups::shared_sweep::{Measured, SharedSweep};
 use report::files::FILES_LISTED;
-
-/// The remark on a trace with more names than there is room for.
-const NAMES_TOGETHER: &str = "it has more different names of events than --memory has room for: those that came last are \
-    counted together as (other names); give it more";
 
 /// Counts all events that pass a filter.
 pub fn analyse(trace: &Trace, filter: &Filter, threads: usize, progress: &Progress) -> std::io::Result<Analysis> {

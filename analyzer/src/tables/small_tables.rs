@@ -62,7 +62,7 @@ pub fn processes(catalog: &Catalog, analysis: &Analysis) -> Result<RecordBatch, 
     let all = catalog.processes();
     let nothing = ProcessCount::default();
     let counted = |i: usize| analysis.counted.processes.get(i).unwrap_or(&nothing);
-    let asked = |process: &Process| analysis.filter.takes_process(process.pid, process.rank);
+    let asked = |process: &Process| analysis.filter.takes(process);
     let asked: Vec<(usize, &Process)> = all.iter().enumerate().filter(|(_, process)| asked(process)).collect();
     let rows = || asked.iter().map(|(i, process)| (*process, counted(*i)));
     let processes = || asked.iter().map(|(_, process)| *process);

@@ -94,7 +94,7 @@ impl<'a> Job<'a> {
         let prepared = prepared.map(|it| (it.count, it.mean(), it.deviation())).next();
         let lost = |process: &Process| process.lost.saturating_sub(process.aggregated);
         let processes = trace.catalog.processes();
-        let lost = processes.iter().map(lost).sum();
+        let lost = processes.iter().filter(|process| analysis.filter.takes_run_of(process)).map(lost).sum();
         let pipes = trace.catalog.files().iter().map(|path| is_pipe(path)).collect();
         Job { analysis, observed, train, valid, saved, groups, evaluations, processes, samples, prepared, lost, pipes }
     }

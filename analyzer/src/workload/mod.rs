@@ -76,7 +76,7 @@ impl Workload {
 
 /// Derives the workload of a trace; `file` is where it will be written, as the command that runs it says it.
 pub fn derive(behaviour: &Behaviour, trace: &Trace, typed: &[String], file: &str) -> Result<Workload, Refusal> {
-    let runs = Runs::values(&behaviour.analysis, trace).len();
+    let runs = Runs::values(&behaviour.analysis, trace).iter().filter(|run| run.reported).count();
     if runs > 1 {
         return Err(Refusal::Mixed(runs));
     }

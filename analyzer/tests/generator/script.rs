@@ -23,6 +23,8 @@ pub struct Script {
     pub program: &'static str,
     pub command: &'static str,
     pub lost: i64,
+    /// The time after [`START`] at which it begins: that of a later run.
+    pub begins_us: u64,
     /// True if it says how it ended.
     pub ends: bool,
     pub cores: i64,
@@ -46,6 +48,7 @@ impl Script {
             program: "python",
             command: "python\0train.py\0",
             lost: 0,
+            begins_us: 0,
             ends: true,
             cores: 64,
             memory: None,
@@ -162,7 +165,7 @@ impl Script {
         writer.text(key::BOOT_ID, b"boot-0");
         writer.number(key::PID, self.pid as i64);
         writer.number(key::PPID, self.parent as i64);
-        writer.number(key::START_BOOT_NS, START as i64);
+        writer.number(key::START_BOOT_NS, (START + self.begins_us * 1000) as i64);
         writer.number(key::CORES, self.cores);
         if let Some(memory) = self.memory {
             writer.number(key::MEMORY, memory);
@@ -177,7 +180,8 @@ impl Script {
         if self.ends {
             let ends = self.records.values().flatten().map(|record| record.start + record.duration());
             writer.text(key::ENDED, b"exit 0");
-            writer.number(key::END_BOOT_NS, ends.max().unwrap_or(START) as i64);
+            let last = ends.max().unwrap_or(START) + self.begins_us * 1000;
+            writer.number(key::END_BOOT_NS, last as i64);
             writer.number(key::LOST, self.lost);
         }
         let used = writer.used();
@@ -193,6 +197,7 @@ impl Script {
         out.process(&facts).expect("facts of a process");
         out.listed(std::mem::take(&mut self.listed)).expect("names");
         for (index, (tid, mut records)) in (0u32..).zip(std::mem::take(&mut self.records)) {
+            records.iter_mut().for_each(|record| record.start += self.begins_us * 1000);
             // As they are recorded: when they end, what lies within before what lies around.
             records.sort_by_key(|record| (record.start + record.duration(), std::cmp::Reverse(record.start)));
             let mut stream = Stream::scripted(index, tid, Random::new(1));

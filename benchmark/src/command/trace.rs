@@ -410,10 +410,8 @@ fn report(folder: &Path, before: &Images, remains: &RunLeftovers, loading: Loadi
         )),
     }
     if !before.is_empty() {
-        let earlier = many(processes(before.keys()), "process of earlier runs lies", "processes of earlier runs lie");
-        terminal::warn(format_args!(
-            "      {earlier} there too, and dlio-analyze shows them together; -o DIR keeps runs apart"
-        ));
+        terminal::warn("      earlier runs lie there too: dlio-analyze reports on the last one, --run N on another;");
+        terminal::warn("      -o DIR keeps runs apart");
     }
     let shown = typed(&shown);
     terminal::warn(format_args!("      next: dlio-analyze {shown}"));

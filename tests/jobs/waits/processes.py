@@ -303,7 +303,7 @@ def slow_evaluation():
 
 @job("storage", SLOW, runs=2)
 def slow_files_twice():
-    """slow files, two runs in one trace directory | shares must be those of both runs"""
+    """slow files, two runs in one trace directory | shares must be those of the last run"""
     return train(Loader(samples(SLOW), 25), 0.018)
 
 

@@ -22,6 +22,7 @@ use crate::html::comparison::page;
 use crate::summary::analyse;
 use crate::summary::figures::units::grouped;
 use crate::summary::report::Summary;
+use crate::summary::report::runs::scope;
 use crate::tables::output::Format;
 
 /// Rows shown of each table.
@@ -111,6 +112,9 @@ impl Compare {
             let report = serde_json::from_str(&report).map_err(|error| unusable(error.to_string()))?;
             report_page::write_report(&report, typed, path)?;
         }
+        if let Some(scope) = scope(&run.runs).filter(|_| self.is_alone()) {
+            notice!("dlio-analyze: {typed}: {scope}");
+        }
         run.typed = typed.into();
         match run.allocation.events {
             0 if run.allocation.lost > 0 => Err(unusable(format!(
@@ -150,6 +154,6 @@ fn summary(question: &Question, typed: &str) -> Result<Summary, Failure> {
     let OpenTrace { trace, filter, .. } = &opened;
     let analysis = progress::reading(question, trace, |progress| analyse(trace, filter, question.threads, progress))?;
     let summary = analysis.summary(trace);
-    opened.keep(&analysis, &summary);
+    opened.keep(question, &analysis, &summary);
     Ok(summary)
 }

@@ -57,11 +57,14 @@ impl Summary {
         }
     }
 
-    /// Returns the report as plain values: of sections that were requested, these alone and what says that it is a report.
+    /// Returns the report as plain values: of sections that were requested, these alone, what says that it is a report, and
+    /// of several runs which it is about.
     fn values(&self, summary: &report::Summary) -> Map<String, Value> {
         let mut values = summary.values();
         if !self.sections.is_empty() && !self.full {
-            values.retain(|name, _| ["schema", "version"].contains(&name.as_str()) || self.sections.contains(name));
+            let several = summary.runs.len() > 1;
+            let is_kept = |name: &str| ["schema", "version"].contains(&name) || several && name == "runs";
+            values.retain(|name, _| is_kept(name) || self.sections.contains(name));
         }
         values
     }

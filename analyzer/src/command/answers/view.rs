@@ -47,7 +47,7 @@ impl Answer for View {
         let Some(server) = self.server.take() else { return Ok(()) };
         // Without a name nobody else can open it, and nothing stays behind however this ends.
         let file = tempfile::tempfile().map_err(Failure::Scratch)?;
-        let written = exported(&trace.question, trace.open()?, self.choice, |export, progress| {
+        let written = exported(&trace.question, trace.open_rows()?, self.choice, |export, progress| {
             export.write_to(self.choice.form, &file, progress).map_err(Failure::Scratch)
         })?;
         add_notes(&written, self.choice.form);

@@ -185,6 +185,7 @@ fn numbers(numbers: impl Iterator<Item = i32>) -> String {
 /// Returns the options that the filter was typed with.
 fn filters(filter: &Filter) -> Vec<&'static str> {
     let typed = [
+        ("--run", filter.run.is_some()),
         ("--from", filter.from.is_some()),
         ("--to", filter.to.is_some()),
         ("--pid", !filter.pids.is_empty()),

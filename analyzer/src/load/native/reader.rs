@@ -512,6 +512,11 @@ impl Source for NativeSource {
         blocks.chain(leftovers).chain(spans).min().map(|tick| self.unix_ns(tick))
     }
 
+    /// One that recorded nothing says when it began, too.
+    fn knows_processes(&self) -> bool {
+        true
+    }
+
     fn knows_events(&self) -> bool {
         true
     }
@@ -577,6 +582,7 @@ fn process(image: &Image, path: &Path, host: u32, clock: &Clock, offset: i64) ->
         filtered: image.filtered,
         names_lost: image.names_lost,
         misused_spans: image.misused_spans,
+        clock_offset_ns: (!image.anchors.is_empty()).then_some(clock.real_offset_ns),
         ..process_of(&image.fields, path, host, offset, Some(last).filter(|_| image.events() > 0))
     }
 }
@@ -604,6 +610,7 @@ pub fn process_of(fields: &Fields, path: &Path, host: u32, offset: i64, last: Op
         names_lost: fields.number(key::NAMES_LOST).unwrap_or(0),
         misused_spans: fields.number(key::MISUSED_SPANS).unwrap_or(0),
         tracer_ns: fields.number(key::TRACER_NS),
+        clock_offset_ns: None,
         source: path.display().to_string(),
         threads: threads(fields),
     }

@@ -64,7 +64,11 @@ pub struct Tallies {
 
 impl Tallies {
     pub fn open(trace: &Trace, filter: &Filter, sieve: &Sieve) -> Tallies {
-        let all: Vec<_> = trace.sources.iter().filter_map(|source| source.tally(&trace.catalog)).collect();
+        let all = trace.sources.iter().filter_map(|source| source.tally(&trace.catalog));
+        // What another run counted is no business of this one.
+        let of_run =
+            |tally: &ProcessTally| trace.catalog.is_process(tally.proc, |process| filter.takes_run_of(process));
+        let all: Vec<_> = all.filter(of_run).collect();
         let found = Tally {
             processes: all.len() as u64,
             events: all.iter().map(|tally| tally.events).sum(),

@@ -33,6 +33,9 @@ pub struct Allocation {
     pub filtered: u64,
     pub names_lost: u64,
     pub misused_spans: u64,
+    /// Of the lost events, where the report is about one of several runs, those of processes whose run is not known.
+    #[serde(default)]
+    pub lost_run_unknown: u64,
     /// Processes that have a ring of io_uring, what they ask for through which is in no trace.
     #[serde(default)]
     pub uring: u64,
@@ -71,7 +74,8 @@ impl Section for Allocation {
         whatever number of programs it ran), `killed` (with a filter: of those of which something passed), \
         `threads`, `io_threads`, `compute_threads` (threads likewise), `events`, `lost`, `aggregated` (of \
         the lost, calls that DFTracer counted together), `filtered`, `names_lost` (names that found no \
-        room), `misused_spans` (closed on another thread than their own, and not recorded), `uring` (processes that have \
+        room), `misused_spans` (closed on another thread than their own, and not recorded), `lost_run_unknown` (of the lost, where \
+        the report is about one of several runs, those of processes whose run is not known), `uring` (processes that have \
         a ring of io_uring: what they ask for through it is not in the trace)";
     const SQL: Option<&'static str> = Some(include_str!("../../../sql/allocation.sql"));
 
@@ -83,9 +87,11 @@ impl Section for Allocation {
         let partakers = analysis.partakers(&all);
         let made = || partakers.iter().map(|(process, _)| *process);
         // What was lost may have been anything, of any process that is asked for.
-        let processes: Vec<_> =
-            all.iter().filter(|process| analysis.filter.takes_process(process.pid, process.rank)).collect();
+        let processes: Vec<_> = all.iter().filter(|process| analysis.filter.takes(process)).collect();
+        let is_one_run = analysis.filter.run.is_some();
+        let of_no_run = processes.iter().filter(|process| is_one_run && process.start_ts.is_none());
         Allocation {
+            lost_run_unknown: of_no_run.map(|process| process.lost - process.aggregated).sum(),
             hosts: hosts::Hosts::values(analysis, trace).len() as u64,
             processes: partakers.len() as u64,
             pids: started(made()),

@@ -1,13 +1,16 @@
 //! The parts of the trace that could not be used, and remarks on the rest.
 
+use std::collections::HashMap;
 use std::fmt::Write;
+use std::path::Path;
 
 use dlio_schemas::native::Damage;
 use serde::{Deserialize, Serialize};
 
 use super::{Section, Summary};
-use crate::load::Trace;
+use crate::filter::Filter;
 use crate::load::sources::errors::Note;
+use crate::load::{NAMES_TOGETHER, Trace};
 use crate::summary::analysis::Analysis;
 use crate::summary::figures::units::{grouped, many};
 use crate::summary::report::layout::{SHOWN, heading, more};
@@ -23,6 +26,9 @@ pub struct DamageNote {
     /// True if nothing is damaged and only something has to be said.
     #[serde(default)]
     pub remark: bool,
+    /// True if a run was chosen, and which one this file belongs to is not known.
+    #[serde(default)]
+    pub run_unknown: bool,
 }
 
 /// See the module.
@@ -36,11 +42,12 @@ impl Section for Damages {
         what has to be known of a trace of which nothing is damaged.";
     const FIELDS: &'static str = "\
         a list: `path`, `what`, `cut`, `events_max` (how many events that can have cost), `remark` (nothing \
-        is damaged, something has to be known)";
+        is damaged, something has to be known), `run_unknown` (the report is about one of several runs, and which run \
+        the file belongs to is not known; files of other runs are not listed)";
     const FIRST: bool = true;
 
-    fn values(_analysis: &Analysis, trace: &Trace) -> Self::Values {
-        trace.notes.lock().expect("notes").iter().map(DamageNote::of).collect()
+    fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
+        notes(trace, &analysis.filter)
     }
 
     fn print(summary: &Summary, _top: usize, out: &mut String) {
@@ -63,7 +70,8 @@ impl Section for Damages {
                 Some(0) => "no events beyond the lost ones".to_string(),
                 Some(most) => format!("at most {} events", grouped(most)),
             };
-            let _ = writeln!(out, "  {}: {} ({cost})", note.path, note.what);
+            let of = if note.run_unknown { "; its run is not known" } else { "" };
+            let _ = writeln!(out, "  {}: {} ({cost}{of})", note.path, note.what);
         }
         more(damage.len(), SHOWN, out);
     }
@@ -74,8 +82,38 @@ impl DamageNote {
         let cut = note.what == Damage::Cut;
         let (path, what) = (note.path.display().to_string(), note.what.to_string());
         let remark = matches!(note.what, Damage::Remark(_));
-        DamageNote { path, what, cut, events_max: note.events_max, remark }
+        DamageNote { path, what, cut, events_max: note.events_max, remark, run_unknown: false }
     }
+}
+
+/// Returns the notes on a trace. Where a filter asks for one run, those on files of other runs are left out.
+pub fn notes(trace: &Trace, filter: &Filter) -> Vec<DamageNote> {
+    let all = trace.notes.lock().expect("notes");
+    if filter.run.is_none() || all.is_empty() {
+        return all.iter().map(DamageNote::of).collect();
+    }
+    let mut processes: HashMap<&Path, Vec<u32>> = HashMap::new();
+    for source in &trace.sources {
+        let of_source = source.processes().unwrap_or_default();
+        source.paths().into_iter().for_each(|path| processes.entry(path).or_default().extend(&of_source));
+    }
+    let of = |proc: &u32| trace.catalog.is_process(*proc, |process| filter.takes_run_of(process));
+    let is_dated = |proc: &u32| trace.catalog.is_process(*proc, |process| process.start_ts.is_some());
+    let noted = |note: &Note| {
+        // This remark is on the trace as a whole, and has to name some file.
+        if note.what == Damage::Remark(NAMES_TOGETHER) {
+            return Some(DamageNote::of(note));
+        }
+        let known = processes.get(note.path.as_path()).map_or(&[][..], Vec::as_slice);
+        let of_run: Vec<_> = known.iter().filter(|proc| of(proc)).collect();
+        if !known.is_empty() && of_run.is_empty() {
+            return None;
+        }
+        // A file of several processes may be damaged in the part of another run.
+        let is_told = !of_run.is_empty() && of_run.len() == known.len() && of_run.into_iter().all(is_dated);
+        Some(DamageNote { run_unknown: !is_told, ..DamageNote::of(note) })
+    };
+    all.iter().filter_map(noted).collect()
 }
 
 /// `3 files cut, 2 blocks damaged: at most 8,192 events lost`, or nothing.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Section, Summary};
-use crate::catalog::Host;
+use crate::catalog::{Host, Process};
 use crate::load::Trace;
 use crate::summary::analysis::Analysis;
 
@@ -36,18 +36,25 @@ impl Section for Hosts {
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
         let processes = trace.catalog.processes();
         let hosts = trace.catalog.hosts();
-        let mut partakers = vec![0; hosts.len()];
-        analysis.partakers(&processes).iter().for_each(|(process, _)| partakers[process.host as usize] += 1);
-        let row = |(host, processes): (Host, u64)| HostUse {
+        let mut partakers: Vec<Vec<&Process>> = vec![Vec::new(); hosts.len()];
+        analysis.partakers(&processes).iter().for_each(|(process, _)| partakers[process.host as usize].push(process));
+        let is_one_run = analysis.filter.run.is_some();
+        let row = |(host, processes): (Host, Vec<&Process>)| HostUse {
+            clock_spread_ns: spread(&processes).filter(|_| is_one_run).unwrap_or(host.clock_spread_ns),
             host: host.name,
             cores: host.cores,
             memory: host.memory,
-            processes,
-            clock_spread_ns: host.clock_spread_ns,
+            processes: processes.len() as u64,
         };
-        let takes = |processes: u64| analysis.filter.is_empty() || processes > 0;
-        hosts.into_iter().zip(partakers).filter(|(_, processes)| takes(*processes)).map(row).collect()
+        let takes = |processes: &[&Process]| analysis.filter.is_empty() || !processes.is_empty();
+        hosts.into_iter().zip(partakers).filter(|(_, processes)| takes(processes)).map(row).collect()
     }
 
     fn print(_summary: &Summary, _top: usize, _out: &mut String) {}
+}
+
+/// Returns how far these processes disagree about the wall clock; `None` where one of them does not tell.
+fn spread(processes: &[&Process]) -> Option<i64> {
+    let offsets = processes.iter().map(|process| process.clock_offset_ns).collect::<Option<Vec<_>>>()?;
+    Some(offsets.iter().max()? - offsets.iter().min()?)
 }

@@ -6,9 +6,10 @@ use std::fmt::Write;
 use serde::{Deserialize, Serialize};
 
 use super::{Section, Summary};
+use crate::filter::Filter;
 use crate::load::Trace;
 use crate::summary::analysis::Analysis;
-use crate::summary::figures::units::{many, moment, time};
+use crate::summary::figures::units::{grouped, many, moment, time};
 use crate::summary::report::layout::heading;
 use crate::summary::tree::{above, parents};
 
@@ -19,6 +20,9 @@ pub struct Run {
     pub end_ts: i64,
     /// Program images.
     pub processes: u64,
+    /// True if the report is about this run.
+    #[serde(default)]
+    pub reported: bool,
 }
 
 /// See the module.
@@ -29,14 +33,18 @@ impl Section for Runs {
 
     const MEANING: &'static str = "\
         Runs: processes of one command of dlio trace, and trees of processes that overlap in time, or that one \
-        parent started within a second. Where a folder holds several they are counted together, unless --run \
-        chooses one.";
+        parent started within a second. Where a folder holds several, the report is about the last one. --run N \
+        picks another, --run all takes them together.";
     const FIELDS: &'static str = "\
-        a list: `start_ts`, `end_ts`, `processes` (program images) of the runs that lie in one folder and are \
-        counted together; empty with filters, and where that is not known before reading";
+        a list of the runs that lie in one folder: `start_ts`, `end_ts`, `processes` (program images), `reported` \
+        (whether the report is about this run: one, or with `--run all` each); empty where processes or times were \
+        chosen without a run, and where runs are not known before reading";
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
-        if analysis.filter.is_empty() { runs(trace) } else { Vec::new() }
+        let filter = &analysis.filter;
+        let is_known = filter.run.is_some() || filter.is_empty();
+        let reported = |run: Run| Run { reported: is_of(&run, filter), ..run };
+        if is_known { runs(trace).into_iter().map(reported).collect() } else { Vec::new() }
     }
 
     fn print(summary: &Summary, top: usize, out: &mut String) {
@@ -47,9 +55,63 @@ impl Section for Runs {
         for (run, number) in summary.runs.iter().zip(1..).take(top) {
             let (length, processes) =
                 (time((run.end_ts - run.start_ts) as f64), many(run.processes, "program", "programs"));
-            let _ = writeln!(out, "  {number}  {}, {length}, {processes}", moment(run.start_ts));
+            let mark = if run.reported { ", in this report" } else { "" };
+            let _ = writeln!(out, "  {number}  {}, {length}, {processes}{mark}", moment(run.start_ts));
         }
     }
+}
+
+fn is_of(run: &Run, filter: &Filter) -> bool {
+    filter.run.is_none_or(|(from, to)| (from..to).contains(&run.start_ts))
+}
+
+/// Says which of several runs a report is about; `None` where there is one run, or none is known.
+pub fn scope(runs: &[Run]) -> Option<String> {
+    let number = runs.len();
+    if number < 2 {
+        return None;
+    }
+    let all = grouped(number as u64);
+    let mut reported = runs.iter().zip(1..).filter(|(run, _)| run.reported);
+    Some(match (reported.next(), reported.next()) {
+        (Some((run, at)), None) => format!(
+            "This trace holds {all} runs; this report is about {}. --run 1 to {all} picks one, --run all takes them together.",
+            described(run, at, number)
+        ),
+        _ => format!(
+            "This trace holds {all} runs, and this report takes them together: shares of the time include the pauses between \
+             them. --run last, or --run 1 to {all}, picks one."
+        ),
+    })
+}
+
+/// Returns the same for a table: `run 2 of 3`, or `3 runs together`.
+pub fn label(runs: &[Run]) -> Option<String> {
+    let number = runs.len();
+    let mut reported = runs.iter().zip(1..).filter(|(run, _)| run.reported);
+    (number > 1).then(|| match (reported.next(), reported.next()) {
+        (Some((_, at)), None) => format!("run {at} of {number}"),
+        _ => format!("{number} runs together"),
+    })
+}
+
+/// `the last one, which began 2026-11-25 09:12:03 UTC and took 41 s`; `at` counts from 1.
+fn described(run: &Run, at: usize, number: usize) -> String {
+    let which = if at == number { "the last one".into() } else { format!("run {}", grouped(at as u64)) };
+    let (began, took) = (moment(run.start_ts), time((run.end_ts - run.start_ts) as f64));
+    let (day_and_time, zone) = (&began[..SECONDS], &began[SECONDS + MILLISECONDS..]);
+    format!("{which}, which began {day_and_time}{zone} and took {took}")
+}
+
+/// The lengths of the parts of a moment: to the second, and milliseconds with their point.
+const SECONDS: usize = "2026-11-25 09:12:03".len();
+const MILLISECONDS: usize = ".123".len();
+
+/// Returns the time in which the processes of a run begin: up to the beginning of the next one. What is known of the end of
+/// a run that was killed may be too early.
+pub fn births(runs: &[Run], at: usize) -> Option<(i64, i64)> {
+    let run = runs.get(at)?;
+    Some((run.start_ts, runs.get(at + 1).map_or(i64::MAX, |next| next.start_ts)))
 }
 
 /// Trees of processes that one parent started less than this apart belong together: a script's commands, one after another.
@@ -105,7 +167,7 @@ fn united(trees: Vec<Tree>) -> Vec<Run> {
             }
             _ => {
                 let Tree { start_ts, end_ts, processes, .. } = tree;
-                runs.push((Run { start_ts, end_ts, processes }, tree));
+                runs.push((Run { start_ts, end_ts, processes, reported: true }, tree));
             }
         }
     }
@@ -177,6 +239,37 @@ mod tests {
         assert_eq!(told(&[tree(7, "a", 0, 1), tree(1, "b", 2, 3), tree(1, "b", 9, 10)]), [1, 2]);
         // Ranks, each started by a command of its own.
         assert_eq!(told(&[tree(7, "a", 0, 9), tree(8, "b", 1, 9), tree(9, "c", 8, 12)]), [3]);
+    }
+
+    #[test]
+    fn a_report_says_which_of_several_runs_it_is_about() {
+        let run = |start: i64, reported| Run {
+            start_ts: start * SECOND,
+            end_ts: (start + 41) * SECOND,
+            processes: 1,
+            reported,
+        };
+        assert_eq!(scope(&[run(0, true)]), None);
+        let last = scope(&[run(0, false), run(100, false), run(1_795_226_887, true)]).unwrap();
+        let about =
+            "this report is about the last one, which began 2026-11-21 02:08:07 UTC and took 41.0 s. --run 1 to 3";
+        assert!(last.starts_with("This trace holds 3 runs; ") && last.contains(about), "{last}");
+        assert!(
+            scope(&[run(0, true), run(100, false)]).unwrap().contains("about run 1, which began 1970-01-01 00:00:00")
+        );
+        assert!(scope(&[run(0, true), run(100, true)]).unwrap().contains("takes them together"));
+        let labels = [label(&[run(0, false), run(100, true)]), label(&[run(0, true), run(100, true)]), label(&[])];
+        assert_eq!(labels, [Some("run 2 of 2".into()), Some("2 runs together".into()), None]);
+        // An older version of the report marks none.
+        assert!(scope(&[run(0, false), run(100, false)]).unwrap().contains("takes them together"));
+    }
+
+    #[test]
+    fn a_run_takes_the_processes_that_begin_before_the_next_one() {
+        let run = |start_ts, end_ts| Run { start_ts, end_ts, processes: 1, reported: true };
+        let runs = [run(10, 20), run(50, 60)];
+        assert_eq!((births(&runs, 0), births(&runs, 1)), (Some((10, 50)), Some((50, i64::MAX))));
+        assert_eq!(births(&runs, 2), None);
     }
 
     #[test]

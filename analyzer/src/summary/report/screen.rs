@@ -9,6 +9,7 @@ use super::folders::folded;
 use super::functions::inexactness;
 use super::layout::{heading, hung, wrapped};
 use super::processes::{ALL_IO, ProcessUse, in_order};
+use super::runs::scope;
 use crate::summary::figures::units::{bytes, grouped, many, share, time};
 use crate::summary::training::{RankGroup, Role, told};
 use crate::text_table::Grid;
@@ -67,7 +68,7 @@ struct Room {
 }
 
 fn made(summary: &Summary, width: usize, Room { rows, tables, findings }: Room) -> String {
-    let mut out = String::new();
+    let mut out = scope(&summary.runs).map_or(String::new(), |scope| wrapped(&scope, width));
     let (first, rest) = summary.verdict.split_first().map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));
     out += &wrapped(first, width);
     out += &wrapped(&rest.join(" "), width);

@@ -3,6 +3,7 @@
 use super::Summary;
 use super::functions::inexactness;
 use super::layout::wrapped;
+use super::runs::scope;
 
 /// Prints these sections alone; of long tables the first `top` rows, or as many as each has by itself, of prose lines of a width.
 pub fn print_some(summary: &Summary, sections: &[String], (top, width): (Option<usize>, usize)) -> String {
@@ -14,12 +15,17 @@ pub fn print_some(summary: &Summary, sections: &[String], (top, width): (Option<
     if out.is_empty() {
         out = format!("There is nothing in this trace to be said under {}.\n", sections.join(", "));
     }
-    out.trim_start_matches('\n').to_string()
+    let out = out.trim_start_matches('\n');
+    match scope(&summary.runs) {
+        Some(scope) => format!("{}\n{out}", wrapped(&scope, width)),
+        None => out.to_string(),
+    }
 }
 
 /// Prints everything; of long tables the first `top` rows, of prose lines of a width.
 pub fn print(summary: &Summary, (top, width): (usize, usize)) -> String {
-    let mut out: String = summary.verdict.iter().map(|sentence| wrapped(sentence, width)).collect();
+    let sentences = scope(&summary.runs).into_iter().chain(summary.verdict.iter().cloned());
+    let mut out: String = sentences.map(|sentence| wrapped(&sentence, width)).collect();
     summary.print_sections(true, (top, width), &mut out);
     if summary.allocation.events == 0 {
         return out;

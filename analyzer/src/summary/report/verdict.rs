@@ -70,9 +70,9 @@ pub fn verdict(summary: &Summary, pools: &[RankGroup]) -> Vec<String> {
     }
     sentences.extend(timeless(summary));
     sentences.extend(cut_short(summary));
-    sentences.extend(runs(summary));
     sentences.extend(dearest(summary));
     sentences.extend(loss(summary));
+    sentences.extend(of_no_run(summary));
     sentences.extend(aggregated(summary));
     sentences
 }
@@ -411,15 +411,6 @@ fn cut_short(summary: &Summary) -> Option<String> {
     })
 }
 
-fn runs(summary: &Summary) -> Option<String> {
-    let number = summary.runs.len();
-    (number > 1).then(|| {
-        format!(
-            "{number} runs lie in this trace and are counted together: --run last, or --run 1 to {number}, shows one."
-        )
-    })
-}
-
 fn volume(summary: &Summary) -> String {
     let (who, what) = (&summary.allocation, &summary.dataset);
     let calls = summary.calls();
@@ -616,6 +607,20 @@ fn loss(summary: &Summary) -> Option<String> {
     let lost = lost(summary);
     let events = || many(lost, "event found no room and is", "events found no room and are");
     (lost > 0 && lacking(summary).is_none()).then(|| format!("{} missing from every figure.", events()))
+}
+
+/// What was lost or damaged, and may be of another run than the one that the report is about.
+fn of_no_run(summary: &Summary) -> Vec<String> {
+    let lost = summary.allocation.lost_run_unknown;
+    let files: BTreeSet<_> =
+        summary.damage.iter().filter(|note| note.run_unknown && !note.remark).map(|note| &note.path).collect();
+    let damaged = many(files.len() as u64, "damaged file does", "damaged files do");
+    let lost_too = (lost > 0).then(|| {
+        let events = many(lost, "event is", "events are");
+        format!("Of the lost, {events} of processes whose run is not known: another run may have lost them.")
+    });
+    let damaged = (!files.is_empty()).then(|| format!("{damaged} not tell which run it is of: this one or another."));
+    lost_too.into_iter().chain(damaged).collect()
 }
 
 fn lost(summary: &Summary) -> u64 {
