@@ -7,6 +7,8 @@ use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 
 use dlio_analyzer::findings::rules::RULES;
+use dlio_analyzer::summary::report::Summary;
+use dlio_analyzer::summary::report::verdict::verdict;
 use dlio_schemas::ops::Op;
 use dlio_schemas::record::POS_UNKNOWN;
 use generator::runs::{Loader, MIB, sample, scenarios, slow_storage, slow_store};
@@ -759,7 +761,7 @@ fn checkpoints_alone_are_no_training_that_waits() {
     let trace = written("checkpoints", vec![saver]);
     let screen = analyze(&trace, &[]).replace('\n', " ");
     assert!(screen.contains("Nothing trained: 5 spans of checkpoints took 550 ms"), "{screen}");
-    assert!(screen.contains("checkpoints, summed  550 ms") && !screen.contains("is not known"), "{screen}");
+    assert!(screen.contains("checkpoints, 5 spans  550 ms") && !screen.contains("is not known"), "{screen}");
 }
 
 /// A training of 100 s in the span of its epoch, which reads for itself.
@@ -872,4 +874,56 @@ fn waits_that_find_no_batch_are_no_steps() {
     assert_eq!((steps["steps"].as_u64(), steps["total_ns"].as_u64()), (Some(10), Some(104_000_000)), "{steps}");
     assert_eq!(steps["wait_ns"], training["waited_ns"], "{steps} {training}");
     assert_eq!((training["batches"].as_u64(), report["epochs"][0]["batches"].as_u64()), (Some(10), Some(5)));
+}
+
+/// Trainers of two ranks that wait for half of 10 s.
+fn two_ranks() -> Vec<Script> {
+    let rank = |number: i32| {
+        let mut trainer = Script::ranked(100 + number, number);
+        for step in 0..100 {
+            let now = trainer.now();
+            trainer.span_at(now, 50_000, "fetch", "dataloader", (0, step));
+            trainer.at(now + 50_000).load(&format!("/data/{number}/{step}"), MIB, 10_000);
+            trainer.at(now + 50_000).span("train", "compute", 50_000);
+        }
+        trainer
+    };
+    (0..2).map(rank).collect()
+}
+
+#[test]
+fn a_time_of_several_ranks_is_their_mean() {
+    let trace = written("two-ranks", two_ranks());
+    let found = report(&trace, &[]);
+    let answer = found["verdict"][0].as_str().unwrap();
+    let said = "2 trainers trained for 10.0 s in the mean and waited 5 s (50 %) of it for batches";
+    assert!(answer.contains(said), "{answer}");
+    let screen = analyze(&trace, &[]).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        screen.contains("training, mean of 2 trainers 10.0 s 100 % of the run waiting for batches 5 s 50 %"),
+        "{screen}"
+    );
+    // The values are sums by trainer, as they were.
+    let trained = |at: usize| found["training"][at]["trained_ns"].as_i64();
+    assert_eq!((trained(0), trained(1)), (Some(10_000_000_000), Some(10_000_000_000)));
+    let other_folder = temp_dir("findings-two-ranks-page");
+    let page = other_folder.path().join("page.html");
+    analyze(&trace, &["--html", page.to_str().unwrap()]);
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("5 s of 10.0 s of training, the mean of 2 trainers"));
+}
+
+#[test]
+fn a_trace_of_too_many_waits_says_that_their_causes_were_not_worked_out() {
+    let trace = written("many-waits", two_ranks());
+    let mut summary: Summary = serde_json::from_value(report(&trace, &[])).unwrap();
+    let said = |summary: &Summary| verdict(summary, &[]).join(" ");
+    let sentence = "The causes of waits were not worked out: the trace has more than 8 million waits and messages. Take a \
+                    part of it with fewer: --run, or --from and --to.";
+    assert!(!said(&summary).contains("not worked out"), "{}", said(&summary));
+    summary.allocation.waits_unexplained = true;
+    assert!(said(&summary).contains(sentence), "{}", said(&summary));
+    let mut section = String::new();
+    summary.print_section("waits", (10, 80), &mut section);
+    assert!(section.contains("None: the trace has too many waits and messages"), "{section}");
 }

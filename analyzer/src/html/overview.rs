@@ -124,7 +124,12 @@ fn wait(report: &Value) -> Figure {
     match waiting(report).zip(times) {
         Some((part, (waited, trained))) => {
             let how = if inferred { ", inferred from calls" } else { "" };
-            ("Waited for data", percent(part), format!("{} of {} of training{how}", time(waited), time(trained)))
+            let (number, over) = match groups.len() {
+                0 | 1 => (1.0, String::new()),
+                several => (several as f64, format!(", the mean of {several} trainers")),
+            };
+            let (waited, trained) = (time(waited / number), time(trained / number));
+            ("Waited for data", percent(part), format!("{waited} of {trained} of training{over}{how}"))
         }
         None => ("Waited for data", "not known".into(), "nothing in the trace tells of training".into()),
     }

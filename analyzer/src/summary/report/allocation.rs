@@ -36,6 +36,9 @@ pub struct Allocation {
     /// Of the lost events, where the report is about one of several runs, those of processes whose run is not known.
     #[serde(default)]
     pub lost_run_unknown: u64,
+    /// True if the trace has so many waits and messages that their causes were not worked out.
+    #[serde(default)]
+    pub waits_unexplained: bool,
     /// Processes that have a ring of io_uring, what they ask for through which is in no trace.
     #[serde(default)]
     pub uring: u64,
@@ -75,7 +78,8 @@ impl Section for Allocation {
         `threads`, `io_threads`, `compute_threads` (threads likewise), `events`, `lost`, `aggregated` (of \
         the lost, calls that DFTracer counted together), `filtered`, `names_lost` (names that found no \
         room), `misused_spans` (closed on another thread than their own, and not recorded), `lost_run_unknown` (of the lost, where \
-        the report is about one of several runs, those of processes whose run is not known), `uring` (processes that have \
+        the report is about one of several runs, those of processes whose run is not known), `waits_unexplained` (whether the trace has so many waits and \
+        messages that their causes were not worked out), `uring` (processes that have \
         a ring of io_uring: what they ask for through it is not in the trace)";
     const SQL: Option<&'static str> = Some(include_str!("../../../sql/allocation.sql"));
 
@@ -91,6 +95,7 @@ impl Section for Allocation {
         let is_one_run = analysis.filter.run.is_some();
         let of_no_run = processes.iter().filter(|process| is_one_run && process.start_ts.is_none());
         Allocation {
+            waits_unexplained: analysis.measured.waits.is_cut,
             lost_run_unknown: of_no_run.map(|process| process.lost - process.aggregated).sum(),
             hosts: hosts::Hosts::values(analysis, trace).len() as u64,
             processes: partakers.len() as u64,
@@ -141,6 +146,9 @@ impl Section for Allocation {
         }
         if who.filtered > 0 {
             rows.push(("left out by filters", grouped(who.filtered)));
+        }
+        if who.waits_unexplained {
+            rows.push(("causes of waits", "not worked out: there are too many waits and messages".into()));
         }
         if who.names_lost > 0 {
             rows.push((

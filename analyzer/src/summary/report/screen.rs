@@ -148,17 +148,23 @@ fn times(summary: &Summary, width: usize, out: &mut String) {
     if summary.training.is_empty() {
         parts.extend(spent.compute_ns.map(|ns| of_total("compute", ns)));
         let saved = summary.checkpoints.span_ns as i64;
-        parts.extend((saved > 0).then(|| of_total("checkpoints, summed", saved)));
+        let spans = many(summary.checkpoints.spans, "span", "spans");
+        parts.extend((saved > 0).then(|| match saved <= spent.total_ns {
+            true => of_total(&format!("checkpoints, {spans}"), saved),
+            false => {
+                Part { name: "checkpoints".into(), ns: saved, of: (0, format!("summed over {spans}, side by side")) }
+            }
+        }));
     }
     heading("Time", out);
     let mut grid = Grid::new(&["<", "", "", "<"]);
     for Part { name, ns, of: (whole, named) } in parts {
-        grid.row(vec![name, time(ns as f64), share(ns, whole), named]);
+        grid.row(vec![name, time(ns as f64), if whole > 0 { share(ns, whole) } else { String::new() }, named]);
     }
     grid.print_bare(width, out);
 }
 
-/// A time, and the one that it is a part of, in words.
+/// A time, and the one that it is a part of, in words. Of a sum that may be longer there is no share.
 struct Part {
     name: String,
     ns: i64,
@@ -168,7 +174,7 @@ struct Part {
 const OF_RUN: &str = "of the run";
 const OF_TRAINING: &str = "of the training";
 
-/// Sums over trainers; shares are of the trained time where they are parts of it.
+/// Means over trainers; shares are of the trained time where they are parts of it.
 fn trained(groups: &[RankGroup], total: i64) -> Vec<Part> {
     let groups = told(groups);
     let sum = |of: fn(&RankGroup) -> Option<i64>| groups.iter().map(|group| of(group)).sum::<Option<i64>>();
@@ -176,14 +182,16 @@ fn trained(groups: &[RankGroup], total: i64) -> Vec<Part> {
     if trained == 0 {
         return Vec::new();
     }
-    let part = |name: &str, ns: i64| Part { name: name.into(), ns, of: (trained, OF_TRAINING.into()) };
     let ranks = groups.len() as i64;
-    let (summed, runs) = match ranks {
-        1 => ("", OF_RUN.to_string()),
-        ranks => (", summed", format!("of {} times the run", grouped(ranks as u64))),
+    let mean = |ns: i64| ns / ranks;
+    let part = |name: &str, ns: i64| Part { name: name.into(), ns: mean(ns), of: (mean(trained), OF_TRAINING.into()) };
+    let over = match ranks {
+        1 => String::new(),
+        ranks => format!(", mean of {} trainers", grouped(ranks as u64)),
     };
-    let of_runs = |name: &str, ns: i64| Part { name: format!("{name}{summed}"), ns, of: (total * ranks, runs.clone()) };
-    let mut rows = vec![of_runs("training", trained)];
+    let of_run =
+        |name: &str, ns: i64| Part { name: format!("{name}{over}"), ns: mean(ns), of: (total, OF_RUN.to_string()) };
+    let mut rows = vec![of_run("training", trained)];
     // Communication beside compute is no part that would add up.
     let stood = |group: &RankGroup| group.held_ns.map(|_| group.communicated_ns);
     let communicated: Option<i64> = groups.iter().map(|group| stood(group)).sum();
@@ -197,7 +205,7 @@ fn trained(groups: &[RankGroup], total: i64) -> Vec<Part> {
     rows.extend((written > trained / 100).then(|| part("  writing files", written)));
     let saved: i64 = groups.iter().filter_map(|group| group.checkpoint_ns).sum();
     // Saved within the training or after it: no part that would add up with the others.
-    rows.extend((saved > 0).then(|| of_runs("checkpoints", saved)));
+    rows.extend((saved > 0).then(|| of_run("checkpoints", saved)));
     rows
 }
 
@@ -237,7 +245,10 @@ fn apart(summary: &Summary, out: &mut String) {
     let ns: u64 = summary.past_files.iter().map(|function| function.time_ns).sum();
     if count > 0 {
         let (calls, ns) = (many(count, "call", "calls"), took(summary, ns));
-        let _ = writeln!(out, "  pipes, sockets, waits: {calls}, {ns}, not above: --section past_files");
+        let _ = writeln!(
+            out,
+            "  pipes, sockets, waits: {calls}, {ns} in sum, not above: --section past_files"
+        );
     }
 }
 

@@ -17,6 +17,7 @@ use crate::summary::figures::units::{bytes, grouped, many, share, time};
 use crate::summary::training::{RankGroup, ReaderUse, held, told};
 use crate::summary::tree;
 use crate::summary::waits::parts::Parts;
+use crate::summary::waits::timeline::STEPS_MAX;
 
 /// From this part of its time on, waiting is what a training does.
 const BOUND: f64 = 0.2;
@@ -68,6 +69,7 @@ pub fn verdict(summary: &Summary, pools: &[RankGroup]) -> Vec<String> {
             sentences.extend(self::waits(pools).map(|waits| waits.for_workers()));
         }
     }
+    sentences.extend(unexplained(summary));
     sentences.extend(timeless(summary));
     sentences.extend(cut_short(summary));
     sentences.extend(dearest(summary));
@@ -98,7 +100,7 @@ pub fn unknown(notes: &[DamageNote]) -> bool {
     notes.iter().any(|note| !note.remark && note.events_max != Some(0))
 }
 
-/// The waits of a run's trainers: sums over them.
+/// The waits of a run's trainers: sums over them, of which the report tells the mean.
 struct Waits<'a> {
     groups: Vec<&'a RankGroup>,
     /// Other trainers, which wait for the only one of those.
@@ -142,6 +144,11 @@ fn culprit<'a>(groups: &[&'a RankGroup]) -> Option<(&'a RankGroup, Vec<&'a RankG
 }
 
 impl Waits<'_> {
+    /// A sum over trainers in words. Of several it is their mean: no run has time for a sum.
+    fn mean(&self, sum: i64) -> String {
+        time(sum as f64 / self.groups.len() as f64)
+    }
+
     fn part(&self, waited: i64) -> f64 {
         waited as f64 / self.trained as f64
     }
@@ -185,15 +192,17 @@ impl Waits<'_> {
             _ => "Training waited for data some of the time",
         };
         let inferred = if self.groups.iter().any(|group| group.inferred) { " (inferred from calls)" } else { "" };
-        let (trained, waited) = (time(self.trained as f64), time(self.waited as f64));
+        let (trained, waited) = (self.mean(self.trained), self.mean(self.waited));
         let part = share(self.waited, self.trained);
         let what = if is_doubtful && !is_unseen { "something" } else { "batches" };
         let mut sentence = format!(
-            "{answer}{inferred}: {} trained for {trained} and waited {waited} ({part}) of it for {what}",
-            self.who()
+            "{answer}{inferred}: {} trained for {trained}{} and waited {waited} ({part}) of it for {what}",
+            self.who(),
+            self.in_the_mean()
         );
         if self.tells_start() {
-            sentence += &format!(", {} of that while its readers were starting", time(self.starting as f64));
+            let whose = if self.groups.len() > 1 { "their" } else { "its" };
+            sentence += &format!(", {} of that while {whose} readers were starting", self.mean(self.starting));
         }
         if let Some(most) = self.slowest() {
             sentence += &format!("; most of all {most}");
@@ -216,6 +225,11 @@ impl Waits<'_> {
         })
     }
 
+    /// Marks the first time of a sentence about several trainers.
+    fn in_the_mean(&self) -> &'static str {
+        if self.groups.len() > 1 { " in the mean" } else { "" }
+    }
+
     fn who(&self) -> String {
         match self.groups.as_slice() {
             [one] if !self.victims.is_empty() => format!("{} ({})", one.trainer, self.called(one)),
@@ -233,11 +247,13 @@ impl Waits<'_> {
             several => (format!("{} processes", grouped(several.len() as u64)), "their"),
         };
         format!(
-            "{who} waited for {whose} {} for {} of {} ({}) and seems to train nothing.",
+            "{who} waited for {whose} {} for {} of {}{} ({}) and {} to train nothing.",
             many(workers.len() as u64, "worker", "workers"),
-            time(self.waited as f64),
-            time(self.trained as f64),
-            share(self.waited, self.trained)
+            self.mean(self.waited),
+            self.mean(self.trained),
+            self.in_the_mean(),
+            share(self.waited, self.trained),
+            if self.groups.len() > 1 { "seem" } else { "seems" }
         )
     }
 
@@ -254,7 +270,10 @@ impl Waits<'_> {
     /// The work of readers meanwhile, where the wait is worth a reason.
     fn cause(&self, knows_calls: bool) -> Vec<String> {
         match self.causes.filter(|_| self.lost() >= FREE) {
-            Some(causes) => super::causes::sentences(&causes, self.read_themselves()),
+            Some(causes) => {
+                let each = causes.scaled(causes.sum() / self.groups.len() as i64).unwrap_or(causes);
+                super::causes::sentences(&each, self.read_themselves())
+            }
             None => self.guessed_cause(knows_calls).into_iter().collect(),
         }
     }
@@ -292,8 +311,8 @@ impl Waits<'_> {
             }
             _ => "calls on files and work outside them both took part",
         };
-        let (io, elsewhere) = (time(io as f64), time(elsewhere as f64));
-        let wait = if self.tells_start() { format!("the other {}", time(waited as f64)) } else { "that wait".into() };
+        let (io, elsewhere) = (self.mean(io), self.mean(elsewhere));
+        let wait = if self.tells_start() { format!("the other {}", self.mean(waited)) } else { "that wait".into() };
         if self.read_themselves() {
             let (reads, was) = match self.groups.as_slice() {
                 [_] => ("It reads by itself", "it was"),
@@ -352,7 +371,16 @@ impl Waits<'_> {
         ];
         let worth = kinds.into_iter().filter(|(ns, _)| self.part(*ns) >= FREE);
         let said = |(ns, what): (i64, &str)| {
-            format!("Training waited {} ({}) {what}.", time(ns as f64), share(ns, self.trained))
+            let (waited, share) = (self.mean(ns), share(ns, self.trained));
+            match self.groups.len() {
+                1 => format!("Training waited {waited} ({share}) {what}."),
+                several => {
+                    format!(
+                        "In the mean, each of {} trainers waited {waited} ({share}) {what}.",
+                        grouped(several as u64)
+                    )
+                }
+            }
         };
         worth.map(said).collect()
     }
@@ -408,6 +436,19 @@ fn cut_short(summary: &Summary) -> Option<String> {
             return "How it ended is not known: a signal ended it, or its files were cut.".into();
         }
         "A signal ended it: the call that it was in then, and how long it had been in it, is in no figure.".into()
+    })
+}
+
+/// The sentence on a trace of which there are too many waits to tell their causes.
+fn unexplained(summary: &Summary) -> Option<String> {
+    let knows_something = !summary.training.is_empty() || may_train(summary);
+    (summary.allocation.waits_unexplained && knows_something).then(|| {
+        let some = if summary.training.iter().any(|group| group.causes.is_some()) { "some " } else { "" };
+        format!(
+            "The causes of {some}waits were not worked out: the trace has more than {} million waits and messages. Take a part of \
+             it with fewer: --run, or --from and --to.",
+            STEPS_MAX / 1_000_000
+        )
     })
 }
 

@@ -94,10 +94,18 @@ impl Section for Waits {
 
     fn print(summary: &Summary, top: usize, out: &mut String) {
         let rows = &summary.waits;
-        if rows.is_empty() {
+        if rows.is_empty() && !summary.allocation.waits_unexplained {
             return;
         }
         heading("Longest waits of trainers", out);
+        if summary.allocation.waits_unexplained {
+            let listed = if rows.is_empty() { "None" } else { "Not all" };
+            let _ =
+                writeln!(out, "  {listed}: the trace has too many waits and messages to work out the causes of each.");
+        }
+        if rows.is_empty() {
+            return;
+        }
         let mut grid = Grid::new(&["at", "waited", "<for", "<causes"]);
         let start = summary.time.start_ts;
         for row in rows.iter().take(top) {

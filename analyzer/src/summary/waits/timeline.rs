@@ -291,7 +291,7 @@ pub fn object_of(name: &str) -> Object {
 #[derive(Default)]
 pub struct Timelines {
     pub threads: BTreeMap<LaneId, ThreadPart>,
-    steps: usize,
+    pub(super) steps: usize,
     /// True if there were more steps than there is room for: then nothing is explained.
     pub is_cut: bool,
 }

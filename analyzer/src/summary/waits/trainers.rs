@@ -102,12 +102,16 @@ impl TrainerWaits {
 pub struct Waits {
     /// True if the trace tells who ended waits: what pipes and semaphores they were on, and who posted.
     pub is_known: bool,
+    /// True if there were more waits and messages than there is room for: then nothing is explained.
+    #[serde(default)]
+    pub is_cut: bool,
     pub trainers: Vec<TrainerWaits>,
 }
 
 impl Waits {
     pub fn merge(&mut self, other: Waits) {
         self.is_known |= other.is_known;
+        self.is_cut |= other.is_cut;
         self.trainers.extend(other.trainers);
         self.trainers.sort_by_key(|trainer| trainer.lane);
     }
@@ -149,12 +153,11 @@ const READING_PART: i64 = 5;
 
 /// Explains the waits of all trainers.
 pub fn explained(timelines: Timelines, processes: &[Process]) -> Waits {
-    let is_known = !timelines.is_cut
-        && timelines
-            .threads
-            .values()
-            .flat_map(|thread| &thread.steps)
-            .any(|step| step.object.id != 0 || step.waker != 0);
+    if timelines.is_cut {
+        return Waits { is_cut: true, ..Waits::default() };
+    }
+    let mut steps = timelines.threads.values().flat_map(|thread| &thread.steps);
+    let is_known = steps.any(|step| step.object.id != 0 || step.waker != 0);
     if !is_known {
         return Waits::default();
     }
@@ -164,7 +167,7 @@ pub fn explained(timelines: Timelines, processes: &[Process]) -> Waits {
         false => by_spans.into_iter().filter_map(|thread| Trainer::new(&family, thread).by_spans()).collect(),
         true => by_calls(&family),
     };
-    Waits { is_known, trainers }
+    Waits { is_known, is_cut: false, trainers }
 }
 
 /// Trainers that no span tells of.
@@ -645,7 +648,7 @@ mod tests {
 
     use super::*;
     use crate::batch::Usage;
-    use crate::summary::waits::timeline::{Step, ThreadPart};
+    use crate::summary::waits::timeline::{STEPS_MAX, Step, ThreadPart, TimelinePart};
 
     const MS: i64 = 1_000_000;
     const TRAINER: LaneId = LaneId { proc: 0, tid: 1 };
@@ -693,6 +696,27 @@ mod tests {
             assert_eq!(wait.parts.sum(), wait.end - wait.start, "{wait:?}");
         }
         trainer
+    }
+
+    #[test]
+    fn more_steps_than_there_is_room_for_are_said_to_be_unexplained() {
+        let piece = || {
+            let mut part = TimelinePart::default();
+            part.begin(LaneId { proc: 0, tid: 1 }, 0);
+            part.step(Step { start: 0, end: 10, kind: StepKind::Wait, ..Step::NOTHING });
+            part
+        };
+        let waits = |before: usize| {
+            let mut all = Timelines { steps: before, ..Timelines::default() };
+            all.take(piece());
+            explained(all, &[])
+        };
+        assert!(!waits(STEPS_MAX - 1).is_cut && waits(STEPS_MAX).is_cut);
+        // Parts that several machines counted.
+        let mut both = Waits::default();
+        both.merge(waits(STEPS_MAX));
+        both.merge(waits(0));
+        assert!(both.is_cut && both.trainers.is_empty());
     }
 
     #[test]
