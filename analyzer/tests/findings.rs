@@ -6,9 +6,12 @@ mod support;
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 
+use dlio_analyzer::findings::judge;
+use dlio_analyzer::findings::limits::Limits;
 use dlio_analyzer::findings::rules::RULES;
 use dlio_analyzer::summary::report::Summary;
 use dlio_analyzer::summary::report::verdict::verdict;
+use dlio_analyzer::summary::waits::parts::{Part, Parts};
 use dlio_schemas::ops::Op;
 use dlio_schemas::record::POS_UNKNOWN;
 use generator::runs::{Loader, MIB, sample, scenarios, slow_storage, slow_store};
@@ -874,6 +877,90 @@ fn waits_that_find_no_batch_are_no_steps() {
     assert_eq!((steps["steps"].as_u64(), steps["total_ns"].as_u64()), (Some(10), Some(104_000_000)), "{steps}");
     assert_eq!(steps["wait_ns"], training["waited_ns"], "{steps} {training}");
     assert_eq!((training["batches"].as_u64(), report["epochs"][0]["batches"].as_u64()), (Some(10), Some(5)));
+}
+
+/// A trainer that waits for each batch, and readers that are started anew for each epoch of 20 steps; that with the last
+/// number is slow if there is a slow one.
+fn fed_anew(epochs: u64, readers: u64, is_one_slow: bool) -> Vec<Script> {
+    const STEPS: u64 = 20;
+    const STEP_US: u64 = 30_000;
+    let length = STEPS * STEP_US;
+    let reader = |epoch: u64, number: u64| {
+        let mut reader = Script::new((200 + 10 * epoch + number) as i32, 100);
+        reader.at(epoch * length + 20 + number);
+        for step in 0..STEPS - 1 {
+            let task = epoch * length + step * STEP_US + 100;
+            let waited = task.saturating_sub(reader.now()).max(90);
+            message(&mut reader, Op::READ, waited);
+            let is_slow = !is_one_slow || number + 1 == readers;
+            reader.load(&sample(number, epoch * STEPS + step), MIB, 100).rest(if is_slow { 27_000 } else { 50 });
+            message(&mut reader, Op::WRITE, 10);
+        }
+        reader
+    };
+    let mut trainer = Script::new(100, 1);
+    for step in 0..epochs * STEPS {
+        trainer.at(step * STEP_US + 10).call(Op::READ, "<pipe>", STEP_US - 2010, (POS_UNKNOWN, 64, 64)).rest(1900);
+    }
+    let all = (0..epochs).flat_map(|epoch| (0..readers).map(move |number| (epoch, number)));
+    [trainer].into_iter().chain(all.map(|(epoch, number)| reader(epoch, number))).collect()
+}
+
+#[test]
+fn a_slow_reader_is_seen_by_its_number_where_readers_are_started_anew() {
+    let found = |name: &str, is_one_slow| report(&written(name, fed_anew(4, 3, is_one_slow)), &[]);
+    let slow = found("slow-anew", true);
+    let rule = finding(&slow, "slow-worker");
+    assert_eq!(rule["state"], "fired", "{rule}");
+    assert!(rule["says"].as_str().unwrap().starts_with("reader 3 of 3 (started 4 times) was busy "), "{rule}");
+    assert_eq!(finding(&found("even-anew", false), "slow-worker")["state"], "quiet");
+}
+
+#[test]
+fn readers_of_an_evaluation_are_not_held_against_those_of_the_training() {
+    let mut processes = fed(2, 30_000, |reader, number, step| {
+        reader.load(&sample(number, step), MIB, 100).rest(28_000);
+    });
+    // An evaluation's readers live for two steps and have little to do.
+    for number in 0..3 {
+        let mut reader = Script::new(300 + number, 100);
+        reader.at(900_000 + number as u64);
+        for step in 0..4 {
+            message(&mut reader, Op::READ, 14_000);
+            reader.load(&sample(3, number as u64 * 4 + step), MIB, 100);
+            message(&mut reader, Op::WRITE, 10);
+        }
+        processes.push(reader);
+    }
+    let found = report(&written("evaluated", processes), &[]);
+    assert_eq!(found["training"][0]["readers"].as_array().unwrap().len(), 5, "{}", found["training"][0]["readers"]);
+    let rule = finding(&found, "slow-worker");
+    assert_eq!(rule["state"], "quiet", "{rule}");
+    assert!(
+        rule["measures"][1]["value"].as_f64() < Some(0.55) && rule["measures"][2]["value"].as_f64() < Some(1.1),
+        "{rule}"
+    );
+}
+
+#[test]
+fn readers_that_start_anew_cost_what_training_waited_for_their_start() {
+    let found = report(&written("start-anew", fed_anew(4, 3, false)), &[]);
+    let mut summary: Summary = serde_json::from_value(found).unwrap();
+    let trained = summary.training[0].trained_ns;
+    let judged = |summary: &Summary| judge(summary, &Limits::default());
+    let rule = |summary: &Summary| serde_json::to_value(judged(summary)).unwrap();
+    let share = |summary: &Summary| {
+        let all = rule(summary);
+        let found = all.as_array().unwrap().iter().find(|it| it["id"] == "workers-restart").unwrap().clone();
+        assert_eq!(found["measures"][0]["value"].as_f64(), Some(3.0), "{found}");
+        (found["measures"][1]["value"].as_f64().unwrap(), found["state"].as_str().unwrap().to_string())
+    };
+    let (gaps, state) = share(&summary);
+    assert!(gaps < 0.06, "{gaps} {state}");
+    // Readers make calls while they start: nobody is missing, and training waits. The first start is no restart.
+    summary.training[0].causes = Some(Parts::of(Part::Start, trained * 8 / 10));
+    let (waited, state) = share(&summary);
+    assert!((waited - 0.6).abs() < 0.01 && state == "fired", "{waited} {state}");
 }
 
 /// Trainers of two ranks that wait for half of 10 s.

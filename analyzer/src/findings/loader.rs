@@ -4,6 +4,8 @@
 //! time it computes for one. Where C is less than N the trainer waits 1 - C/N of its time, and nothing but more or faster
 //! readers changes that. What it waits beyond comes of batches that take unequally long.
 
+use std::collections::BTreeMap;
+
 use super::rule_context::{Case, EVIDENCE_MAX, part};
 use crate::summary::figures::units::{grouped, time};
 use crate::summary::training::{RankGroup, ReaderUse};
@@ -70,11 +72,70 @@ pub fn mostly_idle(case: &Case) -> bool {
     2 * readers().filter(is_idle).count() > readers().count()
 }
 
-/// The part of what readers did while their trainer waited that the busiest of them did; of several trainers the largest.
+/// A reader of a loader, by its number: where readers are started anew, for an epoch or an evaluation, all those that had it.
+pub struct Numbered<'a> {
+    /// In order of time, one a start.
+    pub readers: Vec<&'a ReaderUse>,
+    pub busy_ns: i64,
+}
+
+/// Readers of one start begin so shortly after one another: less than this, and less than one part in so many of their lives.
+const BIRTHS_APART_NS: i64 = 2_000_000_000;
+const BIRTHS_APART_OF_LIFE: i64 = 10;
+
+/// The readers of a trainer that were started together, each start in order of process and thread numbers.
+fn starts(group: &RankGroup) -> Vec<Vec<&ReaderUse>> {
+    let mut readers: Vec<_> = group.readers.iter().filter(|reader| !is_own(group, reader)).collect();
+    readers.sort_by_key(|reader| (reader.first_ts, reader.pid, reader.tid));
+    let life = |reader: &ReaderUse| reader.last_ts - reader.first_ts;
+    let belongs = |reader: &ReaderUse, start: &[&ReaderUse]| {
+        let (first, last) = (start[0], start[start.len() - 1]);
+        let longer = life(reader).max(life(first));
+        let together = reader.last_ts.min(first.last_ts) - reader.first_ts;
+        let apart = reader.first_ts - last.first_ts;
+        2 * together >= longer.max(1) && apart <= BIRTHS_APART_NS.min(longer / BIRTHS_APART_OF_LIFE)
+    };
+    let mut starts: Vec<Vec<&ReaderUse>> = Vec::new();
+    for reader in readers {
+        match starts.iter_mut().rev().find(|start| belongs(reader, start)) {
+            Some(start) => start.push(reader),
+            None => starts.push(vec![reader]),
+        }
+    }
+    starts.iter_mut().for_each(|start| start.sort_by_key(|reader| (reader.pid, reader.tid)));
+    starts
+}
+
+/// The readers of a trainer's busiest loader by number; empty where it has fewer than two. Starts of as many readers are taken
+/// for those of one loader: where they are those of two, each adds as much to every number, and none seems slower for that.
+pub fn numbered(group: &RankGroup) -> Vec<Numbered<'_>> {
+    let is_known = group.readers.iter().any(|reader| busy_meanwhile(reader) > 0);
+    let busy = if is_known { busy_meanwhile } else { busy_ns };
+    let mut loaders: BTreeMap<usize, Vec<Numbered>> = BTreeMap::new();
+    for start in starts(group).into_iter().filter(|start| start.len() > 1) {
+        let none = || (0..start.len()).map(|_| Numbered { readers: Vec::new(), busy_ns: 0 }).collect();
+        let loader = loaders.entry(start.len()).or_insert_with(none);
+        for (numbered, reader) in loader.iter_mut().zip(start) {
+            numbered.busy_ns += busy(reader);
+            numbered.readers.push(reader);
+        }
+    }
+    let all = |loader: &Vec<Numbered>| loader.iter().map(|numbered| numbered.busy_ns).sum::<i64>();
+    loaders.into_values().max_by_key(all).unwrap_or_default()
+}
+
+/// Returns `true` if a trainer's readers were started more than once: then turns begin anew each time.
+pub fn starts_anew(case: &Case) -> bool {
+    case.summary.training.iter().any(|group| numbered(group).iter().any(|numbered| numbered.readers.len() > 1))
+}
+
+/// The part of what the readers of a loader did while their trainer waited that the busiest of them did; of several trainers
+/// the largest.
 pub fn largest_load(case: &Case) -> Option<f64> {
     let load = |group: &RankGroup| {
-        let busy = || group.readers.iter().map(busy_meanwhile);
-        part(busy().max()? as f64, busy().sum::<i64>() as f64).filter(|_| group.readers.len() > 1)
+        let numbered = numbered(group);
+        let busy = || numbered.iter().map(|numbered| numbered.busy_ns);
+        part(busy().max()? as f64, busy().sum::<i64>() as f64)
     };
     case.summary.training.iter().filter_map(load).max_by(f64::total_cmp)
 }

@@ -1,6 +1,6 @@
 //! One reader is slower than the others, and everybody waits for its turn.
 
-use super::super::loader::{busiest, busy_meanwhile, busy_ns, largest_load, largest_turn};
+use super::super::loader::{Numbered, busiest, largest_load, largest_turn, numbered, starts_anew};
 use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement, Waited};
 use crate::summary::figures::quantiles::median;
@@ -25,8 +25,8 @@ pub const RULE: Rule = Rule {
 fn judge(case: &Case) -> Judgement {
     let waited = case.waited();
     let slowest = case.summary.training.iter().filter_map(slowness).max_by(|a, b| a.0.total_cmp(&b.0));
-    // Steps are what spans tell of.
-    let of_one = match case.summary.steps.is_empty() {
+    // Steps are what spans tell of. Where readers are started anew, their turns begin anew too.
+    let of_one = match case.summary.steps.is_empty() || starts_anew(case) {
         true => case.at_least("load", largest_load(case)),
         false => case.at_least("turn", largest_turn(case)),
     };
@@ -50,13 +50,21 @@ fn judge(case: &Case) -> Judgement {
     }
 }
 
-/// The factor by which the busiest reader was busier than the others in the median, and its name: while training waited, where
-/// that is known.
+/// The factor by which the busiest reader was busier than the others of its loader in the median, and its name: while training
+/// waited, where that is known.
 fn slowness(group: &RankGroup) -> Option<(f64, String)> {
-    let is_known = group.readers.iter().any(|reader| busy_meanwhile(reader) > 0);
-    let busy = if is_known { busy_meanwhile } else { busy_ns };
-    let busiest = group.readers.iter().max_by_key(|reader| busy(reader))?;
-    let others = group.readers.iter().filter(|reader| !std::ptr::eq(*reader, busiest));
-    let others = median(others.map(|reader| busy(reader) as f64).collect())?;
-    (busy(busiest) > 0).then(|| (busy(busiest) as f64 / others.max(1.0), format!("{} ({})", busiest.name, busiest.pid)))
+    let readers = numbered(group);
+    let (at, busiest) = (0..).zip(&readers).max_by_key(|(_, reader)| reader.busy_ns)?;
+    let others = (0..).zip(&readers).filter(|(other, _)| *other != at);
+    let others = median(others.map(|(_, reader)| reader.busy_ns as f64).collect())?;
+    let ratio = busiest.busy_ns as f64 / others.max(1.0);
+    (busiest.busy_ns > 0).then(|| (ratio, called(busiest, at + 1, readers.len())))
+}
+
+/// `worker 1 (201)`, or of readers that are started anew `reader 2 of 4 (started 3 times)`.
+fn called(reader: &Numbered, number: usize, of: usize) -> String {
+    match reader.readers.as_slice() {
+        [one] => format!("{} ({})", one.name, one.pid),
+        all => format!("reader {number} of {of} (started {} times)", all.len()),
+    }
 }

@@ -1,17 +1,19 @@
 //! Readers are started anew for every epoch.
 
+use super::super::loader::is_own;
 use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement, Worth, named, part};
 use crate::summary::figures::units::time;
 use crate::summary::report::findings::{Confidence, Unit};
 use crate::summary::training::RankGroup;
+use crate::summary::waits::parts::Part;
 
 pub const RULE: Rule = Rule {
     id: "workers-restart",
     group: Group::Loader,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "readers are started anew, and nobody reads meanwhile for 5 % of the training or more",
+    asks: "readers are started anew, and training waits for that, or nobody reads meanwhile, for 5 % of its time or more",
     silences: &[],
     silences_rules: &[],
     remedy: "keep readers from one epoch to the next; less for them to load before they begin",
@@ -23,18 +25,18 @@ pub const RULE: Rule = Rule {
 
 fn judge(case: &Case) -> Judgement {
     let groups = || case.summary.training.iter().filter(|group| !group.readers.is_empty());
-    let found: Vec<_> = groups().map(|group| (group, restarts(group))).collect();
+    let found: Vec<_> = groups().map(|group| (group, costs(group, restarts(group)))).collect();
     let most = found.iter().map(|(_, (number, _))| *number).max();
     let gaps: i64 = found.iter().map(|(_, (_, gap))| *gap).sum();
     let trained: i64 = groups().map(|group| group.trained_ns).sum();
     let share = part(gaps as f64, trained as f64).filter(|_| most.is_some());
     let row = |(group, (number, gap)): &(&RankGroup, (u64, i64))| {
-        format!("{}: {number} times, {} without readers", named(group), time(*gap as f64))
+        format!("{}: {number} times, {} until they had started", named(group), time(*gap as f64))
     };
     Judgement {
         measures: vec![case.at_least("restarts", most.map(|most| most as f64)), case.at_least("gaps", share)],
         says: format!(
-            "readers were started anew {} times, and {} of the training went by until they read",
+            "readers were started anew {} times, and {} of the training went by until they had started",
             most.unwrap_or(0),
             Unit::Share.text(share.unwrap_or(0.0))
         ),
@@ -45,9 +47,18 @@ fn judge(case: &Case) -> Judgement {
     }
 }
 
+/// The same, with what a trainer waited for readers that were starting where the trace tells that: readers that prepare
+/// their data make calls, and are no gap. Of it, the first start is no restart; each is taken to be as long as the others.
+fn costs(group: &RankGroup, (number, gap): (u64, i64)) -> (u64, i64) {
+    let starting = group.causes.map_or(0, |causes| causes.get(Part::Start));
+    let again = starting as i128 * number as i128 / (number as i128 + 1);
+    (number, gap.max(again as i64))
+}
+
 /// The number of times that a trainer's readers had all ended when the next ones began, and the time nobody read.
 fn restarts(group: &RankGroup) -> (u64, i64) {
-    let mut lives: Vec<_> = group.readers.iter().map(|reader| (reader.first_ts, reader.last_ts)).collect();
+    let readers = group.readers.iter().filter(|reader| !is_own(group, reader));
+    let mut lives: Vec<_> = readers.map(|reader| (reader.first_ts, reader.last_ts)).collect();
     lives.sort_unstable();
     let Some(mut ended) = lives.first().map(|life| life.1) else { return (0, 0) };
     let (mut number, mut gaps) = (0, 0);
