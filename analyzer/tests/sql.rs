@@ -27,12 +27,13 @@ use tempfile::TempDir;
 const OF_THE_COUNT: [&str; 7] = ["late", "late_ns", "duration_ns.exact", "size.exact", "error", "exposed_ns", "ranks"];
 
 /// The figures that no table has: of a process its name, its role and who started it, of an epoch what was read meanwhile,
-/// of a file where ranks meet in it.
+/// of a file where ranks meet in it, of a trace which run lost what and how many waits are too many.
 fn is_of_the_count(section: &str, figure: &str) -> bool {
     let section_has = |name: &str, figures: &[&str]| section == name && figures.contains(&figure);
     OF_THE_COUNT.contains(&figure)
         || section_has("processes", &["name", "role", "parent"])
         || section_has("epochs", &["bytes_read"])
+        || section_has("allocation", &["lost_run_unknown", "waits_unexplained"])
         || section_has("shared", &["common_writes", "common_ns"])
 }
 

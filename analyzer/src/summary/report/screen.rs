@@ -245,7 +245,7 @@ fn apart(summary: &Summary, out: &mut String) {
     let ns: u64 = summary.past_files.iter().map(|function| function.time_ns).sum();
     if count > 0 {
         let (calls, ns) = (many(count, "call", "calls"), took(summary, ns));
-        let _ = writeln!(out, "  pipes, sockets, waits: {calls}, {ns} in sum, not above: --section past_files");
+        let _ = writeln!(out, "  pipes, sockets, waits: {calls}, {ns} in sum: --section past_files");
     }
 }
 
