@@ -182,10 +182,10 @@ fn numbers(numbers: impl Iterator<Item = i32>) -> String {
     shown.join(", ")
 }
 
-/// Returns the options that the filter was typed with.
+/// Returns the options that the filter was typed with. Where none of them is `--run`, the last run was taken.
 fn filters(filter: &Filter) -> Vec<&'static str> {
     let typed = [
-        ("--run", filter.run.is_some()),
+        ("one of several runs: --run", filter.run.is_some()),
         ("--from", filter.from.is_some()),
         ("--to", filter.to.is_some()),
         ("--pid", !filter.pids.is_empty()),
