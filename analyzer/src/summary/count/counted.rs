@@ -210,6 +210,16 @@ impl ThreadCount {
         (self.epoch_to as i64 - self.epoch_from as i64 + 1).max(0) as u64
     }
 
+    /// Adds a call on a file, which may be one of data.
+    #[inline(always)]
+    pub(in crate::summary) fn add_call(&mut self, interval: Interval, read: u64, is_data: bool) {
+        self.does_io = true;
+        self.bytes_read += read;
+        if read > 0 && is_data {
+            self.data_reads.add(interval);
+        }
+    }
+
     pub(in crate::summary) fn add_span(&mut self, interval: Interval) {
         self.spans_from = self.spans_from.min(interval.start);
         self.spans_to = self.spans_to.max(interval.end);

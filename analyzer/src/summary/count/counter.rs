@@ -268,12 +268,8 @@ impl Counter<'_> {
             if self.puts(traits, file) {
                 self.lanes.push(self.lane, Track::Put, interval);
             }
-            thread.does_io = true;
             thread.requests += traits.requests as u64;
-            thread.bytes_read += read;
-            if read > 0 && named.data {
-                thread.data_reads.add(interval);
-            }
+            thread.add_call(interval, read, named.data);
             self.access(batch, i, (row, traits), failed > 0);
         } else if traits.span {
             process.compute_ns += if traits.class == Class::Compute { dur as u64 } else { 0 };
