@@ -130,9 +130,15 @@ impl<'f, 'a> Explainer<'f, 'a> {
         let first = family.first_thread(thread.lane.proc).filter(|_| asked)?;
         let works = Act { thread: first, at: end };
         let idle = family.threads[first].composition(start, end).get(Part::Idle);
-        let is_busy = self.starved_during(works, start).is_none() && 2 * idle < end - start;
-        if is_busy {
-            return Some((self.by_pace(start, end, works), first));
+        match self.limiter(works, start, 0) {
+            // It waits for a program that it started, which works.
+            Limiter::Thread(other) if self.is_program_of(other.thread, thread.lane.proc) => {
+                return Some((self.by_pace(start, end, other), first));
+            }
+            Limiter::Thread(own) if own.thread == first && 2 * idle < end - start => {
+                return Some((self.by_pace(start, end, works), first));
+            }
+            _ => {}
         }
         // What keeps the thread from delivering, as the interpreter's lock, if that is most of it.
         let kept = thread.composition(start, end).without(Part::Idle).relabel(Part::Cpu, Part::HandOver);
@@ -238,7 +244,23 @@ impl<'f, 'a> Explainer<'f, 'a> {
         let run = self.family.threads[thread].composition(from, to).without(Part::Idle);
         // A thread that only passes on serializes: its CPU time is that of the hand-over.
         let passes_on = self.family.threads[thread].passes_on() || self.sends_for_others(Act { thread, at: to });
-        if passes_on { run.relabel(Part::Cpu, Part::HandOver).relabel(Part::Lock, Part::HandOver) } else { run }
+        let run = if passes_on { run.relabel(Part::Cpu, Part::HandOver).relabel(Part::Lock, Part::HandOver) } else { run };
+        // What a program does is the program's, unless it reads files.
+        let parent = self.family.parents[self.family.threads[thread].lane.proc as usize];
+        match parent.is_some_and(|parent| self.is_program_of(thread, parent)) {
+            true => run.relabel(Part::Cpu, Part::Child).relabel(Part::OutsideCalls, Part::Child),
+            false => run,
+        }
+    }
+
+    /// True if a thread is of a program that a reader had started: another one than its own.
+    fn is_program_of(&self, thread: usize, reader: u32) -> bool {
+        let (family, trainer) = (self.family, self.family.threads[self.trainer].lane.proc);
+        let proc = family.threads[thread].lane.proc;
+        let program = |proc: u32| family.processes[proc as usize].program.as_deref();
+        family.parents[proc as usize] == Some(reader)
+            && family.is_below(reader, trainer)
+            && program(proc).is_some_and(|own| Some(own) != program(reader))
     }
 
     /// True if a thread of another process sends what threads beside it made, and fetches nothing itself: what it does meanwhile is

@@ -110,6 +110,7 @@ impl<'a> Family<'a> {
         family.connected =
             asked.into_iter().filter_map(|(object, lane)| Some((object, family.thread_of(lane)?))).collect();
         family.find_remote_polls();
+        family.find_ready_messages();
         family.find_shared_locks();
         family.find_interpreter_locks();
         family.find_idle_holders();
@@ -316,6 +317,28 @@ impl<'a> Family<'a> {
             let idle = (0..thread.steps.len()).filter(|&at| thread.class[at] == Part::Idle);
             let remote: Vec<_> = idle.filter(is_remote).map(|at| (at, Part::Network)).collect();
             thread.reclassify(&remote);
+        }
+    }
+
+    /// Messages that had been given before they were taken: nobody waited for them.
+    fn find_ready_messages(&mut self) {
+        for number in 0..self.threads.len() {
+            let thread = &self.threads[number];
+            let is_ready = |&at: &usize| {
+                let step = &thread.steps[at];
+                let is_short = step.kind == StepKind::Take && step.end - step.start < NEXT_NS;
+                let is_given = || {
+                    let list = self.gives.get(&step.object.id);
+                    list.is_some_and(|list| {
+                        let before = &list[..list.partition_point(|give| give.start < step.start)];
+                        before.iter().rev().take(UNDER_WAY).any(|give| give.thread != number)
+                    })
+                };
+                is_short && is_given() && self.giver(number, step.object.id, step.start, step.end).is_none()
+            };
+            let idle = (0..thread.steps.len()).filter(|&at| thread.class[at] == Part::Idle);
+            let ready: Vec<_> = idle.filter(is_ready).map(|at| (at, Part::HandOver)).collect();
+            self.threads[number].reclassify(&ready);
         }
     }
 
