@@ -244,7 +244,8 @@ impl<'f, 'a> Explainer<'f, 'a> {
         let run = self.family.threads[thread].composition(from, to).without(Part::Idle);
         // A thread that only passes on serializes: its CPU time is that of the hand-over.
         let passes_on = self.family.threads[thread].passes_on() || self.sends_for_others(Act { thread, at: to });
-        let run = if passes_on { run.relabel(Part::Cpu, Part::HandOver).relabel(Part::Lock, Part::HandOver) } else { run };
+        let run =
+            if passes_on { run.relabel(Part::Cpu, Part::HandOver).relabel(Part::Lock, Part::HandOver) } else { run };
         // What a program does is the program's, unless it reads files.
         let parent = self.family.parents[self.family.threads[thread].lane.proc as usize];
         match parent.is_some_and(|parent| self.is_program_of(thread, parent)) {
