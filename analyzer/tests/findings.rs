@@ -1011,6 +1011,6 @@ fn a_trace_of_too_many_waits_says_that_their_causes_were_not_worked_out() {
     summary.allocation.waits_unexplained = true;
     assert!(said(&summary).contains(sentence), "{}", said(&summary));
     let mut section = String::new();
-    summary.print_section("waits", (10, 80), &mut section);
+    summary.print_section("waits", (Some(10), 80), &mut section);
     assert!(section.contains("None: the trace has too many waits and messages"), "{section}");
 }
