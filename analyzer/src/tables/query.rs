@@ -97,7 +97,7 @@ impl Session {
         helpers: Option<Arc<dyn Helpers>>,
     ) -> Result<Session> {
         // What one thread does in one go cannot be shared out.
-        let partitions = if helpers.is_some() { threads.max(2) } else { threads };
+        let partitions = if helpers.is_some() { threads.max(2) } else { threads.min(sharing(memory)) };
         let latest = Latest::default();
         let mut rules: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> =
             vec![Arc::new(CancellableJoins(latest.clone()))];
@@ -206,6 +206,13 @@ impl Session {
 
 /// Queries take this many bytes of `--memory` or more per row of a batch: with little memory batches have fewer rows.
 const MEMORY_PER_ROW: u64 = 48 << 10;
+
+/// Threads share the memory of a query: each has this much, or there are fewer.
+const MEMORY_PER_THREAD: u64 = 64 << 20;
+
+fn sharing(memory: u64) -> usize {
+    ((memory / MEMORY_PER_THREAD) as usize).max(1)
+}
 
 /// Smaller batches cost more than their rows.
 const BATCH_LEAST: usize = 256;
