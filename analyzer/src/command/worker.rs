@@ -116,11 +116,13 @@ fn resolved(typed: &str) -> Result<SocketAddr, String> {
 fn announce(address: SocketAddr) -> std::io::Result<()> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
     let name = name.filter(|_| address.ip().is_unspecified());
+    let line = match name {
+        Some(name) => format!("{LISTENING}{}:{}\n", name.trim(), address.port()),
+        None => format!("{LISTENING}{address}\n"),
+    };
+    // In one piece: several workers may share the pipe that they say it into.
     let mut out = crate::terminal::stdout();
-    match name {
-        Some(name) => writeln!(out, "{LISTENING}{}:{}", name.trim(), address.port())?,
-        None => writeln!(out, "{LISTENING}{address}")?,
-    }
+    out.write_all(line.as_bytes())?;
     out.flush()
 }
 
