@@ -8,7 +8,7 @@ use super::plot::lanes::{Axis, Lanes};
 use super::plot::stack::{self, Layer};
 use super::plot::strip::{self, Part};
 use super::timeline_lanes::lanes;
-use super::values::{at, list, number, sum, text};
+use super::values::{at, exact, list, number, sum, text};
 use super::wait_lanes;
 use crate::summary::figures::units::{bytes, grouped, many, moment, time};
 use crate::summary::report::runs::{Run, scope};
@@ -331,10 +331,6 @@ fn epochs(report: &Value, first: i64) -> Vec<(f64, String)> {
     let begins =
         |row: &Value| Some(((exact(row, "start_ts")? - first) as f64, format!("epoch {}", exact(row, "epoch")?)));
     list(report, "epochs").iter().filter_map(begins).collect()
-}
-
-fn exact(report: &Value, path: &str) -> Option<i64> {
-    at(report, path)?.as_i64()
 }
 
 /// The limits of the figures: losses, damage, what cannot be seen.

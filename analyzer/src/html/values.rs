@@ -11,6 +11,11 @@ pub fn number(values: &Value, path: &str) -> Option<f64> {
     at(values, path)?.as_f64()
 }
 
+/// A whole number.
+pub fn exact(values: &Value, path: &str) -> Option<i64> {
+    at(values, path)?.as_i64()
+}
+
 pub fn text<'a>(values: &'a Value, path: &str) -> Option<&'a str> {
     at(values, path)?.as_str()
 }

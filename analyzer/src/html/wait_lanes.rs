@@ -8,7 +8,7 @@ use super::figures::percent;
 use super::markup::Markup;
 use super::plot::pieces::{Piece, PieceLane};
 use super::plot::strip;
-use super::values::{at, list, number, text};
+use super::values::{at, exact, list, number, text};
 use crate::summary::figures::units::{many, time};
 
 /// Causes with the names of their colors in the style.
@@ -109,10 +109,6 @@ pub fn legend(lanes: &[PieceLane], page: &mut Markup) {
         page.text(&words(cause)).raw("</li>");
     }
     page.raw("</ul>");
-}
-
-fn exact(values: &Value, path: &str) -> Option<i64> {
-    at(values, path)?.as_i64()
 }
 
 #[cfg(test)]

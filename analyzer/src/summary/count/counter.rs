@@ -432,19 +432,15 @@ impl Counter<'_> {
         if traits.generates {
             self.counted.generated.add(interval);
         }
-        if traits.starts_loader {
+        if traits.starts_loader || traits.next_batch {
             self.lists[Set::Wait as usize].push(interval);
             self.lanes.push(self.lane, Track::Wait, interval);
             thread.add_span(interval);
         }
-        if traits.next_batch {
-            self.lists[Set::Wait as usize].push(interval);
-            self.lanes.push(self.lane, Track::Wait, interval);
-            thread.add_span(interval);
-            match traits.in_vain {
-                true => self.lanes.push(self.lane, Track::Vain, interval),
-                false => thread.batches += 1,
-            }
+        match traits.in_vain {
+            _ if !traits.next_batch => {}
+            true => self.lanes.push(self.lane, Track::Vain, interval),
+            false => thread.batches += 1,
         }
     }
 

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use super::family::{Act, Ender, Family};
 use super::parts::{Part, Parts};
-use super::timeline::StepKind;
+use super::timeline::{Step, StepKind};
 
 /// Threads on the way from a trainer to the cause of its wait.
 const DEPTH_MAX: u8 = 12;
@@ -61,17 +61,14 @@ impl<'f, 'a> Explainer<'f, 'a> {
     }
 
     /// The thread that made what another one passed on, and the number of threads between them.
-    pub fn maker(&self, mut act: Act) -> (Act, u8) {
-        for depth in 0..DEPTH_MAX {
-            let Some(before) = self.relayed(act) else { return (act, depth) };
-            act = before;
-        }
-        (act, DEPTH_MAX)
+    pub fn maker(&self, act: Act) -> (Act, u8) {
+        let (depth, maker) = self.acts(act).enumerate().last().unwrap_or((0, act));
+        (maker, depth as u8)
     }
 
     /// The act that ended a wait, those of relays before it, and that of the maker.
-    pub fn acts(&self, act: Act) -> Vec<Act> {
-        std::iter::successors(Some(act), |act| self.relayed(*act)).take(DEPTH_MAX as usize + 1).collect()
+    pub fn acts(&self, act: Act) -> impl Iterator<Item = Act> {
+        std::iter::successors(Some(act), |act| self.relayed(*act)).take(DEPTH_MAX as usize + 1)
     }
 
     /// What a relay passed on; `None` where the thread is none.
@@ -123,11 +120,8 @@ impl<'f, 'a> Explainer<'f, 'a> {
         if thread.is_first || thread.lane.proc == family.threads[self.trainer].lane.proc {
             return None;
         }
-        let asked = match family.ender(act.thread, thread.last_starved(act.at)?) {
-            Ender::Thread(by) => by.thread == self.trainer,
-            _ => false,
-        };
-        let first = family.first_thread(thread.lane.proc).filter(|_| asked)?;
+        family.input_of(act).filter(|input| input.thread == self.trainer)?;
+        let first = family.first_thread(thread.lane.proc)?;
         let works = Act { thread: first, at: end };
         let idle = family.threads[first].composition(start, end).get(Part::Idle);
         match self.limiter(works, start, 0) {
@@ -272,8 +266,7 @@ impl<'f, 'a> Explainer<'f, 'a> {
             return false;
         }
         let beside = |by: Act| by.thread != act.thread && family.threads[by.thread].lane.proc == thread.lane.proc;
-        let starved = thread.last_starved(act.at);
-        starved.is_some_and(|at| matches!(family.ender(act.thread, at), Ender::Thread(by) if beside(by)))
+        family.input_of(act).is_some_and(beside)
     }
 
     /// The production of the item that was waited for, where its maker was starved for it.
@@ -344,12 +337,10 @@ impl<'f, 'a> Explainer<'f, 'a> {
         *self.ready.entry(proc).or_insert_with(|| {
             let Some(first) = family.first_thread(proc) else { return maker.born };
             let first = &family.threads[first];
-            let takes = || {
-                first.steps.iter().filter(|step| step.kind == StepKind::Take && step.amount > 0 && step.object.id != 0)
-            };
             // It may be told more than its tasks: how it is to start, above all.
-            let tasks = takes().rfind(|step| step.end <= act.at && family.gives(trainer.lane.proc, step.object.id));
-            let begins = tasks.and_then(|task| takes().find(|step| step.object.id == task.object.id));
+            let is_task = |step: &&Step| step.end <= act.at && family.gives(trainer.lane.proc, step.object.id);
+            let tasks = first.takes().rfind(is_task);
+            let begins = tasks.and_then(|task| first.takes().find(|step| step.object.id == task.object.id));
             begins.map_or_else(|| family.begins_to_make(proc, first.born), |step| step.end)
         })
     }

@@ -6,7 +6,7 @@ use foldhash::fast::RandomState;
 
 use super::parts::Part;
 use super::thread::Thread;
-use super::timeline::{OtherEnd, StepKind, Timelines};
+use super::timeline::{Object, OtherEnd, Step, StepKind, ThreadPart, Timelines};
 use crate::catalog::Process;
 use crate::summary::tree::{LaneId, SPAWNED, above, parents};
 
@@ -66,6 +66,8 @@ pub struct Family<'a> {
     pub processes: &'a [Process],
     pub parents: Vec<Option<u32>>,
     by_lane: BTreeMap<LaneId, usize>,
+    /// By parent and pid, in the order in which processes began.
+    children: HashMap<(u32, i32), Vec<u32>, RandomState>,
     /// By connection, the thread that asked for it.
     connected: HashMap<u64, usize, RandomState>,
     /// By object, in order of their starts.
@@ -84,7 +86,7 @@ const UNDER_WAY: usize = 8;
 impl<'a> Family<'a> {
     pub fn new(mut timelines: Timelines, processes: &'a [Process]) -> Family<'a> {
         let ends = ends(&timelines, processes);
-        let asked = |(lane, thread): (&LaneId, &super::timeline::ThreadPart)| {
+        let asked = |(lane, thread): (&LaneId, &ThreadPart)| {
             let asks = thread.peers.iter().filter(|peer| matches!(peer.other, OtherEnd::Accepts(_)));
             asks.map(|peer| (peer.object, *lane)).collect::<Vec<_>>()
         };
@@ -105,8 +107,13 @@ impl<'a> Family<'a> {
             }
         }
         gives.values_mut().for_each(|list| list.sort_by_key(|give| give.start));
-        let mut family =
-            Family { threads, processes, parents: parents(processes), by_lane, connected: HashMap::default(), gives };
+        let parents = parents(processes);
+        let mut children: HashMap<(u32, i32), Vec<u32>, RandomState> = HashMap::default();
+        for (number, (process, parent)) in processes.iter().zip(&parents).enumerate() {
+            parent.iter().for_each(|parent| children.entry((*parent, process.pid)).or_default().push(number as u32));
+        }
+        let connected = HashMap::default();
+        let mut family = Family { threads, processes, parents, by_lane, children, connected, gives };
         family.connected =
             asked.into_iter().filter_map(|(object, lane)| Some((object, family.thread_of(lane)?))).collect();
         family.find_remote_polls();
@@ -143,7 +150,7 @@ impl<'a> Family<'a> {
     /// When a process that nobody gives tasks began to make its first item: as long before it was there as its items take.
     pub fn begins_to_make(&self, proc: u32, born: i64) -> i64 {
         let threads = || self.threads_of(proc).map(|thread| &self.threads[thread]);
-        let gives = |step: &&super::timeline::Step| step.kind == StepKind::Give && step.object.id != 0;
+        let gives = |step: &&Step| step.kind == StepKind::Give && step.object.id != 0;
         let mut given: Vec<i64> =
             threads().flat_map(|thread| thread.steps.iter().filter(gives)).map(|step| step.start).collect();
         given.sort_unstable();
@@ -204,6 +211,15 @@ impl<'a> Family<'a> {
         }
     }
 
+    /// The message that a thread had waited for before it acted.
+    pub fn input_of(&self, act: Act) -> Option<Act> {
+        let starved = self.threads[act.thread].last_starved(act.at)?;
+        match self.ender(act.thread, starved) {
+            Ender::Thread(by) => Some(by),
+            _ => None,
+        }
+    }
+
     /// A process whose end of a pipe closed when it ended: the thread collects its exit status right after the wait.
     fn hung_up(&self, thread: usize, step: usize) -> Ender {
         let own = &self.threads[thread];
@@ -214,7 +230,7 @@ impl<'a> Family<'a> {
     }
 
     /// A wait for several things shows what ended it by what follows.
-    fn object_of_next(&self, thread: usize, step: usize) -> Option<super::timeline::Object> {
+    fn object_of_next(&self, thread: usize, step: usize) -> Option<Object> {
         let steps = &self.threads[thread].steps;
         let next = steps[step + 1..].iter().find(|next| next.kind == StepKind::Take)?;
         (next.object.id != 0 && next.start - steps[step].end < NEXT_NS).then_some(next.object)
@@ -231,14 +247,10 @@ impl<'a> Family<'a> {
         within.or_else(before).map(|give| Act { thread: give.thread, at: give.start })
     }
 
+    /// The child of a process that ended by a moment.
     fn child(&self, parent: u32, pid: i32, by: i64) -> Ender {
-        let is_child = |(number, process): &(usize, &Process)| {
-            process.pid == pid
-                && self.parents[*number] == Some(parent)
-                && process.start_ts.is_none_or(|start| start < by)
-        };
-        let child = self.processes.iter().enumerate().rfind(is_child);
-        match child.and_then(|(number, _)| self.first_thread(number as u32)) {
+        let child = self.children(parent, pid).rfind(|(_, start)| start.is_none_or(|start| start < by));
+        match child.and_then(|(number, _)| self.first_thread(number)) {
             Some(thread) => Ender::Exit(Act { thread, at: self.threads[thread].last.min(by) }),
             None => Ender::Nobody,
         }
@@ -246,13 +258,14 @@ impl<'a> Family<'a> {
 
     /// The first thread of a child that a process made at a moment.
     pub fn child_made(&self, parent: u32, pid: i32, at: i64) -> Option<usize> {
-        let is_it = |(number, process): &(usize, &Process)| {
-            process.pid == pid
-                && self.parents[*number] == Some(parent)
-                && process.start_ts.is_none_or(|start| start + NEXT_NS >= at)
-        };
-        let child = self.processes.iter().enumerate().find(is_it);
-        child.and_then(|(number, _)| self.first_thread(number as u32))
+        let child = self.children(parent, pid).find(|(_, start)| start.is_none_or(|start| start + NEXT_NS >= at));
+        child.and_then(|(number, _)| self.first_thread(number))
+    }
+
+    /// Children of a process that had one pid, and when each began.
+    fn children(&self, parent: u32, pid: i32) -> impl DoubleEndedIterator<Item = (u32, Option<i64>)> {
+        let numbers = self.children.get(&(parent, pid)).into_iter().flatten();
+        numbers.map(|&number| (number, self.processes[number as usize].start_ts))
     }
 
     /// The thread of the same process that ended last within a wait for its end.
@@ -310,12 +323,12 @@ impl<'a> Family<'a> {
                 let list = self.gives.get(&object);
                 list.is_some_and(|list| list.iter().any(|give| give.thread != number && is_alike(give.thread)))
             };
-            let is_remote = |at: &usize| {
-                let step = &thread.steps[*at];
-                step.kind == StepKind::Poll && step.object.network && !is_from_peer(step.object.id)
-            };
+            let mut known: HashMap<u64, bool, RandomState> = HashMap::default();
             let idle = (0..thread.steps.len()).filter(|&at| thread.class[at] == Part::Idle);
-            let remote: Vec<_> = idle.filter(is_remote).map(|at| (at, Part::Network)).collect();
+            let polls = idle.filter(|&at| thread.steps[at].kind == StepKind::Poll && thread.steps[at].object.network);
+            let objects = polls.map(|at| (at, thread.steps[at].object.id));
+            let remote = objects.filter(|(_, object)| !*known.entry(*object).or_insert_with(|| is_from_peer(*object)));
+            let remote: Vec<_> = remote.map(|(at, _)| at).map(|at| (at, Part::Network)).collect();
             thread.reclassify(&remote);
         }
     }
@@ -402,14 +415,16 @@ fn ends(timelines: &Timelines, processes: &[Process]) -> HashMap<u64, u64, Rando
         let exact = accepted.get_mut(&between).and_then(VecDeque::pop_front);
         // A process accepts what its parent listens for.
         let inherited = || {
-            let takes = |(_, acceptor): &(i32, i32)| {
-                let is_its = |(number, process): (usize, &Process)| {
-                    process.pid == *acceptor && is_process_below(&parents, processes, number as u32, between.1)
+            let (asker, listener) = between;
+            let takes = |acceptor: i32| {
+                let is_below = |number: usize| {
+                    let above = above(&parents, number as u32);
+                    above.into_iter().any(|above| processes[above as usize].pid == listener)
                 };
-                processes.iter().enumerate().any(is_its)
+                processes.iter().enumerate().any(|(number, process)| process.pid == acceptor && is_below(number))
             };
-            let of_asker =
-                accepted.iter_mut().filter(|((by, acceptor), _)| *by == between.0 && takes(&(*by, *acceptor)));
+            let of_asker = accepted.range_mut((asker, i32::MIN)..=(asker, i32::MAX));
+            let of_asker = of_asker.filter(|((_, acceptor), _)| takes(*acceptor));
             let soonest = of_asker.filter(|(_, list)| list.front().is_some_and(|(at, _)| *at >= ts));
             soonest.min_by_key(|(_, list)| list.front().map(|(at, _)| *at)).and_then(|(_, list)| list.pop_front())
         };
@@ -419,11 +434,6 @@ fn ends(timelines: &Timelines, processes: &[Process]) -> HashMap<u64, u64, Rando
         }
     }
     ends
-}
-
-/// True if a process, by its number, is below one with that pid.
-fn is_process_below(parents: &[Option<u32>], processes: &[Process], process: u32, pid: i32) -> bool {
-    above(parents, process).into_iter().any(|above| processes[above as usize].pid == pid)
 }
 
 fn add_new(list: &mut Vec<i32>, value: i32) {

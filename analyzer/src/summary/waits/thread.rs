@@ -21,6 +21,8 @@ pub struct Thread {
     pub class: Vec<Part>,
     /// By step: everything from the thread's birth to the end of the step.
     through: Vec<Parts>,
+    /// By step: the last one up to it in which the thread was starved, plus one; zero if there is none.
+    starved: Vec<u32>,
     pub fetches: Vec<Interval>,
     pub loader_starts: Vec<Interval>,
     /// True if the kernel's counters tell its CPU time.
@@ -63,6 +65,7 @@ impl Thread {
             last: at,
             class,
             through: Vec::new(),
+            starved: Vec::new(),
             is_counted: !part.usage.is_empty(),
             major_faults: part.usage.iter().map(|usage| usage.counters.major_faults).sum(),
             steps: part.steps,
@@ -129,6 +132,19 @@ impl Thread {
             sum.add(*class, step.end - step.start);
             self.through.push(sum);
         }
+        self.starved = vec![0; self.steps.len()];
+        self.find_starved(0);
+    }
+
+    /// Notes in which steps it was starved, from one of them on.
+    fn find_starved(&mut self, first: usize) {
+        let mut last = first.checked_sub(1).map_or(0, |before| self.starved[before]);
+        for at in first..self.steps.len() {
+            if self.is_starved(at) {
+                last = at as u32 + 1;
+            }
+            self.starved[at] = last;
+        }
     }
 
     /// Says that steps are something else than they looked like: their numbers ascend.
@@ -143,6 +159,7 @@ impl Thread {
             }
             self.through[at] += moved;
         }
+        self.find_starved(first);
     }
 
     /// Everything from its birth to a moment.
@@ -185,7 +202,12 @@ impl Thread {
     /// The last step in which it was blocked for input that ended by a moment, and was no trifle.
     pub fn last_starved(&self, by: i64) -> Option<usize> {
         let to = self.steps.partition_point(|step| step.end <= by);
-        (0..to).rev().find(|&at| self.is_starved(at))
+        (self.starved[..to].last().copied().unwrap_or(0) as usize).checked_sub(1)
+    }
+
+    /// The messages that it took.
+    pub fn takes(&self) -> impl DoubleEndedIterator<Item = &Step> {
+        self.steps.iter().filter(|step| step.kind == StepKind::Take && step.amount > 0 && step.object.id != 0)
     }
 
     pub fn is_starved(&self, at: usize) -> bool {

@@ -11,9 +11,9 @@ use super::explain::Explainer;
 use super::family::{Act, Ender, Family};
 use super::parts::{Part, Parts};
 use super::thread::WAIT_NS;
-use super::timeline::{Object, StepKind, Timelines};
+use super::timeline::{Object, Step, StepKind, Timelines};
 use crate::catalog::Process;
-use crate::summary::time::intervals::Interval;
+use crate::summary::time::intervals::{Interval, united};
 use crate::summary::tree::LaneId;
 
 /// What a wait is for.
@@ -209,10 +209,22 @@ struct Ended {
     object: Object,
 }
 
+impl Ended {
+    /// Adds a wait that goes on from this one.
+    fn go_on(&mut self, next: Ended) {
+        *self = Ended { start: self.start, bytes: self.bytes + next.bytes, ..next };
+    }
+}
+
 impl Act {
     fn seen(self, family: &Family) -> WaitAct {
         WaitAct { lane: family.threads[self.thread].lane, at: self.at }
     }
+}
+
+/// Whether a maker does the trainer's own work, judged alone or with all that end few waits.
+fn is_own_worker(own: &BTreeMap<Option<usize>, bool>, maker: Act) -> Option<bool> {
+    own.get(&Some(maker.thread)).or_else(|| own.get(&None)).copied()
 }
 
 struct Trainer<'f, 'a> {
@@ -261,30 +273,20 @@ impl<'f, 'a> Trainer<'f, 'a> {
             let by = self.family.ender(self.thread, at);
             let bytes = if step.kind == StepKind::Take { step.amount } else { 0 };
             // Posts are made on the way.
-            let is_other = |next: &&super::timeline::Step| !matches!(next.kind, StepKind::Post | StepKind::Edge);
+            let is_other = |next: &&Step| !matches!(next.kind, StepKind::Post | StepKind::Edge);
             let next = thread.steps[at + 1..].iter().find(is_other);
-            let (end, next) = (step.end, next.map_or(step.end, |next| next.start));
+            let next = next.map_or(step.end, |next| next.start);
+            let wait = Ended { start: step.start, end: step.end, by, bytes, next, object: step.object };
             // Between pieces of one message a thread may have to make room for it.
             let is_piece = |last: &Ended| step.object == last.object && step.amount >= PIECE;
             let pause = |last: &Ended| if is_piece(last) { PIECES_NS } else { WORK_NS };
             let last = found.last_mut().filter(|last| thread.worked(last.end, step.start) < pause(last));
             match last {
-                Some(last) if thread.class[at] == Part::Gil => last.end = end,
-                Some(last) if self.is_same_delivery(last, &by, step) => {
-                    *last = Ended {
-                        start: last.start,
-                        end,
-                        by: last.by,
-                        bytes: last.bytes + bytes,
-                        next,
-                        object: step.object,
-                    };
-                }
-                Some(last) if self.goes_on(&last.by, &by) => {
-                    *last = Ended { start: last.start, end, by, bytes: last.bytes + bytes, next, object: step.object };
-                }
+                Some(last) if thread.class[at] == Part::Gil => last.end = step.end,
+                Some(last) if self.is_same_delivery(last, &by, step) => last.go_on(Ended { by: last.by, ..wait }),
+                Some(last) if self.goes_on(&last.by, &by) => last.go_on(wait),
                 _ if thread.class[at] == Part::Gil => {}
-                _ => found.push(Ended { start: step.start, end, by, bytes, next, object: step.object }),
+                _ => found.push(wait),
             }
         }
         for wait in found.iter_mut().filter(|wait| wait.bytes >= LARGE_MESSAGE) {
@@ -295,7 +297,7 @@ impl<'f, 'a> Trainer<'f, 'a> {
 
     /// True if somebody only delivers what a maker had announced: another thread of its process, as descriptors of tensors, or
     /// whoever the trainer asked for it in between, for a short time.
-    fn is_same_delivery(&self, last: &Ended, next: &Ender, step: &super::timeline::Step) -> bool {
+    fn is_same_delivery(&self, last: &Ended, next: &Ender, step: &Step) -> bool {
         let proc_of = |act: &Act| self.family.threads[act.thread].lane.proc;
         match (&last.by, next) {
             (Ender::Thread(_), Ender::Nobody) => step.kind == StepKind::Take,
@@ -311,11 +313,7 @@ impl<'f, 'a> Trainer<'f, 'a> {
 
     /// True if a thread did something because the trainer had asked for it, after a moment.
     fn is_asked(&self, act: &Act, since: i64) -> bool {
-        let Some(at) = self.family.threads[act.thread].last_starved(act.at) else { return false };
-        match self.family.ender(act.thread, at) {
-            Ender::Thread(by) => by.thread == self.thread && by.at >= since,
-            _ => false,
-        }
+        self.family.input_of(*act).is_some_and(|input| input.thread == self.thread && input.at >= since)
     }
 
     /// True if a wait goes on in the next one: nobody had ended it, or somebody of the same kind.
@@ -344,10 +342,9 @@ impl<'f, 'a> Trainer<'f, 'a> {
         let own = &self.family.threads[self.thread];
         let just = |ts: i64| ts <= wait.end && own.worked(ts, wait.start) < REPLY_NS;
         match thread.last_starved(maker.at) {
-            Some(at) if just(thread.steps[at].end) => match self.family.ender(maker.thread, at) {
-                Ender::Thread(by) => self.explainer.maker(by).0.thread == self.thread,
-                _ => false,
-            },
+            Some(at) if just(thread.steps[at].end) => {
+                self.family.input_of(maker).is_some_and(|by| self.explainer.maker(by).0.thread == self.thread)
+            }
             Some(_) => false,
             None => just(thread.born),
         }
@@ -394,7 +391,7 @@ impl<'f, 'a> Trainer<'f, 'a> {
         for wait in waits {
             let Ender::Thread(act) = wait.by else { continue };
             let (maker, _) = self.explainer.maker(act);
-            let is_own = own.get(&Some(maker.thread)).or_else(|| own.get(&None)).copied().unwrap_or(false);
+            let is_own = is_own_worker(own, maker).unwrap_or(false);
             let reader = if maker.thread == self.thread { act } else { maker };
             // A thread of its own that only passes on what the trainer gave it makes nothing.
             let is_echo =
@@ -412,8 +409,7 @@ impl<'f, 'a> Trainer<'f, 'a> {
     /// Processes below the trainer that hand it messages, time and again.
     fn hand_to_trainer(&self) -> BTreeSet<LaneId> {
         let mut taken: BTreeMap<u64, usize> = BTreeMap::new();
-        let steps = self.family.threads[self.thread].steps.iter();
-        let takes = steps.filter(|step| step.kind == StepKind::Take && step.amount > 0 && step.object.id != 0);
+        let takes = self.family.threads[self.thread].takes();
         takes.for_each(|step| *taken.entry(step.object.id).or_default() += 1);
         let often = taken.into_iter().filter(|(_, count)| *count >= WAITS_MIN);
         let givers = often.flat_map(|(object, _)| self.family.givers(object));
@@ -448,11 +444,10 @@ impl<'f, 'a> Trainer<'f, 'a> {
                 }
                 Ender::Thread(act) | Ender::Exit(act) => {
                     let (maker, _) = self.explainer.maker(act);
-                    let known = own.get(&Some(maker.thread)).or_else(|| own.get(&None)).copied();
                     let only_ends = matches!(wait.by, Ender::Exit(_)) && !self.reads(maker, wait.start);
                     let is_delivery = self.is_delivery(act, maker) && readers.contains(&self.reader_of(act));
-                    let known = known.filter(|_| !is_delivery);
-                    if only_ends || known.unwrap_or(false) { WaitKind::OwnWork } else { WaitKind::Data }
+                    let is_own = !is_delivery && is_own_worker(&own, maker).unwrap_or(false);
+                    if only_ends || is_own { WaitKind::OwnWork } else { WaitKind::Data }
                 }
             };
             waits.push(self.explain(wait.start, wait.end, kind, wait.by));
@@ -522,8 +517,7 @@ impl<'f, 'a> Trainer<'f, 'a> {
             }),
         };
         let mut known: BTreeMap<u64, bool> = BTreeMap::new();
-        let steps = family.threads[self.thread].steps.iter();
-        let takes = steps.filter(|step| step.kind == StepKind::Take && step.amount > 0 && step.object.id != 0);
+        let takes = family.threads[self.thread].takes();
         let from_readers =
             takes.filter(|step| *known.entry(step.object.id).or_insert_with(|| is_from_reader(step.object.id)));
         from_readers.map(|step| Interval { start: step.start, end: step.end }).collect()
@@ -533,7 +527,7 @@ impl<'f, 'a> Trainer<'f, 'a> {
     fn done(&self, last: i64) -> i64 {
         let thread = &self.family.threads[self.thread];
         let after = thread.steps.iter().zip(&thread.class).filter(|(step, _)| step.start >= last);
-        let ends = |(step, class): &(&super::timeline::Step, &Part)| {
+        let ends = |(step, class): &(&Step, &Part)| {
             let waits = **class == Part::Idle && step.end - step.start >= WAIT_NS;
             let gives = step.kind == StepKind::Give && step.start - last >= WORK_NS;
             waits || gives || matches!(step.kind, StepKind::Child | StepKind::Join)
@@ -553,8 +547,8 @@ impl<'f, 'a> Trainer<'f, 'a> {
     fn explain(&mut self, start: i64, end: i64, kind: WaitKind, by: Ender) -> Wait {
         let family = self.family;
         let lane = |thread: usize| family.threads[thread].lane;
-        let acts = by.act().map_or_else(Vec::new, |act| self.explainer.acts(act));
-        let acts = acts.into_iter().map(|act| act.seen(family)).collect();
+        let acts = by.act().into_iter().flat_map(|act| self.explainer.acts(act));
+        let acts = acts.map(|act| act.seen(family)).collect();
         match (kind, by) {
             (WaitKind::Data | WaitKind::OwnWork, Ender::Thread(act) | Ender::Exit(act)) => {
                 let found = self.explainer.explain(start, end, act);
@@ -571,13 +565,11 @@ impl<'f, 'a> Trainer<'f, 'a> {
 
     /// The waits that its spans tell of.
     fn by_spans(mut self) -> Option<TrainerWaits> {
-        let fetches = crate::summary::time::intervals::united(vec![self.family.threads[self.thread].fetches.clone()]);
+        let fetches = united(vec![self.family.threads[self.thread].fetches.clone()]);
         let (from, to) = (fetches.first()?.start, fetches.last()?.end);
         let has_makers = fetches.iter().any(|fetch| self.ender_of(fetch).act().is_some());
         let mut waits: Vec<Wait> = fetches.iter().map(|fetch| self.fetch(fetch, has_makers)).collect();
-        let starts =
-            crate::summary::time::intervals::united(vec![self.family.threads[self.thread].loader_starts.clone()]);
-        for made in starts {
+        for made in united(vec![self.family.threads[self.thread].loader_starts.clone()]) {
             self.add_start(&mut waits, (made, self.thread));
         }
         let from = waits.first().map_or(from, |wait| wait.start.min(from));
@@ -648,7 +640,7 @@ mod tests {
 
     use super::*;
     use crate::batch::Usage;
-    use crate::summary::waits::timeline::{STEPS_MAX, Step, ThreadPart, TimelinePart};
+    use crate::summary::waits::timeline::{STEPS_MAX, ThreadPart, TimelinePart};
 
     const MS: i64 = 1_000_000;
     const TRAINER: LaneId = LaneId { proc: 0, tid: 1 };
