@@ -16,6 +16,8 @@ mod optional;
 mod posix;
 mod process;
 mod stdio;
+#[cfg(target_arch = "x86_64")]
+mod syscall;
 mod uring;
 mod wait;
 mod wakers;

@@ -2,7 +2,7 @@
 //!
 //! Most are written out: what they do to the process is more than an event.
 
-use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_ulong, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
 use std::sync::atomic::{AtomicI32, Ordering::*};
 
 use dlio_tracer::calls::call;
@@ -240,82 +240,6 @@ pub unsafe extern "C" fn prctl(option: c_int, a: usize, b: usize, c: usize, d: u
     real!(next: prctl(c_int, usize, usize, usize, usize) -> c_int);
     // SAFETY: the arguments go on as they came.
     processes::Confines::by_prctl(option, a).around(|| unsafe { next(option, a, b, c, d) }, |ret| ret != 0)
-}
-
-/// No event, and the C library's instructions but for two numbers: a process forked or cloned by this function may return on
-/// another stack, or twice on one.
-///
-/// # Safety
-/// As the C library's.
-#[cfg(target_arch = "x86_64")]
-#[unsafe(no_mangle)]
-#[unsafe(naked)]
-pub unsafe extern "C" fn syscall(number: c_long) -> c_long {
-    std::arch::naked_asm!(
-        "cmp rdi, {prctl}",
-        "je {confining}",
-        "cmp rdi, {seccomp}",
-        "je {confining}",
-        "jmp {bare}",
-        prctl = const libc::SYS_prctl,
-        seccomp = const libc::SYS_seccomp,
-        confining = sym confining_syscall,
-        bare = sym bare_syscall,
-    )
-}
-
-/// # Safety
-/// As [`syscall`].
-#[cfg(target_arch = "x86_64")]
-unsafe extern "C" fn confining_syscall(
-    number: c_long,
-    a: usize,
-    b: usize,
-    c: usize,
-    d: usize,
-    e: usize,
-    f: usize,
-) -> c_long {
-    // SAFETY: the arguments go on as they came.
-    processes::Confines::by_call(number, a, b)
-        .around(|| unsafe { bare_syscall(number, a, b, c, d, e, f) }, |ret| ret != 0)
-}
-
-/// # Safety
-/// As [`syscall`].
-#[cfg(target_arch = "x86_64")]
-#[unsafe(naked)]
-unsafe extern "C" fn bare_syscall(
-    number: c_long,
-    a: usize,
-    b: usize,
-    c: usize,
-    d: usize,
-    e: usize,
-    f: usize,
-) -> c_long {
-    std::arch::naked_asm!(
-        "mov rax, rdi",
-        "mov rdi, rsi",
-        "mov rsi, rdx",
-        "mov rdx, rcx",
-        "mov r10, r8",
-        "mov r8, r9",
-        "mov r9, qword ptr [rsp + 8]",
-        "syscall",
-        "cmp rax, -4095",
-        "jae 2f",
-        "ret",
-        "2:",
-        "neg eax",
-        "push rax",
-        "call {errno}",
-        "pop rcx",
-        "mov dword ptr [rax], ecx",
-        "mov rax, -1",
-        "ret",
-        errno = sym libc::__errno_location,
-    )
 }
 
 // ---- what the program does at a SIGBUS, before which the tracer's handler stands -----------------------------------------

@@ -2,6 +2,7 @@
  * say: threads, addresses, times by its own clock. */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdint.h>
@@ -136,6 +137,40 @@ static void conditions_of_c11(void) {
     printf("%zu %d\n", (size_t)&moved, other_id);
 }
 
+static _Atomic int asked, answered;
+
+static void futex_until(_Atomic int *word, int wanted) {
+    for (int seen; (seen = *word) < wanted;) syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+}
+
+static void futex_wake(_Atomic int *word) {
+    ++*word;
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+static void *answers_by_futexes(void *unused) {
+    other_id = own_id();
+    for (int i = 1; i <= ROUNDS; i++) {
+        futex_until(&asked, i);
+        nap(MS);
+        futex_wake(&answered);
+    }
+    return unused;
+}
+
+/* As Rust and C++ wait: by the function syscall. */
+static void futexes(void) {
+    pthread_t other;
+    pthread_create(&other, NULL, answers_by_futexes, NULL);
+    for (int i = 1; i <= ROUNDS; i++) {
+        nap(MS);
+        futex_wake(&asked);
+        futex_until(&answered, i);
+    }
+    pthread_join(other, NULL);
+    printf("%zu %d\n%zu %d\n", (size_t)&asked, own_id(), (size_t)&answered, other_id);
+}
+
 /* Each takes it, holds it and gives it back; the way Python takes a lock is the second one. */
 static void *locks(void *tries) {
     for (int i = 0; i < ROUNDS; i++) {
@@ -253,6 +288,7 @@ int main(int argc, char **argv) {
     else if (!strcmp(job, "conditions")) conditions();
     else if (!strcmp(job, "barriers")) barriers();
     else if (!strcmp(job, "c11")) conditions_of_c11();
+    else if (!strcmp(job, "futexes")) futexes();
     else if (!strcmp(job, "lock")) lock(NULL);
     else if (!strcmp(job, "tried lock")) lock(argv);
     else if (!strcmp(job, "computes")) computes();

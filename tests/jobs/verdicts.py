@@ -228,7 +228,7 @@ def find(report):
     text = " ".join(report["verdict"])
     answer = re.search(r"Training (did not wait for data|waited for its readers to start|waited for data)", text)
     if not trained or not answer:
-        return Found(None, "unknown", None)
+        return find_own_reads(report, text)
     share = sum(group["waited_ns"] for group in groups) / trained
     start = sum(group["wait_start_ns"] or 0 for group in groups) / trained
     if answer[1].startswith("did not"):
@@ -247,6 +247,14 @@ def find(report):
         most = causes.most_common(1)[0][0]
         cause = CALLED.get(most, most)
     return Found(share, cause, start)
+
+
+def find_own_reads(report, text):
+    """What the report says of a script whose main thread reads its data itself."""
+    reads = [process["own_reads"] for process in report["processes"] if process.get("own_reads")]
+    if len(reads) != 1 or "storage is the cause of that" not in text:
+        return Found(None, "unknown", None)
+    return Found(reads[0]["read_ns"] / (reads[0]["to_ts"] - reads[0]["from_ts"]), "storage", None)
 
 
 # Causes that the analyzer calls otherwise.

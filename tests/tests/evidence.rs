@@ -35,7 +35,7 @@ impl Job {
 
     /// Waits for an object, by its address.
     fn waits(&self, object: u64) -> Vec<(&Event, Waker)> {
-        let waits = self.seen.events().filter(|event| event.a == Some(object as i64) && event.name != "sem_post");
+        let waits = self.seen.events().filter(|event| event.a == Some(object as i64) && !["sem_post", "futex_wake"].contains(&&*event.name));
         waits.map(|event| (event, Waker::unpack(event.b))).collect()
     }
 }
@@ -57,7 +57,7 @@ fn names_the_waker(job: &Job, of: impl Fn(&Event) -> bool) {
 
 #[test]
 fn waits_name_the_thread_that_ended_them() {
-    for job in ["semaphores", "conditions", "barriers", "c11"] {
+    for job in ["semaphores", "conditions", "barriers", "c11", "futexes"] {
         for format in ["native", "perfetto"] {
             // The last one to arrive waits for nobody.
             let job = Job::run(job, format);

@@ -412,6 +412,10 @@ operations! {
         376 SEM_POST "sem_post" Other Object Waker Status;
         // Now and then, of a thread that somebody waits for and that never waits itself: its counters come with it.
         377 PTHREAD_COND_SIGNAL "pthread_cond_signal" Other Object Waker Status;
+        // By the function `syscall`: locks of Rust, futures and semaphores of C++.
+        378 FUTEX_WAIT "futex_wait" Wait Object Waker Status;
+        // As PTHREAD_COND_SIGNAL.
+        379 FUTEX_WAKE "futex_wake" Other Object Waker Status;
     }
     App {
         // `file` is the name, `fd` the category.
