@@ -109,7 +109,8 @@ pub fn scan_some<C: Consumer>(
             let Some(units) = parts.get(part).filter(|_| !progress.stopped.load(Ordering::Relaxed)) else {
                 return Ok(consumer);
             };
-            for unit in units.iter().filter(|unit| takes(unit)) {
+            // Units stand from the last to the first: read the other way, a thread's events ascend and need no sorting.
+            for unit in units.iter().rev().filter(|unit| takes(unit)) {
                 trace.read(unit, &mut reader, wanted, sieve, &mut |batch| {
                     progress.events.fetch_add(batch.len() as u64, Ordering::Relaxed);
                     consumer.batch(batch);

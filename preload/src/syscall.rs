@@ -75,7 +75,10 @@ unsafe extern "C" fn futex(
             waited_for_condition(call.end(), Op::FUTEX_WAIT, waiting, outcome(ret));
             ret
         }
-        libc::FUTEX_WAKE | libc::FUTEX_WAKE_BITSET | libc::FUTEX_WAKE_OP | libc::FUTEX_REQUEUE
+        libc::FUTEX_WAKE
+        | libc::FUTEX_WAKE_BITSET
+        | libc::FUTEX_WAKE_OP
+        | libc::FUTEX_REQUEUE
         | libc::FUTEX_CMP_REQUEUE => {
             let is_awaited = wakers::post(word);
             let ret = next();

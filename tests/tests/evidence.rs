@@ -35,7 +35,10 @@ impl Job {
 
     /// Waits for an object, by its address.
     fn waits(&self, object: u64) -> Vec<(&Event, Waker)> {
-        let waits = self.seen.events().filter(|event| event.a == Some(object as i64) && !["sem_post", "futex_wake"].contains(&&*event.name));
+        let waits = self
+            .seen
+            .events()
+            .filter(|event| event.a == Some(object as i64) && !["sem_post", "futex_wake"].contains(&&*event.name));
         waits.map(|event| (event, Waker::unpack(event.b))).collect()
     }
 }

@@ -162,8 +162,9 @@ impl Grid {
 
     /// A quantile of the times of calls, by column.
     fn latency(&self, analysis: &Analysis, part: f64) -> Vec<u64> {
-        let counts: Vec<Vec<u64>> =
-            (0..LATENCIES).map(|bucket| self.column(&analysis.counted.course.latencies, bucket)).collect();
+        let mut bins = analysis.counted.course.latencies.clone();
+        bins.widen_to(self.shift);
+        let counts: Vec<Vec<u64>> = (0..LATENCIES).map(|bucket| bins.column(bucket, self.shift, self.range)).collect();
         let of = |at: usize| counts.iter().map(|bucket| bucket[at]).collect::<Vec<_>>();
         let columns = (self.range.1 - self.range.0 + 1) as usize;
         (0..columns).map(|at| latency_at(&of(at), part).unwrap_or(0.0) as u64).collect()
