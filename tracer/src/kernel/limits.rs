@@ -66,7 +66,7 @@ pub struct Limits {
     pub memory: Limit,
     /// Bytes of `/dev/shm`.
     pub shm: Limit,
-    /// Of the kernel's text about the groups: a process in other groups has another one.
+    /// A mark of the kernel's text about the groups: a process in other groups has another one.
     pub groups: u64,
     pub cpu_group: Folder,
     pub memory_group: Folder,
@@ -104,14 +104,12 @@ impl Limits {
         let (quota, cpu_group) = cpu_of(root, text, path, file);
         let (memory, memory_group) = memory_of(root, text, path, file);
         let shm = sys::file_system_size(placed(path, [root, b"/dev/shm"])).map_or(Limit::Unknown, Limit::Of);
-        Limits { quota, memory, shm, groups: mark(text), cpu_group, memory_group }
+        Limits { quota, memory, shm, groups: mark(), cpu_group, memory_group }
     }
 
     /// True if this process is in the same groups. Where the kernel does not say, it is taken to be.
     pub fn are_of_here(&self) -> bool {
-        let mut text = [0; 1024];
-        let text = sys::read_small(c"/proc/self/cgroup", &mut text);
-        text.is_empty() || text.len() == 1024 || mark(text) == self.groups
+        [0, self.groups].contains(&mark())
     }
 
     /// True if there is a quota.
@@ -135,9 +133,19 @@ impl Limits {
     }
 }
 
-/// Tells one text from another, and is a positive number in decimal digits.
-fn mark(text: &[u8]) -> u64 {
-    hash::of(text, 0) >> 1
+/// A hash of the kernel's text about the groups, positive as an `i64`; zero where it cannot be read.
+fn mark() -> u64 {
+    let fd = sys::open(c"/proc/self/cgroup", libc::O_RDONLY);
+    let (mut mark, mut piece) = (0, [0; 512]);
+    while fd >= 0 {
+        let read = sys::read(fd as i32, &mut piece);
+        if read.is_empty() {
+            sys::close(fd as i32);
+            break;
+        }
+        mark = hash::of(read, mark);
+    }
+    mark >> 1
 }
 
 fn placed<'a>(path: &'a mut PathBuffer, parts: [&[u8]; 2]) -> &'a CStr {

@@ -10,7 +10,7 @@
 
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_char};
-use std::sync::atomic::{AtomicBool, Ordering::*};
+use std::sync::atomic::{AtomicUsize, Ordering::*};
 
 use dlio_schemas::env;
 use dlio_schemas::native::fields::decimal;
@@ -65,14 +65,17 @@ impl Machine {
         unsafe { libc::uname(&mut names) };
         let (kernel, host) = (text(&names.release), text(&names.nodename));
         let told = told().filter(|told| told.answers.are_of_here() && (told.kernel, told.host) == (kernel, host));
-        let (answers, limits) = told.map_or_else(
-            || {
-                let (answers, limits) = (Answers::ask(), Limits::ask(b""));
+        let (answers, limits) = match told {
+            Some(told) if told.limits.are_of_here() => (told.answers, told.limits),
+            // Who started this process put it into another group: so are those that it starts.
+            told => {
+                let folder = told.as_ref().map_or(folder, |told| told.folder);
+                let answers = told.as_ref().map_or_else(Answers::ask, |told| told.answers);
+                let limits = Limits::ask(b"");
                 note(&answers, &limits, [kernel, host, folder]);
                 (answers, limits)
-            },
-            |told| (told.answers, told.limits),
-        );
+            }
+        };
         Machine { names, answers, limits }
     }
 
@@ -206,22 +209,27 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// The variable, as this process leaves it to others.
-struct Entry(UnsafeCell<PathBuffer>);
-// SAFETY: written once, under the lock of the image, before `IS_NOTED` says that it can be read.
-unsafe impl Sync for Entry {}
+/// The variable, as this process leaves it to others: a new one where the answers have changed.
+struct Entries(UnsafeCell<[PathBuffer; ENTRIES_MAX]>);
+// SAFETY: each is written once, under the lock of the image, before `NOTED` says that it can be read.
+unsafe impl Sync for Entries {}
 crate::large! {
-    static ENTRY: Entry = Entry(UnsafeCell::new(PathBuffer::new()));
+    static ENTRIES: Entries = Entries(UnsafeCell::new([const { PathBuffer::new() }; ENTRIES_MAX]));
 }
-static IS_NOTED: AtomicBool = AtomicBool::new(false);
+/// The number of entries that can be read; the last one holds.
+static NOTED: AtomicUsize = AtomicUsize::new(0);
+
+/// A process, and those it was forked from, are not often put into other groups.
+const ENTRIES_MAX: usize = 3;
 
 fn note(answers: &Answers, limits: &Limits, [kernel, host, folder]: [&[u8]; 3]) {
-    if IS_NOTED.load(Acquire) {
-        // Of another host: a container that this process has moved to. It asks for itself.
+    let noted = NOTED.load(Acquire);
+    if noted == ENTRIES_MAX {
+        // It asks for itself, and so do its children.
         return;
     }
-    // SAFETY: under the lock, and nobody reads it yet.
-    let entry = unsafe { &mut *ENTRY.0.get() };
+    // SAFETY: under the lock, and nobody reads this one yet.
+    let entry = unsafe { &mut (*ENTRIES.0.get())[noted] };
     entry.push(env::MACHINE.as_bytes()).push(b"=");
     for number in [answers.booted_ns, answers.has_steady_tsc as u64, answers.cores, answers.memory] {
         entry.push(decimal(number as i64, &mut [0; 20])).push(b":");
@@ -241,13 +249,14 @@ fn note(answers: &Answers, limits: &Limits, [kernel, host, folder]: [&[u8]; 3]) 
         entry.push(decimal(number as i64, &mut [0; 20])).push(b":");
     }
     entry.push(cpu).push(b":").push(memory).push(b":").push(folder);
-    IS_NOTED.store(true, Release);
+    NOTED.store(noted + 1, Release);
 }
 
 /// `NAME=value` for a program that is started, where the answers were found here and not told.
 pub fn entry() -> Option<&'static CStr> {
+    let last = NOTED.load(Acquire).checked_sub(1)?;
     // SAFETY: constant from here on.
-    IS_NOTED.load(Acquire).then(|| unsafe { (*ENTRY.0.get()).as_c_str() })
+    Some(unsafe { (*ENTRIES.0.get())[last].as_c_str() })
 }
 
 #[cfg(test)]

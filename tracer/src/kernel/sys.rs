@@ -94,6 +94,12 @@ pub fn read_at(fd: c_int, into: &mut [u8], at: usize) -> &[u8] {
     &into[..length.max(0) as usize]
 }
 
+/// Reads what comes next in a file.
+pub fn read(fd: c_int, into: &mut [u8]) -> &[u8] {
+    let length = kernel!(SYS_read, fd, into.as_mut_ptr(), into.len());
+    &into[..length.max(0) as usize]
+}
+
 /// The kind and identity of an open file, or of what a path leads to.
 #[derive(Clone, Copy, Debug)]
 pub struct Found {
