@@ -87,6 +87,8 @@ const VERSIONS: &[(&CStr, &CStr)] = &[
     (c"posix_spawn", c"GLIBC_2.15"),
     (c"posix_spawnp", c"GLIBC_2.15"),
     (c"fmemopen", c"GLIBC_2.22"),
+    (c"sched_setaffinity", c"GLIBC_2.3.4"),
+    (c"pthread_setaffinity_np", c"GLIBC_2.3.4"),
 ];
 #[cfg(not(target_arch = "x86_64"))]
 const VERSIONS: &[(&CStr, &CStr)] = &[];

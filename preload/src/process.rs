@@ -387,6 +387,29 @@ pub unsafe extern "C" fn pthread_create(
     unsafe { next(thread, attributes, function, argument) }
 }
 
+/// Functions that pin a thread to CPUs. No event.
+macro_rules! pinning {
+    ($($name:ident($of:ty);)*) => {$(
+        /// # Safety
+        /// As the C library's.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(thread: $of, size: usize, cpus: *const c_void) -> c_int {
+            real!(next: $name($of, usize, *const c_void) -> c_int);
+            // SAFETY: the arguments go on as they came.
+            let ret = unsafe { next(thread, size, cpus) };
+            if ret == 0 {
+                processes::pinned();
+            }
+            ret
+        }
+    )*};
+}
+
+pinning! {
+    sched_setaffinity(pid_t);
+    pthread_setaffinity_np(c_ulong);
+}
+
 /// The child of vfork borrows its parent's memory and stack. The return address is kept in a register across the system
 /// call, because the child overwrites the stack it returns on; the parent is told from the child by what the kernel
 /// returns, and only the parent runs code of ours afterwards.

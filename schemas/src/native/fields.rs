@@ -64,7 +64,71 @@ pub mod key {
     pub const MISUSED_SPANS: &str = "misused_spans";
     /// Names of files and spans that found no room: their events are there without them.
     pub const NAMES_LOST: &str = "names_lost";
+
+    // What the process may use, and has used. A key that is missing was not to be found out: it never stands for zero. Keys with
+    // `_end` say the same later: at the end, or at the last look of a process that was killed.
+
+    /// CPUs that the main thread may run on (affinity). `_end`: those that any of the threads may run on.
+    pub const CPUS_ALLOWED: &str = "cpus_allowed";
+    pub const CPUS_ALLOWED_END: &str = "cpus_allowed_end";
+    /// The same as a list, `0-3,8`.
+    pub const CPUS_LIST: &str = "cpus_list";
+    pub const CPUS_LIST_END: &str = "cpus_list_end";
+    /// CPUs' worth of time that the control group may take, a decimal, the tightest of it and those above it; `none` where none
+    /// of them has a quota.
+    pub const CPU_QUOTA: &str = "cpu_quota";
+    /// Folder of the group with that quota, or of the process's own group where there is none.
+    pub const CPU_CGROUP: &str = "cpu_cgroup";
+    /// Periods in which that group was busy, those in which it used up its quota, and the time it then waited, over all CPUs.
+    pub const CPU_PERIODS: &str = "cpu_periods";
+    pub const CPU_PERIODS_END: &str = "cpu_periods_end";
+    pub const THROTTLED_PERIODS: &str = "throttled_periods";
+    pub const THROTTLED_PERIODS_END: &str = "throttled_periods_end";
+    pub const THROTTLED_NS: &str = "throttled_ns";
+    pub const THROTTLED_NS_END: &str = "throttled_ns_end";
+    /// Bytes that the control group may have, the tightest of it and those above it, or `none`; and the group with that limit.
+    pub const MEMORY_LIMIT: &str = "memory_limit";
+    pub const MEMORY_CGROUP: &str = "memory_cgroup";
+    /// `other`, `batch`, `idle`, `fifo`, `rr` or `deadline`; and the nice value of the main thread.
+    pub const SCHEDULING: &str = "scheduling";
+    pub const NICE: &str = "nice";
+    /// Soft limits; `unlimited` where there is none. Of descriptors, of processes and threads of the user, of bytes locked.
+    pub const MAX_OPEN_FILES: &str = "max_open_files";
+    pub const MAX_PROCESSES: &str = "max_processes";
+    pub const MAX_LOCKED_MEMORY: &str = "max_locked_memory";
+    /// Bytes that `/dev/shm` may hold.
+    pub const SHM_SIZE: &str = "shm_size";
+    /// Threads of the process.
+    pub const THREADS_END: &str = "threads_end";
+    /// Bytes that the process had the storage read and write (`/proc/self/io`).
+    pub const READ_BYTES_END: &str = "read_bytes_end";
+    pub const WRITE_BYTES_END: &str = "write_bytes_end";
+    /// CPU time of the process, its ended threads included.
+    pub const CPU_NS_END: &str = "cpu_ns_end";
 }
+
+/// What changes while a process runs, in the order of their places in the first page of a ring: see
+/// [`super::ring::header::LATEST`].
+pub const LATEST: [&str; 8] = [
+    key::CPUS_ALLOWED_END,
+    key::THREADS_END,
+    key::READ_BYTES_END,
+    key::WRITE_BYTES_END,
+    key::CPU_NS_END,
+    key::CPU_PERIODS_END,
+    key::THROTTLED_PERIODS_END,
+    key::THROTTLED_NS_END,
+];
+
+/// Variables of a process that decide how many threads its libraries start and where those run; and their keys.
+pub const THREAD_VARIABLES: [(&str, &str); 6] = [
+    ("OMP_NUM_THREADS", "omp_num_threads"),
+    ("MKL_NUM_THREADS", "mkl_num_threads"),
+    ("OPENBLAS_NUM_THREADS", "openblas_num_threads"),
+    ("TOKENIZERS_PARALLELISM", "tokenizers_parallelism"),
+    ("OMP_PROC_BIND", "omp_proc_bind"),
+    ("GOMP_CPU_AFFINITY", "gomp_cpu_affinity"),
+];
 
 /// The ending of a process, as the table `processes` has it.
 #[derive(Clone, Debug, PartialEq, Eq)]

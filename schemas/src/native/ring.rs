@@ -21,7 +21,7 @@
 //! 32 KiB lay before the first of them.
 
 use super::columns::EVENTS_MAX;
-use super::fields::Fields;
+use super::fields::{Fields, LATEST};
 use super::tally::{self, Tallied};
 use super::{Damage, names, u32_at, u64_at};
 use crate::event::clock::Anchor;
@@ -61,6 +61,9 @@ pub mod header {
     pub const WRITTEN: usize = 144;
     /// The first error on the way of a loss: see [`super::super::trouble`].
     pub const TROUBLE: usize = 152;
+    /// Numbers that change while the process runs, as of the last look: each one plus one, zero where nobody has looked. Their
+    /// keys are [`super::super::fields::LATEST`].
+    pub const LATEST: usize = 160;
     pub const FIELDS: usize = 256;
     pub const FIELDS_MAX: usize = super::HEADER_SIZE - FIELDS;
 }
@@ -242,6 +245,10 @@ impl Ring {
         let mut fields = Fields::default();
         let used = (u32_at(bytes, header::FIELDS_USED) as usize).min(header::FIELDS_MAX);
         fields.merge(&bytes[header::FIELDS..header::FIELDS + used])?;
+        for (place, key) in LATEST.iter().enumerate() {
+            let latest = u64_at(bytes, header::LATEST + 8 * place).checked_sub(1);
+            latest.filter(|_| fields.get(key).is_none()).into_iter().for_each(|value| fields.set(key, value));
+        }
         let mut ring = Ring {
             fields,
             first_anchor: anchor_at(bytes, header::FIRST_ANCHOR),

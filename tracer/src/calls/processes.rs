@@ -15,7 +15,7 @@ use crate::life::programs;
 use crate::naming::paths;
 use crate::process::process_info;
 pub use crate::process::process_info::{BORN_MAX, born};
-use crate::recording::{counters, image, phase};
+use crate::recording::{image, latest, phase};
 use crate::thread::stack;
 use crate::trace::trace_dirs;
 
@@ -134,7 +134,7 @@ impl Confines {
         match self {
             Confines::Nothing => {}
             Confines::Clock => clock::leave_tsc(),
-            Confines::Unforeseen => counters::stop(),
+            Confines::Unforeseen => phase::note_filter(),
             Confines::Calls => lifecycle::before_strict(),
         }
         let result = call();
@@ -142,6 +142,13 @@ impl Confines {
             phase::strict_failed();
         }
         result
+    }
+}
+
+/// The program has pinned a thread to CPUs, or another process.
+pub fn pinned() {
+    if lifecycle::records_anything() && !lifecycle::borrows_memory() {
+        stack::with_some_room(latest::at_pin);
     }
 }
 

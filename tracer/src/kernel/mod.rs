@@ -1,13 +1,14 @@
 //! What the tracer asks of the kernel and the processor, without the C library that it hooks.
 //!
 //! Reading order: [`sys`] (system calls), [`sockets`] (what a socket is connected to), [`vdso`] and [`clock`] (time),
-//! [`machine`] (facts about the host), [`variables`] (the environment), [`memory`] and [`large_statics`] (pages),
+//! [`machine`] (facts about the host), [`limits`] (what control groups allow), [`variables`] (the environment), [`memory`] and [`large_statics`] (pages),
 //! [`single_thread_atomics`] and [`switches`] (numbers that every call reads), [`valgrind`], [`thread_end`], then
 //! [`path_buffer`] and [`hash`] (paths without an allocation).
 
 pub(crate) mod clock;
 pub(crate) mod hash;
 pub mod large_statics;
+pub(crate) mod limits;
 pub(crate) mod machine;
 pub mod memory;
 pub(crate) mod path_buffer;

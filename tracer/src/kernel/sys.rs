@@ -94,6 +94,12 @@ pub fn read_at(fd: c_int, into: &mut [u8], at: usize) -> &[u8] {
     &into[..length.max(0) as usize]
 }
 
+/// Reads what comes next in a file.
+pub fn read(fd: c_int, into: &mut [u8]) -> &[u8] {
+    let length = kernel!(SYS_read, fd, into.as_mut_ptr(), into.len());
+    &into[..length.max(0) as usize]
+}
+
 /// The kind and identity of an open file, or of what a path leads to.
 #[derive(Clone, Copy, Debug)]
 pub struct Found {
@@ -340,6 +346,69 @@ pub fn file_system_of(fd: c_int) -> Option<i64> {
     let mut found: libc::statfs = unsafe { std::mem::zeroed() };
     let result = kernel!(SYS_fstatfs, fd as isize, &raw mut found);
     (result == 0).then_some(found.f_type as i64)
+}
+
+/// Bytes that the file system may hold that a path lies on.
+pub fn file_system_size(path: &CStr) -> Option<u64> {
+    // SAFETY: as above.
+    let mut found: libc::statfs = unsafe { std::mem::zeroed() };
+    let result = kernel!(SYS_statfs, path.as_ptr(), &raw mut found);
+    (result == 0).then(|| (found.f_blocks as u64).saturating_mul(found.f_bsize.max(0) as u64))
+}
+
+/// A bit for each CPU that a machine may have.
+pub type CpuMask = [u64; 64];
+
+/// The CPUs that a thread may run on; 0 is the calling one.
+pub fn cpus_allowed(thread: i32) -> Option<CpuMask> {
+    let mut mask = [0; 64];
+    let length = kernel!(SYS_sched_getaffinity, thread, size_of::<CpuMask>(), mask.as_mut_ptr());
+    (length > 0).then_some(mask)
+}
+
+/// The soft limit of a resource.
+pub fn limit(resource: u32) -> Option<u64> {
+    let mut both = [0u64; 2];
+    let result = kernel!(SYS_prlimit64, 0, resource, 0, both.as_mut_ptr());
+    (result == 0).then_some(both[0])
+}
+
+/// How the main thread is scheduled, by the kernel's number, and its nice value.
+pub fn scheduling(process: i32) -> (Option<i32>, Option<i32>) {
+    const RESETS_ON_FORK: i32 = 0x4000_0000;
+    let policy = kernel!(SYS_sched_getscheduler, process) as i32;
+    // The kernel's own call returns 20 less the value, so that no error is one.
+    let nice = kernel!(SYS_getpriority, libc::PRIO_PROCESS, process) as i32;
+    ((policy >= 0).then_some(policy & !RESETS_ON_FORK), (1..=40).contains(&nice).then_some(20 - nice))
+}
+
+/// Calls `each` with the numbers of this process's threads, as long as it returns true.
+pub fn each_thread(mut each: impl FnMut(i32) -> bool) {
+    let folder = open(c"/proc/self/task", libc::O_RDONLY | libc::O_DIRECTORY);
+    let mut entries = [0u8; 1024];
+    'all: while folder >= 0 {
+        let length = kernel!(SYS_getdents64, folder, entries.as_mut_ptr(), entries.len());
+        let mut rest = &entries[..length.max(0) as usize];
+        if rest.is_empty() {
+            break;
+        }
+        // Each is: inode, offset: u64, length: u16, type: u8, name.
+        while let Some(entry) = rest.get(16..18).map(|bytes| u16::from_le_bytes([bytes[0], bytes[1]]) as usize)
+            && entry > 19
+            && entry <= rest.len()
+        {
+            let name = &rest[19..entry];
+            let digits = &name[..name.iter().position(|&byte| byte == 0).unwrap_or(name.len())];
+            let number = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
+            if number.is_some_and(|number| !each(number)) {
+                break 'all;
+            }
+            rest = &rest[entry..];
+        }
+    }
+    if folder >= 0 {
+        close(folder as c_int);
+    }
 }
 
 /// True if nobody may write to the file system a path lies on.

@@ -134,9 +134,11 @@ pub unsafe fn with_carried<T>(
         if !sys::are_readable(&list[..used]) {
             return exec(given);
         }
+        let machine = machine::entry();
         for entry in &mut list[..used] {
-            *entry = match born {
-                Some(born) if is_variable(*entry, env::BORN.as_bytes()) => born.as_ptr(),
+            *entry = match (born, machine) {
+                (Some(born), _) if is_variable(*entry, env::BORN.as_bytes()) => born.as_ptr(),
+                (_, Some(machine)) if is_variable(*entry, env::MACHINE.as_bytes()) => machine.as_ptr(),
                 _ if loads => preloading(*entry, &carried.library, preload),
                 _ => without(*entry, preload),
             };

@@ -4,17 +4,17 @@
 //! left: no file is made for blocks, and none removed. Where no other form is made of it, it gets the name of a native trace.
 
 use std::ffi::CStr;
-use std::sync::atomic::{Ordering::*, compiler_fence};
+use std::sync::atomic::Ordering::*;
 
 use dlio_schemas::clock::Anchor;
 use dlio_schemas::native::fields::{FieldWriter, decimal, key};
 use dlio_schemas::native::file::LOST_IN_NAME;
-use dlio_schemas::native::ring::{self, header};
+use dlio_schemas::native::ring::header;
 
 use crate::kernel::path_buffer::PathBuffer;
 use crate::kernel::{clock, sys};
 use crate::process::config;
-use crate::recording::drain;
+use crate::recording::{drain, latest};
 use crate::thread::local::own_id;
 use crate::thread::thread_state::{self, Thread};
 use crate::thread::{reserved_fds, stack, thread_names};
@@ -36,20 +36,19 @@ pub struct Closed {
 /// thread was interrupted in the middle of writing: then everything stays where a reader finds it. `is_passed_on` says that
 /// another form is made of it, so that a ring which holds all of it need not be a `.dlt` by name.
 pub fn close(ended: &[u8], is_passed_on: bool) -> Option<Closed> {
-    let page = header_page::page();
-    if page.is_null() || tally::is_interrupted() {
+    if header_page::page().is_null() || tally::is_interrupted() {
         return None;
     }
-    let closed = close_open(page, ended, is_passed_on);
+    let closed = close_open(ended, is_passed_on);
     reserved_fds::let_go();
     closed
 }
 
-fn close_open(page: *mut u8, ended: &[u8], is_passed_on: bool) -> Option<Closed> {
+fn close_open(ended: &[u8], is_passed_on: bool) -> Option<Closed> {
     if ring_file::is_cut() || !stop_threads() || ring_file::is_cut() {
         return None;
     }
-    if ring_holds_all() && stay_in_ring(page, ended) {
+    if ring_holds_all() && stay_in_ring(ended) {
         let lost = header_page::count_at(header::LOST);
         // Where that name is taken, the ring is a whole trace under its own.
         let path = if !is_passed_on && trace_dirs::rename_new(ring_path(), dlt_path()) == 0 {
@@ -59,11 +58,11 @@ fn close_open(page: *mut u8, ended: &[u8], is_passed_on: bool) -> Option<Closed>
         };
         return Some(Closed { path, is_ring: true, written: true, lost, trouble: write_errors::first() });
     }
-    Some(stack::with_room(|| write_all(page, ended)))
+    Some(stack::with_room(|| write_all(ended)))
 }
 
 /// Writes everything into the `.dlt`. Where that cannot be the ring stays, with what is left.
-fn write_all(page: *mut u8, ended: &[u8]) -> Closed {
+fn write_all(ended: &[u8]) -> Closed {
     if ring_file::is_in_file() && !trace_dirs::exists(ring_path()) {
         files::follow();
     }
@@ -96,7 +95,7 @@ fn write_all(page: *mut u8, ended: &[u8]) -> Closed {
             dlt_path()
         }
         false if has_ring => {
-            leave_ending(page, ended, blocks::events() + drain::left());
+            leave_ending(ended, blocks::events() + drain::left());
             ring_path()
         }
         false => {
@@ -124,7 +123,7 @@ fn ring_holds_all() -> bool {
 }
 
 /// Leaves everything in the ring, with how the process ended. `false` where that has no room.
-fn stay_in_ring(page: *mut u8, ended: &[u8]) -> bool {
+fn stay_in_ring(ended: &[u8]) -> bool {
     let (mut events, mut lost) = (0, 0);
     for thread in thread_state::all() {
         // SAFETY: all threads are stopped.
@@ -134,7 +133,7 @@ fn stay_in_ring(page: *mut u8, ended: &[u8]) -> bool {
     header_page::refresh_anchor();
     header_page::count_lost(lost);
     let mut bytes = [0; FACTS_MAX];
-    if !add_facts(page, last_facts(&mut bytes, ended, &clock::anchor(), events)) {
+    if !add_facts(last_facts(&mut bytes, ended, &clock::anchor(), events)) {
         header_page::take_back_lost(lost);
         return false;
     }
@@ -237,6 +236,7 @@ fn account(writer: &mut FieldWriter, ended: &[u8], now: &Anchor, events: u64) {
     }
     let own_ns = header_page::count_at(header::TRACER_TICKS) as f64 * 1e9 / rate.max(1) as f64;
     writer.number(key::TRACER_NS, (own_ns + events as f64 * record_cost_ns()) as i64);
+    latest::at_end(writer);
 }
 
 /// The time of recording one event beside the slow path: measured, for the trace's account of its own cost.
@@ -253,27 +253,14 @@ fn record_cost_ns() -> f64 {
 
 /// The same behind the facts of the ring's first page, whose room is still there where a file took nothing more. Names of
 /// threads come second.
-fn leave_ending(page: *mut u8, ended: &[u8], events: u64) {
+fn leave_ending(ended: &[u8], events: u64) {
     let (mut bytes, now) = ([0; FACTS_MAX], clock::anchor());
-    if !add_facts(page, last_facts(&mut bytes, ended, &now, events)) {
+    if !add_facts(last_facts(&mut bytes, ended, &now, events)) {
         let mut writer = FieldWriter::new(&mut bytes);
         account(&mut writer, ended, &now, events);
         let used = writer.used();
-        add_facts(page, &bytes[..used]);
+        add_facts(&bytes[..used]);
     }
-}
-
-/// Adds to the facts of the ring's first page. `false` where they have no room.
-fn add_facts(page: *mut u8, facts: &[u8]) -> bool {
-    // SAFETY: the header page is mapped, and what follows its facts is nobody else's at the end.
-    let page = unsafe { std::slice::from_raw_parts_mut(page, ring::HEADER_SIZE) };
-    let used = u32::from_le_bytes([0, 1, 2, 3].map(|i| page[header::FIELDS_USED + i])) as usize;
-    let Some(room) = page[header::FIELDS + used..].get_mut(..facts.len()) else { return false };
-    room.copy_from_slice(facts);
-    compiler_fence(Release);
-    // Last, for a reader after a kill.
-    page[header::FIELDS_USED..header::FIELDS_USED + 4].copy_from_slice(&((used + facts.len()) as u32).to_le_bytes());
-    true
 }
 
 /// The trace is whole without its ring. Where the way to it is lost its room is given back, and an empty file stays.
@@ -301,4 +288,9 @@ fn leave_name(lost: u64) {
         }
         trace_dirs::unlink(ring_path());
     }
+}
+
+/// Adds to the facts of the ring's first page. `false` where they have no room.
+fn add_facts(facts: &[u8]) -> bool {
+    LOCK.take().is_some_and(|_held| header_page::add_facts(facts))
 }

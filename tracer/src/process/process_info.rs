@@ -13,7 +13,7 @@ use crate::kernel::machine::Machine;
 use crate::kernel::path_buffer::PathBuffer;
 use crate::kernel::variables::{self, variable};
 use crate::kernel::{clock, sys};
-use crate::process::config;
+use crate::process::{config, usage};
 
 /// Longest name of a program that the kernel knows, with a zero.
 const NAME: usize = 16;
@@ -35,6 +35,11 @@ const JOBS: &[&str] = &["SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "COBALT_JOBID"
 /// The command line as the loader handed it over, one string behind the other; null and zero where it did not.
 static COMMAND: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
 static COMMAND_LENGTH: AtomicUsize = AtomicUsize::new(0);
+
+/// How long this image has run.
+pub fn age_ns() -> u64 {
+    sys::clock_ns(libc::CLOCK_BOOTTIME).saturating_sub(LOADED.load(Relaxed))
+}
 
 /// Boot time at which this image of the process was loaded.
 static LOADED: AtomicU64 = AtomicU64::new(0);
@@ -166,6 +171,7 @@ pub fn of_process(writer: &mut FieldWriter, now: &Anchor, pid: i32, machine: &Ma
     writer.text(key::TRACER, concat!("dlio ", env!("CARGO_PKG_VERSION")).as_bytes());
     writer.number(key::UID, user() as i64);
     of_machine(writer, machine);
+    usage::at_start(writer, pid, machine);
     of_job(writer);
     writer.text(key::TRACE_DIR, config::get().dir());
     writer.text(key::CWD, cwd);

@@ -1,6 +1,6 @@
 //! Counters of a thread as records: directly before the event that they belong to.
 
-use std::sync::atomic::{AtomicBool, Ordering::*};
+use std::sync::atomic::Ordering::*;
 
 use dlio_schemas::ops::Layer;
 
@@ -19,17 +19,9 @@ const LONG: u64 = 100;
 /// In tens of microseconds: how far apart it is asked for. Reading it takes up to 16 us, of a short-lived process too much.
 const DELAY_EVERY: u64 = 1000;
 
-/// A filter of system calls is there: what the filter's author did not foresee may be the program's end.
-static IS_STOPPED: AtomicBool = AtomicBool::new(false);
-
-/// The program is about to install such a filter.
-pub fn stop() {
-    IS_STOPPED.store(true, Relaxed);
-}
-
 /// True if waits are recorded, and no event is only counted.
 fn are_wanted() -> bool {
-    let may = phase::mode() & 1 << Layer::Wait as u32 != 0 && !IS_STOPPED.load(Relaxed);
+    let may = phase::mode() & 1 << Layer::Wait as u32 != 0 && !phase::is_filtered();
     may && !tally::is_on() && !config::get().counts
 }
 

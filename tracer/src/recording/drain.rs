@@ -10,6 +10,7 @@ use dlio_schemas::native::ring::{HALF_LOST, HALF_SEALED};
 use dlio_schemas::record::Record;
 
 use crate::kernel::{clock, sys};
+use crate::recording::latest;
 use crate::thread::chunk;
 use crate::thread::local::own_id;
 use crate::thread::slots::Half;
@@ -231,7 +232,9 @@ unsafe fn write_block(
         };
         let length = columns_of(survey, records, &mut (*thread).scratch, &mut (*thread).raw);
         let payload = &(&(*thread).raw)[..length];
-        blocks::append((*thread).blocks.make(&mut header, payload))
+        let written = blocks::append((*thread).blocks.make(&mut header, payload));
+        latest::at_block();
+        written
     }
 }
 

@@ -16,7 +16,7 @@ use crate::kernel::path_buffer::PathBuffer;
 use crate::kernel::{clock, single_thread_atomics, sys, thread_end};
 use crate::known::{descriptors, folders, mappings, name_cache};
 use crate::process::{config, process_info};
-use crate::recording::{phase, signal_queue, wiped_page};
+use crate::recording::{latest, phase, signal_queue, wiped_page};
 use crate::thread::local::{self, local, own_id};
 use crate::thread::thread_state::{self, Thread};
 use crate::thread::{reserved_fds, stack, thread_names};
@@ -142,6 +142,7 @@ fn create(pid: Option<i32>) -> bool {
     // SAFETY: it has just been mapped.
     unsafe { ring_file::begin(mapped, in_file) };
     blocks::begin();
+    latest::begin();
     let published = header_page::publish(mapped, wiped_page::ring_cell);
     header_page::count_early_losses();
     write_errors::show();

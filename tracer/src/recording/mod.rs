@@ -8,11 +8,12 @@
 //! ```
 //!
 //! Reading order: [`phase`] (whether anything is recorded now), [`ring`] (one event), [`image`] (made at the first event),
-//! [`wiped_page`] (what a forked child finds zeroed), [`signal_queue`], [`drain`], [`counters`] (what comes before a wait).
+//! [`wiped_page`] (what a forked child finds zeroed), [`latest`] (what the process used so far), [`signal_queue`], [`drain`], [`counters`] (what comes before a wait).
 
 pub mod counters;
 pub(crate) mod drain;
 pub mod image;
+pub(crate) mod latest;
 pub mod phase;
 pub mod ring;
 pub(crate) mod signal_queue;

@@ -236,6 +236,19 @@ pub fn confine() {
     unsafe { (*local()).passing = STRICT };
 }
 
+/// A filter of system calls is there: what the filter's author did not foresee may be the program's end.
+static IS_FILTERED: AtomicBool = AtomicBool::new(false);
+
+/// The program is about to install such a filter.
+pub fn note_filter() {
+    IS_FILTERED.store(true, Relaxed);
+}
+
+/// True if the tracer makes no call of the kernel's that it could do without.
+pub fn is_filtered() -> bool {
+    IS_FILTERED.load(Relaxed)
+}
+
 /// The thread could not be confined.
 pub fn strict_failed() {
     if is_strict() {

@@ -10,6 +10,7 @@ use dlio_schemas::native::block::{self, Codec, HEADER_SIZE, Header, Kind};
 use dlio_schemas::native::file::file_header;
 use dlio_schemas::native::ring::header;
 
+use crate::kernel::limits::GROUP_MAX;
 use crate::kernel::sys;
 use crate::process::config;
 use crate::thread::{reserved_fds, stack, thread_names};
@@ -22,8 +23,8 @@ pub static CLOSING: AtomicBool = AtomicBool::new(false);
 static DLT: AtomicU32 = AtomicU32::new(DLT_NONE);
 static EVENTS: AtomicU64 = AtomicU64::new(0);
 static BYTES: AtomicU64 = AtomicU64::new(0);
-/// Facts said at once: the last ones, with the names of threads.
-pub const FACTS_MAX: usize = 512 + thread_names::TEXT_MAX;
+/// Facts said at once: the last ones, with what the process used, the groups it has moved to and the names of threads.
+pub const FACTS_MAX: usize = 1024 + 2 * GROUP_MAX + thread_names::TEXT_MAX;
 /// True if the process may not write: see [`is_forbidden`].
 static FORBIDDEN: AtomicBool = AtomicBool::new(false);
 const DLT_NONE: u32 = 0;

@@ -1,7 +1,7 @@
 //! The first page of the ring file: what a reader finds of a process that was killed, and counters that all of the tracer
 //! adds to. It comes with the first event; what is counted before is added to it.
 
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*, compiler_fence};
 
 use dlio_schemas::clock::Anchor;
 use dlio_schemas::native::ring::{self, header};
@@ -49,6 +49,23 @@ pub fn bytes() -> Option<&'static [u8]> {
 pub fn facts(page: &[u8]) -> &[u8] {
     let used = u32::from_le_bytes([0, 1, 2, 3].map(|i| page[header::FIELDS_USED + i])) as usize;
     &page[header::FIELDS..header::FIELDS + used]
+}
+
+/// Adds to the facts of the process, under the lock of the image. `false` where they have no room.
+pub fn add_facts(facts: &[u8]) -> bool {
+    let page = page();
+    if page.is_null() {
+        return false;
+    }
+    // SAFETY: the page is mapped, and what follows its facts is written under the lock alone.
+    let page = unsafe { std::slice::from_raw_parts_mut(page, ring::HEADER_SIZE) };
+    let used = u32::from_le_bytes([0, 1, 2, 3].map(|i| page[header::FIELDS_USED + i])) as usize;
+    let Some(room) = page[header::FIELDS + used..].get_mut(..facts.len()) else { return false };
+    room.copy_from_slice(facts);
+    compiler_fence(Release);
+    // Last, for a reader after a kill.
+    page[header::FIELDS_USED..header::FIELDS_USED + 4].copy_from_slice(&((used + facts.len()) as u32).to_le_bytes());
+    true
 }
 
 pub fn read_anchor(page: &[u8], at: usize) -> Anchor {

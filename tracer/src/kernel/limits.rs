@@ -1,0 +1,262 @@
+//! What the control groups of this process let it use, read from /proc and /sys once for all processes of a run: see
+//! [`super::machine`], which passes it on.
+//!
+//! The groups lie where every distribution and container runtime mounts them. A container sees its own group as the root of what
+//! is mounted, while /proc may name the whole path outside: then the longest end of the path that is there is the group. A limit
+//! above the root that is mounted cannot be seen.
+
+use std::cell::UnsafeCell;
+use std::ffi::CStr;
+
+use dlio_schemas::control_groups::{self, Group, Quota, Throttling};
+
+use crate::kernel::path_buffer::PathBuffer;
+use crate::kernel::{hash, sys};
+
+/// Longest name of a group's folder that is kept: a Kubernetes container has one of 250 letters.
+pub const GROUP_MAX: usize = 384;
+
+/// Where the controllers of version 1 and the hierarchy of version 2 are mounted.
+const CPU: [&[u8]; 3] = [b"/sys/fs/cgroup/cpu", b"/sys/fs/cgroup/cpu,cpuacct", b"/sys/fs/cgroup/cpuacct,cpu"];
+const MEMORY: [&[u8]; 1] = [b"/sys/fs/cgroup/memory"];
+const UNIFIED: [&[u8]; 2] = [b"/sys/fs/cgroup", b"/sys/fs/cgroup/unified"];
+
+/// A limit that may not be known, and that may not be there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Limit {
+    Unknown,
+    None,
+    Of(u64),
+}
+
+/// The folder of a group; empty where it is not known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Folder {
+    used: u16,
+    bytes: [u8; GROUP_MAX],
+}
+
+impl Folder {
+    pub const UNKNOWN: Folder = Folder { used: 0, bytes: [0; GROUP_MAX] };
+
+    /// Unknown where it is too long.
+    pub fn new(path: &[u8]) -> Folder {
+        let mut folder = Folder::UNKNOWN;
+        if path.len() <= GROUP_MAX {
+            folder.bytes[..path.len()].copy_from_slice(path);
+            folder.used = path.len() as u16;
+        }
+        folder
+    }
+
+    pub fn path(&self) -> &[u8] {
+        &self.bytes[..self.used as usize]
+    }
+
+    fn is_known(&self) -> bool {
+        self.used > 0
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Thousandths of a CPU.
+    pub quota: Limit,
+    /// Bytes.
+    pub memory: Limit,
+    /// Bytes of `/dev/shm`.
+    pub shm: Limit,
+    /// A mark of the kernel's text about the groups: a process in other groups has another one.
+    pub groups: u64,
+    pub cpu_group: Folder,
+    pub memory_group: Folder,
+}
+
+/// Room for paths and files; used under the lock of the image.
+struct Room {
+    path: PathBuffer,
+    text: [u8; TEXT_MAX],
+    file: [u8; TEXT_MAX],
+}
+
+/// More of a file is not looked at.
+const TEXT_MAX: usize = 4096;
+
+struct Rooms(UnsafeCell<Room>);
+// SAFETY: used under the lock of the image alone.
+unsafe impl Sync for Rooms {}
+crate::large! {
+    static ROOM: Rooms = Rooms(UnsafeCell::new(Room {
+        path: PathBuffer::new(),
+        text: [0; TEXT_MAX],
+        file: [0; TEXT_MAX],
+    }));
+}
+
+impl Limits {
+    /// Asks the kernel. Under the lock of the image. `root` is empty, but in tests.
+    #[cold]
+    #[inline(never)]
+    pub fn ask(root: &[u8]) -> Limits {
+        // SAFETY: under the lock nobody else uses the room.
+        let Room { path, text, file } = unsafe { &mut *ROOM.0.get() };
+        let text = sys::read_small(placed(path, [root, b"/proc/self/cgroup"]), text);
+        let (quota, cpu_group) = cpu_of(root, text, path, file);
+        let (memory, memory_group) = memory_of(root, text, path, file);
+        let shm = sys::file_system_size(placed(path, [root, b"/dev/shm"])).map_or(Limit::Unknown, Limit::Of);
+        Limits { quota, memory, shm, groups: mark(), cpu_group, memory_group }
+    }
+
+    /// True if this process is in the same groups. Where the kernel does not say, it is taken to be.
+    pub fn are_of_here(&self) -> bool {
+        [0, self.groups].contains(&mark())
+    }
+
+    /// True if there is a quota.
+    pub fn has_quota(&self) -> bool {
+        matches!(self.quota, Limit::Of(_)) && self.cpu_group.is_known()
+    }
+
+    /// How often the quota was used up so far. `None` without a quota.
+    pub fn throttling(&self) -> Option<Throttling> {
+        if !self.has_quota() {
+            return None;
+        }
+        let (mut name, mut text) = ([0; GROUP_MAX + 16], [0; 512]);
+        let parts = [self.cpu_group.path(), b"/cpu.stat"];
+        let mut used = 0;
+        for part in parts {
+            name[used..used + part.len()].copy_from_slice(part);
+            used += part.len();
+        }
+        Throttling::parse(sys::read_small(CStr::from_bytes_until_nul(&name).ok()?, &mut text))
+    }
+}
+
+/// A hash of the kernel's text about the groups, positive as an `i64`; zero where it cannot be read.
+fn mark() -> u64 {
+    let fd = sys::open(c"/proc/self/cgroup", libc::O_RDONLY);
+    let (mut mark, mut piece) = (0, [0; 512]);
+    while fd >= 0 {
+        let read = sys::read(fd as i32, &mut piece);
+        if read.is_empty() {
+            sys::close(fd as i32);
+            break;
+        }
+        mark = hash::of(read, mark);
+    }
+    mark >> 1
+}
+
+fn placed<'a>(path: &'a mut PathBuffer, parts: [&[u8]; 2]) -> &'a CStr {
+    path.clear();
+    path.push(parts[0]).push(parts[1]);
+    path.as_c_str()
+}
+
+/// Puts the folder of a group into `path`. Returns the length of the part that is the root of what is mounted. `None` where it
+/// is not there.
+fn find_folder(root: &[u8], group: &Group<'_>, mounts: &[&[u8]], path: &mut PathBuffer) -> Option<usize> {
+    for mount in mounts {
+        let mut end = group.path.strip_suffix(b"/").unwrap_or(group.path);
+        let top = root.len() + mount.len();
+        loop {
+            placed(path, [root, mount]);
+            path.push(end).push(b"/cgroup.procs");
+            if sys::accessible(path.as_c_str(), libc::F_OK) {
+                path.truncate(top + end.len());
+                return Some(top);
+            }
+            if end.is_empty() {
+                break;
+            }
+            let next = end[1..].iter().position(|&byte| byte == b'/').map_or(end.len(), |at| at + 1);
+            end = &end[next..];
+        }
+    }
+    None
+}
+
+/// Looks at a file of the group in `path` and of all above it, up to the root of length `top`. Returns the smallest number that
+/// `value` makes of a folder, and the length of that folder's path.
+fn tightest(
+    path: &mut PathBuffer,
+    top: usize,
+    mut value: impl FnMut(&mut PathBuffer) -> Option<u64>,
+) -> Option<(u64, usize)> {
+    let mut found: Option<(u64, usize)> = None;
+    loop {
+        let length = path.as_bytes().len();
+        if let Some(number) = value(path)
+            && found.is_none_or(|(least, _)| number < least)
+        {
+            found = Some((number, length));
+        }
+        path.truncate(length);
+        if length <= top {
+            return found;
+        }
+        let parent = path.as_bytes().iter().rposition(|&byte| byte == b'/').unwrap_or(0);
+        path.truncate(parent.max(top));
+    }
+}
+
+/// A file of the folder in `path`, which is left as it was.
+fn read<'a>(path: &mut PathBuffer, name: &[u8], file: &'a mut [u8]) -> &'a [u8] {
+    let length = path.as_bytes().len();
+    path.push(name);
+    let text = sys::read_small(path.as_c_str(), file);
+    path.truncate(length);
+    text
+}
+
+type Found = (Limit, Folder);
+
+/// A limit, with the group that has it, or the process's own.
+fn found(path: &mut PathBuffer, top: usize, value: impl FnMut(&mut PathBuffer) -> Option<u64>) -> Found {
+    let own = Folder::new(path.as_bytes());
+    let mut whole = own;
+    match tightest(path, top, value) {
+        Some((number, length)) => {
+            whole.used = whole.used.min(length as u16);
+            (Limit::Of(number), whole)
+        }
+        None => (Limit::None, own),
+    }
+}
+
+fn cpu_of(root: &[u8], text: &[u8], path: &mut PathBuffer, file: &mut [u8; TEXT_MAX]) -> Found {
+    let unknown = (Limit::Unknown, Folder::UNKNOWN);
+    let Some(group) = Group::find(text, b"cpu") else { return unknown };
+    let mounts: &[&[u8]] = if group.is_unified { &UNIFIED } else { &CPU };
+    let Some(top) = find_folder(root, &group, mounts, path) else { return unknown };
+    // In a group of version 2 without the controller only those above it may have a quota.
+    found(path, top, |path| {
+        if group.is_unified {
+            return Quota::of_version_2(read(path, b"/cpu.max", file)).map(Quota::thousandths);
+        }
+        let (quota, period) = file.split_at_mut(64);
+        let quota = read(path, b"/cpu.cfs_quota_us", quota);
+        Quota::of_version_1(quota, read(path, b"/cpu.cfs_period_us", period)).map(Quota::thousandths)
+    })
+}
+
+fn memory_of(root: &[u8], text: &[u8], path: &mut PathBuffer, file: &mut [u8; TEXT_MAX]) -> Found {
+    let unknown = (Limit::Unknown, Folder::UNKNOWN);
+    let Some(group) = Group::find(text, b"memory") else { return unknown };
+    let mounts: &[&[u8]] = if group.is_unified { &UNIFIED } else { &MEMORY };
+    let Some(top) = find_folder(root, &group, mounts, path) else { return unknown };
+    if group.is_unified {
+        return found(path, top, |path| control_groups::memory_limit(read(path, b"/memory.max", file)));
+    }
+    // What a group above that cannot be seen allows is in its sum.
+    let sum = control_groups::line(read(path, b"/memory.stat", file), b"hierarchical_memory_limit")
+        .filter(|bytes| *bytes < control_groups::MEMORY_MAX);
+    let (limit, group) =
+        found(path, top, |path| control_groups::memory_limit(read(path, b"/memory.limit_in_bytes", file)));
+    match (limit, sum) {
+        (Limit::Of(seen), Some(sum)) if sum < seen => (Limit::Of(sum), group),
+        (Limit::None, Some(sum)) => (Limit::Of(sum), group),
+        _ => (limit, group),
+    }
+}

@@ -1,0 +1,221 @@
+//! What this process may use and has used, and what changes while it runs. Nothing is allocated, and no descriptor stays open.
+
+use dlio_schemas::control_groups;
+use dlio_schemas::native::fields::{FieldWriter, LATEST, THREAD_VARIABLES, decimal, key};
+
+use crate::kernel::limits::{Folder, Limit, Limits};
+use crate::kernel::machine::Machine;
+use crate::kernel::sys::{self, CpuMask};
+use crate::kernel::variables::variable;
+
+/// Longest list of CPUs that is kept; a longer one is left out.
+const LIST_MAX: usize = 128;
+
+/// Threads whose CPUs are looked at: more of them than CPUs tell nothing new.
+const THREADS_MAX: usize = 256;
+
+/// More of a variable is not kept.
+const VARIABLE_MAX: usize = 64;
+
+/// Writes what the process may use at its start.
+pub fn at_start(writer: &mut FieldWriter, pid: i32, machine: &Machine) {
+    if let Some(mask) = sys::cpus_allowed(pid) {
+        writer.number(key::CPUS_ALLOWED, count(&mask) as i64);
+        list(writer, key::CPUS_LIST, &mask);
+    }
+    of_groups(writer, machine.limits());
+    if let Some(throttling) = machine.limits().throttling() {
+        writer.number(key::CPU_PERIODS, throttling.periods as i64);
+        writer.number(key::THROTTLED_PERIODS, throttling.throttled as i64);
+        writer.number(key::THROTTLED_NS, throttling.ns as i64);
+    }
+    of_scheduling(writer, pid);
+    for (key, resource) in [
+        (key::MAX_OPEN_FILES, libc::RLIMIT_NOFILE),
+        (key::MAX_PROCESSES, libc::RLIMIT_NPROC),
+        (key::MAX_LOCKED_MEMORY, libc::RLIMIT_MEMLOCK),
+    ] {
+        match sys::limit(resource) {
+            Some(libc::RLIM_INFINITY) => writer.text(key, b"unlimited"),
+            Some(limit) => writer.number(key, limit.min(i64::MAX as u64) as i64),
+            None => {}
+        }
+    }
+    for (name, key) in THREAD_VARIABLES {
+        variable(name).into_iter().for_each(|value| writer.text(key, &value[..value.len().min(VARIABLE_MAX)]));
+    }
+}
+
+/// Writes what the control groups of the process allow.
+pub fn of_groups(writer: &mut FieldWriter, limits: &Limits) {
+    let mut digits = [0; 24];
+    match limits.quota {
+        Limit::Unknown => {}
+        Limit::None => writer.text(key::CPU_QUOTA, b"none"),
+        Limit::Of(quota) => writer.text(key::CPU_QUOTA, thousandths(quota, &mut digits)),
+    }
+    for (key, limit) in [(key::MEMORY_LIMIT, limits.memory), (key::SHM_SIZE, limits.shm)] {
+        match limit {
+            Limit::Unknown => {}
+            Limit::None => writer.text(key, b"none"),
+            Limit::Of(bytes) => writer.number(key, bytes as i64),
+        }
+    }
+    for (key, folder) in [(key::CPU_CGROUP, &limits.cpu_group), (key::MEMORY_CGROUP, &limits.memory_group)] {
+        if *folder != Folder::UNKNOWN {
+            writer.text(key, folder.path());
+        }
+    }
+}
+
+fn of_scheduling(writer: &mut FieldWriter, pid: i32) {
+    let (policy, nice) = sys::scheduling(pid);
+    let name: &[u8] = match policy {
+        Some(libc::SCHED_OTHER) => b"other",
+        Some(libc::SCHED_BATCH) => b"batch",
+        Some(libc::SCHED_IDLE) => b"idle",
+        Some(libc::SCHED_FIFO) => b"fifo",
+        Some(libc::SCHED_RR) => b"rr",
+        Some(libc::SCHED_DEADLINE) => b"deadline",
+        _ => b"",
+    };
+    if !name.is_empty() {
+        writer.text(key::SCHEDULING, name);
+    }
+    nice.into_iter().for_each(|nice| writer.number(key::NICE, nice.into()));
+}
+
+/// What may be asked of the kernel now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Depth {
+    /// Calls alone: a process that lived for some milliseconds pays for no file of /proc.
+    Calls,
+    Files,
+}
+
+/// What changes, in the order of [`LATEST`]; `None` is not known.
+pub type Latest = [Option<u64>; LATEST.len()];
+
+/// Looks at what changes. `cpus` is the set that the threads may run on.
+pub fn latest(cpus: Option<&CpuMask>, depth: Depth, limits: Option<&Limits>) -> Latest {
+    let mut latest = [None; LATEST.len()];
+    latest[0] = cpus.map(count);
+    latest[4] = Some(sys::clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)).filter(|ns| *ns > 0);
+    if depth == Depth::Files {
+        // The folder has a name in its parent and one in itself, and each thread's folder has one of it.
+        latest[1] = sys::found_at(c"/proc/self/task").and_then(|found| found.links.checked_sub(2));
+        let mut text = [0; 512];
+        let text = sys::read_small(c"/proc/self/io", &mut text);
+        latest[2] = control_groups::line(text, b"read_bytes");
+        latest[3] = control_groups::line(text, b"write_bytes");
+        let limits = limits.filter(|limits| limits.has_quota() && limits.are_of_here());
+        if let Some(throttling) = limits.and_then(Limits::throttling) {
+            latest[5..].copy_from_slice(&[throttling.periods, throttling.throttled, throttling.ns].map(Some));
+        }
+    }
+    latest
+}
+
+/// The CPUs that any of the threads may run on. Where the main thread may run on all `cores`, no other one is looked at.
+pub fn cpus_of_threads(pid: i32, cores: u64, depth: Depth) -> Option<CpuMask> {
+    let mut all = sys::cpus_allowed(pid)?;
+    if depth == Depth::Files && count(&all) < cores {
+        let mut left = THREADS_MAX;
+        sys::each_thread(|thread| {
+            let mask = sys::cpus_allowed(thread).filter(|_| thread != pid);
+            mask.into_iter().for_each(|mask| all.iter_mut().zip(mask).for_each(|(all, more)| *all |= more));
+            left -= 1;
+            left > 0 && count(&all) < cores
+        });
+    }
+    Some(all)
+}
+
+/// Writes a list of CPUs, if it is not too long.
+pub fn list(writer: &mut FieldWriter, key: &str, mask: &CpuMask) {
+    let mut room = [0; LIST_MAX];
+    cpu_list(mask, &mut room).into_iter().for_each(|list| writer.text(key, list));
+}
+
+fn count(mask: &CpuMask) -> u64 {
+    mask.iter().map(|word| word.count_ones() as u64).sum()
+}
+
+/// A number of thousandths as a decimal: `1.5`.
+fn thousandths(number: u64, room: &mut [u8; 24]) -> &[u8] {
+    let (whole, part) = (number / 1000, number % 1000);
+    let mut digits = [0; 20];
+    let text = decimal(whole.min(i64::MAX as u64) as i64, &mut digits);
+    room[..text.len()].copy_from_slice(text);
+    let mut used = text.len();
+    if part > 0 {
+        room[used] = b'.';
+        for (at, unit) in [100, 10, 1].into_iter().enumerate() {
+            room[used + 1 + at] = b'0' + (part / unit % 10) as u8;
+        }
+        used += 4;
+        while room[used - 1] == b'0' {
+            used -= 1;
+        }
+    }
+    &room[..used]
+}
+
+/// CPUs as the kernel writes a set of them, `0-3,8`, one bit each in `mask`. `None` where `room` is too small.
+pub fn cpu_list<'a>(mask: &[u64], room: &'a mut [u8]) -> Option<&'a [u8]> {
+    let has = |cpu: usize| mask.get(cpu / 64).is_some_and(|word| word >> (cpu % 64) & 1 == 1);
+    let (mut used, mut cpu) = (0, 0);
+    let mut put = |text: &[u8]| {
+        room.get_mut(used..used + text.len())?.copy_from_slice(text);
+        used += text.len();
+        Some(())
+    };
+    let mut separator: &[u8] = b"";
+    while cpu < mask.len() * 64 {
+        if !has(cpu) {
+            cpu += 1;
+            continue;
+        }
+        let first = cpu;
+        while has(cpu + 1) {
+            cpu += 1;
+        }
+        put(separator)?;
+        put(decimal(first as i64, &mut [0; 20]))?;
+        if cpu > first {
+            put(b"-")?;
+            put(decimal(cpu as i64, &mut [0; 20]))?;
+        }
+        separator = b",";
+        cpu += 1;
+    }
+    Some(&room[..used])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_of_cpus_read_as_the_kernel_writes_them() {
+        for (mask, list) in [
+            (vec![0], ""),
+            (vec![1], "0"),
+            (vec![0b1_0000_1111], "0-3,8"),
+            (vec![u64::MAX, 1], "0-64"),
+            (vec![1 << 63, u64::MAX], "63-127"),
+            (vec![0b10101], "0,2,4"),
+        ] {
+            assert_eq!(cpu_list(&mask, &mut [0; 40]).map(<[u8]>::to_vec), Some(list.as_bytes().to_vec()));
+        }
+        assert_eq!(cpu_list(&[0b10101], &mut [0; 4]), None);
+    }
+
+    #[test]
+    fn quotas_are_decimals() {
+        for (number, text) in [(1000, "1"), (1500, "1.5"), (1, "0.001"), (64_250, "64.25"), (100, "0.1")] {
+            assert_eq!(thousandths(number, &mut [0; 24]), text.as_bytes());
+        }
+        assert_eq!(thousandths(u64::MAX, &mut [0; 24]).len(), 21);
+    }
+}

@@ -1,0 +1,110 @@
+//! What changes while the process runs: looked at when a block is written, at most once a second, when the program pins its threads,
+//! and at the end. It stands in the ring's first page, where a reader finds it of a process that was killed.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+
+use dlio_schemas::native::fields::{FieldWriter, LATEST, key};
+use dlio_schemas::native::ring::header;
+
+use crate::kernel::limits::Limits;
+use crate::kernel::sys::CpuMask;
+use crate::kernel::{machine, sys};
+use crate::process::process_info;
+use crate::process::usage::{self, Depth};
+use crate::recording::phase;
+use crate::trace::files::LOCK;
+use crate::trace::header_page;
+
+/// Time between two looks.
+const EVERY_NS: u64 = 1_000_000_000;
+
+/// A process younger than this pays for no file of /proc.
+const SHORT_NS: u64 = 10_000_000;
+
+/// Calls that pin a thread and are answered with a look at once, and those after which the list of CPUs is noted as well. A program
+/// may move its threads all the time.
+const PINS_MAX: u32 = 16;
+const LISTS_MAX: u32 = 4;
+
+/// When the last look was.
+static LAST: AtomicU64 = AtomicU64::new(0);
+static PINS: AtomicU32 = AtomicU32::new(0);
+
+/// A new image has not been looked at.
+pub fn begin() {
+    PINS.store(0, Relaxed);
+}
+
+/// True if the kernel may be asked: a filter of system calls may end the process for a call that its author did not foresee.
+fn may_ask() -> bool {
+    !phase::is_strict() && !phase::is_filtered()
+}
+
+/// A block has been written.
+pub fn at_block() {
+    let now = sys::clock_ns(libc::CLOCK_MONOTONIC_COARSE);
+    let last = LAST.load(Relaxed);
+    let is_due = now.saturating_sub(last) >= EVERY_NS && may_ask() && process_info::age_ns() >= EVERY_NS;
+    if is_due && LAST.compare_exchange(last, now, Relaxed, Relaxed).is_ok() {
+        look(sys::process_id(), Depth::Files);
+    }
+}
+
+/// The process has pinned one of its threads, or another process.
+pub fn at_pin() {
+    if header_page::page().is_null() || !may_ask() {
+        return;
+    }
+    let pins = PINS.fetch_add(1, Relaxed);
+    if pins >= PINS_MAX {
+        return at_block();
+    }
+    let mask = look(sys::process_id(), Depth::Files);
+    if let Some(mask) = mask.filter(|_| pins < LISTS_MAX)
+        && let Some(_held) = LOCK.take()
+    {
+        let mut bytes = [0; 192];
+        let mut writer = FieldWriter::new(&mut bytes);
+        usage::list(&mut writer, key::CPUS_LIST_END, &mask);
+        let used = writer.used();
+        header_page::add_facts(&bytes[..used]);
+    }
+}
+
+/// Writes what is known at the end.
+pub fn at_end(writer: &mut FieldWriter) {
+    if may_ask() {
+        let depth = if process_info::age_ns() >= SHORT_NS { Depth::Files } else { Depth::Calls };
+        let mask = look(sys::process_id(), depth);
+        mask.iter().for_each(|mask| usage::list(writer, key::CPUS_LIST_END, mask));
+        if depth == Depth::Files {
+            note_move(writer);
+        }
+    }
+    for (place, key) in LATEST.iter().enumerate() {
+        let latest = header_page::count_at(header::LATEST + 8 * place).checked_sub(1);
+        latest.into_iter().for_each(|value| writer.number(key, value.min(i64::MAX as u64) as i64));
+    }
+}
+
+/// Looks, and returns the CPUs that the threads may run on.
+fn look(pid: i32, depth: Depth) -> Option<CpuMask> {
+    let told = machine::limits();
+    let cpus = usage::cpus_of_threads(pid, told.as_ref().map_or(u64::MAX, |(cores, _)| *cores), depth);
+    let latest = usage::latest(cpus.as_ref(), depth, told.as_ref().map(|(_, limits)| limits));
+    for (place, value) in latest.into_iter().enumerate() {
+        if let (Some(value), Some(counter)) = (value, header_page::counter(header::LATEST + 8 * place)) {
+            counter.store(value.saturating_add(1), Relaxed);
+        }
+    }
+    cpus
+}
+
+/// Writes the limits of the groups that the process is in now, if others were told to it.
+fn note_move(writer: &mut FieldWriter) {
+    if machine::limits().is_some_and(|(_, limits)| !limits.are_of_here())
+        && let Some(_held) = LOCK.take()
+    {
+        usage::of_groups(writer, &Limits::ask(b""));
+    }
+}
