@@ -17,6 +17,7 @@
 //! results      the numbers, and the files that contain them
 //! workload     the workloads compiled in; combinations that cannot be
 //! training     the loop: loaders, steps, evaluations, checkpoints
+//! machine      what the machine was doing beside a traced command
 //! bench        a run from request to results, stage by stage
 //! command      the verbs of `dlio`, one file per verb
 //! ```
@@ -33,6 +34,7 @@ pub mod data_set;
 pub mod failure;
 pub mod files;
 pub mod keys;
+pub mod machine;
 pub mod ranks;
 pub mod results;
 pub mod spans;

@@ -6,6 +6,7 @@
 //! ```text
 //! event      what can happen (ops), one event (record), ticks to time (clock)
 //! text       typos, bytes that are not UTF-8, terminals, secrets, the kernel's line about a process
+//! machine    what a machine was doing while a command ran
 //! deflate    compression for writers that know what repeats
 //! native     the files a traced process leaves
 //! export     what all exports share, and Chrome and DFTracer
@@ -20,6 +21,7 @@ mod deflate;
 pub mod env;
 pub mod event;
 pub mod export;
+pub mod machine;
 pub mod native;
 pub mod perfetto;
 pub mod text;

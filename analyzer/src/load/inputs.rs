@@ -8,6 +8,7 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use dlio_schemas::machine::samples;
 use dlio_schemas::native::{Damage, block, file, ring};
 use glob::{MatchOptions, Pattern, PatternError};
 
@@ -40,6 +41,8 @@ pub struct Found {
     pub notes: Vec<Note>,
     /// Copies of files among the others.
     pub copies: Vec<PassedOver>,
+    /// Files of counters of machines, beside traces.
+    pub machines: Vec<PathBuf>,
     /// Files that are no traces but ought to be, and why: named where there is nothing else.
     pub useless: Vec<(PathBuf, &'static str)>,
 }
@@ -58,6 +61,8 @@ enum Content {
     /// Blocks without the head of their file, which somebody emptied while it was written.
     Headless,
     Other(&'static Format),
+    /// Counters of a machine: no trace, but it stands beside one.
+    Machine,
     Empty,
     Useless(&'static str),
     Unknown,
@@ -128,6 +133,10 @@ pub fn tell(mut files: Vec<(PathBuf, bool)>) -> Result<Found, LoadError> {
                     found.notes.push(Note { path: path.clone(), what: Damage::Useless(why), events_max: Some(0) });
                 }
                 found.useless.push((path, why));
+                continue;
+            }
+            Content::Machine => {
+                found.machines.push(path);
                 continue;
             }
             Content::Unknown if named => {
@@ -395,6 +404,8 @@ fn content_of(head: &[u8]) -> Content {
         Content::Ring
     } else if head.starts_with(&block::MAGIC.to_le_bytes()) {
         Content::Headless
+    } else if head.starts_with(samples::MAGIC) {
+        Content::Machine
     } else {
         let all = FORMATS.iter().map(|&format| match (format.recognises)(head) {
             Recognised::Yes => Content::Other(format),

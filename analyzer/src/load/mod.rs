@@ -5,6 +5,7 @@
 //!
 //! ```text
 //! inputs     which files, and the format of each
+//! machine_samples   what machines were doing beside the traces
 //! recorded   our own traces, for those who write them again
 //! formats/   one file per foreign format
 //! native/    our own files     json/   Chrome and DFTracer     lines/   text
@@ -21,6 +22,7 @@ pub mod formats;
 pub mod inputs;
 pub mod json;
 pub mod lines;
+pub mod machine_samples;
 pub mod native;
 pub mod recorded;
 pub mod sources;
@@ -28,6 +30,7 @@ pub mod sources;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
+use dlio_schemas::machine::samples::Samples;
 use dlio_schemas::native::Damage;
 
 use crate::batch::{Batch, Wanted};
@@ -58,6 +61,8 @@ pub struct Trace {
     pub passed_over: Vec<PassedOver>,
     /// The meaning of the bits of units, where an earlier reading found out.
     pub categories: Categories,
+    /// What machines were doing while the commands ran.
+    pub machines: Vec<Samples>,
     /// True if no process writes any more, as far as can be told.
     pub settled: bool,
     /// True if what was found out about files earlier was believed.
@@ -92,6 +97,7 @@ impl Trace {
             notes: Mutex::new(notes),
             passed_over: found.copies.into_iter().chain(duplicates.passed_over).collect(),
             categories: Categories::default(),
+            machines: machine_samples::read(&found.machines),
             settled: natives.settled,
             indexed: index.is_used(),
         };

@@ -39,7 +39,7 @@ const fn table(name: &'static str, meaning: &'static str, columns: &'static [Col
 }
 
 /// All there are.
-pub const TABLES: [Table; 5] = [
+pub const TABLES: [Table; 6] = [
     table("events", "one row a call, span, instant or counter", EVENTS),
     table("files", "one row a distinct path", FILES),
     table(
@@ -49,6 +49,11 @@ pub const TABLES: [Table; 5] = [
     ),
     table("hosts", "one row a machine", HOSTS),
     table("waits", "one row a wait of a trainer, with its causes: they add up to ns", WAITS),
+    table(
+        "machine",
+        "one row a value of a counter of a machine that had changed, once a second, of all commands traced into the folder",
+        MACHINE,
+    ),
 ];
 
 /// One column.
@@ -155,6 +160,21 @@ pub const HOSTS: &[Column] = &[
     ),
     column("clock_offset_ns", Type::Int64, false, "Unix time minus boot time"),
     column("clock_spread_ns", Type::Int64, false, "steps of the wall clock while processes ran"),
+];
+
+pub const MACHINE: &[Column] = &[
+    column("ts", Type::Int64, false, "nanoseconds since the Unix epoch"),
+    column("host", Type::Text, false, "name of the machine"),
+    column(
+        "scope",
+        Type::Text,
+        true,
+        "whose it is: a control group, device, network interface or mount; null is the machine",
+    ),
+    column("counter", Type::Text, false, "its name, listed in SUMMARY.md"),
+    column("value", Type::Int64, false, "the value; of a counter that grows, since the machine was booted"),
+    column("unit", Type::Text, false, "ns, bytes or count"),
+    column("grows", Type::Int32, false, "1: two values make a rate; 0: a level"),
 ];
 
 pub const WAITS: &[Column] = &[

@@ -108,6 +108,7 @@ impl Session {
         context.register_table("events", Arc::new(events))?;
         let hosts = small_tables::hosts(&trace.catalog, None)?;
         context.register_batch("hosts", hosts)?;
+        context.register_batch("machine", small_tables::machine(&trace)?)?;
         let counted = Arc::default();
         let session = Session { helpers, trace, filter, threads, context, counted, files: false, latest };
         session.register_empty()?;

@@ -4,9 +4,13 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray};
 use arrow::error::ArrowError;
+use dlio_schemas::machine::counters::COUNTERS;
+use dlio_schemas::machine::samples::{Moment, Samples, Series};
+use dlio_schemas::native::fields::key;
 
 use crate::batch::ABSENT;
-use crate::catalog::{Catalog, FILE_NONE, Process, is_stored};
+use crate::catalog::{Catalog, FILE_NONE, Host, Process, is_stored};
+use crate::load::Trace;
 use crate::schema::arrow_schema::schema;
 use crate::schema::tables;
 use crate::summary::analysis::{Analysis, directory};
@@ -152,6 +156,35 @@ pub fn waits(catalog: &Catalog, analysis: &Analysis) -> Result<RecordBatch, Arro
     let causes = Part::CAUSES.iter().map(|part| int64(waits.iter().map(|(_, wait)| Some(wait.parts.get(*part)))));
     columns.extend(causes);
     RecordBatch::try_new(schema(tables::WAITS), columns)
+}
+
+/// Every value of a machine's counters, in the order of time.
+pub fn machine(trace: &Trace) -> Result<RecordBatch, ArrowError> {
+    let hosts = trace.catalog.hosts();
+    let mut rows: Vec<(i64, &Samples, &Series, u64)> = Vec::new();
+    for samples in &trace.machines {
+        let (name, boot) = (samples.fact(key::HOST), samples.fact(key::BOOT_ID));
+        let is_it = |host: &&Host| Some(host.name.as_str()) == name && host.boot_id.as_deref() == boot;
+        let offset = hosts.iter().find(is_it).map(|host| host.clock_offset_ns);
+        // On the clock of the events, where there are any of that host.
+        let unix = |moment: &Moment| {
+            offset.map_or(moment.unix_ns as i64, |offset| (moment.boot_ns as i64).wrapping_add(offset))
+        };
+        let values = samples.series.iter().flat_map(|series| series.values.iter().map(move |value| (series, value)));
+        rows.extend(values.map(|(series, (moment, value))| (unix(&samples.moments[*moment]), samples, series, *value)));
+    }
+    rows.sort_by_key(|(ts, ..)| *ts);
+    let counter = |series: &Series| &COUNTERS[series.counter];
+    let columns = vec![
+        int64(rows.iter().map(|(ts, ..)| Some(*ts))),
+        text(rows.iter().map(|(_, samples, ..)| Some(samples.fact(key::HOST).unwrap_or("unknown")))),
+        text(rows.iter().map(|(_, _, series, _)| Some(series.scope.as_str()).filter(|scope| !scope.is_empty()))),
+        text(rows.iter().map(|(_, _, series, _)| Some(counter(series).name))),
+        int64(rows.iter().map(|(.., value)| i64::try_from(*value).ok().or(Some(i64::MAX)))),
+        text(rows.iter().map(|(_, _, series, _)| Some(counter(series).unit.name()))),
+        int32(rows.iter().map(|(_, _, series, _)| Some(i32::from(counter(series).accumulates)))),
+    ];
+    RecordBatch::try_new(schema(tables::MACHINE), columns)
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
+use dlio_schemas::machine::samples::Samples;
 use dlio_schemas::native::fields::key;
 use dlio_schemas::ops::Op;
 
@@ -26,6 +27,7 @@ use crate::atomic_file::Draft;
 use crate::catalog::Catalog;
 use crate::filter::Filter;
 use crate::load::inputs::Found;
+use crate::load::machine_samples;
 use crate::load::native::reader::process_of;
 use crate::load::recorded::{self, Recorded};
 use crate::scan::Progress;
@@ -65,6 +67,7 @@ pub struct Export<'f> {
     /// True if some of the events may tell who ended waits.
     has_waits: bool,
     waits: Vec<Placed>,
+    machines: Vec<Samples>,
 }
 
 impl<'f> Export<'f> {
@@ -83,8 +86,8 @@ impl<'f> Export<'f> {
         let has_waits = waits::may_draw(filter) && (waits || processes.iter().any(waits::names_objects));
         let coarseness = if all { None } else { coarseness(&processes, &lengths, threads) };
         let events = lengths.total();
-        let waits = Vec::new();
-        Ok((events > 0).then_some(Export { processes, filter, events, coarseness, has_waits, waits }))
+        let (waits, machines) = (Vec::new(), machine_samples::read(&found.machines));
+        Ok((events > 0).then_some(Export { processes, filter, events, coarseness, has_waits, waits, machines }))
     }
 
     /// True if waits of trainers may be drawn beside the events.

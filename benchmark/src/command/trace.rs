@@ -24,6 +24,8 @@ use dlio_tracer::spool::{self, Stranded};
 
 use crate::command::analyzer;
 use crate::failure::{Failure, Kind, Outcome};
+use crate::machine::sampler::{Sampler, Seen};
+use crate::machine::unusual;
 use crate::system::processes::{self, Variables};
 use crate::system::{locate, terminal};
 
@@ -122,13 +124,20 @@ pub fn run(options: &Options) -> Outcome<i32> {
     if options.form().is_some() {
         variables.set(env::CONVERT, format!("{}:{converter}", env::CONVERT_LATER));
     }
-    let (pid, status) = match processes::run_in_front(&mut command, &variables) {
+    let sampler = Sampler::start(&folder, options.umask());
+    let ended = processes::run_in_front(&mut command, &variables);
+    let machine = sampler.map(Sampler::finish).unwrap_or_default();
+    let (pid, status) = match ended {
         Ok(ended) => ended,
-        Err(error) => return Ok(not_started(program, &error)),
+        Err(error) => {
+            machine.file.into_iter().for_each(|file| drop(fs::remove_file(file)));
+            return Ok(not_started(program, &error));
+        }
     };
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
     let stranded = spool::bring_home(&folder);
     let recorded = new_images(&folder, &before);
+    keep_beside_trace(&machine, &recorded);
     if let Some(code) = status.code() {
         gathering::note_exit(recorded.values().flatten(), pid, code);
     }
@@ -136,6 +145,7 @@ pub fn run(options: &Options) -> Outcome<i32> {
     if !options.quiet {
         let remains = RunLeftovers { images: &recorded, lost, is_elsewhere: stranded.is_some() };
         report(&folder, &before, &remains, loading, options);
+        say_unusual(&machine);
     }
     // Processes say so themselves, where their standard error is still open at the end.
     if lost > 0 {
@@ -149,6 +159,22 @@ pub fn run(options: &Options) -> Outcome<i32> {
         analyzer::run(&analyzer, &folder, false, Some(page));
     }
     Ok(code)
+}
+
+/// Keeps the samples of the machine where there is a trace that they are beside.
+fn keep_beside_trace(machine: &Seen, recorded: &Images) {
+    if recorded.is_empty() {
+        machine.file.iter().for_each(|file| drop(fs::remove_file(file)));
+    }
+}
+
+/// What the command was not allowed, and what it lacked.
+fn say_unusual(machine: &Seen) {
+    let remarks = machine.allowance.iter().flat_map(|allowance| unusual::remarks(allowance, &machine.watched));
+    let remarks: Vec<String> = remarks.collect();
+    if !remarks.is_empty() {
+        terminal::warn(format_args!("      the machine: {}", remarks.join("; ")));
+    }
 }
 
 /// Said even where nothing else is: it is a part of the trace that is missing from it.

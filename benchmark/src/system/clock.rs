@@ -13,6 +13,14 @@ pub fn monotonic_nanos() -> i64 {
     now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
 
+/// Nanoseconds since the machine was booted, its sleep included: the time that traces are on.
+pub fn boot_nanos() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes the one timespec it is given.
+    unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
 /// From now on the sleeps of this thread, and of processes it forks, end at their time: the kernel would put off the end of
 /// a sleep by up to 50 microseconds, to wake for several at once.
 pub fn wake_in_time() {

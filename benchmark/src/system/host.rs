@@ -44,6 +44,13 @@ pub fn processors() -> u64 {
     std::thread::available_parallelism().map_or(1, |count| count.get() as u64)
 }
 
+/// Processors that this process may run on, whatever time it may have on them.
+pub fn processors_allowed() -> Option<u64> {
+    let text = fs::read_to_string("/proc/self/status").ok()?;
+    let mask = text.lines().find_map(|line| line.strip_prefix("Cpus_allowed:"))?;
+    Some(mask.chars().filter_map(|digit| digit.to_digit(16)).map(|digit| u64::from(digit.count_ones())).sum())
+}
+
 /// Of the whole machine, whatever part of it this process may use: what DLIO's files say.
 pub fn all_processors() -> u64 {
     let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();

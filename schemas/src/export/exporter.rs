@@ -14,6 +14,7 @@ use crate::event::clock::Clock;
 use crate::event::evidence::Counters;
 use crate::event::ops::{Op, OpInfo};
 use crate::event::record::MetaKind;
+use crate::machine::tracks::Tracks;
 use crate::native::block::Opener;
 use crate::native::columns::Events;
 use crate::native::fields::{Fields, key};
@@ -51,6 +52,11 @@ pub trait Exporter {
 
     /// Writes waits that were found in the events, where the form draws such. Comes after all events of these processes.
     fn waits(&mut self, _waits: &[DrawnWait]) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Writes counters of a machine, where the form draws such. Comes after the processes of that machine.
+    fn machine(&mut self, _tracks: &Tracks) -> io::Result<()> {
         Ok(())
     }
 

@@ -3,11 +3,12 @@
 
 use std::ffi::{CStr, CString, OsStr, OsString, c_char};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicPtr, Ordering::*};
 
 use dlio_schemas::env;
 
+use crate::kernel::limits::{Folder, Limit, Limits};
 use crate::kernel::machine::Machine;
 use crate::kernel::path_buffer::PathBuffer;
 use crate::kernel::{clock, machine, sys, variables, vdso};
@@ -84,6 +85,34 @@ pub fn of_machine(folder: &[u8]) -> Option<(&'static OsStr, &'static OsStr)> {
     }
     let (name, value) = machine::entry()?.to_str().ok()?.split_once('=')?;
     Some((OsStr::new(name), OsStr::new(value)))
+}
+
+/// The control groups of this process: see [`control_groups`].
+pub struct ControlGroups {
+    /// CPUs' worth of time that the groups may take; `None` without a quota.
+    pub cpu_quota: Option<f64>,
+    /// Folder of the group with that quota, or of the process's own where there is none; `None` where it is not known.
+    pub cpu_group: Option<PathBuf>,
+    /// Bytes; `None` without a limit.
+    pub memory_limit: Option<u64>,
+    pub memory_group: Option<PathBuf>,
+}
+
+/// Asks the kernel what the control groups of this process let it use. `root` is empty, but in tests.
+pub fn control_groups(root: &Path) -> ControlGroups {
+    let _held = LOCK.take();
+    let limits = Limits::ask(root.as_os_str().as_bytes());
+    let folder = |folder: &Folder| {
+        let path = Path::new(OsStr::from_bytes(folder.path()));
+        (*folder != Folder::UNKNOWN).then(|| path.to_path_buf())
+    };
+    let known = |limit: Limit| if let Limit::Of(number) = limit { Some(number) } else { None };
+    ControlGroups {
+        cpu_quota: known(limits.quota).map(|thousandths| thousandths as f64 / 1000.0),
+        cpu_group: folder(&limits.cpu_group),
+        memory_limit: known(limits.memory),
+        memory_group: folder(&limits.memory_group),
+    }
 }
 
 /// True if this process was started traced.

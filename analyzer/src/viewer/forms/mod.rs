@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 
 use dlio_schemas::clock::Clock;
 use dlio_schemas::export::{Exporter, ProcessId, Summary};
+use dlio_schemas::machine::samples::Samples;
+use dlio_schemas::machine::tracks::Tracks;
 use dlio_schemas::native::columns::Events;
 use dlio_schemas::native::fields::key;
 use dlio_schemas::native::names::Names;
@@ -172,7 +174,22 @@ fn write_processes(
     }
     let number = |process: &Recorded| numbers.get(&std::ptr::from_ref(process)).copied();
     exporter.waits(&waits::of_written(&export.waits, |at| number(&export.processes[at])))?;
+    for samples in &export.machines {
+        write_machine(&mut *exporter, samples, processes)?;
+    }
     exporter.finish()
+}
+
+/// The counters of a machine, as far as processes of it are written: other commands may have been traced into the folder.
+fn write_machine(exporter: &mut dyn Exporter, samples: &Samples, processes: &[&Recorded]) -> io::Result<()> {
+    let host = [key::HOST, key::BOOT_ID].map(|key| samples.fact(key));
+    let here: Vec<_> = processes.iter().filter(|process| <[_; 2]>::from(process.host()) == host).collect();
+    let (first, last) =
+        (here.iter().map(|process| process.first_ns).min(), here.iter().map(|process| process.last_ns).max());
+    match first.zip(last) {
+        Some((first, last)) => exporter.machine(&Tracks::of(samples, first, last)),
+        None => Ok(()),
+    }
 }
 
 fn write_overview(

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::activity::{Activity, Counter, FileCall};
 use crate::event::ops::{Layer, Op, OpInfo, Ret};
 use crate::export::key::hash;
+use crate::machine::tracks::Tracks;
 use crate::native::fields::{Ending, Fields, key};
 use crate::native::names::{NameKind, Names};
 use crate::perfetto::layout::{
@@ -17,6 +18,8 @@ pub(super) struct Process {
     pub(super) uuid: u64,
     pub(super) head: Head,
     pub(super) pid: u64,
+    /// The machine it ran on, whether that is said in its packets or not.
+    pub(super) machine: u32,
     /// The offset of ids of the process and its threads.
     pub(super) id_shift: u64,
     pub(super) thread_names: BTreeMap<u32, String>,
@@ -290,27 +293,53 @@ pub(super) fn put_activity(out: &mut Message, head: Head, parent: u64, activity:
             continue;
         }
         let uuid = child_uuid(parent, "activity", counter.name().as_bytes());
-        put_packet(out, head, |packet| {
-            packet.nested(field::packet::TRACK, |track| {
-                track.number(field::track::UUID, uuid);
-                track.number(field::track::PARENT, parent);
-                track.text(field::track::NAME, counter.name().as_bytes());
-                track.text(field::track::DESCRIPTION, counter.meaning().as_bytes());
-                track.nested(field::track::COUNTER, |described| {
-                    described.text(field::counter::UNIT_NAME, counter.unit().as_bytes());
-                });
-            });
+        put_counter_track(out, head, (uuid, parent), [counter.name(), counter.meaning(), counter.unit()]);
+        samples.iter().for_each(|sample| put_sample(out, head, uuid, sample.boot_ns, sample.value));
+    }
+}
+
+/// Counters of a machine below a track of its own. `shift_ns` is the offset of its boot times.
+pub(super) fn put_machine(out: &mut Message, head: Head, shift_ns: i64, tracks: &Tracks) {
+    let boot = tracks.boot_id.as_deref().unwrap_or(&tracks.host);
+    let machine = child_uuid(0, "machine", boot.as_bytes());
+    put_packet(out, head, |packet| {
+        packet.nested(field::packet::TRACK, |track| {
+            track.number(field::track::UUID, machine);
+            track.text(field::track::NAME, format!("machine {}", tracks.host).as_bytes());
         });
-        for sample in samples {
-            put_packet(out, head, |packet| {
-                packet.number(field::packet::TIMESTAMP, sample.boot_ns);
-                packet.number(field::packet::SEQUENCE_FLAGS, value::STATE_NEEDED);
-                packet.nested(field::packet::TRACK_EVENT, |event| {
-                    event.number(field::event::TYPE, value::COUNTER);
-                    event.number(field::event::TRACK, uuid);
-                    event.double(field::event::COUNTER_DOUBLE, sample.value);
-                });
-            });
+    });
+    for track in &tracks.all {
+        let uuid = child_uuid(machine, "machine counter", track.name.as_bytes());
+        put_counter_track(out, head, (uuid, machine), [&track.name, track.meaning, track.unit]);
+        for (boot_ns, value) in &track.values {
+            put_sample(out, head, uuid, boot_ns.wrapping_add_signed(shift_ns), *value);
         }
     }
+}
+
+/// Describes a track of a counter, with its parent: name, meaning and unit.
+fn put_counter_track(out: &mut Message, head: Head, (uuid, parent): (u64, u64), [name, meaning, unit]: [&str; 3]) {
+    put_packet(out, head, |packet| {
+        packet.nested(field::packet::TRACK, |track| {
+            track.number(field::track::UUID, uuid);
+            track.number(field::track::PARENT, parent);
+            track.text(field::track::NAME, name.as_bytes());
+            track.text(field::track::DESCRIPTION, meaning.as_bytes());
+            track.nested(field::track::COUNTER, |described| {
+                described.text(field::counter::UNIT_NAME, unit.as_bytes());
+            });
+        });
+    });
+}
+
+fn put_sample(out: &mut Message, head: Head, track: u64, boot_ns: u64, number: f64) {
+    put_packet(out, head, |packet| {
+        packet.number(field::packet::TIMESTAMP, boot_ns);
+        packet.number(field::packet::SEQUENCE_FLAGS, value::STATE_NEEDED);
+        packet.nested(field::packet::TRACK_EVENT, |event| {
+            event.number(field::event::TYPE, value::COUNTER);
+            event.number(field::event::TRACK, track);
+            event.double(field::event::COUNTER_DOUBLE, number);
+        });
+    });
 }

@@ -22,7 +22,7 @@ use super::activity::{Activity, FileCall};
 use super::event::{Thread, introduce, put_counter, put_instant, put_slice};
 use super::process_packets::{
     Flows, Head, Process, moved, put_activity, put_attributes, put_chapter, put_clocks, put_complete, put_life,
-    put_moment, put_packet, put_process_track, thread_names,
+    put_machine, put_moment, put_packet, put_process_track, thread_names,
 };
 use super::waits;
 use crate::event::clock::Clock;
@@ -30,6 +30,7 @@ use crate::event::ops::Op;
 use crate::export::exporter::{Call, Calls, DrawnAct, DrawnWait, Exporter, ProcessId, Sink, Summary, unfinished};
 use crate::export::key::hash;
 use crate::export::lanes::Lanes;
+use crate::machine::tracks::Tracks;
 use crate::native::columns::Events;
 use crate::native::fields::{Fields, key};
 use crate::native::names::Names;
@@ -81,6 +82,7 @@ impl Exporter for Writer<'_> {
             uuid: process_uuid(fields),
             head: Head { sequence: self.next_sequence(), machine: self.machines.then(|| machine_id(fields)) },
             pid: fields.number(key::PID).unwrap_or(0),
+            machine: machine_id(fields),
             id_shift: self.id_shift(fields),
             thread_names: thread_names(fields),
             first_ns,
@@ -165,6 +167,19 @@ impl Exporter for Writer<'_> {
                 let process = &self.processes[process.0];
                 (process.head, process.shift_ns)
             });
+            self.packer.breathe()?;
+        }
+        Ok(())
+    }
+
+    /// In the sequence of a process of that machine, which a reader of ours passes over.
+    fn machine(&mut self, tracks: &Tracks) -> io::Result<()> {
+        let mut fields = Fields::default();
+        fields.set(key::HOST, &tracks.host);
+        tracks.boot_id.iter().for_each(|boot| fields.set(key::BOOT_ID, boot));
+        let machine = machine_id(&fields);
+        if let Some(process) = self.processes.iter().find(|process| process.machine == machine) {
+            put_machine(self.packer.out(), process.head, process.shift_ns, tracks);
             self.packer.breathe()?;
         }
         Ok(())

@@ -1,0 +1,210 @@
+//! Reads the machine's counters once a second while a command runs, and writes them beside its trace.
+//!
+//! Several `dlio trace` may run on a machine for one folder, as under `mpirun`: one of them samples. They agree by a name that
+//! the kernel lets one process have, and that is free again once that one has ended; another one goes on then.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use dlio_schemas::machine::samples::{END, ENDING, Writer};
+use dlio_schemas::native::fields::key;
+use dlio_tracer::environment::{self, ControlGroups};
+
+use crate::machine::mounts;
+use crate::machine::readings::Sources;
+use crate::machine::unusual::{Allowance, Watched};
+use crate::system::{clock, file_calls, host};
+
+/// Time between two samples; of a run of hours they are further apart, so that the file stays small.
+const PERIOD: Duration = Duration::from_secs(1);
+const LATER_PERIOD: Duration = Duration::from_secs(10);
+const LATER: u32 = 3600;
+
+/// What there is to say when the command has ended.
+#[derive(Default)]
+pub struct Seen {
+    pub watched: Watched,
+    /// The file that this process wrote, if it did.
+    pub file: Option<PathBuf>,
+    /// What the command may use; `None` where another process samples.
+    pub allowance: Option<Allowance>,
+}
+
+/// Samples on a thread until it is finished.
+pub struct Sampler {
+    stop: Sender<()>,
+    thread: JoinHandle<Seen>,
+}
+
+impl Sampler {
+    /// Takes the first sample, and goes on beside the command. `None` without a thread.
+    pub fn start(folder: &Path, umask: u32) -> Option<Sampler> {
+        let (stop, stopped) = channel();
+        let mut turn = Turn {
+            folder: folder.to_path_buf(),
+            umask,
+            sources: None,
+            output: None,
+            watched: Watched::default(),
+            allowance: None,
+        };
+        turn.sample();
+        let thread = move || {
+            let mut samples = 0;
+            loop {
+                samples += 1;
+                let period = if samples < LATER { PERIOD } else { LATER_PERIOD };
+                let has_ended = stopped.recv_timeout(period) != Err(RecvTimeoutError::Timeout);
+                turn.sample();
+                if has_ended {
+                    return turn.end();
+                }
+            }
+        };
+        let thread = Builder::new().name("dlio-machine".into()).spawn(thread).ok()?;
+        Some(Sampler { stop, thread })
+    }
+
+    /// Takes the last sample, and returns what was seen.
+    pub fn finish(self) -> Seen {
+        // Ends also if the thread is gone; there is nothing more to wait for then.
+        let _ = self.stop.send(());
+        self.thread.join().unwrap_or_default()
+    }
+}
+
+/// The state of the one who samples, or waits for its turn to.
+struct Turn {
+    folder: PathBuf,
+    umask: u32,
+    sources: Option<Sources>,
+    /// None while another process samples for this folder, or where the file could not be written.
+    output: Option<Output>,
+    watched: Watched,
+    allowance: Option<Allowance>,
+}
+
+struct Output {
+    path: PathBuf,
+    file: File,
+    writer: Writer,
+    began_ns: u64,
+    is_full: bool,
+    /// Held as long as this process is the one who samples.
+    _name: Option<UnixListener>,
+}
+
+impl Turn {
+    fn sample(&mut self) {
+        if self.output.is_none() {
+            self.begin();
+        }
+        let (Some(sources), Some(output)) = (&self.sources, &mut self.output) else { return };
+        let readings = sources.read();
+        let (boot_ns, unix_ns) = (clock::boot_nanos(), unix_nanos());
+        self.watched.take(&readings);
+        self.watched.elapsed_ns = boot_ns - output.began_ns;
+        let lines = output.writer.sample(boot_ns, unix_ns, &readings);
+        output.put(&lines);
+    }
+
+    fn begin(&mut self) {
+        let Some(name) = own_name(&self.folder) else { return };
+        let groups = environment::control_groups(Path::new(""));
+        let mounts = mounts::parse(&std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default());
+        let began_ns = clock::boot_nanos();
+        let path = self.folder.join(format!(
+            "machine-{}-{}-{}.{ENDING}",
+            plain(&host::host_name()),
+            std::process::id(),
+            unix_nanos() / 1000
+        ));
+        let mode = 0o666 & !self.umask;
+        let made = OpenOptions::new().append(true).create_new(true).mode(mode).open(&path);
+        let Ok(file) = made else { return };
+        let about: Vec<_> = mounts.iter().map(|mount| (mount.folder.clone(), mount.about(Path::new("")))).collect();
+        let mut output = Output { path, file, writer: Writer::default(), began_ns, is_full: false, _name: name };
+        output.put(&Writer::head(&facts(&groups), &about));
+        self.output = Some(output);
+        self.allowance = Some(Allowance {
+            cores: host::all_processors(),
+            allowed: host::processors_allowed(),
+            quota: groups.cpu_quota,
+            memory_limit: groups.memory_limit,
+        });
+        let sources = Sources {
+            root: PathBuf::new(),
+            has_quota: groups.cpu_quota.is_some(),
+            cpu_group: groups.cpu_group,
+            memory_group: groups.memory_group,
+            devices: Vec::new(),
+            has_nfs: false,
+        };
+        self.sources = Some(sources.of_mounts(&mounts));
+    }
+
+    fn end(mut self) -> Seen {
+        if let Some(output) = &mut self.output {
+            output.put(END);
+        }
+        Seen { watched: self.watched, file: self.output.map(|output| output.path), allowance: self.allowance }
+    }
+}
+
+impl Output {
+    /// In one call, so that a reader finds no half of it. A disk without room gets no more.
+    fn put(&mut self, lines: &str) {
+        self.is_full = self.is_full || self.file.write_all(lines.as_bytes()).is_err();
+    }
+}
+
+fn unix_nanos() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64
+}
+
+/// The name that one process of this machine has for a folder. Outer `None` where another one has it, inner `None` where no
+/// such name can be had.
+fn own_name(folder: &Path) -> Option<Option<UnixListener>> {
+    let found = std::fs::metadata(folder).ok()?;
+    let name = format!("dlio-machine-{}-{}-{}", file_calls::user(), found.dev(), found.ino());
+    let bound = SocketAddr::from_abstract_name(name).and_then(|address| UnixListener::bind_addr(&address));
+    match bound {
+        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => None,
+        bound => Some(bound.ok()),
+    }
+}
+
+fn facts(groups: &ControlGroups) -> Vec<(&'static str, String)> {
+    let kernel = |what: &str| {
+        let text = std::fs::read_to_string(format!("/proc/sys/kernel/{what}")).ok()?;
+        Some(text.trim().to_string()).filter(|text| !text.is_empty())
+    };
+    let folder = |folder: &Option<PathBuf>| folder.as_ref().map(|folder| folder.to_string_lossy().into_owned());
+    let facts = [
+        (key::HOST, Some(host::host_name())),
+        (key::BOOT_ID, kernel("random/boot_id")),
+        (key::KERNEL, kernel("osrelease")),
+        (key::PID, Some(std::process::id().to_string())),
+        (key::CORES, Some(host::all_processors().to_string())),
+        (key::MEMORY, Some(((host::memory_gibibytes() * 1024.0 * 1024.0) as u64 * 1024).to_string())),
+        (key::CPUS_ALLOWED, host::processors_allowed().map(|count| count.to_string())),
+        (key::CPU_QUOTA, groups.cpu_quota.map(|quota| quota.to_string())),
+        (key::CPU_CGROUP, folder(&groups.cpu_group)),
+        (key::MEMORY_LIMIT, groups.memory_limit.map(|bytes| bytes.to_string())),
+        (key::MEMORY_CGROUP, folder(&groups.memory_group)),
+    ];
+    facts.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
+}
+
+/// Only what needs no quoting anywhere.
+fn plain(text: &str) -> String {
+    let letter = |letter: char| if letter.is_ascii_alphanumeric() || "._+".contains(letter) { letter } else { '_' };
+    text.chars().take(48).map(letter).collect()
+}

@@ -1,0 +1,155 @@
+//! What of the machine was out of the ordinary for a command, in one sentence: what it may not use, and what it waited for.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use dlio_schemas::machine::counters::COUNTERS;
+use dlio_schemas::machine::samples::Reading;
+
+/// The samples of a run, as far as a sentence about it needs them.
+#[derive(Default)]
+pub struct Watched {
+    /// First and last reading of each counter and scope.
+    pub readings: HashMap<(&'static str, String), (u64, u64)>,
+    /// The largest reading of each counter.
+    pub most: HashMap<&'static str, u64>,
+    pub elapsed_ns: u64,
+}
+
+impl Watched {
+    pub fn most(&self, name: &str) -> Option<u64> {
+        self.most.get(name).copied()
+    }
+
+    /// The growth of a counter, over all its scopes. `None` where nobody told.
+    pub fn growth(&self, name: &str) -> Option<u64> {
+        let of = self.readings.iter().filter(|((known, _), _)| *known == name);
+        of.map(|(_, (first, last))| last.saturating_sub(*first)).reduce(u64::saturating_add)
+    }
+
+    /// Adds the readings of a moment.
+    pub fn take(&mut self, readings: &[Reading]) {
+        for reading in readings {
+            let key = (COUNTERS[reading.counter].name, reading.scope.clone());
+            let most = self.most.entry(key.0).or_default();
+            *most = reading.value.max(*most);
+            self.readings.entry(key).or_insert((reading.value, reading.value)).1 = reading.value;
+        }
+    }
+}
+
+/// What the command may use.
+pub struct Allowance {
+    /// CPUs that the machine has, and those that the command may run on.
+    pub cores: u64,
+    pub allowed: Option<u64>,
+    /// CPUs' worth of time.
+    pub quota: Option<f64>,
+    /// Bytes.
+    pub memory_limit: Option<u64>,
+}
+
+/// Less than this part of the periods is not worth a word.
+const THROTTLED_MIN: f64 = 0.05;
+/// A group whose memory came so near to its limit drops its page cache, or soon will.
+const MEMORY_NEAR: f64 = 0.9;
+/// The part of the time that other guests took.
+const STOLEN_MIN: f64 = 0.05;
+
+/// Parts of the sentence; none where all was as usual.
+pub fn remarks(allowance: &Allowance, watched: &Watched) -> Vec<String> {
+    [cpus(allowance), throttled(watched), memory(allowance, watched), stolen(allowance, watched)]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+fn cpus(allowance: &Allowance) -> Option<String> {
+    let allowed = allowance.allowed.filter(|allowed| *allowed < allowance.cores);
+    let quota = allowance.quota.filter(|quota| *quota < allowed.unwrap_or(allowance.cores) as f64);
+    let cores = allowance.cores;
+    match (allowed, quota) {
+        (_, Some(quota)) => Some(format!("this job may use {} of {cores} CPUs (quota)", rounded(quota))),
+        (Some(allowed), None) => Some(format!("this job may use {allowed} of {cores} CPUs")),
+        (None, None) => None,
+    }
+}
+
+fn throttled(watched: &Watched) -> Option<String> {
+    let (periods, throttled) = (watched.growth("group_periods")?, watched.growth("group_throttled_periods")?);
+    let waited = Duration::from_nanos(watched.growth("group_throttled_ns")?);
+    let share = throttled as f64 / periods.max(1) as f64;
+    (share >= THROTTLED_MIN).then(|| {
+        format!(
+            "it used up its quota in {:.0} % of the periods and then waited {:.1} s in all (summed over CPUs) of {:.1} s",
+            share * 100.0,
+            waited.as_secs_f64(),
+            watched.elapsed_ns as f64 / 1e9
+        )
+    })
+}
+
+fn memory(allowance: &Allowance, watched: &Watched) -> Option<String> {
+    let limit = allowance.memory_limit?;
+    let used = watched.most("group_memory_used")?;
+    (used as f64 >= limit as f64 * MEMORY_NEAR).then(|| {
+        format!("its memory, page cache included, came to {:.1} of {:.1} GiB", gibibytes(used), gibibytes(limit))
+    })
+}
+
+fn stolen(allowance: &Allowance, watched: &Watched) -> Option<String> {
+    let share =
+        watched.growth("cpu_steal_ns")? as f64 / (watched.elapsed_ns.max(1) as f64 * allowance.cores.max(1) as f64);
+    (share >= STOLEN_MIN).then(|| format!("other guests of the host took {:.0} % of the CPUs' time", share * 100.0))
+}
+
+fn gibibytes(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 30)
+}
+
+fn rounded(number: f64) -> String {
+    let text = format!("{number:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn watched(values: &[(&'static str, u64, u64)]) -> Watched {
+        let readings = values.iter().map(|(name, first, last)| ((*name, String::new()), (*first, *last))).collect();
+        let most = values.iter().map(|(name, first, last)| (*name, *first.max(last))).collect();
+        Watched { readings, most, elapsed_ns: 10_000_000_000 }
+    }
+
+    #[test]
+    fn what_is_as_usual_is_not_said() {
+        let all = Allowance { cores: 64, allowed: Some(64), quota: Some(64.0), memory_limit: None };
+        let quiet = watched(&[
+            ("group_periods", 0, 100),
+            ("group_throttled_periods", 0, 4),
+            ("group_throttled_ns", 0, 9),
+            ("cpu_steal_ns", 0, 1_000_000),
+        ]);
+        assert_eq!(remarks(&all, &quiet), [""; 0]);
+        assert_eq!(remarks(&Allowance { allowed: None, quota: None, ..all }, &Watched::default()), [""; 0]);
+    }
+
+    #[test]
+    fn what_is_unusual_is_said_in_numbers() {
+        let little = Allowance { cores: 64, allowed: Some(8), quota: Some(1.5), memory_limit: Some(1 << 30) };
+        let busy = watched(&[
+            ("group_periods", 100, 200),
+            ("group_throttled_periods", 10, 60),
+            ("group_throttled_ns", 0, 3_200_000_000),
+            ("group_memory_used", 1, 1 << 30),
+            ("cpu_steal_ns", 0, 64_000_000_000),
+        ]);
+        let said = remarks(&little, &busy);
+        assert_eq!(said[0], "this job may use 1.5 of 64 CPUs (quota)");
+        assert!(said[1].contains("50 % of the periods") && said[1].contains("3.2 s in all"), "{said:?}");
+        assert!(said[2].contains("1.0 of 1.0 GiB"), "{said:?}");
+        assert!(said[3].contains("10 %"), "{said:?}");
+        assert_eq!(remarks(&Allowance { quota: None, ..little }, &busy)[0], "this job may use 8 of 64 CPUs");
+    }
+}

@@ -1,0 +1,135 @@
+//! The counters of a machine: one list, for the writer, the table `machine`, Perfetto tracks and the documentation.
+
+/// What a counter counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unit {
+    Count,
+    Bytes,
+    Nanoseconds,
+}
+
+impl Unit {
+    pub fn name(self) -> &'static str {
+        match self {
+            Unit::Count => "count",
+            Unit::Bytes => "bytes",
+            Unit::Nanoseconds => "ns",
+        }
+    }
+}
+
+/// What a counter is read from, and so what its scope names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scope {
+    /// The whole machine; the scope is empty.
+    Machine,
+    /// The folder of a control group.
+    Group,
+    /// A block device by its kernel name.
+    Device,
+    /// A network interface.
+    Network,
+    /// The folder of a mount.
+    Mount,
+}
+
+/// One counter.
+pub struct Counter {
+    pub name: &'static str,
+    pub unit: Unit,
+    /// True if it only grows: two readings make a rate. Else a reading says how things stand.
+    pub accumulates: bool,
+    pub scope: Scope,
+    pub meaning: &'static str,
+}
+
+const fn sum(name: &'static str, unit: Unit, scope: Scope, meaning: &'static str) -> Counter {
+    Counter { name, unit, accumulates: true, scope, meaning }
+}
+
+const fn level(name: &'static str, unit: Unit, scope: Scope, meaning: &'static str) -> Counter {
+    Counter { name, unit, accumulates: false, scope, meaning }
+}
+
+use Scope::{Device, Group, Machine, Mount, Network};
+use Unit::{Bytes, Count, Nanoseconds};
+
+/// All there are. A counter that the kernel does not tell is missing from a trace; it is never zero instead.
+pub const COUNTERS: &[Counter] = &[
+    sum("cpu_busy_ns", Nanoseconds, Machine, "Time in which CPUs ran programs or the kernel, summed over CPUs."),
+    sum("cpu_idle_ns", Nanoseconds, Machine, "Time in which CPUs had nothing to do, without cpu_iowait_ns."),
+    sum("cpu_iowait_ns", Nanoseconds, Machine, "Time in which CPUs had nothing to do and a task waited for storage."),
+    sum("cpu_steal_ns", Nanoseconds, Machine, "Time that the hypervisor gave to other guests."),
+    sum("cpu_some_ns", Nanoseconds, Machine, "Time in which a task waited for a CPU (pressure)."),
+    sum("memory_some_ns", Nanoseconds, Machine, "Time in which a task waited for memory (pressure)."),
+    sum("memory_full_ns", Nanoseconds, Machine, "Time in which every task waited for memory (pressure)."),
+    sum("io_some_ns", Nanoseconds, Machine, "Time in which a task waited for storage (pressure)."),
+    sum("io_full_ns", Nanoseconds, Machine, "Time in which every task waited for storage (pressure)."),
+    level("memory_available", Bytes, Machine, "Memory that programs could still have."),
+    level("memory_dirty", Bytes, Machine, "Pages written and not on storage yet, those on their way included."),
+    sum("major_faults", Count, Machine, "Page faults that had to read storage."),
+    sum("refaults_file", Count, Machine, "Pages of files that had left the page cache a short time before."),
+    sum("swap_in", Bytes, Machine, "Bytes read from swap."),
+    sum("swap_out", Bytes, Machine, "Bytes written to swap."),
+    sum("tcp_retransmissions", Count, Machine, "TCP segments sent again."),
+    sum("group_cpu_ns", Nanoseconds, Group, "CPU time that the control group used."),
+    sum("group_periods", Count, Group, "Periods in which the group was busy; counted where it has a quota."),
+    sum("group_throttled_periods", Count, Group, "Periods in which the group used up its quota."),
+    sum(
+        "group_throttled_ns",
+        Nanoseconds,
+        Group,
+        "Time in which the group waited for its next period, summed over CPUs.",
+    ),
+    sum("group_cpu_some_ns", Nanoseconds, Group, "As cpu_some_ns, of the group."),
+    sum("group_memory_some_ns", Nanoseconds, Group, "As memory_some_ns, of the group."),
+    sum("group_memory_full_ns", Nanoseconds, Group, "As memory_full_ns, of the group."),
+    sum("group_io_some_ns", Nanoseconds, Group, "As io_some_ns, of the group."),
+    sum("group_io_full_ns", Nanoseconds, Group, "As io_full_ns, of the group."),
+    level("group_memory_used", Bytes, Group, "Memory that counts for the group, page cache included."),
+    level("group_memory_file", Bytes, Group, "Page cache in group_memory_used."),
+    level("group_memory_limit", Bytes, Group, "Memory that the group may have."),
+    sum("group_major_faults", Count, Group, "As major_faults, of the group."),
+    sum("group_refaults_file", Count, Group, "As refaults_file, of the group."),
+    sum("device_reads", Count, Device, "Reads that the device completed."),
+    sum("device_read_bytes", Bytes, Device, "Bytes read."),
+    sum("device_read_ns", Nanoseconds, Device, "Time of the reads, from the queue to their end, added up."),
+    sum("device_writes", Count, Device, "Writes that the device completed."),
+    sum("device_write_bytes", Bytes, Device, "Bytes written."),
+    sum("device_write_ns", Nanoseconds, Device, "Time of the writes, from the queue to their end, added up."),
+    sum("device_busy_ns", Nanoseconds, Device, "Time in which the device had a request."),
+    sum(
+        "device_queue_ns",
+        Nanoseconds,
+        Device,
+        "Time of all requests added up: divided by time, how many there were at once.",
+    ),
+    sum("network_received_bytes", Bytes, Network, "Bytes received."),
+    sum("network_sent_bytes", Bytes, Network, "Bytes sent."),
+    sum("nfs_operations", Count, Mount, "Requests of the NFS mount that were answered."),
+    sum("nfs_retransmissions", Count, Mount, "Requests sent again."),
+    sum("nfs_queue_ns", Nanoseconds, Mount, "Time that requests waited in the client, added up."),
+    sum("nfs_round_trip_ns", Nanoseconds, Mount, "Time from sending requests to their answers, added up."),
+    sum("nfs_execution_ns", Nanoseconds, Mount, "Time of requests from begin to end, added up."),
+    sum("nfs_received_bytes", Bytes, Mount, "Bytes received in answers."),
+    sum("nfs_sent_bytes", Bytes, Mount, "Bytes sent in requests."),
+];
+
+/// The counter of a name, by its place in the list.
+pub fn place(name: &str) -> Option<usize> {
+    COUNTERS.iter().position(|counter| counter.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_say_their_unit() {
+        for (at, counter) in COUNTERS.iter().enumerate() {
+            assert_eq!(place(counter.name), Some(at));
+            assert_eq!(counter.name.ends_with("_ns"), counter.unit == Unit::Nanoseconds, "{}", counter.name);
+            assert!(counter.meaning.ends_with('.'), "{}", counter.name);
+        }
+    }
+}
