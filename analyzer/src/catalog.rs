@@ -13,6 +13,8 @@ use dlio_schemas::ops::{Class, Layer, OPS, Op};
 use foldhash::fast::RandomState;
 use serde::{Deserialize, Serialize};
 
+use crate::resources::Resources;
+
 /// No file.
 pub const FILE_NONE: u32 = 0;
 
@@ -96,6 +98,9 @@ pub struct Process {
     pub source: String,
     /// Names of threads that have one.
     pub threads: Vec<(i32, String)>,
+    /// What it might use of its machine, and what it used.
+    #[serde(default)]
+    pub resources: Resources,
 }
 
 /// One machine, or one boot of it.

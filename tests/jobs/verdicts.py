@@ -51,6 +51,10 @@ small-reads                     cpu          6,000 cached reads of 256 bytes per
 head-of-line-cpu                cpu          every 20th sample decodes for 200 ms, batches in order | the mean says healthy
 four-workers-on-one-cpu         no-cpu       4 workers decode on one CPU (as by taskset) | more workers will not help
 foreign-process-on-the-cpu      no-cpu       1 worker shares its CPU with busy processes outside the trace | the culprits are not in the trace
+cpu-quota                       no-cpu       2 workers decode under a quota of 0.6 CPUs | both CPUs of the machine are idle half of the time
+cpu-quota-that-suffices         cpu          2 workers decode under a quota of 50 CPUs | a quota, and not the cause
+torch-threads-in-each-worker    no-cpu       4 workers with a pool of 8 threads each, more than there are CPUs | each worker alone would be well advised
+memory-limit                    storage      336 MB read five times under a memory limit of 150 MB | without the limit they would fit
 cold-mapping                    page-faults  2 workers touch random pages of a mapped file that is not cached | `mmap` is the only call
 warm-mapping-decode             cpu          2 workers map a cached file and decode 30 ms | no page is read from storage
 new-memory-per-batch            cpu          each batch touches 48 MiB of new memory | minor faults: kernel CPU time, no storage
@@ -187,6 +191,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "waits"))
 import job as jobs  # noqa: E402,F401 its import registers them
 from clock import OTHER, summary  # noqa: E402
+from machine import own_group  # noqa: E402
 from registry import JOBS, prepare  # noqa: E402
 
 JOB = os.path.join(HERE, "waits", "job.py")
@@ -333,6 +338,8 @@ def missing(job):
     """What a job needs and this machine lacks, with the command that installs it; an empty text if nothing is missing."""
     if (job.torch or job.needs or job.spans) and not os.path.exists(os.path.join(TORCH, ".installed")):
         return "PyTorch; `make setup-torch` installs it (6 GB)"
+    if job.group and not own_group(job.group):
+        return f"a control group of its own for {job.group}; root has one, or whoever was given one"
     modules = [module for module in job.needs if lacks(python_for(job), module)]
     if modules:
         return f"{', '.join(modules)}; `make setup-torch` installs what jobs need"

@@ -168,7 +168,9 @@ pub fn readers_a_core(case: &Case) -> Option<(f64, String)> {
         groups.iter().filter(|group| group.host == host).map(RankGroup::readers_at_once).sum()
     };
     let loads = case.summary.hosts.iter().filter_map(|host| {
-        let (cores, readers) = (host.cores.filter(|cores| *cores > 0)?, readers(&host.host));
+        let machine = case.summary.machine.iter().find(|machine| machine.host == host.host);
+        let allowed = machine.and_then(|machine| machine.cpus.map(|cpus| cpus as i32)).or(host.cores);
+        let (cores, readers) = (allowed.filter(|cores| *cores > 0)?, readers(&host.host));
         let says = format!("{} readers on {} share {cores} processors", grouped(readers as u64), host.host);
         Some((readers as f64 / cores as f64, says))
     });

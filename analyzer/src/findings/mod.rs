@@ -7,6 +7,7 @@
 
 pub mod causes;
 pub mod concurrency;
+pub mod cpus;
 pub mod limits;
 pub mod loader;
 pub mod patterns;

@@ -7,7 +7,7 @@ import os
 import sys
 
 # They register their jobs.
-import alone, formats, frameworks, network, processes, programs, pytorch, ranks, threads  # noqa: E401,F401
+import alone, formats, frameworks, machine, network, processes, programs, pytorch, ranks, threads  # noqa: E401,F401
 from registry import JOBS, prepare
 
 

@@ -59,7 +59,7 @@ class Made:
 @dataclasses.dataclass(frozen=True)
 class Job:
     """``cause`` is what is built in; the job's clock has the last word. ``also`` are causes that are as true, ``never`` further
-    claims that are false. ``needs`` are modules that it imports. With ``spans`` it runs under `python -m dliotrace run
+    claims that are false. ``needs`` are modules that it imports, ``group`` a controller of which it makes a control group. With ``spans`` it runs under `python -m dliotrace run
     --torch`."""
 
     name: str
@@ -70,6 +70,7 @@ class Job:
     torch: bool
     needs: tuple
     spans: bool
+    group: str
     runs: int
     run: typing.Callable
 
@@ -81,16 +82,16 @@ class Job:
     @property
     def has_workers(self):
         """Returns True if other processes make the batches."""
-        modules = ("processes", "network", "pytorch", "ranks", "formats", "frameworks")
+        modules = ("processes", "network", "pytorch", "ranks", "formats", "frameworks", "machine")
         return self.run.__module__ in modules and "no-workers" not in self.name
 
 
-def job(cause, *data, also=(), never=(), torch=False, needs=(), spans=False, runs=1):
+def job(cause, *data, also=(), never=(), torch=False, needs=(), spans=False, group="", runs=1):
     """Registers a job: a function that trains and returns its Trainer."""
 
     def register(run):
         name = run.__name__.replace("_", "-")
-        JOBS[name] = Job(name, cause, data, tuple(also), tuple(never), torch, tuple(needs), spans, runs, run)
+        JOBS[name] = Job(name, cause, data, tuple(also), tuple(never), torch, tuple(needs), spans, group, runs, run)
         return run
 
     return register

@@ -3,9 +3,12 @@
 mod backward_seeks;
 mod byte_imbalance;
 mod cache_resident;
+mod cache_thrash;
 mod checkpoint_one_rank;
 mod checkpoint_stalls;
 mod compute_bound;
+mod cpu_affinity;
+mod cpu_quota;
 mod failed_lookups;
 mod failing_io;
 mod fsync_share;
@@ -21,6 +24,7 @@ mod metadata_bound;
 mod mmap_unseen;
 mod network_wait;
 mod no_overlap;
+mod noisy_neighbor;
 mod open_serial;
 mod opened_never_read;
 mod page_faults;
@@ -44,6 +48,7 @@ mod straggler_rank;
 mod temp_on_shared;
 mod tiny_stdio;
 mod too_many_readers;
+mod too_many_threads;
 mod trust;
 mod unaligned;
 mod uring_unseen;
@@ -56,6 +61,10 @@ use super::Rule;
 pub const RULES: &[Rule] = &[
     input_bound::RULE,
     compute_bound::RULE,
+    cpu_quota::RULE,
+    cpu_affinity::RULE,
+    too_many_threads::RULE,
+    noisy_neighbor::RULE,
     loader_capacity::RULE,
     slow_worker::RULE,
     loader_cpu_bound::RULE,
@@ -71,6 +80,7 @@ pub const RULES: &[Rule] = &[
     workers_restart::RULE,
     slow_start::RULE,
     would_fit::RULE,
+    cache_thrash::RULE,
     cache_resident::RULE,
     small_reads::RULE,
     small_writes::RULE,

@@ -4,6 +4,7 @@ use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{CALL_NS, COPY_NS_A_BYTE, Case, Judgement, part};
 use crate::summary::figures::units::bytes;
 use crate::summary::report::findings::{Confidence, Unit};
+use crate::summary::report::machine::MachineUse;
 
 pub const RULE: Rule = Rule {
     id: "would-fit",
@@ -27,12 +28,18 @@ fn is_memory(folder: &str) -> bool {
         .any(|memory| folder.strip_prefix(memory).is_some_and(|rest| !rest.starts_with(|c| c != '/')))
 }
 
+/// The least memory that a job might use on any host: its limit, where it has one.
+fn least_memory(case: &Case) -> Option<f64> {
+    let of_hosts = case.summary.hosts.iter().map(|host| host.memory.map(|memory| memory as f64));
+    let least = of_hosts.collect::<Option<Vec<_>>>()?.into_iter().reduce(f64::min)?;
+    let limits = case.summary.machine.iter().filter_map(MachineUse::memory_allowed).map(|bytes| bytes as f64);
+    Some(limits.fold(least, f64::min))
+}
+
 fn judge(case: &Case) -> Judgement {
     let what = &case.summary.dataset;
     let unique = what.bytes_read.saturating_sub(what.bytes_reread) as f64;
-    let memory =
-        case.summary.hosts.iter().map(|host| host.memory.map(|memory| memory as f64)).collect::<Option<Vec<_>>>();
-    let least = memory.and_then(|all| all.into_iter().reduce(f64::min));
+    let least = least_memory(case);
     // What lies in memory already is not read from storage.
     let folders = || case.summary.directories.iter();
     let all: u64 = folders().map(|folder| folder.use_.bytes_read).sum();

@@ -23,6 +23,7 @@ use crate::load::events::transfers::note_source;
 use crate::load::sources::duplicates::Duplicates;
 use crate::load::sources::errors::Note;
 use crate::load::sources::source::{Format, Opening, Reader, Source, Sources};
+use crate::resources::Resources;
 use crate::schema::arrow_schema::{is_events, schema};
 use crate::schema::tables;
 use crate::unit::Unit;
@@ -142,6 +143,8 @@ fn process(rows: &Rows, row: usize, catalog: &Catalog) -> Process {
     let host = rows.text("host", row).unwrap_or_default();
     let host = catalog.hosts().iter().position(|known| known.name == host).unwrap_or(0) as u32;
     Process {
+        // The tables do not tell.
+        resources: Resources::default(),
         host,
         pid: rows.int32("pid", row).unwrap_or(0),
         ppid: rows.int32("ppid", row),

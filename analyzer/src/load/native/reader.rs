@@ -36,6 +36,7 @@ use crate::load::sources::errors::Note;
 use crate::load::sources::resolve::{self, Meta, Resolver};
 use crate::load::sources::source::{Format, Reader, Source};
 use crate::load::sources::tally::ProcessTally;
+use crate::resources::Resources;
 use crate::unit::Unit;
 
 /// An image as it was opened, before it has a number.
@@ -613,6 +614,7 @@ pub fn process_of(fields: &Fields, path: &Path, host: u32, offset: i64, last: Op
         clock_offset_ns: None,
         source: path.display().to_string(),
         threads: threads(fields),
+        resources: Resources::of(fields),
     }
 }
 

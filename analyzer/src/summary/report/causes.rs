@@ -1,5 +1,6 @@
 //! What a training waited for, in sentences: the parts of its wait, the largest first.
 
+use super::no_cpu::Shortage;
 use crate::summary::figures::units::{share, time};
 use crate::summary::training::RankGroup;
 use crate::summary::waits::parts::{Part, Parts};
@@ -23,8 +24,11 @@ fn ranked(parts: &Parts, whole: i64) -> Vec<(Part, i64)> {
     ranked
 }
 
-/// The sentences on the causes of a wait.
-pub fn sentences(parts: &Parts, reads_itself: bool) -> Vec<String> {
+/// From this part on, the reason why no CPU was free is worth a sentence.
+const SHORT_OF_CPUS: f64 = 0.25;
+
+/// The sentences on the causes of a wait. `shortage` says why no CPU was free.
+pub fn sentences(parts: &Parts, reads_itself: bool, shortage: Option<&Shortage>) -> Vec<String> {
     let whole = parts.sum();
     let ranked = ranked(parts, whole);
     let Some(&(first, ns)) = ranked.first() else { return Vec::new() };
@@ -35,6 +39,8 @@ pub fn sentences(parts: &Parts, reads_itself: bool) -> Vec<String> {
     if let Some(detail) = detail(first, parts, reads_itself).filter(|_| most >= MOSTLY || first == Part::Unknown) {
         sentences.push(detail);
     }
+    let is_short = parts.get(Part::NoCpu) as f64 >= SHORT_OF_CPUS * whole as f64;
+    sentences.extend(shortage.filter(|_| is_short).map(Shortage::sentence));
     sentences
 }
 
@@ -77,9 +83,7 @@ fn detail(part: Part, parts: &Parts, reads_itself: bool) -> Option<String> {
             time(storage as f64)
         ),
         Part::Cpu => "It was mostly CPU work of making batches that training waited for.".into(),
-        Part::NoCpu => {
-            "Readers were ready to run and no CPU was free: adding readers would not help on these CPUs.".into()
-        }
+        Part::NoCpu => "Readers were ready to run and no CPU was free.".into(),
         Part::Gil => "Threads waited for one another's turn in the interpreter: processes in place of threads would help.".into(),
         Part::Lock => "Readers waited for a lock that others held.".into(),
         Part::Sleep => "Readers slept: a sleep in their code, or a client that polls.".into(),

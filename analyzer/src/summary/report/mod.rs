@@ -27,7 +27,9 @@ pub mod heat;
 pub mod hosts;
 pub mod latency;
 pub mod layout;
+pub mod machine;
 pub mod metadata;
+pub mod no_cpu;
 pub mod non_file_calls;
 pub mod patterns;
 pub mod processes;
@@ -214,6 +216,8 @@ report! {
     processes: processes::Processes,
     ranks: ranks::Ranks,
     hosts: hosts::Hosts,
+    #[serde(default)]
+    machine: machine::Machine,
     damage: damage::Damages,
     #[serde(default)]
     passed_over: duplicate_files::PassedOvers,

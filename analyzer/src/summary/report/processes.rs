@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{Section, Summary};
 use crate::catalog::Process;
 use crate::load::Trace;
+use crate::resources::Resources;
 use crate::summary::analysis::Analysis;
 use crate::summary::count::counted::{DataReads, ProcessCount};
 use crate::summary::figures::units::{bytes, grouped, time};
@@ -45,6 +46,9 @@ pub struct ProcessUse {
     /// Reads of data files by its first thread; `null` where there are none.
     #[serde(default)]
     pub own_reads: Option<DataReads>,
+    /// What it might use of its machine, and what it used.
+    #[serde(default)]
+    pub resources: Resources,
     #[serde(flatten)]
     pub work: Work,
 }
@@ -85,7 +89,11 @@ impl Section for Processes {
         a list of program images: `host`, `pid`, `rank`, `program`, `proc` (key into the table `processes`), `parent` \
         (that of the image that started it; `null` where it was not traced), `first_ts` (start of its first event), \
         `name` (its script, or its number among workers), `own_reads` (of data files, by its first thread: `from_ts`, \
-        `to_ts`, `read_ns`, `pauses` of 1 ms and more between them; `null` where there are none), `role` (trainer or reader, as `training` has them, else \
+        `to_ts`, `read_ns`, `pauses` of 1 ms and more between them; `null` where there are none), `resources` (what it might use and used: `cpus` and `cpu_list` \
+        that its main thread might run on at its start, `cpus_end` and `cpu_list_end` of any of its threads later; \
+        `are_groups_known`; `cpu_quota` of CPUs, `cpu_group`, and while it ran that group's `periods`, `throttled_periods` \
+        and `throttled_ns`; `memory_limit` of bytes, `memory_group`; `shm_size`, `threads_end`, `cpu_ns`, `storage_read` and \
+        `storage_written` past the page cache, `thread_variables`; `null` where unknown), `role` (trainer or reader, as `training` has them, else \
         `null`), `ended`, `threads`, `lost`, `events`, `failed`, `bytes_read`, `bytes_written`, `read_ns`, `write_ns`, \
         `metadata_ns`, `sync_ns`, `compute_ns`, `wait_ns` (in calls that wait for others; times are summed over calls, \
         and all but this of files), `span_ns` (first to last event)";
@@ -118,6 +126,7 @@ impl Section for Processes {
                 threads: count.threads.len() as u64,
                 lost: process.lost + count.lost,
                 own_reads: count.threads.get(&process.pid).map(|thread| thread.data_reads).filter(|it| it.read_ns > 0),
+                resources: process.resources.clone(),
                 work,
             }
         };

@@ -10,6 +10,7 @@ use super::damage::DamageNote;
 use super::dataset::Dataset;
 use super::findings::Unit;
 use super::functions::beneath;
+use super::no_cpu::{ReaderCpus, Shortage, reader_cpus};
 use super::processes::ProcessUse;
 use super::time::Time;
 use crate::load::events::parser::DURATIONLESS;
@@ -49,7 +50,8 @@ pub fn verdict(summary: &Summary, pools: &[RankGroup]) -> Vec<String> {
             }
         }];
     }
-    let waits = waits(&summary.training);
+    let shortage = || reader_cpus(summary).as_ref().and_then(ReaderCpus::shortage);
+    let waits = waits(&summary.training).map(|waits| Waits { shortage: shortage(), ..waits });
     let mut sentences: Vec<String> = lacking(summary).into_iter().collect();
     match &waits {
         Some(waits) => {
@@ -115,6 +117,8 @@ struct Waits<'a> {
     io: Option<i64>,
     /// The causes of the wait, where the trace tells who ended it.
     causes: Option<Parts>,
+    /// Why no CPU was free, where readers waited for one.
+    shortage: Option<Shortage>,
 }
 
 /// `None` where it is known of no trainer how long it waited.
@@ -126,7 +130,17 @@ fn waits(groups: &[RankGroup]) -> Option<Waits<'_>> {
     let trained: i64 = groups.iter().map(|group| group.trained_ns).sum();
     let starting: i64 = groups.iter().filter_map(|group| group.wait_start_ns).sum();
     let (held, causes) = (held(&groups), causes(&groups));
-    waited.filter(|_| trained > 0).map(|waited| Waits { held, groups, victims, trained, waited, starting, io, causes })
+    waited.filter(|_| trained > 0).map(|waited| Waits {
+        held,
+        groups,
+        victims,
+        trained,
+        waited,
+        starting,
+        io,
+        causes,
+        shortage: None,
+    })
 }
 
 /// The trainer that waits for its data while most of the others wait for it, and those.
@@ -272,7 +286,7 @@ impl Waits<'_> {
         match self.causes.filter(|_| self.lost() >= FREE) {
             Some(causes) => {
                 let each = causes.scaled(causes.sum() / self.groups.len() as i64).unwrap_or(causes);
-                super::causes::sentences(&each, self.read_themselves())
+                super::causes::sentences(&each, self.read_themselves(), self.shortage.as_ref())
             }
             None => self.guessed_cause(knows_calls).into_iter().collect(),
         }

@@ -1,0 +1,35 @@
+//! Readers may run on a few CPUs of the machine only.
+
+use super::super::cpus::{POINTLESS, by_shortage};
+use super::super::{COMPARE, Cost, Group, Rule};
+use crate::findings::rule_context::{Case, Judgement, in_words};
+use crate::summary::report::findings::Confidence;
+use crate::summary::report::no_cpu::{Shortage, reader_cpus};
+
+pub const RULE: Rule = Rule {
+    id: "cpu-affinity",
+    group: Group::Loader,
+    cost: Cost::Worth,
+    confidence: Confidence::Exact,
+    asks: "readers wait for a CPU, and may run on fewer than the machine has",
+    silences: &[],
+    silences_rules: POINTLESS,
+    remedy: "give the job more CPUs: taskset, the cpuset of its container, --cpus-per-task of the scheduler",
+    torch: "",
+    elsewhere: "",
+    verify: COMPARE,
+    judge,
+};
+
+/// Where readers pinned themselves.
+const PINNED: &str = "let readers run on all CPUs again: os.sched_setaffinity(0, range(os.cpu_count())) when each begins, after its \
+    imports; taskset -pc PID shows where one may run";
+const PINNED_TORCH: &str = "os.sched_setaffinity(0, range(os.cpu_count())) in worker_init_fn, after the imports; taskset -pc PID \
+    shows where a worker may run";
+
+fn judge(case: &Case) -> Judgement {
+    let mut judgement = by_shortage(case, |shortage| matches!(shortage, Shortage::Mask { .. }));
+    let pinned = reader_cpus(case.summary).is_some_and(|cpus| cpus.at_start > cpus.allowed);
+    judgement.remedy = pinned.then(|| in_words(case.summary, PINNED, PINNED_TORCH));
+    judgement
+}

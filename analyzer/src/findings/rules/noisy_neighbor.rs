@@ -1,0 +1,26 @@
+//! Something outside the trace uses the CPUs.
+
+use super::super::cpus::{POINTLESS, by_shortage};
+use super::super::{COMPARE, Cost, Group, Rule};
+use crate::findings::rule_context::{Case, Judgement};
+use crate::summary::report::findings::Confidence;
+use crate::summary::report::no_cpu::Shortage;
+
+pub const RULE: Rule = Rule {
+    id: "noisy-neighbor",
+    group: Group::Loader,
+    cost: Cost::Worth,
+    confidence: Confidence::Exact,
+    asks: "readers wait for a CPU, and used less than 70 % of those they may run on",
+    silences: &[],
+    silences_rules: POINTLESS,
+    remedy: "a machine, or CPUs, of its own for the job; top and --section machine show who else runs",
+    torch: "",
+    elsewhere: "",
+    verify: COMPARE,
+    judge,
+};
+
+fn judge(case: &Case) -> Judgement {
+    by_shortage(case, |shortage| matches!(shortage, Shortage::Others { .. }))
+}

@@ -1,0 +1,131 @@
+//! What a process was allowed to use of its machine, and what it used. Whatever is unknown is `None`.
+
+use std::collections::BTreeSet;
+
+use dlio_schemas::native::fields::{Fields, THREAD_VARIABLES, key};
+use serde::{Deserialize, Serialize};
+
+/// See the module. Fields named `_end` are of the end of the process, or of the last look at one that was killed.
+#[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Resources {
+    /// CPUs that its main thread might run on at its start, and those that any of its threads might run on later.
+    pub cpus: Option<u32>,
+    pub cpus_end: Option<u32>,
+    /// The same as lists, `0-3,8`.
+    pub cpu_list: Option<String>,
+    pub cpu_list_end: Option<String>,
+    /// True if its control groups could be read: without a quota or a limit below, there was none.
+    pub are_groups_known: bool,
+    /// CPUs' worth of time that its control group may take, and the folder of the group with that quota.
+    pub cpu_quota: Option<f64>,
+    pub cpu_group: Option<String>,
+    /// While the process ran: periods in which that group was busy, periods in which it used up its quota, and for how long its
+    /// threads were then kept from running.
+    pub periods: Option<u64>,
+    pub throttled_periods: Option<u64>,
+    pub throttled_ns: Option<u64>,
+    /// Bytes that its control group may have, and the folder of the group with that limit.
+    pub memory_limit: Option<u64>,
+    pub memory_group: Option<String>,
+    /// Bytes that `/dev/shm` may hold.
+    pub shm_size: Option<u64>,
+    pub threads_end: Option<u64>,
+    pub cpu_ns: Option<i64>,
+    /// Bytes that storage read and wrote for it, past the page cache.
+    pub storage_read: Option<u64>,
+    pub storage_written: Option<u64>,
+    /// Variables that decide how many threads its libraries start: name and value.
+    pub thread_variables: Vec<(String, String)>,
+}
+
+impl Resources {
+    pub fn of(facts: &Fields) -> Resources {
+        let text = |key: &str| facts.get(key).filter(|text| *text != "none").map(str::to_string);
+        let since = |start: &str, end: &str| {
+            let (start, end) = facts.number::<u64>(start).zip(facts.number(end))?;
+            // A group that was made anew counts from zero.
+            Some(u64::checked_sub(end, start).unwrap_or(end))
+        };
+        let variable = |&(name, key): &(&str, &str)| Some((name.to_string(), facts.get(key)?.to_string()));
+        Resources {
+            cpus: facts.number(key::CPUS_ALLOWED),
+            cpus_end: facts.number(key::CPUS_ALLOWED_END),
+            cpu_list: text(key::CPUS_LIST),
+            cpu_list_end: text(key::CPUS_LIST_END),
+            are_groups_known: facts.get(key::CPU_QUOTA).is_some(),
+            cpu_quota: facts.number(key::CPU_QUOTA).filter(|quota: &f64| *quota > 0.0 && quota.is_finite()),
+            cpu_group: text(key::CPU_CGROUP),
+            periods: since(key::CPU_PERIODS, key::CPU_PERIODS_END),
+            throttled_periods: since(key::THROTTLED_PERIODS, key::THROTTLED_PERIODS_END),
+            throttled_ns: since(key::THROTTLED_NS, key::THROTTLED_NS_END),
+            memory_limit: facts.number(key::MEMORY_LIMIT),
+            memory_group: text(key::MEMORY_CGROUP),
+            shm_size: facts.number(key::SHM_SIZE),
+            threads_end: facts.number(key::THREADS_END),
+            cpu_ns: facts.number(key::CPU_NS_END),
+            storage_read: facts.number(key::READ_BYTES_END),
+            storage_written: facts.number(key::WRITE_BYTES_END),
+            thread_variables: THREAD_VARIABLES.iter().filter_map(variable).collect(),
+        }
+    }
+
+    /// The CPUs that it might run on last, as a set; `None` where the trace does not tell which.
+    pub fn last_cpus(&self) -> Option<BTreeSet<u32>> {
+        cpus_of(self.cpu_list_end.as_deref().or(self.cpu_list.as_deref())?)
+    }
+
+    /// The number of CPUs that it might run on last.
+    pub fn cpus_last(&self) -> Option<u32> {
+        self.cpus_end.or(self.cpus)
+    }
+}
+
+/// Numbers of CPUs are below this: no machine has as many, and a list that was forged takes no memory.
+const CPUS_MAX: u32 = 1 << 16;
+
+/// The numbers in a list such as `0-3,8`.
+fn cpus_of(list: &str) -> Option<BTreeSet<u32>> {
+    let mut cpus = BTreeSet::new();
+    for range in list.split(',') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last): (u32, u32) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+        if first > last || last >= CPUS_MAX {
+            return None;
+        }
+        cpus.extend(first..=last);
+    }
+    Some(cpus)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_said_is_unknown_and_none_is_no_limit() {
+        assert_eq!(Resources::of(&Fields::default()), Resources::default());
+        let mut facts = Fields::default();
+        facts.set(key::CPU_QUOTA, "none");
+        facts.set(key::MEMORY_LIMIT, "none");
+        facts.set(key::THROTTLED_PERIODS, 5);
+        let found = Resources::of(&facts);
+        assert!(found.are_groups_known && found.cpu_quota.is_none() && found.memory_limit.is_none());
+        assert_eq!(found.throttled_periods, None, "the end is not known");
+        facts.set(key::THROTTLED_PERIODS_END, 9);
+        facts.set(key::CPU_QUOTA, 0.6);
+        let found = Resources::of(&facts);
+        assert_eq!((found.throttled_periods, found.cpu_quota), (Some(4), Some(0.6)));
+        facts.set(key::THROTTLED_PERIODS_END, 3);
+        assert_eq!(Resources::of(&facts).throttled_periods, Some(3), "counted anew");
+    }
+
+    #[test]
+    fn lists_of_cpus_are_sets() {
+        let set = |cpus: &[u32]| Some(cpus.iter().copied().collect::<BTreeSet<_>>());
+        assert_eq!(cpus_of("0-2,8"), set(&[0, 1, 2, 8]));
+        assert_eq!(cpus_of("3"), set(&[3]));
+        for wrong in ["", "x", "3-1", "0-4000000000", "1,,2"] {
+            assert_eq!(cpus_of(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! What the processes were allowed to use of their machines, and what they used.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Section, Summary};
+use crate::catalog::Process;
+use crate::load::Trace;
+use crate::resources::Resources;
+use crate::summary::analysis::Analysis;
+use crate::summary::figures::units::{bytes, grouped, many, time};
+use crate::summary::report::layout::{heading, hung};
+
+/// One machine.
+#[derive(Serialize, Deserialize, Default, Debug, Clone)]
+pub struct MachineUse {
+    pub host: String,
+    pub cores: Option<i32>,
+    /// Bytes.
+    pub memory: Option<i64>,
+    /// CPUs that any of the processes might run on.
+    pub cpus: Option<u32>,
+    /// From the first process's start to the last one's end.
+    pub wall_ns: i64,
+    /// CPU time of all processes whose end is in the trace.
+    pub cpu_ns: Option<i64>,
+    pub quotas: Vec<QuotaUse>,
+    pub memory_limits: Vec<MemoryLimit>,
+    /// Bytes that storage read and wrote for these processes, past the page cache.
+    pub storage_read: Option<u64>,
+    pub storage_written: Option<u64>,
+    /// Bytes that `/dev/shm` may hold.
+    pub shm_size: Option<u64>,
+}
+
+/// A control group whose quota of CPU time applied to some of the processes.
+#[derive(Serialize, Deserialize, Default, Debug, Clone, PartialEq)]
+pub struct QuotaUse {
+    pub group: String,
+    pub cpus: f64,
+    /// Periods in which the group was busy, those in which it used up its quota, and for how long its threads were then kept
+    /// from running; as the process that saw most of them counted.
+    pub periods: Option<u64>,
+    pub throttled_periods: Option<u64>,
+    pub throttled_ns: Option<u64>,
+}
+
+impl QuotaUse {
+    /// The part of its periods in which a group used up its quota.
+    pub fn used_up(&self) -> Option<f64> {
+        let periods = self.periods.filter(|periods| *periods > 0)?;
+        Some(self.throttled_periods? as f64 / periods as f64)
+    }
+}
+
+/// A control group whose limit of memory applied to some of the processes.
+#[derive(Serialize, Deserialize, Default, Debug, Clone, PartialEq)]
+pub struct MemoryLimit {
+    pub group: String,
+    pub bytes: u64,
+}
+
+/// See the module.
+pub struct Machine;
+
+impl Section for Machine {
+    type Values = Vec<MachineUse>;
+
+    const MEANING: &'static str = "\
+        Machine: what the processes were allowed to use, and what they used. CPUs allowed are those that any of them \
+        might run on: affinity, cpusets. A quota of CPU time belongs to a control group: in periods in which it was \
+        used up, threads were kept from running. CPU time and bytes from storage are the kernel's, of all processes \
+        whose end is in the trace; bytes from storage leave out what the page cache had.";
+    const FIELDS: &'static str = "\
+        a list: `host`, `cores`, `memory` (bytes), `cpus` (that any process might run on), `wall_ns` (first start to last \
+        end), `cpu_ns`, `quotas` (a list: `group`, `cpus`, `periods`, `throttled_periods`, `throttled_ns`), `memory_limits` \
+        (a list: `group`, `bytes`), `storage_read` and `storage_written` (bytes past the page cache), `shm_size` (bytes of \
+        `/dev/shm`); `null` where unknown";
+
+    fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
+        let processes = trace.catalog.processes();
+        let hosts = trace.catalog.hosts();
+        let mut of_host: BTreeMap<u32, Vec<&Process>> = BTreeMap::new();
+        for (process, _) in analysis.partakers(&processes) {
+            of_host.entry(process.host).or_default().push(process);
+        }
+        let machine = |(host, processes): (u32, Vec<&Process>)| {
+            let host = hosts.get(host as usize)?;
+            let machine =
+                MachineUse { host: host.name.clone(), cores: host.cores, memory: host.memory, ..MachineUse::default() };
+            Some(machine.with(&processes))
+        };
+        of_host.into_iter().filter_map(machine).collect()
+    }
+
+    fn print(summary: &Summary, top: usize, out: &mut String) {
+        Self::print_within(summary, top, usize::MAX, out);
+    }
+
+    fn print_within(summary: &Summary, top: usize, width: usize, out: &mut String) {
+        let told: Vec<&MachineUse> = summary.machine.iter().filter(|machine| machine.tells()).collect();
+        if told.is_empty() {
+            return;
+        }
+        heading("Machine", out);
+        for machine in told.iter().take(top) {
+            if told.len() > 1 {
+                hung("  ", &machine.host, (2, width), out);
+            }
+            for (name, text) in machine.lines(summary.dataset.bytes_read) {
+                hung(&format!("  {name:<9} "), &text, (12, width), out);
+            }
+        }
+    }
+}
+
+impl MachineUse {
+    fn with(mut self, processes: &[&Process]) -> MachineUse {
+        let resources = || processes.iter().map(|process| &process.resources);
+        let start = processes.iter().filter_map(|process| process.start_ts).min();
+        let end = processes.iter().filter_map(|process| process.end_ts).max();
+        self.wall_ns = start.zip(end).map_or(0, |(start, end)| (end - start).max(0));
+        self.cpus = allowed(resources());
+        // An image that follows another one by exec goes on counting.
+        let mut last: BTreeMap<i32, &Resources> = BTreeMap::new();
+        for process in processes.iter().filter(|process| process.resources.cpu_ns.is_some()) {
+            let kept = last.entry(process.pid).or_insert(&process.resources);
+            if process.resources.cpu_ns >= kept.cpu_ns {
+                *kept = &process.resources;
+            }
+        }
+        self.cpu_ns = last.values().filter_map(|last| last.cpu_ns).reduce(|a, b| a + b);
+        self.storage_read = last.values().filter_map(|last| last.storage_read).reduce(|a, b| a + b);
+        self.storage_written = last.values().filter_map(|last| last.storage_written).reduce(|a, b| a + b);
+        self.shm_size = resources().find_map(|resources| resources.shm_size);
+        for resources in resources() {
+            self.add_limits(resources);
+        }
+        self
+    }
+
+    fn add_limits(&mut self, of: &Resources) {
+        if let Some((cpus, group)) = of.cpu_quota.zip(of.cpu_group.clone()) {
+            let (periods, throttled_periods, throttled_ns) = (of.periods, of.throttled_periods, of.throttled_ns);
+            let quota = QuotaUse { group, cpus, periods, throttled_periods, throttled_ns };
+            match self.quotas.iter_mut().find(|known| known.group == quota.group) {
+                Some(known) if quota.periods > known.periods => *known = quota,
+                Some(_) => {}
+                None => self.quotas.push(quota),
+            }
+        }
+        if let Some((bytes, group)) = of.memory_limit.zip(of.memory_group.clone()) {
+            let limit = MemoryLimit { group, bytes };
+            if !self.memory_limits.contains(&limit) {
+                self.memory_limits.push(limit);
+            }
+        }
+    }
+
+    /// True if the trace tells more of it than its name.
+    fn tells(&self) -> bool {
+        self.cpus.is_some() || self.cpu_ns.is_some()
+    }
+
+    /// CPUs that were busy with these processes, in the mean.
+    pub fn cpus_used(&self) -> Option<f64> {
+        Some(self.cpu_ns? as f64 / self.wall_ns as f64).filter(|_| self.wall_ns > 0)
+    }
+
+    /// The least memory that any of the processes could use: its limit, or all of the machine's.
+    pub fn memory_allowed(&self) -> Option<u64> {
+        let memory = self.memory.map(|memory| memory as u64);
+        self.memory_limits.iter().map(|limit| limit.bytes).chain(memory).min()
+    }
+
+    /// What is printed, with a name for each line.
+    fn lines(&self, bytes_read: u64) -> Vec<(&'static str, String)> {
+        let mut lines = Vec::new();
+        let allowed = self.cpus.map(|cpus| match self.cores {
+            Some(cores) => format!("{cpus} of {cores} allowed"),
+            None => format!("{cpus} allowed"),
+        });
+        let used = self.cpus_used().map(|used| format!("{used:.2} used in the mean"));
+        lines.extend(join([allowed, used]).map(|text| ("CPUs", text)));
+        for quota in &self.quotas {
+            lines.push(("CPU quota", quota.text()));
+        }
+        let limits =
+            self.memory_limits.iter().map(|limit| format!("limit {} ({})", bytes(limit.bytes as f64), limit.group));
+        let memory = self.memory.map(|memory| bytes(memory as f64));
+        lines.extend(join(memory.into_iter().chain(limits).map(Some)).map(|text| ("memory", text)));
+        let read = self.storage_read.map(|read| {
+            let (read, asked) = (bytes(read as f64), bytes(bytes_read as f64));
+            format!("{read} read from it past the page cache, for {asked} that calls read")
+        });
+        lines.extend(read.map(|text| ("storage", text)));
+        lines
+    }
+}
+
+impl QuotaUse {
+    fn text(&self) -> String {
+        let used = self
+            .throttled_periods
+            .zip(self.periods)
+            .map(|(up, all)| format!("used up in {} of {}", grouped(up), many(all, "period", "periods")));
+        let kept = self
+            .throttled_ns
+            .filter(|ns| *ns > 0)
+            .map(|ns| format!("threads kept from running for {}", time(ns as f64)));
+        let head = format!("{} {} ({})", self.cpus, if self.cpus == 1.0 { "CPU" } else { "CPUs" }, self.group);
+        join([Some(head), used, kept]).unwrap_or_default()
+    }
+}
+
+fn join(texts: impl IntoIterator<Item = Option<String>>) -> Option<String> {
+    let texts: Vec<String> = texts.into_iter().flatten().collect();
+    (!texts.is_empty()).then(|| texts.join(", "))
+}
+
+/// The number of CPUs that any of these processes might run on last: of all sets together, or the largest number.
+pub fn allowed<'a>(of: impl Iterator<Item = &'a Resources> + Clone) -> Option<u32> {
+    let sets: BTreeSet<u32> = of.clone().filter_map(Resources::last_cpus).flatten().collect();
+    let most = of.filter_map(Resources::cpus_last).max();
+    match sets.is_empty() {
+        true => most,
+        false => most.max(Some(sets.len() as u32)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process(pid: i32, resources: Resources) -> Process {
+        Process { pid, start_ts: Some(0), end_ts: Some(1_000), resources, ..Process::default() }
+    }
+
+    fn of(processes: &[Process]) -> MachineUse {
+        MachineUse::default().with(&processes.iter().collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn an_image_that_follows_another_one_is_not_counted_twice() {
+        let ran = |cpu_ns| Resources { cpu_ns: Some(cpu_ns), storage_read: Some(7), ..Resources::default() };
+        let found = of(&[process(1, ran(100)), process(1, ran(300)), process(2, ran(200))]);
+        assert_eq!((found.cpu_ns, found.storage_read, found.cpus_used()), (Some(500), Some(14), Some(0.5)));
+        assert_eq!(of(&[process(1, Resources::default())]).cpu_ns, None);
+    }
+
+    #[test]
+    fn sets_of_cpus_are_united() {
+        let pinned =
+            |list: &str| Resources { cpus_end: Some(1), cpu_list_end: Some(list.into()), ..Resources::default() };
+        assert_eq!(of(&[process(1, pinned("0")), process(2, pinned("3"))]).cpus, Some(2));
+        assert_eq!(of(&[process(1, pinned("3")), process(2, pinned("3"))]).cpus, Some(1));
+        assert_eq!(of(&[process(1, Resources { cpus: Some(4), ..Resources::default() })]).cpus, Some(4));
+    }
+
+    #[test]
+    fn a_quota_is_as_whoever_saw_most_of_its_periods_says() {
+        let under = |periods, throttled| Resources {
+            cpu_quota: Some(0.5),
+            cpu_group: Some("/a".into()),
+            periods: Some(periods),
+            throttled_periods: Some(throttled),
+            ..Resources::default()
+        };
+        let found = of(&[process(1, under(10, 9)), process(2, under(40, 20)), process(3, under(5, 5))]);
+        assert_eq!(found.quotas.len(), 1);
+        assert_eq!(found.quotas[0].used_up(), Some(0.5));
+    }
+}

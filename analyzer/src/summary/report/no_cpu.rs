@@ -1,0 +1,232 @@
+//! Why readers found no free CPU: a quota, the CPUs they may run on, threads of their own, or somebody else's.
+
+use super::Summary;
+use super::machine::{MachineUse, QuotaUse, allowed};
+use super::processes::ProcessUse;
+use crate::summary::figures::units::{grouped, many};
+use crate::summary::training::Role;
+
+/// A quota that is used up in this part of its periods holds its group back.
+pub const USED_UP: f64 = 0.25;
+
+/// Readers with so many threads each, and so many threads to a CPU, have too many.
+pub const THREADS_A_READER: f64 = 4.0;
+pub const THREADS_A_CPU: f64 = 2.0;
+
+/// Readers that waited for a CPU and used less than this part of theirs share them with somebody else.
+const OTHERS: f64 = 0.7;
+
+/// The CPUs that readers might use, and how they used them.
+pub struct ReaderCpus<'a> {
+    machine: &'a MachineUse,
+    readers: Vec<&'a ProcessUse>,
+    /// CPUs that the readers might run on last, and the most that any of them might at its start.
+    pub allowed: Option<u32>,
+    pub at_start: Option<u32>,
+    /// CPUs that were busy with the readers, in the mean.
+    pub used: Option<f64>,
+    /// Threads of all readers.
+    pub threads: Option<u64>,
+}
+
+/// See the module.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Shortage {
+    Quota(QuotaUse),
+    /// They might run on `cpus` of the machine's; `were` is what they might at their start, where that was more.
+    Mask {
+        cpus: u32,
+        cores: u32,
+        were: Option<u32>,
+        list: Option<String>,
+    },
+    Threads {
+        threads: u64,
+        readers: u64,
+        cpus: u32,
+    },
+    /// `cores` is the number of CPUs of the machine, where that is more.
+    Others {
+        used: f64,
+        cpus: u32,
+        cores: Option<u32>,
+    },
+    /// The readers used their CPUs themselves.
+    Own {
+        used: f64,
+        cpus: u32,
+    },
+}
+
+/// The CPUs of the readers of all trainings on the host that has most of them; of trainers that read themselves, theirs.
+pub fn reader_cpus(summary: &Summary) -> Option<ReaderCpus<'_>> {
+    let with_role = |role: Role| -> Vec<&ProcessUse> {
+        summary.processes.iter().filter(|process| process.role == Some(role)).collect()
+    };
+    let readers =
+        Some(with_role(Role::Reader)).filter(|readers| !readers.is_empty()).unwrap_or_else(|| with_role(Role::Trainer));
+    let on = |host: &str| readers.iter().filter(|reader| reader.host == host).count();
+    let machine = summary.machine.iter().max_by_key(|machine| on(&machine.host))?;
+    let readers: Vec<&ProcessUse> = readers.into_iter().filter(|reader| reader.host == machine.host).collect();
+    let resources = || readers.iter().map(|reader| &reader.resources);
+    let sum = |values: Vec<Option<i64>>| values.into_iter().try_fold(0, |sum, value| Some(sum + value?));
+    let cpu_ns = sum(resources().map(|it| it.cpu_ns).collect());
+    let first = readers.iter().filter_map(|reader| reader.first_ts).min();
+    let last = readers.iter().filter_map(|reader| Some(reader.first_ts? + reader.work.span_ns)).max();
+    let lived = first.zip(last).map(|(first, last)| last - first).filter(|ns| *ns > 0);
+    Some(ReaderCpus {
+        allowed: allowed(resources()),
+        at_start: resources().filter_map(|it| it.cpus).max(),
+        used: cpu_ns.zip(lived).map(|(cpu, lived)| cpu as f64 / lived as f64),
+        threads: sum(resources().map(|it| it.threads_end.map(|threads| threads as i64)).collect())
+            .map(|sum| sum as u64),
+        machine,
+        readers,
+    })
+    .filter(|cpus| !cpus.readers.is_empty())
+}
+
+impl ReaderCpus<'_> {
+    /// The quota that held the readers back most, if one did.
+    pub fn quota(&self) -> Option<&QuotaUse> {
+        let tightest =
+            self.machine.quotas.iter().max_by(|a, b| a.used_up().unwrap_or(0.0).total_cmp(&b.used_up().unwrap_or(0.0)));
+        tightest.filter(|quota| quota.used_up().is_some_and(|part| part >= USED_UP))
+    }
+
+    /// Fewer CPUs than the machine has.
+    pub fn mask(&self) -> Option<Shortage> {
+        let (cpus, cores) = (self.allowed?, self.machine.cores? as u32);
+        let list = self.readers[0].resources.cpu_list_end.clone().filter(|_| cpus == 1);
+        let were = self.at_start.filter(|were| *were > cpus);
+        (cpus < cores).then_some(Shortage::Mask { cpus, cores, were, list })
+    }
+
+    /// Threads to a reader, and to a CPU.
+    pub fn threads_each(&self) -> Option<(f64, f64)> {
+        let threads = self.threads? as f64;
+        Some((threads / self.readers.len() as f64, threads / self.allowed.filter(|cpus| *cpus > 0)? as f64))
+    }
+
+    fn pools(&self) -> Option<Shortage> {
+        let (a_reader, a_cpu) = self.threads_each()?;
+        let (threads, readers, cpus) = (self.threads?, self.readers.len() as u64, self.allowed?);
+        (a_reader >= THREADS_A_READER && a_cpu >= THREADS_A_CPU).then_some(Shortage::Threads { threads, readers, cpus })
+    }
+
+    /// Why there was no free CPU; `None` where the trace does not tell.
+    pub fn shortage(&self) -> Option<Shortage> {
+        if let Some(quota) = self.quota() {
+            return Some(Shortage::Quota(quota.clone()));
+        }
+        let (used, cpus) = (self.used?, self.allowed?);
+        let is_shared = used < OTHERS * cpus as f64;
+        let cores = self.machine.cores.map(|cores| cores as u32).filter(|cores| *cores > cpus);
+        let own = || if is_shared { Shortage::Others { used, cpus, cores } } else { Shortage::Own { used, cpus } };
+        Some(self.mask().filter(|_| !is_shared).or_else(|| self.pools()).unwrap_or_else(own))
+    }
+}
+
+impl Shortage {
+    /// What it says, and what it takes to change it.
+    pub fn sentence(&self) -> String {
+        match self {
+            Shortage::Quota(quota) => format!("{}: a higher quota is what helps.", quota_text(quota)),
+            Shortage::Mask { cpus, cores, were, list } => {
+                let which = list.as_ref().map_or_else(String::new, |list| format!(" (CPU {list})"));
+                let since = were.map_or_else(String::new, |were| {
+                    format!(" They were started with {were}, and something in them took the others away: a library does so when it is imported.")
+                });
+                format!("They might run on {cpus} of the {cores} CPUs of the machine only{which}.{since}")
+            }
+            Shortage::Threads { threads, readers, cpus } => format!(
+                "{} ran {} threads on {}: each has a pool of threads of its own.",
+                many(*readers, "reader", "readers"),
+                grouped(*threads),
+                many(*cpus as u64, "CPU", "CPUs")
+            ),
+            Shortage::Others { used, cpus, cores } => {
+                let only = cores.map_or_else(String::new, |cores| format!(" that they might run on, of {cores}"));
+                let cpus = many(*cpus as u64, "CPU", "CPUs");
+                format!(
+                    "They used {used:.1} of {cpus}{only}: other processes on this machine or its host had the rest."
+                )
+            }
+            Shortage::Own { used, cpus } => format!(
+                "They used {used:.1} of {} themselves: adding readers would not help on these CPUs.",
+                many(*cpus as u64, "CPU", "CPUs")
+            ),
+        }
+    }
+}
+
+/// A quota, and how often it was used up.
+pub fn quota_text(quota: &QuotaUse) -> String {
+    format!(
+        "The job may use {} CPUs' worth of time (quota of {}), and used that up in {} of {}",
+        quota.cpus,
+        quota.group,
+        quota.throttled_periods.map_or_else(|| "an unknown number".into(), grouped),
+        quota.periods.map_or_else(|| "its periods".into(), |all| many(all, "period", "periods"))
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resources::Resources;
+
+    fn cpus<'a>(
+        machine: &'a MachineUse,
+        readers: Vec<&'a ProcessUse>,
+        allowed: u32,
+        used: f64,
+        threads: u64,
+    ) -> ReaderCpus<'a> {
+        let (allowed, used) = (Some(allowed), Some(used));
+        ReaderCpus { machine, readers, allowed, at_start: Some(8), used, threads: Some(threads) }
+    }
+
+    fn reader() -> ProcessUse {
+        serde_json::from_value(serde_json::json!({
+            "host": "", "pid": 1, "rank": null, "program": "", "ended": "", "threads": 1, "lost": 0, "events": 0, "failed": 0,
+            "bytes_read": 0, "bytes_written": 0, "read_ns": 0, "write_ns": 0, "metadata_ns": 0, "sync_ns": 0, "compute_ns": 0,
+            "span_ns": 0, "resources": Resources::default(),
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn each_shortage_is_told_by_its_figures() {
+        let machine = MachineUse { cores: Some(8), ..MachineUse::default() };
+        let (a, b) = (reader(), reader());
+        let two = || vec![&a, &b];
+        let of = |allowed, used, threads| cpus(&machine, two(), allowed, used, threads).shortage().unwrap();
+        assert!(matches!(of(1, 0.9, 4), Shortage::Mask { cpus: 1, cores: 8, were: Some(8), .. }));
+        assert!(matches!(of(8, 7.5, 40), Shortage::Threads { threads: 40, readers: 2, cpus: 8 }));
+        assert!(matches!(of(8, 7.5, 4), Shortage::Own { .. }));
+        assert!(matches!(of(1, 0.3, 4), Shortage::Others { .. }));
+        let group = QuotaUse { cpus: 0.6, periods: Some(66), throttled_periods: Some(63), ..QuotaUse::default() };
+        let held = MachineUse { cores: Some(8), quotas: vec![group.clone()], ..MachineUse::default() };
+        assert_eq!(cpus(&held, two(), 8, 0.6, 4).shortage(), Some(Shortage::Quota(group.clone())));
+        // A quota that is large enough is not the cause.
+        let large = QuotaUse { throttled_periods: Some(1), ..group };
+        let free = MachineUse { cores: Some(8), quotas: vec![large], ..MachineUse::default() };
+        assert!(matches!(cpus(&free, two(), 8, 7.9, 4).shortage(), Some(Shortage::Own { .. })));
+    }
+
+    #[test]
+    fn nothing_is_said_of_what_is_not_known() {
+        let machine = MachineUse::default();
+        let a = reader();
+        let unknown = ReaderCpus {
+            machine: &machine,
+            readers: vec![&a],
+            allowed: None,
+            at_start: None,
+            used: None,
+            threads: None,
+        };
+        assert_eq!(unknown.shortage(), None);
+    }
+}

@@ -1,0 +1,121 @@
+"""Jobs whose cause is the machine: what they may use of it, and who else uses it. Control groups need root and controllers of
+version 1, or a delegated group of version 2."""
+
+import contextlib
+import functools
+import os
+
+from batches import Samples, of_workers, train_model
+from loaders import Loader, train
+from processes import FAST, samples
+from registry import Files, job
+
+WORKING_SET = Files("working_set", 40, 8 << 20)
+
+
+def own_group(controller):
+    """The folder of the calling process's control group: with files of version 1, or of version 2. None if it is not writable."""
+    with open("/proc/self/cgroup", encoding="ascii") as file:
+        lines = [line.rstrip("\n").split(":", 2) for line in file]
+    for _, names, path in lines:
+        root = f"/sys/fs/cgroup/{controller}" if controller in names.split(",") else "/sys/fs/cgroup" if not names else ""
+        folder = root + path.rstrip("/")
+        if root and os.access(os.path.join(folder, "cgroup.procs"), os.W_OK):
+            if names or controller in read(os.path.join(folder, "cgroup.subtree_control"), ""):
+                return folder
+    return None
+
+
+def read(path, otherwise):
+    try:
+        with open(path, encoding="ascii") as file:
+            return file.read()
+    except OSError:
+        return otherwise
+
+
+def write(path, text):
+    with open(path, "w", encoding="ascii") as file:
+        file.write(text)
+
+
+@contextlib.contextmanager
+def limited(controller, **limits):
+    """Runs in a control group of its own: ``limits`` are texts by the names of files, of both versions."""
+    parent = own_group(controller)
+    group = os.path.join(parent, f"dlio-test-{os.getpid()}")
+    os.mkdir(group)
+    try:
+        for name, text in limits.items():
+            path = os.path.join(group, name.replace("__", "."))
+            if os.path.exists(path):
+                write(path, text)
+        write(os.path.join(group, "cgroup.procs"), str(os.getpid()))
+        yield
+    finally:
+        write(os.path.join(parent, "cgroup.procs"), str(os.getpid()))
+        os.rmdir(group)
+
+
+def quota(cpus):
+    """A quota of so many CPUs."""
+    us = str(int(cpus * 100_000))
+    return limited("cpu", cpu__cfs_quota_us=us, cpu__max=f"{us} 100000")
+
+
+@job("no-cpu", FAST, group="cpu")
+def cpu_quota():
+    """2 workers decode under a quota of 0.6 CPUs | both CPUs of the machine are idle half of the time"""
+    with quota(0.6):
+        return train(Loader(samples(FAST, decode=0.003), 60, workers=2), 0.004)
+
+
+@job("cpu", FAST, also=("no-cpu",), group="cpu")
+def cpu_quota_that_suffices():
+    """2 workers decode under a quota of 50 CPUs | a quota, and not the cause"""
+    with quota(50):
+        return train(Loader(samples(FAST, decode=0.010), 40, workers=2), 0.010)
+
+
+def multiply(index):
+    """Work that a library divides among its threads."""
+    import torch
+
+    data = torch.full((700, 700), float(index))
+    return (data @ data).sum()
+
+
+def use_threads(number):
+    import torch
+
+    torch.set_num_threads(number)
+
+
+@job("no-cpu", torch=True)
+def torch_threads_in_each_worker():
+    """4 workers with a pool of 8 threads each, more than there are CPUs | each worker alone would be well advised"""
+    workers_start = functools.partial(lambda number, worker: use_threads(number), 8)
+    loader = of_workers(Samples(multiply, 240, "no-cpu"), "no-cpu", workers=4, worker_init_fn=workers_start)
+    return train_model(loader, 0.004)
+
+
+def forget(path):
+    """Has the kernel keep nothing of a file in memory: what is there counts against the group that read it first."""
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+@job("storage", WORKING_SET, group="memory")
+def memory_limit():
+    """336 MB read five times under a memory limit of 150 MB | without the limit they would fit"""
+
+    def make(index, work):
+        with work.at("storage"):
+            WORKING_SET.read(index)
+
+    for index in range(WORKING_SET.count):
+        forget(WORKING_SET.path(index))
+    limit = str(150 << 20)
+    with limited("memory", memory__limit_in_bytes=limit, memory__max=limit):
+        return train(Loader(make, 5 * WORKING_SET.count, workers=1), 0.001)
