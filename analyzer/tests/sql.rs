@@ -32,7 +32,7 @@ fn is_of_the_count(section: &str, figure: &str) -> bool {
     let section_has = |name: &str, figures: &[&str]| section == name && figures.contains(&figure);
     OF_THE_COUNT.contains(&figure)
         || section_has("processes", &["name", "role", "parent"])
-        || section == "processes" && figure.starts_with("own_reads")
+        || section == "processes" && (figure.starts_with("own_reads") || figure.starts_with("resources"))
         || section_has("epochs", &["bytes_read"])
         || section_has("allocation", &["lost_run_unknown", "waits_unexplained"])
         || section_has("shared", &["common_writes", "common_ns"])

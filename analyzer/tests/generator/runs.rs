@@ -1,5 +1,6 @@
 //! Runs that are told whole: one for each rule of the findings, and a healthy one.
 
+use dlio_schemas::native::fields::key;
 use dlio_schemas::ops::Op;
 use dlio_schemas::record::POS_UNKNOWN;
 
@@ -103,7 +104,7 @@ fn by_file(files: u64, work: impl Fn(&mut Script, &str)) -> Vec<Script> {
 pub type Scenario = (&'static str, Vec<Script>, &'static [&'static str]);
 
 pub fn scenarios() -> Vec<Scenario> {
-    [training(), causes(), accesses(), whole_files(), objects(), asking(), ranks_and_saving()]
+    [training(), causes(), machines(), accesses(), whole_files(), objects(), asking(), ranks_and_saving()]
         .into_iter()
         .flatten()
         .collect()
@@ -187,6 +188,60 @@ fn causes() -> Vec<Scenario> {
         ("asking-a-server", asking, &["input-bound", "network-wait"]),
         ("handing-over", writing, &["input-bound", "hand-over"]),
         ("faulting", faulting, &["input-bound", "page-faults"]),
+    ]
+}
+
+/// A reader that is ready to run for most of its time and has no CPU, with what it was allowed.
+fn short_of_cpus(facts: &[(&'static str, &str)]) -> Vec<Script> {
+    let mut processes = handed_over(|reader, step| {
+        reader.at(step * 100_000 + 79_990).delayed(20_000, 60_000);
+    });
+    for process in &mut processes {
+        process.cores = 4;
+        process.more_facts = facts.iter().map(|(key, value)| (*key, value.to_string())).collect();
+    }
+    processes
+}
+
+/// What the machine, or what the job may use of it, does to readers.
+fn machines() -> Vec<Scenario> {
+    let quota = [
+        (key::CPU_QUOTA, "0.5"),
+        (key::CPU_CGROUP, "/sys/fs/cgroup/job"),
+        (key::CPU_PERIODS, "100"),
+        (key::CPU_PERIODS_END, "140"),
+        (key::THROTTLED_PERIODS, "0"),
+        (key::THROTTLED_PERIODS_END, "30"),
+    ];
+    let pinned = [
+        (key::CPUS_ALLOWED, "4"),
+        (key::CPUS_ALLOWED_END, "1"),
+        (key::CPUS_LIST_END, "2"),
+        (key::CPU_NS_END, "3900000000"),
+    ];
+    let pools = [(key::CPUS_ALLOWED, "4"), (key::THREADS_END, "9"), (key::CPU_NS_END, "15600000000")];
+    let neighbors = [(key::CPUS_ALLOWED, "4"), (key::THREADS_END, "2"), (key::CPU_NS_END, "900000000")];
+    let under_a_limit = || {
+        let mut reads = plain(|program| {
+            for at in 0..60 {
+                program.load(&sample(0, at % 20), 8 * MIB, 30_000);
+            }
+        });
+        reads[0].memory = Some(64 << 30);
+        reads[0].more_facts = vec![
+            (key::MEMORY_LIMIT, (100 * MIB).to_string()),
+            (key::MEMORY_CGROUP, "/sys/fs/cgroup/job".into()),
+            (key::READ_BYTES_END, (480 * MIB).to_string()),
+            (key::CPU_NS_END, "1000000".into()),
+        ];
+        reads
+    };
+    vec![
+        ("under-a-quota", short_of_cpus(&quota), &["input-bound", "cpu-quota"]),
+        ("pinned", short_of_cpus(&pinned), &["input-bound", "cpu-affinity"]),
+        ("pools-of-threads", short_of_cpus(&pools), &["input-bound", "too-many-threads"]),
+        ("neighbors", short_of_cpus(&neighbors), &["input-bound", "noisy-neighbor"]),
+        ("under-a-limit", under_a_limit(), &["cache-thrash"]),
     ]
 }
 

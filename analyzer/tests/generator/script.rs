@@ -29,6 +29,8 @@ pub struct Script {
     pub ends: bool,
     pub cores: i64,
     pub memory: Option<i64>,
+    /// Further facts, by their keys.
+    pub more_facts: Vec<(&'static str, String)>,
     /// The time of each thread, in microseconds.
     now: BTreeMap<u32, u64>,
     records: BTreeMap<u32, Vec<Record>>,
@@ -52,6 +54,7 @@ impl Script {
             ends: true,
             cores: 64,
             memory: None,
+            more_facts: Vec::new(),
             now: BTreeMap::new(),
             records: BTreeMap::new(),
             names: BTreeMap::new(),
@@ -112,7 +115,15 @@ impl Script {
 
     /// What the kernel counted for the thread until its next event ends.
     pub fn counted(&mut self, cpu_us: u64, major_faults: u64) -> &mut Script {
-        let counters = Counters { cpu_us, major_faults, run_delay_us: Some(0), ..Counters::default() };
+        self.counters(Counters { cpu_us, major_faults, run_delay_us: Some(0), ..Counters::default() })
+    }
+
+    /// The same of a thread that was ready to run for so long and had no CPU.
+    pub fn delayed(&mut self, cpu_us: u64, run_delay_us: u64) -> &mut Script {
+        self.counters(Counters { cpu_us, run_delay_us: Some(run_delay_us), ..Counters::default() })
+    }
+
+    fn counters(&mut self, counters: Counters) -> &mut Script {
         let (tid, record) = (self.pid as u32, counters.record(START + self.now() * 1000));
         self.records.entry(tid).or_default().push(record);
         self
@@ -169,6 +180,9 @@ impl Script {
         writer.number(key::CORES, self.cores);
         if let Some(memory) = self.memory {
             writer.number(key::MEMORY, memory);
+        }
+        for (key, value) in &self.more_facts {
+            writer.text(key, value.as_bytes());
         }
         if let Some(rank) = self.rank {
             writer.number(key::RANK, rank as i64);
