@@ -102,6 +102,7 @@ fn stems(folder: &Path, faults: &mut Vec<String>) -> BTreeSet<String> {
     for name in entries.map(|entry| entry.file_name().to_string_lossy().into_owned()) {
         match [".dlt", ".ring", ".pftrace"].iter().find_map(|ending| name.strip_suffix(ending)) {
             Some(stem) => drop(all.insert(stem.to_string())),
+            None if name.ends_with(".machine") => {}
             None => faults.push(format!("a file that does not belong here: {name}")),
         }
     }

@@ -87,7 +87,7 @@ pub fn tell(mut files: Vec<(PathBuf, bool)>) -> Result<Found, LoadError> {
     let mut found = Found::default();
     let (mut gone, mut beginning) = (Gone::default(), Beginning::default());
     let mut natives: BTreeMap<PathBuf, NativeFiles> = BTreeMap::new();
-    let mut others: Vec<(PathBuf, &Format)> = Vec::new();
+    let mut others: Vec<(PathBuf, &'static Format)> = Vec::new();
     let (mut empty, mut copies) = (Vec::new(), Copies::default());
     files.reverse();
     while let Some((path, named)) = files.pop() {
@@ -147,15 +147,24 @@ pub fn tell(mut files: Vec<(PathBuf, bool)>) -> Result<Found, LoadError> {
         }
         found.files.push(path);
     }
-    for (path, format) in others {
+    place_exports(others, &mut natives, &mut found);
+    note_empty(empty, &mut found);
+    found.natives = natives.into_values().collect();
+    Ok(found)
+}
+
+/// An export beside the files of its image belongs to those; others stand for themselves.
+fn place_exports(
+    exports: Vec<(PathBuf, &'static Format)>,
+    natives: &mut BTreeMap<PathBuf, NativeFiles>,
+    found: &mut Found,
+) {
+    for (path, format) in exports {
         match natives.get_mut(&stem(&path)) {
             Some(files) => files.export = Some((path, format)),
             None => found.others.push((path, format)),
         }
     }
-    note_empty(empty, &mut found);
-    found.natives = natives.into_values().collect();
-    Ok(found)
 }
 
 /// Notes empty files. Beside another part of its trace one has lost nothing.

@@ -192,6 +192,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_counter_of_a_machine_is_described() {
+        let described = include_str!("../../SUMMARY.md");
+        for counter in COUNTERS {
+            let kind = if counter.accumulates { "grows" } else { "level" };
+            let row = format!("| `{}` | {} | {kind} |", counter.name, counter.unit.name());
+            let line = described.lines().find(|line| line.starts_with(&row));
+            assert!(line.is_some_and(|line| line.contains(counter.meaning)), "SUMMARY.md lacks {row}");
+        }
+    }
+
+    #[test]
     fn the_table_of_waits_has_a_column_for_every_cause() {
         let causes = Part::CAUSES.map(|part| format!("{}_ns", part.name().replace('-', "_")));
         let columns = &tables::WAITS[tables::WAITS.len() - causes.len()..];

@@ -136,14 +136,16 @@ impl Limits {
 /// A hash of the kernel's text about the groups, positive as an `i64`; zero where it cannot be read.
 fn mark() -> u64 {
     let fd = sys::open(c"/proc/self/cgroup", libc::O_RDONLY);
-    let (mut mark, mut piece) = (0, [0; 512]);
+    const PIECE: usize = 512;
+    let (mut mark, mut piece) = (0, [0; PIECE]);
     while fd >= 0 {
         let read = sys::read(fd as i32, &mut piece);
-        if read.is_empty() {
+        mark = hash::of(read, mark);
+        // The kernel fills a piece as long as there is more.
+        if read.len() < PIECE {
             sys::close(fd as i32);
             break;
         }
-        mark = hash::of(read, mark);
     }
     mark >> 1
 }

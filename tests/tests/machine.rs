@@ -1,0 +1,308 @@
+//! What a process may use, what the machine was doing: against a second reader of the same files, `tests/machine/second_reader.py`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use dlio_schemas::machine::counters::COUNTERS;
+use dlio_schemas::machine::samples::Samples;
+use dlio_schemas::native::fields::Fields;
+use dlio_tests::sandbox::{Run, Sandbox};
+use dlio_tests::{artefacts, home, seen};
+use serde_json::Value;
+
+fn python() -> PathBuf {
+    std::env::var_os("DLIO_TEST_PYTHON").map_or_else(|| PathBuf::from("python3"), PathBuf::from)
+}
+
+fn reader(sandbox: &Sandbox, arguments: &[&str]) -> Vec<std::ffi::OsString> {
+    let script = home().join("machine/second_reader.py");
+    let mut all = vec![python().into(), script.into(), arguments[0].into(), sandbox.work().into_os_string()];
+    all.extend(arguments[1..].iter().map(std::ffi::OsString::from));
+    all
+}
+
+/// Runs the second reader with the library alone.
+fn alone(sandbox: &Sandbox, arguments: &[&str]) -> (Run, Fields) {
+    let all = reader(sandbox, arguments);
+    let mut command = Command::new(&all[0]);
+    command.args(&all[1..]).env("LD_PRELOAD", artefacts::library().unwrap()).env("DLIO_TRACE_DIR", sandbox.trace());
+    command.env("DLIO_TRACE_FORMAT", "native").env("OMP_NUM_THREADS", "7").env_remove("OMP_PROC_BIND");
+    let run = sandbox.run(&mut command, true).unwrap();
+    (run, facts(&sandbox.trace()))
+}
+
+/// The facts of the only process.
+fn facts(folder: &Path) -> Fields {
+    let mut seen = seen::read(folder);
+    assert_eq!((seen.processes.len(), seen.lost()), (1, 0), "{:?}", seen.faults);
+    seen.processes.remove(0).fields
+}
+
+/// Runs a command under `dlio trace`.
+fn traced(sandbox: &Sandbox, command: &[std::ffi::OsString]) -> Run {
+    let mut dlio = Command::new(artefacts::command("dlio").unwrap());
+    dlio.args(["trace", "--format", "native", "-o"]).arg(sandbox.trace()).arg("--").args(command);
+    dlio.env("DLIO_LIB", artefacts::library().unwrap());
+    sandbox.run(&mut dlio, true).unwrap()
+}
+
+fn told(run: &Run) -> Value {
+    let text = String::from_utf8_lossy(&run.output);
+    serde_json::from_str(&text)
+        .unwrap_or_else(|error| panic!("{error}: {text} {}", String::from_utf8_lossy(&run.errors)))
+}
+
+fn samples(folder: &Path) -> Vec<Samples> {
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let ours = files.filter(|path| path.extension().is_some_and(|ending| ending == "machine"));
+    ours.map(|path| Samples::parse(&fs::read(path).unwrap()).unwrap()).collect()
+}
+
+fn cpus() -> Vec<u32> {
+    let text = fs::read_to_string("/proc/self/status").unwrap();
+    let list = text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim().to_string();
+    let range = |range: &str| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        first.parse::<u32>().unwrap()..=last.parse::<u32>().unwrap()
+    };
+    list.split(',').flat_map(range).collect()
+}
+
+#[test]
+fn a_process_says_what_it_may_use_and_has_used() {
+    let sandbox = Sandbox::new("machine.own").unwrap();
+    let (run, facts) = alone(&sandbox, &["plain"]);
+    let own = &told(&run)["own"];
+    let expected = |key: &str| own[key].as_i64().unwrap();
+    for key in ["cpus_allowed", "nice", "shm_size"] {
+        assert_eq!(facts.number(key), Some(expected(key)), "{key}: {facts:?}");
+    }
+    for key in ["max_open_files", "max_processes", "max_locked_memory"] {
+        let limit = if expected(key) < 0 { "unlimited".into() } else { expected(key).to_string() };
+        assert_eq!(facts.get(key), Some(limit.as_str()), "{key}");
+    }
+    assert_eq!((facts.get("scheduling"), facts.get("omp_num_threads")), (Some("other"), Some("7")));
+    assert_eq!(facts.get("omp_proc_bind"), None);
+    assert_eq!(facts.number("cpus_allowed_end"), Some(expected("cpus_allowed")));
+    assert_eq!(facts.number("threads_end"), Some(expected("threads")));
+    // The script ends soon after it has looked.
+    let later = |key: &str, most: i64| {
+        let (found, seen) = (facts.number::<i64>(&format!("{key}_end")).unwrap(), expected(key));
+        assert!((seen..=seen + most).contains(&found), "{key}: {found}, {seen}");
+    };
+    later("cpu_ns", 2_000_000_000);
+    if expected("read_bytes") >= 0 {
+        later("read_bytes", 64 << 20);
+        later("write_bytes", 64 << 20);
+    }
+}
+
+#[test]
+fn a_process_that_pins_itself_and_is_killed_has_said_so() {
+    let sandbox = Sandbox::new("machine.pin").unwrap();
+    let last = cpus().pop().unwrap().to_string();
+    let (run, facts) = alone(&sandbox, &["pin", &last]);
+    assert!(run.exit.contains('9'), "{}", run.exit);
+    assert_eq!(facts.number("cpus_allowed"), Some(cpus().len()));
+    assert_eq!((facts.number("cpus_allowed_end"), facts.get("cpus_list_end")), (Some(1), Some(last.as_str())));
+}
+
+#[test]
+fn threads_that_are_pinned_apart_may_use_all_their_cpus() {
+    let [first, second, ..] = cpus()[..] else { return eprintln!("skipped: there is one CPU") };
+    let sandbox = Sandbox::new("machine.threads").unwrap();
+    let (_, facts) = alone(&sandbox, &["threads", &first.to_string(), &second.to_string()]);
+    assert_eq!((facts.number("cpus_allowed_end"), facts.number("threads_end")), (Some(2), Some(2)), "{facts:?}");
+}
+
+#[test]
+fn counters_of_the_machine_are_those_a_second_reader_finds() {
+    let sandbox = Sandbox::new("machine.counters").unwrap();
+    let run = traced(&sandbox, &reader(&sandbox, &["plain"]));
+    let told = told(&run);
+    let [samples] = &samples(&sandbox.trace())[..] else { panic!("one file of samples") };
+    assert!(samples.has_ended && samples.moments.len() >= 2, "{samples:?}");
+    assert_eq!(samples.fact("cpus_allowed"), Some(cpus().len().to_string().as_str()));
+    assert!(samples.mounts.iter().any(|mount| mount.folder == "/"), "{:?}", samples.mounts);
+    let mut compared = 0;
+    for series in samples.series.iter().filter(|series| COUNTERS[series.counter].accumulates) {
+        let name = format!("{} {}", COUNTERS[series.counter].name, series.scope).trim().to_string();
+        let (Some(begin), Some(end)) = (told["begin"][&name].as_u64(), told["end"][&name].as_u64()) else { continue };
+        let (first, last) = (series.values[0].1, series.values.last().unwrap().1);
+        // The first sample is taken before the command begins, the last one when it has ended.
+        assert!(first <= begin && begin <= end && end <= last, "{name}: {first} {begin} {end} {last}");
+        compared += 1;
+    }
+    assert!(compared >= 4, "{compared} of {told}");
+}
+
+/// What SQL says of a trace.
+fn rows(sandbox: &Sandbox, folder: &Path, sql: &str) -> String {
+    let mut analyze = Command::new(artefacts::command("dlio-analyze").unwrap());
+    analyze.arg(folder).args(["--format", "csv", "--sql", sql]).env("DLIO_CACHE", sandbox.root());
+    let run = sandbox.run(&mut analyze, true).unwrap();
+    assert_eq!(run.exit, "0", "{}", String::from_utf8_lossy(&run.errors));
+    String::from_utf8(run.output).unwrap()
+}
+
+#[test]
+fn the_machine_is_no_process_and_its_counters_are_no_events() {
+    let sandbox = Sandbox::new("machine.apart").unwrap();
+    traced(&sandbox, &reader(&sandbox, &["plain"]));
+    let [samples] = &samples(&sandbox.trace())[..] else { panic!("one file of samples") };
+    let counts = "select (select count(*) from processes) a, (select count(*) from events) b, (select count(*) from hosts) c, \
+                  (select processes from hosts) d, (select count(*) from events where cat = 'machine') e";
+    let with = rows(&sandbox, &sandbox.trace(), counts);
+    let values: usize = samples.series.iter().map(|series| series.values.len()).sum();
+    let table = rows(&sandbox, &sandbox.trace(), "select count(*), count(distinct counter), min(host) from machine");
+    let names: std::collections::BTreeSet<_> = samples.series.iter().map(|series| series.counter).collect();
+    let expected = format!("{values},{},{}", names.len(), samples.fact("host").unwrap());
+    assert_eq!(table.lines().last(), Some(expected.as_str()));
+    // Values on the clock of the events.
+    let near = "select (select min(ts) from machine) <= (select min(ts) from events) and (select max(ts) from machine) >= \
+                (select max(ts) from events)";
+    assert_eq!(rows(&sandbox, &sandbox.trace(), near).lines().last(), Some("true"));
+    // Tracks of an export, which reads as the trace does.
+    let copy = sandbox.root().join("copy.pftrace");
+    let mut analyze = Command::new(artefacts::command("dlio-analyze").unwrap());
+    analyze.arg(sandbox.trace()).args(["--compress", "none", "--export"]).arg(&copy);
+    assert_eq!(sandbox.run(&mut analyze, true).unwrap().exit, "0");
+    let bytes = fs::read(&copy).unwrap();
+    let has = |text: &str| bytes.windows(text.len()).any(|window| window == text.as_bytes());
+    assert!(has(&format!("machine {}", samples.fact("host").unwrap())) && has("cpu_busy_ns"));
+    let events = "select count(*), sum(case when name like 'cpu%' then 1 else 0 end) from events";
+    assert_eq!(rows(&sandbox, &copy, events), rows(&sandbox, &sandbox.trace(), events));
+    for entry in fs::read_dir(sandbox.trace()).unwrap().map(|entry| entry.unwrap().path()) {
+        if entry.extension().is_some_and(|ending| ending == "machine") {
+            fs::remove_file(entry).unwrap();
+        }
+    }
+    assert_eq!(rows(&sandbox, &sandbox.trace(), counts), with);
+    assert_eq!(rows(&sandbox, &sandbox.trace(), "select count(*) from machine").lines().last(), Some("0"));
+}
+
+#[test]
+fn of_two_for_one_folder_one_samples() {
+    let sandbox = Sandbox::new("machine.two").unwrap();
+    let mut first = Command::new(artefacts::command("dlio").unwrap());
+    first.args(["trace", "-o"]).arg(sandbox.trace()).args([
+        "--",
+        "sh",
+        "-c",
+        "cat /etc/passwd > /dev/null; echo ready; cat",
+    ]);
+    first.env("DLIO_LIB", artefacts::library().unwrap());
+    let mut first = first.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut output = BufReader::new(first.stdout.take().unwrap());
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    let second = traced(&sandbox, &reader(&sandbox, &["plain"]));
+    assert_eq!(second.exit, "0", "{}", String::from_utf8_lossy(&second.errors));
+    assert_eq!(samples(&sandbox.trace()).len(), 1);
+    drop(first.stdin.take());
+    output.read_to_string(&mut line).unwrap();
+    assert!(first.wait().unwrap().success());
+    let [samples] = &samples(&sandbox.trace())[..] else { panic!("one file of samples") };
+    assert!(samples.has_ended);
+}
+
+#[test]
+fn a_command_that_records_nothing_leaves_nothing() {
+    let sandbox = Sandbox::new("machine.nothing").unwrap();
+    assert_eq!(traced(&sandbox, &["true".into()]).exit, "0");
+    assert_eq!(traced(&sandbox, &["/no/such/program".into()]).exit, "127");
+    assert_eq!(fs::read_dir(sandbox.trace()).unwrap().count(), 0);
+}
+
+/// A control group of version 1 below this process's own, which ends with it.
+struct Group(PathBuf);
+
+impl Group {
+    fn new(controller: &str, name: &str) -> Option<Group> {
+        let text = fs::read_to_string("/proc/self/cgroup").ok()?;
+        let mine = text.lines().find_map(|line| {
+            let mut parts = line.splitn(3, ':').skip(1);
+            (parts.next()? == controller).then(|| parts.next().map(str::to_string)).flatten()
+        })?;
+        let folder = Path::new("/sys/fs/cgroup").join(controller).join(mine.trim_start_matches('/')).join(name);
+        fs::create_dir(&folder).ok()?;
+        Some(Group(folder))
+    }
+
+    fn set(&self, file: &str, value: &str) -> Option<()> {
+        fs::write(self.0.join(file), value).ok()
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn quota_and_limit_of_control_groups_are_told() {
+    let name = format!("dlio-test-{}", std::process::id());
+    let groups = Group::new("cpu", &name).zip(Group::new("memory", &name));
+    let set = |(cpu, memory): &(Group, Group)| {
+        cpu.set("cpu.cfs_period_us", "20000")?;
+        cpu.set("cpu.cfs_quota_us", "5000")?;
+        memory.set("memory.limit_in_bytes", "2147483648")
+    };
+    let Some((cpu, memory)) = groups.filter(|groups| set(groups).is_some()) else {
+        return eprintln!("skipped: no control group of version 1 can be made here");
+    };
+    let sandbox = Sandbox::new("machine.groups").unwrap();
+    let enter = format!(
+        "echo $$ > {0}/cgroup.procs; echo $$ > {1}/cgroup.procs; exec \"$@\"",
+        cpu.0.display(),
+        memory.0.display()
+    );
+    let within = |command: &[std::ffi::OsString]| -> Vec<std::ffi::OsString> {
+        ["sh", "-c", &enter, "sh"].map(Into::into).into_iter().chain(command.iter().cloned()).collect()
+    };
+    // As a job in a group; then as a command that is put into one by what `dlio trace` starts.
+    let dlio =
+        [artefacts::command("dlio").unwrap().into(), "trace".into(), "--format".into(), "native".into(), "-o".into()];
+    let mut whole: Vec<_> = dlio.into();
+    whole.extend([sandbox.trace().into_os_string(), "--".into()]);
+    whole.extend(reader(&sandbox, &["plain"]));
+    let all = within(&whole);
+    let mut command = Command::new(&all[0]);
+    command.args(&all[1..]).env("DLIO_LIB", artefacts::library().unwrap());
+    let run = sandbox.run(&mut command, true).unwrap();
+    assert_eq!(run.exit, "0", "{}", String::from_utf8_lossy(&run.errors));
+    check_limits(&facts(&sandbox.trace()), [&cpu.0, &memory.0]);
+    let said = String::from_utf8_lossy(&run.errors).into_owned();
+    assert!(said.contains("this job may use 0.25 of"), "{said}");
+    let [samples] = &samples(&sandbox.trace())[..] else { panic!("one file of samples") };
+    let throttled = samples.of("group_throttled_ns").next().unwrap().growth().unwrap();
+    let stat = fs::read_to_string(cpu.0.join("cpu.stat")).unwrap();
+    let total: u64 = stat.lines().find_map(|line| line.strip_prefix("throttled_time ")).unwrap().parse().unwrap();
+    assert!(throttled > 0 && throttled <= total, "{throttled} {total}");
+    sandbox.clear().unwrap();
+    let run = traced(&sandbox, &within(&reader(&sandbox, &["plain"])));
+    assert_eq!(run.exit, "0", "{}", String::from_utf8_lossy(&run.errors));
+    let seen = seen::read(&sandbox.trace());
+    let inside = seen
+        .processes
+        .iter()
+        .find(|process| process.fields.get("program").is_some_and(|name| name.starts_with("python")));
+    check_limits(&inside.unwrap().fields, [&cpu.0, &memory.0]);
+}
+
+fn check_limits(facts: &Fields, [cpu, memory]: [&Path; 2]) {
+    let found: BTreeMap<&str, &str> = facts.iter().collect();
+    assert_eq!((found["cpu_quota"], found["memory_limit"]), ("0.25", "2147483648"), "{found:?}");
+    assert_eq!((Path::new(found["cpu_cgroup"]), Path::new(found["memory_cgroup"])), (cpu, memory));
+    let grown = |key: &str| {
+        let at = |key: &str| facts.number::<u64>(key).unwrap_or_else(|| panic!("{key}: {found:?}"));
+        at(&format!("{key}_end")).checked_sub(at(key)).unwrap()
+    };
+    assert!(grown("throttled_periods") <= grown("cpu_periods"));
+    assert!(grown("throttled_ns") > 0, "{found:?}");
+}
