@@ -55,6 +55,7 @@ cpu-quota                       no-cpu       2 workers decode under a quota of 0
 cpu-quota-that-suffices         cpu          2 workers decode under a quota of 50 CPUs | a quota, and not the cause
 torch-threads-in-each-worker    no-cpu       4 workers with a pool of 8 threads each, more than there are CPUs | each worker alone would be well advised
 memory-limit                    storage      336 MB read five times under a memory limit of 150 MB | without the limit they would fit
+device-limit                    storage      A limit of 60 MB/s of I/O for the job's control group | the device has little to do
 cold-mapping                    page-faults  2 workers touch random pages of a mapped file that is not cached | `mmap` is the only call
 warm-mapping-decode             cpu          2 workers map a cached file and decode 30 ms | no page is read from storage
 new-memory-per-batch            cpu          each batch touches 48 MiB of new memory | minor faults: kernel CPU time, no storage

@@ -8,6 +8,7 @@
 pub mod causes;
 pub mod concurrency;
 pub mod cpus;
+pub mod devices;
 pub mod limits;
 pub mod loader;
 pub mod patterns;

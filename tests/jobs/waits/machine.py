@@ -18,6 +18,8 @@ def own_group(controller):
     with open("/proc/self/cgroup", encoding="ascii") as file:
         lines = [line.rstrip("\n").split(":", 2) for line in file]
     for _, names, path in lines:
+        # Version 2 calls it otherwise.
+        controller = "io" if not names and controller == "blkio" else controller
         root = f"/sys/fs/cgroup/{controller}" if controller in names.split(",") else "/sys/fs/cgroup" if not names else ""
         folder = root + path.rstrip("/")
         if root and os.access(os.path.join(folder, "cgroup.procs"), os.W_OK):
@@ -119,3 +121,19 @@ def memory_limit():
     limit = str(150 << 20)
     with limited("memory", memory__limit_in_bytes=limit, memory__max=limit):
         return train(Loader(make, 5 * WORKING_SET.count, workers=1), 0.001)
+
+
+@job("storage", WORKING_SET, group="blkio")
+def device_limit():
+    """A limit of 60 MB/s of I/O for the job's control group | the device has little to do"""
+
+    def make(index, work):
+        with work.at("storage"):
+            WORKING_SET.read(index)
+
+    for index in range(WORKING_SET.count):
+        forget(WORKING_SET.path(index))
+    device = os.stat(WORKING_SET.path(0)).st_dev
+    number = f"{os.major(device)}:{os.minor(device)}"
+    with limited("blkio", **{"blkio__throttle__read_bps_device": f"{number} 60000000", "io__max": f"{number} rbps=60000000"}):
+        return train(Loader(make, 20, workers=2), 0.020)

@@ -9,6 +9,7 @@ mod checkpoint_stalls;
 mod compute_bound;
 mod cpu_affinity;
 mod cpu_quota;
+mod device_saturated;
 mod failed_lookups;
 mod failing_io;
 mod fsync_share;
@@ -23,6 +24,8 @@ mod lock_wait;
 mod metadata_bound;
 mod mmap_unseen;
 mod network_wait;
+mod nfs_client_queue;
+mod nfs_server;
 mod no_overlap;
 mod noisy_neighbor;
 mod open_serial;
@@ -34,6 +37,7 @@ mod redundant_reads;
 mod reopen_storm;
 mod seek_noise;
 mod shared_block_writes;
+mod slow_but_idle_device;
 mod slow_start;
 mod slow_worker;
 mod small_objects;
@@ -45,6 +49,7 @@ mod storage_saturated;
 mod store_retries;
 mod store_throttled;
 mod straggler_rank;
+mod swap;
 mod temp_on_shared;
 mod tiny_stdio;
 mod too_many_readers;
@@ -75,6 +80,10 @@ pub const RULES: &[Rule] = &[
     reader_sleep::RULE,
     storage_saturated::RULE,
     storage_latency_bound::RULE,
+    device_saturated::RULE,
+    slow_but_idle_device::RULE,
+    nfs_server::RULE,
+    nfs_client_queue::RULE,
     too_many_readers::RULE,
     no_overlap::RULE,
     workers_restart::RULE,
@@ -112,5 +121,6 @@ pub const RULES: &[Rule] = &[
     mmap_unseen::RULE,
     uring_unseen::RULE,
     failing_io::RULE,
+    swap::RULE,
     trust::RULE,
 ];

@@ -2,10 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use dlio_schemas::machine::samples::Samples;
+use dlio_schemas::native::fields::key;
 use serde::{Deserialize, Serialize};
 
+use super::sampled::Sampled;
 use super::{Section, Summary};
-use crate::catalog::Process;
+use crate::catalog::{Host, Process};
 use crate::load::Trace;
 use crate::resources::Resources;
 use crate::summary::analysis::Analysis;
@@ -32,6 +35,9 @@ pub struct MachineUse {
     pub storage_written: Option<u64>,
     /// Bytes that `/dev/shm` may hold.
     pub shm_size: Option<u64>,
+    /// What the machine was doing during the run; `null` where nobody sampled it.
+    #[serde(default)]
+    pub sampled: Option<Sampled>,
 }
 
 /// A control group whose quota of CPU time applied to some of the processes.
@@ -76,7 +82,11 @@ impl Section for Machine {
         a list: `host`, `cores`, `memory` (bytes), `cpus` (that any process might run on), `wall_ns` (first start to last \
         end), `cpu_ns`, `quotas` (a list: `group`, `cpus`, `periods`, `throttled_periods`, `throttled_ns`), `memory_limits` \
         (a list: `group`, `bytes`), `storage_read` and `storage_written` (bytes past the page cache), `shm_size` (bytes of \
-        `/dev/shm`); `null` where unknown";
+        `/dev/shm`), `sampled` (growth of the machine's counters from the last sample before the run to the first one after \
+        it: `ns`, `cpu_busy_ns`, `cpu_iowait_ns`, `cpu_steal_ns`, `refaults`, `swap_in`, `swap_out`, `retransmissions`; \
+        `devices` with `device`, `reads`, `read_bytes`, `read_ns`, `write_bytes`, `busy_ns`, `queue_ns`; `nfs` with `folder`, \
+        `operations`, `retransmissions`, `queue_ns`, `round_trip_ns`, `execution_ns`; and `mounts` with `folder`, `type`, \
+        `source`, `device`, `read_ahead_kb`, `rotational`, `free_bytes`); `null` where unknown";
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
         let processes = trace.catalog.processes();
@@ -87,8 +97,13 @@ impl Section for Machine {
         }
         let machine = |(host, processes): (u32, Vec<&Process>)| {
             let host = hosts.get(host as usize)?;
-            let machine =
-                MachineUse { host: host.name.clone(), cores: host.cores, memory: host.memory, ..MachineUse::default() };
+            let machine = MachineUse {
+                host: host.name.clone(),
+                cores: host.cores,
+                memory: host.memory,
+                sampled: sampled(host, &processes, trace),
+                ..MachineUse::default()
+            };
             Some(machine.with(&processes))
         };
         of_host.into_iter().filter_map(machine).collect()
@@ -131,8 +146,8 @@ impl MachineUse {
             }
         }
         self.cpu_ns = last.values().filter_map(|last| last.cpu_ns).reduce(|a, b| a + b);
-        self.storage_read = last.values().filter_map(|last| last.storage_read).reduce(|a, b| a + b);
-        self.storage_written = last.values().filter_map(|last| last.storage_written).reduce(|a, b| a + b);
+        self.storage_read = by_storage(processes, |resources| resources.storage_read);
+        self.storage_written = by_storage(processes, |resources| resources.storage_written);
         self.shm_size = resources().find_map(|resources| resources.shm_size);
         for resources in resources() {
             self.add_limits(resources);
@@ -195,6 +210,7 @@ impl MachineUse {
             format!("{read} read from it past the page cache, for {asked} that calls read")
         });
         lines.extend(read.map(|text| ("storage", text)));
+        lines.extend(self.sampled.iter().flat_map(Sampled::lines));
         lines
     }
 }
@@ -217,6 +233,40 @@ impl QuotaUse {
 fn join(texts: impl IntoIterator<Item = Option<String>>) -> Option<String> {
     let texts: Vec<String> = texts.into_iter().flatten().collect();
     (!texts.is_empty()).then(|| texts.join(", "))
+}
+
+/// Bytes of all processes. The kernel adds those of a child to its parent's when the parent has waited for it.
+fn by_storage(processes: &[&Process], bytes: impl Fn(&Resources) -> Option<u64>) -> Option<u64> {
+    let mut last: BTreeMap<i32, (u64, &Process)> = BTreeMap::new();
+    for process in processes {
+        let Some(bytes) = bytes(&process.resources) else { continue };
+        let kept = last.entry(process.pid).or_insert((bytes, process));
+        if bytes >= kept.0 {
+            *kept = (bytes, process);
+        }
+    }
+    let mut of_children: BTreeMap<i32, u64> = BTreeMap::new();
+    for (bytes, process) in last.values() {
+        let parent = process.ppid.and_then(|ppid| last.get(&ppid));
+        if let Some((_, parent)) = parent.filter(|(_, parent)| process.end_ts <= parent.end_ts) {
+            *of_children.entry(parent.pid).or_default() += bytes;
+        }
+    }
+    let own =
+        |(pid, (bytes, _)): (&i32, &(u64, &Process))| bytes.saturating_sub(of_children.get(pid).copied().unwrap_or(0));
+    last.iter().map(own).reduce(|a, b| a + b)
+}
+
+/// What a machine was doing while these processes ran.
+fn sampled(host: &Host, processes: &[&Process], trace: &Trace) -> Option<Sampled> {
+    let start = processes.iter().filter_map(|process| process.start_ts).min()?;
+    let end = processes.iter().filter_map(|process| process.end_ts).max()?;
+    let boot = |ts: i64| ts.saturating_sub(host.clock_offset_ns).max(0) as u64;
+    let is_its = |samples: &&Samples| {
+        samples.fact(key::HOST) == Some(&host.name) && samples.fact(key::BOOT_ID) == host.boot_id.as_deref()
+    };
+    let of_host = trace.machines.iter().filter(is_its);
+    of_host.filter_map(|samples| Sampled::of(samples, boot(start), boot(end))).min_by_key(|sampled| sampled.ns)
 }
 
 /// The number of CPUs that any of these processes might run on last: of all sets together, or the largest number.
@@ -247,6 +297,17 @@ mod tests {
         let found = of(&[process(1, ran(100)), process(1, ran(300)), process(2, ran(200))]);
         assert_eq!((found.cpu_ns, found.storage_read, found.cpus_used()), (Some(500), Some(14), Some(0.5)));
         assert_eq!(of(&[process(1, Resources::default())]).cpu_ns, None);
+    }
+
+    #[test]
+    fn bytes_of_children_that_were_waited_for_are_in_their_parents_too() {
+        let read = |bytes| Resources { storage_read: Some(bytes), ..Resources::default() };
+        let child = |pid, bytes| Process { ppid: Some(1), end_ts: Some(900), ..process(pid, read(bytes)) };
+        assert_eq!(of(&[process(1, read(100)), child(2, 60), child(3, 30)]).storage_read, Some(100));
+        // Nobody waited for it.
+        assert_eq!(of(&[process(1, read(10)), child(2, 60)]).storage_read, Some(60));
+        let outlives = Process { end_ts: Some(2_000), ..child(2, 60) };
+        assert_eq!(of(&[process(1, read(10)), outlives]).storage_read, Some(70));
     }
 
     #[test]

@@ -35,6 +35,7 @@ pub mod patterns;
 pub mod processes;
 pub mod ranks;
 pub mod runs;
+pub mod sampled;
 pub mod screen;
 pub mod shared;
 pub mod sizes;

@@ -1,0 +1,42 @@
+//! The device of the data is busy all the time.
+
+use super::super::devices::{by_storage, data_mount};
+use super::super::{COMPARE, Cost, Group, Rule};
+use crate::findings::rule_context::{Case, Judgement};
+use crate::summary::figures::units::bytes;
+use crate::summary::report::findings::{Confidence, Unit};
+
+pub const RULE: Rule = Rule {
+    id: "device-saturated",
+    group: Group::Loader,
+    cost: Cost::Worth,
+    confidence: Confidence::Inferred,
+    asks: "training waits for storage, and the device on which the data lie has a request 80 % of the time or more",
+    silences: &[],
+    silences_rules: &[],
+    remedy: "fewer bytes (compression, a smaller dtype, samples that are read once), or a faster device; more readers would win nothing",
+    torch: "",
+    elsewhere: "",
+    verify: COMPARE,
+    judge,
+};
+
+fn judge(case: &Case) -> Judgement {
+    let data = data_mount(case);
+    let busy = data.as_ref().and_then(|data| data.busy());
+    let mut judgement = by_storage(case);
+    judgement.measures.push(case.at_least("busy", busy));
+    if let Some((device, busy)) = data.as_ref().and_then(|data| data.device()).zip(busy) {
+        let share = Unit::Share.text(busy);
+        judgement.says = format!("device {}, on which the data lie, had a request {share} of the time", device.device);
+        let own = data.and_then(|data| data.machine.storage_read);
+        judgement.evidence = device.read_bytes.zip(own).map(|(all, own)| shared(all, own)).into_iter().collect();
+    }
+    judgement
+}
+
+/// How much of what a device read was read for these processes.
+fn shared(all: u64, own: u64) -> String {
+    let (all, own) = (bytes(all as f64), bytes(own as f64));
+    format!("it read {all}, and {own} were read from storage for the processes of this trace")
+}

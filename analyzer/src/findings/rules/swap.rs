@@ -1,0 +1,34 @@
+//! Memory of programs goes to swap and comes back.
+
+use super::super::devices::RECORD_COUNTERS;
+use super::super::{COMPARE, Cost, Group, Rule};
+use crate::findings::rule_context::{Case, Judgement};
+use crate::summary::figures::units::bytes;
+use crate::summary::report::findings::{Confidence, Severity};
+
+pub const RULE: Rule = Rule {
+    id: "swap",
+    group: Group::Run,
+    cost: Cost::Always,
+    confidence: Confidence::Exact,
+    asks: "64 MiB or more came back from swap during the run",
+    silences: &[],
+    silences_rules: &[],
+    remedy: "less memory for the job (fewer readers, fewer batches made ahead), or more memory",
+    torch: "less memory for the job (fewer num_workers, a smaller prefetch_factor), or more memory",
+    elsewhere: "less memory for the job, or more memory",
+    verify: COMPARE,
+    judge,
+};
+
+fn judge(case: &Case) -> Judgement {
+    let machines = || case.summary.machine.iter().filter_map(|machine| machine.sampled.as_ref());
+    let back = machines().filter_map(|sampled| sampled.swap_in).max();
+    Judgement {
+        measures: vec![case.at_least("in", back.map(|bytes| bytes as f64))],
+        says: format!("{} came back from swap while the job ran", bytes(back.unwrap_or(0) as f64)),
+        severity: Some(Severity::Warning),
+        decide: RECORD_COUNTERS,
+        ..Judgement::default()
+    }
+}

@@ -1,0 +1,231 @@
+//! What a machine was doing during a run, from the counters that were sampled beside it.
+
+use dlio_schemas::machine::samples::{Mount, Samples, Series};
+use serde::{Deserialize, Serialize};
+
+use crate::summary::figures::units::{bytes, grouped, time};
+use crate::summary::report::findings::Unit;
+
+/// Growth of a machine's counters over a run. Whatever is unknown is `None`.
+#[derive(Serialize, Deserialize, Default, Debug, Clone, PartialEq)]
+pub struct Sampled {
+    /// From the last sample before the run to the first one after it.
+    pub ns: u64,
+    /// Times of CPUs, summed over CPUs: busy, idle while a task waited for storage, taken by other guests of the host.
+    pub cpu_busy_ns: Option<u64>,
+    pub cpu_iowait_ns: Option<u64>,
+    pub cpu_steal_ns: Option<u64>,
+    /// Pages of files that had left the page cache a short time before.
+    pub refaults: Option<u64>,
+    pub swap_in: Option<u64>,
+    pub swap_out: Option<u64>,
+    /// TCP segments sent again.
+    pub retransmissions: Option<u64>,
+    pub devices: Vec<DeviceUse>,
+    pub nfs: Vec<NfsUse>,
+    pub mounts: Vec<MountUse>,
+}
+
+/// A block device.
+#[derive(Serialize, Deserialize, Default, Debug, Clone, PartialEq)]
+pub struct DeviceUse {
+    pub device: String,
+    pub reads: Option<u64>,
+    pub read_bytes: Option<u64>,
+    /// Times of its reads, from the queue to their end, added up.
+    pub read_ns: Option<u64>,
+    pub write_bytes: Option<u64>,
+    /// Time in which it had a request.
+    pub busy_ns: Option<u64>,
+    /// Times of all requests added up.
+    pub queue_ns: Option<u64>,
+}
+
+/// An NFS mount. Times are those of its requests, added up.
+#[derive(Serialize, Deserialize, Default, Debug, Clone, PartialEq)]
+pub struct NfsUse {
+    pub folder: String,
+    pub operations: Option<u64>,
+    pub retransmissions: Option<u64>,
+    pub queue_ns: Option<u64>,
+    pub round_trip_ns: Option<u64>,
+    pub execution_ns: Option<u64>,
+}
+
+/// A mount.
+#[derive(Serialize, Deserialize, Default, Debug, Clone, PartialEq)]
+pub struct MountUse {
+    pub folder: String,
+    #[serde(rename = "type")]
+    pub kind: Option<String>,
+    pub source: Option<String>,
+    pub device: Option<String>,
+    pub read_ahead_kb: Option<u64>,
+    pub rotational: Option<bool>,
+    pub free_bytes: Option<u64>,
+}
+
+impl Sampled {
+    /// The growth between two boot times; `None` where no time lies between the samples around them.
+    pub fn of(samples: &Samples, from_ns: u64, to_ns: u64) -> Option<Sampled> {
+        let moments = &samples.moments;
+        let first = moments.partition_point(|moment| moment.boot_ns <= from_ns).saturating_sub(1);
+        let last = moments.partition_point(|moment| moment.boot_ns < to_ns).min(moments.len().checked_sub(1)?);
+        let ns = moments[last].boot_ns.saturating_sub(moments[first].boot_ns);
+        let window = Window { samples, first, last };
+        let mut found = Sampled {
+            ns,
+            cpu_busy_ns: window.total("cpu_busy_ns"),
+            cpu_iowait_ns: window.total("cpu_iowait_ns"),
+            cpu_steal_ns: window.total("cpu_steal_ns"),
+            refaults: window.total("refaults_file"),
+            swap_in: window.total("swap_in"),
+            swap_out: window.total("swap_out"),
+            retransmissions: window.total("tcp_retransmissions"),
+            mounts: samples.mounts.iter().map(mount).collect(),
+            ..Sampled::default()
+        };
+        for scope in window.scopes("device_reads") {
+            found.devices.push(DeviceUse {
+                device: scope.into(),
+                reads: window.growth("device_reads", scope),
+                read_bytes: window.growth("device_read_bytes", scope),
+                read_ns: window.growth("device_read_ns", scope),
+                write_bytes: window.growth("device_write_bytes", scope),
+                busy_ns: window.growth("device_busy_ns", scope),
+                queue_ns: window.growth("device_queue_ns", scope),
+            });
+        }
+        for scope in window.scopes("nfs_operations") {
+            found.nfs.push(NfsUse {
+                folder: scope.into(),
+                operations: window.growth("nfs_operations", scope),
+                retransmissions: window.growth("nfs_retransmissions", scope),
+                queue_ns: window.growth("nfs_queue_ns", scope),
+                round_trip_ns: window.growth("nfs_round_trip_ns", scope),
+                execution_ns: window.growth("nfs_execution_ns", scope),
+            });
+        }
+        (ns > 0).then_some(found)
+    }
+
+    /// The mount that a path lies on: the one whose folder it begins with, the longest.
+    pub fn mount_of(&self, path: &str) -> Option<&MountUse> {
+        let is_on = |mount: &&MountUse| match mount.folder.as_str() {
+            "/" => path.starts_with('/'),
+            folder => path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')),
+        };
+        // A later mount hides an earlier one of the same folder.
+        self.mounts.iter().filter(is_on).max_by_key(|mount| mount.folder.len())
+    }
+
+    /// What is printed, with a name for each line: of devices and mounts those that were used.
+    pub fn lines(&self) -> Vec<(&'static str, String)> {
+        let mut lines: Vec<(&'static str, String)> =
+            self.devices.iter().filter_map(|device| self.line(device)).collect();
+        for nfs in self.nfs.iter().filter(|nfs| nfs.operations.unwrap_or(0) > 0) {
+            let requests = nfs.operations.unwrap_or(1);
+            let each = |ns: Option<u64>| ns.map_or_else(|| "unknown".into(), |ns| time(ns as f64 / requests as f64));
+            let (trip, queue, all) = (each(nfs.round_trip_ns), each(nfs.queue_ns), grouped(requests));
+            lines.push(("NFS", format!("{}: {all} requests, round trip {trip}, queue {queue} each", nfs.folder)));
+        }
+        for (name, moved) in [("swap in", self.swap_in), ("swap out", self.swap_out)] {
+            lines.extend(moved.filter(|moved| *moved > 0).map(|moved| (name, bytes(moved as f64))));
+        }
+        let steal = self.cpu_steal_ns.filter(|ns| *ns * 100 > self.ns);
+        lines.extend(
+            steal.map(|ns| ("steal", format!("{} of CPU time went to other guests of the host", time(ns as f64)))),
+        );
+        lines
+    }
+
+    fn line(&self, device: &DeviceUse) -> Option<(&'static str, String)> {
+        let reads = device.reads.filter(|reads| *reads > 0)?;
+        let moved = device.read_bytes.map(|read| format!("read {}", bytes(read as f64)));
+        let busy = self.busy(device).map(|busy| format!("busy {} of the time", Unit::Share.text(busy)));
+        let each = device.read_ns.map(|ns| format!("{} a read", time(ns as f64 / reads as f64)));
+        let facts: Vec<String> = [moved, busy, each].into_iter().flatten().collect();
+        Some(("device", format!("{}: {}", device.device, facts.join(", "))))
+    }
+
+    /// The part of the time in which a device had a request.
+    pub fn busy(&self, device: &DeviceUse) -> Option<f64> {
+        Some(device.busy_ns? as f64 / self.ns as f64)
+    }
+}
+
+/// The moments between which counters are compared.
+struct Window<'a> {
+    samples: &'a Samples,
+    first: usize,
+    last: usize,
+}
+
+impl<'a> Window<'a> {
+    fn scopes(&self, counter: &str) -> impl Iterator<Item = &'a str> {
+        self.samples.of(counter).map(|series| series.scope.as_str())
+    }
+
+    fn total(&self, counter: &str) -> Option<u64> {
+        self.growth(counter, "")
+    }
+
+    fn growth(&self, counter: &str, scope: &str) -> Option<u64> {
+        let series = self.samples.of(counter).find(|series| series.scope == scope)?;
+        // One that went backwards was set anew.
+        self.value(series, self.last)?.checked_sub(self.value(series, self.first)?)
+    }
+
+    /// The value that holds at a moment: only changes are written.
+    fn value(&self, series: &Series, moment: usize) -> Option<u64> {
+        let known = &series.values[..series.values.partition_point(|(at, _)| *at <= moment)];
+        known.last().map(|(_, value)| *value)
+    }
+}
+
+fn mount(mount: &Mount) -> MountUse {
+    let text = |key: &str| mount.get(key).map(str::to_string);
+    let number = |key: &str| mount.get(key)?.parse().ok();
+    MountUse {
+        folder: mount.folder.clone(),
+        kind: text("type"),
+        source: text("source"),
+        device: text("device"),
+        read_ahead_kb: number("read_ahead_kb"),
+        rotational: mount.get("rotational").map(|text| text == "1"),
+        free_bytes: number("free_bytes"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "dlio-machine 1\nmount\t/\ttype=ext4\tdevice=vda\nmount\t/data\ttype=xfs\tdevice=vdb\trotational=1\n\
+        counter\t0\tcpu_busy_ns\t\ncounter\t1\tdevice_reads\tvdb\ncounter\t2\tdevice_busy_ns\tvdb\n\
+        at\t1000\t1000\n0\t50\n1\t5\n2\t100\nat\t2000\t2000\n0\t70\nat\t3000\t3000\n0\t90\n1\t25\n2\t900\nat\t4000\t4000\n2\t10\nend\n";
+
+    fn of(from: u64, to: u64) -> Option<Sampled> {
+        Sampled::of(&Samples::parse(TEXT.as_bytes()).unwrap(), from, to)
+    }
+
+    #[test]
+    fn counters_grow_between_the_samples_around_a_run() {
+        let found = of(1500, 2500).unwrap();
+        assert_eq!((found.ns, found.cpu_busy_ns), (2000, Some(40)));
+        assert_eq!((found.devices[0].reads, found.busy(&found.devices[0])), (Some(20), Some(0.4)));
+        // What did not change is not written again.
+        assert_eq!(of(1000, 2000).unwrap().devices[0].reads, Some(0));
+        assert_eq!(of(2000, 4000).unwrap().devices[0].busy_ns, None, "it was set anew");
+        assert_eq!((of(3500, 3600).map(|found| found.ns), of(9000, 9900)), (Some(1000), None));
+    }
+
+    #[test]
+    fn a_path_lies_on_the_longest_mount_it_begins_with() {
+        let found = of(1000, 3000).unwrap();
+        let device = |path: &str| found.mount_of(path).and_then(|mount| mount.device.clone());
+        assert_eq!(device("/data/a").as_deref(), Some("vdb"));
+        assert_eq!(device("/database").as_deref(), Some("vda"));
+        assert_eq!(device("relative"), None);
+    }
+}
