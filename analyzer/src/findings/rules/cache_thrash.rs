@@ -8,7 +8,7 @@ use crate::summary::report::findings::Confidence;
 
 pub const RULE: Rule = Rule {
     id: "cache-thrash",
-    group: Group::Access,
+    group: Group::Loader,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
     asks: "half of the bytes or more are read again, storage reads half as much again as there is or more, and the limit of memory is \

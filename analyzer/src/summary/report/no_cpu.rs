@@ -16,6 +16,9 @@ pub const THREADS_A_CPU: f64 = 2.0;
 /// Readers that waited for a CPU and used less than this part of theirs share them with somebody else.
 const OTHERS: f64 = 0.7;
 
+/// If others kept less than this part of the rest busy, they are not what readers waited for.
+const CONFIRMED: f64 = 0.5;
+
 /// The CPUs that readers might use, and how they used them.
 pub struct ReaderCpus<'a> {
     machine: &'a MachineUse,
@@ -46,10 +49,12 @@ pub enum Shortage {
         cpus: u32,
     },
     /// `cores` is the number of CPUs of the machine, where that is more.
+    /// `busy` is the number of CPUs that others kept busy in the mean, where the machine was sampled.
     Others {
         used: f64,
         cpus: u32,
         cores: Option<u32>,
+        busy: Option<f64>,
     },
     /// The readers used their CPUs themselves.
     Own {
@@ -114,15 +119,28 @@ impl ReaderCpus<'_> {
         (a_reader >= THREADS_A_READER && a_cpu >= THREADS_A_CPU).then_some(Shortage::Threads { threads, readers, cpus })
     }
 
+    /// CPUs that were busy with something else than the processes of the trace, in the mean, or taken by the host.
+    fn others_busy(&self) -> Option<f64> {
+        let sampled = self.machine.sampled.as_ref()?;
+        let all = sampled.cpu_busy_ns? + sampled.cpu_steal_ns.unwrap_or(0);
+        Some((all as f64 - self.machine.cpu_ns? as f64).max(0.0) / sampled.ns as f64)
+    }
+
     /// Why there was no free CPU; `None` where the trace does not tell.
     pub fn shortage(&self) -> Option<Shortage> {
         if let Some(quota) = self.quota() {
             return Some(Shortage::Quota(quota.clone()));
         }
         let (used, cpus) = (self.used?, self.allowed?);
+        let busy = self.others_busy();
         let is_shared = used < OTHERS * cpus as f64;
+        if is_shared && busy.is_some_and(|busy| busy < CONFIRMED * (cpus as f64 - used)) {
+            // The machine had CPUs that were idle: it is something else.
+            return None;
+        }
         let cores = self.machine.cores.map(|cores| cores as u32).filter(|cores| *cores > cpus);
-        let own = || if is_shared { Shortage::Others { used, cpus, cores } } else { Shortage::Own { used, cpus } };
+        let own =
+            || if is_shared { Shortage::Others { used, cpus, cores, busy } } else { Shortage::Own { used, cpus } };
         Some(self.mask().filter(|_| !is_shared).or_else(|| self.pools()).unwrap_or_else(own))
     }
 }
@@ -145,12 +163,14 @@ impl Shortage {
                 grouped(*threads),
                 many(*cpus as u64, "CPU", "CPUs")
             ),
-            Shortage::Others { used, cpus, cores } => {
+            Shortage::Others { used, cpus, cores, busy } => {
                 let only = cores.map_or_else(String::new, |cores| format!(" that they might run on, of {cores}"));
                 let cpus = many(*cpus as u64, "CPU", "CPUs");
-                format!(
-                    "They used {used:.1} of {cpus}{only}: other processes on this machine or its host had the rest."
-                )
+                let others = match busy {
+                    Some(busy) => format!("processes outside the trace kept {busy:.1} CPUs busy"),
+                    None => "something outside the trace had the rest".into(),
+                };
+                format!("They used {used:.1} of {cpus}{only}: {others}.")
             }
             Shortage::Own { used, cpus } => format!(
                 "They used {used:.1} of {} themselves: adding readers would not help on these CPUs.",
@@ -175,6 +195,7 @@ pub fn quota_text(quota: &QuotaUse) -> String {
 mod tests {
     use super::*;
     use crate::resources::Resources;
+    use crate::summary::report::sampled::Sampled;
 
     fn cpus<'a>(
         machine: &'a MachineUse,
@@ -213,6 +234,23 @@ mod tests {
         let large = QuotaUse { throttled_periods: Some(1), ..group };
         let free = MachineUse { cores: Some(8), quotas: vec![large], ..MachineUse::default() };
         assert!(matches!(cpus(&free, two(), 8, 7.9, 4).shortage(), Some(Shortage::Own { .. })));
+    }
+
+    #[test]
+    fn a_machine_with_idle_cpus_is_not_taken_by_others() {
+        let with = |busy: u64| MachineUse {
+            cores: Some(8),
+            cpu_ns: Some(1_000),
+            sampled: Some(Sampled { ns: 1_000, cpu_busy_ns: Some(busy), ..Sampled::default() }),
+            ..MachineUse::default()
+        };
+        let (a, idle, taken) = (reader(), with(1_500), with(7_900));
+        assert_eq!(cpus(&idle, vec![&a], 8, 1.0, 2).shortage(), None);
+        let busy = |of: Option<Shortage>| match of {
+            Some(Shortage::Others { busy, .. }) => busy,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(busy(cpus(&taken, vec![&a], 8, 1.0, 2).shortage()), Some(6.9));
     }
 
     #[test]
