@@ -164,6 +164,49 @@ fn an_unreadable_file_stops_the_run_or_is_counted_whatever_the_format() {
     }
 }
 
+/// One bit in the middle of a file: what the format's own checksums find, as its readers elsewhere do.
+#[test]
+fn a_flipped_bit_is_found_by_formats_that_have_checksums() {
+    let (zip, gzip) = ("++workload.dataset.compression=zip", "++workload.dataset.compression=gzip");
+    let none = "++workload.dataset.compression=none";
+    let found = [("npz", none), ("npz", zip), ("png", none), ("tfrecord", none), ("hdf5", gzip), ("csv", gzip)];
+    let unseen = [("npy", none), ("hdf5", none), ("indexed_binary", none), ("parquet", none), ("mds", none)];
+    let all = found.iter().map(|case| (case, 5)).chain(unseen.iter().map(|case| (case, 0)));
+    for (&(format, compression), code) in all {
+        let folder = Folder::new(&format!("flipped-{format}"));
+        let key = format!("++workload.dataset.format={format}");
+        let by_tensorflow = ["++workload.framework=tensorflow", "++workload.reader.data_loader=tensorflow"];
+        let more = if format == "tfrecord" { &by_tensorflow[..] } else { &[] };
+        let output = run(&folder, &[&[GENERATE, &key, compression][..], more].concat());
+        assert!(output.status.success(), "{format}: {}", stderr(&output));
+        let largest = |name: &String| std::fs::metadata(folder.path().join(name)).unwrap().len();
+        let name = folder.files("data").into_iter().max_by_key(largest).unwrap();
+        let file = folder.path().join(&name);
+        let mut bytes = std::fs::read(&file).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 16;
+        std::fs::write(&file, bytes).unwrap();
+        let output = run(&folder, &[&[&key, compression][..], more].concat());
+        assert_eq!(output.status.code(), Some(code), "{format} {compression}: {}", stderr(&output));
+        if code == 5 {
+            assert!(stderr(&output).contains(file.file_name().unwrap().to_str().unwrap()), "{}", stderr(&output));
+        }
+    }
+}
+
+#[test]
+fn checksums_are_left_out_where_that_is_asked_for() {
+    let folder = Folder::new("unchecked");
+    assert!(run(&folder, &[GENERATE]).status.success());
+    let file = folder.path().join("data/train/img_3_of_8.npz");
+    let mut bytes = std::fs::read(&file).unwrap();
+    bytes[20_000] ^= 1;
+    std::fs::write(&file, bytes).unwrap();
+    let output = run(&folder, &["++workload.reader.checksums=false"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(run(&folder, &[]).status.code(), Some(5));
+}
+
 #[test]
 fn a_disk_that_fills_while_data_are_made_keeps_whole_files_only() {
     for format in ["npz", "npy", "hdf5", "csv", "png", "indexed_binary"] {

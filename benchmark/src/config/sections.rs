@@ -289,6 +289,8 @@ pub struct Reading {
     pub preprocess: Spread,
     pub map: bool,
     pub direct: bool,
+    /// Checksums are compared where the format's own readers do.
+    pub checksums: bool,
     /// Bytes of the array handed to the trainer for each sample; 0: none.
     pub handed_bytes: u64,
     /// The calls by which samples are read, in place of the format's reader.
@@ -749,6 +751,7 @@ fn reading(tree: &Tree) -> Outcome<Reading> {
         transfer_size: tree.count("reader.transfer_size"),
         preprocess: tree.spread("reader.preprocess_time")?,
         map: !tree.flag("reader.dont_use_mmap") && !collective,
+        checksums: tree.flag("reader.checksums"),
         direct: tree.flag("reader.odirect") || tree.text("storage.storage_type") == "direct_fs",
         handed_bytes: handed_bytes(tree),
         profile: Profile::read(&tree.value("reader.profile"))?,
