@@ -29,6 +29,10 @@ const IMPOSSIBLE: &[(&[&str], &str)] = &[
     (&["metric.au=much"], "workload.metric.au: it takes a number"),
     (&["metric.au=2"], "workload.metric.au is a fraction"),
     (&["model.name=[1,2]"], "workload.model.name: it takes a text"),
+    (
+        &["storage.storage_options.region_name=x"],
+        "workload.storage.storage_options.region_name: there is no such option",
+    ),
     (&["dataset.format=hdf6"], "did you mean hdf5?"),
     (&["dataset.record_dims=abc"], "workload.dataset.record_dims: it takes a list of whole numbers"),
     (&["dataset.record_dims=[4,0]"], "workload.dataset.record_dims has a dimension of 0"),
@@ -357,4 +361,33 @@ fn ctrl_c_in_a_checkpoint_leaves_no_half_file_and_keeps_the_results() {
     assert!(folder.files("checkpoints").is_empty(), "{:?}", folder.files("checkpoints"));
     let summary = folder.json("run/summary.json");
     assert_eq!((summary["interrupted"].as_bool(), summary["epochs"].as_u64()), (Some(true), Some(1)));
+}
+
+#[test]
+fn a_run_folder_holds_one_run_at_a_time() {
+    let folder = Folder::new("two-runs");
+    assert!(run(&folder, &[GENERATE]).status.success());
+    let endless = small(&["++workload.train.epochs=100000", "++workload.train.computation_time=0.01"]);
+    let words: Vec<&str> = endless.iter().map(String::as_str).collect();
+    let mut first = command(&folder, &words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let log = folder.path().join("run/dlio.log");
+    until("it trains", || std::fs::read_to_string(&log).is_ok_and(|text| text.contains("Starting epoch 2")));
+    let second = run(&folder, &[]);
+    assert_eq!(second.status.code(), Some(2), "{}", stderr(&second));
+    assert!(stderr(&second).contains("another run is going on in it"), "{}", stderr(&second));
+    first.kill().unwrap();
+    first.wait().unwrap();
+    let third = run(&folder, &[]);
+    assert!(third.status.success(), "{}", stderr(&third));
+}
+
+#[test]
+fn ranks_with_nowhere_to_meet_do_not_run_alone() {
+    let folder = Folder::new("no-place");
+    let typed = small(&[GENERATE]);
+    let words: Vec<&str> = typed.iter().map(String::as_str).collect();
+    let output = command(&folder, &words).env("RANK", "0").env("WORLD_SIZE", "2").output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains("MASTER_ADDR"), "{}", stderr(&output));
+    assert!(folder.files("data").is_empty());
 }
