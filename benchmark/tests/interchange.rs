@@ -5,7 +5,7 @@ mod program;
 
 use program::{Folder, dlio, stderr};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
 const MODULES: &str = "numpy h5py pandas pillow pyarrow";
 
@@ -204,30 +204,47 @@ fn a_checkpoint_is_a_file_that_torch_loads() {
 
 #[test]
 fn chunks_that_h5py_packs_are_read_to_the_last_byte() {
-    let folder = Folder::new("repacked");
-    generated(&folder, "hdf5", "none", 4, 5, 2500);
-    script("repack_hdf5.py", &[&format!("{}/hdf5/train", folder.text())]);
-    // Now they are another program's.
+    for layout in ["earliest", "v114", "latest"] {
+        let folder = Folder::new("repacked");
+        generated(&folder, "hdf5", "none", 9, 5, 2500);
+        script("repack_hdf5.py", &[&format!("{}/hdf5/train", folder.text()), layout]);
+        let output = read_repacked(&folder, 9, 5);
+        assert!(output.status.success(), "{layout}: {}", stderr(&output));
+    }
+}
+
+/// Trains on files that another program made of those of the folder, and compares every byte.
+fn read_repacked(folder: &Folder, files: u64, samples: u64) -> Output {
     std::fs::remove_dir_all(folder.path().join("hdf5/.dlio")).unwrap();
-    let data = format!("++workload.dataset.data_folder={}/hdf5", folder.text());
-    let output = dlio(
-        &folder,
-        &[
-            "bench",
-            "-q",
-            "workload=unet3d",
-            "--verify",
-            "++workload.workflow.checkpoint=false",
-            &data,
-            "++workload.dataset.format=hdf5",
-            "++workload.dataset.num_files_train=4",
-            "++workload.dataset.num_samples_per_file=5",
-            "++workload.dataset.record_length_bytes=2500",
-            "++workload.dataset.record_length_bytes_stdev=0",
-            "++workload.reader.batch_size=2",
-            "++workload.train.epochs=1",
-            "++workload.train.computation_time=0",
-        ],
-    );
-    assert!(output.status.success(), "{}", stderr(&output));
+    let numbers = [
+        format!("++workload.dataset.data_folder={}/hdf5", folder.text()),
+        format!("++workload.dataset.num_files_train={files}"),
+        format!("++workload.dataset.num_samples_per_file={samples}"),
+    ];
+    let rest = [
+        "bench",
+        "-q",
+        "workload=unet3d",
+        "--verify",
+        "++workload.workflow.checkpoint=false",
+        "++workload.dataset.format=hdf5",
+        "++workload.dataset.record_length_bytes=2500",
+        "++workload.dataset.record_length_bytes_stdev=0",
+        "++workload.reader.batch_size=2",
+        "++workload.train.epochs=1",
+        "++workload.train.computation_time=0",
+    ];
+    dlio(folder, &rest.iter().copied().chain(numbers.iter().map(String::as_str)).collect::<Vec<_>>())
+}
+
+#[test]
+fn a_filter_that_is_not_built_in_is_told_by_its_name() {
+    for layout in ["v114", "latest"] {
+        let folder = Folder::new("szip");
+        generated(&folder, "hdf5", "none", 1, 2, 2500);
+        script("repack_hdf5.py", &[&format!("{}/hdf5/train", folder.text()), layout, "szip"]);
+        let output = read_repacked(&folder, 1, 2);
+        assert_eq!(output.status.code(), Some(5), "{}", stderr(&output));
+        assert!(stderr(&output).contains("the filter szip"), "{layout}: {}", stderr(&output));
+    }
 }

@@ -651,6 +651,71 @@ fn a_store_that_encrypts_is_known_by_its_certificate() {
     assert!(plain.seen().is_empty());
 }
 
+/// A certificate of its own, and its key, as openssl makes them where nothing else is said.
+fn self_signed(folder: &Folder, more: &[&str]) -> [Vec<u8>; 2] {
+    let made = Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "own.key", "-out", "own.pem"])
+        .args(more)
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{}", stderr(&made));
+    ["own.pem", "own.key"].map(|name| std::fs::read(folder.path().join(name)).unwrap())
+}
+
+#[test]
+fn a_certificate_of_its_own_is_taken_where_the_file_has_it() {
+    for more in [&["-subj", "/CN=127.0.0.1"][..], &["-subj", "/O=x", "-addext", "subjectAltName=IP:127.0.0.1"]] {
+        let folder = Folder::new("objects-self-signed");
+        let [certificate, key] = self_signed(&folder, more);
+        let store = Store::start_with(&certificate, &key);
+        let bundle = format!("++workload.storage.storage_options.ca_bundle={}/own.pem", folder.text());
+        ran(&store, &folder, &[GENERATE, &bundle]);
+        // Another one of the same name is none that is known.
+        let other = Folder::new("objects-self-signed");
+        let [certificate, key] = self_signed(&other, more);
+        let words = refused(&Store::start_with(&certificate, &key), &[&bundle], 4);
+        assert!(words.contains("certificate"), "{words}");
+    }
+    let folder = Folder::new("objects-other-name");
+    let [certificate, key] = self_signed(&folder, &["-subj", "/CN=store.example"]);
+    let bundle = format!("++workload.storage.storage_options.ca_bundle={}/own.pem", folder.text());
+    let words = refused(&Store::start_with(&certificate, &key), &[&bundle], 4);
+    assert!(words.contains("a name that is in the certificate"), "{words}");
+}
+
+#[test]
+fn what_no_other_attempt_changes_is_told_at_once_with_its_remedy() {
+    let folder = Folder::new("objects-permanent");
+    let (plain, encrypted) = (Store::start(), Store::start_with_tls());
+    let unknown = refused(&encrypted, &[], 4);
+    assert!(unknown.contains("UnknownIssuer") && unknown.contains("ca_bundle"), "{unknown}");
+    let endpoint = |scheme: &str, store: &Store| {
+        let key = format!("++workload.storage.storage_options.endpoint_url={scheme}://127.0.0.1:{}", store.port);
+        let output = run(store, &folder, &[&key]);
+        assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
+        stderr(&output)
+    };
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    // As servers of HTTP answer what is none.
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            use std::io::{Read, Write};
+            let _ = stream.read(&mut [0; 1024]);
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n");
+        }
+    });
+    let key = format!("++workload.storage.storage_options.endpoint_url=https://127.0.0.1:{port}");
+    let no_tls = stderr(&run(&plain, &folder, &[&key]));
+    assert!(no_tls.contains("http://"), "{no_tls}");
+    let no_http = endpoint("http", &encrypted);
+    assert!(no_http.contains("https://"), "{no_http}");
+    for words in [unknown, no_tls, no_http] {
+        assert!(!words.contains("attempts"), "{words}");
+    }
+}
+
 #[test]
 fn who_is_refused_is_told_why_and_no_secret() {
     let store = Store::start();

@@ -29,6 +29,10 @@ const IMPOSSIBLE: &[(&[&str], &str)] = &[
     (&["metric.au=much"], "workload.metric.au: it takes a number"),
     (&["metric.au=2"], "workload.metric.au is a fraction"),
     (&["model.name=[1,2]"], "workload.model.name: it takes a text"),
+    (
+        &["storage.storage_options.region_name=x"],
+        "workload.storage.storage_options.region_name: there is no such option",
+    ),
     (&["dataset.format=hdf6"], "did you mean hdf5?"),
     (&["dataset.record_dims=abc"], "workload.dataset.record_dims: it takes a list of whole numbers"),
     (&["dataset.record_dims=[4,0]"], "workload.dataset.record_dims has a dimension of 0"),
@@ -162,6 +166,49 @@ fn an_unreadable_file_stops_the_run_or_is_counted_whatever_the_format() {
         assert_eq!(output.status.code(), Some(5), "{format}: {}", stderr(&output));
         assert_eq!(folder.json("run/summary.json")["failed_samples"], 2, "{format}");
     }
+}
+
+/// One bit in the middle of a file: what the format's own checksums find, as its readers elsewhere do.
+#[test]
+fn a_flipped_bit_is_found_by_formats_that_have_checksums() {
+    let (zip, gzip) = ("++workload.dataset.compression=zip", "++workload.dataset.compression=gzip");
+    let none = "++workload.dataset.compression=none";
+    let found = [("npz", none), ("npz", zip), ("png", none), ("tfrecord", none), ("hdf5", gzip), ("csv", gzip)];
+    let unseen = [("npy", none), ("hdf5", none), ("indexed_binary", none), ("parquet", none), ("mds", none)];
+    let all = found.iter().map(|case| (case, 5)).chain(unseen.iter().map(|case| (case, 0)));
+    for (&(format, compression), code) in all {
+        let folder = Folder::new(&format!("flipped-{format}"));
+        let key = format!("++workload.dataset.format={format}");
+        let by_tensorflow = ["++workload.framework=tensorflow", "++workload.reader.data_loader=tensorflow"];
+        let more = if format == "tfrecord" { &by_tensorflow[..] } else { &[] };
+        let output = run(&folder, &[&[GENERATE, &key, compression][..], more].concat());
+        assert!(output.status.success(), "{format}: {}", stderr(&output));
+        let largest = |name: &String| std::fs::metadata(folder.path().join(name)).unwrap().len();
+        let name = folder.files("data").into_iter().max_by_key(largest).unwrap();
+        let file = folder.path().join(&name);
+        let mut bytes = std::fs::read(&file).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 16;
+        std::fs::write(&file, bytes).unwrap();
+        let output = run(&folder, &[&[&key, compression][..], more].concat());
+        assert_eq!(output.status.code(), Some(code), "{format} {compression}: {}", stderr(&output));
+        if code == 5 {
+            assert!(stderr(&output).contains(file.file_name().unwrap().to_str().unwrap()), "{}", stderr(&output));
+        }
+    }
+}
+
+#[test]
+fn checksums_are_left_out_where_that_is_asked_for() {
+    let folder = Folder::new("unchecked");
+    assert!(run(&folder, &[GENERATE]).status.success());
+    let file = folder.path().join("data/train/img_3_of_8.npz");
+    let mut bytes = std::fs::read(&file).unwrap();
+    bytes[20_000] ^= 1;
+    std::fs::write(&file, bytes).unwrap();
+    let output = run(&folder, &["++workload.reader.checksums=false"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(run(&folder, &[]).status.code(), Some(5));
 }
 
 #[test]
@@ -314,4 +361,33 @@ fn ctrl_c_in_a_checkpoint_leaves_no_half_file_and_keeps_the_results() {
     assert!(folder.files("checkpoints").is_empty(), "{:?}", folder.files("checkpoints"));
     let summary = folder.json("run/summary.json");
     assert_eq!((summary["interrupted"].as_bool(), summary["epochs"].as_u64()), (Some(true), Some(1)));
+}
+
+#[test]
+fn a_run_folder_holds_one_run_at_a_time() {
+    let folder = Folder::new("two-runs");
+    assert!(run(&folder, &[GENERATE]).status.success());
+    let endless = small(&["++workload.train.epochs=100000", "++workload.train.computation_time=0.01"]);
+    let words: Vec<&str> = endless.iter().map(String::as_str).collect();
+    let mut first = command(&folder, &words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let log = folder.path().join("run/dlio.log");
+    until("it trains", || std::fs::read_to_string(&log).is_ok_and(|text| text.contains("Starting epoch 2")));
+    let second = run(&folder, &[]);
+    assert_eq!(second.status.code(), Some(2), "{}", stderr(&second));
+    assert!(stderr(&second).contains("another run is going on in it"), "{}", stderr(&second));
+    first.kill().unwrap();
+    first.wait().unwrap();
+    let third = run(&folder, &[]);
+    assert!(third.status.success(), "{}", stderr(&third));
+}
+
+#[test]
+fn ranks_with_nowhere_to_meet_do_not_run_alone() {
+    let folder = Folder::new("no-place");
+    let typed = small(&[GENERATE]);
+    let words: Vec<&str> = typed.iter().map(String::as_str).collect();
+    let output = command(&folder, &words).env("RANK", "0").env("WORLD_SIZE", "2").output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains("MASTER_ADDR"), "{}", stderr(&output));
+    assert!(folder.files("data").is_empty());
 }

@@ -79,8 +79,19 @@ fn prepare_one(request: &Request, overrides: Vec<Override>) -> Outcome<Run> {
     let notes = ignored.chain(config.store_remarks.clone()).chain(listed).collect();
     let (called, ranks) = (request.command(), request.ranks);
     let goes_on = request.training.skip_failures;
-    let mut run =
-        Run { goes_on, config, composed, overrides, folder, own_folder, notes, generate_first, called, ranks };
+    let mut run = Run {
+        goes_on,
+        config,
+        composed,
+        overrides,
+        folder,
+        own_folder,
+        notes,
+        generate_first,
+        called,
+        ranks,
+        lock: None,
+    };
     if run.answer().is_none() {
         run.adopt_data_set()?;
     }

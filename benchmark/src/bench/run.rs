@@ -12,6 +12,7 @@ use crate::results::run_folder::RunFolder;
 use crate::store::settings;
 use crate::system::{locate, processes, terminal};
 use crate::workload::presets::Composed;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// A run ready to begin.
@@ -32,6 +33,8 @@ pub struct Run {
     /// Samples that cannot be read are counted and left out, those of missing files too.
     pub(super) goes_on: bool,
     pub(super) ranks: u64,
+    /// Keeps other runs out of the run folder, as long as it is open.
+    pub(super) lock: Option<File>,
 }
 
 impl Run {
@@ -101,6 +104,7 @@ impl Run {
         processes::note_interrupts();
         self.reserve_folder()?;
         let folder = RunFolder::create(self.folder.clone())?;
+        self.lock = folder.lock()?;
         folder.clear()?;
         let foreign = self.prepare_generation(request)?;
         if !request.quiet {

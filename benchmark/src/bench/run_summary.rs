@@ -153,7 +153,9 @@ fn add_checkpoints(results: &Results, summary: &Value, waited: &str, text: &mut 
         if let Some(seconds) = number("duration_mean_seconds") {
             let size = summary["metric"]["checkpoint_size_GB"].as_f64().unwrap_or(0.0);
             let _ = match number("io_mean_GB_per_second") {
-                Some(rate) => {
+                // Size over time, as they stand beside it: the mean of the rates, which DLIO has, may be another.
+                Some(_) => {
+                    let rate = size / seconds.max(f64::MIN_POSITIVE);
                     writeln!(
                         text,
                         "checkpoints of {size:.3} GiB {word} in {seconds:.3} s each, {rate:.3} GiB/s{within}"

@@ -289,6 +289,8 @@ pub struct Reading {
     pub preprocess: Spread,
     pub map: bool,
     pub direct: bool,
+    /// Checksums are compared where the format's own readers do.
+    pub checksums: bool,
     /// Bytes of the array handed to the trainer for each sample; 0: none.
     pub handed_bytes: u64,
     /// The calls by which samples are read, in place of the format's reader.
@@ -596,18 +598,21 @@ impl Places {
     fn read(tree: &Tree) -> Places {
         let (kind, root) = (tree.text("storage.storage_type"), tree.text("storage.storage_root"));
         let mut places = Places { root, store: None, complaints: RefCell::default(), remarks: RefCell::default() };
-        if matches!(kind.as_str(), "s3" | "aistore") {
-            let source = Source {
-                storage_type: &kind,
-                storage_root: &places.root,
-                options: &tree.value("storage.storage_options"),
-                force_path_style: tree.flag("storage.s3_force_path_style").then_some(true),
-                variable: &|name| std::env::var(name).ok(),
-            };
-            match source.settings() {
-                Ok(settings) => places.store = Some(settings),
-                Err(complaints) => places.complaints = RefCell::new(complaints),
-            }
+        let source = Source {
+            storage_type: &kind,
+            storage_root: &places.root,
+            options: &tree.value("storage.storage_options"),
+            force_path_style: tree.flag("storage.s3_force_path_style").then_some(true),
+            variable: &|name| std::env::var(name).ok(),
+        };
+        let read = match kind.as_str() {
+            "s3" | "aistore" => source.settings().map(Some),
+            // Files need none of them; what nobody knows is a slip all the same.
+            _ => Err(source.unknown()).or_else(|slips| if slips.is_empty() { Ok(None) } else { Err(slips) }),
+        };
+        match read {
+            Ok(settings) => places.store = settings,
+            Err(complaints) => places.complaints = RefCell::new(complaints),
         }
         places
     }
@@ -749,6 +754,7 @@ fn reading(tree: &Tree) -> Outcome<Reading> {
         transfer_size: tree.count("reader.transfer_size"),
         preprocess: tree.spread("reader.preprocess_time")?,
         map: !tree.flag("reader.dont_use_mmap") && !collective,
+        checksums: tree.flag("reader.checksums"),
         direct: tree.flag("reader.odirect") || tree.text("storage.storage_type") == "direct_fs",
         handed_bytes: handed_bytes(tree),
         profile: Profile::read(&tree.value("reader.profile"))?,

@@ -213,8 +213,7 @@ pub fn write_indexes(layout: &Layout) -> Outcome<()> {
 pub fn verify(layout: &Layout, part: Part, watch: Watch) -> Outcome<Generated> {
     in_parallel(layout, part, watch, &|numbers, tell| {
         let format = formats::find(&layout.dataset.format)?;
-        let mut reader =
-            format.reader(&layout.dataset, Access { map: true, keep_open: true, check: true, ..Access::default() });
+        let mut reader = format.reader(&layout.dataset, Access { map: true, keep_open: true, ..Access::default() });
         let mut shapes = layout.shapes();
         for number in numbers {
             let spec = layout.spec(number, shapes.at(layout.drawn(number)));

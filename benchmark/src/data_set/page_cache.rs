@@ -1,10 +1,9 @@
 //! The part of a data set in memory before an epoch, and how to get it out.
 
 use crate::data_set::layout::{Layout, Split};
-use crate::files::input::open_regular;
 use crate::store;
 use crate::system::buffer::resident_pages;
-use crate::system::file_calls;
+use crate::system::file_calls::{self, UnseenFile, is_on_this_machine};
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
@@ -17,19 +16,33 @@ fn probes(layout: &Layout, split: Split) -> impl Iterator<Item = PathBuf> + '_ {
     (0..files).step_by(step as usize).map(move |number| layout.path(split, number))
 }
 
-/// The share of the training files' pages in memory, measured on some of them; None if nobody may know.
+/// Returns the share of the training files' pages in memory, measured on some of them; None if nobody may know. A file
+/// whose name is not in memory is not opened: that would warm what the epoch is about to measure.
 pub fn share(layout: &Layout) -> Option<f64> {
-    if store::is_object(&layout.dataset.folder) {
+    let folder = &layout.dataset.folder;
+    if store::is_object(folder) {
         return None;
     }
-    let (mut resident, mut all) = (0, 0);
+    let (mut resident, mut pages, mut opened, mut cold) = (0, 0, 0, 0);
     for path in probes(layout, Split::Train) {
-        let (file, length) = open_regular(&path, 0).ok()?;
-        let (here, pages) = resident_pages(&file, length as usize).ok()?;
+        let Some(file) = UnseenFile::open_if_in_memory(&path).ok()? else {
+            cold += 1;
+            continue;
+        };
+        let (here, all) = resident_pages(&file, file.length().ok()? as usize).ok()?;
         resident += here;
-        all += pages;
+        pages += all;
+        opened += 1;
     }
-    (all > 0).then(|| resident as f64 / all as f64)
+    if cold > 0 && !is_on_this_machine(folder) {
+        return None;
+    }
+    match (pages, cold) {
+        (0, 0) => None,
+        (0, _) => Some(0.0),
+        // Those that were not opened count as files of average length.
+        _ => Some(resident as f64 / pages as f64 * opened as f64 / (opened + cold) as f64),
+    }
 }
 
 /// The way the cache was emptied.
@@ -48,10 +61,10 @@ pub fn empty(layout: &Layout) -> std::io::Result<Dropped> {
     }
     for split in [Split::Train, Split::Valid] {
         for number in 0..layout.files(split) {
-            match open_regular(&layout.path(split, number), 0) {
+            match UnseenFile::open(&layout.path(split, number)) {
                 // Nothing says that there is anything to evaluate with.
                 Err(error) if error.kind() == ErrorKind::NotFound && split == Split::Valid => break,
-                opened => file_calls::forget_pages_unseen(&opened?.0)?,
+                opened => opened?.forget_pages()?,
             }
         }
     }

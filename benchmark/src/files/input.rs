@@ -23,8 +23,8 @@ pub struct Access {
     pub map: bool,
     /// Keep the last file open, decoded where the format needs it.
     pub keep_open: bool,
-    /// Compare checksums also where that costs a pass over the sample.
-    pub check: bool,
+    /// Leave out the checksums of samples that a format's own readers compare.
+    pub unchecked: bool,
     /// Samples are asked for by their numbers, in any order: nothing is read ahead of the first.
     pub by_index: bool,
     /// Every read is one of all ranks, by MPI-IO.

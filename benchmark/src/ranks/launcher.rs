@@ -87,7 +87,9 @@ pub fn world(ranks: Option<u64>) -> Outcome<Option<LaunchInfo>> {
 }
 
 fn world_of(environment: Environment, ranks: Option<u64>) -> Outcome<Option<LaunchInfo>> {
-    let Some((launcher, size)) = started_by(environment, ranks) else { return Ok(None) };
+    let Some((launcher, size)) = started_by(environment, ranks) else {
+        return if ranks.is_none() { refuse_without_place(environment).map(|()| None) } else { Ok(None) };
+    };
     let Launcher { name, size: variable, .. } = launcher;
     if let Some(typed) = ranks {
         return Err(Failure::refused(format!(
@@ -109,6 +111,17 @@ fn world_of(environment: Environment, ranks: Option<u64>) -> Outcome<Option<Laun
     let here = environment(launcher.here).is_some_and(|count| all_here(&count, size));
     let door = door(environment, launcher);
     Ok(Some(LaunchInfo { rank, size, launcher: name, here, job, door }))
+}
+
+/// A rank of several whose start says nothing that they have in common: each would run alone, into one folder.
+fn refuse_without_place(environment: Environment) -> Outcome<()> {
+    let [rank, size] = ["RANK", "WORLD_SIZE"].map(|name| number(environment, name));
+    let (Some(rank), Some(size @ 2..)) = (rank, size) else { return Ok(()) };
+    let what = format!("RANK={rank} and WORLD_SIZE={size} are set, and nothing says where these processes meet");
+    Err(Failure::refused(what).remedy(format!(
+        "set MASTER_ADDR and MASTER_PORT alike for all of them, start it once with --ranks={size}, or unset RANK and \
+         WORLD_SIZE for a run of one process"
+    )))
 }
 
 fn number(environment: Environment, name: &str) -> Option<u64> {
@@ -172,6 +185,16 @@ mod tests {
                 assert!(found(given, None).is_err(), "{given:?}");
             }
         }
+    }
+
+    #[test]
+    fn ranks_that_have_nowhere_to_meet_are_refused() {
+        let two = [("RANK", "1"), ("WORLD_SIZE", "2")];
+        let failure = found(&two, None).unwrap_err();
+        assert!(failure.remedy.contains("MASTER_ADDR") && failure.exit_code() == 2, "{failure}");
+        assert!(found(&[("RANK", "0"), ("WORLD_SIZE", "1")], None).is_ok());
+        assert!(found(&[two[0], two[1], ("MASTER_ADDR", "here")], None).unwrap().is_some());
+        assert_eq!(found(&two, Some(2)), Ok(None));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::store::settings::{self, without_secrets};
 use crate::system::clock::local_time;
 use crate::system::terminal;
 use serde_json::Value;
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -50,6 +50,20 @@ impl RunFolder {
     fn refused(&self, doing: &str, error: io::Error) -> Failure {
         let failure = Failure::unwritable(doing, &self.path, error);
         failure.remedy("name another run folder with ++workload.output.folder=DIR")
+    }
+
+    /// Keeps other runs out of the folder as long as the file is open, also in forked ranks. None where the file system has
+    /// no locks.
+    pub fn lock(&self) -> Outcome<Option<File>> {
+        let Ok(folder) = File::open(&self.path) else { return Ok(None) };
+        match folder.try_lock() {
+            Ok(()) => Ok(Some(folder)),
+            Err(TryLockError::WouldBlock) => {
+                let what = format!("cannot run in {}: another run is going on in it", self.path.display());
+                Err(Failure::refused(what).remedy("wait for its end, or name another folder with ++hydra.run.dir=DIR"))
+            }
+            Err(TryLockError::Error(_)) => Ok(None),
+        }
     }
 
     /// Removes the results of a run that was here before: whoever reads them would take them for this one's.

@@ -4,6 +4,7 @@
 //! Everything a request goes through happens in [`Client::answer`]; whoever looks for attempts, redirects or retries need
 //! look nowhere else. A client belongs to one thread of one process; a forked child makes its own.
 
+use super::certificates;
 use super::counts::{self, Figure, Timed};
 use super::http::{self, Connection, Head, Server};
 use super::request::Request;
@@ -88,9 +89,9 @@ pub struct Client {
 impl Client {
     /// `number` says which of several endpoints is asked.
     pub fn new(settings: Arc<Settings>, number: u64) -> Outcome<Client> {
-        let known = http::known_servers(settings.ca_bundle.as_deref())
-            .map_err(|what| Failure::refused(format!("the certificates of the store: {what}")))?;
         let endpoint = settings.endpoints[number as usize % settings.endpoints.len()].clone();
+        let known = certificates::known_servers(settings.ca_bundle.as_deref(), endpoint.0.tls)
+            .map_err(|what| Failure::refused(format!("the certificates of the store: {what}")))?;
         let draws = mixed(&[u64::from(std::process::id()), number]);
         Ok(Client { settings, known, endpoint, idle: Vec::new(), ahead: VecDeque::new(), draws })
     }
@@ -165,7 +166,12 @@ impl Client {
         let times = if attempts == 1 { String::new() } else { format!(" ({attempts} attempts)") };
         let what =
             format!("{} {} at {}: {reason}{times}", request.method, self.name_of(request.key), self.endpoint.0.url());
-        Failure::new(Kind::System, what).remedy("is the endpoint right, and the store up? more attempts are ++workload.storage.storage_options.s3_max_attempts=N")
+        // A server that is asked for TLS and has none may also hang up.
+        let plain = if self.endpoint.0.tls { ", and does its port speak TLS (https://)" } else { "" };
+        Failure::new(Kind::System, what).remedy(format!(
+            "is the endpoint right, and the store up{plain}? more attempts are \
+             ++workload.storage.storage_options.s3_max_attempts=N"
+        ))
     }
 
     /// Where a request goes first.
@@ -300,6 +306,10 @@ impl Client {
         told.end(request_span::errno_of(&error));
         if processes::interrupted() {
             return Trouble::Final(Failure::interrupted());
+        }
+        if let Some(remedy) = certificates::remedy(&error).or_else(|| http::remedy(&error).map(str::to_string)) {
+            let what = format!("cannot talk to the store at {}: {error}", self.endpoint.0.url());
+            return Trouble::Final(Failure::new(Kind::System, what).remedy(remedy));
         }
         // The others were idle as long, or longer.
         self.idle.clear();

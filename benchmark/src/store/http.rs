@@ -3,12 +3,10 @@
 //!
 //! Not here: attempts, redirects and what an answer means (`client`).
 
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::ServerName;
 use std::fmt::Write as _;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,20 +57,22 @@ pub struct Patience {
     pub stall: Duration,
 }
 
-/// The certificates that servers are known by: those of a file, or the web's.
-pub fn known_servers(bundle: Option<&Path>) -> Result<Arc<rustls::ClientConfig>, String> {
-    let mut roots = rustls::RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
-    if let Some(bundle) = bundle {
-        let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", bundle.display());
-        for certificate in CertificateDer::pem_file_iter(bundle).map_err(|error| failed(&error))? {
-            roots.add(certificate.map_err(|error| failed(&error))?).map_err(|error| failed(&error))?;
-        }
+/// An answer that is none of HTTP.
+#[derive(Debug)]
+struct NoHttp(String);
+
+impl std::fmt::Display for NoHttp {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "no answer of HTTP: {}", self.0)
     }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?;
-    Ok(Arc::new(config.with_root_certificates(roots).with_no_client_auth()))
+}
+
+impl std::error::Error for NoHttp {}
+
+/// Says what to do about a server that does not speak HTTP, which no other attempt changes.
+pub fn remedy(error: &io::Error) -> Option<&'static str> {
+    let is_no_http = error.get_ref().is_some_and(|inner| inner.is::<NoHttp>());
+    is_no_http.then_some("is this the port of the store? one that speaks TLS is typed with https://")
 }
 
 enum Stream {
@@ -226,7 +226,7 @@ impl Connection {
         loop {
             let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
             let mut answer = httparse::Response::new(&mut headers);
-            let bad = |what: &str| io::Error::new(io::ErrorKind::InvalidData, format!("no answer of HTTP: {what}"));
+            let bad = |what: &str| io::Error::new(io::ErrorKind::InvalidData, NoHttp(what.to_string()));
             match answer.parse(&self.buffer[self.taken..self.received]) {
                 Ok(httparse::Status::Complete(length)) => {
                     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -368,6 +368,7 @@ fn stalled(error: io::Error) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::certificates::known_servers;
     use std::net::TcpListener;
 
     /// A connection to a server that says `words`, whatever it is asked, and hangs up.
@@ -382,7 +383,7 @@ mod tests {
         });
         let server = Server { tls: false, host: "127.0.0.1".into(), port };
         let patience = Patience { connect: Duration::from_secs(30), stall: Duration::from_secs(30) };
-        Connection::open(&server, &known_servers(None).unwrap(), patience).unwrap()
+        Connection::open(&server, &known_servers(None, false).unwrap(), patience).unwrap()
     }
 
     fn received(words: &'static [u8]) -> (io::Result<Vec<u8>>, bool) {

@@ -4,6 +4,7 @@
 //! counts         requests of all processes of a rank, counted
 //! request        what is asked
 //! request_span   each request as a trace has it
+//! certificates   the certificates that a server is known by
 //! http, sign     a connection to a server; who asks, proved
 //! settings       which store, who asks; from keys and environment
 //! xml            the few words of XML that a store answers with
@@ -21,6 +22,7 @@
 
 pub mod body;
 pub mod cache;
+mod certificates;
 mod client;
 pub mod counts;
 mod http;

@@ -107,6 +107,18 @@ pub fn masked(typed: &str) -> String {
     }
 }
 
+/// An endpoint as it may be shown: without a login, whether it has a scheme or not, and without a signed query.
+fn without_login(url: &str) -> String {
+    let url = url.split_once('?').map_or(url.to_string(), |(url, _)| format!("{url}?{HIDDEN}"));
+    match url.rsplit_once('@') {
+        Some((before, host)) => {
+            let scheme = before.find("://").map_or("", |at| &before[..at + 3]);
+            format!("{scheme}{HIDDEN}@{host}")
+        }
+        None => url,
+    }
+}
+
 /// The keys and variables that settings come from.
 pub struct Source<'a> {
     pub storage_type: &'a str,
@@ -194,7 +206,8 @@ impl Source<'_> {
     }
 
     /// Options that nothing reads, and those whose value cannot be.
-    fn unknown(&self) -> Vec<Failure> {
+    /// Complains about options that no store has.
+    pub fn unknown(&self) -> Vec<Failure> {
         let names = || OPTIONS.iter().map(|(name, _)| *name);
         let unknown =
             self.options.entries().iter().map(|(name, _)| name).filter(|name| !names().any(|known| known == *name));
@@ -247,7 +260,7 @@ impl Source<'_> {
                     endpoints.push((server, if native { "/s3".into() } else { path.to_string() }));
                 }
                 _ => complaints.push(
-                    Failure::refused(format!("the endpoint `{url}` is no URL of a server"))
+                    Failure::refused(format!("the endpoint `{}` is no URL of a server", without_login(url)))
                         .remedy("it looks like http://HOST:PORT or https://HOST"),
                 ),
             }
@@ -398,6 +411,8 @@ mod tests {
         let complaints = settings(&format!("{{endpoint_url: '{url}'}}"), "b", KEYS).unwrap_err();
         let words = complaints.iter().map(ToString::to_string).collect::<String>();
         assert!(words.contains("https://***@host") && !words.contains("hush"), "{words}");
+        assert_eq!(without_login("me:hush@host:9"), "***@host:9");
+        assert_eq!(without_login("http://h:1?X-Amz-Signature=hush"), "http://h:1?***");
         assert!(!masked(&format!("++workload.storage.storage_options.endpoint_url={url}")).contains("hush"));
     }
 

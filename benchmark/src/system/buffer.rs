@@ -111,7 +111,7 @@ impl FileMap {
 
 /// The number of a file's pages in memory, and of all. It maps the file past the C library: a trace takes whatever else is
 /// mapped for what the workload reads unseen.
-pub fn resident_pages(file: &File, length: usize) -> io::Result<(u64, u64)> {
+pub fn resident_pages(file: &impl AsRawFd, length: usize) -> io::Result<(u64, u64)> {
     let pages = length.div_ceil(ALIGNMENT);
     let mut resident = vec![0u8; pages];
     if pages == 0 {

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -47,22 +47,106 @@ pub fn forget_pages(file: &File) -> io::Result<()> {
     forget_clean_pages(file)
 }
 
-/// The same past the C library, whose calls a trace takes for those of the workload.
-pub fn forget_pages_unseen(file: &File) -> io::Result<()> {
-    // SAFETY: an open descriptor.
-    match unsafe { libc::syscall(libc::SYS_fdatasync, file.as_raw_fd()) } {
-        0 => forget_clean_pages(file),
-        _ => Err(io::Error::last_os_error()),
-    }
+fn forget_clean_pages(file: &File) -> io::Result<()> {
+    forget_clean_pages_of(file.as_raw_fd())
 }
 
-fn forget_clean_pages(file: &File) -> io::Result<()> {
+fn forget_clean_pages_of(descriptor: RawFd) -> io::Result<()> {
     // SAFETY: a hint about an open descriptor.
-    match unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) } {
+    match unsafe { libc::posix_fadvise(descriptor, 0, 0, libc::POSIX_FADV_DONTNEED) } {
         0 => Ok(()),
         code => Err(io::Error::from_raw_os_error(code)),
     }
 }
+
+/// A file of the data set that the benchmark itself opens, to ask about its pages. It goes past the C library: a trace
+/// records that library's calls, and takes them for the workload's.
+pub struct UnseenFile {
+    descriptor: RawFd,
+}
+
+impl UnseenFile {
+    /// Opens a file for reading.
+    pub fn open(path: &Path) -> io::Result<UnseenFile> {
+        UnseenFile::open_resolved(path, 0)
+    }
+
+    /// Opens a file if its name and inode are in memory. None if they are not: then nothing was read for it, so whoever
+    /// opens the file next finds it as cold as before.
+    pub fn open_if_in_memory(path: &Path) -> io::Result<Option<UnseenFile>> {
+        match UnseenFile::open_resolved(path, libc::RESOLVE_CACHED) {
+            Ok(file) => Ok(Some(file)),
+            Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn open_resolved(path: &Path, resolve: u64) -> io::Result<UnseenFile> {
+        let name = std::ffi::CString::new(path.as_os_str().as_encoded_bytes())?;
+        let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK;
+        if resolve == 0 {
+            // SAFETY: the name ends in a zero byte and lives through the call.
+            let opened = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, name.as_ptr(), flags) };
+            return UnseenFile::of(opened);
+        }
+        // SAFETY: a zeroed open_how is one without any wish.
+        let mut how: libc::open_how = unsafe { std::mem::zeroed() };
+        how.flags = flags as u64;
+        how.resolve = resolve;
+        let size = size_of::<libc::open_how>();
+        // SAFETY: the name ends in a zero byte, `how` has the size that is told, and both live through the call.
+        let opened = unsafe { libc::syscall(libc::SYS_openat2, libc::AT_FDCWD, name.as_ptr(), &raw const how, size) };
+        UnseenFile::of(opened)
+    }
+
+    fn of(opened: libc::c_long) -> io::Result<UnseenFile> {
+        if opened < 0 { Err(io::Error::last_os_error()) } else { Ok(UnseenFile { descriptor: opened as RawFd }) }
+    }
+
+    /// Returns the length, which a pipe does not have.
+    pub fn length(&self) -> io::Result<u64> {
+        // SAFETY: an open descriptor, and no memory.
+        let end = unsafe { libc::syscall(libc::SYS_lseek, self.descriptor, 0, libc::SEEK_END) };
+        if end < 0 { Err(io::Error::last_os_error()) } else { Ok(end as u64) }
+    }
+
+    /// Asks the kernel to forget the file's pages. Dirty ones stay, so they are written first.
+    pub fn forget_pages(&self) -> io::Result<()> {
+        // SAFETY: an open descriptor, and no memory.
+        match unsafe { libc::syscall(libc::SYS_fdatasync, self.descriptor) } {
+            0 => forget_clean_pages_of(self.descriptor),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+impl AsRawFd for UnseenFile {
+    fn as_raw_fd(&self) -> RawFd {
+        self.descriptor
+    }
+}
+
+impl Drop for UnseenFile {
+    fn drop(&mut self) {
+        // SAFETY: the descriptor is open, and nobody else's.
+        unsafe { libc::syscall(libc::SYS_close, self.descriptor) };
+    }
+}
+
+/// Whether a folder lies on a file system of this machine. There a name that is not in memory has no pages in memory; a
+/// network's file system may ask its server about a name although the pages are here.
+pub fn is_on_this_machine(folder: &Path) -> bool {
+    let Ok(name) = std::ffi::CString::new(folder.as_os_str().as_encoded_bytes()) else { return false };
+    // SAFETY: the name ends in a zero byte and lives through the call; a zeroed statfs is valid to be overwritten.
+    unsafe {
+        let mut about: libc::statfs = std::mem::zeroed();
+        libc::statfs(name.as_ptr(), &mut about) == 0 && LOCAL_FILE_SYSTEMS.contains(&(about.f_type as u32))
+    }
+}
+
+/// By their numbers: ext4, XFS, Btrfs, tmpfs, F2FS, overlayfs, ZFS.
+const LOCAL_FILE_SYSTEMS: [u32; 7] =
+    [0xEF53, 0x5846_5342, 0x9123_683E, 0x0102_1994, 0xF2F5_2010, 0x794C_7630, 0x2FC1_2FC1];
 
 /// Drops the page cache of the whole machine; only root may.
 pub fn drop_page_cache() -> io::Result<()> {
@@ -91,6 +175,17 @@ pub fn user() -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_in_memory_is_opened_and_gives_its_length_and_one_that_is_not_there_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        std::fs::write(&path, [7; 5000]).unwrap();
+        let file = UnseenFile::open_if_in_memory(&path).unwrap().unwrap();
+        assert_eq!(file.length().unwrap(), 5000);
+        assert_eq!(crate::system::buffer::resident_pages(&file, 5000).unwrap(), (2, 2));
+        assert!(UnseenFile::open(&folder.path().join("other")).is_err());
+    }
 
     #[test]
     fn there_is_free_space_somewhere() {

@@ -169,6 +169,16 @@ pub fn compose(overrides: &[Override], config_dir: Option<&Path>) -> Outcome<Com
     Ok(composed)
 }
 
+/// A workload is chosen and not added: there is one already.
+fn choice_of_workload(typed: &Override) -> Outcome<()> {
+    if typed.action == Action::Change {
+        return Ok(());
+    }
+    let name = if typed.values.is_empty() { "NAME".into() } else { typed.value().inline() };
+    let what = format!("cannot take `{}`: a run has one workload, which is neither added nor removed", typed.typed);
+    Err(Failure::refused(what).remedy(format!("write workload={name}")))
+}
+
 /// The keys of Hydra's own configuration that mean something here.
 const HYDRA_KEYS: &[&str] = &["hydra.run.dir", "hydra.sweep.dir", "hydra.output_subdir"];
 
@@ -191,7 +201,7 @@ pub fn renamed(tree: &Value) -> Value {
 impl Composed {
     fn apply(&mut self, typed: &Override) -> Outcome<()> {
         match typed.path().as_slice() {
-            ["workload"] => Ok(()),
+            ["workload"] => choice_of_workload(typed),
             [first, ..] if *first == "hydra" || first.starts_with("hydra/") => {
                 self.say_to_hydra(typed);
                 Ok(())
@@ -251,11 +261,20 @@ impl Composed {
                     Failure::refused(format!("`{}`: the workload has that key already", typed.typed)).remedy(remedy)
                 );
             }
+            Action::Remove if present && !typed.values.is_empty() && self.written.at(&path) != Some(typed.value()) => {
+                let there = self.written.at(&path).map(Value::inline).unwrap_or_default();
+                let what = format!("cannot remove `{}`: its value is {there}", typed.typed);
+                return Err(Failure::refused(what).remedy(format!("write ~{} to remove it whatever it is", typed.key)));
+            }
             Action::Remove if !self.written.remove(&path) => {
                 return Err(Failure::refused(format!("`{}`: the workload has no such key", typed.typed)));
             }
             Action::Remove => {}
             _ => {
+                if typed.action == Action::Change && !present && keys::find(&path.join(".")).is_some() {
+                    let note = "the workload does not have this key, so Hydra would refuse it without + or ++";
+                    self.ignored.push(format!("`{}`: {note}", typed.typed));
+                }
                 let mut upper = Value::empty();
                 let as_typed = typed.key.strip_prefix("workload.").unwrap_or_default();
                 upper.put(&as_typed.split('.').collect::<Vec<_>>(), typed.value().clone());
@@ -560,6 +579,21 @@ mod tests {
         assert!(found.complaints.is_empty(), "{:?}", found.complaints);
         assert_eq!(found.ignored.len(), 3, "{:?}", found.ignored);
         assert!(found.ignored[0].contains("hydra.job.chdir") && found.ignored[2].contains("no device to pin"));
+    }
+
+    #[test]
+    fn a_key_is_removed_by_its_value_and_a_workload_is_chosen_once() {
+        let refused = |typed: &str| composed(&["workload=unet3d", typed]).unwrap_err().to_string();
+        assert!(refused("~workload.reader.batch_size=77").contains("its value is 7"));
+        assert!(composed(&["workload=unet3d", "~workload.reader.batch_size=7"]).is_ok());
+        assert!(composed(&["workload=unet3d", "~workload.reader.batch_size"]).is_ok());
+        for typed in ["+workload=resnet50", "++workload=resnet50"] {
+            assert!(refused(typed).contains("write workload=resnet50"), "{typed}");
+        }
+        assert!(refused("~workload").contains("write workload=NAME"));
+        let notes = |typed: &str| composed(&["workload=unet3d", typed]).unwrap().ignored.join("\n");
+        assert!(notes("workload.reader.transfer_size=7").contains("without + or ++"));
+        assert_eq!(notes("++workload.reader.transfer_size=7") + &notes("workload.reader.batch_size=3"), "");
     }
 
     #[test]

@@ -110,10 +110,15 @@ impl Store {
 
     /// One that is known by the authority in `tls/authority.pem`.
     pub fn start_with_tls() -> Store {
+        Store::start_with(include_bytes!("tls/server.pem"), include_bytes!("tls/server.key"))
+    }
+
+    /// One that shows this certificate.
+    pub fn start_with(certificate: &[u8], key: &[u8]) -> Store {
         use rustls::pki_types::pem::PemObject;
         use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-        let certificate = CertificateDer::from_pem_slice(include_bytes!("tls/server.pem")).unwrap();
-        let key = PrivateKeyDer::from_pem_slice(include_bytes!("tls/server.key")).unwrap();
+        let certificate = CertificateDer::from_pem_slice(certificate).unwrap();
+        let key = PrivateKeyDer::from_pem_slice(key).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config =
             rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();

@@ -103,7 +103,7 @@ fn sampled(format: &str, bytes: &[u8]) {
     let text = format!("{{dataset: {{format: {format}, num_samples_per_file: 3, record_length_bytes: 400}}}}");
     let config = Config::read(&parse_yaml("fuzz", &text).expect("a workload")).expect("a workload");
     let format = formats::find(format).expect("a format");
-    let mut reader = format.reader(&config.dataset, Access { check: true, ..Access::default() });
+    let mut reader = format.reader(&config.dataset, Access::default());
     if reader.open(&given.0).is_ok() {
         for index in [0, 2] {
             if reader.sample(index).is_ok() {

@@ -8,6 +8,7 @@
 //! the same opens, locks and reads as it makes: see [`head`]. So are those it is too old for: see [`chunks`].
 
 pub mod chunks;
+pub mod growing;
 pub mod head;
 
 use super::format::{Format, Reader, gathered, other, packed_with};
@@ -22,7 +23,7 @@ use chunks::Chunked;
 use hdf5_metno::filters::Filter;
 use hdf5_metno::types::{FloatSize, IntSize, TypeDescriptor};
 use hdf5_metno::{Dataset, Extent, File};
-use hdf5_metno_sys::{h5d, h5f, h5i, h5p, h5s, h5t};
+use hdf5_metno_sys::{h5d, h5f, h5i, h5l, h5p, h5s, h5t, h5z};
 use head::Place;
 use serde_json::{Value as Json, json};
 use std::ffi::{CStr, CString};
@@ -341,6 +342,34 @@ impl Records {
         });
         status >= 0
     }
+
+    /// The failure of a read: a filter that the library lacks is told by its name.
+    fn unread(&self, path: &Path, index: u64) -> Failure {
+        // Asked first: the calls below have errors of their own.
+        let told = hdf5_metno::Error::query().map(|error| error.to_string()).unwrap_or_default();
+        // SAFETY: the data set is open; the list of its properties is checked and closed here; no values and no name are
+        // asked for, so the pointers may be null.
+        let lacking = hdf5_metno::sync::sync(|| unsafe {
+            let made = h5d::H5Dget_create_plist(self.id);
+            let number = if made < 0 { 0 } else { h5p::H5Pget_nfilters(made).max(0) as u32 };
+            let (mut flags, mut values) = (0, 0);
+            let (none, config) = (std::ptr::null_mut(), std::ptr::null_mut());
+            let mut ids = (0..number).map(|at| {
+                h5p::H5Pget_filter2(made, at, &mut flags, &mut values, none, 0, std::ptr::null_mut(), config)
+            });
+            let lacking = ids.find(|id| *id > 0 && h5z::H5Zfilter_avail(*id) <= 0);
+            h5p::H5Pclose(made);
+            lacking
+        });
+        match lacking {
+            Some(id) => {
+                let name = chunks::filter_name(id as u64);
+                Failure::damaged(path, format!("cannot read sample {index}: {name} is not built in"))
+                    .remedy("write the file anew with gzip or lzf, or without compression")
+            }
+            None => Failure::damaged(path, format!("cannot read sample {index}: HDF5 1.14 says \"{told}\"")),
+        }
+    }
 }
 
 impl Drop for Records {
@@ -401,11 +430,27 @@ impl Open {
     fn open_records(&mut self, parts: u64) -> Outcome<()> {
         for part in 0..parts {
             let name = CString::new(records_name(part)).expect("a name without zero bytes");
-            let records = Records::open(self.id, &name);
-            self.records
-                .push(records.ok_or_else(|| Failure::damaged(&self.path, format!("no data set records_{part}")))?);
+            match Records::open(self.id, &name) {
+                Some(records) => self.records.push(records),
+                None => return Err(self.unopened(&name, part)),
+            }
         }
         Ok(())
+    }
+
+    /// A data set that the library does not open: it may be there all the same, in a form that it does not know.
+    fn unopened(&self, name: &CStr, part: u64) -> Failure {
+        // SAFETY: the file is open and the name ends in a zero byte.
+        let is_there =
+            hdf5_metno::sync::sync(|| unsafe { h5l::H5Lexists(self.id, name.as_ptr(), h5p::H5P_DEFAULT) > 0 });
+        if !is_there {
+            return Failure::damaged(&self.path, format!("no data set {}", records_name(part)));
+        }
+        let of_file = || chunks::unread(&std::fs::File::open(&self.path).ok()?, records_name(part));
+        let reason = if self.copied.is_none() { of_file() } else { None };
+        let reason = reason.unwrap_or_else(|| "HDF5 1.14, which is built in, cannot open it".into());
+        Failure::damaged(&self.path, format!("cannot read the data set {}: {reason}", records_name(part)))
+            .remedy("write it anew with h5py's libver='v114' and gzip or lzf, or without compression")
     }
 }
 
@@ -516,7 +561,7 @@ impl Opened {
                 // A copy of an object was counted when it was made.
                 Ok(if open.copied.is_some() { 0 } else { open.records[part].stored_bytes })
             }
-            Opened::ByLibrary(open) => Err(Failure::damaged(&open.path, format!("sample {index} cannot be read"))),
+            Opened::ByLibrary(open) => Err(open.records[part].unread(&open.path, index)),
         }
     }
 }

@@ -326,7 +326,7 @@ mod tests {
             let mut bytes = std::fs::read(&spec.path).unwrap();
             bytes[5000] ^= 1;
             std::fs::write(&spec.path, bytes).unwrap();
-            let mut reader = find(format).unwrap().reader(&layout.dataset, Access { check: true, ..Access::default() });
+            let mut reader = find(format).unwrap().reader(&layout.dataset, Access::default());
             reader.open(&spec.path).unwrap();
             assert_eq!(reader.sample(0).unwrap_err().exit_code(), 5, "{format}");
         }

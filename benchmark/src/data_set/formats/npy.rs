@@ -101,19 +101,22 @@ impl Array {
 
     fn from_bytes(bytes: &[u8]) -> Option<Array> {
         let rest = bytes.strip_prefix(b"\x93NUMPY")?;
-        let (length, text_start) = match rest.first()? {
+        let (length, text_start): (usize, usize) = match rest.first()? {
             1 => (usize::from(u16::from_le_bytes(rest.get(2..4)?.try_into().ok()?)), 10),
             _ => (u32::from_le_bytes(rest.get(2..6)?.try_into().ok()?) as usize, 12),
         };
-        let text = std::str::from_utf8(bytes.get(text_start..text_start + length)?).ok()?;
+        let text = std::str::from_utf8(bytes.get(text_start..text_start.checked_add(length)?)?).ok()?;
         let descr = text.split("'descr':").nth(1)?.split('\'').nth(1)?;
         let inside = text.split("'shape': (").nth(1)?.split(')').next()?;
         let shape = inside.split(',').map(str::trim).filter(|part| !part.is_empty());
-        Some(Array {
+        let array = Array {
             element: Element::described(descr)?,
             shape: shape.map(|part| part.parse().ok()).collect::<Option<_>>()?,
-            start: text_start + length,
-        })
+            start: text_start.checked_add(length)?,
+        };
+        // A product that no file reaches is none.
+        let bytes = array.shape.iter().try_fold(array.element.bytes, |bytes, dim| bytes.checked_mul(*dim));
+        bytes.filter(|bytes| *bytes < 1 << 60).map(|_| array)
     }
 
     pub fn samples(&self) -> u64 {

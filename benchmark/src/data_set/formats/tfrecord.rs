@@ -202,7 +202,7 @@ impl RecordReader {
         self.need(whole)?;
         let data = self.window.part(HEAD, record);
         let crc = u32::from_le_bytes(self.window.part(HEAD + record, 4).try_into().expect("four bytes"));
-        if crc != masked(crc32c::crc32c(data)) {
+        if !self.access.unchecked && crc != masked(crc32c::crc32c(data)) {
             return Err(self.damaged("a record has a wrong checksum"));
         }
         (self.record, self.whole) = (record, whole);

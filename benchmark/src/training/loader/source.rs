@@ -83,7 +83,7 @@ impl Source {
             direct: reading.direct,
             map: reading.map,
             keep_open: reading.keep_open,
-            check: false,
+            unchecked: !reading.checksums,
             by_index: !supply.streams,
             collective: reading.collective,
         };

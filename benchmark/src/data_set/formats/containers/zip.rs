@@ -9,6 +9,7 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::files::input::ReadAt;
+use libdeflater::DecompressionError;
 use std::path::Path;
 
 /// Midnight of the first day zip can say: data sets made twice are the same bytes.
@@ -320,11 +321,19 @@ pub fn inflated(path: &Path, packed: &[u8], size: u64) -> Outcome<Vec<u8>> {
             format!("the header promises {size} bytes, too many for {bytes} compressed ones"),
         ));
     }
-    let mut bytes = vec![0; size as usize];
-    let result = libdeflater::Decompressor::new().deflate_decompress(packed, &mut bytes);
-    match result {
-        Ok(length) if length as u64 == size => Ok(bytes),
-        _ => Err(Failure::damaged(path, "the compressed member is damaged")),
+    // Memory grows with what comes out: a header that promises too much gets little more than there is.
+    let mut room = size.min((packed.len() as u64).saturating_mul(8) + (1 << 16));
+    loop {
+        let mut bytes = vec![0; room as usize];
+        match libdeflater::Decompressor::new().deflate_decompress(packed, &mut bytes) {
+            Ok(length) if length as u64 == size => return Ok(bytes),
+            Err(DecompressionError::InsufficientSpace) if room < size => room = size.min(room.saturating_mul(8)),
+            Ok(length) => {
+                let what = format!("the compressed member has {length} bytes, and the header promises {size}");
+                return Err(Failure::damaged(path, what));
+            }
+            Err(_) => return Err(Failure::damaged(path, "the compressed member is damaged")),
+        }
     }
 }
 
@@ -335,6 +344,16 @@ mod tests {
     fn member(name: &str, data: &[u8], at: u64) -> Member {
         let size = data.len() as u64;
         Member { name: name.into(), method: Method::Stored, crc: crc32fast::hash(data), packed: size, size, at }
+    }
+
+    #[test]
+    fn a_size_beyond_what_comes_out_is_damage_and_takes_little_memory() {
+        let packed = deflated(&[7; 100], 6);
+        let promised = (packed.len() as u64 + 1) * EXPANSION_MAX;
+        let failure = inflated(Path::new("a.npz"), &packed, promised).unwrap_err();
+        assert!(failure.what.contains("has 100 bytes"), "{failure}");
+        let zeroes = vec![0; 1 << 22];
+        assert!(inflated(Path::new("a.npz"), &deflated(&zeroes, 6), 1 << 22).is_ok_and(|bytes| bytes == zeroes));
     }
 
     #[test]

@@ -9,9 +9,10 @@
 //! entry        address 8 [· packed length · skipped filters 4]
 //! ```
 //!
-//! As in [`head`] nothing is guessed: what is not known to the last byte gives None. That are indexes of data sets
-//! that may grow without end, and filters other than the ones below.
+//! As in [`head`] nothing is guessed: what is not known to the last byte gives None. Such are filters other than the ones
+//! below. The indexes of data sets that may grow without end are in [`growing`].
 
+use super::growing;
 use super::head::{self, Fields, Message, UNDEFINED, checked};
 use crate::data_set::formats::containers::zip::EXPANSION_MAX;
 use crate::files::input::ReadAt;
@@ -40,10 +41,14 @@ enum Filter {
 
 /// The place of a chunk, or that nothing was ever written to it.
 #[derive(Debug, Clone, Copy)]
-struct Chunk {
+pub struct Chunk {
     address: u64,
     packed: u64,
     skipped: u64,
+}
+
+impl Chunk {
+    pub const NEVER_WRITTEN: Chunk = Chunk { address: UNDEFINED, packed: 0, skipped: 0 };
 }
 
 /// A data set in chunks.
@@ -53,7 +58,7 @@ pub struct Chunked {
     pub sample_bytes: u64,
     element: u64,
     chunk: Vec<u64>,
-    /// Chunks along each dimension, for as large as the data set may grow.
+    /// Chunks along each dimension: for as large as it may grow, or as it is where it may grow without end.
     counts: Vec<u64>,
     filters: Vec<Filter>,
     chunks: Vec<Chunk>,
@@ -74,13 +79,13 @@ impl Chunked {
         let element = head::element_bytes(body(DATATYPE)?)?;
         let filters = body(FILTERS).map_or(Some(Vec::new()), filters)?;
         let layout = Layout::of(body(LAYOUT)?, shape.len(), versions)?;
-        if layout.element != element || largest.contains(&UNDEFINED) {
+        if layout.element != element {
             return None;
         }
-        let counts: Vec<u64> = largest.iter().zip(&layout.chunk).map(|(dim, chunk)| dim.div_ceil(*chunk)).collect();
-        let count = counts.iter().try_fold(1u64, |all, count| all.checked_mul(*count))?;
+        let counts = layout.counts(&shape, &largest);
         let bytes = layout.chunk.iter().try_fold(element, |bytes, dim| bytes.checked_mul(*dim))?;
-        let chunks = layout.chunks(file, count, bytes)?;
+        let grows = largest.iter().position(|dim| *dim == UNDEFINED);
+        let chunks = layout.chunks(file, &counts, grows, bytes)?;
         let sample_bytes = shape[1..].iter().try_fold(element, |bytes, dim| bytes.checked_mul(*dim))?;
         if bytes > LARGEST || sample_bytes > LARGEST || shape.iter().zip(&largest).any(|(dim, largest)| dim > largest) {
             return None;
@@ -174,6 +179,8 @@ impl Chunked {
 enum Index {
     Single { packed: u64, skipped: u64 },
     FixedArray { page_bits: u64 },
+    ExtensibleArray,
+    Tree,
 }
 
 struct Layout {
@@ -199,6 +206,8 @@ impl Layout {
             1 if filtered => Index::Single { packed: fields.number(8)?, skipped: fields.number(4)? },
             1 => Index::Single { packed: 0, skipped: 0 },
             3 => Index::FixedArray { page_bits: fields.number(1).filter(|bits| *bits < 32)? },
+            4 => fields.take(5).map(|_| Index::ExtensibleArray)?,
+            5 => fields.take(6).map(|_| Index::Tree)?,
             _ => return None,
         };
         let address = fields.number(8)?;
@@ -207,23 +216,49 @@ impl Layout {
         known.then_some(Layout { chunk, element, index, filtered, address })
     }
 
-    /// All chunks in their order; `bytes` is the length of one that is not packed.
-    fn chunks(&self, file: &dyn ReadAt, count: u64, bytes: u64) -> Option<Vec<Chunk>> {
-        let nothing = Chunk { address: UNDEFINED, packed: 0, skipped: 0 };
+    fn counts(&self, shape: &[u64], largest: &[u64]) -> Vec<u64> {
+        let of_now = matches!(self.index, Index::Tree);
+        let limits = shape.iter().zip(largest).map(|(now, most)| if of_now || *most == UNDEFINED { now } else { most });
+        limits.zip(&self.chunk).map(|(dim, chunk)| dim.div_ceil(*chunk)).collect()
+    }
+
+    /// All chunks in the order of their places; `grows` is the dimension that grows without end, `bytes` the length of a
+    /// chunk that is not packed.
+    fn chunks(&self, file: &dyn ReadAt, counts: &[u64], grows: Option<usize>, bytes: u64) -> Option<Vec<Chunk>> {
+        let count = counts.iter().try_fold(1u64, |all, count| all.checked_mul(*count))?;
         if count > CHUNKS_MAX {
             return None;
         }
         if self.address == UNDEFINED {
-            return Some(vec![nothing; count as usize]);
+            return Some(vec![Chunk::NEVER_WRITTEN; count as usize]);
         }
         match self.index {
             Index::Single { packed, skipped } => {
                 let packed = if self.filtered { packed } else { bytes };
                 (count == 1).then(|| vec![Chunk { address: self.address, packed, skipped }])
             }
-            Index::FixedArray { page_bits } => fixed_array(file, self.address, count, page_bits, bytes),
+            Index::FixedArray { page_bits } if grows.is_none() => {
+                fixed_array(file, self.address, count, page_bits, bytes)
+            }
+            Index::FixedArray { .. } => None,
+            Index::ExtensibleArray => {
+                let listed = growing::array(file, self.address, count, bytes)?;
+                Some(by_place(&listed, counts, grows?))
+            }
+            Index::Tree => growing::tree(file, self.address, counts, bytes),
         }
     }
+}
+
+/// An array that grows is listed with the dimension that grows first.
+fn by_place(listed: &[Chunk], counts: &[u64], grows: usize) -> Vec<Chunk> {
+    let after: u64 = counts[grows + 1..].iter().product();
+    let before: u64 = counts[..grows].iter().product();
+    let number = |place: u64| {
+        let (first, grown, last) = (place / after / counts[grows], place / after % counts[grows], place % after);
+        (grown * before + first) * after + last
+    };
+    (0..listed.len() as u64).map(|place| listed[number(place) as usize]).collect()
 }
 
 fn fixed_array(file: &dyn ReadAt, address: u64, count: u64, page_bits: u64, bytes: u64) -> Option<Vec<Chunk>> {
@@ -256,7 +291,7 @@ fn fixed_array(file: &dyn ReadAt, address: u64, count: u64, page_bits: u64, byte
             let bytes = head::bytes_at(file, at, length as usize)?;
             all.extend(form.all(checked(&bytes)?)?);
         } else {
-            all.extend(std::iter::repeat_n(Chunk { address: UNDEFINED, packed: 0, skipped: 0 }, here as usize));
+            all.extend(std::iter::repeat_n(Chunk::NEVER_WRITTEN, here as usize));
         }
         at += length;
     }
@@ -272,18 +307,20 @@ fn block_entries(block: &[u8], packed: bool) -> Option<&[u8]> {
     Some(fields.0)
 }
 
-struct Entries {
-    length: u64,
-    packed: bool,
-    bytes: u64,
+/// The form of what an index says of a chunk.
+pub struct Entries {
+    pub length: u64,
+    pub packed: bool,
+    /// The length of a chunk that is not packed.
+    pub bytes: u64,
 }
 
 impl Entries {
-    fn all(&self, bytes: &[u8]) -> Option<Vec<Chunk>> {
+    pub fn all(&self, bytes: &[u8]) -> Option<Vec<Chunk>> {
         bytes.chunks_exact(self.length as usize).map(|entry| self.one(entry)).collect()
     }
 
-    fn one(&self, entry: &[u8]) -> Option<Chunk> {
+    pub fn one(&self, entry: &[u8]) -> Option<Chunk> {
         let mut fields = Fields(entry);
         let address = fields.number(8)?;
         if !self.packed {
@@ -293,7 +330,47 @@ impl Entries {
     }
 }
 
+/// Says what keeps a data set from being read, as far as its header tells; None if it does not.
+pub fn unread(file: &dyn ReadAt, name: String) -> Option<String> {
+    let members = head::members(file, std::iter::once(name), &[FILTERS])?;
+    let body = |kind| members[0].iter().find(|message| message.kind == kind).map(|message| &message.body[..]);
+    let ids = body(FILTERS).and_then(filter_ids).unwrap_or_default();
+    if let Some(id) = ids.iter().find(|id| Filter::of(**id).is_none()) {
+        return Some(format!("its chunks are packed with {}, which is not built in", filter_name(*id)));
+    }
+    let version = body(LAYOUT).and_then(|layout| layout.first().copied())?;
+    let newer = u64::from(version) >= VERSIONS[1];
+    newer.then(|| format!("its layout has version {version}, of HDF5 2, and a form that is not known here"))
+}
+
+/// The name of a filter, by its number in HDF5's registry.
+pub fn filter_name(id: u64) -> String {
+    let known = [
+        (1, "gzip"),
+        (2, "shuffle"),
+        (3, "fletcher32"),
+        (4, "szip"),
+        (5, "nbit"),
+        (6, "scaleoffset"),
+        (307, "bzip2"),
+        (32_000, "lzf"),
+        (32_001, "blosc"),
+        (32_004, "lz4"),
+        (32_008, "bitshuffle"),
+        (32_013, "zfp"),
+        (32_015, "zstd"),
+        (32_017, "sz"),
+        (32_026, "blosc2"),
+    ];
+    let name = known.iter().find(|(number, _)| *number == id);
+    name.map_or_else(|| format!("the filter number {id}"), |(_, name)| format!("the filter {name}"))
+}
+
 fn filters(body: &[u8]) -> Option<Vec<Filter>> {
+    filter_ids(body)?.into_iter().map(Filter::of).collect()
+}
+
+fn filter_ids(body: &[u8]) -> Option<Vec<u64>> {
     let mut fields = Fields(body);
     fields.is(&[2])?;
     let count = fields.number(1)?;
@@ -303,18 +380,22 @@ fn filters(body: &[u8]) -> Option<Vec<Filter>> {
         let name = if id >= 256 { fields.number(2)? } else { 0 };
         let (_flags, values) = (fields.number(2)?, fields.number(2)?);
         fields.take(name as usize + 4 * values as usize)?;
-        all.push(match id {
-            1 => Filter::Deflate,
-            2 => Filter::Shuffle,
-            3 => Filter::Fletcher32,
-            32_000 => Filter::Lzf,
-            _ => return None,
-        });
+        all.push(id);
     }
     Some(all)
 }
 
 impl Filter {
+    fn of(id: u64) -> Option<Filter> {
+        match id {
+            1 => Some(Filter::Deflate),
+            2 => Some(Filter::Shuffle),
+            3 => Some(Filter::Fletcher32),
+            32_000 => Some(Filter::Lzf),
+            _ => None,
+        }
+    }
+
     /// The bytes before the filter; `whole` is the length of a chunk.
     fn undone(self, bytes: Vec<u8>, whole: usize, element: usize) -> Option<Vec<u8>> {
         match self {
@@ -327,11 +408,37 @@ impl Filter {
                 Some(out)
             }
             Filter::Lzf => lzf(&bytes, whole.checked_add(4)?),
-            // The checksum is of the packed bytes; what is packed has one of its own.
-            Filter::Fletcher32 => Some(bytes[..bytes.len().checked_sub(4)?].to_vec()),
+            Filter::Fletcher32 => {
+                let (data, sum) = bytes.split_last_chunk::<4>()?;
+                (fletcher32(data) == u32::from_le_bytes(*sum)).then(|| data.to_vec())
+            }
             Filter::Shuffle => Some(unshuffled(&bytes, element)),
         }
     }
+}
+
+/// Fletcher's sum over pairs of bytes, the first one high, as HDF5 takes it.
+fn fletcher32(data: &[u8]) -> u32 {
+    let (pairs, rest) = data.as_chunks::<2>();
+    let (mut low, mut high) = (0u32, 0u32);
+    // The sums of this many pairs do not overflow.
+    for some in pairs.chunks(360) {
+        for pair in some {
+            low += u32::from(u16::from_be_bytes(*pair));
+            high += low;
+        }
+        low = (low & 0xffff) + (low >> 16);
+        high = (high & 0xffff) + (high >> 16);
+    }
+    if let [last] = rest {
+        low += u32::from(*last) << 8;
+        high += low;
+        low = (low & 0xffff) + (low >> 16);
+        high = (high & 0xffff) + (high >> 16);
+    }
+    low = (low & 0xffff) + (low >> 16);
+    high = (high & 0xffff) + (high >> 16);
+    high << 16 | low
 }
 
 /// First bytes of all elements, then their second ones, ...; what is over at the end is as it was.
@@ -371,11 +478,16 @@ fn lzf(bytes: &[u8], most: usize) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hdf5_metno::DatasetBuilderEmptyShape as Builder;
+    use hdf5_metno::{DatasetBuilderEmptyShape as Builder, Extent};
     use std::fs::File;
 
     /// Writes numbers as chunks by the library, reads every sample here, in the version the library writes.
     fn comes_back(shape: &[usize], chunk: &[usize], form: impl Fn(Builder) -> Builder) {
+        grown_comes_back(shape, shape.iter().map(|dim| Extent::fixed(*dim)).collect(), chunk, form)
+    }
+
+    /// The same of a data set that may grow.
+    fn grown_comes_back(shape: &[usize], extents: Vec<Extent>, chunk: &[usize], form: impl Fn(Builder) -> Builder) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.hdf5");
         let count: usize = shape.iter().product();
@@ -383,7 +495,7 @@ mod tests {
         let file = hdf5_metno::File::with_options().with_fapl(|access| access.libver_latest()).create(&path).unwrap();
         // A builder that lives keeps the file open.
         let builder =
-            |file: &hdf5_metno::File| form(file.new_dataset::<u16>().chunk(chunk.to_vec()).shape(shape.to_vec()));
+            |file: &hdf5_metno::File| form(file.new_dataset::<u16>().chunk(chunk.to_vec()).shape(extents.clone()));
         builder(&file).create("records_0").unwrap().write_raw(&numbers).unwrap();
         file.close().unwrap();
         let file = File::open(&path).unwrap();
@@ -424,9 +536,64 @@ mod tests {
     }
 
     #[test]
+    fn a_changed_byte_of_a_chunk_with_a_checksum_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.hdf5");
+        let file = hdf5_metno::File::with_options().with_fapl(|access| access.libver_latest()).create(&path).unwrap();
+        let set = file.new_dataset::<u8>().chunk([1, 301]).fletcher32().shape([2, 301]).create("records_0").unwrap();
+        set.write_raw(&(0..602).map(|number| number as u8).collect::<Vec<_>>()).unwrap();
+        drop(set);
+        file.close().unwrap();
+        let read = |at: Option<usize>| {
+            let mut bytes = std::fs::read(&path).unwrap();
+            let start = bytes.windows(200).position(|some| some.iter().zip(0u8..).all(|(byte, n)| *byte == n)).unwrap();
+            at.iter().for_each(|at| bytes[start + at] ^= 64);
+            let changed = folder.path().join("y.hdf5");
+            std::fs::write(&changed, bytes).unwrap();
+            let file = File::open(&changed).unwrap();
+            let members = head::members(&file, ["records_0".to_string()].into_iter(), &[FILTERS]).unwrap();
+            let mut set = Chunked::of(&file, &members[0], &VERSIONS[..1]).unwrap();
+            set.read(&file, 0, &mut [0; 301])
+        };
+        assert!(read(None).is_some());
+        assert_eq!([0, 1, 150, 300].map(|at| read(Some(at))), [None; 4]);
+    }
+
+    #[test]
     fn an_index_of_pages_is_read() {
         comes_back(&[3000, 5], &[1, 2], |builder| builder);
         comes_back(&[2100, 3], &[1, 3], |builder| builder.deflate(1));
+    }
+
+    /// Data sets that may grow along some dimensions without end, with the limits of the others.
+    #[test]
+    fn chunks_of_data_sets_that_grow_come_back() {
+        let grow = |dims: &[usize], which: &[usize], limit: usize| {
+            let extent = |(axis, dim): (usize, &usize)| {
+                let most = (!which.contains(&axis)).then_some(dim + limit);
+                Extent::new(*dim, most)
+            };
+            dims.iter().enumerate().map(extent).collect::<Vec<_>>()
+        };
+        for which in [&[0][..], &[1], &[2], &[0, 1], &[0, 2], &[0, 1, 2]] {
+            for (shape, chunk) in [
+                ([5, 8, 9], [2, 3, 4]),
+                ([3, 8, 9], [1, 8, 9]),
+                ([6000, 2, 3], [1, 1, 3]),
+                ([2, 9000, 1], [1, 2, 1]),
+                ([70_000, 1, 2], [1, 1, 2]),
+            ] {
+                for limit in [0, 7] {
+                    // The long one is for the pages of an array.
+                    if shape[0] > 10_000 && (limit > 0 || which != &[0][..]) {
+                        continue;
+                    }
+                    let extents = || grow(&shape, which, limit);
+                    grown_comes_back(&shape, extents(), &chunk, |builder| builder.deflate(1).fletcher32());
+                    grown_comes_back(&shape, extents(), &chunk, |builder| builder);
+                }
+            }
+        }
     }
 
     #[test]
