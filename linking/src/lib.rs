@@ -13,25 +13,29 @@
 mod stubs;
 mod symbols;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::{env, fs};
+
+/// C code, which is compiled for each package that is linked: its name and its text.
+type Source = (&'static str, &'static str);
+
+const STAND_INS: Source = ("stand_ins.c", include_str!("stand_ins.c"));
+const PROGRAMS: Source = ("programs.c", include_str!("programs.c"));
 
 /// Links the programs of the package whose build script calls this.
 pub fn programs() {
     // The compiler's own library is the machine's, and may ask its C library for more than the stubs have.
     const ARGUMENTS: &[&str] = &["-Wl,--wrap=__libc_start_main", "-Wl,--allow-shlib-undefined"];
-    link("rustc-link-arg-bins", &["stand_ins.c", "programs.c"], ARGUMENTS);
+    link("rustc-link-arg-bins", &[STAND_INS, PROGRAMS], ARGUMENTS);
 }
 
 /// Links the shared library of the package whose build script calls this.
 pub fn library() {
-    link("rustc-cdylib-link-arg", &["stand_ins.c"], &[]);
+    link("rustc-cdylib-link-arg", &[STAND_INS], &[]);
 }
 
-fn link(instruction: &str, sources: &[&str], arguments: &[&str]) {
+fn link(instruction: &str, sources: &[Source], arguments: &[&str]) {
     println!("cargo::rerun-if-changed=build.rs");
-    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let sources = sources.iter().map(|source| own.join(source));
     if env::var("TARGET").as_deref() != Ok("x86_64-unknown-linux-gnu") || env::var("HOST") != env::var("TARGET") {
         return;
     }
@@ -46,6 +50,11 @@ fn link(instruction: &str, sources: &[&str], arguments: &[&str]) {
             return;
         }
     }
+    let sources = sources.iter().map(|(name, text)| {
+        let path = folder.join(name);
+        fs::write(&path, text).expect("room in the folder of the build");
+        path
+    });
     for object in cc::Build::new().files(sources).flag("-fno-builtin").warnings(true).compile_intermediates() {
         println!("cargo::{instruction}={}", object.display());
     }

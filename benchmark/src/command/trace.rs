@@ -177,9 +177,12 @@ fn obstacle(loading: Loading) -> Option<&'static str> {
         Loading::Static => {
             Some("is a static program: no library can be put before it. Only programs that it starts are traced")
         }
-        Loading::OtherLibrary => {
-            Some("is built for another C library (musl) than the tracer and would not start with it: it runs untraced")
-        }
+        Loading::WithoutStreams => Some(
+            "is built for musl: of calls of streams (fopen, fread, printf) nothing is recorded, of all others everything",
+        ),
+        Loading::OtherLibrary => Some(
+            "is built for a C library that the tracer does not know, and would not start with it: it runs untraced",
+        ),
         Loading::OtherMachine => Some("is built for another machine or width than the tracer: it runs untraced"),
         Loading::Go => Some(
             "is a Go program, whose system calls pass no library: of its own I/O nothing is recorded, of programs that it starts all",
@@ -360,8 +363,8 @@ fn report(folder: &Path, before: &Images, remains: &RunLeftovers, loading: Loadi
     let shown = shown_path(folder);
     if new.is_empty() {
         match loading {
-            Loading::Works if remains.is_elsewhere => {}
-            Loading::Works => match options.included() {
+            Loading::Works | Loading::WithoutStreams if remains.is_elsewhere => {}
+            Loading::Works | Loading::WithoutStreams => match options.included() {
                 Some(patterns) => {
                     let patterns = environment::patterns_from_here(patterns.as_ref());
                     let shown = patterns.to_string_lossy().replace(':', ", ");
@@ -379,9 +382,12 @@ fn report(folder: &Path, before: &Images, remains: &RunLeftovers, loading: Loadi
                     terminal::warn("      are left out: `dlio trace --all` records them too.");
                 }
             },
-            Loading::Privileged => terminal::warn(
-                "dlio: nothing was recorded. The program gains rights when it starts (setuid): the loader gives it no library.",
-            ),
+            Loading::Privileged => {
+                terminal::warn(
+                    "dlio: nothing was recorded. The program gains rights when it starts (setuid, setgid or",
+                );
+                terminal::warn("      capabilities of its file): the loader gives it no library.");
+            }
             _ => terminal::warn("dlio: nothing was recorded."),
         }
         return;
