@@ -10,7 +10,7 @@ export DLIO_BIN_DIR := $(DLIO_DIST)/bin
 export DLIO_PRELOAD := $(DLIO_DIST)/lib/libdliotrace.so
 PREFIX ?= /usr/local
 
-.PHONY: help own demo test fuzz test-verdict test-torch test-stores test-mpi test-mlpstorage build build-mpi wheel bench bench-quick bench-readme bench-peers bench-objects bench-programs install clean setup-demo setup-test setup-torch setup-stores setup-mpi say-test doc lint
+.PHONY: help own demo test fuzz test-verdict test-torch test-stores test-mpi test-systems test-mlpstorage build build-mpi wheel bench bench-quick bench-readme bench-peers bench-objects bench-programs install clean setup-demo setup-test setup-torch setup-stores setup-mpi say-test doc lint
 
 help:
 	@echo "make demo      build, trace a small benchmark run, print the summary"
@@ -20,6 +20,8 @@ help:
 	@echo "               JOBS=\"decode http\" names some. Jobs with PyTorch and other libraries run where these are installed (make setup-torch)"
 	@echo "make test-stores  installs boto3, s3fs and others, nginx and OpenStack Swift (250 MB), and tests with them (minutes)"
 	@echo "make test-mpi  installs Open MPI and libclang, builds libdlio_mpi.so and tests ranks under mpirun"
+	@echo "make test-systems  runs what was built in roots of other systems (glibc 2.31 and 2.41, by debootstrap, 600 MB; as root);"
+	@echo "               ROOTS=\"DIR ...\" names more of them"
 	@echo "make test-mlpstorage MLPSTORAGE=COMMAND  runs MLPerf Storage's own program, which COMMAND starts, on ours"
 	@echo "make fuzz      random processes that end in every way: FUZZ_RUNS, FUZZ_SEED and FUZZ_SECONDS say how many"
 	@echo "make build     the programs and the library, into $(DLIO_DIST); build-mpi adds libdlio_mpi.so for an MPI"
@@ -68,6 +70,10 @@ test-verdict: setup-test wheel
 test-stores: setup-stores build
 	python/run-tests.sh --stores
 	tests/run-stores.py
+
+# Other C libraries: in roots below the cache folder, and in those that ROOTS names.
+test-systems: build
+	tests/run-systems.py $(ROOTS)
 
 # MLPerf Storage's own program types the command lines; it is no package of a registry, so it is not installed here.
 test-mlpstorage: build
