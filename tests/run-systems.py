@@ -79,7 +79,7 @@ class System:
         for folder in ("bin", "lib"):
             shutil.copytree(DIST / folder, self.place / folder, symlinks=True)
         # What the image of a container leaves to whoever runs it.
-        for name in ("dev/null", "dev/urandom"):
+        for name in ("dev/null", "dev/random", "dev/urandom"):
             device, ours = self.root / name, os.stat(f"/{name}")
             device.parent.mkdir(exist_ok=True)
             if not device.exists():
