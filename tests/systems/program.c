@@ -1,5 +1,6 @@
 /* What jobs do, in one program: files, streams, threads, children, libraries. Ends with 17 where all of it went well, and with
- * the number of the first step that did not. The argument is a library that is loaded. */
+ * the number of the first step that did not. The argument is a library that is loaded, and
+ * loaded once more beside everything else. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -97,7 +98,7 @@ int main(int count, char **arguments) {
     if (!files()) return 3;
     if (!streams()) return 4;
     if (!children(arguments)) return 5;
-    if (dlopen(arguments[1], RTLD_NOW) == NULL) return 6;
+    if (dlopen(arguments[1], RTLD_NOW) == NULL || dlmopen(LM_ID_NEWLM, arguments[1], RTLD_NOW) == NULL) return 6;
     nanosleep(&moment, NULL);
     puts("done");
     return unlink("made") == 0 ? 17 : 7;

@@ -484,7 +484,11 @@ const UNSEEN: &[(&str, &str)] = &[
     ("raw system calls", "syscall() and inline assembly do not pass the C library"),
     ("static programs, Go programs", "no library can be put before them; programs that they start are traced"),
     (
-        "programs of musl, of other machines",
+        "streams of programs of musl",
+        "they are laid out otherwise than glibc's; all other calls of such programs are recorded",
+    ),
+    (
+        "programs of other machines",
         "they do not start with the library and run without it, and so does what they start",
     ),
     (
