@@ -185,6 +185,32 @@ fn static_programs_are_said_to_be_static() {
 }
 
 #[test]
+fn programs_of_a_tree_that_leave_no_trace_are_named() {
+    let sandbox = Sandbox::new("surroundings.untraced").unwrap();
+    let (source, binary) = (sandbox.root().join("quiet.c"), sandbox.work().join("quiet"));
+    fs::write(&source, "int main(void) { return 42; }\n").unwrap();
+    compile(&source, &binary, &["-static"]).unwrap();
+    fs::write(sandbox.work().join("data"), "data\n").unwrap();
+    let path = binary.display().to_string();
+    // By its path, by one that counts from here, and in a folder of the PATH.
+    let line = format!("cat data; {path}; ./quiet; PATH={}:$PATH; exec quiet", sandbox.work().display());
+    let run = dlio(&sandbox, &["sh", "-c", &line]);
+    assert_eq!((run.exit.as_str(), text(&run.output).as_str()), ("42", "data\n"));
+    let said = text(&run.errors);
+    assert!(said.contains("3 processes ran a program that cannot be traced"), "{said}");
+    assert!(said.contains(&format!("{path} (static: no library can be put before it), 3 times")), "{said}");
+    // Said of the run alone, and of nothing else.
+    let run = dlio(&sandbox, &["sh", "-c", "cat data"]);
+    assert!(!text(&run.errors).contains("cannot be traced"), "{}", text(&run.errors));
+    let list = fs::read_to_string(sandbox.trace().join("untraced.list")).unwrap();
+    assert_eq!(list.lines().filter(|line| line.contains(" static /") && line.ends_with("quiet")).count(), 3, "{list}");
+    // It is no trace, and no damage to one.
+    let analyzed =
+        Command::new(artefacts::command("dlio-analyze").unwrap()).arg("--strict").arg(sandbox.trace()).output();
+    assert!(analyzed.unwrap().status.success());
+}
+
+#[test]
 fn a_title_in_the_place_of_arguments_is_not_a_programs_name() {
     const TITLED: &str = r#"
 #include <string.h>

@@ -11,7 +11,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use dlio_schemas::env;
@@ -21,6 +21,7 @@ use dlio_tracer::environment;
 use dlio_tracer::gathering::{self, Form, Gathering};
 use dlio_tracer::programs::{self, Loading};
 use dlio_tracer::spool::{self, Stranded};
+use dlio_tracer::untraced::{self, Untraced};
 
 use crate::command::analyzer;
 use crate::failure::{Failure, Kind, Outcome};
@@ -122,6 +123,7 @@ pub fn run(options: &Options) -> Outcome<i32> {
     if options.form().is_some() {
         variables.set(env::CONVERT, format!("{}:{converter}", env::CONVERT_LATER));
     }
+    let began = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
     let (pid, status) = match processes::run_in_front(&mut command, &variables) {
         Ok(ended) => ended,
         Err(error) => return Ok(not_started(program, &error)),
@@ -136,6 +138,7 @@ pub fn run(options: &Options) -> Outcome<i32> {
     if !options.quiet {
         let remains = RunLeftovers { images: &recorded, lost, is_elsewhere: stranded.is_some() };
         report(&folder, &before, &remains, loading, options);
+        say_untraced(&untraced::read(&folder, began));
     }
     // Processes say so themselves, where their standard error is still open at the end.
     if lost > 0 {
@@ -158,6 +161,35 @@ fn say_stranded(stranded: &Stranded, folder: &Path) {
     terminal::warn(format_args!("dlio: {processes} killed or found no room, and the events recorded lie in {spool}:"));
     terminal::warn(format_args!("      they cannot be carried to {folder} ({reason})."));
     terminal::warn(format_args!("      Make room, and the next `dlio trace -o {folder}` does it"));
+}
+
+/// Names the programs that the command started and that could not be traced, each once.
+fn say_untraced(all: &[Untraced]) {
+    const NAMED: usize = 5;
+    if all.is_empty() {
+        return;
+    }
+    let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    for one in all {
+        *counts.entry((&one.program, &one.reason)).or_default() += 1;
+    }
+    let processes = many(all.len(), "process", "processes");
+    terminal::warn(format_args!(
+        "dlio: {processes} ran a program that cannot be traced, and nothing of it is recorded:"
+    ));
+    for ((program, reason), count) in counts.iter().take(NAMED) {
+        let times = if *count == 1 { String::new() } else { format!(", {count} times") };
+        let reason = match *reason {
+            "static" => "static: no library can be put before it",
+            "other-machine" => "of another machine or width",
+            _ => "of another C library",
+        };
+        terminal::warn(format_args!("      {program} ({reason}){times}"));
+    }
+    if counts.len() > NAMED {
+        let more = many(counts.len() - NAMED, "more program", "more programs");
+        terminal::warn(format_args!("      and {more}; {} in the trace folder has them all", untraced::LIST));
+    }
 }
 
 fn missing_analyzer() -> Failure {

@@ -69,14 +69,17 @@ pub fn loading_of_command(name: &CStr) -> Loading {
     if search(name, &mut path) { loading(path.as_c_str()) } else { Loading::Works }
 }
 
-/// True if the library may be in the environment of the program of this name. `path` is room to search.
-pub(crate) fn may_load(name: &CStr, path: &mut PathBuffer) -> bool {
-    let is_harmless = |path: &CStr| loading_as(path, false).is_harmless();
-    match name.to_bytes().contains(&b'/') {
-        // One that cannot be executed is not looked for: the kernel says so.
-        true => is_harmless(name),
-        false => !search(name, path) || is_harmless(path.as_c_str()),
+/// What preloading does to the program of this name, but for what only matters to who asks before a run (rights, languages).
+/// `path` is room to search; the program that was found is there.
+pub(crate) fn loading_in(name: &CStr, path: &mut PathBuffer) -> Loading {
+    // One with a slash is not looked for: if it cannot be executed, the kernel says so.
+    if name.to_bytes().contains(&b'/') {
+        path.clear();
+        path.push(name.to_bytes());
+    } else if !search(name, path) {
+        return Loading::Works;
     }
+    loading_as(path.as_c_str(), false)
 }
 
 /// Finds the program of this name; `false` where none can be executed.
