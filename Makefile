@@ -10,7 +10,7 @@ export DLIO_BIN_DIR := $(DLIO_DIST)/bin
 export DLIO_PRELOAD := $(DLIO_DIST)/lib/libdliotrace.so
 PREFIX ?= /usr/local
 
-.PHONY: help own demo test fuzz test-verdict test-torch test-stores test-mpi test-mlpstorage build build-mpi wheel bench bench-quick bench-readme bench-peers bench-objects bench-programs install clean setup-demo setup-test setup-torch setup-stores setup-mpi say-test doc lint
+.PHONY: help own demo test fuzz test-verdict test-torch test-stores test-mpi test-systems test-mlpstorage build build-mpi wheel bench bench-quick bench-readme bench-peers bench-objects bench-programs install uninstall clean setup-demo setup-test setup-torch setup-stores setup-mpi say-test doc lint
 
 help:
 	@echo "make demo      build, trace a small benchmark run, print the summary"
@@ -20,11 +20,14 @@ help:
 	@echo "               JOBS=\"decode http\" names some. Jobs with PyTorch and other libraries run where these are installed (make setup-torch)"
 	@echo "make test-stores  installs boto3, s3fs and others, nginx and OpenStack Swift (250 MB), and tests with them (minutes)"
 	@echo "make test-mpi  installs Open MPI and libclang, builds libdlio_mpi.so and tests ranks under mpirun"
+	@echo "make test-systems  runs what was built in roots of other systems (glibc 2.31 and 2.41, by debootstrap, 600 MB; as root);"
+	@echo "               ROOTS=\"DIR ...\" names more of them"
 	@echo "make test-mlpstorage MLPSTORAGE=COMMAND  runs MLPerf Storage's own program, which COMMAND starts, on ours"
 	@echo "make fuzz      random processes that end in every way: FUZZ_RUNS, FUZZ_SEED and FUZZ_SECONDS say how many"
 	@echo "make build     the programs and the library, into $(DLIO_DIST); build-mpi adds libdlio_mpi.so for an MPI"
 	@echo "make wheel     the Python package, into $(DLIO_DIST)/wheel"
-	@echo "make install   what was built into PREFIX=$(PREFIX), and the pages of the manual"
+	@echo "make install   what was built into PREFIX=$(PREFIX), the pages of the manual, and what shells complete by;"
+	@echo "               make uninstall takes it away"
 	@echo "make bench     beside everyone else, up to 40 minutes; bench-quick a few, bench-peers installs the others,"
 	@echo "               bench-readme puts the last full run into BENCHMARKS.md"
 
@@ -68,6 +71,10 @@ test-verdict: setup-test wheel
 test-stores: setup-stores build
 	python/run-tests.sh --stores
 	tests/run-stores.py
+
+# Other C libraries: in roots below the cache folder, and in those that ROOTS names.
+test-systems: build
+	tests/run-systems.py $(ROOTS)
 
 # MLPerf Storage's own program types the command lines; it is no package of a registry, so it is not installed here.
 test-mlpstorage: build
@@ -138,7 +145,7 @@ lint: own
 # What was built, whoever runs it: under sudo there may be no Rust, and another home.
 install:
 	@[ -e $(DLIO_DIST)/built ] || { echo "make install: nothing is built in $(DLIO_DIST); run \`make build\` first" >&2; exit 1; }
-	@[ -z "$$(find analyzer benchmark cluster preload schemas tracer -name '*.rs' -newer $(DLIO_DIST)/built)" ] || \
+	@[ -z "$$(find analyzer benchmark cluster linking preload schemas tracer -name '*.rs' -newer $(DLIO_DIST)/built)" ] || \
 		echo "make install: some sources are newer than what is installed; \`make build\` builds them" >&2
 	install -D -t $(DESTDIR)$(PREFIX)/bin $(DLIO_DIST)/bin/*
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib $(DLIO_DIST)/lib/libdliotrace.so $(DLIO_DIST)/lib/libdliotrace_inline.so
@@ -149,6 +156,22 @@ install:
 	$(DLIO_BIN_DIR)/dlio-top --man $(DESTDIR)$(PREFIX)/share/man/man1
 	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig
 	sed 's|@PREFIX@|$(PREFIX)|' tracer/include/dliotrace.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/dliotrace.pc
+	install -d $(addprefix $(DESTDIR)$(PREFIX)/share/,$(dir $(COMPLETIONS)))
+	@for place in $(COMPLETIONS); do \
+		case $$place in bash-*) shell=bash ;; zsh/*) shell=zsh ;; *) shell=fish ;; esac; \
+		command=$$(basename $$place .fish | sed 's/^_//'); asked=--completions; [ $$command != dlio ] || asked=completions; \
+		$(DLIO_BIN_DIR)/$$command $$asked $$shell > $(DESTDIR)$(PREFIX)/share/$$place || exit 1; done
+
+# Below share, where bash, zsh and fish look for what they load themselves.
+PROGRAMS := dlio dlio-analyze dlio-top
+COMPLETIONS := $(PROGRAMS:%=bash-completion/completions/%) $(PROGRAMS:%=zsh/site-functions/_%) \
+	$(PROGRAMS:%=fish/vendor_completions.d/%.fish)
+
+# What `make install` lays there, and no folder: others may use it.
+uninstall:
+	cd $(DESTDIR)$(PREFIX) && rm -f $(addprefix bin/,$(PROGRAMS) dlio_benchmark) lib/libdliotrace.so lib/libdliotrace_inline.so \
+		lib/libdlio_mpi.so lib/pkgconfig/dliotrace.pc include/dliotrace.h share/man/man1/dlio.1 share/man/man1/dlio-*.1 \
+		$(addprefix share/,$(COMPLETIONS))
 
 setup-demo:
 	@tests/setup.sh demo

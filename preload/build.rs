@@ -9,6 +9,7 @@ fn main() {
     println!("cargo::rerun-if-changed={FIRST}");
     cc::Build::new().files(SOURCES).flag("-fno-builtin").warnings(true).compile("dlio_preload");
     leave_out_libgcc();
+    leave_out_the_loader();
     look_up_less();
     map_less();
 }
@@ -46,4 +47,26 @@ fn leave_out_libgcc() {
     let script = Path::new(&folder).join("libgcc_s.so");
     fs::write(script, "INPUT(-lgcc)\n").expect("a linker script in the folder of the build");
     println!("cargo::rustc-link-search=native={folder}");
+}
+
+/// The loader is in each process, and `__tls_get_addr` is found in it without being named as a library that is needed: musl has
+/// that function and no library of the loader's name. What musl lacks is in `older.c`.
+fn leave_out_the_loader() {
+    if env::var("CARGO_CFG_TARGET_ENV").as_deref() != Ok("gnu") {
+        return;
+    }
+    for function in ["on_exit", "__register_atfork", "__cxa_at_quick_exit"] {
+        println!("cargo::rustc-cdylib-link-arg=-Wl,--wrap={function}");
+    }
+    let compiler = cc::Build::new().get_compiler();
+    let place = |library: &str| {
+        let printed = Command::new(compiler.path()).arg(format!("-print-file-name={library}")).output().ok()?;
+        let path = String::from_utf8(printed.stdout).ok()?.trim().to_string();
+        path.starts_with('/').then_some(path)
+    };
+    // Elsewhere the usual script names the loader, and the library loads with glibc alone.
+    let (Some(shared), Some(code)) = (place("libc.so.6"), place("libc_nonshared.a")) else { return };
+    let folder = env::var("OUT_DIR").expect("cargo names a folder");
+    let script = Path::new(&folder).join("libc.so");
+    fs::write(script, format!("GROUP ( {shared} {code} )\n")).expect("a linker script in the folder of the build");
 }

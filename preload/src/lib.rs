@@ -22,14 +22,23 @@ mod uring;
 mod wait;
 mod wakers;
 
+unsafe extern "C" {
+    /// False under musl.
+    fn dlio_is_glibc() -> c_int;
+}
+
 /// Runs when the library is loaded, before the program's own constructors.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static START: extern "C" fn(c_int, *const *const c_char) = {
     extern "C" fn start(count: c_int, arguments: *const *const c_char) {
         memory::link();
-        // SAFETY: glibc hands the arguments of the program to every initializer.
-        unsafe { dlio_tracer::life::lifecycle::note_command(count, arguments) };
+        // SAFETY: looks at an address.
+        match unsafe { dlio_is_glibc() } {
+            0 => dlio_tracer::life::lifecycle::note_other_c_library(),
+            // SAFETY: glibc hands the arguments of the program to every initializer.
+            _ => unsafe { dlio_tracer::life::lifecycle::note_command(count, arguments) },
+        }
         std::panic::set_hook(Box::new(say_where));
         // SAFETY: registers a function that lives as long as the process.
         unsafe {

@@ -1,5 +1,5 @@
-/* Functions that moved between libraries, or came, after glibc 2.17: under their own names, for this library alone, so that
- * it loads on every system since.
+/* Functions that moved between libraries, or came, after glibc 2.17, and those that musl does not have: under their own names,
+ * for this library alone, so that it loads on every system since.
  *
  * None of them is a symbol of this library that the loader has to find. Before 2.30 it binds one to a version and to the
  * library that had it where we were built, and ends the program where another library has it, be the reference weak. So they
@@ -10,6 +10,7 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
+#include <limits.h>
 #include <link.h>
 #include <stddef.h>
 #include <string.h>
@@ -17,9 +18,19 @@
 #include <unistd.h>
 
 #define HIDDEN __attribute__((visibility("hidden")))
+#define WEAK __attribute__((weak))
 
 struct aiocb;
 typedef unsigned pthread_key_t;
+
+/* musl has none of these. The linker leads calls of them to `__wrap_`, and `__real_` is the C library's (--wrap). */
+WEAK int __real_on_exit(void (*)(int, void *), void *);
+WEAK int __real___register_atfork(void (*)(void), void (*)(void), void (*)(void), void *);
+WEAK int __real___cxa_at_quick_exit(void (*)(void *), void *);
+int __cxa_atexit(void (*)(void *), void *, void *);
+
+/* True where the C library is glibc. */
+HIDDEN int dlio_is_glibc(void) { return __real_on_exit != NULL; }
 
 /* Libraries are known by what their paths end with. */
 #define LIBC "/libc.so.6"
@@ -84,7 +95,9 @@ static int ends_with(const char *path, const char *ending) {
 static int look(struct dl_phdr_info *object, size_t size, void *data) {
     struct wanted *wanted = data;
     (void)size;
-    if (object->dlpi_name == NULL || !ends_with(object->dlpi_name, wanted->library)) return 0;
+    /* musl is one library, of many names. */
+    int is_it = !dlio_is_glibc() || (object->dlpi_name != NULL && ends_with(object->dlpi_name, wanted->library));
+    if (!is_it) return 0;
     wanted->found = defined(object, wanted->name);
     return wanted->found != NULL;
 }
@@ -184,3 +197,27 @@ HIDDEN int aio_error(const struct aiocb *request) {
 }
 
 HIDDEN pid_t gettid(void) { return (pid_t)syscall(SYS_gettid); }
+
+/* musl tells nobody the status that a process exits with. */
+#define UNKNOWN_STATUS INT_MIN
+
+static void (*at_exit)(int, void *);
+
+static void exits(void *argument) { at_exit(UNKNOWN_STATUS, argument); }
+
+HIDDEN int __wrap_on_exit(void (*function)(int, void *), void *argument) {
+    if (__real_on_exit != NULL) return __real_on_exit(function, argument);
+    at_exit = function;
+    return __cxa_atexit(exits, argument, NULL);
+}
+
+HIDDEN int __wrap___register_atfork(void (*before)(void), void (*parent)(void), void (*child)(void), void *library) {
+    if (__real___register_atfork != NULL) return __real___register_atfork(before, parent, child, library);
+    int (*function)(void (*)(void), void (*)(void), void (*)(void));
+    *(void **)&function = of_library(LIBC, "pthread_atfork");
+    return function == NULL ? ENOSYS : function(before, parent, child);
+}
+
+HIDDEN int __wrap___cxa_at_quick_exit(void (*function)(void *), void *library) {
+    return __real___cxa_at_quick_exit == NULL ? ENOSYS : __real___cxa_at_quick_exit(function, library);
+}

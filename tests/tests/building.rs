@@ -169,25 +169,41 @@ fn each_clone_has_what_it_built_itself() {
 }
 
 #[test]
-fn what_was_built_is_installed_without_building() {
+fn what_was_built_is_installed_without_building_and_taken_away_again() {
     let sandbox = Sandbox::new("building.install").unwrap();
     let root = dlio_tests::home().parent().unwrap().to_path_buf();
-    let install = |dist: &Path| {
+    let make = |target: &str, dist: &Path| {
         let mut command = Command::new("make");
-        command.arg("-C").arg(&root).arg("install").arg(format!("DESTDIR={}", sandbox.work().display()));
+        command.arg("-C").arg(&root).arg(target).arg(format!("DESTDIR={}", sandbox.work().display()));
         command.arg("PREFIX=/opt/dlio").env_clear().env("PATH", "/usr/bin:/bin").env("HOME", "/nonexistent");
         command.env("DLIO_DIST", dist).output().unwrap()
     };
-    let refused = install(&sandbox.work().join("nothing"));
+    let refused = make("install", &sandbox.work().join("nothing"));
     let said = String::from_utf8_lossy(&refused.stderr);
     assert!(!refused.status.success() && said.contains("run `make build` first"), "{said}");
     let Some(dist) = std::env::var_os("DLIO_DIST") else {
         println!("left out: DLIO_DIST names nothing that `make build` made");
         return;
     };
-    let done = install(Path::new(&dist));
+    let done = make("install", Path::new(&dist));
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let prefix = sandbox.work().join("opt/dlio");
     for name in ["bin/dlio", "bin/dlio-analyze", "lib/libdliotrace.so", "share/man/man1/dlio.1"] {
-        assert!(sandbox.work().join("opt/dlio").join(name).is_file(), "{name}");
+        assert!(prefix.join(name).is_file(), "{name}");
     }
+    // Where shells look, each in its own language.
+    let completions = [
+        "bash-completion/completions/dlio-top",
+        "zsh/site-functions/_dlio",
+        "fish/vendor_completions.d/dlio-analyze.fish",
+    ];
+    for (name, word) in completions.iter().zip(["complete -F", "#compdef dlio", "complete -c dlio-analyze"]) {
+        let script = fs::read_to_string(prefix.join("share").join(name)).unwrap();
+        assert!(script.contains(word), "{name}");
+    }
+    fs::write(prefix.join("bin/other"), "").unwrap();
+    let gone = make("uninstall", Path::new(&dist));
+    assert!(gone.status.success(), "{}", String::from_utf8_lossy(&gone.stderr));
+    let left = Command::new("find").arg(&prefix).args(["-type", "f", "-o", "-type", "l"]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&left.stdout).trim(), prefix.join("bin/other").display().to_string());
 }

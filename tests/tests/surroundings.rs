@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use dlio_schemas::native::fields::key;
+use dlio_schemas::native::fields::{Ending, key};
 use dlio_tests::compile::compile;
 use dlio_tests::sandbox::{Run, Sandbox};
 use dlio_tests::{artefacts, seen};
@@ -77,24 +77,98 @@ fn dlio(sandbox: &Sandbox, arguments: &[&str]) -> Run {
     sandbox.run(command.env("DLIO_LIB", artefacts::library().unwrap()), true).unwrap()
 }
 
-#[test]
-fn programs_of_another_c_library_start_and_are_said_to_be_untraced() {
-    let sandbox = Sandbox::new("surroundings.musl").unwrap();
-    let (source, binary) = (sandbox.root().join("other.c"), sandbox.root().join("other"));
-    fs::write(&source, "#include <stdio.h>\nint main(void) { puts(\"other\"); return 42; }\n").unwrap();
+/// A program of musl, from a page of C.
+fn musl_program(sandbox: &Sandbox, name: &str, text: &str) -> String {
+    let (source, binary) = (sandbox.root().join(format!("{name}.c")), sandbox.root().join(name));
+    fs::write(&source, text).unwrap();
     let built = Command::new(needed("musl-gcc")).arg("-o").args([&binary, &source]).status().unwrap();
     assert!(built.success());
-    let other = binary.display().to_string();
-    let run = dlio(&sandbox, &[&other]);
-    assert_eq!((run.exit.as_str(), text(&run.output).as_str()), ("42", "other\n"));
-    assert!(text(&run.errors).contains("another C library"), "{}", text(&run.errors));
-    // Down in a tree, by each way to start a program, and as the interpreter of a script.
+    binary.display().to_string()
+}
+
+const THREADS_OF_MUSL: &str = r#"
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+static int ready;
+static void *reads(void *path) {
+    char bytes[10];
+    int fd = open(path, O_RDONLY);
+    for (int i = 0; i < 50; i++) if (pread(fd, bytes, 5, 0) != 5) _exit(1);
+    close(fd);
+    pthread_mutex_lock(&mutex);
+    ready++;
+    pthread_cond_broadcast(&condition);
+    pthread_mutex_unlock(&mutex);
+    return NULL;
+}
+int main(int argc, char **argv) {
+    pthread_t threads[4];
+    struct stat facts;
+    char line[20];
+    int status, number;
+    if (argc > 2) return stat(argv[1], &facts) == 0 ? 42 : 1;
+    for (int i = 0; i < 4; i++) if (pthread_create(&threads[i], NULL, reads, argv[1])) return 2;
+    pthread_mutex_lock(&mutex);
+    while (ready < 4) pthread_cond_wait(&condition, &mutex);
+    pthread_mutex_unlock(&mutex);
+    for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
+    FILE *stream = fopen("made", "w+");
+    fprintf(stream, "line %d\n", 7);
+    rewind(stream);
+    if (fscanf(stream, "line %d", &number) != 1 || number != 7) return 3;
+    fclose(stream);
+    stream = popen("cat made", "r");
+    if (!fgets(line, sizeof line, stream) || strcmp(line, "line 7\n") || pclose(stream)) return 4;
+    if (fork() == 0) execl(argv[0], argv[0], argv[1], "again", (char *)NULL);
+    if (wait(&status) < 0 || !WIFEXITED(status)) return 5;
+    puts("done");
+    return WEXITSTATUS(status);
+}
+"#;
+
+#[test]
+fn programs_of_musl_are_traced_and_do_what_they_do_untraced() {
+    let sandbox = Sandbox::new("surroundings.musl").unwrap();
+    let program = musl_program(&sandbox, "threads", THREADS_OF_MUSL);
+    fs::write(sandbox.work().join("data"), "data\n").unwrap();
+    let untraced = sandbox.run(Command::new(&program).arg("data"), true).unwrap();
+    assert_eq!((untraced.exit.as_str(), text(&untraced.output).as_str()), ("42", "done\n"));
+    let run = dlio(&sandbox, &[&program, "data"]);
+    assert_eq!((run.exit.as_str(), text(&run.output).as_str()), ("42", "done\n"));
+    assert!(text(&run.errors).contains("is built for musl"), "{}", text(&run.errors));
+    let seen = seen::read(&sandbox.trace());
+    assert_eq!(seen.count("pread"), 200);
+    // Streams are not recorded, but for those of the shell and of `cat`, which are glibc's.
+    let of_program = |process: &&seen::Process| process.fields.get(key::PROGRAM) == Some("threads");
+    let processes: Vec<_> = seen.processes.iter().filter(of_program).collect();
+    assert!(processes.len() >= 2, "the program, and what it becomes again: {}", processes.len());
+    assert!(processes.iter().all(|process| process.events.iter().all(|event| event.name != "fopen")));
+    assert!(processes.iter().any(|process| process.fields.ending() == Ending::Exited));
+}
+
+#[test]
+fn programs_of_musl_start_wherever_they_are_called_from() {
+    let sandbox = Sandbox::new("surroundings.tree").unwrap();
+    let other = musl_program(&sandbox, "other", "#include <stdio.h>\nint main(void) { puts(\"other\"); return 42; }\n");
+    // Down in a tree, by each way to start a program, as the interpreter of a script, and by a program that nothing stands
+    // before.
     fs::write(sandbox.work().join("script"), format!("#!{other}\n")).unwrap();
     assert!(Command::new("chmod").arg("+x").arg(sandbox.work().join("script")).status().unwrap().success());
     fs::write(sandbox.work().join("data"), "data\n").unwrap();
-    let line = format!("{other}; cat data; ./script; env {other}; exec {other}");
+    let (source, starter) = (sandbox.root().join("starter.c"), sandbox.root().join("starter"));
+    fs::write(&source, "#include <unistd.h>\nint main(int n, char **a) { execv(a[1], a + 1); return 1; }\n").unwrap();
+    compile(&source, &starter, &["-static"]).unwrap();
+    let line = format!("{other}; cat data; ./script; env {other}; {} {other}; exec {other}", starter.display());
     let run = dlio(&sandbox, &["sh", "-c", &line]);
-    assert_eq!((run.exit.as_str(), text(&run.output).as_str()), ("42", "other\ndata\nother\nother\nother\n"));
+    assert_eq!((run.exit.as_str(), text(&run.output).as_str()), ("42", "other\ndata\nother\nother\nother\nother\n"));
+    assert!(!text(&run.errors).contains("relocating"), "{}", text(&run.errors));
     let seen = seen::read(&sandbox.trace());
     assert!(seen.events().any(|event| event.file.as_deref().is_some_and(|file| file.ends_with("/data"))));
 }
@@ -108,6 +182,32 @@ fn static_programs_are_said_to_be_static() {
     let run = dlio(&sandbox, &[&binary.display().to_string()]);
     assert_eq!(run.exit, "42");
     assert!(text(&run.errors).contains("is a static program"), "{}", text(&run.errors));
+}
+
+#[test]
+fn programs_of_a_tree_that_leave_no_trace_are_named() {
+    let sandbox = Sandbox::new("surroundings.untraced").unwrap();
+    let (source, binary) = (sandbox.root().join("quiet.c"), sandbox.work().join("quiet"));
+    fs::write(&source, "int main(void) { return 42; }\n").unwrap();
+    compile(&source, &binary, &["-static"]).unwrap();
+    fs::write(sandbox.work().join("data"), "data\n").unwrap();
+    let path = binary.display().to_string();
+    // By its path, by one that counts from here, and in a folder of the PATH.
+    let line = format!("cat data; {path}; ./quiet; PATH={}:$PATH; exec quiet", sandbox.work().display());
+    let run = dlio(&sandbox, &["sh", "-c", &line]);
+    assert_eq!((run.exit.as_str(), text(&run.output).as_str()), ("42", "data\n"));
+    let said = text(&run.errors);
+    assert!(said.contains("3 processes ran a program that cannot be traced"), "{said}");
+    assert!(said.contains(&format!("{path} (static: no library can be put before it), 3 times")), "{said}");
+    // Said of the run alone, and of nothing else.
+    let run = dlio(&sandbox, &["sh", "-c", "cat data"]);
+    assert!(!text(&run.errors).contains("cannot be traced"), "{}", text(&run.errors));
+    let list = fs::read_to_string(sandbox.trace().join("untraced.list")).unwrap();
+    assert_eq!(list.lines().filter(|line| line.contains(" static /") && line.ends_with("quiet")).count(), 3, "{list}");
+    // It is no trace, and no damage to one.
+    let analyzed =
+        Command::new(artefacts::command("dlio-analyze").unwrap()).arg("--strict").arg(sandbox.trace()).output();
+    assert!(analyzed.unwrap().status.success());
 }
 
 #[test]

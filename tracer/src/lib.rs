@@ -51,7 +51,7 @@ pub use spans::tracing_layer;
 pub use spans::{app, io, span, table};
 
 // What `dlio trace` names, which starts programs and converts what they left.
-pub use life::{convert_run as gathering, environment, programs};
+pub use life::{convert_run as gathering, environment, programs, untraced};
 pub use trace::spool;
 
 pub use dlio_schemas::{ops, record};

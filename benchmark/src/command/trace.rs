@@ -11,7 +11,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use dlio_schemas::env;
@@ -21,6 +21,7 @@ use dlio_tracer::environment;
 use dlio_tracer::gathering::{self, Form, Gathering};
 use dlio_tracer::programs::{self, Loading};
 use dlio_tracer::spool::{self, Stranded};
+use dlio_tracer::untraced::{self, Untraced};
 
 use crate::command::analyzer;
 use crate::failure::{Failure, Kind, Outcome};
@@ -125,6 +126,7 @@ pub fn run(options: &Options) -> Outcome<i32> {
         variables.set(env::CONVERT, format!("{}:{converter}", env::CONVERT_LATER));
     }
     let sampler = Sampler::start(&folder, options.umask());
+    let began = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
     let ended = processes::run_in_front(&mut command, &variables);
     let machine = sampler.map(Sampler::finish).unwrap_or_default();
     let (pid, status) = match ended {
@@ -145,6 +147,7 @@ pub fn run(options: &Options) -> Outcome<i32> {
     if !options.quiet {
         let remains = RunLeftovers { images: &recorded, lost, is_elsewhere: stranded.is_some() };
         report(&folder, &before, &remains, loading, options);
+        say_untraced(&untraced::read(&folder, began));
         say_unusual(&machine);
     }
     // Processes say so themselves, where their standard error is still open at the end.
@@ -186,6 +189,35 @@ fn say_stranded(stranded: &Stranded, folder: &Path) {
     terminal::warn(format_args!("      Make room, and the next `dlio trace -o {folder}` does it"));
 }
 
+/// Names the programs that the command started and that could not be traced, each once.
+fn say_untraced(all: &[Untraced]) {
+    const NAMED: usize = 5;
+    if all.is_empty() {
+        return;
+    }
+    let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    for one in all {
+        *counts.entry((&one.program, &one.reason)).or_default() += 1;
+    }
+    let processes = many(all.len(), "process", "processes");
+    terminal::warn(format_args!(
+        "dlio: {processes} ran a program that cannot be traced, and nothing of it is recorded:"
+    ));
+    for ((program, reason), count) in counts.iter().take(NAMED) {
+        let times = if *count == 1 { String::new() } else { format!(", {count} times") };
+        let reason = match *reason {
+            "static" => "static: no library can be put before it",
+            "other-machine" => "of another machine or width",
+            _ => "of another C library",
+        };
+        terminal::warn(format_args!("      {program} ({reason}){times}"));
+    }
+    if counts.len() > NAMED {
+        let more = many(counts.len() - NAMED, "more program", "more programs");
+        terminal::warn(format_args!("      and {more}; {} in the trace folder has them all", untraced::LIST));
+    }
+}
+
 fn missing_analyzer() -> Failure {
     Failure::refused("--report needs dlio-analyze, which is neither beside this program nor on the PATH")
         .remedy("install it; it comes with dlio")
@@ -203,9 +235,12 @@ fn obstacle(loading: Loading) -> Option<&'static str> {
         Loading::Static => {
             Some("is a static program: no library can be put before it. Only programs that it starts are traced")
         }
-        Loading::OtherLibrary => {
-            Some("is built for another C library (musl) than the tracer and would not start with it: it runs untraced")
-        }
+        Loading::WithoutStreams => Some(
+            "is built for musl: of calls of streams (fopen, fread, printf) nothing is recorded, of all others everything",
+        ),
+        Loading::OtherLibrary => Some(
+            "is built for a C library that the tracer does not know, and would not start with it: it runs untraced",
+        ),
         Loading::OtherMachine => Some("is built for another machine or width than the tracer: it runs untraced"),
         Loading::Go => Some(
             "is a Go program, whose system calls pass no library: of its own I/O nothing is recorded, of programs that it starts all",
@@ -386,8 +421,8 @@ fn report(folder: &Path, before: &Images, remains: &RunLeftovers, loading: Loadi
     let shown = shown_path(folder);
     if new.is_empty() {
         match loading {
-            Loading::Works if remains.is_elsewhere => {}
-            Loading::Works => match options.included() {
+            Loading::Works | Loading::WithoutStreams if remains.is_elsewhere => {}
+            Loading::Works | Loading::WithoutStreams => match options.included() {
                 Some(patterns) => {
                     let patterns = environment::patterns_from_here(patterns.as_ref());
                     let shown = patterns.to_string_lossy().replace(':', ", ");
@@ -405,9 +440,12 @@ fn report(folder: &Path, before: &Images, remains: &RunLeftovers, loading: Loadi
                     terminal::warn("      are left out: `dlio trace --all` records them too.");
                 }
             },
-            Loading::Privileged => terminal::warn(
-                "dlio: nothing was recorded. The program gains rights when it starts (setuid): the loader gives it no library.",
-            ),
+            Loading::Privileged => {
+                terminal::warn(
+                    "dlio: nothing was recorded. The program gains rights when it starts (setuid, setgid or",
+                );
+                terminal::warn("      capabilities of its file): the loader gives it no library.");
+            }
             _ => terminal::warn("dlio: nothing was recorded."),
         }
         return;
@@ -504,7 +542,11 @@ const UNSEEN: &[(&str, &str)] = &[
     ("raw system calls", "syscall() and inline assembly do not pass the C library"),
     ("static programs, Go programs", "no library can be put before them; programs that they start are traced"),
     (
-        "programs of musl, of other machines",
+        "streams of programs of musl",
+        "they are laid out otherwise than glibc's; all other calls of such programs are recorded",
+    ),
+    (
+        "programs of other machines",
         "they do not start with the library and run without it, and so does what they start",
     ),
     (

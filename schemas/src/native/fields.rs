@@ -135,6 +135,8 @@ pub const THREAD_VARIABLES: [(&str, &str); 6] = [
 pub enum Ending {
     /// Status of `exit`, `_exit` or a return from `main`.
     Exit(i32),
+    /// Exited with a status that its C library tells nobody: musl.
+    Exited,
     /// Became another program.
     Exec,
     /// Nothing said how: killed by a signal or by a raw `exit_group`.
@@ -148,6 +150,7 @@ impl Ending {
         match text {
             Some("exec") => Ending::Exec,
             Some("running") => Ending::Running,
+            Some("exit") => Ending::Exited,
             Some(text) => text.strip_prefix("exit ").and_then(|n| n.parse().ok()).map_or(Ending::Killed, Ending::Exit),
             None => Ending::Killed,
         }
@@ -158,6 +161,7 @@ impl std::fmt::Display for Ending {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Ending::Exit(status) => write!(f, "exit {status}"),
+            Ending::Exited => write!(f, "exit"),
             Ending::Exec => write!(f, "exec"),
             Ending::Killed => write!(f, "killed"),
             Ending::Running => write!(f, "running"),
@@ -318,7 +322,7 @@ mod tests {
 
     #[test]
     fn endings_read_as_they_print() {
-        for ending in [Ending::Exit(0), Ending::Exit(255), Ending::Exec, Ending::Running] {
+        for ending in [Ending::Exit(0), Ending::Exit(255), Ending::Exited, Ending::Exec, Ending::Running] {
             assert_eq!(Ending::parse(Some(&ending.to_string())), ending);
         }
         assert_eq!(Ending::parse(None), Ending::Killed);

@@ -100,6 +100,11 @@ pub fn read(fd: c_int, into: &mut [u8]) -> &[u8] {
     &into[..length.max(0) as usize]
 }
 
+/// True if a program gains rights by what is noted beside its file.
+pub fn has_capabilities(fd: c_int) -> bool {
+    kernel!(SYS_fgetxattr, fd, c"security.capability".as_ptr(), std::ptr::null_mut::<u8>(), 0usize) > 0
+}
+
 /// The kind and identity of an open file, or of what a path leads to.
 #[derive(Clone, Copy, Debug)]
 pub struct Found {

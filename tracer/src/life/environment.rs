@@ -12,7 +12,8 @@ use crate::kernel::limits::{Folder, Limit, Limits};
 use crate::kernel::machine::Machine;
 use crate::kernel::path_buffer::PathBuffer;
 use crate::kernel::{clock, machine, sys, variables, vdso};
-use crate::life::programs;
+use crate::life::programs::{self, Loading};
+use crate::life::untraced;
 use crate::process::config::{self, Config};
 use crate::process::filter;
 use crate::thread::stack;
@@ -141,7 +142,7 @@ pub unsafe fn with_carried<T>(
     let Some(carried) = (unsafe { carried.as_ref() }) else { return exec(given) };
     let Some(room) = Room::of_this_thread() else { return exec(given) };
     let Room { list, preload } = room;
-    let loads = program.is_none_or(|program| stack::with_some_room(|| programs::may_load(program, preload)));
+    let loads = program.is_none_or(|program| stack::with_some_room(|| may_load(program, preload)));
     let mut used = 0;
     // SAFETY: `given` is a null-terminated list; one place at the end of ours stays null.
     unsafe {
@@ -186,6 +187,16 @@ pub unsafe fn with_carried<T>(
     }
     list[used] = std::ptr::null();
     exec(list.as_ptr())
+}
+
+/// True if the library may be in the environment of the program of this name. One that will leave no trace is noted. `path` is
+/// room to search.
+fn may_load(program: &CStr, path: &mut PathBuffer) -> bool {
+    let loading = programs::loading_in(program, path);
+    if loading != Loading::Works {
+        untraced::note(path.as_c_str(), loading);
+    }
+    loading.is_harmless()
 }
 
 /// Room to put the new environment together: too much for a small stack.

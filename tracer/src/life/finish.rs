@@ -30,6 +30,9 @@ const CONVERTING: usize = 6 << 20;
 const CONVERTING_NAME: usize = 384;
 const CONVERTING_THREAD: usize = 16 << 10;
 
+/// In the place of a status that the C library does not tell. Those that it tells are of eight bits, or of what a program gave it.
+const UNKNOWN_STATUS: i32 = i32::MIN;
+
 /// The way this image ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ending {
@@ -50,6 +53,7 @@ pub fn finish(ending: Ending) {
     let ended = match ending {
         Ending::Exec => b"exec",
         Ending::Detach => b"exit 0".as_slice(),
+        Ending::Exit(UNKNOWN_STATUS) => b"exit".as_slice(),
         Ending::Exit(status) => {
             let mut digits = [0; 20];
             let number = decimal(status as i64 & 0xff, &mut digits);

@@ -51,6 +51,24 @@ pub unsafe fn note_command(count: i32, arguments: *const *const libc::c_char) {
     unsafe { process_info::note_command(count, arguments) };
 }
 
+/// True where the C library is not glibc.
+static IS_OTHER_LIBRARY: AtomicBool = AtomicBool::new(false);
+
+/// The C library is musl: it does not tell what the program was called with, and its streams are laid out otherwise.
+pub fn note_other_c_library() {
+    local::note_first_thread();
+    IS_OTHER_LIBRARY.store(true, Relaxed);
+}
+
+/// The layers that are recorded. What a program asks of a stream is only known of glibc's.
+fn layers(config: &config::Config) -> u32 {
+    match (config.on, IS_OTHER_LIBRARY.load(Relaxed)) {
+        (false, _) => 0,
+        (true, false) => config.layers,
+        (true, true) => config.layers & !(1 << Layer::Stdio as u32),
+    }
+}
+
 /// Reads the configuration and registers for the process's end. Later calls do nothing.
 pub fn start() {
     if !STARTING.swap(true, AcqRel) {
@@ -74,7 +92,7 @@ fn start_with_room() {
         SWITCHES.min_ticks.store(ticks_of_us(config.min_us), Relaxed);
     }
     wiped_page::next_generation();
-    phase::start(if config.on { config.layers } else { 0 });
+    phase::start(layers(config));
 }
 
 /// To be said before anything is looked up that was remembered: in a child nobody announced it would be its parent's.

@@ -5,7 +5,8 @@
 //!                                                                  after the command: convert_run
 //! ```
 //!
-//! Reading order: [`lifecycle`], [`environment`] (children are traced too), [`programs`] (what can be traced), [`shutdown`],
+//! Reading order: [`lifecycle`], [`environment`] (children are traced too), [`programs`] (what can be traced),
+//! [`untraced`] (what was started and cannot), [`shutdown`],
 //! [`finish`], [`convert_run`].
 
 pub mod convert_run;
@@ -14,3 +15,4 @@ pub mod finish;
 pub mod lifecycle;
 pub mod programs;
 pub(crate) mod shutdown;
+pub mod untraced;

@@ -1,7 +1,7 @@
 //! Whether a program can be traced at all, told from its first bytes before it is started.
 //!
-//! A preloaded library is loaded by the loader that a program names, and needs the C library it was built for: another one
-//! (musl) does not start the program. One of another machine or width says on stderr that it cannot load it. Such programs are
+//! A preloaded library is loaded by the loader that a program names, and needs a C library that it knows, glibc or musl: another
+//! one does not start the program. One of another machine or width says on stderr that it cannot load it. Such programs are
 //! started without the library; a static program does not care.
 
 use std::ffi::CStr;
@@ -14,13 +14,15 @@ use crate::kernel::variables::variable;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Loading {
     Works,
+    /// With musl: its calls are seen, but not those of streams, which are laid out otherwise than glibc's.
+    WithoutStreams,
     /// There is no loader: nothing happens.
     Static,
-    /// The loader of another C library, which refuses to start the program.
+    /// The loader of another C library (Android's, uClibc), which refuses to start the program.
     OtherLibrary,
     /// Of another machine or width: the loader complains.
     OtherMachine,
-    /// Gains rights when it is started: the loader takes no notice.
+    /// Gains rights when it is started, by its mode or its capabilities: the loader takes no notice.
     Privileged,
     /// Of Go: the library is there, and the system calls go past it.
     Go,
@@ -67,14 +69,17 @@ pub fn loading_of_command(name: &CStr) -> Loading {
     if search(name, &mut path) { loading(path.as_c_str()) } else { Loading::Works }
 }
 
-/// True if the library may be in the environment of the program of this name. `path` is room to search.
-pub(crate) fn may_load(name: &CStr, path: &mut PathBuffer) -> bool {
-    let is_harmless = |path: &CStr| loading_as(path, false).is_harmless();
-    match name.to_bytes().contains(&b'/') {
-        // One that cannot be executed is not looked for: the kernel says so.
-        true => is_harmless(name),
-        false => !search(name, path) || is_harmless(path.as_c_str()),
+/// What preloading does to the program of this name, but for what only matters to who asks before a run (rights, languages).
+/// `path` is room to search; the program that was found is there.
+pub(crate) fn loading_in(name: &CStr, path: &mut PathBuffer) -> Loading {
+    // One with a slash is not looked for: if it cannot be executed, the kernel says so.
+    if name.to_bytes().contains(&b'/') {
+        path.clear();
+        path.push(name.to_bytes());
+    } else if !search(name, path) {
+        return Loading::Works;
     }
+    loading_as(path.as_c_str(), false)
 }
 
 /// Finds the program of this name; `false` where none can be executed.
@@ -103,7 +108,8 @@ fn look(path: &CStr, interpreter: &mut [u8; NAME_MAX], tells_more: bool) -> Opti
     let mut head = [0; 1024];
     let length = sys::read_at(fd, &mut head, 0).len();
     let head = &head[..length];
-    let gains_rights = || sys::found(fd).is_some_and(|found| found.is_file && found.mode & 0o6000 != 0);
+    let gains_rights =
+        || sys::found(fd).is_some_and(|found| found.is_file && found.mode & 0o6000 != 0) || sys::has_capabilities(fd);
     let looked = match script_of(head) {
         Some(name) if name.len() < NAME_MAX => {
             interpreter.fill(0);
@@ -183,11 +189,15 @@ fn of_object(head: &[u8], read: impl FnOnce(usize, &mut [u8]) -> usize) -> Loadi
     Loading::Static
 }
 
-/// Loaders of C libraries other than ours, by the names of their files.
+/// Loaders of C libraries other than glibc, by the names of their files.
 fn of_loader(path: &[u8]) -> Loading {
     let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
-    let other = [&b"ld-musl"[..], b"linker", b"ld-uClibc"].iter().any(|start| name.starts_with(start));
-    if other { Loading::OtherLibrary } else { Loading::Works }
+    let starts = |starts: &[&[u8]]| starts.iter().any(|start| name.starts_with(start));
+    match () {
+        _ if starts(&[b"ld-musl"]) => Loading::WithoutStreams,
+        _ if starts(&[b"linker", b"ld-uClibc"]) => Loading::OtherLibrary,
+        _ => Loading::Works,
+    }
 }
 
 #[cfg(test)]
@@ -205,7 +215,7 @@ mod tests {
     #[test]
     fn loaders_are_told_by_their_names() {
         assert_eq!(of_loader(b"/lib64/ld-linux-x86-64.so.2\0"), Loading::Works);
-        assert_eq!(of_loader(b"/lib/ld-musl-x86_64.so.1\0"), Loading::OtherLibrary);
+        assert_eq!(of_loader(b"/lib/ld-musl-x86_64.so.1\0"), Loading::WithoutStreams);
         assert_eq!(of_loader(b"/system/bin/linker64\0"), Loading::OtherLibrary);
     }
 

@@ -1,0 +1,5 @@
+//! Links the programs for old C libraries, too.
+
+fn main() {
+    dlio_linking::programs();
+}

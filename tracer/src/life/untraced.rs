@@ -1,0 +1,93 @@
+//! The programs that a traced program started and that leave no trace: a list in the trace folder, which they cannot write and
+//! their starters can. Nothing else would tell of them.
+
+use std::ffi::CStr;
+use std::io::{self, BufRead};
+use std::path::Path;
+
+use dlio_schemas::native::fields::decimal;
+
+use crate::kernel::path_buffer::PathBuffer;
+use crate::kernel::sys;
+use crate::life::programs::Loading;
+use crate::process::config;
+use crate::trace::trace_dirs;
+
+/// The name of the list. A line is the Unix time in nanoseconds, the process id, the reason and the program's path.
+pub const LIST: &str = "untraced.list";
+
+/// Writes a line for a program that is about to start. What cannot be written is not: the program starts.
+pub(crate) fn note(program: &CStr, loading: Loading) {
+    let Some(reason) = reason(loading) else { return };
+    let mut path = PathBuffer::new();
+    path.push(config::get().dir()).push(b"/").push(LIST.as_bytes());
+    trace_dirs::make_empty(path.as_c_str());
+    let fd = trace_dirs::open(path.as_c_str(), libc::O_WRONLY | libc::O_APPEND) as i32;
+    if fd < 0 {
+        return;
+    }
+    // In a folder that others can write to, the file may be another's.
+    if sys::found(fd).is_some_and(|found| found.is_file && found.owner == sys::user_id()) {
+        let (mut time, mut process) = ([0; 20], [0; 20]);
+        path.clear();
+        path.push(decimal(sys::clock_ns(libc::CLOCK_REALTIME) as i64, &mut time)).push(b" ");
+        path.push(decimal(sys::process_id() as i64, &mut process)).push(b" ").push(reason.as_bytes()).push(b" ");
+        let name = program.to_bytes();
+        if !name.starts_with(b"/") {
+            let mut folder = [0; libc::PATH_MAX as usize];
+            path.push(sys::working_dir(&mut folder)).push(b"/");
+        }
+        path.push(name.strip_prefix(b"./").unwrap_or(name)).push(b"\n");
+        // One write: lines of several processes do not mix.
+        sys::write_all(fd, path.as_c_str().to_bytes());
+    }
+    sys::close(fd);
+}
+
+/// Why a program leaves no trace, in a word; `None` if it does.
+fn reason(loading: Loading) -> Option<&'static str> {
+    match loading {
+        Loading::Works | Loading::WithoutStreams | Loading::Privileged | Loading::Go => None,
+        Loading::Static => Some("static"),
+        Loading::OtherLibrary => Some("other-library"),
+        Loading::OtherMachine => Some("other-machine"),
+    }
+}
+
+/// A program of the list.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Untraced {
+    pub began_ns: u64,
+    pub process: u32,
+    pub reason: String,
+    pub program: String,
+}
+
+/// The programs of a trace folder's list that began at this Unix time or later. None where there is no list.
+pub fn read(folder: &Path, since_ns: u64) -> Vec<Untraced> {
+    let Ok(file) = std::fs::File::open(folder.join(LIST)) else { return Vec::new() };
+    let lines = io::BufReader::new(file).split(b'\n').map_while(Result::ok);
+    let untraced = lines.filter_map(|line| parse(&String::from_utf8_lossy(&line)));
+    untraced.filter(|program| program.began_ns >= since_ns).collect()
+}
+
+fn parse(line: &str) -> Option<Untraced> {
+    let mut words = line.splitn(4, ' ');
+    let (began_ns, process) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    let (reason, program) = (words.next()?.to_string(), words.next()?.to_string());
+    Some(Untraced { began_ns, process, reason, program })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_holds_a_program() {
+        let program = parse("1700000000000000000 42 static /opt/a b/tool").unwrap();
+        assert_eq!((program.began_ns, program.process), (1_700_000_000_000_000_000, 42));
+        assert_eq!((program.reason.as_str(), program.program.as_str()), ("static", "/opt/a b/tool"));
+        assert_eq!(parse("17 x static /tool"), None);
+        assert_eq!(parse(""), None);
+    }
+}
