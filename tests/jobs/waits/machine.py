@@ -65,7 +65,7 @@ def quota(cpus):
     return limited("cpu", cpu__cfs_quota_us=us, cpu__max=f"{us} 100000")
 
 
-@job("no-cpu", FAST, group="cpu")
+@job("no-cpu", FAST, group="cpu", finding="cpu-quota")
 def cpu_quota():
     """2 workers decode under a quota of 0.6 CPUs | both CPUs of the machine are idle half of the time"""
     with quota(0.6):
@@ -93,7 +93,7 @@ def use_threads(number):
     torch.set_num_threads(number)
 
 
-@job("no-cpu", torch=True)
+@job("no-cpu", torch=True, finding="too-many-threads")
 def torch_threads_in_each_worker():
     """4 workers with a pool of 8 threads each, more than there are CPUs | each worker alone would be well advised"""
     workers_start = functools.partial(lambda number, worker: use_threads(number), 8)
@@ -108,7 +108,7 @@ def forget(path):
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-@job("storage", WORKING_SET, group="memory")
+@job("storage", WORKING_SET, group="memory", finding="cache-thrash")
 def memory_limit():
     """336 MB read five times under a memory limit of 150 MB | without the limit they would fit"""
 
@@ -123,7 +123,7 @@ def memory_limit():
         return train(Loader(make, 5 * WORKING_SET.count, workers=1), 0.001)
 
 
-@job("storage", WORKING_SET, group="blkio")
+@job("storage", WORKING_SET, group="blkio", finding="slow-but-idle-device")
 def device_limit():
     """A limit of 60 MB/s of I/O for the job's control group | the device has little to do"""
 

@@ -376,7 +376,7 @@ def on_cpu_0(make):
     return make_there
 
 
-@job("no-cpu", FAST)
+@job("no-cpu", FAST, finding="cpu-affinity")
 def four_workers_on_one_cpu():
     """4 workers decode on one CPU (as by taskset) | more workers will not help"""
     return train(Loader(on_cpu_0(samples(FAST, decode=0.004)), 60, workers=4), 0.004)
@@ -388,7 +388,7 @@ def burn():
         sum(range(10000))
 
 
-@job("no-cpu", FAST)
+@job("no-cpu", FAST, finding="noisy-neighbor")
 def foreign_process_on_the_cpu():
     """1 worker shares its CPU with busy processes outside the trace | the culprits are not in the trace"""
     script = "import os\nos.sched_setaffinity(0, {0})\nwhile os.getppid() != 1: sum(range(10000))"

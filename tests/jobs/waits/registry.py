@@ -59,7 +59,8 @@ class Made:
 @dataclasses.dataclass(frozen=True)
 class Job:
     """``cause`` is what is built in; the job's clock has the last word. ``also`` are causes that are as true, ``never`` further
-    claims that are false. ``needs`` are modules that it imports, ``group`` a controller of which it makes a control group. With ``spans`` it runs under `python -m dliotrace run
+    claims that are false. ``needs`` are modules that it imports, ``group`` a controller of which it makes a control group, ``finding`` a
+    finding that the report must have where the built-in cause is the largest. With ``spans`` it runs under `python -m dliotrace run
     --torch`."""
 
     name: str
@@ -71,6 +72,7 @@ class Job:
     needs: tuple
     spans: bool
     group: str
+    finding: str
     runs: int
     run: typing.Callable
 
@@ -86,12 +88,12 @@ class Job:
         return self.run.__module__ in modules and "no-workers" not in self.name
 
 
-def job(cause, *data, also=(), never=(), torch=False, needs=(), spans=False, group="", runs=1):
+def job(cause, *data, also=(), never=(), torch=False, needs=(), spans=False, group="", finding="", runs=1):
     """Registers a job: a function that trains and returns its Trainer."""
 
     def register(run):
         name = run.__name__.replace("_", "-")
-        JOBS[name] = Job(name, cause, data, tuple(also), tuple(never), torch, tuple(needs), spans, group, runs, run)
+        JOBS[name] = Job(name, cause, data, tuple(also), tuple(never), torch, tuple(needs), spans, group, finding, runs, run)
         return run
 
     return register
