@@ -100,6 +100,10 @@ fn stems(folder: &Path, faults: &mut Vec<String>) -> BTreeSet<String> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut all = BTreeSet::new();
     for name in entries.map(|entry| entry.file_name().to_string_lossy().into_owned()) {
+        // No part of any process's trace: see `tracer/src/life/untraced.rs`.
+        if name == dlio_schemas::native::untraced::LIST {
+            continue;
+        }
         match [".dlt", ".ring", ".pftrace"].iter().find_map(|ending| name.strip_suffix(ending)) {
             Some(stem) => drop(all.insert(stem.to_string())),
             None if name.ends_with(".machine") => {}

@@ -206,8 +206,8 @@ fn say_untraced(all: &[Untraced]) {
     for ((program, reason), count) in counts.iter().take(NAMED) {
         let times = if *count == 1 { String::new() } else { format!(", {count} times") };
         let reason = match *reason {
-            "static" => "static: no library can be put before it",
-            "other-machine" => "of another machine or width",
+            untraced::STATIC => "static: no library can be put before it",
+            untraced::OTHER_MACHINE => "of another machine or width",
             _ => "of another C library",
         };
         terminal::warn(format_args!("      {program} ({reason}){times}"));

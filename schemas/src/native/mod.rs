@@ -6,7 +6,7 @@
 //!
 //! Reading order of the modules: [`block`] (frame around everything), [`fields`] (what is known of a process), [`names`]
 //! (paths and other strings, written once), [`objects`] (names of pipes and sockets), [`columns`] (events), [`mod@file`] (a whole `.dlt`), [`ring`] (a leftover ring),
-//! [`live`] (a ring that is being written), [`tally`] (counts in the place of events).
+//! [`live`] (a ring that is being written), [`tally`] (counts in the place of events), [`untraced`] (programs beside the trace).
 
 pub mod block;
 pub mod columns;
@@ -18,6 +18,7 @@ pub mod objects;
 pub mod ring;
 pub mod tally;
 pub mod trouble;
+pub mod untraced;
 
 /// Raise this when bytes change their meaning; new keys and new operations need no new version. A reader takes every version up
 /// to its own and says of a newer one that a newer dlio is needed; files of every version ever written lie in `tests/formats`

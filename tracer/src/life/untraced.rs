@@ -2,7 +2,6 @@
 //! their starters can. Nothing else would tell of them.
 
 use std::ffi::CStr;
-use std::io::{self, BufRead};
 use std::path::Path;
 
 use dlio_schemas::native::fields::decimal;
@@ -13,8 +12,7 @@ use crate::life::programs::Loading;
 use crate::process::config;
 use crate::trace::trace_dirs;
 
-/// The name of the list. A line is the Unix time in nanoseconds, the process id, the reason and the program's path.
-pub const LIST: &str = "untraced.list";
+pub use dlio_schemas::native::untraced::{LIST, OTHER_LIBRARY, OTHER_MACHINE, STATIC, Untraced, parse};
 
 /// Writes a line for a program that is about to start. What cannot be written is not: the program starts.
 pub(crate) fn note(program: &CStr, loading: Loading) {
@@ -48,46 +46,14 @@ pub(crate) fn note(program: &CStr, loading: Loading) {
 fn reason(loading: Loading) -> Option<&'static str> {
     match loading {
         Loading::Works | Loading::WithoutStreams | Loading::Privileged | Loading::Go => None,
-        Loading::Static => Some("static"),
-        Loading::OtherLibrary => Some("other-library"),
-        Loading::OtherMachine => Some("other-machine"),
+        Loading::Static => Some(STATIC),
+        Loading::OtherLibrary => Some(OTHER_LIBRARY),
+        Loading::OtherMachine => Some(OTHER_MACHINE),
     }
-}
-
-/// A program of the list.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Untraced {
-    pub began_ns: u64,
-    pub process: u32,
-    pub reason: String,
-    pub program: String,
 }
 
 /// The programs of a trace folder's list that began at this Unix time or later. None where there is no list.
 pub fn read(folder: &Path, since_ns: u64) -> Vec<Untraced> {
-    let Ok(file) = std::fs::File::open(folder.join(LIST)) else { return Vec::new() };
-    let lines = io::BufReader::new(file).split(b'\n').map_while(Result::ok);
-    let untraced = lines.filter_map(|line| parse(&String::from_utf8_lossy(&line)));
-    untraced.filter(|program| program.began_ns >= since_ns).collect()
-}
-
-fn parse(line: &str) -> Option<Untraced> {
-    let mut words = line.splitn(4, ' ');
-    let (began_ns, process) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-    let (reason, program) = (words.next()?.to_string(), words.next()?.to_string());
-    Some(Untraced { began_ns, process, reason, program })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_holds_a_program() {
-        let program = parse("1700000000000000000 42 static /opt/a b/tool").unwrap();
-        assert_eq!((program.began_ns, program.process), (1_700_000_000_000_000_000, 42));
-        assert_eq!((program.reason.as_str(), program.program.as_str()), ("static", "/opt/a b/tool"));
-        assert_eq!(parse("17 x static /tool"), None);
-        assert_eq!(parse(""), None);
-    }
+    let list = std::fs::read(folder.join(LIST)).unwrap_or_default();
+    parse(&list).filter(|program| program.began_ns >= since_ns).collect()
 }

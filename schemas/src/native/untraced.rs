@@ -1,0 +1,52 @@
+//! The list of programs that traced ones started and that leave no trace: text, in the trace folder, beside the traces.
+
+/// Its name. A line is the Unix time in nanoseconds, the process id, the reason in a word and the program's path.
+pub const LIST: &str = "untraced.list";
+
+/// No library can be put before the program.
+pub const STATIC: &str = "static";
+/// It would not start with the library.
+pub const OTHER_LIBRARY: &str = "other-library";
+/// It is of another machine or width.
+pub const OTHER_MACHINE: &str = "other-machine";
+
+/// A program of the list.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Untraced {
+    /// Unix time.
+    pub began_ns: u64,
+    pub process: u32,
+    /// One of those above.
+    pub reason: String,
+    pub program: String,
+}
+
+/// The programs of a list, in the order in which they were started. A line that is cut short is none.
+pub fn parse(list: &[u8]) -> impl Iterator<Item = Untraced> {
+    list.split_inclusive(|&byte| byte == b'\n').filter_map(|line| parse_line(&String::from_utf8_lossy(line)))
+}
+
+fn parse_line(line: &str) -> Option<Untraced> {
+    let mut words = line.strip_suffix('\n')?.splitn(4, ' ');
+    let (began_ns, process) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    let (reason, program) = (words.next()?.to_string(), words.next()?.to_string());
+    Some(Untraced { began_ns, process, reason, program })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_holds_a_program() {
+        let all: Vec<_> =
+            parse(b"1700000000000000000 42 static /opt/a b/tool\n17 x static /tool\n\n17 42 stat").collect();
+        let expected = Untraced {
+            began_ns: 1_700_000_000_000_000_000,
+            process: 42,
+            reason: STATIC.to_string(),
+            program: "/opt/a b/tool".to_string(),
+        };
+        assert_eq!(all, [expected]);
+    }
+}
