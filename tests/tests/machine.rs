@@ -58,7 +58,8 @@ fn told(run: &Run) -> Value {
 fn samples(folder: &Path) -> Vec<Samples> {
     let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let ours = files.filter(|path| path.extension().is_some_and(|ending| ending == "machine"));
-    ours.map(|path| Samples::parse(&fs::read(path).unwrap()).unwrap()).collect()
+    // One that has just been made is empty.
+    ours.filter_map(|path| Samples::parse(&fs::read(path).unwrap())).collect()
 }
 
 fn cpus() -> Vec<u32> {
@@ -208,6 +209,44 @@ fn of_two_for_one_folder_one_samples() {
     assert!(first.wait().unwrap().success());
     let [samples] = &samples(&sandbox.trace())[..] else { panic!("one file of samples") };
     assert!(samples.has_ended);
+}
+
+#[test]
+fn top_says_what_the_machine_does_now() {
+    let sandbox = Sandbox::new("machine.top").unwrap();
+    let mut command = Command::new(artefacts::command("dlio").unwrap());
+    command.args(["trace", "-o"]).arg(sandbox.trace()).args([
+        "--",
+        "sh",
+        "-c",
+        "echo begun > /dev/null; cat /etc/passwd; cat",
+    ]);
+    command
+        .env("DLIO_LIB", artefacts::library().unwrap())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let mut running = command.spawn().unwrap();
+    let has_two = || {
+        fs::read_dir(sandbox.trace()).is_ok_and(|_| samples(&sandbox.trace()).iter().any(|one| one.moments.len() > 1))
+    };
+    while !has_two() {
+        assert!(running.try_wait().unwrap().is_none(), "the command goes on until it is told");
+        std::thread::yield_now();
+    }
+    let mut top = Command::new(artefacts::command("dlio-top").unwrap());
+    top.arg(sandbox.trace()).args(["--once", "--format", "json", "--interval", "0.1"]);
+    let run = sandbox.run(&mut top, true).unwrap();
+    let seen: Value = serde_json::from_slice(&run.output).unwrap();
+    drop(running.stdin.take());
+    assert!(running.wait().unwrap().success());
+    let [machine] = &seen["machines"].as_array().unwrap()[..] else { panic!("{seen:#}") };
+    let [samples] = &samples(&sandbox.trace())[..] else { panic!("one file of samples") };
+    assert_eq!(machine["host"].as_str(), samples.fact("host"));
+    let cores = machine["cores"].as_f64().unwrap();
+    // Ticks of a hundredth of a second, and samples that are not taken in one moment.
+    assert!((0.0..=cores + 0.5).contains(&machine["cpus_busy"].as_f64().unwrap()), "{machine}");
+    assert!(machine["memory_available"].as_u64().unwrap() > 0);
 }
 
 #[test]

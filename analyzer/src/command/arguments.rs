@@ -51,7 +51,7 @@ pub struct Arguments {
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     pub ignore: Vec<String>,
 
-    /// Run a query over the tables events, files, processes, hosts, waits; @FILE reads it from a file, - from standard input
+    /// Run a query over the tables events, files, processes, hosts, waits, machine; @FILE reads it from a file, - from standard input
     #[arg(long, value_name = "QUERY", allow_hyphen_values = true)]
     pub sql: Vec<String>,
 

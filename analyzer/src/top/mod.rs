@@ -4,11 +4,13 @@
 //! costs them nothing.
 //!
 //! Reading order: [`folder`] (who runs), [`process`] (what one did, from [`counts`] and [`names`]), [`watch`] (all of them),
-//! [`snapshot`] (as plain values), and what shows it: [`tables`], [`text`], [`openmetrics`], [`screen`] on a [`terminal`].
+//! [`machine`] (what machines do), [`snapshot`] (as plain values), and what shows it: [`tables`], [`text`], [`openmetrics`],
+//! [`screen`] on a [`terminal`].
 
 pub mod command;
 pub mod counts;
 pub mod folder;
+pub mod machine;
 pub mod names;
 pub mod openmetrics;
 pub mod process;

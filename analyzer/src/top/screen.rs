@@ -8,7 +8,7 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
 
 use super::snapshot::{Order, Snapshot};
-use super::tables::{Table, files, operations, processes, throughput, title, unseen, waiting};
+use super::tables::{Table, files, machines, operations, processes, throughput, title, unseen, waiting};
 use super::text::nobody;
 
 /// The view that keys have chosen.
@@ -59,7 +59,7 @@ impl Page<'_, '_> {
             return;
         }
         self.line(&throughput(snapshot), Style::new());
-        waiting(snapshot).iter().for_each(|line| self.line(line, Style::new()));
+        waiting(snapshot).iter().chain(&machines(snapshot)).for_each(|line| self.line(line, Style::new()));
         unseen(snapshot)
             .iter()
             .take(NOTES_MAX)

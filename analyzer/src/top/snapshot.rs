@@ -7,6 +7,7 @@ use dlio_schemas::ops::{Class, Op};
 use serde::Serialize;
 
 use super::counts::Count;
+use super::machine::MachineRow;
 use super::process::{ACTIVITIES, Activity, Seen, Target};
 
 /// Raise this when a field changes its meaning or goes; new fields need no new version.
@@ -150,6 +151,8 @@ pub struct Snapshot {
     /// Files that were touched in the interval, those among them that are not listed too.
     pub files_touched: u64,
     pub processes: Vec<ProcessRow>,
+    /// Machines on which `dlio trace` runs a command for this folder.
+    pub machines: Vec<MachineRow>,
 }
 
 impl Sum {

@@ -1,5 +1,6 @@
 //! The snapshot as lines and tables of words, for paper and for the screen.
 
+use super::machine::MachineRow;
 use super::snapshot::{FileRow, OperationRow, ProcessRow, Snapshot, Sum};
 use crate::summary::figures::units::{bytes, grouped, many, time};
 
@@ -124,6 +125,25 @@ pub fn waiting(snapshot: &Snapshot) -> Option<String> {
         all => format!("the mean of {} trainers", all.len()),
     };
     Some(format!("Training: {who} {} of the time", parts.join(", ")))
+}
+
+/// What machines do, a line each.
+pub fn machines(snapshot: &Snapshot) -> Vec<String> {
+    snapshot.machines.iter().map(machine).collect()
+}
+
+fn machine(row: &MachineRow) -> String {
+    let cores = row.cores.map_or(String::new(), |cores| format!(" of {cores}"));
+    let percent = |share: Option<f64>| share.map(|share| 100.0 * share).filter(|percent| *percent >= 1.0);
+    let parts = [
+        row.cpus_busy.map(|cpus| format!("{cpus:.1}{cores} CPUs busy")),
+        row.cpus_stolen.filter(|cpus| *cpus >= 0.05).map(|cpus| format!("{cpus:.1} taken by other guests")),
+        percent(row.throttled).map(|percent| format!("quota used up in {percent:.0} % of the periods")),
+        percent(row.io_pressure).map(|percent| format!("tasks waited for storage {percent:.0} % of the time")),
+        percent(row.memory_pressure).map(|percent| format!("for memory {percent:.0} %")),
+        row.memory_available.map(|free| format!("{} of memory free", bytes(free as f64))),
+    ];
+    format!("Machine {}: {}", plain(&row.host), parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
 }
 
 /// The limits of what is seen, a line each.

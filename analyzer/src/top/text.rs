@@ -1,7 +1,7 @@
 //! The snapshot as plain text, for a pipe or a file.
 
 use super::snapshot::Snapshot;
-use super::tables::{files, operations, processes, throughput, title, unseen, waiting};
+use super::tables::{files, machines, operations, processes, throughput, title, unseen, waiting};
 use crate::summary::figures::units::grouped;
 
 /// Rows of a table.
@@ -12,7 +12,11 @@ pub fn print(snapshot: &Snapshot) -> String {
         return format!("{}\n{}", title(snapshot), nobody(snapshot));
     }
     let mut out = format!("{}; over {:.2} s\n{}\n", title(snapshot), snapshot.interval_s, throughput(snapshot));
-    waiting(snapshot).into_iter().chain(unseen(snapshot)).for_each(|line| out += &format!("{line}\n"));
+    waiting(snapshot)
+        .into_iter()
+        .chain(machines(snapshot))
+        .chain(unseen(snapshot))
+        .for_each(|line| out += &format!("{line}\n"));
     for table in [operations(snapshot), files(snapshot), processes(snapshot)] {
         if table.rows.is_empty() {
             continue;

@@ -11,6 +11,7 @@ use dlio_schemas::native::fields::{Fields, key};
 use nix::time::{ClockId, clock_gettime};
 
 use super::folder::{Folder, Place};
+use super::machine;
 use super::process::{Activity, Seen, Unseen, Watched};
 use super::snapshot::{Board, ProcessRow, Snapshot, Total, VERSION};
 use crate::catalog::Process;
@@ -96,6 +97,7 @@ impl Watch {
             files,
             files_touched,
             processes: self.rows(&seen, interval.is_some()),
+            machines: machine::look(&self.dir, SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()),
         })
     }
 

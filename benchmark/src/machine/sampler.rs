@@ -134,7 +134,7 @@ impl Turn {
         output.put(&Writer::head(&facts(&groups), &about));
         self.output = Some(output);
         self.allowance = Some(Allowance {
-            cores: host::all_processors(),
+            cores: host::processors_online().unwrap_or_else(host::processors),
             allowed: host::processors_allowed(),
             quota: groups.cpu_quota,
             memory_limit: groups.memory_limit,
@@ -192,7 +192,7 @@ fn facts(groups: &ControlGroups) -> Vec<(&'static str, String)> {
         (key::BOOT_ID, kernel("random/boot_id")),
         (key::KERNEL, kernel("osrelease")),
         (key::PID, Some(std::process::id().to_string())),
-        (key::CORES, Some(host::all_processors().to_string())),
+        (key::CORES, host::processors_online().map(|count| count.to_string())),
         (key::MEMORY, Some(((host::memory_gibibytes() * 1024.0 * 1024.0) as u64 * 1024).to_string())),
         (key::CPUS_ALLOWED, host::processors_allowed().map(|count| count.to_string())),
         (key::CPU_QUOTA, groups.cpu_quota.map(|quota| quota.to_string())),

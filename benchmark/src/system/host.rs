@@ -51,6 +51,21 @@ pub fn processors_allowed() -> Option<u64> {
     Some(mask.chars().filter_map(|digit| digit.to_digit(16)).map(|digit| u64::from(digit.count_ones())).sum())
 }
 
+/// Processors of the machine that are switched on. Asks no processor for its speed, as /proc/cpuinfo does: of a large machine that
+/// takes longer than a short command.
+pub fn processors_online() -> Option<u64> {
+    count_of_list(fs::read_to_string("/sys/devices/system/cpu/online").ok()?.trim())
+}
+
+/// The number of processors in a list, `0-3,8`.
+fn count_of_list(list: &str) -> Option<u64> {
+    let count = |range: &str| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        last.parse::<u64>().ok()?.checked_sub(first.parse().ok()?)?.checked_add(1)
+    };
+    list.split(',').map(count).try_fold(0u64, |sum, count| sum.checked_add(count?))
+}
+
 /// Of the whole machine, whatever part of it this process may use: what DLIO's files say.
 pub fn all_processors() -> u64 {
     let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -89,6 +104,16 @@ pub fn host_name() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lists_of_processors_are_counted() {
+        for (list, count) in
+            [("0", Some(1)), ("0-3,8", Some(5)), ("0-127", Some(128)), ("", None), ("3-1", None), ("a", None)]
+        {
+            assert_eq!(count_of_list(list), count, "{list}");
+        }
+        assert!(processors_online() >= processors_allowed());
+    }
 
     #[test]
     fn machines_of_many_ranks_are_listed_once() {

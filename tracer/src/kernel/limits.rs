@@ -262,3 +262,95 @@ fn memory_of(root: &[u8], text: &[u8], path: &mut PathBuffer, file: &mut [u8; TE
         _ => (limit, group),
     }
 }
+
+/// Held by tests that ask: they share the room.
+#[cfg(test)]
+pub static ASKED_BY_ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStrExt;
+    use std::path::Path;
+
+    use super::*;
+
+    /// What is found below a forged root: quota, memory limit and their groups.
+    fn asked(name: &str, groups: &str, files: &[(&str, &str)]) -> (Limit, Limit, [String; 2]) {
+        let _one = ASKED_BY_ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let root = std::env::temp_dir().join(format!("dlio-limits-{}-{name}", std::process::id()));
+        let put = |path: &Path, text: &str| {
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        put(&root.join("proc/self/cgroup"), groups);
+        for (path, text) in files {
+            let path = root.join("sys/fs/cgroup").join(path);
+            put(&path, text);
+            put(&path.with_file_name("cgroup.procs"), "");
+        }
+        let limits = Limits::ask(root.as_os_str().as_bytes());
+        std::fs::remove_dir_all(&root).unwrap();
+        let below = root.join("sys/fs/cgroup").to_string_lossy().into_owned();
+        let group = |folder: &Folder| String::from_utf8_lossy(folder.path()).replace(&below, "");
+        (limits.quota, limits.memory, [group(&limits.cpu_group), group(&limits.memory_group)])
+    }
+
+    fn groups(cpu: &str, memory: &str) -> [String; 2] {
+        [cpu.into(), memory.into()]
+    }
+
+    #[test]
+    fn the_tightest_limit_on_the_way_up_holds() {
+        let files = [
+            ("cgroup.controllers", "cpu memory"),
+            ("job/cpu.max", "200000 100000\n"),
+            ("job/step/cpu.max", "max 100000\n"),
+            ("job/step/task/cpu.max", "400000 100000\n"),
+            ("job/memory.max", "max\n"),
+            ("job/step/memory.max", "1000\n"),
+            ("job/step/task/memory.max", "2000\n"),
+        ];
+        let found = asked("unified", "0::/job/step/task\n", &files);
+        assert_eq!(found, (Limit::Of(2000), Limit::Of(1000), groups("/job", "/job/step")));
+        let none = [("job/cpu.max", "max 100000\n"), ("job/memory.max", "max\n")];
+        let found = asked("none", "0::/job\n", &none);
+        assert_eq!(found, (Limit::None, Limit::None, groups("/job", "/job")));
+    }
+
+    #[test]
+    fn version_1_has_a_folder_for_each_controller() {
+        let files = [
+            ("cpu,cpuacct/cpu.cfs_quota_us", "-1\n"),
+            ("cpu,cpuacct/cpu.cfs_period_us", "100000\n"),
+            ("cpu,cpuacct/job/cpu.cfs_quota_us", "150000\n"),
+            ("cpu,cpuacct/job/cpu.cfs_period_us", "100000\n"),
+            ("memory/job/memory.limit_in_bytes", "9223372036854771712\n"),
+            ("memory/job/memory.stat", "cache 5\nhierarchical_memory_limit 4096\n"),
+        ];
+        let text = "4:memory:/job\n2:cpu,cpuacct:/job\n0::/\n";
+        let found = asked("first", text, &files);
+        assert_eq!(found, (Limit::Of(1500), Limit::Of(4096), groups("/cpu,cpuacct/job", "/memory/job")));
+    }
+
+    #[test]
+    fn a_container_sees_its_own_group_as_the_root() {
+        let files = [("cpu.max", "50000 100000\n"), ("inner/cpu.max", "max 100000\n"), ("memory.max", "7\n")];
+        let found = asked("outside", "0::/docker/0123/inner\n", &files);
+        assert_eq!(found, (Limit::Of(500), Limit::Of(7), groups("", "")));
+    }
+
+    #[test]
+    fn what_is_missing_or_forged_is_not_known() {
+        let unknown = (Limit::Unknown, Limit::Unknown, groups("", ""));
+        assert_eq!(asked("empty", "", &[]), unknown);
+        assert_eq!(asked("unmounted", "0::/job\n4:memory:/job\n", &[]), unknown);
+        assert_eq!(asked("above", "0::/../../etc\n", &[("cpu.max", "1 1\n")]), unknown);
+        let long = format!("0::/{}\n", "a/".repeat(GROUP_MAX));
+        let (quota, ..) = asked("long", &long, &[("cpu.max", "1000 1000\n")]);
+        assert_eq!(quota, Limit::Of(1000));
+        for text in ["", "max", "1", "x y", "-5 100", "1 0"] {
+            let (quota, ..) = asked("forged", "0::/job\n", &[("job/cpu.max", text)]);
+            assert_eq!(quota, Limit::None, "{text}");
+        }
+    }
+}

@@ -207,11 +207,11 @@ mod tests {
     fn a_slip_in_a_tables_name_is_answered_with_the_name() {
         assert_eq!(
             no_table("Event"),
-            "there is no table Event; did you mean events? The tables are events, files, processes, hosts, waits"
+            "there is no table Event; did you mean events? The tables are events, files, processes, hosts, waits, machine"
         );
         assert_eq!(
             no_table("measurements"),
-            "there is no table measurements. The tables are events, files, processes, hosts, waits"
+            "there is no table measurements. The tables are events, files, processes, hosts, waits, machine"
         );
     }
 }
