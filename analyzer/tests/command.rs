@@ -579,3 +579,17 @@ fn texts_of_help_are_wrapped_once() {
         assert!(words.len() == 1 || help.contains("Usage: dlio-analyze worker [OPTIONS]"), "{help}");
     }
 }
+
+#[test]
+fn a_dash_is_standard_output() {
+    let (folder, trace) = made("dash");
+    let rows = printed(&[&trace, "--sql", "select count(*) n from events", "--format", "csv"]);
+    assert_eq!(printed(&[&trace, "--sql", "select count(*) n from events", "--format", "csv", "-o", "-"]), rows);
+    let page = printed(&[&trace, "--html", "-"]);
+    assert!(page.starts_with("<!") && page.trim_end().ends_with("</html>"), "{}", &page[..100]);
+    assert!(!Path::new("-").exists() && !folder.path().join("-").exists());
+    let both = refused(&[&trace, "--html", "-", "--summary"]);
+    assert!(both.contains("--html - writes a page to standard output"), "{both}");
+    let limits = refused(&["--", "--fail-if", "wall_s > 5"]);
+    assert!(limits.contains("put this option before it"), "{limits}");
+}

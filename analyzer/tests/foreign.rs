@@ -667,3 +667,34 @@ fn a_list_of_events_in_an_object_that_has_no_end_is_cut() {
         assert!(!is_cut(&format!("[{event},{event}{ends}")), "{ends}");
     }
 }
+
+#[test]
+fn two_objects_one_behind_the_other_are_both_read() {
+    let event = |ts: u32| {
+        format!(r#"{{"name":"read","cat":"POSIX","ph":"X","ts":{ts},"dur":5,"pid":1,"tid":1,"args":{{"ret":10}}}}"#)
+    };
+    let trace =
+        |from: u32| format!(r#"{{"traceEvents":[{},{}],"displayTimeUnit":"ms"}}"#, event(from), event(from + 10));
+    let summary = read_text("two.json", trace(0) + "\n" + &trace(20));
+    assert_eq!(calls(&summary)["read"], (4, 0, 40));
+    assert!(summary.damage.is_empty(), "{:?}", summary.damage);
+}
+
+#[test]
+fn sizes_below_zero_are_none() {
+    let event =
+        r#"{"name":"read","cat":"POSIX","ph":"X","ts":1,"dur":5,"pid":1,"tid":1,"args":{"bytes":-1,"size":4096}}"#;
+    let summary = read_text("negative.json", format!("[{event},\n{event}]"));
+    assert_eq!(calls(&summary)["read"].0, 2);
+    assert!(summary.damage.is_empty(), "{:?}", summary.damage);
+}
+
+#[test]
+fn texts_that_are_packed_twice_or_in_utf_16_say_what_they_are() {
+    let folder = temp_dir("foreign-packed");
+    let utf_16: Vec<u8> = "\u{feff}[{\"ph\":\"X\"}]".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let path = folder.path().join("a.json");
+    std::fs::write(&path, utf_16).unwrap();
+    let message = Trace::open(&[path.display().to_string()], 1).err().unwrap().to_string();
+    assert!(message.contains("UTF-16"), "{message}");
+}

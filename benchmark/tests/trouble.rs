@@ -391,3 +391,17 @@ fn ranks_with_nowhere_to_meet_do_not_run_alone() {
     assert!(stderr(&output).contains("MASTER_ADDR"), "{}", stderr(&output));
     assert!(folder.files("data").is_empty());
 }
+
+#[test]
+fn what_a_tracer_cannot_do_is_told_with_what_can_be_done() {
+    let folder = Folder::new("no-attaching");
+    for (typed, words) in [
+        (&["trace", "-p", "1"][..], "cannot attach to process 1"),
+        (&["trace", "-o", "-", "--", "true"], "cannot write a trace to standard output"),
+    ] {
+        let output = dlio(&folder, typed);
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        assert!(stderr(&output).contains(words), "{}", stderr(&output));
+    }
+    assert!(!folder.path().join("-").exists());
+}

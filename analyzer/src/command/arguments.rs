@@ -68,11 +68,11 @@ pub struct Arguments {
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
 
-    /// Write results here instead of to standard output; what was there is replaced when they are complete
+    /// Write results here instead of to standard output (-); what was there is replaced when they are complete
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
-    /// Write the report as a page for a browser, one file that needs no other and no network
+    /// Write the report as a page for a browser, one file that needs no other and no network; - is standard output
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 
@@ -245,6 +245,7 @@ impl Arguments {
         let first = |name: &str| matches.indices_of(name).and_then(|mut indices| indices.next());
         arguments.compared_first = first("compare").is_some_and(|at| first("traces").is_none_or(|traces| at < traces));
         arguments.take_trace_from_explain();
+        arguments.output.take_if(|path| path == Path::new("-"));
         arguments
     }
 
@@ -255,6 +256,34 @@ impl Arguments {
             self.traces.push(topic);
             self.explain = Some(String::new());
         }
+    }
+
+    /// Says which option has no effect beside the others; `None` where all have one.
+    pub fn without_effect(&self) -> Option<&'static str> {
+        let prints_report = self.prints_report();
+        if self.needs_no_trace() || self.wants_comparison() || self.workload.is_some() {
+            return None;
+        }
+        if self.format == Format::Json && usize::from(prints_report) + self.sql.len() > 1 {
+            return Some(
+                "--format json writes one document; ask for one thing at a time, or for rows by --format ndjson alone",
+            );
+        }
+        if self.html.is_some() && self.format != Format::Text && !prints_report && !self.wants_rows() {
+            return Some(
+                "--format says nothing of a page (--html); leave it out, or add --summary for a report beside it",
+            );
+        }
+        if self.top.is_some() && !self.sql.is_empty() && !self.wants_report() {
+            return Some("--top is about tables of the summary; write `limit N` into the query");
+        }
+        let pages_to_stdout = [&self.html, &self.workload].iter().any(|path| path.as_deref() == Some(Path::new("-")));
+        if pages_to_stdout && self.output.is_none() && (prints_report || !self.sql.is_empty()) {
+            return Some(
+                "--html - writes a page to standard output, where other results go too; give them a file by -o",
+            );
+        }
+        None
     }
 
     /// Returns `true` if everything that is requested is known without a trace.
@@ -314,6 +343,33 @@ mod tests {
         assert!(parsed(&["trace", "--window", "1s..2s", "--from", "1s"]).is_err());
         assert!(parsed(&[]).unwrap().wants_report() && !parsed(&[]).unwrap().needs_no_trace());
         assert!(parsed(&["--explain"]).is_ok());
+    }
+
+    #[test]
+    fn options_that_do_nothing_together_are_told() {
+        let told = |words: &[&str]| {
+            let words = [&["dlio-analyze", "t"], words].concat();
+            Arguments::parse_in_order(words.into_iter().map(OsString::from).collect()).without_effect()
+        };
+        for (words, option) in [
+            (&["--format", "json", "--html", "x.html"][..], "--format"),
+            (&["--top", "3", "--sql", "select 1"], "--top"),
+            (&["--format", "json", "--summary", "--sql", "select 1"], "--format json"),
+            (&["--format", "json", "--sql", "select 1", "--sql", "select 2"], "--format json"),
+            (&["--html", "-", "--summary"], "--html -"),
+        ] {
+            assert!(told(words).is_some_and(|why| why.starts_with(option)), "{words:?}");
+        }
+        for words in [
+            &["--format", "json"][..],
+            &["--html", "-"],
+            &["--html", "x.html", "--summary", "--format", "json"],
+            &["--top", "3", "--summary", "--sql", "select 1"],
+            &["--html", "-", "--sql", "select 1", "-o", "rows"],
+            &["--format", "csv", "--sql", "select 1", "--sql", "select 2"],
+        ] {
+            assert_eq!(told(words), None, "{words:?}");
+        }
     }
 
     #[test]

@@ -8,6 +8,9 @@ use super::refusals::failure::Failure;
 
 /// Refuses to write among the traces, and to replace a file unless `--force` was given.
 pub fn must_be_free(question: &Question, path: &Path) -> Result<(), Failure> {
+    if path == Path::new("-") {
+        return Ok(());
+    }
     if is_among(&question.traces, path) {
         return Err(Destination::AmongTraces(path.to_path_buf()).into());
     }

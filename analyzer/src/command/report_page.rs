@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::refusals::failure::Failure;
+use super::stdout::WatchedStdout;
 use crate::atomic_file::Draft;
 use crate::html::page;
 use crate::html::sections::Meaning;
@@ -19,6 +20,10 @@ pub fn write_report(report: &Value, trace: &str, path: &Path) -> Result<(), Fail
 
 /// Writes a page.
 pub fn write(path: &Path, page: &str) -> Result<(), Failure> {
+    if path == Path::new("-") {
+        let mut out = WatchedStdout(crate::terminal::stdout());
+        return out.write_all(page.as_bytes()).and_then(|()| out.flush()).map_err(Failure::Write);
+    }
     let failed = |error| Failure::unwritable(path, error);
     let mut draft = Draft::new(path).map_err(failed)?;
     draft.write_all(page.as_bytes()).map_err(failed)?;

@@ -76,6 +76,9 @@ fn run(typed: &Arguments) -> Result<Outcome, Failure> {
 
 /// Checks all answers that were requested, then gives them.
 fn perform(typed: &Arguments) -> Result<Outcome, Failure> {
+    if let Some(why) = typed.without_effect() {
+        return Err(Failure::WithoutEffect(why));
+    }
     let mut out = output(typed.output.as_deref())?;
     let trace = SharedTrace::new(Question::of(typed)?);
     let mut answers = answers::requested(typed);

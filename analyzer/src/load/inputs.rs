@@ -429,7 +429,10 @@ fn content_of(head: &[u8]) -> Content {
 /// What packs traces elsewhere and is not read here, by its first bytes: what to do.
 fn packed_otherwise(head: &[u8]) -> Option<&'static str> {
     const TAR_AT: usize = 257;
-    const KINDS: [(usize, &[u8], &str); 7] = [
+    const KINDS: [(usize, &[u8], &str); 10] = [
+        (0, b"\x1f\x8b", "packed twice by gzip, which is not read here; unpack it once: gzip -dc FILE > FILE.json.gz"),
+        (0, b"\xff\xfe", "a text in UTF-16, which is not read here; convert it first: iconv -f UTF-16 -t UTF-8 FILE"),
+        (0, b"\xfe\xff", "a text in UTF-16, which is not read here; convert it first: iconv -f UTF-16 -t UTF-8 FILE"),
         (0, b"\xfd7zXZ\0", "compressed by xz, which is not read here; unpack it first: xz -dk FILE"),
         (0, b"BZh", "compressed by bzip2, which is not read here; unpack it first: bzip2 -dk FILE"),
         (0, b"\x04\x22\x4d\x18", "compressed by lz4, which is not read here; unpack it first: lz4 -d FILE"),

@@ -77,6 +77,9 @@ pub struct Options {
     /// List what is recorded, and what cannot be
     #[arg(long)]
     list: bool,
+    /// Attaching is what other tracers do; whoever types it is told what can be done here.
+    #[arg(short, long, hide = true, value_name = "PID")]
+    pid: Option<String>,
     /// The command and its arguments
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -84,11 +87,37 @@ pub struct Options {
 
 /// As clap asks for it.
 fn megabytes(typed: &str) -> Result<u64, String> {
+    // Units of bytes, as in 512MB; a number alone counts megabytes.
+    let units = [("KiB", 1u64 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40), ("MB", 1_000_000)];
+    let units =
+        units.into_iter().chain([("GB", 1_000_000_000), ("TB", 1_000_000_000_000), ("M", 1 << 20), ("G", 1 << 30)]);
+    for (unit, bytes) in units {
+        if let Some(Ok(number)) = typed.strip_suffix(unit).map(|number| number.trim().parse::<f64>()) {
+            let megabytes = number * bytes as f64 / 1e6;
+            let is_whole_enough = megabytes.is_finite() && (1.0..1e12).contains(&megabytes);
+            return if is_whole_enough { Ok(megabytes as u64) } else { Err("give at least 1MB".into()) };
+        }
+    }
     match typed.parse() {
         Ok(0) => Err("nothing would be recorded; --mode summary counts from the beginning".into()),
         Ok(megabytes) => Ok(megabytes),
-        Err(_) => Err("give a whole number of megabytes, from 1 on".into()),
+        Err(_) => Err("give a whole number of megabytes, from 1 on, or a size such as 2GB".into()),
     }
+}
+
+/// Refuses what other tracers do, with what can be done here.
+fn refuse_impossible(options: &Options) -> Outcome<()> {
+    if let Some(pid) = &options.pid {
+        return Err(Failure::refused(format!("cannot attach to process {pid}: recording begins with a program")).remedy(
+            "start it under dlio trace -- COMMAND; of a running one, `strace -f -tt -T -y -p PID -o FILE` writes a text that \
+             dlio-analyze reads",
+        ));
+    }
+    if options.output == Path::new("-") {
+        let what = "cannot write a trace to standard output: it is a folder of files, one a process";
+        return Err(Failure::refused(what).remedy("name a folder with -o DIR"));
+    }
+    Ok(())
 }
 
 /// Runs the command; the exit code is its own.
@@ -99,6 +128,7 @@ pub fn run(options: &Options) -> Outcome<i32> {
     if options.list {
         return terminal::answer(&operations()).map(|()| 0);
     }
+    refuse_impossible(options)?;
     let Some((program, arguments)) = options.command.split_first() else {
         return Err(Failure::refused("no command to trace").remedy("dlio trace -- COMMAND ..."));
     };
@@ -638,6 +668,9 @@ mod tests {
         assert_eq!(megabytes("7"), Ok(7));
         assert!(megabytes("0").unwrap_err().contains("--mode summary"));
         assert!(megabytes("1.5").unwrap_err().contains("whole number"));
+        assert_eq!((megabytes("2GB"), megabytes("512 MB"), megabytes("1.5GB")), (Ok(2000), Ok(512), Ok(1500)));
+        assert_eq!(megabytes("1GiB"), Ok(1073));
+        assert!(["10KiB", "-1GB", "1PB", "nanMB"].iter().all(|typed| megabytes(typed).is_err()));
     }
 
     #[test]

@@ -140,6 +140,7 @@ pub struct Composed {
 }
 
 pub fn compose(overrides: &[Override], config_dir: Option<&Path>) -> Outcome<Composed> {
+    overrides.iter().filter(|typed| typed.key == "workload").try_for_each(choice_of_workload)?;
     let name =
         overrides.iter().rev().find(|typed| typed.key == "workload").map_or("default".into(), |typed| {
             match typed.value() {
@@ -201,7 +202,7 @@ pub fn renamed(tree: &Value) -> Value {
 impl Composed {
     fn apply(&mut self, typed: &Override) -> Outcome<()> {
         match typed.path().as_slice() {
-            ["workload"] => choice_of_workload(typed),
+            ["workload"] => Ok(()),
             [first, ..] if *first == "hydra" || first.starts_with("hydra/") => {
                 self.say_to_hydra(typed);
                 Ok(())

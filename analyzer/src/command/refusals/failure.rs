@@ -36,6 +36,8 @@ pub enum Failure {
     Port(std::io::Error),
     /// A trace cannot be read for an export, or the file for the viewer cannot be written.
     Scratch(std::io::Error),
+    /// An option that does nothing beside the others: which, and what to do.
+    WithoutEffect(&'static str),
     /// A summary has no such format.
     Format(Format),
     Incomparable(Incomparable),
@@ -87,6 +89,7 @@ impl std::fmt::Display for Failure {
             Failure::Write(error) => write!(f, "the result cannot be written: {error}"),
             Failure::Destination(destination) => write!(f, "{destination}"),
             Failure::NoEvents(why) | Failure::Window(why) | Failure::Cluster(why) => write!(f, "{why}"),
+            Failure::WithoutEffect(why) => write!(f, "cannot do that together: {why}"),
             Failure::Rules(path, why) => write!(f, "{}: {why}", path.display()),
             Failure::NoRule(id) => write!(f, "there is no rule {id}; --findings lists all of them"),
             Failure::NoTopic(meant, topic) => {

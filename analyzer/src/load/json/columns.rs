@@ -70,10 +70,11 @@ impl Column {
             Column::Step => row.step = short(row.step),
             Column::Fd => row.fd = short(row.fd),
             Column::Pos => row.pos = number.unwrap_or(ABSENT),
-            Column::Requested => row.requested = number.unwrap_or(ABSENT),
-            Column::Bytes => row.bytes = number.unwrap_or(ABSENT),
-            Column::Item => beside.item = number.unwrap_or(ABSENT),
-            Column::Length => beside.length = number.unwrap_or(ABSENT),
+            // Sizes below zero say that nothing was moved, or that nothing is known.
+            Column::Requested => row.requested = number.filter(|number| *number >= 0).unwrap_or(ABSENT),
+            Column::Bytes => row.bytes = number.filter(|number| *number >= 0).unwrap_or(ABSENT),
+            Column::Item => beside.item = number.filter(|number| *number >= 0).unwrap_or(ABSENT),
+            Column::Length => beside.length = number.filter(|number| *number >= 0).unwrap_or(ABSENT),
             // An error says more than that there was one.
             Column::Ret if row.ret < 0 && row.ret != ABSENT => {}
             Column::Ret => row.ret = if number == Some(-1) { FAILED } else { number.unwrap_or(ABSENT) },

@@ -97,6 +97,11 @@ impl List {
         }
     }
 
+    /// True if the list and the object around it have ended.
+    fn is_over(&self) -> bool {
+        self.begun && self.ended && self.closed
+    }
+
     fn is_cut(&self) -> bool {
         self.begun && !(self.ended && self.closed)
     }
@@ -285,8 +290,15 @@ impl JsonParser {
                 return text.len();
             };
             self.list.between(&text[at..at + start]);
-            self.list.closed = false;
             at += start;
+            if self.list.is_over() && before_events(&text[at..]).is_some() {
+                // Somebody put two traces one behind the other.
+                self.list = List::default();
+                at += self.begin_file(&text[at..]);
+                (scale, templates) = (self.scale(), Templates::default());
+                continue;
+            }
+            self.list.closed = false;
             if let Some((values, call, length)) = templates.read(&text[at..], into.catalog) {
                 into.broken += !self.put_values(values, call, into) as u64;
                 at += length;

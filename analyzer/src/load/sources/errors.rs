@@ -38,6 +38,11 @@ pub enum LoadError {
 impl std::fmt::Display for LoadError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            LoadError::Missing(path) if path.as_os_str().as_encoded_bytes().starts_with(b"--") => write!(
+                f,
+                "{}: no such file or folder; what stands behind -- is a trace, so put this option before it",
+                path.display()
+            ),
             LoadError::Missing(path) => write!(
                 f,
                 "{}: no such file or folder; give the folder a program was traced into (DLIO_TRACE_DIR, by default ./dlio-trace)",

@@ -7,6 +7,7 @@
 //! interface: the wrapper would allocate an array for every sample. The plainest files are read without the library, by
 //! the same opens, locks and reads as it makes: see [`head`]. So are those it is too old for: see [`chunks`].
 
+pub mod chunk;
 pub mod chunks;
 pub mod growing;
 pub mod head;

@@ -329,7 +329,8 @@ pub fn inflated(path: &Path, packed: &[u8], size: u64) -> Outcome<Vec<u8>> {
             Ok(length) if length as u64 == size => return Ok(bytes),
             Err(DecompressionError::InsufficientSpace) if room < size => room = size.min(room.saturating_mul(8)),
             Ok(length) => {
-                let what = format!("the compressed member has {length} bytes, and the header promises {size}");
+                let what =
+                    format!("the compressed member is damaged: it has {length} bytes, and the header promises {size}");
                 return Err(Failure::damaged(path, what));
             }
             Err(_) => return Err(Failure::damaged(path, "the compressed member is damaged")),

@@ -12,6 +12,7 @@
 //! As in [`head`] nothing is guessed: what is not known to the last byte gives None. Such are filters other than the ones
 //! below. The indexes of data sets that may grow without end are in [`growing`].
 
+use super::chunk::{Chunk, Entries};
 use super::growing;
 use super::head::{self, Fields, Message, UNDEFINED, checked};
 use crate::data_set::formats::containers::zip::EXPANSION_MAX;
@@ -37,18 +38,6 @@ enum Filter {
     Shuffle,
     Fletcher32,
     Lzf,
-}
-
-/// The place of a chunk, or that nothing was ever written to it.
-#[derive(Debug, Clone, Copy)]
-pub struct Chunk {
-    address: u64,
-    packed: u64,
-    skipped: u64,
-}
-
-impl Chunk {
-    pub const NEVER_WRITTEN: Chunk = Chunk { address: UNDEFINED, packed: 0, skipped: 0 };
 }
 
 /// A data set in chunks.
@@ -305,29 +294,6 @@ fn block_entries(block: &[u8], packed: bool) -> Option<&[u8]> {
     fields.is(&[u8::from(packed)])?;
     fields.take(8)?;
     Some(fields.0)
-}
-
-/// The form of what an index says of a chunk.
-pub struct Entries {
-    pub length: u64,
-    pub packed: bool,
-    /// The length of a chunk that is not packed.
-    pub bytes: u64,
-}
-
-impl Entries {
-    pub fn all(&self, bytes: &[u8]) -> Option<Vec<Chunk>> {
-        bytes.chunks_exact(self.length as usize).map(|entry| self.one(entry)).collect()
-    }
-
-    pub fn one(&self, entry: &[u8]) -> Option<Chunk> {
-        let mut fields = Fields(entry);
-        let address = fields.number(8)?;
-        if !self.packed {
-            return Some(Chunk { address, packed: self.bytes, skipped: 0 });
-        }
-        Some(Chunk { address, packed: fields.number(self.length as usize - 12)?, skipped: fields.number(4)? })
-    }
 }
 
 /// Says what keeps a data set from being read, as far as its header tells; None if it does not.

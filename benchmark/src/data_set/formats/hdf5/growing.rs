@@ -13,7 +13,7 @@
 //! record       address 8 · [packed length · skipped filters 4] · place 8 each
 //! ```
 
-use super::chunks::{Chunk, Entries};
+use super::chunk::{Chunk, Entries};
 use super::head::{Fields, UNDEFINED, bytes_at, checked};
 use crate::files::input::ReadAt;
 
