@@ -34,7 +34,7 @@ fn is_of_the_count(section: &str, figure: &str) -> bool {
         || section_has("processes", &["name", "role", "parent"])
         || section == "processes" && (figure.starts_with("own_reads") || figure.starts_with("resources"))
         || section_has("epochs", &["bytes_read"])
-        || section_has("allocation", &["lost_run_unknown", "waits_unexplained"])
+        || section_has("allocation", &["lost_run_unknown", "waits_unexplained", "untraced"])
         || section_has("shared", &["common_writes", "common_ns"])
 }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use dlio_schemas::machine::samples;
-use dlio_schemas::native::{Damage, block, file, ring};
+use dlio_schemas::native::{Damage, block, file, ring, untraced};
 use glob::{MatchOptions, Pattern, PatternError};
 
 use super::bytes::bucket;
@@ -43,6 +43,8 @@ pub struct Found {
     pub copies: Vec<PassedOver>,
     /// Files of counters of machines, beside traces.
     pub machines: Vec<PathBuf>,
+    /// Lists of programs that left no trace, likewise.
+    pub untraced: Vec<PathBuf>,
     /// Files that are no traces but ought to be, and why: named where there is nothing else.
     pub useless: Vec<(PathBuf, &'static str)>,
 }
@@ -63,6 +65,8 @@ enum Content {
     Other(&'static Format),
     /// Counters of a machine: no trace, but it stands beside one.
     Machine,
+    /// Programs that left no trace.
+    Untraced,
     Empty,
     Useless(&'static str),
     Unknown,
@@ -137,6 +141,10 @@ pub fn tell(mut files: Vec<(PathBuf, bool)>) -> Result<Found, LoadError> {
             }
             Content::Machine => {
                 found.machines.push(path);
+                continue;
+            }
+            Content::Untraced => {
+                found.untraced.push(path);
                 continue;
             }
             Content::Unknown if named => {
@@ -388,6 +396,9 @@ fn look(path: &Path, copies: &mut Copies) -> std::io::Result<Option<(Content, Op
 fn content(path: &Path, head: &[u8]) -> std::io::Result<Content> {
     if head.is_empty() && has_a_traces_name(path) {
         return Ok(Content::Empty);
+    }
+    if path.file_name().is_some_and(|name| name == untraced::LIST) {
+        return Ok(Content::Untraced);
     }
     Ok(match unpacked(path, head)? {
         Some(text) => content_of(&text),

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! inputs     which files, and the format of each
-//! machine_samples   what machines were doing beside the traces
+//! beside_traces   what machines were doing, and programs that left no trace
 //! recorded   our own traces, for those who write them again
 //! formats/   one file per foreign format
 //! native/    our own files     json/   Chrome and DFTracer     lines/   text
@@ -16,13 +16,13 @@
 //!
 //! A directory uses those below it, never those above.
 
+pub mod beside_traces;
 pub mod bytes;
 pub mod events;
 pub mod formats;
 pub mod inputs;
 pub mod json;
 pub mod lines;
-pub mod machine_samples;
 pub mod native;
 pub mod recorded;
 pub mod sources;
@@ -32,6 +32,7 @@ use std::sync::Mutex;
 
 use dlio_schemas::machine::samples::Samples;
 use dlio_schemas::native::Damage;
+use dlio_schemas::native::untraced::Untraced;
 
 use crate::batch::{Batch, Wanted};
 use crate::catalog::Catalog;
@@ -63,6 +64,8 @@ pub struct Trace {
     pub categories: Categories,
     /// What machines were doing while the commands ran.
     pub machines: Vec<Samples>,
+    /// Programs that traced ones started and that left no trace.
+    pub untraced: Vec<Untraced>,
     /// True if no process writes any more, as far as can be told.
     pub settled: bool,
     /// True if what was found out about files earlier was believed.
@@ -97,7 +100,8 @@ impl Trace {
             notes: Mutex::new(notes),
             passed_over: found.copies.into_iter().chain(duplicates.passed_over).collect(),
             categories: Categories::default(),
-            machines: machine_samples::read(&found.machines),
+            machines: beside_traces::samples(&found.machines),
+            untraced: beside_traces::untraced(&found.untraced),
             settled: natives.settled,
             indexed: index.is_used(),
         };

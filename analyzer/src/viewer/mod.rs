@@ -26,8 +26,8 @@ use dlio_schemas::ops::Op;
 use crate::atomic_file::Draft;
 use crate::catalog::Catalog;
 use crate::filter::Filter;
+use crate::load::beside_traces;
 use crate::load::inputs::Found;
-use crate::load::machine_samples;
 use crate::load::native::reader::process_of;
 use crate::load::recorded::{self, Recorded};
 use crate::scan::Progress;
@@ -86,7 +86,7 @@ impl<'f> Export<'f> {
         let has_waits = waits::may_draw(filter) && (waits || processes.iter().any(waits::names_objects));
         let coarseness = if all { None } else { coarseness(&processes, &lengths, threads) };
         let events = lengths.total();
-        let (waits, machines) = (Vec::new(), machine_samples::read(&found.machines));
+        let (waits, machines) = (Vec::new(), beside_traces::samples(&found.machines));
         Ok((events > 0).then_some(Export { processes, filter, events, coarseness, has_waits, waits, machines }))
     }
 

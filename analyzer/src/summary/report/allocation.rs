@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use dlio_schemas::native::names::URING;
+use dlio_schemas::native::untraced::{self, Untraced};
 use serde::{Deserialize, Serialize};
 
 use super::{Section, Summary, hosts};
@@ -42,6 +43,9 @@ pub struct Allocation {
     /// Processes that have a ring of io_uring, what they ask for through which is in no trace.
     #[serde(default)]
     pub uring: u64,
+    /// Programs that were started and left no trace.
+    #[serde(default)]
+    pub untraced: Vec<UntracedProgram>,
 }
 
 impl Allocation {
@@ -80,7 +84,8 @@ impl Section for Allocation {
         room), `misused_spans` (closed on another thread than their own, and not recorded), `lost_run_unknown` (of the lost, where \
         the report is about one of several runs, those of processes whose run is not known), `waits_unexplained` (whether the trace has so many waits and \
         messages that their causes were not worked out), `uring` (processes that have \
-        a ring of io_uring: what they ask for through it is not in the trace)";
+        a ring of io_uring: what they ask for through it is not in the trace), `untraced` (programs that were started and left \
+        no trace, a list: `program`, `reason` (static, other-library or other-machine), `times`)";
     const SQL: Option<&'static str> = Some(include_str!("../../../sql/allocation.sql"));
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
@@ -111,6 +116,7 @@ impl Section for Allocation {
             names_lost: processes.iter().map(|process| process.names_lost).sum(),
             misused_spans: processes.iter().map(|process| process.misused_spans).sum(),
             uring: with_rings(analysis, trace, &all),
+            untraced: untraced_of(analysis, trace, &partakers),
         }
     }
 
@@ -166,6 +172,9 @@ impl Section for Allocation {
             let processes = many(who.uring, "process", "processes");
             rows.push(("io_uring", format!("{processes}; what they ask for through it is not in the trace")));
         }
+        for program in &who.untraced {
+            rows.push(("not traced", program.text()));
+        }
         for host in summary.hosts.iter().filter(|host| host.clock_spread_ns.abs() > CLOCK_SPREAD_SHOWN_NS) {
             let stepped =
                 format!("stepped by {} on {} while it was traced", time(host.clock_spread_ns as f64), host.host);
@@ -177,6 +186,53 @@ impl Section for Allocation {
 
 /// Less than this is how well two clocks can be read one after the other.
 const CLOCK_SPREAD_SHOWN_NS: i64 = 1_000_000;
+
+/// A program that was started and left no trace.
+#[derive(Serialize, Deserialize, Default, Debug, Clone, PartialEq)]
+pub struct UntracedProgram {
+    pub program: String,
+    /// `static`, `other-library` or `other-machine`.
+    pub reason: String,
+    pub times: u64,
+}
+
+impl UntracedProgram {
+    /// In words.
+    pub fn text(&self) -> String {
+        let why = match self.reason.as_str() {
+            untraced::STATIC => "it is linked statically, and no library can be put before it",
+            untraced::OTHER_LIBRARY => "it would not start with the library",
+            untraced::OTHER_MACHINE => "it is of another machine or width than the library",
+            other => other,
+        };
+        let times = if self.times > 1 { format!(" ({} times)", grouped(self.times)) } else { String::new() };
+        format!("{}{times}: {why}", self.program)
+    }
+}
+
+/// Programs are named up to so many.
+const UNTRACED_MAX: usize = 20;
+
+/// Programs that left no trace and were started while these processes ran.
+fn untraced_of(analysis: &Analysis, trace: &Trace, of: &[(&Process, &ProcessCount)]) -> Vec<UntracedProgram> {
+    let first = of.iter().filter_map(|(process, _)| process.start_ts).min();
+    let last = of.iter().filter_map(|(process, _)| process.end_ts).max();
+    let is_one_run = analysis.filter.run.is_some();
+    let is_of_it = |program: &&Untraced| {
+        let began = program.began_ns as i64;
+        !is_one_run || first.is_none_or(|first| began >= first) && last.is_none_or(|last| began <= last)
+    };
+    let mut found: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+    for program in trace.untraced.iter().filter(is_of_it) {
+        *found.entry((&program.program, &program.reason)).or_default() += 1;
+    }
+    let row = |((program, reason), times): ((&str, &str), u64)| UntracedProgram {
+        program: program.into(),
+        reason: reason.into(),
+        times,
+    };
+    found.into_iter().map(row).take(UNTRACED_MAX).collect()
+}
 
 /// The number of processes that have a ring of io_uring.
 fn with_rings(analysis: &Analysis, trace: &Trace, all: &[Process]) -> u64 {

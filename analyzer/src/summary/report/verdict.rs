@@ -76,6 +76,7 @@ pub fn verdict(summary: &Summary, pools: &[RankGroup]) -> Vec<String> {
     sentences.extend(cut_short(summary));
     sentences.extend(dearest(summary));
     sentences.extend(loss(summary));
+    sentences.extend(untraced(summary));
     sentences.extend(of_no_run(summary));
     sentences.extend(aggregated(summary));
     sentences
@@ -662,6 +663,17 @@ fn loss(summary: &Summary) -> Option<String> {
     let lost = lost(summary);
     let events = || many(lost, "event found no room and is", "events found no room and are");
     (lost > 0 && lacking(summary).is_none()).then(|| format!("{} missing from every figure.", events()))
+}
+
+/// Programs that left no trace.
+fn untraced(summary: &Summary) -> Option<String> {
+    let programs = &summary.allocation.untraced;
+    let [first, ..] = programs.as_slice() else { return None };
+    let others = match programs.len() - 1 {
+        0 => String::new(),
+        more => format!(", and {}", many(more as u64, "other program", "other programs")),
+    };
+    Some(format!("Not traced, and in no figure: {}{others}.", first.text()))
 }
 
 /// What was lost or damaged, and may be of another run than the one that the report is about.
