@@ -137,8 +137,11 @@ impl Limits {
 fn mark() -> u64 {
     let fd = sys::open(c"/proc/self/cgroup", libc::O_RDONLY);
     const PIECE: usize = 512;
+    if fd < 0 {
+        return 0;
+    }
     let (mut mark, mut piece) = (0, [0; PIECE]);
-    while fd >= 0 {
+    loop {
         let read = sys::read(fd as i32, &mut piece);
         mark = hash::of(read, mark);
         // The kernel fills a piece as long as there is more.

@@ -390,8 +390,11 @@ pub fn scheduling(process: i32) -> (Option<i32>, Option<i32>) {
 /// Calls `each` with the numbers of this process's threads, as long as it returns true.
 pub fn each_thread(mut each: impl FnMut(i32) -> bool) {
     let folder = open(c"/proc/self/task", libc::O_RDONLY | libc::O_DIRECTORY);
+    if folder < 0 {
+        return;
+    }
     let mut entries = [0u8; 1024];
-    'all: while folder >= 0 {
+    'all: loop {
         let length = kernel!(SYS_getdents64, folder, entries.as_mut_ptr(), entries.len());
         let mut rest = &entries[..length.max(0) as usize];
         if rest.is_empty() {
@@ -411,9 +414,7 @@ pub fn each_thread(mut each: impl FnMut(i32) -> bool) {
             rest = &rest[entry..];
         }
     }
-    if folder >= 0 {
-        close(folder as c_int);
-    }
+    close(folder as c_int);
 }
 
 /// True if nobody may write to the file system a path lies on.
