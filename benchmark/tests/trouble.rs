@@ -405,3 +405,21 @@ fn what_a_tracer_cannot_do_is_told_with_what_can_be_done() {
     }
     assert!(!folder.path().join("-").exists());
 }
+
+#[test]
+fn packed_files_with_plain_names_say_what_they_are() {
+    let packed = [("csv", "img_3_of_8.csv", &b"\x1f\x8b\x08\0\0\0\0\0\0\x03"[..], "gzip packed it")];
+    let shards = [("mds", "shard.00003.mds", &b"\x28\xb5\x2f\xfd\0\0\0\0\0\0"[..], "packed by zstd")];
+    for (format, name, magic, words) in packed.into_iter().chain(shards) {
+        let folder = Folder::new("packed");
+        let format = format!("++workload.dataset.format={format}");
+        assert!(run(&folder, &[GENERATE, &format]).status.success());
+        let file = folder.path().join("data/train").join(name);
+        let mut bytes = std::fs::read(&file).unwrap();
+        bytes[..magic.len()].copy_from_slice(magic);
+        std::fs::write(&file, bytes).unwrap();
+        let output = run(&folder, &[&format]);
+        assert_eq!(output.status.code(), Some(5), "{}", stderr(&output));
+        assert!(stderr(&output).contains(words) && stderr(&output).contains(name), "{}", stderr(&output));
+    }
+}

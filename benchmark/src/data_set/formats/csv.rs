@@ -3,7 +3,7 @@
 //! Compressed files carry the ending that tells pandas how (`.csv.gz`, ...).
 
 use super::containers::zip::{self, EXPANSION_MAX, Member, Method};
-use super::format::{Format, Output, Reader, content_of, other, packed_with};
+use super::format::{Format, Output, Reader, content_of, other, packed_with, packer_of};
 use crate::config::{Dataset, Element};
 use crate::data_set::layout::{FileSpec, Layout};
 use crate::failure::{Failure, Outcome};
@@ -248,6 +248,15 @@ impl Reader for CsvReader {
         self.moved += input.take_moved();
         let path = input.path();
         let bytes = self.buffer.bytes(length);
+        if let Some(packer) = packer_of(bytes).filter(|_| self.compression == "none") {
+            return Err(Failure::damaged(
+                path,
+                format!("it is no text: {packer} packed it, and its name does not say so"),
+            )
+            .remedy(
+                "rename it to .csv.gz, .csv.bz2, .csv.xz or .csv.zip and set ++workload.dataset.compression alike",
+            ));
+        }
         let unpacked = unpacked(path, &self.compression, bytes)?;
         let text = unpacked.as_deref().unwrap_or(bytes);
         let mut rows = text.split(|byte| *byte == b'\n').filter(|row| !row.is_empty()).peekable();

@@ -123,6 +123,18 @@ impl<'a> Output<'a> {
     }
 }
 
+/// Returns the name of what packed a file, by its first bytes.
+pub(super) fn packer_of(bytes: &[u8]) -> Option<&'static str> {
+    let kinds: [(&[u8], &str); 5] = [
+        (b"\x1f\x8b\x08", "gzip"),
+        (b"BZh", "bzip2"),
+        (b"\xfd7zXZ", "xz"),
+        (b"PK\x03\x04", "zip"),
+        (b"\x28\xb5\x2f\xfd", "zstd"),
+    ];
+    kinds.iter().find(|(magic, _)| bytes.starts_with(magic)).map(|(_, name)| *name)
+}
+
 /// The facts of a format that packs: the level only matters where something is packed.
 pub(super) fn packed_with(dataset: &Dataset, has_levels: bool) -> Vec<(&'static str, Json)> {
     let level = ("compression_level", json!(dataset.compression_level));

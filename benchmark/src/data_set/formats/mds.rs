@@ -8,7 +8,7 @@
 //!
 //! A sample is read by its number: two offsets, then its bytes. Offsets are kept, as its own reader keeps the index.
 
-use super::format::{Format, LARGE, Output, Reader, content_of};
+use super::format::{Format, LARGE, Output, Reader, content_of, packer_of};
 use crate::config::Dataset;
 use crate::data_set::layout::{FileSpec, Layout, Split};
 use crate::failure::{Failure, Outcome};
@@ -132,6 +132,13 @@ impl MdsReader {
         input.read_exact_at(0, &mut four)?;
         let count = u32::from_le_bytes(four) as usize + 1;
         if count * 4 > KEPT_MAX {
+            if let Some(packer) = packer_of(&four) {
+                return Err(Failure::damaged(
+                    path,
+                    format!("its samples are packed by {packer}, which is not read here"),
+                )
+                .remedy("write the shards without compression"));
+            }
             return Err(Failure::damaged(path, format!("it speaks of {} samples", count - 1)));
         }
         let mut bytes = vec![0; count * 4];
