@@ -38,7 +38,7 @@ impl Job {
         let waits = self
             .seen
             .events()
-            .filter(|event| event.a == Some(object as i64) && !["sem_post", "futex_wake"].contains(&&*event.name));
+            .filter(|event| event.a == Some(object as i64) && event.name != "sem_post" && event.name != "futex_wake");
         waits.map(|event| (event, Waker::unpack(event.b))).collect()
     }
 }
