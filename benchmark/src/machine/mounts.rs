@@ -97,7 +97,7 @@ fn shown(option: &str) -> String {
 fn holds_data(mount: &Mount) -> bool {
     let lies_in =
         |folder: &&str| mount.folder.strip_prefix(*folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-    let is_system = mount.kind == "tmpfs" && SYSTEM_FOLDERS.iter().any(|folder| lies_in(folder));
+    let is_system = mount.kind == "tmpfs" && SYSTEM_FOLDERS.iter().any(lies_in);
     !PSEUDO.contains(&mount.kind.as_str()) && (!is_system || mount.folder == "/dev/shm")
 }
 
