@@ -284,7 +284,7 @@ fn a_folder_of_parquet_answers_as_the_trace_it_came_of() {
         "ts, dur, name, cat, class, layer, host, pid, tid, rank, file, fd, pos, requested, bytes, ret, errno, depth";
     for sql in [
         &format!("select {of_all}, epoch, step, args from events order by {of_all} limit 700"),
-        "select name, cat, host, count(*) n, sum(bytes) b, max(dur) d from events group by 1, 2, 3 order by n, 1, 2",
+        "select name, cat, host, count(*) n, sum(bytes) b, max(dur) d from events group by 1, 2, 3 order by n, 1, 2, 3",
         "select count(*) n from events",
         "select count(*) n from events where ts > (select min(ts) + 2000000 from events) and dur >= 10",
         "select count(*) n, min(ts) t from events where cat = 'posix' and name in ('read', 'pread') and file like '%1%'",

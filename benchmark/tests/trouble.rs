@@ -79,7 +79,7 @@ fn a_smaller_data_set_is_told_with_the_key_that_reads_it() {
 }
 
 #[test]
-fn a_pipe_in_the_place_of_a_file_is_refused_and_not_waited_for() {
+fn a_pipe_or_a_folder_in_the_place_of_a_file_is_refused_and_not_waited_for() {
     let loaders =
         [("npz", "pytorch"), ("npy", "pytorch"), ("hdf5", "pytorch"), ("png", "pytorch"), ("tfrecord", "native_dali")];
     for (format, loader) in loaders {
@@ -94,6 +94,11 @@ fn a_pipe_in_the_place_of_a_file_is_refused_and_not_waited_for() {
         assert!(Command::new("mkfifo").arg(&third).status().unwrap().success());
         let refused = run(&folder, &keys);
         assert!(!refused.status.success(), "{format}");
+        assert!(stderr(&refused).contains("img_3_of_8"), "{format}: {}", stderr(&refused));
+        std::fs::remove_file(&third).unwrap();
+        std::fs::create_dir(&third).unwrap();
+        let refused = run(&folder, &keys);
+        assert!(refused.status.code().is_some_and(|code| code != 0 && code < 128), "{format}: {}", stderr(&refused));
         assert!(stderr(&refused).contains("img_3_of_8"), "{format}: {}", stderr(&refused));
     }
 }

@@ -96,7 +96,9 @@ pub fn write(about: &Meaning, value: &Value, report: &Value, page: &mut Markup) 
         ("findings", Value::Array(list)) => {
             Table::of(&findings::rules(list)).write("t-findings", &title, &rest, page);
         }
+        ("machine", Value::Array(list)) => list.iter().for_each(|machine| one(name, &title, machine, &rest, page)),
         (_, Value::Array(list)) => {
+            let list = &without(list, "resources");
             let (rows, apart) = parted(list);
             Table::of(&rows).write(&format!("t-{name}"), &title, &rest, page);
             for (field, rows) in apart.into_iter().chain(within(list)) {
@@ -105,19 +107,30 @@ pub fn write(about: &Meaning, value: &Value, report: &Value, page: &mut Markup) 
                 Table::of(&rows).write(&format!("t-{name}-{field}"), &caption, &rest, page);
             }
         }
-        (_, Value::Object(fields)) => {
-            table::facts(fields, page);
-            for (field, list) in lists("", value) {
-                page.element("h3", &[], &capital(&label(&field)));
-                let id = format!("t-{name}-{}", field.replace('.', "-"));
-                Table::of(list).write(&id, &format!("{title}: {}", label(&field)), &rest, page);
-            }
-        }
+        (_, value @ Value::Object(_)) => one(name, &title, value, &rest, page),
         (_, other) => {
             page.element("p", &[], &Kind::of(name, &[other]).show(other));
         }
     }
     page.raw("</section>\n");
+}
+
+/// An object: its figures, and its lists as tables.
+fn one(name: &str, title: &str, value: &Value, rest: &str, page: &mut Markup) {
+    let Value::Object(fields) = value else { return };
+    table::facts(fields, page);
+    for (field, list) in lists("", value) {
+        page.element("h3", &[], &capital(&label(&field)));
+        let id = format!("t-{name}-{}", field.replace('.', "-"));
+        Table::of(list).write(&id, &format!("{title}: {}", label(&field)), rest, page);
+    }
+}
+
+/// Rows without a field that would make a table too wide.
+fn without(list: &[Value], field: &str) -> Vec<Value> {
+    let mut list = list.to_vec();
+    list.iter_mut().filter_map(Value::as_object_mut).for_each(|row| drop(row.remove(field)));
+    list
 }
 
 /// The first sentence is read by everybody, the rest by those who wonder.

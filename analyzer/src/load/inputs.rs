@@ -139,12 +139,9 @@ pub fn tell(mut files: Vec<(PathBuf, bool)>) -> Result<Found, LoadError> {
                 found.useless.push((path, why));
                 continue;
             }
-            Content::Machine => {
-                found.machines.push(path);
-                continue;
-            }
-            Content::Untraced => {
-                found.untraced.push(path);
+            Content::Machine | Content::Untraced => {
+                let beside = if content == Content::Machine { &mut found.machines } else { &mut found.untraced };
+                beside.push(path);
                 continue;
             }
             Content::Unknown if named => {

@@ -118,11 +118,9 @@ pub fn is_worker(processes: &[Process], parents: &[Option<u32>], proc: u32) -> b
     let parent = parents[proc as usize].and_then(|parent| processes[parent as usize].command.as_deref());
     let first = base(command.split_whitespace().next().unwrap_or_default());
     // A shell's copy is about to become another program.
-    let is_copy = parent == Some(command) && process.ended != "exec" && !SHELLS.contains(&first);
+    let is_copy = parent == Some(command) && process.ended != "exec" && !is_shell(first);
     is_copy || command.contains(SPAWNED)
 }
-
-const SHELLS: [&str; 5] = ["sh", "bash", "dash", "zsh", "ksh"];
 
 /// Programs that run trainings. What else takes messages from its own copies, as rsync and PostgreSQL do, trains nothing.
 const TRAINING: [&str; 3] = ["python", "pypy", "julia"];
@@ -130,6 +128,14 @@ const TRAINING: [&str; 3] = ["python", "pypy", "julia"];
 /// True if a program may be a training that nothing tells of.
 pub fn may_train(program: &str) -> bool {
     TRAINING.iter().any(|known| program.starts_with(known))
+}
+
+/// Programs that start others and wait for them.
+const SHELLS: [&str; 11] = ["sh", "bash", "dash", "zsh", "ksh", "fish", "busybox", "make", "gmake", "ninja", "xargs"];
+
+/// True if a program only starts others.
+pub fn is_shell(program: &str) -> bool {
+    SHELLS.contains(&program)
 }
 
 /// A part of the command of a process that Python spawned: it imports everything anew.

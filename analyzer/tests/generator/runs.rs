@@ -4,6 +4,7 @@ use dlio_schemas::native::fields::key;
 use dlio_schemas::ops::Op;
 use dlio_schemas::record::POS_UNKNOWN;
 
+use super::START;
 use super::script::Script;
 
 pub const MIB: i64 = 1 << 20;
@@ -203,6 +204,37 @@ fn short_of_cpus(facts: &[(&'static str, &str)]) -> Vec<Script> {
     processes
 }
 
+/// A reader that waits for reads all the time, and how much counters of its machine grew meanwhile.
+fn on_device(counters: &[(&str, &str, u64)]) -> Vec<Script> {
+    let mut processes = handed_over(|reader, step| {
+        let us = if step == 0 { 79_000 } else { 99_000 };
+        reader.call(Op::PREAD, "/data/one.bin", us, (step as i64 * MIB, MIB, MIB));
+    });
+    processes[0].machine = sampled(counters);
+    processes
+}
+
+/// A file of counters: all of them begin at zero before the run, and stand at their values after it.
+fn sampled(counters: &[(&str, &str, u64)]) -> Vec<String> {
+    let mut lines = vec!["mount\t/\ttype=ext4\tdevice=vda".to_string(), "mount\t/data\ttype=xfs\tdevice=vdb".into()];
+    // A device and a mount are known by these.
+    let known = [("device_reads", "vdb", 1_000), ("nfs_operations", "/data", 1_000)];
+    let all: Vec<_> =
+        known.iter().filter(|(_, scope, _)| counters.iter().any(|it| it.1 == *scope)).chain(counters).collect();
+    lines.extend(all.iter().enumerate().map(|(at, (name, scope, _))| format!("counter\t{at}\t{name}\t{scope}")));
+    for (at, boot_ns) in [(0, START - 1_000_000), (1, START + 4_100_000_000)] {
+        lines.push(format!("at\t{boot_ns}\t{boot_ns}"));
+        lines.extend(all.iter().enumerate().map(|(number, (.., value))| format!("{number}\t{}", at * value)));
+    }
+    lines
+}
+
+fn swapping() -> Vec<Script> {
+    let mut processes = Loader::healthy().processes(load(30_000));
+    processes[0].machine = sampled(&[("swap_in", "", 1 << 30)]);
+    processes
+}
+
 /// What the machine, or what the job may use of it, does to readers.
 fn machines() -> Vec<Scenario> {
     let quota = [
@@ -242,6 +274,27 @@ fn machines() -> Vec<Scenario> {
         ("pools-of-threads", short_of_cpus(&pools), &["input-bound", "too-many-threads"]),
         ("neighbors", short_of_cpus(&neighbors), &["input-bound", "noisy-neighbor"]),
         ("under-a-limit", under_a_limit(), &["cache-thrash"]),
+        (
+            "busy-device",
+            on_device(&[("device_busy_ns", "vdb", 3_900_000_000), ("device_read_bytes", "vdb", 9 << 30)]),
+            &["input-bound", "loader-capacity", "device-saturated", "storage-latency-bound"],
+        ),
+        (
+            "idle-device",
+            on_device(&[("device_busy_ns", "vdb", 100_000_000)]),
+            &["input-bound", "loader-capacity", "slow-but-idle-device", "storage-latency-bound"],
+        ),
+        (
+            "slow-server",
+            on_device(&[("nfs_round_trip_ns", "/data", 900_000_000), ("nfs_execution_ns", "/data", 1_000_000_000)]),
+            &["input-bound", "loader-capacity", "nfs-server", "storage-latency-bound"],
+        ),
+        (
+            "queue-to-server",
+            on_device(&[("nfs_queue_ns", "/data", 900_000_000), ("nfs_execution_ns", "/data", 1_000_000_000)]),
+            &["input-bound", "loader-capacity", "nfs-client-queue", "storage-latency-bound"],
+        ),
+        ("swapping", swapping(), &["compute-bound", "swap"]),
     ]
 }
 

@@ -29,6 +29,8 @@ pub struct Script {
     pub ends: bool,
     pub cores: i64,
     pub memory: Option<i64>,
+    /// Lines of the file of the machine's counters beside the trace; it is written where there are some.
+    pub machine: Vec<String>,
     /// Further facts, by their keys.
     pub more_facts: Vec<(&'static str, String)>,
     /// The time of each thread, in microseconds.
@@ -54,6 +56,7 @@ impl Script {
             ends: true,
             cores: 64,
             memory: None,
+            machine: Vec::new(),
             more_facts: Vec::new(),
             now: BTreeMap::new(),
             records: BTreeMap::new(),
@@ -205,6 +208,11 @@ impl Script {
 
     /// Writes its file.
     pub fn write_to(mut self, folder: &Path) {
+        if !self.machine.is_empty() {
+            let head = "dlio-machine 1\nfact\thost\tnode0\nfact\tboot_id\tboot-0\n";
+            let text = format!("{head}{}\nend\n", self.machine.join("\n"));
+            std::fs::write(folder.join("node0.machine"), text).expect("counters of a machine");
+        }
         let path = folder.join(format!("train-node0-{}-{START}.dlt", self.pid));
         let facts = self.facts();
         let mut out = Blocks::new(path).expect("a file of a process");

@@ -18,7 +18,7 @@ pub fn run(analyzer: &Path, trace: &Path, summary: bool, page: Option<&Path>) {
     if let Some(page) = page {
         command.arg("--html").arg(page).arg("--force");
     }
-    if let Err(error) = processes::run_in_front(&mut command, &Variables::default()) {
+    if let Err(error) = processes::run_in_front(&mut command, &Variables::default(), || (), drop) {
         terminal::warn(format_args!("dlio: {}: {error}", analyzer.display()));
     }
 }

@@ -67,7 +67,7 @@ fn child(run: &Run, library: &Path, trace: &Path) -> Outcome<ExitStatus> {
     }
     processes::ends_with_us(&mut command);
     // A run that is stopped keeps what it has, and the summary of that comes afterwards.
-    Ok(processes::run_in_front(&mut command, &variables).map_err(failed)?.1)
+    Ok(processes::run_in_front(&mut command, &variables, || (), drop).map_err(failed)?.1)
 }
 
 /// Says of a run that was killed what it could not say itself, and notes it in its summary.

@@ -25,7 +25,7 @@ use dlio_tracer::untraced::{self, Untraced};
 
 use crate::command::analyzer;
 use crate::failure::{Failure, Kind, Outcome};
-use crate::machine::sampler::{Sampler, Seen};
+use crate::machine::sampler::{FirstSample, Sampler, Seen};
 use crate::machine::unusual;
 use crate::system::processes::{self, Variables};
 use crate::system::{locate, terminal};
@@ -139,25 +139,18 @@ pub fn run(options: &Options) -> Outcome<i32> {
     let loading = loading(program);
     let mut command = Command::new(program);
     command.args(arguments);
-    let mut variables = Variables::default();
-    variables.set(env::DIR, &folder);
-    if loading.is_harmless() {
-        variables.set("LD_PRELOAD", &preload.value);
-    }
     if let Some(reason) = obstacle(loading) {
         terminal::warn(format_args!("dlio: {} {reason}", program.to_string_lossy()));
     }
-    options.pass_on(&mut variables);
-    if let Some((name, value)) = environment::of_machine(folder.as_os_str().as_bytes()) {
-        variables.set(name, value);
-    }
     let converter = converter();
-    if options.form().is_some() {
-        variables.set(env::CONVERT, format!("{}:{converter}", env::CONVERT_LATER));
+    let mut variables = variables_of(options, &folder, &converter);
+    if loading.is_harmless() {
+        variables.set("LD_PRELOAD", &preload.value);
     }
-    let sampler = Sampler::start(&folder, options.umask());
+    let mut sampler = None;
+    let first = || FirstSample::take(&folder, options.umask());
     let began = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
-    let ended = processes::run_in_front(&mut command, &variables);
+    let ended = processes::run_in_front(&mut command, &variables, first, |first| sampler = first.go_on());
     let machine = sampler.map(Sampler::finish).unwrap_or_default();
     let (pid, status) = match ended {
         Ok(ended) => ended,
@@ -192,6 +185,20 @@ pub fn run(options: &Options) -> Outcome<i32> {
         analyzer::run(&analyzer, &folder, false, Some(page));
     }
     Ok(code)
+}
+
+/// The variables that the command finds, but for the library.
+fn variables_of(options: &Options, folder: &Path, converter: &str) -> Variables {
+    let mut variables = Variables::default();
+    variables.set(env::DIR, folder);
+    options.pass_on(&mut variables);
+    if let Some((name, value)) = environment::of_machine(folder.as_os_str().as_bytes()) {
+        variables.set(name, value);
+    }
+    if options.form().is_some() {
+        variables.set(env::CONVERT, format!("{}:{converter}", env::CONVERT_LATER));
+    }
+    variables
 }
 
 /// Keeps the samples of the machine where there is a trace that they are beside.
@@ -569,7 +576,10 @@ fn shown_default(variable: &env::Variable) -> &str {
 
 /// The limits of this tracer, and why.
 const UNSEEN: &[(&str, &str)] = &[
-    ("raw system calls", "syscall() and inline assembly do not pass the C library"),
+    (
+        "raw system calls",
+        "inline assembly does not pass the C library; of syscall() only waits for a futex are recorded",
+    ),
     ("static programs, Go programs", "no library can be put before them; programs that they start are traced"),
     (
         "streams of programs of musl",
@@ -599,7 +609,7 @@ const UNSEEN: &[(&str, &str)] = &[
     ),
     (
         "waits without a call of their own",
-        "mutexes, reader-writer locks, spinning, the futexes of OpenMP, Rust and Go, std::atomic::wait",
+        "mutexes and reader-writer locks of the C library, spinning, futexes by inline assembly (OpenMP, Go)",
     ),
     ("messages of queues", "msgrcv, mq_receive"),
     (

@@ -43,10 +43,11 @@ pub struct Sampler {
     thread: JoinHandle<Seen>,
 }
 
-impl Sampler {
-    /// Takes the first sample, and goes on beside the command. `None` without a thread.
-    pub fn start(folder: &Path, umask: u32) -> Option<Sampler> {
-        let (stop, stopped) = channel();
+/// What was sampled before the command began.
+pub struct FirstSample(Turn);
+
+impl FirstSample {
+    pub fn take(folder: &Path, umask: u32) -> FirstSample {
         let mut turn = Turn {
             folder: folder.to_path_buf(),
             umask,
@@ -56,6 +57,13 @@ impl Sampler {
             allowance: None,
         };
         turn.sample();
+        FirstSample(turn)
+    }
+
+    /// Goes on beside the command. `None` without a thread.
+    pub fn go_on(self) -> Option<Sampler> {
+        let FirstSample(mut turn) = self;
+        let (stop, stopped) = channel();
         let thread = move || {
             let mut samples = 0;
             loop {
@@ -71,7 +79,9 @@ impl Sampler {
         let thread = Builder::new().name("dlio-machine".into()).spawn(thread).ok()?;
         Some(Sampler { stop, thread })
     }
+}
 
+impl Sampler {
     /// Takes the last sample, and returns what was seen.
     pub fn finish(self) -> Seen {
         // Ends also if the thread is gone; there is nothing more to wait for then.

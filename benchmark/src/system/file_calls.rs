@@ -103,11 +103,18 @@ impl UnseenFile {
         if opened < 0 { Err(io::Error::last_os_error()) } else { Ok(UnseenFile { descriptor: opened as RawFd }) }
     }
 
-    /// Returns the length, which a pipe does not have.
+    /// Returns the length, which only regular files have: the end of a folder is a number without meaning.
     pub fn length(&self) -> io::Result<u64> {
-        // SAFETY: an open descriptor, and no memory.
-        let end = unsafe { libc::syscall(libc::SYS_lseek, self.descriptor, 0, libc::SEEK_END) };
-        if end < 0 { Err(io::Error::last_os_error()) } else { Ok(end as u64) }
+        // SAFETY: a zeroed stat is one of nothing.
+        let mut found: libc::stat = unsafe { std::mem::zeroed() };
+        // SAFETY: an open descriptor, and a struct that lives through the call.
+        if unsafe { libc::syscall(libc::SYS_fstat, self.descriptor, &raw mut found) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        match found.st_mode & libc::S_IFMT {
+            libc::S_IFREG => Ok(found.st_size as u64),
+            _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file")),
+        }
     }
 
     /// Asks the kernel to forget the file's pages. Dirty ones stay, so they are written first.

@@ -134,7 +134,15 @@ fn leave_as_found(command: &mut Command, variables: &Variables) {
 /// Runs a command as if it stood in our place: a signal sent to us is handed on to it, one that a terminal sends to both
 /// is outlasted. Handlers, unlike "ignore", are not inherited: the command sees the signals it would see without us, and
 /// what else it would see but for the variables. Returns its number and how it ended.
-pub fn run_in_front(command: &mut Command, variables: &Variables) -> io::Result<(u32, ExitStatus)> {
+///
+/// `before` is called when files that can grow no more end us no longer, and `started` with its result once the command runs, or
+/// could not be started: a thread of ours that is made earlier changes what the command finds of signals.
+pub fn run_in_front<T>(
+    command: &mut Command,
+    variables: &Variables,
+    before: impl FnOnce() -> T,
+    started: impl FnOnce(T),
+) -> io::Result<(u32, ExitStatus)> {
     let listen = |signal| {
         let handler = hand_on as extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
         set_handler(signal, handler as libc::sighandler_t, libc::SA_SIGINFO);
@@ -145,7 +153,10 @@ pub fn run_in_front(command: &mut Command, variables: &Variables) -> io::Result<
         set_handler(libc::SIGXFSZ, outlast as extern "C" fn(libc::c_int) as libc::sighandler_t, 0);
     }
     leave_as_found(command, variables);
-    let mut child = command.spawn()?;
+    let made = before();
+    let spawned = command.spawn();
+    started(made);
+    let mut child = spawned?;
     // What was ignored is ignored by the command too, unless it changes that: now it may have it as well.
     HANDED_ON.into_iter().for_each(listen);
     let id = child.id() as libc::pid_t;

@@ -22,10 +22,10 @@ pub const RULE: Rule = Rule {
 };
 
 /// Where readers pinned themselves.
-const PINNED: &str = "let readers run on all CPUs again: os.sched_setaffinity(0, range(os.cpu_count())) when each begins, after its \
-    imports; taskset -pc PID shows where one may run";
-const PINNED_TORCH: &str = "os.sched_setaffinity(0, range(os.cpu_count())) in worker_init_fn, after the imports; taskset -pc PID \
-    shows where a worker may run";
+const PINNED: &str = "find what pins the readers: their own code, a library they import, taskset (taskset -pc PID shows where one may \
+    run); os.sched_setaffinity(0, range(os.cpu_count())) undoes it";
+const PINNED_TORCH: &str = "find what pins the workers: their own code, a library they import, taskset (taskset -pc PID shows where one \
+    may run); os.sched_setaffinity(0, range(os.cpu_count())) undoes it, in worker_init_fn if an import does it";
 
 fn judge(case: &Case) -> Judgement {
     let mut judgement = by_shortage(case, |shortage| matches!(shortage, Shortage::Mask { .. }));

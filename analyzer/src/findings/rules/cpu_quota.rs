@@ -1,17 +1,18 @@
 //! The quota of a control group keeps readers from running.
 
-use super::super::cpus::{POINTLESS, by_shortage};
+use super::super::cpus::{POINTLESS, RECORD_MACHINE, by_shortage};
 use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement};
-use crate::summary::report::findings::Confidence;
-use crate::summary::report::no_cpu::Shortage;
+use crate::summary::report::findings::{Confidence, Severity};
+use crate::summary::report::machine::QuotaUse;
+use crate::summary::report::no_cpu::{Shortage, quota_text};
 
 pub const RULE: Rule = Rule {
     id: "cpu-quota",
     group: Group::Loader,
-    cost: Cost::Worth,
+    cost: Cost::Always,
     confidence: Confidence::Exact,
-    asks: "readers wait for a CPU, and their control group used up its quota of CPU time in a quarter of its periods",
+    asks: "a control group used up its quota of CPU time in a quarter of its periods, or readers wait for a CPU because of it",
     silences: &[],
     silences_rules: POINTLESS,
     remedy: "ask for more CPUs: a higher limit of the container (docker --cpus, resources.limits.cpu), or no limit; then as many readers as CPUs",
@@ -22,5 +23,19 @@ pub const RULE: Rule = Rule {
 };
 
 fn judge(case: &Case) -> Judgement {
-    by_shortage(case, |shortage| matches!(shortage, Shortage::Quota(_)))
+    let quotas = || case.summary.machine.iter().flat_map(|machine| &machine.quotas);
+    let most = quotas().max_by(|a, b| a.used_up().unwrap_or(0.0).total_cmp(&b.used_up().unwrap_or(0.0)));
+    let used_up = most.and_then(QuotaUse::used_up);
+    let is_cause = by_shortage(case, |shortage| matches!(shortage, Shortage::Quota(_)));
+    if !is_cause.says.is_empty() && is_cause.measures.iter().all(|measure| measure.holds() == Some(true)) {
+        return is_cause;
+    }
+    let is_known = case.summary.machine.iter().any(|machine| machine.cpus.is_some());
+    Judgement {
+        measures: vec![case.at_least("used-up", used_up.or(is_known.then_some(0.0)))],
+        says: most.map(quota_text).unwrap_or_default(),
+        severity: Some(Severity::Warning),
+        decide: RECORD_MACHINE,
+        ..Judgement::default()
+    }
 }

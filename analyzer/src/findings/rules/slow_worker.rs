@@ -1,6 +1,6 @@
 //! One reader is slower than the others, and everybody waits for its turn.
 
-use super::super::loader::{Numbered, busiest, largest_load, largest_turn, numbered, starts_anew};
+use super::super::loader::{Numbered, busiest, busy_ns, largest_load, largest_turn, numbered, starts_anew};
 use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement, Waited};
 use crate::summary::figures::quantiles::median;
@@ -58,6 +58,11 @@ fn slowness(group: &RankGroup) -> Option<(f64, String)> {
     let others = (0..).zip(&readers).filter(|(other, _)| *other != at);
     let others = median(others.map(|(_, reader)| reader.busy_ns as f64).collect())?;
     let ratio = busiest.busy_ns as f64 / others.max(1.0);
+    // And in all: while training waits for it, a reader is busy by chance.
+    let whole = |numbered: &Numbered| numbered.readers.iter().map(|reader| busy_ns(reader)).sum::<i64>() as f64;
+    let others = (0..).zip(&readers).filter(|(other, _)| *other != at).map(|(_, reader)| whole(reader));
+    let in_all = whole(busiest) / median(others.collect())?.max(1.0);
+    let ratio = ratio.min(in_all);
     (busiest.busy_ns > 0).then(|| (ratio, called(busiest, at + 1, readers.len())))
 }
 

@@ -1,5 +1,6 @@
 //! Files that are read again would fit into memory.
 
+use super::super::devices::data_mount;
 use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{CALL_NS, COPY_NS_A_BYTE, Case, Judgement, part};
 use crate::summary::figures::units::bytes;
@@ -48,12 +49,19 @@ fn judge(case: &Case) -> Judgement {
     let again = stored * part(what.bytes_reread as f64, what.bytes_read as f64).unwrap_or(0.0);
     let reads = case.moved("read", 1, u64::MAX);
     let resident = part(reads.time_ns, CALL_NS * reads.count as f64 + COPY_NS_A_BYTE * reads.bytes).unwrap_or(0.0);
+    let mut measures = vec![
+        case.at_least("again", Some(again)),
+        case.at_least("slower", Some(resident)),
+        case.below("fits", least.and_then(|memory| part(unique, memory))),
+    ];
+    // Where the kernel says how much came from a device: what was read again came from there.
+    let has_device = data_mount(case).is_some_and(|data| data.device().is_some());
+    let from_storage = case.summary.machine.iter().filter_map(|machine| machine.storage_read).reduce(|a, b| a + b);
+    if let Some(read) = from_storage.filter(|_| has_device) {
+        measures.push(case.at_least("from-storage", part(read as f64, unique)));
+    }
     Judgement {
-        measures: vec![
-            case.at_least("again", Some(again)),
-            case.at_least("slower", Some(resident)),
-            case.below("fits", least.and_then(|memory| part(unique, memory))),
-        ],
+        measures,
         says: format!(
             "{} of the bytes were read again, and all {} fit into memory",
             Unit::Share.text(again),

@@ -315,7 +315,7 @@ impl Counter<'_> {
             self.usage += 1;
         }
         if traits.io && file.stored {
-            self.timelines.file_call(interval, file.hand_over);
+            self.timelines.file_call(interval, (file.hand_over, traits.sizes || traits.class == Class::Write));
         } else if traits.next_batch {
             self.timelines.fetch(interval);
         } else if traits.starts_loader {

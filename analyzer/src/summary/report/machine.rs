@@ -224,7 +224,7 @@ impl QuotaUse {
         let kept = self
             .throttled_ns
             .filter(|ns| *ns > 0)
-            .map(|ns| format!("threads kept from running for {}", time(ns as f64)));
+            .map(|ns| format!("threads kept from running for {} (summed over CPUs)", time(ns as f64)));
         let head = format!("{} {} ({})", self.cpus, if self.cpus == 1.0 { "CPU" } else { "CPUs" }, self.group);
         join([Some(head), used, kept]).unwrap_or_default()
     }

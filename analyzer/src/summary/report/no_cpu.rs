@@ -65,11 +65,17 @@ pub enum Shortage {
 
 /// The CPUs of the readers of all trainings on the host that has most of them; of trainers that read themselves, theirs.
 pub fn reader_cpus(summary: &Summary) -> Option<ReaderCpus<'_>> {
-    let with_role = |role: Role| -> Vec<&ProcessUse> {
-        summary.processes.iter().filter(|process| process.role == Some(role)).collect()
+    let with_role = |role: Role| summary.processes.iter().filter(move |process| process.role == Some(role));
+    // A worker that ended no wait is no reader of the training, but it is one of its workers.
+    let is_worker = |process: &&ProcessUse| {
+        let of = |trainer: &ProcessUse| process.parent == Some(trainer.proc) && process.program == trainer.program;
+        process.role == Some(Role::Reader) || process.role.is_none() && with_role(Role::Trainer).any(of)
     };
-    let readers =
-        Some(with_role(Role::Reader)).filter(|readers| !readers.is_empty()).unwrap_or_else(|| with_role(Role::Trainer));
+    let has_readers = with_role(Role::Reader).next().is_some();
+    let readers: Vec<&ProcessUse> = match has_readers {
+        true => summary.processes.iter().filter(is_worker).collect(),
+        false => with_role(Role::Trainer).collect(),
+    };
     let on = |host: &str| readers.iter().filter(|reader| reader.host == host).count();
     let machine = summary.machine.iter().max_by_key(|machine| on(&machine.host))?;
     let readers: Vec<&ProcessUse> = readers.into_iter().filter(|reader| reader.host == machine.host).collect();
@@ -83,7 +89,7 @@ pub fn reader_cpus(summary: &Summary) -> Option<ReaderCpus<'_>> {
         allowed: allowed(resources()),
         at_start: resources().filter_map(|it| it.cpus).max(),
         used: cpu_ns.zip(lived).map(|(cpu, lived)| cpu as f64 / lived as f64),
-        threads: sum(resources().map(|it| it.threads_end.map(|threads| threads as i64)).collect())
+        threads: sum(readers.iter().map(|it| Some(it.threads.max(it.resources.threads_end?) as i64)).collect())
             .map(|sum| sum as u64),
         machine,
         readers,
@@ -94,9 +100,19 @@ pub fn reader_cpus(summary: &Summary) -> Option<ReaderCpus<'_>> {
 impl ReaderCpus<'_> {
     /// The quota that held the readers back most, if one did.
     pub fn quota(&self) -> Option<&QuotaUse> {
-        let tightest =
-            self.machine.quotas.iter().max_by(|a, b| a.used_up().unwrap_or(0.0).total_cmp(&b.used_up().unwrap_or(0.0)));
-        tightest.filter(|quota| quota.used_up().is_some_and(|part| part >= USED_UP))
+        let used_up = |quota: &&QuotaUse| quota.used_up().is_some_and(|part| part >= USED_UP);
+        // Processes that were put into a group later did not see its periods: then they used about as much as it allows.
+        let (used, cpus) = (self.used.unwrap_or(0.0), self.allowed.map_or(f64::MAX, f64::from));
+        let is_tight = |quota: &&QuotaUse| {
+            quota.used_up().is_none()
+                && quota.cpus < OTHERS * cpus
+                && used >= OTHERS * quota.cpus
+                && used <= quota.cpus / OTHERS
+        };
+        let quotas = || self.machine.quotas.iter();
+        let most =
+            quotas().filter(used_up).max_by(|a, b| a.used_up().unwrap_or(0.0).total_cmp(&b.used_up().unwrap_or(0.0)));
+        most.or_else(|| quotas().find(is_tight))
     }
 
     /// Fewer CPUs than the machine has.
@@ -153,9 +169,9 @@ impl Shortage {
             Shortage::Mask { cpus, cores, were, list } => {
                 let which = list.as_ref().map_or_else(String::new, |list| format!(" (CPU {list})"));
                 let since = were.map_or_else(String::new, |were| {
-                    format!(" They were started with {were}, and something in them took the others away: a library does so when it is imported.")
+                    format!(" They were started with {were}: their own code, a library or taskset took the others away later.")
                 });
-                format!("They might run on {cpus} of the {cores} CPUs of the machine only{which}.{since}")
+                format!("The readers may run on {cpus} of the {cores} CPUs of the machine{which}.{since}")
             }
             Shortage::Threads { threads, readers, cpus } => format!(
                 "{} ran {} threads on {}: each has a pool of threads of its own.",
@@ -164,16 +180,18 @@ impl Shortage {
                 many(*cpus as u64, "CPU", "CPUs")
             ),
             Shortage::Others { used, cpus, cores, busy } => {
-                let only = cores.map_or_else(String::new, |cores| format!(" that they might run on, of {cores}"));
-                let cpus = many(*cpus as u64, "CPU", "CPUs");
+                let cpus = match cores {
+                    Some(cores) => format!("the {cpus} of {cores} CPUs that they may run on"),
+                    None => many(*cpus as u64, "CPU", "CPUs"),
+                };
                 let others = match busy {
                     Some(busy) => format!("processes outside the trace kept {busy:.1} CPUs busy"),
                     None => "something outside the trace had the rest".into(),
                 };
-                format!("They used {used:.1} of {cpus}{only}: {others}.")
+                format!("The readers used {used:.1} of {cpus}: {others}.")
             }
             Shortage::Own { used, cpus } => format!(
-                "They used {used:.1} of {} themselves: adding readers would not help on these CPUs.",
+                "The readers used {used:.1} of {} themselves: adding readers would not help on these CPUs.",
                 many(*cpus as u64, "CPU", "CPUs")
             ),
         }
@@ -182,13 +200,11 @@ impl Shortage {
 
 /// A quota, and how often it was used up.
 pub fn quota_text(quota: &QuotaUse) -> String {
-    format!(
-        "The job may use {} CPUs' worth of time (quota of {}), and used that up in {} of {}",
-        quota.cpus,
-        quota.group,
-        quota.throttled_periods.map_or_else(|| "an unknown number".into(), grouped),
-        quota.periods.map_or_else(|| "its periods".into(), |all| many(all, "period", "periods"))
-    )
+    let used = quota.throttled_periods.zip(quota.periods).map_or_else(
+        || "and used about as much".into(),
+        |(up, all)| format!("which were used up in {} of {}", grouped(up), many(all, "period", "periods")),
+    );
+    format!("The job may use {} CPUs' worth of time (quota of {}), {used}", quota.cpus, quota.group)
 }
 
 #[cfg(test)]

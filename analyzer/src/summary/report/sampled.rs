@@ -140,10 +140,13 @@ impl Sampled {
     }
 
     fn line(&self, device: &DeviceUse) -> Option<(&'static str, String)> {
-        let reads = device.reads.filter(|reads| *reads > 0)?;
-        let moved = device.read_bytes.map(|read| format!("read {}", bytes(read as f64)));
+        let reads = device.reads?;
+        let (read, written) = (device.read_bytes?, device.write_bytes?);
+        let moved =
+            (read + written > 0).then(|| format!("read {}, wrote {}", bytes(read as f64), bytes(written as f64)));
         let busy = self.busy(device).map(|busy| format!("busy {} of the time", Unit::Share.text(busy)));
-        let each = device.read_ns.map(|ns| format!("{} a read", time(ns as f64 / reads as f64)));
+        let each = device.read_ns.filter(|_| reads > 0).map(|ns| format!("{} a read", time(ns as f64 / reads as f64)));
+        moved.as_ref()?;
         let facts: Vec<String> = [moved, busy, each].into_iter().flatten().collect();
         Some(("device", format!("{}: {}", device.device, facts.join(", "))))
     }

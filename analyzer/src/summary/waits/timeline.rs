@@ -148,15 +148,16 @@ impl TimelinePart {
         self.memory_from = None;
     }
 
-    /// A call on a stored file, or on memory that batches are handed over in.
+    /// A call on a stored file, or on memory that batches are handed over in; `makes` is true if it makes room there, which is
+    /// filled then. Whoever only looks at it goes on to work with it.
     #[inline(always)]
-    pub fn file_call(&mut self, interval: Interval, in_memory: bool) {
+    pub fn file_call(&mut self, interval: Interval, (in_memory, makes): (bool, bool)) {
         if interval.start < self.stepped {
             self.swallow(interval.start);
         }
         let ns = interval.end - interval.start.max(self.cursor);
         if ns > 0 {
-            if in_memory {
+            if in_memory && makes {
                 self.memory_from.get_or_insert(interval.start);
             }
             *(if in_memory { &mut self.memory } else { &mut self.storage }) += ns;

@@ -14,7 +14,7 @@ use super::thread::WAIT_NS;
 use super::timeline::{Object, Step, StepKind, Timelines};
 use crate::catalog::Process;
 use crate::summary::time::intervals::{Interval, united};
-use crate::summary::tree::LaneId;
+use crate::summary::tree::{LaneId, is_shell};
 
 /// What a wait is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -172,7 +172,12 @@ pub fn explained(timelines: Timelines, processes: &[Process]) -> Waits {
 
 /// Trainers that no span tells of.
 fn by_calls(family: &Family) -> Vec<TrainerWaits> {
-    let firsts = (0..family.threads.len()).filter(|&thread| family.threads[thread].is_first);
+    // A shell waits for its commands, and make for its compilers: they train nothing.
+    let may_train = |thread: &usize| {
+        let process = &family.processes[family.threads[*thread].lane.proc as usize];
+        process.rank.is_some() || process.program.as_deref().is_none_or(|program| !is_shell(program))
+    };
+    let firsts = (0..family.threads.len()).filter(|&thread| family.threads[thread].is_first).filter(may_train);
     let found: Vec<TrainerWaits> = firsts.filter_map(|thread| Trainer::new(family, thread).by_calls()).collect();
     // Whoever is below another trainer makes something for it, even if others make things for it in turn.
     let has_rank = |lane: LaneId| family.processes[lane.proc as usize].rank.is_some();
