@@ -2,8 +2,8 @@
 //!
 //! Reads files that programs, ours or others', have left; never runs, traces or links any of them.
 //!
-//! Reading order: [`resources`] (what a process may use), [`catalog`] and [`batch`] (what an event is), [`mod@unit`] (in which pieces they are read), [`load`] (from
-//! files to batches), [`filter`], [`scan`] (all batches, in parallel), [`summary`] (what they mean), [`findings`] (what can be
+//! Reading order: [`resources`] (what a process may use), [`catalog`] and [`batch`] (what an event is), [`mod@unit`] (in which
+//! pieces they are read), [`load`] (from files to batches), [`filter`], [`scan`] (all batches, in parallel), [`summary`] (what they mean), [`findings`] (what can be
 //! done about it), [`html`] (as a page), [`compare`] (what changed from one run to another), [`cache`] (not to count twice),
 //! [`io_profile`] (how files are used), [`similarity`] and [`workload`] (what that makes a benchmark of), [`tables`] (SQL and
 //! Arrow), [`viewer`] (traces for people to look at), [`top`] (what runs now), [`mod@cluster`] (many machines), [`command`]

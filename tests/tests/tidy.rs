@@ -201,6 +201,7 @@ const FLOORS: &[(&str, &[&str])] = &[
         "analyzer/src/",
         &[
             "amount",
+            "resources",
             "catalog",
             "errno",
             "owner",
@@ -244,7 +245,7 @@ const FLOORS: &[(&str, &[&str])] = &[
             "formats",
             "inputs",
             "recorded",
-            "machine_samples",
+            "beside_traces",
             "",
         ],
     ),
