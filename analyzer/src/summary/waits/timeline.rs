@@ -329,7 +329,7 @@ mod tests {
         part.begin(LaneId { proc: 0, tid: 1 }, 0);
         part.step(Step { start: 0, end: 10, kind: StepKind::Sleep, ..Step::NOTHING });
         part.step(Step { start: 110, end: 190, kind: StepKind::Sleep, ..Step::NOTHING });
-        part.file_call(Interval { start: 100, end: 200 }, false);
+        part.file_call(Interval { start: 100, end: 200 }, (false, false));
         part.step(Step { start: 300, end: 310, kind: StepKind::Give, ..Step::NOTHING });
         let mut all = Timelines::default();
         all.take(part);
