@@ -60,11 +60,11 @@ impl Training {
         String::from_utf8_lossy(&run.output).into_owned()
     }
 
-    /// The rows of a query; of several, those of the last.
+    /// The rows of a query.
     fn rows(&self, trace: &Path, arguments: &[&str], query: &str) -> Vec<Value> {
-        let text = self.ask(trace, &[arguments, &["--format", "json", "--sql", query]].concat());
-        let last = serde_json::Deserializer::from_str(&text).into_iter().last();
-        last.expect("an answer").unwrap_or_else(|error| panic!("{query}: {error}: {text}"))
+        let text = self.ask(trace, &[arguments, &["--format", "ndjson", "--sql", query]].concat());
+        let row = |line: &str| serde_json::from_str(line).unwrap_or_else(|error| panic!("{query}: {error}: {text}"));
+        text.lines().map(row).collect()
     }
 
     fn report(&self, trace: &Path, arguments: &[&str]) -> Value {
