@@ -10,17 +10,25 @@ pub const RECORD_WAITS: &str =
 
 /// A wait, of which these parts are what the rule is about; `says` gets their share in words.
 pub fn by_cause(case: &Case, parts: &[Part], says: impl FnOnce(&str) -> String) -> Judgement {
+    match of_wait(case, "part", parts) {
+        (judgement, Some(share)) => Judgement { says: says(&Unit::Share.text(share)), ..judgement },
+        (judgement, None) => Judgement { decide: RECORD_WAITS, ..judgement },
+    }
+}
+
+/// How such a rule begins, with these parts measured under a key; and their share, where wait and causes are known.
+pub fn of_wait(case: &Case, key: &str, parts: &[Part]) -> (Judgement, Option<f64>) {
     let waited = case.waited();
     let share = case.cause_share(parts);
-    let measures = vec![case.at_least("wait", waited.as_ref().map(Waited::share)), case.at_least("part", share)];
+    let measures = vec![case.at_least("wait", waited.as_ref().map(Waited::share)), case.at_least(key, share)];
     let Some((waited, share)) = waited.zip(share) else {
-        return Judgement { measures, decide: RECORD_WAITS, ..Judgement::default() };
+        return (Judgement { measures, ..Judgement::default() }, None);
     };
-    Judgement {
+    let judgement = Judgement {
         measures,
-        says: says(&Unit::Share.text(share)),
         worth: Some(Worth { ns: (waited.waited_ns as f64 * share) as i64, exposed: true }),
         confidence: Some(if waited.inferred { Confidence::Inferred } else { Confidence::Exact }),
         ..Judgement::default()
-    }
+    };
+    (judgement, Some(share))
 }

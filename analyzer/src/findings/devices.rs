@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::rule_context::{Case, Judgement, Waited, Worth};
+use super::causes::of_wait;
+use super::rule_context::{Case, Judgement, part};
+use crate::summary::figures::units::{grouped, time};
 use crate::summary::report::findings::Confidence;
 use crate::summary::report::machine::MachineUse;
 use crate::summary::report::sampled::{DeviceUse, MountUse, NfsUse, Sampled};
@@ -51,14 +53,25 @@ impl<'a> DataMount<'a> {
 
 /// The part of a wait that storage took, as a rule on a device begins.
 pub fn by_storage(case: &Case) -> Judgement {
-    let waited = case.waited();
-    let share = case.cause_share(&[Part::Storage, Part::PageFaults]);
-    let worth = waited.as_ref().zip(share).map(|(waited, share)| (waited.waited_ns as f64 * share) as i64);
-    Judgement {
-        measures: vec![case.at_least("wait", waited.as_ref().map(Waited::share)), case.at_least("storage", share)],
-        worth: worth.map(|ns| Worth { ns, exposed: true }),
-        confidence: Some(Confidence::Inferred),
-        decide: RECORD_COUNTERS,
-        ..Judgement::default()
+    let (judgement, _) = of_wait(case, "storage", &[Part::Storage, Part::PageFaults]);
+    Judgement { confidence: Some(Confidence::Inferred), decide: RECORD_COUNTERS, ..judgement }
+}
+
+/// The judgement of a rule on one part of the time of requests to the NFS server of the data; `says` gets their number, and how long
+/// that part took each.
+pub fn by_nfs(
+    case: &Case,
+    key: &str,
+    part_ns: impl Fn(&NfsUse) -> Option<u64>,
+    says: impl FnOnce(&str, &str) -> String,
+) -> Judgement {
+    let mut judgement = by_storage(case);
+    let nfs = data_mount(case).and_then(|data| data.nfs());
+    let share = nfs.and_then(|nfs| part(part_ns(nfs)? as f64, nfs.execution_ns? as f64));
+    judgement.measures.push(case.at_least(key, share));
+    let requests = nfs.and_then(|nfs| part_ns(nfs).zip(nfs.operations.filter(|count| *count > 0)));
+    if let Some((ns, requests)) = requests {
+        judgement.says = says(&grouped(requests), &time(ns as f64 / requests as f64));
     }
+    judgement
 }

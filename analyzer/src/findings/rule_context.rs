@@ -138,6 +138,17 @@ impl<'a> Case<'a> {
         self.summary.time.total_ns.max(1)
     }
 
+    /// Bytes read, each counted once.
+    pub fn unique_bytes(&self) -> f64 {
+        let what = &self.summary.dataset;
+        what.bytes_read.saturating_sub(what.bytes_reread) as f64
+    }
+
+    /// Bytes that storage read past the page cache, on all machines.
+    pub fn storage_read(&self) -> Option<u64> {
+        self.summary.machine.iter().filter_map(|machine| machine.storage_read).reduce(|a, b| a + b)
+    }
+
     /// The time before training began, of the trainer where it took longest; of it no more than lies in the run. `None` where
     /// a window cuts that off.
     pub fn before_training(&self) -> Option<i64> {

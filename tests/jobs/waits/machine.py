@@ -108,17 +108,22 @@ def forget(path):
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-@job("storage", WORKING_SET, group="memory", finding="cache-thrash")
-def memory_limit():
-    """336 MB read five times under a memory limit of 150 MB | without the limit they would fit"""
+def cold_reads():
+    """A maker that reads the working set, of which nothing is in memory."""
+    for index in range(WORKING_SET.count):
+        forget(WORKING_SET.path(index))
 
     def make(index, work):
         with work.at("storage"):
             WORKING_SET.read(index)
 
-    for index in range(WORKING_SET.count):
-        forget(WORKING_SET.path(index))
-    limit = str(150 << 20)
+    return make
+
+
+@job("storage", WORKING_SET, group="memory", finding="cache-thrash")
+def memory_limit():
+    """336 MB read five times under a memory limit of 150 MB | without the limit they would fit"""
+    make, limit = cold_reads(), str(150 << 20)
     with limited("memory", memory__limit_in_bytes=limit, memory__max=limit):
         return train(Loader(make, 5 * WORKING_SET.count, workers=1), 0.001)
 
@@ -126,13 +131,7 @@ def memory_limit():
 @job("storage", WORKING_SET, group="blkio", finding="slow-but-idle-device")
 def device_limit():
     """A limit of 60 MB/s of I/O for the job's control group | the device has little to do"""
-
-    def make(index, work):
-        with work.at("storage"):
-            WORKING_SET.read(index)
-
-    for index in range(WORKING_SET.count):
-        forget(WORKING_SET.path(index))
+    make = cold_reads()
     device = os.stat(WORKING_SET.path(0)).st_dev
     number = f"{os.major(device)}:{os.minor(device)}"
     with limited("blkio", **{"blkio__throttle__read_bps_device": f"{number} 60000000", "io__max": f"{number} rbps=60000000"}):

@@ -25,10 +25,9 @@ pub const RULE: Rule = Rule {
 
 fn judge(case: &Case) -> Judgement {
     let what = &case.summary.dataset;
-    let unique = what.bytes_read.saturating_sub(what.bytes_reread) as f64;
+    let (unique, from_storage) = (case.unique_bytes(), case.storage_read());
     let again = part(what.bytes_reread as f64, what.bytes_read as f64);
     let machines = || case.summary.machine.iter();
-    let from_storage = machines().filter_map(|machine| machine.storage_read).reduce(|a, b| a + b);
     let tightest = machines().flat_map(|machine| &machine.memory_limits).min_by_key(|limit| limit.bytes);
     let memory = machines().filter_map(|machine| machine.memory).min();
     let reads = case.moved("read", 1, u64::MAX);

@@ -4,7 +4,7 @@ use super::super::cpus::{POINTLESS, RECORD_MACHINE, by_shortage};
 use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement};
 use crate::summary::report::findings::{Confidence, Severity};
-use crate::summary::report::machine::QuotaUse;
+use crate::summary::report::machine::{QuotaUse, most_used_up};
 use crate::summary::report::no_cpu::{Shortage, quota_text};
 
 pub const RULE: Rule = Rule {
@@ -23,8 +23,8 @@ pub const RULE: Rule = Rule {
 };
 
 fn judge(case: &Case) -> Judgement {
-    let quotas = || case.summary.machine.iter().flat_map(|machine| &machine.quotas);
-    let most = quotas().max_by(|a, b| a.used_up().unwrap_or(0.0).total_cmp(&b.used_up().unwrap_or(0.0)));
+    let quotas = case.summary.machine.iter().flat_map(|machine| &machine.quotas);
+    let most = most_used_up(quotas);
     let used_up = most.and_then(QuotaUse::used_up);
     let is_cause = by_shortage(case, |shortage| matches!(shortage, Shortage::Quota(_)));
     if !is_cause.says.is_empty() && is_cause.measures.iter().all(|measure| measure.holds() == Some(true)) {

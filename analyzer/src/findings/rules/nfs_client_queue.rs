@@ -1,10 +1,8 @@
 //! Requests to an NFS server wait in the client.
 
-use super::super::devices::{by_storage, data_mount};
+use super::super::devices::by_nfs;
 use super::super::{COMPARE, Cost, Group, Rule};
-use crate::findings::rule_context::part;
 use crate::findings::rule_context::{Case, Judgement};
-use crate::summary::figures::units::{grouped, time};
 use crate::summary::report::findings::Confidence;
 
 pub const RULE: Rule = Rule {
@@ -23,14 +21,10 @@ pub const RULE: Rule = Rule {
 };
 
 fn judge(case: &Case) -> Judgement {
-    let data = data_mount(case);
-    let nfs = data.as_ref().and_then(|data| data.nfs());
-    let mut judgement = by_storage(case);
-    let share = nfs.and_then(|nfs| part(nfs.queue_ns? as f64, nfs.execution_ns? as f64));
-    judgement.measures.push(case.at_least("queue", share));
-    if let Some((ns, requests)) = nfs.and_then(|nfs| nfs.queue_ns.zip(nfs.operations.filter(|count| *count > 0))) {
-        let each = time(ns as f64 / requests as f64);
-        judgement.says = format!("{} requests to the NFS server waited {each} each in the client", grouped(requests));
-    }
-    judgement
+    by_nfs(
+        case,
+        "queue",
+        |nfs| nfs.queue_ns,
+        |requests, each| format!("{requests} requests to the NFS server waited {each} each in the client"),
+    )
 }

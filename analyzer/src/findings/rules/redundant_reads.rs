@@ -27,7 +27,7 @@ const ONE_RANK: &str = "read a file that holds several samples once for all of t
 
 fn judge(case: &Case) -> Judgement {
     let what = &case.summary.dataset;
-    let unique = what.bytes_read.saturating_sub(what.bytes_reread) as f64;
+    let unique = case.unique_bytes();
     let all = part(what.bytes_read as f64, unique).unwrap_or(1.0);
     // What is read again may be another epoch, where nobody numbers them.
     let limit = case.at_least("ratio", Some(all)).holds() == Some(true);

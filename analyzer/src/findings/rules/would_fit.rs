@@ -39,7 +39,7 @@ fn least_memory(case: &Case) -> Option<f64> {
 
 fn judge(case: &Case) -> Judgement {
     let what = &case.summary.dataset;
-    let unique = what.bytes_read.saturating_sub(what.bytes_reread) as f64;
+    let unique = case.unique_bytes();
     let least = least_memory(case);
     // What lies in memory already is not read from storage.
     let folders = || case.summary.directories.iter();
@@ -56,8 +56,7 @@ fn judge(case: &Case) -> Judgement {
     ];
     // Where the kernel says how much came from a device: what was read again came from there.
     let has_device = data_mount(case).is_some_and(|data| data.device().is_some());
-    let from_storage = case.summary.machine.iter().filter_map(|machine| machine.storage_read).reduce(|a, b| a + b);
-    if let Some(read) = from_storage.filter(|_| has_device) {
+    if let Some(read) = case.storage_read().filter(|_| has_device) {
         measures.push(case.at_least("from-storage", part(read as f64, unique)));
     }
     Judgement {

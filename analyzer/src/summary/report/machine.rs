@@ -60,6 +60,12 @@ impl QuotaUse {
     }
 }
 
+/// The quota that was used up in most of its periods.
+pub fn most_used_up<'a>(quotas: impl Iterator<Item = &'a QuotaUse>) -> Option<&'a QuotaUse> {
+    let part = |quota: &QuotaUse| quota.used_up().unwrap_or(0.0);
+    quotas.max_by(|a, b| part(a).total_cmp(&part(b)))
+}
+
 /// A control group whose limit of memory applied to some of the processes.
 #[derive(Serialize, Deserialize, Default, Debug, Clone, PartialEq)]
 pub struct MemoryLimit {

@@ -1,7 +1,9 @@
 //! Why readers found no free CPU: a quota, the CPUs they may run on, threads of their own, or somebody else's.
 
+use std::collections::BTreeMap;
+
 use super::Summary;
-use super::machine::{MachineUse, QuotaUse, allowed};
+use super::machine::{MachineUse, QuotaUse, allowed, most_used_up};
 use super::processes::ProcessUse;
 use crate::summary::figures::units::{grouped, many};
 use crate::summary::training::Role;
@@ -66,10 +68,12 @@ pub enum Shortage {
 /// The CPUs of the readers of all trainings on the host that has most of them; of trainers that read themselves, theirs.
 pub fn reader_cpus(summary: &Summary) -> Option<ReaderCpus<'_>> {
     let with_role = |role: Role| summary.processes.iter().filter(move |process| process.role == Some(role));
+    let trainers: BTreeMap<u32, &String> =
+        with_role(Role::Trainer).map(|trainer| (trainer.proc, &trainer.program)).collect();
     // A worker that ended no wait is no reader of the training, but it is one of its workers.
     let is_worker = |process: &&ProcessUse| {
-        let of = |trainer: &ProcessUse| process.parent == Some(trainer.proc) && process.program == trainer.program;
-        process.role == Some(Role::Reader) || process.role.is_none() && with_role(Role::Trainer).any(of)
+        let of_trainer = || process.parent.and_then(|parent| trainers.get(&parent)) == Some(&&process.program);
+        process.role == Some(Role::Reader) || process.role.is_none() && of_trainer()
     };
     let has_readers = with_role(Role::Reader).next().is_some();
     let readers: Vec<&ProcessUse> = match has_readers {
@@ -110,9 +114,7 @@ impl ReaderCpus<'_> {
                 && used <= quota.cpus / OTHERS
         };
         let quotas = || self.machine.quotas.iter();
-        let most =
-            quotas().filter(used_up).max_by(|a, b| a.used_up().unwrap_or(0.0).total_cmp(&b.used_up().unwrap_or(0.0)));
-        most.or_else(|| quotas().find(is_tight))
+        most_used_up(quotas().filter(used_up)).or_else(|| quotas().find(is_tight))
     }
 
     /// Fewer CPUs than the machine has.
