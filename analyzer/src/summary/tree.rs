@@ -59,6 +59,10 @@ impl Ancestry {
     }
 }
 
+/// An image that begins this long after a child of its process id is the child's parent: a process that was forked without
+/// the C library gets its image with its first call, which its own child may precede. Process ids do not come round so soon.
+const LATE_NS: i64 = 1_000_000_000;
+
 /// By process: the image of its parent that was running when it started.
 pub fn parents(processes: &[Process]) -> Vec<Option<u32>> {
     let mut images: BTreeMap<(u32, i32), Vec<u32>> = BTreeMap::new();
@@ -73,7 +77,12 @@ pub fn parents(processes: &[Process]) -> Vec<Option<u32>> {
             |number: &&u32| began(number) && image(number).end_ts.is_none_or(|end| Some(end) >= process.start_ts);
         // The image that ended first of those that had not ended: an exec keeps the start of its process.
         let ending = |number: &&u32| image(number).end_ts.unwrap_or(i64::MAX);
-        images.iter().filter(running).min_by_key(ending).or_else(|| images.iter().rfind(began)).copied()
+        let late = |number: &&u32| {
+            let after = image(number).start_ts.zip(process.start_ts).map(|(image, child)| image - child);
+            after.is_some_and(|after| (1..=LATE_NS).contains(&after))
+        };
+        let found = images.iter().filter(running).min_by_key(ending).or_else(|| images.iter().rfind(began));
+        found.or_else(|| images.iter().find(late)).copied()
     };
     processes.iter().map(parent).collect()
 }
@@ -271,5 +280,13 @@ mod tests {
         let parents = parents(&processes);
         assert_eq!(parents, [None, None, Some(1), Some(2), None]);
         assert_eq!(above(&parents, 3), [2, 1]);
+    }
+
+    #[test]
+    fn a_parent_whose_image_begins_after_its_child_is_its_parent() {
+        let image = |pid, ppid, start| Process { pid, ppid: Some(ppid), start_ts: Some(start), ..Process::default() };
+        let processes = [image(12, 11, 5), image(11, 10, 20), image(11, 1, LATE_NS + 30), image(14, 11, LATE_NS + 25)];
+        assert_eq!(parents(&processes), [Some(1), None, None, Some(1)]);
+        assert_eq!(parents(&[image(12, 11, 5), image(11, 1, LATE_NS + 6)]), [None, None]);
     }
 }

@@ -1,0 +1,80 @@
+//! A signal ended a process that nobody had asked to end.
+
+use super::super::{Cost, Group, Rule};
+use crate::findings::rule_context::{Case, Judgement, Worth};
+use crate::summary::figures::units::{many, time};
+use crate::summary::report::findings::{Confidence, Severity};
+use crate::summary::report::processes::ProcessUse;
+use crate::summary::waits::family::asks_to_end;
+use crate::summary::waits::parts::Part;
+
+pub const RULE: Rule = Rule {
+    id: "process-killed",
+    group: Group::Run,
+    cost: Cost::Always,
+    confidence: Confidence::Exact,
+    asks: "a signal other than SIGTERM, SIGINT, SIGHUP and SIGPIPE ended a process, as its parent learned",
+    silences: &[],
+    silences_rules: &[],
+    remedy: "SIGKILL: most often memory: the limit of the container or job, or the kernel's out-of-memory killer (dmesg); SIGBUS: \
+             space in /dev/shm (docker --shm-size) or a file that was truncated; others: a fault of the program: see its messages",
+    torch: "SIGKILL: fewer num_workers, a smaller prefetch_factor, or more memory; SIGBUS: docker --shm-size, or \
+            torch.multiprocessing.set_sharing_strategy(\"file_system\")",
+    elsewhere: "",
+    verify: "dlio-analyze TRACE --section processes",
+    judge,
+};
+
+/// Linux's numbers of signals that end a program.
+const NAMES: [(u8, &str); 10] = [
+    (3, "SIGQUIT"),
+    (4, "SIGILL"),
+    (5, "SIGTRAP"),
+    (6, "SIGABRT"),
+    (7, "SIGBUS"),
+    (8, "SIGFPE"),
+    (9, "SIGKILL"),
+    (11, "SIGSEGV"),
+    (24, "SIGXCPU"),
+    (31, "SIGSYS"),
+];
+
+fn name(signal: u8) -> String {
+    let known = NAMES.iter().find(|(number, _)| *number == signal);
+    known.map_or_else(|| format!("signal {signal}"), |(_, name)| name.to_string())
+}
+
+fn judge(case: &Case) -> Judgement {
+    let killed: Vec<(&ProcessUse, u8)> = case
+        .summary
+        .processes
+        .iter()
+        .filter_map(|process| Some((process, process.signal.filter(|signal| !asks_to_end(*signal))?)))
+        .collect();
+    let row = |(process, signal): &(&ProcessUse, u8)| {
+        let role = process.role.map_or_else(String::new, |role| format!(", a {}", role.name()));
+        format!("{} ({}{role}): {}", process.called, process.pid, name(*signal))
+    };
+    let dead_ns: i64 =
+        case.summary.training.iter().filter_map(|group| group.causes).map(|causes| causes.get(Part::Dead)).sum();
+    let waited = match dead_ns {
+        0 => String::new(),
+        ns => format!("; training waited {} for batches of readers that had ended", time(ns as f64)),
+    };
+    let (first, signal) = match killed.first() {
+        Some((process, signal)) => (format!("{} ({})", process.called, process.pid), name(*signal)),
+        None => Default::default(),
+    };
+    let says = match killed.len() {
+        0 | 1 => format!("{signal} ended {first}{waited}"),
+        more => format!("signals ended {}: {signal} {first} first{waited}", many(more as u64, "process", "processes")),
+    };
+    Judgement {
+        measures: vec![case.at_least("processes", Some(killed.len() as f64))],
+        says,
+        evidence: killed.iter().map(row).collect(),
+        worth: (dead_ns > 0).then_some(Worth { ns: dead_ns.min(case.wall_ns()), exposed: true }),
+        severity: Some(Severity::Critical),
+        ..Judgement::default()
+    }
+}
