@@ -9,11 +9,13 @@ use dlio_tracer::calls::call::Done;
 use dlio_tracer::calls::meaning::outcome;
 use dlio_tracer::calls::network::accepted;
 use dlio_tracer::calls::waits::{
-    is_short, waited, waited_at_barrier, waited_for, waited_for_condition, waited_for_semaphore,
+    is_short, waited, waited_at_barrier, waited_for, waited_for_child, waited_for_condition, waited_for_semaphore,
 };
+use dlio_tracer::evidence::{Child, ChildEnd};
 use dlio_tracer::known::wakers;
 use dlio_tracer::ops::Op;
-use libc::{clockid_t, fd_set, pid_t, pollfd, sigset_t, size_t, timespec, timeval};
+use libc::{WEXITSTATUS, WIFEXITED, WIFSIGNALED, WTERMSIG};
+use libc::{clockid_t, fd_set, pid_t, pollfd, siginfo_t, sigset_t, size_t, timespec, timeval};
 
 use crate::rows;
 
@@ -23,6 +25,43 @@ type Time = *const timespec;
 /// A call that returns -1 and sets errno.
 fn on_nothing(done: Done, op: Op, a: i64, b: i64, ret: i64) {
     waited(done, op, -1, a, b, outcome(ret));
+}
+
+/// A call that returns the process id of a child whose state has changed.
+///
+/// # Safety
+/// The real call, which has just returned `ret`, was given the pointer.
+unsafe fn collected(done: Done, op: Op, ret: pid_t, status: *const c_int, options: c_int) {
+    let mut child = Child { pid: ret.max(0) as u32, ended: None };
+    if ret > 0 && !status.is_null() {
+        // SAFETY: the real call has written it.
+        let status = unsafe { *status };
+        child.ended = match status {
+            _ if WIFEXITED(status) => Some(ChildEnd::Exit(WEXITSTATUS(status) as u8)),
+            _ if WIFSIGNALED(status) => Some(ChildEnd::Signal(WTERMSIG(status) as u8)),
+            _ => None,
+        };
+    }
+    waited_for_child(done, op, child, options as i64, outcome(ret as i64));
+}
+
+/// As [`collected`], for the call that fills a `siginfo_t`.
+///
+/// # Safety
+/// As [`collected`].
+unsafe fn collected_with_info(done: Done, ret: c_int, info: *const siginfo_t, options: c_int) {
+    let mut child = Child::default();
+    if ret == 0 && !info.is_null() {
+        // SAFETY: the real call has filled it: with zeros if no child has changed its state.
+        let (code, pid, status) = unsafe { ((*info).si_code, (*info).si_pid(), (*info).si_status()) };
+        child.pid = pid.max(0) as u32;
+        child.ended = match code {
+            libc::CLD_EXITED => Some(ChildEnd::Exit(status as u8)),
+            libc::CLD_KILLED | libc::CLD_DUMPED => Some(ChildEnd::Signal(status as u8)),
+            _ => None,
+        };
+    }
+    waited_for_child(done, Op::WAITID, child, options as i64, outcome(ret as i64));
 }
 
 /// A call that returns the error number itself.
@@ -102,19 +141,19 @@ rows! { Wait
 
 rows! { Wait
     [wait __wait] (status: *mut c_int) -> pid_t; {
-        |done, ret| on_nothing(done, Op::WAIT, 0, 0, ret as i64)
+        |done, ret| collected(done, Op::WAIT, ret, status, 0)
     }
     [waitpid __waitpid] (child: pid_t, status: *mut c_int, options: c_int) -> pid_t; {
-        |done, ret| on_nothing(done, Op::WAITPID, 0, options as i64, ret as i64)
+        |done, ret| collected(done, Op::WAITPID, ret, status, options)
     }
     [waitid] (kind: c_uint, id: c_uint, info: *mut c_void, options: c_int) -> c_int; {
-        |done, ret| on_nothing(done, Op::WAITID, 0, options as i64, ret as i64)
+        |done, ret| collected_with_info(done, ret, info.cast(), options)
     }
     [wait3] (status: *mut c_int, options: c_int, usage: *mut c_void) -> pid_t; {
-        |done, ret| on_nothing(done, Op::WAIT3, 0, options as i64, ret as i64)
+        |done, ret| collected(done, Op::WAIT3, ret, status, options)
     }
     [wait4] (child: pid_t, status: *mut c_int, options: c_int, usage: *mut c_void) -> pid_t; {
-        |done, ret| on_nothing(done, Op::WAIT4, 0, options as i64, ret as i64)
+        |done, ret| collected(done, Op::WAIT4, ret, status, options)
     }
 }
 

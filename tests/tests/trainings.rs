@@ -37,15 +37,46 @@ int main(void) {
 }
 "#;
 
+/// A child makes some batches and dies; its parent waits for another one until a time has run out, and learns it then.
+const KILLED: &str = r#"
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+static void work(long ms) {
+    struct timespec length = {0, ms * 1000000};
+    nanosleep(&length, 0);
+}
+int main(void) {
+    char batch[100] = {0};
+    int ends[2], status;
+    if (pipe(ends) != 0) return 1;
+    pid_t child = fork();
+    for (int i = 0; child == 0; i++) {
+        if (i == 12) raise(SIGKILL);
+        work(20);
+        if (write(ends[1], batch, sizeof batch) != sizeof batch) return 1;
+    }
+    struct pollfd ready = {ends[0], POLLIN, 0};
+    while (poll(&ready, 1, 700) == 1 && read(ends[0], batch, sizeof batch) == sizeof batch) work(4);
+    return waitpid(child, &status, 0) == child && WTERMSIG(status) == SIGKILL ? 0 : 1;
+}
+"#;
+
 struct Training {
     sandbox: Sandbox,
 }
 
 impl Training {
     fn record(name: &str) -> Training {
+        Training::of(name, PROGRAM)
+    }
+
+    fn of(name: &str, program: &str) -> Training {
         let sandbox = Sandbox::new(name).unwrap();
         let (source, binary) = (sandbox.root().join("program.c"), sandbox.root().join("program"));
-        std::fs::write(&source, PROGRAM).unwrap();
+        std::fs::write(&source, program).unwrap();
         compile(&source, &binary, &[]).unwrap();
         let mut command = Command::new(&binary);
         command.env("LD_PRELOAD", artefacts::library().unwrap()).env("DLIO_TRACE_DIR", sandbox.trace());
@@ -97,6 +128,29 @@ fn sums(rows: &[Value], kind: &str) -> BTreeMap<String, i64> {
 
 fn as_map(causes: &Value) -> BTreeMap<String, i64> {
     causes.as_object().unwrap().iter().map(|(cause, ns)| (cause.clone(), ns.as_i64().unwrap())).collect()
+}
+
+#[test]
+fn a_wait_for_a_killed_reader_is_reported_as_such() {
+    let training = Training::of("trainings.killed", KILLED);
+    let trace = training.sandbox.trace();
+    let ends = training.rows(&trace, &[], "select args from events where name = 'waitpid'");
+    assert_eq!(ends.len(), 1);
+    assert_eq!(ends[0]["args"]["signal"], "9");
+    // The same of a trace that was exported and read again.
+    for name in ["export.pftrace", "export.json"] {
+        let export = training.folder(name);
+        training.ask(&trace, &["--export", export.to_str().unwrap()]);
+        let again = training.rows(&export, &[], "select args from events where name = 'waitpid'");
+        assert_eq!(again[0]["args"], ends[0]["args"], "{name}");
+    }
+    let report = training.report(&trace, &[]);
+    let causes = &report["training"][0]["causes"];
+    assert!(causes["dead-reader"].as_i64().unwrap() > 650_000_000, "{causes}");
+    let findings = report["findings"].as_array().unwrap();
+    let killed = findings.iter().find(|finding| finding["id"] == "process-killed").unwrap();
+    assert_eq!(killed["state"], "fired");
+    assert!(killed["says"].as_str().unwrap().starts_with("SIGKILL ended "), "{killed}");
 }
 
 #[test]

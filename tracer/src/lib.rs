@@ -54,4 +54,4 @@ pub use spans::{app, io, span, table};
 pub use life::{convert_run as gathering, environment, programs, untraced};
 pub use trace::spool;
 
-pub use dlio_schemas::{ops, record};
+pub use dlio_schemas::{evidence, ops, record};

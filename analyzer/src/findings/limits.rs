@@ -179,6 +179,7 @@ pub const LIMITS: &[Limit] = &[
     limit("mmap-unseen", "share", 0.10, Share, "mappings of files, of all that are opened"),
     limit("mmap-unseen", "read", 65_536.0, Bytes, "bytes read by calls for each mapping"),
     limit("uring-unseen", "processes", 1.0, Count, "processes that have a ring of io_uring"),
+    limit("process-killed", "processes", 1.0, Count, "processes that a signal ended"),
     limit("failing-io", "calls", 1.0, Count, "calls that failed and could not have been answered"),
     limit("trust", "lost", 1.0, Count, "events lost"),
     limit("trust", "cut", 1.0, Count, "files cut or damaged"),

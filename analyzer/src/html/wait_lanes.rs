@@ -12,7 +12,7 @@ use super::values::{at, exact, list, number, text};
 use crate::summary::figures::units::{many, time};
 
 /// Causes with the names of their colors in the style.
-const CAUSES: [(&str, &str); 14] = [
+const CAUSES: [(&str, &str); 15] = [
     ("storage", "cause-storage"),
     ("page-faults", "cause-page-faults"),
     ("network", "cause-network"),
@@ -24,6 +24,7 @@ const CAUSES: [(&str, &str); 14] = [
     ("child", "cause-child"),
     ("hand-over", "cause-hand-over"),
     ("start", "cause-start"),
+    ("dead-reader", "cause-dead-reader"),
     ("not-asked", "cause-not-asked"),
     ("outside-calls", "cause-outside-calls"),
     ("unknown", "cause-unknown"),

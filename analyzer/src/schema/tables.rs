@@ -202,6 +202,7 @@ pub const WAITS: &[Column] = &[
     column("child_ns", Type::Int64, false, "a program that a reader started and waited for"),
     column("hand_over_ns", Type::Int64, false, "serializing, pipes, shared memory, passing descriptors"),
     column("start_ns", Type::Int64, false, "until readers had started"),
+    column("dead_reader_ns", Type::Int64, false, "the readers that would have made the batch had ended"),
     column("not_asked_ns", Type::Int64, false, "readers were idle until the trainer asked them"),
     column("outside_calls_ns", Type::Int64, false, "between calls, where the trace has no CPU times"),
     column("unknown_ns", Type::Int64, false, "nobody was seen to end the wait"),

@@ -1,5 +1,6 @@
 //! Runs that are told whole: one for each rule of the findings, and a healthy one.
 
+use dlio_schemas::evidence::{Child, ChildEnd};
 use dlio_schemas::native::fields::key;
 use dlio_schemas::ops::Op;
 use dlio_schemas::record::POS_UNKNOWN;
@@ -189,7 +190,21 @@ fn causes() -> Vec<Scenario> {
         ("asking-a-server", asking, &["input-bound", "network-wait"]),
         ("handing-over", writing, &["input-bound", "hand-over"]),
         ("faulting", faulting, &["input-bound", "page-faults"]),
+        ("killed-reader", killed_reader(), &["input-bound", "process-killed"]),
     ]
+}
+
+/// A reader that a signal ends after 40 batches, and a trainer that waits for another one until a time runs out.
+fn killed_reader() -> Vec<Script> {
+    let mut processes = handed_over(|reader, step| {
+        reader.call(Op::NANOSLEEP, "", if step == 0 { 79_000 } else { 79_990 }, (0, 0, 0));
+    });
+    let child = Child { pid: 200, ended: Some(ChildEnd::Signal(9)) }.pack();
+    let trainer = &mut processes[0];
+    trainer.at(4_000_000).call(Op::POLL, PIPE, 2_999_900, (1, 0, 0));
+    trainer.span_at(4_000_000, 3_000_000, "fetch", "dataloader", (0, 40));
+    trainer.at(7_000_100).call(Op::WAITPID, "", 10, (child, 1, 200));
+    processes
 }
 
 /// A reader that is ready to run for most of its time and has no CPU, with what it was allowed.

@@ -93,6 +93,49 @@ impl Waker {
     }
 }
 
+/// A child process that a call found in another state, and how it ended.
+///
+/// ```text
+/// a    process (32 bits) | how it ended (16): 0 unknown, 0x100 | exit status, 0x200 | signal
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Child {
+    /// Zero: no child was found.
+    pub pid: u32,
+    pub ended: Option<ChildEnd>,
+}
+
+/// The end of a process, as its parent learns it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ChildEnd {
+    Exit(u8),
+    Signal(u8),
+}
+
+impl Child {
+    const EXIT: u64 = 0x100;
+    const SIGNAL: u64 = 0x200;
+
+    pub fn pack(&self) -> i64 {
+        let ended = match self.ended {
+            None => 0,
+            Some(ChildEnd::Exit(status)) => Child::EXIT | status as u64,
+            Some(ChildEnd::Signal(signal)) => Child::SIGNAL | signal as u64,
+        };
+        (self.pid as u64 | ended << 32) as i64
+    }
+
+    pub fn unpack(a: i64) -> Child {
+        let (ended, low) = (a as u64 >> 32 & 0xff00, (a as u64 >> 32) as u8);
+        let ended = match ended {
+            Child::EXIT => Some(ChildEnd::Exit(low)),
+            Child::SIGNAL => Some(ChildEnd::Signal(low)),
+            _ => None,
+        };
+        Child { pid: a as u32, ended }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,6 +185,15 @@ mod tests {
         assert_eq!((record.op(), record.start, record.duration(), record.file), (Op::META, 77, 0, 0));
         assert_eq!(MetaKind::from_fd(record.fd), Some(MetaKind::Counters));
         assert_eq!(Counters::unpack(record.a, record.b, record.ret).cpu_us, 5);
+    }
+
+    #[test]
+    fn a_child_survives_packing() {
+        for ended in [None, Some(ChildEnd::Exit(0)), Some(ChildEnd::Exit(255)), Some(ChildEnd::Signal(9))] {
+            let child = Child { pid: u32::MAX, ended };
+            assert_eq!(Child::unpack(child.pack()), child);
+        }
+        assert_eq!(Child::default().pack(), 0);
     }
 
     #[test]

@@ -77,6 +77,8 @@ pub enum Arg {
     Object,
     /// The thread that ended a wait, packed: see [`crate::event::evidence::Waker`].
     Waker,
+    /// A child that was waited for, and how it ended, packed: see [`crate::event::evidence::Child`].
+    Child,
 }
 
 /// The meaning of the result of an event. A negative result is always `-errno`.
@@ -376,11 +378,11 @@ operations! {
         326 ACCEPT "accept" Wait Count None Fd;
         327 ACCEPT4 "accept4" Wait Count Flags Fd;
 
-        330 WAIT "wait" Wait None None Status;
-        331 WAITPID "waitpid" Wait None Flags Status;
-        332 WAITID "waitid" Wait None Flags Status;
-        333 WAIT3 "wait3" Wait None Flags Status;
-        334 WAIT4 "wait4" Wait None Flags Status;
+        330 WAIT "wait" Wait Child None Status;
+        331 WAITPID "waitpid" Wait Child Flags Status;
+        332 WAITID "waitid" Wait Child Flags Status;
+        333 WAIT3 "wait3" Wait Child Flags Status;
+        334 WAIT4 "wait4" Wait Child Flags Status;
 
         340 SLEEP "sleep" Wait Count None Status;
         341 USLEEP "usleep" Wait Count None Status;

@@ -17,7 +17,7 @@ use crate::event::clock::Clock;
 use crate::event::ops::{Layer, Op, Ret};
 use crate::export::exporter::{Call, Calls, Exporter, Meta, ProcessId, Sink, Summary, unfinished};
 use crate::export::json::{List, Output};
-use crate::export::key::{Key, of_waker};
+use crate::export::key::{Key, of_child, of_waker};
 use crate::export::lanes::{Lanes, Place};
 use crate::native::columns::Events;
 use crate::native::fields::{Fields, key};
@@ -293,6 +293,9 @@ fn put_numbers(list: &mut List, call: &Call, names: &Names) {
         match (Key::of(arg, second), number) {
             (Some(Key::Waker), Some(packed)) => {
                 of_waker(packed).for_each(|(key, number)| list.number(key.name(), number))
+            }
+            (Some(Key::Child), Some(packed)) => {
+                of_child(packed).for_each(|(key, number)| list.number(key.name(), number))
             }
             (Some(key), Some(id)) if arg.is_name() => list.name(key.name(), id as u32, names),
             (Some(key), Some(number)) => list.number(key.name(), number),

@@ -1,6 +1,6 @@
 //! Names that several formats share: the arguments of an event, and a hash that is written into files.
 
-use crate::event::evidence::{Counters, Waker};
+use crate::event::evidence::{Child, ChildEnd, Counters, Waker};
 use crate::event::ops::Arg;
 
 /// The arguments of an event, as they are named in the trace.
@@ -48,10 +48,14 @@ pub enum Key {
     RunDelayUs,
     Voluntary,
     Involuntary,
+    /// The child that a call waited for, and how it ended: by an exit status or a signal.
+    Child,
+    ExitStatus,
+    Signal,
 }
 
 impl Key {
-    pub const ALL: [Key; 32] = {
+    pub const ALL: [Key; 35] = {
         use Key::*;
         [
             File,
@@ -86,6 +90,9 @@ impl Key {
             RunDelayUs,
             Voluntary,
             Involuntary,
+            Child,
+            ExitStatus,
+            Signal,
         ]
     };
 
@@ -123,6 +130,9 @@ impl Key {
             "run_delay_us",
             "voluntary",
             "involuntary",
+            "child",
+            "exit_status",
+            "signal",
         ][self as usize - 1]
     }
 
@@ -149,6 +159,7 @@ impl Key {
             Arg::Value => Key::Value,
             Arg::Object => Key::Object,
             Arg::Waker => Key::Waker,
+            Arg::Child => Key::Child,
         })
     }
 }
@@ -159,6 +170,16 @@ pub(crate) fn of_waker(packed: i64) -> impl Iterator<Item = (Key, i64)> {
     let all =
         [(Key::Waker, waker.tid as i64), (Key::WokenUs, waker.woken_us as i64), (Key::WakerFlags, waker.flags as i64)];
     all.into_iter().filter(|(_, number)| *number != 0)
+}
+
+/// The keys of a packed child and their numbers, where there is one.
+pub(crate) fn of_child(packed: i64) -> impl Iterator<Item = (Key, i64)> {
+    let Child { pid, ended } = Child::unpack(packed);
+    let ended = ended.map(|ended| match ended {
+        ChildEnd::Exit(status) => (Key::ExitStatus, status as i64),
+        ChildEnd::Signal(signal) => (Key::Signal, signal as i64),
+    });
+    [(pid != 0).then_some((Key::Child, pid as i64)), ended].into_iter().flatten()
 }
 
 /// The keys of counters and their numbers. The CPU time is always there, so that a reader knows them by it.

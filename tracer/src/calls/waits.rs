@@ -9,7 +9,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use dlio_schemas::evidence::Waker;
+use dlio_schemas::evidence::{Child, Waker};
 use dlio_schemas::ops::{Layer, Op};
 
 use crate::calls::call::{self, Done};
@@ -32,6 +32,14 @@ pub fn waited(done: Done, op: Op, fd: i32, a: i64, b: i64, outcome: i64) {
         return header_page::count_filtered();
     }
     record(done, op, (number::NONE, fd), a, b, outcome);
+}
+
+/// Records a wait for a child process. The end of one is recorded however short the call: nothing else says how it ended.
+pub fn waited_for_child(done: Done, op: Op, child: Child, options: i64, outcome: i64) {
+    if child.ended.is_none() && is_left_out(done.duration) {
+        return header_page::count_filtered();
+    }
+    record(done, op, (number::NONE, -1), child.pack(), options, outcome);
 }
 
 /// Records a wait for a semaphore. A time that ran out was ended by nobody.

@@ -31,6 +31,7 @@ mod noisy_neighbor;
 mod open_serial;
 mod opened_never_read;
 mod page_faults;
+mod process_killed;
 mod random_in_file;
 mod reader_sleep;
 mod redundant_reads;
@@ -120,6 +121,7 @@ pub const RULES: &[Rule] = &[
     byte_imbalance::RULE,
     mmap_unseen::RULE,
     uring_unseen::RULE,
+    process_killed::RULE,
     failing_io::RULE,
     swap::RULE,
     trust::RULE,

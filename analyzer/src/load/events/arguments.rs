@@ -1,6 +1,6 @@
 //! The column `args` of native events: what an operation's row says of its two numbers, under readable keys.
 
-use dlio_schemas::evidence::{Counters, Waker};
+use dlio_schemas::evidence::{Child, ChildEnd, Counters, Waker};
 use dlio_schemas::ops::{Arg as Meaning, OpInfo};
 
 use crate::batch::Value;
@@ -24,8 +24,10 @@ fn argument(meaning: Meaning, number: i64, path: impl Fn(u32) -> u32) -> Option<
         // Traces had none before waits said it.
         Meaning::Object if number == 0 => return None,
         Meaning::Object => ("object", Value::Hex(number)),
-        // Several numbers in one: see `waker`.
-        Meaning::Waker | Meaning::None | Meaning::Position | Meaning::Size | Meaning::Steps => return None,
+        // Several numbers in one: see `waker` and `child`.
+        Meaning::Waker | Meaning::Child | Meaning::None | Meaning::Position | Meaning::Size | Meaning::Steps => {
+            return None;
+        }
     })
 }
 
@@ -45,7 +47,9 @@ pub fn arguments(
     });
     // Only opening with O_CREAT has a mode that means anything, and the tracer then says that it knows it.
     let waker = (info.b == Meaning::Waker).then(|| waker(b));
-    [first, second].into_iter().flatten().chain(waker.into_iter().flatten().flatten())
+    let child = (known && info.a == Meaning::Child).then(|| child(a));
+    let packed = waker.into_iter().flatten().chain(child.into_iter().flatten()).flatten();
+    [first, second].into_iter().flatten().chain(packed)
 }
 
 /// The thread that ended a wait, where one was seen.
@@ -53,6 +57,16 @@ fn waker(packed: i64) -> [Option<(&'static str, Value)>; 3] {
     let Waker { tid, woken_us, flags } = Waker::unpack(packed);
     let all = [("waker", tid as i64), ("woken_us", woken_us as i64), ("waker_flags", flags as i64)];
     all.map(|(key, number)| (number != 0).then_some((key, Value::Int(number))))
+}
+
+/// The child that was waited for and how it ended, where that is known.
+fn child(packed: i64) -> [Option<(&'static str, Value)>; 3] {
+    let Child { pid, ended } = Child::unpack(packed);
+    let ended = ended.map(|ended| match ended {
+        ChildEnd::Exit(status) => ("exit_status", Value::Int(status as i64)),
+        ChildEnd::Signal(signal) => ("signal", Value::Int(signal as i64)),
+    });
+    [(pid != 0).then_some(("child", Value::Int(pid as i64))), ended, None]
 }
 
 /// Counters of a thread, which belong to the event behind them.
@@ -84,6 +98,9 @@ mod tests {
         let waker = Waker { tid: 7, woken_us: 0, flags: 1 }.pack();
         let of_wait: Vec<_> = arguments(Op::SEM_WAIT.info().unwrap(), true, 16, waker, |id| id).collect();
         assert_eq!(of_wait, [("object", Value::Hex(16)), ("waker", Value::Int(7)), ("waker_flags", Value::Int(1))]);
+        let child = Child { pid: 42, ended: Some(ChildEnd::Signal(9)) }.pack();
+        let of_child: Vec<_> = arguments(Op::WAITPID.info().unwrap(), true, child, 1, |id| id).collect();
+        assert_eq!(of_child, [("flags", Value::Hex(1)), ("child", Value::Int(42)), ("signal", Value::Int(9))]);
         assert_eq!(of(Op::CLOSE_RANGE, true), [("count", Value::Int(0o644)), ("second", Value::Int(2))]);
     }
 }

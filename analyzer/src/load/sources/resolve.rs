@@ -82,7 +82,7 @@ fn traits(op: Op) -> Traits {
         size: info.b == Meaning::Size,
         moves: info.moves_bytes(),
         source: info.a == Meaning::Source,
-        woken: info.b == Meaning::Waker || TELLS_PEER.contains(&op),
+        woken: info.b == Meaning::Waker || info.a == Meaning::Child || TELLS_PEER.contains(&op),
         app: info.layer == Layer::App,
         told: info.layer == Layer::Object,
         known: true,

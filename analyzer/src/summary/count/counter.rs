@@ -1,6 +1,6 @@
 //! Counting: one thread reads batches and adds each event to its counts and to its lists of intervals.
 
-use dlio_schemas::evidence::Waker;
+use dlio_schemas::evidence::{Child, Waker};
 use dlio_schemas::ops::Class;
 use serde::{Deserialize, Serialize};
 
@@ -352,6 +352,11 @@ impl Counter<'_> {
             match kind {
                 StepKind::Connect | StepKind::Accept | StepKind::Pair => {
                     self.timelines.peer(interval.start, kind, step.object, (wake.object, wake.waker));
+                }
+                StepKind::Child => {
+                    let child = Child::unpack(wake.object as i64);
+                    step.amount = step.amount.max(child.pid as i64);
+                    self.timelines.collected(interval.end, child);
                 }
                 _ => step.wake(Waker::unpack(wake.waker), wake.object),
             }

@@ -59,6 +59,7 @@ fn label(part: Part, reads_itself: bool) -> &'static str {
         Part::Child => "programs that the readers started",
         Part::HandOver => "handing batches over",
         Part::Start => "readers that were starting",
+        Part::Dead => "readers that had ended",
         Part::NotAsked => "readers that had not been asked yet",
         Part::OutsideCalls => "time outside calls that nothing in the trace explains",
         Part::Unknown | Part::Idle => "unknown: nobody was seen to end the wait",
@@ -92,6 +93,7 @@ fn detail(part: Part, parts: &Parts, reads_itself: bool) -> Option<String> {
             "Batches were made, and passing them to the training took the time: serializing, pipes, shared memory.".into()
         }
         Part::Start => "Readers were still starting: importing, forking, opening their data.".into(),
+        Part::Dead => "The readers that should have made these batches had ended: --findings shows which, and how.".into(),
         Part::NotAsked => "Readers were idle until training asked them: more batches made ahead would help.".into(),
         Part::OutsideCalls => {
             "The trace does not tell computing from page faults or waiting for a CPU there: record it with a newer dlio.".into()

@@ -41,6 +41,9 @@ pub struct ProcessUse {
     #[serde(default)]
     pub role: Option<Role>,
     pub ended: String,
+    /// The signal that ended it, as its parent learned; `null` where that is not known, or none did.
+    #[serde(default)]
+    pub signal: Option<u8>,
     pub threads: u64,
     pub lost: u64,
     /// Reads of data files by its first thread; `null` where there are none.
@@ -83,7 +86,7 @@ impl Section for Processes {
         Writing does not include synchronising, here and in every other figure. What is read and written is of files; \
         t(wait) is the time of calls that wait for others: for a message on a pipe or socket, a lock, a child, but not \
         for a time to pass (sleep). killed: the process did not say how it ended, for a signal ended it (Ctrl-C is \
-        one). A process is called by its script or module where it has one, and a copy of its parent by its number \
+        one); signal N if its parent learned which. A process is called by its script or module where it has one, and a copy of its parent by its number \
         among workers. Trainers stand first, then their readers.";
     const FIELDS: &'static str = "\
         a list of program images: `host`, `pid`, `rank`, `program`, `proc` (key into the table `processes`), `parent` \
@@ -94,7 +97,7 @@ impl Section for Processes {
         `are_groups_known`; `cpu_quota` of CPUs, `cpu_group`, and while it ran that group's `periods`, `throttled_periods` \
         and `throttled_ns`; `memory_limit` of bytes, `memory_group`; `shm_size`, `threads_end`, `cpu_ns`, `storage_read` and \
         `storage_written` past the page cache, `thread_variables`; `null` where unknown), `role` (trainer or reader, as `training` has them, else \
-        `null`), `ended`, `threads`, `lost`, `events`, `failed`, `bytes_read`, `bytes_written`, `read_ns`, `write_ns`, \
+        `null`), `ended`, `signal` (that ended it, as its parent learned; else `null`), `threads`, `lost`, `events`, `failed`, `bytes_read`, `bytes_written`, `read_ns`, `write_ns`, \
         `metadata_ns`, `sync_ns`, `compute_ns`, `wait_ns` (in calls that wait for others; times are summed over calls, \
         and all but this of files), `span_ns` (first to last event)";
     const SQL: Option<&'static str> = Some(include_str!("../../../sql/processes.sql"));
@@ -103,6 +106,7 @@ impl Section for Processes {
         let hosts = trace.catalog.hosts();
         let processes = trace.catalog.processes();
         let parents = parents(&processes);
+        let killed = &analysis.measured.waits.killed;
         let facts: HashMap<_, _> = (0u32..)
             .zip(names(&processes))
             .zip(&processes)
@@ -123,6 +127,7 @@ impl Section for Processes {
                 called: name.clone(),
                 role: None,
                 ended: process.ended.clone(),
+                signal: killed.iter().find(|killed| killed.proc == *proc).map(|killed| killed.signal),
                 threads: count.threads.len() as u64,
                 lost: process.lost + count.lost,
                 own_reads: count.threads.get(&process.pid).map(|thread| thread.data_reads).filter(|it| it.read_ns > 0),
@@ -139,7 +144,7 @@ impl Section for Processes {
         let mut grid = Grid::new(&[&["<process", "<host", "<ended", "lost", "threads"][..], &WORK_HEADS].concat());
         for row in values.iter().take(top) {
             let name = format!("{} {}", row.pid, row.called);
-            let head = [name, row.host.clone(), row.ended.clone(), grouped(row.lost), grouped(row.threads)];
+            let head = [name, row.host.clone(), row.ending(), grouped(row.lost), grouped(row.threads)];
             grid.row(head.into_iter().chain(work_cells(&row.work)).collect());
         }
         grid.print(out);
@@ -168,6 +173,13 @@ pub fn in_order(summary: &Summary) -> Vec<&ProcessUse> {
         None => (true, None, Reverse(process.work.io_ns())),
     });
     rows
+}
+
+impl ProcessUse {
+    /// Its ending, in a table.
+    pub fn ending(&self) -> String {
+        self.signal.map_or_else(|| self.ended.clone(), |signal| format!("signal {signal}"))
+    }
 }
 
 impl Work {

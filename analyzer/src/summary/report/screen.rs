@@ -277,7 +277,7 @@ fn processes(summary: &Summary, width: usize, rows: usize, out: &mut String) {
             took(summary, work.wait_ns),
         ];
         let head = [named(process), process.role.map_or("", Role::name).into()];
-        grid.row(head.into_iter().chain(cells).chain([process.ended.clone()]).collect());
+        grid.row(head.into_iter().chain(cells).chain([process.ending()]).collect());
     }
     grid.print_within(width, out);
     left_out(summary.processes.len(), rows, "processes", out);

@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
+use dlio_schemas::evidence::ChildEnd;
 use foldhash::fast::RandomState;
+use serde::{Deserialize, Serialize};
 
 use super::parts::Part;
 use super::thread::Thread;
-use super::timeline::{Object, OtherEnd, Step, StepKind, ThreadPart, Timelines};
+use super::timeline::{Collected, Object, OtherEnd, Step, StepKind, ThreadPart, Timelines};
 use crate::catalog::Process;
 use crate::summary::tree::{LaneId, SPAWNED, above, parents};
 
@@ -17,6 +19,8 @@ pub enum Ender {
     Thread(Act),
     /// A thread or process that ended; of a process, its first thread.
     Exit(Act),
+    /// Nobody: whoever makes what was waited for had ended before, or ended meanwhile.
+    Dead(Act),
     /// The time ran out.
     Timer,
     /// The other end of a connection whose process is not in the trace.
@@ -72,6 +76,26 @@ pub struct Family<'a> {
     connected: HashMap<u64, usize, RandomState>,
     /// By object, in order of their starts.
     gives: HashMap<u64, Vec<Give>, RandomState>,
+    /// Processes that a signal ended, as their parents learned it.
+    pub killed: Vec<Killed>,
+}
+
+/// A process that a signal ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Killed {
+    pub proc: u32,
+    pub signal: u8,
+    /// The last event of the process: it ended after that.
+    pub last: i64,
+    /// When its parent learned of it.
+    pub known: i64,
+}
+
+/// Returns `true` of a signal by which a parent, a user or a terminal asks a process to end, as loaders do with their readers.
+pub fn asks_to_end(signal: u8) -> bool {
+    /// SIGHUP, SIGINT, SIGPIPE, SIGTERM: the numbers of Linux.
+    const ASKS: [u8; 4] = [1, 2, 13, 15];
+    ASKS.contains(&signal)
 }
 
 /// A step that follows a wait within this time shows what it waited for.
@@ -94,6 +118,11 @@ impl<'a> Family<'a> {
         for step in timelines.threads.values_mut().flat_map(|thread| &mut thread.steps) {
             step.object.id = ends.get(&step.object.id).copied().unwrap_or(step.object.id);
         }
+        let collected: Vec<(u32, Collected)> = timelines
+            .threads
+            .iter()
+            .flat_map(|(lane, thread)| thread.collected.iter().map(|child| (lane.proc, *child)))
+            .collect();
         let is_first = |lane: LaneId| processes.get(lane.proc as usize).is_some_and(|process| process.pid == lane.tid);
         let threads: Vec<Thread> =
             timelines.threads.into_iter().map(|(lane, part)| Thread::new(lane, is_first(lane), part)).collect();
@@ -112,8 +141,9 @@ impl<'a> Family<'a> {
         for (number, (process, parent)) in processes.iter().zip(&parents).enumerate() {
             parent.iter().for_each(|parent| children.entry((*parent, process.pid)).or_default().push(number as u32));
         }
-        let connected = HashMap::default();
-        let mut family = Family { threads, processes, parents, by_lane, children, connected, gives };
+        let (connected, killed) = (HashMap::default(), Vec::new());
+        let mut family = Family { threads, processes, parents, by_lane, children, connected, gives, killed };
+        family.killed = family.killed_of(&collected);
         family.connected =
             asked.into_iter().filter_map(|(object, lane)| Some((object, family.thread_of(lane)?))).collect();
         family.find_remote_polls();
@@ -176,8 +206,52 @@ impl<'a> Family<'a> {
         list.is_some_and(|list| list.iter().any(|give| self.is_below(self.threads[give.thread].lane.proc, ancestor)))
     }
 
+    /// Children that a signal ended, by what their parents collected.
+    fn killed_of(&self, collected: &[(u32, Collected)]) -> Vec<Killed> {
+        let mut killed: BTreeMap<u32, Killed> = BTreeMap::new();
+        for (parent, child) in collected {
+            let ChildEnd::Signal(signal) = child.ended else { continue };
+            let before = |(_, start): &(u32, Option<i64>)| start.is_none_or(|start| start < child.ts);
+            let Some((proc, start)) = self.children(*parent, child.pid).rfind(before) else { continue };
+            let last = self.threads_of(proc).map(|thread| self.threads[thread].last).max();
+            let last = last.or(start).unwrap_or(child.ts).min(child.ts);
+            // A call may report the end of a child and leave it to be collected by another one.
+            killed.entry(proc).or_insert(Killed { proc, signal, last, known: child.ts });
+        }
+        killed.into_values().collect()
+    }
+
+    /// When a process ended, if it is known to have ended without being asked to.
+    fn died(&self, proc: u32) -> Option<i64> {
+        let process = &self.processes[proc as usize];
+        let exited = || process.end_ts.filter(|_| process.ended.starts_with("exit"));
+        let killed = self.killed.iter().find(|killed| killed.proc == proc && !asks_to_end(killed.signal));
+        killed.map(|killed| killed.last).or_else(exited)
+    }
+
+    /// The last act of the processes that gave something through an object, if all of them had ended by a moment.
+    fn deserted(&self, object: u64, by: i64) -> Option<Act> {
+        let givers = self.givers(object);
+        let last = |thread: usize| {
+            let at = self.died(self.threads[thread].lane.proc)?;
+            (at < by).then_some(Act { thread, at })
+        };
+        let acts = givers.into_iter().map(last).collect::<Option<Vec<Act>>>()?;
+        acts.into_iter().max_by_key(|act| act.at)
+    }
+
     /// Who ended a step in which a thread waited.
     pub fn ender(&self, thread: usize, step: usize) -> Ender {
+        let wait = &self.threads[thread].steps[step];
+        let ender = self.ender_seen(thread, step);
+        let is_empty = matches!(ender, Ender::Timer | Ender::Nobody) && wait.object.id != 0 && wait.waker == 0;
+        match self.deserted(wait.object.id, wait.end).filter(|_| is_empty) {
+            Some(act) => Ender::Dead(act),
+            None => ender,
+        }
+    }
+
+    fn ender_seen(&self, thread: usize, step: usize) -> Ender {
         let own = &self.threads[thread];
         let wait = &own.steps[step];
         if wait.timed_out {

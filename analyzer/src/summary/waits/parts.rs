@@ -29,6 +29,8 @@ pub enum Part {
     HandOver,
     /// Until readers had started.
     Start,
+    /// The readers that would have made the batch had ended.
+    Dead,
     /// Readers were idle until somebody asked them.
     NotAsked,
     /// Between calls, where the trace has no CPU times: computing, page faults or waiting for a CPU.
@@ -55,6 +57,7 @@ impl Part {
         Part::Child,
         Part::HandOver,
         Part::Start,
+        Part::Dead,
         Part::NotAsked,
         Part::OutsideCalls,
         Part::Unknown,
@@ -74,6 +77,7 @@ impl Part {
             "child",
             "hand-over",
             "start",
+            "dead-reader",
             "not-asked",
             "outside-calls",
             "unknown",

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use dlio_schemas::evidence::Waker;
+use dlio_schemas::evidence::{Child, ChildEnd, Waker};
 use dlio_schemas::objects;
 use foldhash::fast::RandomState;
 
@@ -99,6 +99,14 @@ pub enum OtherEnd {
     Asked(i32),
 }
 
+/// A child process whose end a call reported.
+#[derive(Clone, Copy, Debug)]
+pub struct Collected {
+    pub ts: i64,
+    pub pid: i32,
+    pub ended: ChildEnd,
+}
+
 /// The pieces of one thread's timeline.
 #[derive(Default, Debug)]
 pub struct ThreadPart {
@@ -109,6 +117,7 @@ pub struct ThreadPart {
     /// Spans in which it starts the workers of a loader.
     pub loader_starts: Vec<Interval>,
     pub peers: Vec<Peer>,
+    pub collected: Vec<Collected>,
     pub first: Option<i64>,
 }
 
@@ -215,6 +224,12 @@ impl TimelinePart {
         }
     }
 
+    /// A call reported how a child ended.
+    pub fn collected(&mut self, ts: i64, child: Child) {
+        let collected = child.ended.map(|ended| Collected { ts, pid: child.pid as i32, ended });
+        self.threads[self.at].1.collected.extend(collected);
+    }
+
     pub fn fetch(&mut self, interval: Interval) {
         self.threads[self.at].1.fetches.push(interval);
     }
@@ -314,6 +329,7 @@ impl Timelines {
             thread.fetches.append(&mut piece.fetches);
             thread.loader_starts.append(&mut piece.loader_starts);
             thread.peers.append(&mut piece.peers);
+            thread.collected.append(&mut piece.collected);
             thread.first = [thread.first, piece.first].into_iter().flatten().min();
         }
     }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::explain::Explainer;
-use super::family::{Act, Ender, Family};
+use super::family::{Act, Ender, Family, Killed};
 use super::parts::{Part, Parts};
 use super::thread::WAIT_NS;
 use super::timeline::{Object, Step, StepKind, Timelines};
@@ -106,6 +106,9 @@ pub struct Waits {
     #[serde(default)]
     pub is_cut: bool,
     pub trainers: Vec<TrainerWaits>,
+    /// Processes that a signal ended, as their parents learned it.
+    #[serde(default)]
+    pub killed: Vec<Killed>,
 }
 
 impl Waits {
@@ -114,6 +117,8 @@ impl Waits {
         self.is_cut |= other.is_cut;
         self.trainers.extend(other.trainers);
         self.trainers.sort_by_key(|trainer| trainer.lane);
+        self.killed.extend(other.killed);
+        self.killed.sort_by_key(|killed| killed.proc);
     }
 
     pub fn of(&self, lane: LaneId) -> Option<&TrainerWaits> {
@@ -158,16 +163,16 @@ pub fn explained(timelines: Timelines, processes: &[Process]) -> Waits {
     }
     let mut steps = timelines.threads.values().flat_map(|thread| &thread.steps);
     let is_known = steps.any(|step| step.object.id != 0 || step.waker != 0);
-    if !is_known {
-        return Waits::default();
-    }
     let family = Family::new(timelines, processes);
+    if !is_known {
+        return Waits { killed: family.killed, ..Waits::default() };
+    }
     let by_spans: Vec<usize> = (0..family.threads.len()).filter(|&t| !family.threads[t].fetches.is_empty()).collect();
     let trainers = match by_spans.is_empty() {
         false => by_spans.into_iter().filter_map(|thread| Trainer::new(&family, thread).by_spans()).collect(),
         true => by_calls(&family),
     };
-    Waits { is_known, is_cut: false, trainers }
+    Waits { is_known, is_cut: false, trainers, killed: family.killed }
 }
 
 /// Trainers that no span tells of.
@@ -326,6 +331,7 @@ impl<'f, 'a> Trainer<'f, 'a> {
         match (last, next) {
             (Ender::Timer, _) => true,
             (Ender::Thread(last), Ender::Thread(next)) => self.relation(last) == self.relation(next),
+            (Ender::Dead(_), Ender::Dead(_)) => true,
             (Ender::Exit(last), Ender::Exit(next)) => self.reader_of(*last) == self.reader_of(*next),
             (last, next) => last == next,
         }
@@ -440,6 +446,10 @@ impl<'f, 'a> Trainer<'f, 'a> {
         for wait in &ended {
             let kind = match wait.by {
                 Ender::Timer => continue,
+                Ender::Dead(act) => {
+                    waits.push(self.dead_time(wait.start, wait.end, act));
+                    continue;
+                }
                 Ender::Nobody => WaitKind::Unknown,
                 Ender::Remote => WaitKind::Peer,
                 Ender::Thread(act) | Ender::Exit(act) if self.relation(&act) == Relation::Stranger => WaitKind::Peer,
@@ -549,6 +559,13 @@ impl<'f, 'a> Trainer<'f, 'a> {
         Wait { start, end, kind: WaitKind::Data, maker, limiter: None, depth: 0, acts, parts }
     }
 
+    /// A wait for what a process that had ended would have made, or one that ended meanwhile.
+    fn dead_time(&self, start: i64, end: i64, last: Act) -> Wait {
+        let died = last.at.clamp(start, end);
+        let parts = Parts::of(Part::Unknown, died - start) + Parts::of(Part::Dead, end - died);
+        Wait { parts, ..self.reader_time(start, end, last) }
+    }
+
     fn explain(&mut self, start: i64, end: i64, kind: WaitKind, by: Ender) -> Wait {
         let family = self.family;
         let lane = |thread: usize| family.threads[thread].lane;
@@ -586,18 +603,21 @@ impl<'f, 'a> Trainer<'f, 'a> {
     /// Whoever made what a span waited for: the last one to end a wait in it that did not only deliver.
     fn ender_of(&self, fetch: &Interval) -> Ender {
         let thread = &self.family.threads[self.thread];
-        let mut last: Option<Ended> = None;
+        let (mut last, mut dead): (Option<Ended>, Option<Act>) = (None, None);
         let steps = self.idle_steps(fetch.start, fetch.end).into_iter();
         for at in steps.filter(|&at| thread.class[at] != Part::Gil) {
             let (step, by) = (&thread.steps[at], self.family.ender(self.thread, at));
             let start = last.as_ref().map_or(step.start, |last| last.start);
             match &mut last {
                 Some(last) if self.is_same_delivery(last, &by, step) => last.end = step.end,
-                _ if by.act().is_none() => {}
+                _ if by.act().is_none() => dead = if let Ender::Dead(act) = by { Some(act) } else { dead },
                 _ => last = Some(Ended { start, end: step.end, by, bytes: 0, next: step.end, object: step.object }),
             }
         }
-        last.map_or(Ender::Nobody, |last| last.by)
+        match last {
+            Some(last) => last.by,
+            None => dead.map_or(Ender::Nobody, Ender::Dead),
+        }
     }
 
     /// One span: what it waited in it belongs to the last message, the rest is its own work.
@@ -628,6 +648,7 @@ impl<'f, 'a> Trainer<'f, 'a> {
                 self.reader_time(from, to, act)
             }
             Ender::Thread(_) | Ender::Exit(_) => self.explain(from, to, WaitKind::Data, by),
+            Ender::Dead(act) => self.dead_time(from, to, act),
             _ => {
                 let did = own(from, to);
                 Wait { parts: did, ..self.explain(from, to, WaitKind::Data, by) }

@@ -1,7 +1,7 @@
 //! The annotations of one event, and what they mean to its record.
 
 use super::interned::AnnotationName;
-use crate::event::evidence::{Counters, Waker};
+use crate::event::evidence::{Child, ChildEnd, Counters, Waker};
 use crate::event::ops::{Arg, Op, OpInfo, Ret};
 use crate::event::record::{MetaKind, POS_UNKNOWN, Record, STEP_NONE, pack_steps, word};
 use crate::export::key::Key;
@@ -95,6 +95,12 @@ impl Slots {
         Waker { tid, woken_us, flags: self.number(Key::WakerFlags) as u8 }.pack()
     }
 
+    fn child(&self) -> i64 {
+        let exit = self.get(Key::ExitStatus).map(|status| ChildEnd::Exit(status as u8));
+        let ended = exit.or_else(|| self.get(Key::Signal).map(|signal| ChildEnd::Signal(signal as u8)));
+        Child { pid: self.number(Key::Child) as u32, ended }.pack()
+    }
+
     /// Annotations that our writer has no key for.
     pub(super) fn fill_others(&self, time: u64, into: &mut Vec<Record>) {
         into.extend(self.others.iter().map(|slot| slot.metadata(time)));
@@ -117,7 +123,10 @@ impl Slots {
         record.file = self.number(Key::File) as u32;
         record.fd = self.get(Key::Fd).map_or(-1, |fd| fd as i32);
         let Some(info) = info else { return false };
-        let a = Key::of(info.a, false).and_then(|key| self.get(key));
+        let a = match info.a {
+            Arg::Child => Some(self.child()),
+            other => Key::of(other, false).and_then(|key| self.get(key)),
+        };
         record.a = a.unwrap_or(POS_UNKNOWN);
         record.b = match info.b {
             Arg::Waker => self.waker(),

@@ -7,7 +7,7 @@ use super::template::{Part, Parts, Shape, Short, Templates, Width};
 use crate::event::ops::{Arg, Layer, OpInfo, Ret};
 use crate::event::record::{MetaKind, POS_UNKNOWN, STEP_NONE, unpack_steps};
 use crate::export::exporter::{Call, Meta};
-use crate::export::key::{Key, of_counters, of_waker};
+use crate::export::key::{Key, of_child, of_counters, of_waker};
 use crate::export::lanes::{Lanes, Place};
 use crate::native::names::Names;
 use crate::perfetto::layout::{ANNOTATION_NAMES, CATEGORY_NAMES, DEPTH_BITS, EVENT_NAMES, child_uuid, layer_index};
@@ -448,8 +448,10 @@ pub(super) fn put_arguments(event: &mut Message, width: &mut impl Width, call: &
         put_steps(event, call.a);
     } else {
         put_file(event, width, call);
-        if let (Some(key), Some(a)) = (Key::of(info.a, false), call.a) {
-            put_value(event, width, key, Part::A, a);
+        match (Key::of(info.a, false), call.a) {
+            (Some(Key::Child), Some(a)) => of_child(a).for_each(|(key, number)| put_number(event, key, number)),
+            (Some(key), Some(a)) => put_value(event, width, key, Part::A, a),
+            _ => {}
         }
         match Key::of(info.b, true) {
             Some(Key::Waker) => of_waker(call.b).for_each(|(key, number)| put_number(event, key, number)),

@@ -6,7 +6,7 @@
 //!
 //! Whoever compresses is told which bytes are others, so that nothing has to be searched for: see [`crate::deflate`].
 
-use crate::event::ops::{Arg, Ret};
+use crate::event::ops::{Arg, OpInfo, Ret};
 use crate::export::exporter::Call;
 use crate::perfetto::pack::{Origin, Packer};
 use crate::perfetto::proto::{Message, VARINT};
@@ -88,12 +88,17 @@ struct Slot {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shape(u32);
 
+/// Returns `true` if an argument of the operation is more than a number.
+fn is_more(info: &OpInfo) -> bool {
+    info.a.is_name() || info.a == Arg::Child || matches!(info.b, Arg::Path | Arg::Waker)
+}
+
 impl Shape {
     /// `None` of a call with more to it than numbers, and of what does not fit.
     #[inline(always)]
     pub(super) fn of(call: &Call, since: u64) -> Option<(Shape, Parts)> {
         let info = call.info?;
-        if call.names_itself() || call.unfinished || info.a.is_name() || matches!(info.b, Arg::Path | Arg::Waker) {
+        if call.names_itself() || call.unfinished || is_more(info) {
             return None;
         }
         let (shown, result) = match (call.ret, info.ret) {
