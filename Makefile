@@ -134,6 +134,8 @@ bench-programs: setup-test wheel
 	@cargo build --quiet --release --workspace --exclude dlio-preload --bins --examples
 
 lint: own
+	python3 tests/test_plain_english.py -q
+	tests/plain_english.py
 	cargo fmt --all --check
 	cargo clippy --release --workspace --all-targets -- --deny warnings
 	@mpi=$$(tests/builds-mpi.sh && echo benchmark/mpi); \
