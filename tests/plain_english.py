@@ -47,7 +47,7 @@ EVERYWHERE = [
     ("where-first", r"(?:^|[.;] )Where (?:there|nothing|nobody|no|it|that|they|one|all|what|neither)\b(?![^.;]{0,160}\?)", "If ..., When ..."),
     ("the-same", r"^The same\b", "say what it does: 'Like [`x`], but ...'"),
     # Clauses in place of nouns.
-    ("what-is", r"(?:^|[,.;:(] |\b(?:and|of|by|with|to|that|than|but|or|for|in|on|from|is|are) )what (?:is|was|are|were) (?:not )?(?:" + DONE + r")\b", "name the thing: 'the recorded events'"),
+    ("what-is", r"\bwhat (?:is|was|are|were) (?:not )?(?:" + DONE + r")\b", "name the thing: 'the recorded events'"),
     ("by-what", r"\b(?:by|with|of|from|to|for|on|against|in|behind|beside) what (?:it|they|is|are|was|were|ranks|an?|the|others|each|all|training|readers|programs?|lies|stands|comes|goes|follows|we|has|had)\b", "name the thing"),
     ("of-which", r"(?<!most )(?<!some )(?<!all )(?<!one )(?<!both )(?<!each )(?<!many )(?<!two )(?<!half )(?<!none )\bof (?:which|whose|whom)\b", "whose, with; or two sentences"),
     ("whoever", r"\bwho(?:m|se)?ever\b|\bwho ask(?:s|ed)\b", "the caller, the reader: name it"),
