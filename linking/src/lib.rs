@@ -46,7 +46,7 @@ fn link(instruction: &str, sources: &[Source], arguments: &[&str]) {
         // The machine's C library is an old one itself.
         Ok(false) => return,
         Err(why) => {
-            println!("cargo::warning=linked for C libraries as new as this machine's: {why}");
+            println!("cargo::warning=linked for C libraries as new as this host's: {why}");
             return;
         }
     }
