@@ -58,7 +58,7 @@ EVERYWHERE = [
     ("is-none", r"\bwhere (?:there )?(?:is|are) none\b|\b(?:that|which|one that|what) (?:is|are) none\b", "is not one; if there are none"),
     ("is-no", r"(?<!there )(?<!here )\b(?:is|are|was|were) no (?!longer\b|more\b|less\b|fewer\b|better\b|worse\b|larger\b|smaller\b|slower\b|faster\b|different\b|such\b|one\b|way\b|need\b|doubt\b|later\b|further\b)[a-z]+\b", "is not a"),
     ("is-there", r"\b(?:that|which|it|they|what|ones?|files?|folders?|data|bucket|place|programs?) (?:is|are|was|were) (?:not |still |already )?there\b(?! (?:is|are|was|were|an?|no)\b)", "exists, is missing"),
-    ("not-one", r"\bnot one (?:byte|event|could|of|was)\b", "none, not a single"),
+    ("not-one", r"\bnot one (?:byte|event|could|was)\b", "none, not a single"),
     ("but-for", r"\b(?:but|save) for\b", "except"),
     ("but-one", r"\b(?:is|are|was) but\b|\bneeds? but\b|\bthere is but\b", "only"),
     # Everyday verbs in place of terms.
@@ -146,7 +146,7 @@ def compiled(rules):
 
 RULES = {kind: compiled(EVERYWHERE + ([] if kind == "comments" else FOR_USERS)) for kind in KINDS}
 # Names of code, placeholders and addresses are not prose.
-NOT_PROSE = re.compile(r"`[^`\n]*`|\]\([^)\s]*\)|<[^>\n]{1,80}>|\{[^{}\n]{0,60}\}|https?://\S+")
+NOT_PROSE = re.compile(r"`[^`\n]*`|\]\([^)\s]*\)|<[^>\n]{1,80}>|\{[^{}\n]{0,60}\}|https?://\S+|\$\{?\w+")
 
 
 def joined(kind, lines):

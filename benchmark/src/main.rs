@@ -31,8 +31,8 @@ use std::time::{Duration, SystemTime};
   dlio bench workload=unet3d ++workload.dataset.num_files_train=16 ++workload.dataset.record_length_bytes=2097152
   dlio trace -- python3 train.py
   dlio workloads show resnet50
-  dlio analyze                         what the trace in ./dlio-trace says
-  dlio top                             what programs that trace into ./dlio-trace are doing now
+  dlio analyze                         report the trace in ./dlio-trace
+  dlio top                             show what programs that trace into ./dlio-trace are doing
 Any other verb runs the program dlio-VERB.")]
 struct Dlio {
     #[command(subcommand)]
@@ -87,12 +87,12 @@ enum Verb {
   dlio bench size workload=unet3d --accelerators 4 --memory 64
   dlio bench ranks --ranks 8
 
-Table of results: one row per epoch, including its checkpoints; a row `eval` is the evaluation after it.
+Table of results: a row per epoch, including its checkpoints; `eval` is the evaluation after it.
   AU      share of step time in which the accelerators computed
   wait    time that a step waited for its batch
   cached  share of the data that was in the page cache before the epoch
-  MB/s    bytes read from files by all ranks, in units of 10^6 (summary.json: 1024 * 1024, as in DLIO). For HDF5
-          files opened by the HDF5 library, such as chunked ones, only the bytes of samples count.
+  MB/s    bytes read from files by all ranks, in 10^6 (summary.json: 1024 * 1024, as in DLIO);
+          of files opened by the HDF5 library, such as chunked ones, only the bytes of samples
 
 Exit status:
   0    done
@@ -113,17 +113,17 @@ struct BenchVerb {
 enum BenchWhat {
     /// Print the results of a finished run
     Report {
-        /// The run's folder
+        /// Directory of the run
         folder: PathBuf,
-        /// As JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
     /// Check a finished run against MLPerf Storage's rules (exit status 1 if it breaks one)
     Check {
-        /// The run's folder
+        /// Directory of the run
         folder: PathBuf,
-        /// As JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
@@ -135,7 +135,7 @@ enum BenchWhat {
         /// workload=NAME and overrides
         #[arg(value_name = "OVERRIDE", required = true)]
         overrides: Vec<String>,
-        /// A folder with workload/NAME.yaml files of one's own (`-cd DIR` and `-cp DIR` too, as Hydra has them)
+        /// Directory with your own workload/NAME.yaml files (also `-cd DIR` and `-cp DIR`, as in Hydra)
         #[arg(long, visible_alias = "cd", alias = "config-path", value_name = "DIR")]
         config_dir: Option<PathBuf>,
         /// Simulated accelerators
@@ -147,7 +147,7 @@ enum BenchWhat {
         /// Memory of each host in GiB [default: this host's memory]
         #[arg(long, value_name = "GIB", value_parser = gibibytes)]
         memory: Option<f64>,
-        /// As JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
@@ -158,7 +158,7 @@ enum BenchWhat {
     Ranks {
         #[command(flatten)]
         ranks: RanksOptions,
-        /// As JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
@@ -228,7 +228,7 @@ struct Options {
     /// workload=NAME and overrides: key=value, +key=value, ++key=value, ~key
     #[arg(value_name = "OVERRIDE", allow_hyphen_values = false)]
     overrides: Vec<String>,
-    /// A folder with workload/NAME.yaml files of one's own (`-cd DIR` and `-cp DIR` too, as Hydra has them)
+    /// Directory with your own workload/NAME.yaml files (also `-cd DIR` and `-cp DIR`, as in Hydra)
     #[arg(long, visible_alias = "cd", alias = "config-path", value_name = "DIR")]
     config_dir: Option<PathBuf>,
     /// Read all files under this directory, with any names, instead of generated ones
@@ -499,7 +499,7 @@ fn ranks(options: &RanksOptions, as_json: bool) -> Outcome<i32> {
 /// Below the folder that runs have anyway, in one of its own.
 fn sweep(options: &Options, as_original: bool) -> Outcome<i32> {
     if options.ranks.world()?.is_some() {
-        return Err(Failure::refused("--sweep starts its ranks itself").remedy("give --ranks instead of a launcher"));
+        return Err(Failure::refused("--sweep starts its own ranks").remedy("use --ranks instead of a launcher"));
     }
     let knobs: Vec<Knob> = options.sweep.iter().map(|typed| Knob::parse(typed)).collect::<Outcome<_>>()?;
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -514,8 +514,8 @@ fn sweep(options: &Options, as_original: bool) -> Outcome<i32> {
 /// Below the folder that runs have anyway, in one of its own.
 fn compare_layouts(options: &Options, shards: u64, as_original: bool) -> Outcome<i32> {
     if options.ranks.world()?.is_some() {
-        let refused = Failure::refused("--compare-layouts starts its ranks itself");
-        return Err(refused.remedy("give --ranks instead of a launcher"));
+        let refused = Failure::refused("--compare-layouts starts its own ranks");
+        return Err(refused.remedy("use --ranks instead of a launcher"));
     }
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let folder = PathBuf::from(format!("hydra_log/layouts-{}-{}", since.as_secs(), std::process::id()));

@@ -88,8 +88,8 @@ def _late(iterator):
     """An iterator that was there before us."""
     if getattr(iterator, "_num_workers", 0) > 0:
         print(
-            "dliotrace: a DataLoader had started its workers before instrument() was called: there are no `item` spans of "
-            "them; call it before the first pass over a loader",
+            "dliotrace: a DataLoader started its workers before instrument() was called: they have no `item` spans; call it "
+            "before the first loop over a loader",
             file=sys.stderr,
         )
     iterator._dliotrace_pass = Pass(_fetch, iterator._num_yielded)

@@ -35,7 +35,7 @@ use crate::system::{locate, terminal};
   dlio trace -- python3 train.py
   dlio trace --report report.html -- python3 train.py      also writes an HTML report
   dlio trace -o /scratch/trace --include '/data/**' -- ./solver input.nml
-  dlio trace --format native -- mpirun -n 4 ./app          one file per process, however many there are
+  dlio trace --format native -- mpirun -n 4 ./app          always one file per process
   dlio trace --mode summary -- ./runs_for_days             counts in constant memory, without events
 
 Exit status: that of the command; 128+n if signal n killed it; 127 if the command does not exist, 126 if it cannot be \

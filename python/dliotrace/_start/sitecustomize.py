@@ -73,7 +73,7 @@ def _instrument():
 
         dliotrace.torch.instrument()
     except Exception as error:
-        sys.stderr.write("dliotrace: cannot put spans into PyTorch: %s; the program runs on without them\n" % error)
+        sys.stderr.write("dliotrace: cannot add spans to PyTorch: %s; the program runs without them\n" % error)
 
 
 def _leave():

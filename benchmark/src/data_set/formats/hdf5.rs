@@ -368,7 +368,7 @@ impl Records {
                 Failure::damaged(path, format!("cannot read sample {index}: {name} is not built in"))
                     .remedy("rewrite the file with gzip or lzf, or without compression")
             }
-            None => Failure::damaged(path, format!("cannot read sample {index}: HDF5 1.14 says \"{told}\"")),
+            None => Failure::damaged(path, format!("cannot read sample {index}: HDF5 1.14 reports \"{told}\"")),
         }
     }
 }
