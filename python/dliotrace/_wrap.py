@@ -74,7 +74,7 @@ def _wrap_coroutine(function, span):
 
 
 class _Items:
-    """A generator whose every step is in a span."""
+    """A generator with a span around each step."""
 
     __slots__ = ("generator", "span")
 
