@@ -1,7 +1,6 @@
 #!/bin/sh
-# Builds the programs and the library. A build folder that was kept somewhere and came back in part, or to another place, may
-# lack static libraries that a crate's build script made. Cargo does not miss them, the compiler does: such crates are built
-# anew.
+# Builds the programs and the library. A build directory that was restored incompletely, or to another path, can lack static
+# libraries made by build scripts. Cargo does not notice, but the compiler fails: such crates are rebuilt.
 set -eu
 target=${CARGO_TARGET_DIR:?set by the Makefile}
 
@@ -23,7 +22,7 @@ rebuild() {
     for output in $(grep -l "link-lib=static=$1\$" "$folder"/build/*/output); do
         for crate in $(printf '%s\n' "$output"; sed -n 's/^cargo::*rustc-link-search=native=//p' "$output"); do
             crate=$(expr "$crate" : '.*/build/\(.*\)-[0-9a-f]*/') || continue
-            echo "lib$1.a is gone from the build folder: $crate is built anew" >&2
+            echo "lib$1.a is missing from the build directory; rebuilding $crate" >&2
             rm -rf "$folder"/build/"$crate"-* "$folder"/.fingerprint/"$crate"-*
         done
     done

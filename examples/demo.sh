@@ -1,5 +1,5 @@
 #!/bin/sh
-# Traces a small training run and prints what the analyzer makes of it.
+# Traces a small training run and prints the report.
 set -eu
 bin=${DLIO_DIST:?set by the Makefile}/bin
 folder=$(mktemp -d "${TMPDIR:-/tmp}/dlio-demo.XXXXXX")
@@ -13,4 +13,5 @@ echo "A small training run (unet3d: 16 samples of 2 MiB, 2 epochs), traced:"
 echo
 echo "The trace is in $folder/trace. Next:"
 echo "  $bin/dlio-analyze $folder/trace --sql \"select name, count(*) n, sum(bytes) b from events group by name order by n desc\""
-echo "  dlio-analyze $folder/trace --export all.pftrace       for ui.perfetto.dev"
+echo "  $bin/dlio-analyze $folder/trace --findings                 # what to change, and the time it can save"
+echo "  $bin/dlio-analyze $folder/trace --export all.pftrace       # for ui.perfetto.dev"

@@ -36,16 +36,16 @@ fn map_less() {
         println!("cargo::rustc-cdylib-link-arg=-Wl,--no-rosegment");
         // A copy in the build folder, which another clone may use when this one is gone.
         let script = Path::new(&variable("OUT_DIR")).join("first.ld");
-        fs::copy(FIRST, &script).expect("a linker script in the folder of the build");
+        fs::copy(FIRST, &script).expect("a linker script in the build directory");
         println!("cargo::rustc-cdylib-link-arg=-Wl,-T,{}", script.display());
     }
 }
 
 /// What the standard library asks of `libgcc_s` is in `unwind.c`: the linker finds an empty library of that name first.
 fn leave_out_libgcc() {
-    let folder = env::var("OUT_DIR").expect("cargo names a folder");
+    let folder = env::var("OUT_DIR").expect("cargo sets a directory");
     let script = Path::new(&folder).join("libgcc_s.so");
-    fs::write(script, "INPUT(-lgcc)\n").expect("a linker script in the folder of the build");
+    fs::write(script, "INPUT(-lgcc)\n").expect("a linker script in the build directory");
     println!("cargo::rustc-link-search=native={folder}");
 }
 
@@ -66,7 +66,7 @@ fn leave_out_the_loader() {
     };
     // Elsewhere the usual script names the loader, and the library loads with glibc alone.
     let (Some(shared), Some(code)) = (place("libc.so.6"), place("libc_nonshared.a")) else { return };
-    let folder = env::var("OUT_DIR").expect("cargo names a folder");
+    let folder = env::var("OUT_DIR").expect("cargo sets a directory");
     let script = Path::new(&folder).join("libc.so");
-    fs::write(script, format!("GROUP ( {shared} {code} )\n")).expect("a linker script in the folder of the build");
+    fs::write(script, format!("GROUP ( {shared} {code} )\n")).expect("a linker script in the build directory");
 }

@@ -1,13 +1,13 @@
 """Builds the wheel of dliotrace: the package's modules, the compiled engine, the tracing library and the programs.
 
     dliotrace/*.py
-    dliotrace/_start/*.py            what `run --torch` runs before the program
+    dliotrace/_start/*.py            run by `run --torch` before the program
     dliotrace/_engine.abi3.so        built here with cargo
-    dliotrace/lib/*.so               from $DLIO_DIST/lib, which `make build` fills
-    dliotrace/bin/dlio*              from $DLIO_DIST/bin, as far as they are there
+    dliotrace/lib/*.so               from $DLIO_DIST/lib, written by `make build`
+    dliotrace/bin/dlio*              from $DLIO_DIST/bin, if they exist
 
-lib/ and bin/ lie side by side, as in any other installation: there the programs find the library. A build backend as pip
-wants it (PEP 517), so that `pip wheel python/` works wherever there is Rust. Nothing beyond Python is needed for it.
+lib/ and bin/ are side by side, as in any other installation, so the programs find the library. This is a build backend for
+pip (PEP 517): `pip wheel python/` works on every host with Rust and needs no other Python packages.
 """
 
 import base64
@@ -28,7 +28,7 @@ PROGRAMS = ("dlio", "dlio-analyze", "dlio-top")
 METADATA = f"""Metadata-Version: 2.1
 Name: {NAME}
 Version: {VERSION}
-Summary: Spans for Python programs, in one trace with their I/O
+Summary: Spans for Python programs, in the same trace as their I/O
 License: MIT OR Apache-2.0
 Requires-Python: >=3.10
 Description-Content-Type: text/markdown
@@ -56,11 +56,11 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
 
 
 def build_sdist(sdist_directory, config_settings=None):
-    raise NotImplementedError("the engine's sources lie outside this folder: build a wheel from a clone instead")
+    raise NotImplementedError("cannot build an sdist: the engine's sources are outside this directory; build a wheel from a clone instead")
 
 
 def contents(scratch):
-    """Path in the wheel -> (content, mode)."""
+    """Returns {path in the wheel: (content, mode)}."""
     entries = {}
     package = os.path.join(HERE, NAME)
     for folder in ("", "_start/"):
@@ -102,7 +102,7 @@ def installed():
     dist = os.environ.get("DLIO_DIST") or os.path.join(target_folder(), "dist")
     library = os.path.join(dist, "lib", "libdliotrace.so")
     if not os.path.isfile(library):
-        raise SystemExit(f"{library} is missing: `make build` makes it, and DLIO_DIST says where it is")
+        raise SystemExit(f"cannot find {library}; run `make build`, or set DLIO_DIST to its directory")
     yield "lib/libdliotrace.so", library, 0o755
     yield "lib/libdliotrace_inline.so", os.path.join(dist, "lib", "libdliotrace_inline.so"), 0o755
     if os.environ.get("DLIO_WHEEL_PROGRAMS", "1") != "0":
@@ -113,7 +113,7 @@ def installed():
 
 
 def stripped(path, scratch):
-    """A copy without what only a debugger reads: that is most of a program's size."""
+    """Returns a copy without debug information, which is most of a program's size."""
     strip = shutil.which("strip")
     if strip is None:
         return path

@@ -340,7 +340,7 @@ def standstill(bench: Bench, proxy: subprocess.Popen) -> None:
     print("ok   a server that stands still for five seconds is asked again", flush=True)
     proxy.terminate()
     proxy.wait()
-    bench.refused("no connection to", *keys, "storage.storage_options.s3_max_attempts=2")
+    bench.refused("cannot connect to", *keys, "storage.storage_options.s3_max_attempts=2")
     print("ok   a server that is gone is one sentence", flush=True)
 
 

@@ -246,9 +246,9 @@ fn a_token_is_asked_for_where_one_was_given() {
     command.args(["worker", "--listen", "127.0.0.1:0", "--until-stdin-ends", "--token"]).arg(&one);
     let worker = Worker::started(command.arg("--root").arg(folder.path()));
     let ask = [trace.to_str().unwrap(), "--workers", &worker.address];
-    assert!(refusal(&ask).contains("it has another token"));
+    assert!(refusal(&ask).contains("it uses another token"));
     let with = |file| [&ask[..], &["--token", file]].concat();
-    assert!(refusal(&with(other.to_str().unwrap())).contains("it has another token"));
+    assert!(refusal(&with(other.to_str().unwrap())).contains("it uses another token"));
     printed(&with(one.to_str().unwrap()));
 }
 

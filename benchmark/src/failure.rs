@@ -59,10 +59,13 @@ impl Failure {
             std::io::ErrorKind::UnexpectedEof => Kind::DamagedData,
             _ => Kind::System,
         };
-        let failure = Failure::new(kind, format!("{doing} {}: {error}", path.display()));
+        let failure = Failure::new(kind, format!("cannot {doing} {}: {error}", path.display()));
         match error.kind() {
             std::io::ErrorKind::StorageFull => failure.remedy(FREE_SPACE),
-            std::io::ErrorKind::PermissionDenied => failure.remedy("choose a folder this user may write and read"),
+            std::io::ErrorKind::PermissionDenied => failure.remedy(
+                "choose a directory that this user may read and \
+                write",
+            ),
             _ => failure,
         }
     }
@@ -113,7 +116,7 @@ mod tests {
     #[test]
     fn a_full_disk_is_a_system_failure_with_a_remedy() {
         let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
-        let failure = Failure::io("writing", Path::new("/data/a.npz"), full);
+        let failure = Failure::io("write", Path::new("/data/a.npz"), full);
         assert_eq!(failure.exit_code(), 4);
         assert!(failure.to_string().contains("/data/a.npz"));
         assert!(failure.to_string().contains("free space"));
@@ -125,12 +128,12 @@ mod tests {
     #[test]
     fn a_place_that_cannot_be_made_is_no_missing_data() {
         let absent = std::io::Error::from(std::io::ErrorKind::NotFound);
-        assert_eq!(Failure::unwritable("making the folder", Path::new("x"), absent).exit_code(), 4);
+        assert_eq!(Failure::unwritable("create directory", Path::new("x"), absent).exit_code(), 4);
     }
 
     #[test]
     fn a_file_that_is_absent_is_missing_data() {
         let absent = std::io::Error::from(std::io::ErrorKind::NotFound);
-        assert_eq!(Failure::io("opening", Path::new("x"), absent).kind, Kind::MissingData);
+        assert_eq!(Failure::io("open", Path::new("x"), absent).kind, Kind::MissingData);
     }
 }

@@ -31,8 +31,8 @@ use std::time::{Duration, SystemTime};
   dlio bench workload=unet3d ++workload.dataset.num_files_train=16 ++workload.dataset.record_length_bytes=2097152
   dlio trace -- python3 train.py
   dlio workloads show resnet50
-  dlio analyze                         what the trace in ./dlio-trace says
-  dlio top                             what programs that trace into ./dlio-trace are doing now
+  dlio analyze                         report the trace in ./dlio-trace
+  dlio top                             show what programs that trace into ./dlio-trace are doing
 Any other verb runs the program dlio-VERB.")]
 struct Dlio {
     #[command(subcommand)]
@@ -45,28 +45,28 @@ enum Verb {
     Bench(Box<BenchVerb>),
     /// Run any program and record its I/O
     Trace(trace::Options),
-    /// Say where the time of a traced program went (`dlio analyze --help` lists its options)
+    /// Report where the time of a traced program went (`dlio analyze --help` lists its options)
     #[command(disable_help_flag = true)]
     Analyze {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT", value_hint = clap::ValueHint::AnyPath)]
         arguments: Vec<OsString>,
     },
-    /// Show what traced programs are doing at this moment (`dlio top --help` lists its options)
+    /// Show what traced programs are doing now (`dlio top --help` lists its options)
     #[command(disable_help_flag = true)]
     Top {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT", value_hint = clap::ValueHint::AnyPath)]
         arguments: Vec<OsString>,
     },
-    /// What workloads there are, what they say, and what their keys mean
+    /// List workloads, print them, and explain their keys
     Workloads {
         #[command(subcommand)]
         what: Option<Workloads>,
     },
     /// Print the completion script of a shell
     Completions { shell: clap_complete::Shell },
-    /// Write the pages of the manual into a folder
+    /// Write the manual pages into a directory
     Man {
-        /// Made if it is not there, as man/man1 of a prefix is; the pages of dlio-analyze and dlio-top come from their own --man
+        /// Directory, created if missing; dlio-analyze and dlio-top write their pages with --man
         folder: PathBuf,
     },
 }
@@ -77,7 +77,7 @@ enum Verb {
     args_conflicts_with_subcommands = true,
     arg_required_else_help = true,
     after_help = "Examples:
-  dlio bench workload=unet3d                          25 GB are generated where there are none
+  dlio bench workload=unet3d                          generates 25 GB of data if they are missing
   dlio bench workload=unet3d ++workload.dataset.num_files_train=16 ++workload.dataset.record_length_bytes=2097152
   dlio bench workload=resnet50 ++workload.workflow.generate_data=true ++workload.workflow.train=false
   dlio bench workload=unet3d ++workload.reader.read_threads=1,2,4 --multirun
@@ -87,14 +87,20 @@ enum Verb {
   dlio bench size workload=unet3d --accelerators 4 --memory 64
   dlio bench ranks --ranks 8
 
-The table at the end: a row is the training of an epoch with its checkpoints, one called `eval` the evaluation after it. AU is
-the share of its steps' time in which accelerators computed; `wait` is the time a step waited for its batch; `cached` the share
-of the data that lay in memory before the epoch; MB/s are bytes read from files by all ranks (of hdf5 that
-its library opens, in chunks say, the bytes of samples alone), in 10^6; those of summary.json in 1024 * 1024, as DLIO's.
+Table of results: a row per epoch, including its checkpoints; `eval` is the evaluation after it.
+  AU      share of step time in which the accelerators computed
+  wait    time that a step waited for its batch
+  cached  share of the data that was in the page cache before the epoch
+  MB/s    bytes read from files by all ranks, in 10^6 (summary.json: 1024 * 1024, as in DLIO);
+          of files opened by the HDF5 library, such as chunked ones, only the bytes of samples
 
-Exit codes: 0 done, 2 refused before any work, 3 data missing, 4 the system refused (disk full, no permission),
-5 samples could not be read: the first ended the run, or --on-error skip counted them and the results are whole
-otherwise, 130 interrupted (partial results are kept)"
+Exit status:
+  0    done
+  2    rejected before any work
+  3    data missing
+  4    system error (disk full, no permission)
+  5    samples could not be read: the first one ended the run, or --on-error skip counted them
+  130  interrupted (partial results are kept)"
 )]
 struct BenchVerb {
     #[command(subcommand)]
@@ -105,23 +111,23 @@ struct BenchVerb {
 
 #[derive(Subcommand)]
 enum BenchWhat {
-    /// Print the numbers of a finished run
+    /// Print the results of a finished run
     Report {
-        /// The run's folder
+        /// Directory of the run
         folder: PathBuf,
-        /// As JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Say which of MLPerf Storage's rules a finished run keeps, and which it breaks (then the exit code is 1)
+    /// Check a finished run against MLPerf Storage's rules (exit status 1 if it breaks one)
     Check {
-        /// The run's folder
+        /// Directory of the run
         folder: PathBuf,
-        /// As JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Say how much data MLPerf Storage's rules ask for, or what each process writes of a checkpoint
+    /// Compute the data size that MLPerf Storage's rules require, or each process's share of a checkpoint
     #[command(after_help = "Examples:
   dlio bench size workload=unet3d --accelerators 4 --hosts 2 --memory 64
   dlio bench size workload=llama3_1t --accelerators 1024")]
@@ -129,30 +135,30 @@ enum BenchWhat {
         /// workload=NAME and overrides
         #[arg(value_name = "OVERRIDE", required = true)]
         overrides: Vec<String>,
-        /// A folder with workload/NAME.yaml files of one's own (`-cd DIR` and `-cp DIR` too, as Hydra has them)
+        /// Directory with your own workload/NAME.yaml files (also `-cd DIR` and `-cp DIR`, as in Hydra)
         #[arg(long, visible_alias = "cd", alias = "config-path", value_name = "DIR")]
         config_dir: Option<PathBuf>,
         /// Simulated accelerators
         #[arg(long, short = 'n', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
         accelerators: u64,
-        /// Machines they are on
+        /// Hosts they run on
         #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
         hosts: u64,
-        /// Memory of each of them in GiB; that of this machine where it is not given
+        /// Memory of each host in GiB [default: this host's memory]
         #[arg(long, value_name = "GIB", value_parser = gibibytes)]
         memory: Option<f64>,
-        /// As JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Say who the ranks of a run would be, by what they talk, and what a barrier costs them
+    /// Show the ranks a run would use, how they communicate and how long a barrier takes
     #[command(after_help = "Examples:
   dlio bench ranks --ranks 64
   mpirun -n 4 dlio bench ranks")]
     Ranks {
         #[command(flatten)]
         ranks: RanksOptions,
-        /// As JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
@@ -164,13 +170,14 @@ const RANKS_MAX: u64 = 4096;
 /// Who the ranks are, and how they talk.
 #[derive(Args)]
 struct RanksOptions {
-    /// Simulated accelerators, each a process; where mpirun, srun or torchrun started several of this, those are the ranks
+    /// Simulated accelerators, one process each; processes started by mpirun, srun or torchrun are ranks without this
+    /// option
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     ranks: Option<u64>,
-    /// By what ranks that a launcher started talk: by its MPI where libdlio_mpi.so is installed, or by sockets of their own
+    /// How ranks started by a launcher communicate: through its MPI (needs libdlio_mpi.so) or through sockets
     #[arg(long, value_name = "KIND", default_value = "auto", value_parser = ["auto", "mpi", "sockets"])]
     communicator: String,
-    /// After this long at a barrier, say which rank is missing and what it last did, and wait on
+    /// Report the missing rank and its last activity after this time at a barrier, and keep waiting
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     barrier_timeout: u64,
 }
@@ -192,8 +199,8 @@ impl RanksOptions {
     fn world(&self) -> Outcome<Option<LaunchInfo>> {
         let world = launcher::world(self.ranks)?;
         if world.is_none() && self.talk() == Talk::Mpi {
-            return Err(Failure::refused("--communicator=mpi, and no launcher started several processes")
-                .remedy("start it with mpirun; ranks of --ranks N need no MPI"));
+            return Err(Failure::refused("--communicator=mpi: no launcher started several processes")
+                .remedy("start dlio with mpirun; --ranks N does not need MPI"));
         }
         Ok(world)
     }
@@ -201,16 +208,18 @@ impl RanksOptions {
 
 fn gibibytes(text: &str) -> Result<f64, String> {
     let number = text.trim_end_matches("GiB").trim().parse::<f64>().ok();
-    number.filter(|number| number.is_finite() && *number > 0.0).ok_or_else(|| "it takes a number of GiB, as 64".into())
+    number
+        .filter(|number| number.is_finite() && *number > 0.0)
+        .ok_or_else(|| "expected a number of GiB, such as 64".into())
 }
 
 #[derive(Subcommand)]
 enum Workloads {
-    /// Names and one line each
+    /// List the workloads with one line each
     List,
-    /// The YAML of a workload
+    /// Print the YAML of a workload
     Show { name: String },
-    /// What a key means, its default, what it affects; all keys of a section, or all there are
+    /// Explain a key: meaning, default and effects; or list the keys of a section, or all keys
     Explain { key: Option<String> },
 }
 
@@ -219,58 +228,58 @@ struct Options {
     /// workload=NAME and overrides: key=value, +key=value, ++key=value, ~key
     #[arg(value_name = "OVERRIDE", allow_hyphen_values = false)]
     overrides: Vec<String>,
-    /// A folder with workload/NAME.yaml files of one's own (`-cd DIR` and `-cp DIR` too, as Hydra has them)
+    /// Directory with your own workload/NAME.yaml files (also `-cd DIR` and `-cp DIR`, as in Hydra)
     #[arg(long, visible_alias = "cd", alias = "config-path", value_name = "DIR")]
     config_dir: Option<PathBuf>,
-    /// Read the files of this folder and those below it, whatever they are called, instead of generated ones
+    /// Read all files under this directory, with any names, instead of generated ones
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Print the configuration instead of running (`job`, as Hydra says it)
+    /// Print the configuration instead of running (KIND is `job`, as in Hydra)
     #[arg(long, short = 'c', value_name = "KIND", num_args = 0..=1, default_missing_value = "job", value_parser = kind)]
     cfg: Option<String>,
-    /// Run once for each combination of values given as a,b,c
+    /// Run once per combination of values given as a,b,c
     #[arg(long, short = 'm')]
     multirun: bool,
-    /// Run once for each value of KEY, several times over in random order, and say which is best: KEY=a,b,c or KEY=64K..8M
+    /// Run each value of KEY several times, in random order, and report the best: KEY=a,b,c or KEY=64K..8M
     #[arg(long, value_name = "KEY=VALUES", conflicts_with_all = ["multirun", "trace", "cfg"])]
     sweep: Vec<String>,
-    /// How often each setting of a sweep is run
+    /// Runs per setting of a sweep
     #[arg(long, value_name = "N", default_value_t = 3, requires = "sweep", value_parser = clap::value_parser!(u16).range(1..=100))]
     repeat: u16,
-    /// Generate and read the same samples as a file each and in SHARDS shards (20), on the file system and, where the workload
-    /// names one, in an object store, and print one table
+    /// Compare the same samples in one file each and in SHARDS shards [default: 20], on the file system and, if the
+    /// workload uses one, in an object store
     #[arg(long, value_name = "SHARDS", num_args = 0..=1, require_equals = true, default_missing_value = "20", conflicts_with_all = ["multirun", "trace", "cfg", "sweep"], value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     compare_layouts: Option<u64>,
-    /// Go on without keys that nobody knows, with a warning
+    /// Ignore unknown keys, with a warning
     #[arg(long)]
     lenient: bool,
     #[command(flatten)]
     ranks: RanksOptions,
-    /// Empty the page cache before each epoch
+    /// Drop the data set from the page cache before each epoch
     #[arg(long)]
     drop_caches: bool,
-    /// Compute with a busy processor instead of sleeping
+    /// Keep the CPU busy during computation instead of sleeping
     #[arg(long)]
     busy_compute: bool,
-    /// Read in the original's order: nothing is shuffled
+    /// Read in DLIO's order, without shuffling
     #[arg(long)]
     dlio_order: bool,
-    /// Loader workers as processes or as threads
+    /// Run loader workers as processes or as threads
     #[arg(long, value_name = "KIND", default_value = "processes", value_parser = ["processes", "threads"])]
     workers: String,
-    /// What to do with a sample that cannot be read: end the run, or count it and go on. Either way the exit code is 5
+    /// Reaction to a sample that cannot be read: end the run, or count it and continue. Both exit with status 5
     #[arg(long, value_name = "WHAT", default_value = "stop", value_parser = ["stop", "skip"])]
     on_error: String,
-    /// Read the data set back and compare it before anything else
+    /// Read the data set back and compare it before the run
     #[arg(long)]
     verify: bool,
-    /// Write files again that are there already
+    /// Rewrite existing files
     #[arg(long)]
     regenerate: bool,
-    /// Trace the run, into DIR or the run's folder
+    /// Trace the run into DIR [default: `trace` in the run directory]
     #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true)]
     trace: Option<Option<PathBuf>>,
-    /// No progress, no table
+    /// Print neither progress nor tables
     #[arg(long, short)]
     quiet: bool,
 }
@@ -280,7 +289,7 @@ fn kind(word: &str) -> Result<String, String> {
     match word {
         "job" | "all" | "hydra" => Ok(word.into()),
         _ if word.contains('=') => Ok(word.into()),
-        _ => Err("it takes job, and nothing means that too".into()),
+        _ => Err("expected `job`, or no value".into()),
     }
 }
 
@@ -358,7 +367,7 @@ fn run_other_program(arguments: &[OsString]) {
 }
 
 fn missing(program: &str) -> Failure {
-    Failure::refused(format!("{program} is not there, neither beside this program nor on the PATH"))
+    Failure::refused(format!("cannot find {program} next to this program or in PATH"))
         .remedy("install it; it comes with dlio")
 }
 
@@ -471,12 +480,13 @@ fn ranks(options: &RanksOptions, as_json: bool) -> Outcome<i32> {
             return ranks::report(&mut Single, "itself", as_json).map(|()| 0);
         }
         if count > RANKS_MAX {
-            return Err(Failure::refused(format!("--ranks={count}: {RANKS_MAX} are the most")));
+            return Err(Failure::refused(format!("--ranks={count}: at most {RANKS_MAX} are supported")));
         }
         let name = "shared memory and sockets";
         let body = |ranks: &mut dyn Communicator| code_of(ranks::report(ranks, name, as_json).map(|()| 0));
         let started = ChildRanks::spawn(count, options.patience(), &body);
-        let mut local = started.map_err(|error| Failure::new(Kind::System, format!("starting the ranks: {error}")))?;
+        let mut local =
+            started.map_err(|error| Failure::new(Kind::System, format!("cannot start the ranks: {error}")))?;
         let outcome = ranks::report(local.communicator(), name, as_json);
         return local.join(outcome).map(|()| 0);
     };
@@ -489,7 +499,7 @@ fn ranks(options: &RanksOptions, as_json: bool) -> Outcome<i32> {
 /// Below the folder that runs have anyway, in one of its own.
 fn sweep(options: &Options, as_original: bool) -> Outcome<i32> {
     if options.ranks.world()?.is_some() {
-        return Err(Failure::refused("--sweep starts its ranks itself").remedy("give --ranks instead of a launcher"));
+        return Err(Failure::refused("--sweep starts its own ranks").remedy("use --ranks instead of a launcher"));
     }
     let knobs: Vec<Knob> = options.sweep.iter().map(|typed| Knob::parse(typed)).collect::<Outcome<_>>()?;
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -497,15 +507,15 @@ fn sweep(options: &Options, as_original: bool) -> Outcome<i32> {
     let folder = PathBuf::from(format!("hydra_log/sweep-{}-{}", since.as_secs(), std::process::id()));
     sweep::run(&options.request(as_original, None), &knobs, usize::from(options.repeat), seed, &folder)?;
     let folder = folder.display();
-    terminal::line(format_args!("results: {folder}/sweep.json; as a page: {folder}/sweep.html"));
+    terminal::line(format_args!("results: {folder}/sweep.json; page: {folder}/sweep.html"));
     Ok(0)
 }
 
 /// Below the folder that runs have anyway, in one of its own.
 fn compare_layouts(options: &Options, shards: u64, as_original: bool) -> Outcome<i32> {
     if options.ranks.world()?.is_some() {
-        let refused = Failure::refused("--compare-layouts starts its ranks itself");
-        return Err(refused.remedy("give --ranks instead of a launcher"));
+        let refused = Failure::refused("--compare-layouts starts its own ranks");
+        return Err(refused.remedy("use --ranks instead of a launcher"));
     }
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let folder = PathBuf::from(format!("hydra_log/layouts-{}-{}", since.as_secs(), std::process::id()));

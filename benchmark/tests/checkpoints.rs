@@ -53,14 +53,14 @@ fn what_was_written_is_read_and_what_was_changed_is_not() {
         let output = run(&folder, -1, 2, more);
         assert_eq!(output.status.code(), Some(5));
         let printed = stderr(&output);
-        assert!(printed.contains(&files[0]) && printed.contains("is not what was written"), "{printed}");
+        assert!(printed.contains(&files[0]) && printed.contains("differs from the written one"), "{printed}");
         let unverified = [more, &["++workload.checkpoint.verify=false"]].concat();
         assert!(run(&folder, -1, 2, &unverified).status.success());
         std::fs::File::options().write(true).open(&path).unwrap().set_len(middle as u64).unwrap();
         for more in [more, &unverified] {
             let output = run(&folder, -1, 2, more);
             assert_eq!(output.status.code(), Some(5));
-            assert!(stderr(&output).contains("no complete checkpoint"), "{}", stderr(&output));
+            assert!(stderr(&output).contains("incomplete checkpoint"), "{}", stderr(&output));
         }
     }
 }
@@ -105,10 +105,10 @@ fn tensorflow_has_data_and_an_index_that_knows_them() {
     let flipped = |bytes: &mut Vec<u8>, at: usize| bytes[at] ^= 1;
     let cut = |bytes: &mut Vec<u8>, at: usize| bytes.truncate(at);
     let (data, index) = (&files[1], &files[2]);
-    assert!(changed(data, 100_000, &flipped).contains("is not what was written"));
-    assert!(changed(data, 100_000, &cut).contains("no complete checkpoint"));
-    assert!(changed(index, 20, &flipped).contains("no complete checkpoint"));
-    assert!(changed(index, 20, &cut).contains("no complete checkpoint"));
+    assert!(changed(data, 100_000, &flipped).contains("differs from the written one"));
+    assert!(changed(data, 100_000, &cut).contains("incomplete checkpoint"));
+    assert!(changed(index, 20, &flipped).contains("incomplete checkpoint"));
+    assert!(changed(index, 20, &cut).contains("incomplete checkpoint"));
     assert!(run(&folder, -1, 1, &[TENSORFLOW]).status.success());
 }
 

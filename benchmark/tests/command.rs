@@ -442,7 +442,7 @@ fn answers_end_quietly_where_nobody_reads_and_fail_where_they_cannot_be_written(
         assert_eq!((left.status.code(), stderr(&left)), (Some(0), String::new()), "{words}");
         let full = in_shell(&folder, &format!("$DLIO {words} > /dev/full"));
         assert_eq!(full.status.code(), Some(4), "{words}");
-        assert!(stderr(&full).contains("the output cannot be written: No space left"), "{words}: {}", stderr(&full));
+        assert!(stderr(&full).contains("cannot write the output: No space left"), "{words}: {}", stderr(&full));
     }
 }
 
@@ -461,7 +461,7 @@ fn a_run_that_nobody_listens_to_goes_on_to_its_end() {
     }
     let full = in_shell(&folder, &format!("$DLIO {} ++hydra.run.dir=run > /dev/full", typed.join(" ")));
     assert!(full.status.success() && folder.path().join("run/summary.json").exists());
-    assert_eq!(stderr(&full).matches("cannot be written").count(), 1, "{}", stderr(&full));
+    assert_eq!(stderr(&full).matches("cannot write the output").count(), 1, "{}", stderr(&full));
 }
 
 /// Lines of prose end where the next word has no room, or a paragraph ends.

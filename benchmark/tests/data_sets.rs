@@ -108,7 +108,7 @@ fn what_was_made_otherwise_is_made_anew_with_a_word() {
         assert!(printed.contains("generated 0 files") && printed.contains("4 were there already"), "{name}: {printed}");
         assert!(made == kept, "{name}");
         let (anew, printed) = generated(second);
-        assert!(printed.contains("generated 4 files") && printed.contains("they are made anew"), "{name}: {printed}");
+        assert!(printed.contains("generated 4 files") && printed.contains("rewriting them"), "{name}: {printed}");
         let fresh = Folder::new("otherwise-fresh");
         assert!(run(&fresh, format, second, &ONLY).status.success());
         assert!(anew == contents(&fresh), "{name}: as if nothing had been there");
@@ -145,7 +145,10 @@ fn a_training_that_says_otherwise_is_refused_and_one_that_says_nothing_reads_wha
         }
         let other = run(&folder, format, first, &[]);
         assert_eq!(other.status.code(), Some(3), "{name}: {}", stdout(&other));
-        assert!(stderr(&other).contains("was made with") && stderr(&other).contains("generate_data=true"), "{name}");
+        assert!(
+            stderr(&other).contains("was generated with") && stderr(&other).contains("generate_data=true"),
+            "{name}"
+        );
     }
     let folder = Folder::new("unsaid");
     let keys = ["hdf5.num_dset_per_record=2", "hdf5.chunk_dims=[1,8,8]", "compression=gzip"];
@@ -153,7 +156,11 @@ fn a_training_that_says_otherwise_is_refused_and_one_that_says_nothing_reads_wha
     let output = run(&folder, "hdf5", &[], &[]);
     assert!(output.status.success(), "{}", stderr(&output));
     let printed = stdout(&output);
-    for word in ["hdf5.num_dset_per_record=2 instead of 1", "compression=gzip instead of none", "is read so"] {
+    for word in [
+        "hdf5.num_dset_per_record=2 instead of 1",
+        "compression=gzip instead of none",
+        "reading the data set with the values",
+    ] {
         assert!(printed.contains(word), "{word}: {printed}");
     }
     let bytes = folder.json("run/summary.json")["epoch"][0]["bytes_read"].as_u64().unwrap();
@@ -217,7 +224,7 @@ fn another_programs_files_are_kept_where_they_look_as_asked_for() {
         let before = contents(&folder);
         let printed = stdout(&run(&folder, format, second, &ONLY));
         assert!(
-            printed.contains("generated 0 files") && printed.contains("nothing beside the files"),
+            printed.contains("generated 0 files") && printed.contains("no record of how the files"),
             "{name}: {printed}"
         );
         assert!(before == contents(&folder), "{name}");
@@ -229,7 +236,7 @@ fn another_programs_files_are_kept_where_they_look_as_asked_for() {
         let other = run(&folder, format, first, &[]);
         // Samples that are not in the files cannot be read.
         assert!(matches!(other.status.code(), Some(0 | 5)), "{name}: {}", stderr(&other));
-        let noted = stdout(&other).contains("the data set is not as asked for and is read as it is");
+        let noted = stdout(&other).contains("the data set differs from the configuration and is read unchanged");
         assert!(noted || !tellable, "{name}: {}", stdout(&other));
         if tellable {
             let printed = stdout(&run(&folder, format, first, &ONLY));

@@ -62,8 +62,8 @@ fn steps_left_out_until_none_is_left_are_told_and_count() {
     let none = "++workload.output.metric.exclude_start_steps=50";
     let (usual, all) = (printed("++workload.output.metric.exclude_start_steps=1"), printed(none));
     assert!(usual.contains("but for the first 1 ") && !usual.contains("would leave none"), "{usual}");
-    assert!(all.contains("AU and rates are those of all 4 steps an epoch: 50 at the start"), "{all}");
-    assert!(!all.contains("but for the first"), "{all}");
+    assert!(all.contains("AU and rates include all 4 steps of an epoch: excluding 50 at the start"), "{all}");
+    assert!(!all.contains("without the first"), "{all}");
     let metric = &folder.json("run/summary.json")["metric"];
     assert!(metric["compat"]["train_au_mean_percentage"].as_f64().unwrap().is_sign_positive(), "{metric}");
 }
@@ -92,10 +92,10 @@ fn a_failed_run_says_what_failed_and_what_is_missing() {
     let summary = folder.json("run/summary.json");
     assert_eq!((&summary["status"], summary["epochs"].as_u64()), (&"failed".into(), Some(3)));
     assert_eq!(summary["metric"]["train_au_meet_expectation"], "fail");
-    assert!(summary["missing"][0].as_str().unwrap().contains("samples that could not be read"), "{summary}");
+    assert!(summary["missing"][0].as_str().unwrap().contains("unreadable samples"), "{summary}");
     let printed = stdout(&output);
-    assert!(printed.contains("the results are whole but for them") && !printed.contains("partial"), "{printed}");
-    assert!(printed.contains("expected: not reached, since samples are missing"), "{printed}");
+    assert!(printed.contains("the results are complete except for them") && !printed.contains("partial"), "{printed}");
+    assert!(printed.contains("expected: not reached: samples are missing"), "{printed}");
 }
 
 /// The status of a run by its report: as JSON, and the words before the first colon of a reason in its text.
@@ -137,7 +137,7 @@ fn an_epoch_without_a_counted_step_is_not_in_the_mean() {
     signal("INT", child.id());
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130));
-    let expected = "0.1 % expected: not reached, since the run did not come to its end";
+    let expected = "0.1 % expected: not reached: the run is incomplete";
     assert!(stdout(&output).contains(expected), "{}", stdout(&output));
     let summary = folder.json("run/summary.json");
     let metric = &summary["metric"];
@@ -267,7 +267,7 @@ fn a_rank_that_does_not_come_to_a_barrier_is_named_with_what_it_last_did() {
     signal("STOP", rank);
     let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stderr.take().unwrap()));
     let printed = lines.next().unwrap().unwrap();
-    assert!(printed.starts_with("rank 1 has not come to the barrier for 1 s: it last began "), "{printed}");
+    assert!(printed.starts_with("rank 1 has not reached the barrier for 1 s: it last started "), "{printed}");
     assert!(printed.contains("(epoch "), "{printed}");
     // Going on is possible, and so is an end.
     signal("CONT", rank);
@@ -329,8 +329,8 @@ fn words_that_say_others_and_words_that_say_nothing_are_understood() {
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(folder.files("sets/unet3d/npz/train").len(), 8);
     let printed = stdout(&output);
-    assert!(printed.contains("`hydra.job.chdir=true` is for Hydra and changes nothing here"), "{printed}");
-    assert!(printed.contains("`++workload.reader.pin_memory=false` changes nothing here"), "{printed}");
+    assert!(printed.contains("`hydra.job.chdir=true` is a setting of Hydra and has no effect"), "{printed}");
+    assert!(printed.contains("`++workload.reader.pin_memory=false` has no effect"), "{printed}");
     let kept = std::fs::read_to_string(folder.path().join("run/.hydra/config.yaml")).unwrap();
     assert!(kept.contains("sets/${workload.model.name}"), "{kept}");
     let endless = run(&folder, &["++workload.dataset.num_samples_per_file=9223372036854775807"]);

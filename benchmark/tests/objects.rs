@@ -165,7 +165,7 @@ fn what_is_there_is_kept_and_what_is_made_otherwise_is_not() {
     let refused = run(&store, &folder, &[other]);
     assert_eq!(refused.status.code(), Some(3));
     assert!(
-        stderr(&refused).contains("was made with record_length_bytes=10000 instead of 40000"),
+        stderr(&refused).contains("was generated with record_length_bytes=10000 instead of 40000"),
         "{}",
         stderr(&refused)
     );
@@ -306,7 +306,7 @@ fn a_tier_of_blocks_fetches_what_is_asked_for_and_others_wait_for_it() {
     assert_eq!(of_epoch(&folder, 1, "get_requests"), 0);
     assert!(of_epoch(&folder, 1, "tier_hits") > 0);
     let files = [CACHE, "++workload.storage.storage_type=local_fs", "++workload.storage.storage_root=./"];
-    assert!(refused(&store, &files, 2).contains("a tier before an object store"));
+    assert!(refused(&store, &files, 2).contains("caches an object store"));
 }
 
 #[test]
@@ -490,7 +490,7 @@ fn checkpoints_are_streamed_in_parts_and_come_back() {
     let read = ["++workload.checkpoint.num_checkpoints_write=0"];
     let output = prepared(&store, &folder, &[&model[..], &read].concat()).output().unwrap();
     assert_eq!(output.status.code(), Some(5), "{}", stderr(&output));
-    assert!(stderr(&output).contains("is not what was written"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("differs from the written one"), "{}", stderr(&output));
 }
 
 #[test]
@@ -614,13 +614,13 @@ fn faults_that_stay_are_told_with_the_object() {
     };
     fault(Fault::Short(100));
     let changed = fault(Fault::ChangedAt(100));
-    assert!(changed.contains("was changed while it was read"), "{changed}");
+    assert!(changed.contains("was modified while it was read"), "{changed}");
     let store = Store::start();
     let indexed = ["++workload.dataset.format=indexed_binary", "++workload.dataset.num_samples_per_file=4"];
     ran(&store, &Folder::new("objects-stays"), &[&indexed[..], &[GENERATE, NO_TRAINING]].concat());
     store.plan("GET", ".indexed_binary", 1000, Fault::Whole);
     let words = refused(&store, &indexed, 4);
-    assert!(words.contains("answers a range with the whole object"), "{words}");
+    assert!(words.contains("sends the whole object instead of a range"), "{words}");
 }
 
 #[test]
@@ -681,7 +681,7 @@ fn a_certificate_of_its_own_is_taken_where_the_file_has_it() {
     let [certificate, key] = self_signed(&folder, &["-subj", "/CN=store.example"]);
     let bundle = format!("++workload.storage.storage_options.ca_bundle={}/own.pem", folder.text());
     let words = refused(&Store::start_with(&certificate, &key), &[&bundle], 4);
-    assert!(words.contains("a name that is in the certificate"), "{words}");
+    assert!(words.contains("use a name of the certificate"), "{words}");
 }
 
 #[test]
@@ -751,7 +751,7 @@ fn a_wrong_clock_bucket_or_token_is_one_sentence() {
     let store = Store::start();
     let bucket = ["++workload.storage.storage_root=no-such", GENERATE];
     let words = refused(&store, &bucket, 3);
-    assert!(words.contains("there is no bucket no-such at") && words.contains("create_bucket=true"), "{words}");
+    assert!(words.contains("bucket no-such does not exist at") && words.contains("create_bucket=true"), "{words}");
     store.plan("GET", "", 1000, Fault::Answer(400, "ExpiredToken", Vec::new()));
     assert!(refused(&store, &[GENERATE], 4).contains("has expired"));
 }
@@ -785,10 +785,10 @@ fn without_endpoint_or_credentials_nothing_is_begun() {
     let store = Store::start();
     for (typed, word) in [
         ("++workload.storage.storage_options.endpoint=x", "did you mean endpoint_url?"),
-        ("++workload.dataset.data_folder=/mnt/data", "a folder of this machine"),
-        ("++workload.dataset.data_folder=s3://other/x", "another bucket"),
+        ("++workload.dataset.data_folder=/mnt/data", "a local directory"),
+        ("++workload.dataset.data_folder=s3://other/x", "its bucket differs"),
         ("++workload.dataset.format=mmap_indexed_binary", "use indexed_binary"),
-        ("++workload.reader.odirect=true", "is for files"),
+        ("++workload.reader.odirect=true", "applies to files"),
     ] {
         assert!(refused(&store, &[typed], 2).contains(word), "{typed}");
     }
@@ -831,7 +831,7 @@ fn a_write_that_is_lost_is_no_success() {
     let store = Store::start();
     store.plan("POST", "uploadId", 1, Fault::LostPart);
     let words = refused(&store, &parts, 4);
-    assert!(words.contains("12000000 bytes") || words.contains("bytes were written and"), "{words}");
+    assert!(words.contains("12000000 bytes") || words.contains("bytes were written, but"), "{words}");
     let store = Store::start();
     store.plan("POST", "uploadId", 1, Fault::ErrorInside);
     assert!(refused(&store, &parts, 4).contains("InternalError"));

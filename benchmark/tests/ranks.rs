@@ -313,7 +313,7 @@ fn a_rank_of_mpirun_that_does_not_come_to_a_barrier_is_named() {
         };
         signal("STOP", second);
         let mut lines = std::io::BufRead::lines(std::io::BufReader::new(started.stderr.take().unwrap()));
-        let named = "rank 1 has not come to the barrier for 1 s: it last began ";
+        let named = "rank 1 has not reached the barrier for 1 s: it last started ";
         assert!(lines.any(|line| line.unwrap().contains(named)), "{talk}");
         // Going on is possible, and so is an end: of all ranks, by one Ctrl-C.
         signal("CONT", second);
@@ -341,7 +341,10 @@ fn an_mpi_that_is_not_there_or_of_another_kind_is_said_in_a_sentence() {
     let [first, second] = both("--communicator=auto");
     assert!(first.status.success() && second.status.success(), "{}", stderr(&first));
     let note = stderr(&first);
-    assert!(note.starts_with("note: ranks talk by sockets and not by MPI: ") && note.lines().count() == 1, "{note}");
+    assert!(
+        note.starts_with("note: ranks communicate through sockets, not MPI: ") && note.lines().count() == 1,
+        "{note}"
+    );
     assert!(stdout(&first).contains("\"sockets\"") && stderr(&second).is_empty(), "{}", stderr(&second));
     let [first, _] = both("--communicator=mpi");
     assert_eq!(first.status.code(), Some(2));

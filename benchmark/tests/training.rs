@@ -28,7 +28,7 @@ fn what_is_left_over_of_an_epoch_is_told() {
     let folder = Folder::new("left");
     let output = run(&folder, &[GENERATE, "++workload.reader.batch_size=7"]);
     assert!(
-        stdout(&output).contains("note: 1 of 8 samples are left over each epoch: batches of 7"),
+        stdout(&output).contains("note: 1 of 8 samples are dropped each epoch (batch size 7)"),
         "{}",
         stdout(&output)
     );

@@ -22,47 +22,44 @@ fn run(folder: &Folder, more: &[&str]) -> Output {
 
 /// The impossible, and what the refusal names.
 const IMPOSSIBLE: &[(&[&str], &str)] = &[
-    (&["train.epochs=abc"], "workload.train.epochs: it takes a whole number"),
-    (&["train.epochs=1.5"], "workload.train.epochs: it takes a whole number"),
+    (&["train.epochs=abc"], "workload.train.epochs: expected an integer"),
+    (&["train.epochs=1.5"], "workload.train.epochs: expected an integer"),
     (&["train.epochs=0"], "workload.train.epochs must be at least 1"),
-    (&["workflow.train=maybe"], "workload.workflow.train: it takes true or false"),
-    (&["metric.au=much"], "workload.metric.au: it takes a number"),
-    (&["metric.au=2"], "workload.metric.au is a fraction"),
-    (&["model.name=[1,2]"], "workload.model.name: it takes a text"),
-    (
-        &["storage.storage_options.region_name=x"],
-        "workload.storage.storage_options.region_name: there is no such option",
-    ),
+    (&["workflow.train=maybe"], "workload.workflow.train: expected true or false"),
+    (&["metric.au=much"], "workload.metric.au: expected a number"),
+    (&["metric.au=2"], "workload.metric.au must be between 0 and 1"),
+    (&["model.name=[1,2]"], "workload.model.name: expected a text"),
+    (&["storage.storage_options.region_name=x"], "workload.storage.storage_options.region_name: unknown option"),
     (&["dataset.format=hdf6"], "did you mean hdf5?"),
-    (&["dataset.record_dims=abc"], "workload.dataset.record_dims: it takes a list of whole numbers"),
+    (&["dataset.record_dims=abc"], "workload.dataset.record_dims: expected a list of integers"),
     (&["dataset.record_dims=[4,0]"], "workload.dataset.record_dims has a dimension of 0"),
-    (&["dataset.record_dims=[4,-1]"], "workload.dataset.record_dims: [4, -1] is less than 0"),
-    (&["train.computation_time=soon"], "workload.train.computation_time: it takes a number of seconds"),
-    (&["train.computation_time=-1"], "workload.train.computation_time is no time"),
-    (&["train.computation_time={mean:0.1,stdev:nan}"], "workload.train.computation_time is no time"),
+    (&["dataset.record_dims=[4,-1]"], "workload.dataset.record_dims: [4, -1] is less than the minimum 0"),
+    (&["train.computation_time=soon"], "workload.train.computation_time: expected a number of seconds"),
+    (&["train.computation_time=-1"], "workload.train.computation_time: expected a time"),
+    (&["train.computation_time={mean:0.1,stdev:nan}"], "workload.train.computation_time: expected a time"),
     (&["reader.batch_size=0"], "workload.reader.batch_size must be at least 1"),
-    (&["reader.batch_size=9"], "8 training samples make no step of 9"),
-    (&["reader.read_threads=-1"], "workload.reader.read_threads: -1 is less than 0"),
-    (&["reader.prefetch_size=-1"], "workload.reader.prefetch_size: -1 is less than 0"),
-    (&["reader.transfer_size=-4096"], "workload.reader.transfer_size: -4096 is less than 0"),
+    (&["reader.batch_size=9"], "8 training samples are not enough for a step of 9"),
+    (&["reader.read_threads=-1"], "workload.reader.read_threads: -1 is less than the minimum 0"),
+    (&["reader.prefetch_size=-1"], "workload.reader.prefetch_size: -1 is less than the minimum 0"),
+    (&["reader.transfer_size=-4096"], "workload.reader.transfer_size: -4096 is less than the minimum 0"),
     (&["dataset.num_files_train=0"], "workload.dataset.num_files_train must be at least 1"),
-    (&["dataset.num_files_train=-8"], "workload.dataset.num_files_train: -8 is less than 0"),
+    (&["dataset.num_files_train=-8"], "workload.dataset.num_files_train: -8 is less than the minimum 0"),
     (&["dataset.num_samples_per_file=0"], "workload.dataset.num_samples_per_file must be at least 1"),
     (&["dataset.record_length_bytes=0"], "workload.dataset.record_length_bytes must be at least 1"),
     (&["train.total_training_steps=1000"], "an epoch has 4 steps"),
-    (&["workflow.evaluation=true"], "0 evaluation samples make no step of 1"),
+    (&["workflow.evaluation=true"], "0 evaluation samples are not enough for a step of 1"),
     (&["dataset.format=tfrecord"], "tfrecord has no PyTorch reader"),
-    (&["reader.data_loader=tensorflow", "framework=pytorch"], "belongs to the other framework"),
+    (&["reader.data_loader=tensorflow", "framework=pytorch"], "does not match workload.framework"),
     (&["dataset.format=csv", "dataset.compression=lzf"], "workload.dataset.compression=lzf does not exist for csv"),
     (
         &["dataset.data_folder=s3://bucket/data"],
-        "data_folder=s3://bucket/data is in an object store, and workload.storage.storage_type=local_fs is for files",
+        "data_folder=s3://bucket/data is in an object store, but workload.storage.storage_type=local_fs is for files",
     ),
     (
         &["storage.storage_root=s3://bucket"],
         "set ++workload.storage.storage_type=s3 ++workload.storage.storage_root=bucket",
     ),
-    (&["dataset.data_folder=gs://bucket/data"], "is no path"),
+    (&["dataset.data_folder=gs://bucket/data"], "is not a path"),
     (&["reader.bach_size=2"], "did you mean workload.reader.batch_size?"),
 ];
 
@@ -73,8 +70,8 @@ fn a_smaller_data_set_is_told_with_the_key_that_reads_it() {
     let refused = run(&folder, &["++workload.dataset.num_files_train=20"]);
     let message = stderr(&refused);
     assert_eq!(refused.status.code(), Some(3), "{message}");
-    assert!(message.contains("data/train holds a data set of 8 files, 20 are asked for"), "{message}");
-    assert!(message.contains("read that one with ++workload.dataset.num_files_train=8, or"), "{message}");
+    assert!(message.contains("data/train contains a data set with 8 files, but the configuration has 20"), "{message}");
+    assert!(message.contains("read it with ++workload.dataset.num_files_train=8, or"), "{message}");
     assert!(message.contains("workflow.generate_data=true"), "{message}");
 }
 
@@ -304,7 +301,7 @@ fn data_for_evaluation_are_missed_only_by_who_evaluates() {
     let output = run(&folder, &listed);
     assert!(output.status.success(), "{}", stderr(&output));
     let output = run(&folder, &[&listed[..], &evaluates[1..]].concat());
-    assert!(stderr(&output).contains("data/train: there are no files of the split `valid`"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("data/train: no files of the split `valid`"), "{}", stderr(&output));
 }
 
 #[test]
@@ -379,7 +376,7 @@ fn a_run_folder_holds_one_run_at_a_time() {
     until("it trains", || std::fs::read_to_string(&log).is_ok_and(|text| text.contains("Starting epoch 2")));
     let second = run(&folder, &[]);
     assert_eq!(second.status.code(), Some(2), "{}", stderr(&second));
-    assert!(stderr(&second).contains("another run is going on in it"), "{}", stderr(&second));
+    assert!(stderr(&second).contains("another run is using it"), "{}", stderr(&second));
     first.kill().unwrap();
     first.wait().unwrap();
     let third = run(&folder, &[]);

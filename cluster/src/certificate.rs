@@ -34,7 +34,7 @@ fn pair(token: &Token) -> Result<Pair, String> {
         let certificate = CertificateParams::new(vec![NAME.into()])?.self_signed(&key)?;
         Ok(Pair { certificate: certificate.pem(), key: key.serialize_pem() })
     });
-    made.map_err(|error| format!("no certificate can be made of the token ({error})"))
+    made.map_err(|error| format!("cannot create a certificate from the token: {error}"))
 }
 
 /// How a worker proves that it has the token.

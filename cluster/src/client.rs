@@ -70,7 +70,8 @@ pub struct Shown {
 
 impl Shown {
     pub fn of(guard: &Guard) -> Result<Shown, Fault> {
-        let value = |text: &str| text.parse().map_err(|_| Fault::Unreachable("a header cannot hold that".into()));
+        let value =
+            |text: &str| text.parse().map_err(|_| Fault::Unreachable("a header cannot contain this value".into()));
         let token = guard.token.as_ref().map(|token| value(&format!("Bearer {}", token.text()))).transpose()?;
         let token = token.map(|mut token: HeaderValue| {
             token.set_sensitive(true);
@@ -138,10 +139,10 @@ impl Connection {
                 Some(Frame::Progress(done)) => progress(done),
                 Some(Frame::Part(bytes)) => part(bytes).map_err(Fault::Unusable)?,
                 Some(Frame::End) => return Ok(received),
-                None => return Err(Fault::Lost("its answer cannot be read".into())),
+                None => return Err(Fault::Lost("its response cannot be read".into())),
             }
         }
-        Err(Fault::Lost("its answer ended early".into()))
+        Err(Fault::Lost("its response ended early".into()))
     }
 }
 
@@ -157,7 +158,7 @@ fn innermost(error: &dyn Error) -> String {
 fn not_connected(error: &dyn Error) -> Fault {
     let text = innermost(error);
     match text.contains("certificate") {
-        true => Fault::NotBelieved("it does not have the token that was given here".into()),
+        true => Fault::NotBelieved("it uses another token than this program".into()),
         false if text.contains("deadline") => Fault::Unreachable("no answer".into()),
         false => Fault::Unreachable(text),
     }

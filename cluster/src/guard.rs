@@ -21,12 +21,12 @@ impl Guard {
         let header = |name: &str| request.metadata().get(name).and_then(|value| value.to_str().ok());
         let shown = header(TOKEN).and_then(|value| value.strip_prefix("Bearer "));
         if self.token.as_ref().is_some_and(|token| !shown.is_some_and(|shown| token.is(shown))) {
-            return Err(Status::unauthenticated("it has another token"));
+            return Err(Status::unauthenticated("it uses another token"));
         }
         match header(VERSION) {
             Some(theirs) if theirs == self.version => Ok(request),
             theirs => Err(Status::failed_precondition(format!(
-                "it is version {}, and this is version {}; install one version everywhere",
+                "it has version {}, this program {}; install the same version everywhere",
                 self.version,
                 theirs.unwrap_or("unknown")
             ))),

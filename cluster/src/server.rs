@@ -35,9 +35,8 @@ pub struct Listening {
 impl Listening {
     /// Listens at an address; port 0 is any that is free. Must be called within a runtime.
     pub fn at(address: SocketAddr) -> Result<Listening, Refusal> {
-        let incoming =
-            TcpIncoming::bind(address).map_err(|error| format!("{address}: cannot listen there ({error})"))?;
-        let address = incoming.local_addr().map_err(|error| format!("{address}: cannot listen there ({error})"))?;
+        let incoming = TcpIncoming::bind(address).map_err(|error| format!("cannot listen on {address}: {error}"))?;
+        let address = incoming.local_addr().map_err(|error| format!("cannot listen on {address}: {error}"))?;
         Ok(Listening { incoming: incoming.with_nodelay(Some(true)), address })
     }
 
@@ -53,7 +52,7 @@ impl Listening {
         let check = move |request: Request<()>| guard.check(request);
         let mut server = server.layer(InterceptorLayer::new(check));
         let served = server.add_service(WorkService(work)).serve_with_incoming(self.incoming).await;
-        served.map_err(|error| format!("{}: cannot listen there any more ({error})", self.address))
+        served.map_err(|error| format!("cannot listen on {} any longer: {error}", self.address))
     }
 }
 
@@ -158,11 +157,11 @@ async fn perform(piece: Arc<dyn Piece>, frames: mpsc::Sender<Result<Bytes, Statu
 fn send_part(frames: &mpsc::Sender<Result<Bytes, Status>>, bytes: &Bytes) -> Result<(), String> {
     let parts = (0..bytes.len()).step_by(FRAME_MAX).map(|at| bytes.slice(at..bytes.len().min(at + FRAME_MAX)));
     for part in parts {
-        frames.blocking_send(Ok(Frame::Part(part).encode())).map_err(|_| "nobody waits for it any more")?;
+        frames.blocking_send(Ok(Frame::Part(part).encode())).map_err(|_| "its client disconnected")?;
     }
     Ok(())
 }
 
 fn panicked(_: tokio::task::JoinError) -> Status {
-    Status::internal("a thread of it panicked")
+    Status::internal("one of its threads panicked")
 }

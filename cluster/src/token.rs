@@ -28,14 +28,16 @@ impl Token {
         let text = text.trim_end_matches(['\n', '\r']);
         if text.len() < SHORTEST {
             return Err(format!(
-                "the token has {} characters, and one of less than {SHORTEST} can be guessed; make one: \
+                "the token has {} characters, but fewer than {SHORTEST} can be guessed; create one: \
                  openssl rand -hex 32 > FILE",
                 text.len()
             ));
         }
         if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(
-                "the token holds other than letters, digits and signs; make one: openssl rand -hex 32 > FILE".into()
+                "the token contains characters other than letters, digits and punctuation; create one: openssl rand \
+                    -hex 32 > FILE"
+                    .into(),
             );
         }
         Ok(Token(text.into()))
@@ -43,7 +45,7 @@ impl Token {
 
     /// The token in a file.
     pub fn read(path: &Path) -> Result<Token, String> {
-        let unread = |error| format!("{}: the token cannot be read ({error})", path.display());
+        let unread = |error| format!("cannot read the token {}: {error}", path.display());
         let mut file = std::fs::File::open(path).map_err(unread)?;
         let facts = file.metadata().map_err(unread)?;
         refused(path, &facts, own_user()?)?;
@@ -89,11 +91,11 @@ fn refused(path: &Path, facts: &Metadata, user: u32) -> Result<(), String> {
     let path = path.display();
     match facts.uid() {
         owner if owner != user && owner != 0 => Err(format!(
-            "{path}: cannot use this token: the file belongs to user {owner}; copy it and run chmod 600 on the copy"
+            "cannot use the token {path}: the file belongs to user {owner}; copy it and run chmod 600 on the copy"
         )),
         _ if facts.mode() & OTHERS != 0 => {
             let mode = facts.mode() & 0o7777;
-            Err(format!("{path}: cannot use this token: others may read it (mode {mode:04o}); run: chmod 600 {path}"))
+            Err(format!("cannot use the token {path}: other users can read it (mode {mode:04o}); run chmod 600 {path}"))
         }
         _ => Ok(()),
     }

@@ -97,7 +97,7 @@ fn a_plain_wire_wants_the_token_too_if_there_is_one() {
         assert_eq!(asked(&address, plain(Some(TOKEN))).await, Ok(b"cba".to_vec()));
         for wrong in [Some(OTHER), None] {
             let refused = asked(&address, plain(wrong)).await;
-            assert_eq!(refused, Err(Fault::Refused("it has another token".into())));
+            assert_eq!(refused, Err(Fault::Refused("it uses another token".into())));
         }
         let open = worker(plain(None)).await;
         assert_eq!(asked(&open, plain(None)).await, Ok(b"cba".to_vec()));

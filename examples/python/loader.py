@@ -1,7 +1,7 @@
 """A loader like PyTorch's, without PyTorch: 4 worker processes read samples, the parent waits for batches and computes.
 
-``python -m dliotrace run loader.py FOLDER [fork|spawn|forkserver]``: the trace has the reads of the workers inside their
-`item` spans, and the parent's `fetch` spans show how long it waited for them.
+``python -m dliotrace run loader.py DIR [fork|spawn|forkserver]`` records the reads of the workers within their `item` spans; the
+parent's `fetch` spans show how long it waited for them.
 """
 
 import multiprocessing
@@ -15,7 +15,7 @@ SAMPLE = 128 << 10
 
 
 class Dataset:
-    """One file a sample."""
+    """A data set with one file per sample."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -39,7 +39,7 @@ class Dataset:
 
 
 def work(dataset, tasks, batches):
-    """A worker: until there are no more tasks."""
+    """Runs a worker until there are no more tasks."""
     for epoch, step in iter(tasks.get, None):
         with span("batch", cat="data", epoch=epoch, step=step):
             samples = [dataset[index] for index in range(step * BATCH, (step + 1) * BATCH)]
@@ -70,7 +70,7 @@ class Loader:
 
 def main():
     if len(sys.argv) < 2:
-        sys.exit("usage: loader.py FOLDER [fork|spawn|forkserver]")
+        sys.exit("usage: loader.py DIR [fork|spawn|forkserver]")
     folder, method = sys.argv[1], (sys.argv[2:] or ["fork"])[0]
     set_rank(0, 1)
     dataset = Dataset(folder)

@@ -1,9 +1,9 @@
-"""From a program to a benchmark that does its I/O, and what the benchmark is for. ``round_trip.py FOLDER``.
+"""Turns a program into a benchmark with the same I/O, and uses the benchmark. ``round_trip.py DIR``.
 
-Traces a small training that knows nothing of all this, derives a workload from the trace, runs the workload under the same
-tracer, says how alike both are, and then asks what nobody can ask of the program: how many readers would an accelerator
-need that is ten times as fast?
-``round_trip.py --train DATA`` is the training itself: two processes read samples of different sizes, a third one trains.
+Traces a small, unmodified training, derives a workload from the trace, runs the workload under the same tracer and compares
+both traces. It then answers a question that the program itself cannot: how many readers would an accelerator need that is
+ten times as fast?
+``round_trip.py --train DATA`` is the training: two processes read samples of different sizes, a third one trains.
 """
 
 import multiprocessing
@@ -22,7 +22,7 @@ def program(name):
 
 
 def shown(*command):
-    """Runs a command as it would be typed, with its output below."""
+    """Prints a command and runs it."""
     print("\n$ " + " ".join([os.path.basename(command[0]), *command[1:]]), flush=True)
     subprocess.run(command, check=True)
 
@@ -69,7 +69,7 @@ def train(data):
 
 def main():
     if len(sys.argv) < 2:
-        sys.exit("usage: round_trip.py FOLDER")
+        sys.exit("usage: round_trip.py DIR")
     if sys.argv[1] == "--train":
         return train(sys.argv[2])
     os.makedirs(sys.argv[1], exist_ok=True)

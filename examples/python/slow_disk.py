@@ -1,8 +1,7 @@
-"""From the question to the proof: a training that waits for a slow disk. ``slow_disk.py FOLDER [--torch]``.
+"""Finds and fixes the cause of a wait: a training on a slow disk. ``slow_disk.py DIR [--torch]``.
 
-Runs the job tests/jobs/train.py with two workers, asks what it waited for, does what the answer says (more workers), and
-asks again what that changed. The trainer's own clock stands below, to hold the answers against. With ``--torch`` the loader
-is PyTorch's.
+Runs the job tests/jobs/train.py with two workers, prints the report, applies the suggested change (more workers), and compares
+both runs. The times measured by the trainer itself follow, to check the reports. With ``--torch`` the loader is PyTorch's.
 """
 
 import json
@@ -17,13 +16,13 @@ ANALYZE = os.path.join(BIN, "dlio-analyze") if BIN else "dlio-analyze"
 
 
 def shown(command):
-    """Runs a command as it would be typed, with its output below."""
+    """Prints a command and runs it."""
     print("\n$ " + " ".join([os.path.basename(command[0]), *command[1:]]), flush=True)
     subprocess.run(command, check=True)
 
 
 def train(trace, workers, options):
-    """A traced run, and what its own clock says of it."""
+    """Traces a run and returns the times that it measured itself."""
     command = [sys.executable, "-m", "dliotrace", "run", "-o", trace, JOB, "storage", "data", "--spans"]
     ran = subprocess.run([*command, "--workers", str(workers), *options], check=True, stdout=subprocess.PIPE, text=True)
     return json.loads(ran.stdout.splitlines()[-1])
@@ -31,7 +30,7 @@ def train(trace, workers, options):
 
 def main():
     if len(sys.argv) < 2:
-        sys.exit("usage: slow_disk.py FOLDER [--torch]")
+        sys.exit("usage: slow_disk.py DIR [--torch]")
     folder, *options = sys.argv[1:]
     os.makedirs(folder, exist_ok=True)
     os.chdir(folder)
@@ -39,7 +38,7 @@ def main():
     shown([ANALYZE, "before"])
     after = train("after", 6, options)
     shown([ANALYZE, "before", "--compare", "after", "--fail-if", "step.mean_s > +0%"])
-    print("\nThe trainer's own clock:")
+    print("\nMeasured by the trainer:")
     for name, seen in (("before", before), ("after", after)):
         print(f"  {name:<6}  trained {seen['trained_s']:.3f} s, waited {seen['waited_s']:.3f} s")
 

@@ -1,6 +1,6 @@
 """Every kind of span, around reads of one file: ``python -m dliotrace run spans.py FILE``.
 
-Runs the same without the tracer, and without the trace: then nothing is recorded.
+It also runs without the tracer and without a trace; nothing is recorded then.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""PyTorch with nothing changed but one line: ``python -m dliotrace run torch_loader.py FOLDER``."""
+"""A PyTorch program with one added line: ``python -m dliotrace run torch_loader.py DIR``."""
 
 import os
 import sys
@@ -27,7 +27,7 @@ class Files(Dataset):
 
 def main():
     if len(sys.argv) < 2:
-        sys.exit("usage: torch_loader.py FOLDER")
+        sys.exit("usage: torch_loader.py DIR")
     folder = sys.argv[1]
     os.makedirs(folder, exist_ok=True)
     for index in range(SAMPLES):

@@ -39,20 +39,20 @@ fn link(instruction: &str, sources: &[Source], arguments: &[&str]) {
     if env::var("TARGET").as_deref() != Ok("x86_64-unknown-linux-gnu") || env::var("HOST") != env::var("TARGET") {
         return;
     }
-    let folder = PathBuf::from(env::var_os("OUT_DIR").expect("cargo names a folder")).join("stubs");
+    let folder = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets a directory")).join("stubs");
     let made = fs::create_dir_all(&folder).map_err(|error| error.to_string()).and_then(|()| stubs::make(&folder));
     match made {
         Ok(true) => {}
         // The machine's C library is an old one itself.
         Ok(false) => return,
         Err(why) => {
-            println!("cargo::warning=linked for C libraries as new as this machine's: {why}");
+            println!("cargo::warning=linked for C libraries as new as this host's: {why}");
             return;
         }
     }
     let sources = sources.iter().map(|(name, text)| {
         let path = folder.join(name);
-        fs::write(&path, text).expect("room in the folder of the build");
+        fs::write(&path, text).expect("space in the build directory");
         path
     });
     for object in cc::Build::new().files(sources).flag("-fno-builtin").warnings(true).compile_intermediates() {

@@ -35,7 +35,7 @@ const LIBRARY: &[u8] = b"libdliotrace_inline.so";
 impl Patcher {
     /// Loads it; where that fails, what the loader says of it: it is not there, or wants a newer C library.
     fn load() -> Result<Patcher, &'static CStr> {
-        let path = beside_this_library(LIBRARY).ok_or(c"the folder of libdliotrace.so is not known")?;
+        let path = beside_this_library(LIBRARY).ok_or(c"the directory of libdliotrace.so is unknown")?;
         // SAFETY: terminated names; the library stays loaded, and its function of this name has this signature. What the
         // loader says stays until it is asked for something else, which nobody does before it is shown.
         unsafe {
@@ -43,7 +43,7 @@ impl Patcher {
             let found = if library.is_null() { library } else { libc::dlsym(library, c"dlio_redirect_v1".as_ptr()) };
             if found.is_null() {
                 let said = libc::dlerror();
-                return Err(if said.is_null() { c"the loader does not say why" } else { CStr::from_ptr(said) });
+                return Err(if said.is_null() { c"the loader reports no reason" } else { CStr::from_ptr(said) });
             }
             Ok(Patcher { redirect: std::mem::transmute::<*mut c_void, Redirect>(found) })
         }
@@ -85,7 +85,7 @@ pub fn start() {
     // SAFETY: the C library is loaded already; its handle is kept.
     let libc = unsafe { libc::dlopen(c"libc.so.6".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
     if libc.is_null() {
-        return lifecycle::say(&[b"libc.so.6 is not there: nothing is patched"]);
+        return lifecycle::say(&[b"libc.so.6 is not loaded: nothing is patched"]);
     }
     let patcher = match Patcher::load() {
         Ok(patcher) => patcher,
@@ -101,7 +101,7 @@ pub fn start() {
         // SAFETY: the list pairs each name with a function of its signature.
         match unsafe { patcher.redirect(function, (patched.instead)()) } {
             Some(original) if !function.is_null() => patched.original.store(original.cast_mut(), Release),
-            _ => lifecycle::say(&[b"the C library's ", patched.name.to_bytes(), b" cannot be patched here"]),
+            _ => lifecycle::say(&[b"cannot patch ", patched.name.to_bytes(), b" of the C library"]),
         }
     }
 }

@@ -1,4 +1,4 @@
-"""Spans, instants and counters: why a program does its I/O, on the clock and in the trace of that I/O.
+"""Spans, instants and counters that show why a program does its I/O, in the same trace as that I/O.
 
     from dliotrace import span, traced, traced_iter
 
@@ -6,15 +6,15 @@
         with span("step", cat="compute", epoch=1) as step:
             step.set(loss=train(batch))
 
-Under ``python -m dliotrace run script.py`` (or ``dlio trace``) spans go into the trace of the process's I/O. Without it,
-DLIO_TRACE_DIR=FOLDER records the spans alone, and without that nothing is recorded and a span costs next to nothing.
-``python -m dliotrace run --torch train.py`` puts spans into PyTorch without a change to the script.
+Under ``python -m dliotrace run script.py`` (or ``dlio trace``) spans are recorded with the process's I/O. Otherwise,
+DLIO_TRACE_DIR=DIR records only the spans. Without either, nothing is recorded and a span costs almost nothing.
+``python -m dliotrace run --torch train.py`` adds spans to PyTorch without a change to the script.
 
-I/O that a library does without calls on files is told by ``io_done("get", "s3://bucket/key", start, ...)``; for boto3, s3fs
-and others ``dliotrace.objects.install()`` does so.
+``io_done("get", "s3://bucket/key", start, ...)`` records I/O that a library does without calls on files;
+``dliotrace.objects.install()`` does it for boto3, s3fs and others.
 
-A span belongs to the thread it began on. Keyword arguments are its metadata; ``epoch`` and ``step`` have columns of
-their own in every table and report.
+A span belongs to the thread on which it started. Keyword arguments are its metadata; ``epoch`` and ``step`` have separate
+columns in every table and report.
 """
 
 try:
@@ -22,7 +22,7 @@ try:
 except ImportError as _error:  # a processor or a Python the wheel has no engine for: the program runs on, untraced
     import sys as _sys
 
-    print(f"dliotrace: the engine cannot be loaded ({_error}); no spans are recorded", file=_sys.stderr)
+    print(f"dliotrace: cannot load the engine: {_error}; no spans are recorded", file=_sys.stderr)
     from dliotrace._absent import Span, counter, describe, enabled, instant, io_done, now
 
 from dliotrace import ai
@@ -38,14 +38,14 @@ __all__ = [
 
 
 def set_rank(rank, ranks=None):
-    """Says which of the job's processes this is. Ranks started by MPI, Slurm or torchrun are known without it."""
+    """Sets the rank of this process. Ranks started by MPI, Slurm or torchrun are detected automatically."""
     describe("rank", rank)
     if ranks is not None:
         describe("ranks", ranks)
 
 
 def __getattr__(name):
-    """``dliotrace.torch`` and ``dliotrace.objects`` are there without an import of their own, and loaded when asked for."""
+    """Imports ``dliotrace.torch`` and ``dliotrace.objects`` on first use."""
     if name not in ("torch", "objects"):
         raise AttributeError(f"module 'dliotrace' has no attribute {name!r}")
     import importlib

@@ -1,10 +1,10 @@
-"""``python -m dliotrace run script.py ARGS``: runs a Python program with its I/O and its spans traced.
+"""``python -m dliotrace run script.py ARGS`` runs a Python program and traces its I/O and spans.
 
-The tracing library of this package goes in front of LD_PRELOAD and the interpreter is executed anew in this very process,
-so that signals, standard streams and the exit status are the program's own. Processes it starts are traced too.
+It adds the tracing library of this package to LD_PRELOAD and executes the interpreter again in the same process, so signals,
+standard streams and the exit status are the program's own. Child processes are traced too.
 
-``python -m dliotrace run --torch train.py`` also puts spans into PyTorch, without a change to the script: fetch, item, forward,
-backward, optimizer step and others, in loader workers and in ranks of torchrun, too.
+``python -m dliotrace run --torch train.py`` also adds spans to PyTorch, without a change to the script: fetch, item, forward,
+backward, optimizer step and others, including loader workers and ranks of torchrun.
 """
 
 import argparse
@@ -17,42 +17,42 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 LIBRARY = "libdliotrace.so"
 # Python runs the sitecustomize.py in here before the program.
 START = os.path.join(HERE, "_start")
-USAGE = """python -m dliotrace run [-o FOLDER] [-q] [--torch] (script.py | -m MODULE | -c CODE) [ARGUMENT]...
+USAGE = """python -m dliotrace run [-o DIR] [-q] [--torch] (script.py | -m MODULE | -c CODE) [ARGUMENT]...
        python -m dliotrace library
        python -m dliotrace {trace,bench,...} [ARGUMENT]..."""
 EXAMPLES = """examples:
-  python -m dliotrace run train.py --epochs 3             I/O, and the spans that train.py makes itself
-  python -m dliotrace run --torch train.py --epochs 3     the same with spans of PyTorch; train.py stays as it is
+  python -m dliotrace run train.py --epochs 3             I/O, and the spans in train.py
+  python -m dliotrace run --torch train.py --epochs 3     also spans of PyTorch, without changes to train.py
   python -m dliotrace run --torch -m torch.distributed.run --nproc-per-node 2 train.py
 """
 
 
 def library():
-    """The tracing library: what DLIO_LIB names (a file or a folder), or the one of this package."""
+    """Returns the path of the tracing library: DLIO_LIB (a file or a directory), or the one in this package."""
     named = os.environ.get("DLIO_LIB", "")
     places = [named, os.path.join(named, LIBRARY)] if named else []
     places.append(os.path.join(HERE, "lib", LIBRARY))
     found = next((place for place in places if os.path.isfile(place)), None)
     if found is None:
-        sys.exit(f"dliotrace: {places[-1]} is missing; install the wheel of `make wheel`, or set DLIO_LIB to {LIBRARY}")
+        sys.exit(f"dliotrace: cannot find {places[-1]}; install the wheel built by `make wheel`, or set DLIO_LIB to {LIBRARY}")
     return os.path.realpath(found)
 
 
 def preload(library, present):
-    """LD_PRELOAD with the library in front of what is there already, once."""
+    """Returns LD_PRELOAD with the library first, and only once."""
     others = [part for part in present.replace(":", " ").split() if os.path.basename(part) != LIBRARY]
     return ":".join([library, *others])
 
 
 def search_path(present):
-    """PYTHONPATH with our directory in front of what is there already, once. sitecustomize.py removes it from sys.path again."""
+    """Returns PYTHONPATH with our directory first, and only once. sitecustomize.py removes it from sys.path."""
     # An empty part is the current directory, but an empty variable is none.
     others = [part for part in present.split(os.pathsep) if part != START] if present else []
     return os.pathsep.join([START, *others])
 
 
 def environment(folder, torch=False):
-    """Variables of a traced run; the folder is made absolute, as the program may change its own."""
+    """Returns the environment of a traced run. The directory is absolute, because the program may change its own."""
     folder = os.path.abspath(folder or os.environ.get("DLIO_TRACE_DIR") or "dlio-trace")
     traced = {"LD_PRELOAD": preload(library(), os.environ.get("LD_PRELOAD", "")), "DLIO_TRACE_DIR": folder}
     if torch:
@@ -65,19 +65,19 @@ def run(arguments):
         prog="python -m dliotrace run", usage=USAGE.splitlines()[0], description="Traces a Python program.", epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("-o", "--output", metavar="FOLDER", help="where the trace goes [DLIO_TRACE_DIR or ./dlio-trace]")
-    parser.add_argument("-q", "--quiet", action="store_true", help="do not say where the trace is")
+    parser.add_argument("-o", "--output", metavar="DIR", help="write the trace into DIR [default: DLIO_TRACE_DIR or ./dlio-trace]")
+    parser.add_argument("-q", "--quiet", action="store_true", help="do not print the path of the trace")
     parser.add_argument(
         "--torch", action="store_true",
-        help="put spans into PyTorch as soon as the program has imported it: fetch, item, forward, backward and others, as "
-        "dliotrace.torch.instrument() does. Covers child processes; a program without PyTorch runs as without this option",
+        help="add spans to PyTorch when the program imports it: fetch, item, forward, backward and others, like "
+        "dliotrace.torch.instrument(). Includes child processes; no effect on programs without PyTorch",
     )
     own, program = split(arguments)
     options = parser.parse_args(own)
     if not program:
-        parser.error("which program? give a script, -m MODULE or -c CODE")
+        parser.error("no program to run; pass a script, -m MODULE or -c CODE")
     if options.torch and (sys.flags.ignore_environment or sys.flags.no_site):
-        parser.error("cannot put spans into PyTorch: --torch needs PYTHONPATH and `site`; start Python without -I, -E and -S")
+        parser.error("cannot add spans to PyTorch: --torch needs PYTHONPATH and `site`; start Python without -I, -E and -S")
     variables = environment(options.output, options.torch)
     if not options.quiet:
         folder = variables["DLIO_TRACE_DIR"]
@@ -88,7 +88,7 @@ def run(arguments):
 
 
 def split(arguments):
-    """Our own options end where the program begins."""
+    """Splits the arguments into dliotrace's options and the program with its arguments."""
     at = 0
     while at < len(arguments) and arguments[at].startswith("-") and arguments[at] not in ("-m", "-c", "--", "-"):
         at += 2 if arguments[at] in ("-o", "--output") else 1
@@ -97,11 +97,11 @@ def split(arguments):
 
 
 def execute(program, arguments):
-    """Becomes one of the programs of this package, or one on the PATH."""
+    """Executes one of the programs of this package, or one in PATH."""
     own = os.path.join(HERE, "bin", program)
     found = own if os.access(own, os.X_OK) else shutil.which(program)
     if found is None or os.path.realpath(found) == os.path.realpath(sys.argv[0]):
-        sys.exit(f"{program}: this wheel was built without the programs; `make build wheel` puts them in")
+        sys.exit(f"cannot find {program}: this wheel was built without the programs; rebuild it with `make build wheel`")
     os.execv(found, [program, *arguments])
 
 

@@ -1,4 +1,4 @@
-"""What stands in for the engine where it cannot be loaded: the same names, and nothing happens."""
+"""Replaces the engine if it cannot be loaded: the same names, without any effect."""
 
 
 class Span:

@@ -1,4 +1,4 @@
-"""Requests of botocore and aiobotocore, and so of boto3, s3transfer, smart_open, s3fs, fsspec: each attempt one."""
+"""Records requests of botocore and aiobotocore, which boto3, s3transfer, smart_open, s3fs and fsspec use: one per attempt."""
 
 import functools
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -26,7 +26,7 @@ def aio_endpoint(module):
 
 
 def aio_response(module):
-    """aiobotocore.response: bodies that are awaited"""
+    """aiobotocore.response: awaitable bodies"""
     for name in ("AioStreamingBody", "AioHttpxStreamingBody", "StreamingBody", "HttpxStreamingBody"):
         body = getattr(module, name, None)
         if body is not None:
@@ -94,7 +94,7 @@ def _aio_read(original):
 
 
 def _begun(request, operation_model, args, kwargs):
-    """None for a request that is none of a store's, or one of which too little is known."""
+    """Returns None for a request to another service, or with too little information."""
     try:
         if operation_model.service_model.service_name != "s3":
             return None
@@ -141,7 +141,7 @@ def _part(query):
 
 
 def _judged(told, outcome):
-    """Tells what is over; the body that is still to come."""
+    """Records a finished response, or returns the body that will follow."""
     answer, error = outcome
     if answer is None:
         told.failed(error)

@@ -1,4 +1,4 @@
-"""Requests of clients that are not built on botocore: MinIO's, and the one of PyTorch's S3 connector."""
+"""Records requests of clients without botocore: MinIO's client and PyTorch's S3 connector."""
 
 import functools
 
@@ -9,7 +9,7 @@ _METHODS = {"GET": "get", "PUT": "put", "HEAD": "head", "DELETE": "delete"}
 
 
 def minio(module):
-    """minio.api: one request of theirs, which their HTTP library may send more than once"""
+    """minio.api: one event per request, even if its HTTP library sends it several times"""
     replace(module.Minio, "_url_open", _minio_request)
 
 
@@ -67,7 +67,7 @@ def _minio_begun(method, args, kwargs):
 
 
 def s3torchconnector(module):
-    """s3torchconnector._s3client._s3client: what the program asks for; the parts it is fetched in stay inside"""
+    """s3torchconnector._s3client._s3client: the program's requests, not the parts that the connector fetches"""
     client = module.S3Client
     replace(client, "_get_object_stream", _stream_of_connector)
     replace(client, "put_object", _writer_of_connector)
@@ -120,7 +120,7 @@ def _plain_of_connector(operation, original):
 
 
 class _Chunks:
-    """A stream of the connector: an iterator over chunks."""
+    """A readable stream of the connector: an iterator over chunks."""
 
     def __init__(self, stream, told):
         self._stream, self._told = stream, told
@@ -147,7 +147,7 @@ class _Chunks:
 
 
 class _Sent:
-    """A stream of the connector that is written to."""
+    """A writable stream of the connector."""
 
     def __init__(self, stream, told):
         self._stream, self._told = stream, told

@@ -1,4 +1,4 @@
-"""Standing in for functions of other libraries: once, and for libraries that are imported later as well."""
+"""Replaces functions of other libraries, once, including libraries that are imported later."""
 
 import importlib.util
 import sys
@@ -7,9 +7,9 @@ _MARK = "_dliotrace"
 
 
 def replace(owner, name, make):
-    """Puts ``make(present)`` in the place of a function, or of a class's method.
+    """Replaces a function, or a method of a class, by ``make(present)``.
 
-    What stands there already from a second call is left alone; what an earlier copy of this package put there is replaced.
+    A second call has no effect. The replacement of an earlier copy of this package is replaced.
     """
     static = isinstance(vars(owner).get(name), staticmethod)
     present = getattr(owner, name)
@@ -26,7 +26,7 @@ _made = []
 
 
 def when_imported(name, patch):
-    """Calls `patch` with the module of that name, now or as soon as it has been imported."""
+    """Calls `patch` with the module of that name, now or when it has been imported."""
     module = sys.modules.get(name)
     if module is not None:
         patch(module)
@@ -35,7 +35,7 @@ def when_imported(name, patch):
 
 
 class _Patches:
-    """Finds one module as the others do, and patches it once it has been executed."""
+    """Finds one module like the other finders, and patches it after it has been executed."""
 
     def __init__(self, name, patch):
         self.name, self.patch = name, patch

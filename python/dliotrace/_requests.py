@@ -1,4 +1,4 @@
-"""A request to an object store as the trace has it: begun when it is sent, told when its answer is over."""
+"""Records a request to an object store as an event, from sending it to the end of its response."""
 
 import errno as numbers
 import time
@@ -17,7 +17,7 @@ _UNSENT = {"ConnectTimeoutError", "EndpointConnectionError", "NewConnectionError
 
 
 def number_of(error):
-    """The error number of an exception."""
+    """Returns the error number of an exception."""
     if isinstance(error, OSError) and error.errno:
         return error.errno
     names = (kind.__name__ for kind in type(error).__mro__)
@@ -25,14 +25,14 @@ def number_of(error):
 
 
 def number_of_status(status):
-    """The error number that a status stands for; 0 for one that is none."""
+    """Returns the error number for an HTTP status; 0 for a status that is not an error."""
     known = {401: numbers.EACCES, 403: numbers.EACCES, 404: numbers.ENOENT, 408: numbers.ETIMEDOUT,
              429: numbers.EBUSY, 503: numbers.EBUSY}
     return 0 if status < 400 else known.get(status, numbers.EINVAL if status < 500 else numbers.EIO)
 
 
 class Told:
-    """One attempt. It ends when somebody says so, at the latest when nobody holds it any more."""
+    """One attempt. It ends when its end is reported, at the latest when the last reference to it is dropped."""
 
     __slots__ = ("operation", "url", "pos", "requested", "moved", "facts", "start", "begun")
 
@@ -43,7 +43,7 @@ class Told:
         self.start = now()
 
     def answered(self, status=None, length=None):
-        """Its answer has begun; a length is that of the body that will come."""
+        """Records the start of the response; a length is that of the expected body."""
         self.facts["first_byte_ns"] = time.perf_counter_ns() - self.begun
         if status is not None:
             self.facts["status"] = status
@@ -51,7 +51,7 @@ class Told:
             self.requested = length
 
     def took(self, count, asked=True):
-        """So many bytes of the body have come; none where some were asked for is its end."""
+        """Counts received bytes of the body; none after a request for some is its end."""
         self.moved += count
         if self.moved >= self.requested > 0:
             self.end()
@@ -82,7 +82,7 @@ _watched = {}
 
 
 def watch(raw, told):
-    """Has a response say what is read of it. It stays the object it is, of a class of the same name below its own."""
+    """Makes a response report the bytes read from it. It remains the same object, with a subclass of the same name."""
     kind = type(raw)
     try:
         if kind not in _watched:

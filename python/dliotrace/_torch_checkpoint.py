@@ -1,5 +1,5 @@
-"""Spans of checkpoints, with their path and their bytes: `torch.save` and `load`, torch.distributed.checkpoint,
-safetensors, and Lightning, which writes what `torch.save` gave it by itself."""
+"""Spans of checkpoints with path and bytes: `torch.save` and `load`, torch.distributed.checkpoint, safetensors, and
+Lightning, which writes the output of `torch.save` itself."""
 
 import functools
 import os
@@ -39,7 +39,7 @@ def _patch_lightning(module):
 
 
 def _with_file(span, place, name, function):
-    """`function` with a span that knows the file it is given as argument number `place`, or by its name."""
+    """Wraps `function` in a span that records the file passed as argument number `place`, or by its name."""
     is_compiling = compiling()
 
     def call(*args, **kwargs):
@@ -65,7 +65,7 @@ def _path(file):
 
 
 def _size(file, path):
-    """Of what lies there afterwards: a file, or a buffer in memory."""
+    """Returns the size of the result: a file, or a buffer in memory."""
     if path is not None:
         return file_size(os.fsencode(path))
     buffer = getattr(file, "getbuffer", None)
@@ -104,7 +104,7 @@ def _with_folder(span, function):
 
 
 def _stored(metadata):
-    """Bytes this rank has written, as the checkpoint's own metadata tells."""
+    """Returns the bytes that this rank has written, according to the checkpoint's metadata."""
     from torch import distributed
 
     rank = distributed.get_rank() if distributed.is_initialized() else 0
@@ -116,7 +116,7 @@ def _stored(metadata):
 
 
 def _held(state):
-    """Bytes of the tensors in a state dictionary."""
+    """Returns the bytes of the tensors in a state dictionary."""
     if isinstance(state, dict):
         return sum(_held(value) for value in state.values())
     if isinstance(state, (list, tuple)):

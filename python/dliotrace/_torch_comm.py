@@ -1,5 +1,5 @@
-"""Spans of collective calls, with the bytes of the tensor they are given. One that returns before it is done
-(`async_op=True`) has the span of its beginning."""
+"""Spans of collective calls, with the bytes of their tensor. The span of an asynchronous call (`async_op=True`) covers only
+its start."""
 
 import functools
 import os

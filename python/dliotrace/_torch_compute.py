@@ -1,7 +1,7 @@
 """Spans of forward, backward and optimizer steps, all of category compute.
 
-A backward or a step whose forward was not seen (a compiled function, `module.forward()` called directly, tensors without
-modules) is of category pipeline: a part of the computing must not be taken for all of it.
+A backward or a step whose forward was not observed (a compiled function, `module.forward()` called directly, tensors without
+modules) has the category pipeline: part of the compute time must not be mistaken for all of it.
 """
 
 import functools
@@ -29,7 +29,7 @@ def instrument():
 
 
 def _hook(present, register, hook):
-    """Registers it, once, and instead of that of an earlier copy of this module."""
+    """Registers a hook once, replacing that of an earlier copy of this module."""
     for key, other in list(present.items()):
         if getattr(other, "_dliotrace", False) and other is not hook:
             del present[key]
@@ -38,7 +38,7 @@ def _hook(present, register, hook):
 
 
 class _Pair:
-    """One kind of span: where all of the computing is seen, and where only this part of it is."""
+    """One kind of span, in two categories: if all compute is observed, and if only this part is."""
 
     def __init__(self, span, phase):
         self.seen = span.in_phase(phase)
@@ -66,7 +66,7 @@ def _with_forward(call):
 
 
 def _forward_of(kind, learns):
-    """A model is a module with parameters; one without, called by itself, is a loss or an activation."""
+    """Returns the span of a forward. A module without parameters, called directly, is a loss or an activation."""
     if learns:
         return ai.compute.forward(module=kind.__name__).in_phase(FORWARD)
     return ai.compute(f"forward.{kind.__name__}").in_phase(FORWARD)
@@ -120,10 +120,10 @@ def _with_gradients(run):
 
 
 class _Reduced:
-    """A backward at whose end the gradients of all ranks are reduced: computing until the last gradient is there, then
-    communication, as far as it was not hidden behind the computing.
+    """A backward that ends with the reduction of the gradients of all ranks: compute until the last gradient is ready, then the
+    part of the communication that compute did not hide.
 
-    Autograd calls back in the order in which it was asked to: who asks at the first node comes before the reducer.
+    Autograd runs callbacks in the order of registration: one registered at the first node runs before the reducer.
     """
 
     def __init__(self, roots):
@@ -161,7 +161,7 @@ _failed = Span("optimizer.failed", ai.pipeline.category)
 
 
 class _Step(dict):
-    """Keyword arguments of a step, which live as long as its frame does: PyTorch does not say that a step has raised."""
+    """Keyword arguments of a step, which live as long as its frame: PyTorch does not report a step that raised."""
 
     __slots__ = ("span", "thread", "__weakref__")
 
@@ -173,7 +173,7 @@ class _Step(dict):
         span.end()
 
     def apart(self, closure):
-        """The closure, which computes forward and backward: not within the step's span, where they would count twice."""
+        """Runs the closure, which computes forward and backward, outside the step's span, where they would count twice."""
         reference = weakref.ref(self)
 
         @functools.wraps(closure, updated=())

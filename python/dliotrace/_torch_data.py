@@ -1,5 +1,5 @@
-"""Spans of PyTorch's data loaders: around the iterator and the fetcher, which are PyTorch's own. Data sets, samplers and
-loaders of the program are left as they are."""
+"""Spans of PyTorch's data loaders, around PyTorch's iterator and fetcher. Data sets, samplers and loaders of the program do not
+change."""
 
 import functools
 import sys
@@ -18,7 +18,7 @@ _collate = ai.data("collate")
 
 
 def instrument(worker_loop):
-    """Puts spans into data loaders, whose workers then run `worker_loop`: it calls `work`."""
+    """Adds spans to data loaders, whose workers then run `worker_loop`, which calls `work`."""
     from torch.utils.data import dataloader
     from torch.utils.data._utils import worker
 
@@ -37,13 +37,13 @@ def instrument(worker_loop):
 
 
 class _Loaders:
-    """Numbers loaders and counts their passes. Holds none of them, and asks none for its hash: a program may have its own."""
+    """Numbers loaders and counts their loops, without keeping references or calling their `__hash__`."""
 
     def __init__(self):
         self.known, self.count = {}, 0
 
     def next_pass(self, loader):
-        """Which loader this is, and how often it has been iterated before."""
+        """Returns the number of this loader and of its previous loops."""
         key = id(loader)
         entry = self.known.get(key)
         if entry is None:
@@ -85,11 +85,11 @@ def _with_fetch(following):
 
 
 def _late(iterator):
-    """An iterator that was there before us."""
+    """Handles an iterator created before the patches."""
     if getattr(iterator, "_num_workers", 0) > 0:
         print(
-            "dliotrace: a DataLoader had started its workers before instrument() was called: there are no `item` spans of "
-            "them; call it before the first pass over a loader",
+            "dliotrace: a DataLoader started its workers before instrument() was called: they have no `item` spans; call it "
+            "before the first loop over a loader",
             file=sys.stderr,
         )
     iterator._dliotrace_pass = Pass(_fetch, iterator._num_yielded)
@@ -123,7 +123,7 @@ def _items_of(iterator, span):
 
 
 class _StatefulItems:
-    """An iterator that can be resumed: those who resume it look for these methods in its class."""
+    """A resumable iterator: code that resumes it looks for these methods in its class."""
 
     def __init__(self, iterator, items):
         self._iterator, self._items = iterator, items
@@ -145,7 +145,7 @@ class _StatefulItems:
 
 
 def _view(dataset, worker):
-    """What a fetcher takes samples from: each is a span, whoever makes it."""
+    """Returns a view of a data set in which making each sample is a span."""
     from torch.utils.data import Subset
 
     if type(dataset) is Subset:
@@ -159,7 +159,7 @@ def _subset_view():
     from torch.utils.data import Subset
 
     class View(Subset):
-        """A subset as it is at any moment, but for its data set, of which it has a view."""
+        """A live copy of a subset whose data set is replaced by a view."""
 
         def __init__(self, subset, worker):
             self._subset, self._worker, self._seen, self._made = subset, worker, None, None
@@ -184,20 +184,20 @@ _loop = None
 
 
 def _keep(loop, worker_loop):
-    """Notes PyTorch's loop for `work`; returns the one that replaces it."""
+    """Keeps PyTorch's loop for `work`, and returns its replacement."""
     global _loop
     _loop = loop
     return worker_loop
 
 
 def work(*args, **kwargs):
-    """Does a worker's work. A worker makes data, whatever it calls for that: modules that transform samples are no training."""
+    """Runs a worker. A worker makes data, so modules that transform samples do not count as training."""
     hold(DATA)
     return _plain_loop()(*args, **kwargs)
 
 
 def _plain_loop():
-    """PyTorch's own; where nothing is recorded, nothing stands in its place."""
+    """Returns PyTorch's own loop, which is not replaced if nothing is recorded."""
     from torch.utils.data._utils import worker
 
     return _loop or worker._worker_loop

@@ -1,25 +1,25 @@
-"""What the spans of PyTorch have in common."""
+"""Helpers for the spans of PyTorch."""
 
 # What a thread is doing: a span of one kind within those of another would count the same work twice.
 DATA, ITEM, FORWARD, BACKWARD, STEP, SAVE, COMM = (1 << bit for bit in range(7))
 
 
 def compiling():
-    """PyTorch's way to ask whether the code that asks is being compiled: it must then be as it is without us."""
+    """Returns PyTorch's function that reports whether its caller is being compiled, which must then behave as without spans."""
     import torch
 
     return torch.compiler.is_dynamo_compiling
 
 
 def tracing():
-    """PyTorch's way to ask what is being compiled: the compiler computes gradients, too, of nothing."""
+    """Returns PyTorch's function for the current compilation. The compiler also computes gradients, of placeholders."""
     from torch._guards import TracingContext
 
     return TracingContext.try_get
 
 
 def plain(function):
-    """Has PyTorch's compiler step over this function's frame, so that it finds what is called below as it does without us."""
+    """Makes PyTorch's compiler skip this function's frame, so that it compiles the called code as without the tracer."""
     try:
         from torch._C._dynamo.eval_frame import skip_code
     except ImportError:  # a version that knows no compiler, or names it otherwise

@@ -1,11 +1,10 @@
 """Spans around functions of every kind, and around iterations.
 
 ==================  ==================================================================================================
-a function          a span a call; the wrapper is compiled and leaves no frame in a traceback
-async def           a span a call, from its first step to its end; other tasks run meanwhile
-a generator         a span an item, so that what the consumer does in between is not counted, and a generator that is
-                    never finished leaves nothing open
-an async generator  a span an item
+a function          one span per call; the wrapper is compiled and leaves no frame in tracebacks
+async def           one span per call, from its first step to its end, including the time of other tasks
+a generator         one span per item, without the time of the consumer; an unfinished generator leaves no open span
+an async generator  one span per item
 ==================  ==================================================================================================
 """
 
@@ -21,7 +20,7 @@ except ImportError:
 def traced(function=None, /, *, name=None, cat="app", **meta):
     """Decorates a function: ``@traced``, ``@traced("name")`` or ``@traced(cat="data", epoch=1)``.
 
-    The span is called what the function is called, unless it is given a name.
+    The span has the name of the function, unless a name is given.
     """
     if isinstance(function, str):
         name, function = function, None
@@ -33,11 +32,11 @@ def traced(function=None, /, *, name=None, cat="app", **meta):
 
 
 def wrap(function, span):
-    """`function` with `span` around it."""
+    """Returns `function` with `span` around it."""
     if isinstance(function, (staticmethod, classmethod)):
         return type(function)(wrap(function.__func__, span))
     if isinstance(function, type) or not callable(function):
-        raise TypeError(f"a span goes around a function or a method, not around {function!r}")
+        raise TypeError(f"cannot trace {function!r}: expected a function or a method")
     for is_kind, wrap_kind in _KINDS:
         if is_kind(function):
             return functools.wraps(function)(wrap_kind(function, span))
@@ -45,7 +44,7 @@ def wrap(function, span):
 
 
 def traced_iter(iterable, span="fetch", /, cat="data", **meta):
-    """Iterates with a span around the making of each item; ``step`` counts them. Takes async iterables too."""
+    """Iterates with a span around the production of each item; ``step`` counts them. Accepts async iterables too."""
     if isinstance(span, str):
         span = Span(span, cat, **meta)
     elif meta:
@@ -75,7 +74,7 @@ def _wrap_coroutine(function, span):
 
 
 class _Items:
-    """A generator whose every step is in a span."""
+    """A generator with a span around each step."""
 
     __slots__ = ("generator", "span")
 

@@ -1,4 +1,4 @@
-"""Names for what training does, under categories that reports know.
+"""Names for the activities of a training, in categories that reports use.
 
     from dliotrace import ai
 
@@ -11,8 +11,8 @@
     for batch in traced_iter(loader, ai.data.fetch):
         ...
 
-Each name is a span: a context manager, a decorator, and a source of spans with metadata. The categories and names are
-those of ``dlio bench``, so that a real training and a simulated one can be laid side by side.
+Each name is a span: a context manager, a decorator, and a source of spans with metadata. ``dlio bench`` uses the same
+categories and names, so a real training can be compared with a simulated one.
 """
 
 try:
@@ -22,7 +22,7 @@ except ImportError:
 
 
 class Category:
-    """Spans of one category; ``compute("attention")`` makes one that is not ready-made."""
+    """Spans of one category; ``compute("attention")`` creates one with another name."""
 
     def __init__(self, category, **names):
         self.category = category

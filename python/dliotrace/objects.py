@@ -1,15 +1,16 @@
-"""Requests to object stores in the trace: call `install()` once, as early as the program can.
+"""Records requests to object stores: call `install()` once, as early as possible.
 
 Each attempt of a request is an event of the layer `object`: `object.get`, `put`, `part`, `head`, `list`, `delete`, `copy`,
-`begin`, `complete`, `abort`, or `connect` for one that found no connection. `file` is `s3://bucket/key`, `pos` the first byte,
-`requested` the bytes that the answer spoke of, `bytes` those that came or went, a failure has its error number (404 ENOENT,
-403 EACCES, 503 and 429 EBUSY, other 5xx EIO, a lost connection ECONNRESET, none for too long ETIMEDOUT). `args` has `attempt`,
-`status`, `first_byte_ns`, `server`, `part`; `broken` is the error number of a body that ended early. An event lasts from the
-sending to the last byte that the program took. Many may be under way on one thread: viewers draw them beside one another.
+`begin`, `complete`, `abort`, or `connect` for a failed connection. `file` is `s3://bucket/key`, `pos` the first byte,
+`requested` the number of bytes that the response announced, `bytes` the number transferred. A failure has an error number: 404
+ENOENT, 403 EACCES, 503 and 429 EBUSY, other 5xx EIO, a lost connection ECONNRESET, a timeout ETIMEDOUT. `args` has `attempt`,
+`status`, `first_byte_ns`, `server`, `part`; `broken` is the error number of a body that ended early. An event lasts from
+sending the request to the last byte that the program reads. Several can be in flight on one thread: viewers draw them on
+parallel tracks.
 
-Covered are boto3, botocore, s3transfer, smart_open, aiobotocore, s3fs and fsspec over it, minio, and s3torchconnector (as the
-program asks; the parts it fetches stay inside). What the program imports is patched, now or when it does; nothing is imported
-here. Results and exceptions stay the program's.
+It covers boto3, botocore, s3transfer, smart_open, aiobotocore, s3fs, fsspec with s3fs, minio, and s3torchconnector (the
+program's requests, not the parts the connector fetches). Modules are patched when the program imports them, or now if it already
+has; this module imports none of them. Results and exceptions do not change.
 """
 
 from dliotrace import now
@@ -17,7 +18,7 @@ from dliotrace._patch import when_imported
 
 
 def install():
-    """Puts requests into the trace. A second call changes nothing, and so does one where nothing is recorded."""
+    """Records requests. Has no effect if nothing is recorded, or if called a second time."""
     if not now():
         return
     from dliotrace import _objects_botocore, _objects_others

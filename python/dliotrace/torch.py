@@ -1,33 +1,33 @@
-"""Spans in PyTorch programs: run ``python -m dliotrace run --torch train.py``, which leaves the script as it is, or call
-`instrument()` in the script once, before the first pass over a loader.
+"""Spans in PyTorch programs: run ``python -m dliotrace run --torch train.py``, which needs no change to the script, or call
+`instrument()` once in the script, before the first loop over a loader.
 
 ==============  ===============  =====================================================================================
 span            category
 ==============  ===============  =====================================================================================
-loader.start    data             `iter(loader)`: workers are started here
-fetch           data             the training waits for a batch; `epoch` counts passes over this loader, `step` batches
-fetch.end       data             it finds that there are no more; workers are stopped here
-item            data             a sample is made, in the worker or process that makes it: `index`, `worker`
-items           data             the same where a data set makes whole batches (`__getitems__`): `count`
-collate         data             samples become a batch
-forward         compute          the outermost module; one without parameters, as a loss, is `forward.` and its class
+loader.start    data             `iter(loader)`, which starts workers
+fetch           data             waiting for a batch; `epoch` counts loops over this loader, `step` batches
+fetch.end       data             the end of the loader, which stops workers
+item            data             making a sample, in the worker or process that does it: `index`, `worker`
+items           data             making a whole batch (`__getitems__`): `count`
+collate         data             combining samples into a batch
+forward         compute          the outermost module; `forward.CLASS` for one without parameters, such as a loss
 backward        compute          `backward()` or `autograd.grad()`
-optimizer.step  compute          without its closure; what lies before and between closures is `optimizer.part`
-all_reduce ...  comm             collectives; of DistributedDataParallel, what is not hidden behind the backward
+optimizer.step  compute          without its closure; time before and between closures is `optimizer.part`
+all_reduce ...  comm             collectives; for DistributedDataParallel, the part not hidden by the backward
 checkpoint.*    checkpoint       save and load: `path`, `bytes`
 ==============  ===============  =====================================================================================
 
-It stands between PyTorch and the program: data sets, loaders, models and optimizers of the program stay what they are, and
-results, errors and random numbers the same. Workers are covered however they are started. Code that is compiled
-(`torch.compile`) stays free of spans; a compiled model has one around it. Where the forward of a training step was not
-seen, its backward and its step are of category pipeline, so that no report takes them for all of the computing.
+The spans do not change the program's data sets, loaders, models or optimizers, nor its results, errors and random numbers.
+Workers are covered, however they are started. Compiled code (`torch.compile`) contains no spans; a compiled model has one
+around it. If the forward of a training step was not observed, its backward and its step get the category pipeline, so that
+reports do not count them as the whole compute time.
 """
 
 from dliotrace import enabled
 
 
 def instrument():
-    """Puts spans into PyTorch. A second call changes nothing, and so does one where nothing is recorded."""
+    """Adds spans to PyTorch. Has no effect if nothing is recorded, or if called a second time."""
     if not enabled():
         return
     from dliotrace import _torch_checkpoint, _torch_comm, _torch_compute, _torch_data

@@ -119,7 +119,7 @@ except Exception as error:
         done = self.start(sys.executable, "-m", "dliotrace", "run", "-q", "--torch", program)
         self.assertEqual((done.returncode, done.stdout), (3, "torch\n"))
         (line,) = done.stderr.splitlines()
-        self.assertRegex(line, "^dliotrace: cannot put spans into PyTorch: .*; the program runs on without them$")
+        self.assertRegex(line, "^dliotrace: cannot add spans to PyTorch: .*; the program runs without them$")
 
     def test_a_python_that_ignores_the_environment_is_refused(self):
         for option in ("-I", "-E"):

@@ -71,7 +71,7 @@ class Running(TracedTest):
     def test_a_run_without_a_program_says_so(self):
         done = self.start(sys.executable, "-m", "dliotrace", "run")
         self.assertEqual(done.returncode, 2)
-        self.assertIn("which program?", done.stderr)
+        self.assertIn("no program to run", done.stderr)
 
 
 class Without(TracedTest):

@@ -44,98 +44,111 @@ pub const VARIABLES: &[Variable] = &[
         name: SWITCH,
         values: "0|1",
         default: "1",
-        meaning: "0 switches tracing off; the library then only passes calls on.",
+        meaning: "0 turns tracing off; the library then only forwards calls.",
     },
     Variable {
         name: DIR,
         values: "DIR",
         default: "dlio-trace",
-        meaning: "Folder for the trace, made when the first event is recorded. A relative one is resolved where the program starts.",
+        meaning: "Trace directory, created when the first event is recorded. A relative path starts at the directory \
+            in which the program starts.",
     },
     Variable {
         name: FORMAT,
         values: "auto|native|perfetto|chrome",
         default: "auto",
-        meaning: "What a process leaves when it ends: auto writes a .pftrace up to a million events and keeps the .dlt above.",
+        meaning: "Format of a process's trace: auto writes a .pftrace up to a million events and keeps the .dlt above.",
     },
     Variable {
         name: CONVERT,
         values: "exit|later",
         default: "exit",
-        meaning: "When a process brings its trace into that form. `dlio trace` sets later, and does it when the command has ended: processes end sooner, and those that did little share files.",
+        meaning: "When a trace is converted into that format. `dlio trace` sets later and converts when the command \
+            has exited: processes exit sooner, and short-lived ones share files.",
     },
     Variable {
         name: MODE,
         values: "full|summary",
         default: "full",
-        meaning: "summary keeps counts, sums and distributions by file and function in constant memory, and no events: for runs of days.",
+        meaning: "summary keeps counts, sums and distributions by file and function in constant memory, but no \
+            events: for runs of days.",
     },
     Variable {
         name: MAX_MB,
         values: "MEGABYTES",
         default: "",
-        meaning: "Record events until a process's .dlt has this size, from then on count them as summary does. A trace whose .pftrace would be larger stays a .dlt.",
+        meaning: "Record events until a process's .dlt has this size, then only count them, as with summary. A trace \
+            whose .pftrace would be larger remains a .dlt.",
     },
     Variable {
         name: INCLUDE,
         values: "GLOB[:GLOB...]",
         default: "",
-        meaning: "Record only these files. `*`, `?` and `[a-z]` stay within a folder, `**` crosses folders, `{a,b}` is one of these, and a folder has all that lies below it. A relative pattern counts from where the program starts. Names are those that a program uses, made absolute, through links or not.",
+        meaning: "Record only these files. `*`, `?` and `[a-z]` match within a directory, `**` across directories, \
+            `{a,b}` matches either, and a directory matches all files under it. A relative pattern starts at the \
+            directory in which the program starts. Patterns match the absolute form of the path that the program \
+            uses, with or without links.",
     },
     Variable {
         name: EXCLUDE,
         values: "GLOB[:GLOB...]",
         default: "",
-        meaning: "Leave these files out, on top of what is left out anyway. A pattern is as for DLIO_TRACE_INCLUDE.",
+        meaning: "Skip these files in addition to those skipped by default. Patterns are the same as in \
+            DLIO_TRACE_INCLUDE.",
     },
     Variable {
         name: ALL,
         values: "0|1",
         default: "0",
-        meaning: "1 records what is left out by default: /proc, /sys, /dev, shared libraries, interpreter and package files, and waits of less than 10 microseconds.",
+        meaning: "1 records what is skipped by default: /proc, /sys, /dev, shared libraries, files of interpreters \
+            and packages, and waits shorter than 10 microseconds.",
     },
     Variable {
         name: LAYERS,
         values: "posix,stdio,process,app,wait,object,net",
         default: "all",
-        meaning: "Record only these layers. wait are calls that wait for others and move nothing: poll, waitpid, pthread_cond_wait, sleep; object are requests to object stores; net are messages through sockets and what is made for them: recv, send, connect, getaddrinfo, socketpair, eventfd.",
+        meaning: "Record only these layers. wait: calls that block without moving data, such as poll, waitpid, \
+            pthread_cond_wait, sleep. object: requests to object stores. net: messages through sockets and related \
+            calls, such as recv, send, connect, getaddrinfo, socketpair, eventfd.",
     },
     Variable {
         name: MIN_US,
         values: "MICROSECONDS",
         default: "0",
-        meaning: "Record only calls that took at least this long.",
+        meaning: "Record only calls that take at least this long.",
     },
     Variable {
         name: SPOOL,
         values: "DIR",
-        default: "the trace folder, or a local one where that is on a network file system",
-        meaning: "Folder for the memory-mapped rings while a process runs.",
+        default: "the trace directory, or a local one if that is on a network file system",
+        meaning: "Directory for the memory-mapped rings while a process runs.",
     },
     Variable {
         name: UMASK,
         values: "OCTAL",
         default: "077",
-        meaning: "Rights that others do not get on files and folders of the trace: 022 lets all read them, 027 those of the group.",
+        meaning: "Permissions removed from files and directories of the trace: 022 lets everyone read them, 027 the \
+            group.",
     },
     Variable {
         name: INLINE,
         values: "0|1",
         default: "0",
-        meaning: "1 patches open, close, read, write and lseek in the C library itself: calls through its own pointers and from libraries that look past us are seen, and what a stream does inside.",
+        meaning: "1 patches open, close, read, write and lseek in the C library itself. This also records calls \
+            through its internal pointers, calls of libraries that bypass the tracer, and calls inside streams.",
     },
-    Variable { name: LABEL, values: "TEXT", default: "", meaning: "A name for this run, kept with each process." },
+    Variable { name: LABEL, values: "TEXT", default: "", meaning: "A name for this run, stored with each process." },
     Variable {
         name: MACHINE,
         values: "FACTS",
         default: "",
-        meaning: "What the tracer has found out about the machine, left by each program to those it starts. Not to be set by hand.",
+        meaning: "Information about the host, passed by each program to the programs it starts. Do not set it.",
     },
     Variable {
         name: BORN,
         values: "PID:NS:NS",
         default: "",
-        meaning: "When a process began, left by each program to the one it becomes by exec. Not to be set by hand.",
+        meaning: "Start time of a process, passed by each program to the one it executes. Do not set it.",
     },
 ];
 

@@ -67,7 +67,7 @@ def provenance(data):
 def of_its_own(later):
     groups = dict.fromkeys(TITLES.get(case["group"], case["group"]) for case in later["cases"])
     load = f"load {later['load_before']} before, {later['load_after']} after"
-    return f"{', '.join(groups)}: a run of their own, {load}."
+    return f"{', '.join(groups)}: a separate run, {load}."
 
 
 def budgets(data):
@@ -118,7 +118,7 @@ FIGURES = {
 
 
 def benchmark(data):
-    rows = [["benchmark", "dlio bench", "beside", "which is"]]
+    rows = [["benchmark", "dlio bench", "compared with", "peer"]]
     for case in group(data, "benchmark"):
         name, unit = FIGURES[case["name"].split(",")[0]]
         own = next(side["name"] for side in case["sides"] if side["name"] in ("dlio", "traced"))

@@ -1,6 +1,6 @@
 """Results as people read them: lines while it goes, a Markdown document, and the tables of BENCHMARKS.md."""
 
-UPPER_BOUNDS = "machine busy: figures are upper bounds"
+UPPER_BOUNDS = "host busy: numbers are upper limits"
 ENOUGH_ROUNDS = 2
 
 # Kinds of column: what stands at its head, where its value lies, and how it is written.
@@ -139,7 +139,7 @@ def micro_text(micro):
 
 
 def micro_title(micro):
-    return "micro: nanoseconds an event" + (f"; {UPPER_BOUNDS}" if micro["busy"] else "")
+    return "micro: nanoseconds per event" + (f"; {UPPER_BOUNDS}" if micro["busy"] else "")
 
 
 def micro_rows(micro):
@@ -151,7 +151,7 @@ def micro_rows(micro):
 
 
 def budget_rows(budgets):
-    rows = [["budget", "limit", "seen", "ratio", "", "peers", ""]]
+    rows = [["budget", "limit", "measured", "ratio", "", "peers", ""]]
     for row in budgets:
         limit = f"{row['sense']} {number(row['limit'])} {row['unit']}".strip()
         peers = ", ".join(f"{peer['is']} {number(peer['value'])}" for peer in row["peers"])
@@ -184,7 +184,7 @@ def markdown_table(rows):
 
 
 def markdown(data):
-    parts = ["# What dlio costs, beside others", provenance(data), "## Budgets", markdown_table(budget_rows(data["budgets"]))]
+    parts = ["# dlio compared with other tools", provenance(data), "## Budgets", markdown_table(budget_rows(data["budgets"]))]
     for case in data["cases"]:
         busy = f"Others took {case['others']} cores; {UPPER_BOUNDS}." if case["busy"] else ""
         shown = common_trouble(case).strip() or markdown_table(table(case))
@@ -197,6 +197,6 @@ def markdown(data):
 def provenance(data):
     versions = ", ".join(f"{name} {version}" for name, version in data["versions"].items())
     busy = sum(case["busy"] for case in data["cases"])
-    loaded = f" In {busy} of {len(data['cases'])} cases the machine was busy: their figures are upper bounds." if busy else ""
+    loaded = f" In {busy} of {len(data['cases'])} cases the host was busy: their numbers are upper limits." if busy else ""
     missing = f" Not installed: {', '.join(data['missing'])}." if data["missing"] else ""
     return f"{machine_line(data['machine'])}; load {data['load_before']} before, {data['load_after']} after. {versions}.{loaded}{missing}"

@@ -343,7 +343,7 @@ class Readme(unittest.TestCase):
         both = readme.merged(full, later)
         self.assertEqual([one["seen"] for one in both["cases"]], [1, 2])
         self.assertEqual(both["budgets"][0]["seen"], 1)
-        named = "Summaries of large traces: a run of their own, load 0.5 before, 0.7 after."
+        named = "Summaries of large traces: a separate run, load 0.5 before, 0.7 after."
         self.assertEqual(readme.of_its_own(both["later"][0]), named)
         with self.assertRaises(readme.Wrong):
             readme.merged(full, {"cases": [case("c", 2)], "budgets": []})

@@ -8,10 +8,10 @@
 //= run: 0
 //= case: no room at all
 //= run: 8192
-//= says: events are lost
+//= says: events were lost
 //= case: room for a while
 //= run: 600000
-//= says: events are lost
+//= says: events were lost
 //= processes: 1
 //= endings: exit 42
 //= leftovers: yes

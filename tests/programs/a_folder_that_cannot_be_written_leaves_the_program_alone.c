@@ -1,7 +1,7 @@
 //= processes: 0
 //= case: a file in its way
 //= env: DLIO_TRACE_DIR=/etc/passwd/trace
-//= says: is not a folder
+//= says: is not a directory
 //= case: a kernel's folder
 //= env: DLIO_TRACE_DIR=/proc/trace
 //= says: runs untraced
@@ -17,19 +17,19 @@
 //= env: DLIO_TRACE_FORMAT=parquet
 //= processes: 1
 //= formats: auto
-//= says: it takes auto, native, perfetto
+//= says: expected auto, native, perfetto
 //= case: unknown layer
 //= env: DLIO_TRACE_LAYERS=posix,dma
 //= processes: 1
-//= says: DLIO_TRACE_LAYERS=dma means nothing here
+//= says: DLIO_TRACE_LAYERS=dma is invalid
 //= case: no number
 //= env: DLIO_TRACE_MIN_US=soon
 //= processes: 1
-//= says: it takes a whole number
+//= says: expected an integer
 //= case: no switch
 //= env: DLIO_TRACE_ALL=maybe
 //= processes: 1
-//= says: it takes 0 or 1
+//= says: expected 0 or 1
 //= case: empty values
 //= env: DLIO_TRACE_INCLUDE=
 //= env: DLIO_TRACE_LAYERS=

@@ -4,7 +4,7 @@
 //= endings: *
 //= lost: *
 //= damage: yes
-//= says: the folder is gone
+//= says: the directory is missing
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/wait.h>

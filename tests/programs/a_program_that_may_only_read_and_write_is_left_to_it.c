@@ -12,7 +12,7 @@
 //= among: open=1 write=1 pwrite=100
 //= case: in a thread
 //= run: thread
-//= says: 3000 events are lost
+//= says: 3000 events were lost
 //= among: open=1 write=1 pwrite=5100
 #include <fcntl.h>
 #include <linux/seccomp.h>

@@ -6,7 +6,7 @@
 //= damage: yes
 //= leftovers: yes
 //= formats: native
-//= says: somebody has cut the file
+//= says: was truncated by another process
 //= case: to nothing
 //= run: {trace} 0 0
 //= among: pwrite=>=4000

@@ -6,7 +6,7 @@
 //= files: 1
 //= lost: >=500000
 //= done: 600001
-//= says: events are lost (the file size limit)
+//= says: events were lost (the file size limit)
 //= case: room for a few blocks
 //= run: 65536
 //= case: room for some dozens

@@ -292,7 +292,7 @@ fn a_killed_process_is_told_of_with_the_size_of_what_it_left() {
     let (exit, _, message) = run(&sandbox, "dlio", &["trace", "-o", "trace", "--", &program, "SIGKILL", "100"]);
     assert_eq!(exit, "137");
     assert!(
-        message.contains("1 process ended by a signal or past the C library, or found no room")
+        message.contains("1 process was killed, exited without the C library, or ran out of space")
             && !message.contains("(0 B)"),
         "{message}"
     );
@@ -333,7 +333,7 @@ fn a_program_that_gave_up_its_rights_is_not_taken_for_a_killed_one() {
     for way in ["setuid", "chroot", "both"] {
         let (exit, _, message) = run(&sandbox, "dlio", &["trace", "-o", way, "--", &program, way]);
         assert_eq!(exit, "42", "{message}");
-        assert!(message.contains("1 process recorded") && !message.contains("ended by a signal"), "{way}: {message}");
+        assert!(message.contains("1 process recorded") && !message.contains("was killed"), "{way}: {message}");
     }
 }
 

@@ -176,7 +176,7 @@ fn a_folder_of_which_all_is_lost_says_so_and_why() {
     for name in ["report", "page", "strict", "export", "filtered"] {
         let text = scene.file(name).replace('\n', " ");
         assert!(text.contains("5,002 events happened and are lost"), "{name}: {text}");
-        assert!(text.contains("disk of the trace folder was full") && text.contains("Make room"), "{name}: {text}");
+        assert!(text.contains("disk of the trace directory was full") && text.contains("free space"), "{name}: {text}");
         assert!(!text.contains("nothing that is traced happened"), "{name}: {text}");
     }
     assert!(scene.file("compared").contains("all 5,002 that happened are lost"), "{}", scene.file("compared"));
@@ -192,7 +192,11 @@ fn a_program_that_closes_its_standard_error_loses_no_event_unsaid() {
          $dlio trace -o none --include '/nothing/**' -- true 2> nothing",
     );
     assert_eq!(left.exit, "0", "{}", left.message);
-    assert!(scene.file("message").contains("events are lost: dlio-analyze says of which"), "{}", scene.file("message"));
+    assert!(
+        scene.file("message").contains("events were lost; dlio-analyze shows in which"),
+        "{}",
+        scene.file("message")
+    );
     let found = scene.file("found").split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(found.contains("events were lost ") && found.contains("room on the disk of the trace"), "{found}");
     let nothing = scene.file("nothing");
@@ -214,13 +218,13 @@ fn a_ring_that_finds_no_room_at_home_is_told_of_and_comes_later() {
     let (message, killed) = (scene.file("message"), format!("-{}-", scene.file("pid").trim()));
     assert!(
         scene.file("stranded").contains(&killed)
-            && message.contains("killed or found no room, and the events recorded lie in"),
+            && message.contains("killed or ran out of space; the recorded events are in"),
         "{message}"
     );
-    assert!(message.contains("No space left on device") && message.contains("Make room, and the next"), "{message}");
+    assert!(message.contains("No space left on device") && message.contains("Free some space; the next"), "{message}");
     assert!(!message.contains("nothing was recorded"), "{message}");
     assert!(
-        !scene.file("later").contains("events recorded lie in") && scene.file("after").is_empty(),
+        !scene.file("later").contains("recorded events are in") && scene.file("after").is_empty(),
         "{}",
         scene.file("later")
     );
@@ -358,12 +362,12 @@ fn what_was_written_to_files_that_are_removed_counts_as_lost() {
         assert_eq!(scene.counted(), (0, CALLS), "{meanwhile}: {}", scene.file("message"));
         let message = scene.file("message");
         assert!(message.contains(&format!(
-            "{CALLS} events are lost (the folder is gone or cannot be made, or files of the trace were removed"
+            "{CALLS} events were lost (the directory is missing or cannot be created, or files of the trace were removed"
         )));
         assert_eq!(message.contains(".ring"), names_ring, "{meanwhile}: {message}");
         let text = scene.file("text").replace('\n', " ");
         assert!(text.contains("60,001 events happened and are lost") && text.contains("removed or renamed"), "{text}");
-        assert!(!text.contains("disk of the trace folder was full"), "{text}");
+        assert!(!text.contains("disk of the trace directory was full"), "{text}");
     }
 }
 
@@ -388,7 +392,7 @@ fn a_folder_that_is_renamed_is_followed_and_named() {
         assert_eq!(scene.counted(), (CALLS, 0), "{}", scene.file("complaint"));
         let message = scene.file("message");
         assert!(message.contains("renamed") && message.contains("/small/elsewhere/"), "{message}");
-        assert!(!message.contains("no trace of this process"), "{message}");
+        assert!(!message.contains("this process has no trace"), "{message}");
     }
 }
 
@@ -400,7 +404,7 @@ fn a_kill_on_a_full_disk_costs_no_more_than_is_said() {
         let (events, lost) = scene.counted();
         assert!(events + lost <= 300_001 && events + lost + 4096 >= 300_001, "{size}: {events} and {lost}");
         assert!(scene.file("complaint").contains("at most 4,096 events lost"), "{size}: {}", scene.file("complaint"));
-        let remark = "events were lost: the disk of the trace folder was full";
+        let remark = "events were lost: the disk of the trace directory was full";
         assert!(scene.file("report").contains(remark), "{size}: {}", scene.file("report"));
     }
 }
@@ -429,7 +433,7 @@ fn a_report_gives_the_reason_that_was_met() {
     let scene = Scene::new("reasons");
     // Of the four descriptors that are allowed the shell's redirections take three, and the program the last one.
     for (limit, said, remark) in [
-        ("-n 4", "no descriptor left", "no descriptor was left"),
+        ("-n 4", "no descriptor left", "out of file descriptors"),
         ("-f 16", "the file size limit", "the file size limit was reached"),
     ] {
         let left = scene.shell(

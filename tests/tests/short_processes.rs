@@ -197,7 +197,7 @@ fn short_processes_share_a_file_and_nothing_is_missing() {
     assert_eq!((told(&shared), told(&each)), ((23, 12_100), (23, 12_100)));
     let processes = |said: &str| said.split(" recorded in ").next().map(str::to_string);
     assert_eq!(processes(&said), processes(&said_of_each), "{said}");
-    assert!(said.contains("1 process ended by a signal"), "{said}");
+    assert!(said.contains("1 process was killed"), "{said}");
 }
 
 /// What a process that did little leaves as its native trace is its ring under another name, for every reader; what one that

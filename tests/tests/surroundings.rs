@@ -198,7 +198,7 @@ fn programs_of_a_tree_that_leave_no_trace_are_named() {
     assert_eq!((run.exit.as_str(), text(&run.output).as_str()), ("42", "data\n"));
     let said = text(&run.errors);
     assert!(said.contains("3 processes ran a program that cannot be traced"), "{said}");
-    assert!(said.contains(&format!("{path} (static: no library can be put before it), 3 times")), "{said}");
+    assert!(said.contains(&format!("{path} (static: no library can be preloaded), 3 times")), "{said}");
     // Said of the run alone, and of nothing else.
     let run = dlio(&sandbox, &["sh", "-c", "cat data"]);
     assert!(!text(&run.errors).contains("cannot be traced"), "{}", text(&run.errors));
@@ -295,7 +295,7 @@ fn a_folder_that_cannot_be_made_is_said_once_and_why() {
     let sandbox = Sandbox::new("surroundings.refused").unwrap();
     let binary = program(&sandbox, "reads", READS);
     fs::write(sandbox.work().join("file"), "").unwrap();
-    for (folder, reason) in [("file/trace", "is not a folder"), ("/proc/dlio/a/b", "cannot be made")] {
+    for (folder, reason) in [("file/trace", "is not a directory"), ("/proc/dlio/a/b", "cannot be created")] {
         let mut command = Command::new(&binary);
         command.env("LD_PRELOAD", artefacts::library().unwrap()).env("DLIO_TRACE_DIR", folder);
         let run = sandbox.run(&mut command, true).unwrap();

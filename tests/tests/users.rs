@@ -243,7 +243,7 @@ fn a_file_that_others_put_in_the_traces_place_is_the_reason_that_is_given() {
     fs::write(scene.at("work/go"), "").unwrap();
     let (status, message) = ended(child);
     assert_eq!(status.code(), Some(42), "{message}");
-    let owner = if is_root() { format!("of user {ATTACKER}") } else { "of user".into() };
+    let owner = if is_root() { format!("owned by user {ATTACKER}") } else { "owned by user".into() };
     for part in ["another file has its name", &planted.display().to_string(), &owner] {
         assert!(message.contains(part), "{part}: {message}");
     }
@@ -252,8 +252,8 @@ fn a_file_that_others_put_in_the_traces_place_is_the_reason_that_is_given() {
     copy_program(&artefacts::command("dlio-analyze").unwrap(), &analyze);
     let report = scene.command(&analyze, VICTIM).arg(&trace).env("HOME", scene.at("work")).output().unwrap();
     let text = String::from_utf8_lossy(&report.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(text.contains("another file had the name of a file of the trace"), "{text}");
-    assert!(!text.contains("disk of the trace folder was full"), "{text}");
+    assert!(text.contains("another file had the name of a trace file"), "{text}");
+    assert!(!text.contains("disk of the trace directory was full"), "{text}");
 }
 
 #[test]

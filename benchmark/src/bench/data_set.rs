@@ -74,7 +74,7 @@ impl Run {
             return Ok(());
         }
         let in_units = generate::in_units;
-        let with_data = if beside { format!(" beside {} of data", in_units(data)) } else { String::new() };
+        let with_data = if beside { format!(" in addition to {} of data", in_units(data)) } else { String::new() };
         let what = format!(
             "the checkpoints of the run need {} ({count} of {}){with_data}, {} has {} free",
             in_units(needed),
@@ -83,7 +83,8 @@ impl Run {
             in_units(free)
         );
         Err(Failure::new(Kind::System, what).remedy(
-            "write fewer or smaller ones, or name another place with ++workload.checkpoint.checkpoint_folder=DIR",
+            "write fewer or smaller checkpoints, or choose another directory with \
+                ++workload.checkpoint.checkpoint_folder=DIR",
         ))
     }
 
@@ -118,7 +119,7 @@ impl Run {
             self.config.dataset.named[split as usize] = total;
             let folder = layout.dataset.folder.join(split.folder());
             self.notes.push(format!(
-                "the first {} of {total} files in {} are read",
+                "reading the first {} of {total} files in {}",
                 layout.files(split),
                 folder.display()
             ));
@@ -151,10 +152,12 @@ impl Run {
 
     fn other_data_set(&self, differences: &[Difference]) -> Failure {
         let place = self.config.dataset.folder.display();
-        let what =
-            format!("the data set at {place} was made with {}", fingerprint::listed(differences, &self.config.dataset));
+        let what = format!(
+            "the data set in {place} was generated with {}",
+            fingerprint::listed(differences, &self.config.dataset)
+        );
         Failure::new(Kind::MissingData, what).remedy(format!(
-            "ask for what it was made with to measure it, or make the other one with\n    {}",
+            "use these values to measure it, or generate the other one with\n    {}",
             self.generate_command()
         ))
     }
@@ -165,26 +168,29 @@ impl Run {
         let generate = format!("generate it with\n    {command}");
         if missing.all && missing.count < files {
             return Failure::new(Kind::MissingData, missing.told(layout))
-                .remedy(format!("make them, and keep the others, with\n    {command}"));
+                .remedy(format!("generate the missing files with\n    {command}"));
         }
         let Some(total) = layout.smaller_set(split) else {
             let names = missing.names.iter().take(1).map(|path| path.display().to_string());
-            let what = format!("the data set is not there: {} is missing", names.collect::<String>());
+            let what = format!("cannot find the data set: {} does not exist", names.collect::<String>());
             return Failure::new(Kind::MissingData, what).remedy(generate);
         };
         let folder = layout.dataset.folder.join(split.folder());
-        let what =
-            format!("{} holds a data set of {total} files, {} are asked for", folder.display(), layout.files(split));
+        let what = format!(
+            "{} contains a data set with {total} files, but the configuration has {}",
+            folder.display(),
+            layout.files(split)
+        );
         let key = split.files_key();
         Failure::new(Kind::MissingData, what)
-            .remedy(format!("read that one with ++workload.dataset.{key}={total}, or leave it there and {generate}"))
+            .remedy(format!("read it with ++workload.dataset.{key}={total}, or keep it and {generate}"))
     }
 
     fn take_over(&mut self, differences: &[Difference]) -> Outcome<()> {
         let known = differences.iter().filter(|difference| difference.key != "writer");
         for (difference, made) in known.filter_map(|difference| Some((difference, difference.made.as_ref()?))) {
             self.composed.workload.put(&difference.path(), Value::from(made));
-            let note = format!("the data set was made with {}, and is read so", difference.text());
+            let note = format!("reading the data set with the values it was generated with: {}", difference.text());
             if !self.notes.contains(&note) {
                 self.notes.push(note);
             }
@@ -222,7 +228,10 @@ impl Run {
             if Fingerprint::found(&layout, split)?.is_none()
                 && let Some(difference) = fingerprint::looked_at(&layout, split)?
             {
-                self.notes.push(format!("the data set is not as asked for and is read as it is: {difference}"));
+                self.notes.push(format!(
+                    "the data set differs from the configuration and is read unchanged: \
+                    {difference}"
+                ));
             }
         }
         Ok(())

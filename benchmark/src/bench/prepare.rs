@@ -105,11 +105,11 @@ fn refuse_nothing(config: &Config, request: &Request) -> Outcome<()> {
     if does || workflow.query.is_some() {
         return Ok(());
     }
-    let what = "nothing is asked for: workflow.generate_data, train and checkpoint are all false";
-    let evaluation = "; an evaluation follows the epochs of a training, and there is none without it";
+    let what = "nothing to do: workflow.generate_data, train and checkpoint are all false";
+    let evaluation = "; an evaluation needs a training";
     let evaluation = if workflow.evaluate { evaluation } else { "" };
     Err(Failure::refused(format!("{what}{evaluation}"))
-        .remedy("set ++workload.workflow.train=true, or one of the others"))
+        .remedy("set ++workload.workflow.train=true or one of the other keys"))
 }
 
 fn refuse_or_warn(composed: &mut Composed, request: &Request) -> Outcome<()> {
@@ -120,7 +120,7 @@ fn refuse_or_warn(composed: &mut Composed, request: &Request) -> Outcome<()> {
         return Err(joined(&mut composed.complaints));
     }
     for complaint in composed.take_complaints() {
-        terminal::warn(format_args!("warning: {} (left out)", complaint.what));
+        terminal::warn(format_args!("warning: {} (ignored)", complaint.what));
     }
     Ok(())
 }
@@ -156,7 +156,7 @@ fn scale_spread(composed: &mut Composed, overrides: &[Override], request: &Reque
     // The traced run was told of it before it began anew under the library.
     if !request.quiet && !locate::is_traced() {
         terminal::warn(format_args!(
-            "note: record_length_bytes_stdev follows the record length: {scaled} instead of {spread}"
+            "note: record_length_bytes_stdev is scaled with the record length: {scaled} instead of {spread}"
         ));
     }
 }

@@ -136,7 +136,7 @@ impl Rank<'_> {
         let [written, bytes, kept] = [0, 1, 2].map(|place| sum(&ranks, place));
         let seconds = ranks.iter().map(|rank| rank[3]).fold(0.0, f64::max);
         if self.shown(communicator) {
-            let kept = if kept > 0.0 { format!(", {kept} were there already") } else { String::new() };
+            let kept = if kept > 0.0 { format!(", {kept} existed already") } else { String::new() };
             let (size, folder) = (generate::in_units(bytes as u64), layout.dataset.folder.display());
             terminal::line(format_args!("generated {written} files, {size} in {seconds:.2} s{kept}: {folder}"));
         }
@@ -151,10 +151,10 @@ impl Rank<'_> {
         let Some(files) = generate::files_there(layout).filter(|_| failure.kind == Kind::Interrupted) else {
             return failure;
         };
-        let what = format!("{}: {files} of {} files are there", failure.what, layout.total_files());
+        let what = format!("{}: {files} of {} files exist", failure.what, layout.total_files());
         // What was generated because nothing was there is there in part now.
         let more = if self.run.generate_first { " with ++workload.workflow.generate_data=true" } else { "" };
-        Failure { what, remedy: format!("the same command{more} goes on from there"), ..failure }
+        Failure { what, remedy: format!("run the same command{more} to continue"), ..failure }
     }
 
     fn verify(&self, communicator: &mut dyn Communicator) -> Outcome<()> {
@@ -201,7 +201,7 @@ impl Rank<'_> {
             0 => Ok(()),
             failed => Err(Failure::new(
                 Kind::DamagedData,
-                format!("{failed} samples could not be read; the first: {}", results.failures[0]),
+                format!("cannot read {failed} samples; the first: {}", results.failures[0]),
             )),
         }
     }

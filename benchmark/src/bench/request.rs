@@ -50,12 +50,12 @@ pub(super) fn combinations(typed: &[Override], multirun: bool) -> Outcome<Vec<Ve
     if let Some(sweep) = typed.iter().find(|typed| typed.values.len() > 1 && !multirun) {
         let what = format!("`{}` has several values", sweep.typed);
         return Err(Failure::refused(what)
-            .remedy("quote the value if it is one, write a list as [a,b], or add --multirun for a run each"));
+            .remedy("quote a single value, write a list as [a,b], or add --multirun for one run per value"));
     }
     let runs = typed.iter().fold(1usize, |runs, typed| runs.saturating_mul(typed.values.len().max(1)));
     if runs > grammar::SWEEP_MAX {
         return Err(Failure::refused(format!(
-            "that is a sweep of {runs} runs, and {} are the most",
+            "the sweep has {runs} runs; at most {} are supported",
             grammar::SWEEP_MAX
         )));
     }

@@ -57,7 +57,7 @@ impl Run {
         }
         if self.generate_first {
             terminal::line(format_args!(
-                "there is no data set at {}; it is generated first",
+                "no data set in {}; generating it first",
                 self.config.dataset.folder.display()
             ));
         }
@@ -68,7 +68,7 @@ impl Run {
         if !self.own_folder {
             return Ok(());
         }
-        let failed = |path: &Path, error| Failure::unwritable("making the run folder", path, error);
+        let failed = |path: &Path, error| Failure::unwritable("create the run directory", path, error);
         let wanted = self.folder.clone();
         if let Some(above) = wanted.parent() {
             std::fs::create_dir_all(above).map_err(|error| failed(above, error))?;

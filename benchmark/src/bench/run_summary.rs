@@ -78,9 +78,9 @@ fn of_counted_steps(config: &Config, epochs: &[&Epoch]) -> String {
     if start + end == 0 || blocks.all(|(_, _, block)| block.steps.len() as u64 <= start + end) {
         return String::new();
     }
-    let trace = if locate::is_traced() { ";\nwhat the trace says of waiting is of all steps" } else { "" };
+    let trace = if locate::is_traced() { ";\nthe waits in the trace cover all steps" } else { "" };
     format!(
-        "AU is the part of its steps' time in which a rank computed, but for the first {start} and the last {end} of each \
+        "AU is the share of step time in which a rank computed, without the first {start} and last {end} steps of each \
          epoch{trace}\n"
     )
 }
@@ -93,13 +93,13 @@ pub(super) fn table(results: &Results, summary: &Value, config: &Config) -> Stri
         add_epochs(results, summary, config, &mut text);
     }
     // Who trains waits for what it saves, unless that is drained beside it.
-    let waited = if trained && results.beside.is_none() { ", part of their epochs' seconds" } else { "" };
+    let waited = if trained && results.beside.is_none() { ", included in the seconds of their epochs" } else { "" };
     add_checkpoints(results, summary, waited, &mut text);
     if results.failed > 0 {
-        let _ = writeln!(text, "{} samples could not be read; the first: {}", results.failed, results.failures[0]);
+        let _ = writeln!(text, "cannot read {} samples; the first: {}", results.failed, results.failures[0]);
     }
     if results.is_whole_but_for_samples(config) {
-        let _ = writeln!(text, "the results are whole but for them");
+        let _ = writeln!(text, "the results are complete except for them");
     } else if results.status != Status::Success {
         let _ = writeln!(text, "these are partial results: {}", standing(summary));
     }
@@ -127,7 +127,7 @@ fn add_epochs(results: &Results, summary: &Value, config: &Config, text: &mut St
         }
     }
     for without in results.epochs.iter().filter_map(|epoch| epoch.without()) {
-        let _ = writeln!(text, "{without} are not among these: nothing was heard of them any more");
+        let _ = writeln!(text, "without {without}, which stopped responding");
     }
     let counted = results.counted(config);
     let mean = metrics::mean_stdev(&counted.iter().map(|epoch| epoch.figures(0).au).collect::<Vec<_>>()).0;
@@ -135,8 +135,8 @@ fn add_epochs(results: &Results, summary: &Value, config: &Config, text: &mut St
     let verdict = match &results.status {
         Status::Success if summary["metric"]["train_au_meet_expectation"] == "success" => "reached",
         Status::Success => "not reached",
-        _ if results.is_whole_but_for_samples(config) => "not reached, since samples are missing",
-        _ => "not reached, since the run did not come to its end",
+        _ if results.is_whole_but_for_samples(config) => "not reached: samples are missing",
+        _ => "not reached: the run is incomplete",
     };
     if !counted.is_empty() {
         let other = summary["metric"]["train_au_meet_expectation_note"].as_str();
@@ -161,14 +161,14 @@ fn add_checkpoints(results: &Results, summary: &Value, waited: &str, text: &mut 
                         "checkpoints of {size:.3} GiB {word} in {seconds:.3} s each, {rate:.3} GiB/s{within}"
                     )
                 }
-                None => writeln!(text, "checkpoints of {size:.3} GiB begun in {seconds:.3} s each"),
+                None => writeln!(text, "checkpoints of {size:.3} GiB started in {seconds:.3} s each"),
             };
         }
     }
     if let Some(beside) = &results.beside {
         let _ = writeln!(
             text,
-            "beside that {} checkpoints, {:.3} GiB, in {:.3} s: {:.3} s hidden, {:.3} s waited for",
+            "in the background: {} checkpoints, {:.3} GiB, in {:.3} s: {:.3} s hidden, {:.3} s waited for",
             beside.count,
             beside.bytes as f64 / (1u64 << 30) as f64,
             beside.seconds,

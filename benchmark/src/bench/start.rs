@@ -20,7 +20,8 @@ impl Run {
             return rank.work(&mut Single);
         }
         let started = ChildRanks::spawn(request.ranks, request.barrier_timeout, &|local| code_of(&rank.work(local)));
-        let mut local = started.map_err(|error| Failure::new(Kind::System, format!("starting the ranks: {error}")))?;
+        let mut local =
+            started.map_err(|error| Failure::new(Kind::System, format!("cannot start the ranks: {error}")))?;
         let outcome = rank.work(local.communicator());
         local.join(outcome)
     }

@@ -48,8 +48,8 @@ pub fn check_folder(below: &Path) -> Outcome<()> {
     let probe = below.join(format!(".dlio-{}", std::process::id()));
     let tried = fs::create_dir_all(below).and_then(|()| fs::write(&probe, b"")).and_then(|()| fs::remove_file(&probe));
     tried.map_err(|error| {
-        let what = format!("cannot write to the checkpoint folder {}: {error}", below.display());
-        Failure::new(Kind::System, what).remedy("name another one with ++workload.checkpoint.checkpoint_folder=DIR")
+        let what = format!("cannot write to the checkpoint directory {}: {error}", below.display());
+        Failure::new(Kind::System, what).remedy("choose another one with ++workload.checkpoint.checkpoint_folder=DIR")
     })
 }
 

@@ -84,7 +84,7 @@ impl Streamed {
     /// Writes a shard's files, which appear together.
     fn save_shard(&self, folder: &Path, shard: &Shard) -> Outcome<()> {
         let path = folder.join(shard.name());
-        let failed = |path: &Path, error| self.of_direct(of_io("writing", path, error));
+        let failed = |path: &Path, error| self.of_direct(of_io("write", path, error));
         let Some(index_name) = shard.index_name() else {
             let draft = AtomicFile::new(&path)?;
             self.write(draft.path(), shard).map_err(|error| failed(&path, error))?;
@@ -109,7 +109,7 @@ impl Streamed {
             return upload.finish().map(|_| 1);
         }
         let draft = AtomicFile::new(&path)?;
-        self.write_small(draft.path(), text.as_bytes()).map_err(|error| of_io("writing", &path, error))?;
+        self.write_small(draft.path(), text.as_bytes()).map_err(|error| of_io("write", &path, error))?;
         draft.commit().map(|()| 1)
     }
 
@@ -123,13 +123,13 @@ impl Streamed {
             return Ok(moved);
         }
         let draft = AtomicFile::new(&path)?;
-        self.write_small(draft.path(), bytes).map_err(|error| of_io("writing", &path, error))?;
+        self.write_small(draft.path(), bytes).map_err(|error| of_io("write", &path, error))?;
         draft.commit()?;
         if !self.fsync {
             return Ok(moved);
         }
         let synced = File::open(folder).and_then(|folder| folder.sync_all());
-        synced.map_err(|error| Failure::io("syncing the folder", folder, error))?;
+        synced.map_err(|error| Failure::io("sync directory", folder, error))?;
         Ok(Moved { fsyncs: 2, ..moved })
     }
 
@@ -159,7 +159,7 @@ impl Streamed {
 
     fn send(&self, path: &Path, shard: &Shard) -> Outcome<()> {
         let mut upload = Upload::new(path, shard.data_bytes())?;
-        let index = self.stream(shard, &mut upload).map_err(|error| of_io("writing", path, error))?;
+        let index = self.stream(shard, &mut upload).map_err(|error| of_io("write", path, error))?;
         upload.finish()?;
         let Some((name, index)) = shard.index_name().zip(index) else { return Ok(()) };
         let mut upload = Upload::new(&path.with_file_name(name), index.len() as u64)?;
@@ -224,20 +224,20 @@ pub fn copy(from: &Path, to: &Path, shards: &[Shard], rate: Option<f64>) -> Outc
     if store::is_object(to) {
         return copy_to_store(from, to, shards, &mut pace);
     }
-    fs::create_dir_all(to).map_err(|error| Failure::unwritable("making the folder", to, error))?;
+    fs::create_dir_all(to).map_err(|error| Failure::unwritable("create directory", to, error))?;
     atomic_file::sweep(to);
     let mut piece = vec![0; PIECE];
     let mut moved = Moved::default();
     for name in all_names(shards) {
         let (source, path) = (from.join(&name), to.join(&name));
         let draft = AtomicFile::new(&path)?;
-        moved.bytes += copy_file(&source, draft.path(), &mut piece, &mut pace)
-            .map_err(|error| of_io("copying to", &path, error))?;
+        moved.bytes +=
+            copy_file(&source, draft.path(), &mut piece, &mut pace).map_err(|error| of_io("copy to", &path, error))?;
         draft.commit()?;
         moved.fsyncs += 1;
     }
     let synced = File::open(to).and_then(|folder| folder.sync_all());
-    synced.map_err(|error| Failure::io("syncing the folder", to, error))?;
+    synced.map_err(|error| Failure::io("sync directory", to, error))?;
     moved.fsyncs += 1;
     Ok(moved)
 }
@@ -248,9 +248,9 @@ fn copy_to_store(from: &Path, to: &Path, shards: &[Shard], pace: &mut Throttle) 
     let mut moved = Moved::default();
     for name in all_names(shards) {
         let (source, path) = (from.join(&name), to.join(&name));
-        let length = fs::metadata(&source).map_err(|error| Failure::io("reading", &source, error))?.len();
+        let length = fs::metadata(&source).map_err(|error| Failure::io("read", &source, error))?.len();
         let mut upload = Upload::new(&path, length)?;
-        copy_bytes(&source, &mut upload, &mut piece, pace).map_err(|error| of_io("copying to", &path, error))?;
+        copy_bytes(&source, &mut upload, &mut piece, pace).map_err(|error| of_io("copy to", &path, error))?;
         moved.bytes += upload.finish()?;
     }
     Ok(moved)
@@ -289,7 +289,7 @@ impl Mechanism for Streamed {
             self.note_newest(folder, shards)?;
             return Ok(Moved { bytes, fsyncs: 0 });
         }
-        fs::create_dir_all(folder).map_err(|error| Failure::unwritable("making the folder", folder, error))?;
+        fs::create_dir_all(folder).map_err(|error| Failure::unwritable("create directory", folder, error))?;
         atomic_file::sweep(folder);
         shards.iter().try_for_each(|shard| self.save_shard(folder, shard))?;
         let files =
@@ -297,7 +297,7 @@ impl Mechanism for Streamed {
         if self.fsync {
             // The names too: a file that is safe under no name is lost.
             let synced = File::open(folder).and_then(|folder| folder.sync_all());
-            synced.map_err(|error| Failure::io("syncing the folder", folder, error))?;
+            synced.map_err(|error| Failure::io("sync directory", folder, error))?;
         }
         let fsyncs = if self.fsync { files + 1 } else { 0 };
         Ok(Moved { bytes, fsyncs })
@@ -331,7 +331,7 @@ impl Streamed {
             let ranges = Ranges::open(&path)?;
             self.check(&path, shard, (&ranges, &index), Body::open(&path, 0, None)?, piece)?
         } else {
-            let failed = |error| self.of_direct(of_io("reading", &path, error));
+            let failed = |error| self.of_direct(of_io("read", &path, error));
             let file = File::open(&path).map_err(failed)?;
             match self.direct {
                 true => self.check(&path, shard, (&file, &index), open_direct(&path).map_err(failed)?, piece)?,
@@ -350,24 +350,27 @@ impl Streamed {
         mut stream: impl Read,
         piece: &mut [u8],
     ) -> Outcome<u64> {
-        let failed = |error| of_io("reading", path, error);
+        let failed = |error| of_io("read", path, error);
         let saved = shard.data_bytes();
         let length = file.length().map_err(failed)?;
         let damaged = |what: String| Err(Failure::damaged(path, what));
         let Some(parts) = shard.parts(file, index) else {
-            return damaged(format!("no complete checkpoint: {length} bytes, {saved} were saved"));
+            return damaged(format!("incomplete checkpoint: it has {length} bytes, but {saved} were saved"));
         };
         let held: u64 = parts.iter().map(|part| part.bytes).sum();
         if shard.format == Format::Bytes && length != saved {
             return damaged(format!("{length} bytes, {saved} were saved"));
         }
         if shard.format != Format::Bytes && held != shard.bytes() {
-            return damaged(format!("it holds {held} bytes of tensors, the configuration has {}", shard.bytes()));
+            return damaged(format!(
+                "it contains {held} bytes of tensors, but the configuration has {}",
+                shard.bytes()
+            ));
         }
         let checked = if self.verify { parts } else { Vec::new() };
         let read = verify::read(&mut stream, checked, shard.format.checksum(), piece).map_err(failed)?;
         match read.damaged {
-            Some(tensor) => damaged(format!("tensor {tensor} is not what was written: its checksum is another")),
+            Some(tensor) => damaged(format!("tensor {tensor} differs from the written one: wrong checksum")),
             None => Ok(read.bytes),
         }
     }
@@ -381,7 +384,7 @@ fn whole_of_all(folder: &Path, shards: &[Shard]) -> Outcome<u64> {
 
 /// The bytes of a small file, or of an object.
 fn whole(path: &Path) -> Outcome<Vec<u8>> {
-    let failed = |error| of_io("reading", path, error);
+    let failed = |error| of_io("read", path, error);
     let mut bytes = Vec::new();
     match store::is_object(path) {
         true => Body::open(path, 0, None)?.read_to_end(&mut bytes).map_err(failed)?,

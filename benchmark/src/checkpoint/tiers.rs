@@ -107,7 +107,7 @@ impl Tiered {
         if saved.as_ref().is_err_and(is_full) {
             self.direct += 1;
             terminal::warn(format_args!(
-                "warning: no room for a checkpoint in {}; it is written to {}",
+                "warning: no space for a checkpoint in {}; writing it to {}",
                 fast.display(),
                 slow.display()
             ));

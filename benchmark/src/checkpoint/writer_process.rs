@@ -48,7 +48,8 @@ const GRACE: Duration = Duration::from_secs(1);
 impl Background {
     /// Only for a process with one thread. It copies no more than `rate` bytes a second.
     pub fn start(streamed: Streamed, shards: &[Shard], rate: Option<f64>) -> Outcome<Background> {
-        let failed = |error: io::Error| Failure::new(Kind::System, format!("starting the writer beside: {error}"));
+        let failed =
+            |error: io::Error| Failure::new(Kind::System, format!("cannot start the background writer: {error}"));
         let (ours, theirs) = UnixStream::pair().map_err(failed)?;
         let (mut socket, mut theirs) = (Some(Socket::Unix(ours)), Socket::Unix(theirs));
         let process = processes::fork(|| {
@@ -135,7 +136,7 @@ impl Drop for Background {
 fn gone(error: &io::Error) -> Failure {
     match processes::interrupted() {
         true => Failure::interrupted(),
-        false => Failure::new(Kind::System, format!("the writer beside is gone ({error})")),
+        false => Failure::new(Kind::System, format!("the background writer has exited ({error})")),
     }
 }
 

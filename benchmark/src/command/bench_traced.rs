@@ -19,8 +19,8 @@ use std::process::{Command, ExitStatus};
 /// Where a launcher started the ranks each of them runs its own part again; `ranks` are the others.
 pub fn run(run: &mut Run, folder: Option<&Path>, ranks: Option<&mut dyn Communicator>) -> Outcome<i32> {
     let library = locate::library().ok_or_else(|| {
-        Failure::refused(format!("--trace needs {}, which is not beside this program", locate::LIBRARY))
-            .remedy("install it, or set DLIO_LIB to where it is")
+        Failure::refused(format!("--trace: cannot find {} next to this program", locate::LIBRARY))
+            .remedy("install it, or set DLIO_LIB to its path")
     })?;
     let launched = ranks.is_some();
     let mut alone = Single;
@@ -47,7 +47,7 @@ pub fn run(run: &mut Run, folder: Option<&Path>, ranks: Option<&mut dyn Communic
 }
 
 fn child(run: &Run, library: &Path, trace: &Path) -> Outcome<ExitStatus> {
-    let failed = |error| Failure::new(Kind::System, format!("starting the traced run: {error}"));
+    let failed = |error| Failure::new(Kind::System, format!("cannot start the traced run: {error}"));
     let program = std::env::current_exe().map_err(failed)?;
     let mut command = Command::new(program);
     // Under the name that we were called by: it decides how the words after it are taken.
@@ -99,7 +99,7 @@ const PAGE: &str = "report.html";
 fn summarize(trace: &Path, page: &Path) {
     let Some(analyzer) = analyzer::program() else {
         terminal::line(format_args!(
-            "dlio-analyze is not installed beside this program; `dlio-analyze {} --summary` says more",
+            "cannot find dlio-analyze next to this program; `dlio-analyze {} --summary` prints the report",
             trace.display()
         ));
         return;

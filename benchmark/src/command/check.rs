@@ -136,7 +136,7 @@ impl Past {
         let workload = config.get("workload").ok_or_else(|| {
             Failure::damaged(
                 &folder_of_configuration.join("config.yaml"),
-                "it has no `workload`, as what a run leaves has",
+                "it has no `workload`, unlike the files of a run",
             )
         })?;
         let typed = match yaml(&folder_of_configuration.join("overrides.yaml"))? {
@@ -166,7 +166,7 @@ impl Past {
             "whole",
             status.is_none_or(|status| status == "success"),
             match status {
-                Some(status) => format!("it ended with {status}"),
+                Some(status) => format!("it exited with {status}"),
                 None => "it left its results".into(),
             },
         );
@@ -183,7 +183,7 @@ impl Past {
             known.is_some(),
             match known {
                 Some((name, _)) => name.to_string(),
-                None => format!("{} is none of {}", model.name, names.join(", ")),
+                None => format!("{} is not one of {}", model.name, names.join(", ")),
             },
         );
         let samples = dataset.files_train * dataset.samples_per_file;
@@ -194,7 +194,8 @@ impl Past {
             "steps",
             dataset.files_train >= needed,
             format!(
-                "{steps} an epoch ({samples} samples, batch {}, {} accelerators); {STEPS_MIN} are the least, of {needed} files",
+                "{steps} per epoch ({samples} samples, batch {}, {} accelerators); at least {STEPS_MIN} are required: \
+                    {needed} files",
                 reader.batch,
                 self.ranks()
             ),
@@ -215,14 +216,15 @@ impl Past {
                 let other = other.filter(|other| kept(*other) != kept(au));
                 let other = other.map(|other| {
                     format!(
-                        "; by DLIO's own formula {other:.2} %, which {} it",
+                        "; DLIO's own formula gives {other:.2} %, which {} it",
                         if kept(other) { "keeps" } else { "breaks" }
                     )
                 });
-                let why = format!("{au:.2} %; {:.0} % is the least{}", 100.0 * least, other.unwrap_or_default());
+                let why =
+                    format!("{au:.2} %; at least {:.0} % is required{}", 100.0 * least, other.unwrap_or_default());
                 judged("utilization", kept(au), why)
             }
-            None => judged("utilization", false, "the run has none: no epoch came to its end".into()),
+            None => judged("utilization", false, "unknown: no epoch was completed".into()),
         }
     }
 
@@ -230,7 +232,7 @@ impl Past {
         let hosts: Vec<f64> =
             self.summary["host_memory_GB"].as_array().into_iter().flatten().filter_map(Value::as_f64).collect();
         if hosts.is_empty() {
-            let why = "the results do not say how much memory the machines have".into();
+            let why = "the results do not contain the memory of the hosts".into();
             return Judged { rule: "memory", verdict: Verdict::Unknown, why };
         }
         let dataset = &self.config.dataset;
@@ -240,7 +242,8 @@ impl Past {
             "memory",
             dataset.files_train as f64 >= needed,
             format!(
-                "{:.1} GiB of data for {:.1} GiB of memory; {TIMES_MEMORY} times as much is the least, in {needed} files",
+                "{:.1} GiB of data for {:.1} GiB of memory; at least {TIMES_MEMORY} times the memory is required: \
+                    {needed} files",
                 dataset.files_train as f64 * file / GIB,
                 hosts.iter().sum::<f64>()
             ),
@@ -261,7 +264,7 @@ impl Past {
         };
         let found: Vec<Judged> = self.changed.iter().filter_map(of).collect();
         match found.is_empty() {
-            true => vec![judged("keys", true, format!("{} changed, all that may be", self.changed.len()))],
+            true => vec![judged("keys", true, format!("{} changed, all of them permitted", self.changed.len()))],
             false => found,
         }
     }
@@ -286,7 +289,7 @@ impl Past {
             same.is_some(),
             match same {
                 Some((name, _)) => format!("as published: {name}"),
-                None => format!("{own} is not as published: {}", meant.join("; ")),
+                None => format!("{own} differs from the published one: {}", meant.join("; ")),
             },
         ))
     }
@@ -298,9 +301,9 @@ impl Past {
             let taken = self.summary["metric"]["save_checkpoint_duration_mean_seconds"].as_f64();
             let wrote = taken.is_some_and(|seconds| seconds > 0.0);
             let count = if wrote { "did" } else { "wrote none" };
-            rules.push(judged("checkpoint", wrote, format!("unet3d must write checkpoints, and the run {count}")));
+            rules.push(judged("checkpoint", wrote, format!("unet3d must write checkpoints, but the run {count}")));
         } else if direct {
-            rules.push(judged("odirect", false, "only unet3d may read directly (reader.odirect)".into()));
+            rules.push(judged("odirect", false, "only unet3d may use direct I/O (reader.odirect)".into()));
         }
         rules
     }
@@ -311,7 +314,7 @@ impl Past {
         let mut rules = Vec::new();
         let Some((_, whole)) = known else {
             let names: Vec<&str> = LANGUAGE_MODELS.iter().map(|(names, _)| names[0]).collect();
-            return vec![judged("model", false, format!("{} is none of {}", model.name, names.join(", ")))];
+            return vec![judged("model", false, format!("{} is not one of {}", model.name, names.join(", ")))];
         };
         rules.push(judged("model", true, model.name.clone()));
         let ranks = self.ranks();
@@ -321,9 +324,9 @@ impl Past {
             "processes",
             allowed && divided,
             format!(
-                "{ranks}{}{}; {whole} write a whole checkpoint, {SUBSET} that of one machine (checkpoint.mode=subset)",
+                "{ranks}{}{}; {whole} write a whole checkpoint, {SUBSET} the part of one host (checkpoint.mode=subset)",
                 if checkpoint.subset { " of a subset" } else { "" },
-                if divided { "" } else { ", each with all of the model's copies (model.parallelism.data is not set)" }
+                if divided { "" } else { ", each with all copies of the model (model.parallelism.data is not set)" }
             ),
         ));
         let (writes, reads) = (checkpoint.writes.max(0), checkpoint.reads.max(0));
@@ -332,7 +335,8 @@ impl Past {
             "count",
             apart,
             format!(
-                "{writes} written, {reads} read; {CHECKPOINTS} are written in one run and {CHECKPOINTS} read in another"
+                "{writes} written, {reads} read; required are {CHECKPOINTS} written in one run and {CHECKPOINTS} read \
+                    in another"
             ),
         ));
         if writes > 0 {
@@ -351,7 +355,7 @@ impl Past {
             None => Judged {
                 rule: "fsync",
                 verdict: Verdict::Unknown,
-                why: "checkpoint.fsync is true, and the results do not say how often it was done".into(),
+                why: "checkpoint.fsync is true, but the results do not contain the number of calls".into(),
             },
         }
     }
@@ -373,7 +377,7 @@ impl Past {
         for rule in rules {
             let _ = writeln!(text, "  {:<8} {:<12} {}", rule.verdict.name(), rule.rule, rule.why);
         }
-        text.push_str("by the rules of MLPerf Storage 2.0 (and the models of 3.0), as far as one run shows them\n");
+        text.push_str("by the rules of MLPerf Storage 2.0 (and the models of 3.0), as far as one run can show\n");
         text
     }
 }
@@ -404,8 +408,8 @@ fn typed_key(typed: &Tree) -> Option<(String, String)> {
 }
 
 fn missing(path: &Path, error: std::io::Error) -> Failure {
-    Failure::io("reading", path, error)
-        .remedy("give the folder of a run: what hydra.run.dir was, or mlpstorage's RESULTS/training/MODEL/run/DATE")
+    Failure::io("read", path, error)
+        .remedy("pass a run directory: the value of hydra.run.dir, or mlpstorage's RESULTS/training/MODEL/run/DATE")
 }
 
 /// The folder of the configuration, whatever its name.
@@ -415,7 +419,7 @@ fn configuration(folder: &Path) -> Outcome<PathBuf> {
     let has_both = |place: &PathBuf| ["config.yaml", "overrides.yaml"].iter().all(|name| place.join(name).is_file());
     known.into_iter().chain(others).find(has_both).ok_or_else(|| {
         let what =
-            format!("{} has no folder with config.yaml and overrides.yaml, as `.hydra` is one", folder.display());
+            format!("{} has no directory with config.yaml and overrides.yaml, such as `.hydra`", folder.display());
         Failure::new(Kind::MissingData, what)
     })
 }

@@ -61,7 +61,7 @@ pub fn run(request: &Request, shards: u64, folder: &Path) -> Outcome<()> {
     for request in &requests {
         bench::prepare(request)?;
     }
-    fs::create_dir_all(folder).map_err(|error| Failure::unwritable("making the folder", folder, error))?;
+    fs::create_dir_all(folder).map_err(|error| Failure::unwritable("create directory", folder, error))?;
     let mut outturns = Vec::new();
     for (setting, request) in settings.iter().zip(&requests) {
         terminal::line(format_args!("{}: generating and reading", setting.name()));
@@ -83,8 +83,10 @@ fn terms(config: &Config, ranks: u64, shards: u64) -> Outcome<Terms> {
     if shards > samples || !samples.is_multiple_of(shards) {
         let near = (1..=samples.min(shards.saturating_mul(2))).filter(|count| samples.is_multiple_of(*count));
         let near = near.min_by_key(|count| count.abs_diff(shards)).unwrap_or(1);
-        return Err(Failure::refused(format!("{samples} samples do not go into {shards} shards of one size"))
-            .remedy(format!("--compare-layouts={near}")));
+        return Err(Failure::refused(format!(
+            "{samples} samples cannot be divided into {shards} shards of equal size"
+        ))
+        .remedy(format!("--compare-layouts={near}")));
     }
     let one_at_a_time = config.store.as_ref().is_none_or(|store| store.prefetch_window == 0);
     Ok(Terms { samples, shards, readers: ranks * config.reader.workers.max(1) as u64, one_at_a_time })
@@ -196,7 +198,7 @@ fn table(settings: &[Setting], outturns: &[RunResult], terms: Terms) -> String {
         let [(setting, loose), (_, sharded)] = pair else { continue };
         let place = if setting.in_store { "the store" } else { "files" };
         let measured = loose.seconds / sharded.seconds.max(1e-9);
-        let _ = write!(text, "{place}: shards were read {measured:.1} times as fast, once");
+        let _ = write!(text, "{place}: shards were read {measured:.1} times as fast, in one run");
         if let Some((_, modelled)) = factors(**loose, **sharded, terms) {
             let _ = write!(text, "; latency and rate explain {modelled:.1}");
         }
@@ -234,7 +236,7 @@ fn save(folder: &Path, settings: &[Setting], outturns: &[RunResult], terms: Term
     });
     let path = folder.join("layouts.json");
     let text = serde_json::to_string_pretty(&whole).unwrap_or_default();
-    fs::write(&path, text + "\n").map_err(|error| Failure::unwritable("writing", &path, error))
+    fs::write(&path, text + "\n").map_err(|error| Failure::unwritable("write", &path, error))
 }
 
 #[cfg(test)]

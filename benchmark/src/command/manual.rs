@@ -10,7 +10,7 @@ use crate::failure::{Failure, Outcome};
 /// Writes a page for the command and for each of its verbs, but for those that other programs carry out: `foreign` ones are
 /// listed, and their pages are those programs' own.
 pub fn write(command: Command, foreign: &[&'static str], folder: &Path) -> Outcome<()> {
-    let unwritten = |error| Failure::unwritable("writing the manual into", folder, error);
+    let unwritten = |error| Failure::unwritable("write the manual pages to", folder, error);
     std::fs::create_dir_all(folder).map_err(unwritten)?;
     let hidden = |command: Command, verb: &&'static str| command.mut_subcommand(*verb, |verb| verb.hide(true));
     let own = foreign.iter().fold(command.clone(), hidden);

@@ -51,7 +51,11 @@ pub fn report(ranks: &mut dyn Communicator, name: &str, as_json: bool) -> Outcom
 
 fn text(said: &Value) -> String {
     let number = |key: &str| said[key].as_f64().unwrap_or(0.0);
-    let mut text = format!("{} ranks by {}\n", said["ranks"], said["communicator"].as_str().unwrap_or_default());
+    let mut text = format!(
+        "{} ranks, communicating through {}\n",
+        said["ranks"],
+        said["communicator"].as_str().unwrap_or_default()
+    );
     for host in said["hosts"].as_array().into_iter().flatten() {
         let _ = writeln!(
             text,
@@ -78,7 +82,7 @@ fn check_exchange(ranks: &mut dyn Communicator) -> Outcome<()> {
         let got = ranks.exchange(&given(ranks.rank(), round))?;
         let expected: Vec<Vec<u8>> = (0..ranks.size()).map(|rank| given(rank, round)).collect();
         if got != expected {
-            return Err(Failure::new(Kind::System, "what the ranks exchanged is not what they gave"));
+            return Err(Failure::new(Kind::System, "the ranks received other data than they sent"));
         }
     }
     Ok(())
@@ -98,7 +102,7 @@ fn check_barrier(ranks: &mut dyn Communicator) -> Outcome<()> {
         let own = &hosts[ranks.rank() as usize];
         let here = all.iter().zip(&hosts).filter(|(_, host)| *host == own);
         if here.clone().any(|(rank, _)| rank[0] > left) {
-            return Err(Failure::new(Kind::System, "a rank has left a barrier that not all had come to"));
+            return Err(Failure::new(Kind::System, "a rank left a barrier before all ranks had reached it"));
         }
     }
     Ok(())

@@ -35,9 +35,9 @@ fn ranks(folder: &Path, summary: &Value) -> Outcome<Vec<Value>> {
     }
     if all.is_empty() {
         let status = standing(summary).map(|standing| format!("; run status: {standing}")).unwrap_or_default();
-        let what = format!("{} holds no 0_output.json{status}", folder.display());
+        let what = format!("{} contains no 0_output.json{status}", folder.display());
         return Err(Failure::new(Kind::MissingData, what)
-            .remedy("give the folder of a run that trained: hydra_log/<model>/<date>"));
+            .remedy("pass the directory of a training run: hydra_log/<model>/<date>"));
     }
     Ok(all)
 }
@@ -164,9 +164,9 @@ fn text(report: &Value) -> String {
         let _ = writeln!(text, "{name:<28}{cells}");
     };
     let overall = &report["overall"];
-    line("samples/s of a block", &overall["samples_per_second"], 1.0);
+    line("samples/s per block", &overall["samples_per_second"], 1.0);
     line("wait for a batch, ms", &overall["wait_seconds"], 1e3);
-    line("computation of a step, ms", &overall["compute_seconds"], 1e3);
+    line("computation per step, ms", &overall["compute_seconds"], 1e3);
     for (epoch, blocks) in report["epochs"].as_object().into_iter().flatten() {
         for (block, facts) in blocks.as_object().into_iter().flatten() {
             line(&format!("epoch {epoch} {block}: wait, ms"), &facts["wait_seconds"], 1e3);

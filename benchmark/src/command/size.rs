@@ -42,7 +42,7 @@ fn data_size(config: &Config, asked: &Asked) -> (Value, String) {
     let folders = if files > FILES_IN_A_FOLDER { files.div_ceil(FILES_IN_A_FOLDER) } else { 0 };
     let gibibytes = files as f64 * file / GIB;
     let reason = if by_memory > by_steps {
-        format!("{TIMES_MEMORY} times the {memory:.1} GiB of memory of {} machines", asked.hosts)
+        format!("{TIMES_MEMORY} times the {memory:.1} GiB of memory of {} hosts", asked.hosts)
     } else {
         format!("{STEPS_MIN} steps of {} accelerators with batch {}", asked.accelerators, reader.batch)
     };
@@ -75,7 +75,7 @@ fn checkpoint_size(config: &Config, ranks: u64) -> (Value, String) {
         "ranks": all.iter().map(|(files, bytes)| json!({"files": files, "bytes": bytes})).collect::<Vec<_>>(),
     });
     let mut text = format!(
-        "{} parameters, {files} files, {:.1} GiB by {ranks} process{}\n",
+        "{} parameters, {files} files, {:.1} GiB, written by {ranks} process{}\n",
         shards.parameters(),
         total as f64 / GIB,
         if ranks == 1 { "" } else { "es" }
@@ -85,7 +85,7 @@ fn checkpoint_size(config: &Config, ranks: u64) -> (Value, String) {
     }
     if all.len() > RANKS_SHOWN {
         let largest = all.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0);
-        let _ = writeln!(text, "  ... (--json has all); no rank writes more than {:.3} GiB", largest as f64 / GIB);
+        let _ = writeln!(text, "  ... (--json lists all); no rank writes more than {:.3} GiB", largest as f64 / GIB);
     }
     (json, text)
 }

@@ -33,48 +33,48 @@ use crate::system::{locate, terminal};
 #[derive(Args)]
 #[command(after_help = "Examples:
   dlio trace -- python3 train.py
-  dlio trace --report report.html -- python3 train.py      and a page that says where its time went
+  dlio trace --report report.html -- python3 train.py      also writes an HTML report
   dlio trace -o /scratch/trace --include '/data/**' -- ./solver input.nml
-  dlio trace --format native -- mpirun -n 4 ./app          one file a process, whatever their number
-  dlio trace --mode summary -- ./runs_for_days             counts in constant memory, no events
+  dlio trace --format native -- mpirun -n 4 ./app          always one file per process
+  dlio trace --mode summary -- ./runs_for_days             counts in constant memory, without events
 
-Exit codes: the command's own; 128+n if signal n ended it; 127 if there is no such command, 126 if it cannot be \
-executed; 2 or 4 if the trace folder or the library cannot be used (nothing was started then)")]
+Exit status: that of the command; 128+n if signal n killed it; 127 if the command does not exist, 126 if it cannot be \
+executed; 2 or 4 if the trace directory or the library cannot be used (the command is not started then)")]
 pub struct Options {
-    /// Folder for the trace; made if need be
+    /// Write the trace into this directory, created if missing
     #[arg(short, long, value_name = "DIR", default_value = "dlio-trace")]
     output: PathBuf,
-    /// What each process leaves: auto is a .pftrace up to a million events and a .dlt above
+    /// Format of the trace; auto is .pftrace up to a million events per process and .dlt above [default: auto]
     #[arg(long, value_name = "FORMAT", value_parser = ["auto", "native", "perfetto", "chrome"])]
     format: Option<String>,
-    /// full records every event; summary keeps counts by file and function in constant memory
+    /// Record every event (full), or only counts by file and function in constant memory (summary) [default: full]
     #[arg(long, value_name = "MODE", value_parser = ["full", "summary"])]
     mode: Option<String>,
-    /// Record until a process's trace has this size, then count as `--mode summary` does
+    /// Record events until a process's trace has this size, then only count, as with `--mode summary`
     #[arg(long, value_name = "MEGABYTES", value_parser = megabytes)]
     max_mb: Option<u64>,
-    /// Record only files that match: `data/**`, `*.npz`, `part-[0-9].{h5,npz}`, a folder; may be repeated
+    /// Record only matching files: `data/**`, `*.npz`, `part-[0-9].{h5,npz}`, a directory; can be repeated
     #[arg(long, value_name = "GLOB")]
     include: Vec<String>,
-    /// Leave out files that match; may be repeated
+    /// Skip matching files; can be repeated
     #[arg(long, value_name = "GLOB")]
     exclude: Vec<String>,
-    /// Record also /proc, /sys, /dev, shared libraries, interpreter and package files
+    /// Also record /proc, /sys, /dev, shared libraries, and files of interpreters and packages
     #[arg(long)]
     all: bool,
-    /// Let everybody read the trace; without it, it is yours alone (DLIO_TRACE_UMASK=022)
+    /// Make the trace readable by everyone [default: only you] (DLIO_TRACE_UMASK=022)
     #[arg(long)]
     share: bool,
-    /// Write the report of what was recorded as a page for a browser (replaced if it exists); dlio-analyze does
+    /// Write the report as an HTML page with dlio-analyze; replaces FILE
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Say nothing afterwards
+    /// Do not print a summary when the command exits
     #[arg(short, long)]
     quiet: bool,
-    /// List the environment variables of a traced program
+    /// List the environment variables of the tracer
     #[arg(long)]
     help_env: bool,
-    /// List what is recorded, and what cannot be
+    /// List the traced functions, and the calls that cannot be traced
     #[arg(long)]
     list: bool,
     /// Attaching is what other tracers do; whoever types it is told what can be done here.
@@ -95,27 +95,31 @@ fn megabytes(typed: &str) -> Result<u64, String> {
         if let Some(Ok(number)) = typed.strip_suffix(unit).map(|number| number.trim().parse::<f64>()) {
             let megabytes = number * bytes as f64 / 1e6;
             let is_whole_enough = megabytes.is_finite() && (1.0..1e12).contains(&megabytes);
-            return if is_whole_enough { Ok(megabytes as u64) } else { Err("give at least 1MB".into()) };
+            return if is_whole_enough { Ok(megabytes as u64) } else { Err("expected at least 1MB".into()) };
         }
     }
     match typed.parse() {
-        Ok(0) => Err("nothing would be recorded; --mode summary counts from the beginning".into()),
+        Ok(0) => Err("0 would record no events; use --mode summary to only count".into()),
         Ok(megabytes) => Ok(megabytes),
-        Err(_) => Err("give a whole number of megabytes, from 1 on, or a size such as 2GB".into()),
+        Err(_) => Err("expected a whole number of megabytes, at least 1, or a size such as 2GB".into()),
     }
 }
 
 /// Refuses what other tracers do, with what can be done here.
 fn refuse_impossible(options: &Options) -> Outcome<()> {
     if let Some(pid) = &options.pid {
-        return Err(Failure::refused(format!("cannot attach to process {pid}: recording begins with a program")).remedy(
-            "start it under dlio trace -- COMMAND; of a running one, `strace -f -tt -T -y -p PID -o FILE` writes a text that \
-             dlio-analyze reads",
+        return Err(Failure::refused(format!(
+            "cannot attach to process {pid}: the tracer must be loaded when a program \
+            starts"
+        ))
+        .remedy(
+            "start the program with dlio trace -- COMMAND, or trace the running one with \
+             `strace -f -tt -T -y -p PID -o FILE`, whose output dlio-analyze can read",
         ));
     }
     if options.output == Path::new("-") {
-        let what = "cannot write a trace to standard output: it is a folder of files, one a process";
-        return Err(Failure::refused(what).remedy("name a folder with -o DIR"));
+        let what = "cannot write a trace to standard output: it is a directory with one file per process";
+        return Err(Failure::refused(what).remedy("use -o DIR"));
     }
     Ok(())
 }
@@ -130,7 +134,7 @@ pub fn run(options: &Options) -> Outcome<i32> {
     }
     refuse_impossible(options)?;
     let Some((program, arguments)) = options.command.split_first() else {
-        return Err(Failure::refused("no command to trace").remedy("dlio trace -- COMMAND ..."));
+        return Err(Failure::refused("no command to trace").remedy("usage: dlio trace -- COMMAND ..."));
     };
     let preload = locate::preload(&locate::library().ok_or_else(missing_library)?)?;
     let analyzer = options.report.is_some().then(|| analyzer::program().ok_or_else(missing_analyzer)).transpose()?;
@@ -175,7 +179,7 @@ pub fn run(options: &Options) -> Outcome<i32> {
     }
     // Processes say so themselves, where their standard error is still open at the end.
     if lost > 0 {
-        terminal::warn(format_args!("dlio: {lost} events are lost: dlio-analyze says of which processes"));
+        terminal::warn(format_args!("dlio: {lost} events were lost; dlio-analyze shows in which processes"));
     }
     if let Some(stranded) = stranded {
         say_stranded(&stranded, &folder);
@@ -213,7 +217,7 @@ fn say_unusual(machine: &Seen) {
     let remarks = machine.allowance.iter().flat_map(|allowance| unusual::remarks(allowance, &machine.watched));
     let remarks: Vec<String> = remarks.collect();
     if !remarks.is_empty() {
-        terminal::warn(format_args!("      the machine: {}", remarks.join("; ")));
+        terminal::warn(format_args!("      host: {}", remarks.join("; ")));
     }
 }
 
@@ -221,9 +225,9 @@ fn say_unusual(machine: &Seen) {
 fn say_stranded(stranded: &Stranded, folder: &Path) {
     let processes = many(stranded.rings, "process was", "processes were");
     let (spool, folder, reason) = (stranded.spool.display(), folder.display(), &stranded.error);
-    terminal::warn(format_args!("dlio: {processes} killed or found no room, and the events recorded lie in {spool}:"));
-    terminal::warn(format_args!("      they cannot be carried to {folder} ({reason})."));
-    terminal::warn(format_args!("      Make room, and the next `dlio trace -o {folder}` does it"));
+    terminal::warn(format_args!("dlio: {processes} killed or ran out of space; the recorded events are in {spool}"));
+    terminal::warn(format_args!("      and cannot be moved to {folder} ({reason})."));
+    terminal::warn(format_args!("      Free some space; the next `dlio trace -o {folder}` moves them"));
 }
 
 /// Names the programs that the command started and that could not be traced, each once.
@@ -237,26 +241,24 @@ fn say_untraced(all: &[Untraced]) {
         *counts.entry((&one.program, &one.reason)).or_default() += 1;
     }
     let processes = many(all.len(), "process", "processes");
-    terminal::warn(format_args!(
-        "dlio: {processes} ran a program that cannot be traced, and nothing of it is recorded:"
-    ));
+    terminal::warn(format_args!("dlio: {processes} ran a program that cannot be traced; its calls are not recorded:"));
     for ((program, reason), count) in counts.iter().take(NAMED) {
         let times = if *count == 1 { String::new() } else { format!(", {count} times") };
         let reason = match *reason {
-            untraced::STATIC => "static: no library can be put before it",
-            untraced::OTHER_MACHINE => "of another machine or width",
-            _ => "of another C library",
+            untraced::STATIC => "static: no library can be preloaded",
+            untraced::OTHER_MACHINE => "built for another architecture",
+            _ => "built for another C library",
         };
         terminal::warn(format_args!("      {program} ({reason}){times}"));
     }
     if counts.len() > NAMED {
         let more = many(counts.len() - NAMED, "more program", "more programs");
-        terminal::warn(format_args!("      and {more}; {} in the trace folder has them all", untraced::LIST));
+        terminal::warn(format_args!("      and {more}; {} in the trace directory lists all of them", untraced::LIST));
     }
 }
 
 fn missing_analyzer() -> Failure {
-    Failure::refused("--report needs dlio-analyze, which is neither beside this program nor on the PATH")
+    Failure::refused("--report: cannot find dlio-analyze next to this program or in PATH")
         .remedy("install it; it comes with dlio")
 }
 
@@ -270,17 +272,18 @@ fn obstacle(loading: Loading) -> Option<&'static str> {
     match loading {
         Loading::Works | Loading::Privileged => None,
         Loading::Static => {
-            Some("is a static program: no library can be put before it. Only programs that it starts are traced")
+            Some("is a static program: no library can be preloaded, so only the programs that it starts are traced")
         }
-        Loading::WithoutStreams => Some(
-            "is built for musl: of calls of streams (fopen, fread, printf) nothing is recorded, of all others everything",
-        ),
-        Loading::OtherLibrary => Some(
-            "is built for a C library that the tracer does not know, and would not start with it: it runs untraced",
-        ),
-        Loading::OtherMachine => Some("is built for another machine or width than the tracer: it runs untraced"),
+        Loading::WithoutStreams => {
+            Some("is built for musl: stream calls (fopen, fread, printf) are not recorded, all other calls are")
+        }
+        Loading::OtherLibrary => {
+            Some("is built for an unsupported C library and would not start with the tracer: it runs untraced")
+        }
+        Loading::OtherMachine => Some("is built for another architecture than the tracer: it runs untraced"),
         Loading::Go => Some(
-            "is a Go program, whose system calls pass no library: of its own I/O nothing is recorded, of programs that it starts all",
+            "is a Go program, which bypasses the C library: its I/O is not recorded, but the programs that it starts \
+                are traced",
         ),
     }
 }
@@ -368,15 +371,15 @@ const PRIVATE: u32 = 0o077;
 const SHARED: u32 = 0o022;
 
 fn missing_library() -> Failure {
-    Failure::refused(format!("{} is neither beside this program nor in ../lib", locate::LIBRARY))
-        .remedy("set DLIO_LIB to the file or its folder")
+    Failure::refused(format!("cannot find {} next to this program or in ../lib", locate::LIBRARY))
+        .remedy("set DLIO_LIB to the file or its directory")
 }
 
 /// Made, absolute, and proved by a file: better before a run of hours than after it.
 fn usable_folder(folder: &Path, umask: u32) -> Outcome<PathBuf> {
     let cannot = |error| {
-        Failure::new(Kind::System, format!("cannot write to the trace folder {}: {error}", folder.display()))
-            .remedy("name another one with -o DIR")
+        Failure::new(Kind::System, format!("cannot write to the trace directory {}: {error}", folder.display()))
+            .remedy("choose another one with -o DIR")
     };
     fs::DirBuilder::new().recursive(true).mode(0o777 & !umask).create(folder).map_err(cannot)?;
     let probe = folder.join(format!(".dlio-{}-{:x}", std::process::id(), RandomState::new().hash_one(folder)));
@@ -463,25 +466,28 @@ fn report(folder: &Path, before: &Images, remains: &RunLeftovers, loading: Loadi
                 Some(patterns) => {
                     let patterns = environment::patterns_from_here(patterns.as_ref());
                     let shown = patterns.to_string_lossy().replace(':', ", ");
-                    terminal::warn(format_args!("dlio: nothing was recorded: no file was of --include {shown}"));
+                    terminal::warn(format_args!("dlio: nothing was recorded: no file matched --include {shown}"));
                     terminal::warn(
-                        "      A pattern is held against the whole path: `*` stays within a folder, `**` crosses folders",
+                        "      Patterns match the whole path: `*` matches within a directory, `**` across directories",
                     );
-                    terminal::warn("      (`dlio trace --help-env`). Without --include everything is recorded.");
+                    terminal::warn("      (see `dlio trace --help-env`). Without --include all files are recorded.");
                 }
-                None if is_all => terminal::warn("dlio: nothing was recorded: the program made no call that is"),
+                None if is_all => terminal::warn(
+                    "dlio: nothing was recorded: the program made no calls that dlio \
+                    traces",
+                ),
                 None => {
                     terminal::warn(
-                        "dlio: nothing was recorded. By default /proc, /sys, /dev, libraries and interpreter files",
+                        "dlio: nothing was recorded. By default, /proc, /sys, /dev, libraries and interpreter files",
                     );
-                    terminal::warn("      are left out: `dlio trace --all` records them too.");
+                    terminal::warn("      are skipped: `dlio trace --all` records them too.");
                 }
             },
             Loading::Privileged => {
                 terminal::warn(
-                    "dlio: nothing was recorded. The program gains rights when it starts (setuid, setgid or",
+                    "dlio: nothing was recorded. The program gains privileges when it starts (setuid, setgid or",
                 );
-                terminal::warn("      capabilities of its file): the loader gives it no library.");
+                terminal::warn("      file capabilities), so the loader ignores the tracer.");
             }
             _ => terminal::warn("dlio: nothing was recorded."),
         }
@@ -495,28 +501,32 @@ fn report(folder: &Path, before: &Images, remains: &RunLeftovers, loading: Loadi
     let ended: Vec<_> = ended.into_iter().filter(|file| file.exists() && tells_of_an_end(file)).collect();
     match alive.len() {
         0 => {}
-        1 => terminal::warn("      1 process outlived the command: what it does until it ends will be there too"),
-        more => terminal::warn(format_args!(
-            "      {more} processes outlived the command: what they do until they end will be there too"
-        )),
+        1 => terminal::warn("      1 process outlived the command; it is traced until it exits"),
+        more => {
+            terminal::warn(format_args!("      {more} processes outlived the command; they are traced until they exit"))
+        }
     }
-    let there = if remains.lost > 0 { "what found room is there" } else { "all that was recorded is there" };
+    let there = if remains.lost > 0 { "events that did not fit are lost" } else { "everything they recorded is kept" };
     match ended.len() {
         0 => {}
         1 => terminal::warn(format_args!(
-            "      1 process ended by a signal or past the C library, or found no room for its trace; {there}"
+            "      1 process was killed, exited without the C library, or ran out of space for its trace; {there}"
         )),
         more => terminal::warn(format_args!(
-            "      {more} processes ended by a signal or past the C library, or found no room for their traces; {there}"
+            "      {more} processes were killed, exited without the C library, or ran out of space for their trace; \
+                {there}"
         )),
     }
     if !before.is_empty() {
-        terminal::warn("      earlier runs lie there too: dlio-analyze reports on the last one, --run N on another;");
-        terminal::warn("      -o DIR keeps runs apart");
+        terminal::warn(
+            "      the directory also contains earlier runs: dlio-analyze reports the last one, --run N \
+            another one;",
+        );
+        terminal::warn("      use -o DIR to separate runs");
     }
     let shown = typed(&shown);
     terminal::warn(format_args!("      next: dlio-analyze {shown}"));
-    terminal::warn(format_args!("      or on a timeline, all processes at once: dlio-analyze {shown} --view"));
+    terminal::warn(format_args!("      timeline of all processes: dlio-analyze {shown} --view"));
 }
 
 /// True if a ring was left by a process that did not end in order. One that gave up its rights leaves an empty ring, which it
@@ -576,62 +586,54 @@ fn shown_default(variable: &env::Variable) -> &str {
 
 /// The limits of this tracer, and why.
 const UNSEEN: &[(&str, &str)] = &[
-    (
-        "raw system calls",
-        "inline assembly does not pass the C library; of syscall() only waits for a futex are recorded",
-    ),
-    ("static programs, Go programs", "no library can be put before them; programs that they start are traced"),
-    (
-        "streams of programs of musl",
-        "they are laid out otherwise than glibc's; all other calls of such programs are recorded",
-    ),
-    (
-        "programs of other machines",
-        "they do not start with the library and run without it, and so does what they start",
-    ),
+    ("raw system calls", "inline assembly bypasses the C library; of syscall(), only futex waits are recorded"),
+    ("static programs, Go programs", "no library can be preloaded; programs that they start are traced"),
+    ("streams of musl programs", "their layout differs from glibc's; all other calls of such programs are recorded"),
+    ("programs for other architectures", "they run without the library, and so do the programs that they start"),
     (
         "io_uring",
-        "requests go through memory shared with the kernel; only the files' opening is seen, and that there is a ring (of \
-         liburing, or mapped by mmap), which reports say",
+        "requests go through memory shared with the kernel; only opening the files and creating a ring (with \
+         liburing or mmap) is recorded, which reports mention",
     ),
     (
         "calls inside the C library",
-        "fread's own read: the call the program made is the event (DLIO_TRACE_INLINE=1 shows both)",
+        "such as the read inside fread: the program's call is the event (DLIO_TRACE_INLINE=1 records both)",
     ),
-    ("calls past exported names", "through dlsym'ed pointers, RTLD_DEEPBIND: seen with DLIO_TRACE_INLINE=1"),
     (
-        "calls that are none",
-        "getc_unlocked and putc_unlocked are compiled into the program; their buffer's I/O is inside the library",
+        "calls bypassing exported names",
+        "through pointers from dlsym, or RTLD_DEEPBIND: recorded with \
+        DLIO_TRACE_INLINE=1",
+    ),
+    (
+        "inlined functions",
+        "getc_unlocked and putc_unlocked are compiled into the program; the I/O of their buffer is inside the library",
     ),
     (
         "waits of less than 10 us",
-        "polls and semaphores that did not block: counted as left out (DLIO_TRACE_ALL=1 records them)",
+        "polls and semaphores that did not block: counted as skipped (DLIO_TRACE_ALL=1 records them)",
     ),
     (
-        "waits without a call of their own",
-        "mutexes and reader-writer locks of the C library, spinning, futexes by inline assembly (OpenMP, Go)",
+        "waits without a call",
+        "mutexes and reader-writer locks of the C library, spinning, futexes in inline assembly (OpenMP, Go)",
     ),
-    ("messages of queues", "msgrcv, mq_receive"),
+    ("message queues", "msgrcv, mq_receive"),
     (
-        "libaio requests not seen to end",
-        "in flight at the end, or fetched past io_getevents: those count as lost when they are submitted again",
+        "unfinished libaio requests",
+        "in flight at the end, or read without io_getevents: these count as lost when they are submitted again",
     ),
-    ("calls between vfork and exec", "the child runs in its parent's memory; the program it becomes is recorded"),
+    ("calls between vfork and exec", "the child runs in its parent's memory; the program it executes is recorded"),
+    ("clone children on their parent's memory", "their calls count as their parent's; their exit is not recorded"),
+    ("scans of wide or unbuffered pipes", "the number of bytes that fwscanf and scanf read is unknown"),
     (
-        "children of clone on their parent's memory",
-        "what one does beside its parent counts as its parent's; how it ends is in no trace",
+        "programs started under a seccomp filter",
+        "if seccomp forbids creating files they are not traced; each prints the number of lost events",
     ),
-    ("scans of wide or unbuffered pipes", "how many bytes fwscanf and scanf took of them is not known"),
-    (
-        "programs started inside a filter of system calls",
-        "where seccomp forbids making files they leave no trace; each says so itself, with how many events are lost",
-    ),
-    ("pages of a mapped file", "the mapping is an event, touching it is not a call"),
+    ("pages of a mapped file", "the mapping is an event, but page faults are not calls"),
     ("setuid programs", "the loader ignores LD_PRELOAD for them"),
 ];
 
 fn operations() -> String {
-    let mut out = String::from("Recorded, whatever the spelling (open64 and __open_2 are open):\n");
+    let mut out = String::from("Recorded, in all variants (open64 and __open_2 are open):\n");
     for layer in Layer::ALL {
         let names: Vec<_> = OPS.iter().filter(|info| info.layer == layer).map(|info| info.name).collect();
         out += &format!("\n{} ({})\n{}", layer.name(), names.len(), wrapped(names.iter().copied(), "  "));

@@ -13,7 +13,7 @@ pub fn list() -> String {
         let also = if aliases.is_empty() { String::new() } else { format!(" (also {})", aliases.join(", ")) };
         let _ = writeln!(text, "{name:<26} {}{also}", presets::summary(yaml));
     }
-    text.push_str("\ndlio workloads show NAME prints one; dlio bench workload=NAME runs it\n");
+    text.push_str("\n`dlio workloads show NAME` prints one, `dlio bench workload=NAME` runs it\n");
     text
 }
 
@@ -50,7 +50,7 @@ pub fn explain(key: Option<&str>) -> Outcome<String> {
     }
     let near = keys::suggestion(&path).map(|near| format!("did you mean {near}? ")).unwrap_or_default();
     let remedy = format!("{near}`dlio workloads explain` lists all keys");
-    Err(Failure::refused(format!("there is no key `{asked}`")).remedy(remedy))
+    Err(Failure::refused(format!("unknown key `{asked}`")).remedy(remedy))
 }
 
 fn line(key: &Key) -> String {
@@ -60,12 +60,12 @@ fn line(key: &Key) -> String {
 fn whole(key: &Key) -> String {
     let kind = match key.kind {
         Kind::Flag => "true or false".to_string(),
-        Kind::Whole => "a whole number".into(),
+        Kind::Whole => "an integer".into(),
         Kind::Number => "a number".into(),
         Kind::Text => "a text".into(),
         Kind::Choice(words) => format!("one of {}", words.join(", ")),
         Kind::Format => format!("one of {}", formats::names().join(", ")),
-        Kind::Wholes => "a list of whole numbers".into(),
+        Kind::Wholes => "a list of integers".into(),
         Kind::Time => "seconds, or {mean, stdev}, or {type: normal|uniform|gamma|exponential|poisson, ...}".into(),
         Kind::Free => "anything".into(),
     };

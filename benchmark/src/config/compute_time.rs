@@ -39,7 +39,7 @@ impl Spread {
         let kind = kind_of(value);
         let Some(names) = names_of(kind) else {
             let known: Vec<&str> = DISTRIBUTIONS.iter().map(|(kind, _)| *kind).collect();
-            let what = format!("workload.{key}: there is no distribution `{kind}`");
+            let what = format!("workload.{key}: unknown distribution `{kind}`");
             return Err(Failure::refused(what).remedy(format!("known: {}", known.join(", "))));
         };
         let spread = {
@@ -55,7 +55,7 @@ impl Spread {
         };
         if let Some((extra, _)) = entries.iter().find(|(name, _)| name != "type" && !names.contains(&name.as_str())) {
             let what = format!("workload.{key}: a {kind} distribution has no `{extra}`");
-            return Err(Failure::refused(what).remedy(format!("it takes {}", names.join(" and "))));
+            return Err(Failure::refused(what).remedy(format!("expected {}", names.join(" and "))));
         }
         checked(key, spread)
     }
@@ -126,7 +126,7 @@ fn checked(key: &str, spread: Spread) -> Outcome<Spread> {
         Spread::Gamma { shape, scale } => shape > 0.0 && scale > 0.0,
         Spread::Exponential { scale } => scale > 0.0,
     };
-    let what = || format!("workload.{key} is no time: it is negative, endless or not a number");
+    let what = || format!("workload.{key}: expected a time in seconds, not negative and finite");
     if legal { Ok(spread) } else { Err(Failure::refused(what())) }
 }
 

@@ -84,21 +84,21 @@ impl Profile {
         if value.entries().is_empty() {
             return match value {
                 Value::Null | Value::Map(_) => Ok(None),
-                _ => Err(wrong("it takes opening and sample, lists of calls")),
+                _ => Err(wrong("expected `opening` and `sample`, each a list of calls")),
             };
         }
         if let Some((key, _)) = value.entries().iter().find(|(key, _)| key != "opening" && key != "sample") {
-            return Err(wrong(&format!("there is no `{key}`; it takes opening and sample")));
+            return Err(wrong(&format!("unknown key `{key}`; expected `opening` or `sample`")));
         }
         let calls = |key: &str| match value.get(key) {
             None | Some(Value::Null) => Ok(Vec::new()),
             Some(Value::List(items)) => items.iter().map(call).collect(),
-            Some(_) => Err(wrong(&format!("{key} is a list of calls"))),
+            Some(_) => Err(wrong(&format!("{key}: expected a list of calls"))),
         };
         let profile = Profile { opening: calls("opening")?, sample: calls("sample")? };
         match profile.sample.iter().any(|call| matches!(call, Call::Read { .. })) {
             true => Ok(Some(profile)),
-            false => Err(wrong("sample reads nothing: give it a call like {call: read, bytes: rest}")),
+            false => Err(wrong("`sample` has no read; add a call such as {call: read, bytes: rest}")),
         }
     }
 }
@@ -111,7 +111,7 @@ fn wrong(why: &str) -> Failure {
 fn call(value: &Value) -> Outcome<Call> {
     const PARTS: [&str; 5] = ["call", "at", "bytes", "repeat", "think"];
     if let Some((key, _)) = value.entries().iter().find(|(key, _)| !PARTS.contains(&key.as_str())) {
-        return Err(wrong(&format!("a call has no `{key}`, but {}", PARTS.join(", "))));
+        return Err(wrong(&format!("unknown key `{key}` of a call; expected {}", PARTS.join(", "))));
     }
     match value.get("call") {
         Some(Value::Text(name)) if name == "stat" => Ok(Call::Stat),
@@ -122,7 +122,7 @@ fn call(value: &Value) -> Outcome<Call> {
             repeat: repeat(value.get("repeat"))?,
             think: value.get("think").map(think).transpose()?,
         }),
-        _ => Err(wrong("a call is read, stat or seek")),
+        _ => Err(wrong("expected the call read, stat or seek")),
     }
 }
 
@@ -133,14 +133,14 @@ fn at(value: Option<&Value>) -> Outcome<At> {
         Some(Value::Text(word)) if word == "place" => Ok(At::Place),
         Some(Value::Int(from)) if *from >= 0 => Ok(At::Start(*from as u64)),
         Some(Value::Int(before)) => Ok(At::End(before.unsigned_abs())),
-        Some(other) => Err(wrong(&format!("at={} is no place: next, place, or a number of bytes", other.inline()))),
+        Some(other) => Err(wrong(&format!("at={}: expected next, place, or a number of bytes", other.inline()))),
     }
 }
 
 fn amount(value: Option<&Value>) -> Outcome<Amount> {
     let size = |value: &Value| match value {
         Value::Int(bytes) if (0..=READ_MAX as i64).contains(bytes) => Ok(*bytes as u64),
-        other => Err(wrong(&format!("bytes={} is no size of a read", other.inline()))),
+        other => Err(wrong(&format!("bytes={}: expected the size of a read", other.inline()))),
     };
     match value {
         Some(Value::Text(word)) if word == "rest" => Ok(Amount::Rest),
@@ -157,7 +157,7 @@ fn repeat(value: Option<&Value>) -> Outcome<Repeat> {
         None => Ok(Repeat::Times(1)),
         Some(Value::Int(times)) if *times > 0 => Ok(Repeat::Times(*times as u64)),
         Some(Value::Text(word)) if word == "sample" => Ok(Repeat::Sample),
-        Some(other) => Err(wrong(&format!("repeat={} is neither a number of times nor sample", other.inline()))),
+        Some(other) => Err(wrong(&format!("repeat={}: expected a number, or sample", other.inline()))),
     }
 }
 
@@ -174,7 +174,7 @@ fn think(value: &Value) -> Outcome<Distribution> {
         let seconds = seconds.filter(|seconds| (0.0..=THINK_MAX).contains(seconds));
         seconds
             .map(|seconds| (seconds * 1e9) as u64)
-            .ok_or_else(|| wrong(&format!("think={} is no pause in seconds", value.inline())))
+            .ok_or_else(|| wrong(&format!("think={}: expected a pause in seconds", value.inline())))
     };
     match value {
         Value::List(pauses) if !pauses.is_empty() => {

@@ -478,9 +478,8 @@ impl Config {
         let framework = if tree.text("framework") == "pytorch" { Framework::PyTorch } else { Framework::TensorFlow };
         let scale = tree.number("scale");
         if !(scale > 0.0 && scale.is_finite()) {
-            return Err(
-                Failure::refused(format!("workload.scale={scale} leaves nothing to do")).remedy("it is above 0")
-            );
+            return Err(Failure::refused(format!("workload.scale={scale}: no work would remain"))
+                .remedy("use a number above 0"));
         }
         let mut train = train(&tree)?;
         train.steps_max = train.steps_max.map(|steps| times(steps, scale));

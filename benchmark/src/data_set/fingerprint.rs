@@ -77,8 +77,8 @@ impl Fingerprint {
                 let other = Map::from_iter([("writer".to_string(), json!(writer))]);
                 Ok(Some(Fingerprint(facts.clone().into_iter().chain(other).collect())))
             }
-            _ => Err(Failure::damaged(&path, "it does not say how the files were made")
-                .remedy("remove it, and the data set is taken for another program's, or generate with --regenerate")),
+            _ => Err(Failure::damaged(&path, "it does not record how the files were generated")
+                .remedy("remove it to use the data set as another program's, or generate it with --regenerate")),
         }
     }
 
@@ -86,7 +86,7 @@ impl Fingerprint {
         let path = place(layout, split);
         let folder = path.parent().unwrap_or(&path);
         if !store::is_object(&path) {
-            fs::create_dir_all(folder).map_err(|error| Failure::unwritable("making the folder", folder, error))?;
+            fs::create_dir_all(folder).map_err(|error| Failure::unwritable("create directory", folder, error))?;
         }
         let made_by = concat!("dlio ", env!("CARGO_PKG_VERSION"));
         let json = json!({"made_by": made_by, "writer": WRITER, "dataset": self.0});
@@ -162,7 +162,7 @@ fn text_of(path: &Path) -> Outcome<Option<Vec<u8>>> {
     match fs::read(path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
-        Err(error) => Err(Failure::io("reading", path, error)),
+        Err(error) => Err(Failure::io("read", path, error)),
     }
 }
 
@@ -196,15 +196,15 @@ pub fn prepare(layout: &Layout, again: bool) -> Outcome<Prepared> {
         match made {
             Some(made) if made == asked => continue,
             Some(made) => prepared.words.push(format!(
-                "the files in {} were made with {}; they are made anew",
+                "the files in {} were generated with {}; rewriting them",
                 folder.display(),
                 listed(&made.differences(&asked), &layout.dataset)
             )),
             None if !again && is_there(layout, split)? => {
                 prepared.foreign[split as usize] = true;
                 prepared.words.push(format!(
-                    "nothing beside the files in {} says how they were made; those that look as asked for are kept \
-                     (--regenerate makes all anew)",
+                    "no record of how the files in {} were generated; files that match the configuration are kept \
+                     (--regenerate rewrites all)",
                     folder.display()
                 ));
                 continue;
@@ -248,7 +248,7 @@ fn remove_files(layout: &Layout, split: Split) -> Outcome<()> {
         }
         match fs::remove_file(&path) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
-                return Err(Failure::unwritable("removing", &path, error));
+                return Err(Failure::unwritable("remove", &path, error));
             }
             _ => {}
         }

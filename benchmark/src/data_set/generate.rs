@@ -64,7 +64,7 @@ pub fn check_space(layout: &Layout) -> Outcome<()> {
     let (needed, free) = (in_units(needed), in_units(free));
     let what = format!("the data set needs {needed}, {} has {free} free", existing.display());
     Err(Failure::new(Kind::System, what)
-        .remedy("fewer files (++workload.dataset.num_files_train), smaller samples, or another data_folder"))
+        .remedy("use fewer files (++workload.dataset.num_files_train), smaller samples, or another data_folder"))
 }
 
 /// The folder, or the nearest one above it that is there.
@@ -120,8 +120,7 @@ pub fn make_folders(layout: &Layout) -> Outcome<()> {
         return store::sweep(&layout.dataset.folder);
     }
     for folder in layout.folders() {
-        let made =
-            fs::create_dir_all(&folder).map_err(|error| Failure::unwritable("making the folder", &folder, error));
+        let made = fs::create_dir_all(&folder).map_err(|error| Failure::unwritable("create directory", &folder, error));
         of_data(made)?;
         atomic_file::sweep(&folder);
     }
@@ -221,9 +220,9 @@ pub fn verify(layout: &Layout, part: Part, watch: Watch) -> Outcome<Generated> {
             for sample in 0..spec.samples {
                 reader.sample(sample)?;
                 if reader.content(sample) != format.expected(&spec, &layout.dataset, sample)? {
-                    let what = format!("sample {sample} is not what was written");
+                    let what = format!("sample {sample} differs from the generated one");
                     return Err(Failure::damaged(&spec.path, what)
-                        .remedy("generate again with --regenerate; data of another program cannot be verified"));
+                        .remedy("generate it with --regenerate; data of another program cannot be verified"));
                 }
             }
             reader.close();
@@ -271,7 +270,7 @@ fn of_record(record: &[u8; RECORD]) -> Outcome<Generated> {
 
 fn in_parallel(layout: &Layout, part: Part, watch: Watch, work: Work) -> Outcome<Generated> {
     let files = part.files(layout.total_files());
-    let failed = |error: io::Error| Failure::new(Kind::System, format!("starting a writer: {error}"));
+    let failed = |error: io::Error| Failure::new(Kind::System, format!("cannot start a writer: {error}"));
     let next = SharedNumbers::new(1).map_err(failed)?;
     let (receiver, sender) = io::pipe().map_err(failed)?;
     let mut receiver = Some(receiver);
@@ -346,7 +345,7 @@ fn collect(receiver: &mut io::PipeReader, watch: Watch) -> Outcome<Generated> {
 pub fn remove(layout: &Layout) -> Outcome<()> {
     let folder = &layout.dataset.folder;
     if !store::is_object(folder) {
-        return fs::remove_dir_all(folder).map_err(|error| Failure::io("removing", folder, error));
+        return fs::remove_dir_all(folder).map_err(|error| Failure::io("remove", folder, error));
     }
     for number in 0..layout.total_files() {
         let (split, within) = layout.split_of(number);

@@ -35,8 +35,8 @@ pub fn list(config: &mut Config) -> Outcome<Vec<String>> {
     }
     let folder = config.dataset.folder.clone();
     if config.workflow.generate {
-        return Err(Failure::refused("dataset.listing reads files that are there, and generate_data makes them")
-            .remedy("leave one of them out"));
+        return Err(Failure::refused("dataset.listing reads existing files, but generate_data is set")
+            .remedy("remove one of them"));
     }
     let files = files_of(&folder, &config.dataset.suffix)?;
     let (valid, train): (Vec<_>, Vec<_>) =
@@ -49,12 +49,12 @@ pub fn list(config: &mut Config) -> Outcome<Vec<String>> {
         // Nothing reads what is for evaluation where there is none.
         let is_read = split == Split::Train || config.workflow.evaluate;
         if found.is_empty() && *wanted > 0 && is_read {
-            let what = format!("{}: there are no files of the split `{}`", folder.display(), split.folder());
-            return Err(Failure::new(Kind::MissingData, what).remedy("give --data the folder they are in"));
+            let what = format!("{}: no files of the split `{}`", folder.display(), split.folder());
+            return Err(Failure::new(Kind::MissingData, what).remedy("pass their directory with --data"));
         }
         if (found.len() as u64) < *wanted {
             let note = format!(
-                "{} files are in {}, and {wanted} were asked for: those are read",
+                "{1} contains {0} files, but the configuration has {wanted}; reading all of them",
                 found.len(),
                 folder.display()
             );
@@ -68,7 +68,7 @@ pub fn list(config: &mut Config) -> Outcome<Vec<String>> {
 
 fn files_of(folder: &Path, format: &str) -> Outcome<Vec<PathBuf>> {
     let mut found = Vec::new();
-    walk(folder, 0, &mut found).map_err(|error| Failure::io("listing", folder, error))?;
+    walk(folder, 0, &mut found).map_err(|error| Failure::io("list", folder, error))?;
     let kin = KIN.iter().find(|kin| kin[0] == format).copied().unwrap_or(&[]);
     let is_its = |suffix: &str| suffix == format || kin.contains(&suffix);
     let mut bytes: BTreeMap<String, u64> = BTreeMap::new();

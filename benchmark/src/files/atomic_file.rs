@@ -61,7 +61,7 @@ impl AtomicFile {
     }
 
     pub fn create(&self) -> Outcome<File> {
-        File::create(self.path()).map_err(|error| Failure::unwritable("creating", &self.names[0].1, error))
+        File::create(self.path()).map_err(|error| Failure::unwritable("create", &self.names[0].1, error))
     }
 
     /// Bytes of all its files so far.
@@ -74,7 +74,7 @@ impl AtomicFile {
         for (place, path) in std::mem::take(&mut self.names).iter().rev() {
             match place {
                 Place::Beside(temporary) => {
-                    fs::rename(temporary, path).map_err(|error| Failure::unwritable("renaming", path, error))?;
+                    fs::rename(temporary, path).map_err(|error| Failure::unwritable("rename", path, error))?;
                 }
                 Place::Memory(file, _) => send(file, path)?,
             }
@@ -84,8 +84,8 @@ impl AtomicFile {
 }
 
 fn in_memory(path: &Path) -> Outcome<Place> {
-    let file =
-        file_calls::memory_file(c"dlio-object").map_err(|error| Failure::unwritable("memory for", path, error))?;
+    let file = file_calls::memory_file(c"dlio-object")
+        .map_err(|error| Failure::unwritable("allocate memory for", path, error))?;
     let name = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
     Ok(Place::Memory(file, name))
 }
@@ -94,7 +94,7 @@ fn in_memory(path: &Path) -> Outcome<Place> {
 const PIECE: usize = 1 << 20;
 
 fn send(file: &File, path: &Path) -> Outcome<()> {
-    let failed = |error| Failure::io("reading the memory of", path, error);
+    let failed = |error| Failure::io("read the buffer of", path, error);
     let length = file.metadata().map_err(failed)?.len();
     let mut upload = Upload::new(path, length)?;
     let (mut piece, mut at) = (vec![0; PIECE.min(length as usize)], 0);
@@ -120,7 +120,7 @@ impl Drop for AtomicFile {
 /// Writes a small file whole.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> Outcome<()> {
     let draft = AtomicFile::new(path)?;
-    fs::write(draft.path(), bytes).map_err(|error| Failure::unwritable("writing", path, error))?;
+    fs::write(draft.path(), bytes).map_err(|error| Failure::unwritable("write", path, error))?;
     draft.commit()
 }
 

@@ -36,7 +36,7 @@ pub fn open_regular(path: &Path, flags: i32) -> io::Result<(File, u64)> {
     let file = OpenOptions::new().read(true).custom_flags(flags | libc::O_NONBLOCK).open(path)?;
     let found = file.metadata()?;
     if !found.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
     }
     Ok((file, found.len()))
 }
@@ -212,7 +212,7 @@ impl Input {
 
     fn refused_open(path: &Path, access: Access, error: io::Error) -> Failure {
         let direct_refused = access.direct && error.raw_os_error() == Some(libc::EINVAL);
-        let failure = Failure::io("opening", path, error);
+        let failure = Failure::io("open", path, error);
         if direct_refused {
             return failure.remedy("this file system has no O_DIRECT; set ++workload.reader.odirect=false");
         }
@@ -237,7 +237,7 @@ impl Input {
             Bytes::Object { length: Some(length), .. } => Ok(*length),
             Bytes::Tiered(tiered) => tiered.length(),
             Bytes::Object { length, .. } => {
-                let missing = || Failure::new(Kind::MissingData, format!("{} is not there", self.path.display()));
+                let missing = || Failure::new(Kind::MissingData, format!("{} does not exist", self.path.display()));
                 let there = store::length(&self.path)?.ok_or_else(missing)?;
                 Ok(*length.insert(there))
             }
@@ -303,7 +303,7 @@ impl Input {
             return Ok(());
         };
         if offset + into.len() as u64 > *length {
-            let what = format!("needs bytes {offset} to {} of a file of {length}", offset + into.len() as u64);
+            let what = format!("needs bytes {offset} to {}, but the file has {length}", offset + into.len() as u64);
             return Err(Failure::damaged(&self.path, what));
         }
         let wanted = into.len();
@@ -360,7 +360,7 @@ impl Input {
                 Ok(0) => break,
                 Ok(moved) => done += moved,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(Failure::io("reading", &self.path, error)),
+                Err(error) => return Err(Failure::io("read", &self.path, error)),
             }
             // A direct read ends unaligned only at the end of the file; another one there would be refused.
             if self.access.direct && !done.is_multiple_of(ALIGNMENT) {

@@ -74,7 +74,7 @@ fn check_key(typed: &str, key: &str) -> Outcome<()> {
     if key.split('.').all(plain) && key.split('.').count() <= DEPTH_MAX {
         return Ok(());
     }
-    Err(wrong(typed, "that is not a key"))
+    Err(wrong(typed, "not a valid key"))
 }
 
 fn wrong(typed: &str, why: &str) -> Failure {
@@ -83,8 +83,8 @@ fn wrong(typed: &str, why: &str) -> Failure {
         Some((end, _)) => (&typed[..end], "..."),
         None => (typed, ""),
     };
-    Failure::refused(format!("cannot read `{shown}{more}`: {why}")).remedy(
-        "overrides look like ++workload.dataset.num_files_train=16; quote values with blanks or brackets for the shell",
+    Failure::refused(format!("cannot parse `{shown}{more}`: {why}")).remedy(
+        "write overrides as ++workload.dataset.num_files_train=16; quote values with spaces or brackets for the shell",
     )
 }
 
@@ -117,7 +117,7 @@ impl<'a> Typed<'a> {
             values.push(self.value("")?);
         }
         if self.at < self.text.len() {
-            return Err(self.wrong("something follows the value"));
+            return Err(self.wrong("unexpected text after the value"));
         }
         Ok(values)
     }
@@ -141,11 +141,11 @@ impl<'a> Typed<'a> {
             Some(&[stop]) => (0, stop, 1),
             Some(&[start, stop]) => (start, stop, 1),
             Some(&[start, stop, step]) if step > 0 => (start, stop, step),
-            _ => return Err(self.wrong("range takes one to three whole numbers: range(start, stop, step)")),
+            _ => return Err(self.wrong("range needs one to three integers: range(start, stop, step)")),
         };
         let values = (i128::from(stop) - i128::from(start) - 1).div_euclid(i128::from(step)) + 1;
         if values > SWEEP_MAX as i128 {
-            return Err(self.wrong(&format!("that is a sweep of {values} values, and {SWEEP_MAX} are the most")));
+            return Err(self.wrong(&format!("the sweep has {values} values; at most {SWEEP_MAX} are supported")));
         }
         Ok((start..stop).step_by(step as usize).map(Value::Int).collect())
     }
@@ -179,7 +179,7 @@ impl<'a> Typed<'a> {
         self.skip_blanks();
         self.depth += 1;
         if self.depth > DEPTH_MAX {
-            return Err(self.wrong("lists and maps are nested too deep"));
+            return Err(self.wrong("lists and maps are nested too deeply"));
         }
         let value = match self.peek() {
             Some('[') => self.list()?,
@@ -213,7 +213,7 @@ impl<'a> Typed<'a> {
         while !self.take('}') {
             let key = self.map_key()?;
             if entries.get(&key).is_some() {
-                return Err(self.wrong(&format!("the key `{key}` is there twice")));
+                return Err(self.wrong(&format!("duplicate key `{key}`")));
             }
             let value = self.value("}")?;
             entries.put(&[&key], value);
@@ -234,7 +234,7 @@ impl<'a> Typed<'a> {
         let key = key.trim().trim_matches(['\'', '"']);
         if !self.take(':') || key.is_empty() {
             let before = if key.is_empty() { String::new() } else { format!(", and `{key}` has no value") };
-            return Err(self.wrong(&format!("a map needs key: value between its commas{before}")));
+            return Err(self.wrong(&format!("expected key: value between the commas of a map{before}")));
         }
         Ok(key.to_string())
     }

@@ -58,7 +58,7 @@ fn value_of(root: &Source, text: &str, place: &[&str], depth: usize) -> Outcome<
         return Ok(Value::Text(text.into()));
     }
     if depth > CHAIN_MAX {
-        return Err(wrong("leads back to itself"));
+        return Err(wrong("refers to itself"));
     }
     let left = root.left.get().checked_sub(1).ok_or_else(|| wrong("and what it holds have no end"))?;
     root.left.set(left);
@@ -87,7 +87,7 @@ fn value_of(root: &Source, text: &str, place: &[&str], depth: usize) -> Outcome<
             other => done.push_str(&other.inline()),
         }
         if done.len() > TEXT_MAX {
-            return Err(wrong("comes to more characters than any name has"));
+            return Err(wrong("expands to more characters than a name can have"));
         }
         rest = &rest[at + end + 1..];
     }
@@ -133,8 +133,10 @@ fn lookup(root: &Source, inside: &str, place: &[&str], depth: usize) -> Outcome<
             text_of(std::env::current_dir().unwrap_or_default().to_string_lossy().into_owned())
         }
         Some(("hydra", key)) => key_value(root, &format!("hydra.{key}"), place, depth),
-        Some((resolver, _)) => Err(Failure::refused(format!("{}: there is no `${{{resolver}:...}}`", place.join(".")))
-            .remedy("known: ${section.key}, ${oc.env:NAME}, ${now:%Y-%m-%d}, ${hydra:runtime.cwd}")),
+        Some((resolver, _)) => {
+            Err(Failure::refused(format!("{}: unknown resolver `${{{resolver}:...}}`", place.join(".")))
+                .remedy("known: ${section.key}, ${oc.env:NAME}, ${now:%Y-%m-%d}, ${hydra:runtime.cwd}"))
+        }
     }
 }
 
@@ -146,8 +148,10 @@ fn environment(variable: &str, place: &[&str]) -> Outcome<Value> {
     match (std::env::var(name), otherwise) {
         (Ok(value), _) => Ok(Value::Text(value)),
         (Err(_), Some(otherwise)) => Ok(Value::Text(otherwise.trim_matches(['\'', '"']).into())),
-        (Err(_), None) => Err(Failure::refused(format!("{}: the environment has no variable {name}", place.join(".")))
-            .remedy(format!("set it, or write ${{oc.env:{name},VALUE}} for where it is not set"))),
+        (Err(_), None) => {
+            Err(Failure::refused(format!("{}: the environment variable {name} is not set", place.join(".")))
+                .remedy(format!("set it, or write ${{oc.env:{name},VALUE}} with a default")))
+        }
     }
 }
 
@@ -168,7 +172,7 @@ fn key_value(root: &Source, path: &str, place: &[&str], depth: usize) -> Outcome
         None => {
             let near = keys::suggestion(absolute.strip_prefix("workload.").unwrap_or(&absolute));
             let remedy = near.map(|near| format!("did you mean ${{workload.{near}}}?")).unwrap_or_default();
-            Err(Failure::refused(format!("{}: `${{{path}}}` leads nowhere", place.join("."))).remedy(remedy))
+            Err(Failure::refused(format!("{}: `${{{path}}}` does not exist", place.join("."))).remedy(remedy))
         }
     }
 }

@@ -117,7 +117,7 @@ impl Value {
         match self {
             Value::Null => "null",
             Value::Bool(_) => "a truth value",
-            Value::Int(_) => "a whole number",
+            Value::Int(_) => "an integer",
             Value::Float(_) => "a number",
             Value::Text(_) => "a text",
             Value::List(_) => "a list",
@@ -322,7 +322,7 @@ impl<'a> YamlReader<'a> {
             Some(Err(error)) => {
                 let (line, column) = (error.marker().line(), error.marker().col() + 1);
                 let what = format!("{}, line {line}, column {column}: {}", self.name, error.info());
-                Err(Failure::refused(what).remedy("it is no YAML from there on"))
+                Err(Failure::refused(what).remedy("invalid YAML"))
             }
             None => Ok(Event::StreamEnd),
         }
@@ -361,7 +361,7 @@ impl<'a> YamlReader<'a> {
 
     fn copy(&mut self, value: &Value) -> Outcome<()> {
         self.copied += value.weight();
-        let what = "anchors and aliases copy more than a megabyte; write out what they stand for";
+        let what = "anchors and aliases expand to more than a megabyte; write the values out";
         if self.copied > COPIED_MAX { Err(self.refused(what)) } else { Ok(()) }
     }
 
@@ -387,7 +387,7 @@ impl<'a> YamlReader<'a> {
                 other => return Err(self.refused(format_args!("a key must be a word, not {other:?}"))),
             };
             if entries.get(&key).is_some() {
-                return Err(self.refused(format_args!("line {}: the key `{key}` is there already", self.line)));
+                return Err(self.refused(format_args!("line {}: duplicate key `{key}`", self.line)));
             }
             self.path.push(key.clone());
             self.lines.push((self.path.join("."), self.line));

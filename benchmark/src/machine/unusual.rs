@@ -81,7 +81,8 @@ fn throttled(watched: &Watched) -> Option<String> {
     let share = throttled as f64 / periods.max(1) as f64;
     (share >= THROTTLED_MIN).then(|| {
         format!(
-            "it used up its quota in {:.0} % of the periods and then waited {:.1} s in all (summed over CPUs) of {:.1} s",
+            "this job used up its quota in {:.0} % of the periods and was throttled for {:.1} s (summed over CPUs) of \
+                {:.1} s",
             share * 100.0,
             waited.as_secs_f64(),
             watched.elapsed_ns as f64 / 1e9
@@ -93,14 +94,14 @@ fn memory(allowance: &Allowance, watched: &Watched) -> Option<String> {
     let limit = allowance.memory_limit?;
     let used = watched.most("group_memory_used")?;
     (used as f64 >= limit as f64 * MEMORY_NEAR).then(|| {
-        format!("its memory, page cache included, came to {:.1} of {:.1} GiB", gibibytes(used), gibibytes(limit))
+        format!("its memory, including page cache, reached {:.1} of {:.1} GiB", gibibytes(used), gibibytes(limit))
     })
 }
 
 fn stolen(allowance: &Allowance, watched: &Watched) -> Option<String> {
     let share =
         watched.growth("cpu_steal_ns")? as f64 / (watched.elapsed_ns.max(1) as f64 * allowance.cores.max(1) as f64);
-    (share >= STOLEN_MIN).then(|| format!("other guests of the host took {:.0} % of the CPUs' time", share * 100.0))
+    (share >= STOLEN_MIN).then(|| format!("other guests of the hypervisor used {:.0} % of the CPU time", share * 100.0))
 }
 
 fn gibibytes(bytes: u64) -> f64 {

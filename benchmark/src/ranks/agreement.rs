@@ -58,8 +58,8 @@ fn disagreement(rank: usize, first: &[u8], other: &[u8]) -> Failure {
     let (first, other) = (String::from_utf8_lossy(first), String::from_utf8_lossy(other));
     let different = first.lines().zip(other.lines()).find(|(first, other)| first != other);
     let (first, other) = different.map_or(("less", "more"), |(first, other)| (first.trim(), other.trim()));
-    Failure::refused(format!("rank {rank} was started for another run than rank 0: `{other}` instead of `{first}`"))
-        .remedy("start all ranks with the same words, in the same folder")
+    Failure::refused(format!("rank {rank} belongs to another run than rank 0: `{other}` instead of `{first}`"))
+        .remedy("start all ranks with the same arguments, in the same directory")
 }
 
 #[cfg(test)]

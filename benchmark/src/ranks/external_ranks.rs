@@ -64,13 +64,13 @@ fn library(world: &LaunchInfo, talk: Talk) -> Outcome<Option<Library>> {
     }
     if world.door.is_none() {
         return match talk {
-            Talk::Mpi => refused(format!("{} starts no ranks of an MPI here", world.launcher)),
+            Talk::Mpi => refused(format!("{} did not start ranks of an MPI", world.launcher)),
             _ => Ok(None),
         };
     }
     let Some(path) = locate::mpi_library() else {
         return match talk {
-            Talk::Mpi => refused(format!("{} is not beside this program", locate::MPI_LIBRARY)),
+            Talk::Mpi => refused(format!("cannot find {} next to this program", locate::MPI_LIBRARY)),
             _ => Ok(None),
         };
     };
@@ -79,7 +79,7 @@ fn library(world: &LaunchInfo, talk: Talk) -> Outcome<Option<Library>> {
         Err(why) if talk == Talk::Mpi => refused(why),
         Err(why) => {
             if world.rank == 0 {
-                terminal::warn(format_args!("note: ranks talk by sockets and not by MPI: {why}"));
+                terminal::warn(format_args!("note: ranks communicate through sockets, not MPI: {why}"));
             }
             Ok(None)
         }

@@ -93,19 +93,22 @@ fn world_of(environment: Environment, ranks: Option<u64>) -> Outcome<Option<Laun
     let Launcher { name, size: variable, .. } = launcher;
     if let Some(typed) = ranks {
         return Err(Failure::refused(format!(
-            "--ranks={typed} is asked of each of the {size} processes that {name} started ({variable}={size})"
+            "--ranks={typed} applies to each of the {size} processes that {name} started ({variable}={size})"
         ))
-        .remedy(format!("leave --ranks out, and they are the ranks; or start it once, with --ranks={size}")));
+        .remedy(format!(
+            "remove --ranks, so that these processes are the ranks, or start dlio once with \
+            --ranks={size}"
+        )));
     }
     let rank =
         number(environment, launcher.rank).filter(|rank| *rank < size && !is_batch_script(environment, launcher));
     let Some(rank) = rank else {
         return Err(Failure::refused(format!(
-            "this is one of {size} processes that {name} started ({variable}={size}), and nothing says which \
-                ({} is no number below {size}, or this is the script and not one of its tasks)",
+            "this is one of {size} processes that {name} started ({variable}={size}), but its rank is unknown \
+                ({} is not a number below {size}, or this is the script and not one of its tasks)",
             launcher.rank
         ))
-        .remedy(format!("start it once, with --ranks={size} for {size} simulated accelerators on this machine")));
+        .remedy(format!("start dlio once with --ranks={size} for {size} simulated accelerators on this host")));
     };
     let job = JOBS.iter().filter_map(|name| Some(format!("{name}={}\n", environment(name)?))).collect();
     let here = environment(launcher.here).is_some_and(|count| all_here(&count, size));
@@ -117,10 +120,11 @@ fn world_of(environment: Environment, ranks: Option<u64>) -> Outcome<Option<Laun
 fn refuse_without_place(environment: Environment) -> Outcome<()> {
     let [rank, size] = ["RANK", "WORLD_SIZE"].map(|name| number(environment, name));
     let (Some(rank), Some(size @ 2..)) = (rank, size) else { return Ok(()) };
-    let what = format!("RANK={rank} and WORLD_SIZE={size} are set, and nothing says where these processes meet");
+    let what = format!("RANK={rank} and WORLD_SIZE={size} are set, but the address of rank 0 is unknown");
     Err(Failure::refused(what).remedy(format!(
-        "set MASTER_ADDR and MASTER_PORT alike for all of them, start it once with --ranks={size}, or unset RANK and \
-         WORLD_SIZE for a run of one process"
+        "set the same MASTER_ADDR and MASTER_PORT for all processes, start dlio once with --ranks={size}, or unset \
+            RANK and \
+         WORLD_SIZE for a run with one process"
     )))
 }
 

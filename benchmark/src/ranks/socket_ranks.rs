@@ -187,8 +187,11 @@ impl Rendezvous<'_> {
             match others.get_mut((rank as usize).wrapping_sub(1)) {
                 Some(place) if size == self.world.size && place.is_none() => *place = Some((socket, greeting.process)),
                 _ => {
-                    let what = format!("a process says it is rank {rank} of {size}, and that one is here or cannot be");
-                    return Err(Failure::refused(what).remedy("start each rank once, and all with one launcher"));
+                    let what = format!(
+                        "a process announced itself as rank {rank} of {size}, which already exists or \
+                        is invalid"
+                    );
+                    return Err(Failure::refused(what).remedy("start each rank once, all with the same launcher"));
                 }
             }
         }
@@ -204,7 +207,7 @@ impl Rendezvous<'_> {
             let welcome = format!("{}\n{}\n{path}\n{gate_path}", own.number, own.machine);
             socket
                 .send(welcome.as_bytes())
-                .map_err(|error| Failure::new(Kind::System, format!("rank {rank} went away: {error}")))?;
+                .map_err(|error| Failure::new(Kind::System, format!("lost connection to rank {rank}: {error}")))?;
         }
         let near = |process: &Process| (process.machine == own.machine).then_some(process.number);
         let processes = [None].into_iter().chain(processes.iter().map(near)).collect();
@@ -223,7 +226,7 @@ impl Rendezvous<'_> {
         let LaunchInfo { size, launcher, .. } = self.world;
         let missing = missing.collect::<Vec<_>>().join(", ");
         let what = format!(
-            "of {size} processes that {launcher} started these have not come within {} s: rank {missing}",
+            "these of the {size} processes that {launcher} started did not connect within {} s: rank {missing}",
             self.patience.as_secs_f64()
         );
         Err(self.failed(what))
@@ -231,9 +234,11 @@ impl Rendezvous<'_> {
 
     fn failed(&self, what: String) -> Failure {
         let place = match &self.place {
-            Place::Name(_) => "all must be on one machine, as the launcher says, with the same words and folder".into(),
+            Place::Name(_) => "all of them must run on one host, as the launcher reports, with the same arguments and \
+                directory"
+                .into(),
             Place::File(file) => {
-                format!("they meet at {}: the folder must be the same on all machines", file.display())
+                format!("they find each other in {}: the directory must be shared by all hosts", file.display())
             }
         };
         Failure::new(Kind::System, what).remedy(place)
@@ -245,19 +250,19 @@ impl Rendezvous<'_> {
             Place::Name(name) => {
                 let listener = UnixListener::bind_addr(name).map_err(|error| match error.kind() {
                     io::ErrorKind::AddrInUse => {
-                        let what = "another rank 0 of the same start is here";
-                        Failure::refused(what).remedy("two runs at once need different words or folders")
+                        let what = "another rank 0 of the same run exists";
+                        Failure::refused(what).remedy("concurrent runs need different arguments or directories")
                     }
-                    _ => Failure::new(Kind::System, format!("listening for the other ranks: {error}")),
+                    _ => Failure::new(Kind::System, format!("cannot listen for the other ranks: {error}")),
                 })?;
                 Ok((Listener::Local(listener), None))
             }
             Place::File(path) => {
-                let failed = |error| Failure::new(Kind::System, format!("listening for the other ranks: {error}"));
+                let failed = |error| Failure::new(Kind::System, format!("cannot listen for the other ranks: {error}"));
                 let listener = TcpListener::bind(("0.0.0.0", 0)).map_err(failed)?;
                 let port = listener.local_addr().map_err(failed)?.port();
                 let folder = path.parent().unwrap_or(Path::new("."));
-                fs::create_dir_all(folder).map_err(|error| Failure::unwritable("making the folder", folder, error))?;
+                fs::create_dir_all(folder).map_err(|error| Failure::unwritable("create directory", folder, error))?;
                 let announced = AddressFile(path.clone());
                 announce(path, format!("{word}\n{port}\n{}", own_addresses().join("\n")).as_bytes())?;
                 Ok((Listener::Port(listener), Some(announced)))
@@ -276,7 +281,7 @@ impl Rendezvous<'_> {
             }
             if Instant::now() > self.until {
                 let within = self.patience.as_secs_f64();
-                return Err(self.failed(format!("rank {} has not found rank 0 within {within} s", self.world.rank)));
+                return Err(self.failed(format!("rank {} did not find rank 0 within {within} s", self.world.rank)));
             }
             processes::sleep(RETRY);
         }
@@ -341,8 +346,8 @@ fn announce(path: &Path, bytes: &[u8]) -> Outcome<()> {
     let created = File::options().write(true).create_new(true).mode(0o600).open(&partial);
     let written = created.and_then(|mut file| file.write_all(bytes));
     let renamed = written
-        .map_err(|error| Failure::unwritable("writing", path, error))
-        .and_then(|()| fs::rename(&partial, path).map_err(|error| Failure::unwritable("renaming", path, error)));
+        .map_err(|error| Failure::unwritable("write", path, error))
+        .and_then(|()| fs::rename(&partial, path).map_err(|error| Failure::unwritable("rename", path, error)));
     renamed.inspect_err(|_| drop(fs::remove_file(&partial)))
 }
 

@@ -85,7 +85,7 @@ impl Star {
             Some(code) => ended(rank, code),
             // It would have said farewell.
             None if self.peers.has_ended(rank) => killed(rank),
-            None => Failure::new(Kind::System, format!("rank {rank} is not heard any more ({error}){}", doing(rank))),
+            None => Failure::new(Kind::System, format!("lost connection to rank {rank} ({error}){}", doing(rank))),
         }
     }
 
@@ -295,7 +295,7 @@ pub fn ended(rank: u64, code: i32) -> Failure {
     let kind = kind_of(code);
     let how = match code {
         signal if signal > 128 && kind != Kind::Interrupted => format!("was killed by signal {}", signal - 128),
-        code => format!("ended with exit code {code} before the others"),
+        code => format!("exited with status {code} before the other ranks"),
     };
     Failure::new(kind, format!("rank {rank} {how}{}", doing(rank)))
 }

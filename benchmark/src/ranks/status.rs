@@ -95,11 +95,11 @@ pub fn last(rank: u64) -> Option<String> {
         .map(|(name, value)| format!("{name} {value}"))
         .collect();
     let parts = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
-    Some(format!("last began {stage}{parts} {since:.1} s ago"))
+    Some(format!("last started {stage}{parts} {since:.1} s ago"))
 }
 
 /// The sentence about a rank that does not come to a barrier.
 pub fn missing(rank: u64, waited: Duration) -> String {
-    let doing = last(rank).unwrap_or_else(|| "has not begun".into());
-    format!("rank {rank} has not come to the barrier for {:.0} s: it {doing}", waited.as_secs_f64())
+    let doing = last(rank).unwrap_or_else(|| "has not started".into());
+    format!("rank {rank} has not reached the barrier for {:.0} s: it {doing}", waited.as_secs_f64())
 }

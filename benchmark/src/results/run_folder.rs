@@ -38,18 +38,18 @@ impl RunFolder {
         let probe = folder.path.join(".writable");
         fs::write(&probe, b"")
             .and_then(|()| fs::remove_file(&probe))
-            .map_err(|error| folder.refused("writing to the run folder", error))?;
+            .map_err(|error| folder.refused("write to the run directory", error))?;
         atomic_file::sweep(&folder.path);
         Ok(folder)
     }
 
     pub fn make(&self) -> Outcome<()> {
-        fs::create_dir_all(&self.path).map_err(|error| self.refused("making the run folder", error))
+        fs::create_dir_all(&self.path).map_err(|error| self.refused("create the run directory", error))
     }
 
     fn refused(&self, doing: &str, error: io::Error) -> Failure {
         let failure = Failure::unwritable(doing, &self.path, error);
-        failure.remedy("name another run folder with ++workload.output.folder=DIR")
+        failure.remedy("choose another run directory with ++workload.output.folder=DIR")
     }
 
     /// Keeps other runs out of the folder as long as the file is open, also in forked ranks. None where the file system has
@@ -59,8 +59,11 @@ impl RunFolder {
         match folder.try_lock() {
             Ok(()) => Ok(Some(folder)),
             Err(TryLockError::WouldBlock) => {
-                let what = format!("cannot run in {}: another run is going on in it", self.path.display());
-                Err(Failure::refused(what).remedy("wait for its end, or name another folder with ++hydra.run.dir=DIR"))
+                let what = format!("cannot run in {}: another run is using it", self.path.display());
+                Err(Failure::refused(what).remedy(
+                    "wait for it to end, or choose another directory with \
+                    ++hydra.run.dir=DIR",
+                ))
             }
             Err(TryLockError::Error(_)) => Ok(None),
         }
@@ -75,7 +78,7 @@ impl RunFolder {
             let of_rank = of_rank.is_some_and(|rank| rank.parse::<u64>().is_ok());
             if of_rank || name == "summary.json" || name == "iostat.json" {
                 let path = entry.path();
-                fs::remove_file(&path).map_err(|error| Failure::unwritable("removing", &path, error))?;
+                fs::remove_file(&path).map_err(|error| Failure::unwritable("remove", &path, error))?;
             }
         }
         Ok(())
@@ -96,7 +99,7 @@ impl RunFolder {
         let draft = AtomicFile::new(&path)?;
         let mut out = BufWriter::new(of_run(draft.create())?);
         let written = write(&mut out).and_then(|()| out.flush());
-        of_run(written.map_err(|error| Failure::unwritable("writing", &path, error)))?;
+        of_run(written.map_err(|error| Failure::unwritable("write", &path, error)))?;
         draft.commit()
     }
 
@@ -109,8 +112,7 @@ impl RunFolder {
         overrides: &[Override],
     ) -> Outcome<()> {
         let folder = self.path.join(subfolder);
-        let made =
-            fs::create_dir_all(&folder).map_err(|error| Failure::unwritable("making the folder", &folder, error));
+        let made = fs::create_dir_all(&folder).map_err(|error| Failure::unwritable("create directory", &folder, error));
         of_run(made)?;
         let under = |key: &str, tree: &Tree| Tree::Map(vec![(key.into(), tree.clone())]).to_yaml();
         let write = |name: &str, text: String| of_run(write_whole(&folder.join(name), text.as_bytes()));
@@ -136,7 +138,7 @@ impl Log {
         if rank > 0 {
             return Ok(Log { file: None, echo: false });
         }
-        let file = of_run(File::create(path).map_err(|error| Failure::unwritable("creating", path, error)))?;
+        let file = of_run(File::create(path).map_err(|error| Failure::unwritable("create", path, error)))?;
         Ok(Log { file: Some(file), echo })
     }
 

@@ -130,7 +130,7 @@ impl Epoch {
     pub fn without(&self) -> Option<String> {
         let ranks: Vec<String> = self.missing_ranks.iter().map(u64::to_string).collect();
         let word = if ranks.len() == 1 { "rank" } else { "ranks" };
-        (!ranks.is_empty()).then(|| format!("figures of {word} {} in epoch {}", ranks.join(", "), self.number))
+        (!ranks.is_empty()).then(|| format!("results of {word} {} in epoch {}", ranks.join(", "), self.number))
     }
 
     /// Figures of its training on this rank: the corrected ones.
@@ -282,7 +282,7 @@ impl Results {
 
     /// The parts that were asked for and are not in the results, in words.
     pub fn missing(&self, config: &Config) -> Vec<String> {
-        let samples = (self.failed > 0).then(|| format!("{} samples that could not be read", self.failed));
+        let samples = (self.failed > 0).then(|| format!("{} unreadable samples", self.failed));
         let ranks = self.epochs.iter().filter_map(Epoch::without);
         self.missing_parts(config).into_iter().chain(samples).chain(ranks).collect()
     }
@@ -427,7 +427,7 @@ fn other_verdict(phase: &str, metric: &Map<String, Value>, compat: &Map<String, 
     let (own, other) = (verdict(metric)?, verdict(compat)?);
     let au = compat.get(&format!("{phase}_au_mean_percentage"))?.as_f64()?;
     let other_word = if other == "success" { "reached" } else { "not reached" };
-    (own != other).then(|| format!("by DLIO's own formula {au:.2} %: {other_word}"))
+    (own != other).then(|| format!("DLIO's own formula gives {au:.2} %: {other_word}"))
 }
 
 /// How the run of a summary ended, why, and what it therefore lacks; None where nothing says, as in DLIO's own.
@@ -446,7 +446,7 @@ pub fn standing(summary: &Value) -> Option<String> {
 /// What a run left, as it is read again.
 pub fn summary_in(folder: &Path) -> Outcome<Value> {
     let path = folder.join("summary.json");
-    let text = fs::read_to_string(&path).map_err(|error| Failure::io("reading", &path, error))?;
+    let text = fs::read_to_string(&path).map_err(|error| Failure::io("read", &path, error))?;
     serde_json::from_str(&text).map_err(|error| Failure::damaged(&path, error))
 }
 

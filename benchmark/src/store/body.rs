@@ -126,8 +126,12 @@ impl Body {
         }
         self.broken += 1;
         if self.broken >= settings_now()?.attempts {
-            let what = format!("reading {}: {error} at byte {}, {} times", self.path.display(), self.at, self.broken);
-            return Err(Failure::new(Kind::System, what).remedy("the store or the way to it breaks connections"));
+            let what =
+                format!("cannot read {}: {error} at byte {}, {} times", self.path.display(), self.at, self.broken);
+            return Err(Failure::new(Kind::System, what).remedy(
+                "check the store and the network: connections are \
+                being closed",
+            ));
         }
         counts::add(if error.kind() == io::ErrorKind::TimedOut { Figure::Stalled } else { Figure::Broken }, 1);
         counts::add(Figure::Resumed, 1);
@@ -136,7 +140,7 @@ impl Body {
         let (answer, total) = part.answer(&self.path, &self.key)?;
         let etag = answer.head.header("etag");
         if total != self.total || (self.etag.is_some() && etag != self.etag.as_deref()) {
-            return Err(Failure::damaged(&self.path, "it was changed while it was read"));
+            return Err(Failure::damaged(&self.path, "it was modified while it was read"));
         }
         self.connection = Some((answer.connection, answer.told));
         Ok(())
@@ -168,19 +172,20 @@ impl Part<'_> {
         headers.extend(self.etag.map(|etag| ("if-match", etag.to_string())));
         let request = Request { headers: &headers, at: self.from, ..Request::new("GET", key, Figure::Gets) };
         let answer = with_client(|client| client.answer(request))?;
-        let odd = |what: &str| Err(Failure::new(Kind::System, format!("reading {}: the store {what}", path.display())));
-        let Some(length) = answer.head.length() else { return odd("does not say how long it is") };
+        let odd =
+            |what: &str| Err(Failure::new(Kind::System, format!("cannot read {}: the store {what}", path.display())));
+        let Some(length) = answer.head.length() else { return odd("does not report its length") };
         if !ranged {
             return Ok((answer, length));
         }
         if answer.head.status != 206 {
-            return odd("answers a range with the whole object");
+            return odd("sends the whole object instead of a range");
         }
         let total = answer.head.header("content-range").and_then(|range| range.rsplit_once('/')?.1.parse::<u64>().ok());
-        let Some(total) = total else { return odd("does not say which range it answers with") };
+        let Some(total) = total else { return odd("does not report which range it sends") };
         let wanted = self.length.unwrap_or(u64::MAX).min(total.saturating_sub(self.from));
         if length != wanted {
-            return odd(&format!("answers with {length} bytes of {wanted}"));
+            return odd(&format!("sends {length} of {wanted} bytes"));
         }
         Ok((answer, total))
     }

@@ -69,7 +69,7 @@ pub struct CacheGuard {
 pub fn enter(settings: &Settings, of: &Path, name: u64, rank: u64) -> Outcome<CacheGuard> {
     let whole = settings.folder.join(format!("dlio-tier-{name:016x}"));
     let root = if settings.by_rank { whole.join(format!("rank-{rank}")) } else { whole };
-    fs::create_dir_all(&root).map_err(|error| Failure::unwritable("making the folder", &root, error))?;
+    fs::create_dir_all(&root).map_err(|error| Failure::unwritable("create directory", &root, error))?;
     let tier = Tier { root: root.clone(), of: of.to_path_buf(), settings: settings.clone() };
     *TIER.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(tier));
     Ok(CacheGuard { root: (!settings.keep).then_some(root), process: std::process::id() })
@@ -118,7 +118,8 @@ impl PrefetchProcess {
             }
             0
         });
-        let failed = |error| Failure::new(Kind::System, format!("starting what fills the tier: {error}"));
+        let failed =
+            |error| Failure::new(Kind::System, format!("cannot start the process that fills the cache: {error}"));
         Ok(PrefetchProcess(process.map_err(failed)?))
     }
 }
@@ -190,7 +191,7 @@ impl Tiered {
         }
         // Whoever fetched a piece knows it, or has noted it.
         self.total = self.total.or_else(|| self.noted_length());
-        self.total.ok_or_else(|| Failure::damaged(&self.path, "the tier does not say how long it is"))
+        self.total.ok_or_else(|| Failure::damaged(&self.path, "the cache does not contain its length"))
     }
 
     fn noted_length(&self) -> Option<u64> {
@@ -202,7 +203,13 @@ impl Tiered {
         let total = self.length()?;
         let end = offset + into.len() as u64;
         if end > total {
-            return Err(Failure::damaged(&self.path, format!("needs bytes {offset} to {end} of an object of {total}")));
+            return Err(Failure::damaged(
+                &self.path,
+                format!(
+                    "needs bytes {offset} to {end}, but the object has \
+                {total}"
+                ),
+            ));
         }
         let block = self.tier.settings.block.unwrap_or(u64::MAX);
         let mut done = 0;
@@ -212,7 +219,7 @@ impl Tiered {
             let most = (block - within).min((into.len() - done) as u64) as usize;
             let file = self.piece(index)?;
             let read = file.read_exact_at(&mut into[done..done + most], within);
-            read.map_err(|error| Failure::io("reading from the tier", &self.folder, error))?;
+            read.map_err(|error| Failure::io("read from the cache", &self.folder, error))?;
             counts::add(Figure::TierOut, most as u64);
             done += most;
         }
@@ -225,7 +232,7 @@ impl Tiered {
             let file = self.found_or_fetched(index)?;
             self.open = Some((index, file));
         }
-        self.open.as_ref().map(|(_, file)| file).ok_or_else(|| Failure::damaged(&self.path, "it is not in the tier"))
+        self.open.as_ref().map(|(_, file)| file).ok_or_else(|| Failure::damaged(&self.path, "it is not in the cache"))
     }
 
     /// What was read of the piece is not to be read from memory the next time.
@@ -241,7 +248,7 @@ impl Tiered {
             counts::add(Figure::TierHits, u64::from(!self.ahead));
             return Ok(file);
         }
-        let failed = |error| Failure::unwritable("making a place in the tier", &place, error);
+        let failed = |error| Failure::unwritable("create an entry in the cache:", &place, error);
         fs::create_dir_all(&self.folder).map_err(failed)?;
         let reserved = if index == 0 { self.reserved.take() } else { None };
         // Held until the piece is in its place.
@@ -280,7 +287,7 @@ impl Tiered {
                 Ok(Some(file))
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(Failure::io("opening in the tier", place, error)),
+            Err(error) => Err(Failure::io("open in the cache:", place, error)),
         }
     }
 
@@ -291,7 +298,7 @@ impl Tiered {
         let mut body = Body::open(&self.path, index * block.unwrap_or(0), block)?;
         self.total = Some(body.total());
         let beside = self.folder.join(format!(".{index}.{}", std::process::id()));
-        let failed = |error| Failure::unwritable("writing to the tier", &beside, error);
+        let failed = |error| Failure::unwritable("write to the cache:", &beside, error);
         let mut file =
             OpenOptions::new().create(true).truncate(true).read(true).write(true).open(&beside).map_err(failed)?;
         let (mut buffer, mut length) = (vec![0; BUFFER.min(body.total() as usize).max(1)], 0);

@@ -30,7 +30,7 @@ pub fn known_servers(bundle: Option<&Path>, asks_system: bool) -> Result<Arc<Cli
             named.push(certificate);
         }
         if named.is_empty() {
-            return Err(failed(&"there is no certificate in it (-----BEGIN CERTIFICATE-----)"));
+            return Err(failed(&"it contains no certificate (-----BEGIN CERTIFICATE-----)"));
         }
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -190,26 +190,28 @@ pub fn remedy(error: &io::Error) -> Option<String> {
     let bundle = "++workload.storage.storage_options.ca_bundle=FILE (or AWS_CA_BUNDLE)";
     Some(match error {
         Error::InvalidCertificate(Wrong::UnknownIssuer) => {
-            format!("name the file of its authority, or of the certificate itself: {bundle}")
+            format!("set the file of its authority, or of the certificate itself: {bundle}")
         }
         Error::InvalidCertificate(Wrong::NotValidForName | Wrong::NotValidForNameContext { .. }) => {
-            "let endpoint_url have a name that is in the certificate (openssl's -addext subjectAltName=DNS:NAME,IP:ADDRESS \
-             makes one with it)"
+            "use a name of the certificate in endpoint_url (openssl's -addext subjectAltName=DNS:NAME,IP:ADDRESS \
+             creates a certificate with that name)"
                 .into()
         }
         Error::InvalidCertificate(Wrong::Expired | Wrong::ExpiredContext { .. }) => {
-            "renew the store's certificate, or set this machine's clock".into()
+            "renew the store's certificate, or correct this host's clock".into()
         }
         Error::InvalidCertificate(Wrong::NotValidYet | Wrong::NotValidYetContext { .. }) => {
-            "set this machine's clock: the certificate begins later".into()
+            "correct this host's clock: the certificate is not valid yet".into()
         }
         Error::InvalidCertificate(Wrong::Other(_)) => {
-            format!("the certificate is one of an authority, not of a server; to take it as it is: {bundle}")
+            format!("the certificate belongs to an authority, not a server; to accept it anyway, set {bundle}")
         }
-        Error::InvalidCertificate(_) => "mend the store's certificate".into(),
-        Error::InvalidMessage(_) => "the port does not speak TLS: type endpoint_url with http://, or its TLS port".into(),
-        Error::PeerIncompatible(_) => "let the store speak TLS 1.2 or 1.3".into(),
-        Error::AlertReceived(_) => "look into the store's log: it ended the handshake".into(),
+        Error::InvalidCertificate(_) => "fix the store's certificate".into(),
+        Error::InvalidMessage(_) => {
+            "this port does not use TLS: write endpoint_url with http://, or use the TLS port".into()
+        }
+        Error::PeerIncompatible(_) => "enable TLS 1.2 or 1.3 in the store".into(),
+        Error::AlertReceived(_) => "check the store's log: it rejected the handshake".into(),
         _ => return None,
     })
 }

@@ -167,9 +167,9 @@ impl Client {
         let what =
             format!("{} {} at {}: {reason}{times}", request.method, self.name_of(request.key), self.endpoint.0.url());
         // A server that is asked for TLS and has none may also hang up.
-        let plain = if self.endpoint.0.tls { ", and does its port speak TLS (https://)" } else { "" };
+        let plain = if self.endpoint.0.tls { ", and does its port use TLS (https://)" } else { "" };
         Failure::new(Kind::System, what).remedy(format!(
-            "is the endpoint right, and the store up{plain}? more attempts are \
+            "is the endpoint correct, and is the store running{plain}? for more attempts set \
              ++workload.storage.storage_options.s3_max_attempts=N"
         ))
     }
@@ -210,7 +210,7 @@ impl Client {
             self.drained(answer);
             target = self.sent_on(request, &target.server, &location).map_err(Trouble::Final)?;
         }
-        let what = format!("{} is sent on from server to server without end", self.name_of(request.key));
+        let what = format!("{} is redirected endlessly", self.name_of(request.key));
         Err(Trouble::Final(Failure::new(Kind::System, what)))
     }
 
@@ -219,12 +219,12 @@ impl Client {
         let refused = |why: &str| {
             Failure::new(
                 Kind::System,
-                format!("{}: {} sends it on to {location}, {why}", self.name_of(request.key), from.url()),
+                format!("{}: {} redirects it to {location}, {why}", self.name_of(request.key), from.url()),
             )
         };
         let (server, rest) = match location.starts_with('/') {
             true => (from.clone(), location),
-            false => Server::of_url(location).ok_or_else(|| refused("which is no URL of a server"))?,
+            false => Server::of_url(location).ok_or_else(|| refused("which is not the URL of a server"))?,
         };
         if from.tls && !server.tls {
             return Err(refused("which is not encrypted"));
@@ -295,7 +295,7 @@ impl Client {
         let opened = Connection::open(server, &self.known, self.settings.patience);
         let connection = opened.map_err(|error| {
             told.end(request_span::errno_of(&error));
-            let reason = format!("no connection to {}: {error}", server.url());
+            let reason = format!("cannot connect to {}: {error}", server.url());
             Trouble::Retry(Retry { figure: Figure::Broken, after: None, reason })
         })?;
         counts::add(Figure::Connections, 1);
@@ -308,14 +308,14 @@ impl Client {
             return Trouble::Final(Failure::interrupted());
         }
         if let Some(remedy) = certificates::remedy(&error).or_else(|| http::remedy(&error).map(str::to_string)) {
-            let what = format!("cannot talk to the store at {}: {error}", self.endpoint.0.url());
+            let what = format!("cannot communicate with the store at {}: {error}", self.endpoint.0.url());
             return Trouble::Final(Failure::new(Kind::System, what).remedy(remedy));
         }
         // The others were idle as long, or longer.
         self.idle.clear();
         let figure = if error.kind() == io::ErrorKind::TimedOut { Figure::Stalled } else { Figure::Broken };
         let reason = match error.kind() {
-            io::ErrorKind::TimedOut => format!("nothing came for {} s", self.settings.patience.stall.as_secs()),
+            io::ErrorKind::TimedOut => format!("no data for {} s", self.settings.patience.stall.as_secs()),
             _ => error.to_string(),
         };
         Trouble::Retry(Retry { figure, after: None, reason })
@@ -353,14 +353,15 @@ impl Client {
         let who =
             credentials.as_ref().map_or("a request without credentials".into(), |who| format!("key {}", who.short()));
         match (code, status) {
-            ("NoSuchBucket", _) => Failure::new(Kind::MissingData, format!("there is no bucket {bucket} at {at}"))
-                .remedy("make it, or let it be made: ++workload.storage.storage_options.create_bucket=true"),
-            ("RequestTimeTooSkewed", _) => {
-                Failure::new(Kind::System, format!("{at} refuses requests of this clock: {}", skew(head)))
-                    .remedy("set this machine's clock")
-            }
+            ("NoSuchBucket", _) => Failure::new(Kind::MissingData, format!("bucket {bucket} does not exist at {at}"))
+                .remedy("create it, or set ++workload.storage.storage_options.create_bucket=true"),
+            ("RequestTimeTooSkewed", _) => Failure::new(
+                Kind::System,
+                format!("{at} rejects requests because of this host's clock: {}", skew(head)),
+            )
+            .remedy("correct this host's clock"),
             ("ExpiredToken", _) => {
-                Failure::new(Kind::System, format!("{at} says that the session token of {who} has expired ({words})"))
+                Failure::new(Kind::System, format!("{at}: the session token of {who} has expired ({words})"))
                     .remedy("get new credentials and start again")
             }
             (
@@ -372,12 +373,18 @@ impl Client {
                 _,
             )
             | (_, 401 | 403) => {
-                Failure::new(Kind::System, format!("{at} refuses {who} in region {region} for {name}: {words}"))
-                    .remedy("check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and the region, and what the key may do")
+                Failure::new(Kind::System, format!("{at} denies {who} access to {name} in region {region}: {words}"))
+                    .remedy("check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, the region and the permissions of the key")
             }
-            (_, 404) if request.method != "POST" => Failure::new(Kind::MissingData, format!("{name} is not at {at}")),
-            (_, 412) => Failure::damaged(std::path::Path::new(&name), "it was changed while it was read"),
-            (_, 416) => Failure::damaged(std::path::Path::new(&name), "it ends before what was asked for"),
+            (_, 404) if request.method != "POST" => Failure::new(
+                Kind::MissingData,
+                format!(
+                    "{name} does not exist at \
+                {at}"
+                ),
+            ),
+            (_, 412) => Failure::damaged(std::path::Path::new(&name), "it was modified while it was read"),
+            (_, 416) => Failure::damaged(std::path::Path::new(&name), "it ends before the requested range"),
             _ => Failure::new(Kind::System, format!("{} {name} at {at}: {words}", request.method)),
         }
     }
@@ -424,7 +431,7 @@ fn skew(head: &Head) -> String {
     let Some(theirs) = head.header("date").and_then(Utc::of_header) else { return "it is wrong".into() };
     let ahead = Utc::now().0 - theirs.0;
     let minutes = (ahead.abs() + 59) / 60;
-    format!("it is {minutes} min {} the store's", if ahead < 0 { "behind" } else { "ahead of" })
+    format!("it is {minutes} min {} the store's clock", if ahead < 0 { "behind" } else { "ahead of" })
 }
 
 #[cfg(test)]

@@ -23,12 +23,12 @@ pub enum Figure {
     BytesOut,
     Connections,
     Redirects,
-    /// Requests sent again because the store was busy, failed, cut the connection, or was silent.
+    /// Requests retried because the store was busy, failed, cut the connection, or was silent.
     Throttled,
     Failed,
     Broken,
     Stalled,
-    /// Bodies that broke and went on from the byte reached.
+    /// Bodies that broke and resumed.
     Resumed,
     GetNanos,
     /// Pieces of objects in the tier before the store: found there, fetched when they were asked for and before, waited for
@@ -103,8 +103,9 @@ static NUMBERS: OnceLock<SharedNumbers> = OnceLock::new();
 /// Before the processes are forked whose requests count together.
 pub fn share() -> Outcome<()> {
     if NUMBERS.get().is_none() {
-        let numbers = SharedNumbers::new(FIGURES + TIMED * CLASSES)
-            .map_err(|error| Failure::new(Kind::System, format!("memory for the counts of requests: {error}")))?;
+        let numbers = SharedNumbers::new(FIGURES + TIMED * CLASSES).map_err(|error| {
+            Failure::new(Kind::System, format!("cannot allocate memory for request counts: {error}"))
+        })?;
         let _ = NUMBERS.set(numbers);
     }
     Ok(())
@@ -212,11 +213,11 @@ impl Counts {
             latency(0.99)
         );
         for (figure, word) in [
-            (Figure::Throttled, "sent again because the store was busy"),
-            (Figure::Failed, "because it failed"),
-            (Figure::Broken, "because the connection broke"),
-            (Figure::Stalled, "because nothing came"),
-            (Figure::Resumed, "went on from the byte reached"),
+            (Figure::Throttled, "retried (store busy)"),
+            (Figure::Failed, "retried (server error)"),
+            (Figure::Broken, "retried (connection lost)"),
+            (Figure::Stalled, "retried (stalled)"),
+            (Figure::Resumed, "resumed"),
         ] {
             if self.of(figure) > 0 {
                 line.push_str(&format!(", {} {word}", self.of(figure)));
@@ -225,7 +226,7 @@ impl Counts {
         if self.has_tier() {
             let megabytes = |figure| self.of(figure) as f64 / 1e6;
             line.push_str(&format!(
-                "; tier: {} hits, {} misses, {} fetched ahead, {} waits, {} evictions, {:.1} MB in, {:.1} MB out",
+                "; cache: {} hits, {} misses, {} fetched ahead, {} waits, {} evictions, {:.1} MB in, {:.1} MB out",
                 self.of(Figure::TierHits),
                 self.of(Figure::TierMisses),
                 self.of(Figure::TierAhead),

@@ -63,7 +63,7 @@ struct NoHttp(String);
 
 impl std::fmt::Display for NoHttp {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "no answer of HTTP: {}", self.0)
+        write!(f, "not an HTTP response: {}", self.0)
     }
 }
 
@@ -72,7 +72,7 @@ impl std::error::Error for NoHttp {}
 /// Says what to do about a server that does not speak HTTP, which no other attempt changes.
 pub fn remedy(error: &io::Error) -> Option<&'static str> {
     let is_no_http = error.get_ref().is_some_and(|inner| inner.is::<NoHttp>());
-    is_no_http.then_some("is this the port of the store? one that speaks TLS is typed with https://")
+    is_no_http.then_some("is this the port of the store? write https:// for a port with TLS")
 }
 
 enum Stream {
@@ -236,7 +236,7 @@ impl Connection {
                     return Ok(head);
                 }
                 Ok(httparse::Status::Partial) if self.received - self.taken == self.buffer.len() => {
-                    return Err(bad("its head is too long"));
+                    return Err(bad("the response header is too long"));
                 }
                 Ok(httparse::Status::Partial) => {}
                 Err(error) => return Err(bad(&error.to_string())),
@@ -297,7 +297,7 @@ impl Connection {
         match &mut self.ending {
             Ending::WithConnection => self.keeps = false,
             Ending::After(_) | Ending::Chunk(_) if count == 0 => {
-                let early = "the connection ended inside the body";
+                let early = "the connection was closed within the body";
                 return Err(io::Error::new(io::ErrorKind::UnexpectedEof, early));
             }
             Ending::After(left) | Ending::Chunk(Some(left)) => *left -= count as u64,
@@ -318,7 +318,7 @@ impl Connection {
         }
         let line = self.line()?;
         let size = line.split(';').next().and_then(|size| u64::from_str_radix(size.trim(), 16).ok());
-        let size = size.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "a chunk without a size"))?;
+        let size = size.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "a chunk has no size"))?;
         self.ending = Ending::Chunk(Some(size));
         if size == 0 {
             while !self.line()?.is_empty() {}
@@ -336,7 +336,7 @@ impl Connection {
                 return Ok(line);
             }
             if here.len() == self.buffer.len() {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, "a line of a chunk is too long"));
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "the line of a chunk is too long"));
             }
             self.fill()?;
         }
@@ -360,7 +360,11 @@ fn ending_of(head: &Head, method: &str) -> Ending {
 /// A socket that was silent for too long says that it would block.
 fn stalled(error: io::Error) -> io::Error {
     match error.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => io::Error::new(io::ErrorKind::TimedOut, "no byte came"),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => io::Error::new(
+            io::ErrorKind::TimedOut,
+            "no data \
+            received",
+        ),
         _ => error,
     }
 }

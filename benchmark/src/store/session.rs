@@ -57,7 +57,7 @@ pub(super) fn key_of(path: &Path) -> String {
 
 pub(super) fn settings_now() -> Outcome<Arc<Settings>> {
     let settings = STORE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
-    settings.ok_or_else(|| Failure::refused("no object store is set: workload.storage.storage_type is not s3"))
+    settings.ok_or_else(|| Failure::refused("no object store is configured: workload.storage.storage_type is not s3"))
 }
 
 pub(super) fn with_client<T>(work: impl FnOnce(&mut Client) -> Outcome<T>) -> Outcome<T> {
@@ -74,7 +74,7 @@ pub(super) fn with_client<T>(work: impl FnOnce(&mut Client) -> Outcome<T>) -> Ou
 /// None in the place of "it is not there".
 pub(super) fn if_there<T>(outcome: Outcome<T>) -> Outcome<Option<T>> {
     match outcome {
-        Err(failure) if failure.kind == Kind::MissingData && !failure.what.starts_with("there is no bucket") => {
+        Err(failure) if failure.kind == Kind::MissingData && !failure.what.starts_with("the bucket does not exist") => {
             Ok(None)
         }
         outcome => outcome.map(Some),
@@ -86,7 +86,8 @@ pub fn length(path: &Path) -> Outcome<Option<u64>> {
     let key = key_of(path);
     let head = with_client(|client| client.ask(Request::new("HEAD", &key, Figure::Heads)));
     let length = |head: http::Head| {
-        let missing = || Failure::new(Kind::System, format!("the store does not say how long {} is", path.display()));
+        let missing =
+            || Failure::new(Kind::System, format!("the store does not report the length of {}", path.display()));
         head.length().ok_or_else(missing)
     };
     if_there(head)?.map(|(head, _)| length(head)).transpose()

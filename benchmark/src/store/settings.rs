@@ -43,32 +43,32 @@ pub const SCHEME: &str = "s3://";
 
 /// Options below `storage.storage_options`: name, whether it is a secret, what it means.
 const OPTIONS: &[(&str, &str)] = &[
-    ("endpoint_url", "http://HOST:PORT of the store"),
-    ("aws", "true: Amazon's own store of the region"),
+    ("endpoint_url", "address of the store, http://HOST:PORT"),
+    ("aws", "true: use Amazon S3 of the region"),
     ("region", "us-east-1"),
-    ("access_key_id", "who asks"),
-    ("secret_access_key", "what proves it"),
-    ("session_token", "of temporary credentials"),
-    ("anonymous", "true: requests are not signed"),
-    ("s3_force_path_style", "false: the bucket is a part of the host's name, where the store is Amazon's"),
-    ("s3_max_attempts", "times a request is tried"),
-    ("connect_timeout", "seconds to wait for a connection"),
-    ("stall_timeout", "seconds without a byte until a request is tried again"),
-    ("unsigned_payload", "true: bodies are not signed over http either"),
-    ("ca_bundle", "file of certificates"),
-    ("part_size", "bytes of a part"),
-    ("multipart_threshold", "bytes from which on objects are written in parts"),
-    ("parts_in_flight", "parts of an object on their way at once"),
-    ("verify_writes", "true: the size of what was written is asked for"),
-    ("create_bucket", "true: a bucket that is not there is made"),
-    ("use_full_object_uri", "true: keys are whole URIs"),
+    ("access_key_id", "access key"),
+    ("secret_access_key", "secret key"),
+    ("session_token", "token of temporary credentials"),
+    ("anonymous", "true: do not sign requests"),
+    ("s3_force_path_style", "false: with Amazon, the bucket is part of the host name"),
+    ("s3_max_attempts", "attempts per request"),
+    ("connect_timeout", "seconds to connect"),
+    ("stall_timeout", "seconds without a byte until a request is retried"),
+    ("unsigned_payload", "true: do not sign bodies over http"),
+    ("ca_bundle", "file with certificates to trust"),
+    ("part_size", "bytes per part of an upload"),
+    ("multipart_threshold", "larger objects are uploaded in parts"),
+    ("parts_in_flight", "parts of an object in flight at the same time"),
+    ("verify_writes", "true: check the size of each object after writing"),
+    ("create_bucket", "true: create a missing bucket"),
+    ("use_full_object_uri", "true: use whole URIs as keys"),
     ("uri_scheme", "s3"),
-    ("secure", "accepted: the endpoint's scheme says it"),
-    ("storage_library", "accepted: there is one client"),
-    ("prefetch_window", "objects that each reader asks for before their turn"),
+    ("secure", "accepted: determined by the endpoint's scheme"),
+    ("storage_library", "accepted: there is only one client"),
+    ("prefetch_window", "objects that each worker requests ahead"),
     ("prefetch_workers", "accepted: row groups are read in turn"),
-    ("stagger_workers", "accepted: workers begin at once"),
-    ("footer_cap", "accepted: footers are read as the format says"),
+    ("stagger_workers", "accepted: workers start at the same time"),
+    ("footer_cap", "accepted: footers are read as the format requires"),
     ("prefetch", "accepted: row groups are read in turn"),
 ];
 
@@ -213,12 +213,20 @@ impl Source<'_> {
             self.options.entries().iter().map(|(name, _)| name).filter(|name| !names().any(|known| known == *name));
         let complaint = |name: &String| {
             let near = nearest(name, names()).map(|near| format!("did you mean {near}? "));
-            Failure::refused(format!("workload.storage.storage_options.{name}: there is no such option"))
-                .remedy(format!("{}known: {}", near.unwrap_or_default(), names().collect::<Vec<_>>().join(", ")))
+            Failure::refused(format!("workload.storage.storage_options.{name}: unknown option")).remedy(format!(
+                "{}known: {}",
+                near.unwrap_or_default(),
+                names().collect::<Vec<_>>().join(", ")
+            ))
         };
         let mut complaints: Vec<Failure> = unknown.map(complaint).collect();
         if let Some(scheme) = self.text("uri_scheme").filter(|scheme| scheme != "s3") {
-            complaints.push(wrong("uri_scheme", &scheme, "s3; local folders are storage_type=local_fs or direct_fs"));
+            complaints.push(wrong(
+                "uri_scheme",
+                &scheme,
+                "s3; for local directories use storage_type=local_fs or \
+                direct_fs",
+            ));
         }
         complaints
     }
@@ -231,8 +239,8 @@ impl Source<'_> {
         let valid = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
         if bucket.is_empty() || !bucket.bytes().all(valid) {
             let what = match bucket.is_empty() {
-                true => "no bucket is named".to_string(),
-                false => format!("`{bucket}` is no name of a bucket"),
+                true => "no bucket is set".to_string(),
+                false => format!("`{bucket}` is not a valid bucket name"),
             };
             complaints.push(Failure::refused(what).remedy("set ++workload.storage.storage_root=BUCKET"));
         }
@@ -245,9 +253,9 @@ impl Source<'_> {
         let local = (self.storage_type == "aistore").then(|| "http://localhost:8080".to_string());
         let amazon = aws.then(|| format!("https://s3.{region}.amazonaws.com"));
         let Some(urls) = urls.or(amazon).or(local) else {
-            complaints.push(Failure::refused("no endpoint: nothing says where the object store is").remedy(
+            complaints.push(Failure::refused("no endpoint: the address of the object store is not set").remedy(
                 "set ++workload.storage.storage_options.endpoint_url=http://HOST:PORT (or AWS_ENDPOINT_URL), or \
-                 ++workload.storage.storage_options.aws=true for Amazon's own",
+                 ++workload.storage.storage_options.aws=true for Amazon",
             ));
             return Vec::new();
         };
@@ -260,8 +268,8 @@ impl Source<'_> {
                     endpoints.push((server, if native { "/s3".into() } else { path.to_string() }));
                 }
                 _ => complaints.push(
-                    Failure::refused(format!("the endpoint `{}` is no URL of a server", without_login(url)))
-                        .remedy("it looks like http://HOST:PORT or https://HOST"),
+                    Failure::refused(format!("the endpoint `{}` is not the URL of a server", without_login(url)))
+                        .remedy("use http://HOST:PORT or https://HOST"),
                 ),
             }
         }
@@ -288,7 +296,7 @@ impl Source<'_> {
                 complaints.push(
                     Failure::refused(format!("no credentials for the object store: {missing} is not set")).remedy(
                         "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or \
-                     ++workload.storage.storage_options.anonymous=true for a store that asks for none",
+                     ++workload.storage.storage_options.anonymous=true for a store that needs none",
                     ),
                 );
                 None
@@ -298,7 +306,7 @@ impl Source<'_> {
 }
 
 fn wrong(option: &str, value: &str, wanted: &str) -> Failure {
-    Failure::refused(format!("workload.storage.storage_options.{option}: it takes {wanted}, not {value}"))
+    Failure::refused(format!("workload.storage.storage_options.{option}: expected {wanted}, got {value}"))
 }
 
 /// A name without the schemes before it, and how many there were.
@@ -322,8 +330,8 @@ impl Settings {
         let below = match schemes {
             0 if bare.starts_with('/') => {
                 return refused(
-                    "a folder of this machine, and the data are in an object store".into(),
-                    "name a prefix of keys, such as data/unet3d, or use storage_type=local_fs",
+                    "a local directory, but the data are in an object store".into(),
+                    "use a prefix of keys, such as data/unet3d, or storage_type=local_fs",
                 );
             }
             0 => format!("{}/{bare}", root.split_once('/').map_or("", |(_, prefix)| prefix)),
@@ -331,19 +339,19 @@ impl Settings {
                 let (bucket, below) = bare.split_once('/').unwrap_or((bare, ""));
                 if bucket != self.bucket {
                     return refused(
-                        format!("another bucket than workload.storage.storage_root={}", self.bucket),
-                        "name the same in both",
+                        format!("its bucket differs from workload.storage.storage_root={}", self.bucket),
+                        "use the same bucket in both",
                     );
                 }
                 below.to_string()
             }
         };
         if below.split('/').any(|part| part == "..") {
-            return refused("keys of objects have no `..`".into(), "name the prefix itself");
+            return refused("object keys cannot contain `..`".into(), "write the resolved prefix");
         }
         let parts: Vec<&str> = below.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
         let plain = [&[self.bucket.as_str()], &parts[..]].concat().join("/");
-        let remark = (schemes > 1).then(|| format!("workload.{key}={typed} is taken for {SCHEME}{plain}"));
+        let remark = (schemes > 1).then(|| format!("workload.{key}={typed} is interpreted as {SCHEME}{plain}"));
         let whole = if self.whole_uris {
             format!("{SCHEME}{}/{SCHEME}{plain}", self.bucket)
         } else {
@@ -398,7 +406,7 @@ mod tests {
             result.unwrap_err().iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
         };
         let all = text(settings("{endpoint: x, s3_max_attempts: few}", "./", &[]));
-        for word in ["did you mean endpoint_url?", "no endpoint", "no credentials", "no bucket is named", "few"] {
+        for word in ["did you mean endpoint_url?", "no endpoint", "no credentials", "no bucket is set", "few"] {
             assert!(all.contains(word), "{word}: {all}");
         }
         assert!(text(settings("{endpoint_url: 'localhost:9000'}", "b", KEYS)).contains("is no URL"));

@@ -81,8 +81,8 @@ impl Upload {
             if there != Some(self.written) {
                 let found = there.map_or("nothing".into(), |bytes| format!("{bytes} bytes"));
                 let what =
-                    format!("{}: {} bytes were written and {found} are there", self.path.display(), self.written);
-                return Err(Failure::new(Kind::System, what).remedy("the store lost a part of a write it confirmed"));
+                    format!("{}: {} bytes were written, but the store has {found}", self.path.display(), self.written);
+                return Err(Failure::new(Kind::System, what).remedy("the store lost part of a confirmed write"));
             }
         }
         Ok(self.written)
@@ -131,8 +131,9 @@ impl Parts {
         let query = [("uploads", String::new())];
         let request = Request { query: &query, body: Some(b""), ..Request::new("POST", key, Figure::Others) };
         let (_, words) = with_client(|client| client.ask(request))?;
-        let id = xml::text(&words, "UploadId")
-            .ok_or_else(|| Failure::new(Kind::System, format!("the store began no upload in parts of {key}")))?;
+        let id = xml::text(&words, "UploadId").ok_or_else(|| {
+            Failure::new(Kind::System, format!("the store did not start a multipart upload of {key}"))
+        })?;
         let (sender, receiver) = sync_channel::<Piece>(0);
         let receiver = Arc::new(Mutex::new(receiver));
         let failed = Arc::new(Mutex::new(None));
@@ -152,7 +153,7 @@ impl Parts {
         if processes::interrupted() {
             return Err(Failure::interrupted());
         }
-        let gone = || Failure::new(Kind::System, "the threads that send parts are gone");
+        let gone = || Failure::new(Kind::System, "the threads that upload parts have exited");
         let (at, behind) = (self.at, self.at + bytes.len() as u64);
         let sent = self.sender.as_ref().ok_or_else(gone)?.send((self.next, at, bytes));
         (self.next, self.at) = (self.next + 1, behind);
@@ -190,7 +191,7 @@ impl Parts {
         // An answer of 200 may hold an error.
         if let Some(code) = xml::text(&words, "Code") {
             let message = xml::text(&words, "Message").unwrap_or_default();
-            return Err(Failure::new(Kind::System, format!("completing {}: {code} {message}", self.key)));
+            return Err(Failure::new(Kind::System, format!("cannot complete {}: {code} {message}", self.key)));
         }
         self.complete = true;
         Ok(())
@@ -247,6 +248,6 @@ fn send_part((key, id): (&str, &str), number: u64, at: u64, bytes: &[u8]) -> Out
     let (head, _) = with_client(|client| client.ask(request))?;
     counts::add(Figure::BytesOut, bytes.len() as u64);
     counts::time(Timed::Put, begun.elapsed());
-    let missing = || Failure::new(Kind::System, format!("the store gave no mark for part {number} of {key}"));
+    let missing = || Failure::new(Kind::System, format!("the store sent no ETag for part {number} of {key}"));
     head.header("etag").map(str::to_string).ok_or_else(missing)
 }

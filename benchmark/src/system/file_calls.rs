@@ -113,7 +113,7 @@ impl UnseenFile {
         }
         match found.st_mode & libc::S_IFMT {
             libc::S_IFREG => Ok(found.st_size as u64),
-            _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file")),
+            _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")),
         }
     }
 

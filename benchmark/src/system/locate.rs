@@ -67,9 +67,9 @@ pub fn preload(library: &Path) -> Outcome<Preload> {
     let (mut value, mut link) = (library.as_os_str().to_os_string(), None);
     if !is_loadable(library) {
         let folder = linked(library).map_err(|error| {
-            let what = format!("cannot load {}: its path has a space or a colon in it", library.display());
-            Failure::refused(format!("{what}, and a link to it cannot be made ({error})"))
-                .remedy("install it in a folder without them, or set TMPDIR to one")
+            let what = format!("cannot load {}: its path contains a space or a colon", library.display());
+            Failure::refused(format!("{what}, and creating a link to it failed ({error})"))
+                .remedy("install it in a directory without them, or set TMPDIR to one")
         })?;
         value = folder.join(LINK).join(library.file_name().unwrap_or_default()).into_os_string();
         link = Some(folder);
@@ -90,7 +90,7 @@ fn is_loadable(path: &Path) -> bool {
 fn linked(library: &Path) -> io::Result<PathBuf> {
     let runtime = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let places = [env::temp_dir(), PathBuf::from("/tmp"), PathBuf::from("/dev/shm")].into_iter().chain(runtime);
-    let mut failed = io::Error::other("no folder for it");
+    let mut failed = io::Error::other("no directory for it");
     for place in places.filter(|place| place.is_absolute() && is_loadable(place)) {
         let folder = place.join(format!("dlio-{}-{:x}", std::process::id(), RandomState::new().hash_one(library)));
         let made = fs::DirBuilder::new().mode(0o755).create(&folder).and_then(|()| {
@@ -119,7 +119,7 @@ fn check(library: &Path) -> Outcome<()> {
     };
     let found = kind(library).map_err(|error| refused(error.to_string()))?;
     match env::current_exe().and_then(|own| kind(&own)) {
-        Ok(own) if own != found => Err(refused("it is no library of this machine's kind".into())),
+        Ok(own) if own != found => Err(refused("it is a library for another architecture".into())),
         _ => Ok(()),
     }
 }

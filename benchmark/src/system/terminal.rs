@@ -24,7 +24,7 @@ pub fn answer(text: &str) -> Outcome<()> {
 fn written(out: &mut impl Write, text: &str) -> Outcome<()> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(Failure::new(Kind::System, format!("the output cannot be written: {error}")))
+            Err(Failure::new(Kind::System, format!("cannot write the output: {error}")))
         }
         _ => Ok(()),
     }
@@ -36,7 +36,7 @@ pub fn say(text: impl Display) {
     if let Err(failure) = written(&mut stdout(), &without_logins(&text.to_string()))
         && !NOTED.swap(true, Ordering::Relaxed)
     {
-        warn(format_args!("warning: {failure}; the run goes on"));
+        warn(format_args!("warning: {failure}; the run continues"));
     }
 }
 

@@ -21,8 +21,8 @@ fn left_over(config: &Config, of: &str, files: u64, share: Share, ranks: u64) ->
         return None;
     }
     let left = all - share.steps * batch * ranks;
-    let each = if ranks > 1 { format!(" on each of {ranks} ranks") } else { String::new() };
-    (left > 0).then(|| format!("{left} of {all} {of}samples are left over each epoch: batches of {batch}{each}"))
+    let each = if ranks > 1 { format!(" on {ranks} ranks each") } else { String::new() };
+    (left > 0).then(|| format!("{left} of {all} {of}samples are dropped each epoch (batch size {batch}{each})"))
 }
 
 /// The steps that do not count: where they are more than one in ten, the figures do not fit the seconds beside them.
@@ -32,16 +32,17 @@ fn not_counted(config: &Config, share: Share) -> Option<String> {
     // The one step of an epoch counts without a word: nobody asked for it to be left out.
     if left_out >= steps && steps > 1 {
         return Some(format!(
-            "AU and rates are those of all {steps} steps an epoch: {start} at the start and {end} at the end would leave \
+            "AU and rates include all {steps} steps of an epoch: excluding {start} at the start and {end} at the end \
+                would leave \
              none (workload.output.metric.exclude_start_steps and exclude_end_steps); DLIO's own formulas, below \
-             `metric.compat`, have nothing to count then"
+             `metric.compat`, then have no steps"
         ));
     }
     (left_out < steps && left_out * 10 > steps).then(|| {
         let counted = steps - left_out;
         format!(
-            "AU, here and in summary.json, and the rates of its `metric` are those of {counted} of {steps} steps an epoch: \
-             {start} at the start and {end} at the end are left out, as DLIO does \
+            "AU, here and in summary.json, and the rates of its `metric` include {counted} of {steps} steps per epoch: \
+             {start} at the start and {end} at the end are excluded, as in DLIO \
              (workload.output.metric.exclude_start_steps=0 counts all)"
         )
     })
@@ -50,7 +51,7 @@ fn not_counted(config: &Config, share: Share) -> Option<String> {
 /// As in DLIO, where zero steps never pass and epochs no longer count.
 fn no_checkpoints(config: &Config) -> Option<String> {
     let asked = config.workflow.checkpoint && config.checkpoint.every_steps == Some(0);
-    asked.then(|| "no checkpoint is written: steps_between_checkpoints=0 stands for none (-1: after epochs)".into())
+    asked.then(|| "no checkpoint is written: steps_between_checkpoints=0 turns them off (-1: after epochs)".into())
 }
 
 /// Each worker streams shards of its own: the last ones are read by some while others have none.
@@ -58,7 +59,10 @@ fn uneven(config: &Config, ranks: u64) -> Option<String> {
     let (shards, workers) = (config.dataset.files_train, config.reader.workers.max(1) as u64);
     let streams = config.dataset.format == "webdataset" && config.reader.loader != LoaderKind::Synthetic;
     (streams && !shards.is_multiple_of(workers * ranks)).then(|| {
-        format!("{shards} shards are no multiple of {ranks} ranks with {workers} workers each: some read one more than others")
+        format!(
+            "{shards} shards are not a multiple of {ranks} ranks with {workers} workers each: some read one more \
+            than others"
+        )
     })
 }
 
@@ -66,7 +70,7 @@ fn forked(config: &Config) -> Option<String> {
     let asked = &config.reader.worker_start;
     let starts = config.reader.workers > 0 && config.reader.loader != LoaderKind::Synthetic;
     (starts && asked != "fork")
-        .then(|| format!("loader workers are forked; multiprocessing_context={asked} changes nothing"))
+        .then(|| format!("loader workers are always forked; multiprocessing_context={asked} has no effect"))
 }
 
 #[cfg(test)]

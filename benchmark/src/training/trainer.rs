@@ -172,9 +172,7 @@ impl<'a> Trainer<'a> {
             waited,
             without_room: most(5) as u64,
         });
-        self.log.output(&format!(
-            "Checkpoints beside the training: {seconds:.4} s, of which training waited {waited:.4} s"
-        ));
+        self.log.output(&format!("Background checkpoints: {seconds:.4} s; training waited {waited:.4} s"));
         Ok(())
     }
 
@@ -202,8 +200,7 @@ impl<'a> Trainer<'a> {
         let span = self.options.drop_caches.then(|| spans::span("cache.drop", spans::PIPELINE, &[]));
         if self.options.drop_caches && first {
             let folder = &self.layout.dataset.folder;
-            page_cache::empty(&self.layout)
-                .map_err(|error| Failure::io("dropping the cached pages of", folder, error))?;
+            page_cache::empty(&self.layout).map_err(|error| Failure::io("drop the cached pages of", folder, error))?;
         }
         self.communicator.barrier()?;
         drop(span);

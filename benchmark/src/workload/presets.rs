@@ -82,12 +82,12 @@ impl Found {
 
 pub fn find(name: &str, config_dir: Option<&Path>) -> Outcome<Found> {
     if let Some(file) = config_dir.and_then(|dir| file_in(dir, name)).or_else(|| own_file(name)) {
-        let text = std::fs::read_to_string(&file).map_err(|error| Failure::io("reading", &file, error))?;
+        let text = std::fs::read_to_string(&file).map_err(|error| Failure::io("read", &file, error))?;
         let (tree, lines) = parse_yaml_placed(&file.display().to_string(), &text)?;
         if tree.entries().is_empty() {
             let held = if matches!(tree, Value::Map(_)) { "nothing" } else { tree.kind_name() };
-            let what = format!("{}: it holds {held}, and a workload is a map of sections", file.display());
-            return Err(Failure::refused(what).remedy("`dlio workloads show unet3d` prints one"));
+            let what = format!("{}: expected a map of sections, got {held}", file.display());
+            return Err(Failure::refused(what).remedy("`dlio workloads show unet3d` prints an example"));
         }
         return Ok(Found { name: name.to_string(), alias: None, tree, source: Some((file, lines)) });
     }
@@ -117,8 +117,8 @@ fn file_in(dir: &Path, name: &str) -> Option<PathBuf> {
 fn unknown(name: &str, config_dir: Option<&Path>) -> Failure {
     let names = WORKLOADS.iter().map(|(known, _)| *known).chain(ALIASES.iter().map(|(alias, _)| *alias));
     let guess = nearest(name, names).map(|near| format!("did you mean workload={near}? ")).unwrap_or_default();
-    let place = config_dir.map(|dir| format!(" in {} or", dir.display())).unwrap_or_default();
-    Failure::refused(format!("there is no workload `{name}`{place} among those built in"))
+    let place = config_dir.map(|dir| format!("in {} and not ", dir.display())).unwrap_or_default();
+    Failure::refused(format!("unknown workload `{name}`: not {place}built in"))
         .remedy(format!("{guess}`dlio workloads` lists them"))
 }
 
@@ -149,8 +149,8 @@ pub fn compose(overrides: &[Override], config_dir: Option<&Path>) -> Outcome<Com
             }
         });
     if let Some(folder) = config_dir.filter(|folder| !folder.is_dir()) {
-        let what = format!("--config-dir {}: there is no such folder", folder.display());
-        return Err(Failure::refused(what).remedy("name one with workload/NAME.yaml in it, or leave it out"));
+        let what = format!("--config-dir {}: no such directory", folder.display());
+        return Err(Failure::refused(what).remedy("pass a directory with workload/NAME.yaml, or omit the option"));
     }
     let found = find(&name, config_dir)?;
     let mut composed = Composed {
@@ -176,7 +176,7 @@ fn choice_of_workload(typed: &Override) -> Outcome<()> {
         return Ok(());
     }
     let name = if typed.values.is_empty() { "NAME".into() } else { typed.value().inline() };
-    let what = format!("cannot take `{}`: a run has one workload, which is neither added nor removed", typed.typed);
+    let what = format!("cannot apply `{}`: a run has exactly one workload", typed.typed);
     Err(Failure::refused(what).remedy(format!("write workload={name}")))
 }
 
@@ -223,7 +223,7 @@ impl Composed {
             self.hydra.put(rest, typed.value().clone());
         }
         if !HYDRA_KEYS.contains(&typed.key.as_str()) {
-            self.ignored.push(format!("`{}` is for Hydra and changes nothing here", typed.typed));
+            self.ignored.push(format!("`{}` is a setting of Hydra and has no effect", typed.typed));
         }
     }
 
@@ -231,7 +231,7 @@ impl Composed {
     fn note_without_effect(&mut self, typed: &Override) {
         let path = keys::present_name(typed.key.strip_prefix("workload.").unwrap_or_default());
         if let Some(key) = keys::find(&path).filter(|key| key.affects == keys::NOTHING) {
-            self.ignored.push(format!("`{}` changes nothing here: {}", typed.typed, key.meaning));
+            self.ignored.push(format!("`{}` has no effect: {}", typed.typed, key.meaning));
         }
     }
 
@@ -259,21 +259,21 @@ impl Composed {
             Action::Add if present => {
                 let remedy = format!("write ++{}=… to change it", typed.key);
                 return Err(
-                    Failure::refused(format!("`{}`: the workload has that key already", typed.typed)).remedy(remedy)
+                    Failure::refused(format!("`{}`: the workload already has this key", typed.typed)).remedy(remedy)
                 );
             }
             Action::Remove if present && !typed.values.is_empty() && self.written.at(&path) != Some(typed.value()) => {
                 let there = self.written.at(&path).map(Value::inline).unwrap_or_default();
                 let what = format!("cannot remove `{}`: its value is {there}", typed.typed);
-                return Err(Failure::refused(what).remedy(format!("write ~{} to remove it whatever it is", typed.key)));
+                return Err(Failure::refused(what).remedy(format!("write ~{} to remove it with any value", typed.key)));
             }
             Action::Remove if !self.written.remove(&path) => {
-                return Err(Failure::refused(format!("`{}`: the workload has no such key", typed.typed)));
+                return Err(Failure::refused(format!("`{}`: the workload does not have this key", typed.typed)));
             }
             Action::Remove => {}
             _ => {
                 if typed.action == Action::Change && !present && keys::find(&path.join(".")).is_some() {
-                    let note = "the workload does not have this key, so Hydra would refuse it without + or ++";
+                    let note = "the workload does not have this key, so Hydra would reject it without + or ++";
                     self.ignored.push(format!("`{}`: {note}", typed.typed));
                 }
                 let mut upper = Value::empty();
@@ -304,7 +304,7 @@ impl Composed {
             let gone: Vec<&str> = others.filter(|name| self.written.remove(&[&path[..], &[*name]].concat())).collect();
             if !gone.is_empty() {
                 let gone = gone.join(" and ");
-                self.ignored.push(format!("`{typed}` takes the place of a {before} distribution: left out {gone}"));
+                self.ignored.push(format!("`{typed}` replaces a {before} distribution; dropped: {gone}"));
             }
         }
     }
@@ -332,7 +332,7 @@ impl Composed {
             return None;
         }
         let value = says(key.path).map_or_else(|| key.default.to_string(), Value::inline);
-        Some(format!("; checkpoints are as large as workload.{}={value} makes them", key.path))
+        Some(format!("; workload.{}={value} determines the size of checkpoints", key.path))
     }
 
     fn complain(&mut self, overrides: &[Override]) {
@@ -355,7 +355,7 @@ impl Composed {
                 Some(key) if key.path != path => {}
                 Some(key) => {
                     if let Some(complaint) = keys::complaint(key, value).or_else(|| unknown_format(key, value)) {
-                        let remedy = format!("`dlio workloads explain {path}` tells what it means");
+                        let remedy = format!("`dlio workloads explain {path}` explains it");
                         self.complaints
                             .push(Failure::refused(format!("{typed}: {complaint}")).remedy(remedy).at(&place));
                     }
@@ -379,10 +379,10 @@ fn unknown_format(key: &Key, value: &Value) -> Option<String> {
 fn unknown_key(typed: &str, key: &str) -> Failure {
     let bare = key.strip_prefix("workload.").unwrap_or(key);
     let remedy = match keys::suggestion(bare) {
-        Some(near) => format!("did you mean workload.{near}? (--lenient goes on without it)"),
-        None => "`dlio workloads explain` lists the keys (--lenient goes on without it)".into(),
+        Some(near) => format!("did you mean workload.{near}? (--lenient ignores it)"),
+        None => "`dlio workloads explain` lists the keys (--lenient ignores it)".into(),
     };
-    Failure::refused(format!("`{typed}`: there is no such key")).remedy(remedy)
+    Failure::refused(format!("`{typed}`: unknown key")).remedy(remedy)
 }
 
 #[cfg(test)]

@@ -71,7 +71,7 @@ const VALUE_MAX: i64 = i32::MAX as i64;
 /// Numbers so large that what is made of them could not be counted, or would not end.
 fn quantities(config: &Config, ranks: u64, list: &mut List) {
     let mut at_most = |what: &str, number: f64, most: f64| {
-        list.refuse(number > most, format!("{what} would be {number:.3e}, and {most:.3e} is the most"), "");
+        list.refuse(number > most, format!("{what} would be {number:.3e}; at most {most:.3e} is supported"), "");
     };
     let (dataset, reader, model) = (&config.dataset, &config.reader, &config.model);
     let side = dataset.record_bytes.sqrt();
@@ -86,10 +86,10 @@ fn quantities(config: &Config, ranks: u64, list: &mut List) {
     let bytes = samples.max(1.0) * elements * dataset.element.bytes as f64;
     at_most("the bytes of the data set", bytes, COUNTABLE);
     let handed = reader.batch.max(reader.batch_eval) as f64 * reader.handed_bytes as f64;
-    at_most("the bytes handed over at once", handed * reader.prefetch.max(2) as f64, COUNTABLE);
-    at_most("the samples of a step (batch_size * ranks)", reader.batch as f64 * ranks as f64, COUNTABLE);
+    at_most("the bytes sent to the trainer at the same time", handed * reader.prefetch.max(2) as f64, COUNTABLE);
+    at_most("the samples per step (batch_size * ranks)", reader.batch as f64 * ranks as f64, COUNTABLE);
     let evaluated = reader.batch_eval as f64 * ranks as f64;
-    at_most("the samples of an evaluation step (batch_size_eval * ranks)", evaluated, COUNTABLE);
+    at_most("the samples per evaluation step (batch_size_eval * ranks)", evaluated, COUNTABLE);
     at_most("workload.reader.shuffle_size", reader.shuffle_size as f64, COUNTABLE);
     at_most("workload.reader.prefetch_size", reader.prefetch as f64, COUNTABLE);
     at_most("workload.reader.read_threads", reader.workers as f64, PROCESSES_MAX as f64);
@@ -116,7 +116,7 @@ fn quantities(config: &Config, ranks: u64, list: &mut List) {
     let checkpoints = config.checkpoint.writes as f64 + config.checkpoint.reads as f64;
     at_most("the checkpoints of the run", checkpoints, COUNTABLE);
     let excluded = config.output.exclude_start as f64 + config.output.exclude_end as f64;
-    at_most("the steps left out of the figures", excluded, COUNTABLE);
+    at_most("the excluded steps", excluded, COUNTABLE);
 }
 
 fn is_url(path: &Path) -> bool {
@@ -137,7 +137,7 @@ fn storage(config: &Config, list: &mut List) {
         list.0.push(no_folder(key, &folder.to_string_lossy(), &config.storage_type));
     }
     for (key, class) in &config.classes {
-        list.refuse(true, format!("workload.{key}={class}: there is no Python here to load it"), "leave the key out");
+        list.refuse(true, format!("workload.{key}={class}: Python classes are not supported"), "remove the key");
     }
     let profiler = matches!(config.profiler.as_str(), "darshan" | "tensorboard");
     let what = format!("workload.profiling.profiler={} is not supported", config.profiler);
@@ -148,15 +148,15 @@ fn storage(config: &Config, list: &mut List) {
 fn no_folder(key: &str, name: &str, storage_type: &str) -> Failure {
     let object = ["s3://", "ais://"].iter().find_map(|scheme| name.find(scheme).map(|at| (&name[at..], *scheme)));
     let Some((object, scheme)) = object else {
-        let what = format!("workload.{key}: {name} is no path");
-        return Failure::refused(what).remedy("give a folder of a mounted file system");
+        let what = format!("workload.{key}: {name} is not a path");
+        return Failure::refused(what).remedy("use a directory of a mounted file system");
     };
     let bucket = object.trim_start_matches(scheme).split('/').next().unwrap_or_default();
     let what = format!(
-        "workload.{key}={object} is in an object store, and workload.storage.storage_type={storage_type} is for files"
+        "workload.{key}={object} is in an object store, but workload.storage.storage_type={storage_type} is for files"
     );
     Failure::refused(what).remedy(format!(
-        "set ++workload.storage.storage_type={} ++workload.storage.storage_root={bucket}, or name a folder of this machine",
+        "set ++workload.storage.storage_type={} ++workload.storage.storage_root={bucket}, or use a local directory",
         if scheme == "s3://" { "s3" } else { "aistore" }
     ))
 }
@@ -165,34 +165,38 @@ fn no_folder(key: &str, name: &str, storage_type: &str) -> Failure {
 fn objects(config: &Config, list: &mut List) {
     if let Some(cache) = &config.cache {
         let (what, here) = ("workload.storage.cache", config.store.is_some());
-        list.refuse(!here, format!("{what} is a tier before an object store, and the data are files"), "leave it out");
+        list.refuse(!here, format!("{what} caches an object store, but the data are files"), "leave it out");
         list.refuse(
             is_url(&cache.folder),
-            format!("{what}.folder is a folder of this machine"),
-            "name one of a fast disk",
+            format!("{what}.folder must be a local directory"),
+            "use a directory on a fast disk",
         );
         list.refuse(cache.block == Some(0), format!("{what}.block_size must be at least 1"), "");
     }
     if config.store.is_none() {
         return;
     }
-    list.refuse(config.reader.direct, "workload.reader.odirect is for files, and the data are objects", "leave it out");
+    list.refuse(
+        config.reader.direct,
+        "workload.reader.odirect applies to files, but the data are objects",
+        "leave it out",
+    );
     let sent = config.checkpoint.direct && store::is_object(&config.checkpoint.folder);
-    list.refuse(sent, "workload.checkpoint.odirect is for files, and checkpoints are objects", "leave it out");
+    list.refuse(sent, "workload.checkpoint.odirect applies to files, but checkpoints are objects", "leave it out");
     list.refuse(
         config.checkpoint.transfer_size.is_some() && store::is_object(&config.checkpoint.folder),
-        "workload.checkpoint.transfer_size is of writes to files, and checkpoints are objects, sent in parts",
+        "workload.checkpoint.transfer_size applies to files, but checkpoints are objects, uploaded in parts",
         "leave it out",
     );
     list.refuse(
         config.dataset.format == "mmap_indexed_binary",
-        "workload.dataset.format=mmap_indexed_binary maps files, and the data are objects",
+        "workload.dataset.format=mmap_indexed_binary maps files, but the data are objects",
         "use indexed_binary, which reads the same objects in ranges",
     );
     list.refuse(
         config.checkpoint.fast_folder.as_ref().is_some_and(|fast| is_url(fast)),
-        "workload.checkpoint.fast_folder is a folder of this machine",
-        "name one of a fast disk; what is in it is copied to the store",
+        "workload.checkpoint.fast_folder must be a local directory",
+        "use a directory on a fast disk; its contents are copied to the store",
     );
 }
 
@@ -214,13 +218,13 @@ fn dataset(config: &Config, list: &mut List) {
     list.refuse(dataset.record_dims.contains(&0), "workload.dataset.record_dims has a dimension of 0", "");
     list.refuse(
         !dataset.record_dims.is_empty() && dataset.record_bytes_stdev > 0.0,
-        "workload.dataset.record_dims and record_length_bytes_stdev exclude each other",
-        "leave one of them out: ++workload.dataset.record_length_bytes_stdev=0",
+        "workload.dataset.record_dims and record_length_bytes_stdev cannot be combined",
+        "remove one of them: ++workload.dataset.record_length_bytes_stdev=0",
     );
     list.refuse(dataset.record_bytes_stdev < 0.0, "workload.dataset.record_length_bytes_stdev is negative", "");
     list.refuse(
         dataset.prefix.contains('/'),
-        "workload.dataset.file_prefix is a name, not a path",
+        "workload.dataset.file_prefix must be a name, not a path",
         "use data_folder for the path",
     );
     list.refuse(
@@ -234,25 +238,25 @@ fn dataset(config: &Config, list: &mut List) {
     {
         list.refuse(
             dataset.format == "mds" && used && folders > 1,
-            format!("a data set of mds has its shards in one folder, beside its index, not in {folders}"),
+            format!("shards of mds must be in one directory, next to their index, not in {folders}"),
             format!("set ++workload.dataset.num_subfolders_{key}=0"),
         );
     }
     list.refuse(
         dataset.format == "webdataset" && (dataset.shard_extension.is_empty() || dataset.shard_extension == "cls"),
-        "workload.dataset.webdataset.extension is that of the member with a sample's bytes",
-        "bin, jpg, npy or another; the label has cls",
+        "workload.dataset.webdataset.extension is the extension of the member with a sample's bytes",
+        "use bin, jpg, npy or another one; cls is the label",
     );
     let in_store = config.store.is_some() && (config.reader.profile.is_some() || dataset.listing);
     list.refuse(
         in_store,
-        "workload.reader.profile and dataset.listing read files of a file system, and the data are objects",
+        "workload.reader.profile and dataset.listing read files, but the data are objects",
         "use storage_type=local_fs, with the bucket mounted",
     );
     list.refuse(
         !dataset.file_bytes.is_empty() && config.reader.profile.is_none() && dataset.suffix != "raw",
-        format!("workload.dataset.file_bytes makes files of bytes that no reader of {} takes", dataset.suffix),
-        "say how they are read in workload.reader.profile, or leave the sizes out",
+        format!("workload.dataset.file_bytes generates files that no reader of {} can read", dataset.suffix),
+        "set workload.reader.profile, or remove file_bytes",
     );
     hdf5(config, list);
 }
@@ -279,19 +283,19 @@ fn hdf5(config: &Config, list: &mut List) {
     list.refuse(
         dataset.chunk_dims.len() > dims,
         "workload.dataset.hdf5.chunk_dims has more dimensions than the data sets",
-        format!("it takes up to {dims}: samples, then the sample's own"),
+        format!("use at most {dims}: samples, then those of a sample"),
     );
     list.refuse(
         !dataset.max_shape.is_empty() && !(dims - 1..=dims).contains(&dataset.max_shape.len()),
-        "workload.dataset.hdf5.max_shape has another number of dimensions than the data sets",
-        format!("it takes the sample's own {}, or those behind the number of samples", dims - 1),
+        "workload.dataset.hdf5.max_shape: the number of dimensions differs from the data sets",
+        format!("use the {} of a sample, or the number of samples followed by them", dims - 1),
     );
     let smallest = if dataset.max_shape.len() < dims { &shape[1..] } else { &shape[..] };
     let too_small = dataset.max_shape.iter().zip(smallest).any(|(limit, dim)| *limit < *dim as u64);
     list.refuse(
         too_small,
         format!("workload.dataset.hdf5.max_shape is smaller than the data sets, {smallest:?}"),
-        "make it as large or larger",
+        "make it at least as large",
     );
 }
 
@@ -307,7 +311,7 @@ fn compression(config: &Config, list: &mut List) {
     list.refuse(
         compression != "none" && !possible.contains(&compression),
         format!("workload.dataset.compression={compression} does not exist for {format}"),
-        format!("{format} takes {known}"),
+        format!("{format} supports {known}"),
     );
 }
 
@@ -321,7 +325,7 @@ fn images(config: &Config, list: &mut List) {
     }
     list.refuse(
         dataset.record_dims.len() > 2,
-        format!("{} samples have two dimensions at most", dataset.format),
+        format!("{} samples have at most two dimensions", dataset.format),
         "shorten workload.dataset.record_dims",
     );
     let side = dataset.record_dims.iter().copied().max().unwrap_or(dataset.record_bytes.sqrt() as u64);
@@ -332,7 +336,7 @@ fn images(config: &Config, list: &mut List) {
     );
     list.refuse(
         dataset.samples_per_file > 1,
-        format!("a {} file holds one sample", dataset.format),
+        format!("a {} file contains one sample", dataset.format),
         "set ++workload.dataset.num_samples_per_file=1",
     );
 }
@@ -345,8 +349,8 @@ fn reading(config: &Config, list: &mut List) {
     };
     list.refuse(
         foreign && config.workflow.train,
-        format!("workload.reader.data_loader={} belongs to the other framework", reader.loader_name),
-        "set workload.framework and workload.reader.data_loader to the same",
+        format!("workload.reader.data_loader={} does not match workload.framework", reader.loader_name),
+        "set both to the same framework",
     );
     list.refuse(
         config.dataset.format == "tfrecord" && reader.loader == LoaderKind::PyTorch && config.workflow.train,
@@ -361,13 +365,13 @@ fn reading(config: &Config, list: &mut List) {
                 "npz" | "npy" | "indexed_binary" | "mmap_indexed_binary" | "synthetic"
             ),
         format!("workload.reader.odirect does not exist for {}", config.dataset.format),
-        "npz, npy and indexed_binary have it",
+        "use npz, npy or indexed_binary",
     );
     list.refuse(
         config.dataset.format == "hdf5"
             && config.dataset.element == Element::named("float16")
             && config.dataset.compression == "lzf",
-        "hdf5 has no lzf of float16",
+        "hdf5 does not support lzf with float16",
         "use gzip",
     );
 }
@@ -381,7 +385,7 @@ fn collective(config: &Config, list: &mut List) {
     let word = format!("workload.reader.file_access={}", reader.file_access);
     // A run that is to be traced joins when it starts itself again.
     let by_mpi = mpi::is_joined() || (mpi::is_offered() && !locate::is_traced());
-    let remedy = "start it with mpirun, with libdlio_mpi.so beside dlio (make build-mpi); or use multi";
+    let remedy = "start dlio with mpirun and install libdlio_mpi.so (make build-mpi), or use multi";
     list.refuse(!by_mpi, format!("{word} needs MPI"), remedy);
     let in_chunks = dataset.compression != "none"
         || dataset.chunk_bytes > 0
@@ -392,7 +396,7 @@ fn collective(config: &Config, list: &mut List) {
         "hdf5" => !in_chunks,
         _ => false,
     };
-    let what = format!("{word} is for one shared file of indexed_binary, or of hdf5 without chunks");
+    let what = format!("{word} needs one shared file of indexed_binary, or of hdf5 without chunks");
     let several = dataset.files_train > 1 || dataset.files_eval > 1 || reader.profile.is_some();
     list.refuse(
         !by_place || several || reader.direct || config.store.is_some(),
@@ -408,7 +412,7 @@ fn steps(config: &Config, ranks: u64, list: &mut List) {
         let (samples, needed) = (layout.samples(split), batch * ranks);
         list.refuse(
             batch > 0 && samples < needed,
-            format!("{samples} {what} samples make no step of {batch} on {ranks} rank(s)"),
+            format!("{samples} {what} samples are not enough for a step of {batch} on {ranks} rank(s)"),
             format!("use at least {needed} samples, or a smaller ++workload.reader.{key}"),
         );
         samples / needed.max(1)
@@ -422,10 +426,10 @@ fn steps(config: &Config, ranks: u64, list: &mut List) {
     list.refuse(
         asked > available && available > 0,
         format!("workload.train.total_training_steps={asked}, but an epoch has {available} steps"),
-        "leave it out to use them all, or make the data set larger",
+        "remove it to use all steps, or generate a larger data set",
     );
     list.refuse(config.train.epochs == 0, "workload.train.epochs must be at least 1", "");
-    list.refuse(!(0.0..=1.0).contains(&config.au), "workload.metric.au is a fraction between 0 and 1", "90 % is 0.90");
+    list.refuse(!(0.0..=1.0).contains(&config.au), "workload.metric.au must be between 0 and 1", "write 90 % as 0.90");
 }
 
 fn checkpoints(config: &Config, ranks: u64, list: &mut List) {
@@ -434,46 +438,47 @@ fn checkpoints(config: &Config, ranks: u64, list: &mut List) {
     let parallel = model.tensor.max(1) * model.pipeline.max(1);
     list.refuse(
         checkpoint.fast_folder.as_ref() == Some(&checkpoint.folder),
-        "workload.checkpoint.fast_folder is the checkpoint folder itself",
-        "name a folder of a faster disk, or leave it out",
+        "workload.checkpoint.fast_folder is the same as checkpoint_folder",
+        "use a directory on a faster disk, or remove the key",
     );
     list.refuse(
         model.pipeline > 1 && model.zero_stage == 3,
-        "zero stage 3 and pipeline parallelism exclude each other",
+        "zero stage 3 and pipeline parallelism cannot be combined",
         "set ++workload.model.parallelism.pipeline=1 or another zero_stage",
     );
-    list.refuse(!(0..=3).contains(&model.zero_stage), "workload.model.parallelism.zero_stage is 0, 1, 2 or 3", "");
+    list.refuse(!(0..=3).contains(&model.zero_stage), "workload.model.parallelism.zero_stage must be 0, 1, 2 or 3", "");
     list.refuse(
         checkpoint.format == Saving::Distributed && (checkpoint.asynchronous || checkpoint.fast_folder.is_some()),
-        "workload.checkpoint.format=distributed is whole when rank 0 has said so, which nothing beside the training waits for",
-        "leave out workload.checkpoint.asynchronous and fast_folder, or use another format",
+        "workload.checkpoint.format=distributed is complete when rank 0 writes .metadata, which a background writer \
+            cannot wait for",
+        "remove workload.checkpoint.asynchronous and fast_folder, or use another format",
     );
     let only = config.only_checkpoints();
     list.refuse(
         only && !checkpoint.subset && !ranks.is_multiple_of(parallel),
-        format!("{ranks} rank(s) cannot hold a model spread over {parallel} (tensor * pipeline)"),
+        format!("{ranks} rank(s) are not a multiple of the model's parallelism {parallel} (tensor * pipeline)"),
         format!(
             "use a multiple of {parallel} ranks, or ++workload.checkpoint.mode=subset ++workload.model.parallelism.data={} \
-             for a part of them",
+             for a subset",
             copies(parallel, ranks)
         ),
     );
     list.refuse(
         checkpoint.subset && model.data <= 0,
-        "workload.checkpoint.mode=subset needs workload.model.parallelism.data: the ranks do not say how many write the rest",
+        "workload.checkpoint.mode=subset needs workload.model.parallelism.data: the total number of ranks is unknown",
         format!("set ++workload.model.parallelism.data={}", copies(parallel, ranks)),
     );
     let all = parallel.saturating_mul(model.data.max(0) as u64);
     list.refuse(
         checkpoint.subset && model.data > 0 && all < ranks,
-        format!("{ranks} rank(s) are no subset of the {all} of the model's parallelism (tensor * pipeline * data)"),
+        format!("{ranks} rank(s) are not a subset of the {all} of the model's parallelism (tensor * pipeline * data)"),
         format!("use at most {all} ranks, or a larger ++workload.model.parallelism.data"),
     );
     let data = Shards { model, checkpoints: checkpoint, framework: config.framework, ranks }.data_parallel();
     list.refuse(
         only && !checkpoint.subset && model.data > 0 && data * parallel != ranks,
         format!("workload.model.parallelism.data={data} does not fit {ranks} rank(s)"),
-        "leave it out: it follows from the ranks",
+        "remove it: it is computed from the ranks",
     );
     list.refuse(
         only && checkpoint.reads > checkpoint.writes.max(0) && checkpoint.writes > 0,
@@ -482,7 +487,7 @@ fn checkpoints(config: &Config, ranks: u64, list: &mut List) {
     );
     list.refuse(
         only && checkpoint.reads <= 0 && checkpoint.writes <= 0,
-        "a run of checkpoints alone needs workload.checkpoint.num_checkpoints_write or num_checkpoints_read",
+        "a checkpoint-only run needs workload.checkpoint.num_checkpoints_write or num_checkpoints_read",
         "",
     );
     list.refuse(

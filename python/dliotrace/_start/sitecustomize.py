@@ -1,10 +1,10 @@
 """Runs at the start of each Python process under `python -m dliotrace run --torch`.
 
-It adds spans to PyTorch once the program has imported it, and imports nothing of PyTorch or of this package before that.
+It adds spans to PyTorch when the program has imported it. Before that, it imports neither PyTorch nor this package.
 
-`run` puts the directory of this file in front of PYTHONPATH, so that `site` finds it in children, too. The program sees
-nothing of it: sys.path is what it would be, and a sitecustomize of the user runs in place of this one. A program may start
-another Python, of any version, so this file uses no new syntax.
+`run` adds the directory of this file to PYTHONPATH, so that `site` finds it in child processes too. It is invisible to the
+program: sys.path does not contain it, and a sitecustomize of the user runs instead of this one. A program can start another
+version of Python, so this file uses no new syntax.
 """
 
 import os
@@ -12,7 +12,7 @@ import sys
 
 
 class _Torch(object):
-    """Waits for the import of PyTorch. A finder that finds the module as the finders behind it do, and watches its spec."""
+    """Waits for the import of PyTorch: a finder that uses the other finders and watches the module's spec."""
 
     names = ("torch", "torch.utils.data")
 
@@ -30,10 +30,10 @@ class _Torch(object):
         return None
 
     def watch(self, spec):
-        """Has `ended` called at the end of the import.
+        """Arranges a call of `ended` at the end of the import.
 
-        The spec gets a class of its own until then. A loader around its loader would do, but the stack would have a frame of ours
-        while PyTorch is imported; so warnings and tracebacks stay what they are.
+        Until then, the spec has a separate class. Wrapping its loader would add a frame to the stack during the import of PyTorch;
+        this way, warnings and tracebacks do not change.
         """
         plain = type(spec)
         try:
@@ -42,7 +42,7 @@ class _Torch(object):
             pass  # a finder's own kind of spec, which cannot be watched: there are no spans
 
     def ended(self, name):
-        """The import of a module has ended, by success or failure."""
+        """Handles the end of an import, successful or not."""
         if name in sys.modules:
             self.imported.add(name)
         # PyTorch imports torch.utils.data itself, and is not complete then.
@@ -52,7 +52,7 @@ class _Torch(object):
 
 
 class _Initializing(object):
-    """The attribute of a spec that importlib sets to False when the import of the module has ended."""
+    """The attribute of a spec that importlib sets to False when the import of the module ends."""
 
     def __init__(self, torch, plain):
         self.torch, self.plain = torch, plain
@@ -73,11 +73,11 @@ def _instrument():
 
         dliotrace.torch.instrument()
     except Exception as error:
-        sys.stderr.write("dliotrace: cannot put spans into PyTorch: %s; the program runs on without them\n" % error)
+        sys.stderr.write("dliotrace: cannot add spans to PyTorch: %s; the program runs without them\n" % error)
 
 
 def _leave():
-    """Removes the directory of this file from where Python looks for modules."""
+    """Removes the directory of this file from the module search path."""
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [place for place in sys.path if place != here]
     sys.path_importer_cache.pop(here, None)

@@ -116,7 +116,7 @@ pub fn export_image(image: &Image, bytes: &[u8], exporter: &mut dyn Exporter) ->
 
 /// The clock of an image; an image without one cannot be exported.
 pub fn clock_of(image: &Image) -> io::Result<Clock> {
-    let none = || io::Error::new(io::ErrorKind::InvalidData, "the trace holds no moment on a clock");
+    let none = || io::Error::new(io::ErrorKind::InvalidData, "the trace contains no timestamp of a clock");
     image.clock().ok_or_else(none)
 }
 

@@ -98,7 +98,7 @@ impl<'a> Output<'a> {
                 self.compressed.resize(gzip.gzip_compress_bound(self.gathered.len()), 0);
                 let used = gzip
                     .gzip_compress(&self.gathered, &mut self.compressed)
-                    .map_err(|_| io::Error::other("gzip had too little room"))?;
+                    .map_err(|_| io::Error::other("the gzip buffer is too small"))?;
                 self.compressed.truncate(used);
                 &self.compressed
             }

@@ -55,13 +55,13 @@ impl std::fmt::Display for Damage {
         match self {
             Damage::NotATrace => write!(f, "not a dlio trace"),
             Damage::TooNew(version) => {
-                write!(f, "written in format {version}, which is newer than this program: use a newer dlio")
+                write!(f, "format version {version} is newer than this program; use a newer dlio")
             }
-            Damage::Empty => write!(f, "empty: its process left nothing, or had no room"),
+            Damage::Empty => write!(f, "empty: its process recorded nothing, or had no space"),
             Damage::Cut => write!(f, "the file ends in the middle of a block"),
-            Damage::Incomplete => write!(f, "what it was made from was damaged"),
-            Damage::NoRoom => write!(f, "nothing its process wrote is there: only its name says what is lost"),
-            Damage::Torn => write!(f, "a block that was not written whole"),
+            Damage::Incomplete => write!(f, "the file it was converted from was damaged"),
+            Damage::NoRoom => write!(f, "all events of its process are lost: only the file name contains their number"),
+            Damage::Torn => write!(f, "an incomplete block"),
             Damage::Useless(what) | Damage::Remark(what) => write!(f, "{what}"),
             Damage::Broken(what) => write!(f, "damaged: {what}"),
         }

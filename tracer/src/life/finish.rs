@@ -64,7 +64,12 @@ pub fn finish(ending: Ending) {
     let config = config::get();
     let Some(closed) = shutdown::close(ended, config.format != Format::Native) else {
         if ring_file::is_cut() {
-            sys::say(&[b"somebody has cut the file ", ring_path().to_bytes(), b"; the events it held are lost"]);
+            sys::say(&[
+                b"the file ",
+                ring_path().to_bytes(),
+                b" was truncated by another process; its events are \
+            lost",
+            ]);
         }
         return complain_of_nothing();
     };
@@ -166,13 +171,13 @@ fn complain(closed: &Closed) {
     let is_mapped = closed.is_ring && blocks::is_forbidden();
     let (is, path): (&[u8], &[u8]) = match is_mapped || trace_dirs::exists(closed.path) {
         true => (b"); the trace is ", closed.path.to_bytes()),
-        false => (b"); there is no trace of this process", b""),
+        false => (b"); this process has no trace", b""),
     };
     let mut digits = [0; 20];
     let [colon, file, of, owner] = planted(closed.trouble, &mut digits);
     sys::say(&[
         count,
-        b" events are lost (",
+        b" events were lost (",
         write_errors::reason(closed.trouble, &mut errno),
         colon,
         file,
@@ -187,7 +192,7 @@ fn complain(closed: &Closed) {
 fn planted(errno: i32, digits: &mut [u8; 20]) -> [&[u8]; 4] {
     let found = [libc::EEXIST, libc::ELOOP, libc::ESTALE].contains(&errno).then(|| sys::found_at(dlt_path())).flatten();
     match found {
-        Some(found) => [b": ", dlt_path().to_bytes(), b", of user ", decimal(found.owner as i64, digits)],
+        Some(found) => [b": ", dlt_path().to_bytes(), b", owned by user ", decimal(found.owner as i64, digits)],
         None => [b""; 4],
     }
 }
@@ -197,11 +202,11 @@ fn complain_of_room(closed: &Closed) {
     let mut errno = [0; 20];
     let reason = write_errors::reason(closed.trouble, &mut errno);
     sys::say(&[
-        b"the trace could not be written (",
+        b"cannot write the trace (",
         reason,
-        b"); what was recorded is in ",
+        b"); the recorded events are in ",
         closed.path.to_bytes(),
-        b", and the next traced program brings it home once there is room",
+        b"; the next traced program moves them to the trace directory when it has space",
     ]);
 }
 
@@ -210,6 +215,6 @@ fn complain_of_nothing() {
     let mut lost = [0; 20];
     if header_page::page().is_null() && !write_errors::is_reported() && header_page::lost_early() > 0 {
         let count = decimal(header_page::lost_early() as i64, &mut lost);
-        sys::say(&[count, b" events are lost (no memory for a ring); there is no trace of this process"]);
+        sys::say(&[count, b" events were lost (no memory for a ring); this process has no trace"]);
     }
 }

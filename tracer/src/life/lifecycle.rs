@@ -28,7 +28,7 @@ pub fn say(parts: &[&[u8]]) {
 /// A fault of ours says where it is and no more: a backtrace takes memory and locks that the program may not leave us.
 pub fn say_fault(file: &str, line: u32) {
     let mut digits = [0; 20];
-    say(&[b"a fault of the tracer in ", file.as_bytes(), b", line ", decimal(line as i64, &mut digits)]);
+    say(&[b"internal error of the tracer in ", file.as_bytes(), b", line ", decimal(line as i64, &mut digits)]);
 }
 
 /// The functions of the C library are patched from now on.

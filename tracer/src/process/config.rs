@@ -231,15 +231,8 @@ fn absolute(path: &[u8], cwd: &[u8]) -> Vec<u8> {
 }
 
 fn complain(name: &str, value: &[u8], allowed: &str) {
-    let parts: [&[u8]; 7] = [
-        name.as_bytes(),
-        b"=",
-        value,
-        b" means nothing here; it takes ",
-        allowed.as_bytes(),
-        b". ",
-        b"Going on with the default.",
-    ];
+    let parts: [&[u8]; 7] =
+        [name.as_bytes(), b"=", value, b" is invalid: expected ", allowed.as_bytes(), b"; ", b"using the default"];
     sys::say(&parts);
 }
 
@@ -252,9 +245,9 @@ fn complain_of_unknown() {
     for name in variables::all().filter_map(unknown) {
         match env::suggestion(name) {
             Some(known) => {
-                sys::say(&[name.as_bytes(), b" is not a variable of mine; did you mean ", known.as_bytes(), b"?"])
+                sys::say(&[name.as_bytes(), b" is not a variable of dlio; did you mean ", known.as_bytes(), b"?"])
             }
-            None => sys::say(&[name.as_bytes(), b" is not a variable of mine; `dlio trace --help-env` lists them."]),
+            None => sys::say(&[name.as_bytes(), b" is not a variable of dlio; `dlio trace --help-env` lists them"]),
         }
     }
 }
@@ -274,7 +267,7 @@ fn switch(name: &str, default: bool) -> bool {
 fn number(name: &str) -> u64 {
     let Some(value) = text(name) else { return 0 };
     std::str::from_utf8(&value).ok().and_then(|value| value.parse().ok()).unwrap_or_else(|| {
-        complain(name, &value, "a whole number");
+        complain(name, &value, "an integer");
         0
     })
 }

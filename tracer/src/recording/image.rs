@@ -186,8 +186,8 @@ fn refuse(folder: &[u8], errno: i32) {
     let mut digits = [0; 20];
     let is_trace = folder == config::get().dir();
     let (what, variable): (&[u8], &[u8]) = match is_trace {
-        true => (b"trace folder ", b"DLIO_TRACE_DIR, or -o of dlio trace,"),
-        false => (b"folder of rings ", env::SPOOL.as_bytes()),
+        true => (b"trace directory ", b"DLIO_TRACE_DIR, or -o of dlio trace,"),
+        false => (b"ring directory ", env::SPOOL.as_bytes()),
     };
     phase::give_up(&[
         b"cannot write to the ",
@@ -195,9 +195,9 @@ fn refuse(folder: &[u8], errno: i32) {
         folder,
         b" (",
         write_errors::reason(errno, &mut digits),
-        b"); this program runs untraced. Set ",
+        b"); this program runs untraced; set ",
         variable,
-        b" to a folder it can write to.",
+        b" to a writable directory",
     ]);
 }
 
@@ -256,13 +256,18 @@ fn succeed_cut() -> bool {
             return false;
         }
         phase::give_up(&[
-            b"the ring of this process was cut again and again, ",
+            b"the ring of this process was truncated repeatedly, ",
             ring,
-            b"; it runs untraced from now on",
+            b"; the process runs untraced from now on",
         ]);
         return false;
     }
-    sys::say(&[b"somebody has cut the file ", ring, b"; the events it held are lost, and another file is begun"]);
+    sys::say(&[
+        b"the file ",
+        ring,
+        b" was truncated by another process; its events are lost, and a new file is \
+    started",
+    ]);
     thread_state::retire_all();
     wiped_page::next_generation();
     header_page::publish(std::ptr::null_mut(), wiped_page::ring_cell);

@@ -150,10 +150,7 @@ pub fn follow() -> bool {
     new_ring.clear();
     new_ring.push(ring.as_bytes());
     CURRENT.store(next, Release);
-    sys::say(&[
-        b"the trace folder was renamed while this program was traced; its trace is now in ",
-        &ring.as_bytes()[..folder],
-    ]);
+    sys::say(&[b"the trace directory was renamed during recording; the trace is now in ", &ring.as_bytes()[..folder]]);
     true
 }
 

@@ -16,16 +16,16 @@ impl Knob {
             Failure::refused(format!("--sweep {typed}: {why}"))
                 .remedy("--sweep reader.read_threads=1,2,4 or --sweep reader.transfer_size=64K..8M")
         };
-        let (key, values) = typed.split_once('=').ok_or_else(|| wrong("it takes KEY=VALUES"))?;
+        let (key, values) = typed.split_once('=').ok_or_else(|| wrong("expected KEY=VALUES"))?;
         let key = key.trim_start_matches('+').trim_start_matches("workload.").to_string();
         let values = match values.split_once("..") {
             Some((from, to)) => {
-                doubled(from, to).ok_or_else(|| wrong("FROM..TO takes two sizes, the smaller one first"))?
+                doubled(from, to).ok_or_else(|| wrong("FROM..TO needs two sizes, the smaller one first"))?
             }
             None => values.split(',').map(|value| sized(value.trim())).collect(),
         };
         if key.is_empty() || values.iter().any(String::is_empty) {
-            return Err(wrong("a key and values are needed"));
+            return Err(wrong("expected a key and values"));
         }
         Ok(Knob { key, values })
     }

@@ -20,7 +20,7 @@ pub fn run(request: &Request, knobs: &[Knob], repeats: usize, seed: u64, folder:
     let settings = settings(knobs);
     let runs = settings.len().saturating_mul(repeats);
     if runs > RUNS_MAX {
-        return Err(Failure::refused(format!("that is a sweep of {runs} runs, and {RUNS_MAX} are the most")));
+        return Err(Failure::refused(format!("the sweep has {runs} runs; at most {RUNS_MAX} are supported")));
     }
     // Whatever is wrong with a setting is told before the first run.
     let mut requests = Vec::new();
@@ -29,7 +29,7 @@ pub fn run(request: &Request, knobs: &[Knob], repeats: usize, seed: u64, folder:
         bench::prepare(&request)?;
         requests.push(request);
     }
-    fs::create_dir_all(folder).map_err(|error| Failure::unwritable("making the folder", folder, error))?;
+    fs::create_dir_all(folder).map_err(|error| Failure::unwritable("create directory", folder, error))?;
     for request in requests.iter().filter(|request| has_own_data(request)) {
         one_run(generating(request))?;
     }
@@ -51,7 +51,7 @@ pub fn run(request: &Request, knobs: &[Knob], repeats: usize, seed: u64, folder:
     let often = format!("Each setting was run {}, in random order.", times(repeats));
     let drawn = page::page(knobs, &settings, &outturns, &[&best, &often, cache(request)]);
     let path = folder.join("sweep.html");
-    fs::write(&path, drawn).map_err(|error| Failure::unwritable("writing", &path, error))?;
+    fs::write(&path, drawn).map_err(|error| Failure::unwritable("write", &path, error))?;
     terminal::answer(&table(knobs, &settings, &outturns, request))
 }
 
@@ -133,18 +133,22 @@ fn verdict(knobs: &[Knob], settings: &[Vec<String>], outturns: &[Vec<RunResult>]
     if outturns[*best].len() < 2 {
         let best = named(knobs, &settings[*best]);
         return format!(
-            "{best} was {margin:.1} % before the next, once: one run each does not tell them apart, --repeat 3 may\n"
+            "{best} was {margin:.1} % faster than the next one, but one run per setting cannot distinguish them; \
+                --repeat 3 may\n"
         );
     }
     match first.1 > next.2 {
-        true => format!("best: {}, {margin:.1} % before the next\n", named(knobs, &settings[*best])),
+        true => format!("best: {}, {margin:.1} % faster than the next one\n", named(knobs, &settings[*best])),
         false => {
             let overlapping = ranked[1..].iter().filter(|it| of(&outturns[**it]).2 >= first.1);
             let others: Vec<String> = overlapping.map(|it| named(knobs, &settings[*it])).collect();
             let best = named(knobs, &settings[*best]);
             let free = outturns.iter().all(|runs| spread(runs, |it| it.utilization).0 >= COMPUTES);
-            let why = if free { ": the training computes all the time, whatever they are" } else { "" };
-            format!("best: {best}, but its runs and those of {} overlap: not told apart{why}\n", others.join(", "))
+            let why = if free { ": with all of them, the training is compute-bound" } else { "" };
+            format!(
+                "best: {best}, but its runs overlap with those of {}, so they cannot be distinguished{why}\n",
+                others.join(", ")
+            )
         }
     }
 }
@@ -154,8 +158,8 @@ const COMPUTES: f64 = 97.0;
 
 fn cache(request: &Request) -> &'static str {
     match request.training.drop_caches {
-        true => "the data set's pages were dropped from the cache before each epoch\n",
-        false => "pages that were cached stayed so: --drop-caches measures the storage\n",
+        true => "the data set was dropped from the page cache before each epoch\n",
+        false => "cached pages were kept; --drop-caches measures the storage\n",
     }
 }
 
@@ -179,7 +183,7 @@ fn save(
     let path: PathBuf = folder.join("sweep.json");
     let text = serde_json::to_string_pretty(&json!({"drop_caches": request.training.drop_caches, "settings": rows}))
         .unwrap_or_default();
-    fs::write(&path, text + "\n").map_err(|error| Failure::unwritable("writing", &path, error))
+    fs::write(&path, text + "\n").map_err(|error| Failure::unwritable("write", &path, error))
 }
 
 #[cfg(test)]
@@ -204,7 +208,7 @@ mod tests {
         let said = verdict(&knobs, &all, &[runs(&[10.0, 11.0, 12.0]), runs(&[20.0, 22.0, 24.0])]);
         assert_eq!(said, "best: a=2, 100.0 % before the next\n");
         let said = verdict(&knobs, &all, &[runs(&[10.0, 11.0, 21.0]), runs(&[20.0, 22.0, 24.0])]);
-        assert!(said.contains("not told apart"), "{said}");
+        assert!(said.contains("cannot be distinguished"), "{said}");
         let said = verdict(&knobs, &all, &[runs(&[10.0]), runs(&[20.0])]);
         assert!(said.starts_with("a=2 was 100.0 % before the next, once") && said.contains("--repeat 3"), "{said}");
     }

@@ -171,7 +171,7 @@ fn half_value(bits: u16) -> f32 {
 }
 
 fn packed(spec: &FileSpec, dataset: &Dataset, text: &[u8]) -> Outcome<Vec<u8>> {
-    let failed = |error| Failure::io("compressing", &spec.path, error);
+    let failed = |error| Failure::io("compress", &spec.path, error);
     let level = dataset.compression_level;
     match dataset.compression.as_str() {
         "gzip" => {
@@ -251,10 +251,10 @@ impl Reader for CsvReader {
         if let Some(packer) = packer_of(bytes).filter(|_| self.compression == "none") {
             return Err(Failure::damaged(
                 path,
-                format!("it is no text: {packer} packed it, and its name does not say so"),
+                format!("it is not text: it is compressed with {packer}, but its extension does not show that"),
             )
             .remedy(
-                "rename it to .csv.gz, .csv.bz2, .csv.xz or .csv.zip and set ++workload.dataset.compression alike",
+                "rename it to .csv.gz, .csv.bz2, .csv.xz or .csv.zip and set ++workload.dataset.compression to match",
             ));
         }
         let unpacked = unpacked(path, &self.compression, bytes)?;
@@ -262,10 +262,10 @@ impl Reader for CsvReader {
         let mut rows = text.split(|byte| *byte == b'\n').filter(|row| !row.is_empty()).peekable();
         let _header = rows.next_if(|row| is_header(row));
         let row = rows.nth(index as usize);
-        let row = row.ok_or_else(|| Failure::damaged(path, format!("there is no row {index}")))?;
+        let row = row.ok_or_else(|| Failure::damaged(path, format!("row {index} does not exist")))?;
         self.row.clear();
         parse_row(row, self.element, &mut self.row).ok_or_else(|| {
-            Failure::damaged(path, format!("row {index} holds something that is no {}", self.element.name))
+            Failure::damaged(path, format!("row {index} contains a value that is not a {}", self.element.name))
         })
     }
 
@@ -284,7 +284,7 @@ impl Reader for CsvReader {
 
 /// None if the text is stored as it is.
 fn unpacked(path: &Path, compression: &str, bytes: &[u8]) -> Outcome<Option<Vec<u8>>> {
-    let damaged = |_: std::io::Error| Failure::damaged(path, format!("no complete {compression} stream"));
+    let damaged = |_: std::io::Error| Failure::damaged(path, format!("not a complete {compression} stream"));
     let mut text = Vec::new();
     match compression {
         "gzip" => {

@@ -103,7 +103,7 @@ impl<'a> Output<'a> {
     }
 
     pub(super) fn write(&mut self, bytes: &[u8]) -> Outcome<()> {
-        self.file.write_all(bytes).map_err(|error| Failure::io("writing", self.path, error))?;
+        self.file.write_all(bytes).map_err(|error| Failure::io("write", self.path, error))?;
         self.at += bytes.len() as u64;
         Ok(())
     }

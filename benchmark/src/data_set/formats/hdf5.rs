@@ -64,7 +64,7 @@ impl Format for Hdf5 {
         file.close().map_err(failed)?;
         let Some(mut written) = copied else { return Ok(()) };
         let copied = std::io::copy(&mut written, &mut draft.create()?);
-        copied.map(drop).map_err(|error| Failure::io("writing", &spec.path, error))
+        copied.map(drop).map_err(|error| Failure::io("write", &spec.path, error))
     }
 
     fn file_bytes(&self, _: &FileSpec, _: &Settings) -> Option<u64> {
@@ -117,7 +117,7 @@ fn unnamed() -> PathBuf {
 /// Opens a file and takes its name away: it goes with the last who has it open. `object` is what it is a copy of.
 fn without_name(place: &Path, object: &Path) -> Outcome<std::fs::File> {
     let opened = std::fs::File::open(place).and_then(|file| std::fs::remove_file(place).map(|()| file));
-    opened.map_err(|error| Failure::io("the copy of", object, error))
+    opened.map_err(|error| Failure::io("copy", object, error))
 }
 
 fn write_failure(path: &Path, error: &hdf5_metno::Error) -> Failure {
@@ -127,9 +127,9 @@ fn write_failure(path: &Path, error: &hdf5_metno::Error) -> Failure {
         system.kind(),
         std::io::ErrorKind::StorageFull | std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::NotFound
     ) {
-        return Failure::io("writing", path, system);
+        return Failure::io("write", path, system);
     }
-    Failure::new(crate::failure::Kind::System, format!("writing {}: {error}", path.display()))
+    Failure::new(crate::failure::Kind::System, format!("cannot write {}: {error}", path.display()))
 }
 
 fn type_of(element: Element) -> TypeDescriptor {
@@ -366,9 +366,9 @@ impl Records {
             Some(id) => {
                 let name = chunks::filter_name(id as u64);
                 Failure::damaged(path, format!("cannot read sample {index}: {name} is not built in"))
-                    .remedy("write the file anew with gzip or lzf, or without compression")
+                    .remedy("rewrite the file with gzip or lzf, or without compression")
             }
-            None => Failure::damaged(path, format!("cannot read sample {index}: HDF5 1.14 says \"{told}\"")),
+            None => Failure::damaged(path, format!("cannot read sample {index}: HDF5 1.14 reports \"{told}\"")),
         }
     }
 }
@@ -395,7 +395,7 @@ struct Open {
 impl Open {
     /// An object whole, in memory: the library reads files.
     fn object(path: &Path) -> Outcome<Open> {
-        let failed = |error| Failure::io("memory for", path, error);
+        let failed = |error| Failure::io("allocate memory for", path, error);
         let name = unnamed();
         let mut input = Input::open(path, Access::default())?;
         let mut file = std::fs::File::create(&name).map_err(failed)?;
@@ -422,7 +422,7 @@ impl Open {
             hdf5_metno::sync::sync(|| unsafe { h5f::H5Fopen(name.as_ptr(), h5f::H5F_ACC_RDONLY, h5p::H5P_DEFAULT) });
         if id < 0 {
             // The library reports a missing file as one it cannot read.
-            std::fs::metadata(path).map_err(|error| Failure::io("opening", path, error))?;
+            std::fs::metadata(path).map_err(|error| Failure::io("open", path, error))?;
             return Err(damaged());
         }
         Ok(Open { records: Vec::new(), path: path.to_path_buf(), id, copied: None })
@@ -445,13 +445,13 @@ impl Open {
         let is_there =
             hdf5_metno::sync::sync(|| unsafe { h5l::H5Lexists(self.id, name.as_ptr(), h5p::H5P_DEFAULT) > 0 });
         if !is_there {
-            return Failure::damaged(&self.path, format!("no data set {}", records_name(part)));
+            return Failure::damaged(&self.path, format!("data set {} does not exist", records_name(part)));
         }
         let of_file = || chunks::unread(&std::fs::File::open(&self.path).ok()?, records_name(part));
         let reason = if self.copied.is_none() { of_file() } else { None };
-        let reason = reason.unwrap_or_else(|| "HDF5 1.14, which is built in, cannot open it".into());
+        let reason = reason.unwrap_or_else(|| "the built-in HDF5 1.14 cannot open it".into());
         Failure::damaged(&self.path, format!("cannot read the data set {}: {reason}", records_name(part)))
-            .remedy("write it anew with h5py's libver='v114' and gzip or lzf, or without compression")
+            .remedy("rewrite it with h5py's libver='v114' and gzip or lzf, or without compression")
     }
 }
 
@@ -501,10 +501,11 @@ impl Opened {
                 return Ok((Opened::Plain(input, places), moved));
             }
             if access.collective {
-                let what = format!("{}: samples in chunks are not read by all ranks together", path.display());
-                return Err(
-                    Failure::refused(what).remedy("make it without chunks and compression, or use file_access=multi")
-                );
+                let what = format!("{}: collective reads do not support chunked samples", path.display());
+                return Err(Failure::refused(what).remedy(
+                    "generate it without chunks and compression, or use \
+                        file_access=multi",
+                ));
             }
             let sets = chunks::data_sets(&counted, names());
             moved += counted.moved();
@@ -554,7 +555,7 @@ impl Opened {
                 Ok(parts.take_moved())
             }
             Opened::Chunked(input, sets) => {
-                let damaged = || Failure::damaged(input.path(), format!("the chunks of sample {index} cannot be read"));
+                let damaged = || Failure::damaged(input.path(), format!("cannot read the chunks of sample {index}"));
                 let read = input.file().and_then(|file| sets[part].read(file, index, into));
                 read.ok_or_else(damaged)
             }

@@ -30,7 +30,7 @@ fn sides(spec: &FileSpec) -> (u64, u64) {
 
 fn differing_sides(spec: &FileSpec, found: Option<(u64, u64)>) -> Option<String> {
     match found {
-        None => Some("no image of this format".into()),
+        None => Some("not an image of this format".into()),
         Some(found) => other("pixels of height and width", &found, &sides(spec)),
     }
 }

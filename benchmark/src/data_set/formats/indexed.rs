@@ -76,7 +76,7 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
 }
 
 fn write_index(temporary: &Path, data: &Path, numbers: impl Iterator<Item = u64>) -> Outcome<()> {
-    let failed = |error| Failure::io("writing the index of", data, error);
+    let failed = |error| Failure::io("write the index of", data, error);
     let mut file = BufWriter::new(File::create(temporary).map_err(failed)?);
     for number in numbers {
         file.write_all(&number.to_le_bytes()).map_err(failed)?;
@@ -104,7 +104,7 @@ impl Numbers {
         let length = input.length_of_stream(0)?;
         if let Some(file) = input.file().filter(|_| length > KEPT_FILE) {
             let map = FileMap::new(file, length as usize);
-            return Ok((Numbers::Mapped(map.map_err(|error| Failure::io("mapping", path, error))?, length), length));
+            return Ok((Numbers::Mapped(map.map_err(|error| Failure::io("map", path, error))?, length), length));
         }
         let mut bytes = vec![0; length as usize];
         input.read_on_at(0, &mut bytes)?;
@@ -162,7 +162,7 @@ impl Indexes {
     fn place(&self, path: &Path, index: u64) -> Outcome<(u64, u64)> {
         let known = self.known.get(path);
         let place = known.and_then(|known| Some((known.offsets.get(index)?, known.sizes.get(index)?)));
-        place.ok_or_else(|| Failure::damaged(&beside(path, OFFSETS), format!("sample {index} is not in it")))
+        place.ok_or_else(|| Failure::damaged(&beside(path, OFFSETS), format!("sample {index} does not exist")))
     }
 }
 
@@ -187,7 +187,7 @@ impl Maps {
         let mut data = Input::open(path, access)?;
         let length = if data.file().is_some() { data.length()? } else { 0 };
         let Some(file) = data.file() else { return Ok(None) };
-        let map = FileMap::new(file, length as usize).map_err(|error| Failure::io("mapping", path, error))?;
+        let map = FileMap::new(file, length as usize).map_err(|error| Failure::io("map", path, error))?;
         if self.maps.len() >= MAPS_MAX
             && let Some((oldest, ..)) = self.maps.pop_front()
         {
@@ -253,7 +253,7 @@ impl Reader for IndexedReader {
             Origin::Read(_) => u64::MAX,
         };
         if offset.checked_add(length).is_none_or(|end| end > there) {
-            let what = format!("sample {index} would end beyond the {there} bytes of the file");
+            let what = format!("sample {index} would end after the {there} bytes of the file");
             return Err(Failure::damaged(&open.path, what));
         }
         let length = length as usize;

@@ -60,8 +60,8 @@ impl Format for Mds {
 
     fn write(&self, spec: &FileSpec, _: &Dataset, draft: &mut AtomicFile, scratch: &mut Vec<u8>) -> Outcome<()> {
         if !fits(spec) {
-            return Err(Failure::refused(format!("{}: a shard of mds is smaller than 4 GiB", spec.path.display()))
-                .remedy("fewer samples in each file: ++workload.dataset.num_samples_per_file"));
+            return Err(Failure::refused(format!("{}: shards of mds must be smaller than 4 GiB", spec.path.display()))
+                .remedy("use fewer samples per file: ++workload.dataset.num_samples_per_file"));
         }
         let (size, first) = (spec.sample_bytes(), head_bytes(spec.samples));
         let mut output = Output::create(draft, &spec.path)?;
@@ -135,11 +135,11 @@ impl MdsReader {
             if let Some(packer) = packer_of(&four) {
                 return Err(Failure::damaged(
                     path,
-                    format!("its samples are packed by {packer}, which is not read here"),
+                    format!("its samples are compressed with {packer}, which is not supported"),
                 )
                 .remedy("write the shards without compression"));
             }
-            return Err(Failure::damaged(path, format!("it speaks of {} samples", count - 1)));
+            return Err(Failure::damaged(path, format!("its header announces {} samples", count - 1)));
         }
         let mut bytes = vec![0; count * 4];
         input.read_exact_at(4, &mut bytes)?;
@@ -166,20 +166,20 @@ impl Reader for MdsReader {
         let offsets = self.offsets.get(&path).map_or(&[][..], Vec::as_slice);
         let damaged = |what: String| Failure::damaged(&path, what);
         let ends = offsets.get(index as usize).zip(offsets.get(index as usize + 1));
-        let (begin, end) = ends.ok_or_else(|| damaged(format!("there is no sample {index}")))?;
+        let (begin, end) = ends.ok_or_else(|| damaged(format!("sample {index} does not exist")))?;
         let length = end.checked_sub(*begin).filter(|length| u64::from(*length) >= AROUND);
-        let length = length.ok_or_else(|| damaged(format!("its offsets of sample {index} are no place")))? as usize;
+        let length = length.ok_or_else(|| damaged(format!("the offsets of sample {index} are invalid")))? as usize;
         // Of an object a range says by itself whether it is there; a large one is asked about before it gets memory.
         let is_told = input.file().is_some() || length as u64 > LARGE;
         if is_told && u64::from(*end) > input.length()? {
-            return Err(damaged(format!("sample {index} ends behind the end of the shard")));
+            return Err(damaged(format!("sample {index} ends after the end of the shard")));
         }
         let space = &mut self.buffer.space(length)[..length];
         input.read_exact_at(u64::from(*begin), space)?;
         self.moved += input.take_moved();
-        let size = u32::from_le_bytes(*space.first_chunk::<4>().expect("longer than that")) as usize;
+        let size = u32::from_le_bytes(*space.first_chunk::<4>().expect("longer than the shard")) as usize;
         if size > length - 4 {
-            return Err(damaged(format!("sample {index} says {size} bytes and has {length}")));
+            return Err(damaged(format!("sample {index} has {length} bytes, but its header announces {size}")));
         }
         self.place = 4..4 + size;
         Ok(())

@@ -76,12 +76,14 @@ const HEADER_MAX: usize = 4096;
 pub fn differs_from(path: &Path, at: u64, spec: &FileSpec) -> Option<String> {
     let mut bytes = vec![0; HEADER_MAX];
     let read = open_regular(path, 0).and_then(|(file, _)| file.read_at(&mut bytes, at)).unwrap_or(0);
-    let Some(array) = Array::from_bytes(&bytes[..read]) else { return Some("no array of a plain element type".into()) };
+    let Some(array) = Array::from_bytes(&bytes[..read]) else {
+        return Some("not an array of a simple element type".into());
+    };
     let length = std::fs::metadata(path).map_or(0, |file| file.len());
     let wanted = at + (array.start + array.bytes()) as u64;
     other("elements of type", &array.element.name, &spec.element.name)
         .or_else(|| other("shape", &array.shape, &shape(spec)))
-        .or_else(|| (length < wanted).then(|| format!("{length} bytes, cut short of {wanted}")))
+        .or_else(|| (length < wanted).then(|| format!("truncated: {length} of {wanted} bytes")))
 }
 
 /// The array that a header describes.
@@ -96,7 +98,7 @@ pub struct Array {
 impl Array {
     pub fn parse(path: &Path, bytes: &[u8]) -> Outcome<Array> {
         Array::from_bytes(bytes)
-            .ok_or_else(|| Failure::damaged(path, "no NumPy array of a plain element type begins here"))
+            .ok_or_else(|| Failure::damaged(path, "this is not a NumPy array of a simple element type"))
     }
 
     fn from_bytes(bytes: &[u8]) -> Option<Array> {
@@ -130,9 +132,9 @@ impl Array {
     /// The data, or a word about what is missing.
     pub fn data<'a>(&self, path: &Path, bytes: &'a [u8]) -> Outcome<&'a [u8]> {
         let end = self.start + self.bytes();
-        bytes
-            .get(self.start..end)
-            .ok_or_else(|| Failure::damaged(path, format!("the array needs {end} bytes, there are {}", bytes.len())))
+        bytes.get(self.start..end).ok_or_else(|| {
+            Failure::damaged(path, format!("the array needs {end} bytes, but the file has {}", bytes.len()))
+        })
     }
 
     pub fn check_sample(&self, path: &Path, index: u64) -> Outcome<()> {

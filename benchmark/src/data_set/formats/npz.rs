@@ -105,7 +105,7 @@ fn stored_samples(spec: &FileSpec, output: &mut Output, scratch: &mut Vec<u8>) -
     output.write_content(content_of(spec), 0..spec.payload_bytes(), scratch, |piece| crc.update(piece))?;
     member.crc = crc.finalize();
     let header = zip::local_header(&member);
-    output.file.write_all_at(&header, member.at).map_err(|error| Failure::io("writing", output.path, error))?;
+    output.file.write_all_at(&header, member.at).map_err(|error| Failure::io("write", output.path, error))?;
     Ok(member)
 }
 

@@ -145,12 +145,14 @@ impl Format for Parquet {
         let buffered = std::io::BufWriter::with_capacity(1 << 20, output.file);
         write_file(spec, dataset, buffered, scratch).map_err(|error| match error {
             ParquetError::External(cause) => match cause.downcast::<std::io::Error>() {
-                Ok(error) => Failure::io("writing", &spec.path, *error),
+                Ok(error) => Failure::io("write", &spec.path, *error),
                 Err(cause) => {
-                    Failure::new(crate::failure::Kind::System, format!("writing {}: {cause}", spec.path.display()))
+                    Failure::new(crate::failure::Kind::System, format!("cannot write {}: {cause}", spec.path.display()))
                 }
             },
-            other => Failure::new(crate::failure::Kind::System, format!("writing {}: {other}", spec.path.display())),
+            other => {
+                Failure::new(crate::failure::Kind::System, format!("cannot write {}: {other}", spec.path.display()))
+            }
         })
     }
 

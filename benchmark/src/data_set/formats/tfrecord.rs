@@ -38,7 +38,7 @@ impl Format for TfRecord {
             record(spec, sample, &mut output, scratch)?;
             let _ = writeln!(index, "{at} {}", output.at - at);
         }
-        std::fs::write(&index_path, index).map_err(|error| Failure::io("writing", &spec.index_path, error))
+        std::fs::write(&index_path, index).map_err(|error| Failure::io("write", &spec.index_path, error))
     }
 
     fn file_bytes(&self, spec: &FileSpec, _: &Dataset) -> Option<u64> {

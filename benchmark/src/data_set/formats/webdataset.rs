@@ -137,7 +137,7 @@ impl ShardReader {
     /// Data that were announced, padding and all.
     fn announcement(&mut self, size: u64) -> Outcome<Vec<u8>> {
         if size > ANNOUNCED_MAX || !self.has(tar::padded(size))? {
-            return Err(self.damaged("the shard is cut in a header"));
+            return Err(self.damaged("the shard is truncated in a header"));
         }
         let padded = tar::padded(size) as usize;
         self.need(padded)?;
@@ -163,7 +163,7 @@ impl ShardReader {
         loop {
             if !self.has(BLOCK as u64)? {
                 // Some leave out the empty blocks at the end.
-                return if self.has(1)? { Err(self.damaged("the shard is cut in a header")) } else { Ok(None) };
+                return if self.has(1)? { Err(self.damaged("the shard is truncated in a header")) } else { Ok(None) };
             }
             self.need(BLOCK)?;
             let block = self.window.next(BLOCK).first_chunk::<BLOCK>().expect("a block was asked for");
@@ -180,7 +180,7 @@ impl ShardReader {
             let announced = std::mem::take(&mut announced);
             let (name, size) = (announced.name.unwrap_or(header.name.clone()), announced.size.unwrap_or(header.size));
             if !self.has(size)? {
-                return Err(self.damaged(&format!("the shard is cut in `{name}`")));
+                return Err(self.damaged(&format!("the shard is truncated in `{name}`")));
             }
             match parts_of(&name).filter(|_| header.is_file()) {
                 Some((key, extension)) => return Ok(Some(Member { key: key.to_string(), extension, size })),
@@ -243,7 +243,7 @@ impl Reader for ShardReader {
         }
         while self.next <= index {
             if !self.next_sample()? {
-                let what = format!("it has {} samples, and sample {index} is asked for", self.next);
+                let what = format!("it has {} samples; sample {index} does not exist", self.next);
                 return Err(Failure::damaged(self.input.as_ref().expect("open").path(), what));
             }
         }

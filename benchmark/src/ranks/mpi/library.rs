@@ -60,7 +60,7 @@ impl Library {
         // SAFETY: it returns a table that lives as long as the library; its first field is the same in every version.
         let version = unsafe { (*table).version };
         if version != VERSION {
-            return Err(format!("{} is of another version of this program", path.display()));
+            return Err(format!("{} has another version than this program", path.display()));
         }
         // SAFETY: of this version the table has all the fields it has here.
         Ok(Library { table: unsafe { &*table }, under_way: None, spare: Vec::new() })
@@ -81,14 +81,14 @@ impl Library {
         let (mut rank, mut size) = (0, 0);
         // SAFETY: writes the two numbers it is given. Once in a process: the only caller is `Mpi::join`.
         let code = unsafe { (self.table.begin)(&mut rank, &mut size) };
-        self.checked("joining the other ranks", code).map(|()| (rank, size))
+        self.checked("join the other ranks", code).map(|()| (rank, size))
     }
 
     /// All ranks come here, or none.
     pub fn end(&mut self) -> Outcome<()> {
         // SAFETY: after `begin`, and nothing is under way: whoever ends has waited for it.
         let code = unsafe { (self.table.end)() };
-        self.checked("leaving the other ranks", code)
+        self.checked("leave the other ranks", code)
     }
 
     pub fn start_barrier(&mut self) -> Outcome<()> {
@@ -109,7 +109,7 @@ impl Library {
         let numbers = |numbers: &[usize]| numbers.iter().map(|number| c_int::try_from(*number)).collect();
         let (Ok(length), Ok(counts), Ok(places)) = (c_int::try_from(own.len()), numbers(counts), numbers(&places))
         else {
-            return Err(Failure::new(Kind::System, format!("{total} bytes are more than ranks can exchange at once")));
+            return Err(Failure::new(Kind::System, format!("ranks cannot exchange {total} bytes at once")));
         };
         let gather = self.under_way.insert(Gather { own, into: vec![0; total], counts, places });
         // SAFETY: after `begin`. The memory has the sizes that the numbers say, and stays where it is until `test` has said
@@ -139,7 +139,7 @@ impl Library {
         let (mut done, mut count) = (0, 0);
         // SAFETY: writes the two numbers it is given.
         let code = unsafe { (self.table.test)(&mut done, &mut count) };
-        self.checked("waiting for the other ranks", code)?;
+        self.checked("wait for the other ranks", code)?;
         let bytes = match done {
             0 => return Ok(None),
             _ => self.under_way.take().unwrap_or_default().into,
@@ -154,20 +154,20 @@ impl Library {
         let mut file = std::ptr::null_mut();
         // SAFETY: the name ends in a zero byte; writes the one pointer.
         let code = unsafe { (self.table.open)(name.as_ptr().cast(), &mut file) };
-        self.checked(&format!("opening {}", path.display()), code).map(|()| SharedFile(file))
+        self.checked(&format!("open {}", path.display()), code).map(|()| SharedFile(file))
     }
 
     /// All ranks close the same one.
     pub fn close(&mut self, file: SharedFile) -> Outcome<()> {
         // SAFETY: it is what `open` gave; whoever closes forgets it.
         let code = unsafe { (self.table.close)(file.0) };
-        self.checked("closing a shared file", code)
+        self.checked("close a shared file", code)
     }
 
     /// Starts reading so many bytes of a file, while all other ranks read theirs.
     pub fn start_read(&mut self, file: SharedFile, offset: u64, length: usize) -> Outcome<()> {
         let (Ok(count), Ok(offset)) = (c_int::try_from(length), i64::try_from(offset)) else {
-            return Err(Failure::refused(format!("{length} bytes are more than ranks can read together at once")));
+            return Err(Failure::refused(format!("ranks cannot read {length} bytes in one collective call")));
         };
         let mut into = std::mem::take(&mut self.spare);
         into.resize(length, 0);
@@ -175,7 +175,7 @@ impl Library {
         // SAFETY: the file is what `open` gave. The memory has the length that is said, and stays where it is until `test`
         // has said that it is done: `under_way` owns it, and forgets it where that never comes.
         let code = unsafe { (self.table.start_read)(file.0, offset, gather.into.as_mut_ptr(), count) };
-        self.started("reading a shared file", code)
+        self.started("read a shared file", code)
     }
 
     /// Takes back the memory of a read.
@@ -191,7 +191,7 @@ impl Library {
         // SAFETY: as many bytes may be written as the length says.
         let length = unsafe { (self.table.error_text)(code, text.as_mut_ptr(), text.len()) };
         let text = String::from_utf8_lossy(&text[..length]).into_owned();
-        Err(Failure::new(Kind::System, format!("MPI, {doing}: {text} ({code})")))
+        Err(Failure::new(Kind::System, format!("MPI cannot {doing}: {text} ({code})")))
     }
 }
 
@@ -206,6 +206,6 @@ fn last_error() -> String {
     // SAFETY: the text belongs to the loader and stays until its next call on this thread; null where there is none.
     unsafe {
         let text = libc::dlerror();
-        if text.is_null() { "nothing says why".into() } else { CStr::from_ptr(text).to_string_lossy().into_owned() }
+        if text.is_null() { "unknown reason".into() } else { CStr::from_ptr(text).to_string_lossy().into_owned() }
     }
 }

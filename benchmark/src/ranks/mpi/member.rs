@@ -47,7 +47,7 @@ pub fn is_offered() -> bool {
 }
 
 fn with<T>(act: impl FnOnce(&mut Member) -> Outcome<T>) -> Outcome<T> {
-    let absent = || Failure::refused("collective reads need ranks of an MPI").remedy("start it with mpirun");
+    let absent = || Failure::refused("collective reads need ranks of an MPI").remedy("start dlio with mpirun");
     MEMBER.with_borrow_mut(|member| act(member.as_mut().ok_or_else(absent)?))
 }
 
@@ -88,7 +88,7 @@ impl Mpi {
         let (rank, size) = library.begin()?;
         if (rank, size) != (world.rank, world.size) {
             let LaunchInfo { launcher, size: started, .. } = world;
-            let what = format!("{launcher} started {started} processes, and {} sees {size} of them", library.name());
+            let what = format!("{launcher} started {started} processes, but {} reports {size}", library.name());
             return Err(Failure::refused(what).remedy(SOCKETS));
         }
         let (gate, processes, files) = (None, Processes::default(), Vec::new());
@@ -222,7 +222,7 @@ impl Member {
         match missing.is_empty() {
             true => {
                 let waited = self.patience.as_secs_f64();
-                terminal::warn(format_args!("a rank of another machine has not come to the barrier for {waited:.0} s"));
+                terminal::warn(format_args!("a rank on another host has not reached the barrier for {waited:.0} s"));
             }
             false => missing.iter().for_each(|rank| terminal::warn(status::missing(*rank, self.patience))),
         }
@@ -304,7 +304,8 @@ impl Member {
 }
 
 /// The remedy where the MPI is not the launcher's.
-pub const SOCKETS: &str = "build libdlio_mpi.so with the mpicc of that launcher (make build-mpi), or leave it out with --communicator=sockets";
+pub const SOCKETS: &str = "build libdlio_mpi.so with the mpicc of that launcher (make build-mpi), or use \
+    --communicator=sockets";
 
 /// The MPI that fits a launcher, at a path; where there is none, why.
 pub fn library_for(world: &LaunchInfo, path: &Path) -> Result<Library, String> {
@@ -319,7 +320,7 @@ pub fn library_for(world: &LaunchInfo, path: &Path) -> Result<Library, String> {
     };
     match fits {
         true => Ok(library),
-        false => Err(format!("{} started these processes, and {} is of {name}", world.launcher, path.display())),
+        false => Err(format!("{} started these processes, but {} is built for {name}", world.launcher, path.display())),
     }
 }
 

@@ -58,8 +58,8 @@ impl Plan {
         let streams = by_shard || matches!(reading.loader, LoaderKind::TensorFlow | LoaderKind::NativeDali);
         let shuffle = |kind| if terms.original_order { Shuffle::Off } else { kind };
         let slots = slots(config).map_err(|error| {
-            Failure::new(Kind::System, format!("memory for the batches handed over: {error}"))
-                .remedy("lower read_threads, batch_size, prefetch_size or record_length_bytes_resize")
+            Failure::new(Kind::System, format!("cannot allocate memory for batches: {error}"))
+                .remedy("reduce read_threads, batch_size, prefetch_size or record_length_bytes_resize")
         })?;
         Ok(Plan {
             supply: Supply {

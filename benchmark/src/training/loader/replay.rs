@@ -70,13 +70,13 @@ impl Replay {
 
     fn stat(&mut self) -> Outcome<()> {
         let Some(open) = &self.open else { return Ok(()) };
-        open.file.metadata().map(drop).map_err(|error| Failure::io("reading", &open.path, error))
+        open.file.metadata().map(drop).map_err(|error| Failure::io("read", &open.path, error))
     }
 
     fn seek(&mut self) -> Outcome<()> {
         let Some(open) = &mut self.open else { return Ok(()) };
         let sought = open.file.seek(SeekFrom::Start(open.at));
-        sought.map(drop).map_err(|error| Failure::io("reading", &open.path, error))
+        sought.map(drop).map_err(|error| Failure::io("read", &open.path, error))
     }
 
     fn reads(&mut self, at: At, each: Each, repeat: Repeat, sample: u64) -> Outcome<()> {
@@ -123,7 +123,7 @@ impl Replay {
         let moved = loop {
             match open.file.read_at(&mut memory, open.at) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                read => break read.map_err(|error| Failure::io("reading", &open.path, error))?,
+                read => break read.map_err(|error| Failure::io("read", &open.path, error))?,
             }
         };
         memory.truncate(moved);
@@ -136,7 +136,7 @@ impl Replay {
 
 impl Reader for Replay {
     fn open(&mut self, path: &Path) -> Outcome<()> {
-        let failed = |error| Failure::io("opening", path, error);
+        let failed = |error| Failure::io("open", path, error);
         let (file, length) = open_regular(path, 0).map_err(failed)?;
         self.open = Some(Open { file, path: path.to_path_buf(), length, at: 0 });
         let calls = std::mem::take(&mut self.profile.opening);

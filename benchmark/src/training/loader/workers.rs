@@ -188,7 +188,7 @@ pub struct Pool {
 
 impl Pool {
     pub fn start(plan: Plan, count: u64) -> Outcome<Pool> {
-        let failed = |error| Failure::new(Kind::System, format!("starting a loader worker: {error}"));
+        let failed = |error| Failure::new(Kind::System, format!("cannot start a loader worker: {error}"));
         let (mut streams, mut handles) = (Vec::new(), Vec::new());
         for number in 0..count {
             let (ours, theirs) = UnixStream::pair().map_err(failed)?;
@@ -221,8 +221,8 @@ impl Pool {
     }
 
     fn lost(&self, worker: usize, error: &io::Error) -> Failure {
-        Failure::new(Kind::System, format!("loader worker {worker} ended before its work was done ({error})"))
-            .remedy("it was killed or ran out of memory; the kernel's log says which")
+        Failure::new(Kind::System, format!("loader worker {worker} exited before its work was done ({error})"))
+            .remedy("it was killed or ran out of memory; check the kernel log")
     }
 
     /// The next unit in turn; None when all workers are through.

@@ -38,10 +38,10 @@ impl Counter {
 
     pub fn meaning(self) -> &'static str {
         [
-            "Bytes read from files, each call's spread over the time it took.",
-            "Bytes written to files, each call's spread over the time it took.",
-            "Calls under way at once, averaged over the bin.",
-            "Files opened and not yet closed since tracing began.",
+            "Bytes read from files; the bytes of each call are spread over its duration.",
+            "Bytes written to files; the bytes of each call are spread over its duration.",
+            "Calls in flight, averaged over the bin.",
+            "Open files, counted since tracing started.",
         ][self as usize]
     }
 }

@@ -74,7 +74,7 @@ impl Header {
         if block.iter().all(|byte| *byte == 0) {
             return Ok(None);
         }
-        let sum = number(&block[148..156]).ok_or("no header of a tar file begins here")?;
+        let sum = number(&block[148..156]).ok_or("this is not a tar header")?;
         if sum != u64::from(checksum(block)) {
             return Err("a header has a wrong checksum");
         }

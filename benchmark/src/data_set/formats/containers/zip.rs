@@ -207,7 +207,7 @@ pub struct Found<'a> {
 
 /// Finds a member through the central directory, as every zip reader must.
 pub fn find<'a>(path: &Path, file: &'a [u8], wanted: impl Fn(&str) -> bool) -> Outcome<Found<'a>> {
-    member_in(file, wanted).ok_or_else(|| Failure::damaged(path, "no complete zip file with the expected member"))
+    member_in(file, wanted).ok_or_else(|| Failure::damaged(path, "not a complete zip file with the expected member"))
 }
 
 fn member_in(file: &[u8], wanted: impl Fn(&str) -> bool) -> Option<Found<'_>> {
@@ -318,7 +318,7 @@ pub fn inflated(path: &Path, packed: &[u8], size: u64) -> Outcome<Vec<u8>> {
         let bytes = packed.len();
         return Err(Failure::damaged(
             path,
-            format!("the header promises {size} bytes, too many for {bytes} compressed ones"),
+            format!("the header announces {size} bytes, too many for {bytes} compressed bytes"),
         ));
     }
     // Memory grows with what comes out: a header that promises too much gets little more than there is.
@@ -330,7 +330,7 @@ pub fn inflated(path: &Path, packed: &[u8], size: u64) -> Outcome<Vec<u8>> {
             Err(DecompressionError::InsufficientSpace) if room < size => room = size.min(room.saturating_mul(8)),
             Ok(length) => {
                 let what =
-                    format!("the compressed member is damaged: it has {length} bytes, and the header promises {size}");
+                    format!("the compressed member is damaged: it has {length} bytes, but the header announces {size}");
                 return Err(Failure::damaged(path, what));
             }
             Err(_) => return Err(Failure::damaged(path, "the compressed member is damaged")),

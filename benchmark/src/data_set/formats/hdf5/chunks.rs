@@ -302,11 +302,11 @@ pub fn unread(file: &dyn ReadAt, name: String) -> Option<String> {
     let body = |kind| members[0].iter().find(|message| message.kind == kind).map(|message| &message.body[..]);
     let ids = body(FILTERS).and_then(filter_ids).unwrap_or_default();
     if let Some(id) = ids.iter().find(|id| Filter::of(**id).is_none()) {
-        return Some(format!("its chunks are packed with {}, which is not built in", filter_name(*id)));
+        return Some(format!("its chunks use {}, which is not built in", filter_name(*id)));
     }
     let version = body(LAYOUT).and_then(|layout| layout.first().copied())?;
     let newer = u64::from(version) >= VERSIONS[1];
-    newer.then(|| format!("its layout has version {version}, of HDF5 2, and a form that is not known here"))
+    newer.then(|| format!("its layout has version {version} of HDF5 2, with an unsupported index"))
 }
 
 /// The name of a filter, by its number in HDF5's registry.
@@ -329,7 +329,7 @@ pub fn filter_name(id: u64) -> String {
         (32_026, "blosc2"),
     ];
     let name = known.iter().find(|(number, _)| *number == id);
-    name.map_or_else(|| format!("the filter number {id}"), |(_, name)| format!("the filter {name}"))
+    name.map_or_else(|| format!("filter number {id}"), |(_, name)| format!("the filter {name}"))
 }
 
 fn filters(body: &[u8]) -> Option<Vec<Filter>> {
