@@ -3,6 +3,7 @@
 //! ```
 //! use dlio_tracer::io::{self, Io};
 //! use dlio_tracer::ops::Op;
+//!
 //! let start = io::now();
 //! // ... the request ...
 //! let get = Io { pos: Some(0), requested: 4096, moved: 4096, ..Io::new(Op::OBJECT_GET, "s3://bucket/key", start) };

@@ -2,6 +2,7 @@
 //!
 //! ```
 //! use dlio_tracer::span;
+//!
 //! for step in 0..3 {
 //!     let mut fetch = span!("fetch", cat = "data", epoch = 0, step = step);
 //!     fetch.set("samples", 32);

@@ -3,6 +3,7 @@
 //!
 //! ```
 //! use tracing_subscriber::layer::SubscriberExt;
+//!
 //! let subscriber = tracing_subscriber::registry().with(dlio_tracer::tracing_layer::Recorder);
 //! tracing::subscriber::with_default(subscriber, || tracing::info_span!("fetch", epoch = 1, step = 3).in_scope(|| ()));
 //! ```
