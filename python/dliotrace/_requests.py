@@ -5,14 +5,14 @@ import time
 
 from dliotrace import io_done, now
 
-# What clients call the ways a request comes to nothing, by the names of their classes.
+# Clients' exceptions for requests that failed, by the names of their classes.
 _FAILURES = {
     "ConnectTimeoutError": numbers.ETIMEDOUT, "ReadTimeoutError": numbers.ETIMEDOUT, "TimeoutError": numbers.ETIMEDOUT,
     "NewConnectionError": numbers.ECONNREFUSED, "EndpointConnectionError": numbers.ECONNREFUSED,
     "ConnectionClosedError": numbers.ECONNRESET, "ResponseStreamingError": numbers.ECONNRESET,
     "IncompleteReadError": numbers.ECONNRESET, "ProtocolError": numbers.ECONNRESET, "ClientError": numbers.ECONNRESET,
 }
-# Of these the store never heard.
+# Requests with these exceptions never reached the store.
 _UNSENT = {"ConnectTimeoutError", "EndpointConnectionError", "NewConnectionError", "ProxyConnectionError", "SSLError"}
 
 

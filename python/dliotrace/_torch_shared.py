@@ -1,6 +1,6 @@
 """What the spans of PyTorch have in common."""
 
-# What a thread is doing: a span of one kind within those of another would count the same work twice.
+# The activity of a thread: a span of one kind within others of that kind would count work twice.
 DATA, ITEM, FORWARD, BACKWARD, STEP, SAVE, COMM = (1 << bit for bit in range(7))
 
 
