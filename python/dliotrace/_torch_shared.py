@@ -22,7 +22,7 @@ def plain(function):
     """Has PyTorch's compiler step over this function's frame, so that it finds what is called below as it does without us."""
     try:
         from torch._C._dynamo.eval_frame import skip_code
-    except ImportError:  # a version that knows no compiler, or names it otherwise
+    except ImportError:  # a version without a compiler, or with another name for it
         return function
     skip_code(function.__code__)
     return function

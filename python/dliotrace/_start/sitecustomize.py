@@ -39,7 +39,7 @@ class _Torch(object):
         try:
             spec.__class__ = type(plain.__name__, (plain,), {"_initializing": _Initializing(self, plain)})
         except TypeError:
-            pass  # a finder's own kind of spec, which cannot be watched: there are no spans
+            pass  # a finder with its own kind of spec, which cannot be watched: there are no spans
 
     def ended(self, name):
         """The import of a module has ended, by success or failure."""
