@@ -14,8 +14,8 @@ fn main() {
     map_less();
 }
 
-/// What the loader has to look up by name, in every process that starts: not our own functions, which are the first of
-/// their names anyway, and not the ones through which zstd would tell of itself, which nobody has.
+/// Reduces the symbols that the loader has to look up by name in every process: not our own functions, which precede
+/// all others of their names, and not the functions through which zstd exposes traces, which no process has.
 fn look_up_less() {
     println!("cargo::rustc-cdylib-link-arg=-Wl,-Bsymbolic-functions");
     for told in ["compress_begin", "compress_end", "decompress_begin", "decompress_end"] {
@@ -23,8 +23,8 @@ fn look_up_less() {
     }
 }
 
-/// One mapping less in every process that starts: constants lie with the code. Said to the linker that comes with Rust, which
-/// is the one in use where nothing else is asked for; others do not all know the option.
+/// Saves a mapping in every process: constants are placed with the code. The option is for the linker that comes with
+/// Rust and is the default; other linkers may not know it.
 fn map_less() {
     let variable = |name| env::var(name).unwrap_or_default();
     let is_usual =
@@ -34,14 +34,15 @@ fn map_less() {
     let linker = Path::new(&sysroot).join("lib/rustlib/x86_64-unknown-linux-gnu/bin/gcc-ld/ld.lld");
     if is_usual && linker.exists() {
         println!("cargo::rustc-cdylib-link-arg=-Wl,--no-rosegment");
-        // A copy in the build folder, which another clone may use when this one is gone.
+        // A copy in the build directory, which another clone may use when this one is gone.
         let script = Path::new(&variable("OUT_DIR")).join("first.ld");
         fs::copy(FIRST, &script).expect("a linker script in the build directory");
         println!("cargo::rustc-cdylib-link-arg=-Wl,-T,{}", script.display());
     }
 }
 
-/// What the standard library asks of `libgcc_s` is in `unwind.c`: the linker finds an empty library of that name first.
+/// Replaces `libgcc_s`: the functions that the standard library needs are in `unwind.c`, and the linker finds an
+/// empty library of that name first.
 fn leave_out_libgcc() {
     let folder = env::var("OUT_DIR").expect("cargo sets a directory");
     let script = Path::new(&folder).join("libgcc_s.so");
@@ -49,8 +50,8 @@ fn leave_out_libgcc() {
     println!("cargo::rustc-link-search=native={folder}");
 }
 
-/// The loader is in each process, and `__tls_get_addr` is found in it without being named as a library that is needed: musl has
-/// that function and no library of the loader's name. What musl lacks is in `older.c`.
+/// Removes the dependency on the loader, which is in each process, so that `__tls_get_addr` is found without it. musl
+/// has that function but no library with the loader's name. Functions that musl lacks are in `older.c`.
 fn leave_out_the_loader() {
     if env::var("CARGO_CFG_TARGET_ENV").as_deref() != Ok("gnu") {
         return;
@@ -64,7 +65,7 @@ fn leave_out_the_loader() {
         let path = String::from_utf8(printed.stdout).ok()?.trim().to_string();
         path.starts_with('/').then_some(path)
     };
-    // Elsewhere the usual script names the loader, and the library loads with glibc alone.
+    // On other hosts the usual script names the loader, and the library loads with glibc only.
     let (Some(shared), Some(code)) = (place("libc.so.6"), place("libc_nonshared.a")) else { return };
     let folder = env::var("OUT_DIR").expect("cargo sets a directory");
     let script = Path::new(&folder).join("libc.so");

@@ -91,7 +91,7 @@ def target_folder():
 
 
 def build_engine():
-    # A folder of its own: the programs' build and this one would otherwise wait for each other's lock.
+    # A separate directory: otherwise the programs' build and this one would wait for each other's lock.
     target = os.path.join(target_folder(), "python")
     command = ["cargo", "build", "--release", "--locked", "--target-dir", target]
     subprocess.run([*command, "--manifest-path", os.path.join(HERE, "Cargo.toml")], check=True)
@@ -134,7 +134,7 @@ def write_wheel(path, entries):
 
 
 def put(wheel, name, content, mode):
-    # A fixed date: the same sources give the same wheel.
+    # A fixed date, so that equal sources give an equal wheel.
     info = zipfile.ZipInfo(name, (2020, 1, 1, 0, 0, 0))
     info.external_attr = (0o100000 | mode) << 16
     info.compress_type = zipfile.ZIP_DEFLATED

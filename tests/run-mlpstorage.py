@@ -35,7 +35,7 @@ class Storage:
         typed = [*self.command, *words, "--results-dir", str(self.results)]
         done = subprocess.run(typed, env=self.environment, cwd=self.folder, capture_output=True, text=True, timeout=300)
         said = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)
-        # Where what it started fails it says success all the same: the files tell.
+        # It reports success even if its children fail: the files show the truth.
         if done.returncode != 0:
             sys.exit(f"{shlex.join(typed)}: {done.returncode}\n{said}")
         print("ok  ", shlex.join(["mlpstorage", *words]), flush=True)
@@ -101,7 +101,7 @@ def verdicts(storage: Storage) -> None:
         check = subprocess.run([DIST / "dlio", "bench", "check", run["run_id"], "--json"], capture_output=True, text=True)
         ours = json.loads(check.stdout)
         print(f"      {run['model']}: {theirs and theirs[1]} there, {ours['category']} here", flush=True)
-        # What they do not look at yet (use of the accelerators, fsync) makes runs invalid here.
+        # Runs are invalid here because of checks beyond our tests (use of the accelerators, fsync).
         if theirs and theirs[1] == "INVALID":
             expect(ours["category"] == "invalid", f"{run['run_id']} is invalid")
 

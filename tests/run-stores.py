@@ -256,7 +256,7 @@ def three_counts(bench: Bench, log: pathlib.Path | None) -> None:
     bench.run(*keys, GENERATE, NO_TRAINING)
     for way, more in ways.items():
         before = len(log.read_text().splitlines()) if log else 0
-        # Of this run alone.
+        # Of this run only.
         shutil.rmtree(bench.folder / "run" / "trace", ignore_errors=True)
         summary = bench.run(*keys, *more, options=["--trace"])
         reported = [(epoch["object"]["get_requests"], epoch["object"]["bytes_read"]) for epoch in summary["epoch"]]
@@ -333,7 +333,7 @@ def standstill(bench: Bench, proxy: subprocess.Popen) -> None:
     running = bench.start(*keys, "storage.storage_options.stall_timeout=2", "train.computation_time=0.2", "train.epochs=6")
     until((bench.folder / "run" / "summary.json").stat, running, "a training")
     proxy.send_signal(signal.SIGSTOP)
-    # Longer than its patience.
+    # Longer than its timeout.
     time.sleep(5)
     proxy.send_signal(signal.SIGCONT)
     expect(figure(bench.ended(running, 0), "retries_stalled") > 0, "a server that stood still was asked again")

@@ -19,8 +19,8 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 DIST = pathlib.Path(os.environ.get("DLIO_DIST", HERE.parent / "target/dist"))
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache"))) / "dlio-systems"
-# Of which the mirror of this machine has some. The first of them compiles the program, which runs on all newer ones, and on
-# older ones down to glibc 2.7.
+# Releases that this host's mirror may have. The first of them compiles the program, which runs on all newer ones, and
+# on older ones down to glibc 2.7.
 RELEASES = {"bullseye": "glibc 2.31", "trixie": "glibc 2.41"}
 PLACE = pathlib.PurePosixPath("/tmp/dlio-test")
 THREADS_READ = 200
@@ -78,7 +78,7 @@ class System:
         shutil.rmtree(self.place, ignore_errors=True)
         for folder in ("bin", "lib"):
             shutil.copytree(DIST / folder, self.place / folder, symlinks=True)
-        # What the image of a container leaves to whoever runs it.
+        # Files that the image of a container leaves to the runtime.
         for name in ("dev/null", "dev/random", "dev/urandom"):
             device, ours = self.root / name, os.stat(f"/{name}")
             device.parent.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-//! The cache between two openings of a trace is used while nothing changed, and only then.
+//! Tests that the cache between two openings of a trace is used if nothing has changed, and only then.
 
 mod generator;
 mod support;
@@ -17,7 +17,7 @@ use generator::{Plan, file_of, generate};
 use support::temp_dir;
 use tempfile::TempDir;
 
-/// A trace whose files have not changed for a while.
+/// Returns a trace whose files have not changed for a while.
 fn made(name: &str) -> TempDir {
     let folder = temp_dir(name);
     generate(folder.path(), &Plan::default(), &|_, _, _| ()).unwrap();
@@ -44,7 +44,7 @@ fn cache_of(folder: &Path) -> Cache {
     Cache::of(&given, &inputs::expand(&given).unwrap()).unwrap()
 }
 
-/// Counts everything and keeps it; says what was counted and whether it was kept.
+/// Counts everything and keeps it; returns the counts and whether they were kept.
 fn count(folder: &Path) -> (Summary, bool) {
     let cache = cache_of(folder);
     let trace = Trace::open(&given(folder), 2).unwrap();
@@ -68,7 +68,7 @@ fn an_unchanged_trace_has_the_same_summary_without_being_read() {
     let (counted, kept) = count(folder.path());
     assert!(kept);
     assert_eq!(shown(&remembered(folder.path()).unwrap()), shown(&counted));
-    // The cache is no part of the trace, however often it is written.
+    // The cache is not part of the trace, however often it is written.
     assert!(count(folder.path()).1);
     assert!(remembered(folder.path()).is_some());
 }
@@ -83,7 +83,7 @@ fn a_file_that_changed_came_or_went_is_noticed() {
         &|| std::fs::write(&first, &bytes).unwrap(),
         &|| assert!(std::fs::copy(&first, folder.path().join("another.dlt")).is_ok()),
         &|| std::fs::remove_file(folder.path().join("another.dlt")).unwrap(),
-        // The same bytes and times under the same name in another file.
+        // Equal bytes and times under an equal name in another file.
         &|| {
             let modified = std::fs::metadata(&first).unwrap().modified().unwrap();
             let copy = folder.path().join("copy");
@@ -141,7 +141,7 @@ fn a_damaged_cache_is_as_good_as_none() {
     assert!(remembered(folder.path()).is_none());
 }
 
-/// A folder by that name cannot be replaced by a file, whoever runs the test.
+/// Creates a directory of that name, which cannot be replaced by a file, even by root.
 fn block(folder: &Path) -> PathBuf {
     let place = folder.join(".dlio-cache");
     std::fs::create_dir_all(place.join("taken")).unwrap();
@@ -153,7 +153,7 @@ fn where_the_folder_cannot_be_written_the_users_cache_is() {
     let home = temp_dir("cache-home");
     let folder = made("cache-read-only");
     block(folder.path());
-    // Variables belong to a whole process: the test runs itself once more in one of its own.
+    // Variables belong to a whole process: the test runs itself again in a separate one.
     if std::env::var_os("XDG_CACHE_HOME")
         .is_none_or(|path| !path.to_string_lossy().contains("dlio-analyzer-cache-home"))
     {
@@ -230,7 +230,7 @@ fn categories_choose_blocks() {
     assert!(analyse(&trace, &filter, 2, &Progress::default()).unwrap().summary(&trace).allocation.events > 0);
 }
 
-/// A trace of files with blocks enough to be in an index.
+/// Returns a trace of files with enough blocks to be in an index.
 fn made_long(name: &str) -> TempDir {
     let folder = temp_dir(name);
     let plan = Plan { events: 500_000, files: 500, moments: true, copies: true, ..Plan::default() };
@@ -239,7 +239,7 @@ fn made_long(name: &str) -> TempDir {
     folder
 }
 
-/// Opens a trace by its index, keeps what that did not hold, and says whether there was any.
+/// Opens a trace by its index, adds the data that the index lacked, and returns whether there was any.
 fn open_by_index(folder: &Path) -> (Trace, bool) {
     let (given, cache) = (given(folder), cache_of(folder));
     let index = cache.index();
@@ -247,7 +247,7 @@ fn open_by_index(folder: &Path) -> (Trace, bool) {
     (trace, cache.store_index(&index))
 }
 
-/// What a trace says of itself before its events are read.
+/// Returns the description of a trace before its events are read.
 fn described(trace: &Trace) -> String {
     let notes = trace.notes.lock().unwrap();
     format!("{} {:?} {:?} {:?} {notes:?}", trace.start(), trace.units, trace.catalog.processes(), trace.catalog.hosts())
@@ -277,7 +277,7 @@ fn a_trace_that_is_opened_by_its_index_is_the_one_that_was_walked() {
         assert!(expected.allocation.events > 0);
         assert_eq!(shown(&summary(&second)), shown(&expected));
     }
-    // The index is no part of the trace, and lies beside its cache.
+    // The index is not part of the trace, and is next to its cache.
     let names = std::fs::read_dir(folder.path()).unwrap().flatten().map(|entry| entry.file_name());
     assert_eq!(names.filter(|name| name.to_string_lossy().starts_with(".dlio-cache")).count(), 1);
 }
@@ -289,7 +289,7 @@ fn an_index_is_not_believed_of_a_file_that_changed() {
     let bytes = std::fs::read(&first).unwrap();
     let middle = bytes.len() / 2;
     let changes: [&dyn Fn(); 5] = [
-        // Cut, longer by an event's block, another byte, other files, and as it was.
+        // Truncated, longer by an event's block, with another byte, other files, and unchanged.
         &|| std::fs::write(&first, &bytes[..middle]).unwrap(),
         &|| std::fs::write(&first, [&bytes[..], &bytes[16..middle]].concat()).unwrap(),
         &|| std::fs::write(&first, [&bytes[..middle], &[!bytes[middle]], &bytes[middle + 1..]].concat()).unwrap(),
@@ -327,7 +327,7 @@ fn an_index_of_other_files_or_none_at_all_changes_nothing() {
     open_by_index(other.path());
     let name = ".dlio-cache-blocks";
     let truth = described(&walked(folder.path()));
-    // Files of the same names and sizes, in another folder.
+    // Files of equal names and sizes, in another directory.
     std::fs::copy(other.path().join(name), folder.path().join(name)).unwrap();
     let (trace, longer) = open_by_index(folder.path());
     assert_eq!((described(&trace), longer), (truth.clone(), true));

@@ -1,4 +1,5 @@
-//! What many workers say is what one process says, to the last digit, whoever of them goes away meanwhile.
+//! Tests that the results of many workers are exactly those of one process, even if a worker disconnects in the
+//! meantime.
 #![cfg(feature = "cluster")]
 
 mod generator;
@@ -21,7 +22,7 @@ use support::temp_dir;
 use support::workers::{Worker, listed, without_any, without_one, workers};
 use tempfile::TempDir;
 
-/// The report of a trace as JSON, by whoever counts it.
+/// Returns the report of a trace as JSON, counted with the given options.
 fn report(trace: &Path, more: &[&str]) -> String {
     printed(&[&[trace.to_str().unwrap(), "--format", "json", "--no-cache"], more].concat())
 }
@@ -91,8 +92,8 @@ fn traces_of_other_forms_are_counted_alike() {
     let (trace, tables) = (Trace::open(&[native.display().to_string()], 2).unwrap(), folder.path().join("tables"));
     export::write(&trace, &Filter::default(), (2, 1 << 30), &Progress::default(), &tables).unwrap();
     assert_same(&tables, &by, &[]);
-    // All of them at once, most of which are passed over. In which order processes of several texts turn up is the threads'
-    // affair, and one thread has one order.
+    // All of them at once, most of which are skipped. Processes with several texts are numbered in the order in which
+    // threads reach them, and one thread has one order.
     assert_same(folder.path(), &by, &["--threads", "1"]);
 }
 
@@ -125,7 +126,7 @@ fn workers_started_for_one_question_give_the_same_page_and_text() {
     assert_eq!(std::fs::read(page).unwrap(), std::fs::read(other).unwrap());
 }
 
-/// A trace that takes a worker a while.
+/// Returns a trace that keeps a worker busy for a while.
 fn long(folder: &TempDir) -> PathBuf {
     let trace = folder.path().join("long");
     let plan = Plan { processes: 16, events: 4_000_000, files: 500, ..Plan::default() };
@@ -166,7 +167,7 @@ fn who_asked_goes_away_and_the_worker_stops_reading() {
     worker.has_read(1 << 20);
     asking.kill().unwrap();
     asking.wait().unwrap();
-    // What was given up does not keep it from the next question, nor alter the answer.
+    // A cancelled query neither blocks the next one nor changes its result.
     let small = folder.path().join("small");
     generate(&small, &Plan::default(), &|_, _, _| ()).unwrap();
     assert!(report(&small, &[]) == report(&small, &["--workers", &worker.address]));
@@ -186,7 +187,7 @@ fn exact_quantiles_of_many_events_are_those_of_one_process() {
     }
 }
 
-/// What is said where workers do not answer.
+/// Returns the error message if workers do not respond.
 fn refusal(arguments: &[&str]) -> String {
     let output = analyze(arguments);
     assert!(!output.status.success(), "{arguments:?}");
@@ -200,7 +201,7 @@ fn workers_that_cannot_answer_say_why_in_a_sentence() {
     let trace = folder.path().join("trace");
     generate(&trace, &Plan::default(), &|_, _, _| ()).unwrap();
     let trace = trace.to_str().unwrap();
-    // Nobody listens at a port that was given back.
+    // No process listens at a port that was released.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let said = refusal(&[trace, "--workers", &format!("127.0.0.1:{port}")]);
     assert!(said.contains(&format!("worker 127.0.0.1:{port} cannot be reached")), "{said}");

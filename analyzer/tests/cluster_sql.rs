@@ -1,4 +1,4 @@
-//! Queries that workers answer: the rows are those of one process, whoever of them goes away meanwhile.
+//! Tests queries run by workers: the rows are those of one process, even if a worker disconnects in the meantime.
 #![cfg(feature = "cluster")]
 
 mod generator;
@@ -26,7 +26,7 @@ use support::temp_dir;
 use support::workers::{Worker, listed, without_any, without_one, workers};
 use tempfile::TempDir;
 
-/// The answers to queries, as JSON; to several, row by row.
+/// Returns the results of queries, as JSON; of several, row by row.
 fn asked(trace: &Path, queries: &[impl AsRef<str>], more: &[&str]) -> String {
     let words = queries.iter().flat_map(|sql| ["--sql", sql.as_ref()]).collect::<Vec<_>>();
     let format = if queries.len() == 1 { "json" } else { "ndjson" };
@@ -45,7 +45,8 @@ fn assert_same(trace: &Path, (by, numbers): (&[Worker], &[usize]), queries: &[im
     }
 }
 
-/// What is no section's: operators that workers do and that they do not, numbers that are others in each of them.
+/// Queries of no section: operators that workers run and operators that they do not, and values that differ between
+/// workers.
 const QUERIES: [&str; 24] = [
     "select count(*) n, sum(dur) d, min(ts) t, max(bytes) b, avg(dur) a from events",
     "select ts, dur, name, cat, class, layer, host, pid, tid, rank, file, fd, pos, requested, bytes, ret, errno, depth, epoch, step, \
@@ -87,23 +88,24 @@ fn native_traces_give_workers_the_same_rows() {
     let plan = Plan { processes: 12, events: 110_000, moments: true, copies: true, killed: true, ..Plan::default() };
     generate(&trace, &plan, &|_, _, _| ()).unwrap();
     assert_same(&trace, (&by, &ALL), &all_queries(), &[]);
-    // No block has events of that time: nothing passes.
+    // No block has events in that time: nothing passes.
     assert_same(&trace, (&by, &[3]), &QUERIES, &["--from", "1ms", "--to", "3ms", "--pid", "1003,1004"]);
     assert_some_pass(&trace, &by[..3]);
     assert_same(&trace, (&by, &[2]), &QUERIES, &["--threads", "1"]);
-    // One file is cut where its events are known.
+    // One file is truncated after its events were indexed.
     let one = folder.path().join("one");
     generate(&one, &Plan { processes: 1, events: 150_000, ..Plan::default() }, &|_, _, _| ()).unwrap();
     assert_same(&one, (&by, &[2]), &QUERIES, &[]);
 }
 
-/// Some events of some blocks: rows come, of the processes that were asked for and of fewer than all of their blocks.
+/// Tests a time with some events of some blocks: rows of the queried processes, read from only a part of their
+/// blocks.
 fn assert_some_pass(trace: &Path, by: &[Worker]) {
     let opened = Trace::open(&[trace.display().to_string()], 2).unwrap();
     let processes = opened.catalog.processes();
     let of_both = |unit: &&Unit| unit.proc.is_some_and(|proc| [1003, 1004].contains(&processes[proc as usize].pid));
     let all: Vec<Unit> = opened.units.iter().filter(of_both).copied().collect();
-    // Their first blocks begin in it, and none of those that follow.
+    // The start of their first blocks, and none of the later ones.
     let first = all.iter().map(|unit| unit.first_start).min().unwrap();
     let next = all.iter().map(|unit| unit.last_end).min().unwrap();
     let (from, to) = (Some(first), Some(first + (next - first) / 2));
@@ -153,14 +155,14 @@ fn samples_of_other_tools_give_workers_the_same_rows() {
     for name in ["dftracer.pfw", "strace.txt", "dxt.txt", "torch.json.gz"] {
         assert_same(&samples.join(name), (&by, &[3]), &all_queries(), &[]);
     }
-    // Processes of its files have numbers in the order in which threads come to them, by one process too.
+    // Processes of its files are numbered in the order in which threads reach them, even in one process.
     let several = samples.join("dftracer-fork");
     let alone = asked(&several, &all_queries(), &[]);
     let together = asked(&several, &all_queries(), &["--workers", &listed(&by[..3])]);
     assert_eq!(unnumbered(&alone), unnumbered(&together));
 }
 
-/// Rows without numbers of processes, in the order of their text.
+/// Returns rows without numbers of processes, in the order of their text.
 fn unnumbered(rows: &str) -> Vec<String> {
     let without = |row: &str| {
         let mut row: serde_json::Value = serde_json::from_str(row).unwrap();
@@ -172,7 +174,7 @@ fn unnumbered(rows: &str) -> Vec<String> {
     texts
 }
 
-/// Rows in the order of their text.
+/// Returns rows in the order of their text.
 fn sorted(rows: &str) -> Vec<&str> {
     let mut rows: Vec<&str> = rows.lines().collect();
     rows.sort_unstable();
@@ -184,7 +186,7 @@ fn all_rows_of_a_trace_come_once_in_every_format() {
     let folder = temp_dir("cluster-sql-all");
     let trace = folder.path().join("trace");
     generate(&trace, &Plan { processes: 4, events: 100_000, ..Plan::default() }, &|_, _, _| ()).unwrap();
-    // Files and what refers to them have other numbers each time.
+    // Files and the columns that refer to them have other numbers each time.
     let columns = "select * exclude (file_id) from events";
     for format in ["csv", "ndjson"] {
         let ask = |more: &[&str]| {
@@ -198,7 +200,7 @@ fn all_rows_of_a_trace_come_once_in_every_format() {
     assert_eq!(counted, asked(&trace, &[count], &["--workers", "local:2"]));
 }
 
-/// A trace that takes a worker a while.
+/// Returns a trace that keeps a worker busy for a while.
 fn long(folder: &TempDir) -> PathBuf {
     let trace = folder.path().join("long");
     let plan = Plan { processes: 16, events: 4_000_000, files: 500, ..Plan::default() };
@@ -217,7 +219,7 @@ fn question<'a>(trace: &'a Path, sql: &'a str) -> [&'a str; 6] {
 fn a_worker_that_goes_away_costs_no_row() {
     let folder = temp_dir("cluster-sql-lost");
     let trace = long(&folder);
-    // Rows that are sent while the worker goes away, and groups.
+    // Rows that are sent while the worker disconnects, and groups.
     let every =
         "select ts, dur, name, pid, tid, file, pos from events where pos % 3 = 0 order by ts, dur, pid, tid, name, pos";
     for sql in [SLOW, every] {
@@ -245,7 +247,7 @@ fn a_limit_ends_the_reading() {
     assert_eq!(rows.matches("\"ts\"").count(), 5, "{rows}");
     let size: u64 = std::fs::read_dir(&trace).unwrap().map(|file| file.unwrap().metadata().unwrap().len()).sum();
     let read: u64 = by.iter().map(Worker::read_so_far).sum();
-    // Opening costs the facts of all processes, and both open all of it.
+    // Opening reads the facts of all processes, and both open all of it.
     assert!(read < size, "{read} bytes read of {size}");
 }
 
@@ -320,7 +322,7 @@ fn the_shell_asks_workers_and_views_and_tables_are_its_own() {
     assert_eq!(ask(&[]), ask(&["--workers", "local:2"]));
 }
 
-/// Processes that were started by this one and are there.
+/// Returns the running processes that were started by this one.
 fn children(of: u32) -> Vec<u32> {
     let listed = Command::new("ps").args(["-o", "pid=", "--ppid", &of.to_string()]).output().unwrap();
     text(&listed.stdout).split_whitespace().map(|pid| pid.parse().unwrap()).collect()
@@ -344,7 +346,7 @@ fn an_interrupted_question_leaves_no_workers() {
         let read = io.lines().find_map(|line| line.strip_prefix("rchar: ")?.parse::<u64>().ok());
         read.is_some_and(|read| read > 1 << 20)
     };
-    // In the midst of their work, where one is held up, so that no machine is fast enough to have the answer before the signal.
+    // During their work, with one of them stopped, so that the result never arrives before the signal.
     let held = Pid::from_raw(by[1] as i32);
     while !has_read(&by[1]) {
         assert!(asking.try_wait().unwrap().is_none(), "the question has ended");
@@ -353,7 +355,7 @@ fn an_interrupted_question_leaves_no_workers() {
     kill(held, Signal::SIGSTOP).unwrap();
     kill(asker, Signal::SIGINT).unwrap();
     asking.wait().unwrap();
-    // It may be gone already.
+    // It may have ended already.
     let _ = kill(held, Signal::SIGCONT);
     let output = asking.wait_with_output().unwrap();
     assert!(!output.status.success() && output.stdout.is_empty());
@@ -386,7 +388,7 @@ fn groups_take_few_bytes_on_the_wire() {
     assert!(received.is_some_and(|bytes| bytes < 500_000 / 20), "{said}");
 }
 
-/// What the shell prints of queries, which may read files.
+/// Returns the shell's output of queries, which may read files.
 fn shell(trace: &Path, sql: &str) -> String {
     let mut shell = Command::new(env!("CARGO_BIN_EXE_dlio-analyze"))
         .args([trace.to_str().unwrap(), "--shell", "--sql-files", "--format", "csv"])
@@ -398,13 +400,13 @@ fn shell(trace: &Path, sql: &str) -> String {
     text(&shell.wait_with_output().unwrap().stdout)
 }
 
-/// The rows of the folder's tables, each in the order of its text.
+/// Returns the rows of the directory's tables, each in the order of its text.
 fn tables(folder: &Path) -> Vec<String> {
     let of = |sql: &str| {
         let rows = printed(&[folder.to_str().unwrap(), "--no-cache", "--format", "csv", "--sql", sql]);
         sorted(&rows).join("\n")
     };
-    // Numbers of files are those of the table beside the events, and mean the same paths.
+    // Numbers of files are those of the table next to the events, and refer to equal paths.
     let events = std::fs::read_dir(folder.join("events")).unwrap().map(|file| file.unwrap().path());
     let names: Vec<_> = events.map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect();
     assert!(names.iter().all(|name| name.starts_with("part-") && name.ends_with(".parquet")), "{names:?}");
@@ -454,7 +456,7 @@ fn workers_write_the_same_parquet() {
         assert!(std::fs::read_dir(together.join("events")).unwrap().count() > 1);
         assert!(tables(&together) == expected, "{name}");
     }
-    // Workers that may not write there do not, and it is written all the same.
+    // Workers without write access do not write there, and the result is still written.
     let by = workers(2, folder.path());
     let (output, together) = write("not-theirs", &["--workers", &listed(&by)]);
     let said = text(&output.stderr);

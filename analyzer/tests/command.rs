@@ -1,4 +1,4 @@
-//! The answers of `dlio-analyze` to what people type, right and wrong.
+//! Tests the answers of `dlio-analyze` to command lines, right and wrong.
 
 mod generator;
 mod support;
@@ -12,7 +12,7 @@ use support::program::{analyze, printed, text};
 use support::temp_dir;
 use tempfile::TempDir;
 
-/// The message of a command that is refused.
+/// Returns the message of a command that is rejected.
 fn refused(arguments: &[&str]) -> String {
     let output = analyze(arguments);
     assert!(!output.status.success(), "{arguments:?}: {}", text(&output.stdout));
@@ -111,7 +111,7 @@ fn queries_read_the_trace_and_nothing_else() {
     ] {
         refused(&[&trace, "--sql", sql]);
     }
-    // Tables of one's own are in memory, and allowed; so is everything with the option.
+    // Tables of the user are in memory, and allowed; so is everything with the option.
     let own = ["create table mine as select 1 as a", "create view seen as select * from mine", "select * from seen"];
     let words: Vec<&str> = own.iter().flat_map(|sql| ["--sql", sql]).collect();
     assert!(printed(&[&[&*trace, "--format", "csv"][..], &words].concat()).ends_with("a\n1\n"));
@@ -120,14 +120,14 @@ fn queries_read_the_trace_and_nothing_else() {
     assert_eq!(std::fs::read_to_string(elsewhere.path().join("copy.csv")).unwrap(), "b\n7\n");
 }
 
-/// The most memory that a process has held so far, in KiB.
+/// Returns the peak memory of a process, in KiB.
 fn peak(process: &Child) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", process.id())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a process that runs");
     line.split_whitespace().next().unwrap().parse().unwrap()
 }
 
-/// A question of the shell, and the most memory that it has held so far.
+/// A shell that runs queries, with its peak memory.
 struct Asking {
     shell: Child,
     lines: std::io::Lines<BufReader<ChildStdout>>,
@@ -147,7 +147,7 @@ impl Asking {
         Asking { shell, lines }
     }
 
-    /// The only row of an answer.
+    /// Returns the only row of a result.
     fn row(&mut self, sql: &str) -> (String, u64) {
         writeln!(self.shell.stdin.as_ref().unwrap(), "{sql};").unwrap();
         self.lines.next().unwrap().unwrap();
@@ -160,7 +160,7 @@ impl Asking {
     }
 }
 
-/// It was 10 KiB per process, most of it room in maps that held one thread each.
+/// It was 10 KiB per process, mostly memory for maps with one thread each.
 #[test]
 fn a_trace_of_very_many_processes_takes_little_memory_per_process() {
     const PROCESSES: u64 = 100_000;
@@ -210,7 +210,7 @@ fn sorts_continue_on_disk_with_little_memory() {
     }
 }
 
-/// Without a bound it is twice as much.
+/// Without a limit it is twice as much.
 #[test]
 fn a_query_over_very_many_names_stays_within_its_memory() {
     const NAMES: u64 = 400_000;
@@ -287,7 +287,7 @@ fn the_first_screen_fits_and_long_tables_come_on_request() {
     for part in ["Training ", "\nFindings\n", "\nTime\n", "\nCalls on files\n", "--full", "--view"] {
         assert!(screen.contains(part), "{part}\n{screen}");
     }
-    // Findings take the place of these tables where there are many.
+    // Findings replace these tables if there are many.
     let few = printed(&[
         &trace,
         "--ignore",
@@ -401,7 +401,7 @@ fn filters_that_nothing_passes_are_told_what_there_is() {
     let message = unmatched(&[&trace, "--cat", "process", "--min-dur", "1h"]);
     let parts = ["No event passes the filters (--cat, --min-dur)", "posix", "process ids 1000, 1001", "it begins at"];
     assert!(parts.iter().all(|part| message.contains(part)), "{message}");
-    // The same events and categories as a query finds.
+    // The events and categories that a query finds.
     let column =
         |sql: &str| printed(&[&trace, "--format", "csv", "--sql", sql]).lines().skip(1).collect::<Vec<_>>().join(" ");
     let (events, cats) =
@@ -502,7 +502,7 @@ fn a_rule_a_section_or_a_figure_is_explained_by_its_name() {
     for text in [printed(&["--explain"]), rule] {
         assert!(text.lines().all(|line| line.chars().count() <= 80) && text.contains("FINDINGS.md"), "{text}");
     }
-    // A trace may stand behind it as well as before it.
+    // The trace may come after it as well as before it.
     for words in [[&trace[..], "--explain"], ["--explain", &trace]] {
         let both = printed(&words);
         assert!(both.starts_with("Sections of the report") && both.contains("\nCalls on files\n"), "{both}");
@@ -562,7 +562,7 @@ fn damaged_parquet_is_one_sentence_that_says_what_to_do() {
     assert!(refused(&[&alone.display().to_string()]).contains("give the folder that --parquet wrote"));
 }
 
-/// Lines of prose end where the next word has no room, or a paragraph ends.
+/// Lines of prose end where the next word does not fit, or where a paragraph ends.
 #[test]
 fn texts_of_help_are_wrapped_once() {
     let is_prose = |line: &str| line.starts_with(|c: char| c.is_alphabetic());

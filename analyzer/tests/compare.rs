@@ -1,4 +1,4 @@
-//! `--compare` and `--fail-if`: what changed from one run to another, and whether that is more than noise.
+//! Tests `--compare` and `--fail-if`: the changes from one run to another, and whether they are more than noise.
 
 mod generator;
 mod support;
@@ -22,7 +22,7 @@ fn trace(folder: &TempDir, name: &str, plan: &Plan) -> String {
     path.display().to_string()
 }
 
-/// A report with some figures, as a file.
+/// Writes a report with some numbers to a file.
 fn report(folder: &TempDir, name: &str, wall_ns: i64, more: Value) -> String {
     let mut report = json!({
         "schema": "dlio-summary", "version": 2,
@@ -75,7 +75,7 @@ fn the_figures_of_both_sides_are_those_of_their_reports() {
         let row = compared["functions"].as_array().unwrap().iter().find(|row| row["key"] == "posix pread").unwrap();
         assert_eq!((&row[side]["count"], &row[side]["time_ns"]), (&read["count"], &read["time_ns"]));
     }
-    // The parts are a partition of each run, so that their changes add up to the whole.
+    // The parts are a partition of each run, so their changes add up to the total.
     let wall = &compared["wall"];
     let parts = wall["parts"].as_array().unwrap();
     for what in ["before_ns", "after_ns", "change_ns"] {
@@ -150,12 +150,12 @@ fn limits_are_answered_with_exit_statuses() {
     assert_eq!(both(&["--fail-if", "wait.share > 50%", "--fail-if", "read.bytes > +0%"]), 0);
     assert_eq!(both(&["--fail-if", "wait.share > 20%"]), 1);
     assert_eq!(both(&["--fail-if", "wall_s > +50%"]), 0);
-    // One run a side without steps cannot tell noise from a change.
+    // One run per side without steps cannot distinguish noise from a change.
     assert_eq!(both(&["--fail-if", "wall_s > +10%"]), 3);
     assert_eq!(both(&["--fail-if", "wall_s > +10%", "--lenient"]), 0);
     assert_eq!(both(&["--fail-if", "wall_s > +10%", "--fail-if", "wait.share > 20%"]), 1);
     assert_eq!(both(&["--fail-if", "compute.s > +10%"]), 3);
-    // Nothing told how long checkpoints took.
+    // The duration of checkpoints was not recorded.
     assert_eq!(status(&[&b, "--fail-if", "checkpoint.s > 1"]), 3);
     assert_eq!(both(&["--fail-if", "wal_s > +10%"]), 2);
     assert_eq!(status(&[&b, "--fail-if", "wait.share > 20%"]), 1);
@@ -166,7 +166,7 @@ fn limits_are_answered_with_exit_statuses() {
     assert!(slip.contains("did you mean wall_s?"), "{slip}");
 }
 
-/// Lengths of runs around a mean, with some noise in them.
+/// Returns durations of runs around a mean, with some noise.
 fn lengths(mean: i64) -> Vec<i64> {
     [-12, 7, 3, -5, 11, -1].iter().map(|noise| mean + mean * noise / 1000).collect()
 }
@@ -210,9 +210,9 @@ fn four_runs_a_side_that_all_took_longer_are_slower() {
     let (before, after) = (side("a", 1_000_000_000), side("b", 1_100_000_000));
     let typed: Vec<String> = [vec!["--compare".into()], before, vec!["--".into()], after].concat();
     let values = values(&typed.iter().map(String::as_str).collect::<Vec<_>>());
-    // No arrangement of four and four is less likely: what else was looked at may not count against it.
+    // No arrangement of four and four is less likely, and the number of metrics compared must not count against it.
     assert_eq!(metric(&values, "wall_s")["claim"], "more", "{values}");
-    // And a limit says what the table does.
+    // A limit reports the same as the table.
     let limit = |limit: &str| {
         let typed = [vec!["--fail-if".into(), limit.into()], typed.clone()].concat();
         let output = analyze(&typed.iter().map(String::as_str).collect::<Vec<_>>());
@@ -226,7 +226,7 @@ fn four_runs_a_side_that_all_took_longer_are_slower() {
     assert!(status == 0, "{message}");
 }
 
-/// Steps of one trainer around a mean, with the wait for batches in them, and some noise.
+/// Returns steps of one trainer around a mean, with the wait for batches in them, and some noise.
 fn steps(mean: i64, wait: i64, count: i64) -> Value {
     let column = |i: i64| {
         let length = mean + mean * ((i * 7919) % 41 - 20) / 200;
@@ -294,7 +294,7 @@ fn what_findings_cost_in_one_run_a_side_is_no_claim() {
     let alone = printed(&[&side("a.json", 10), "--compare", &side("b.json", 20)]);
     assert!(alone.contains("x  costs more") && !alone.contains("worse"), "{alone}");
     assert!(alone.contains("four runs a side and more tell"), "{alone}");
-    // Of five runs a side they are: here all of the later ones cost more, and there as many as not.
+    // With five runs per side they are: here all later ones take longer, there as many as not.
     let several = |before: [i64; 5], after: [i64; 5]| {
         let made = |name: &str, worths: [i64; 5]| -> Vec<String> {
             worths.iter().zip(0..).map(|(worth, run)| side(&format!("{name}-{run}.json"), *worth)).collect()
@@ -381,7 +381,7 @@ fn how_often_a_program_waits_is_no_change_of_it() {
     let status = |limit: &str| analyze(&[&a, "--compare", &b, "--fail-if", limit]).status.code().unwrap();
     assert_eq!(["calls < -0.1%", "function.poll.count < -0.1%"].map(status), [3, 3]);
     assert_eq!(["calls.files < -0.1%", "function.open.count < -0.1%"].map(status), [0, 0]);
-    // A median of two counts may lie between them.
+    // A median of two counts may be between them.
     let said = printed(&["--compare", &a, &c, "--", &a, &a]);
     let row = said.lines().find(|line| line.trim_start().starts_with("failed")).unwrap();
     assert_eq!(row.split_whitespace().collect::<Vec<_>>()[..4], ["failed", "3.5", "3", "-0.5"], "{said}");
@@ -413,7 +413,7 @@ fn what_is_no_run_is_refused_by_name() {
     assert!(refused(&folder.path().join("absent")).contains("absent"));
     let empty = report(&folder, "empty.json", 0, json!({ "allocation": {} }));
     assert!(refused(Path::new(&empty)).contains("holds no events"));
-    // Before anything is counted, or a folder is even looked for.
+    // Before anything is counted or a directory is opened.
     let there = a.clone();
     for (arguments, message) in
         [(["--format", "arrow"], "cannot be written as"), (["--html", &there], "exists; --force replaces it")]
@@ -439,7 +439,7 @@ fn the_page_of_a_comparison_is_written_beside_the_text_and_has_its_figures() {
     }
     assert!(page.contains("calls in flight, before") && page.contains("calls in flight, after"));
     assert!(page.contains("calls &gt; +900%") && page.contains("default-src 'none'"));
-    // Of one run that is held against limits, the page of its report.
+    // For one run that is compared with limits, the page of its report.
     let one = folder.path().join("one.html").display().to_string();
     printed(&[&a, "--fail-if", "files > 1000000", "--html", &one]);
     assert!(std::fs::read_to_string(&one).unwrap().contains("id=\"s-functions\""));

@@ -1,4 +1,5 @@
-//! One run in every format gives one summary, and what a dying process leaves beside its trace changes nothing.
+//! Tests that one run gives one summary in every format, and that the leftovers of a dying process next to its trace
+//! change nothing.
 
 mod generator;
 mod support;
@@ -42,7 +43,7 @@ fn shown(part: &impl std::fmt::Debug) -> String {
     format!("{part:?}")
 }
 
-/// The split of the time.
+/// Returns the division of the run time.
 fn split(summary: &Summary) -> [Option<i64>; 7] {
     let time = &summary.time;
     let known = [time.total_ns, time.io_ns, time.other_ns].map(Some);
@@ -50,7 +51,7 @@ fn split(summary: &Summary) -> [Option<i64>; 7] {
     [total, time.compute_ns, time.app_io_ns, io, time.unoverlapped_io_ns, time.unoverlapped_compute_ns, other]
 }
 
-/// The waits of trainers.
+/// Returns the waits of trainers.
 fn waits(summary: &Summary) -> Vec<(i64, Option<i64>, Option<i64>)> {
     summary.training.iter().map(|group| (group.trained_ns, group.waited_ns, group.wait_io_ns)).collect()
 }
@@ -100,7 +101,7 @@ fn copies_inside_the_kernel_are_the_same_in_traces_for_viewers() {
     }
 }
 
-/// Its times are whole microseconds, and its lines say nothing of ranks, thread names or how a process ended.
+/// Its times are whole microseconds, and its lines contain no ranks, thread names or exit statuses.
 #[test]
 fn dftracers_form_of_a_run_gives_the_same_counts_and_bytes() {
     let folder = made("equal-dftracer");
@@ -122,7 +123,7 @@ fn dftracers_form_of_a_run_gives_the_same_counts_and_bytes() {
         assert_eq!(found.allocation.events, truth.allocation.events, "{name}");
         assert_eq!(found.allocation.processes, truth.allocation.processes, "{name}");
         assert_eq!(found.allocation.threads, truth.allocation.threads, "{name}");
-        // Each event may begin and end up to a microsecond off.
+        // Each event may start and end up to a microsecond off.
         let slack = 2_000 * truth.allocation.events as i64;
         for (found, truth) in split(&found).into_iter().zip(split(&truth)) {
             assert_eq!(found.is_some(), truth.is_some(), "{name}");
@@ -159,14 +160,14 @@ fn an_export_among_its_own_files_is_passed_over_and_named() {
     let named = |path: PathBuf| (path.display().to_string(), truth.allocation.processes);
     assert_eq!(passed, [named(inside.clone()), named(folder.path().join("tables"))]);
     assert!(dlio_analyzer::summary::report::text::print(&found, (5, 9999)).contains("all.pftrace: "));
-    // Without one of the native files its process is read from the export, and the others are not.
+    // Without one of the native files, its process is read from the export, and the rest is not.
     std::fs::remove_dir_all(folder.path().join("tables")).unwrap();
     std::fs::remove_file(file_of(folder.path(), 0)).unwrap();
     let found = summary(folder.path());
     assert_eq!(shown(&found.functions), shown(&truth.functions));
     assert_eq!(found.allocation.events, truth.allocation.events);
     assert_eq!(found.passed_over[0].processes, truth.allocation.processes - 1);
-    // Parquet beside a Perfetto trace alone.
+    // Parquet next to a Perfetto trace only.
     tables(&merged, &exports.path().join("again"));
     let both = summary(exports.path());
     assert_eq!((both.allocation.events, both.passed_over.len()), (truth.allocation.events, 1));
@@ -185,14 +186,14 @@ fn what_lies_beside_a_whole_trace_is_not_counted_again() {
     // An export that was being written when its process was killed, and one that was finished.
     std::fs::write(beside("pftrace.part"), &export_bytes[..export_bytes.len() / 2]).unwrap();
     std::fs::write(beside("pftrace"), &export_bytes).unwrap();
-    // Rings of which nothing was written yet.
+    // Rings without any data yet.
     std::fs::write(beside("ring"), "").unwrap();
     std::fs::write(folder.path().join("other.ring"), vec![0; 4096]).unwrap();
     let found = summary(folder.path());
     assert_eq!(shown(&found.functions), shown(&truth.functions));
     assert_eq!(shown(&found.allocation), shown(&truth.allocation));
     assert!(found.damage.is_empty(), "{:?}", found.damage);
-    // A ring that is damaged is named, and costs itself.
+    // A damaged ring is reported, and costs only itself.
     let mut spoiled = ring::MAGIC.to_le_bytes().to_vec();
     spoiled.extend_from_slice(&[0xff; 5000]);
     std::fs::write(beside("ring"), &spoiled).unwrap();
@@ -201,7 +202,8 @@ fn what_lies_beside_a_whole_trace_is_not_counted_again() {
     assert_eq!(found.damage.len(), 1, "{:?}", found.damage);
 }
 
-/// `dfanalyzer` takes the time of the last event since 1970 for the length of the job, and a bucket's edge for quantiles.
+/// `dfanalyzer` treats the time of the last event since 1970 as the duration of the job, and a bucket's edge as a
+/// quantile.
 #[test]
 fn a_job_of_milliseconds_is_no_job_of_decades_and_a_median_is_no_maximum() {
     let folder = temp_dir("absurd");
@@ -219,7 +221,7 @@ fn a_job_of_milliseconds_is_no_job_of_decades_and_a_median_is_no_maximum() {
     let read = &summary.functions[0];
     assert_eq!((read.duration_ns.median, read.duration_ns.p99, read.duration_ns.max), (1000.0, 3000.0, 3000.0));
     assert_eq!((read.time_ns, summary.time.io_ns), (1_040_000, 1_040_000));
-    // MB are a million bytes, MiB 2^20.
+    // MB is a million bytes, MiB 2^20.
     assert_eq!(summary.dataset.bytes_read, 1000 << 20);
     assert!(dlio_analyzer::summary::report::text::print(&summary, (5, 9999)).contains("1.05 GB"));
 }

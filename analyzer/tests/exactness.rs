@@ -1,4 +1,4 @@
-//! Every figure of a trace whose events are known, and the same figures by SQL and by way of every format.
+//! Tests every number of a trace whose events are known, and the same numbers by SQL and in every format.
 
 mod generator;
 mod support;
@@ -28,7 +28,7 @@ use tempfile::TempDir;
 const THREADS: usize = 3;
 const MEMORY: u64 = 1 << 30;
 
-/// The truth of what was written: calls by name, and the times of everything.
+/// The expected numbers: calls by name, and all times.
 #[derive(Default)]
 struct Truth {
     events: u64,
@@ -76,7 +76,7 @@ impl Truth {
     }
 }
 
-/// Length of a union, the plain way.
+/// Returns the length of a union, computed in the simplest way.
 fn union(mut times: Vec<(u64, u64)>) -> i64 {
     times.sort_unstable();
     let (mut sum, mut reach) = (0, 0);
@@ -102,7 +102,7 @@ fn summary(trace: &Trace, filter: &Filter) -> Summary {
     analyse(trace, filter, THREADS, &Progress::default()).unwrap().summary(trace)
 }
 
-/// All numbers of a query's only row.
+/// Returns all numbers of a query's only row.
 fn numbers(trace: &Arc<Trace>, sql: &str) -> Vec<i64> {
     let runtime = tokio::runtime::Builder::new_multi_thread().build().unwrap();
     runtime.block_on(async {
@@ -193,7 +193,7 @@ fn unions_of_time_are_exact() {
     assert_eq!(time.start_ts, start as i64 + generator::OFFSET);
 }
 
-/// Of a sorted list, between two values by their distance.
+/// Returns a quantile of a sorted list, interpolated between two values.
 fn quantile(sorted: &[u64], share: f64) -> f64 {
     let place = share * (sorted.len() - 1) as f64;
     let (low, high) = (sorted[place.floor() as usize] as f64, sorted[place.ceil() as usize] as f64);
@@ -204,10 +204,10 @@ fn quantile(sorted: &[u64], share: f64) -> f64 {
 fn quantiles_of_durations_are_exact_at_once_or_after_a_second_pass() {
     let (folder, truth) = made("precise", &Plan::default());
     let trace = opened(&folder);
-    // Few events: their lengths were kept.
+    // With few events, their durations are kept.
     let mut analysis = analyse(&trace, &Filter::default(), THREADS, &Progress::default()).unwrap();
     let at_once = analysis.summary(&trace);
-    // As if they had been many.
+    // As if there had been many.
     analysis.durations = None;
     assert!(!analysis.summary(&trace).is_exact());
     refine(&trace, &Filter::default(), THREADS, &Progress::default(), &mut analysis).unwrap();
@@ -307,7 +307,7 @@ fn a_trace_written_as_parquet_gives_the_same_summary_again() {
     assert_eq!(printed(&after.processes), printed(&before.processes));
 }
 
-/// How often each column of the events has a value, and a sum in which any other value or place of one shows.
+/// Returns how often each column of the events has a value, and a sum that changes with any value or its position.
 fn columns(trace: &Arc<Trace>) -> Vec<(&'static str, Vec<i64>)> {
     let sum = |column: &Column| {
         let name = column.name;
@@ -319,7 +319,7 @@ fn columns(trace: &Arc<Trace>) -> Vec<(&'static str, Vec<i64>)> {
         let sql = format!("select count({name}), coalesce(sum({value} * (ts % 1009)), 0) from events");
         (name, numbers(trace, &sql))
     };
-    // Files are numbered anew by whoever reads them.
+    // Each reader assigns its own file numbers.
     EVENTS.iter().filter(|column| column.name != "file_id").map(sum).collect()
 }
 
@@ -337,7 +337,8 @@ fn every_column_written_as_parquet_comes_back() {
     }
 }
 
-/// Lines of DFTracer with values of every kind; as many spaces as `spaces` says make each unlike the next.
+/// Returns lines of DFTracer with values of every kind; the number of spaces from `spaces` makes each unlike the
+/// next.
 fn lines(spaces: fn(usize) -> usize) -> String {
     let rets = ["4096", "-1", "0", "9223372036854775807", "12345678901234567890", "1e3", "0.5", "\"7\"", "null"];
     let steps = ["3", "-3", "2147483647", "2147483648"];
@@ -367,7 +368,7 @@ fn events_that_are_alike_are_read_like_those_that_are_not() {
     };
     let (alike, unlike) = (read("alike", |_| 0), read("unlike", |i| i % 23));
     assert_eq!(alike, unlike);
-    // Bytes of one call that no file has are damage: each ninth result is such a number.
+    // A byte count larger than any file is damage: each ninth result is such a number.
     assert_eq!(alike.0[0].1[0], 2000 - 222);
 }
 
@@ -400,7 +401,7 @@ fn a_filter_leaves_the_processes_of_which_something_passes() {
     let who = &one.allocation;
     assert_eq!((who.processes, who.pids, who.killed, who.hosts, who.lost, who.filtered), (1, 1, 0, 1, 7, 3));
     assert_eq!((one.processes.len(), one.ranks.len(), one.hosts.len(), one.processes[0].pid), (1, 1, 1, 1001));
-    // Of all processes something may have been lost that would have passed.
+    // Events that would have passed may have been lost in any process.
     let none = summary(&trace, &Filter { min_dur_ns: i64::MAX, ..Filter::default() });
     assert_eq!((none.allocation.processes, none.allocation.lost), (0, 28));
 }
@@ -464,7 +465,7 @@ fn a_process_that_does_not_say_how_it_ended_was_killed() {
     let ended: Vec<_> = summary.processes.iter().map(|process| process.ended.as_str()).collect();
     assert_eq!(ended, ["exit 0", "killed"]);
     assert_eq!(summary.allocation.killed, 1);
-    // What its ring held, nobody knows.
+    // The number of events in its ring is unknown.
     assert_eq!((summary.damage.len(), summary.damage[0].events_max), (1, None));
 }
 
@@ -476,7 +477,7 @@ fn io_beside_compute_is_exact_for_each_rank() {
     for rank in 0..2i32 {
         let (trainer, reader) = (100 + rank, 200 + rank);
         let mut trains = Script::ranked(trainer, rank);
-        // Reads before its training, which does not count, and at its end.
+        // Reads before its training, which do not count, and at its end.
         trains.at(0).read("/data/setup", 0, 100, 50);
         trains.span_at(100, 100, "fetch", "data", (1, 0)).span_at(200, 300, "train", "compute", (1, 0));
         trains.at(480).read("/data/state", 0, 100, 40);

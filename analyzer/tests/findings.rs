@@ -1,4 +1,5 @@
-//! Each rule fires on a trace made for it and on no other's, a healthy run is left alone, and poor traces are judged with care.
+//! Tests that each rule fires on a trace made for it and on no other, that a healthy run has no findings, and that
+//! poor traces are judged with care.
 
 mod generator;
 mod support;
@@ -143,7 +144,7 @@ fn what_held_a_rule_back_is_marked() {
     assert!(rows.iter().any(|row| row.starts_with("      x readers in I/O, of their busy time: 99 %")), "{rows:?}");
 }
 
-/// A trainer without spans that takes what two readers make through a pipe, and works for as long again.
+/// A trainer without spans that receives the output of two readers through a pipe, and works for the same time.
 fn taking(bytes: i64, memory: &str) -> Vec<Script> {
     const STEPS: u64 = 40;
     let worker = |number: u64| {
@@ -167,8 +168,8 @@ fn taking(bytes: i64, memory: &str) -> Vec<Script> {
     vec![trainer, worker(0), worker(1)]
 }
 
-/// A trainer that says when it computes, 10 ms a step: it loads much before, reads its batch itself in each step, writes a line
-/// and synchronises it for 5 ms, and saves for long when all is done.
+/// A trainer with spans of compute, 10 ms per step. It loads much before, reads its batch itself in each step, writes
+/// a line and syncs it for 5 ms, and saves for a long time at the end.
 fn reading_for_itself() -> Vec<Script> {
     const STEPS: u64 = 40;
     let mut trainer = Script::new(100, 1);
@@ -189,11 +190,11 @@ fn a_trainer_that_reads_for_itself_waits_where_it_reads_within_its_training() {
     let report = report(&written("reads-itself", reading_for_itself()), &[]);
     let training = &report["training"][0];
     let of = |field: &str| training[field].as_i64().unwrap() / 1000;
-    // Forty steps, before the first of which and after the last of which no training is.
+    // Forty steps; before the first and after the last there is no training.
     assert_eq!((of("waited_ns"), of("wait_io_ns"), of("wait_elsewhere_ns")), (39 * 997, 39 * 997, 0), "{training}");
     assert_eq!((of("computed_ns"), of("written_ns")), (400_000, 39 * 5000), "{training}");
     assert!(of("waited_ns") + of("computed_ns") + of("written_ns") <= of("trained_ns"), "{training}");
-    // What it saves no span calls a checkpoint.
+    // No span marks its saving as a checkpoint.
     assert!(training["checkpoint_ns"].is_null(), "{training}");
     let bound = &finding(&report, "no-overlap");
     assert_eq!(bound["worth_ns"].as_i64().unwrap() / 1000, 39 * 997, "{bound}");
@@ -216,7 +217,7 @@ fn what_is_read_before_a_training_is_no_wait_of_it() {
     assert!(!ids(&report, "fired").iter().any(|id| id == "input-bound" || id == "no-overlap"), "{report}");
 }
 
-/// A trainer without spans that finds its batches ready and does this with each; it ends its readers when all are done.
+/// A trainer without spans that finds its batches ready and runs `step` for each; it ends its readers at the end.
 fn feeding(step: impl Fn(&mut Script, u64)) -> Vec<Script> {
     const STEPS: u64 = 40;
     let worker = |number: u64| {
@@ -228,7 +229,7 @@ fn feeding(step: impl Fn(&mut Script, u64)) -> Vec<Script> {
             message(&mut worker, Op::WRITE, 10);
             worker.at((at + 2) * 20_000);
         }
-        // It hears that there is no more to do.
+        // It receives the message that there is no more work.
         message(worker.at((STEPS + 1) * 20_000), Op::READ, 90);
         worker
     };
@@ -259,7 +260,8 @@ fn a_training_stands_for_what_its_own_thread_writes_whatever_its_readers_do() {
     assert_eq!((training["written_ns"].as_i64(), training["checkpoint_ns"].as_i64()), (Some(400_000_000), Some(0)));
     assert!(training["waited_ns"].as_i64().unwrap() <= 3_000_000, "{training}");
     let share = finding(&synced, "fsync-share");
-    // Its part of all writing, 360 ms of 450, is that of the 400 ms within the training, and of 27 us that readers wrote meanwhile.
+    // Its part of all writing, 360 ms of 450, is divided between the 400 ms within the training and 27 us that
+    // readers wrote in the meantime.
     assert_eq!((share["state"].as_str(), share["worth_ns"].as_i64()), (Some("fired"), Some(320_021_266)), "{share}");
     let saved = report(
         &written(
@@ -325,7 +327,8 @@ fn remedies_have_the_words_of_pytorch_where_the_trace_tells_of_it() {
     assert!(any.contains("more readers") && torch.contains("more num_workers"), "{torch}");
 }
 
-/// A trainer without spans that waits for each batch, and readers that do `batch` for it, with their number and that of the step.
+/// A trainer without spans that waits for each batch, and readers that run `batch` for it, given their number and
+/// that of the step.
 fn fed(readers: u64, step_us: u64, batch: impl Fn(&mut Script, u64, u64)) -> Vec<Script> {
     const STEPS: u64 = 60;
     let reader = |number: u64| {
@@ -349,7 +352,7 @@ fn fed(readers: u64, step_us: u64, batch: impl Fn(&mut Script, u64, u64)) -> Vec
 
 #[test]
 fn a_lock_that_readers_wait_for_is_no_storage_and_its_file_is_not_hot() {
-    // One of four has the lock and reads; the others stand there.
+    // One of four has the lock and reads; the others wait.
     for op in [Op::FLOCK, Op::FCNTL_SETLKW] {
         let processes = fed(4, 20_000, |reader, number, step| {
             reader.call(op, "/data/lock", 12_000 + 1000 * number, (2, 0, 0)).load(&sample(number, step), MIB, 200);
@@ -362,11 +365,11 @@ fn a_lock_that_readers_wait_for_is_no_storage_and_its_file_is_not_hot() {
         assert!(!fired.contains(&"loader-cpu-bound".into()), "{fired:?}");
         let verdict = report["verdict"].to_string();
         assert!(!verdict.contains("it was storage") && !verdict.contains("storage and what else"), "{verdict}");
-        // Readers stood there for most of the wait: what it was for is not among what they did.
+        // Readers waited for the lock for most of the time: the cause of the wait is not among their calls.
         assert!(report["training"][0]["wait_io_ns"].is_null(), "{}", report["training"][0]);
         let screen = analyze(&trace, &[]).split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(screen.contains("together. Change: open read-only what is only read"), "{screen}");
-        // What waits is no I/O in any figure, and SQL says the same.
+        // Waiting is not I/O in any number, and SQL agrees.
         let sql = "select events, time_ns from files where path = '/data/lock'";
         assert_eq!(analyze(&trace, &["--sql", sql, "--format", "csv"]).lines().last(), Some("240,0"));
         assert!(report["functions"].as_array().unwrap().iter().all(|row| row["name"] != op.info().unwrap().name));
@@ -397,7 +400,7 @@ fn long_reads_of_little_are_latency_though_as_many_are_always_in_flight() {
     assert!(found["says"].as_str().unwrap().contains("one of 40.0 kB took 8"), "{found}");
     assert!(found["remedy"].as_str().unwrap().contains("more readers"), "{found}");
     assert_eq!(finding(&slow, "storage-saturated")["state"], "unknown");
-    // Reads that move much say nothing of it.
+    // Large reads are not evidence of latency.
     assert_eq!(finding(&of(8000, 8 * MIB), "storage-latency-bound")["state"], "unknown");
 }
 
@@ -432,7 +435,7 @@ fn one_reader_that_does_all_the_work_is_slow_and_more_of_them_would_not_help() {
     assert!(decoding["remedy"].as_str().unwrap().contains("nor more readers"), "{decoding}");
     let rules: Vec<_> = report["findings"].as_array().unwrap().iter().map(|it| it["id"].as_str().unwrap()).collect();
     assert_eq!(rules[..2], ["input-bound", "slow-worker"], "{rules:?}");
-    // Where all work alike none of them is.
+    // If all have equal work, none is slow.
     let even = fed(3, 30_000, |reader, number, step| {
         reader.load(&sample(number, step), MIB, 100).rest(29_000);
     });
@@ -524,7 +527,7 @@ fn poor_traces_are_judged() {
     }
 }
 
-/// The report of one of the scenarios.
+/// Returns the report of one of the scenarios.
 fn reported(name: &str) -> Value {
     let (_, processes, _) = scenarios().into_iter().find(|(known, ..)| *known == name).unwrap();
     report(&written(&format!("{name}-figures"), processes), &[])
@@ -535,7 +538,8 @@ fn what_steps_were_spent_on_is_known_to_the_nanosecond() {
     let report = reported("one-saves");
     let steps = report["steps"].as_array().unwrap();
     let spent = |rank: usize, part: &str| steps[rank]["sum"][part].as_i64().unwrap() / 1000;
-    // A hundred steps of 1 ms and 79 ms; after every tenth 200 ms, in which one rank saves and the other waits for it.
+    // A hundred steps of 1 ms and 79 ms; after every tenth 200 ms, in which one rank saves and the other waits for
+    // it.
     for (rank, saves) in [(0, true), (1, false)] {
         assert_eq!((spent(rank, "compute_ns"), spent(rank, "wait_ns")), (7_900_000, 100_000));
         let (saved, talked) = (spent(rank, "checkpoint_ns"), spent(rank, "communication_ns"));
@@ -585,13 +589,13 @@ fn accesses_of_known_traces_are_counted_exactly() {
     );
 }
 
-/// A message between processes.
+/// Records a message between processes.
 fn message(process: &mut Script, op: Op, us: u64) {
     process.call(op, "<pipe>", us, (POS_UNKNOWN, 64, 64));
 }
 
-/// A trainer whose readers import for a while before they take their first task, and then are in I/O all the time. What each
-/// waits for ends with the message that it takes.
+/// Returns a trainer whose readers import for a while before they take their first task, and then are in I/O all the
+/// time. Each wait ends with the message it was for.
 fn readers_that_start() -> Vec<Script> {
     const START_US: u64 = 300_000;
     const STEPS: u64 = 40;
@@ -668,7 +672,7 @@ fn generating_data_is_no_start_of_a_training() {
     (0..100).for_each(|_| {
         trainer.span("fetch", "data", 100).span("step", "compute", 20_000);
     });
-    // Before the next epoch it is emptied again, which is no start.
+    // Before the next epoch the cache is dropped again, which is not a start.
     trainer.span("cache.drop", "pipeline", 500_000).span("fetch", "data", 100).span("step", "compute", 20_000);
     let trace = written("generate", vec![trainer]);
     let report = report(&trace, &[]);
@@ -687,7 +691,7 @@ fn ranks_that_wait_for_one_another_lose_what_one_waits() {
     let rank = |rank: i32| {
         let mut process = Script::ranked(100 + rank, rank);
         for step in 0..100 {
-            // Once the last one has no batch, and the others stand at the barrier.
+            // Once the last one has no batch, and the others wait at the barrier.
             let (waited, stood) = match (step, rank) {
                 (50, 3) => (2_000_000, 10),
                 (50, _) => (10, 2_000_000),
@@ -767,7 +771,7 @@ fn checkpoints_alone_are_no_training_that_waits() {
     assert!(screen.contains("checkpoints, 5 spans  550 ms") && !screen.contains("is not known"), "{screen}");
 }
 
-/// A training of 100 s in the span of its epoch, which reads for itself.
+/// Returns a training of 100 s in the span of its epoch, which reads its data itself.
 fn in_an_epoch() -> Script {
     let mut trainer = Script::new(100, 1);
     trainer.span_at(0, 100_000_000, "epoch", "epoch", (1, -1)).at(20_000_000);
@@ -801,13 +805,13 @@ fn under_a_filter_of_time_the_window_is_the_run_and_its_start_is_not_measured() 
         assert_eq!(finding(&report, "input-bound")["worth_share"].as_f64().map(|share| share.round()), Some(1.0));
         assert!(!report["verdict"].to_string().contains("Before training began"), "{}", report["verdict"]);
     }
-    // A step's reads lie in it, and its epoch around it.
+    // A step's reads are within it, and its epoch is around it.
     let step = report(&trace, &["--step", "40..42"]);
     assert_eq!(
         (step["time"]["total_ns"].as_i64(), step["training"][0]["startup_ns"].as_i64()),
         (Some(2_900_000_000), None)
     );
-    // A whole run is no window.
+    // A whole run is not a window.
     let run = report(&trace, &["--run", "last"]);
     assert_eq!(run["training"][0]["startup_ns"], whole["training"][0]["startup_ns"]);
 }
@@ -879,8 +883,8 @@ fn waits_that_find_no_batch_are_no_steps() {
     assert_eq!((training["batches"].as_u64(), report["epochs"][0]["batches"].as_u64()), (Some(10), Some(5)));
 }
 
-/// A trainer that waits for each batch, and readers that are started anew for each epoch of 20 steps; that with the last
-/// number is slow if there is a slow one.
+/// Returns a trainer that waits for each batch, and readers that are restarted for each epoch of 20 steps; the last
+/// one is slow if `is_one_slow`.
 fn fed_anew(epochs: u64, readers: u64, is_one_slow: bool) -> Vec<Script> {
     const STEPS: u64 = 20;
     const STEP_US: u64 = 30_000;
@@ -957,13 +961,13 @@ fn readers_that_start_anew_cost_what_training_waited_for_their_start() {
     };
     let (gaps, state) = share(&summary);
     assert!(gaps < 0.06, "{gaps} {state}");
-    // Readers make calls while they start: nobody is missing, and training waits. The first start is no restart.
+    // Readers make calls while they start: all are present, and training waits. The first start is not a restart.
     summary.training[0].causes = Some(Parts::of(Part::Start, trained * 8 / 10));
     let (waited, state) = share(&summary);
     assert!((waited - 0.6).abs() < 0.01 && state == "fired", "{waited} {state}");
 }
 
-/// Trainers of two ranks that wait for half of 10 s.
+/// Returns trainers of two ranks that wait for half of 10 s.
 fn two_ranks() -> Vec<Script> {
     let rank = |number: i32| {
         let mut trainer = Script::ranked(100 + number, number);
@@ -990,7 +994,7 @@ fn a_time_of_several_ranks_is_their_mean() {
         screen.contains("training, mean of 2 trainers 10.0 s 100 % of the run waiting for batches 5 s 50 %"),
         "{screen}"
     );
-    // The values are sums by trainer, as they were.
+    // The values are sums by trainer, unchanged.
     let trained = |at: usize| found["training"][at]["trained_ns"].as_i64();
     assert_eq!((trained(0), trained(1)), (Some(10_000_000_000), Some(10_000_000_000)));
     let other_folder = temp_dir("findings-two-ranks-page");

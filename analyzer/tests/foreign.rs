@@ -1,5 +1,5 @@
-//! Traces that other tools made of programs whose every call is known, and what their texts mean where that is not what
-//! one would think. samples/README.md says where the samples come from.
+//! Tests traces that other tools made of programs whose every call is known, including texts whose meaning is
+//! surprising. samples/README.md lists the origin of the samples.
 
 mod support;
 
@@ -26,7 +26,7 @@ fn read_sample(name: &str) -> Summary {
     read(&[sample(name)])
 }
 
-/// The summary of texts in one folder.
+/// Returns the summary of texts in one directory.
 fn read_texts(name: &str, texts: &[(&str, &[u8])]) -> Summary {
     let folder = temp_dir(&format!("foreign-{name}"));
     texts.iter().for_each(|(file, text)| std::fs::write(folder.path().join(file), text).unwrap());
@@ -37,13 +37,13 @@ fn read_text(name: &str, text: impl AsRef<[u8]>) -> Summary {
     read_texts(name, &[(name, text.as_ref())])
 }
 
-/// Count, failed and bytes by name.
+/// Returns count, failures and bytes by name.
 fn calls(summary: &Summary) -> BTreeMap<&str, (u64, u64, u64)> {
     let rows = summary.functions.iter();
     rows.map(|row| (row.name.as_str(), (row.count, row.failed, row.bytes.unwrap_or(0)))).collect()
 }
 
-/// Bytes read and written by path.
+/// Returns bytes read and written by path.
 fn files(summary: &Summary) -> BTreeMap<&str, (u64, u64)> {
     let files = summary.files.iter();
     files.map(|file| (file.path.as_str(), (file.use_.bytes_read, file.use_.bytes_written))).collect()
@@ -67,7 +67,7 @@ fn processes_that_have_names_for_numbers_are_told_apart() {
     assert_eq!(names, ["", "", "4294967303", "8589934599", "rank 3", "rank 4"]);
     assert!(told[2..].iter().all(|(_, pid, _)| *pid < 0) && told.iter().all(|(.., events)| *events == 20), "{told:?}");
     assert_eq!((told[0].1, told[1].1, summary.allocation.pids), (0, 7, 6));
-    // However long it is, and in how many pieces it is read.
+    // However long it is, and in however many chunks it is read.
     let long = read_text("named-long.json", events(20_000));
     let again: Vec<_> = long.processes.iter().map(|row| (row.called.as_str(), row.pid)).collect();
     assert!(told.iter().all(|(name, pid, _)| again.contains(&(*name, *pid))) && again.len() == 6, "{again:?}");
@@ -91,7 +91,7 @@ fn explains(hash: &str, path: &str) -> String {
     dftracer_line("FH", "dftracer", 1, 4, &format!("\"name\":\"{path}\",\"value\":\"{hash}\""))
 }
 
-/// The run of samples/README.md's program, as the C library's calls.
+/// Checks the run of samples/README.md's program, recorded as calls of the C library.
 fn check_known(summary: &Summary) {
     let calls = calls(summary);
     let known = [
@@ -126,7 +126,7 @@ fn a_forked_childs_hashes_are_those_of_its_parents_file() {
     let summary = read_sample("dftracer-fork");
     check_known(&summary);
     assert_eq!((summary.allocation.events, summary.time.start_ts / 1_000_000_000), (250, 1_795_306_950));
-    // Each of the two files by itself knows less.
+    // Each of the two files alone contains less.
     let folder = std::fs::read_dir(sample("dftracer-fork")).unwrap();
     let child = folder
         .map(|entry| entry.unwrap().path().display().to_string())
@@ -297,7 +297,7 @@ fn files_of_straces_ff_are_one_run_with_its_threads_and_what_children_inherit() 
     let folder = temp_dir("foreign-ff-paths");
     files_of_run.iter().for_each(|(name, text)| std::fs::write(folder.path().join(name), text).unwrap());
     let trace = Trace::open(&[folder.path().display().to_string()], 1).unwrap();
-    // Whoever asks whether it has changed meanwhile asks of all of them.
+    // The check for changes covers all of its files.
     let paths: Vec<_> = trace.sources[0].paths().iter().map(|path| path.extension().unwrap().to_owned()).collect();
     assert_eq!((trace.sources.len(), paths), (1, ["100", "101", "102"].map(Into::into).to_vec()));
     let summary = read_texts("ff", &files_of_run.map(|(name, text)| (name, text.as_bytes())));
@@ -373,8 +373,8 @@ fn strace_names_every_error_and_none_it_does_not_know() {
     assert_eq!(found, [-40, FAILED, ABSENT]);
 }
 
-/// Holds the second of two times to so many times the first. The machine may be busy with others, so one pair of five that
-/// keeps to it is enough; work that grows with the square keeps to it in none.
+/// Asserts that the second of two times is at most `most` times the first. The host may be busy, so one pair of five
+/// within the limit is enough; quadratic work exceeds it in all of them.
 fn assert_grows(pair: impl Fn() -> (Duration, Duration), most: u32) {
     let mut seen = Vec::new();
     let kept = (0..5).any(|_| {
@@ -546,7 +546,7 @@ fn times_at_the_ends_of_what_fits_are_counted_without_overflow() {
     dlio_analyzer::summary::report::text::print(&summary, (5, 9999));
 }
 
-/// Each stands among events written like it, which are read by a template, and on its own.
+/// Each is tested among events of its form, which are read by a template, and alone.
 #[test]
 fn numbers_that_do_not_fit_are_damage_whatever_they_say() {
     let event = |ts: &str, dur: &str, ret: &str| {
@@ -594,7 +594,7 @@ fn numbers_that_do_not_fit_are_damage_whatever_they_say() {
     }
 }
 
-/// PyTorch's profiler: a process waits 60 of each 100 ms, and a device works beside it.
+/// PyTorch's profiler: a process waits 60 of each 100 ms, while a device works.
 fn profiled(operators: &[(u32, u32)], device: bool) -> Summary {
     let span = |(pid, cat, name, ts, dur): (u32, &str, &str, u32, u32)| {
         format!(r#"{{"ph":"X","cat":"{cat}","name":"{name}","pid":{pid},"tid":{},"ts":{ts},"dur":{dur}}}"#, pid + 7)
@@ -647,7 +647,7 @@ fn durations_below_zero_are_said_and_count_as_none() {
     );
 }
 
-/// The object form says where it ends; the array form need not.
+/// The object form marks its end; the array form does not have to.
 #[test]
 fn a_list_of_events_in_an_object_that_has_no_end_is_cut() {
     let event = "{\"ph\":\"X\",\"name\":\"a\",\"ts\":1,\"dur\":2,\"pid\":1,\"tid\":1}";

@@ -1,4 +1,4 @@
-//! Traces of other tools: small samples whose every event is known, and what no input may do.
+//! Tests traces of other tools: small samples whose every event is known, and inputs that must be rejected.
 
 mod generator;
 mod support;
@@ -24,7 +24,7 @@ fn read(path: &str) -> (Trace, Summary) {
     (trace, summary)
 }
 
-/// Name, count, summed time, bytes of every function and span.
+/// Returns name, count, total time and bytes of every function and span.
 fn rows(summary: &Summary) -> Vec<(String, u64, u64, Option<u64>)> {
     let both = summary.functions.iter().chain(&summary.past_files).chain(&summary.spans);
     let mut rows: Vec<_> = both.map(|row| (row.name.clone(), row.count, row.time_ns, row.bytes)).collect();
@@ -55,7 +55,7 @@ fn chromes_array_gives_calls_spans_instants_and_counters() {
     assert!(summary.damage.is_empty());
 }
 
-/// The summary of a text of which nobody needs to keep the file.
+/// Returns the summary of a text whose file is not needed afterwards.
 fn read_text(name: &str, text: &str) -> Summary {
     let folder = temp_dir(&format!("text-{name}"));
     let path = folder.path().join(name);
@@ -63,7 +63,7 @@ fn read_text(name: &str, text: &str) -> Summary {
     read(&path.display().to_string()).1
 }
 
-/// Answers of SQL as text, a line a row.
+/// Returns results of SQL as text, one line per row.
 fn ask(name: &str, text: &str, sql: &str) -> Vec<String> {
     let folder = temp_dir(&format!("ask-{name}"));
     let path = folder.path().join(name);
@@ -226,7 +226,7 @@ fn bytes_that_two_layers_moved_count_once() {
     assert_eq!((a.use_.bytes_read, a.use_.events, summary.dataset.bytes_reached), (2300, 4, 2570));
     let ranks: Vec<_> = summary.ranks.iter().map(|rank| (rank.work.bytes_read, rank.work.bytes_written)).collect();
     assert_eq!(ranks, [(2000, 70), (300, 0)]);
-    // So does the time they took, and SQL says the same.
+    // Their time counts, too, and SQL agrees.
     let ms = |ns: u64| ns / 1_000_000;
     let ranks: Vec<_> = summary.ranks.iter().map(|rank| (ms(rank.work.read_ns), ms(rank.work.write_ns))).collect();
     assert_eq!((ranks, ms(a.use_.time_ns)), (vec![(140, 100), (100, 0)], 240));
@@ -283,7 +283,7 @@ fn strace_without_durations_is_remarked_upon_once() {
     let text = "7 1700000000.1 read(3</a>, \"x\"..., 10) = 10\n7 1700000000.2 read(3</a>,  <unfinished ...>\n\
         7 1700000000.5 <... read resumed>\"\", 10) = 0\n";
     let summary = read_text("durationless.txt", text);
-    // One that another thread's line came between says no more of how long calls take.
+    // A call interrupted by another thread's line is no longer evidence of the duration of calls.
     assert_eq!(rows(&summary), [row("read", 2, 0, Some(10))]);
     let verdict = summary.verdict.join(" ");
     assert!(verdict.contains("No call in it has a duration") && !verdict.contains(" % "), "{verdict}");
@@ -360,13 +360,13 @@ fn a_file_that_holds_nothing_is_named() {
         assert!(refused().contains(name) && refused().contains("empty"), "{}", refused());
         std::fs::remove_file(&path).unwrap();
     }
-    // Whoever may read all files cannot read this one either.
+    // Even a user who may read all files cannot read this one.
     std::os::unix::fs::symlink("/proc/self/mem", folder.path().join("c-host-1-5.dlt")).unwrap();
     assert!(refused().contains("c-host-1-5.dlt") && refused().contains("cannot be read"), "{}", refused());
     generator::generate(folder.path(), &generator::Plan { events: 100, ..Default::default() }, &|_, _, _| ()).unwrap();
     let (_, summary) = read(&folder.path().display().to_string());
     assert!(summary.allocation.events > 0 && summary.damage.len() == 1, "{:?}", summary.damage);
-    // Beside a trace it is named too, but where its ring has everything.
+    // Next to a trace it is reported, too, unless its ring has everything.
     let whole = generator::file_of(folder.path(), 0);
     for (name, notes) in [("d-host-1-6.dlt", 2), ("d-host-1-7.pftrace", 3), ("README.txt", 3)] {
         std::fs::write(folder.path().join(name), "").unwrap();
@@ -420,7 +420,7 @@ fn a_file_counts_once_under_however_many_names_and_in_however_many_copies() {
         assert_eq!(both.allocation.events, read(&[name]).allocation.events, "{copy}");
         assert!(!both.passed_over.is_empty() && both.passed_over.iter().all(|passed| passed.processes == 0), "{copy}");
     }
-    // A copy that went on is another part.
+    // A copy that was extended is another part.
     let longer = folder.path().join("copy").join(whole.file_name().unwrap());
     let mut bytes = std::fs::read(&longer).unwrap();
     bytes.extend_from_slice(&[0; 8]);
@@ -447,7 +447,7 @@ fn gzip_of_several_members_is_read_and_a_cut_one_gives_its_beginning() {
     assert!(cut.allocation.events >= 1 && cut.damage.len() == 1);
 }
 
-/// DFTracer's lines: what explains the hashes first, then `count` reads of growing size.
+/// Returns DFTracer's lines: the definitions of the hashes first, then `count` reads of growing size.
 fn dftracer_lines(count: u64) -> String {
     let mut text = String::from(
         "{\"name\":\"HH\",\"cat\":\"dftracer\",\"pid\":7,\"tid\":7,\"ph\":4,\"args\":{\"hhash\":\"aa\",\"name\":\"node1\",\"value\":\"aa\"}}\n\
@@ -474,7 +474,7 @@ fn check_lines(summary: &Summary) {
     assert!(summary.damage.is_empty());
 }
 
-/// Members that hold their text as it is, cut wherever it falls.
+/// Returns gzip members with their text stored uncompressed, split at any position.
 fn members(text: &[u8], length: usize) -> Vec<Vec<u8>> {
     let member = |part: &[u8]| {
         let mut compressor = libdeflater::Compressor::new(libdeflater::CompressionLvl::new(0).unwrap());
@@ -541,7 +541,7 @@ fn a_file_that_two_processes_name_by_one_hash_is_one_file() {
     assert_eq!((files, summary.dataset.files), (vec![("/data/f", 15)], 1));
 }
 
-/// A trace of ours as one for viewers.
+/// Exports a native trace for viewers.
 fn export(folder: &std::path::Path) -> std::path::PathBuf {
     let found = inputs::find(&[folder.display().to_string()]).unwrap();
     let path = folder.join("all.pftrace");

@@ -1,4 +1,5 @@
-//! Damaged input makes no reader of this crate panic: the entry points of `tests/fuzz` for a bounded number of rounds.
+//! Tests that damaged input does not make a reader of this crate panic: the entry points of `tests/fuzz` for a
+//! bounded number of rounds.
 
 mod generator;
 #[path = "../../tests/fuzz/src/analyzer.rs"]
@@ -30,7 +31,7 @@ fn stored(name: &str) -> Vec<u8> {
     std::fs::read(std::env::var("CARGO_MANIFEST_DIR").unwrap() + "/../tests/formats/" + name).unwrap()
 }
 
-/// The beginning of a text, which may be packed, up to the end of a line.
+/// Returns the start of a text, which may be compressed, up to the end of a line.
 fn beginning(name: &str) -> Vec<u8> {
     let mut text = Vec::new();
     let path = std::env::var("CARGO_MANIFEST_DIR").unwrap() + "/tests/samples/" + name;
@@ -39,7 +40,7 @@ fn beginning(name: &str) -> Vec<u8> {
     text[..end].to_vec()
 }
 
-/// A small native trace, opened.
+/// Returns a small native trace, opened.
 fn native(folder: &TempDir) -> Trace {
     let plan = generator::Plan { processes: 1, threads: 2, events: 300, files: 5, ..generator::Plan::default() };
     generator::generate(folder.path(), &plan, &|_, _, _| ()).unwrap();
@@ -64,7 +65,7 @@ fn parquet() -> Vec<u8> {
     std::fs::read(events.path()).unwrap()
 }
 
-/// The result of a reading, as it is kept of no files.
+/// Returns the sidecar of a trace without files.
 fn kept() -> Vec<u8> {
     let folder = temp_dir("fuzz-kept");
     let trace = native(&folder);

@@ -1,4 +1,5 @@
-//! Signals that end the program leave no half file, and what only a kill can leave is told from what is whole.
+//! Tests that signals that end the program leave no incomplete file, and that leftovers of a kill are distinguished
+//! from complete files.
 
 mod generator;
 mod support;
@@ -28,7 +29,7 @@ fn send(child: &Child, signal: Signal) {
     kill(Pid::from_raw(child.id() as i32), signal).unwrap();
 }
 
-/// Returns when something is so; it is, before the process ends.
+/// Waits until `is_so` returns true; it must, before the process ends.
 fn until(child: &mut Child, is_so: impl Fn() -> bool) {
     while !is_so() {
         assert!(child.try_wait().unwrap().is_none(), "it has ended");
@@ -36,7 +37,7 @@ fn until(child: &mut Child, is_so: impl Fn() -> bool) {
     }
 }
 
-/// True if a process has a file of a folder open, whether that has a name or not.
+/// Returns `true` if a process has a file in a directory open, even an unnamed one.
 fn writes_in(child: u32, folder: &Path) -> bool {
     let files = std::fs::read_dir(format!("/proc/{child}/fd")).into_iter().flatten().flatten();
     files.filter_map(|file| std::fs::read_link(file.path()).ok()).any(|file| file.starts_with(folder))
@@ -47,7 +48,7 @@ fn names(folder: &Path) -> Vec<String> {
     entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// A program that has begun its output, and waits for the query.
+/// Returns a program that has started its output, and waits for the query.
 fn waiting(program: &mut Command, trace: &str, out: &TempDir) -> Child {
     let report = out.path().join("report");
     program.args([trace, "--sql", "-", "-o"]).arg(&report);
@@ -63,7 +64,7 @@ fn a_signal_leaves_no_draft_of_an_output() {
     for signal in ENDING {
         let out = temp_dir("interrupted-out");
         let mut child = waiting(&mut Command::new(env!("CARGO_BIN_EXE_dlio-analyze")), &trace, &out);
-        // Waiting would close it, and the program would end by itself.
+        // Waiting would close it, and the program would end on its own.
         let _stdin = child.stdin.take();
         send(&child, signal);
         assert_eq!(child.wait().unwrap().signal(), Some(signal as i32));
@@ -87,7 +88,7 @@ fn what_was_there_stays_until_the_output_is_whole_and_nohup_holds() {
     assert_eq!(names(out.path()), ["report"]);
 }
 
-/// A program that was stopped while it wrote Parquet.
+/// Returns a program that was stopped while it wrote Parquet.
 fn stopped(trace: &str, folder: &str) -> Child {
     let mut child = begun(&[trace, "--parquet", folder]);
     let events = Path::new(folder).join("events");
@@ -127,7 +128,7 @@ fn half_an_export_is_told_from_a_whole_one_and_replaced() {
     child.wait().unwrap();
     let message = refused(&[&folder]);
     assert!(message.contains("an unfinished export"), "{message}");
-    // What is not ours is not removed.
+    // A file of the user is not removed.
     let precious = Path::new(&folder).join("events/precious");
     std::fs::write(&precious, "theirs").unwrap();
     let message = refused(&[&trace, "--parquet", &folder]);

@@ -1,4 +1,5 @@
-//! Workers on machines of their own: network namespaces, each with an address, a wire that can be cut, and nothing else.
+//! Tests workers on separate hosts: network namespaces, each with an address and a link that can be cut, and nothing
+//! else.
 #![cfg(feature = "cluster")]
 
 mod generator;
@@ -13,7 +14,7 @@ use support::program::{analyze, printed, text};
 use support::temp_dir;
 use support::workers::Worker;
 
-/// A network namespace, at the other end of a wire from this one.
+/// A network namespace, at the other end of a link from this one.
 struct Machine {
     name: String,
     wire: String,
@@ -26,7 +27,7 @@ fn ip(words: &str) -> bool {
 }
 
 impl Machine {
-    /// `None` where this may not be done.
+    /// Creates a namespace; `None` if that is not permitted.
     fn new(number: u32) -> Option<Machine> {
         let id = std::process::id() % 10_000;
         let (name, wire) = (format!("dlio-test-{id}-{number}"), format!("dlio{id}n{number}"));
@@ -50,7 +51,7 @@ impl Machine {
         Worker::started(command.arg("--token").arg(token))
     }
 
-    /// At its own end: this one still believes that the way leads there.
+    /// Cuts the link at its own end: this end still believes that it is connected.
     fn cut(&self) {
         assert!(ip(&format!("-n {} link set eth0 down", self.name)));
     }
@@ -112,7 +113,7 @@ fn machines_with_the_token_answer_and_a_cut_wire_costs_no_event() {
     assert!(alone == text(&output.stdout));
     assert!(said.contains(&other.address) && said.contains("no event is missing"), "{said}");
     assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
-    // A machine behind a cut wire is named before anything is asked.
+    // A host behind a cut link is reported before any request is made.
     let said = refusal(&ask(&token));
     assert!(said.contains(&format!("worker {} cannot be reached", other.address)), "{said}");
     assert!(!said.contains(&format!("worker {}", one.address)), "{said}");

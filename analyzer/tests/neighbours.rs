@@ -1,5 +1,5 @@
-//! What others put beside a trace is not followed, not waited for and not believed. Users are made of numbers, which takes
-//! root; elsewhere one user plays both, in a folder that all may write to.
+//! Tests that files planted by others next to a trace are not followed, not waited for and not trusted. Users are
+//! made of numbers, which requires root; otherwise one user plays both, in a directory that all may write to.
 
 mod generator;
 mod support;
@@ -38,7 +38,7 @@ fn mkfifo(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
-/// The program as the victim runs it, in a folder of the victim's.
+/// Runs the program as the victim, in a directory of the victim.
 fn run(home: &Path, arguments: &[&str]) {
     let program = home.join("dlio-analyze");
     if !program.exists() {

@@ -1,4 +1,4 @@
-//! The libraries people use themselves read our Parquet as it is, and get the sums that the summary has.
+//! Tests that common libraries read our Parquet files, and compute the sums of the summary.
 
 mod generator;
 mod support;
@@ -10,7 +10,7 @@ use dlio_analyzer::summary::analyse;
 use dlio_analyzer::tables::export;
 use support::temp_dir;
 
-/// Count, time and bytes of `pread`, and how many files and processes there are.
+/// Count, time and bytes of `pread`, and the number of files and processes.
 const SCRIPTS: [(&str, &str); 3] = [
     (
         "pandas",
@@ -50,7 +50,7 @@ fn pandas_polars_and_duckdb_read_the_tables() {
     export::write(&trace, &all, (2, 1 << 30), &Progress::default(), tables.path()).unwrap();
     let summary = analyse(&trace, &all, 2, &Progress::default()).unwrap().summary(&trace);
     let pread = summary.functions.iter().find(|function| function.name == "pread").unwrap();
-    // Beside the files of the data set there is a pipe.
+    // In addition to the files of the data set there is a pipe.
     let (files, processes) = (summary.dataset.files + 1, summary.allocation.processes);
     let truth = [pread.count, pread.time_ns, pread.bytes.unwrap(), files, processes, summary.allocation.events];
     let truth = truth.map(|number| number.to_string()).join(" ");

@@ -1,4 +1,4 @@
-//! A folder with several runs is answered for the last one, and nothing of another run is said of it.
+//! Tests that results for a directory with several runs are about the last one, without data of another run.
 
 mod generator;
 mod support;
@@ -14,10 +14,10 @@ use support::program::{analyze, printed, text};
 use support::temp_dir;
 use tempfile::TempDir;
 
-/// An hour lies between the beginnings of two runs.
+/// The time between the starts of two runs: an hour.
 const APART_US: u64 = 3_600_000_000;
 
-/// Writes the processes of a run into a folder of their own.
+/// Writes the processes of a run into a separate directory.
 fn add(folder: &TempDir, run: u64, processes: Vec<Script>) -> PathBuf {
     let place = folder.path().join(format!("run{run}"));
     std::fs::create_dir(&place).unwrap();
@@ -28,7 +28,7 @@ fn add(folder: &TempDir, run: u64, processes: Vec<Script>) -> PathBuf {
     place
 }
 
-/// A training that waits for storage, and one whose process lost events of a short program.
+/// Returns a training that waits for storage, and one whose process lost events of a short program.
 fn training_and_loss(name: &str) -> (TempDir, PathBuf) {
     let folder = temp_dir(name);
     let mut lossy = Script::new(900, 1);
@@ -49,7 +49,7 @@ fn one_line(trace: &Path, more: &[&str]) -> String {
     printed.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Leaves out what names the run.
+/// Removes the fields that name the run.
 fn without_runs(mut report: Value) -> Value {
     report.as_object_mut().unwrap().remove("runs");
     report
@@ -72,7 +72,7 @@ fn figures_shares_and_findings_are_those_of_the_last_run() {
     assert_eq!(without_runs(report(folder.path(), &["--run", "2"])), without_runs(last));
 }
 
-/// Numbers of processes and paths of files differ between a trace and a part of it.
+/// Removes numbers of processes and paths of files, which differ between a trace and a part of it.
 fn without_places(value: &Value) -> String {
     let mut value = value.clone();
     forget(&mut value);
@@ -116,7 +116,7 @@ fn each_form_of_the_report_says_which_run_it_is_about() {
     assert_eq!(reported(&["--section", "files"]), [false, true]);
     assert_eq!(reported(&["--run", "1"]), [true, false]);
     assert_eq!(reported(&["--run", "all"]), [true, true]);
-    // One run is what everybody expects.
+    // A single run is the normal case.
     let alone = one_line(&folder.path().join("run1"), &[]);
     assert!(!alone.contains("runs") && report(&folder.path().join("run1"), &["--section", "files"])["runs"].is_null());
 }
@@ -131,7 +131,7 @@ fn what_another_run_lost_or_left_damaged_is_not_said_of_this_one() {
     let lost = |more: &[&str]| report(folder.path(), more)["allocation"]["lost"].as_u64();
     assert_eq!((lost(&[]), lost(&["--run", "1"]), lost(&["--run", "all"])), (Some(0), Some(12), Some(12)));
     assert_eq!((status(&[]).0, status(&["--run", "1"]).0, status(&["--run", "all"]).0), (Some(0), Some(3), Some(3)));
-    // The end of a file of the first run is cut off.
+    // The end of a file of the first run is truncated.
     let file = std::fs::read_dir(&place).unwrap().next().unwrap().unwrap().path();
     let whole = std::fs::read(&file).unwrap();
     std::fs::write(&file, &whole[..whole.len() - 10]).unwrap();
@@ -139,7 +139,7 @@ fn what_another_run_lost_or_left_damaged_is_not_said_of_this_one() {
     assert_eq!((damaged(&[]), damaged(&["--run", "1"]), damaged(&["--run", "all"])), (0, 1, 1));
     assert_eq!(status(&[]), (Some(0), String::new()));
     assert!(status(&["--run", "all"]).1.contains("1 file cut"));
-    // A query sees all runs, and so does what it says of them.
+    // A query sees all runs, and so do its warnings.
     assert_eq!(status(&["--sql", "select 1"]).0, Some(3));
 }
 
@@ -171,10 +171,10 @@ fn rows_are_those_of_all_runs_unless_one_is_asked_for() {
         "{note}{none}"
     );
     assert_eq!(asked(&["--run", "all"]), (all, String::new()));
-    // Beside a report, which is about the last run.
+    // Together with a report, which is about the last run.
     let both = printed(&[trace, "--summary", "--sql", "select count(*) n from events"]);
     assert!(both.contains("about the last one") && both.contains(&format!(" {all}\n")), "{both}");
-    // A process or a date is looked for in all runs, a rank in the last one.
+    // A process or a date is searched for in all runs, a rank in the last one.
     assert_eq!(report(folder.path(), &["--pid", "900"])["allocation"]["events"].as_u64(), Some(first));
     let earlier = report(folder.path(), &["--to", "2023-11-14T22:30:00"]);
     assert_eq!(earlier["allocation"]["events"].as_u64(), Some(first));

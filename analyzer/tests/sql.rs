@@ -1,4 +1,5 @@
-//! The SQL of every section gives the figures of the report, whatever the trace is: our own, Parquet, or Darshan's text.
+//! Tests that the SQL of every section gives the numbers of the report, whatever the trace is: native, Parquet, or
+//! Darshan's text.
 
 mod generator;
 mod support;
@@ -23,11 +24,12 @@ use serde_json::{Map, Value};
 use support::temp_dir;
 use tempfile::TempDir;
 
-/// Figures that are of the count itself, and not of the trace.
+/// Numbers that describe the count itself, not the trace.
 const OF_THE_COUNT: [&str; 7] = ["late", "late_ns", "duration_ns.exact", "size.exact", "error", "exposed_ns", "ranks"];
 
-/// The figures that no table has: of a process its name, its role and who started it, of an epoch what was read meanwhile,
-/// of a file where ranks meet in it, of a trace which run lost what and how many waits are too many.
+/// Returns `true` for numbers that no table has: of a process its name, its role and its parent, of an epoch the
+/// reads during it, of a file where ranks overlap in it, of a trace which run lost data and the number of excess
+/// waits.
 fn is_of_the_count(section: &str, figure: &str) -> bool {
     let section_has = |name: &str, figures: &[&str]| section == name && figures.contains(&figure);
     OF_THE_COUNT.contains(&figure)
@@ -53,7 +55,7 @@ fn filtered_summary(trace: &Trace, filter: &Filter) -> Value {
     serde_json::to_value(analysis.summary(trace)).unwrap()
 }
 
-/// The rows of a query, their columns by name.
+/// Returns the rows of a query, their columns by name.
 fn asked(trace: &Arc<Trace>, sql: &str) -> Vec<Map<String, Value>> {
     asked_of(trace, &Filter::default(), sql)
 }
@@ -73,7 +75,7 @@ fn asked_of(trace: &Arc<Trace>, filter: &Filter, sql: &str) -> Vec<Map<String, V
     serde_json::from_slice(&out).unwrap()
 }
 
-/// The fields of a row of the report, those within others by both names.
+/// Returns the fields of a row of the report, nested ones by both names.
 fn flat(row: &Value) -> Map<String, Value> {
     let mut fields = Map::new();
     for (name, value) in row.as_object().expect("a row") {
@@ -89,15 +91,16 @@ fn flat(row: &Value) -> Map<String, Value> {
 
 fn is_same(one: &Value, other: &Value, slack: f64) -> bool {
     match (one.as_f64(), other.as_f64()) {
-        // Nanoseconds since 1970 are whole and too many for a float.
+        // Nanoseconds since 1970 are integers and too large for a float.
         (Some(_), Some(_)) if one.is_i64() && other.is_i64() => one == other,
         (Some(one), Some(other)) => (one - other).abs() <= slack + 1e-9 * one.abs().max(other.abs()),
         _ => one == other,
     }
 }
 
-/// By how much a quantile may be off: DataFusion knows its place between two values to a millionth of their distance. Of
-/// values counted in buckets one more may be off by a bucket, and two of them with a gap between.
+/// Returns the permitted error of a quantile: DataFusion knows its position between two values to a millionth of
+/// their distance. For values counted in buckets, one more may be off by a bucket, and two of them with a gap
+/// between.
 fn slack(row: &Map<String, Value>, figure: &str) -> f64 {
     let Some((spread, quantile)) = figure.split_once('.') else { return 0.0 };
     let end = |name: &str| row.get(&format!("{spread}.{name}")).and_then(Value::as_f64).unwrap_or(0.0);
@@ -108,7 +111,7 @@ fn slack(row: &Map<String, Value>, figure: &str) -> f64 {
     1e-6 * (end("max") - end("min")) + if is_exact { 0.0 } else { 0.008 * end(quantile) }
 }
 
-/// The split of time counts what lies in the window: SQL does where it takes events so.
+/// Restricts SQL to the window, which the division of time counts: SQL does so if it selects events.
 fn within(section: &str, sql: &str, filter: &Filter) -> String {
     if section != "time" || !filter.cuts_runs() {
         return sql.into();
@@ -121,12 +124,12 @@ fn within(section: &str, sql: &str, filter: &Filter) -> String {
     sql.replace("from events", &format!("from {cut}"))
 }
 
-/// Compares every figure of every section that has SQL; says how many those were.
+/// Compares every number of every section that has SQL; returns how many there were.
 fn compare(name: &str, trace: &Arc<Trace>) -> usize {
     compare_filtered(name, trace, &Filter::default())
 }
 
-/// The same of what passes a filter.
+/// Compares like [`compare`], for the events that pass a filter.
 fn compare_filtered(name: &str, trace: &Arc<Trace>, filter: &Filter) -> usize {
     let summary = filtered_summary(trace, filter);
     let mut compared = 0;
@@ -184,13 +187,13 @@ fn of_a_trace_of_requests_to_a_store() {
     let places: Vec<&str> =
         summary["storage"].as_array().unwrap().iter().map(|row| row["place"].as_str().unwrap()).collect();
     assert_eq!(places, ["s3://bucket", "s3://other", "/data"]);
-    // Whole objects begin anew each time; a part of one goes on from there.
+    // Whole objects restart each time; a part of one continues from there.
     let others =
         summary["access"].as_array().unwrap().iter().find(|row| row["layer"] == "other" && row["class"] == "read");
     assert_eq!(others.unwrap()["calls"]["first"], 120);
 }
 
-/// Each part that could go on without anybody listening: the count of a trace, a scan that finds nothing, a join.
+/// Tests each part that could keep running without a reader: the count of a trace, a scan that finds nothing, a join.
 #[test]
 fn a_cancelled_query_ends_with_an_error() {
     let folder = native("sql-cancelled", &Plan { events: 1000, ..Plan::default() });
@@ -224,7 +227,7 @@ fn of_a_trace_of_our_own_and_of_its_parquet() {
     assert!(compare("Parquet", &opened(tables.path())) > 300);
 }
 
-/// Every process that calls and one that only says that it lost something, on machines and of ranks of their own.
+/// Every process that makes calls and one that only records a loss, on separate hosts and ranks.
 #[test]
 fn with_each_filter_of_a_trace_and_of_its_parquet() {
     let folder = temp_dir("sql-filtered");
@@ -266,13 +269,13 @@ fn with_each_filter_of_a_trace_and_of_its_parquet() {
             let compared = compare_filtered(&format!("{of} {filter:?}"), trace, filter);
             assert!(compared > 60, "{of} {filter:?}: {compared}");
         }
-        // What takes part is fewer than what is there, or the test says nothing.
+        // Fewer processes take part than exist; otherwise the test shows nothing.
         let taking = filtered_summary(trace, &filters[2])["allocation"]["processes"].as_u64().unwrap();
         assert!(taking > 0 && taking < trace.catalog.processes().len() as u64, "{taking}");
     }
 }
 
-/// Stored events are read as they stand, but for numbers of files, which are made anew.
+/// Stored events are read unchanged, except for numbers of files, which are reassigned.
 #[test]
 fn a_folder_of_parquet_answers_as_the_trace_it_came_of() {
     let folder = native("sql-stored", &Plan { copies: true, ..Plan::default() });
@@ -302,7 +305,7 @@ fn of_a_trace_without_spans() {
     assert!(compare("no spans", &opened(folder.path())) > 100);
 }
 
-/// MPI-IO calls are calls: they have their place among functions, in I/O and in bytes, with POSIX calls beneath or without.
+/// MPI-IO calls count as calls: among functions, in I/O and in bytes, with or without POSIX calls below them.
 #[test]
 fn of_darshans_text() {
     let folder = temp_dir("sql-dxt");
@@ -341,7 +344,7 @@ fn of_a_training_whose_forward_was_not_seen() {
     assert!(compare("parts", &trace) > 20);
     let printed = summary(&trace);
     assert_eq!((&printed["time"]["compute_ns"], &printed["training"][0]["computed_ns"]), (&Value::Null, &Value::Null));
-    // With what is left out it is all that there is.
+    // Together with the excluded events, that is everything.
     std::fs::write(&path, format!("[{}]", seen[..2].join(","))).unwrap();
     let printed = summary(&opened(&path));
     assert_eq!(printed["time"]["compute_ns"], 10_000);

@@ -1,4 +1,5 @@
-//! Exports by the command as people call it: filters, windows, several hosts, overviews, a browser; and what is typed wrong.
+//! Tests exports by the command as users run it: filters, windows, several hosts, overviews, a browser; and wrong
+//! command lines.
 
 mod generator;
 mod support;
@@ -28,7 +29,7 @@ fn succeeds(words: &[&str]) -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
-/// The message of a command that fails.
+/// Returns the message of a command that fails.
 fn fails(words: &[&str]) -> String {
     let output = run(words);
     assert_eq!(output.status.code(), Some(1), "{words:?}: {output:?}");
@@ -79,7 +80,7 @@ fn what_a_filter_exports_is_what_it_counts() {
         }
     }
     assert_eq!(count(&trace, filters[1]), count(&trace, filters[2]));
-    // Times since the beginning mean the same whatever the form, also where its head does not tell the beginning.
+    // Times relative to the start mean the same in every format, even if its head does not contain the start.
     for whole in ["0.pftrace", "0.json.gz"] {
         let whole = folder.path().join(whole).display().to_string();
         for filter in [filters[1], filters[2], filters[8]] {
@@ -121,7 +122,7 @@ fn an_export_holds_each_process_once_and_takes_packed_traces() {
     let named = |name: &str| folder.path().join(name).display().to_string();
     let (one, again, packed, unpacked) = (named("1.pftrace"), named("2.pftrace"), named("1.zst"), named("3.pftrace"));
     succeeds(&[&trace, "--export", &one]);
-    // The same processes in another form, beside what that was made of.
+    // All processes in another format, next to its source.
     std::fs::copy(&one, Path::new(&trace).join("all.pftrace")).unwrap();
     succeeds(&[&trace, "--export", &again]);
     assert_eq!(count(&again, &[]), all);
@@ -157,7 +158,7 @@ fn windows_and_filters_with_nothing_in_them_say_so() {
     assert!(export(&["--pid", "77"]).contains("no process has such a number (--pid); the trace has 1000, 1001"));
     assert!(export(&["--rank", "77"]).contains("the trace has 0, 1"));
     assert!(export(&["--cat", "nonsense"]).contains("no event has the category nonsense"));
-    // Where nothing is exported the answer is empty, and why is said beside it.
+    // If nothing is exported, the output is empty, and a message gives the reason.
     assert!(fails(&[&trace, "--summary", "--window", "1h..2h"]).contains("nothing is in the window"));
     assert!(fails(&[&trace, "--sql", "select 1 from events", "--rank", "9"]).contains("no process has such a rank"));
     let wrong = run(&[&trace, "--window", "10s"]);
@@ -195,7 +196,7 @@ fn an_output_among_the_traces_is_refused_for_it_would_count_twice() {
     assert_eq!(std::fs::read(export).unwrap(), before);
 }
 
-/// Name and content of each member.
+/// Returns name and content of each member.
 fn members(tar: &[u8]) -> Vec<(String, Vec<u8>)> {
     let mut found = Vec::new();
     let mut rest = tar;
@@ -231,7 +232,7 @@ fn several_hosts_become_a_tar_of_machines() {
         })
         .sum();
     assert_eq!(hosts, count(&trace, &[]));
-    // The tar itself is a trace, of both hosts, which becomes others in turn.
+    // The tar itself is a trace, of both hosts, which can be exported again.
     let (tar, again) = (tar.to_str().unwrap(), folder.path().join("again.tar"));
     let told = "select host, count(*) from events group by host order by host";
     assert_eq!(ask(tar, &[], told), ask(&trace, &[], told));
@@ -254,7 +255,7 @@ fn what_is_packed_is_read_or_said_to_be() {
     let named = |name: &str| folder.path().join(name).display().to_string();
     let (plain, packed, other) = (named("a.json"), named("a.json.zst"), named("a.json.xz"));
     succeeds(&[&trace, "--export", &plain]);
-    // The first block of these takes more than a file is looked at to tell what it is.
+    // Its first block is larger than the part of a file that is inspected to recognize it.
     std::fs::write(&packed, zstd::encode_all(&*std::fs::read(&plain).unwrap(), 3).unwrap()).unwrap();
     assert_eq!(count(&packed, &[]), count(&trace, &[]));
     std::fs::write(&other, b"\xfd7zXZ\0\0\x04 and so on").unwrap();
@@ -281,7 +282,7 @@ fn too_many_events_become_an_overview_unless_all_are_asked_for() {
     assert!(std::fs::read_to_string(out("few.json")).unwrap().contains(&format!("overview of {all} events")));
 }
 
-/// A `--view` under way.
+/// A running `--view`.
 struct Viewing {
     child: Child,
     url: String,
@@ -297,7 +298,7 @@ impl Viewing {
         Viewing { child, url: url.trim().into() }
     }
 
-    /// Port and path of the trace, as the viewer reads them.
+    /// Returns port and path of the trace, as the viewer reads them.
     fn place(&self) -> (u16, String) {
         let own = self.url.split("127.0.0.1%3A").last().unwrap().split('&').next().unwrap();
         let (port, path) = own.split_once("%2F").unwrap();
@@ -334,7 +335,7 @@ fn a_browser_is_given_the_trace_and_an_offline_viewer() {
     std::fs::create_dir(&ui).unwrap();
     std::fs::write(ui.join("index.html"), "the viewer").unwrap();
     let words = [trace.as_str(), "--view", "--rank", "1", "--ui", ui.to_str().unwrap()];
-    // The browser only keeps what it is given; it is waited for by reading until its file is whole.
+    // The browser only stores what it is given; the test waits by reading until the file is complete.
     let browser = folder.path().join("browser");
     let pipe = folder.path().join("address");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
@@ -351,7 +352,7 @@ fn a_browser_is_given_the_trace_and_an_offline_viewer() {
     assert!(viewing.fetch("/../browser").0.starts_with("HTTP/1.1 404"));
 }
 
-/// Another user who read the address off a command line asks for it. Only root can be another user.
+/// Requests the trace as another user who read the address from a command line. Only root can be another user.
 fn a_stranger_is_not_answered(place: &str) {
     use std::os::unix::process::CommandExt;
     if std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) != 0) {
@@ -365,7 +366,7 @@ fn a_stranger_is_not_answered(place: &str) {
     assert!(stranger.stdout.is_empty(), "{}", String::from_utf8_lossy(&stranger.stdout));
 }
 
-/// The viewer's policy knows one port, so that this is one test.
+/// The viewer's policy allows one port, so this is one test.
 #[test]
 fn the_public_viewer_fetches_once_from_its_port_and_a_port_that_is_taken_is_said() {
     let folder = temp_dir("port");
@@ -373,7 +374,7 @@ fn the_public_viewer_fetches_once_from_its_port_and_a_port_that_is_taken_is_said
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 9001));
     let message = fails(&[&trace, "--view"]);
     assert!(message.contains("port 9001 of 127.0.0.1 cannot be had") && message.contains("--ui"), "{message}");
-    // Somebody else's business on this machine is left alone.
+    // Another program on this host uses the port.
     let Ok(taken) = taken else { return };
     drop(taken);
     let mut viewing = Viewing::begin(&[&trace, "--view"], &[]);
@@ -385,7 +386,7 @@ fn the_public_viewer_fetches_once_from_its_port_and_a_port_that_is_taken_is_said
     );
     let token = place.trim_start_matches('/').strip_suffix("/trace.pftrace").unwrap_or_default();
     assert!(port == 9001 && token.len() == 32 && token.bytes().all(|c| c.is_ascii_hexdigit()), "{place}");
-    // Whoever does not know the address gets nothing, and the viewer is still served.
+    // A client that does not know the address gets nothing, and the viewer is still served.
     for path in ["/trace.pftrace".into(), "/".into(), format!("/{}/trace.pftrace", "0".repeat(32))] {
         assert!(viewing.fetch(&path).0.starts_with("HTTP/1.1 404"), "{path}");
     }

@@ -1,4 +1,4 @@
-//! From traces told event by event to workloads: every time in them is known, so every value can be.
+//! Tests derived workloads from scripted traces: every time in them is known, so every value can be checked.
 
 mod generator;
 mod support;
@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 const MIB: i64 = 1 << 20;
 
-/// Keys with their values and what is said of how sure they are.
+/// Returns keys with their values and their stated reliability.
 fn derived(folder: &TempDir, more: &[&str]) -> BTreeMap<String, (String, String)> {
     let trace = folder.path().display().to_string();
     let yaml = printed(&[&[&*trace, "--workload", "-"], more].concat());
@@ -43,7 +43,7 @@ fn values(found: &BTreeMap<String, (String, String)>, expected: &[(&str, &str)])
     }
 }
 
-/// A file that is not there any more, so that nothing but the trace tells of it.
+/// Returns a file that no longer exists, so that the trace is the only source.
 fn file(number: u64, suffix: &str) -> String {
     format!("/no-such-data/sample-{number:03}.{suffix}")
 }
@@ -122,7 +122,7 @@ fn spans_tell_steps_and_what_a_reader_does_not_do_becomes_a_profile() {
     assert!(yaml.contains("- {call: read, at: place, bytes: 40000}"), "{yaml}");
 }
 
-/// A training of twenty steps, with what `save` writes inside a span after every so many of them.
+/// Returns a training of twenty steps, with the writes of `save` inside a span after every `every` steps.
 fn train_and_save(folder: &TempDir, every: i32, save: impl Fn(&mut Script, i32)) {
     let mut program = Script::new(100, 1);
     for step in 0..20 {
@@ -186,15 +186,16 @@ fn checkpoints_of_files_that_are_no_tensors_are_told_by_their_sizes() {
     assert!(!found.contains_key("model.model_size_bytes"), "{found:#?}");
 }
 
-/// Two ranks that read for themselves, one of which makes the data set first and saves alone: of each epoch sixteen samples a
-/// rank in steps of two, a checkpoint after every third, and an evaluation of four samples in one step that computes less.
+/// Writes a run of two ranks that read their data themselves. One of them creates the data set first and saves alone.
+/// Each epoch has sixteen samples per rank in steps of two, a checkpoint after every third step, and an evaluation of
+/// four samples in one step that computes less.
 fn evaluated(folder: &TempDir) {
     let valid = |number: u64| format!("/no-such-data/valid/sample-{number:03}.npy");
     for rank in 0..2 {
         let mut program = Script::ranked(100 + rank, rank);
         if rank == 0 {
             for number in 0..40 {
-                // It gets its name when it is whole.
+                // It gets its name when it is complete.
                 let path = if number < 32 { file(number, "npy") } else { valid(number - 32) } + ".partial-vm-100";
                 program.open(&path, 5).write(&path, 0, 2 * MIB, 300).close(&path, 2);
             }
@@ -345,7 +346,7 @@ fn a_file_that_is_there_is_not_replaced_unasked() {
     );
 }
 
-// ---- how alike ------------------------------------------------------------------------------------------------------
+// ---- similarity -----------------------------------------------------------------------------------------------------
 
 fn run(name: &str, size: i64, files: u64) -> TempDir {
     let folder = temp_dir(name);
@@ -429,8 +430,8 @@ fn files_are_as_large_as_bytes_were_moved_in_them_or_as_they_were_made() {
     values(&derived(&folder, &[]), &[("dataset.record_length_bytes", "1048576")]);
 }
 
-/// A trainer that writes its data, and whose two readers then make all batches at once: it takes them in the first moments and
-/// computes each for 20 ms, the longest time alone. Beside it a compiler reads more than they do.
+/// Returns a trainer that writes its data, and whose two readers then make all batches at once: it takes them in the
+/// beginning and computes each for 20 ms, mostly alone. At the same time a compiler reads more than they do.
 fn pool() -> Vec<Script> {
     const SAMPLES: u64 = 24;
     let mut trainer = Script::new(100, 1);
@@ -466,7 +467,7 @@ fn pool() -> Vec<Script> {
     vec![trainer, reader(0), reader(1), compiler]
 }
 
-/// A parent that gathers what two workers make of files, and works `own_us` after each message.
+/// Returns a parent that collects the output of two workers that read files, and works `own_us` after each message.
 fn gatherer(program: &'static str, own_us: u64) -> TempDir {
     const FILES: u64 = 24;
     let folder = temp_dir("gatherer");
@@ -507,7 +508,7 @@ fn a_parent_that_only_gathers_trains_nothing() {
     let found: Vec<_> = fired.map(|finding| (finding["id"].as_str().unwrap(), &finding["severity"])).collect();
     assert!(found.iter().any(|(id, severity)| *id == "input-bound" && **severity == "warning"), "{found:?}");
     assert!(found.iter().all(|(_, severity)| **severity != "critical"), "{found:?}");
-    // rsync's receiver works on what its copies read, and nobody writes a training in it.
+    // rsync's receiver processes the data of its copies, and it is not reported as a training.
     let copies = report("rsync", 3000);
     let said = copies["verdict"].to_string().to_lowercase();
     assert!(copies["training"].as_array().unwrap().is_empty(), "{said}");
@@ -529,13 +530,13 @@ fn a_training_lasts_until_its_last_batch_is_computed_and_reads_what_its_readers_
     assert!((0.018..0.022).contains(&computed), "{found:#?}");
 }
 
-/// A message of a Python process: its length, then itself.
+/// Records a message of a Python process: its length, then itself.
 fn message(process: &mut Script, op: Op, us: u64) {
     process.call(op, "<pipe>", us, (POS_UNKNOWN, 4, 4)).call(op, "<pipe>", 1, (POS_UNKNOWN, 288, 288));
 }
 
-/// Two readers that make batches of four files, which their trainer takes by twos now and then; it computes 10 ms a batch and
-/// saves after every tenth for 200 ms.
+/// Two readers make batches of four files. Their trainer sometimes takes two at a time; it computes 10 ms per batch
+/// and saves after every tenth for 200 ms.
 #[test]
 fn tasks_of_readers_tell_the_batch_and_what_is_saved_is_not_computed() {
     const BATCHES: u64 = 40;
@@ -543,7 +544,7 @@ fn tasks_of_readers_tell_the_batch_and_what_is_saved_is_not_computed() {
     let mut trainer = Script::new(100, 1);
     trainer.at(8000);
     for batch in 0..BATCHES {
-        // Of each eight the first two come together, and then nobody waits for the second.
+        // The first two of each eight come together, and then there is no wait for the second.
         match batch % 8 {
             0 => [0; 2].iter().for_each(|_| message(&mut trainer, Op::READ, 100)),
             1 => (),

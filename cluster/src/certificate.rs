@@ -1,7 +1,8 @@
-//! The certificate of workers, made of the shared token.
+//! The certificate of workers, derived from the shared token.
 //!
-//! The token gives an Ed25519 key, on every machine the same one. A worker shows a certificate of that key; the coordinator
-//! makes the same one and trusts no other. So a worker that is believed has the token, and nothing is installed anywhere.
+//! The token determines an Ed25519 key, which is the same on every host. A worker presents a certificate of that key;
+//! the coordinator generates the same one and trusts no other. So a trusted worker has the token, and nothing has to
+//! be installed.
 
 use std::num::NonZeroU32;
 
@@ -11,13 +12,13 @@ use tonic::transport::{Certificate, ClientTlsConfig, Identity, ServerTlsConfig};
 
 use crate::token::Token;
 
-/// The name that all workers have in their certificate, wherever they run.
+/// The name in the certificates of all workers, regardless of their hosts.
 const NAME: &str = "dlio-worker";
 
-/// What comes before the 32 bytes of an Ed25519 key in PKCS #8: see RFC 8410.
+/// The bytes before the 32 bytes of an Ed25519 key in PKCS #8: see RFC 8410.
 const PKCS8: [u8; 16] = [0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
 
-/// So often is a guess at the token hashed before it can be tried: 30 ms of one core.
+/// Number of hash rounds per guess at the token: 30 ms of one core.
 const ROUNDS: NonZeroU32 = NonZeroU32::new(100_000).expect("some rounds");
 
 /// Certificate and key, in PEM.
@@ -37,13 +38,13 @@ fn pair(token: &Token) -> Result<Pair, String> {
     made.map_err(|error| format!("cannot create a certificate from the token: {error}"))
 }
 
-/// How a worker proves that it has the token.
+/// Returns the TLS configuration by which a worker proves that it has the token.
 pub fn of_worker(token: &Token) -> Result<ServerTlsConfig, String> {
     let pair = pair(token)?;
     Ok(ServerTlsConfig::new().identity(Identity::from_pem(pair.certificate, pair.key)))
 }
 
-/// Which workers a coordinator believes.
+/// Returns the TLS configuration by which a coordinator recognizes its workers.
 pub fn for_coordinator(token: &Token) -> Result<ClientTlsConfig, String> {
     let pair = pair(token)?;
     Ok(ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pair.certificate)).domain_name(NAME))

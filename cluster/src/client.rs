@@ -16,28 +16,28 @@ use crate::guard::Guard;
 use crate::wire::{FRAME_MAX, Frame, METHOD, PATIENCE, PIECE_MAX, Plain, SIGN_OF_LIFE, TOKEN, VERSION};
 use crate::work::Done;
 
-/// A worker that does not take a connection within this is not reached.
+/// Time after which a worker that does not accept a connection is unreachable.
 const CONNECTING: Duration = Duration::from_secs(5);
 
-/// Bytes of one result that may be on their way.
+/// Maximum number of bytes of one result in flight.
 const STREAM_WINDOW: u32 = 2 << 20;
 
-/// Bytes of all results of a worker: the most there can be. A question may wait for one of them while it leaves another one
-/// lying, and must not wait for that.
+/// Maximum number of bytes of all results of a worker in flight, the largest possible. A query may wait for one
+/// result while it leaves another unread, and must not block because of that.
 const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
 
-/// What is wrong with a worker. The text is what follows its address in a sentence.
+/// A worker's failure. The text follows its address in a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It cannot be reached.
+    /// The worker cannot be reached.
     Unreachable(String),
-    /// It shows a certificate of another token.
+    /// The worker presents a certificate of another token.
     NotBelieved(String),
-    /// It answered, and does not do it: so would others.
+    /// The worker answered and refused, as other workers would.
     Refused(String),
-    /// It went away, or no sign of life came from it.
+    /// The connection was lost, or the worker sent no sign of life.
     Lost(String),
-    /// Its result cannot be used here.
+    /// The worker's result cannot be used here.
     Unusable(String),
 }
 
@@ -52,16 +52,16 @@ impl std::fmt::Display for Fault {
     }
 }
 
-/// One worker.
+/// A connection to one worker.
 #[derive(Clone)]
 pub struct Connection {
-    /// As it was typed: `host:port`.
+    /// The address given on the command line, `host:port`.
     pub address: String,
     channel: Channel,
     shown: Shown,
 }
 
-/// What is shown with every call: the version, and the token if there is one.
+/// The data sent with every call: the version, and the token if there is one.
 #[derive(Clone, Debug)]
 pub struct Shown {
     version: HeaderValue,
@@ -88,7 +88,7 @@ impl Shown {
     }
 }
 
-/// A connection to a worker, over which nothing was asked yet.
+/// Returns a connection to a worker on which no request has been made yet.
 pub async fn connected(address: &str, guard: &Guard) -> Result<Channel, Fault> {
     let scheme = if guard.encrypted { "https" } else { "http" };
     let unreachable = |error: &dyn Error| Fault::Unreachable(innermost(error));
@@ -109,14 +109,14 @@ pub async fn connected(address: &str, guard: &Guard) -> Result<Channel, Fault> {
 }
 
 impl Connection {
-    /// Connects; what a worker may refuse it does not say before it is asked something.
+    /// Connects to a worker, which refuses a coordinator only at the first request.
     pub async fn open(address: &str, guard: &Guard) -> Result<Connection, Fault> {
         let channel = connected(address, guard).await?;
         Ok(Connection { address: address.into(), channel, shown: Shown::of(guard)? })
     }
 
-    /// Has a piece done, and gives its result to `part`, part by part; says how many bytes came over the wire. Dropping the
-    /// future ends the piece there.
+    /// Runs a piece and passes its result to `part`, part by part; returns the number of bytes received. Dropping the
+    /// future stops the piece.
     pub async fn perform(
         &self,
         piece: Bytes,
@@ -146,7 +146,7 @@ impl Connection {
     }
 }
 
-/// The first cause of an error, which says what happened.
+/// Returns the root cause of an error, which describes the failure.
 fn innermost(error: &dyn Error) -> String {
     let mut cause = error;
     while let Some(next) = cause.source() {
@@ -164,7 +164,7 @@ fn not_connected(error: &dyn Error) -> Fault {
     }
 }
 
-/// What a status means. What a worker itself says has few codes; all others come from the connection.
+/// Converts a status to a fault. Workers themselves use only a few codes; all others come from the connection.
 fn fault(status: Status) -> Fault {
     match status.code() {
         Code::Unauthenticated | Code::FailedPrecondition | Code::Aborted | Code::Unimplemented => {

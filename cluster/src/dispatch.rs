@@ -1,7 +1,8 @@
-//! Giving pieces out to workers, each the next one when it is done with the one before.
+//! Distributes pieces to workers, each getting the next one when it has finished the previous one.
 //!
-//! A worker that goes away is given nothing more, and its piece goes to the first that is free. What a worker refuses, all
-//! would refuse: that ends everything. Nothing is left out: either all pieces are done, or there is an error.
+//! If a worker disconnects, it gets no further pieces, and its piece goes to the first free worker. If a worker
+//! refuses a piece, all would refuse it, so the whole dispatch ends. Nothing is skipped: either all pieces are done,
+//! or there is an error.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -15,35 +16,35 @@ use tokio::task::JoinSet;
 use crate::client::{Connection, Fault};
 use crate::work::Done;
 
-/// A worker that went away, and why.
+/// A worker that disconnected, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lost {
     pub address: String,
     pub why: String,
 }
 
-/// Why not everything was done.
+/// The reason why the pieces were not completed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Undone {
-    /// A worker does not do it, and says why.
+    /// A worker refuses a piece, and gives a reason.
     Refused { address: String, why: String },
-    /// All of them went away.
+    /// All workers disconnected.
     NobodyLeft(Vec<Lost>),
     /// A result could not be used.
     Unusable { address: String, why: String },
 }
 
-/// What was done, and what it took.
+/// The completed pieces, and their cost.
 #[derive(Clone, Default, Debug, PartialEq, Eq)]
 pub struct Dispatched {
     pub lost: Vec<Lost>,
-    /// Bytes that went to workers and came from them.
+    /// Bytes sent to workers and received from them.
     pub sent: u64,
     pub received: u64,
 }
 
 impl Dispatched {
-    /// Adds what was done afterwards, by whoever of the same workers was left.
+    /// Adds pieces that the remaining workers completed later.
     pub fn add(&mut self, later: Dispatched) {
         self.lost.extend(
             later
@@ -57,7 +58,7 @@ impl Dispatched {
     }
 }
 
-/// Pieces that are not given out, and workers that are gone.
+/// Unassigned pieces and lost workers.
 struct Table {
     waiting: VecDeque<usize>,
     undone: usize,
@@ -69,15 +70,15 @@ struct Table {
 struct Shared<P, B> {
     pieces: Vec<Bytes>,
     table: Mutex<Table>,
-    /// Told when a piece comes back, and when all are done.
+    /// Notified when a piece returns, and when all are done.
     changed: Notify,
     progress: P,
     begin: B,
 }
 
-/// A result on its way.
+/// A result being received.
 pub trait Receiving: Send + 'static {
-    /// Takes the next part of it.
+    /// Accepts the next part of the result.
     fn part(&mut self, bytes: Bytes) -> Result<(), String>;
 }
 
@@ -88,11 +89,11 @@ impl Receiving for Vec<u8> {
     }
 }
 
-/// A piece, who did it, its result, and the bytes that came for it.
+/// A piece, the worker that ran it, its result, and the number of bytes received for it.
 type Ended<R> = (usize, String, Result<(R, u64), Fault>);
 
-/// Has all pieces done. `progress` is told how far each has come; each result goes into what `begin` makes, and, when it is
-/// whole, to `take`, once. While `take` waits, so do workers that are done with a piece.
+/// Has all pieces done. `progress` gets the progress of each piece. Each result is received by a value from `begin`
+/// and, when it is complete, is passed to `take` once. While `take` blocks, so do workers that have finished a piece.
 pub async fn dispatch<P, B, R, T>(
     workers: &[Connection],
     pieces: Vec<Bytes>,
@@ -110,7 +111,7 @@ where
     let table = Mutex::new(Table { waiting, undone, lost: Vec::new(), sent: 0, received: 0 });
     let shared = Arc::new(Shared { pieces, table, changed: Notify::new(), progress, begin });
     let (ended, mut results) = mpsc::channel(1);
-    // Dropped at the end, whatever that is: then pieces end on the workers too.
+    // Dropped at the end in every case, which also stops the pieces on the workers.
     let mut running = JoinSet::new();
     for worker in workers {
         running.spawn(work(worker.clone(), shared.clone(), ended.clone()));
@@ -140,10 +141,10 @@ impl<P, B> Shared<P, B> {
         self.table.lock().expect("pieces of work")
     }
 
-    /// The next piece; `None` when all are done.
+    /// Returns the next piece; `None` when all are done.
     async fn next(&self) -> Option<usize> {
         loop {
-            // Listened for before the look, so that nothing is missed between both.
+            // Subscribed before the check, so that no notification in between is missed.
             let mut changed = pin!(self.changed.notified());
             changed.as_mut().enable();
             {
@@ -160,7 +161,7 @@ impl<P, B> Shared<P, B> {
         }
     }
 
-    /// A worker went away with a piece in its hands.
+    /// Handles a worker that disconnected while it had a piece.
     fn lose(&self, piece: usize, lost: Lost) {
         let mut table = self.table();
         table.waiting.push_front(piece);
@@ -170,7 +171,7 @@ impl<P, B> Shared<P, B> {
     }
 }
 
-/// One worker's pieces, one after another.
+/// Runs one worker's pieces, one after another.
 async fn work<P, B, R>(worker: Connection, shared: Arc<Shared<P, B>>, ended: mpsc::Sender<Ended<R>>)
 where
     P: Fn(usize, Done) + Send + Sync,

@@ -1,22 +1,22 @@
-//! Who may ask a worker, and how: the version that both have, the token that both know.
+//! Authorization of requests to a worker: the version and the token that both sides must share.
 
 use tonic::{Request, Status};
 
 use crate::token::Token;
 use crate::wire::{TOKEN, VERSION};
 
-/// Who may ask, and how.
+/// The required version and token.
 #[derive(Clone, Debug)]
 pub struct Guard {
-    /// The only version of the program that is answered.
+    /// The only version of the program that is accepted.
     pub version: String,
     pub token: Option<Token>,
-    /// Everything is encrypted, and the worker proves that it has the token.
+    /// `true` if everything is encrypted and the worker proves that it has the token.
     pub encrypted: bool,
 }
 
 impl Guard {
-    /// Lets a request through, or says why not.
+    /// Accepts a request, or returns the reason for its rejection.
     pub(crate) fn check(&self, request: Request<()>) -> Result<Request<()>, Status> {
         let header = |name: &str| request.metadata().get(name).and_then(|value| value.to_str().ok());
         let shown = header(TOKEN).and_then(|value| value.strip_prefix("Bearer "));

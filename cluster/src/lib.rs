@@ -1,8 +1,8 @@
-//! One question, many machines: workers that do pieces of work, and the hand that gives them out.
+//! Distributes one job over several hosts: workers that run pieces of work, and the coordinator's dispatch.
 //!
-//! What a piece is, only the program that uses this crate knows: it gives bytes and takes bytes. Here stand the connection
-//! ([`client`], [`server`], [`wire`]), who may use it ([`guard`], [`token`], [`certificate`]) and what happens when a worker
-//! goes away ([`dispatch`]): its piece goes to another one.
+//! The content of a piece is known only to the program that uses this crate: it passes and receives bytes. This crate
+//! contains the connection ([`client`], [`server`], [`wire`]), its access control ([`guard`], [`token`],
+//! [`certificate`]) and the recovery from a lost worker ([`dispatch`]): its piece goes to another one.
 //!
 //! ```text
 //!   coordinator                          worker
@@ -12,8 +12,8 @@
 //!     dropped         ----- reset ----->  Piece::stop
 //! ```
 //!
-//! Both sides ask each other for a sign of life every two seconds, below all of this: a machine that was switched off, a
-//! stopped process and a cut wire are noticed after [`wire::PATIENCE`].
+//! Both sides send each other a keepalive every two seconds, below all of this: a host without power, a stopped
+//! process and a cut wire are noticed after [`wire::PATIENCE`].
 #![forbid(unsafe_code)]
 
 pub mod certificate;

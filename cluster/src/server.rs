@@ -23,24 +23,24 @@ use crate::guard::Guard;
 use crate::wire::{FRAME_MAX, Frame, METHOD, PATIENCE, PIECE_MAX, PROGRESS, Plain, SERVICE, SIGN_OF_LIFE};
 use crate::work::{Piece, Work};
 
-/// Why a worker cannot listen. One sentence.
+/// The reason why a worker cannot listen, as one sentence.
 pub type Refusal = String;
 
-/// A worker that listens, and answers nobody yet.
+/// A worker that listens and does not accept requests yet.
 pub struct Listening {
     incoming: TcpIncoming,
     pub address: SocketAddr,
 }
 
 impl Listening {
-    /// Listens at an address; port 0 is any that is free. Must be called within a runtime.
+    /// Listens at an address; port 0 selects any free port. Must be called within a runtime.
     pub fn at(address: SocketAddr) -> Result<Listening, Refusal> {
         let incoming = TcpIncoming::bind(address).map_err(|error| format!("cannot listen on {address}: {error}"))?;
         let address = incoming.local_addr().map_err(|error| format!("cannot listen on {address}: {error}"))?;
         Ok(Listening { incoming: incoming.with_nodelay(Some(true)), address })
     }
 
-    /// Answers until the process ends.
+    /// Serves requests until the process ends.
     pub async fn serve(self, guard: Guard, work: Arc<dyn Work>) -> Result<(), Refusal> {
         let mut server = Server::builder()
             .http2_keepalive_interval(Some(SIGN_OF_LIFE))
@@ -56,7 +56,7 @@ impl Listening {
     }
 }
 
-/// The one service.
+/// The only service.
 #[derive(Clone)]
 struct WorkService(Arc<dyn Work>);
 
@@ -106,7 +106,7 @@ impl ServerStreamingService<Bytes> for WorkService {
     }
 }
 
-/// Frames on their way. Nobody waits for them any more when this goes, and the piece ends.
+/// Frames being sent. Dropping this means that the client no longer waits for them, and stops the piece.
 struct Answer {
     frames: mpsc::Receiver<Result<Bytes, Status>>,
     piece: Arc<dyn Piece>,
@@ -126,7 +126,7 @@ impl Drop for Answer {
     }
 }
 
-/// Runs a piece on a thread of its own, and says how far it has come until it is done.
+/// Runs a piece on a separate thread, and reports its progress until it is done.
 async fn perform(piece: Arc<dyn Piece>, frames: mpsc::Sender<Result<Bytes, Status>>) {
     let (running, parts) = (piece.clone(), frames.clone());
     let mut result = spawn_blocking(move || running.run(&mut |bytes| send_part(&parts, &bytes)));
@@ -153,7 +153,7 @@ async fn perform(piece: Arc<dyn Piece>, frames: mpsc::Sender<Result<Bytes, Statu
     }
 }
 
-/// Sends a part of a result, as fast as the other side takes it.
+/// Sends a part of a result, as fast as the other side accepts it.
 fn send_part(frames: &mpsc::Sender<Result<Bytes, Status>>, bytes: &Bytes) -> Result<(), String> {
     let parts = (0..bytes.len()).step_by(FRAME_MAX).map(|at| bytes.slice(at..bytes.len().min(at + FRAME_MAX)));
     for part in parts {

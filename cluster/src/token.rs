@@ -1,7 +1,8 @@
 //! The secret that coordinator and workers share.
 //!
-//! It is what both prove: the coordinator shows it with every call, the worker's certificate is made of it. So nobody hands
-//! certificates round, and whoever listens on a worker's port without the token learns nothing and is believed nothing.
+//! Both sides prove that they have it: the coordinator sends it with every call, and the worker's certificate is
+//! derived from it. So certificates do not have to be distributed. A program that listens on a worker's port without
+//! the token learns nothing and is not trusted.
 
 use std::fmt;
 use std::fs::Metadata;
@@ -9,21 +10,21 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// The variable that holds a token.
+/// The environment variable with a token.
 pub const VARIABLE: &str = "DLIO_CLUSTER_TOKEN";
 
-/// Shorter ones can be found by trying: a certificate is made of it, and shown to everybody.
+/// Minimum length. Shorter tokens can be guessed: the certificate derived from the token is visible to everyone.
 const SHORTEST: usize = 24;
 
-/// Random bytes of a token of ours.
+/// Number of random bytes of a generated token.
 const BYTES: usize = 32;
 
-/// See the module.
+/// The shared secret: see the module.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
 
 impl Token {
-    /// The token in a text, whose last line feed is not part of it.
+    /// Returns the token in a text, without its final line feed.
     pub fn new(text: &str) -> Result<Token, String> {
         let text = text.trim_end_matches(['\n', '\r']);
         if text.len() < SHORTEST {
@@ -43,7 +44,7 @@ impl Token {
         Ok(Token(text.into()))
     }
 
-    /// The token in a file.
+    /// Reads the token from a file.
     pub fn read(path: &Path) -> Result<Token, String> {
         let unread = |error| format!("cannot read the token {}: {error}", path.display());
         let mut file = std::fs::File::open(path).map_err(unread)?;
@@ -54,7 +55,7 @@ impl Token {
         Token::new(&text).map_err(|error| format!("{}: {error}", path.display()))
     }
 
-    /// The token in [`VARIABLE`], if that is set.
+    /// Returns the token in [`VARIABLE`], if that is set.
     pub fn from_environment() -> Result<Option<Token>, String> {
         match std::env::var(VARIABLE) {
             Ok(text) if !text.is_empty() => Token::new(&text).map(Some).map_err(|error| format!("{VARIABLE}: {error}")),
@@ -62,19 +63,19 @@ impl Token {
         }
     }
 
-    /// A new one.
+    /// Generates a token.
     pub fn random() -> std::io::Result<Token> {
         let mut bytes = [0; BYTES];
         std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
         Ok(Token(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
     }
 
-    /// The secret itself.
+    /// Returns the secret itself.
     pub fn text(&self) -> &str {
         &self.0
     }
 
-    /// True if a text is this token; how long that takes tells nothing of where they differ.
+    /// Returns `true` if a text is this token. The time of the comparison does not depend on where they differ.
     pub fn is(&self, text: &str) -> bool {
         let (ours, theirs) = (self.0.as_bytes(), text.as_bytes());
         let differences = ours.iter().zip(theirs).fold(0, |all, (a, b)| all | (a ^ b));
@@ -82,7 +83,7 @@ impl Token {
     }
 }
 
-/// A secret that others can read or replace is none. Pipes (`<(pass show token)`) have no such rights.
+/// Rejects a file that others can read or replace. Pipes (`<(pass show token)`) do not have such permissions.
 fn refused(path: &Path, facts: &Metadata, user: u32) -> Result<(), String> {
     const OTHERS: u32 = 0o077;
     if !facts.is_file() {
@@ -101,7 +102,7 @@ fn refused(path: &Path, facts: &Metadata, user: u32) -> Result<(), String> {
     }
 }
 
-/// The user whose rights this process has.
+/// Returns the effective user of this process.
 fn own_user() -> Result<u32, String> {
     let facts = std::fs::metadata("/proc/self").map_err(|error| format!("/proc/self: {error}"))?;
     Ok(facts.uid())

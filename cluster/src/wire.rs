@@ -1,9 +1,9 @@
-//! What goes over the wire: one call, whose bytes are the caller's, and frames in answer.
+//! The protocol: one call whose bytes belong to the caller, and frames in response.
 //!
 //! ```text
-//! 1  events (8)  bytes (8)      how far the piece has come
-//! 2  bytes                      more of its result
-//! 3                             that was all of it
+//! 1  events (8)  bytes (8)      progress of the piece
+//! 2  bytes                      next part of its result
+//! 3                             end of the result
 //! ```
 
 use std::time::Duration;
@@ -14,7 +14,7 @@ use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
 use crate::work::Done;
 
-/// The service, and its one method.
+/// The service, and its only method.
 pub const SERVICE: &str = "dlio.cluster.Work";
 pub const METHOD: &str = "/dlio.cluster.Work/Perform";
 
@@ -22,20 +22,20 @@ pub const METHOD: &str = "/dlio.cluster.Work/Perform";
 pub const VERSION: &str = "dlio-version";
 pub const TOKEN: &str = "authorization";
 
-/// The largest piece that can be sent: a list of a million files takes a tenth.
+/// Size of the largest piece that can be sent: a list of a million files takes a tenth.
 pub const PIECE_MAX: usize = 1 << 30;
 
-/// Bytes of a frame with a part of a result, at most.
+/// Maximum number of bytes in a frame with a part of a result.
 pub const FRAME_MAX: usize = 1 << 20;
 
-/// Time between two signs of life, and time without one after which the other side is taken to be gone.
+/// Interval of keepalives, and time without one after which the other side is considered lost.
 pub const SIGN_OF_LIFE: Duration = Duration::from_secs(2);
 pub const PATIENCE: Duration = Duration::from_secs(8);
 
-/// Time between two words on how far a piece has come.
+/// Interval of progress reports.
 pub const PROGRESS: Duration = Duration::from_millis(500);
 
-/// A part of an answer.
+/// A part of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame {
     Progress(Done),
@@ -61,7 +61,7 @@ impl Frame {
         out.freeze()
     }
 
-    /// `None` of what is no frame.
+    /// Decodes a frame; `None` if the bytes are not a frame.
     pub fn decode(mut bytes: Bytes) -> Option<Frame> {
         let kind = bytes.try_get_u8().ok()?;
         match kind {
@@ -73,7 +73,7 @@ impl Frame {
     }
 }
 
-/// Bytes as they are: what they mean is no affair of the connection.
+/// A codec that passes bytes unchanged, because the connection does not interpret them.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Plain;
 

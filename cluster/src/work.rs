@@ -1,31 +1,33 @@
-//! What a worker does: given by the program that uses this crate.
+//! The work of a worker, implemented by the program that uses this crate.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-/// Does pieces of work, several at a time where several ask.
+/// Runs pieces of work, several at a time if there are several coordinators.
 pub trait Work: Send + Sync + 'static {
-    /// A piece as it was sent, ready to be run; or why not, in one sentence.
+    /// Prepares a received piece to be run; otherwise returns the reason as one sentence.
     fn begin(&self, piece: Bytes) -> Result<Arc<dyn Piece>, String>;
 }
 
-/// A piece of work under way.
+/// A piece of work in progress.
 pub trait Piece: Send + Sync + 'static {
-    /// Does it, on a thread that may block; its result goes to `out`, part by part. The error is one sentence.
+    /// Runs the piece on a thread that may block, and passes its result to `out`, part by part. The error is one
+    /// sentence.
     fn run(&self, out: Out) -> Result<(), String>;
 
-    /// Ends it soon: nobody wants it any more.
+    /// Stops the piece soon: its result is no longer wanted.
     fn stop(&self);
 
-    /// How far it has come.
+    /// Returns the progress of the piece.
     fn done(&self) -> Done;
 }
 
-/// Takes a part of a result, and waits until there is room for it; an error says that nobody wants it any more.
+/// Accepts a part of a result, and blocks until there is space for it; an error means that the result is no longer
+/// wanted.
 pub type Out<'a> = &'a mut dyn FnMut(Bytes) -> Result<(), String>;
 
-/// Events and bytes that were read.
+/// Number of events and bytes read.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct Done {
     pub events: u64,

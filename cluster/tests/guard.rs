@@ -1,4 +1,4 @@
-//! Who is answered: the right token, the right version, over an encrypted wire.
+//! Tests which requests are accepted: the right token, the right version, over an encrypted connection.
 
 use std::future::{Future, ready};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use dlio_cluster::server::Listening;
 use dlio_cluster::token::Token;
 use dlio_cluster::work::{Done, Out, Piece, Work};
 
-/// Gives bytes back the other way round, and refuses those that begin with a zero.
+/// Returns bytes in reverse order, and refuses those that begin with a zero.
 struct Turning;
 
 struct Turned(Bytes);
@@ -84,7 +84,7 @@ fn who_has_the_token_and_the_version_is_answered() {
         );
         let refused = asked(&address, guard(Some(OTHER), "1")).await.unwrap_err();
         assert!(matches!(refused, Fault::NotBelieved(_)), "{refused:?}");
-        // Not encrypted, and so not answered.
+        // Not encrypted, and therefore rejected.
         assert!(asked(&address, guard(None, "1")).await.is_err());
     });
 }

@@ -1,14 +1,15 @@
-//! Links what is shipped so that it runs with every glibc since 2.17, whichever one the building machine has.
+//! Links the shipped programs and libraries so that they run with every glibc since 2.17, whatever the glibc of the
+//! build host.
 //!
-//! A linker binds each function to the newest version that the machine's C library has, and to the library that has it
-//! there. Both changed: `pthread_create` is `GLIBC_2.34` of `libc.so.6` today and was `GLIBC_2.2.5` of `libpthread.so.0`. An
-//! older loader refuses such a program; a newer one still has the older versions, for the programs of that time. So a
-//! build script makes stubs: libraries that hold names and no code, each name with the version and in the library that it
-//! had in 2.17. The linker finds them before the machine's own. What 2.17 does not have is in no stub: a reference that may
-//! stay open (a weak one, as the standard library of Rust makes them) is bound by name alone when the program starts, and
-//! the few others are in `stand_ins.c`.
+//! A linker binds each function to its newest version in the host's C library, and to the library that contains it
+//! there. Both have changed: `pthread_create` is `GLIBC_2.34` of `libc.so.6` today and was `GLIBC_2.2.5` of
+//! `libpthread.so.0`. An older loader rejects such a program; a newer one still has the older versions, for the
+//! programs of that time. So a build script makes stubs: libraries of names without code, each name with the version
+//! and in the library that it had in 2.17. The linker finds them before the host's own. A symbol that 2.17 lacks is
+//! in no stub. If its reference is weak, as those of Rust's standard library are, it is bound by name alone when the
+//! program starts. The few others are in `stand_ins.c`.
 //!
-//! Where stubs cannot be made, the program is linked as usual, and a line says so.
+//! If stubs cannot be made, the program is linked as usual, and a message reports that.
 
 mod stubs;
 mod symbols;
@@ -16,7 +17,7 @@ mod symbols;
 use std::path::PathBuf;
 use std::{env, fs};
 
-/// C code, which is compiled for each package that is linked: its name and its text.
+/// C code that is compiled for each linked package: its name and its text.
 type Source = (&'static str, &'static str);
 
 const STAND_INS: Source = ("stand_ins.c", include_str!("stand_ins.c"));
@@ -24,7 +25,7 @@ const PROGRAMS: Source = ("programs.c", include_str!("programs.c"));
 
 /// Links the programs of the package whose build script calls this.
 pub fn programs() {
-    // The compiler's own library is the machine's, and may ask its C library for more than the stubs have.
+    // The compiler's own library belongs to the host, and may need more of its C library than the stubs contain.
     const ARGUMENTS: &[&str] = &["-Wl,--wrap=__libc_start_main", "-Wl,--allow-shlib-undefined"];
     link("rustc-link-arg-bins", &[STAND_INS, PROGRAMS], ARGUMENTS);
 }
@@ -43,7 +44,7 @@ fn link(instruction: &str, sources: &[Source], arguments: &[&str]) {
     let made = fs::create_dir_all(&folder).map_err(|error| error.to_string()).and_then(|()| stubs::make(&folder));
     match made {
         Ok(true) => {}
-        // The machine's C library is an old one itself.
+        // The host's C library is itself an old one.
         Ok(false) => return,
         Err(why) => {
             println!("cargo::warning=linked for C libraries as new as this host's: {why}");

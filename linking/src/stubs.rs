@@ -1,4 +1,4 @@
-//! Libraries for the linker: names with versions, and no code.
+//! Libraries for the linker: names with versions, without code.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -8,7 +8,7 @@ use std::process::Command;
 
 use crate::symbols::{self, Kind, OLDEST, Symbol, Version};
 
-/// Libraries with the options of the linker that name them (`-lpthread`). All of them are part of every glibc since 2.17.
+/// Libraries, with the linker options that name them (`-lpthread`). All of them are part of every glibc since 2.17.
 const LIBRARIES: &[(&str, &str)] = &[
     ("libc.so.6", "c"),
     ("libm.so.6", "m"),
@@ -18,8 +18,8 @@ const LIBRARIES: &[(&str, &str)] = &[
     ("libutil.so.1", "util"),
 ];
 
-/// Makes the stubs in a folder. `false` means that this machine's C library has threads in a library of their own, as those
-/// before 2.34 had: then it makes none.
+/// Makes the stubs in a directory. Returns `false`, and makes none, if this host's C library has threads in a
+/// separate library, as those before 2.34 had.
 pub fn make(folder: &Path) -> Result<bool, String> {
     let compiler = cc::Build::new().try_get_compiler().map_err(|error| error.to_string())?.path().to_owned();
     let mut all: BTreeMap<&str, Vec<Symbol>> = BTreeMap::new();
@@ -41,7 +41,8 @@ pub fn make(folder: &Path) -> Result<bool, String> {
         let path = folder.join(if *option == "c" { "libc.so.6".into() } else { format!("lib{option}.so") });
         stub(&compiler, &found, library, &path)?;
     }
-    // Beside the shared library: what the C library gives to each program as code, and the variables of the loader.
+    // In addition to the shared library: the code that the C library links into each program, and the variables of
+    // the loader.
     let code = find(&compiler, "libc_nonshared.a")?;
     let loader = find(&compiler, "ld-linux-x86-64.so.2")?;
     let (shared, code, loader) = (folder.join("libc.so.6"), code.display(), loader.display());
@@ -50,11 +51,11 @@ pub fn make(folder: &Path) -> Result<bool, String> {
     Ok(true)
 }
 
-/// The path of a library in the compiler's folders.
+/// Returns the path of a library in the compiler's directories.
 fn find(compiler: &Path, library: &str) -> Result<PathBuf, String> {
     let printed = run(Command::new(compiler).arg(format!("-print-file-name={library}")))?;
     let path = PathBuf::from(printed.trim());
-    // Without a folder it is the name that was asked for: there is no such file.
+    // A bare name means that the file does not exist.
     if path.is_absolute() { Ok(path) } else { Err(format!("{} knows no {library}", compiler.display())) }
 }
 
@@ -68,7 +69,8 @@ fn stub(compiler: &Path, symbols: &[Symbol], library: &str, path: &Path) -> Resu
     Ok(())
 }
 
-/// Each symbol at a place of its own, of its kind and size: the linker asks for no more.
+/// Returns assembly that gives each symbol a separate address, its kind and its size, which is all that the linker
+/// needs.
 fn assembly(symbols: &[Symbol]) -> String {
     let mut text = String::new();
     for Symbol { name, kind, size, .. } in symbols {

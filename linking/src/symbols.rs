@@ -1,4 +1,4 @@
-//! The symbols of a C library, and where and with which version glibc 2.17 had them.
+//! The symbols of a C library, and the library and version in which glibc 2.17 had them.
 
 /// The version that everything is linked for.
 pub const OLDEST: Version = Version(2, 17, 0);
@@ -7,7 +7,8 @@ pub const OLDEST: Version = Version(2, 17, 0);
 pub struct Version(pub u32, pub u32, pub u32);
 
 impl Version {
-    /// Of the name of a version, `GLIBC_2.2.5`; `None` for the C library's private ones and those of others.
+    /// Parses the name of a version, `GLIBC_2.2.5`; `None` for private versions of the C library and those of other
+    /// libraries.
     pub fn parse(name: &str) -> Option<Version> {
         let mut numbers = name.strip_prefix("GLIBC_")?.split('.').map(str::parse);
         let mut next = || numbers.next().unwrap_or(Ok(0)).ok();
@@ -24,7 +25,7 @@ impl Version {
 pub struct Symbol {
     pub name: String,
     pub version: Version,
-    /// True if a linker takes this version where a program names none.
+    /// `true` if a linker chooses this version for a program that names none.
     pub is_default: bool,
     pub kind: Kind,
     pub size: u64,
@@ -37,7 +38,7 @@ pub enum Kind {
     PerThread,
 }
 
-/// The symbols that a library defines, from what `readelf --dyn-syms --wide` prints.
+/// Parses the symbols that a library defines from the output of `readelf --dyn-syms --wide`.
 pub fn parse(text: &str) -> Vec<Symbol> {
     text.lines().filter_map(parse_line).collect()
 }
@@ -59,14 +60,15 @@ fn parse_line(line: &str) -> Option<Symbol> {
     (section != "UND").then(|| Symbol { name: name.to_string(), version, is_default, kind, size })
 }
 
-/// What 2.17 had of these symbols of `library`: each in the newest version that is not newer, with its library.
+/// Returns the symbols of `library` that 2.17 had: each in its newest version that is not newer than 2.17, with its
+/// library.
 pub fn in_oldest(mut symbols: Vec<Symbol>, library: &'static str) -> Vec<(&'static str, Symbol)> {
     symbols.sort_by(|a, b| (&a.name, a.version).cmp(&(&b.name, b.version)));
     let versions_of_one = symbols.chunk_by(|a, b| a.name == b.name);
     let mut chosen = Vec::new();
     for versions in versions_of_one {
         let Some(old) = versions.iter().rfind(|symbol| symbol.version <= OLDEST) else { continue };
-        // Whatever moved into the C library got a version of its own there.
+        // A function that moved into the C library got an additional version there.
         let is_usual = versions.iter().any(|symbol| symbol.is_default && symbol.version <= OLDEST);
         let place = if is_usual || library != "libc.so.6" { library } else { former_place(&old.name) };
         chosen.push((place, old.clone()));
@@ -74,7 +76,7 @@ pub fn in_oldest(mut symbols: Vec<Symbol>, library: &'static str) -> Vec<(&'stat
     chosen
 }
 
-/// The library of a function that has moved into `libc.so.6` since 2.17.
+/// Returns the former library of a function that has moved into `libc.so.6` since 2.17.
 fn former_place(name: &str) -> &'static str {
     const PLACES: &[(&str, &[&str])] = &[
         ("libpthread.so.0", &["pthread_", "__pthread_", "sem_"]),

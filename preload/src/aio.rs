@@ -1,5 +1,5 @@
-//! Requests that the C library carries out on threads of its own: an event when one is submitted, another when its result
-//! is fetched. That the work is done by reads and writes of the C library's threads is nobody's business but theirs.
+//! Requests that the C library executes on its own threads: one event when a request is submitted, another when its
+//! result is fetched. The reads and writes of those threads are internal to the C library and not recorded.
 
 use std::ffi::{c_int, c_void};
 
@@ -26,7 +26,7 @@ rows! { Posix
     }
     [aio_return aio_return64] (request: *mut aiocb) -> ssize_t; {
         unless leaves_out(fd_of(request));
-        // The result does not come with an errno, and the request may be used anew afterwards.
+        // The result does not come with an errno, and the request may be reused afterwards.
         with error = libc::aio_error(request);
         |done, ret| fetched(done, request, error, ret as i64)
     }
@@ -42,7 +42,7 @@ rows! { Posix
     }
 }
 
-/// The descriptor of a request, or -1.
+/// Returns the descriptor of a request, or -1.
 ///
 /// # Safety
 /// `request` is null or a request.
@@ -51,7 +51,7 @@ unsafe fn fd_of(request: *const aiocb) -> c_int {
     if request.is_null() { -1 } else { unsafe { (*request).aio_fildes } }
 }
 
-/// The file, position and length of a request.
+/// Returns the position and length of a request.
 ///
 /// # Safety
 /// `request` is a request that can be read.
@@ -70,7 +70,8 @@ unsafe fn submitted(done: Done, op: Op, request: *const aiocb, ret: c_int) {
     }
 }
 
-/// What a request was is written in it by the C library, whichever function submitted it; a bit marks the 64-bit names.
+/// Records a fetched result. The C library notes the operation in the request, regardless of the function that
+/// submitted it; a bit marks the 64-bit names.
 ///
 /// # Safety
 /// `request` is a request that can be read.

@@ -1,15 +1,15 @@
-//! Hooks in the C library itself, for calls that no exported name is in the way of: through pointers that a program has
-//! looked up, from libraries loaded to look past us, and from inside the C library.
+//! Hooks in the C library itself, for calls that bypass the exported names: through pointers that a program has
+//! looked up, from libraries loaded so that they do not find our hooks, and from inside the C library.
 //!
 //! ```text
-//! program -> our read -> libc's read -> patch -> inside a call of ours: passed on, it is recorded already
-//! library that looks past us -> libc's read -> patch -> our read -> ... as above
+//! program -> our read -> libc's read -> patch -> inside one of our calls: passed on, it is recorded already
+//! library that bypasses us -> libc's read -> patch -> our read -> ... as above
 //! program -> our fread -> libc's fread -> libc's read -> patch -> recorded as `__read`, within the fread
 //! ```
 //!
-//! Off unless `DLIO_TRACE_INLINE=1`: code is written into the C library before `main`, once. A function that cannot be
-//! patched is left as it is, and said. What does the patching is a library of its own, [`Patcher`], so that what it brings
-//! is in no process that did not ask for it.
+//! Off unless `DLIO_TRACE_INLINE=1`: code is written into the C library once, before `main`. A function that cannot
+//! be patched is left unchanged, with a message. The patching code is in a separate library, [`Patcher`], so that it
+//! is loaded only into processes that requested it.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering::*};
@@ -23,7 +23,7 @@ use libc::{iovec, mode_t, off_t, size_t, ssize_t};
 
 use crate::{posix, process};
 
-/// The patcher, which leads the calls of a function elsewhere: lies beside this library.
+/// The patcher, which redirects the calls of a function: a library in the same directory as this one.
 struct Patcher {
     redirect: Redirect,
 }
@@ -33,11 +33,11 @@ type Redirect = unsafe extern "C" fn(*mut c_void, *const c_void) -> *const c_voi
 const LIBRARY: &[u8] = b"libdliotrace_inline.so";
 
 impl Patcher {
-    /// Loads it; where that fails, what the loader says of it: it is not there, or wants a newer C library.
+    /// Loads the patcher; on failure returns the loader's message: it is missing, or requires a newer C library.
     fn load() -> Result<Patcher, &'static CStr> {
         let path = beside_this_library(LIBRARY).ok_or(c"the directory of libdliotrace.so is unknown")?;
-        // SAFETY: terminated names; the library stays loaded, and its function of this name has this signature. What the
-        // loader says stays until it is asked for something else, which nobody does before it is shown.
+        // SAFETY: terminated names; the library stays loaded, and its function of this name has this signature. The
+        // loader's message is valid until the next call into the loader, and it is printed before that.
         unsafe {
             let library = libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
             let found = if library.is_null() { library } else { libc::dlsym(library, c"dlio_redirect_v1".as_ptr()) };
@@ -49,10 +49,10 @@ impl Patcher {
         }
     }
 
-    /// The way to the function as it was; `None` where it cannot be patched.
+    /// Returns the entry to the original function; `None` if it cannot be patched.
     ///
     /// # Safety
-    /// `function` is null or a function, and `instead` one of the same signature.
+    /// `function` is null or a function, and `instead` is a function with the same signature.
     unsafe fn redirect(&self, function: *mut c_void, instead: *const ()) -> Option<*const ()> {
         // SAFETY: by the contract.
         let original = unsafe { (self.redirect)(function, instead.cast()) };
@@ -71,18 +71,18 @@ fn beside_this_library(name: &[u8]) -> Option<CString> {
     CString::new([&own[..folder], name].concat()).ok()
 }
 
-/// A function of the C library and the way to what it was.
+/// A function of the C library and the entry to the original.
 struct Patched {
     name: &'static CStr,
     instead: fn() -> *const (),
     original: &'static AtomicPtr<()>,
-    /// Not every C library has it.
+    /// Some C libraries lack it.
     is_optional: bool,
 }
 
-/// Patches everything in the list that is there.
+/// Patches every function in the list that exists.
 pub fn start() {
-    // SAFETY: the C library is loaded already; its handle is kept.
+    // SAFETY: the C library is already loaded; its handle is kept.
     let libc = unsafe { libc::dlopen(c"libc.so.6".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
     if libc.is_null() {
         return lifecycle::say(&[b"libc.so.6 is not loaded: nothing is patched"]);
@@ -106,7 +106,7 @@ pub fn start() {
     }
 }
 
-/// `name: our hook, what a stream's own call of it is recorded as`.
+/// A row is `name: our hook, the operation of a stream's own call to it`.
 macro_rules! patches {
     ($($name:ident($($arg:ident: $of:ty),*) -> $ret:ty: $hook:path, $inner:expr;)*) => {
         static PATCHED: &[Patched] = &[$(Patched {
@@ -121,13 +121,13 @@ macro_rules! patches {
             pub static ORIGINAL: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 
             /// # Safety
-            /// As the function it stands in the place of.
+            /// As the function it replaces.
             pub unsafe extern "C" fn instead($($arg: $of),*) -> $ret {
-                // SAFETY: the way to a function of this signature.
+                // SAFETY: the entry to a function of this signature.
                 let original = unsafe {
                     std::mem::transmute::<*mut (), unsafe extern "C" fn($($of),*) -> $ret>(way_to(&ORIGINAL))
                 };
-                // SAFETY: the arguments go on as they came.
+                // SAFETY: the arguments are passed on unchanged.
                 unsafe {
                     match Inside::now() {
                         Inside::Call => original($($arg),*),
@@ -167,8 +167,8 @@ patches! {
     writev(fd: c_int, list: *const iovec, count: c_int) -> ssize_t: posix::writev, |_, _, _, _, _| {};
 }
 
-/// The way to what a function was. Nobody comes here before it is known but a thread that ran before `main`, in the moment between
-/// both stores, and finds no other way on than to wait.
+/// Returns the entry to an original function. It is always known here, except on a thread that ran before `main`,
+/// between the two stores; such a thread has to wait.
 fn way_to(original: &AtomicPtr<()>) -> *mut () {
     let mut way = original.load(Acquire);
     while way.is_null() {
@@ -177,8 +177,9 @@ fn way_to(original: &AtomicPtr<()>) -> *mut () {
     way
 }
 
-/// How the C library closes the descriptor of a stream: a `close` that no thread is cancelled in, and not the one that has a name.
-/// What else it closes so it has also opened unseen, and may do so for the tracer.
+/// The function by which the C library closes the descriptor of a stream: a `close` without a cancellation point, not
+/// the exported one. Other descriptors that the C library closes with it were also opened unseen, possibly for the
+/// tracer.
 static QUIET_CLOSE: Patched = Patched {
     name: c"__close_nocancel",
     instead: || quiet_close as *const (),
@@ -190,12 +191,12 @@ static QUIETLY_CLOSED: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 /// # Safety
 /// As `close`.
 unsafe extern "C" fn quiet_close(fd: c_int) -> c_int {
-    // SAFETY: the way to a function of this signature.
+    // SAFETY: the entry to a function of this signature.
     let original =
         unsafe { std::mem::transmute::<*mut (), unsafe extern "C" fn(c_int) -> c_int>(way_to(&QUIETLY_CLOSED)) };
     let is_streams = Inside::now() == Inside::Stream && Inside::changes(fd);
     let call = if is_streams { call::begin(Layer::Stdio) } else { None };
-    // SAFETY: the argument goes on as it came.
+    // SAFETY: the argument is passed on unchanged.
     let ret = unsafe { original(fd) };
     if let Some(call) = call {
         inner(call.end(), Op::INNER_CLOSE, fd, 0, 0, ret as i64);
@@ -208,7 +209,7 @@ fn inner(done: call::Done, op: Op, fd: c_int, a: i64, b: i64, ret: i64) {
 }
 
 fn inner_open(done: call::Done, path: *const c_char, flags: c_int, _mode: mode_t, fd: c_int) {
-    // SAFETY: the path the C library was given a moment ago.
+    // SAFETY: the path that the C library has just been given.
     let file = unsafe { paths::of(path) };
     Inside::note_changing(fd, file);
     on_file(done, Op::INNER_OPEN, file, fd, 0, flags as i64, fd as i64);

@@ -1,6 +1,6 @@
-//! `libdliotrace.so`: one table row for each hooked function, and nothing that could be tested without preloading it.
+//! `libdliotrace.so`: one table row per hooked function, and nothing that could be tested without preloading it.
 //!
-//! A row finds the real function, calls it and reports (see [`row`]); everything else is the tracer's.
+//! A row finds the real function, calls it and reports it (see [`row`]); everything else is in the tracer.
 
 use std::ffi::{c_char, c_int};
 
@@ -23,7 +23,7 @@ mod wait;
 mod wakers;
 
 unsafe extern "C" {
-    /// False under musl.
+    /// Returns false under musl.
     fn dlio_is_glibc() -> c_int;
 }
 
@@ -33,10 +33,10 @@ unsafe extern "C" {
 static START: extern "C" fn(c_int, *const *const c_char) = {
     extern "C" fn start(count: c_int, arguments: *const *const c_char) {
         memory::link();
-        // SAFETY: looks at an address.
+        // SAFETY: reads an address.
         match unsafe { dlio_is_glibc() } {
             0 => dlio_tracer::life::lifecycle::note_other_c_library(),
-            // SAFETY: glibc hands the arguments of the program to every initializer.
+            // SAFETY: glibc passes the arguments of the program to every initializer.
             _ => unsafe { dlio_tracer::life::lifecycle::note_command(count, arguments) },
         }
         std::panic::set_hook(Box::new(say_where));
@@ -62,7 +62,7 @@ fn say_where(fault: &std::panic::PanicHookInfo) {
     dlio_tracer::life::lifecycle::say_fault(file, line);
 }
 
-/// The table in which span APIs of any language find this process's engine: see `dlio_tracer::table`.
+/// Returns the table by which span APIs of any language find this process's engine: see `dlio_tracer::table`.
 #[unsafe(no_mangle)]
 pub extern "C" fn dlio_engine_v1() -> *const dlio_tracer::table::Table {
     &raw const dlio_tracer::spans::own::OWN

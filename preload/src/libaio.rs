@@ -1,6 +1,6 @@
-//! Requests of libaio, which the kernel carries out: each is one event, see [`dlio_tracer::calls::requests`].
+//! Requests of libaio, which the kernel executes: each is one event, see [`dlio_tracer::calls::requests`].
 //!
-//! Only libaio's own functions are looked into, see [`crate::optional`].
+//! Only libaio's own functions are recorded, see [`crate::optional`].
 
 use std::ffi::{CStr, c_int, c_long, c_void};
 
@@ -8,7 +8,7 @@ use dlio_tracer::calls::requests::{self, Event, Request};
 
 use crate::optional::optional;
 
-/// As the loader knows it.
+/// The library's names for the loader.
 const LIBRARIES: &[&CStr] = &[c"libaio.so.1", c"libaio.so.1t64"];
 
 optional! {

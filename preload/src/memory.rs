@@ -1,5 +1,5 @@
-//! Memory for what the tracer allocates, at its start and at its end: never from the program's malloc, which may be its
-//! own, may be traced, or may be what the tracer was called from.
+//! The tracer's allocator, used at its start and at its end. It never uses the program's malloc, which may be the
+//! program's own, may be traced, or may be the caller of the tracer.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::UnsafeCell;
@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering::*};
 
 use dlio_tracer::kernel::memory::{map, unmap, yield_now};
 
-/// Pages straight from the kernel.
+/// Pages directly from the kernel.
 struct Kernel;
 
-// SAFETY: memory is fresh, zeroed, page-aligned and released as it was taken.
+// SAFETY: memory is fresh, zeroed, page-aligned and released in the units in which it was allocated.
 unsafe impl dlmalloc::Allocator for Kernel {
     fn alloc(&self, size: usize) -> (*mut u8, usize, u32) {
         let memory = map(size);
@@ -43,11 +43,11 @@ unsafe impl dlmalloc::Allocator for Kernel {
     }
 }
 
-/// Nothing allocates while a call is recorded, so a lock that spins is held by nobody for long; and only the start and
-/// the end of a process allocate, neither of which can be entered twice.
+/// The allocator and its lock. Nothing is allocated while a call is recorded, so this spinning lock is never held for
+/// long. Only the start and the end of a process allocate, and neither can be entered twice.
 ///
-/// What the start of a process takes comes from one page, that of the lock, and is not given back: a heap would touch three
-/// more, and most processes end without having needed one.
+/// Allocations at the start of a process come from one page, that of the lock, and are not freed: a heap would touch
+/// three more, and most processes end without needing one.
 #[repr(C, align(4096))]
 struct Own {
     taken: AtomicBool,
@@ -77,7 +77,7 @@ impl Early {
 
 struct Heap(UnsafeCell<dlmalloc::Dlmalloc<Kernel>>);
 
-// SAFETY: both are used under `taken` only.
+// SAFETY: both are used only under `taken`.
 unsafe impl Sync for Own {}
 // SAFETY: as above.
 unsafe impl Sync for Heap {}
@@ -110,12 +110,12 @@ impl Own {
     }
 
     fn is_early(&self, memory: *const u8) -> bool {
-        // SAFETY: only the place is looked at, which never changes.
+        // SAFETY: only the address is read, which never changes.
         unsafe { (*self.early.get()).has(memory) }
     }
 }
 
-// SAFETY: dlmalloc keeps the contract; the layouts are the caller's.
+// SAFETY: dlmalloc fulfills the contract; the layouts are the caller's.
 unsafe impl GlobalAlloc for Own {
     /// # Safety
     /// As the trait has it.
@@ -139,7 +139,7 @@ unsafe impl GlobalAlloc for Own {
     /// As the trait has it.
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         if self.is_early(memory) {
-            // SAFETY: as the trait demands of the caller; the new place is no part of the old one.
+            // SAFETY: as the trait demands of the caller; the new memory does not overlap the old.
             unsafe {
                 let moved = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));
                 if !moved.is_null() {
@@ -153,27 +153,27 @@ unsafe impl GlobalAlloc for Own {
     }
 }
 
-/// As much as `memory.c` needs for its heads to keep pieces aligned.
+/// The alignment of the heads in `memory.c`, which keeps allocations aligned.
 const ALIGNMENT: usize = 16;
 
-/// Called by `memory.c`.
+/// Allocates for `memory.c`.
 #[unsafe(no_mangle)]
 extern "C" fn dlio_allocate(size: usize) -> *mut u8 {
     // SAFETY: any size is allowed; failure is a null pointer.
     OWN.with(|heap| unsafe { heap.malloc(size, ALIGNMENT) })
 }
 
-/// Called by `memory.c`.
+/// Frees for `memory.c`.
 ///
 /// # Safety
-/// `memory` and `size` are those of a piece that `dlio_allocate` gave.
+/// `memory` and `size` belong to an allocation of `dlio_allocate`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn dlio_release(memory: *mut u8, size: usize) {
-    // SAFETY: memory and size of a piece that `dlio_allocate` gave.
+    // SAFETY: memory and size of an allocation of `dlio_allocate`.
     OWN.with(|heap| unsafe { heap.free(memory, size, ALIGNMENT) })
 }
 
-/// Has the linker take `memory.c` in.
+/// Makes the linker include `memory.c`.
 pub fn link() {
     unsafe extern "C" {
         fn dlio_memory_is_linked();
@@ -182,7 +182,7 @@ pub fn link() {
     unsafe { dlio_memory_is_linked() }
 }
 
-/// In a forked child, where the thread that held the lock may not exist.
+/// Releases the lock in a forked child, where the thread that held it may not exist.
 pub fn after_fork_in_child() {
     OWN.taken.store(false, Release);
 }

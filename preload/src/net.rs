@@ -1,6 +1,7 @@
-//! Messages through sockets, connections, and what is made for them.
+//! Messages through sockets, connections, and the creation of sockets.
 //!
-//! Most are points at which a thread may be cancelled, in the middle of the real call, where nothing of ours has to be undone.
+//! Most of these calls are cancellation points: a thread may be cancelled inside the real call, when the hook has
+//! nothing to undo.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
@@ -15,26 +16,28 @@ use crate::rows;
 type Address = *const c_void;
 type Length = *mut c_uint;
 
-/// Bytes that a message asks for.
+/// Returns the number of bytes that a message requests.
 ///
 /// # Safety
-/// `message` is what the real call was given.
+/// `message` is the argument of the real call.
 unsafe fn wanted(message: *const msghdr) -> i64 {
     if message.is_null() || paths::leads_nowhere(message.cast()) {
         return 0;
     }
-    // SAFETY: the real call read it a moment ago, or failed for its address, which was just looked at.
+    // SAFETY: the real call has just read it, or failed because of its address, which was just checked.
     unsafe { bytes_of((*message).msg_iov, (*message).msg_iovlen) }
 }
 
+/// Returns the number of bytes in a list of buffers.
+///
 /// # Safety
-/// `list` has `count` entries, where it leads anywhere.
+/// `list` has `count` entries, if it is valid.
 unsafe fn bytes_of(list: *const iovec, count: usize) -> i64 {
     // SAFETY: by the contract above.
     unsafe { crate::posix::wanted(list, count.min(1024) as c_int) }
 }
 
-/// Bytes that so many messages moved, and those they ask for.
+/// Returns the number of bytes that `count` messages moved, and the number they request.
 ///
 /// # Safety
 /// `list` has `count` messages that the real call has just moved.
@@ -114,7 +117,7 @@ rows! { Net
 
 // ---- eventfds ---------------------------------------------------------------------------------------------------------
 
-/// Bytes of an eventfd's count.
+/// Size of an eventfd's counter.
 const COUNT: i64 = 8;
 
 rows! { Posix
@@ -126,7 +129,7 @@ rows! { Posix
     }
 }
 
-/// The name of a host; empty where there is none.
+/// Returns the name of a host; empty if it is null.
 ///
 /// # Safety
 /// `host` is null or a terminated name.

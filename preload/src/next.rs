@@ -1,19 +1,20 @@
-//! The function a hook stands before: found once, kept for good.
+//! The real function behind a hook: looked up once and kept permanently.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::*};
 
 use dlio_tracer::thread::stack::{with_room, with_some_room};
 
-/// The next definition of a name in the order of loading.
+/// The next definition of a name in load order.
 #[repr(C)]
 pub struct Next {
     found: AtomicPtr<c_void>,
-    /// Here and not elsewhere: an address is something the loader has to fill in, in every process and for every function.
+    /// Stored here as bytes: a pointer would have to be relocated by the loader, in every process and for every
+    /// function.
     name: [u8; NAME_MAX],
 }
 
-/// Longest name, its closing zero included.
+/// Longest name, including its terminating zero.
 const NAME_MAX: usize = 24;
 
 impl Next {
@@ -27,7 +28,7 @@ impl Next {
         Next { found: AtomicPtr::new(std::ptr::null_mut()), name: bytes }
     }
 
-    /// Its address; null where no library has it.
+    /// Returns its address; null if no library has it.
     #[inline(always)]
     pub fn get(&self) -> *mut c_void {
         let found = self.found.load(Relaxed);
@@ -36,7 +37,7 @@ impl Next {
 
     #[cold]
     fn find(&self) -> *mut c_void {
-        // The loader takes some kilobytes of stack, which the caller may not have.
+        // The loader needs some kilobytes of stack, which the caller may not have.
         let found = with_some_room(|| self.search());
         self.found.store(found, Relaxed);
         found
@@ -45,7 +46,7 @@ impl Next {
     fn search(&self) -> *mut c_void {
         let own = CStr::from_bytes_until_nul(&self.name).unwrap_or_default();
         let version = VERSIONS.iter().find(|(name, _)| *name == own);
-        // SAFETY: terminated names; two threads that ask at once find the same.
+        // SAFETY: terminated names; two threads that search at the same time find the same function.
         unsafe {
             let of_version = version.map(|(name, version)| dlvsym(libc::RTLD_NEXT, name.as_ptr(), version.as_ptr()));
             match of_version.filter(|found| !found.is_null()) {
@@ -56,8 +57,8 @@ impl Next {
     }
 }
 
-/// Finds every function that a hook stands before. Searching takes a lock of the loader, which a thread may hold that loads
-/// a library and waits, in one of its constructors, for a second one: said before there is a second one.
+/// Finds every hooked function. Searching takes a lock of the loader, which may be held by a thread that loads a
+/// library and waits, in one of its constructors, for a second thread. So this runs before there is a second thread.
 pub fn find_all() {
     static FOUND: AtomicBool = AtomicBool::new(false);
     unsafe extern "C" {
@@ -67,7 +68,7 @@ pub fn find_all() {
         static END: *const c_void;
     }
     if !FOUND.swap(true, Relaxed) {
-        // SAFETY: the linker gathers all of that section into one array and names both of its ends.
+        // SAFETY: the linker collects that section into one array and defines both of its ends.
         let all = unsafe {
             let (first, end) = ((&raw const FIRST).cast::<Next>(), (&raw const END).cast::<Next>());
             std::slice::from_raw_parts(first, end.offset_from(first) as usize)
@@ -76,8 +77,9 @@ pub fn find_all() {
     }
 }
 
-/// Names of which the C library keeps an older function for programs of twenty years ago. Until version 2.36 of it a search
-/// for "the next one" found that, and an older `pthread_cond_wait` takes a smaller variable for something else.
+/// Names for which the C library keeps an older function for programs of twenty years ago. Before glibc 2.36, a
+/// search for "the next one" found the older one, and an older `pthread_cond_wait` misinterprets the variable, which
+/// is smaller.
 #[cfg(target_arch = "x86_64")]
 const VERSIONS: &[(&CStr, &CStr)] = &[
     (c"pthread_cond_wait", c"GLIBC_2.3.2"),

@@ -1,14 +1,14 @@
-//! Hooks before functions of a library that few programs have.
+//! Hooks for functions of a library that few programs have.
 //!
-//! Only the library's own functions, which bear its version, are looked into: whoever has others by these names gets the calls
-//! as they came. Results are negative numbers of errors, and errno is left alone.
+//! Only the library's own functions, which have its version, are recorded. Calls to other functions of these names
+//! are passed on unchanged. Results are negative error numbers, and errno is not changed.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::*};
 
 use dlio_tracer::thread::stack::with_some_room;
 
-/// The function a hook stands before, looked for at its first call.
+/// The real function behind a hook, looked up at its first call.
 pub struct Next {
     found: AtomicPtr<c_void>,
     is_meant: AtomicBool,
@@ -23,7 +23,8 @@ impl Next {
         Next { found: AtomicPtr::new(std::ptr::null_mut()), is_meant: AtomicBool::new(false) }
     }
 
-    /// Its address, and whether it is the library's; null where nobody has it. `hook` is what stands before it.
+    /// Returns its address, and whether it belongs to the library; null if it does not exist. `hook` is the function
+    /// that precedes it.
     pub fn get(&self, name: &CStr, version: &CStr, libraries: &[&CStr], hook: *const c_void) -> (*mut c_void, bool) {
         let found = self.found.load(Acquire);
         if !found.is_null() {
@@ -36,8 +37,8 @@ impl Next {
     }
 }
 
-/// What the loader would have given the caller: the next one that is there for all; that of the library, which another has
-/// brought for itself; or one that a library has inside, for itself alone.
+/// Searches in the order in which the loader would have: the next global definition; that of the library, which
+/// another library has loaded for itself; or one that a library contains privately.
 fn search(name: &CStr, version: &CStr, libraries: &[&CStr], hook: *const c_void) -> (*mut c_void, bool) {
     // SAFETY: terminated names; a library that is not loaded is not loaded for this either.
     unsafe {
@@ -58,24 +59,24 @@ fn search(name: &CStr, version: &CStr, libraries: &[&CStr], hook: *const c_void)
     }
 }
 
-/// The length of a path that is looked at; one that is longer is passed over.
+/// Maximum length of an inspected path; a longer one is skipped.
 const PATH: usize = 1024;
 
 /// More libraries than any program has.
 const LOADED_MAX: usize = 4096;
 
-/// The path of one of what is loaded, by its number.
+/// The path of a loaded object, by its number.
 struct Loaded {
     left: usize,
     path: [u8; PATH],
 }
 
-/// A function that something has inside which was loaded for itself alone; null where nothing has.
+/// Returns a function inside an object that was loaded privately; null if there is none.
 fn inside_another(name: &CStr, hook: *const c_void) -> *mut c_void {
     /// # Safety
     /// As the loader calls it.
     unsafe extern "C" fn take(info: *mut libc::dl_phdr_info, _size: usize, wanted: *mut c_void) -> c_int {
-        // SAFETY: the loader gives a description, and passes on what it was given below.
+        // SAFETY: the loader passes a description, and the pointer given below.
         let (info, wanted) = unsafe { (&*info, &mut *wanted.cast::<Loaded>()) };
         if wanted.left > 0 {
             wanted.left -= 1;
@@ -92,7 +93,7 @@ fn inside_another(name: &CStr, hook: *const c_void) -> *mut c_void {
     }
     for number in 0..LOADED_MAX {
         let mut loaded = Loaded { left: number, path: [0; PATH] };
-        // SAFETY: what it is given lives until it returns.
+        // SAFETY: the callback's data lives until it returns.
         if unsafe { libc::dl_iterate_phdr(Some(take), (&raw mut loaded).cast()) } == 0 {
             break;
         }
@@ -100,7 +101,7 @@ fn inside_another(name: &CStr, hook: *const c_void) -> *mut c_void {
         if path.is_empty() {
             continue;
         }
-        // SAFETY: terminated names; what was opened is closed again, and stays loaded because its caller is in it.
+        // SAFETY: terminated names; the object is closed again, and remains loaded because the caller is in it.
         unsafe {
             let handle = libc::dlopen(path.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
             if handle.is_null() {
@@ -116,7 +117,7 @@ fn inside_another(name: &CStr, hook: *const c_void) -> *mut c_void {
     std::ptr::null_mut()
 }
 
-/// `next` is the real function, `call` the beginning of one that is recorded.
+/// `next` is the real function, `call` the start of a recorded call.
 macro_rules! optional {
     ($libraries:ident; $($name:ident $version:literal ($($arg:ident: $of:ty),*); |$next:ident, $call:ident| $body:expr)*) => {$(
         /// # Safety
@@ -129,7 +130,7 @@ macro_rules! optional {
             if address.is_null() {
                 return -libc::ENOSYS;
             }
-            // SAFETY: the function of this name has this signature; the arguments go on as they came.
+            // SAFETY: the function of this name has this signature; the arguments are passed on unchanged.
             unsafe {
                 let $next = std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($of),*) -> c_int>(address);
                 let layer = dlio_tracer::ops::Layer::Posix;

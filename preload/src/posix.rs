@@ -1,4 +1,4 @@
-//! System calls as the C library offers them.
+//! System calls as provided by the C library.
 
 use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 
@@ -13,19 +13,19 @@ use libc::{DIR, iovec, mode_t, off_t, size_t, ssize_t};
 
 use crate::rows;
 
-/// What a temporary file is made with.
+/// The flags with which a temporary file is created.
 const MADE: c_int = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL;
 const MADE_MODE: i64 = 0o600;
 
-/// Bytes a list of buffers asks for.
+/// Returns the number of bytes that a list of buffers requests.
 ///
 /// # Safety
-/// `list` has `count` entries, where it leads anywhere.
+/// `list` has `count` entries, if it is valid.
 pub unsafe fn wanted(list: *const iovec, count: c_int) -> i64 {
     if list.is_null() || count <= 0 || paths::leads_nowhere(list.cast()) {
         return 0;
     }
-    // SAFETY: the real call read the same list a moment ago, or failed for its address, which was just looked at.
+    // SAFETY: the real call has just read this list, or failed because of its address, which was just checked.
     unsafe { std::slice::from_raw_parts(list, count.min(1024) as usize) }
         .iter()
         .map(|buffer| buffer.iov_len as i64)
@@ -35,7 +35,7 @@ pub unsafe fn wanted(list: *const iovec, count: c_int) -> i64 {
 // ---- opening and closing ------------------------------------------------------------------------------------------
 
 rows! { Posix
-    // The third argument is there only if the flags ask for it; as an integer register it can be read either way.
+    // The third argument exists only if the flags require it; as an integer register it can be read either way.
     [open open64] (path: *const c_char, flags: c_int, mode: mode_t) -> c_int; {
         |done, fd| { opened(done, Op::OPEN, paths::of(path), mode as i64, flags, fd); paths::opened(libc::AT_FDCWD, path, flags, fd) }
     }
@@ -80,7 +80,8 @@ rows! { Posix
         unless leaves_out(fd);
         |done, ret| on_descriptor(done, Op::FLOCK, fd, command as i64, 0, ret as i64)
     }
-    // The third argument is an integer or a pointer, which travel alike. A copy of a file that shares its blocks is one.
+    // The third argument is an integer or a pointer, which are passed the same way. A copy of a file that shares its
+    // blocks is a pointer.
     [ioctl] (fd: c_int, command: c_ulong, argument: *mut c_void) -> c_int; {
         unless leaves_out(fd);
         |done, ret| on_descriptor(done, Op::IOCTL, fd, command as i64, 0, ret as i64)
@@ -169,7 +170,7 @@ rows! { Posix
     }
 }
 
-// ---- synchronising, sizes, advice -----------------------------------------------------------------------------------
+// ---- synchronizing, sizes, advice -----------------------------------------------------------------------------------
 
 rows! { Posix
     [fsync] (fd: c_int) -> c_int; {
@@ -212,7 +213,7 @@ rows! { Posix
     }
 }
 
-// ---- what is known of a file ------------------------------------------------------------------------------------
+// ---- attributes of files ------------------------------------------------------------------------------------------
 
 rows! { Posix
     [stat stat64] (path: *const c_char, into: *mut c_void) -> c_int; {
@@ -228,7 +229,7 @@ rows! { Posix
     [fstatat fstatat64] (dir: c_int, path: *const c_char, into: *mut c_void, flags: c_int) -> c_int; {
         |done, ret| on_path(done, Op::FSTATAT, paths::of_at(dir, path), 0, flags as i64, ret as i64)
     }
-    // What programs built before glibc 2.33 call.
+    // Called by programs built before glibc 2.33.
     [__xstat __xstat64] (version: c_int, path: *const c_char, into: *mut c_void) -> c_int; {
         |done, ret| on_path(done, Op::STAT, paths::of(path), 0, 0, ret as i64)
     }
@@ -295,7 +296,7 @@ rows! { Posix
     }
 }
 
-// ---- names and folders --------------------------------------------------------------------------------------------
+// ---- names and directories ------------------------------------------------------------------------------------------
 
 rows! { Posix
     [rename] (from: *const c_char, to: *const c_char) -> c_int; {
@@ -307,7 +308,7 @@ rows! { Posix
     [renameat2] (from_dir: c_int, from: *const c_char, to_dir: c_int, to: *const c_char, flags: c_uint) -> c_int; {
         |done, ret| {
             on_path(done, Op::RENAMEAT, paths::of_at(from_dir, from), second(paths::of_at(to_dir, to)), flags as i64, ret as i64);
-            // Two that change places are both renamed.
+            // If two files are exchanged, both are renamed.
             paths::renamed(from, ret);
             paths::renamed(to, ret)
         }
@@ -360,7 +361,7 @@ rows! { Posix
     [mknodat] (dir: c_int, path: *const c_char, mode: mode_t, device: u64) -> c_int; {
         |done, ret| on_path(done, Op::MKNODAT, paths::of_at(dir, path), mode as i64, 0, ret as i64)
     }
-    // What programs built before glibc 2.33 call.
+    // Called by programs built before glibc 2.33.
     [__xmknod] (version: c_int, path: *const c_char, mode: mode_t, device: *const u64) -> c_int; {
         |done, ret| on_path(done, Op::MKNOD, paths::of(path), mode as i64, 0, ret as i64)
     }
@@ -414,7 +415,7 @@ rows! { Posix
     }
 }
 
-// ---- rights, owners, times ----------------------------------------------------------------------------------------
+// ---- permissions, owners, times ----------------------------------------------------------------------------------
 
 rows! { Posix
     [chmod lchmod] (path: *const c_char, mode: mode_t) -> c_int; {
@@ -468,7 +469,7 @@ rows! { Posix
 // ---- mapping ------------------------------------------------------------------------------------------------------
 
 rows! { Posix
-    // Memory without a file is no I/O.
+    // Memory without a file is not I/O.
     [mmap mmap64] (address: *mut c_void, size: size_t, protection: c_int, flags: c_int, fd: c_int, at: off_t) -> *mut c_void; {
         unless fd < 0 || flags & libc::MAP_ANONYMOUS != 0 || leaves_out(fd);
         |done, mapped| {
@@ -483,7 +484,7 @@ rows! { Posix
         with file = { let file = mapped_file(address, size); mappings::remove(address as usize, size); file };
         |done, ret| on_path(done, Op::MUNMAP, file, 0, size as i64, ret as i64)
     }
-    // The fifth argument is there only if the flags ask for it.
+    // The fifth argument exists only if the flags require it.
     [mremap] (old: *mut c_void, old_size: size_t, size: size_t, flags: c_int, wanted: *mut c_void) -> *mut c_void; {
         unless is_memory(old, old_size);
         with file = mapped_file(old, old_size);
@@ -509,7 +510,7 @@ rows! { Posix
     }
 }
 
-/// True if no file that is recorded is mapped in a range.
+/// Returns `true` if no recorded file is mapped in a range.
 #[inline(always)]
 fn is_memory(address: *mut c_void, size: size_t) -> bool {
     mappings::file(address as usize, size).is_none()
@@ -523,22 +524,24 @@ fn mapped_outcome(mapped: *mut c_void) -> i64 {
     if mapped == libc::MAP_FAILED { outcome(-1) } else { 0 }
 }
 
-/// A second path as an argument.
+/// Returns a second path as an argument.
 fn second(file: u32) -> i64 {
     if file == dlio_tracer::known::number::FILTERED { 0 } else { file as i64 }
 }
 
-/// The descriptor of an open folder, or -1.
+/// Returns the descriptor of an open directory, or -1.
 ///
 /// # Safety
-/// `dir` is null or an open folder.
+/// `dir` is null or an open directory.
 unsafe fn of_dir(dir: *mut DIR) -> c_int {
-    // SAFETY: null, or a folder the program holds open.
+    // SAFETY: null, or a directory that the program has opened.
     if dir.is_null() { -1 } else { unsafe { libc::dirfd(dir) } }
 }
 
+/// Records a new pipe.
+///
 /// # Safety
-/// `ends` has both ends where `ret` is 0.
+/// `ends` has both ends if `ret` is 0.
 unsafe fn pipe_made(done: dlio_tracer::calls::call::Done, ends: *const c_int, flags: c_int, ret: c_int) {
     if ret != 0 {
         return on_nothing(done, Op::PIPE, 0, flags as i64, ret as i64);
@@ -549,7 +552,7 @@ unsafe fn pipe_made(done: dlio_tracer::calls::call::Done, ends: *const c_int, fl
     [read, write].into_iter().for_each(descriptors::has_no_position);
 }
 
-/// `preadv2` and `pwritev2` use the description's own position where they are given -1.
+/// Records `preadv2` and `pwritev2`, which use the description's own position if they are given -1.
 fn read_at_or_here(done: dlio_tracer::calls::call::Done, fd: c_int, at: off_t, requested: i64, ret: i64) {
     match at {
         -1 => read_here(done, Op::PREADV2, fd, requested, ret),
@@ -574,7 +577,7 @@ fn wrote_at_or_here(
     wrote_here(done, Op::PWRITEV2, fd, requested, ret);
 }
 
-/// Bytes went from one descriptor to another inside the kernel. A side without a place of its own moves its position.
+/// Records a transfer between descriptors inside the kernel. A side without an explicit offset moves its position.
 #[allow(clippy::too_many_arguments, reason = "the two sides of a transfer, each with its descriptor and its position")]
 fn transferred(
     done: dlio_tracer::calls::call::Done,

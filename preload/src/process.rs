@@ -1,6 +1,6 @@
-//! Calls that make, replace and end processes, and those that take descriptors away.
+//! Calls that create, replace and end processes, and those that close descriptors.
 //!
-//! Most are written out: what they do to the process is more than an event.
+//! Most are written out, because their effect on the process is more than an event.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
 use std::sync::atomic::{AtomicI32, Ordering::*};
@@ -22,7 +22,7 @@ use libc::{FILE, pid_t};
 use crate::next::Missing;
 use crate::{real, rows};
 
-// ---- descriptors that go away -------------------------------------------------------------------------------------
+// ---- closing and replacing descriptors ----------------------------------------------------------------------------
 
 fn bad_descriptor() -> c_int {
     <c_int as Missing>::missing();
@@ -36,11 +36,11 @@ fn bad_descriptor() -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn close(fd: c_int) -> c_int {
     real!(next: close(c_int) -> c_int);
-    // Not there for the program.
+    // Does not exist for the program.
     if reserved_fds::holds(fd) {
         return bad_descriptor();
     }
-    // SAFETY: the argument goes on as it came.
+    // SAFETY: the argument is passed on unchanged.
     unsafe {
         let Some(call) = call::begin(Layer::Posix) else { return next(fd) };
         let file = closing(fd);
@@ -56,7 +56,7 @@ pub unsafe extern "C" fn close(fd: c_int) -> c_int {
 pub unsafe extern "C" fn dup2(from: c_int, to: c_int) -> c_int {
     real!(next: dup2(c_int, c_int) -> c_int);
     reserved_fds::move_held(to);
-    // SAFETY: the arguments go on as they came.
+    // SAFETY: the arguments are passed on unchanged.
     unsafe {
         let Some(call) = call::begin(Layer::Posix) else { return next(from, to) };
         let ret = next(from, to);
@@ -71,7 +71,7 @@ pub unsafe extern "C" fn dup2(from: c_int, to: c_int) -> c_int {
 pub unsafe extern "C" fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int {
     real!(next: dup3(c_int, c_int, c_int) -> c_int);
     reserved_fds::move_held(to);
-    // SAFETY: the arguments go on as they came.
+    // SAFETY: the arguments are passed on unchanged.
     unsafe {
         let Some(call) = call::begin(Layer::Posix) else { return next(from, to, flags) };
         let ret = next(from, to, flags);
@@ -86,7 +86,7 @@ pub unsafe extern "C" fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int {
 pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
     real!(next: close_range(c_uint, c_uint, c_int) -> c_int);
     const CLOSE_RANGE_CLOEXEC: c_int = 4;
-    // SAFETY: the arguments go on as they came, around the tracer's own descriptors if there are any.
+    // SAFETY: the arguments are passed on unchanged, around the tracer's own descriptors if there are any.
     unsafe {
         let Some(call) = call::begin(Layer::Posix) else { return next(first, last, flags) };
         if flags & CLOSE_RANGE_CLOEXEC == 0 {
@@ -111,11 +111,11 @@ pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) 
 pub unsafe extern "C" fn closefrom(first: c_int) {
     real!(next: closefrom(c_int) -> ());
     if reserved_fds::first_held(first.max(0) as c_uint, c_uint::MAX).is_some() {
-        // SAFETY: does the same, around the tracer's own descriptors.
+        // SAFETY: has the same effect, around the tracer's own descriptors.
         unsafe { close_range(first.max(0) as c_uint, c_uint::MAX, 0) };
         return;
     }
-    // SAFETY: the argument goes on as it came.
+    // SAFETY: the argument is passed on unchanged.
     unsafe {
         let Some(call) = call::begin(Layer::Posix) else { return next(first) };
         descriptors::closed_range(first.max(0) as u32, u32::MAX);
@@ -125,11 +125,11 @@ pub unsafe extern "C" fn closefrom(first: c_int) {
 }
 
 /// # Safety
-/// As the C library's; the third argument is an integer or a pointer, which travel alike.
+/// As the C library's; the third argument is an integer or a pointer, which are passed the same way.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
     real!(next: fcntl(c_int, c_int, usize) -> c_int);
-    // SAFETY: the arguments go on as they came.
+    // SAFETY: the arguments are passed on unchanged.
     unsafe {
         let Some(call) = call::begin(Layer::Posix) else { return next(fd, command, argument) };
         let ret = next(fd, command, argument);
@@ -153,7 +153,7 @@ fn controlled(done: call::Done, fd: c_int, command: c_int, argument: usize, ret:
         _ => {}
     }
     if !leaves_out(fd) {
-        // SAFETY: the argument that the real call was given.
+        // SAFETY: the argument of the real call.
         let number = unsafe { number_of(command, argument, ret) };
         let op = match command {
             libc::F_SETLKW | libc::F_OFD_SETLKW => Op::FCNTL_SETLKW,
@@ -163,7 +163,7 @@ fn controlled(done: call::Done, fd: c_int, command: c_int, argument: usize, ret:
     }
 }
 
-/// The argument of a command, where it is a number; of a lock the bytes it is for. Other addresses say nothing.
+/// Returns the argument of a command if it is a number, or the length of a lock. Other addresses have no meaning.
 ///
 /// # Safety
 /// The real call has just been given the argument.
@@ -189,7 +189,7 @@ unsafe fn number_of(command: c_int, argument: usize, ret: c_int) -> i64 {
 
 const F_SETSIG: c_int = 10;
 
-// ---- rights that go away: the way to the trace is kept open ----------------------------------------------------------
+// ---- dropping privileges: access to the trace is kept ---------------------------------------------------------------
 
 macro_rules! holding {
     ($loses:ident $($name:ident ($($arg:ident: $of:ty),*);)*) => {$(
@@ -201,7 +201,7 @@ macro_rules! holding {
             if !phase::is_passing() {
                 processes::$loses();
             }
-            // SAFETY: the arguments go on as they came.
+            // SAFETY: the arguments are passed on unchanged.
             unsafe { next($($arg),*) }
         }
     )*};
@@ -229,35 +229,36 @@ holding! { loses_rights
     capset(header: *mut c_void, data: *const c_void);
 }
 
-// ---- calls that take the tracer's clock away, or the kernel ------------------------------------------------------------
+// ---- calls that take away the tracer's clock or system calls ---------------------------------------------------------
 
-/// No event. Arguments that an option does not have are what the caller's registers hold.
+/// Makes no event. Arguments that an option does not have are the contents of the caller's registers.
 ///
 /// # Safety
 /// As the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn prctl(option: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int {
     real!(next: prctl(c_int, usize, usize, usize, usize) -> c_int);
-    // SAFETY: the arguments go on as they came.
+    // SAFETY: the arguments are passed on unchanged.
     processes::Confines::by_prctl(option, a).around(|| unsafe { next(option, a, b, c, d) }, |ret| ret != 0)
 }
 
-// ---- what the program does at a SIGBUS, before which the tracer's handler stands -----------------------------------------
+// ---- the program's action for SIGBUS, behind the tracer's handler ----------------------------------------------------
 
-/// No event.
+/// Makes no event.
 ///
 /// # Safety
 /// As the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sigaction(signal: c_int, new: *const libc::sigaction, old: *mut libc::sigaction) -> c_int {
     real!(next: sigaction(c_int, *const libc::sigaction, *mut libc::sigaction) -> c_int);
-    // SAFETY: the arguments go on as they came, but for SIGBUS, whose actions are read and written as the C library would.
+    // SAFETY: the arguments are passed on unchanged, except for SIGBUS, whose actions are read and written as the C
+    // library would.
     unsafe {
         if signal != libc::SIGBUS || !sigbus::watches() {
             return next(signal, new, old);
         }
         let before = sigbus::shown();
-        // The child of a vfork has actions of its own and its parent's memory.
+        // The child of a vfork has separate actions and its parent's memory.
         let ret = if new.is_null() || lifecycle::borrows_memory() {
             next(signal, new, old)
         } else {
@@ -277,14 +278,14 @@ pub unsafe extern "C" fn sigaction(signal: c_int, new: *const libc::sigaction, o
 
 macro_rules! signals {
     ($($name:ident $flags:expr;)*) => {$(
-        /// No event.
+        /// Makes no event.
         ///
         /// # Safety
         /// As the C library's.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(signal: c_int, handler: usize) -> usize {
             real!(next: $name(c_int, usize) -> usize);
-            // SAFETY: the arguments go on as they came, or as the C library itself would pass them on.
+            // SAFETY: the arguments are passed on unchanged, or as the C library itself would pass them on.
             unsafe {
                 if signal != libc::SIGBUS || !sigbus::watches() || handler == libc::SIG_ERR {
                     return next(signal, handler);
@@ -308,7 +309,7 @@ signals! {
     __sysv_signal libc::SA_RESETHAND | libc::SA_NODEFER;
 }
 
-// ---- walks through folders, which change the working directory inside the C library --------------------------------------
+// ---- directory walks, which change the working directory inside the C library ----------------------------------------
 
 macro_rules! walking {
     ($($name:ident ($($arg:ident: $of:ty),*) -> $ret:ty;)*) => {$(
@@ -318,7 +319,7 @@ macro_rules! walking {
         pub unsafe extern "C" fn $name($($arg: $of),*) -> $ret {
             real!(next: $name($($of),*) -> $ret);
             folders::wander(true);
-            // SAFETY: the arguments go on as they came.
+            // SAFETY: the arguments are passed on unchanged.
             let result = unsafe { next($($arg),*) };
             folders::wander(false);
             result
@@ -369,7 +370,7 @@ pub unsafe extern "C" fn fork() -> pid_t {
     }
 }
 
-/// No event; see [`crate::next::find_all`].
+/// Makes no event; see [`crate::next::find_all`].
 ///
 /// # Safety
 /// As the C library's.
@@ -383,11 +384,11 @@ pub unsafe extern "C" fn pthread_create(
     real!(next: pthread_create(*mut c_ulong, *const c_void, *const c_void, *mut c_void) -> c_int);
     crate::next::find_all();
     lifecycle::before_thread();
-    // SAFETY: the arguments go on as they came.
+    // SAFETY: the arguments are passed on unchanged.
     unsafe { next(thread, attributes, function, argument) }
 }
 
-/// Functions that pin a thread to CPUs. No event.
+/// Defines the functions that pin a thread to CPUs. They make no event.
 macro_rules! pinning {
     ($($name:ident($of:ty);)*) => {$(
         /// # Safety
@@ -395,7 +396,7 @@ macro_rules! pinning {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(thread: $of, size: usize, cpus: *const c_void) -> c_int {
             real!(next: $name($of, usize, *const c_void) -> c_int);
-            // SAFETY: the arguments go on as they came.
+            // SAFETY: the arguments are passed on unchanged.
             let ret = unsafe { next(thread, size, cpus) };
             if ret == 0 {
                 processes::pinned();
@@ -410,9 +411,9 @@ pinning! {
     pthread_setaffinity_np(c_ulong);
 }
 
-/// The child of vfork borrows its parent's memory and stack. The return address is kept in a register across the system
-/// call, because the child overwrites the stack it returns on; the parent is told from the child by what the kernel
-/// returns, and only the parent runs code of ours afterwards.
+/// Forks a child that uses its parent's memory and stack. The return address is kept in a register across the system
+/// call, because the child overwrites the stack it returns on. The kernel's result distinguishes the parent from the
+/// child, and only the parent runs tracer code afterwards.
 ///
 /// # Safety
 /// As the C library's.
@@ -449,8 +450,8 @@ pub unsafe extern "C" fn vfork() -> pid_t {
     )
 }
 
-/// No event. The last three arguments are there where flags say so; else they are what the caller's registers hold and what
-/// lies on its stack, and nobody looks at them.
+/// Makes no event. The last three arguments exist only if the flags require them; otherwise they are unused contents
+/// of the caller's registers and stack.
 ///
 /// # Safety
 /// As the C library's.
@@ -466,14 +467,14 @@ pub unsafe extern "C" fn clone(
 ) -> c_int {
     real!(next: clone(*const c_void, *mut c_void, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_void) -> c_int);
     let next = || {
-        // SAFETY: the arguments go on as they came. The child runs on a stack of its own and never comes back here.
+        // SAFETY: the arguments are passed on unchanged. The child runs on a separate stack and never returns here.
         unsafe { next(function, stack, flags, argument, parent, storage, child) }
     };
     let shares = flags & (libc::CLONE_VM | libc::CLONE_THREAD) == libc::CLONE_VM;
     if !shares || lifecycle::borrows_memory() {
         return next();
     }
-    // A child with thread-local storage of its own is none that passes for the caller.
+    // A child with separate thread-local storage cannot be mistaken for the caller.
     let waits = flags & (libc::CLONE_VFORK | libc::CLONE_SETTLS) == libc::CLONE_VFORK;
     processes::before_shared(waits);
     let result = next();
@@ -481,7 +482,7 @@ pub unsafe extern "C" fn clone(
     result
 }
 
-/// Its parent ends inside the C library, so that one's trace is finished before.
+/// Finishes the parent's trace first, because the parent ends inside the C library.
 ///
 /// # Safety
 /// As the C library's.
@@ -491,7 +492,7 @@ pub unsafe extern "C" fn daemon(stay: c_int, keep: c_int) -> c_int {
     if image::exists() {
         lifecycle::end(Ending::Detach);
     }
-    // SAFETY: the arguments go on as they came.
+    // SAFETY: the arguments are passed on unchanged.
     let result = unsafe { next(stay, keep) };
     paths::moved();
     result
@@ -509,7 +510,7 @@ pub unsafe extern "C" fn posix_spawn(
     variables: *const *const c_char,
 ) -> c_int {
     real!(next: posix_spawn(*mut pid_t, *const c_char, *const c_void, *const c_void, *const *const c_char, *const *const c_char) -> c_int);
-    // SAFETY: the arguments go on as they came, the environment with ours added.
+    // SAFETY: the arguments are passed on unchanged, the environment with our variables added.
     unsafe {
         spawn(child, path, variables, |child, variables| next(child, path, actions, attributes, arguments, variables))
     }
@@ -527,14 +528,16 @@ pub unsafe extern "C" fn posix_spawnp(
     variables: *const *const c_char,
 ) -> c_int {
     real!(next: posix_spawnp(*mut pid_t, *const c_char, *const c_void, *const c_void, *const *const c_char, *const *const c_char) -> c_int);
-    // SAFETY: the arguments go on as they came, the environment with ours added.
+    // SAFETY: the arguments are passed on unchanged, the environment with our variables added.
     unsafe {
         spawn(child, file, variables, |child, variables| next(child, file, actions, attributes, arguments, variables))
     }
 }
 
+/// Spawns a child and records it.
+///
 /// # Safety
-/// The pointers are as `posix_spawn` takes them.
+/// The pointers are as `posix_spawn` accepts them.
 unsafe fn spawn(
     child: *mut pid_t,
     path: *const c_char,
@@ -542,7 +545,8 @@ unsafe fn spawn(
     next: impl FnOnce(*mut pid_t, *const *const c_char) -> c_int,
 ) -> c_int {
     let mut id = 0;
-    // SAFETY: the caller's pointers are as the C library takes them; it may be given none for the child's number.
+    // SAFETY: the caller's pointers are as the C library accepts them; the pointer for the child's process id may be
+    // null.
     unsafe {
         let place = if child.is_null() { &raw mut id } else { child };
         let program = paths::is_readable(path).then(|| CStr::from_ptr(path));
@@ -566,23 +570,23 @@ unsafe extern "C" {
     static environ: *const *const c_char;
 }
 
-/// Everything that ends in `execve`: the trace is finished if the program can be executed at all, and the environment
-/// carries tracing on.
+/// Runs every variant of `execve`: the trace is finished if the program can be executed at all, and tracing is
+/// inherited through the environment.
 ///
 /// # Safety
-/// The pointers are as `execve` takes them.
+/// The pointers are as `execve` accepts them.
 unsafe fn exec(
     path: *const c_char,
     variables: *const *const c_char,
     next: impl FnOnce(*const *const c_char) -> c_int,
 ) -> c_int {
-    // SAFETY: the caller's pointers are as the C library takes them.
+    // SAFETY: the caller's pointers are as the C library accepts them.
     unsafe {
         let program = paths::is_readable(path).then(|| CStr::from_ptr(path));
         if let Some(program) = program {
             processes::before_exec(program);
         }
-        // A child that has its parent's memory has yet to begin.
+        // A child on its parent's memory has not started its own record yet.
         let mut room = [0; processes::BORN_MAX];
         let born = if lifecycle::borrows_memory() { None } else { Some(processes::born(&mut room)) };
         let result = environment::with_carried(program.filter(|name| !name.is_empty()), variables, born, next);
@@ -600,7 +604,7 @@ pub unsafe extern "C" fn execve(
     variables: *const *const c_char,
 ) -> c_int {
     real!(next: execve(*const c_char, *const *const c_char, *const *const c_char) -> c_int);
-    // SAFETY: the arguments go on as they came, the environment with ours added.
+    // SAFETY: the arguments are passed on unchanged, the environment with our variables added.
     unsafe { exec(path, variables, |variables| next(path, arguments, variables)) }
 }
 
@@ -608,7 +612,7 @@ pub unsafe extern "C" fn execve(
 /// As the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn execv(path: *const c_char, arguments: *const *const c_char) -> c_int {
-    // SAFETY: by definition the same with the process's environment.
+    // SAFETY: by definition `execve` with the process's environment.
     unsafe { execve(path, arguments, environ) }
 }
 
@@ -621,7 +625,7 @@ pub unsafe extern "C" fn execvpe(
     variables: *const *const c_char,
 ) -> c_int {
     real!(next: execvpe(*const c_char, *const *const c_char, *const *const c_char) -> c_int);
-    // SAFETY: the arguments go on as they came, the environment with ours added.
+    // SAFETY: the arguments are passed on unchanged, the environment with our variables added.
     unsafe { exec(file, variables, |variables| next(file, arguments, variables)) }
 }
 
@@ -629,7 +633,7 @@ pub unsafe extern "C" fn execvpe(
 /// As the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn execvp(file: *const c_char, arguments: *const *const c_char) -> c_int {
-    // SAFETY: by definition the same with the process's environment.
+    // SAFETY: by definition `execvpe` with the process's environment.
     unsafe { execvpe(file, arguments, environ) }
 }
 
@@ -638,7 +642,7 @@ pub unsafe extern "C" fn execvp(file: *const c_char, arguments: *const *const c_
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fexecve(fd: c_int, arguments: *const *const c_char, variables: *const *const c_char) -> c_int {
     real!(next: fexecve(c_int, *const *const c_char, *const *const c_char) -> c_int);
-    // SAFETY: the arguments go on as they came, the environment with ours added.
+    // SAFETY: the arguments are passed on unchanged, the environment with our variables added.
     unsafe { exec(c"".as_ptr(), variables, |variables| next(fd, arguments, variables)) }
 }
 
@@ -653,31 +657,31 @@ pub unsafe extern "C" fn execveat(
     flags: c_int,
 ) -> c_int {
     real!(next: execveat(c_int, *const c_char, *const *const c_char, *const *const c_char, c_int) -> c_int);
-    // SAFETY: the arguments go on as they came, the environment with ours added.
+    // SAFETY: the arguments are passed on unchanged, the environment with our variables added.
     unsafe { exec(c"".as_ptr(), variables, |variables| next(dir, path, arguments, variables, flags)) }
 }
 
-/// Called by `variadic.c` for `execl` and `execle`.
+/// Executes for `execl` and `execle` in `variadic.c`.
 ///
 /// # Safety
-/// The pointers are as `execve` takes them.
+/// The pointers are as `execve` accepts them.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn dlio_execl(
     path: *const c_char,
     arguments: *const *const c_char,
     variables: *const *const c_char,
 ) -> c_int {
-    // SAFETY: the list was gathered from the caller's arguments.
+    // SAFETY: the list was collected from the caller's arguments.
     unsafe { execve(path, arguments, variables) }
 }
 
-/// Called by `variadic.c` for `execlp`.
+/// Executes for `execlp` in `variadic.c`.
 ///
 /// # Safety
-/// The pointers are as `execvp` takes them.
+/// The pointers are as `execvp` accepts them.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn dlio_execlp(file: *const c_char, arguments: *const *const c_char) -> c_int {
-    // SAFETY: the list was gathered from the caller's arguments.
+    // SAFETY: the list was collected from the caller's arguments.
     unsafe { execvp(file, arguments) }
 }
 
@@ -689,8 +693,8 @@ crate::variadic! {
 
 // ---- the end ----------------------------------------------------------------------------------------------------------
 
-/// A second thread that calls it finds nothing left to be run, and would take the process away while the first one is at
-/// work.
+/// Ends the process. A second thread that calls `exit` would find no handlers left to run, and would end the process
+/// while the first thread still works.
 ///
 /// # Safety
 /// As the C library's.
@@ -700,7 +704,7 @@ pub unsafe extern "C" fn exit(status: c_int) -> ! {
     static NEXT: crate::next::Next = crate::next::Next::new("exit");
     // SAFETY: the C library's function of this name; every C library has it.
     let next = unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn(c_int) -> !>(NEXT.get()) };
-    // SAFETY: the argument goes on as it came.
+    // SAFETY: the argument is passed on unchanged.
     unsafe { next(status) }
 }
 
@@ -712,7 +716,7 @@ pub unsafe extern "C" fn _exit(status: c_int) -> ! {
     static NEXT: crate::next::Next = crate::next::Next::new("_exit");
     // SAFETY: the C library's function of this name; every C library has it.
     let next = unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn(c_int) -> !>(NEXT.get()) };
-    // SAFETY: the argument goes on as it came.
+    // SAFETY: the argument is passed on unchanged.
     unsafe { next(status) }
 }
 
@@ -734,11 +738,11 @@ pub unsafe extern "C" fn quick_exit(status: c_int) -> ! {
     static NEXT: crate::next::Next = crate::next::Next::new("quick_exit");
     // SAFETY: the C library's function of this name; the program that calls it was linked against it.
     let next = unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn(c_int) -> !>(NEXT.get()) };
-    // SAFETY: the argument goes on as it came.
+    // SAFETY: the argument is passed on unchanged.
     unsafe { next(status) }
 }
 
-/// Has the trace finished by `quick_exit`, after everything the program registered there.
+/// Makes `quick_exit` finish the trace, after every handler that the program registered.
 pub fn watch_quick_exit() {
     unsafe extern "C" {
         fn at_quick_exit(function: extern "C" fn()) -> c_int;

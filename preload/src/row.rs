@@ -1,19 +1,19 @@
-//! The shape of a row: one hooked function, what it is called with, and what is recorded of it.
+//! The form of a row: one hooked function, its arguments, and the event recorded for it.
 //!
 //! ```text
 //! rows! { Posix
 //!     [pread pread64] (fd: i32, into: *mut c_void, size: usize, at: i64) -> isize; {
 //!         unless leaves_out(fd);                      only passed on, if true
-//!         with file = closing(fd);                    said before the real call
+//!         with file = closing(fd);                    evaluated before the real call
 //!         |done, ret| moved_at(done, Op::PREAD, fd, at, size as i64, ret as i64)
 //!     }
 //! }
 //! ```
 //!
-//! The real function is called exactly once, with nothing before it that can fail. errno stays as that call left it: what
-//! runs afterwards goes to the kernel without the C library.
+//! The real function is called exactly once, and nothing before it can fail. errno remains as that call left it: all
+//! later code calls the kernel without the C library.
 
-/// See the module's drawing.
+/// Defines the hooks of a table: see the module's drawing.
 #[macro_export]
 macro_rules! rows {
     ($layer:ident $([$($name:ident)+] $args:tt -> $ret:ty; $body:tt)*) => {
@@ -21,7 +21,7 @@ macro_rules! rows {
     };
 }
 
-/// One name of a row.
+/// Defines one name of a row.
 #[macro_export]
 macro_rules! row {
     ($layer:ident $name:ident ($($arg:ident: $of:ty),*) -> $ret:ty; {
@@ -34,7 +34,7 @@ macro_rules! row {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($arg: $of),*) -> $ret {
             $crate::real!(next: $name($($of),*) -> $ret);
-            // SAFETY: the arguments go on as they came.
+            // SAFETY: the arguments are passed on unchanged.
             #[allow(clippy::macro_metavars_in_unsafe, reason = "a row is the body of an unsafe function")]
             unsafe {
                 if false $(|| $guard)? {
@@ -71,7 +71,7 @@ macro_rules! real {
     };
 }
 
-/// A name as C has it.
+/// Converts a name to a C string.
 #[macro_export]
 macro_rules! c_name {
     ($name:ident) => {{
@@ -84,7 +84,7 @@ macro_rules! c_name {
     }};
 }
 
-/// A name whose function is in C (see `variadic.c`): a jump, which leaves every argument where it is.
+/// Defines a function implemented in C (see `variadic.c`): a jump, which leaves every argument in place.
 #[macro_export]
 macro_rules! variadic {
     ($($name:ident -> $function:ident;)*) => {$(

@@ -1,7 +1,8 @@
-//! The FILE family: what a program asks of a stream, not what the stream asks of the system.
+//! The FILE functions: the operations that a program requests of a stream, not those that the stream requests of the
+//! system.
 //!
-//! The position of a stream is followed like that of a descriptor, and kept where that is kept: nobody mixes the two on
-//! one descriptor and expects sense.
+//! The position of a stream is tracked in the descriptor's place, because programs do not usefully mix the two on one
+//! descriptor.
 
 use std::ffi::{c_char, c_int, c_long, c_void};
 
@@ -14,14 +15,14 @@ use libc::{FILE, off_t, size_t, ssize_t};
 
 use crate::rows;
 
-/// What `fileno` looks at, in glibc's `struct _IO_FILE`: a call costs more than the rest of a hook's look at the stream.
-/// The descriptor is good where the flag says that the stream is one on a descriptor at all.
+/// The fields that `fileno` reads in glibc's `struct _IO_FILE`: a call would cost more than the rest of a hook's use
+/// of the stream. The descriptor is valid if the flag says that the stream has one.
 const FLAGS_AT: usize = 0;
 const HAS_DESCRIPTOR: c_int = 0x2000;
 #[cfg(target_pointer_width = "64")]
 const DESCRIPTOR_AT: usize = 112;
 
-/// The descriptor of a stream, or -1 for one in memory. errno stays as it is.
+/// Returns the descriptor of a stream, or -1 for a stream in memory. errno is unchanged.
 #[inline(always)]
 pub fn of(stream: *mut FILE) -> c_int {
     if stream.is_null() {
@@ -47,7 +48,7 @@ fn input() -> *mut FILE {
     unsafe { stdin }
 }
 
-/// Length of a text that may be null.
+/// Returns the length of a text that may be null.
 ///
 /// # Safety
 /// `text` is null or a terminated string.
@@ -56,13 +57,13 @@ unsafe fn length(text: *const c_char) -> i64 {
     if text.is_null() { 0 } else { unsafe { libc::strlen(text) as i64 } }
 }
 
-/// Bytes a printing call wrote: what it returns, unless that is an error.
+/// Records the bytes written by a printing call: its result, unless that is an error.
 fn printed(done: Done, op: Op, fd: c_int, requested: i64, ret: i64) {
     // A stream's error is not always in errno, but it is always negative.
     wrote_here(done, op, fd, requested, if ret < 0 { -1 } else { ret });
 }
 
-/// Items become bytes.
+/// Converts items to bytes.
 fn items(size: size_t, count: size_t) -> i64 {
     size.saturating_mul(count) as i64
 }
@@ -116,7 +117,7 @@ rows! { Stdio
     }
 }
 
-/// Before a stream is closed: its descriptor and its file.
+/// Returns the descriptor and the file of a stream that is about to be closed.
 fn closing_stream(stream: *mut FILE) -> (c_int, u32) {
     let fd = of(stream);
     let file = closing(fd);
@@ -124,13 +125,13 @@ fn closing_stream(stream: *mut FILE) -> (c_int, u32) {
     (fd, file)
 }
 
-/// The older ways to give a stream a buffer, or to take it away.
+/// Records the older functions that set or remove a stream's buffer.
 fn set_buffer(done: Done, stream: *mut FILE, buffer: *mut c_char, size: size_t) {
     let (mode, size) = if buffer.is_null() { (libc::_IONBF, 0) } else { (libc::_IOFBF, size as i64) };
     on_descriptor(done, Op::SETVBUF, of(stream), mode as i64, size, 0);
 }
 
-/// Flags as `open` would get them.
+/// Converts a mode to the flags for `open`.
 ///
 /// # Safety
 /// `mode` is null or a terminated string.
@@ -149,11 +150,13 @@ unsafe fn flags_of(mode: *const c_char) -> i64 {
     (base | and(b'x', libc::O_EXCL) | and(b'e', libc::O_CLOEXEC)) as i64
 }
 
+/// Records the opening of a stream.
+///
 /// # Safety
 /// `mode` is null or a terminated string.
 unsafe fn stream_opened(done: Done, op: Op, file: u32, mode: *const c_char, stream: *mut FILE) {
     let fd = of(stream);
-    // SAFETY: the mode the call was given.
+    // SAFETY: the mode that the call was given.
     let flags = unsafe { flags_of(mode) };
     descriptors::opened(fd, file, flags as c_int);
     on_file(done, op, file, fd, 0, flags, pointer_outcome(stream, fd as i64));
@@ -296,14 +299,15 @@ rows! { Stdio
 
 const WEOF: u32 = u32::MAX;
 
-/// Bytes that a wide character is in a file: one where the locale has no other, else as UTF-8 has it. None at the end.
+/// Returns the length of a wide character in a file: one byte if the locale has no other length, otherwise as in
+/// UTF-8. Zero at the end.
 fn encoded(character: u32) -> i64 {
     unsafe extern "C" {
         fn __ctype_get_mb_cur_max() -> size_t;
     }
     match character {
         WEOF => 0,
-        // SAFETY: asks for a number of this thread's locale.
+        // SAFETY: reads a number of this thread's locale.
         _ if unsafe { __ctype_get_mb_cur_max() } == 1 => 1,
         ..0x80 => 1,
         0x80..0x800 => 2,
@@ -312,7 +316,7 @@ fn encoded(character: u32) -> i64 {
     }
 }
 
-/// The same of a text; none where there is none.
+/// Returns the length of a wide text in a file; zero if it is null.
 ///
 /// # Safety
 /// `text` is null or terminated.
@@ -384,7 +388,7 @@ fn positioned(done: Done, op: Op, stream: *mut FILE, position: i64) {
 
 // ---- formatted ----------------------------------------------------------------------------------------------------
 
-/// A list of variable arguments as it is passed on: an address on every system we know.
+/// A list of variable arguments as it is passed on: an address on every supported system.
 type Arguments = *mut c_void;
 
 rows! { Stdio
@@ -458,8 +462,8 @@ rows! { Stdio
     }
 }
 
-/// Formatted wide characters: the result counts characters. Where some are more than a byte, no more is known than that
-/// they are at least as many bytes, and the position is lost.
+/// Records formatted wide characters: the result counts characters. If some are longer than a byte, the number of
+/// bytes is only known to be at least that, and the position becomes unknown.
 fn printed_wide(done: Done, fd: c_int, ret: c_int) {
     printed(done, Op::FWPRINTF, fd, 0, ret as i64);
     if encoded(0x80) > 1 {
@@ -467,27 +471,29 @@ fn printed_wide(done: Done, fd: c_int, ret: c_int) {
     }
 }
 
-/// Where a stream stands before a scan.
+/// The position of a stream before a scan.
 enum Before {
-    /// In a buffer: the next byte, and the buffer's end and beginning.
+    /// In a buffer: the next byte, and the buffer's end and start.
     Buffer([usize; 3]),
-    /// In the file, where there is no buffer of bytes. Negative for what has no places.
+    /// In the file, if there is no buffer of bytes. Negative if the stream has no positions.
     Place(i64),
 }
 
-/// In glibc's `struct _IO_FILE`, as what `fileno` looks at.
+/// A flag in glibc's `struct _IO_FILE`, like the fields that `fileno` reads.
 const IS_UNBUFFERED: c_int = 2;
 const READ_POINTERS_AT: [usize; 3] = [8, 16, 24];
 const ORIENTATION_AT: usize = 192;
 
+/// Returns the position before a scan.
+///
 /// # Safety
-/// An open stream of the program's.
+/// `stream` is an open stream of the program.
 unsafe fn before_scan(stream: *mut FILE) -> Before {
     let flag = |at: usize| {
         // SAFETY: laid out as described above.
         unsafe { stream.cast::<u8>().add(at).cast::<c_int>().read() }
     };
-    // Wide streams have a buffer of characters besides.
+    // Wide streams also have a buffer of characters.
     match flag(FLAGS_AT) & IS_UNBUFFERED != 0 || flag(ORIENTATION_AT) > 0 {
         true => Before::Place(place_of(stream)),
         // SAFETY: as above.
@@ -495,14 +501,16 @@ unsafe fn before_scan(stream: *mut FILE) -> Before {
     }
 }
 
+/// Returns the pointers of a stream's read buffer.
+///
 /// # Safety
-/// An open stream of the program's.
+/// `stream` is an open stream of the program.
 unsafe fn read_pointers(stream: *mut FILE) -> [usize; 3] {
     // SAFETY: laid out as described above.
     READ_POINTERS_AT.map(|at| unsafe { stream.cast::<u8>().add(at).cast::<usize>().read() })
 }
 
-/// Where a stream stands: as far as was seen, else by the C library's own account.
+/// Returns the position of a stream: the tracked one, otherwise the C library's.
 fn place_of(stream: *mut FILE) -> i64 {
     match descriptors::position(of(stream)) {
         known @ 0.. => known,
@@ -510,11 +518,11 @@ fn place_of(stream: *mut FILE) -> i64 {
     }
 }
 
-/// The C library's own account; errno stays.
+/// Returns the C library's position of a stream; errno is unchanged.
 fn told_place(stream: *mut FILE) -> i64 {
     fn tell(stream: *mut FILE) -> i64 {
         crate::real!(next: ftello64(*mut FILE) -> i64);
-        // SAFETY: an open stream of the program's, which has just been used.
+        // SAFETY: an open stream of the program, which has just been used.
         unsafe { next(stream) }
     }
     // SAFETY: the address of this thread's errno is always valid.
@@ -526,10 +534,11 @@ fn told_place(stream: *mut FILE) -> i64 {
     }
 }
 
-/// A scan took what lies between. Of one that took more than a whole buffer the last two are known.
+/// Records a scan, which consumed the bytes since `before`. If it consumed more than a whole buffer, only the last
+/// two buffers are known.
 ///
 /// # Safety
-/// An open stream of the program's.
+/// `stream` is an open stream of the program.
 unsafe fn scanned(done: Done, op: Op, stream: *mut FILE, before: Before) {
     let fd = of(stream);
     let bytes = match before {
@@ -553,14 +562,15 @@ unsafe fn scanned(done: Done, op: Op, stream: *mut FILE, before: Before) {
     read_here(done, op, fd, 0, bytes);
 }
 
-/// Functions that `variadic.c` calls with the arguments it gathered: the matching function that takes a list.
+/// Defines functions that `variadic.c` calls with collected arguments, forwarding to the matching function with a
+/// list.
 macro_rules! gathered {
     ($($name:ident = $function:ident ($($arg:ident: $of:ty),*);)*) => {$(
         /// # Safety
         /// As for the function that takes a list.
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name($($arg: $of,)* arguments: Arguments) -> c_int {
-            // SAFETY: the arguments go on as they came.
+            // SAFETY: the arguments are passed on unchanged.
             unsafe { $function($($arg,)* arguments) }
         }
     )*};

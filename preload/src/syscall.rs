@@ -1,4 +1,4 @@
-//! The function `syscall`, by which programs make any call of the kernel: most pass through, a few concern the tracer.
+//! The function `syscall`, by which programs make any system call: most pass through, a few affect the tracer.
 //!
 //! Rust's locks, C++'s futures and semaphores wait and wake by `futex` through this function.
 
@@ -11,8 +11,8 @@ use dlio_tracer::calls::waits::{posted, waited_for_condition};
 use dlio_tracer::known::wakers;
 use dlio_tracer::ops::{Layer, Op};
 
-/// No event, and the C library's instructions but for three numbers: a process forked or cloned by this function may return on
-/// another stack, or twice on one.
+/// Makes no event, and runs the C library's instructions except for three numbers: a process forked or cloned by this
+/// function may return on another stack, or twice on one.
 ///
 /// # Safety
 /// As the C library's.
@@ -47,12 +47,12 @@ unsafe extern "C" fn confining_syscall(
     e: usize,
     f: usize,
 ) -> c_long {
-    // SAFETY: the arguments go on as they came.
+    // SAFETY: the arguments are passed on unchanged.
     processes::Confines::by_call(number, a, b)
         .around(|| unsafe { bare_syscall(number, a, b, c, d, e, f) }, |ret| ret != 0)
 }
 
-/// A wait is an event, as one for a condition is; a call that wakes says who ended it.
+/// Records a wait as an event, like one for a condition; a call that wakes notes the waker.
 ///
 /// # Safety
 /// As [`syscall`].
@@ -65,7 +65,7 @@ unsafe extern "C" fn futex(
     e: usize,
     f: usize,
 ) -> c_long {
-    // SAFETY: the arguments go on as they came.
+    // SAFETY: the arguments are passed on unchanged.
     let next = || unsafe { bare_syscall(number, word, operation, c, d, e, f) };
     match operation as c_int & libc::FUTEX_CMD_MASK {
         libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET => {

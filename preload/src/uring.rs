@@ -1,7 +1,7 @@
-//! Rings of io_uring that liburing makes: what is asked for through a ring no function tells, but that there is one does.
+//! io_uring rings created by liburing: the requests through a ring make no function call, but its creation does.
 //!
-//! A program that makes its ring itself maps it by `mmap`, which shows as much; liburing goes straight to the kernel. All of
-//! its ways to a ring go through these functions.
+//! A program that creates its ring itself maps it with `mmap`, which is recorded; liburing calls the kernel directly.
+//! All its ways to create a ring use these functions.
 
 use std::ffi::{CStr, c_int, c_uint, c_void};
 
@@ -9,7 +9,7 @@ use dlio_tracer::calls::meaning::uring_made;
 
 use crate::optional::optional;
 
-/// As the loader knows it.
+/// The library's names for the loader.
 const LIBRARIES: &[&CStr] = &[c"liburing.so.2", c"liburing.so.1"];
 
 optional! {

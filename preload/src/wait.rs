@@ -1,7 +1,7 @@
-//! Calls that wait for others: descriptors, children, time, signals, threads.
+//! Calls that block: on descriptors, children, time, signals, threads.
 //!
-//! All are hooked by the names that programs call; those that the C library calls inside itself go past. Most are points at
-//! which a thread may be cancelled, some in the middle of the real call, where nothing of ours has to be undone.
+//! They are hooked by the names that programs call; the C library's internal calls bypass the hooks. Most are
+//! cancellation points, and some threads are cancelled inside the real call, when the hook has nothing to undo.
 
 use std::ffi::{c_int, c_short, c_uint, c_ulong, c_void};
 
@@ -22,7 +22,7 @@ use crate::rows;
 type Set = *mut fd_set;
 type Time = *const timespec;
 
-/// A call that returns -1 and sets errno.
+/// Records a call that returns -1 and sets errno.
 fn on_nothing(done: Done, op: Op, a: i64, b: i64, ret: i64) {
     waited(done, op, -1, a, b, outcome(ret));
 }
@@ -64,12 +64,13 @@ unsafe fn collected_with_info(done: Done, ret: c_int, info: *const siginfo_t, op
     waited_for_child(done, Op::WAITID, child, options as i64, outcome(ret as i64));
 }
 
-/// A call that returns the error number itself.
+/// Records a call that returns the error number itself.
 fn of_thread(done: Done, op: Op, error: c_int) {
     waited(done, op, -1, 0, 0, -error as i64);
 }
 
-/// The first of a list of descriptors that the call found ready, or the only one that it waited for; else -1.
+/// Records a wait for a list of descriptors with the first one found ready, or the only one in the list; otherwise
+/// -1.
 ///
 /// # Safety
 /// The real call, which has just returned `ret`, was given the list.
@@ -82,10 +83,10 @@ unsafe fn polled(done: Done, op: Op, list: *const pollfd, count: c_ulong, ret: c
     waited_for(done, op, ready, count as i64, 0, outcome(ret as i64));
 }
 
-/// As [`polled`]: a set has a bit for each descriptor, and may be longer than the type says.
+/// Records a wait like [`polled`]: a set has a bit for each descriptor, and may be longer than its type.
 ///
 /// # Safety
-/// As [`polled`].
+/// The real call, which has just returned `ret`, was given the sets.
 unsafe fn selected(done: Done, op: Op, count: c_int, sets: [Set; 3], ret: c_int) {
     const BITS: usize = c_ulong::BITS as usize;
     let is_long = ret > 0 && !is_short(done.duration);
@@ -160,7 +161,7 @@ rows! { Wait
 // ---- time and signals -------------------------------------------------------------------------------------------------
 
 rows! { Wait
-    // What is left of the time.
+    // The remaining time.
     [sleep] (seconds: c_uint) -> c_uint; {
         |done, ret| waited(done, Op::SLEEP, -1, seconds as i64, 0, ret as i64)
     }
@@ -214,7 +215,7 @@ rows! { Wait
     [pthread_clockjoin_np] (thread: c_ulong, result: *mut *mut c_void, clock: clockid_t, until: Time) -> c_int; {
         |done, error| of_thread(done, Op::PTHREAD_CLOCKJOIN, error)
     }
-    // One of the threads is told -1, which is no error.
+    // One of the threads gets -1, which is not an error.
     [pthread_barrier_wait] (barrier: *mut c_void) -> c_int; {
         with waiting = wakers::arrive(barrier.addr());
         |done, error| waited_at_barrier(done, waiting, error)
@@ -237,7 +238,7 @@ rows! { Wait
     [semtimedop] (set: c_int, list: *mut [c_short; 3], count: size_t, timeout: Time) -> c_int; {
         |done, ret| on_nothing(done, Op::SEMTIMEDOP, count as i64, 0, ret as i64)
     }
-    // Numbers of their own, not of errno.
+    // Separate numbers, not those of errno.
     [cnd_wait] (condition: *mut c_void, mutex: *mut c_void) -> c_int; {
         with waiting = wakers::wait(condition.addr());
         |done, ret| waited_for_condition(done, Op::CND_WAIT, waiting, ret as i64)

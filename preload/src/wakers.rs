@@ -1,7 +1,8 @@
-//! Calls that wake others, and what makes and closes the semaphores that processes share.
+//! Calls that wake other threads, and calls that create and close the semaphores shared by processes.
 //!
-//! No events, but for posts of such semaphores: a program that hands a lock around makes a thousand posts for ten that somebody
-//! waits for. A post leaves a stamp if somebody waits (`dlio_tracer::known::wakers`), and costs next to nothing else.
+//! They make no events, except posts of such semaphores: a program that passes a lock around makes a thousand posts
+//! for every ten that end a wait. A post leaves a stamp if there is a waiter (`dlio_tracer::known::wakers`), and has
+//! almost no other cost.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
@@ -12,10 +13,10 @@ use dlio_tracer::ops::{Layer, Op};
 
 use crate::real;
 
-/// Functions that wake who waits for an object.
+/// Defines functions that wake the waiters of an object.
 macro_rules! posts {
     ($($name:ident)*) => {$(
-        /// No event.
+        /// Makes no event.
         ///
         /// # Safety
         /// As the C library's function of this name.
@@ -23,7 +24,7 @@ macro_rules! posts {
         pub unsafe extern "C" fn $name(object: *mut c_void) -> c_int {
             real!(next: $name(*mut c_void) -> c_int);
             let is_awaited = wakers::post(object.addr());
-            // SAFETY: the argument goes on as it came.
+            // SAFETY: the argument is passed on unchanged.
             let ret = unsafe { next(object) };
             if is_awaited {
                 posted(Op::PTHREAD_COND_SIGNAL, object.addr());
@@ -43,11 +44,11 @@ posts! { pthread_cond_signal pthread_cond_broadcast cnd_signal cnd_broadcast }
 pub unsafe extern "C" fn sem_post(semaphore: *mut c_void) -> c_int {
     real!(next: sem_post(*mut c_void) -> c_int);
     if semaphores::are_any() {
-        // SAFETY: the argument goes on as it came.
+        // SAFETY: the argument is passed on unchanged.
         return post_shared(semaphore.addr(), || unsafe { next(semaphore) });
     }
     let is_awaited = wakers::post(semaphore.addr());
-    // SAFETY: the argument goes on as it came.
+    // SAFETY: the argument is passed on unchanged.
     let ret = unsafe { next(semaphore) };
     if is_awaited {
         posted(Op::SEM_POST, semaphore.addr());
@@ -62,7 +63,7 @@ pub unsafe extern "C" fn sem_post(semaphore: *mut c_void) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sem_trywait(semaphore: *mut c_void) -> c_int {
     real!(next: sem_trywait(*mut c_void) -> c_int);
-    // SAFETY: the argument goes on as it came.
+    // SAFETY: the argument is passed on unchanged.
     let ret = unsafe { next(semaphore) };
     if ret == 0 {
         wakers::took(semaphore.addr());
@@ -77,7 +78,7 @@ pub unsafe extern "C" fn sem_trywait(semaphore: *mut c_void) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sem_open(name: *const c_char, flags: c_int, mode: c_uint, value: c_uint) -> *mut c_void {
     real!(next: sem_open(*const c_char, c_int, c_uint, c_uint) -> *mut c_void);
-    // SAFETY: the arguments go on as they came. The real function has found a string in the name.
+    // SAFETY: the arguments are passed on unchanged. The real function has found a string in the name.
     unsafe {
         let semaphore = next(name, flags, mode, value);
         if !semaphore.is_null() && lifecycle::records(Layer::Wait) {
@@ -87,14 +88,14 @@ pub unsafe extern "C" fn sem_open(name: *const c_char, flags: c_int, mode: c_uin
     }
 }
 
-/// No event.
+/// Makes no event.
 ///
 /// # Safety
 /// As the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sem_init(semaphore: *mut c_void, shared: c_int, value: c_uint) -> c_int {
     real!(next: sem_init(*mut c_void, c_int, c_uint) -> c_int);
-    // SAFETY: the arguments go on as they came.
+    // SAFETY: the arguments are passed on unchanged.
     let ret = unsafe { next(semaphore, shared, value) };
     if ret == 0 && (semaphores::are_any() || shared != 0 && lifecycle::records(Layer::Wait)) {
         semaphores::made(semaphore.addr(), shared != 0);
@@ -102,7 +103,7 @@ pub unsafe extern "C" fn sem_init(semaphore: *mut c_void, shared: c_int, value: 
     ret
 }
 
-/// No event.
+/// Makes no event.
 ///
 /// # Safety
 /// As the C library's.
@@ -112,11 +113,11 @@ pub unsafe extern "C" fn sem_close(semaphore: *mut c_void) -> c_int {
     if semaphores::are_any() {
         semaphores::closed(semaphore.addr());
     }
-    // SAFETY: the argument goes on as it came.
+    // SAFETY: the argument is passed on unchanged.
     unsafe { next(semaphore) }
 }
 
-/// No event.
+/// Makes no event.
 ///
 /// # Safety
 /// As the C library's.
@@ -126,6 +127,6 @@ pub unsafe extern "C" fn sem_destroy(semaphore: *mut c_void) -> c_int {
     if semaphores::are_any() {
         semaphores::gone(semaphore.addr());
     }
-    // SAFETY: the argument goes on as it came.
+    // SAFETY: the argument is passed on unchanged.
     unsafe { next(semaphore) }
 }

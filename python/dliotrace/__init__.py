@@ -19,7 +19,7 @@ columns in every table and report.
 
 try:
     from dliotrace._engine import Span, counter, describe, enabled, instant, io_done, now
-except ImportError as _error:  # a processor or a Python the wheel has no engine for: the program runs on, untraced
+except ImportError as _error:  # a processor or a Python without an engine in the wheel
     import sys as _sys
 
     print(f"dliotrace: cannot load the engine: {_error}; no spans are recorded", file=_sys.stderr)

@@ -15,7 +15,7 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LIBRARY = "libdliotrace.so"
-# Python runs the sitecustomize.py in here before the program.
+# Python runs the sitecustomize.py in this directory before the program.
 START = os.path.join(HERE, "_start")
 USAGE = """python -m dliotrace run [-o DIR] [-q] [--torch] (script.py | -m MODULE | -c CODE) [ARGUMENT]...
        python -m dliotrace library
@@ -45,8 +45,8 @@ def preload(library, present):
 
 
 def search_path(present):
-    """Returns PYTHONPATH with our directory first, and only once. sitecustomize.py removes it from sys.path."""
-    # An empty part is the current directory, but an empty variable is none.
+    """PYTHONPATH with our directory in front of what is there already, once. sitecustomize.py removes it from sys.path again."""
+    # An empty part means the current directory, but an empty variable means nothing.
     others = [part for part in present.split(os.pathsep) if part != START] if present else []
     return os.pathsep.join([START, *others])
 

@@ -104,7 +104,7 @@ def _begun(request, operation_model, args, kwargs):
         pos, requested = _range(request.headers, operation)
         return Told(operation, _url(context, parts), pos, requested, server=parts.netloc,
                     attempt=(context.get("retries") or {}).get("attempt"), part=_part(parts.query))
-    except Exception:  # another version's requests: it goes on untold
+    except Exception:  # requests of another version: not recorded
         return None
 
 

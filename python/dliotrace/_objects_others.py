@@ -62,7 +62,7 @@ def _minio_begun(method, args, kwargs):
             pos, requested = (0 if operation == "put" else None), len(body or b"")
         url = f"s3://{bucket}/{key}" if key else f"s3://{bucket or ''}"
         return Told(operation, url, pos, requested, part=int(part) if part else None)
-    except Exception:  # another version's requests: they go on untold
+    except Exception:  # requests of another version: not recorded
         return None
 
 

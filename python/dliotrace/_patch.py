@@ -15,7 +15,7 @@ def replace(owner, name, make):
     present = getattr(owner, name)
     made, original = getattr(present, _MARK, (None, present))
     if made is not None and (made is not present or made in _made):
-        return  # ours, or another's wrapper around ours
+        return  # our wrapper, or another one around it
     made = make(original)
     setattr(made, _MARK, (made, original))
     _made.append(made)

@@ -5,14 +5,14 @@ import time
 
 from dliotrace import io_done, now
 
-# What clients call the ways a request comes to nothing, by the names of their classes.
+# Clients' exceptions for requests that failed, by the names of their classes.
 _FAILURES = {
     "ConnectTimeoutError": numbers.ETIMEDOUT, "ReadTimeoutError": numbers.ETIMEDOUT, "TimeoutError": numbers.ETIMEDOUT,
     "NewConnectionError": numbers.ECONNREFUSED, "EndpointConnectionError": numbers.ECONNREFUSED,
     "ConnectionClosedError": numbers.ECONNRESET, "ResponseStreamingError": numbers.ECONNRESET,
     "IncompleteReadError": numbers.ECONNRESET, "ProtocolError": numbers.ECONNRESET, "ClientError": numbers.ECONNRESET,
 }
-# Of these the store never heard.
+# Requests with these exceptions never reached the store.
 _UNSENT = {"ConnectTimeoutError", "EndpointConnectionError", "NewConnectionError", "ProxyConnectionError", "SSLError"}
 
 
@@ -67,14 +67,14 @@ class Told:
         start, self.start = self.start, 0
         if start:
             if number and self.moved:
-                self.facts["broken"], number = number, 0  # what came of it came
+                self.facts["broken"], number = number, 0  # the bytes before the failure did arrive
             io_done(self.operation, self.url, start, pos=self.pos, requested=self.requested, moved=self.moved,
                     errno=number, **self.facts)
 
     def __del__(self):
         try:
             self.end()
-        except Exception:  # the interpreter is going
+        except Exception:  # the interpreter is shutting down
             pass
 
 
@@ -93,7 +93,7 @@ def watch(raw, told):
             })
         raw._dliotrace_told = told
         raw.__class__ = _watched[kind]
-    except (AttributeError, TypeError):  # one that cannot be: told with its head
+    except (AttributeError, TypeError):  # a body that cannot be wrapped: recorded when its head arrives
         told.end()
 
 

@@ -28,7 +28,7 @@ def instrument():
 def _patch_safetensors(module):
     replace(module, "save_file", functools.partial(_with_file, _save, 1, "filename"))
     replace(module, "load_file", functools.partial(_with_file, _load, 0, "filename"))
-    # For those who know `save_file` by a name of their own.
+    # For code that has imported `save_file` under another name.
     if hasattr(module, "serialize_file"):
         replace(module, "serialize_file", functools.partial(_with_file, _save, 1, "filename"))
 

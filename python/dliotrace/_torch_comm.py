@@ -26,7 +26,7 @@ def instrument():
     for name in _CALLS:
         if hasattr(distributed_c10d, name):
             replace(distributed_c10d, name, functools.partial(_with_span, name))
-            # Under this name programs know it.
+            # Programs use it under this name.
             setattr(torch.distributed, name, getattr(distributed_c10d, name))
     replace(distributed_c10d, "init_process_group", _with_rank)
     torch.distributed.init_process_group = distributed_c10d.init_process_group
@@ -49,7 +49,7 @@ def _with_rank(init):
     @functools.wraps(init)
     def init_process_group(*args, **kwargs):
         result = init(*args, **kwargs)
-        # Launchers say it in the environment, where it was found at the start.
+        # Launchers set it in the environment, where it was found at the start.
         if "RANK" not in os.environ:
             from torch import distributed
 

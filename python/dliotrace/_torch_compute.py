@@ -141,7 +141,7 @@ class _Reduced:
         Variable._execution_engine.queue_callback(self.computed)
 
     def computed(self):
-        # Called on a device's own thread, it could not end a span of this one.
+        # Called on a device's own thread, it could not end a span of this thread.
         if self.thread == threading.get_ident():
             self.running.end()
             self.running = _reduce.begin()

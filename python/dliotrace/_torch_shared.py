@@ -1,6 +1,6 @@
 """Helpers for the spans of PyTorch."""
 
-# What a thread is doing: a span of one kind within those of another would count the same work twice.
+# The activity of a thread: a span of one kind within others of that kind would count work twice.
 DATA, ITEM, FORWARD, BACKWARD, STEP, SAVE, COMM = (1 << bit for bit in range(7))
 
 
@@ -22,7 +22,7 @@ def plain(function):
     """Makes PyTorch's compiler skip this function's frame, so that it compiles the called code as without the tracer."""
     try:
         from torch._C._dynamo.eval_frame import skip_code
-    except ImportError:  # a version that knows no compiler, or names it otherwise
+    except ImportError:  # a version without a compiler, or with another name for it
         return function
     skip_code(function.__code__)
     return function

@@ -66,7 +66,7 @@ async def _async_items(iterable, span):
 
 def _wrap_coroutine(function, span):
     async def call(*args, **kwargs):
-        # A span of its own: calls of several tasks are open at the same time and end in any order.
+        # A separate span: calls of several tasks are open at the same time and end in any order.
         with span.with_meta():
             return await function(*args, **kwargs)
 

@@ -37,7 +37,7 @@ def _guarded(patch):
     def patched(module):
         try:
             patch(module)
-        except AttributeError:  # a version that names it otherwise: its requests go on untold
+        except AttributeError:  # a version with another name for it: not recorded
             pass
 
     return patched

@@ -1,4 +1,5 @@
-//! Questions that spans of PyTorch ask on every batch: which span is this module's, was the forward seen, how large is a file?
+//! State that spans of PyTorch check on every batch: the span of a module, whether the forward was seen, the size of
+//! a file.
 
 use std::ffi::CString;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -14,24 +15,24 @@ use crate::phase::Phase;
 /// Loaders that prefetch deliver a batch or two between a forward and its backward.
 const AHEAD: u64 = 2;
 
-/// One more than the number of batches that had been delivered when a model last ran; zero before that.
+/// Number of batches that had been delivered when a model last ran, plus one; zero before that.
 static LAST_FORWARD: AtomicU64 = AtomicU64::new(0);
 
-/// True if a model ran for the batch that is worked on.
+/// Returns `true` if a model ran for the current batch.
 #[pyfunction]
 pub fn forward_was_seen() -> bool {
     let last = LAST_FORWARD.load(Relaxed);
     last > 0 && loader::delivered() + 1 - last <= AHEAD
 }
 
-/// Spans of modules: one for each class, made when it is first called.
+/// Spans of modules: one per class, created at its first call.
 #[pyclass(frozen, module = "dliotrace")]
 pub struct Forwards {
     models: Py<PyDict>,
     functions: Py<PyDict>,
-    /// Makes the span of a class, and of whether it has parameters.
+    /// A function that creates the span of a class, given whether it has parameters.
     make: Py<PyAny>,
-    /// Phases in which a module's call is a part of something else.
+    /// Phases in which a module's call is part of another one.
     within: Phase,
 }
 
@@ -43,7 +44,7 @@ impl Forwards {
         Forwards { models, functions, make, within: Phase::of(within) }
     }
 
-    /// The span of a module that is called from outside of all others.
+    /// Returns the span of a module that is called from outside all others.
     #[pyo3(signature = (module, /))]
     fn find<'py>(&self, module: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
         if self.within.is_now() {
@@ -69,7 +70,7 @@ impl Forwards {
     }
 }
 
-/// True if a module or one within it has parameters. Where that cannot be told, it is taken for one that has.
+/// Returns `true` if a module or one within it has parameters, or if that cannot be determined.
 fn has_parameters(module: &Bound<PyAny>) -> bool {
     let py = module.py();
     let Some(parameters) = table(module, intern!(py, "_parameters")) else { return true };
@@ -82,7 +83,7 @@ fn table<'py>(module: &Bound<'py, PyAny>, name: &Bound<'py, PyString>) -> Option
     module.getattr(name).ok()?.cast_into().ok()
 }
 
-/// Size of a file, asked of the kernel where no hook sees it: the program did not ask.
+/// Returns the size of a file, bypassing all hooks: the program did not request it.
 #[pyfunction]
 #[pyo3(signature = (path, /))]
 pub fn file_size(path: &[u8]) -> Option<i64> {

@@ -1,5 +1,5 @@
-//! `__enter__` and `__exit__` as the interpreter calls them: a `with` is the one place where the checks and conversions of
-//! the binding's own wrappers (some ten nanoseconds) are a good part of the cost.
+//! `__enter__` and `__exit__` as the interpreter calls them: in a `with`, the checks and conversions of the binding's
+//! own wrappers (some ten nanoseconds) would be a large part of the cost.
 
 use std::ffi::c_char;
 
@@ -10,7 +10,7 @@ use pyo3::types::PyType;
 
 use crate::span::Span;
 
-/// Gives the class both methods.
+/// Adds both methods to the class.
 pub fn install(class: &Bound<PyType>) -> PyResult<()> {
     let enter = ffi::PyMethodDefPointer { PyCFunction: enter };
     let exit = ffi::PyMethodDefPointer { PyCFunctionFast: exit };
@@ -19,14 +19,14 @@ pub fn install(class: &Bound<PyType>) -> PyResult<()> {
 }
 
 fn add(class: &Bound<PyType>, name: *const c_char, method: ffi::PyMethodDefPointer, flags: i32) -> PyResult<()> {
-    // The class refers to it for as long as the process lives.
+    // The class refers to it for the lifetime of the process.
     let definition = Box::leak(Box::new(ffi::PyMethodDef {
         ml_name: name,
         ml_meth: method,
         ml_flags: flags,
         ml_doc: std::ptr::null(),
     }));
-    // SAFETY: a class, and a definition that stays; the result is a new reference or null with an exception set.
+    // SAFETY: a class, and a permanent definition; the result is a new reference or null with an exception set.
     let descriptor = unsafe {
         let made = ffi::PyDescr_NewMethod(class.as_type_ptr(), definition);
         Bound::from_owned_ptr_or_err(class.py(), made)?
@@ -35,9 +35,9 @@ fn add(class: &Bound<PyType>, name: *const c_char, method: ffi::PyMethodDefPoint
 }
 
 /// # Safety
-/// Called by a method descriptor of [`Span`], which has checked that `span` is one, by a thread that holds the lock.
+/// Called by a method descriptor of [`Span`], which has checked the type of `span`, on a thread that holds the lock.
 unsafe extern "C" fn enter(span: *mut PyObject, _: *mut PyObject) -> *mut PyObject {
-    // SAFETY: by the caller's word; the reference given back is a new one.
+    // SAFETY: by the contract above; the returned reference is a new one.
     unsafe {
         let py = Python::assume_attached();
         Borrowed::from_ptr(py, span).cast_unchecked::<Span>().get().enter(py);
@@ -55,7 +55,7 @@ unsafe extern "C" fn exit(span: *mut PyObject, arguments: *mut *mut PyObject, co
         });
         return std::ptr::null_mut();
     }
-    // SAFETY: by the caller's word; there are three arguments.
+    // SAFETY: by the contract above; there are three arguments.
     unsafe {
         let py = Python::assume_attached();
         let span = Borrowed::from_ptr(py, span).cast_unchecked::<Span>();

@@ -1,4 +1,4 @@
-//! The engine's table, with arguments that cannot be wrong.
+//! The engine's table, with safe arguments.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -11,25 +11,25 @@ use dlio_tracer::table::Table;
 #[derive(Clone, Copy)]
 pub struct Engine(&'static Table);
 
-/// The engine, if it records spans now.
+/// Returns the engine if it records spans now.
 #[inline(always)]
 pub fn recording() -> Option<Engine> {
     let engine = get();
-    // SAFETY: the table's pointers lead to statics.
+    // SAFETY: the table's pointers refer to statics.
     (unsafe { (*engine.0.on).load(Relaxed) } != 0).then_some(engine)
 }
 
-/// The engine, whether or not it records: to end what was begun.
+/// Returns the engine, whether or not it records: to end open spans.
 #[inline(always)]
 pub fn get() -> Engine {
     Engine(engine_lookup::get())
 }
 
 impl Engine {
-    /// Changes when numbers of names have lost their meaning.
+    /// Returns a number that changes when the numbers of names become invalid.
     #[inline(always)]
     pub fn generation(self) -> u32 {
-        // SAFETY: the table's pointers lead to statics.
+        // SAFETY: the table's pointers refer to statics.
         unsafe { (*self.0.generation).load(Relaxed) }
     }
 
@@ -41,19 +41,19 @@ impl Engine {
     #[inline(always)]
     pub fn begin(self, name: u32, category: u32, steps: i64) -> OpenSpan {
         let mut span = OpenSpan::NONE;
-        // SAFETY: a place for a span.
+        // SAFETY: memory for a span.
         unsafe { (self.0.begin)(&mut span, name, category, steps) };
         span
     }
 
     pub fn update(self, span: &OpenSpan) {
-        // SAFETY: a span this engine began; there is one engine a process.
+        // SAFETY: a span that this engine started; there is one engine per process.
         unsafe { (self.0.update)(span) };
     }
 
     #[inline(always)]
     pub fn end(self, span: &mut OpenSpan, meta: &[Meta]) {
-        // SAFETY: a span this engine began, and a list with its length.
+        // SAFETY: a span that this engine started, and a list with its length.
         unsafe { (self.0.end)(span, meta.as_ptr(), meta.len()) };
     }
 
@@ -73,9 +73,9 @@ impl Engine {
     }
 }
 
-/// A number of this thread, in one call of the C library.
+/// Returns a number of this thread, with one call of the C library.
 #[inline(always)]
 pub fn thread() -> u64 {
-    // SAFETY: takes nothing, cannot fail.
+    // SAFETY: has no arguments and cannot fail.
     (unsafe { libc::pthread_self() }) as u64
 }

@@ -1,7 +1,7 @@
-//! `for batch in traced_iter(loader, "fetch")`: a span around the making of each item.
+//! `for batch in traced_iter(loader, "fetch")`: a span around the creation of each item.
 //!
-//! Items are counted in `step`, unless the span says its own. The attempt that finds that there are no more takes time too,
-//! often much of it, and made no item: its span is called `fetch.end`.
+//! Items are counted in `step`, unless the span defines its own. The last attempt, which finds no further item, also
+//! takes time, often much of it; its span is called `fetch.end`.
 
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
@@ -62,7 +62,7 @@ impl TracedIterator {
         item
     }
 
-    /// Progress bars ask for it.
+    /// Used by progress bars.
     fn __len__(&self, py: Python) -> PyResult<usize> {
         self.iterable.bind(py).len()
     }

@@ -1,17 +1,18 @@
-//! Spans for Python: the objects whose methods stand on a program's hot path. What only has to be right, and not fast,
-//! is Python (`dliotrace/*.py`).
+//! Spans for Python: the objects whose methods are on a program's hot path. Code that does not have to be fast is
+//! written in Python (`dliotrace/*.py`).
 //!
 //! ```text
 //! with span / @traced / traced_iter          span.rs, direct.rs, traced.rs, iterate.rs
-//! PyTorch's loaders, modules, checkpoints    loader.rs, phase.rs, ask.rs
+//! PyTorch's loaders, modules, checkpoints    loader.rs, phase.rs, torch_state.rs
 //! I/O of libraries                           library_io.rs
 //!            |  name, category, metadata     template.rs
 //!            v
-//!       table of the engine                  engine.rs: the preloaded library's, else the one linked here, else nothing
+//!       table of the engine                  engine.rs: the preloaded library's, otherwise the one linked here, otherwise none
 //! ```
 //!
-//! One engine a process: the table is looked up in the process first, so that spans go into the rings of the preloaded
-//! library. Nothing here may fail because of tracing; a value that cannot be noted is noted as the name of its type.
+//! There is one engine per process: the table is looked up in the process first, so that spans go into the rings of
+//! the preloaded library. Nothing here may fail because of tracing; a value that cannot be recorded is recorded as
+//! the name of its type.
 
 mod engine;
 mod held;
@@ -34,7 +35,7 @@ use pyo3::types::{PyDict, PyString};
 
 use template::Template;
 
-/// Marks a moment.
+/// Records a point in time.
 #[pyfunction]
 #[pyo3(signature = (name, /, cat = None, **meta))]
 fn instant(name: &Bound<PyString>, cat: Option<&Bound<PyString>>, meta: Option<&Bound<PyDict>>) {
@@ -43,7 +44,7 @@ fn instant(name: &Bound<PyString>, cat: Option<&Bound<PyString>>, meta: Option<&
     }
 }
 
-/// Notes the value of something that changes over time.
+/// Records the value of a counter.
 #[pyfunction]
 #[pyo3(signature = (name, value, /, cat = None))]
 fn counter(name: &Bound<PyString>, value: f64, cat: Option<&Bound<PyString>>) {
@@ -62,7 +63,7 @@ fn describe(key: &Bound<PyString>, value: &Bound<PyAny>) {
     }
 }
 
-/// True if spans of this process are recorded.
+/// Returns `true` if spans of this process are recorded.
 #[pyfunction]
 fn enabled() -> bool {
     engine::recording().is_some()

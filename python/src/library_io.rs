@@ -1,4 +1,4 @@
-//! I/O that a library does without calls on files: requests to object stores, told when they are over.
+//! I/O of libraries without calls on files: requests to object stores, recorded when they have ended.
 
 use dlio_schemas::ops::{Layer, Op};
 use dlio_tracer::app::NO_STEPS;
@@ -9,15 +9,15 @@ use pyo3::types::{PyDict, PyString};
 
 use crate::value;
 
-/// A moment for the beginning or the end of I/O; 0 while nothing is recorded.
+/// Returns a timestamp for the start or end of I/O; 0 while nothing is recorded.
 #[pyfunction]
 pub fn now() -> u64 {
     io::now()
 }
 
-/// Notes I/O on the thing of a URL, from `start` to `end`, moments of `now()`; left out, `end` is this moment. What began at 0
-/// is passed over. `operation` is get, put, part, head, list, delete, copy, begin, complete, abort or connect; another word is
-/// other.
+/// Records I/O on the object of a URL, from `start` to `end`, which are times of `now()`; without `end`, it ends now.
+/// I/O that started at 0 is ignored. `operation` is get, put, part, head, list, delete, copy, begin, complete, abort
+/// or connect; any other word is recorded as other.
 #[pyfunction]
 #[pyo3(signature = (operation, url, /, start, *, end = 0, pos = None, requested = 0, moved = 0, errno = 0, **args))]
 #[allow(clippy::too_many_arguments, reason = "all of them are one event's")]

@@ -1,13 +1,14 @@
-//! The hot path of a data loader: its iterator's `__next__`, and the functions its fetcher takes samples from.
+//! The hot path of a data loader: its iterator's `__next__`, and the functions from which its fetcher takes samples.
 //!
 //! ```text
-//! trainer   iterator.__next__ -> Fetch    a span a batch; finding that there are no more is `fetch.end`
-//! worker    fetcher.dataset   -> Items    a span a sample (`item`), or a batch where the data set makes those (`items`)
+//! trainer   iterator.__next__ -> Fetch    a span per batch; the attempt that finds no further one is `fetch.end`
+//! worker    fetcher.dataset   -> Items    a span per sample (`item`), or per batch if the data set makes batches (`items`)
 //!           fetcher's iterator -> ItemIterator
 //! ```
 //!
-//! The objects of the program stay as they are: these stand between them and the loader, hand on what they do not know, and
-//! leave no frame in a traceback. Within a fetch or an item of this thread another one is called `.nested`.
+//! The objects of the program are not changed: these are placed between them and the loader, forward unknown
+//! attributes, and leave no frame in a traceback. A fetch or an item within another one on the same thread is called
+//! `.nested`.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
@@ -26,7 +27,7 @@ use crate::span::{Span, note_failure};
 use crate::template::{Key, Running, Template};
 use crate::value;
 
-/// Attribute of an iterator that holds its [`Pass`].
+/// Attribute of an iterator that contains its [`Pass`].
 const PASS: &str = "_dliotrace_pass";
 
 /// The number of batches that the loaders of this process have delivered.
@@ -36,7 +37,8 @@ pub fn delivered() -> u64 {
     DELIVERED.load(Relaxed)
 }
 
-/// Templates of one kind of span: as such, within another one, and for the attempt that finds nothing more.
+/// Templates of one kind of span: the plain one, one within another, and one for the attempt that finds no further
+/// item.
 struct Names {
     plain: Template,
     nested: Template,
@@ -52,7 +54,7 @@ impl Names {
         Names { ended: plain.ended(), nested, phase: span.get().phase(), plain }
     }
 
-    /// Begins a span, and the phase that is left when it [ends](Open::end).
+    /// Starts a span, and the phase that is left when it [ends](Open::end).
     fn begin(&self, engine: Engine, steps: Option<i64>, py: Python) -> Open<'_> {
         let template = if self.phase.is_now() { &self.nested } else { &self.plain };
         let running = template.begin_at(engine, steps.unwrap_or(template.steps()), py);
@@ -60,7 +62,7 @@ impl Names {
     }
 }
 
-/// A span that runs.
+/// An open span.
 struct Open<'a> {
     names: &'a Names,
     template: &'a Template,
@@ -69,7 +71,7 @@ struct Open<'a> {
 }
 
 impl Open<'_> {
-    /// `None` is the end of an iteration.
+    /// Ends the span; `None` is the end of an iteration.
     fn end<T>(mut self, result: Option<&PyResult<T>>, py: Python) {
         phase::leave(self.before);
         match result {
@@ -81,7 +83,7 @@ impl Open<'_> {
     }
 }
 
-/// A pass over a loader: which epoch, and how many batches it has given.
+/// A pass over a loader: its epoch, and the number of batches delivered.
 #[pyclass(frozen, module = "dliotrace")]
 pub struct Pass {
     names: Names,
@@ -104,11 +106,11 @@ impl Pass {
     }
 }
 
-/// `__next__` of a loader's iterators.
+/// The `__next__` of a loader's iterators.
 #[pyclass(frozen, dict, module = "dliotrace")]
 pub struct Fetch {
     following: Py<PyAny>,
-    /// Called with an iterator that has no pass; gives it one.
+    /// Called with an iterator without a pass, to give it one.
     late: Py<PyAny>,
 }
 
@@ -158,7 +160,7 @@ impl Fetch {
     }
 }
 
-/// `function` as a method of `instance`.
+/// Returns `function` as a method of `instance`.
 pub fn bind<'py>(function: &Bound<'py, PyAny>, instance: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     static METHOD: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     if instance.is_none() {
@@ -167,7 +169,7 @@ pub fn bind<'py>(function: &Bound<'py, PyAny>, instance: &Bound<'py, PyAny>) -> 
     METHOD.import(function.py(), "types", "MethodType")?.call1((function, instance))
 }
 
-/// A data set as a fetcher sees it.
+/// A data set as seen by a fetcher.
 #[pyclass(frozen, module = "dliotrace")]
 pub struct Items {
     dataset: Py<PyAny>,
@@ -198,14 +200,14 @@ impl Items {
         self.dataset.bind(py).len()
     }
 
-    /// Fetchers ask for it at every batch, and take None for a data set that has none: an attribute that is missing would
-    /// cost an exception each time.
+    /// Fetchers read it at every batch, and accept None for a data set without it: a missing attribute would cost an
+    /// exception each time.
     #[getter]
     fn __getitems__(&self, py: Python) -> Option<Py<PyAny>> {
         self.batches.as_ref().map(|batches| batches.clone_ref(py))
     }
 
-    /// All else is the data set's own affair.
+    /// Everything else is forwarded to the data set.
     fn __getattr__<'py>(&self, name: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {
         self.dataset.bind(name.py()).getattr(name)
     }
@@ -255,7 +257,7 @@ impl Batches {
 
 static INDEX: Key = Key::of("index");
 
-/// Says which sample it was; of several, how many. Numbers of array libraries convert themselves.
+/// Notes the index of the sample; for several, their number. Numbers of array libraries convert themselves.
 fn note_index(running: &mut Running, index: &Bound<PyAny>) {
     if let Ok(key) = index.cast::<PyString>() {
         running.note("index", Value::Text(value::text(key)));
@@ -266,7 +268,7 @@ fn note_index(running: &mut Running, index: &Bound<PyAny>) {
     }
 }
 
-/// The iterator over a data set that is not indexed, as a fetcher sees it.
+/// The iterator over a data set that is not indexed, as seen by a fetcher.
 #[pyclass(frozen, module = "dliotrace")]
 pub struct ItemIterator {
     iterator: Py<PyAny>,
@@ -286,7 +288,7 @@ impl ItemIterator {
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> Option<PyResult<Bound<'py, PyAny>>> {
-        // What is no iterator fails as it does without us.
+        // An object that is not an iterator fails as it would without tracing.
         let mut iterator = match self.iterator.bind(py).try_iter() {
             Ok(iterator) => iterator,
             Err(error) => return Some(Err(error)),

@@ -1,9 +1,9 @@
-//! What a thread is doing, as far as spans of one kind must not count the same work twice: a module's forward within
-//! another's, a batch fetched while another is made.
+//! The activity of a thread, so that spans of one kind do not count work twice: a module's forward within another's,
+//! a batch fetched while another is being made.
 //!
-//! A phase is a bit; which bit means what is the business of the one who hands them out (`dliotrace/torch.py`). A thread is
-//! in a phase while a span of it runs ([`crate::span`]), or from [`hold`] on. A forked child's only thread goes on in the
-//! phases of the one that forked.
+//! A phase is a bit whose meaning is defined by the caller (`dliotrace/torch.py`). A thread is in a phase while a
+//! span of it is open ([`crate::span`]), or after [`hold`]. A forked child's only thread keeps the phases of the
+//! thread that forked.
 
 use std::cell::Cell;
 
@@ -24,14 +24,14 @@ impl Phase {
         Phase(bits)
     }
 
-    /// True if this thread is in any of them.
+    /// Returns `true` if this thread is in any of them.
     #[inline(always)]
     pub fn is_now(self) -> bool {
         NOW.get() & self.0 != 0
     }
 }
 
-/// Enters phases; gives those from before, for [`leave`].
+/// Enters phases; returns the previous ones, for [`leave`].
 #[inline(always)]
 pub fn enter(phase: Phase) -> Phase {
     let before = NOW.get();
@@ -44,14 +44,14 @@ pub fn leave(before: Phase) {
     NOW.set(before.0);
 }
 
-/// True if this thread is in any of these phases.
+/// Returns `true` if this thread is in any of these phases.
 #[pyfunction]
 #[pyo3(signature = (phases, /))]
 pub fn busy(phases: u8) -> bool {
     Phase(phases).is_now()
 }
 
-/// Puts this thread into these phases for as long as it lives.
+/// Puts this thread into these phases for the rest of its life.
 #[pyfunction]
 #[pyo3(signature = (phases, /))]
 pub fn hold(phases: u8) {

@@ -1,7 +1,7 @@
-//! Sites lately asked for by name: `with span("step")` in a loop numbers its strings once.
+//! Sites recently used by name: `with span("step")` in a loop numbers its strings once.
 //!
-//! Strings are told apart by their addresses, as the literals of a program are one object each. An entry holds its strings,
-//! so that an address cannot come to mean another one.
+//! Strings are distinguished by their addresses, because each literal of a program is one object. An entry keeps its
+//! strings alive, so that an address cannot be reused for another one.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ struct Entry {
 
 static ENTRIES_HELD: Held<[Option<Entry>; ENTRIES]> = Held::new([const { None }; ENTRIES]);
 
-/// The site of a name and a category.
+/// Returns the site of a name and a category.
 pub fn site(name: &Bound<PyString>, category: Option<&Bound<PyString>>) -> Arc<Site> {
     let py = name.py();
     let at = place(name, category);
@@ -38,7 +38,7 @@ fn add(at: usize, name: &Bound<PyString>, category: Option<&Bound<PyString>>) ->
     let site = Site::of(name, category);
     let entry =
         Entry { name: name.clone().unbind(), category: category.map(|it| it.clone().unbind()), site: site.clone() };
-    // What was there is let go outside: the end of a string may run Python where its class was derived from.
+    // The previous entry is dropped outside: the destructor of a string of a derived class may run Python.
     let before = ENTRIES_HELD.with(name.py(), |entries| entries[at].replace(entry));
     drop(before);
     site
@@ -48,7 +48,7 @@ fn address(text: Option<&Py<PyString>>) -> usize {
     text.map_or(0, |text| text.as_ptr() as usize)
 }
 
-/// Objects lie 16 bytes apart.
+/// Objects are 16 bytes apart.
 fn place(name: &Bound<PyString>, category: Option<&Bound<PyString>>) -> usize {
     let mixed = name.as_ptr() as usize ^ address(category.map(Bound::as_unbound)).rotate_left(7);
     (mixed >> 4 ^ mixed >> 12) % ENTRIES

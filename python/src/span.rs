@@ -1,9 +1,9 @@
-//! `with span("step", epoch=1, step=3):` (its two methods are in [`crate::direct`]), and what can be made of a span: a
-//! decorator, another one with more metadata.
+//! `with span("step", epoch=1, step=3):` (its two methods are in [`crate::direct`]), and the objects made from a
+//! span: a decorator, another span with more metadata.
 //!
-//! One object may be entered again while it is open, and on several threads: each entry is a run of its own. An exit ends
-//! the latest run of its own thread. Where this thread has none, the span was begun on another: the engine is told to end
-//! the latest, refuses and counts the misuse.
+//! One object may be entered again while it is open, and on several threads: each entry is a separate run. An exit
+//! ends the latest run of its own thread. If this thread has none, the span was started on another: the engine is
+//! asked to end the latest one, refuses and counts the misuse.
 
 use dlio_tracer::app::NO_STEPS;
 use dlio_tracer::span::Value;
@@ -21,11 +21,11 @@ use crate::value;
 struct Run {
     thread: u64,
     running: Running,
-    /// The phase of the thread before.
+    /// The previous phase of the thread.
     before: Phase,
 }
 
-/// Runs that are open: the latest at hand, so that the usual single one takes no allocation.
+/// Open runs: the latest one is stored inline, so that the usual single one needs no allocation.
 #[derive(Default)]
 struct Runs {
     latest: Option<Run>,
@@ -63,14 +63,14 @@ impl Runs {
     }
 }
 
-/// A piece of the program's work, on the clock and in the trace of its I/O.
+/// A part of the program's work, recorded with its time in the trace of the program's I/O.
 ///
-/// A context manager that can be used again and again; called with a function it is a decorator, called with keyword
-/// arguments it gives a span that carries them as well.
+/// A context manager that can be used repeatedly. Called with a function, it is a decorator; called with keyword
+/// arguments, it returns a span with this additional metadata.
 #[pyclass(frozen, module = "dliotrace")]
 pub struct Span {
     template: Template,
-    /// The phase of a thread while one of these runs.
+    /// The phase of a thread while one of these runs is open.
     phase: Phase,
     runs: Held<Runs>,
 }
@@ -88,7 +88,7 @@ impl Span {
         self.phase
     }
 
-    /// Begins a run.
+    /// Starts a run.
     #[inline(always)]
     pub fn enter(&self, py: Python) {
         if let Some(engine) = engine::recording() {
@@ -98,7 +98,7 @@ impl Span {
         }
     }
 
-    /// Ends the latest run of this thread; `kind` is the class of the exception that is on its way, or None.
+    /// Ends the latest run of this thread; `kind` is the class of the exception being raised, or None.
     #[inline(always)]
     pub fn exit(&self, kind: &Bound<PyAny>) {
         let py = kind.py();
@@ -138,20 +138,21 @@ impl Span {
         self.template.site().category()
     }
 
-    /// Begins a run, for code in which a `with` has no place. Gives the span itself.
+    /// Starts a run, for code in which a `with` is not possible. Returns the span itself.
     fn begin<'py>(slf: &Bound<'py, Self>) -> Bound<'py, Self> {
         slf.get().enter(slf.py());
         slf.clone()
     }
 
-    /// Ends the latest run of this thread; without one nothing happens.
+    /// Ends the latest run of this thread; does nothing if there is none.
     fn end(&self, py: Python) {
         if let Some(running) = self.leave(py) {
             running.end(&self.template, py);
         }
     }
 
-    /// Ends the latest run of this thread under the name and category of another span: only its end showed what it was.
+    /// Ends the latest run of this thread under the name and category of another span, for a span whose nature is
+    /// known only at its end.
     #[pyo3(signature = (other, /))]
     fn end_as(&self, other: &Bound<Span>) {
         let py = other.py();
@@ -161,17 +162,17 @@ impl Span {
         }
     }
 
-    /// A span of the same kind during which a thread is in these phases.
+    /// Returns a span of the same kind during which a thread is in these phases.
     #[pyo3(signature = (phase, /))]
     fn in_phase(&self, phase: u8) -> Span {
         Span::of(self.template.with(None), Phase::of(phase))
     }
 
-    /// Adds metadata to the run of this thread that began last. Gives the span itself.
+    /// Adds metadata to the run of this thread that started last. Returns the span itself.
     #[pyo3(signature = (**meta))]
     fn set<'py>(slf: &Bound<'py, Self>, meta: Option<&Bound<PyDict>>) -> Bound<'py, Self> {
         let (py, runs) = (slf.py(), &slf.get().runs);
-        // Values are converted first: that may run Python, which may come back to this span.
+        // Values are converted first: that may run Python, which may use this span.
         if let Some(mut steps) = runs.with(py, |runs| runs.of(engine::thread()).map(|run| run.steps())) {
             let mut pairs = Vec::new();
             value::each(meta, &mut steps, |key, value| pairs.push((key, value)));
@@ -180,7 +181,7 @@ impl Span {
         slf.clone()
     }
 
-    /// A span of the same name that carries more metadata.
+    /// Returns a span of the same name with more metadata.
     #[pyo3(signature = (**meta))]
     fn with_meta(&self, meta: Option<&Bound<PyDict>>) -> Span {
         Span::of(self.template.with(meta), self.phase)
@@ -204,7 +205,7 @@ impl Span {
         format!("span({:?}, cat={:?})", self.name(), self.category())
     }
 
-    /// Another process makes its own; what is running stays behind.
+    /// Another process creates its own; open runs are not copied.
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (String, String))> {
         let span = slf.get();
         Ok((slf.get_type().into_any(), (span.name().to_string(), span.category().to_string())))
@@ -212,7 +213,7 @@ impl Span {
 }
 
 impl Drop for Span {
-    /// A run that nobody can end any more ends now. Python drops objects under its lock only.
+    /// Ends runs that can no longer be ended. Python drops objects only under its lock.
     fn drop(&mut self) {
         let runs = std::mem::take(self.runs.get_mut());
         if runs.latest.is_some() {
@@ -226,7 +227,7 @@ impl Drop for Span {
     }
 }
 
-/// Notes an exception. What iterators raise to say that they are done is no failure.
+/// Notes an exception. An iterator's signal that it has finished is not a failure.
 #[cold]
 pub fn note_failure(running: &mut Running, kind: &Bound<PyAny>) {
     let py = kind.py();

@@ -1,5 +1,5 @@
-//! What spans of one place in a program have in common, with the numbers the engine gave the strings, and a span that
-//! runs.
+//! The common part of the spans of one place in a program, with the numbers that the engine assigned to its strings;
+//! and an open span.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::engine::{self, Engine};
 use crate::held::Held;
 use crate::value;
 
-/// Category of what says none.
+/// Category of spans without one.
 const APP: &str = "app";
 
 /// A name and a category.
@@ -54,17 +54,17 @@ impl Site {
     fn renew(&self, engine: Engine, numbers: &mut (u32, u32, u32)) {
         let name = engine.number(NameKind::Span, &self.name);
         let category = engine.number(NameKind::Category, &self.category);
-        // The first string of all may have begun an image, and with it a generation.
+        // The very first string may have started an image, and with it a generation.
         *numbers = (engine.generation(), name, category);
     }
 }
 
-/// A site, with the metadata that every span of it carries.
+/// A site, with the metadata of every span of it.
 pub struct Template {
     site: Arc<Site>,
     steps: i64,
     pairs: Vec<(String, Value)>,
-    /// The pairs, numbered, and the generation in which the numbers hold.
+    /// The pairs, numbered, and the generation in which the numbers are valid.
     meta: Held<(u32, Vec<Meta>)>,
 }
 
@@ -75,7 +75,7 @@ impl Template {
         Template { site, steps, pairs, meta: Held::new((0, Vec::new())) }
     }
 
-    /// The same with more metadata.
+    /// Returns the template with more metadata.
     pub fn with(&self, more: Option<&Bound<PyDict>>) -> Template {
         let mut derived = Template::new(self.site.clone(), self.steps, more);
         derived.pairs.splice(0..0, self.pairs.iter().cloned());
@@ -101,12 +101,12 @@ impl Template {
         Running { open: engine.begin(name, category, steps), first: None, others: Vec::new() }
     }
 
-    /// The same under the name of an attempt that found nothing more: `fetch` becomes `fetch.end`.
+    /// Returns the template under the name of an attempt that found no further item: `fetch` becomes `fetch.end`.
     pub fn ended(&self) -> Template {
         self.named(format!("{}.end", self.site.name), self.site.category.clone())
     }
 
-    /// The same under another name.
+    /// Returns the template under another name.
     pub fn named(&self, name: String, category: String) -> Template {
         let site = Arc::new(Site { name, category, numbers: Held::new((0, 0, 0)) });
         Template { site, steps: self.steps, pairs: self.pairs.clone(), meta: Held::new((0, Vec::new())) }
@@ -138,7 +138,7 @@ fn numbered(engine: Engine, key: &str, value: &Value) -> Meta {
     }
 }
 
-/// The key of a pair of metadata, numbered once a generation.
+/// The key of a pair of metadata, numbered once per generation.
 pub struct Key {
     text: &'static str,
     /// Generation and number.
@@ -155,7 +155,7 @@ impl Key {
         self.number.with(py, |(generation, number)| {
             if *generation != engine.generation() {
                 *number = engine.number(NameKind::Text, self.text);
-                // The first string of all may have begun an image, and with it a generation.
+                // The very first string may have started an image, and with it a generation.
                 *generation = engine.generation();
             }
             *number
@@ -163,16 +163,16 @@ impl Key {
     }
 }
 
-/// A span that has begun.
+/// An open span.
 pub struct Running {
     open: OpenSpan,
-    /// Pairs that became known while it runs: the first, which most spans have alone, and all others.
+    /// Pairs that became known while it is open: the first one, which is usually the only one, and the rest.
     first: Option<Meta>,
     others: Vec<Meta>,
 }
 
 impl Running {
-    /// Adds what became known while it runs.
+    /// Adds pairs that became known while it is open.
     pub fn set(&mut self, pairs: &[(String, Value)], steps: i64) {
         let engine = engine::get();
         pairs.iter().for_each(|(key, value)| self.add(numbered(engine, key, value)));
@@ -186,18 +186,18 @@ impl Running {
         self.open.steps
     }
 
-    /// Takes the name and the category of another site: only its end showed what it was.
+    /// Takes the name and the category of another site, for a span whose nature is known only at its end.
     pub fn rename(&mut self, site: &Site, py: Python) {
         let (name, category) = site.numbers(engine::get(), py);
         self.open.rename(name, category);
     }
 
-    /// Adds a pair that this one span has.
+    /// Adds a pair that only this span has.
     pub fn note(&mut self, key: &str, value: Value) {
         self.add(numbered(engine::get(), key, &value));
     }
 
-    /// The same of a number, where it is noted often.
+    /// Adds a number like [`note`](Self::note), for keys that are used often.
     #[inline(always)]
     pub fn note_number(&mut self, key: &Key, value: i64, py: Python) {
         let key = key.number(engine::get(), py);
@@ -227,7 +227,7 @@ impl Running {
     }
 }
 
-/// Hands the pairs over as one list, which takes no allocation where they are few.
+/// Passes the pairs on as one list, without an allocation if there are few.
 #[inline(always)]
 fn joined(fixed: &[Meta], first: Meta, others: &[Meta], work: impl FnOnce(&[Meta])) {
     const FEW: usize = 4;

@@ -1,7 +1,7 @@
-//! `@traced` on a plain function: a callable in its place that adds no frame to tracebacks.
+//! `@traced` on a plain function: a callable that replaces it and adds no frame to tracebacks.
 //!
-//! It stands for the function in every other way: it binds to instances, is pickled by name and shows the function's
-//! signature.
+//! It behaves like the function in every other way: it binds to instances, is pickled by name and shows the
+//! function's signature.
 
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;

@@ -1,23 +1,23 @@
-//! Values of metadata, from whatever Python object was given. Never an error: a program does not fail because a value of
-//! its metadata cannot be shown.
+//! Values of metadata, from any Python object. Conversion never fails, because a program must not fail when a value
+//! of its metadata cannot be shown.
 
 use dlio_schemas::record::{STEP_NONE, pack_steps, unpack_steps};
 use dlio_tracer::span::Value;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyString};
 
-/// A text; what is not UTF-8, such as a file name with stray bytes, is shown with replacement characters.
+/// Returns a text; invalid UTF-8, such as a file name with stray bytes, is shown with replacement characters.
 pub fn text(text: &Bound<PyString>) -> String {
     text.to_string_lossy().into_owned()
 }
 
-/// `str(value)`, or the name of its type where that fails.
+/// Returns `str(value)`, or the name of its type if that fails.
 pub fn shown(value: &Bound<PyAny>) -> String {
     let shown = value.str().map(|shown| text(&shown));
     shown.unwrap_or_else(|_| format!("<{}>", type_name(&value.get_type())))
 }
 
-/// The name of a class, without its module.
+/// Returns the name of a class, without its module.
 pub fn type_name(class: &Bound<PyAny>) -> String {
     let name = class.getattr("__name__").and_then(|name| Ok(text(name.cast::<PyString>()?)));
     name.unwrap_or_else(|_| "unknown".to_string())
@@ -39,7 +39,7 @@ fn of(value: &Bound<PyAny>) -> Value {
     of_number_like(value)
 }
 
-/// Numbers of array libraries: they convert themselves, exactly or not.
+/// Converts numbers of array libraries, which convert themselves, exactly or not.
 fn of_number_like(value: &Bound<PyAny>) -> Value {
     let has = |name| value.get_type().hasattr(name).unwrap_or(false);
     let whole = has("__index__").then(|| value.extract().map(Value::Int).ok()).flatten();
@@ -47,7 +47,7 @@ fn of_number_like(value: &Bound<PyAny>) -> Value {
     whole.or_else(real).unwrap_or_else(|| Value::Text(shown(value)))
 }
 
-/// Keyword arguments: each pair to `pair`, `epoch` and `step` into `steps`.
+/// Reads keyword arguments: passes each pair to `pair`, and `epoch` and `step` to `steps`.
 pub fn each(meta: Option<&Bound<PyDict>>, steps: &mut i64, mut pair: impl FnMut(String, Value)) {
     for (key, value) in meta.into_iter().flatten() {
         let value = of(&value);
@@ -67,7 +67,7 @@ fn take_step(key: Option<&str>, value: &Value, steps: &mut i64) -> bool {
     true
 }
 
-/// The smallest number stands for "none".
+/// The smallest number represents "none".
 pub fn narrow(value: i64) -> i32 {
     value.clamp(STEP_NONE as i64 + 1, i32::MAX as i64) as i32
 }

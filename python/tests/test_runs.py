@@ -26,7 +26,7 @@ class Examples(TracedTest):
         trace, printed = self.run_traced(os.path.join(EXAMPLES, "loader.py"), self.path("data"), method)
         self.assertEqual(printed, f"{2 * 32 * (128 << 10)} bytes in 2 epochs\n")
         self.assertEqual(trace.count("name like '%item' and cat = 'data'"), 64)
-        # Which worker takes which task is chance; the parent makes none.
+        # The distribution of tasks to workers is random; the parent runs none.
         workers = int(trace.value("select count(distinct pid) as n from events where name = 'batch'"))
         self.assertIn(workers, range(1, 5))
         self.assertEqual(trace.count("name = 'read' and depth = 2 and file like '%.bin' and bytes > 0"), 64)

@@ -25,7 +25,7 @@ class SlowDisk(TracedTest):
         clocks = [float(seconds) for seconds in re.findall(r"trained ([0-9.]+) s, waited", told)]
         waits = [float(seconds) for seconds in re.findall(r"trained [0-9.]+ s, waited ([0-9.]+) s", told)]
         figures = {metric["metric"]: metric for metric in self.compared()["metrics"]}
-        # The trainer's clock starts before it imports the package, which takes its time while workers start.
+        # The trainer's clock starts before it imports the package, which takes time while workers start.
         for figure, (before, after), part in (("trained_s", clocks, 0.2), ("wait.s", waits, 0.05)):
             self.assertAlmostEqual(figures[figure]["before"], before, delta=part * clocks[0])
             self.assertAlmostEqual(figures[figure]["after"], after, delta=part * clocks[0])

@@ -95,7 +95,7 @@ with again, again, again:
         self.assertTrue(all(meta["fixed"] == "5" for meta in trace.arguments("name = 'again'")))
 
     def test_metadata_finds_its_span_wherever_a_ring_goes_on(self):
-        # A pair is an event of its own: every pair of every span is once the last that a half of the ring has room for,
+        # A pair is a separate event: each pair of each span is once the last one that fits into a half of the ring,
         # and so it is in rings that are found after a kill.
         trace = self.trace("""
 for child in range(8):

@@ -11,7 +11,7 @@ from traces import EXAMPLES, HERE, Trace, TracedTest
 
 TORCH = importlib.util.find_spec("torch") is not None and importlib.util.find_spec("lightning") is not None
 
-# Of each case, how often each span of it is seen, in all of its processes.
+# For each case, the number of times each span occurs, in all of its processes.
 LOADER = collections.Counter({"loader.start": 1, "fetch.end": 1})
 CASES = {
     "data_sets_of_any_type": {"loader.start": 6, "fetch": 12, "fetch.end": 6, "item": 24, "collate": 12},
@@ -133,7 +133,7 @@ class Cases(Torch):
 
     def check_computing(self, trace):
         self.assertEqual(trace.count(f"cat = 'compute' and {self.within('modules_in_data_sets')}"), 0)
-        # What lies within another of the same thread would be counted twice.
+        # A call within another one of the same thread would be counted twice.
         nested = trace.count(
             "cat = 'compute' and exists (select 1 from events o where o.cat = 'compute' and o.pid = events.pid and "
             "o.tid = events.tid and o.depth < events.depth and o.ts <= events.ts and events.ts + events.dur <= o.ts + o.dur)"
@@ -141,7 +141,7 @@ class Cases(Torch):
         self.assertEqual(nested, 0)
         within = self.within("compiled_functions")
         self.assertEqual(trace.count(f"name = 'forward' and {within}"), 0)
-        # Two of each belong, for all that is known, to the model that ran before.
+        # Two of each apparently belong to the model that ran before.
         for name in ("backward", "optimizer.step"):
             self.assertEqual(trace.count(f"name = '{name}' and cat = 'pipeline' and {within}"), 8)
 
@@ -195,11 +195,11 @@ class Frameworks(Torch):
         trace, printed, plain = self.run_both("torch_lightning.py")
         self.assertEqual(printed[-1], plain[-1])
         counts = self.counts(trace)
-        # Two epochs of four batches and two for validation, and two of those before.
+        # Two epochs of four batches and two for validation, and two earlier ones.
         self.assertEqual([counts[name] for name in ("fetch", "forward", "backward", "optimizer.step")], [14, 14, 8, 8])
         inside = trace.count("name in ('forward', 'backward') and depth > 0")
         self.assertEqual(inside, 0)
-        # The first is removed when the second is there.
+        # The first one is removed once the second one exists.
         saved = trace.arguments("name = 'checkpoint.save'")
         self.assertEqual(len(saved), 2)
         self.assertEqual(int(saved[1]["bytes"]), os.path.getsize(self.path(saved[1]["path"])))
@@ -299,7 +299,7 @@ class Profiled(Torch):
         ours = trace.rows(select.format("name in ('fetch', 'fetch.end')"))
         theirs = Trace(profile).rows(select.format("name like 'enumerate(DataLoader)%'"))
         self.assertEqual((len(ours), len(theirs)), (11, 11))
-        # The profiler reads another clock, which it sets by ours now and then.
+        # The profiler reads another clock, which it synchronizes with ours from time to time.
         slack = 2_000_000
         for outer, inner in zip(ours, theirs, strict=True):
             self.assertGreaterEqual(int(inner["ts"]) + slack, int(outer["ts"]))

@@ -64,11 +64,11 @@ class Jobs(TracedTest):
         seen, report, screen = self.run_job(kind, *options, *(["--spans"] if spans else []))
         (training,) = report["training"]
         self.check_figures(training, seen, spans)
-        # A busy machine makes even the third job wait now and then.
+        # On a busy host, even the third job sometimes waits.
         some = kind == "nothing" and seen["waited_s"] > 0.035 * seen["trained_s"]
         answers = (answer, "Training waited for data some of the time", "Training waited for its readers") if some else answer
         self.assertTrue(report["verdict"][0].startswith(answers), report["verdict"])
-        # What is told as one number is told by columns of time too.
+        # A sum that is reported as one number is also reported by time columns.
         columns, waited = sum(report["timeline"]["waited_ns"]) / 1e9, training["waited_ns"] / 1e9
         self.assertAlmostEqual(columns, waited, delta=1e-6 if spans else 0.05 * training["trained_ns"] / 1e9 + 0.02)
         self.check_names(report, screen, readers_of("forkserver" if kind == "storage" else "fork"))
@@ -109,7 +109,7 @@ class TorchVerdicts(Jobs):
         (training,) = report["training"]
         self.check_figures(training, seen, spans)
         self.check_names(report, screen, readers_of(start))
-        # The truth without the wait for the first batch, in which workers start.
+        # The truth without the wait for the first batch, during which workers start.
         truth = (seen["waited_s"] - seen["first_s"]) / (seen["trained_s"] - seen["first_s"])
         waited = training["waited_ns"] - training["wait_start_ns"]
         part = waited / (training["trained_ns"] - training["wait_start_ns"])

@@ -1,8 +1,9 @@
-//! Writes a trace whose every figure is known, and the figures: `known_trace SHAPE OUT [EVENTS] [deflate|zstd|none]`
+//! Writes a trace whose every number is known, and those numbers: `known_trace SHAPE OUT [EVENTS]
+//! [deflate|zstd|none]`
 //!
-//! The shapes are small programs as a tracer would see them; `hosts` is a tar of two machines. OUT.dlt is the native trace,
-//! OUT.pftrace, OUT.json.gz and OUT.pfw.gz (DFTracer's form) its exports and OUT.figures.json what a viewer must find in them.
-//! The CPU time the export took goes to stdout.
+//! The shapes are small programs as a tracer would record them; `hosts` is a tar of two hosts. OUT.dlt is the native
+//! trace, OUT.pftrace, OUT.json.gz and OUT.pfw.gz (DFTracer's format) are its exports, and OUT.figures.json contains
+//! the numbers that a viewer must find in them. The CPU time of the export is printed on stdout.
 
 #[path = "support/figures.rs"]
 mod figures;
@@ -27,7 +28,7 @@ use dlio_schemas::{chrome, dftracer};
 
 use figures::Figures;
 
-/// A machine, and its boot time at the first moment.
+/// A host, and its boot time at the start of the trace.
 #[derive(Clone, Copy)]
 struct Machine {
     name: &'static str,
@@ -40,10 +41,10 @@ const NODE7: Machine =
 const NODE8: Machine =
     Machine { name: "node8", boot_id: "81b0c1d2-0000-4000-8000-feedfeedfeed", boot_ns: 40_000_000_000 };
 
-/// Wall time of the first moment, on every machine.
+/// Wall time at the start of the trace, on every host.
 const REAL_NS: u64 = 1_790_000_000_000_000_000;
 
-/// A process being recorded, as the tracer would.
+/// A process being recorded, as by the tracer.
 struct Recorder {
     machine: Machine,
     out: Vec<u8>,
@@ -64,7 +65,7 @@ impl Recorder {
         self.names.len() as u32
     }
 
-    /// The next of a fixed series, below `limit`.
+    /// Returns the next number of a fixed series, below `limit`.
     fn any(&mut self, limit: u64) -> u64 {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
@@ -143,12 +144,12 @@ fn facts_of(writer: &mut FieldWriter, machine: Machine, pid: i64, end: u64) {
     writer.number(key::LOST, 0);
 }
 
-/// Ticks are nanoseconds since the first moment, plus one so that none is zero.
+/// Returns an anchor. Ticks are nanoseconds since the start, plus one so that none is zero.
 fn anchor(machine: Machine, tick: u64) -> Anchor {
     Anchor { ticks: tick + 1, boot_ns: machine.boot_ns + tick + 1, real_ns: REAL_NS + tick + 1 }
 }
 
-/// Reads of a thousand files from several threads, each open, some reads, close.
+/// Records reads of a thousand files from several threads, each open, some reads, close.
 fn mixed(recorder: &mut Recorder, pid: u32, threads: u32, events: u64) -> u64 {
     let files: Vec<_> =
         (0..1000).map(|i| recorder.name(NameKind::Path, &format!("/data/train/part-{i:05}-of-01000.npz"))).collect();
@@ -189,7 +190,7 @@ fn mixed(recorder: &mut Recorder, pid: u32, threads: u32, events: u64) -> u64 {
     time.into_iter().max().unwrap_or(0)
 }
 
-/// Epochs and steps of a training loop with reads inside, metadata, an instant, counters, crossing calls.
+/// Records epochs and steps of a training loop with reads inside, metadata, an instant, counters, crossing calls.
 fn spans(recorder: &mut Recorder, pid: u32, steps: u64) -> u64 {
     let file = recorder.name(NameKind::Path, "/data/a \"b\"\n\\c.npz");
     let [epoch, step, compute, mark, loss] =
@@ -237,7 +238,7 @@ fn spans(recorder: &mut Recorder, pid: u32, steps: u64) -> u64 {
         recorder.record(pid, meta(note, MetaKind::Text, text as i64));
         recorder.record(pid, span(Op::SPAN, step, 1, begin, now, pack_steps(0, i as i32)));
         recorder.record(pid, span(Op::COUNTER, loss, 0, now, now, (1.0 / (1 + i) as f64).to_bits() as i64));
-        // Read in the background: begun long before it is seen to be done, two at once.
+        // A background read: it started long before its end was seen, and two ran at the same time.
         recorder.record(
             pid + 1,
             Record {
@@ -256,7 +257,7 @@ fn spans(recorder: &mut Recorder, pid: u32, steps: u64) -> u64 {
     now + 100_000
 }
 
-/// Two machines in one tar, and in one file on the clock of the first.
+/// Writes two hosts in one tar, and in one file on the clock of the first.
 fn hosts(stem: &str, events: u64) {
     let mut figures = Figures::default();
     figures.moved = true;
@@ -311,7 +312,7 @@ fn hosts(stem: &str, events: u64) {
     std::fs::write(format!("{stem}.figures.json"), figures.to_json()).expect("a writable folder");
 }
 
-/// The file that an exporter makes of an image.
+/// Returns the file that an exporter makes of an image.
 fn exported(image: &Image, native: &[u8], exporter: for<'a> fn(&'a mut Sink<'a>) -> Box<dyn Exporter + 'a>) -> Vec<u8> {
     let mut out = Vec::new();
     let mut sink = |bytes: &[u8]| {
@@ -322,7 +323,7 @@ fn exported(image: &Image, native: &[u8], exporter: for<'a> fn(&'a mut Sink<'a>)
     out
 }
 
-/// CPU time of this thread: other programs on the machine do not count.
+/// Returns the CPU time of this thread, which does not include other programs on the host.
 fn cpu_ns() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     text.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0)
@@ -350,7 +351,7 @@ fn main() {
     };
     let native = recorder.finish(4200, end);
     let image = Image::from_dlt(&native).expect("a trace of our own");
-    // Room for all of it: what is measured is the export and not the growing of this.
+    // Allocated in full: the export is measured, not the growth of this buffer.
     let mut out = Vec::with_capacity(80 * image.events() as usize);
     let began = cpu_ns();
     let mut sink = |bytes: &[u8]| {

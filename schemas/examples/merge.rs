@@ -1,6 +1,6 @@
-//! Puts the native traces of a folder together: `merge DIR OUT` writes OUT.pftrace and OUT.figures.json, what a viewer must
-//! find in it. Given a `.pftrace` instead of a folder, it writes the figures our own reader finds there. What `dlio-analyze
-//! --export` does, without its filters, as a test of the writer.
+//! Merges the native traces of a directory: `merge DIR OUT` writes OUT.pftrace and OUT.figures.json, the numbers that
+//! a viewer must find in it. Given a `.pftrace` instead of a directory, it writes the numbers that our own reader
+//! finds there. It is a test of the writer that does the work of `dlio-analyze --export`, without filters.
 
 #[path = "support/figures.rs"]
 mod figures;
@@ -19,7 +19,7 @@ use dlio_schemas::perfetto::write::{Options, Writer};
 
 use figures::Figures;
 
-/// A process image with the bytes its blocks lie in.
+/// A process image with the bytes that contain its blocks.
 struct Loaded {
     image: Image,
     bytes: Vec<u8>,
@@ -34,7 +34,7 @@ fn load(stem: &Path) -> Result<Loaded, Box<dyn Error>> {
     Ok(Loaded { image, bytes })
 }
 
-/// The name of a program may hold dots, so its last one is not the file's ending.
+/// Appends an extension. The name of a program may contain dots, so its last part is not an extension.
 fn ending(stem: &Path, end: &str) -> PathBuf {
     PathBuf::from(format!("{}.{end}", stem.display()))
 }
@@ -76,7 +76,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The figures of a Perfetto trace of ours.
+/// Returns the numbers of one of our Perfetto traces.
 fn read(path: &Path) -> Result<Figures, Box<dyn Error>> {
     let bytes = std::fs::read(path)?;
     let mut figures = Figures::default();

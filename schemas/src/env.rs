@@ -2,23 +2,23 @@
 
 use crate::text::words::edits;
 
-/// One variable.
+/// An environment variable.
 pub struct Variable {
     pub name: &'static str,
-    /// The values it takes, as shown in help.
+    /// The accepted values, as shown in help.
     pub values: &'static str,
     pub default: &'static str,
     pub meaning: &'static str,
 }
 
-/// All names of ours begin with this; one that is not in the list is a typing error worth a sentence.
+/// All of our names begin with this; an unknown name is a typing error that deserves a message.
 pub const PREFIX: &str = "DLIO_TRACE";
 
 pub const SWITCH: &str = "DLIO_TRACE";
 pub const DIR: &str = "DLIO_TRACE_DIR";
 pub const FORMAT: &str = "DLIO_TRACE_FORMAT";
 pub const CONVERT: &str = "DLIO_TRACE_CONVERT";
-/// What [`CONVERT`] begins with where somebody else does it; behind a colon follows who.
+/// The start of [`CONVERT`] if another program converts the trace; its name follows a colon.
 pub const CONVERT_LATER: &str = "later";
 pub const MODE: &str = "DLIO_TRACE_MODE";
 pub const MAX_MB: &str = "DLIO_TRACE_MAX_MB";
@@ -34,8 +34,8 @@ pub const LABEL: &str = "DLIO_TRACE_LABEL";
 pub const MACHINE: &str = "DLIO_TRACE_MACHINE";
 pub const BORN: &str = "DLIO_TRACE_BORN";
 
-/// Where the tracer looks for a place for rings when the trace folder is on a network file system, in this order; and how
-/// the folder there is called, before the number of its user.
+/// Roots in which the tracer looks for a directory for rings, in this order, if the trace directory is on a network
+/// file system; and the directory's name, before the user id.
 pub const SPOOL_ROOTS: [&std::ffi::CStr; 2] = [c"/dev/shm", c"/tmp"];
 pub const SPOOL_NAME: &str = "dlio-spool-";
 
@@ -152,7 +152,7 @@ pub const VARIABLES: &[Variable] = &[
     },
 ];
 
-/// The known name closest to a mistyped one.
+/// Returns the known name closest to a mistyped one.
 pub fn suggestion(name: &str) -> Option<&'static str> {
     let close = |variable: &&Variable| edits(name, variable.name);
     VARIABLES.iter().min_by_key(close).filter(|variable| close(variable) <= 3).map(|variable| variable.name)

@@ -1,4 +1,5 @@
-//! Damaged input makes no parser of this crate panic: the entry points of `tests/fuzz` for a bounded number of rounds.
+//! Tests that damaged input does not make a parser of this crate panic: the entry points of `tests/fuzz` for a
+//! bounded number of rounds.
 
 #[path = "../../tests/fuzz/src/schemas.rs"]
 mod parsers;

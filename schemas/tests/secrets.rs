@@ -1,11 +1,11 @@
-//! Command lines as they are shown: which words are secrets, and which only look like it.
+//! Tests which words of a command line are masked, and which only look like secrets.
 
 use dlio_schemas::secrets::{masked_text, without_logins};
 
 /// The secret in each of the forms below.
 const X: &str = "h7nt3rKq";
 
-/// Arguments, one separated from the next by a bar, in which `X` is the secret.
+/// Arguments, separated by bars, in which `X` is the secret.
 const SECRET: &[&str] = &[
     "app|--password|X",
     "app|--password=X",
@@ -153,7 +153,7 @@ const SECRET: &[&str] = &[
     "app|--cert=-----BEGIN OPENSSH PRIVATE KEY-----\\nX\\n-----END OPENSSH PRIVATE KEY-----",
 ];
 
-/// Tokens that are known wherever they are, by their shape.
+/// Tokens that are recognized anywhere by their form.
 const TOKENS: &[&str] = &[
     "AKIAIOSFODNN7EXAMPLE",
     "ASIAIOSFODNN7EXAMPLE",
@@ -175,7 +175,7 @@ const TOKENS: &[&str] = &[
     "nvapi-abcdefghijklmnopqrstuvwxyz",
 ];
 
-/// Arguments that stay as they are.
+/// Arguments that are not changed.
 const HARMLESS: &[&str] = &[
     "train.py|--key-frames|3",
     "train.py|--tokenizer|bert",
@@ -266,9 +266,9 @@ const HARMLESS: &[&str] = &[
     "app|s3://bucket/a/b.npz|/data/a,b",
 ];
 
-/// The arguments with the secret put in, separated by zeros.
+/// Returns the arguments with the secret inserted, separated by zeros.
 fn arguments(typed: &str) -> String {
-    // Names of headers have the letter, too.
+    // Names of headers contain the letter, too.
     typed.replace("X-", "\u{1}-").replace('X', X).replace('\u{1}', "X").replace('|', "\0")
 }
 

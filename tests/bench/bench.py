@@ -36,7 +36,7 @@ def arguments():
 
 def main():
     chosen = arguments()
-    # Ended from outside it leaves nothing behind either: 100 million events take gigabytes.
+    # If it is ended from outside, it cleans up, too: 100 million events take gigabytes.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     clean_environment()
     plan = cases.read(chosen.cases, chosen.quick)

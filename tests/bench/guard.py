@@ -22,13 +22,14 @@ import places
 
 BASELINE = places.HERE / "baseline.toml"
 GROWTH_MAX = 0.10
-# Of what depends on the machine, too: how long the calls of the trace took decides how many bytes their times have, and the
-# analyzer chooses its functions by what the processor has and the sizes of its tables by how much memory there is. The same
-# build has counted a tenth more on another machine of the same kind.
+# This includes differences between hosts: the durations of the trace's calls determine how many bytes their times
+# take, and the analyzer chooses its functions by the processor and the sizes of its tables by the amount of memory.
+# The same build has counted 10 % more on another host of the same kind.
 GROWTH_OF_THE_ANALYZER = 0.25
 
-# What seems to have grown is counted again so often: alone on a machine, one build has counted 317 to 375 instructions for a
-# pread, since the times of calls decide how well they pack. What has really grown is above the limit each time.
+# Number of repetitions for a count that seems to have grown: even on an idle host, one build has counted 317 to 375
+# instructions for a pread, because the times of calls determine how well they compress. A real growth is above the
+# limit each time.
 COUNTS_AGAIN = 4
 
 # Whole halves of a ring, so that N and 2 N calls make N / 2048 and twice as many blocks.
@@ -42,11 +43,11 @@ TRACED = {
 }  # fmt: skip
 
 
-# Of which nothing is kept.
+# All of their events are filtered out.
 FILTERED = {"pread": "pread", "stat": "stat", "open and close": "openclose"}
 
 SUMMARISED = "event of a .dlt, summarised"
-# Short processes, as builds and shells start thousands of them; beyond the same process untraced.
+# Short-lived processes, which builds and shells start by the thousands; compared with the untraced process.
 SHORT = {"a process that does nothing": ["/bin/true"], "a process of a few calls": ["/bin/cat", str(places.HERE / "guard.py")]}
 
 
@@ -58,7 +59,7 @@ class Guard:
         self.loop = self.folder / "loop"
         subprocess.run(["cc", "-O2", "-pthread", "-o", self.loop, places.HERE / "programs/loop.c"], check=True)
         (self.folder / "blocks").write_bytes(bytes(4 << 20))
-        # Makes the files that are opened one by one.
+        # Creates the files that are opened one by one.
         subprocess.run(self.loop_command("distinct", 2 * CALLS), check=True, capture_output=True)
 
     def count_all(self):

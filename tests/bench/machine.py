@@ -8,8 +8,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-# Processes that want a processor, beyond the one that measures, from which figures are upper bounds: with as many as there
-# are processors every second one of ours waits.
+# Runnable processes per core, in addition to the one that measures, above which results are upper bounds: with as
+# many as there are cores, every second measured process waits.
 BUSY_PER_CORE = 0.25
 
 

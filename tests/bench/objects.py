@@ -22,7 +22,7 @@ CACHE = os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache"))
 CLIENTS = os.path.join(os.environ.get("DLIO_STORES_VENV", os.path.join(CACHE, "dlio-stores-venv")), "bin", "python")
 TORCH = os.path.join(os.environ.get("DLIO_TORCH_VENV", os.path.join(CACHE, "dlio-torch-venv")), "bin", "python")
 BINARIES = os.environ.get("DLIO_BIN_DIR", os.path.join(HERE, "../../target/dist/bin"))
-# Name, objects, bytes of a sample, samples a batch, passes of the fast clients and of Python's.
+# Name, objects, bytes per sample, samples per batch, passes of the fast clients and of Python's.
 SETS = [("big", 12, 64 << 20, 1, 4, 2), ("small", 2000, 63 * 63, 100, 10, 1)]
 CONFIGURATION = """daemon off; pid {folder}/pid; error_log {folder}/error.log; worker_processes 2; events {{}}
 http {{ access_log off; sendfile on; tcp_nopush on; keepalive_requests 1000000; client_body_temp_path {folder}/body;
@@ -42,7 +42,7 @@ for _ in range(int(sys.argv[3])):
     for number in range(int(sys.argv[4])):
         store.cat_file("bucket/" + sys.argv[2] % number)
 """
-# As DLIO makes its client, and reads an object whole.
+# Creates its client like DLIO, and reads whole objects.
 CONNECTOR = """
 import sys
 from s3torchconnector._s3client import S3Client, S3ClientConfig

@@ -12,9 +12,9 @@ from cases import filled
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 
-# What the harness itself and later cases need, next to the data that is being made.
+# Disk space for the harness itself and later cases, in addition to the data being created.
 DISK_RESERVE = 1 << 30
-# Below this a trace says nothing about large ones.
+# A trace with fewer events is not representative of large ones.
 EVENTS_LEAST = 100_000
 
 

@@ -54,7 +54,7 @@ def merged(data, later):
 # ---- tables ---------------------------------------------------------------------------------------------------------
 
 
-# What the groups of cases are called in the document.
+# Titles of the groups of cases in the document.
 TITLES = {
     "capture": "Traced calls", "programs": "Whole programs", "load": "Summaries of large traces", "benchmark": "The benchmark",
 }  # fmt: skip
@@ -110,7 +110,7 @@ def load(data):
     return report.markdown_table(rows)
 
 
-# What a case of the benchmark is about, by the first word of its name: a figure of its sides and its unit.
+# The result and its unit that represent a case of the benchmark, by the first word of its name.
 FIGURES = {
     "start-up": ("wall", "s"), "generation": ("rate", "GB/CPU s"), "reads": ("MB/s", "MB/s"),
     "checkpoint": ("GiB/s", "GiB/s"), "trace": ("cpu", "CPU s"),

@@ -3,7 +3,7 @@
 UPPER_BOUNDS = "host busy: numbers are upper limits"
 ENOUGH_ROUNDS = 2
 
-# Kinds of column: what stands at its head, where its value lies, and how it is written.
+# Kinds of column: heading, source of the value, format.
 HEADS = {
     "cpu": "CPU s", "wall": "wall s", "cpu ratio": "CPU", "wall ratio": "wall", "added": "added CPU, ns",
     "memory": "peak MiB", "bytes an event": "B/event", "captured": "captured", "lost": "lost", "bytes": "trace MB",
@@ -18,7 +18,7 @@ COLUMNS = {
     "benchmark": ["cpu", "cpu ratio", "wall", "wall ratio", "memory", "rate", "rate ratio"],
     "harness": ["cpu", "cpu ratio", "wall ratio"],
 }
-# Of a side's series these have columns of their own; every other one is what the command printed.
+# These series of a side have separate columns; every other one comes from the command's output.
 OWN = {"cpu", "wall", "memory", "bytes", "captured", "issued", "lost", "bytes an event", "rate", "cpu ns"}
 
 

@@ -17,7 +17,7 @@ for part in parts:
     types = reader.get_variable_to_dtype_map()
     stored = 0
     for name, shape in shapes.items():
-        tensor = reader.get_tensor(name)  # reads it, and compares its checksum
+        tensor = reader.get_tensor(name)  # reads it and compares its checksum
         assert list(tensor.shape) == shape, name
         stored += tensor.size * types[name].size
     assert stored == (folder / f"{part}.data-00000-of-00001").stat().st_size, part

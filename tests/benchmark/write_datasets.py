@@ -75,7 +75,7 @@ for number in range(FILES):
     with h5py.File(place("hdf5", number), "w", libver="latest") as file:
         file.create_dataset("records_0", data=samples.transpose(2, 0, 1))
         file.create_dataset("labels", data=labels)
-    # Since its version 3.16 h5py writes chunks in a layout that older libraries cannot open.
+    # Since version 3.16, h5py writes chunks in a layout that older libraries cannot open.
     for name, packed in {
         "hdf5-gzip": {"compression": "gzip", "compression_opts": 4},
         "hdf5-lzf": {"compression": "lzf", "shuffle": True},

@@ -191,7 +191,7 @@ import zipfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "waits"))
-import job as jobs  # noqa: E402,F401 its import registers them
+import job as jobs  # noqa: E402,F401 importing registers them
 from clock import OTHER, summary  # noqa: E402
 from machine import own_group  # noqa: E402
 from registry import JOBS, prepare  # noqa: E402
@@ -201,15 +201,15 @@ JOB = os.path.join(HERE, "waits", "job.py")
 BIN = os.environ.get("DLIO_BIN_DIR", os.path.join(HERE, "..", "..", "target", "dist", "bin"))
 CACHE = os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache"))
 TORCH = os.environ.get("DLIO_TORCH_VENV", os.path.join(CACHE, "dlio-torch-venv"))
-# Of the training: a share may be off by so much.
+# Permitted error of a share of the training.
 SHARE = 0.05
-# Of the wait: a cause may be smaller than the largest by so much.
+# Permitted difference of a cause from the largest one, as a share of the wait.
 CAUSE = 0.15
-# From this part on, the smaller of two causes takes part.
+# Above this share, the smaller of two causes counts, too.
 BOTH = 0.25
 SECONDS_MAX = 90
 
-# What a report claims, by the names that clock.py has for it: patterns for its sentences.
+# The claims of a report, by their names in clock.py: patterns for its sentences.
 CLAIMS = {
     "waited": r"Training waited for data|training waited .* for its batches",
     "no wait": r"did not wait for data|leave the loader alone",
@@ -264,7 +264,7 @@ def find_own_reads(report, text):
     return Found(reads[0]["read_ns"] / (reads[0]["to_ts"] - reads[0]["from_ts"]), "storage", None)
 
 
-# Causes that the analyzer calls otherwise.
+# Causes with other names in the analyzer.
 CALLED = {"hand-over": "handover", "outside-calls": "unknown", "not-asked": "unknown"}
 
 
@@ -282,12 +282,12 @@ def true_causes(job, truth):
     parts = {cause: s for cause, s in truth["causes"].items() if cause in OTHER or waited >= SHARE * trained}
     most, total = max(parts.values(), default=0), sum(parts.values())
     causes = {cause for cause, seconds in parts.items() if seconds > 0 and seconds >= most - CAUSE * total}
-    # A wait that is not for data may be named, or not.
+    # A wait that is not for data may or may not be named.
     stands = any(cause in OTHER and cause != "checkpoint" for cause in causes)
     if most < SHARE * trained or waited < (SHARE + 0.02) * trained and (stands or not causes - {truth["cause"]}):
         if "checkpoint" not in causes:
             causes.add("none")
-    # Work on a busy machine: it needs the CPU, and a CPU that is free. The one is as true as the other if neither is small.
+    # Work on a busy host needs the CPU, and a free one. Both causes are true if neither is small.
     work = {cause: parts.get(cause, 0) for cause in ("cpu", "no-cpu", "gil")}
     if sum(work.values()) >= most - CAUSE * total:
         causes |= {cause for cause, seconds in work.items() if seconds >= BOTH * total > 0}
@@ -305,7 +305,7 @@ def compare(job, truth, report):
         right = found.cause in true_causes(job, truth)
         result = "right" if right and is_share else "wrong cause" if is_share else "wrong share" if right else "wrong"
     fired = {finding["id"] for finding in report["findings"] if finding["state"] == "fired"}
-    # On a busy machine others take the CPUs before a quota or a mask does.
+    # On a busy host, other processes take the CPUs before a quota or a mask does.
     expected = {job.finding, "noisy-neighbor"} if job.cause == "no-cpu" else {job.finding}
     if result == "right" and job.finding and found.cause == job.cause and not fired & expected:
         result = f"wrong: no finding {job.finding}"
@@ -366,7 +366,7 @@ def environment_of(job):
     if not job.needs:
         environment = {**os.environ, "LD_PRELOAD": prepare(job)}
     else:
-        # The libraries are where the job runs.
+        # The libraries are on the host where the job runs.
         made = subprocess.run(
             [python_for(job), JOB, "--prepare", job.name], capture_output=True, text=True, timeout=SECONDS_MAX, check=False
         )
@@ -451,7 +451,7 @@ def print_rows(rows, markdown):
           f"{len({(name, sentence) for name, _, sentence in false})} false sentences in {sum(bool(row.false) for row in rows)} jobs")
 
 
-# One job of each kind, of those that need nothing but Python and a C compiler.
+# One job of each kind, among those that need only Python and a C compiler.
 SHORT = [
     "slow-files", "decode", "fcntl-lock", "workers-run-programs", "batches-in-shared-memory", "new-workers-each-epoch",
     "healthy", "threads-slow-files", "http", "no-workers-slow-files", "own-thread-pool", "checkpoints",

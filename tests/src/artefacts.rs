@@ -1,25 +1,26 @@
-//! The place of what is tested: named by the environment, else in the folder cargo built these tests into.
+//! The location of the tested artefacts: named by the environment, otherwise in the directory where cargo built these
+//! tests.
 
 use std::path::{Path, PathBuf};
 
-/// The preloaded library, or a sentence with the command that builds it.
+/// Returns the preloaded library, or a message with the command that builds it.
 pub fn library() -> Result<PathBuf, String> {
     let path = named("DLIO_PRELOAD").unwrap_or_else(|| target().join("preload/libdliotrace.so"));
     existing(path, "cargo build --profile preload --package dlio-preload --package dlio-inline", "DLIO_PRELOAD")
 }
 
-/// What talks to an MPI, where `make build-mpi` was asked for.
+/// Returns the library for MPI, if `make build-mpi` was run.
 pub fn mpi_library() -> Option<PathBuf> {
     named("DLIO_DIST").map(|place| place.join("lib/libdlio_mpi.so")).filter(|file| file.is_file())
 }
 
-/// One of the commands, or a sentence with the command that builds it.
+/// Returns one of the commands, or a message with the command that builds it.
 pub fn command(name: &str) -> Result<PathBuf, String> {
     let folder = named("DLIO_BIN_DIR").unwrap_or_else(|| target().join("release"));
     existing(folder.join(name), "cargo build --release --bins", "DLIO_BIN_DIR")
 }
 
-/// The target folder: tests run from `TARGET/release/deps`.
+/// Returns the target directory: tests run from `TARGET/release/deps`.
 pub fn target() -> PathBuf {
     let own = std::env::current_exe().expect("a running program has a path");
     own.ancestors().nth(3).unwrap_or(Path::new("/")).to_path_buf()

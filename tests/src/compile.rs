@@ -1,11 +1,11 @@
-//! Small C programs become binaries.
+//! Compiles small C programs.
 
 use std::path::Path;
 use std::process::Command;
 
 use crate::home;
 
-/// Compiles a program the way all of them are: without the compiler's own ideas of what a call is for.
+/// Compiles a program with the common options, which prevent the compiler from replacing calls.
 pub fn compile(source: &Path, into: &Path, flags: &[&str]) -> Result<(), String> {
     let common = ["-O1", "-g", "-w", "-D_GNU_SOURCE", "-pthread", "-fno-builtin", "-I"];
     let mut command = Command::new("cc");

@@ -1,41 +1,42 @@
-//! Directives: the first lines of a program about itself.
+//! Directives: the first lines of a program, which describe its test.
 //!
-//! A directive is a comment line `//= key: value` (C) or `#= key: value` (shell, Python); other comments are for people.
+//! A directive is a comment line `//= key: value` (C) or `#= key: value` (shell, Python); other comments are for
+//! readers.
 //!
-//! | key | means | default |
+//! | key | meaning | default |
 //! |---|---|---|
-//! | `case: NAME` | begins a case: it has everything said before the first one, and what follows | one case without a name |
+//! | `case: NAME` | begins a case: it has all directives before the first case, and those that follow it | one case without a name |
 //! | `run: ARGS` | arguments; `{work}`, `{trace}`, `{library}`, `{preload}`, `{source}` are replaced | none |
 //! | `env: NAME=VALUE` | an environment variable, traced and untraced alike | |
 //! | `compile: FLAGS` | further arguments for the C compiler; `{library}` is replaced | |
 //! | `library: FILE` | a C file of `tests/libraries`, built as a shared object next to the program | |
-//! | `needs: COMMAND` | a command, or `root`, without which the case cannot run here and says so | |
-//! | `exit: N` or `exit: signal N` | how it ends, traced or not | 42 |
-//! | `events: NAME=N ...` | exactly these events, over all its processes; waits may be there unless they are named | not checked |
-//! | `among: NAME=N ...` | of these operations exactly so many; others are not looked at | |
-//! | `on SUFFIX: NAME=N ...` | exactly these events on files whose path ends so, or on all objects of a kind: `<pipe>` | |
+//! | `needs: COMMAND` | a command, or `root`, without which the case is skipped with a message | |
+//! | `exit: N` or `exit: signal N` | its exit, traced or not | 42 |
+//! | `events: NAME=N ...` | exactly these events, over all its processes; other waits are allowed unless they are named | not checked |
+//! | `among: NAME=N ...` | exact numbers of these operations; others are ignored | |
+//! | `on SUFFIX: NAME=N ...` | exactly these events on files whose path has this suffix, or on all objects of a kind: `<pipe>` | |
 //! | `bytes: NAME=N ...` | bytes moved by all events of a name | |
 //! | `positions NAME: N ? ...` | positions of the events of a name in order; `?` is unknown | |
 //! | `results NAME: N ...` | results of the events of a name in order | |
-//! | `threads: NAME ...` | names that threads have beside their process's | not checked |
-//! | `files: N` | different paths that events name | |
-//! | `processes: N` | process images that left a trace | 1 |
-//! | `endings: A, B` | how they ended, in any order: `exit N`, `exec`, `killed` | `exit 42` for each |
+//! | `threads: NAME ...` | names of threads other than their process's | not checked |
+//! | `files: N` | different paths of the events | |
+//! | `processes: N` | process images with a trace | 1 |
+//! | `endings: A, B` | their endings, in any order: `exit N`, `exec`, `killed` | `exit 42` for each |
 //! | `lost: N` | events counted as lost; `*` for any number | 0 |
-//! | `done: N` | events that are there and lost ones, together | |
-//! | `says: TEXT` | the tracer says something with this text on stderr | it says nothing |
-//! | `may-say: TEXT` | the tracer may say something with this text | |
-//! | `damage: yes` | pieces of the trace may be damaged | none are |
-//! | `leftovers: yes` | the native file and its ring may stay | they are tidied away |
-//! | `passes: off filtered` | further cases: traced nothing when switched off, no file when all are excluded | |
-//! | `waits: no` | the trace is read when the program itself has ended, though others go on | for all it started |
+//! | `done: N` | recorded and lost events together | |
+//! | `says: TEXT` | the tracer prints a message with this text on stderr | it prints nothing |
+//! | `may-say: TEXT` | the tracer may print a message with this text | |
+//! | `damage: yes` | parts of the trace may be damaged | none are |
+//! | `leftovers: yes` | the native file and its ring may remain | they are removed |
+//! | `passes: off filtered` | further cases: no trace when switched off, no file when all are excluded | |
+//! | `waits: no` | the trace is read when the program itself has ended, even if others still run | waits for all it started |
 //! | `formats: native auto` | formats to be tried | both |
 //!
 //! Numbers may be products (`3*1000`) and lower bounds (`>=5`).
 
 use std::collections::BTreeMap;
 
-/// One run of a program and what is expected of it.
+/// One run of a program and its expected results.
 #[derive(Clone, Debug, Default)]
 pub struct Case {
     pub name: String,
@@ -70,7 +71,7 @@ pub struct Case {
 
 pub type Counts = BTreeMap<String, Number>;
 
-/// A count to be met, or to be reached.
+/// A count to be equal, or to be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Number {
     Exactly(u64),
@@ -110,7 +111,7 @@ impl std::fmt::Display for Number {
     }
 }
 
-/// All cases of a program's text, those that `passes` asks for included.
+/// Returns all cases of a program's text, including those requested by `passes`.
 pub fn cases(source: &str) -> Result<Vec<Case>, String> {
     let mut common = Case::default();
     let mut named: Vec<Case> = Vec::new();
@@ -132,7 +133,7 @@ fn directive(line: &str) -> Option<&str> {
     line.strip_prefix("//= ").or_else(|| line.strip_prefix("#= "))
 }
 
-/// The same calls, not recorded.
+/// Returns cases with the same calls, not recorded.
 fn passing(case: &Case) -> Vec<Case> {
     let bare = || Case {
         arguments: case.arguments.clone(),

@@ -1,33 +1,33 @@
-//! The imports of a crate's files, and the circles that they make.
+//! The imports of a crate's files, and their circles.
 //!
-//! Read from the tokens of the sources: `use`, and every path of modules and imported names. What a module hands on by
-//! `use` is followed to where it stands. A child that uses its parent's items ties nothing, for they are one thing in two
-//! files; tests are left out.
+//! They are read from the tokens of the sources: `use`, and every path of modules and imported names. Re-exports are
+//! followed to the definition. A child that uses its parent's items makes no import, because both are one module in
+//! two files; tests are excluded.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
-/// Segments from the root of the crate on.
+/// Segments, starting at the root of the crate.
 type Path = Vec<String>;
 
-/// A chain of imports longer than this goes round in circles itself.
+/// A longer chain of imports is itself circular.
 const CHAIN_MAX: usize = 32;
 
 /// The modules of one crate.
 #[derive(Default)]
 pub struct Imports {
     files: Vec<String>,
-    /// The file of each module, those within a file too.
+    /// The file of each module, including inline modules.
     modules: BTreeMap<Path, usize>,
-    /// The imports of each module, by the name that they have there.
+    /// The imports of each module, by their local names.
     names: BTreeMap<Path, BTreeMap<String, Path>>,
-    /// Every path that stands in a module.
+    /// Every path used in a module.
     paths: Vec<(Path, Path)>,
 }
 
 impl Imports {
-    /// Of a crate whose files lie below `src`, a path that ends in a slash.
+    /// Reads a crate whose files are below `src`, a path that ends in a slash.
     pub fn of<'s>(src: &str, sources: impl IntoIterator<Item = (&'s str, &'s str)>) -> Imports {
         let mut found = Imports::default();
         for (name, text) in sources {
@@ -61,7 +61,7 @@ impl Imports {
         }
     }
 
-    /// A module within a file; says how many tokens that are.
+    /// Reads an inline module; returns the number of its tokens.
     fn read_module(&mut self, module: &Path, tokens: &[TokenTree]) -> usize {
         if let [TokenTree::Ident(name), TokenTree::Group(body), ..] = tokens {
             let inner = [&module[..], &[name.to_string()]].concat();
@@ -91,7 +91,7 @@ impl Imports {
         length
     }
 
-    /// The file in which the item of a path stands, if that is one of this crate.
+    /// Returns the file that defines the item of a path, if it is part of this crate.
     fn file(&self, module: &[String], path: &[String], chain: usize) -> Option<usize> {
         let (first, rest) = path.split_first().filter(|_| chain < CHAIN_MAX)?;
         match first.as_str() {
@@ -116,7 +116,7 @@ impl Imports {
         }
     }
 
-    /// The same for a path that begins in `module`.
+    /// Returns the file like [`file`](Self::file), for a path that begins in `module`.
     fn below(&self, module: &[String], path: &[String], chain: usize) -> Option<usize> {
         let here = self.modules.get(module).copied();
         let Some((first, rest)) = path.split_first() else { return here };
@@ -134,7 +134,7 @@ impl Imports {
         self.pairs().into_iter().filter(|(from, to)| from != to).map(named).collect()
     }
 
-    /// The files that take something from others, parents left out.
+    /// Returns the files that import from others, without parents.
     fn pairs(&self) -> BTreeSet<(usize, usize)> {
         let parents = |module: &Path| -> BTreeSet<usize> {
             (0..=module.len()).filter_map(|length| self.modules.get(&module[..length]).copied()).collect()
@@ -146,7 +146,7 @@ impl Imports {
         self.paths.iter().filter_map(arrow).collect()
     }
 
-    /// The files that take something from this one.
+    /// Returns the files that import from this one.
     pub fn users(&self, file: &str) -> Vec<&str> {
         let to = self.files.iter().position(|name| name == file);
         self.pairs()
@@ -156,7 +156,7 @@ impl Imports {
             .collect()
     }
 
-    /// Groups of files each of which reaches all others of its group, the largest first.
+    /// Returns groups of files each of which reaches all others of its group, the largest first.
     pub fn circles(&self) -> Vec<Vec<&str>> {
         let arrows = self.pairs();
         let reached: Vec<BTreeSet<usize>> = (0..self.files.len()).map(|from| reached(from, &arrows)).collect();
@@ -171,7 +171,7 @@ impl Imports {
     }
 }
 
-/// All files that can be come to from one.
+/// Returns all files that are reachable from one.
 fn reached(from: usize, arrows: &BTreeSet<(usize, usize)>) -> BTreeSet<usize> {
     let (mut seen, mut next) = (BTreeSet::new(), vec![from]);
     while let Some(file) = next.pop() {
@@ -190,7 +190,7 @@ fn is_for_tests(attribute: Option<&TokenTree>) -> bool {
     attribute.is_some_and(|attribute| attribute.to_string().replace(' ', "") == "[cfg(test)]")
 }
 
-/// The number of tokens of an item, its attributes included: up to its body or its semicolon.
+/// Returns the number of tokens of an item, including its attributes: up to its body or its semicolon.
 fn item_length(tokens: &[TokenTree]) -> usize {
     let ends = |token: &TokenTree| match token {
         TokenTree::Group(group) => group.delimiter() == Delimiter::Brace,
@@ -199,7 +199,7 @@ fn item_length(tokens: &[TokenTree]) -> usize {
     tokens.iter().position(ends).map_or(tokens.len(), |at| at + 1)
 }
 
-/// The path that tokens begin with, and how many tokens it has.
+/// Returns the path that tokens begin with, and how many tokens it has.
 fn path(tokens: &[TokenTree]) -> (Path, usize) {
     let (mut path, mut at) = (Path::new(), 0);
     while let Some(TokenTree::Ident(word)) = tokens.get(at) {
@@ -213,7 +213,7 @@ fn path(tokens: &[TokenTree]) -> (Path, usize) {
     (path, at)
 }
 
-/// Every name that a `use` brings, and the path it stands for.
+/// Collects every name that a `use` brings into scope, and its path.
 fn use_leaves(tokens: &[TokenTree], before: &[String], leaves: &mut Vec<(String, Path)>) {
     for tree in tokens.split(|token| is(token, ',')) {
         let (own, length) = path(tree);

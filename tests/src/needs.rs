@@ -3,7 +3,7 @@
 /// The script that `make test` runs first. It then sets `DLIO_TESTS_WHOLE=1`.
 const SETUP: &str = "tests/setup.sh test";
 
-/// What may be missing, and what installs it.
+/// Programs that may be missing, and the commands that install them.
 const INSTALLED_BY: &[(&str, &str)] = &[
     ("strace", SETUP),
     ("viztracer", SETUP),

@@ -1,4 +1,4 @@
-//! Runs a program in a folder of its own and says what it did: ending, output, files.
+//! Runs a program in a separate directory and returns its exit, output and files.
 
 use std::fs::{self, File};
 use std::io;
@@ -8,10 +8,10 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, SystemTime};
 
-/// A program that takes longer hangs: the slowest takes a few seconds on a busy machine.
+/// Timeout of a program: the slowest takes a few seconds on a busy host.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Folders of one case. Each run finds the same paths, so that what it prints can be the same.
+/// Directories of one case. Each run finds the same paths, so that its output can be the same.
 pub struct Sandbox {
     root: PathBuf,
 }
@@ -27,7 +27,7 @@ pub struct Run {
 }
 
 impl Sandbox {
-    /// Below the target folder; what an earlier run left is removed.
+    /// Creates a sandbox below the target directory; leftovers of an earlier run are removed.
     pub fn new(name: &str) -> io::Result<Sandbox> {
         let root = crate::artefacts::target().join("tmp/dlio-tests").join(name);
         let sandbox = Sandbox { root };
@@ -43,12 +43,12 @@ impl Sandbox {
         self.root.join("trace")
     }
 
-    /// For what outlives a run, such as compiled programs.
+    /// Returns the directory for files that outlive a run, such as compiled programs.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Empty folders for the next run; the trace folder is for the tracer to make.
+    /// Creates empty directories for the next run; the tracer creates the trace directory.
     pub fn clear(&self) -> io::Result<()> {
         for folder in [self.work(), self.trace()] {
             match fs::remove_dir_all(&folder) {
@@ -59,8 +59,8 @@ impl Sandbox {
         fs::create_dir_all(self.work())
     }
 
-    /// Runs a command to its end and, if `waits`, to the end of all it has started. Output goes to files, so that nobody is
-    /// held up by a grandchild that lives on.
+    /// Runs a command to its end and, if `waits`, to the end of all its descendants. Output goes to files, so that a
+    /// surviving grandchild blocks nothing.
     pub fn run(&self, command: &mut Command, waits: bool) -> Result<Run, String> {
         let (output, errors) = (self.root.join("stdout"), self.root.join("stderr"));
         let file = |path: &Path| File::create(path).map(Stdio::from).map_err(|e| format!("{}: {e}", path.display()));
@@ -93,7 +93,7 @@ impl Sandbox {
 }
 
 impl Drop for Sandbox {
-    /// Large traces of a failed case are worth keeping, those of a passed one are not; the caller tells by panicking or not.
+    /// Large traces of a failed case are kept, those of a passed one are removed; a panic marks the failure.
     fn drop(&mut self) {
         if std::env::var_os("DLIO_TESTS_KEEP").is_none() {
             let _ = fs::remove_dir_all(&self.root);
@@ -117,7 +117,7 @@ fn kill_group(group: u32) {
     signal_group(group, "-9");
 }
 
-/// True if there is a process in the group that could be signalled.
+/// Signals a group; returns `true` if it has a process.
 fn signal_group(group: u32, signal: &str) -> bool {
     let mut kill = Command::new("kill");
     let status = kill.args([signal, "--", &format!("-{group}")]).stderr(Stdio::null()).status();

@@ -1,4 +1,4 @@
-//! The content of a trace folder, event by event, whatever the form of its files.
+//! The content of a trace directory, event by event, in any format of its files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use dlio_schemas::ops::Op;
 use dlio_schemas::perfetto::read::{Batch, Reader};
 use dlio_schemas::record::MetaKind;
 
-/// One event, with everything looked up.
+/// One event, with all references resolved.
 #[derive(Clone, Debug)]
 pub struct Event {
     pub name: &'static str,
@@ -26,13 +26,13 @@ pub struct Event {
     pub file: Option<String>,
     pub is_path: bool,
     pub fd: i32,
-    /// The first argument, where it is known.
+    /// The first argument, if known.
     pub a: Option<i64>,
-    /// The first argument as the name it stands for.
+    /// The first argument as the name it refers to.
     pub second: Option<String>,
     pub b: i64,
     pub ret: i64,
-    /// What the thread did before, where it was counted.
+    /// The thread's work before, if it was counted.
     pub counters: Option<Counters>,
 }
 
@@ -43,18 +43,18 @@ pub struct Process {
     pub fields: Fields,
     pub ending: String,
     pub events: Vec<Event>,
-    /// Records beside the events: counters of threads.
+    /// Records in addition to the events: counters of threads.
     pub counters: usize,
     pub lost: u64,
     pub filtered: u64,
     pub has_ring: bool,
 }
 
-/// All a folder holds.
+/// The content of a directory.
 #[derive(Debug, Default)]
 pub struct Seen {
     pub processes: Vec<Process>,
-    /// The faults that a sound trace has not: damage, files of other names.
+    /// The faults that a valid trace does not have: damage, files of other names.
     pub faults: Vec<String>,
 }
 
@@ -76,7 +76,7 @@ impl Seen {
     }
 }
 
-/// Reads a folder; one that does not exist holds nothing.
+/// Reads a directory; one that does not exist is empty.
 pub fn read(folder: &Path) -> Seen {
     let mut seen = Seen::default();
     for stem in stems(folder, &mut seen.faults) {
@@ -100,7 +100,7 @@ fn stems(folder: &Path, faults: &mut Vec<String>) -> BTreeSet<String> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut all = BTreeSet::new();
     for name in entries.map(|entry| entry.file_name().to_string_lossy().into_owned()) {
-        // No part of any process's trace: see `tracer/src/life/untraced.rs`.
+        // Not part of any process's trace: see `tracer/src/life/untraced.rs`.
         if name == dlio_schemas::native::untraced::LIST {
             continue;
         }
@@ -121,7 +121,7 @@ fn native(seen: &mut Seen, dlt: &Path, ring: &Path) {
         Err(_) if bytes.is_empty() => Image::default(),
         Err(damage) => return fault(damage.to_string()),
     };
-    // An empty one says nothing: the way to it was lost, and the trace is whole without it.
+    // An empty one has no meaning: access to it was lost, and the trace is complete without it.
     let has_ring = ring.metadata().is_ok_and(|facts| facts.len() > 0);
     if has_ring {
         match std::fs::read(ring).map_err(|e| e.to_string()).and_then(|b| Ring::parse(&b).map_err(|e| e.to_string())) {
@@ -194,7 +194,7 @@ fn perfetto(seen: &mut Seen, path: &Path) {
     }
 }
 
-/// The events of a process, and counters of threads whose event is still to come.
+/// The events of a process, and counters of threads that precede their event.
 #[derive(Default)]
 struct Found {
     all: Vec<Event>,
@@ -231,7 +231,7 @@ impl Found {
     }
 }
 
-/// The number of times each name occurs.
+/// Returns the number of times each name occurs.
 pub fn tally<'a>(events: impl Iterator<Item = &'a Event>) -> BTreeMap<&'static str, u64> {
     let mut all = BTreeMap::new();
     events.for_each(|event| *all.entry(event.name).or_default() += 1);

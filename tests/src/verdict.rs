@@ -1,4 +1,4 @@
-//! Holds what a trace holds against what a case expects, and says every difference.
+//! Compares a trace with the expectations of a case, and reports every difference.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,16 +11,16 @@ use crate::directives::{Case, Counts, Number};
 use crate::sandbox::Run;
 use crate::seen::{Event, Process, Seen, tally};
 
-/// Up to this many events a process leaves a `.pftrace` under `auto`.
+/// With up to this many events, a process leaves a `.pftrace` under `auto`.
 const AUTO_EVENTS_MAX: usize = 1_000_000;
 
 /// Clocks are compared across two files and a process: this much is noise.
 const CLOCK_SLACK_NS: i64 = 20_000_000;
 
-/// The beginning of a sentence of the tracer.
+/// The start of the tracer's messages.
 const VOICE: &str = "dliotrace: ";
 
-/// All differences between a traced run and what was to be expected of it.
+/// Returns all differences between a traced run and its expectations.
 pub fn differences(case: &Case, format: &str, untraced: &Run, traced: &Run, seen: &Seen) -> Vec<String> {
     let mut found = if case.damage { Vec::new() } else { seen.faults.clone() };
     found.retain(|fault| !(case.leftovers && fault.ends_with(".part")));
@@ -57,7 +57,7 @@ fn outputs(case: &Case, untraced: &Run, traced: &Run, found: &mut Vec<String>) {
     }
 }
 
-/// True of a file whose path ends so, and of an object of a kind.
+/// Returns `true` for a file whose path has this suffix, and for an object of this kind.
 fn is_on(file: &str, suffix: &str) -> bool {
     file.ends_with(suffix) || shared_name(file) == Some(suffix)
 }
@@ -99,7 +99,7 @@ fn exactly(what: &str, expected: &Counts, all: &BTreeMap<&'static str, u64>, fou
     }
 }
 
-/// True for calls that wait: how long, and so whether they are events, is the machine's affair.
+/// Returns `true` for calls that wait: their duration, and so whether they are events, depends on the host.
 fn is_wait(name: &str) -> bool {
     Op::from_name(name).and_then(Op::info).is_some_and(|info| info.layer == Layer::Wait)
 }
@@ -136,7 +136,7 @@ fn processes(case: &Case, format: &str, seen: &Seen, found: &mut Vec<String>) {
     let mut wanted = case.endings.clone().unwrap_or_else(|| vec![default_ending(case); count]);
     endings.sort();
     wanted.sort();
-    // `*` stands for any ending of any number of processes.
+    // `*` matches any endings of any number of processes.
     if wanted != ["*"] && wanted != endings {
         found.push(format!("endings {endings:?}, expected {wanted:?}"));
     }
@@ -156,7 +156,7 @@ fn processes(case: &Case, format: &str, seen: &Seen, found: &mut Vec<String>) {
     seen.processes.iter().for_each(|process| files(case, process, format, found));
 }
 
-/// Names that a process's threads were given, sorted.
+/// Returns the names that a process's threads were given, sorted.
 fn thread_names(process: &Process) -> impl Iterator<Item = &str> {
     let pairs = process.fields.get(key::THREADS).unwrap_or_default().split('\0');
     pairs.filter_map(|pair| pair.split_once('=')).map(|(_, name)| name)
@@ -169,14 +169,14 @@ fn default_ending(case: &Case) -> String {
     }
 }
 
-/// An orderly end leaves one file of the form asked for, and an account of itself.
+/// Checks that a normal end leaves one file of the requested format, with the tracer's own overhead.
 fn files(case: &Case, process: &Process, format: &str, found: &mut Vec<String>) {
     let path = process.path.display();
     let is_pftrace = process.path.extension().is_some_and(|ending| ending == "pftrace");
     let orderly = process.ending.starts_with("exit") || process.ending == "exec";
     let small = process.events.len() <= AUTO_EVENTS_MAX;
-    // One that is ended by others may have said how it ends, and be killed before its ring is gone, or while it makes the form
-    // that is asked for.
+    // A process that is ended by others may have recorded its ending, and be killed before its ring is removed, or
+    // during the conversion.
     let ended_by_others = case.endings.as_ref().is_some_and(|endings| *endings == ["*"]);
     let is_due = orderly && format == "auto" && small;
     if !case.leftovers && is_pftrace != is_due && (is_pftrace || !ended_by_others) {
@@ -187,7 +187,7 @@ fn files(case: &Case, process: &Process, format: &str, found: &mut Vec<String>) 
     }
     let claimed: Option<usize> = process.fields.number(key::EVENTS);
     let held = process.events.len() + process.counters;
-    // Counters at the end of a thread have no event to go with into another form.
+    // Counters at the end of a thread have no event to accompany into another format.
     let ends = if is_pftrace { process.events.iter().map(|event| event.tid).collect::<HashSet<_>>().len() } else { 0 };
     if orderly && !claimed.is_some_and(|claimed| (held..=held + ends).contains(&claimed)) {
         found.push(format!("{path}: holds {held} records and claims {claimed:?}"));
@@ -197,8 +197,9 @@ fn files(case: &Case, process: &Process, format: &str, found: &mut Vec<String>) 
     }
 }
 
-/// Events lie within the run, and none that asked the kernel took no time at all. What the C library answers alone may take
-/// less than the clock can tell: counters of some processors go in steps of several nanoseconds.
+/// Checks that events are within the run, and that none with a system call took no time at all. A call that the C
+/// library handles alone may take less than the clock can measure: the counters of some processors advance in steps
+/// of several nanoseconds.
 fn times(traced: &Run, seen: &Seen, found: &mut Vec<String>) {
     let ns = |time: SystemTime| time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as i64);
     let (began, ended) = (ns(traced.began) - CLOCK_SLACK_NS, ns(traced.ended) + CLOCK_SLACK_NS);

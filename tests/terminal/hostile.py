@@ -18,13 +18,13 @@ EVIL = "\x1b]0;owned\x07\x1b[2J\u009b31m\u202e\u2066\u200b\u200f\u2060\ufeff\u00
 SQL = ["select * from events", "select * from files", "select * from processes", f"select '{EVIL}' as \"{EVIL}\""]
 
 
-# Longer than anything takes that does not hang.
+# Longer than anything takes, unless it hangs.
 PATIENCE = 120
 
-# The end of what the line editor writes when it waits for a line.
+# The end of the line editor's output when it waits for a line.
 PROMPT = b"sql> \r\x1b[5C\x1b[?2026l"
 
-# Colours; where a terminal is asked or the line editor works, its cursor, its erasing and its modes.
+# Colors; and, when a terminal is queried or the line editor works, its cursor, its erasing and its modes.
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 EDITOR = re.compile(r"\x1b\[(\d*[ABCDGHJK]|\?\d+[hl]|6n)|\r")
 

@@ -12,10 +12,10 @@ import time
 
 PATIENCE = 120
 
-# What the line editor sends when it has taken a line and the keys mean again what they mean to every program.
+# The line editor's output when it has accepted a line and the keys have their usual meaning again.
 TAKEN = "\x1b[?2004l"
 
-# Neither ends within an hour: the first makes batches all the time, the second none at all.
+# Neither ends within an hour: the first makes batches all the time, the second makes none.
 BUSY = "select count(*) from generate_series(1, 5000000) a, generate_series(1, 5000000) b;"
 SILENT = "select count(*) from generate_series(1, 5000000) a(x), generate_series(1, 5000000) b(y) where x + y < 0;"
 
@@ -73,7 +73,7 @@ def main(program, trace):
     terminal = Terminal([program, trace, "--shell"], environment)
     terminal.expect("sql> ")
     for query in (BUSY, SILENT):
-        # As soon as there is a signal to be had, and again where the query has come to work.
+        # Immediately, and again once the query is working.
         for begun in (lambda times: True, any):
             terminal.type(query + "\r")
             terminal.expect(TAKEN)
@@ -86,7 +86,7 @@ def main(program, trace):
             terminal.expect(TAKEN)
             terminal.expect("42")
             terminal.expect("sql> ")
-    # The history holds what was asked last, and before that what was interrupted.
+    # The history contains the last query, and before that the interrupted one.
     terminal.type("\x1b[A\r")
     terminal.expect("6 * 7")
     terminal.expect("42")

@@ -1,4 +1,4 @@
-//! A traced run of the benchmark: what its trace says is what the benchmark says of itself.
+//! Tests a traced run of the benchmark: its trace agrees with the benchmark's own results.
 
 use std::fs;
 use std::path::Path;
@@ -25,7 +25,7 @@ const BYTES: &str = "SELECT 0 AS zero, sum(bytes) AS bytes FROM events
 const STEPS: &str = "SELECT epoch, count(DISTINCT step) AS steps FROM events
     WHERE name = 'fetch' GROUP BY epoch ORDER BY epoch";
 
-/// The second column of what the analyzer answers.
+/// Returns the second column of the analyzer's output.
 fn asked(trace: &Path, sql: &str) -> Vec<f64> {
     let mut command = Command::new(artefacts::command("dlio-analyze").unwrap());
     let output = command.arg(trace).args(["--sql", sql, "--format", "csv"]).output().unwrap();
@@ -34,7 +34,7 @@ fn asked(trace: &Path, sql: &str) -> Vec<f64> {
     message.lines().skip(1).map(|line| line.rsplit(',').next().unwrap().parse().unwrap()).collect()
 }
 
-/// The numbers of a list in summary.json.
+/// Returns the numbers of a list in summary.json.
 fn numbers(summary: &str, key: &str) -> Vec<f64> {
     let (_, list) = summary.split_once(&format!("\"{key}\": [")).unwrap();
     let list = list.split(']').next().unwrap();
@@ -85,7 +85,7 @@ const BARRIERS: &str = "SELECT rank, count(*) AS barriers FROM events
 /// Ranks whose workers read.
 const READERS: &str = "SELECT 0 AS zero, count(DISTINCT rank) AS ranks FROM events WHERE name = 'reader.read'";
 
-/// A run of three ranks, started by a program with arguments of its own.
+/// Returns the trace of a run of three ranks, started by a launcher with its arguments.
 fn trace_of_ranks(program: &str, before: &[&str], more: &[&str]) {
     let sandbox = Sandbox::new(&format!("benchmark-ranks-{}", before.len())).unwrap();
     let mut command = Command::new(program);

@@ -1,4 +1,5 @@
-//! Traces that lie in a bucket: the figures are those of the files, and of a large trace only what is wanted is fetched.
+//! Tests traces in a bucket: the numbers are those of the files, and only the needed part of a large trace is
+//! fetched.
 
 #[path = "../../benchmark/tests/store/mod.rs"]
 mod store;
@@ -12,7 +13,7 @@ use dlio_tests::artefacts;
 use dlio_tests::sandbox::Sandbox;
 use store::{Fault, Store};
 
-/// The store takes keys of its own bucket only.
+/// The store accepts only keys of its own bucket.
 const BUCKET: &str = "s3://bucket";
 
 fn traced(folder: &Path, form: &str, program: &[&str]) {
@@ -28,7 +29,7 @@ fn upload(store: &Store, folder: &Path) {
     }
 }
 
-/// Bytes of the files in a folder.
+/// Returns the total size of the files in a directory.
 fn size(folder: &Path) -> u64 {
     fs::read_dir(folder).unwrap().map(|file| file.unwrap().metadata().unwrap().len()).sum()
 }
@@ -89,7 +90,7 @@ fn a_question_about_one_process_fetches_what_that_recorded() {
     let (there, of_all) = (format!("{BUCKET}/runs/one/"), "select count(*) n from events");
     let counted = answer(&store, &[&there, "--sql", of_all, "--format", "csv"]);
     assert!(counted.trim_start_matches("n\n").trim().parse::<u64>().unwrap() > 2 << 20, "{counted}");
-    // Threads that go on from windows of one another fetch some bytes twice.
+    // Threads that continue in the windows of other threads fetch some bytes twice.
     let whole = store.sent() as u64;
     assert!(whole < size * 2, "{whole} bytes of {size} for all of it");
     let of_processes = "select pid from processes where program = 'cksum'";
@@ -112,7 +113,7 @@ fn a_window_of_time_fetches_its_blocks_and_no_others() {
     upload(&store, &folder.join("trace"));
     let size = size(&folder.join("trace"));
     let there = format!("{BUCKET}/runs/one/");
-    // Of the events and not of the time: a machine that does something else meanwhile makes few of them for a while.
+    // A share of the events, not of the time: a busy host makes few events for a while.
     let at = |share| format!("cast(approx_percentile_cont({share}) within group (order by ts) as bigint)");
     let bounds = format!("select {} a, {} b from events", at(0.5), at(0.51));
     let bounds = answer(&store, &[&there, "--sql", &bounds, "--format", "csv"]);
@@ -155,7 +156,7 @@ fn workers_read_a_bucket_that_they_were_started_for() {
     assert!(refused.contains("lies below none of its roots (s3://bucket/runs/one)"), "{refused}");
 }
 
-/// A worker that reads a place in a bucket, and ends with this.
+/// A worker that reads a location in a bucket, and ends with this.
 struct Worker {
     child: Child,
     address: String,

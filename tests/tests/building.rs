@@ -1,4 +1,4 @@
-//! `make build` where the build folder was kept somewhere and came back in part, as caches of CI services do.
+//! Tests `make build` with a build directory that was restored in part, as by caches of CI services.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,10 +7,11 @@ use std::process::{Command, Output};
 
 use dlio_tests::sandbox::Sandbox;
 
-/// What a crate is: its folder, its manifest behind the name, and its sources.
+/// A crate: its directory, its manifest after the name, and its sources.
 type Crate = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
-/// Programs and libraries of the names that are built, and a crate whose build script makes the library the next one links.
+/// Programs and libraries with the names that are built, and a crate whose build script makes the library that the
+/// next one links.
 const CRATES: &[Crate] = &[
     (
         "maker",
@@ -77,7 +78,7 @@ fn build(project: &Path, target: &Path) -> Output {
         .unwrap()
 }
 
-/// A workspace of those crates.
+/// Creates a workspace of those crates.
 fn clone(project: &Path) {
     let members: Vec<&str> = CRATES.iter().map(|(name, ..)| *name).collect();
     let workspace = "[profile.preload]\ninherits = \"release\"";
@@ -102,14 +103,14 @@ fn a_library_that_is_gone_from_the_build_folder_is_made_again() {
     for folder in fs::read_dir(target.join("release/build")).unwrap() {
         let _ = fs::remove_file(folder.unwrap().path().join("out/libmade.a"));
     }
-    // The crate above is compiled anew for a reason of its own, which is when the library is missed.
+    // The crate above is compiled again for another reason, which is when the missing library is noticed.
     write(&project.join("linker/src/lib.rs"), "pub use maker;");
     let again = build(&project, &target);
     let said = String::from_utf8_lossy(&again.stderr);
     assert!(again.status.success(), "{said}");
     assert!(said.contains("libmade.a is gone from the build folder: maker is built anew"), "{said}");
 
-    // A fault of the sources stays one.
+    // An error in the sources remains one.
     write(&project.join("linker/src/lib.rs"), "no Rust");
     assert!(!build(&project, &target).status.success());
 }
@@ -126,13 +127,13 @@ fn an_mpicc_alone_is_no_mpi_to_build_with() {
         assert_eq!(output.status.code(), Some(1), "{output:?}");
         String::from_utf8(output.stderr).unwrap()
     };
-    // Debian's openmpi-bin without the headers: mpicc is there and cannot compile.
+    // Debian's openmpi-bin without the headers: mpicc exists and cannot compile.
     assert!(said("#!/bin/sh\necho 'mpi.h: No such file' >&2; exit 1\n").contains("mpicc finds no mpi.h"));
     let output = Command::new(&probe).env("MPICC", sandbox.root().join("gone")).output().unwrap();
     assert!(String::from_utf8_lossy(&output.stderr).contains("no mpicc"), "{output:?}");
 }
 
-/// What the crate whose programs all clones build has in this clone.
+/// Returns the directory, in this clone, of the crate whose programs all clones build.
 fn programs_of(clone: &Path) -> std::path::PathBuf {
     clone.join("dlio-programs")
 }
@@ -144,7 +145,7 @@ fn each_clone_has_what_it_built_itself() {
     let clones = ["older", "newer"].map(|name| sandbox.work().join(name));
     for (project, says) in clones.iter().zip(["the older clone", "the newer clone"]) {
         clone(project);
-        // Crates of ours bear such names; the build folder tells them from others by these.
+        // Our crates have such names; the build directory distinguishes them by these.
         fs::rename(project.join("programs"), programs_of(project)).unwrap();
         let manifest = fs::read_to_string(project.join("Cargo.toml")).unwrap();
         fs::write(project.join("Cargo.toml"), manifest.replace("\"programs\"", "\"dlio-programs\"")).unwrap();
@@ -153,7 +154,7 @@ fn each_clone_has_what_it_built_itself() {
         fs::write(&manifest, text).unwrap();
         let source = programs_of(project).join("src/bin/dlio.rs");
         fs::write(&source, format!("use linker as _; fn main() {{ println!({says:?}) }}")).unwrap();
-        // Older than anything that is built here.
+        // Older than everything that is built here.
         let file = fs::File::options().write(true).open(&source).unwrap();
         file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_700_000_000)).unwrap();
     }
@@ -191,7 +192,7 @@ fn what_was_built_is_installed_without_building_and_taken_away_again() {
     for name in ["bin/dlio", "bin/dlio-analyze", "lib/libdliotrace.so", "share/man/man1/dlio.1"] {
         assert!(prefix.join(name).is_file(), "{name}");
     }
-    // Where shells look, each in its own language.
+    // The locations that shells search, each with its own language.
     let completions = [
         "bash-completion/completions/dlio-top",
         "zsh/site-functions/_dlio",

@@ -1,4 +1,4 @@
-//! The output of `dlio trace` and `dlio-analyze` on real programs, from recording to questions.
+//! Tests the output of `dlio trace` and `dlio-analyze` on real programs, from recording to queries.
 
 use std::process::Command;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use dlio_tests::compile::compile;
 use dlio_tests::sandbox::Sandbox;
 use dlio_tests::{artefacts, home};
 
-/// Runs one of the commands in the sandbox's folder; gives its exit, what it printed, and what it said on stderr.
+/// Runs one of the commands in the sandbox's directory; returns its exit, its output, and its messages on stderr.
 fn run(sandbox: &Sandbox, program: &str, arguments: &[&str]) -> (String, String, String) {
     let mut command = Command::new(artefacts::command(program).unwrap());
     command.args(arguments).env("DLIO_LIB", artefacts::library().unwrap());
@@ -35,7 +35,7 @@ fn events_that_were_only_counted_are_said_to_be_in_no_row() {
         let rows: u64 = rows.lines().nth(1).unwrap().parse().unwrap();
         let missing: u64 = message.split(' ').nth(1).unwrap().replace(',', "").parse().unwrap();
         assert!(message.contains("events were counted and not recorded") && message.lines().count() == 1, "{message}");
-        // One more where the thread that was joined had to be waited for.
+        // One more if the thread that was joined had to be waited for.
         assert!(exit == "0" && (1_000_001..=1_000_002).contains(&(rows + missing)), "{exit}, {rows}: {message}");
         assert_eq!(run(&sandbox, "dlio-analyze", &[folder]).2, "", "a summary has all of them");
     }
@@ -43,7 +43,7 @@ fn events_that_were_only_counted_are_said_to_be_in_no_row() {
     assert!(message.contains("counted and not recorded"), "{message}");
 }
 
-/// The output of `dlio trace` on a line of shell.
+/// Returns the output of `dlio trace` on a line of shell.
 fn traced(sandbox: &Sandbox, line: &str) -> String {
     run(sandbox, "dlio", &["trace", "--all", "-o", "trace", "--", "sh", "-c", line]).2
 }
@@ -53,7 +53,7 @@ fn processes_are_counted_once_whatever_they_run() {
     let sandbox = Sandbox::new("commands.processes").unwrap();
     std::fs::write(sandbox.work().join("p.c"), "int x;\n").unwrap();
     let message = traced(&sandbox, "cat p.c | wc -c; sleep 0");
-    // How many programs depends on how the shell starts its commands.
+    // The number of programs depends on how the shell starts its commands.
     let programs =
         message.strip_prefix("dlio: 4 processes (").and_then(|rest| rest.split_once(" programs) recorded in trace ("));
     let (programs, _) = programs.unwrap_or_else(|| panic!("{message}"));
@@ -80,8 +80,8 @@ fn shells_complete_what_stands_behind_other_programs_verbs() {
     assert_eq!((completed("analyze", "--simi"), completed("top", "--on")), ("--similarity".into(), "--once".into()));
 }
 
-/// Makes a ring of io_uring: by liburing, which is loaded for this program alone, or by itself. 77 where that is not there, or
-/// not allowed.
+/// Creates an io_uring ring: by liburing, which is loaded only for this program, or directly. Exits with 77 if that
+/// does not exist or is not permitted.
 const RING: &str = r#"
 #include <dlfcn.h>
 #include <errno.h>
@@ -135,7 +135,7 @@ fn a_ring_of_io_uring_is_told_of() {
     }
 }
 
-/// Reads itself; a daemon that it starts begins when it has ended, and reads as well.
+/// Reads itself; a daemon that it starts begins after its end, and reads as well.
 const DAEMON: &str = r#"
 #include <fcntl.h>
 #include <sys/syscall.h>
@@ -165,7 +165,7 @@ fn a_daemon_is_of_the_run_that_started_it() {
         runs.iter().map(|run| run["processes"].as_u64().unwrap()).collect::<Vec<_>>()
     };
     for told in [vec![3], vec![3, 3]] {
-        // The daemon has what is read here to its end.
+        // The daemon has the file read here open until its end.
         let (exit, ..) = run(&sandbox, "dlio", &["trace", "-o", "trace", "--", binary.to_str().unwrap()]);
         assert_eq!((exit.as_str(), runs()), ("0", told));
     }
@@ -175,7 +175,7 @@ fn a_daemon_is_of_the_run_that_started_it() {
 fn a_traced_command_leaves_the_page_that_was_asked_for() {
     let sandbox = Sandbox::new("commands.page").unwrap();
     std::fs::write(sandbox.work().join("<b>data"), "some").unwrap();
-    // What goes on in the background has begun when the command ends, and ends a moment later.
+    // The background process has started when the command ends, and ends shortly afterwards.
     let line = "mkfifo begun; cat '<b>data'; (exec 3< '<b>data'; echo > begun; sleep 0.3; cat '<b>data') > /dev/null & \
                 read nothing < begun";
     let (exit, printed, message) =
@@ -204,7 +204,7 @@ fn each_run_in_a_folder_can_be_shown_alone() {
     let sandbox = Sandbox::new("commands.runs").unwrap();
     let mut command = Command::new("sh");
     let dlio = artefacts::command("dlio").unwrap().display().to_string();
-    // The kernel knows to a hundredth of a second when a process began: runs closer than that are one.
+    // The kernel knows the start of a process only to a hundredth of a second: closer runs count as one.
     let line = "for run in 1 2; do \"$0\" trace --all -o trace -- cat /dev/null; sleep 0.1; done";
     command.args(["-c", line, &dlio]).env("DLIO_LIB", artefacts::library().unwrap());
     assert_eq!(sandbox.run(&mut command, true).unwrap().exit, "0");
@@ -223,10 +223,10 @@ fn each_run_in_a_folder_can_be_shown_alone() {
     assert!(exit == "1" && message.contains("--run 1 to 2"), "{exit}: {message}");
 }
 
-/// The kernel knows to a hundredth of a second when a process began: runs closer than that are one.
+/// The kernel knows the start of a process only to a hundredth of a second: closer runs count as one.
 const APART: Duration = Duration::from_millis(30);
 
-/// The figure of a report that says how much of files was read.
+/// Returns the number of bytes read from files according to a report.
 fn bytes_read(sandbox: &Sandbox, more: &[&str]) -> u64 {
     let json = run(sandbox, "dlio-analyze", &[&["trace", "--format", "json"], more].concat()).1;
     let report: serde_json::Value = serde_json::from_str(&json).unwrap();
@@ -278,7 +278,7 @@ fn nobody_who_listens_to_what_is_said_is_no_panic() {
     traced(&sandbox, "cat /dev/null");
     let mut command = Command::new("sh");
     let analyze = artefacts::command("dlio-analyze").unwrap().display().to_string();
-    // The pipe's reader is gone before anything is said.
+    // The pipe's reader is gone before anything is printed.
     let line = "mkfifo pipe; exec 3<>pipe 4>pipe 3<&-; \"$0\" nothing 2>&4; \"$0\" trace --html page.html 2>&4";
     let run = sandbox.run(command.args(["-c", line, &analyze]), true).unwrap();
     assert_eq!(run.exit, "0", "{}", String::from_utf8_lossy(&run.errors));
@@ -306,13 +306,13 @@ fn what_a_call_on_descriptors_was_given_has_a_key_for_each() {
     assert_eq!(exit, "42", "{message}");
     let query = "select fd, args from events where name = 'dup2' or name = 'close_range'";
     let (_, rows, message) = run(&sandbox, "dlio-analyze", &["trace", "--format", "ndjson", "--sql", query]);
-    // Of one that was made what it was made of, of one that was not what was wanted.
+    // For a successful duplicate the original, for a failed one the requested number.
     for args in [r#""other_fd":"3""#, r#""other_fd":"70""#, r#"{"count":"55","second":"65"}"#] {
         assert!(rows.contains(args), "{args}: {rows}{message}");
     }
 }
 
-/// Its last call is past the C library, and nobody in the process can tell of it.
+/// Its last call bypasses the C library, and nothing in the process can record it.
 #[test]
 fn a_program_that_only_the_kernel_saw_end_has_the_status_that_was_waited_for() {
     let sandbox = Sandbox::new("commands.past").unwrap();

@@ -1,4 +1,4 @@
-//! Programs with more events than anybody looks at one by one: all are there, whether they are recorded or counted.
+//! Tests programs with very many events: all are present, whether they are recorded or counted.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -28,12 +28,12 @@ impl Program {
         Program { sandbox, binary, preload: artefacts::library().unwrap() }
     }
 
-    /// Runs it traced and returns how it ended.
+    /// Runs it traced and returns its exit.
     fn run(&self, arguments: &[&str], variables: &[(&str, &str)]) -> String {
         self.sandbox.clear().unwrap();
         let mut command = Command::new(&self.binary);
         command.args(arguments).env("LD_PRELOAD", &self.preload).env("DLIO_TRACE_FORMAT", "native");
-        // Whether a call waited long enough to be an event is the machine's affair.
+        // Whether a call waited long enough to be an event depends on the host.
         command.env("DLIO_TRACE_LAYERS", "posix,stdio,process,app");
         command.env("DLIO_TRACE_DIR", self.sandbox.trace()).envs(variables.iter().copied());
         self.sandbox.run(&mut command, true).unwrap().exit
@@ -94,7 +94,7 @@ fn counts_are_those_of_the_events() {
 #[test]
 fn ten_million_spans_from_four_threads_are_all_there() {
     let program = Program::new("counting.spans", "spans_of_many_threads_are_all_there_in_flat_memory.c");
-    // The program itself looks after its memory.
+    // The program itself checks its memory.
     assert_eq!(program.run(&["4", "2500000"], &[]), "42");
     let images = program.images();
     assert_eq!((images.len(), images[0].events(), images[0].lost), (1, 10_000_000, 0));
@@ -109,7 +109,7 @@ fn quantiles_of_counts_are_marked_in_every_report() {
         let output = command.arg(program.sandbox.trace()).args(words).output().unwrap();
         let message = String::from_utf8_lossy(&output.stdout).replace('\n', " ");
         assert!(message.contains("~ is off by a sixteenth at most"), "{words:?}: {message}");
-        // A function, the median in the first sentence, and what the mark means.
+        // A function, the median in the first sentence, and the meaning of the mark.
         assert!(message.matches(" ~").count() >= 3, "{words:?}: {message}");
     }
 }
@@ -134,7 +134,7 @@ fn a_trace_that_is_full_goes_on_as_counts() {
     let recorded: u64 = images[0].blocks.iter().map(|block| block.header.count as u64).sum();
     let table = images[0].tally.as_ref().expect("a table of counts");
     assert!(recorded > 0 && table.events > 0);
-    // A stat before the loops; of each loop one call in ten opens, asks, seeks and closes, six read.
+    // A stat before the loops; in each loop, one call in ten is an open, stat, seek or close, six are reads.
     assert_eq!(recorded + table.events, 2_000_001);
     assert_eq!(images[0].lost, 0);
     let stored: u64 =

@@ -1,16 +1,16 @@
-//! Every call is recorded or counted as lost, however processes end and whatever room their traces have.
+//! Tests that every call is recorded or counted as lost, however processes end and however little space their traces
+//! have.
 //!
-//! Runs are made of random numbers: threads, forks, forms, limits, small disks, rights that are given up, endings, and what
-//! others do to the files meanwhile. The
-//! truth is kept by the program in memory that outlives it (`tests/crashes/worker.c`). What a run does follows from its
-//! seed; when it does is up to the machine.
+//! Runs are made of random numbers: threads, forks, formats, limits, small disks, dropped privileges, endings, and
+//! changes to the files by others. The program keeps the true counts in memory that outlives it
+//! (`tests/crashes/worker.c`). The actions of a run follow from its seed; their timing depends on the host.
 //!
-//! | variable | means | default |
+//! | variable | meaning | default |
 //! |---|---|---|
-//! | `DLIO_FUZZ_RUNS` | runs at most | as many as find time |
+//! | `DLIO_FUZZ_RUNS` | maximum number of runs | as many as the time allows |
 //! | `DLIO_FUZZ_SECONDS` | time for all | 30 |
 //! | `DLIO_FUZZ_SEED` | seed of the first run; the next ones follow | taken from the clock |
-//! | `DLIO_FUZZ_KEEP` | where traces are kept | they are not |
+//! | `DLIO_FUZZ_KEEP` | directory in which traces are kept | they are removed |
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,13 +23,13 @@ use dlio_tests::compile::compile;
 use dlio_tests::sandbox::Sandbox;
 use dlio_tests::{artefacts, home};
 
-/// Runs at a time: a busy machine puts threads to sleep in places they do not sleep in otherwise.
+/// Parallel runs: a busy host suspends threads in places where they do not sleep otherwise.
 const AT_ONCE: usize = 3;
 
-/// As `worker.c` lays them out.
+/// The layout in `worker.c`.
 const SLOTS: usize = 4096;
 
-/// Numbers that follow from a seed.
+/// A generator of numbers that follow from a seed.
 struct Random(u64);
 
 impl Random {
@@ -53,10 +53,10 @@ impl Random {
     }
 }
 
-/// The work of a run.
+/// The actions of a run.
 struct Plan {
     seed: u64,
-    /// Bytes of the disk for the trace, or zero for the one everything lies on.
+    /// Size of the disk for the trace, or zero for the common one.
     disk: u64,
     variables: Vec<(&'static str, String)>,
     arguments: Vec<(&'static str, u64)>,
@@ -73,7 +73,7 @@ const SIGKILL: u64 = 9;
 const SIGTERM: u64 = 15;
 
 impl Plan {
-    /// A run that is not made of random numbers.
+    /// Returns a run that is not made of random numbers.
     fn fixed(variables: &[(&'static str, &str)], arguments: &[(&'static str, u64)]) -> Plan {
         let variables = variables.iter().map(|(name, value)| (*name, value.to_string())).collect();
         Plan { seed: 1, disk: 0, variables, arguments: arguments.to_vec() }
@@ -96,11 +96,12 @@ impl Plan {
             _ => (4096 << r.below(11)) + 4096 * r.below(8),
         };
         let kill = r.one_of(&[0, 0, 0, SIGKILL, SIGKILL, SIGTERM]);
-        // Of a process whose files were taken away after its end nobody knows anything: one that works is looked at.
+        // If a process's files are removed after its end, nothing is known about it: in that case a running one is
+        // examined.
         let is_damaged = r.in_one_of(3);
         let linger = (r.in_one_of(3) && !is_damaged) as u64;
         let ending = match r.below(OTHER_THREAD + 1) {
-            // Threads that never stop would keep the process.
+            // Threads that never stop would keep the process alive.
             LAST_THREAD if linger == 1 && kill == 0 => RETURN,
             ending => ending,
         };
@@ -146,12 +147,12 @@ impl Plan {
 struct Report {
     recorded: u64,
     lost: u64,
-    /// The most that damage cost; `None` where nobody knows.
+    /// The maximum loss by damage; `None` if unknown.
     more: Option<u64>,
     strict: i32,
 }
 
-/// Everything a run needs that is the same for all.
+/// The data that all runs share.
 struct Bench {
     sandbox: Sandbox,
     worker: PathBuf,
@@ -178,7 +179,7 @@ impl Bench {
         }
     }
 
-    /// The report of a run, or what is wrong with it.
+    /// Returns the report of a run, or its error.
     fn run(&self, plan: &Plan) -> Result<Report, String> {
         static RUN: AtomicU64 = AtomicU64::new(0);
         let folder = self.sandbox.root().join(format!("{}.{}", plan.seed, RUN.fetch_add(1, Relaxed)));
@@ -230,7 +231,7 @@ fn judge(folder: &Path) -> Result<Report, String> {
     let (begun, done) = numbers[1..].chunks(2).fold((0, 0), |sum, pair| (sum.0 + pair[0], sum.1 + pair[1]));
     let report = report(folder);
     let accounted = report.recorded + report.lost;
-    // A call that was under way may be there or not.
+    // A call in progress may or may not be included.
     let fits = accounted <= begun && report.more.is_none_or(|more| accounted + more >= done);
     let lacks = report.lost > 0 || report.more != Some(0);
     let strict = if lacks { 3 } else { 0 };
@@ -248,12 +249,12 @@ fn judge(folder: &Path) -> Result<Report, String> {
     Ok(report)
 }
 
-/// Reads the few numbers of the report that matter.
+/// Reads the numbers of the report that matter.
 fn report(folder: &Path) -> Report {
     let text = fs::read_to_string(folder.join("report")).unwrap_or_default();
     let strict = number(&folder.join("strict"));
     if text.is_empty() {
-        // No trace at all is said by an error: nobody knows what there was.
+        // A missing trace is an error: its contents are unknown.
         return Report { more: None, strict, ..Report::default() };
     }
     let after = |text: &str, key: &str| {
@@ -319,8 +320,8 @@ fn a_table_of_counts_without_an_ending_is_lost_once() {
     if !bench.is_root {
         return println!("not root: no small disks");
     }
-    // Room for the ring's first part and a few pages more. Where the blocks end in one of them follows from how many names
-    // there are; some end so near to its end that their ending has no room.
+    // Space for the ring's first part and a few pages more. The page in which the blocks end depends on the number of
+    // names; some end so near its end that their ending does not fit.
     let plans: Vec<_> = (5..9).flat_map(|pages| (100..1200).step_by(10).map(move |calls| (pages, calls))).collect();
     let next = AtomicU64::new(0);
     let work = || {
@@ -350,8 +351,8 @@ fn threads_at_work_while_their_process_ends_lose_nothing_unseen() {
             let work = [("threads", THREADS), ("linger", 1), ("after_us", 30_000), ("least", 200), ("ending", ending)];
             let report =
                 bench.run(&Plan::fixed(form, &work)).unwrap_or_else(|what| panic!("{form:?} {ending}: {what}"));
-            // On a busy machine a thread may sleep in the middle of its record for longer than the end waits for it. That
-            // call is counted as lost: `run` has seen that it was made.
+            // On a busy host, a thread may be suspended in the middle of its record for longer than the end waits for
+            // it. That call is counted as lost: `run` has verified that it was made.
             assert!(
                 report.recorded > 100 && report.lost <= THREADS && report.more == Some(0),
                 "{form:?} {ending}: {report:?}"
@@ -403,7 +404,7 @@ fn rights_that_are_given_up_cost_no_event_of_a_killed_process() {
         return println!("not root: no rights to give up");
     }
     for drop in 1..=4 {
-        // Threads that begin after that need room in a file the process has no way to.
+        // Threads that start later need space in a file to which the process has no access.
         for kill in [0, SIGKILL] {
             let work = [
                 ("threads", 3),

@@ -1,6 +1,7 @@
-//! Disks that are full: nothing of an old file is lost, nothing half stays, and what is said names the file and a remedy.
+//! Tests full disks: nothing of an old file is lost, no partial file remains, and messages name the file and a
+//! remedy.
 //!
-//! Each disk is a small tmpfs that is seen by the commands of one test alone.
+//! Each disk is a small tmpfs that is visible only to the commands of one test.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,7 +11,7 @@ use dlio_tests::artefacts;
 use dlio_tests::compile::compile;
 use dlio_tests::sandbox::Sandbox;
 
-/// Reads its own file 5,000 times: 5,002 events, and where there is an argument as many as that says.
+/// Reads its own file 5,000 times: 5,002 events, or the number of reads in its argument.
 const READS: &str = r#"
 #include <fcntl.h>
 #include <stdlib.h>
@@ -23,8 +24,9 @@ int main(int argc, char **argv) {
 }
 "#;
 
-/// Reads its own file as often as the first argument says. After a third of that it makes a file `ready` and waits for one named
-/// `go`; with a second argument it kills itself at its end. What it does beside reading is said to the kernel.
+/// Reads its own file as often as the first argument says. After a third of that it creates a file `ready` and waits
+/// for one named `go`; with a second argument it kills itself at its end. Everything else it does by direct system
+/// calls.
 const WAITS: &str = r#"
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -61,7 +63,7 @@ int main(int argc, char **argv) {
 }
 "#;
 
-/// Runs that program in the background until it waits, lets others do something, and waits for its end.
+/// Runs that program in the background until it waits, runs commands in the meantime, and waits for its end.
 const MEANWHILE: &str = r#"
 export DLIO_TRACE_DIR=$PWD/small/trace DLIO_TRACE_FORMAT=native
 rm -f ready go
@@ -73,7 +75,7 @@ $analyze small --no-cache --format json > report 2> complaint
 $analyze small --no-cache > text 2>&1
 exit 0"#;
 
-/// How that program ends: by itself, killed, or by itself long after its first thread.
+/// The end of that program: by itself, killed, or by itself long after its first thread.
 #[derive(Clone, Copy)]
 enum Ending {
     Own,
@@ -81,14 +83,14 @@ enum Ending {
     Thread,
 }
 
-/// A folder with a program to be traced and a place for a small disk.
+/// A directory with a program to be traced and a mount point for a small disk.
 struct Scene {
     sandbox: Sandbox,
     program: PathBuf,
     waits: PathBuf,
 }
 
-/// The remains of a line of shell.
+/// The result of a line of shell.
 struct Left {
     exit: String,
     message: String,
@@ -107,7 +109,8 @@ impl Scene {
         Scene { sandbox, program, waits }
     }
 
-    /// Runs a line of shell with a disk of `size` at `small`. It finds `$reads`, `$dlio`, `$analyze` and `$library`.
+    /// Runs a line of shell with a disk of `size` at `small`. Its variables are `$reads`, `$dlio`, `$analyze` and
+    /// `$library`.
     fn shell(&self, size: &str, line: &str) -> Left {
         let mut command = Command::new("unshare");
         command.args(["--mount", "--map-root-user", "sh", "-c"]);
@@ -130,7 +133,7 @@ impl Scene {
         left
     }
 
-    /// Events and losses of the report that the last program left.
+    /// Returns events and losses of the report of the last program.
     fn counted(&self) -> (u64, u64) {
         let report = self.file("report");
         let allocation = report.split_once("\"allocation\":").map_or("", |(_, rest)| rest);
@@ -146,7 +149,7 @@ impl Scene {
         fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
 
-    /// A trace on the large disk.
+    /// Creates a trace on the large disk.
     fn trace(&self, folder: &str, form: &str, reads: usize) {
         let mut command = Command::new(&self.program);
         command.arg(reads.to_string()).env("LD_PRELOAD", artefacts::library().unwrap());
@@ -231,7 +234,7 @@ fn a_ring_that_finds_no_room_at_home_is_told_of_and_comes_later() {
     assert!(scene.file("names").contains(&killed), "{}", scene.file("names"));
 }
 
-/// Holds a folder to what was there before a result that could not be written.
+/// Asserts that a directory contains only the files from before a result that could not be written.
 fn holds_only(folder: &str, names: [&str; 2]) {
     let (mut found, mut names): (Vec<_>, Vec<_>) = (folder.lines().collect(), names.to_vec());
     found.sort_unstable();
@@ -243,7 +246,7 @@ fn holds_only(folder: &str, names: [&str; 2]) {
 fn an_export_that_finds_no_room_costs_no_old_file_and_leaves_no_part() {
     let scene = Scene::new("exports");
     scene.trace("trace", "native", 200_000);
-    // Forms whose whole does not fit into the disk, each in the place of an old file.
+    // Formats whose whole output does not fit on the disk, each replacing an old file.
     for (option, name) in [
         ("--compress none --export", "all.pftrace"),
         ("--compress none --export", "all.tar"),
@@ -302,7 +305,7 @@ fn a_folder_of_parquet_that_finds_no_room_is_not_left_half() {
 #[test]
 fn a_cache_that_finds_no_room_costs_nothing_but_itself() {
     let scene = Scene::new("cache");
-    // As many events as are worth keeping; and a trace that is old enough to be believed.
+    // Enough events to be worth keeping; and a trace old enough to be trusted.
     let left = scene.shell(
         "12m",
         "LD_PRELOAD=$library DLIO_TRACE_DIR=$PWD/small/trace DLIO_TRACE_FORMAT=native $reads 1000500 || exit 1
@@ -325,7 +328,8 @@ fn a_cache_that_finds_no_room_costs_nothing_but_itself() {
 fn a_conversion_at_the_end_that_finds_no_room_keeps_what_it_was_made_from() {
     for form in ["auto", "perfetto", "chrome"] {
         let scene = Scene::new(&format!("conversion.{form}"));
-        // The ring goes when the trace is whole; a filler that takes its room leaves none for the new form.
+        // The ring is removed when the trace is complete; a filler that takes its space leaves none for the new
+        // format.
         let left = scene.shell(
             "320k",
             &format!(
@@ -348,7 +352,7 @@ fn a_conversion_at_the_end_that_finds_no_room_keeps_what_it_was_made_from() {
     }
 }
 
-/// Calls of the program that waits: those that read, and one that opens.
+/// Calls of the program that waits: the reads, and one open.
 const READS_MADE: u64 = 60_000;
 const CALLS: u64 = READS_MADE + 1;
 
@@ -431,7 +435,7 @@ fn counts_that_find_no_room_at_home_are_lost_until_they_come() {
 #[test]
 fn a_report_gives_the_reason_that_was_met() {
     let scene = Scene::new("reasons");
-    // Of the four descriptors that are allowed the shell's redirections take three, and the program the last one.
+    // Four descriptors are permitted: the shell's redirections take three, and the program the last one.
     for (limit, said, remark) in [
         ("-n 4", "no descriptor left", "out of file descriptors"),
         ("-f 16", "the file size limit", "the file size limit was reached"),

@@ -1,4 +1,4 @@
-//! Waits carry evidence of their causes: who ended them, what for, and what their threads did before.
+//! Tests that waits contain evidence of their causes: the thread that ended them, and their thread's work before.
 
 use std::process::Command;
 
@@ -33,7 +33,7 @@ impl Job {
         Job { sandbox, seen, said }
     }
 
-    /// Waits for an object, by its address.
+    /// Returns the waits for an object, by its address.
     fn waits(&self, object: u64) -> Vec<(&Event, Waker)> {
         let waits = self
             .seen
@@ -43,8 +43,8 @@ impl Job {
     }
 }
 
-/// Most waits name the thread that ended them, none names another. A thread that lost its processor between two calls may have
-/// come too late to be seen to wait.
+/// Asserts that most waits name the thread that ended them, and none names another. A thread that lost its processor
+/// between two calls may have come too late to be registered as a waiter.
 fn names_the_waker(job: &Job, of: impl Fn(&Event) -> bool) {
     assert!(!job.said.is_empty());
     for line in &job.said {
@@ -62,7 +62,7 @@ fn names_the_waker(job: &Job, of: impl Fn(&Event) -> bool) {
 fn waits_name_the_thread_that_ended_them() {
     for job in ["semaphores", "conditions", "barriers", "c11", "futexes"] {
         for format in ["native", "perfetto"] {
-            // The last one to arrive waits for nobody.
+            // The last one to arrive does not wait.
             let job = Job::run(job, format);
             let last = job.said[0][1];
             names_the_waker(&job, |event| event.name != "pthread_barrier_wait" || event.tid as u64 != last);
@@ -128,12 +128,12 @@ fn a_maker_that_never_waits_counts_at_its_hand_overs() {
 fn pages_that_were_not_there_are_major_faults() {
     let job = Job::run("faults", "native");
     let counters = job.seen.named("usleep").last().unwrap().counters.unwrap();
-    // None where the file system keeps its pages.
+    // None if the file system keeps its pages.
     let faults = job.said[0][0];
     assert!((faults..=faults + 3).contains(&counters.major_faults), "{faults}: {counters:?}");
 }
 
-/// Counters are no events, where events are counted only: the table has as many as the process says.
+/// Counters are not events if events are only counted: the table has the number of events that the process reports.
 #[test]
 fn a_table_of_counts_has_as_many_events_as_it_claims() {
     let sandbox = Sandbox::new("evidence.summary").unwrap();

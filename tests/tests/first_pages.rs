@@ -11,7 +11,7 @@ fn patterns(script: &str) -> Vec<String> {
     for part in script.split("/*") {
         code.push_str(part.split_once("*/").map_or(part, |(_, after)| after));
     }
-    // `*(SECTION SECTION)` takes sections of every file, `*variadic.o(SECTION)` those of one.
+    // `*(SECTION SECTION)` matches sections of every file, `*variadic.o(SECTION)` those of one.
     let mut patterns = Vec::new();
     for (before, inside) in code.split('(').zip(code.split('(').skip(1)) {
         let file = before.rsplit(char::is_whitespace).next().unwrap_or_default();
@@ -23,7 +23,7 @@ fn patterns(script: &str) -> Vec<String> {
     patterns
 }
 
-/// Returns `true` if a name matches a pattern in which `*` stands for any text.
+/// Returns `true` if a name matches a pattern in which `*` matches any text.
 fn matches(pattern: &str, name: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(name) = name.strip_prefix(start) else { return false };
@@ -40,7 +40,7 @@ fn every_pattern_of_the_linker_script_matches_a_function() {
     let library = artefacts::library().unwrap_or_else(|error| panic!("{error}"));
     let output = Command::new("nm").arg("--defined-only").arg(&library).output().expect("nm runs; binutils has it");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    // A function lies in a section of its own, `.text.` and its name.
+    // Each function has a separate section, `.text.` and its name.
     let function = |line: &str| {
         let (kind, name) = line.split_once(' ').and_then(|(_, rest)| rest.split_once(' '))?;
         "tTwWi".contains(kind).then(|| format!(".text.{name}"))

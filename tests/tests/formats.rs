@@ -1,6 +1,6 @@
-//! One stored file of every version ever written, and what is in it. Both were left by one program, killed the first time:
-//! it opens `sample`, begins the span `epoch` (7) and in it `fetch` (samples = 3) around three reads of 8 bytes; since version
-//! 2 also around a `poll` whose time runs out.
+//! Tests one stored file of every version ever written. Both were left by one program, killed the first time: it
+//! opens `sample`, starts the span `epoch` (7) and in it `fetch` (samples = 3) around three reads of 8 bytes; since
+//! version 2 also around a `poll` that times out.
 
 use dlio_schemas::native::block::Opener;
 use dlio_schemas::native::columns::Events;

@@ -1,12 +1,12 @@
-//! Programs whose every call is known (`tests/foreign`), traced by us and by another tool: both traces are read by
-//! dlio-analyze, and must tell the same calls, bytes, files and times. strace and VizTracer watch the very run that we
-//! trace. DFTracer takes the calls for itself, so it has a run of its own where it is installed (`make bench-peers`), and a
-//! stored trace of the same program elsewhere.
+//! Tests programs whose every call is known (`tests/foreign`), traced by us and by another tool: both traces are read
+//! by dlio-analyze, and must contain the same calls, bytes, files and times. strace and VizTracer observe the run
+//! that we trace. DFTracer intercepts the calls itself, so it has a separate run if it is installed (`make
+//! bench-peers`), and otherwise a stored trace of the program.
 //!
-//! Darshan's runtime is not among them: neither Debian nor PyPI has it. `apt-cache search darshan` finds nothing, and the
-//! package `darshan` of PyPI reads logs (`libdarshan-util`) and writes none. So a stored log stays
-//! (`analyzer/tests/samples/dxt-darshan.txt`); who has built `libdarshan.so` measures beside it with `DARSHAN_LIB` and
-//! `make bench`.
+//! Darshan's runtime is not among them: neither Debian nor PyPI has it. `apt-cache search darshan` finds nothing, and
+//! the package `darshan` of PyPI reads logs (`libdarshan-util`) and writes none. So there is a stored log
+//! (`analyzer/tests/samples/dxt-darshan.txt`); with a self-built `libdarshan.so`, `DARSHAN_LIB` and `make bench`
+//! measure it, too.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,7 +16,7 @@ use dlio_tests::needs::{has, needs, needs_module};
 use dlio_tests::sandbox::Sandbox;
 use dlio_tests::{artefacts, home};
 
-/// The rows of a query, without its head.
+/// Returns the rows of a query, without its heading.
 fn asked(trace: &Path, sql: &str) -> Vec<String> {
     let mut analyze = Command::new(artefacts::command("dlio-analyze").unwrap());
     let output = analyze.arg(trace).args(["--no-cache", "--format", "csv", "--sql", sql]).output().unwrap();
@@ -24,14 +24,14 @@ fn asked(trace: &Path, sql: &str) -> Vec<String> {
     String::from_utf8(output.stdout).unwrap().lines().skip(1).map(String::from).collect()
 }
 
-/// Begin and end of the chosen events.
+/// Returns start and end of the chosen events.
 fn times(trace: &Path, condition: &str) -> Vec<(i64, i64)> {
     let rows = asked(trace, &format!("select ts, ts + dur as till from events where {condition} order by ts"));
     let number = |text: &str| text.parse::<i64>().unwrap();
     rows.iter().map(|row| row.split_once(',').unwrap()).map(|(from, to)| (number(from), number(to))).collect()
 }
 
-/// Each of the inner events lies within its outer one, but for what clocks may differ by.
+/// Asserts that each inner event is within its outer one, except for the permitted difference of clocks.
 fn assert_within(inner: &[(i64, i64)], outer: &[(i64, i64)], shift: i64) {
     const SLACK_NS: i64 = 1_000_000;
     assert_eq!(inner.len(), outer.len());
@@ -41,7 +41,7 @@ fn assert_within(inner: &[(i64, i64)], outer: &[(i64, i64)], shift: i64) {
     }
 }
 
-/// The program in C under strace and under us at once; with the texts and the trace.
+/// Runs the program in C under strace and the tracer at the same time; returns the texts and the trace.
 fn run_known(sandbox: &Sandbox) -> (PathBuf, PathBuf) {
     let (program, data) = (sandbox.root().join("known"), sandbox.work().join("data"));
     compile(&home().join("foreign/known.c"), &program, &[]).unwrap();
@@ -74,7 +74,7 @@ fn strace_and_we_tell_the_same_of_one_run() {
         3,
         "those that are there in the end or were"
     );
-    // By descriptor, where a call of the library is one of the system.
+    // By descriptor, for calls of the library that are system calls.
     let calls = "select name, count(*), count(*) filter (where ret < 0), sum(bytes) from events where file like '%/odd%' \
                  and name not in ('open', 'openat', 'fstat', 'fstatat') group by name order by name";
     assert_eq!(same(calls), 10);
@@ -87,7 +87,7 @@ fn strace_and_we_tell_the_same_of_one_run() {
     assert_within(&inner, &outer, 0);
 }
 
-/// DFTracer's trace tells the calls, bytes and files of the program that ours does.
+/// Asserts that DFTracer's trace contains the calls, bytes and files that ours does.
 fn assert_dftracer_agrees(theirs: &Path, ours: &Path) {
     let calls = "select name, count(*), count(*) filter (where ret < 0), coalesce(sum(bytes), 0) from events \
                  where name in ('fopen', 'fclose', 'fwrite', 'fread', 'fputc', 'fgets', 'fgetc', 'write', 'pwrite', \
@@ -111,7 +111,7 @@ fn dftracers_stored_trace_tells_the_calls_that_ours_does() {
     assert_dftracer_agrees(&home().join("../analyzer/tests/samples/dftracer-fork"), &ours);
 }
 
-/// The library of DFTracer, where `make bench-peers` put it.
+/// Returns the library of DFTracer installed by `make bench-peers`.
 fn dftracer() -> Option<PathBuf> {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))?;
@@ -161,7 +161,7 @@ fn viztracers_calls_hold_ours() {
         let inner = times(&ours, &format!("name = '{name}' and file like '%/blocks'"));
         let outer = times(&theirs, &format!("name = 'posix.{name}'"));
         assert_eq!((inner.len(), outer.len()), (count, count), "{name}");
-        // Its clock runs as ours does, from a moment that it does not tell.
+        // Its clock has our clock's rate and an unknown start.
         let shift = *shift.get_or_insert(outer[0].0 - inner[0].0);
         assert_within(&inner, &outer, shift);
     }

@@ -1,4 +1,4 @@
-//! The needs of what is shipped when the dynamic loader loads it: clusters run systems that are years old.
+//! Tests the requirements of the shipped files at load time: clusters run systems that are years old.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use dlio_tests::artefacts;
 
-/// Lines that the tool says of a binary.
+/// Returns lines of the tool's output about a binary.
 fn fields(option: &str, binary: &Path) -> Vec<String> {
     let output = Command::new("objdump").arg(option).arg(binary).output().expect("objdump, of binutils");
     assert!(output.status.success(), "{}: {}", binary.display(), String::from_utf8_lossy(&output.stderr));
@@ -18,7 +18,7 @@ fn needed(binary: &Path) -> Vec<String> {
     lines.iter().filter_map(|line| line.trim().strip_prefix("NEEDED")).map(|name| name.trim().to_string()).collect()
 }
 
-/// Versions of the C library that symbols ask for, as pairs of numbers, each with its line.
+/// Returns the versions of the C library that symbols require, as pairs of numbers, each with its line.
 fn versions(binary: &Path) -> Vec<((u32, u32), String)> {
     let version = |line: &String| {
         let (_, rest) = line.split_once("GLIBC_")?;
@@ -27,7 +27,7 @@ fn versions(binary: &Path) -> Vec<((u32, u32), String)> {
         let minor = rest.split('.').next()?;
         Some(((major.parse().ok()?, minor.parse().ok()?), line.clone()))
     };
-    // Both the symbols and the list of versions the loader looks for first.
+    // Both the symbols and the list of versions that the loader checks first.
     fields("-T", binary).iter().chain(&fields("-p", binary)).filter_map(version).collect()
 }
 
@@ -38,11 +38,11 @@ fn assert_oldest(binary: &Path, oldest: (u32, u32)) {
     assert!(newer.is_empty(), "{} needs more than {oldest:?}:\n{newer:#?}", binary.display());
 }
 
-/// What is shipped beside the preloaded library, and runs on the same systems.
+/// Returns the other shipped files, which run on the same systems.
 fn others() -> Vec<PathBuf> {
     let programs = ["dlio", "dlio-analyze", "dlio-top"].map(|name| artefacts::command(name).unwrap());
     let library = artefacts::library().unwrap();
-    // Of Python and of MPI, where they are built; the other is always built.
+    // Those of Python and of MPI, if they are built; the other one is always built.
     let beside = |name| library.with_file_name(name);
     let optional = [beside("libdlio_mpi.so"), beside("_engine.abi3.so")].into_iter().filter(|file| file.exists());
     programs.into_iter().chain([beside("libdliotrace_inline.so")]).chain(optional).collect()
@@ -54,7 +54,7 @@ fn what_is_shipped_loads_with_a_c_library_of_2012() {
     others().iter().for_each(|binary| assert_oldest(binary, (2, 17)));
 }
 
-/// Functions of threads that `libc.so.6` itself had in 2.17. The others were in `libpthread.so.0`.
+/// Thread functions that `libc.so.6` itself had in 2.17. The others were in `libpthread.so.0`.
 const THREADS_IN_LIBC: &[&str] = &[
     "pthread_attr_destroy",
     "pthread_attr_init",
@@ -79,7 +79,7 @@ const THREADS_IN_LIBC: &[&str] = &[
     "pthread_setschedparam",
 ];
 
-/// The library that a function was in, for those that were not in `libc.so.6` in 2.17 and are now.
+/// Returns the library of a function that was not in `libc.so.6` in 2.17 and is now.
 fn place_in_2012(name: &str) -> Option<&'static str> {
     const PLACES: &[(&str, &[&str])] = &[
         ("libpthread.so.0", &["pthread_", "sem_"]),
@@ -92,7 +92,7 @@ fn place_in_2012(name: &str) -> Option<&'static str> {
     (!THREADS_IN_LIBC.contains(&name)).then_some(library)
 }
 
-/// References with a version: the name, and the library that the linker bound it to.
+/// Returns references with a version: the name, and the library that the linker bound it to.
 fn bound_references(binary: &Path) -> Vec<(String, String)> {
     let readelf = |option: &str| {
         let output = Command::new("readelf").args(["--wide", option]).arg(binary).env("LC_ALL", "C").output();
@@ -129,10 +129,10 @@ fn each_function_is_sought_in_the_library_that_had_it_in_2012() {
     }
 }
 
-/// What the preloaded library may ask of the loader: functions and variables that `libc.so.6` itself has had under this
-/// version since 2.17. `dlsym`, `pthread_key_create`, `aio_error` and their kin are none of them: they
-/// lay in other libraries until 2.34, and before 2.30 the loader ends a program whose reference names another library than
-/// the one that has the symbol, be it weak. `preload/src/older.c` looks those up.
+/// Symbols that the preloaded library may require: functions and variables that `libc.so.6` itself has had under this
+/// version since 2.17. `dlsym`, `pthread_key_create`, `aio_error` and similar are not among them: they were in other
+/// libraries until 2.34. Before 2.30, the loader ends a program whose reference names another library than the one
+/// with the symbol, even if the reference is weak. `preload/src/older.c` looks those up.
 const IN_LIBC_SINCE_2012: &[&str] = &[
     "__ctype_get_mb_cur_max GLIBC_2.2.5",
     "__cxa_at_quick_exit GLIBC_2.10",
@@ -167,7 +167,7 @@ const IN_LIBC_SINCE_2012: &[&str] = &[
     "uname GLIBC_2.2.5",
 ];
 
-/// `NAME VERSION` of each undefined symbol that has a version.
+/// Returns `NAME VERSION` of each undefined symbol that has a version.
 fn versioned_references(binary: &Path) -> Vec<String> {
     let reference = |line: &String| {
         let words: Vec<&str> = line.split_whitespace().collect();

@@ -1,4 +1,5 @@
-//! What a process may use, what the machine was doing: against a second reader of the same files, `tests/machine/second_reader.py`.
+//! Tests the resources of a process and the activity of the host, against a second reader of the same files,
+//! `tests/machine/second_reader.py`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,7 +25,7 @@ fn reader(sandbox: &Sandbox, arguments: &[&str]) -> Vec<std::ffi::OsString> {
     all
 }
 
-/// Runs the second reader with the library alone.
+/// Runs the second reader with only the library.
 fn alone(sandbox: &Sandbox, arguments: &[&str]) -> (Run, Fields) {
     let all = reader(sandbox, arguments);
     let mut command = Command::new(&all[0]);
@@ -34,7 +35,7 @@ fn alone(sandbox: &Sandbox, arguments: &[&str]) -> (Run, Fields) {
     (run, facts(&sandbox.trace()))
 }
 
-/// The facts of the only process.
+/// Returns the facts about the only process.
 fn facts(folder: &Path) -> Fields {
     let mut seen = seen::read(folder);
     assert_eq!((seen.processes.len(), seen.lost()), (1, 0), "{:?}", seen.faults);
@@ -58,7 +59,7 @@ fn told(run: &Run) -> Value {
 fn samples(folder: &Path) -> Vec<Samples> {
     let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let ours = files.filter(|path| path.extension().is_some_and(|ending| ending == "machine"));
-    // One that has just been made is empty.
+    // One that has just been created is empty.
     ours.filter_map(|path| Samples::parse(&fs::read(path).unwrap())).collect()
 }
 
@@ -89,7 +90,7 @@ fn a_process_says_what_it_may_use_and_has_used() {
     assert_eq!(facts.get("omp_proc_bind"), None);
     assert_eq!(facts.number("cpus_allowed_end"), Some(expected("cpus_allowed")));
     assert_eq!(facts.number("threads_end"), Some(expected("threads")));
-    // The script ends soon after it has looked.
+    // The script ends soon after its reading.
     let later = |key: &str, most: i64| {
         let (found, seen) = (facts.number::<i64>(&format!("{key}_end")).unwrap(), expected(key));
         assert!((seen..=seen + most).contains(&found), "{key}: {found}, {seen}");
@@ -133,14 +134,14 @@ fn counters_of_the_machine_are_those_a_second_reader_finds() {
         let name = format!("{} {}", COUNTERS[series.counter].name, series.scope).trim().to_string();
         let (Some(begin), Some(end)) = (told["begin"][&name].as_u64(), told["end"][&name].as_u64()) else { continue };
         let (first, last) = (series.values[0].1, series.values.last().unwrap().1);
-        // The first sample is taken before the command begins, the last one when it has ended.
+        // The first sample is taken before the command starts, the last one after it has ended.
         assert!(first <= begin && begin <= end && end <= last, "{name}: {first} {begin} {end} {last}");
         compared += 1;
     }
     assert!(compared >= 4, "{compared} of {told}");
 }
 
-/// What SQL says of a trace.
+/// Returns the result of SQL on a trace.
 fn rows(sandbox: &Sandbox, folder: &Path, sql: &str) -> String {
     let mut analyze = Command::new(artefacts::command("dlio-analyze").unwrap());
     analyze.arg(folder).args(["--format", "csv", "--sql", sql]).env("DLIO_CACHE", sandbox.root());
@@ -166,7 +167,7 @@ fn the_machine_is_no_process_and_its_counters_are_no_events() {
     let near = "select (select min(ts) from machine) <= (select min(ts) from events) and (select max(ts) from machine) >= \
                 (select max(ts) from events)";
     assert_eq!(rows(&sandbox, &sandbox.trace(), near).lines().last(), Some("true"));
-    // Tracks of an export, which reads as the trace does.
+    // Tracks of an export, which reads like the trace.
     let copy = sandbox.root().join("copy.pftrace");
     let mut analyze = Command::new(artefacts::command("dlio-analyze").unwrap());
     analyze.arg(sandbox.trace()).args(["--compress", "none", "--export"]).arg(&copy);
@@ -244,7 +245,7 @@ fn top_says_what_the_machine_does_now() {
     let [samples] = &samples(&sandbox.trace())[..] else { panic!("one file of samples") };
     assert_eq!(machine["host"].as_str(), samples.fact("host"));
     let cores = machine["cores"].as_f64().unwrap();
-    // Ticks of a hundredth of a second, and samples that are not taken in one moment.
+    // Ticks of a hundredth of a second, and samples that are not taken atomically.
     assert!((0.0..=cores + 0.5).contains(&machine["cpus_busy"].as_f64().unwrap()), "{machine}");
     assert!(machine["memory_available"].as_u64().unwrap() > 0);
 }
@@ -257,7 +258,7 @@ fn a_command_that_records_nothing_leaves_nothing() {
     assert_eq!(fs::read_dir(sandbox.trace()).unwrap().count(), 0);
 }
 
-/// A control group of version 1 below this process's own, which ends with it.
+/// A control group of version 1 below this process's own, which is removed with it.
 struct Group(PathBuf);
 
 impl Group {
@@ -304,7 +305,7 @@ fn quota_and_limit_of_control_groups_are_told() {
     let within = |command: &[std::ffi::OsString]| -> Vec<std::ffi::OsString> {
         ["sh", "-c", &enter, "sh"].map(Into::into).into_iter().chain(command.iter().cloned()).collect()
     };
-    // As a job in a group; then as a command that is put into one by what `dlio trace` starts.
+    // As a job in a group; then as a command that is moved into one by a child of `dlio trace`.
     let dlio =
         [artefacts::command("dlio").unwrap().into(), "trace".into(), "--format".into(), "native".into(), "-o".into()];
     let mut whole: Vec<_> = dlio.into();

@@ -1,4 +1,4 @@
-//! The pages of the manual, as `man` reads them.
+//! Tests the pages of the manual, as shown by `man`.
 
 use std::path::Path;
 use std::process::Command;
@@ -18,7 +18,7 @@ fn every_verb_has_a_page_that_man_reads_without_a_warning() {
         return;
     }
     let folder = std::env::temp_dir().join(format!("dlio-manual-{}", std::process::id()));
-    // None writes over the page of another; the other order is that of `make install`.
+    // No page overwrites another one; the other order is that of `make install`.
     write("dlio-analyze", "--man", &folder);
     write("dlio-top", "--man", &folder);
     write("dlio", "man", &folder);

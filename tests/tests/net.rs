@@ -1,4 +1,5 @@
-//! What lies between processes bears a name of its own, the same at both ends, and what goes through it is in the trace.
+//! Tests that objects between processes have the same name at both ends, and that traffic through them is in the
+//! trace.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -9,7 +10,7 @@ use dlio_tests::sandbox::Sandbox;
 use dlio_tests::seen::{Event, Seen};
 use dlio_tests::{artefacts, seen};
 
-/// Talks through each kind of object and says on stdout what it did.
+/// Communicates through each kind of object and prints what it did.
 const PROGRAM: &str = r#"
 #include <arpa/inet.h>
 #include <errno.h>
@@ -168,7 +169,7 @@ const ECONNREFUSED: i64 = 111;
 struct Traced {
     sandbox: Sandbox,
     seen: Seen,
-    /// What the program said of itself.
+    /// The program's output about itself.
     said: BTreeMap<String, u64>,
 }
 
@@ -195,12 +196,12 @@ impl Traced {
         String::from_utf8_lossy(&run.output).into_owned()
     }
 
-    /// The events on an object of a name.
+    /// Returns the events on an object of a name.
     fn on(&self, name: &str) -> Vec<&Event> {
         self.seen.events().filter(|event| event.file.as_deref() == Some(name)).collect()
     }
 
-    /// Calls on a name, and processes that made them.
+    /// Returns the calls on a name, and the number of processes that made them.
     fn calls(&self, name: &str) -> (BTreeMap<&'static str, u64>, usize) {
         let threads: BTreeSet<u32> = self.on(name).iter().map(|event| event.tid).collect();
         (seen::tally(self.on(name).into_iter()), threads.len())
@@ -274,7 +275,7 @@ fn both_ends_of_a_connection_meet() {
     assert_eq!(object(udp("recvfrom")[0]).unwrap().local.unwrap().port(), here);
     assert_eq!(object(udp("send")[0]).unwrap().peer.unwrap().port(), here);
 
-    // Of sockets of this machine each knows the process at the other end.
+    // Each local socket knows the process at the other end.
     let local = |name| traced.seen.named(name).find(|event| object(event).is_some_and(|it| it.kind == Kind::Socket));
     let said = |what: &str| Some(traced.said[what] as i64);
     assert_eq!(local("connect").expect("one by AF_UNIX").a, said("server"));
@@ -286,7 +287,7 @@ fn what_finds_nothing_is_counted_and_hosts_are_named() {
     let traced = Traced::new("net.nothing", &[("DLIO_TRACE_INCLUDE", "/nowhere/**")]);
     let recorded = traced.seen.named("recv").filter(|event| event.ret == -EAGAIN).count() as u64;
     let filtered: u64 = traced.seen.processes.iter().map(|process| process.filtered).sum();
-    // A busy machine stops a few of them for longer.
+    // A busy host delays a few of them.
     assert!(recorded < 200 && recorded + filtered >= 1000, "{recorded} are recorded, {filtered} left out");
     let looked_up = traced.seen.named("getaddrinfo").next().expect("a look-up");
     assert_eq!(looked_up.file.as_deref(), Some("<host localhost>"));

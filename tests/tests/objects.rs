@@ -1,4 +1,5 @@
-//! What the benchmark asks of an object store: its trace, its own figures and the store's count are the same, epoch by epoch.
+//! Tests the benchmark's requests to an object store: its trace, its own results and the store's counts agree, epoch
+//! by epoch.
 
 #[path = "../../benchmark/tests/store/mod.rs"]
 mod store;
@@ -12,7 +13,7 @@ use dlio_tests::sandbox::Sandbox;
 use serde_json::Value;
 use store::{Fault, Seen, Store};
 
-/// Rows of what the analyzer answers, as numbers.
+/// Returns rows of the analyzer's output, as numbers.
 fn asked(trace: &Path, sql: &str) -> Vec<Vec<i64>> {
     let mut command = Command::new(artefacts::command("dlio-analyze").unwrap());
     let output = command.arg(trace).args(["--sql", sql, "--format", "csv"]).output().unwrap();
@@ -50,7 +51,7 @@ fn of_data(seen: &Seen) -> bool {
     seen.method == "GET" && seen.key.contains("/train/")
 }
 
-/// GETs and their bytes in each epoch.
+/// Returns GETs and their bytes in each epoch.
 fn reported(run: &Path) -> Vec<Vec<i64>> {
     let summary: Value = serde_json::from_slice(&fs::read(run.join("summary.json")).unwrap()).unwrap();
     let of = |epoch: &Value| {
@@ -65,7 +66,7 @@ fn requests_and_bytes_are_the_same_in_the_trace_the_report_and_the_store() {
         let (store, sandbox) = (Store::start(), Sandbox::new(&format!("objects-{workers}-{ranks}")).unwrap());
         bench(&store, &sandbox, "made", &["++workload.workflow.generate_data=true", "++workload.workflow.train=false"]);
         store.forget();
-        // Refused, cut within a body, cut before an answer, sent on: each is one request more.
+        // Refused, cut within a body, cut before a response, redirected: each is one more request.
         store.plan("GET", "/img_03", 2, Fault::Answer(503, "SlowDown", Vec::new()));
         store.plan("GET", "/img_05", 1, Fault::CutAt(70_000));
         store.plan("GET", "/img_07", 1, Fault::Reset);
@@ -95,7 +96,7 @@ fn requests_and_bytes_are_the_same_in_the_trace_the_report_and_the_store() {
         assert_eq!(traced, reported(&run), "the trace and the report");
         assert_eq!(traced.iter().map(|epoch| epoch[0]).sum::<i64>(), 3 * 16 + 5);
         whole(&store, &trace);
-        // A body that broke is what came of it; the request that goes on says from where.
+        // A broken body counts with the bytes that arrived; the request that resumes gives its start.
         let resumed = "select pos, bytes from events where name = 'object.get' and pos > 0";
         assert_eq!(asked(&trace, resumed).len(), 1);
         let short = "select bytes from events where name = 'object.get' and bytes < requested and bytes > 0";
@@ -103,7 +104,8 @@ fn requests_and_bytes_are_the_same_in_the_trace_the_report_and_the_store() {
     }
 }
 
-/// All requests of a run by method, from its first traced event on: before, the command looks whether data and store are there.
+/// Checks all requests of a run by method, since its first traced event: before, the command checks whether data and
+/// store exist.
 fn whole(store: &Store, trace: &Path) {
     let gets = "select count(*), coalesce(sum(bytes), 0) from events where name = 'object.get'";
     let begun = asked(trace, "select min(ts) from events")[0][0];
@@ -138,7 +140,7 @@ fn checkpoints_in_parts_are_events_with_places_and_bytes() {
     let written = store.seen().iter().filter(|seen| seen.method == "PUT").map(|seen| seen.received as i64).sum::<i64>();
     let moved = "select sum(bytes) from events where name in ('object.put', 'object.part')";
     assert_eq!(asked(&trace, moved), [[written]]);
-    // The parts of an object lie one behind the other.
+    // The parts of an object are consecutive.
     let parts =
         "select count(*), min(pos), max(pos + bytes), sum(bytes) from events where name = 'object.part' group by file";
     for part in asked(&trace, parts) {

@@ -1,5 +1,5 @@
-//! What is meant to grow is one file and its lines in the list beside it: nothing else takes anything from that file, so
-//! nothing else has to change when another one comes. CONTRIBUTING.md shows one of each.
+//! Tests the extension points: each extension is one file and its lines in one list. Nothing else imports from that
+//! file, so nothing else has to change for another one. CONTRIBUTING.md shows one of each.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -7,16 +7,17 @@ use std::path::{Path, PathBuf};
 use dlio_tests::home;
 use dlio_tests::imports::Imports;
 
-/// Folders of plug-ins, by crate; and files in them that others use for what they know besides.
+/// Directories of plug-ins, by crate; and files in them that others import for other reasons.
 const PLUGINS: &[(&str, &str, &[&str])] = &[
-    // Processes of Perfetto traces are exported anew.
+    // Processes of Perfetto traces are exported again.
     ("analyzer", "load/formats", &["perfetto"]),
-    // A tar holds traces for Perfetto, and DFTracer's lines cost what Chrome's do.
+    // A tar contains traces for Perfetto, and DFTracer's lines cost as much as Chrome's.
     ("analyzer", "viewer/forms", &["perfetto", "chrome"]),
     ("analyzer", "findings/rules", &[]),
-    // What every answer does.
+    // The functions common to all answers.
     ("analyzer", "command/answers", &["answer"]),
-    // `format` is the traits. An .npz is a zip of .npy, and the rules refuse chunks that no data set of an HDF5 file can have.
+    // `format` has the traits. An .npz is a zip of .npy, and the rules reject chunks that no data set of an HDF5 file
+    // can have.
     ("benchmark", "data_set/formats", &["format", "npy", "hdf5"]),
 ];
 

@@ -1,4 +1,4 @@
-//! Every program of `tests/programs`, every case of it: untraced, then traced in each format.
+//! Runs every program of `tests/programs`, in every case: untraced, then traced in each format.
 
 use std::collections::HashSet;
 use std::fs;
@@ -63,7 +63,7 @@ fn check(name: &str, source: &Path, case: &Case) -> Result<(), String> {
     for format in formats {
         sandbox.clear().map_err(|error| error.to_string())?;
         let mut command = program.command(case, &sandbox, &preload);
-        // Said last of all by a case that wants another one.
+        // Set last by a case that needs another value.
         let own = |variable: &str| case.variables.iter().any(|(name, _)| name == variable);
         for (variable, value) in [("DLIO_TRACE_DIR", sandbox.trace()), ("DLIO_TRACE_FORMAT", PathBuf::from(format))] {
             if !own(variable) {
@@ -91,7 +91,7 @@ fn expected_ending(case: &Case, run: &Run) -> Result<(), String> {
     }
 }
 
-/// The needs that this machine lacks.
+/// Returns the requirements that this host lacks.
 fn missing(needs: &[String]) -> Result<(), String> {
     let has = |command: &String| {
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -155,7 +155,7 @@ impl Program {
     }
 }
 
-/// The interpreter itself: what is called python3 may be a script that looks for it.
+/// Returns the interpreter itself: python3 may be a script that searches for it.
 fn python() -> Result<PathBuf, String> {
     static FOUND: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let ask = || {

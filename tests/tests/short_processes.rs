@@ -1,4 +1,4 @@
-//! The cost of tracing a process that does little, in system calls: builds and shells start thousands of those.
+//! Tests the cost of tracing a short-lived process, in system calls: builds and shells start thousands of those.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -9,7 +9,7 @@ use dlio_tests::compile::compile;
 use dlio_tests::sandbox::Sandbox;
 use dlio_tests::seen::{self, Seen};
 
-/// Reads its own file as often as it is told, if at all.
+/// Reads its own file as often as its argument says, if at all.
 const READS: &str = r#"
 #include <fcntl.h>
 #include <stdlib.h>
@@ -23,14 +23,15 @@ int main(int argc, char **argv) {
 }
 "#;
 
-/// Makes the program `reads` of a source, in a folder.
+/// Builds the program `reads` from a source, in a directory.
 fn build(sandbox: &Sandbox, source: &str, folder: &Path) {
     let file = sandbox.root().join("reads.c");
     std::fs::write(&file, source).unwrap();
     compile(&file, &folder.join("reads"), &[]).unwrap();
 }
 
-/// System calls of the program with a library before it. `machine` is what it is told about that.
+/// Returns the system calls of the program with a preloaded library. `machine` contains the inherited facts about the
+/// host.
 fn calls(sandbox: &Sandbox, library: &str, arguments: &[&str], convert: &str, machine: &str) -> Vec<String> {
     let counts = sandbox.root().join("counts");
     let mut command = Command::new("strace");
@@ -43,23 +44,23 @@ fn calls(sandbox: &Sandbox, library: &str, arguments: &[&str], convert: &str, ma
     text.lines().filter(|line| !line.starts_with("+++")).map(str::to_string).collect()
 }
 
-/// Of each process that makes an event: CPUs, scheduling and limits at its start, its number, CPUs and CPU time at its end; and the
-/// names of its control groups, whose limits are looked up where nobody has told them for these groups.
+/// Queries of each process with an event: CPUs, scheduling and limits at its start, its id, CPUs and CPU time at its
+/// end; and the names of its control groups, whose limits are read unless they were inherited for these groups.
 const OWN_FACTS: usize = 12;
 const GROUPS: usize = 3;
 
-/// Without an event: the end is one thread's, and the folder is looked at. With events: beside that a file is made, and the
-/// kernel is asked for what only it knows of a process; where nobody has told what machine this is, for that; and where no
-/// other form is made of the file, it gets another name. A handler is set for the case that somebody cuts the file.
+/// Without an event: the end is handled by one thread, and the directory is checked. With events: in addition a file
+/// is created, and the process's own facts are queried; facts about the host are queried unless they are inherited;
+/// and if the file is not converted, it is renamed. A handler is installed in case the file is truncated.
 const WITHOUT_EVENTS: usize = 2;
 const WITH_EVENTS: usize = 22 + OWN_FACTS + GROUPS;
 const WITH_EVENTS_NATIVE: usize = WITH_EVENTS + 1;
-/// The same of a program that another one of the run, or `dlio trace`, has told.
+/// Calls of a program that has inherited the facts from another one of the run, or from `dlio trace`.
 const TOLD_WITHOUT_EVENTS: usize = 1;
 const TOLD_WITH_EVENTS: usize = 13 + OWN_FACTS;
 /// Each group up to the root takes three calls for each of its files.
 const GROUP_FILE: usize = 3;
-/// Where the kernel's clock is slow to read it is asked what that clock is.
+/// If the kernel's clock is slow to read, its name is queried.
 const CLOCK: usize = 3;
 
 #[test]
@@ -89,7 +90,8 @@ fn a_short_process_is_traced_in_few_system_calls() {
     }
 }
 
-/// The facts of the machine as `dlio trace` hands them to a command whose trace goes to the sandbox's folder.
+/// Returns the facts about the host that `dlio trace` passes to a command whose trace goes to the sandbox's
+/// directory.
 fn told_by_dlio(sandbox: &Sandbox) -> String {
     let mut command = Command::new(artefacts::command("dlio").unwrap());
     command.args(["trace", "-q", "-o"]).arg(sandbox.trace()).args(["--", "env"]);
@@ -100,7 +102,7 @@ fn told_by_dlio(sandbox: &Sandbox) -> String {
     value.expect("a variable with the machine's facts").to_string()
 }
 
-/// Opens its own file; called with an argument it becomes itself without one, and with two a child of it does so.
+/// Opens its own file; called with one argument it executes itself without one, and with two a child of it does so.
 const BECOMES: &str = r#"
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -113,7 +115,7 @@ int main(int argc, char **argv) {
 }
 "#;
 
-/// A process began when its first image did, whatever it becomes by exec; a child begins anew.
+/// A process started when its first image did, whatever it executes; a child has a new start.
 #[test]
 fn images_of_a_process_agree_when_it_began() {
     let sandbox = Sandbox::new("short.born").unwrap();
@@ -133,13 +135,13 @@ fn images_of_a_process_agree_when_it_began() {
     }
 }
 
-/// Facts that a program was told are those it would have found, and those of another machine are not believed.
+/// Inherited facts equal those that the program would determine itself, and those of another host are not trusted.
 #[test]
 fn what_is_told_about_a_machine_is_what_would_be_found() {
     let sandbox = Sandbox::new("short.told").unwrap();
     build(&sandbox, READS, sandbox.root());
     let (told, library) = (told_by_dlio(&sandbox), artefacts::library().unwrap().display().to_string());
-    // The same, but for the boot, the cores or the host's name.
+    // Changed only in the boot, the cores or the host's name.
     let (booted, rest) = told.split_once(':').unwrap();
     let parts: Vec<&str> = told.split(':').collect();
     let changed = |at: usize, to: &str| {
@@ -162,11 +164,11 @@ fn what_is_told_about_a_machine_is_what_would_be_found() {
     assert_eq!(facts(&other_boot), found);
     assert_eq!(facts(&changed(6, "elsewhere")), found);
     assert_eq!(facts("nonsense"), found);
-    // And that what is told is what is written, where it may be.
+    // And inherited facts are recorded, if they are trusted.
     assert_eq!(facts(&changed(2, "99"))[4].as_deref(), Some("99"));
 }
 
-/// Many short processes, one that is killed, and one that does more than the others.
+/// Many short-lived processes, one that is killed, and one that does more than the others.
 const MANY: &str = "
 for i in 0 1 2 3 4 5 6 7 8 9 a b c d e f g h i j; do ./reads 5 || exit 1; done
 ./reads 12000 || exit 1
@@ -188,11 +190,11 @@ fn short_processes_share_a_file_and_nothing_is_missing() {
     let ((exit, said, shared), (_, said_of_each, each)) = (traced("shared", None), traced("each", Some("exit")));
     assert_eq!((&exit[..], &shared.faults, shared.lost()), ("0", &vec![], 0), "{said}");
     let files: BTreeSet<_> = shared.processes.iter().map(|process| &process.path).collect();
-    // What the short ones share, the one that does more, and what is left of the one that was killed.
+    // The shared file of the short ones, the one that does more, and the leftovers of the killed one.
     assert_eq!(files.len(), 3, "{files:?}");
     assert_eq!(shared.processes.iter().filter(|process| process.ending == "killed").count(), 1);
     assert!(shared.processes.iter().all(|process| process.fields.get("converter").is_none() || process.has_ring));
-    // How often the shell asks whether a child has ended is chance; what the children read is not.
+    // The number of times the shell checks for ended children is random; the reads of the children are not.
     let told = |seen: &Seen| (seen.processes.len(), seen.count("pread"));
     assert_eq!((told(&shared), told(&each)), ((23, 12_100), (23, 12_100)));
     let processes = |said: &str| said.split(" recorded in ").next().map(str::to_string);
@@ -200,8 +202,8 @@ fn short_processes_share_a_file_and_nothing_is_missing() {
     assert!(said.contains("1 process was killed"), "{said}");
 }
 
-/// What a process that did little leaves as its native trace is its ring under another name, for every reader; what one that
-/// was killed leaves is not renamed.
+/// The native trace of a short-lived process is its renamed ring, for every reader; the ring of a killed one is not
+/// renamed.
 #[test]
 fn a_native_trace_of_a_short_process_is_its_ring() {
     let sandbox = Sandbox::new("short.native").unwrap();

@@ -1,4 +1,4 @@
-//! Programs that are not what a C compiler makes of a page of C: under another clock, of another C library, interpreted.
+//! Tests unusual programs: under another clock, with another C library, interpreted.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,7 +11,7 @@ use dlio_tests::compile::compile;
 use dlio_tests::sandbox::{Run, Sandbox};
 use dlio_tests::{artefacts, seen};
 
-/// The place of a command; `make setup-test` installs those that every machine can have.
+/// Returns the path of a command; `make setup-test` installs those that are available everywhere.
 fn found(command: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).map(|folder| folder.join(command)).find(|file| file.is_file())
@@ -77,7 +77,7 @@ fn dlio(sandbox: &Sandbox, arguments: &[&str]) -> Run {
     sandbox.run(command.env("DLIO_LIB", artefacts::library().unwrap()), true).unwrap()
 }
 
-/// A program of musl, from a page of C.
+/// Compiles a program with musl.
 fn musl_program(sandbox: &Sandbox, name: &str, text: &str) -> String {
     let (source, binary) = (sandbox.root().join(format!("{name}.c")), sandbox.root().join(name));
     fs::write(&source, text).unwrap();
@@ -145,7 +145,7 @@ fn programs_of_musl_are_traced_and_do_what_they_do_untraced() {
     assert!(text(&run.errors).contains("is built for musl"), "{}", text(&run.errors));
     let seen = seen::read(&sandbox.trace());
     assert_eq!(seen.count("pread"), 200);
-    // Streams are not recorded, but for those of the shell and of `cat`, which are glibc's.
+    // Streams are not recorded, except those of the shell and of `cat`, which use glibc.
     let of_program = |process: &&seen::Process| process.fields.get(key::PROGRAM) == Some("threads");
     let processes: Vec<_> = seen.processes.iter().filter(of_program).collect();
     assert!(processes.len() >= 2, "the program, and what it becomes again: {}", processes.len());
@@ -157,8 +157,8 @@ fn programs_of_musl_are_traced_and_do_what_they_do_untraced() {
 fn programs_of_musl_start_wherever_they_are_called_from() {
     let sandbox = Sandbox::new("surroundings.tree").unwrap();
     let other = musl_program(&sandbox, "other", "#include <stdio.h>\nint main(void) { puts(\"other\"); return 42; }\n");
-    // Down in a tree, by each way to start a program, as the interpreter of a script, and by a program that nothing stands
-    // before.
+    // Deep in a process tree, by each way to start a program, as the interpreter of a script, and by a program that
+    // is not traced.
     fs::write(sandbox.work().join("script"), format!("#!{other}\n")).unwrap();
     assert!(Command::new("chmod").arg("+x").arg(sandbox.work().join("script")).status().unwrap().success());
     fs::write(sandbox.work().join("data"), "data\n").unwrap();
@@ -192,19 +192,19 @@ fn programs_of_a_tree_that_leave_no_trace_are_named() {
     compile(&source, &binary, &["-static"]).unwrap();
     fs::write(sandbox.work().join("data"), "data\n").unwrap();
     let path = binary.display().to_string();
-    // By its path, by one that counts from here, and in a folder of the PATH.
+    // By its absolute path, by a relative one, and in a directory of the PATH.
     let line = format!("cat data; {path}; ./quiet; PATH={}:$PATH; exec quiet", sandbox.work().display());
     let run = dlio(&sandbox, &["sh", "-c", &line]);
     assert_eq!((run.exit.as_str(), text(&run.output).as_str()), ("42", "data\n"));
     let said = text(&run.errors);
     assert!(said.contains("3 processes ran a program that cannot be traced"), "{said}");
     assert!(said.contains(&format!("{path} (static: no library can be preloaded), 3 times")), "{said}");
-    // Said of the run alone, and of nothing else.
+    // About this run only, and about nothing else.
     let run = dlio(&sandbox, &["sh", "-c", "cat data"]);
     assert!(!text(&run.errors).contains("cannot be traced"), "{}", text(&run.errors));
     let list = fs::read_to_string(sandbox.trace().join("untraced.list")).unwrap();
     assert_eq!(list.lines().filter(|line| line.contains(" static /") && line.ends_with("quiet")).count(), 3, "{list}");
-    // It is no trace, and no damage to one.
+    // It is not a trace, and not damage to one.
     let analyzed =
         Command::new(artefacts::command("dlio-analyze").unwrap()).arg("--strict").arg(sandbox.trace()).output();
     assert!(analyzed.unwrap().status.success());
@@ -235,7 +235,7 @@ int main(int argc, char **argv) {
 
 #[test]
 fn processes_forked_below_another_root_are_traced_outside_of_it() {
-    // Below a root without /proc a process cannot see its own name; the kernel's name for it is there still.
+    // Below a root without /proc a process cannot read its own name; the kernel's name for it is still available.
     const CONFINED: &str = r#"
 #define _GNU_SOURCE
 #include <string.h>
@@ -248,7 +248,7 @@ int main(int argc, char **argv) {
     strcpy(argv[0], "worker: process of /etc/confined.conf");
     if (chroot(argv[1]) || chdir("/")) return 2;
     if (fork() == 0) {
-        // Everything the program has: what the trace is reached by is not its own.
+        // Closes all descriptors of the program: those through which the trace is reached are not among them.
         closefrom(3);
         if (stat("/data", &facts)) _exit(3);
         if (fork() == 0) {
@@ -264,14 +264,14 @@ int main(int argc, char **argv) {
     let root = sandbox.work().join("root");
     fs::create_dir(&root).unwrap();
     fs::write(root.join("data"), "").unwrap();
-    // Whoever calls for a new root is root in a user namespace of its own; the tools that lead there are not traced.
+    // A process with a new root is root in a user namespace of its own; the tools that lead there are not traced.
     const LINE: &str = "LD_PRELOAD=$LIBRARY exec \"$@\"";
     let mut command = Command::new(needed("unshare"));
     command.args(["--map-root-user", "sh", "-c", LINE, "sh"]).arg(&binary).arg(&root).arg("x".repeat(100));
     command.env("LIBRARY", artefacts::library().unwrap()).env("DLIO_TRACE_DIR", sandbox.trace());
     let run = sandbox.run(&mut command, true).unwrap();
     assert_eq!(run.exit, "42", "{}", text(&run.errors));
-    // Nothing of ours lies in the program's files.
+    // The program's own directory contains no file of the tracer.
     let names: Vec<_> = fs::read_dir(&root).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, ["data"]);
     let found = seen::read(&sandbox.trace());
@@ -284,7 +284,7 @@ int main(int argc, char **argv) {
         let file = process.path.file_name().unwrap().to_string_lossy();
         assert!(file.starts_with("server-") && process.fields.get(key::PROGRAM) == Some("server"), "{file}");
     }
-    // Each has ended, and no ring is left of any.
+    // Each has ended, and no ring is left over.
     let left =
         fs::read_dir(sandbox.trace()).unwrap().flatten().filter(|file| file.path().extension().unwrap() == "ring");
     assert_eq!(left.count(), 0);
@@ -305,7 +305,7 @@ fn a_folder_that_cannot_be_made_is_said_once_and_why() {
     }
 }
 
-/// Runs a script that reads `data` and writes `out`; gives the files that are in the trace.
+/// Runs a script that reads `data` and writes `out`; returns the files in the trace.
 fn files_of(name: &str, interpreter: &Path, arguments: &[&str]) -> BTreeSet<String> {
     let sandbox = Sandbox::new(&format!("surroundings.{name}")).unwrap();
     let ruby = "require 'json'\nrequire 'csv'\nrequire 'fileutils'\nrequire 'time'\nd = File.read('data')\nFile.write('out', JSON.generate({a: d}))\n";
@@ -328,7 +328,7 @@ fn files_of(name: &str, interpreter: &Path, arguments: &[&str]) -> BTreeSet<Stri
 
 #[test]
 fn interpreters_show_their_data_and_not_themselves() {
-    // Folders on the way to a script are asked about, and what the C library wants to know of the machine.
+    // Directories on the path to a script are queried, as are the C library's files about the host.
     const MORE: usize = 20;
     for (name, arguments) in [("ruby", &["t.rb"][..]), ("node", &["t.js"]), ("java", &["-cp", ".", "T"])] {
         let interpreter = match (found(name), name) {
@@ -361,7 +361,7 @@ fn a_pattern_means_the_same_however_it_is_spelled() {
         fs::write(work.join(file), file).unwrap();
     }
     let below_root = work.strip_prefix("/").unwrap().display().to_string();
-    // Where it is run, what is asked for, and the files that are read then.
+    // The working directory, the pattern, and the files that are read then.
     let cases = [
         (".", "data/*.txt", "data/a.txt data/b.txt"),
         (".", "./data/*.txt", "data/a.txt data/b.txt"),

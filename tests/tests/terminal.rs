@@ -1,10 +1,10 @@
-//! Commands at a terminal: `tests/terminal` has what is typed and what must be shown.
+//! Tests commands at a terminal: `tests/terminal` contains the input and the expected output.
 
 use std::process::Command;
 
 use dlio_tests::{artefacts, home};
 
-/// A query that makes rows without end and one that makes none, interrupted at once and while they work.
+/// Tests a query that makes rows endlessly and one that makes none, interrupted immediately and while they work.
 #[test]
 fn an_interrupted_query_says_so_frees_its_threads_and_leaves_the_shell() {
     let here = home();
@@ -21,7 +21,7 @@ fn an_interrupted_query_says_so_frees_its_threads_and_leaves_the_shell() {
     assert!(typed.status.success(), "{}", String::from_utf8_lossy(&typed.stderr));
 }
 
-/// Names of files, processes, threads and spans, arguments, and every form of output.
+/// Tests names of files, processes, threads and spans, arguments, and every form of output.
 #[test]
 fn no_name_is_obeyed_by_the_terminal() {
     let typed = Command::new("python3")

@@ -1,5 +1,4 @@
-//! What a program can check about the code itself: who depends on whom, where `unsafe` stands and that it is argued, and
-//! words that have no place here.
+//! Checks of the code itself: dependencies between crates, `unsafe` and its arguments, and forbidden words.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -14,7 +13,7 @@ fn root() -> PathBuf {
 
 // ---- dependencies ---------------------------------------------------------------------------------------------------
 
-/// Every package below `package`, as cargo would build it without its tests.
+/// Returns every package below `package`, as cargo would build it without its tests.
 fn below(package: &str) -> BTreeSet<String> {
     let output = Command::new(env!("CARGO"))
         .current_dir(root())
@@ -91,14 +90,14 @@ fn there_is_one_arrow() {
     }
 }
 
-/// Folders of the workspace's members.
+/// Returns the directories of the workspace's members.
 fn members() -> Vec<String> {
     let manifest = std::fs::read_to_string(root().join("Cargo.toml")).expect("the workspace's manifest");
     let line = manifest.lines().find(|line| line.starts_with("members = [")).expect("a list of members");
     line.split('"').skip(1).step_by(2).map(str::to_string).collect()
 }
 
-/// The names in a manifest's tables of dependencies, those of tests and build scripts included.
+/// Returns the names in a manifest's tables of dependencies, including those of tests and build scripts.
 fn dependencies(manifest: &str) -> BTreeSet<String> {
     let (mut names, mut inside) = (BTreeSet::new(), false);
     for line in manifest.lines() {
@@ -111,7 +110,7 @@ fn dependencies(manifest: &str) -> BTreeSet<String> {
     names
 }
 
-/// The Rust of a member, and of the files of others that it includes by `#[path]`.
+/// Returns the Rust code of a member, and of the files of others that it includes by `#[path]`.
 fn code_of(member: &str, sources: &[(PathBuf, String)]) -> String {
     let mut code = String::new();
     for (file, text) in sources.iter().filter(|(file, _)| file.starts_with(member)) {
@@ -142,7 +141,7 @@ fn every_dependency_is_used() {
 
 // ---- sources --------------------------------------------------------------------------------------------------------
 
-/// All files under version control with one of these endings.
+/// Returns all files under version control with one of these extensions.
 fn sources(endings: &[&str]) -> Vec<(PathBuf, String)> {
     let output = Command::new("git").current_dir(root()).args(["ls-files", "-z"]).output().expect("git runs");
     let names = String::from_utf8(output.stdout).expect("names of files are UTF-8");
@@ -151,8 +150,8 @@ fn sources(endings: &[&str]) -> Vec<(PathBuf, String)> {
     names.split('\0').filter(wanted).filter_map(read).collect()
 }
 
-/// The crates in which no files import each other, one by way of another: such a circle can only be read and changed as a
-/// whole.
+/// The crates in which no files import each other in a circle, directly or not: such a circle can only be read and
+/// changed as a whole.
 const WITHOUT_CIRCLES: &[&str] =
     &["schemas", "tracer", "preload", "benchmark", "analyzer", "cluster", "linking", "python", "tests"];
 
@@ -167,8 +166,9 @@ fn no_files_of_a_crate_make_a_circle() {
     }
 }
 
-/// The folders of a source folder, from the ground up; the empty name stands for the files beside them, but for those that
-/// are listed by their names. A file may import from its own folder and from those listed before it.
+/// The subdirectories of a source directory, from the ground up; the empty name represents the files next to them,
+/// except those that are listed by their names. A file may import from its own directory and from those listed before
+/// it.
 const FLOORS: &[(&str, &[&str])] = &[
     ("schemas/src/", &["event", "text", "machine", "deflate", "native", "export", "perfetto", ""]),
     (
@@ -269,7 +269,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Returns the number of the floor that a file is on: the longest folder of the list that it lies in.
+/// Returns the index of a file's floor: that of the longest listed directory that contains it.
 fn floor(place: &str, rooms: &[&str], file: &str) -> Option<usize> {
     let file = file.strip_prefix(place)?.trim_end_matches(".rs");
     let is_in = |room: &str| file.strip_prefix(room).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
@@ -297,7 +297,7 @@ fn folders_import_only_from_folders_below_them() {
     }
 }
 
-/// The files in which `unsafe` may stand: see the module documentation of `dlio-tracer` and of the benchmark's buffers.
+/// The files that may contain `unsafe`: see the module documentation of `dlio-tracer` and of the benchmark's buffers.
 const UNSAFE: &[&str] = &[
     "preload/src/",
     "preload/inline/src/",
@@ -366,12 +366,12 @@ const UNSAFE: &[&str] = &[
     "benchmark/src/system/processes.rs",
     "benchmark/src/system/shared_memory.rs",
     "python/src/",
-    // Programs that show or measure what the library costs.
+    // Programs that show or measure the library's overhead.
     "examples/rust/src/",
     "tests/bench/micro/",
 ];
 
-/// Lines of Rust with an `unsafe` that is code.
+/// Returns lines of Rust with an `unsafe` that is code.
 fn unsafe_lines(text: &str) -> Vec<usize> {
     let code = |line: &str| line.split("//").next().unwrap_or("").to_string();
     let word = |line: &str| {
@@ -410,8 +410,8 @@ fn unsafe_stands_only_where_it_is_expected() {
     }
 }
 
-/// A block or impl is argued by a SAFETY comment above, a function, private or not, by a `# Safety` section; declarations of
-/// foreign functions, attributes and function types need none.
+/// Returns `true` for a block or impl with a SAFETY comment above it, and for a function, private or not, with a `#
+/// Safety` section; declarations of foreign functions, attributes and function types need none.
 fn is_argued(lines: &[&str], at: usize) -> bool {
     let line = lines[at];
     let declares =
@@ -444,7 +444,7 @@ fn every_unsafe_is_argued() {
     assert!(without.is_empty(), "unsafe without an argument: {without:?}");
 }
 
-/// The most lines of a function, from its signature to its closing brace.
+/// Maximum number of lines of a function, from its signature to its closing brace.
 const LINES_MAX: usize = 70;
 
 /// Returns the name of the function that a line begins.
@@ -458,8 +458,8 @@ fn function(line: &str) -> Option<&str> {
     rest.strip_prefix("fn ")?.split(['(', '<']).next()
 }
 
-/// Returns the name and the number of lines of each function outside tests. Sources are formatted, so a function ends with a
-/// brace that is indented as its first line is.
+/// Returns the name and the number of lines of each function outside tests. Sources are formatted, so a function ends
+/// with a brace indented like its first line.
 fn functions(text: &str) -> Vec<(String, usize)> {
     let code = text.split("\n#[cfg(test)]\nmod ").next().unwrap_or_default();
     let lines: Vec<&str> = code.lines().collect();
@@ -513,7 +513,7 @@ fn nothing_is_left_for_later() {
 
 #[test]
 fn no_file_names_a_developers_machine() {
-    // Home folders and places of work, spelled so that this file does not hold them.
+    // Home directories and workplaces, written so that this file does not contain them.
     let places = [concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/ho", "me/ub"), concat!("/Us", "ers/")];
     for (path, text) in sources(&[".rs", ".py", ".sh", ".toml", ".md", ".c", ".h", ".sql", ".yaml", ".js", "Makefile"])
     {
@@ -524,7 +524,7 @@ fn no_file_names_a_developers_machine() {
     }
 }
 
-/// Cargo does not build a test again for another clone that shares its target folder.
+/// Cargo does not rebuild a test for another clone that shares its target directory.
 #[test]
 fn no_test_keeps_the_clone_that_it_was_built_in() {
     let kept = concat!("env!(\"CARGO_", "MANIFEST_DIR\")");
@@ -544,7 +544,7 @@ fn names_say_what_a_thing_is() {
 
 // ---- hooks ----------------------------------------------------------------------------------------------------------
 
-/// Names a shared object defines, or asks for.
+/// Returns the names that a shared object defines, or requires.
 fn symbols(object: &Path, which: &str) -> BTreeSet<String> {
     let output = Command::new("nm").args(["-D", which]).arg(object).output().expect("nm runs; binutils has it");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -553,7 +553,8 @@ fn symbols(object: &Path, which: &str) -> BTreeSet<String> {
     text.lines().filter_map(name).collect()
 }
 
-/// Hooks no program here can reach: newer than the C library the tests were written with, and tried by their older names.
+/// Hooks that no program here can reach: newer than the C library that the tests were written with, and tested by
+/// their older names.
 const NOT_CALLED: &[&str] = &[
     "__isoc23_fscanf",
     "__isoc23_scanf",

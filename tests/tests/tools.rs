@@ -1,9 +1,9 @@
-//! Programs everybody has, each run three times: alone, under strace, and traced. They must print and leave behind the
-//! same, and the trace must count what the kernel was asked for.
+//! Tests common programs, each run three times: alone, under strace, and traced. They must have the same output and
+//! leave the same files, and the trace must agree with the system calls.
 //!
-//! strace sees system calls, the trace sees calls of the C library. Where one is not the other the difference is known, and
-//! stands in [`ROWS`]: `opendir` asks for `openat` and `newfstatat`, a stream reads when its buffer is empty. Only files in
-//! the working folder are compared: the loader's own files are opened by calls that no library can see.
+//! strace sees system calls, the trace sees calls of the C library. If they differ, the difference is known and
+//! listed in [`ROWS`]: `opendir` calls `openat` and `newfstatat`, a stream reads when its buffer is empty. Only files
+//! in the working directory are compared: the loader's own files are opened by calls that no library can see.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,24 +13,24 @@ use dlio_tests::sandbox::{Run, Sandbox};
 use dlio_tests::{artefacts, seen};
 use libtest_mimic::{Arguments, Failed, Trial};
 
-/// One kind of thing asked of the kernel.
+/// One kind of request to the kernel.
 struct Row {
     what: &'static str,
     /// Names of system calls.
     asked: &'static [&'static str],
-    /// Names of events, each of which is one such call; twice where it is two.
+    /// Names of events, each of which is one such call; listed twice if it is two.
     recorded: &'static [&'static str],
-    /// Names of events that may be one more such call inside the C library.
+    /// Names of events that may make one more such call inside the C library.
     may_ask: &'static [&'static str],
 }
 
-/// Events of streams that read, write or seek when their buffer wants it and not when the program does.
+/// Events of streams that read, write or seek when their buffer requires it and not when the program does.
 const STREAMS: &[&str] = &[
     "fopen", "fdopen", "fread", "fgets", "fgetc", "getline", "getdelim", "fwrite", "fputs", "fputc", "puts", "fprintf",
     "printf", "fflush", "fseek", "fclose", "ftell", "rewind", "freopen", "fscanf", "setvbuf",
 ];
 
-/// A folder that could not be opened: nothing more was asked for it.
+/// A directory that could not be opened: it caused no further call.
 const FAILED: &str = "failed opendir";
 
 const MORE_STATS: &[&str] =
@@ -60,7 +60,7 @@ const ROWS: &[Row] = &[
     row("rename", &["rename", "renameat", "renameat2"], &["rename", "renameat"], &[]),
     row("link", &["link", "linkat", "symlink", "symlinkat"], &["link", "linkat", "symlink", "symlinkat"], &[]),
     row("unlink", &["unlink", "unlinkat", "rmdir"], &["unlink", "unlinkat", "rmdir", "remove"], &[]),
-    // A link is not followed by way of a descriptor's name in /proc.
+    // The C library does not follow a link through a descriptor's name in /proc.
     row("chmod", &["chmod", "fchmod", "fchmodat"], &["chmod", "fchmod"], &["fchmodat"]),
     row("chown", &["chown", "lchown", "fchown", "fchownat"], &["chown", "lchown", "fchown", "fchownat"], &[]),
     row(
@@ -83,7 +83,7 @@ const ROWS: &[Row] = &[
         &["fcntl", "fcntl_setlkw", "flock", "lockf", "fdopendir", "fdopendir"],
         &["fdopen"],
     ),
-    // Whether a file is a terminal is asked without a call we see.
+    // The C library checks for a terminal without a call that is hooked.
     row("ioctl", &["ioctl"], &["ioctl"], &["open", "openat", "fopen"]),
     row("mmap", &["mmap"], &["mmap"], &[]),
     row("chdir", &["chdir", "fchdir"], &["chdir", "fchdir"], &[]),
@@ -98,7 +98,7 @@ const fn row(
     Row { what, asked, recorded, may_ask }
 }
 
-/// A test: what to prepare, and what to run.
+/// A test: the preparation, and the command.
 struct Tool {
     name: &'static str,
     prepare: &'static str,
@@ -140,12 +140,12 @@ const TOOLS: &[Tool] = &[
     Tool { name: "forked_workers_of_python_load_arrays", prepare: ARRAYS, run: "{numpy} pool.py" },
 ];
 
-/// Files older than the index: git reads those again that are not.
+/// Files older than the index: git reads newer ones again.
 const GIT: &str = "git init --quiet origin; cd origin; git config user.email a@b; git config user.name a; git config gc.auto 0;
     for i in 1 2 3; do seq $i 500 > file$i; git add .; GIT_AUTHOR_DATE='2026-01-01T00:00:00Z' GIT_COMMITTER_DATE='2026-01-01T00:00:00Z' git commit --quiet -m $i; done;
     touch -d 2020-01-01 file*; git update-index --refresh";
 
-/// Forty arrays, and four workers that take one after the other.
+/// Forty arrays, and four workers that take them one after the other.
 const ARRAYS: &str = r#"mkdir d
     "${DLIO_TEST_PYTHON:-python3}" -c 'import numpy; [numpy.save(f"d/{i}.npy", numpy.arange(i * 500)) for i in range(40)]'
     cat > pool.py <<END
@@ -201,10 +201,10 @@ fn words(line: &str) -> Result<Vec<String>, String> {
     let python = Command::new("python3").args(["-c", "import sys; print(sys.executable, end='')"]).output();
     let python = python.map_err(|error| format!("python3: {error}"))?;
     let python = String::from_utf8_lossy(&python.stdout).into_owned();
-    // The one that has NumPy, as `make test` sets it up.
+    // The one with NumPy, as `make test` sets it up.
     let numpy = std::env::var("DLIO_TEST_PYTHON").unwrap_or_else(|_| python.clone());
     let word = |word: &str| word.replace("\\ ", " ").replace("{python}", &python).replace("{numpy}", &numpy);
-    // A space behind a backslash belongs to its word.
+    // A space after a backslash belongs to its word.
     let mut all: Vec<String> = Vec::new();
     for part in line.split(' ') {
         match all.last_mut().filter(|last| last.ends_with('\\')) {
@@ -215,7 +215,7 @@ fn words(line: &str) -> Result<Vec<String>, String> {
     Ok(all.iter().map(|part| word(part)).collect())
 }
 
-/// Runs a line in a folder prepared anew.
+/// Runs a line in a freshly prepared directory.
 fn run(tool: &Tool, sandbox: &Sandbox, line: &[String], variables: &[(&str, &Path)]) -> Result<Run, String> {
     sandbox.clear().map_err(|error| error.to_string())?;
     let script =
@@ -234,7 +234,8 @@ fn clean(command: &mut Command) -> &mut Command {
     command.env_remove("LD_PRELOAD").env("HOME", "/nonexistent").env("LC_ALL", "C").env("GIT_CONFIG_NOSYSTEM", "1")
 }
 
-/// Names and lengths of all files below a folder. Those of git's that hold times may differ by what they hold.
+/// Returns names and sizes of all files below a directory. Those files of git that contain times may differ in
+/// content.
 fn files(folder: &Path) -> BTreeMap<String, u64> {
     let mut all = BTreeMap::new();
     let mut folders = vec![folder.to_path_buf()];
@@ -250,7 +251,7 @@ fn files(folder: &Path) -> BTreeMap<String, u64> {
     all
 }
 
-/// Compares what was asked of the kernel with what was recorded, row by row.
+/// Compares the system calls with the recorded events, row by row.
 fn compare(sandbox: &Sandbox, calls: &str, found: &mut Vec<String>) {
     let work = sandbox.work().display().to_string();
     let trace = seen::read(&sandbox.trace());
@@ -288,13 +289,13 @@ fn compare(sandbox: &Sandbox, calls: &str, found: &mut Vec<String>) {
 /// A line of strace's log.
 struct Call<'a> {
     name: &'a str,
-    /// The file it concerns: a path that was given, else what a descriptor leads to.
+    /// Its file: a given path, otherwise the target of a descriptor.
     path: String,
 }
 
 impl Call<'_> {
-    /// `123 openat(AT_FDCWD</data>, "x", O_RDONLY) = 3</data/x>`; the second half of a call that was interrupted by another
-    /// process's is left out, its first half has all that is needed.
+    /// Parses `123 openat(AT_FDCWD</data>, "x", O_RDONLY) = 3</data/x>`. The second half of a call that was
+    /// interrupted by another process's is ignored; its first half has all necessary data.
     fn parse<'a>(line: &'a str, work: &str) -> Option<Call<'a>> {
         let line = line
             .split_once(' ')
@@ -307,7 +308,7 @@ impl Call<'_> {
         let arguments = rest.rsplit_once(" = ").map_or(rest, |(arguments, _)| arguments);
         let first = arguments.split(", ").next()?;
         let folder = bracketed(first);
-        // The text of a read or write is no path.
+        // The text of a read or write is not a path.
         let moves = ["read", "write", "pread64", "pwrite64", "sendto", "recvfrom"].contains(&name);
         let given = if moves { None } else { quoted(arguments).filter(|path| !path.is_empty()) };
         let path = match given {
@@ -320,7 +321,7 @@ impl Call<'_> {
     }
 }
 
-/// The text between `<` and `>`: strace's name of a descriptor.
+/// Returns the text between `<` and `>`: strace's name of a descriptor.
 fn bracketed(text: &str) -> Option<&str> {
     let (_, rest) = text.split_once('<')?;
     rest.split_once('>').map(|(path, _)| path.trim_end_matches(" (deleted)"))

@@ -1,4 +1,4 @@
-//! `dlio top` beside programs of which every call is known.
+//! Tests `dlio top` with programs whose every call is known.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
@@ -69,7 +69,7 @@ fn seen(sandbox: &Sandbox) -> Value {
     serde_json::from_str(&top(sandbox, &["--once", "--format", "json", "--interval", "0.1"])).unwrap()
 }
 
-/// Calls, failed ones and bytes of an operation since the processes began.
+/// Returns calls, failures and bytes of an operation since the processes started.
 fn total(snapshot: &Value, operation: &str) -> [u64; 3] {
     let rows = snapshot["operations"].as_array().unwrap();
     let row =
@@ -78,7 +78,7 @@ fn total(snapshot: &Value, operation: &str) -> [u64; 3] {
     [number("calls"), number("failed"), number("bytes_read") + number("bytes_written")]
 }
 
-/// After so many steps every figure is what the worker did.
+/// Asserts that after `steps` steps every number is what the worker did.
 fn assert_exact(snapshot: &Value, workers: u64, steps: u64) {
     let (reads, opens) = (workers * steps * READS, workers * steps * OPENS);
     assert_eq!(total(snapshot, "pread"), [reads, 0, reads * 100]);
@@ -147,8 +147,8 @@ fn a_killed_process_runs_no_more() {
     assert!(top(&sandbox, &[]).contains("No traced process runs: `dlio analyze` tells"));
 }
 
-/// While a worker goes on all the time, what is seen lies between what it had done before and what it has done after, and
-/// no step is half there twice.
+/// While a worker runs all the time, each snapshot is between its counts before and after, and no step is partly
+/// counted or counted twice.
 #[test]
 fn a_process_that_never_rests_is_counted_once() {
     const STEP: (u64, u64) = (20, 10);
@@ -167,7 +167,7 @@ fn a_process_that_never_rests_is_counted_once() {
         }
         let output = running.wait_with_output().unwrap();
         let snapshot: Value = serde_json::from_slice(&output.stdout).unwrap();
-        // Of each step the worker's own calls, what it says and what it is asked.
+        // Each step has the worker's own calls, its report and its command.
         let events = snapshot["processes"][0]["events"].as_u64().unwrap();
         let made = |steps: u64| 2 + steps * (STEP.0 + STEP.1 + 2);
         assert!(
@@ -175,7 +175,7 @@ fn a_process_that_never_rests_is_counted_once() {
             "{events} events between steps {before} and {steps}"
         );
         if !snapshot["exact"].as_bool().unwrap() || !snapshot["processes"][0]["total_exact"].as_bool().unwrap() {
-            // It did more than is looked at.
+            // It did more than is sampled.
             continue;
         }
         let [[reads, ..], [opens, ..]] = ["pread", "open"].map(|operation| total(&snapshot, operation));

@@ -1,5 +1,5 @@
-//! The waits of a recorded training: the same figures in the report, by SQL, in Parquet and in a trace for Perfetto, where arrows
-//! lead to them from the threads that ended them.
+//! Tests the waits of a recorded training: equal numbers in the report, by SQL, in Parquet and in a trace for
+//! Perfetto, in which arrows point to them from the threads that ended them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use dlio_tests::compile::compile;
 use dlio_tests::sandbox::Sandbox;
 use serde_json::Value;
 
-/// A child takes 20 ms for each batch, and its parent 4 ms. Both sleep so that nobody else who computes can change that.
+/// A child takes 20 ms for each batch, and its parent 4 ms. Both sleep, so that other load cannot change that.
 const PROGRAM: &str = r#"
 #include <time.h>
 #include <unistd.h>
@@ -107,7 +107,7 @@ impl Training {
     }
 }
 
-/// Columns of the table that are causes.
+/// Returns the columns of the table that are causes.
 fn causes(row: &Value) -> BTreeMap<String, i64> {
     let not = ["maker", "limiter", "ns"];
     let cause = |(name, ns): (&String, &Value)| {
@@ -117,7 +117,7 @@ fn causes(row: &Value) -> BTreeMap<String, i64> {
     row.as_object().unwrap().iter().filter_map(cause).filter(|(_, ns)| *ns > 0).collect()
 }
 
-/// Sums of rows of one kind, by cause.
+/// Returns sums of rows of one kind, by cause.
 fn sums(rows: &[Value], kind: &str) -> BTreeMap<String, i64> {
     let mut sums = BTreeMap::new();
     for row in rows.iter().filter(|row| row["kind"] == kind) {
@@ -203,13 +203,13 @@ fn the_text_has_the_chain_of_each_wait() {
     let training = Training::record("trainings.text");
     let text = training.ask(&training.sandbox.trace(), &["--section", "waits"]);
     let chains: Vec<&str> = text.lines().filter(|line| line.contains(" <- ")).collect();
-    // The head, and a line a wait.
+    // The heading, and one line per wait.
     assert!(chains.len() >= 12, "{text}");
     let made = |line: &&&str| line.contains("  data  ") && line.contains("sleep ") && !line.contains("nobody");
     assert!(chains.iter().filter(made).count() >= 10, "{text}");
 }
 
-/// What a trace for Perfetto has of waits.
+/// The waits in a trace for Perfetto.
 #[derive(Default)]
 struct Drawn {
     tracks: BTreeMap<u64, String>,
@@ -285,7 +285,7 @@ impl DrawnEvent {
     }
 }
 
-/// The name and the number of an argument, if it is a number.
+/// Returns the name and the number of an argument, if it is a number.
 fn argument(message: &[u8]) -> Option<(String, i64)> {
     let (mut name, mut number) = (None, None);
     for (which, content) in Walk::new(message).flatten() {
@@ -325,7 +325,7 @@ fn an_arrow_leads_to_each_wait_from_the_thread_that_made_its_batch() {
     let makers: BTreeSet<u64> = begins.iter().map(|event| drawn.threads[&event.track].0).collect();
     let trainer = rows[0]["pid"].as_i64().unwrap() as u64;
     assert!(makers.len() == 1 && !makers.contains(&trainer), "{makers:?}");
-    // As many ends as beginnings: nothing that follows on the track lies within what came before.
+    // As many ends as starts: nothing on the track is nested in an earlier slice.
     assert_eq!(drawn.named(value::SLICE_END, |event| event.track == track).len(), slices.len() + ends.len());
 }
 
@@ -338,7 +338,7 @@ fn a_trace_with_waits_drawn_is_read_back_without_them() {
     for section in ["allocation", "training", "waits", "functions", "spans", "past_files"] {
         assert_eq!(before[section], after[section], "{section}");
     }
-    // Events of one kind alone do not tell who ended a wait.
+    // Events of one kind alone do not show which thread ended a wait.
     let some = training.folder("some.pftrace");
     training.ask(&trace, &["--export", some.to_str().unwrap(), "--compress", "none", "--cat", "posix"]);
     assert!(!Drawn::read(&some).tracks.values().any(|name| name == "waits"));

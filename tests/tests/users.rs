@@ -1,5 +1,6 @@
-//! Two users on one machine, one of them hostile: neither can keep the other from a trace, read it, or have it written into
-//! the other's files. Users are made of numbers, which takes root; elsewhere one user plays both as far as that goes.
+//! Tests two users on one host, one of them hostile: neither can prevent the other's trace, read it, or have it
+//! written into the other's files. Users are made of numbers, which requires root; otherwise one user plays both as
+//! far as possible.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
@@ -14,10 +15,11 @@ use dlio_tests::{artefacts, seen};
 const VICTIM: u32 = 61_001;
 const ATTACKER: u32 = 61_002;
 
-/// A program that was made to wait for nothing ends long before.
+/// Timeout: even a program that was made to wait without reason ends long before.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Reads a file 5,000 times; with an argument waits for a file of that name, then does it again. With two the first time is short.
+/// Reads a file 5,000 times; with an argument it waits for a file of that name, then reads again. With two arguments
+/// the first time is short.
 const PROGRAM: &str = r#"
 #include <fcntl.h>
 #include <stdio.h>
@@ -40,7 +42,7 @@ fn is_root() -> bool {
     fs::metadata("/proc/self").unwrap().uid() == 0
 }
 
-/// A folder that all users get at, with the library and the program in it.
+/// A directory that all users can access, with the library and the program in it.
 struct Scene {
     folder: PathBuf,
 }
@@ -73,14 +75,14 @@ impl Scene {
         }
     }
 
-    /// A folder of a user's.
+    /// Creates a directory of a user.
     fn make(&self, name: &str, mode: u32, user: u32) -> PathBuf {
         fs::create_dir(self.at(name)).unwrap();
         self.rights(&self.at(name), mode, user);
         self.at(name)
     }
 
-    /// A file of a user's.
+    /// Creates a file of a user.
     fn write(&self, name: &str, content: &str, user: u32) -> PathBuf {
         fs::write(self.at(name), content).unwrap();
         self.rights(&self.at(name), 0o600, user);
@@ -96,7 +98,7 @@ impl Scene {
         command
     }
 
-    /// The victim's program under the library.
+    /// Returns the victim's program with the library.
     fn traced(&self, arguments: &[&str], variables: &[(&str, &Path)]) -> Command {
         let mut command = self.command(&self.at("program"), VICTIM);
         command.args(arguments).env("LD_PRELOAD", self.at("libdliotrace.so")).env("DLIO_TRACE_FORMAT", "native");
@@ -111,7 +113,7 @@ impl Drop for Scene {
     }
 }
 
-/// Waits for the end, and for no longer than is right.
+/// Waits for the end, but not too long.
 fn ended(mut child: Child) -> (ExitStatus, String) {
     let began = Instant::now();
     loop {
@@ -147,7 +149,8 @@ fn mkfifo(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
-/// Copies a program by a process of its own: one that this process has open for writing cannot be run by a test beside this one.
+/// Copies a program in a separate process: a file that this process has open for writing cannot be executed by a
+/// parallel test.
 fn copy_program(from: &Path, to: &Path) {
     assert!(Command::new("cp").arg(from).arg(to).status().unwrap().success());
 }
@@ -157,7 +160,7 @@ fn what_lies_in_a_shared_spool_is_no_ring_because_of_its_name() {
     let scene = Scene::new("spool");
     let (spool, trace) = (scene.make("spool", 0o1777, ATTACKER), scene.make("trace", 0o700, VICTIM));
     let precious = scene.write("precious", "theirs", VICTIM);
-    // No process has these numbers.
+    // No process has these ids.
     mkfifo(&spool.join("a-host-999999991-1.ring"));
     symlink(&precious, spool.join("b-host-999999992-1.ring")).unwrap();
     let large = fs::File::create(spool.join("c-host-999999993-1.ring")).unwrap();
@@ -179,7 +182,7 @@ fn another_users_ring_is_not_carried_into_a_trace() {
     }
     let scene = Scene::new("foreign");
     let (spool, trace) = (scene.make("spool", 0o1777, ATTACKER), scene.make("trace", 0o700, VICTIM));
-    // A real ring that says it belongs to the victim's trace: the victim's own, killed; then given away.
+    // A real ring that claims to belong to the victim's trace: the victim's own, killed; then given away.
     let variables: [(&str, &Path); 2] = [("DLIO_TRACE_DIR", &trace), ("DLIO_TRACE_SPOOL", &spool)];
     let mut child = scene.traced(&["never"], &variables).spawn().unwrap();
     wait_until_ready(&mut child);
@@ -191,7 +194,7 @@ fn another_users_ring_is_not_carried_into_a_trace() {
     fs::set_permissions(ring, Permissions::from_mode(0o644)).unwrap();
     run(scene.traced(&[], &variables));
     assert!(ring.exists() && files(&trace).iter().all(|file| file.file_name() != ring.file_name()));
-    // The same ring of the victim's comes home.
+    // This ring, owned by the victim, is moved to the trace.
     chown(ring, Some(VICTIM), Some(VICTIM)).unwrap();
     run(scene.traced(&[], &variables));
     assert!(!ring.exists() && files(&trace).iter().any(|file| file.file_name() == ring.file_name()));
@@ -207,7 +210,7 @@ fn wait_until_ready(child: &mut Child) {
 fn files_of_others_under_the_traces_name_are_not_written_to() {
     for kind in ["symbolic link", "hard link", "pipe", "another file"] {
         let scene = Scene::new("swapped");
-        // A group works in it together: everybody may take away and rename everything.
+        // A group works in it together: all users may remove and rename everything.
         let trace = scene.make("trace", 0o777, VICTIM);
         let precious = scene.write("precious", "theirs", VICTIM);
         let mut child = scene.traced(&["go"], &[("DLIO_TRACE_DIR", &trace)]).spawn().unwrap();
@@ -263,7 +266,7 @@ fn a_trace_is_its_users_alone_unless_it_is_shared() {
     {
         let scene = Scene::new("rights");
         let trace = scene.at("work/trace/of/today");
-        // What the shell's mask takes away is given back where that is asked for.
+        // Permissions removed by the shell's mask are restored if requested.
         let mut command = scene.command(Path::new("sh"), VICTIM);
         command.args(["-c", "umask 077; LD_PRELOAD=$LIBRARY exec \"$@\"", "sh"]).arg(scene.at("program"));
         command.args(["--password=hunter2", "--token", "hunter2"]);

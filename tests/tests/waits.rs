@@ -1,4 +1,4 @@
-//! Calls that wait are in the trace, apart from the I/O, in whatever form it is read.
+//! Tests that calls that wait are in the trace, separate from the I/O, in every format.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use dlio_tests::compile::compile;
 use dlio_tests::sandbox::Sandbox;
 use dlio_tests::{artefacts, seen};
 
-/// Writes a file, reads it back, and waits in between: long by one call, shortly by many.
+/// Writes a file, reads it back, and waits in between: once for long, and many times briefly.
 const PROGRAM: &str = r#"
 #include <fcntl.h>
 #include <poll.h>
@@ -59,7 +59,7 @@ fn waits_that_did_not_wait_are_counted_and_left_out() {
     let traced = Traced::new("waits.short", &[]);
     let seen = seen::read(&traced.sandbox.trace());
     let waits = seen.count("poll") + seen.count("sem_wait");
-    // A busy machine stops a few of the short ones for longer.
+    // A busy host delays a few of the short ones.
     assert!((1..200).contains(&waits), "{waits} waits are recorded");
     assert_eq!(waits + seen.processes[0].filtered, 2001);
     let traced = Traced::new("waits.short", &[("DLIO_TRACE_ALL", "1")]);

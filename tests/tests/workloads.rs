@@ -1,7 +1,7 @@
-//! From a trace to a workload and back: a trace of the benchmark gives back the keys it was run with, and the workload of a
-//! plain program does the same I/O as the program.
+//! Tests the way from a trace to a workload and back: a trace of the benchmark gives back its keys, and the workload
+//! of a plain program does the same I/O as the program.
 //!
-//! What no clock has a part in is asserted as it is; times only roughly, because machines stall.
+//! Values independent of clocks are compared exactly; times only roughly, because hosts stall.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -30,7 +30,7 @@ fn analyze(folder: &Path) -> Command {
     command
 }
 
-/// The values of a derived workload by their dotted keys, as they are written.
+/// Returns the values of a derived workload by their dotted keys, as written.
 fn keys(yaml: &str) -> BTreeMap<String, String> {
     let (mut section, mut found) = (String::new(), BTreeMap::new());
     for line in yaml.lines().filter(|line| !line.starts_with('#')) {
@@ -57,7 +57,7 @@ fn derived(sandbox: &Sandbox, overrides: &[&str]) -> BTreeMap<String, String> {
     }
     succeeded(dlio(folder).args(["bench", "--quiet", "--trace", "++hydra.run.dir=run"]).args(overrides));
     succeeded(analyze(folder).args(["run/trace", "--workload", "job.yaml"]));
-    // Whoever runs it is told of no key that is not known.
+    // The benchmark reports no unknown key.
     succeeded(dlio(folder).args(["bench", "--cfg", "job", "workload=job.yaml"]));
     keys(&std::fs::read_to_string(folder.join("job.yaml")).unwrap())
 }
@@ -74,7 +74,7 @@ fn within(keys: &BTreeMap<String, String>, expected: &[(&str, f64)]) {
     }
 }
 
-/// Sleeps are never shorter than asked, and much longer where the machine stalls.
+/// Asserts that a time is not below the requested one: sleeps are never shorter, and much longer if the host stalls.
 fn not_below(keys: &BTreeMap<String, String>, key: &str, asked: f64) {
     let found = number(keys, key);
     assert!(found >= 0.95 * asked, "{key}: {found} instead of {asked}");
@@ -109,7 +109,7 @@ fn a_workload_of_volumes_comes_back() {
             ("checkpoint.epochs_between_checkpoints", 2.0),
         ],
     );
-    // What was drawn, which is not quite what was asked for.
+    // The drawn number, which differs a little from the requested one.
     let made = sandbox.root().join("data/unet3d/train");
     let sizes: Vec<f64> =
         std::fs::read_dir(made).unwrap().map(|it| it.unwrap().metadata().unwrap().len() as f64).collect();
@@ -214,7 +214,7 @@ fn job(sandbox: &Sandbox, name: &str) -> Command {
     command
 }
 
-/// Traces a job, derives its workload, runs that under the tracer: how alike both are, by feature.
+/// Traces a job, derives its workload, runs that under the tracer, and returns how similar both are, by feature.
 fn similarity(name: &str, spans: bool) -> (f64, BTreeMap<String, f64>) {
     let sandbox = Sandbox::new(&format!("alike-{name}-{spans}")).unwrap();
     let folder = sandbox.root();
@@ -238,7 +238,7 @@ fn similarity(name: &str, spans: bool) -> (f64, BTreeMap<String, f64>) {
     (found["cosine"].as_f64().unwrap(), features.map(difference).collect())
 }
 
-/// Figures that clocks have a part in.
+/// Metrics that depend on clocks.
 const TIMED: [&str; 3] = ["io.s", "read.bandwidth", "write.bandwidth"];
 
 #[test]
@@ -254,7 +254,7 @@ fn the_workload_of_a_program_does_what_the_program_does() {
     }
 }
 
-/// Sizes that most reads of the data set have, in ascending order.
+/// Returns sizes that most reads of the data set have, in ascending order.
 fn usual_reads(folder: &Path) -> Vec<u64> {
     let sql = "select bytes, count(*) n from events where name = 'pread' and file like '%/train/%' and bytes > 0 \
                group by bytes having count(*) > 0.1 * (select count(*) from events where name = 'pread' and bytes > 0 \

@@ -84,11 +84,11 @@ def main():
         terminal.wait_for("1 process running")
         terminal.type(b"c")
         terminal.wait_for("[c:calls]")
-        # An arrow is no key of its, though it ends with a letter that is one.
+        # An arrow is not a key of the program, though it ends with a letter that is one.
         terminal.type(b"\x1b[B")
         terminal.type(b" ")
         terminal.wait_for("paused")
-        # The last line of each size is drawn where that one ends.
+        # The last line of each size is drawn at that size's bottom.
         terminal.resize(90, 12, terminal.process)
         terminal.read_until("a screen of 12 lines", lambda seen: "sort:" in shown(seen, 90, 12).split("\n")[11])
         terminal.resize(80, 30, terminal.process)

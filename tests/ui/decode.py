@@ -68,7 +68,7 @@ def decode(trace):
             elif event.type == TrackEvent.TYPE_SLICE_END:
                 open_slices[on] -= 1
                 assert open_slices[on] >= 0, "an end without a beginning"
-            # What was derived carries no interned name.
+            # Derived events have no interned name.
             counted[event.type] += bool(event.name_iid)
     assert not +open_slices, "a slice without an end"
     events = sum(count for kind, count in counted.items() if kind != TrackEvent.TYPE_SLICE_END)
@@ -82,7 +82,7 @@ def check_event(event, known):
     for iid in event.category_iids:
         assert iid in known["event_categories"], f"category {iid} was never given"
     for annotation in event.debug_annotations:
-        # What was derived spells its keys out.
+        # Derived events contain their keys as text.
         is_given = annotation.HasField("name") or annotation.name_iid in known["debug_annotation_names"]
         assert is_given, f"key {annotation.name_iid} was never given"
         if annotation.HasField("string_value_iid"):

@@ -33,7 +33,7 @@ if not sys.prefix.startswith(str(VENV)):
 
 from viewer import TraceError, Viewer  # noqa: E402
 
-# Statistics that say nothing against a trace although their name matches.
+# Statistics that do not indicate a problem although their name matches.
 HARMLESS = {"trace_sorter_negative_timestamp_dropped"}
 
 STATISTICS = """
@@ -76,7 +76,7 @@ FIGURES = {
 }
 
 
-# Spans by name: how deep the deepest lies, and how many calls that moved bytes lie within one.
+# Spans by name: the depth of the deepest, and how many calls that moved bytes are within one.
 SPANS = """
     select outer_slice.name as name, max(outer_slice.depth) as depth, count(inner_slice.id) as calls
     from slice outer_slice left join (
@@ -86,13 +86,13 @@ SPANS = """
     where outer_slice.category not in ('posix', 'stdio', 'process', 'wait') group by 1
 """
 
-# Calls that overlap with others of their thread: on how many tracks, and how deep the deepest lies there.
+# Calls that overlap with others of their thread: the number of tracks, and the depth of the deepest.
 IN_FLIGHT = """
     select slice.name as name, count(distinct slice.track_id) as tracks, max(slice.depth) as depth
     from slice join track on track.id = slice.track_id where track.name glob '* in flight' group by 1
 """
 
-# What rates of counters come to over the whole run.
+# Integrals of counter rates over the whole run.
 AREAS = """
     select name, sum(value * length) / 1e9 as area from (
         select track.name as name, value, lead(ts) over (partition by track_id order by ts) - ts as length

@@ -29,7 +29,7 @@ BYTES_MAX = 3_000_000
 NODES_MAX = 15_000
 READY_MS_MAX = 2000
 
-# Runs before the page's own scripts: when the second frame after loading was drawn.
+# Runs before the page's own scripts: notes when the second frame after loading was drawn.
 READY = """
     addEventListener("load", () => requestAnimationFrame(() => requestAnimationFrame(() => { window.readyAt = performance.now(); })));
 """
@@ -53,7 +53,7 @@ SHAPE = """(() => {
     };
 })()"""
 
-# Every table that has tools: drawn again by the script it is what it was; it sorts both ways, and filters.
+# Every table with tools: redrawn by the script it is unchanged; it sorts both ways, and filters.
 TABLES = """(async () => {
     const wrong = [];
     for (const box of document.querySelectorAll(".table")) {

@@ -1,4 +1,4 @@
-//! The capture engine: what happens inside a traced process, from a call that has returned to the file that tells of it.
+//! The capture engine: the code that runs inside a traced process, from a returned call to the file that records it.
 //!
 //! ```text
 //! hook  -> calls (on? layer? time; file, position, result) -> recording (one slot, no lock) -> trace (.ring, .dlt)
@@ -7,27 +7,27 @@
 //! span  -> spans
 //! ```
 //!
-//! The rooms, from the ground up; a room uses only those above it in this list:
+//! The directories, from the ground up; a directory uses only those above it in this list:
 //!
 //! ```text
 //! kernel      system calls, clocks and memory without the C library
 //! process     configuration, filters and facts of this process
-//! thread      what a thread carries
-//! known       tables of descriptors, folders, mappings and names
+//! thread      the state of a thread
+//! known       tables of descriptors, directories, mappings and names
 //! trace       the files on disk
-//! recording   the rings: where events go first
+//! recording   the rings, the first stop of every event
 //! naming      from a path or descriptor to a number
 //! life        start, fork, exec, end
-//! calls       what a hook reports
-//! spans       what programs call
+//! calls       the functions that hooks call
+//! spans       the functions that programs call
 //! ```
 //!
-//! Three rules hold everywhere. The traced program never sees another result, errno, descriptor, signal or hang because of
-//! us. What happens on every call allocates nothing, locks nothing and calls nothing of the C library that could be hooked.
-//! What cannot be recorded is counted.
+//! Three rules apply everywhere. Tracing never changes a result, errno, a descriptor or a signal of the traced
+//! program, and never makes it hang. The code that runs on every call allocates nothing, takes no lock and calls no C
+//! library function that could be hooked. Every event that cannot be recorded is counted.
 //!
-//! `unsafe` stands where the kernel, the program's pointers or memory shared with a future reader are dealt with, and where
-//! another engine is called; a test lists the files.
+//! `unsafe` is used only where the code handles the kernel, the program's pointers, memory shared with a future
+//! reader, or another engine; a test lists the files.
 
 pub mod kernel;
 pub mod process;
@@ -45,12 +45,12 @@ pub mod life;
 pub mod calls;
 pub mod spans;
 
-// What instrumented programs name.
+// Names for instrumented programs.
 #[cfg(feature = "tracing")]
 pub use spans::tracing_layer;
 pub use spans::{app, io, span, table};
 
-// What `dlio trace` names, which starts programs and converts what they left.
+// Names for `dlio trace`, which starts programs and converts their files.
 pub use life::{convert_run as gathering, environment, programs, untraced};
 pub use trace::spool;
 

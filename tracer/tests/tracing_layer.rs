@@ -1,4 +1,4 @@
-//! Spans of the crate `tracing`, through the engine linked here, into a trace that is read back.
+//! Tests spans of the crate `tracing`, through the engine linked here, in a trace that is read back.
 #![cfg(feature = "tracing")]
 
 use dlio_schemas::native::file::Image;
@@ -19,7 +19,7 @@ fn instrumented() {
     });
 }
 
-/// The test runs itself anew in an environment that asks for a trace: the engine reads it once a process.
+/// The test runs itself again in an environment that requests a trace: the engine reads it once per process.
 #[test]
 fn spans_and_events_of_tracing_arrive() {
     if std::env::var_os(CHILD).is_some() {
@@ -50,7 +50,7 @@ fn spans_and_events_of_tracing_arrive() {
     ] {
         assert!(names.contains(&(kind, text.into())), "{kind:?} {text} is not among {names:?}");
     }
-    // Entered twice: 2 fetch, 2 inner, 2 moments, and as metadata 2 of `samples` and 1 + 2 of `late`, which the second time
-    // is known from the start.
+    // Entered twice: 2 fetch, 2 inner, 2 instants, and as metadata 2 of `samples` and 1 + 2 of `late`, which is known
+    // from the start the second time.
     assert_eq!((image.events(), image.misused_spans, image.lost), (11, 0, 0));
 }

@@ -1,7 +1,7 @@
-//! Traces made up from a seed, written with the writers of `dlio-schemas`, every event of which is known.
+//! Traces generated from a seed with the writers of `dlio-schemas`, so that every event is known.
 //!
-//! One tick is one nanosecond, so that what is written and what must be read are the same numbers. Sizes and durations have
-//! heavy tails, threads run side by side, spans of compute lie around and between the calls.
+//! One tick is one nanosecond, so that written and expected numbers are equal. Sizes and durations have heavy tails,
+//! threads run in parallel, and spans of compute are around and between the calls.
 
 // Each test and the example use a part of this.
 #![allow(dead_code)]
@@ -23,23 +23,23 @@ use dlio_schemas::native::tally::{self, Tally};
 use dlio_schemas::ops::Op;
 use dlio_schemas::record::{Record, pack_steps, word};
 
-/// The trace to make.
+/// The parameters of a trace.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub seed: u64,
     pub processes: usize,
     pub threads: usize,
-    /// Of all processes together, about.
+    /// Approximate number for all processes together.
     pub events: u64,
     pub files: u32,
     pub spans: bool,
-    /// Instants and counters beside the spans.
+    /// Include instants and counters.
     pub moments: bool,
-    /// Some files begin with bytes that the kernel copied from another.
+    /// Some files begin with bytes that the kernel copied from another file.
     pub copies: bool,
-    /// The last process does not say how it ended.
+    /// The last process does not record its ending.
     pub killed: bool,
-    /// The time after [`START`] at which it begins.
+    /// The time after [`START`] at which the trace begins.
     pub after_ns: u64,
 }
 
@@ -74,12 +74,12 @@ const META_KEY: u32 = 5;
 const PIPE: u32 = 6;
 const FIRST_FILE: u32 = 7;
 
-/// Path of a file by its place.
+/// Returns the path of a file by its index.
 pub fn path(file: u32) -> String {
     format!("/data/set{}/part-{file:06}.npz", file % 10)
 }
 
-/// A small generator of random numbers, the same everywhere.
+/// A small random number generator, equal on all platforms.
 pub struct Random(u64);
 
 impl Random {
@@ -98,14 +98,14 @@ impl Random {
         self.next() % limit.max(1)
     }
 
-    /// Most values small, some a thousand times larger.
+    /// Returns mostly small values, and some a thousand times larger.
     pub fn heavy(&mut self, typical: u64) -> u64 {
         let octave = (self.next() | 1 << 40).trailing_zeros().min(10);
         typical + self.below(typical << octave)
     }
 }
 
-/// Sizes as programs ask for them: powers of two mostly, and some odd ones.
+/// Returns sizes as programs request them: mostly powers of two, and some odd ones.
 fn size(random: &mut Random) -> i64 {
     match random.below(8) {
         0 => random.heavy(100) as i64,
@@ -131,7 +131,7 @@ struct Stream {
 }
 
 impl Stream {
-    /// One that is told what it holds.
+    /// Returns a stream without generated events.
     fn scripted(index: u32, tid: u32, random: Random) -> Stream {
         Stream {
             random,
@@ -208,7 +208,7 @@ impl Stream {
         self.position += requested;
     }
 
-    /// A span of compute that began some files ago, and now and then one around the reading itself.
+    /// Adds a span of compute that started some files ago, and sometimes one around the reading itself.
     fn say(&mut self, plan: &Plan) {
         let start = self.span_start;
         let meta = Record { file: META_KEY, fd: 0, a: self.step as i64, ..Record::default() };
@@ -237,7 +237,7 @@ impl Stream {
     }
 }
 
-/// Writes a whole trace; `observe` sees every record with its process and thread.
+/// Writes a whole trace; `observe` gets every record with its process and thread.
 pub fn generate(folder: &Path, plan: &Plan, observe: &(dyn Fn(usize, u32, &Record) + Sync)) -> std::io::Result<()> {
     std::fs::create_dir_all(folder)?;
     let next = std::sync::atomic::AtomicUsize::new(0);
@@ -257,7 +257,7 @@ pub fn generate(folder: &Path, plan: &Plan, observe: &(dyn Fn(usize, u32, &Recor
     })
 }
 
-/// Path of a process's file.
+/// Returns the path of a process's file.
 pub fn file_of(folder: &Path, process: usize) -> PathBuf {
     folder.join(format!("train-node{}-{}-{START}.dlt", process % 2, 1000 + process))
 }
@@ -277,7 +277,7 @@ fn write_process(
     let share = plan.events / plan.processes as u64;
     let mut written = 0;
     while written < share {
-        // The thread that is behind goes next, as it would in a program.
+        // The thread whose clock is behind goes next, as it would in a program.
         let stream = streams.iter_mut().min_by_key(|stream| stream.now).expect("a thread");
         stream.fill(plan);
         stream.records.iter().for_each(|record| observe(process, stream.tid, record));
@@ -397,7 +397,7 @@ impl Blocks {
         self.listed(message.chain((0..files).map(|file| (NameKind::Path, path(file)))).collect())
     }
 
-    /// Names with the numbers from 1 on.
+    /// Writes names, numbered from 1.
     fn listed(&mut self, all: Vec<(NameKind, String)>) -> std::io::Result<()> {
         for (chunk, first) in all.chunks(500).zip((1u64..).step_by(500)) {
             let mut payload = Vec::new();

@@ -1,4 +1,4 @@
-//! Runs that are told whole: one for each rule of the findings, and a healthy one.
+//! Complete scripted runs: one for each rule of the findings, and a healthy one.
 
 use dlio_schemas::evidence::{Child, ChildEnd};
 use dlio_schemas::native::fields::key;
@@ -10,7 +10,8 @@ use super::script::Script;
 
 pub const MIB: i64 = 1 << 20;
 
-/// A trainer and its workers. In each step the trainer waits and computes, and each worker has as long for its batch.
+/// A trainer and its workers. In each step the trainer waits and computes, and each worker needs as long for its
+/// batch.
 #[derive(Clone, Copy)]
 pub struct Loader {
     steps: u64,
@@ -21,12 +22,12 @@ pub struct Loader {
 }
 
 impl Loader {
-    /// 100 ms a step, most of it computed.
+    /// Returns steps of 100 ms, most of it computing.
     pub fn healthy() -> Loader {
         Loader { steps: 100, epochs: 1, wait_us: 1000, compute_us: 99_000, workers: 2 }
     }
 
-    /// The same, waiting for half of its time.
+    /// Returns a loader that waits for half of its time.
     pub fn starved() -> Loader {
         Loader { wait_us: 50_000, compute_us: 50_000, ..Loader::healthy() }
     }
@@ -47,7 +48,7 @@ impl Loader {
         trainer.at(now + wait_us).span("train", "compute", self.compute_us);
     }
 
-    /// Workers that do `batch` at the beginning of each step, with their number and that of the step.
+    /// Returns workers that run `batch` at the start of each step, given their number and that of the step.
     fn processes(&self, batch: impl Fn(&mut Script, u64, u64)) -> Vec<Script> {
         let worker = |number: i32| {
             let mut worker = Script::new(200 + number, 100);
@@ -61,24 +62,24 @@ impl Loader {
     }
 }
 
-/// A data file of its own for each worker and step.
+/// Returns a separate data file for each worker and step.
 pub fn sample(worker: u64, step: u64) -> String {
     format!("/data/{}/sample-{step}.npy", ["one", "two", "three", "four"][worker as usize])
 }
 
-/// A worker's batch that reads one large file in this time.
+/// Returns a worker's batch that reads one large file in this time.
 fn load(us: u64) -> impl Fn(&mut Script, u64, u64) {
     move |worker, number, step| {
         worker.load(&sample(number, step), 8 * MIB, us);
     }
 }
 
-/// Reading all the time, which is what storage that is too slow looks like.
+/// Returns workers that read all the time, as with storage that is too slow.
 pub fn slow_storage(loader: &Loader) -> Vec<Script> {
     loader.processes(load(loader.step_us() - 1000))
 }
 
-/// The same of an object store: requests for objects, and no call on a file is made.
+/// Returns workers that read from an object store all the time: requests for objects, and no calls on files.
 pub fn slow_store(loader: &Loader) -> Vec<Script> {
     let us = loader.step_us() - 1000;
     loader.processes(|worker, number, step| {
@@ -90,19 +91,19 @@ pub fn object(number: u64) -> String {
     format!("s3://bucket/data/sample-{number}.npy")
 }
 
-/// One process without any span.
+/// Returns one process without any span.
 fn plain(work: impl FnOnce(&mut Script)) -> Vec<Script> {
     let mut program = Script::new(100, 1);
     work(&mut program);
     vec![program]
 }
 
-/// The same, file by file.
+/// Returns one process without any span, file by file.
 fn by_file(files: u64, work: impl Fn(&mut Script, &str)) -> Vec<Script> {
     plain(|program| (0..files).for_each(|file| work(program, &sample(0, file))))
 }
 
-/// A run, and the rules that have to fire.
+/// A run, and the rules that must fire.
 pub type Scenario = (&'static str, Vec<Script>, &'static [&'static str]);
 
 pub fn scenarios() -> Vec<Scenario> {
@@ -153,7 +154,7 @@ fn training() -> Vec<Scenario> {
     ]
 }
 
-/// A reader that hands 40 batches over through a pipe of its own, one every 100 ms, and does `work` for each.
+/// Returns a reader that delivers 40 batches through its own pipe, one every 100 ms, and runs `work` for each.
 fn handed_over(work: impl Fn(&mut Script, u64)) -> Vec<Script> {
     let (mut trainer, mut reader) = (Script::new(100, 1), Script::new(200, 100));
     for step in 0..40 {
@@ -171,7 +172,7 @@ fn handed_over(work: impl Fn(&mut Script, u64)) -> Vec<Script> {
 const PIPE: &str = "<pipe 71>";
 const CONNECTION: &str = "<tcp 10.0.0.1:5000 10.0.0.2:80>";
 
-/// Readers whose work is something else than calls on files.
+/// Returns readers whose work is not calls on files.
 fn causes() -> Vec<Scenario> {
     let sleeping = handed_over(|reader, step| {
         reader.call(Op::NANOSLEEP, "", if step == 0 { 79_000 } else { 99_000 }, (0, 0, 0));
@@ -207,7 +208,7 @@ fn killed_reader() -> Vec<Script> {
     processes
 }
 
-/// A reader that is ready to run for most of its time and has no CPU, with what it was allowed.
+/// Returns a reader that is runnable for most of its time without a CPU, with the limits in `facts`.
 fn short_of_cpus(facts: &[(&'static str, &str)]) -> Vec<Script> {
     let mut processes = handed_over(|reader, step| {
         reader.at(step * 100_000 + 79_990).delayed(20_000, 60_000);
@@ -219,7 +220,7 @@ fn short_of_cpus(facts: &[(&'static str, &str)]) -> Vec<Script> {
     processes
 }
 
-/// A reader that waits for reads all the time, and how much counters of its machine grew meanwhile.
+/// Returns a reader that waits for reads all the time, with the growth of its host's counters.
 fn on_device(counters: &[(&str, &str, u64)]) -> Vec<Script> {
     let mut processes = handed_over(|reader, step| {
         let us = if step == 0 { 79_000 } else { 99_000 };
@@ -229,10 +230,10 @@ fn on_device(counters: &[(&str, &str, u64)]) -> Vec<Script> {
     processes
 }
 
-/// A file of counters: all of them begin at zero before the run, and stand at their values after it.
+/// Returns a file of counters: all of them are zero before the run, and have their values after it.
 fn sampled(counters: &[(&str, &str, u64)]) -> Vec<String> {
     let mut lines = vec!["mount\t/\ttype=ext4\tdevice=vda".to_string(), "mount\t/data\ttype=xfs\tdevice=vdb".into()];
-    // A device and a mount are known by these.
+    // A device and a mount are recognized by these.
     let known = [("device_reads", "vdb", 1_000), ("nfs_operations", "/data", 1_000)];
     let all: Vec<_> =
         known.iter().filter(|(_, scope, _)| counters.iter().any(|it| it.1 == *scope)).chain(counters).collect();
@@ -250,7 +251,7 @@ fn swapping() -> Vec<Script> {
     processes
 }
 
-/// What the machine, or what the job may use of it, does to readers.
+/// Returns runs in which the host, or the job's limits on it, affect readers.
 fn machines() -> Vec<Scenario> {
     let quota = [
         (key::CPU_QUOTA, "0.5"),
@@ -532,7 +533,7 @@ fn ranks_and_saving() -> Vec<Scenario> {
         });
         process
     });
-    // Records of 64 KiB of two ranks in one file: by turns, or each in its own megabytes.
+    // Records of 64 KiB of two ranks in one file: alternating, or each in separate megabytes.
     let records = |by_turns: bool| {
         [0, 1].map(|rank| {
             let mut process = Script::ranked(100 + rank, rank);
@@ -558,7 +559,7 @@ fn ranks_and_saving() -> Vec<Scenario> {
     ]
 }
 
-/// A rank that saves after every tenth step, or waits for the one that does.
+/// Returns a rank that saves after every tenth step, or waits for the one that does.
 fn saved(rank: i32, saves: bool) -> Script {
     let mut process = Script::ranked(100 + rank, rank);
     for step in 0..100 {
@@ -576,8 +577,8 @@ fn saved(rank: i32, saves: bool) -> Script {
     process
 }
 
-/// Four workers that read all the time in many calls, but for some steps in which only one does. `moved` is what each moves
-/// in a step where so many read at once.
+/// Returns four workers that read all the time in many calls, except some steps in which only one does. `moved`
+/// returns the bytes that each moves in a step with the given number of readers.
 fn in_flight(moved: impl Fn(i64) -> i64) -> Vec<Script> {
     const CALLS: i64 = 80;
     let loader = Loader { workers: 4, ..Loader::starved() };
@@ -594,7 +595,7 @@ fn in_flight(moved: impl Fn(i64) -> i64) -> Vec<Script> {
     })
 }
 
-/// The trainer reads its batch itself.
+/// Returns a trainer that reads its batch itself.
 fn no_workers() -> Vec<Script> {
     plain(|trainer| {
         for step in 0..100 {
@@ -606,7 +607,7 @@ fn no_workers() -> Vec<Script> {
     })
 }
 
-/// Much opening, asking and closing for large reads.
+/// Adds many opens, stats and closes around large reads.
 fn many_opens(worker: &mut Script, number: u64, step: u64) {
     let path = sample(number, step);
     worker
@@ -616,7 +617,8 @@ fn many_opens(worker: &mut Script, number: u64, step: u64) {
         .close(&path, 20_000);
 }
 
-/// Four workers that read one batch each in turn and else wait for the next; that with number `busy` never waits.
+/// Returns four workers that take turns reading one batch each and otherwise wait for the next; worker `busy` never
+/// waits.
 fn taking_turns(wait_us: impl Fn(u64) -> u64, busy: u64) -> Vec<Script> {
     let loader = Loader { compute_us: 49_000, ..Loader::healthy() };
     let mut trainer = Script::new(100, 1);
@@ -643,7 +645,7 @@ fn taking_turns(wait_us: impl Fn(u64) -> u64, busy: u64) -> Vec<Script> {
     [trainer].into_iter().chain((0..4).map(worker)).collect()
 }
 
-/// Two epochs with workers of their own, which take a second to start.
+/// Returns two epochs with separate workers, which take a second to start.
 fn restarted() -> Vec<Script> {
     let loader = Loader::healthy();
     let mut trainer = Script::new(100, 1);

@@ -1,6 +1,7 @@
-//! Processes scripted event by event: traces whose truth is plain, for rules and figures.
+//! Processes scripted event by event: traces with obvious expected values, for rules and numbers.
 //!
-//! Times are microseconds since the run began. Each call and span is put on the clock of its thread, or at a time of its own.
+//! Times are microseconds since the run began. Each call and span is placed at the clock of its thread, or at an
+//! explicit time.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -23,13 +24,13 @@ pub struct Script {
     pub program: &'static str,
     pub command: &'static str,
     pub lost: i64,
-    /// The time after [`START`] at which it begins: that of a later run.
+    /// The time after [`START`] at which it begins, for a later run.
     pub begins_us: u64,
-    /// True if it says how it ended.
+    /// `true` if it records its ending.
     pub ends: bool,
     pub cores: i64,
     pub memory: Option<i64>,
-    /// Lines of the file of the machine's counters beside the trace; it is written where there are some.
+    /// Lines of the file of host counters next to the trace; the file is written if there are any.
     pub machine: Vec<String>,
     /// Further facts, by their keys.
     pub more_facts: Vec<(&'static str, String)>,
@@ -40,7 +41,7 @@ pub struct Script {
     listed: Vec<(NameKind, String)>,
 }
 
-/// Descriptor of everything here.
+/// Descriptor of all files here.
 const FD: i32 = 7;
 
 impl Script {
@@ -79,7 +80,7 @@ impl Script {
         id
     }
 
-    /// Sets the clock of a thread; the first one's number is the process's.
+    /// Sets the clock of a thread; the first one's id is the process id.
     pub fn at(&mut self, us: u64) -> &mut Script {
         self.now.insert(self.pid as u32, us);
         self
@@ -89,13 +90,13 @@ impl Script {
         self.now.get(&(self.pid as u32)).copied().unwrap_or(0)
     }
 
-    /// Lets time go by.
+    /// Advances the clock.
     pub fn rest(&mut self, us: u64) -> &mut Script {
         let now = self.now() + us;
         self.at(now)
     }
 
-    /// Has all that was recorded so far happen later; the process begins when it did.
+    /// Delays everything recorded so far, including the start of the process.
     pub fn delay(&mut self, us: u64) {
         self.records.values_mut().flatten().for_each(|record| record.start += us * 1000);
         self.now.values_mut().for_each(|now| *now += us);
@@ -107,7 +108,7 @@ impl Script {
         self.records.entry(tid).or_default().push(record);
     }
 
-    /// A call on a path that ends when it is over; the clock moves on a little.
+    /// Records a call on a path that ends now plus `us`; the clock advances a little further.
     pub fn call(&mut self, op: Op, path: &str, us: u64, (a, b, ret): (i64, i64, i64)) -> &mut Script {
         let kind = if path.starts_with('<') { NameKind::Object } else { NameKind::Path };
         let file = if path.is_empty() { 0 } else { self.name(kind, path) };
@@ -116,12 +117,12 @@ impl Script {
         self.at(now + us + 1)
     }
 
-    /// What the kernel counted for the thread until its next event ends.
+    /// Sets the kernel's counts for the thread until its next event ends.
     pub fn counted(&mut self, cpu_us: u64, major_faults: u64) -> &mut Script {
         self.counters(Counters { cpu_us, major_faults, run_delay_us: Some(0), ..Counters::default() })
     }
 
-    /// The same of a thread that was ready to run for so long and had no CPU.
+    /// Sets the counts of a thread that was runnable without a CPU for `run_delay_us`.
     pub fn delayed(&mut self, cpu_us: u64, run_delay_us: u64) -> &mut Script {
         self.counters(Counters { cpu_us, run_delay_us: Some(run_delay_us), ..Counters::default() })
     }
@@ -132,7 +133,7 @@ impl Script {
         self
     }
 
-    /// A whole object in one request.
+    /// Records a request for a whole object.
     pub fn get(&mut self, url: &str, size: i64, us: u64) -> &mut Script {
         self.call(Op::OBJECT_GET, url, us, (0, size, size))
     }
@@ -153,12 +154,12 @@ impl Script {
         self.call(Op::WRITE, path, us, (pos, size, size))
     }
 
-    /// Opens, reads the whole in one call, closes.
+    /// Opens a file, reads it in one call, and closes it.
     pub fn load(&mut self, path: &str, size: i64, us: u64) -> &mut Script {
         self.open(path, 5).read(path, 0, size, us).close(path, 2)
     }
 
-    /// A span that begins now; the clock is at its end.
+    /// Records a span that starts now; the clock is then at its end.
     pub fn span(&mut self, name: &str, category: &str, us: u64) -> &mut Script {
         let now = self.now();
         self.span_at(now, us, name, category, (STEP_NONE, STEP_NONE));
@@ -206,7 +207,7 @@ impl Script {
         out
     }
 
-    /// Writes its file.
+    /// Writes the process's file.
     pub fn write_to(mut self, folder: &Path) {
         if !self.machine.is_empty() {
             let head = "dlio-machine 1\nfact\thost\tnode0\nfact\tboot_id\tboot-0\n";
@@ -220,7 +221,7 @@ impl Script {
         out.listed(std::mem::take(&mut self.listed)).expect("names");
         for (index, (tid, mut records)) in (0u32..).zip(std::mem::take(&mut self.records)) {
             records.iter_mut().for_each(|record| record.start += self.begins_us * 1000);
-            // As they are recorded: when they end, what lies within before what lies around.
+            // In the order of recording: by end time, inner events before outer ones.
             records.sort_by_key(|record| (record.start + record.duration(), std::cmp::Reverse(record.start)));
             let mut stream = Stream::scripted(index, tid, Random::new(1));
             for block in records.chunks(EVENTS_MAX) {

@@ -1,4 +1,4 @@
-//! A trace in another form, as `--export` writes it.
+//! A trace in another format, as `--export` writes it.
 
 // Not every test uses it.
 #![allow(dead_code)]
@@ -11,7 +11,7 @@ use dlio_analyzer::scan::Progress;
 use dlio_analyzer::viewer::Export;
 use dlio_analyzer::viewer::forms::Form;
 
-/// All of a folder's trace in a file, whose path is given back.
+/// Exports all of a directory's trace to a file, whose path is returned.
 pub fn exported(folder: &Path, form: Form, path: PathBuf) -> PathBuf {
     let found = inputs::find(&[folder.display().to_string()]).unwrap();
     let (filter, progress) = (Filter::default(), Progress::default());

@@ -1,4 +1,4 @@
-//! The program as people run it.
+//! The program as users run it.
 
 // Not every test runs it.
 #![allow(dead_code)]

@@ -1,4 +1,4 @@
-//! Workers: processes of their own, at addresses that the system chose.
+//! Workers: separate processes, at addresses that the system chose.
 
 // Not every test uses all of it.
 #![allow(dead_code)]
@@ -17,14 +17,14 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// One that reads below a folder, on one thread.
+    /// Starts a worker that reads below a directory, on one thread.
     pub fn below(root: &Path) -> Worker {
         let listen = ["worker", "--listen", "127.0.0.1:0", "--threads", "1", "--until-stdin-ends", "--root"];
         let mut command = Command::new(env!("CARGO_BIN_EXE_dlio-analyze"));
         Worker::started(command.args(listen).arg(root))
     }
 
-    /// One that is started by this command.
+    /// Starts a worker with this command.
     pub fn started(command: &mut Command) -> Worker {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
@@ -39,7 +39,7 @@ impl Worker {
         assert!(sent.success());
     }
 
-    /// Waits until it has read so many bytes.
+    /// Waits until it has read `bytes` bytes.
     pub fn has_read(&self, bytes: u64) {
         while self.read_so_far() < bytes {
             std::thread::yield_now();
@@ -60,17 +60,18 @@ impl Drop for Worker {
     }
 }
 
-/// Some workers.
+/// Starts several workers.
 pub fn workers(number: usize, root: &Path) -> Vec<Worker> {
     (0..number).map(|_| Worker::below(root)).collect()
 }
 
-/// As they are typed.
+/// Returns their addresses as given on the command line.
 pub fn listed(workers: &[Worker]) -> String {
     workers.iter().map(|worker| worker.address.as_str()).collect::<Vec<_>>().join(",")
 }
 
-/// What is printed when one of the workers goes away by a signal while it reads: all of it, and who that was is said.
+/// Returns the complete output while one of the workers is ended or stopped by a signal during its work; the message
+/// names that worker.
 pub fn without_one(by: &[Worker], signal: &str, arguments: &[&str]) -> String {
     let began = Instant::now();
     let asking = begun(&[arguments, &["--workers", &listed(by)]].concat());
@@ -84,7 +85,7 @@ pub fn without_one(by: &[Worker], signal: &str, arguments: &[&str]) -> String {
     text(&output.stdout)
 }
 
-/// That nothing is printed when all workers go away, and all of them are named.
+/// Asserts that nothing is printed when all workers disconnect, and that all of them are named.
 pub fn without_any(by: &[Worker], arguments: &[&str]) {
     let asking = begun(&[arguments, &["--workers", &listed(by)]].concat());
     by.iter().for_each(|worker| worker.has_read(1 << 20));

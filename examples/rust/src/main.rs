@@ -1,7 +1,7 @@
-//! A training loop in miniature: each step fetches a sample from a file and computes on it.
+//! A miniature training loop: each step fetches a sample from a file and computes on it.
 //!
-//! `dlio trace -- example-spans FILE` shows the spans around the calls they cause. Without `dlio trace` it does the same
-//! and records nothing.
+//! `dlio trace -- example-spans FILE` shows the spans around their calls. Without `dlio trace`, the program runs
+//! unchanged and records nothing.
 
 use std::io::{Read, Seek, SeekFrom};
 

@@ -39,13 +39,13 @@ class _Torch(object):
         try:
             spec.__class__ = type(plain.__name__, (plain,), {"_initializing": _Initializing(self, plain)})
         except TypeError:
-            pass  # a finder's own kind of spec, which cannot be watched: there are no spans
+            pass  # a finder with its own kind of spec, which cannot be watched: there are no spans
 
     def ended(self, name):
         """Handles the end of an import, successful or not."""
         if name in sys.modules:
             self.imported.add(name)
-        # PyTorch imports torch.utils.data itself, and is not complete then.
+        # PyTorch itself imports torch.utils.data, and is incomplete at that point.
         if all(name in self.imported for name in self.names) and self in sys.meta_path:
             sys.meta_path.remove(self)
             _instrument()
@@ -87,6 +87,6 @@ _leave()
 # Python 3.10 is the oldest that this package runs on.
 if sys.version_info >= (3, 10) and os.environ.get("DLIO_TRACE") != "0":
     sys.meta_path.insert(0, _Torch())
-# The user's own, if there is one; it takes this module's place in sys.modules. `site` expects this error if there is none.
+# The user's own module, if there is one, replaces this module in sys.modules. Without one, `site` expects this error.
 del sys.modules["sitecustomize"]
 import sitecustomize  # noqa: E402,F401

@@ -387,7 +387,7 @@ def checkpoints():
     dcp.load(loaded, checkpoint_id="sharded", no_dist=True)
     sums = [torch.load("plain.pt")["weight"], torch.load(io.BytesIO(buffer.getvalue()))["weight"]]
     sums = [each.sum().item() for each in (*sums, load_file("tensors.safetensors")["weight"], loaded["weight"])]
-    # The sharded one carries a number of its own in its metadata.
+    # The sharded one has a random number in its metadata.
     names = ["plain.pt", "open.pt", "tensors.safetensors", "sharded/__0_0.distcp"]
     return [sums, {name: os.path.getsize(name) for name in names}, failure(lambda: torch.load("absent.pt"))]
 

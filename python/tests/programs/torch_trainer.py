@@ -20,7 +20,7 @@ class Sentences(torch.utils.data.Dataset):
 
 
 if __name__ == "__main__":
-    # Late for what was imported, early for the first pass.
+    # Too late for modules that were imported, early enough for the first pass.
     if "plain" not in sys.argv:
         dliotrace.torch.instrument()
     torch.manual_seed(0)

@@ -1,5 +1,5 @@
-//! What a viewer must find in a trace: per thread and name the slices, their time, how
-//! deep they nest, and the sums of their arguments.
+//! The numbers that a viewer must find in a trace: per thread and name, the slices, their time, their depth, and the
+//! sums of their arguments.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,23 +14,23 @@ use dlio_schemas::native::names::Names;
 use dlio_schemas::ops::{Arg, Op, Ret};
 use dlio_schemas::perfetto::lanes::{Lanes, Place};
 
-/// See the module.
+/// The expected numbers of a trace: see the module.
 #[derive(Default)]
 pub struct Figures {
     rows: BTreeMap<(i64, u32, String), Row>,
     /// By process and thread.
     lanes: BTreeMap<(i64, u32), Lanes>,
     unfinished: usize,
-    /// True if times are of several clocks, so that bounds cannot be compared.
+    /// `true` if times come from several clocks, so that limits cannot be compared.
     pub moved: bool,
-    /// The offset of ids of processes and threads.
+    /// The offset of process and thread ids.
     pub id_shift: u32,
 }
 
 struct Row {
     count: u64,
     dur: u64,
-    /// Summed: 0 for what lies beside its thread's track, where nothing nests.
+    /// Sum of depths: 0 for calls beside their thread's track, where nothing nests.
     depth: u64,
     bytes: i64,
     pos: i64,
@@ -39,7 +39,7 @@ struct Row {
 }
 
 impl Figures {
-    /// Adds all events of a process. `bytes` is the `.dlt` its blocks lie in.
+    /// Adds all events of a process. `bytes` is the `.dlt` with its blocks.
     pub fn add_image(&mut self, image: &Image, bytes: &[u8]) -> Result<(), Damage> {
         let Some(clock) = image.clock() else { return Ok(()) };
         let pid = image.fields.number(key::PID).unwrap_or(0);
@@ -53,7 +53,7 @@ impl Figures {
             self.add(pid, left.tid, &left.events, &clock, &image.names);
         }
         let end = clock.boot_ns(image.last_tick());
-        // As they are written: the innermost as if it had ended first.
+        // In the order of the file: the innermost as if it had ended first.
         for span in image.open_spans.iter().rev() {
             let name = image.names.text(span.name).unwrap_or_default().into_owned();
             let begin = clock.boot_ns(span.start);

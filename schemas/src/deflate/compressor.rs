@@ -1,24 +1,24 @@
-//! Deflate for bytes whose writer knows what repeats.
+//! Deflate for writers that know what repeats.
 //!
-//! A compressor spends its time on finding what was there before. Whoever writes events one after another from templates
-//! knows: all of it, but for a few bytes. Here it says so, and what is left is counting symbols and writing their codes.
-//! What it says nothing about is searched for in a plain way.
+//! A compressor spends its time on searching for repetitions. A writer of events from templates knows them:
+//! everything repeats except a few bytes. Here it declares them, and the remaining work is counting symbols and
+//! writing their codes. Bytes without a declaration are searched in a simple way.
 //!
 //! ```text
-//! bytes written     ........AAAAAxxAAAAAAyAAA        the same template as so many bytes before, x and y differ
-//! told              cover, copy 5, literals, copy 6, literal, copy 3
-//! zlib stream       head, blocks of up to 16 Ki symbols with codes of their own, Adler-32
+//! bytes written     ........AAAAAxxAAAAAAyAAA        the template from a known distance before, x and y differ
+//! declared          cover, copy 5, literals, copy 6, literal, copy 3
+//! zlib stream       head, blocks of up to 16 Ki symbols with separate codes, Adler-32
 //! ```
 
 use crate::deflate::huffman::{Code, LENGTH_MAX};
 
-/// As far back as a copy may reach.
+/// Maximum distance of a copy.
 pub const REACH: usize = 32 << 10;
 
-/// Symbols in a block: its codes take some 80 bytes, and the symbols wait for them in memory.
+/// Symbols per block: its codes take some 80 bytes, and its symbols are kept in memory until it is written.
 const BLOCK: usize = 16 << 10;
 
-/// Symbols there is always room for: a copy and the eight bytes that are others behind it.
+/// Symbols for which there is always space: a copy and the eight bytes after it that differ.
 const ROOM: usize = 16;
 
 const SHORTEST: usize = 3;
@@ -30,7 +30,7 @@ const FIRST_LENGTH: usize = 257;
 const LENGTH_SYMBOLS: usize = 29;
 const DISTANCE_SYMBOLS: usize = 30;
 
-/// The shortest copy of each symbol, and how many bits say how much longer it is.
+/// The shortest copy of each symbol, and the number of extra bits for its length.
 const LENGTHS: [(u16, u8); LENGTH_SYMBOLS] = {
     let mut lengths = [(0, 0); LENGTH_SYMBOLS];
     let (mut symbol, mut length) = (0, SHORTEST as u16);
@@ -40,12 +40,12 @@ const LENGTHS: [(u16, u8); LENGTH_SYMBOLS] = {
         length += 1 << extra;
         symbol += 1;
     }
-    // The longest has a symbol to itself.
+    // The longest copy has a separate symbol.
     lengths[LENGTH_SYMBOLS - 1] = (LONGEST as u16, 0);
     lengths
 };
 
-/// The symbol of each length, counted from the shortest.
+/// The symbol of each length, starting with the shortest.
 const LENGTH_SYMBOL: [u8; LONGEST - SHORTEST + 1] = {
     let mut symbols = [0; LONGEST - SHORTEST + 1];
     let mut i = 0;
@@ -60,34 +60,34 @@ const LENGTH_SYMBOL: [u8; LONGEST - SHORTEST + 1] = {
     symbols
 };
 
-/// The order in which the lengths of the codes of lengths are written.
+/// The order in which the lengths of the code-length codes are written.
 const ORDER: [usize; 19] = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
 
-/// A copy has this bit; `length - 3` stands above [`LENGTH_AT`], below it the symbol of its distance above [`DISTANCE_AT`], and
-/// that one's extra bits.
+/// A copy has this bit. `length - 3` is above [`LENGTH_AT`]; below it are the symbol of its distance, above
+/// [`DISTANCE_AT`], and the extra bits of the distance.
 const COPY: u32 = 1 << 31;
 const LENGTH_AT: u32 = 18;
 const DISTANCE_AT: u32 = 13;
 
 const SEARCHED_BITS: u32 = 12;
 
-/// See the module. Its memory is kept from stream to stream.
+/// The compressor: see the module. Its memory is reused for each stream.
 pub struct Deflate {
     symbols: Box<[u32; BLOCK]>,
     used: usize,
     counts: [u32; FIRST_LENGTH + LENGTH_SYMBOLS],
     distances: [u32; 32],
-    /// How many bytes of the input are symbols, or part of the copy.
+    /// Number of input bytes that are symbols or part of the current copy.
     done: usize,
-    /// The copy that may become longer.
+    /// Length of the current copy, which may still grow.
     copied: usize,
     distance: usize,
-    /// Its distance, as a symbol has it.
+    /// Its distance, as a symbol.
     far: u32,
-    /// Where four bytes were met last, plus one; by a hash of them.
+    /// Positions, plus one, where four bytes were last found, by their hash.
     met: Vec<u32>,
     bits: Bits,
-    /// A block of this stream is written.
+    /// Set once a block of this stream is written.
     begun: bool,
 }
 
@@ -110,7 +110,7 @@ impl Default for Deflate {
 }
 
 impl Deflate {
-    /// Looks for repetitions in what was written and not told of yet.
+    /// Searches for repetitions in the input that has not been declared yet.
     #[inline(always)]
     pub fn cover(&mut self, input: &[u8]) {
         if self.done < input.len() {
@@ -128,7 +128,7 @@ impl Deflate {
                 Some(before) => {
                     let length = shared(&input[before..], &input[at..]);
                     self.copy(input, length, at - before);
-                    // What follows is found from here, too.
+                    // The bytes after it are also indexed from here.
                     if let Some(four) = four(input, at + length - 2) {
                         self.met[hash(four)] = (at + length - 2) as u32 + 1;
                     }
@@ -142,8 +142,8 @@ impl Deflate {
         }
     }
 
-    /// The last bytes of the input, `length` of them, are those that stand `distance` before, which is [`REACH`] at most. But
-    /// `changes` says in order from where on eight bytes are others, and which bits of them.
+    /// Declares that the last `length` bytes of the input repeat those `distance` before, at most [`REACH`]. The
+    /// exceptions are in `changes`, in order: the position of eight bytes that differ, and the bits that differ.
     #[inline(always)]
     pub fn repeat(&mut self, input: &[u8], length: usize, distance: usize, changes: &[(usize, u64)]) {
         let start = input.len() - length;
@@ -167,7 +167,7 @@ impl Deflate {
         self.done = input.len();
     }
 
-    /// The next bytes are those that stand `distance` before.
+    /// Copies the next bytes from `distance` before.
     fn copy(&mut self, input: &[u8], length: usize, distance: usize) {
         if self.distance != distance {
             self.turn_to(input, distance);
@@ -184,7 +184,7 @@ impl Deflate {
         self.distance = distance;
     }
 
-    /// The whole stream. The next one begins with an input of its own.
+    /// Returns the whole stream. The next stream starts with a new input.
     pub fn finish(&mut self, input: &[u8]) -> &[u8] {
         self.cover(input);
         self.put_copy(input);
@@ -203,7 +203,7 @@ impl Deflate {
         self.put_symbol(byte as u32);
     }
 
-    /// Puts what was copied, and leaves room for a few literals.
+    /// Writes the current copy, and leaves space for a few literals.
     #[inline(always)]
     fn put_copy(&mut self, input: &[u8]) {
         self.make_room();
@@ -217,13 +217,13 @@ impl Deflate {
         }
     }
 
-    /// In pieces that a symbol can say. What is too short for one is literals.
+    /// Splits the copy into lengths that a symbol can represent. A rest that is too short becomes literals.
     #[inline(never)]
     fn put_pieces(&mut self, input: &[u8]) {
         let mut left = std::mem::take(&mut self.copied);
         while left >= SHORTEST {
             let length = match left - left.min(LONGEST) {
-                // Enough must be left for another.
+                // The rest must be long enough for another copy.
                 1 | 2 => left - SHORTEST,
                 _ => left.min(LONGEST),
             };
@@ -267,7 +267,7 @@ impl Deflate {
         let distances = &self.distances[..DISTANCE_SYMBOLS];
         let codes = (Code::of(&self.counts, LENGTH_MAX), Code::of(distances, LENGTH_MAX));
         self.bits.reserve(self.used);
-        // Codes of its own.
+        // A block with its own codes.
         self.bits.put(last as u64 | 2 << 1, 3);
         self.put_codes(&codes.0, &codes.1);
         put_symbols(&self.symbols[..self.used], &codes.0, &codes.1, &mut self.bits);
@@ -276,7 +276,7 @@ impl Deflate {
         self.distances.fill(0);
     }
 
-    /// The lengths of both codes, themselves in a code.
+    /// Writes the lengths of both codes, which are themselves encoded.
     fn put_codes(&mut self, literals: &Code, distances: &Code) {
         let used = |code: &Code| code.lengths.iter().rposition(|&length| length > 0).map_or(0, |last| last + 1);
         let (literal_lengths, distance_lengths) = (used(literals).max(FIRST_LENGTH), used(distances).max(1));
@@ -298,7 +298,7 @@ impl Deflate {
 }
 
 fn put_symbols(symbols: &[u32], literals: &Code, distances: &Code, bits: &mut Bits) {
-    // The bits of a symbol below, how many they are above.
+    // The bits of a symbol in the lower part, their number in the upper part.
     let entry = |code: &Code, symbol: usize| code.words[symbol] as u32 | (code.lengths[symbol] as u32) << 24;
     let literal: [u32; LITERALS] = std::array::from_fn(|byte| entry(literals, byte));
     let length: [u32; 256] = std::array::from_fn(|above| {
@@ -308,7 +308,7 @@ fn put_symbols(symbols: &[u32], literals: &Code, distances: &Code, bits: &mut Bi
         let more = (above + SHORTEST - shortest as usize) as u32;
         (code + ((extra as u32) << 24)) | more << (code >> 24)
     });
-    // How many bits with the extra ones above, how many without between.
+    // The number of bits with the extra bits in the upper part, without them in the middle.
     let distance: [u32; 32] = std::array::from_fn(|symbol| {
         let (code, extra) = (entry(distances, symbol), (symbol as u32 / 2).saturating_sub(1));
         (code + (extra << 24)) | (code >> 24) << 16
@@ -338,7 +338,7 @@ fn put_symbols(symbols: &[u32], literals: &Code, distances: &Code, bits: &mut Bi
     bits.put((end & 0xff_ffff) as u64, end >> 24);
 }
 
-/// The lengths of codes as symbols with their extra bits: what repeats is said once.
+/// Returns code lengths as symbols with their extra bits: repeated lengths are run-length encoded.
 fn runs(lengths: &[u8]) -> Vec<(usize, u32, u32)> {
     let mut found = Vec::new();
     for run in lengths.chunk_by(|one, next| one == next) {
@@ -362,7 +362,7 @@ fn runs(lengths: &[u8]) -> Vec<(usize, u32, u32)> {
     found
 }
 
-/// The symbol of a distance, and its extra bits.
+/// Returns the symbol of a distance, and its extra bits.
 fn distance_symbol(distance: usize) -> (usize, u32) {
     let above = distance as u32 - 1;
     if above < 4 {
@@ -382,7 +382,7 @@ fn hash(four: u32) -> usize {
     (four.wrapping_mul(0x9e37_79b1) >> (32 - SEARCHED_BITS)) as usize
 }
 
-/// How many bytes two places share from their beginning.
+/// Returns the length of the common prefix of two slices.
 fn shared(one: &[u8], other: &[u8]) -> usize {
     let eights = one.chunks_exact(8).zip(other.chunks_exact(8));
     let same = 8 * eights.take_while(|(one, other)| one == other).count();
@@ -390,7 +390,7 @@ fn shared(one: &[u8], other: &[u8]) -> usize {
     same + rest.take_while(|(one, other)| one == other).count()
 }
 
-/// Bits, the lowest first.
+/// A bit stream, lowest bit first.
 #[derive(Default)]
 struct Bits {
     out: Vec<u8>,
@@ -405,7 +405,8 @@ impl Bits {
         self.reserve(0);
     }
 
-    /// Room for a block of so many symbols: one takes 48 bits at most, the codes and the ends of a stream 400 bytes.
+    /// Reserves space for a block of `symbols` symbols: a symbol takes at most 48 bits, the codes and the ends of a
+    /// stream 400 bytes.
     fn reserve(&mut self, symbols: usize) {
         let room = self.at + 6 * symbols + 1024;
         if self.out.len() < room {
@@ -413,7 +414,7 @@ impl Bits {
         }
     }
 
-    /// Up to 56 bits.
+    /// Appends up to 56 bits.
     #[inline(always)]
     fn put(&mut self, bits: u64, count: u32) {
         self.waiting |= bits << self.count;
@@ -469,7 +470,8 @@ mod tests {
         assert!(deflated(&mut deflate, &noise(100_000, 1)).len() < 101_000);
     }
 
-    /// Templates with a byte that differs, at distances up to the farthest, and runs of every length around the longest copy.
+    /// Templates with a byte that differs, at distances up to the maximum, and runs of every length around the
+    /// longest copy.
     #[test]
     fn what_was_said_comes_back() {
         let mut deflate = Deflate::default();

@@ -1,6 +1,6 @@
 //! Huffman codes of limited length, as deflate writes them: canonical, the first bit lowest.
 
-/// The most symbols a code of deflate has.
+/// Maximum number of symbols of a deflate code.
 pub const SYMBOLS_MAX: usize = 288;
 
 /// The longest code of any table.
@@ -8,18 +8,18 @@ pub const LENGTH_MAX: usize = 15;
 
 /// The code of each symbol.
 pub struct Code {
-    /// Bits of a symbol's code; 0 of one that never comes.
+    /// Bits of a symbol's code; 0 for an unused symbol.
     pub lengths: [u8; SYMBOLS_MAX],
-    /// The code itself, to be written from its lowest bit on.
+    /// The code itself, written from its lowest bit.
     pub words: [u16; SYMBOLS_MAX],
 }
 
 impl Code {
-    /// The best code for symbols that come so often, with no word longer than `longest` bits. Two symbols have one at least,
-    /// because readers refuse a code that leaves bits without a meaning.
+    /// Returns the best code for symbols with these counts, with no word longer than `longest` bits. At least two
+    /// symbols get a code, because readers reject a code with unused bit patterns.
     pub fn of(counts: &[u32], longest: usize) -> Code {
         let mut code = Code { lengths: [0; SYMBOLS_MAX], words: [0; SYMBOLS_MAX] };
-        // Counts above, symbols below.
+        // Counts in the upper part, symbols in the lower.
         let (mut order, mut used) = ([0; SYMBOLS_MAX], 0);
         let mut spare = 2usize.saturating_sub(counts.iter().filter(|&&count| count > 0).count());
         for (symbol, &count) in counts.iter().enumerate() {
@@ -43,7 +43,7 @@ impl Code {
         code
     }
 
-    /// Gives each symbol its word: shorter ones first, those of one length in the order of their symbols.
+    /// Assigns a word to each symbol: shorter ones first, words of one length in the order of their symbols.
     fn number(&mut self, per_length: &[usize; LENGTH_MAX + 1]) {
         let mut next = [0u16; LENGTH_MAX + 1];
         for length in 1..LENGTH_MAX {
@@ -56,7 +56,7 @@ impl Code {
     }
 }
 
-/// How many symbols get a code of each length, none above `longest`. The counts come in rising order.
+/// Returns the number of symbols with a code of each length, none above `longest`. The counts are in ascending order.
 fn limited(order: &[u64], longest: usize) -> [usize; LENGTH_MAX + 1] {
     let mut depths = [0; SYMBOLS_MAX];
     let depths = &mut depths[..order.len()];
@@ -64,7 +64,7 @@ fn limited(order: &[u64], longest: usize) -> [usize; LENGTH_MAX + 1] {
     shape_tree(depths);
     let mut per_length = [0; LENGTH_MAX + 1];
     depths.iter().for_each(|&depth| per_length[depth.min(longest)] += 1);
-    // What was cut to the longest takes more room than there is: longer codes for others make it.
+    // The words cut to the maximum exceed the available code space; longer codes for other symbols make up for it.
     let room = 1usize << longest;
     let mut taken: usize = (1..=longest).map(|length| per_length[length] << (longest - length)).sum();
     while taken > room {
@@ -77,10 +77,10 @@ fn limited(order: &[u64], longest: usize) -> [usize; LENGTH_MAX + 1] {
     per_length
 }
 
-/// Turns rising counts into the depths of a Huffman tree's leaves, in the same memory (Moffat and Katajainen).
+/// Turns ascending counts into the depths of a Huffman tree's leaves, in the same memory (Moffat and Katajainen).
 fn shape_tree(tree: &mut [usize]) {
     let leaves = tree.len();
-    // Inner nodes take the places of what was joined; a joined node notes its parent.
+    // Inner nodes replace the joined nodes; a joined node notes its parent.
     tree[0] += tree[1];
     let (mut root, mut leaf) = (0, 2);
     for next in 1..leaves - 1 {
@@ -97,12 +97,12 @@ fn shape_tree(tree: &mut [usize]) {
         }
         tree[next] = sum;
     }
-    // Depths of inner nodes, from the top.
+    // Depths of inner nodes, from the root.
     tree[leaves - 2] = 0;
     for node in (0..leaves - 2).rev() {
         tree[node] = tree[tree[node]] + 1;
     }
-    // Leaves are what inner nodes of a depth leave free.
+    // Leaves are the nodes of a depth that are not inner nodes.
     let (mut free, mut depth, mut inner, mut next) = (1, 0, leaves - 1, leaves);
     while free > 0 {
         let mut used = 0;
@@ -123,7 +123,7 @@ fn shape_tree(tree: &mut [usize]) {
 mod tests {
     use super::*;
 
-    /// Every word of the code is taken, and none begins another.
+    /// Every word of the code is used, and none is a prefix of another.
     fn is_whole(code: &Code, longest: usize) -> bool {
         let lengths = code.lengths.iter().filter(|length| **length > 0);
         lengths.map(|&length| 1 << (longest - length as usize)).sum::<usize>() == 1 << longest
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn no_code_is_longer_than_it_may_be() {
-        // Fibonacci's numbers make the deepest tree there is.
+        // Fibonacci numbers produce the deepest possible tree.
         let mut counts = vec![1u32, 1];
         (2..40).for_each(|i| counts.push(counts[i - 1] + counts[i - 2]));
         for longest in [7, 9, 15] {

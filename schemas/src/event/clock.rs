@@ -1,13 +1,14 @@
-//! From ticks to wall time.
+//! Conversion from ticks to wall time.
 //!
-//! A process stamps events with the cheapest monotonic counter there is (the TSC, or CLOCK_MONOTONIC where that cannot be
-//! trusted) and now and then notes an [`Anchor`]: the same moment on that counter, on CLOCK_BOOTTIME and on
-//! CLOCK_REALTIME. Afterwards ticks become boot time by interpolation between neighbouring anchors. Boot time becomes Unix
-//! time by one offset for a whole host, so that a step of the wall clock moves nothing against anything else.
+//! A process stamps events with the cheapest monotonic counter (the TSC, or CLOCK_MONOTONIC if the TSC cannot be
+//! trusted) and from time to time records an [`Anchor`]: one point in time on that counter, on CLOCK_BOOTTIME and on
+//! CLOCK_REALTIME. Later, ticks become boot time by interpolation between adjacent anchors. Boot time becomes Unix
+//! time by one offset for a whole host, so that a step of the wall clock does not shift anything relative to anything
+//! else.
 
 use std::ops::Range;
 
-/// One moment on three clocks.
+/// One point in time on three clocks.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Anchor {
@@ -19,7 +20,7 @@ pub struct Anchor {
 /// Anchors closer than this measure their own jitter more than the clock's rate.
 const SPACING_MIN_NS: u64 = 20_000_000;
 
-/// Converts one process's ticks.
+/// A converter for one process's ticks.
 #[derive(Clone, Debug)]
 pub struct Clock {
     spans: Vec<Span>,
@@ -31,12 +32,13 @@ pub struct Clock {
 struct Span {
     ticks: u64,
     boot_ns: u64,
-    /// Nanoseconds a tick, times 2^32.
+    /// Nanoseconds per tick, times 2^32.
     rate: u64,
 }
 
 impl Clock {
-    /// `hint_hz` is used where the anchors lie too close together to tell the rate. `None` without any anchor.
+    /// Creates a clock. `hint_hz` is used if the anchors are too close together to determine the rate. `None` without
+    /// any anchor.
     pub fn new(anchors: &[Anchor], hint_hz: Option<f64>) -> Option<Clock> {
         let mut sorted = anchors.to_vec();
         sorted.sort_unstable_by_key(|anchor| anchor.ticks);
@@ -52,18 +54,18 @@ impl Clock {
         Some(Clock { spans, real_offset_ns: first.real_ns as i64 - first.boot_ns as i64 })
     }
 
-    /// A clock whose ticks already are boot nanoseconds.
+    /// Returns a clock whose ticks already are boot nanoseconds.
     pub fn nanoseconds(real_offset_ns: i64) -> Clock {
         Clock { spans: vec![Span { ticks: 0, boot_ns: 0, rate: 1 << 32 }], real_offset_ns }
     }
 
-    /// Boot time of a tick.
+    /// Returns the boot time of a tick.
     pub fn boot_ns(&self, ticks: u64) -> u64 {
         let after = self.spans.partition_point(|span| span.ticks <= ticks);
         self.spans[after.saturating_sub(1)].boot_ns(ticks)
     }
 
-    /// Boot times of many ticks; neighbours usually share a span, which is then not searched for again.
+    /// Converts many ticks to boot times; adjacent ticks usually share a span, which is then not searched again.
     pub fn convert(&self, ticks: &[u64], into: &mut Vec<i64>) {
         into.clear();
         let (mut span, mut held) = (self.spans[0], 0..0);
@@ -75,7 +77,8 @@ impl Clock {
         }));
     }
 
-    /// The span of a tick, and its ticks. The last tick there is belongs to none of them, and is found each time.
+    /// Returns the span of a tick, and its range of ticks. The last possible tick belongs to no range, and is
+    /// searched each time.
     #[cold]
     fn around(&self, tick: u64) -> (Span, Range<u64>) {
         let after = self.spans.partition_point(|span| span.ticks <= tick);
@@ -84,7 +87,7 @@ impl Clock {
         (self.spans[at], first..self.spans.get(at + 1).map_or(u64::MAX, |next| next.ticks))
     }
 
-    /// Length of a duration that began at `start`. Zero where a damaged anchor makes time go backwards.
+    /// Returns the length of a duration that started at `start`. Zero if a damaged anchor makes time go backwards.
     pub fn duration_ns(&self, start: u64, duration: u64) -> u64 {
         self.boot_ns(start.saturating_add(duration)).saturating_sub(self.boot_ns(start))
     }
@@ -114,7 +117,7 @@ fn rate_of(ns_per_tick: f64) -> u64 {
     (ns_per_tick * (1u64 << 32) as f64).clamp(1.0, 1e15) as u64
 }
 
-/// Thins anchors out; the last one always stays, for it bounds the run.
+/// Removes anchors that are too close together; the last one is always kept, because it limits the run.
 fn spaced(sorted: &[Anchor]) -> Vec<Anchor> {
     let mut kept: Vec<Anchor> = Vec::new();
     for anchor in sorted {

@@ -1,7 +1,7 @@
 //! Evidence of a wait: the work of its thread since the last wait, and the thread that ended it.
 //!
-//! Both are packed into the numbers of a record. [`Counters`] are an [`Op::META`](crate::event::ops::Op::META) record directly
-//! before the record of the wait; [`Waker`] is the argument `b` of the wait itself.
+//! Both are packed into the numbers of a record. [`Counters`] are an [`Op::META`](crate::event::ops::Op::META) record
+//! directly before the record of the wait; [`Waker`] is the argument `b` of the wait itself.
 
 use crate::event::ops::Op;
 use crate::event::record::{MetaKind, Record, word};
@@ -10,10 +10,10 @@ const BITS_24: u64 = (1 << 24) - 1;
 const BITS_12: u64 = (1 << 12) - 1;
 const BITS_40: u64 = (1 << 40) - 1;
 
-/// In the place of the run delay: it was not taken.
+/// Replaces the run delay if it was not read.
 const NOT_TAKEN: u64 = BITS_40;
 
-/// What a thread did since its last counters. Numbers that do not fit are stored as the largest that do.
+/// The work of a thread since its last counters. Numbers that do not fit are stored as the largest possible number.
 ///
 /// ```text
 /// a    CPU time in us (40 bits) | major faults (24)
@@ -26,14 +26,15 @@ pub struct Counters {
     /// Faults that waited for a device.
     pub major_faults: u64,
     pub minor_faults: u64,
-    /// Time that the thread was ready and had no processor, since this was last taken. `None`: not taken this time.
+    /// Time that the thread was runnable without a processor since the last reading. `None` if it was not read this
+    /// time.
     pub run_delay_us: Option<u64>,
     pub voluntary: u64,
     pub involuntary: u64,
 }
 
 impl Counters {
-    /// The numbers `a`, `b` and `ret` of the record.
+    /// Returns the numbers `a`, `b` and `ret` of the record.
     pub fn pack(&self) -> (i64, i64, i64) {
         let delay = self.run_delay_us.map_or(NOT_TAKEN, |us| us.min(NOT_TAKEN - 1));
         let a = self.cpu_us.min(BITS_40) | self.major_faults.min(BITS_24) << 40;
@@ -54,33 +55,33 @@ impl Counters {
         }
     }
 
-    /// The record, of counters that were taken at a tick.
+    /// Returns the record of counters that were read at a tick.
     pub fn record(&self, at: u64) -> Record {
         let (a, b, ret) = self.pack();
         Record { word: word(Op::META, 0, true, 0), start: at, file: 0, fd: MetaKind::Counters as i32, a, b, ret }
     }
 }
 
-/// The thread that ended a wait, as far as it was seen.
+/// The thread that ended a wait, if it was seen.
 ///
 /// ```text
 /// b    thread (32 bits) | time since it posted, in us (24) | flags (8)
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Waker {
-    /// Zero: nobody was seen.
+    /// Zero if no thread was seen.
     pub tid: u32,
-    /// From its post to the end of the wait; the largest number stands for all larger ones.
+    /// Time from its post to the end of the wait; the largest number represents all larger ones.
     pub woken_us: u32,
     pub flags: u8,
 }
 
 impl Waker {
-    /// The poster had itself taken this semaphore before: it is used as a lock.
+    /// The poster itself had taken this semaphore before: it is used as a lock.
     pub const BY_TAKER: u8 = 1;
-    /// There were several posts during the wait, or another object had the place of this one in the table.
+    /// There were several posts during the wait, or another object used this object's slot in the table.
     pub const SEVERAL: u8 = 2;
-    /// Processes share the object: it is given by an id and not by its address.
+    /// Processes share the object: it is given by an id instead of its address.
     pub const SHARED: u8 = 4;
 
     pub fn pack(&self) -> i64 {

@@ -1,6 +1,7 @@
-//! What is recorded: the operations, one event in 48 bytes, and the clock its times come from.
+//! Events: the operations, one event in 48 bytes, and the clock of its times.
 //!
-//! Reading order: [`ops`] (what can happen), [`record`] (one event), [`evidence`] (what a wait carries), [`clock`] (ticks to time).
+//! Reading order: [`ops`] (the operations), [`record`] (one event), [`evidence`] (the additional data of a wait),
+//! [`clock`] (ticks to time).
 
 pub mod clock;
 pub mod evidence;

@@ -1,22 +1,22 @@
-//! The list of operations: everything a trace can say happened.
+//! The list of operations: all kinds of events in a trace.
 //!
-//! One row an operation. A row's number is written into traces, so a number is never reused and never changes its
-//! meaning; new rows are added at the end of their group. `open64`, `__open_2` and `open` are one operation: the spelling
-//! a program was compiled with says nothing about its I/O.
+//! One row per operation. A row's number is written into traces, so a number is never reused and never changes its
+//! meaning; new rows are added at the end of their group. `open64`, `__open_2` and `open` are one operation: the form
+//! that a program was compiled with is irrelevant to its I/O.
 //!
-//! An event carries three numbers beside its file and descriptor. What they mean depends on the operation and is said
-//! here, so that no reader has to guess: `a` (the column `pos` where it is a position), `b` (the column `requested`
-//! where it is a size) and the result.
+//! An event has three numbers in addition to its file and descriptor. Their meaning depends on the operation and is
+//! defined here, so that no reader has to guess: `a` (the column `pos` if it is a position), `b` (the column
+//! `requested` if it is a size) and the result.
 
 /// Number of an operation; at most [`OP_MAX`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 #[repr(transparent)]
 pub struct Op(pub u16);
 
-/// Ten bits hold an operation in a record.
+/// Maximum: a record has ten bits for an operation.
 pub const OP_MAX: u16 = 1023;
 
-/// The interface that the call belongs to; the column `cat` for everything but spans, which bring their own category.
+/// The interface that the call belongs to. It is the column `cat`, except for spans, which have their own category.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Layer {
     Posix,
@@ -24,9 +24,9 @@ pub enum Layer {
     Process,
     App,
     Wait,
-    /// Requests to object stores, told by whoever makes them: see `dlio_tracer::io`.
+    /// Requests to object stores, recorded by the client: see `dlio_tracer::io`.
     Object,
-    /// Messages between processes, on this machine and others: sockets, and the objects that are made for them.
+    /// Messages between processes, on this host and others: sockets, and the objects created for them.
     Net,
 }
 
@@ -39,7 +39,7 @@ pub enum Class {
     Sync,
     Compute,
     Other,
-    /// Nothing moves: the caller waits for something to happen.
+    /// No data is moved: the caller waits for something to happen.
     Wait,
 }
 
@@ -47,33 +47,33 @@ pub enum Class {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Arg {
     None,
-    /// Byte position in the file; [`crate::event::record::POS_UNKNOWN`] where it could not be known.
+    /// Byte position in the file; [`crate::event::record::POS_UNKNOWN`] if unknown.
     Position,
-    /// Bytes asked for.
+    /// Requested bytes.
     Size,
     /// Open or operation flags.
     Flags,
     /// Permission bits.
     Mode,
-    /// `SEEK_SET` and its kin.
+    /// `SEEK_SET` and similar.
     Whence,
     /// Signed distance of a seek.
     Offset,
     /// Name id of a second path (the target of a rename, the text of a link).
     Path,
-    /// Name id of the file that bytes came from, where both sides of a call are files.
+    /// Name id of the file that bytes came from, if both sides of a call are files.
     Source,
     /// A second descriptor.
     Fd,
     /// A command number, as of `fcntl` or `flock`.
     Command,
-    /// A number without a column of its own: entries of a list, seconds, owners.
+    /// A number without a separate column: entries of a list, seconds, owners.
     Count,
     /// Packed `epoch` and `step` of a span: see [`crate::event::record::pack_steps`].
     Steps,
     /// The value of a counter, as the bits of an `f64`.
     Value,
-    /// The semaphore, condition or barrier of a wait: its address, or the id of one that processes share.
+    /// The semaphore, condition or barrier of a wait: its address, or the id of one shared by processes.
     Object,
     /// The thread that ended a wait, packed: see [`crate::event::evidence::Waker`].
     Waker,
@@ -84,7 +84,7 @@ pub enum Arg {
 /// The meaning of the result of an event. A negative result is always `-errno`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ret {
-    /// Zero, or a number without a meaning of its own.
+    /// Zero, or a number without a defined meaning.
     Status,
     /// Bytes moved.
     Bytes,
@@ -132,21 +132,21 @@ impl Class {
 }
 
 impl Arg {
-    /// True if the number is that of a name.
+    /// Returns `true` if the number is that of a name.
     pub const fn is_name(self) -> bool {
         matches!(self, Arg::Path | Arg::Source)
     }
 }
 
 impl OpInfo {
-    /// True if the result counts bytes that went between program and file.
+    /// Returns `true` if the result counts bytes transferred between program and file.
     pub const fn moves_bytes(&self) -> bool {
         matches!(self.ret, Ret::Bytes) && matches!(self.class, Class::Read | Class::Write)
     }
 }
 
 impl Op {
-    /// The row of this operation, or `None` for a number this version does not know.
+    /// Returns the row of this operation, or `None` for a number unknown to this version.
     pub fn info(self) -> Option<&'static OpInfo> {
         ROW_OF.get(self.0 as usize).and_then(|&row| OPS.get(row as usize))
     }
@@ -192,7 +192,7 @@ operations! {
         8 DUP2 "dup2" Metadata Fd None Fd;
         9 DUP3 "dup3" Metadata Fd Flags Fd;
         10 FCNTL "fcntl" Metadata Command Count Status;
-        // Locks move nothing, and take the time that another holds them for.
+        // Locks move no data; their time is that for which another process holds them.
         11 FLOCK "flock" Wait Command None Status;
         12 LOCKF "lockf" Wait Command Size Status;
         13 PIPE "pipe" Metadata Fd Flags Fd;
@@ -228,7 +228,7 @@ operations! {
         43 LIO_LISTIO "lio_listio" Other Count None Status;
         44 TEE "tee" Write Source Size Bytes;
         45 VMSPLICE "vmsplice" Write None Size Bytes;
-        // What is asked for through the ring that it makes is in no trace.
+        // The requests through the ring that it creates are not in the trace.
         46 URING_SETUP "io_uring_setup" Other Count None Status;
 
         50 FSYNC "fsync" Sync None None Status;
@@ -346,8 +346,8 @@ operations! {
         233 FPUTWC "fputwc" Write Position None Bytes;
         234 FWPRINTF "fwprintf" Write Position None Bytes;
 
-        // What the C library does inside the calls above, seen with `DLIO_TRACE_INLINE=1`. The call outside has the bytes
-        // and the time; these have no class, so that neither counts twice.
+        // The C library's internal calls inside the calls above, recorded with `DLIO_TRACE_INLINE=1`. The outer call
+        // has the bytes and the time; these have no class, so that neither counts twice.
         240 INNER_OPEN "__open" Other None Flags Fd;
         241 INNER_READ "__read" Other None Size Bytes;
         242 INNER_WRITE "__write" Other None Size Bytes;
@@ -365,8 +365,8 @@ operations! {
         307 POPEN "popen" Other None None Fd;
         308 PCLOSE "pclose" Other None None Status;
     }
-    // Calls that wait for others and move nothing. `fd` is what was waited on where that is one descriptor; a result is what
-    // the call returned, or what went wrong, which a time that ran out is too.
+    // Calls that block without moving data. `fd` is the descriptor that was waited on if there is only one; the
+    // result is the call's result or its error, which includes a timeout.
     Wait {
         320 POLL "poll" Wait Count None Status;
         321 PPOLL "ppoll" Wait Count None Status;
@@ -374,7 +374,7 @@ operations! {
         323 PSELECT "pselect" Wait Count None Status;
         324 EPOLL_WAIT "epoll_wait" Wait Count None Status;
         325 EPOLL_PWAIT "epoll_pwait" Wait Count None Status;
-        // `file` is the connection, `a` the process at its other end where that is on this machine (AF_UNIX).
+        // `file` is the connection, `a` the process at its other end if that is on this host (AF_UNIX).
         326 ACCEPT "accept" Wait Count None Fd;
         327 ACCEPT4 "accept4" Wait Count Flags Fd;
 
@@ -410,13 +410,15 @@ operations! {
         373 CND_TIMEDWAIT "cnd_timedwait" Wait Object Waker Status;
         374 THRD_JOIN "thrd_join" Wait None None Status;
         375 THRD_SLEEP "thrd_sleep" Wait None None Status;
-        // Of a semaphore that processes share: who waits for it may be in another one. Other posts are in the wait they end.
+        // A post to a semaphore shared by processes: the waiter may be in another process. Other posts are part of
+        // the wait they end.
         376 SEM_POST "sem_post" Other Object Waker Status;
-        // Now and then, of a thread that somebody waits for and that never waits itself: its counters come with it.
+        // Recorded from time to time for a thread that others wait for and that never waits itself: its counters come
+        // with it.
         377 PTHREAD_COND_SIGNAL "pthread_cond_signal" Other Object Waker Status;
         // By the function `syscall`: locks of Rust, futures and semaphores of C++.
         378 FUTEX_WAIT "futex_wait" Wait Object Waker Status;
-        // As PTHREAD_COND_SIGNAL.
+        // Like PTHREAD_COND_SIGNAL.
         379 FUTEX_WAKE "futex_wake" Other Object Waker Status;
     }
     App {
@@ -424,18 +426,19 @@ operations! {
         400 SPAN "span" Compute Steps None Status;
         401 INSTANT "instant" Other Steps None Status;
         402 COUNTER "counter" Other Value None Status;
-        // Belongs to the next event of the thread. Of a span, instant, counter or request: `file` is the key, `fd` the kind of
-        // value, `a` the value. Of any event: `fd` is 3, and the numbers are counters of the thread (`event::evidence`).
+        // Belongs to the next event of the thread. For a span, instant, counter or request: `file` is the key, `fd`
+        // the kind of value, `a` the value. For any event: `fd` is 3, and the numbers are counters of the thread
+        // (`event::evidence`).
         403 META "meta" Other None None Status;
-        // Calls of this thread that found no room: `a` says how many.
+        // Calls of this thread that were lost for lack of space: `a` is their number.
         404 LOST "lost" Other Count None Status;
     }
-    // Requests to object stores, each attempt one, from the first byte sent to the last received. `file` is the object's URL;
-    // what else is known of them is metadata before them, as of a span.
+    // Requests to object stores, one event per attempt, from the first byte sent to the last one received. `file` is
+    // the object's URL; further data is metadata before the event, as for a span.
     Object {
         420 OBJECT_GET "object.get" Read Position Size Bytes;
         421 OBJECT_PUT "object.put" Write Position Size Bytes;
-        // One part of an object that is written in several; it is there when the upload is complete.
+        // One part of an object that is written in several parts; it exists when the upload is complete.
         422 OBJECT_PART "object.part" Write Position Size Bytes;
         423 OBJECT_HEAD "object.head" Metadata None None Status;
         424 OBJECT_LIST "object.list" Metadata None None Status;
@@ -445,7 +448,7 @@ operations! {
         428 OBJECT_COMPLETE "object.complete" Sync None None Status;
         429 OBJECT_ABORT "object.abort" Metadata None None Status;
         430 OBJECT_OTHER "object.other" Metadata None None Status;
-        // A connection that could not be made: no request was sent.
+        // A connection that failed: no request was sent.
         431 OBJECT_CONNECT "object.connect" Metadata None None Status;
     }
     // `file` is the object between the processes: see `native::objects`.
@@ -459,11 +462,11 @@ operations! {
         385 SENDTO "sendto" Write None Size Bytes;
         386 SENDMSG "sendmsg" Write None Size Bytes;
         387 SENDMMSG "sendmmsg" Write Count Size Bytes;
-        // `a` is the process at the other end where that is on this machine (AF_UNIX).
+        // `a` is the process at the other end if that is on this host (AF_UNIX).
         388 CONNECT "connect" Wait Count None Status;
         // `file` is the host that was looked up.
         389 GETADDRINFO "getaddrinfo" Wait None None Status;
-        // The inodes of both sockets: what is sent into one comes out of the other.
+        // The inodes of both sockets: data written to one can be read from the other.
         390 SOCKETPAIR "socketpair" Metadata Count Count Status;
         391 SHUTDOWN "shutdown" Metadata Command None Status;
         392 EVENTFD "eventfd" Metadata Count Flags Fd;

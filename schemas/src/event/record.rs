@@ -1,4 +1,4 @@
-//! One event as the capture path writes it: 48 bytes, fixed.
+//! One event as recorded: 48 bytes, fixed.
 //!
 //! ```text
 //!  0        8        16     20    24       32       40       48
@@ -6,34 +6,34 @@
 //!    word = op (10 bits) | depth (5) | position known (1) | duration in ticks (48)
 //! ```
 //!
-//! Times are ticks of the process's clock (see [`crate::event::clock`]). `word` is written last and a slot is zeroed when it is
-//! recycled, so a slot whose word is not zero is a complete event even after a kill.
+//! Times are ticks of the process's clock (see [`crate::event::clock`]). `word` is written last and a slot is zeroed
+//! when it is recycled, so a slot whose word is not zero is a complete event even after a kill.
 
 use crate::event::ops::Op;
 
-/// Size of a record, pinned by a test: raise [`crate::native::VERSION`] when it changes.
+/// Size of a record, fixed by a test: raise [`crate::native::VERSION`] when it changes.
 pub const RECORD_SIZE: usize = 48;
 
-/// The column `pos` of an event whose position could not be known.
+/// The column `pos` of an event whose position is unknown.
 pub const POS_UNKNOWN: i64 = -1;
 
-/// Depths beyond this are written as this.
+/// Deeper events are written with this depth.
 pub const DEPTH_MAX: u8 = 31;
 
-/// 48 bits of ticks: 30 hours at 2.6 GHz. A longer call is written as this long.
+/// 48 bits of ticks: 30 hours at 2.6 GHz. A longer call is written with this duration.
 pub const DURATION_MAX: u64 = (1 << 48) - 1;
 
 const DEPTH_SHIFT: u32 = 48;
 const KNOWN_SHIFT: u32 = 53;
 const OP_SHIFT: u32 = 54;
 
-/// See the module's drawing.
+/// One event: see the module's drawing.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Record {
     pub word: u64,
     pub start: u64,
-    /// Name id of the file; 0 where there is none.
+    /// Name id of the file; 0 if there is none.
     pub file: u32,
     /// Descriptor, or -1.
     pub fd: i32,
@@ -43,7 +43,7 @@ pub struct Record {
     pub ret: i64,
 }
 
-/// The first word of a record. `known` says that `a` holds what the operation's row promises.
+/// Returns the first word of a record. `known` is true if `a` contains the value that the operation's row promises.
 #[inline(always)]
 pub const fn word(op: Op, depth: u8, known: bool, duration: u64) -> u64 {
     let duration = if duration > DURATION_MAX { DURATION_MAX } else { duration };
@@ -68,12 +68,12 @@ impl Record {
         self.word & DURATION_MAX
     }
 
-    /// True if the slot holds an event: its word was written last.
+    /// Returns `true` if the slot contains an event: its word was written last.
     pub fn is_complete(&self) -> bool {
         self.word != 0
     }
 
-    /// True if this is counters, which are no event and belong to one.
+    /// Returns `true` if this record contains counters, which are not an event but belong to one.
     pub fn is_counters(&self) -> bool {
         self.op() == Op::META && self.fd == MetaKind::Counters as i32
     }
@@ -94,10 +94,10 @@ impl Record {
     }
 }
 
-/// No epoch or no step.
+/// Means "no epoch" or "no step".
 pub const STEP_NONE: i32 = i32::MIN;
 
-/// Epoch and step of a span in one argument, so that the commonest metadata costs no record of its own.
+/// Packs epoch and step of a span into one argument, so that the most common metadata needs no separate record.
 pub const fn pack_steps(epoch: i32, step: i32) -> i64 {
     (epoch as i64) << 32 | (step as u32 as i64)
 }
@@ -106,7 +106,7 @@ pub const fn unpack_steps(packed: i64) -> (i32, i32) {
     ((packed >> 32) as i32, packed as i32)
 }
 
-/// The way the value of an [`Op::META`] record is to be read; stands in its `fd`.
+/// The type of the value of an [`Op::META`] record, stored in its `fd`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(i32)]
 pub enum MetaKind {
@@ -115,7 +115,7 @@ pub enum MetaKind {
     Float = 1,
     /// A name id.
     Text = 2,
-    /// No value of a span, but counters of the thread: see [`crate::event::evidence::Counters`].
+    /// Not a value of a span, but counters of the thread: see [`crate::event::evidence::Counters`].
     Counters = 3,
 }
 

@@ -1,7 +1,7 @@
 //! Chrome's trace event format: one JSON object that chrome://tracing, Perfetto and speedscope load.
 //!
-//! A call is an `X` event, times are microseconds with three decimals, so that nothing is rounded. They
-//! count from a moment that the base time gives in Unix time, a key that PyTorch's profiler uses too and viewers pass over.
+//! A call is an `X` event. Times are microseconds with three decimals, so nothing is rounded. They are relative to
+//! the base time, which is given as Unix time in a key that PyTorch's profiler also uses and that viewers ignore.
 //!
 //! ```text
 //! {"displayTimeUnit":"ns","baseTimeNanoseconds":1700000000000000000,"traceEvents":[
@@ -24,19 +24,20 @@ use crate::native::fields::{Fields, key};
 use crate::native::names::Names;
 use crate::native::ring::OpenSpan;
 
-/// The metadata event that says how many events of a process are lost.
+/// The metadata event with the number of lost events of a process.
 pub const LOSS: &str = "process_loss";
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// Members of about a quarter MiB of text, one after the other: a cut file loses its last.
+    /// Compresses into members of about a quarter MiB of text, one after another: a truncated file loses only its
+    /// last one.
     pub gzip: bool,
-    /// Unix time of zero, for files of several hosts. Left out, times are the boot time of the first process: numbers small
-    /// enough that viewers, which keep them as floating point, keep the nanoseconds too.
+    /// Unix time of zero, for files of several hosts. Without it, times are relative to the boot time of the first
+    /// process: numbers so small that viewers, which store them as floating point, also keep the nanoseconds.
     pub zero_unix_ns: Option<i64>,
 }
 
-/// See the module.
+/// The writer: see the module.
 pub struct Writer<'a> {
     out: Output<'a>,
     has_begun: bool,
@@ -138,7 +139,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Writes what stands before the events; the base is known with the first process.
+    /// Writes the part before the events; the base is known with the first process.
     fn begin(&mut self) {
         if std::mem::replace(&mut self.has_begun, true) {
             return;
@@ -167,8 +168,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Says what the file does not show of a process. Images of one process are one in this form: the last of them says it for
-    /// all.
+    /// Writes what is missing of a process. Images of one process are one process in this format: the last one
+    /// reports for all.
     fn announce_loss(&mut self, process: &Process) {
         let same = |other: &&Process| other.pid == process.pid;
         let images = || self.processes.iter().filter(same).chain([process]);
@@ -206,7 +207,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// An event, or two for a call that crosses others: chrome://tracing draws those as asynchronous.
+/// Writes an event, or two for a call that crosses others: chrome://tracing draws those as asynchronous.
 fn put_call(out: &mut Output, (pid, tid): (i64, i64), lanes: &mut Lanes, call: &Call, names: &Names, number: u64) {
     let head = |out: &mut Output, kind: &str, at: u64| {
         out.next();
@@ -240,7 +241,7 @@ fn put_call(out: &mut Output, (pid, tid): (i64, i64), lanes: &mut Lanes, call: &
             out.microseconds((call.end - call.begin) as i64);
         }
         _ => {
-            // Numbers of a process: others may use them too.
+            // Ids are unique only within a process.
             let id = |out: &mut Output| {
                 out.raw(",\"id2\":{\"local\":\"");
                 out.number(number as i64);
@@ -257,7 +258,7 @@ fn put_call(out: &mut Output, (pid, tid): (i64, i64), lanes: &mut Lanes, call: &
     out.raw(",\"args\":{");
     let mut list = List { out, empty: true };
     if beside {
-        // Viewers draw asynchronous events with their process, so the thread is said.
+        // Viewers draw asynchronous events with their process, so the thread is added.
         list.number("tid", tid);
     }
     put_arguments(&mut list, call, names);
@@ -336,7 +337,7 @@ mod tests {
             "{\"ph\":\"X\",\"name\":\"pread\",\"cat\":\"posix\",\"pid\":42,\"tid\":43,\"ts\":5001.000,\"dur\":1.234,\
             \"args\":{\"file\":\"/a \\\"b\\\"\\n\\u0001\\\\\\\\xff\",\"fd\":3,\"pos\":10,\"requested\":20,\"bytes\":20}},"
         );
-        // It begins before the one above has ended.
+        // It starts before the one above has ended.
         assert!(lines[1].starts_with("{\"ph\":\"e\"") && lines[2].starts_with("{\"ph\":\"b\""));
         assert!(lines[2].ends_with("\"mode\":10,\"flags\":20,\"errno\":2}},"));
         assert!(lines[3].ends_with("\"args\":{\"epoch\":1,\"step\":5}},"));

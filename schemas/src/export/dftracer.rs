@@ -1,5 +1,5 @@
-//! DFTracer's lines, for its own tools: a JSON object a line, with times of whole microseconds since 1970 and paths as hashes
-//! that lines named `FH` resolve.
+//! DFTracer's format, for its own tools: one JSON object per line, with times of whole microseconds since 1970 and
+//! paths as hashes that lines named `FH` resolve.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -14,11 +14,11 @@ use crate::native::fields::{Fields, key};
 use crate::native::names::Names;
 use crate::native::ring::OpenSpan;
 
-/// See the module.
+/// The writer: see the module.
 pub struct Writer<'a> {
     out: Output<'a>,
     processes: Vec<Process>,
-    /// Metadata whose span has not come yet.
+    /// Metadata whose span has not been read yet.
     waiting: BTreeMap<(ProcessId, u32), Vec<Meta>>,
     hashed: BTreeSet<u64>,
     summary: Summary,
@@ -95,7 +95,7 @@ impl<'a> Writer<'a> {
         self.resolve("SH", process, fields.get(key::CWD).unwrap_or("").as_bytes());
     }
 
-    /// The hash of a text, resolved by a line once a process.
+    /// Returns the hash of a text, after writing a line that resolves it, once per process.
     fn resolve(&mut self, name: &str, process: Process, text: &[u8]) -> u64 {
         let value = hash(&[text]);
         let once = hash(&[name.as_bytes(), &process.pid.to_le_bytes(), &process.host_hash.to_le_bytes(), text]);
@@ -130,7 +130,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// The category that DFTracer gives a layer.
+/// Returns DFTracer's category for a layer.
 fn category(layer: Layer) -> &'static str {
     match layer {
         Layer::Posix | Layer::Process => "POSIX",
@@ -143,7 +143,7 @@ fn category(layer: Layer) -> &'static str {
 }
 
 fn put_line(out: &mut Output, owner: Process, tid: u32, call: &Call, names: &Names, file: Option<u64>, id: u64) {
-    // Each end is rounded by itself, so that calls that lie apart stay apart.
+    // Each end is rounded separately, so that calls that do not touch still do not touch.
     let us = |ns: u64| (ns as i64).div_euclid(1000);
     out.raw("{\"id\":");
     out.number(id as i64);

@@ -1,12 +1,13 @@
-//! Exporting what was recorded to a form that other programs read: what all forms share.
+//! Exports a trace to a format that other programs read: the parts shared by all formats.
 //!
-//! A form is an [`Exporter`] in a file of its own: [`crate::perfetto::write`], [`crate::export::chrome`],
-//! [`crate::export::dftracer`].
-//! Processes are announced to it, then come batches of events of one thread, in any order of threads, then spans that never
-//! ended. What has to be the same in every form is done here: ticks become boot time, metadata joins the span it was recorded
-//! before, and a span without an end becomes a call up to the last tick.
+//! A format is an [`Exporter`] in a separate file: [`crate::perfetto::write`], [`crate::export::chrome`],
+//! [`crate::export::dftracer`]. It receives the announcement of each process, then batches of events of one thread,
+//! in any order of threads, then spans that never ended. The work common to all formats is done here: ticks become
+//! boot time, metadata joins its span, which follows it, and a span without an end becomes a call up to the last
+//! tick.
 //!
-//! [`export`] writes one process image whole and runs inside the traced process when it ends: it holds one block of events.
+//! [`export`] writes one whole process image and runs inside the traced process when it ends: it keeps one block of
+//! events in memory.
 
 use std::io;
 
@@ -23,13 +24,13 @@ use crate::native::names::Names;
 use crate::native::ring::OpenSpan;
 use crate::text::secrets::masked_text;
 
-/// Takes bytes; returns an error that ends the export.
+/// A function that accepts bytes; an error ends the export.
 pub type Sink<'a> = dyn FnMut(&[u8]) -> io::Result<()> + 'a;
 
-/// Metadata kept for one span; more is left out and counted.
+/// Maximum number of metadata pairs kept per span; further pairs are omitted and counted.
 const META_MAX: usize = 256;
 
-/// Writes processes and their events in one form.
+/// A writer of processes and their events in one format.
 pub trait Exporter {
     /// Announces a process that recorded from `first_ns` to `last_ns` of boot time.
     fn process(&mut self, fields: &Fields, clock: &Clock, first_ns: u64, last_ns: u64) -> io::Result<ProcessId>;
@@ -37,10 +38,10 @@ pub trait Exporter {
     /// Writes events of one thread, in the order they ended. Batches of one thread come in order.
     fn batch(&mut self, process: ProcessId, tid: u32, events: &Events, clock: &Clock, names: &Names) -> io::Result<()>;
 
-    /// Counts events that are merged before they are written, where the form has counters.
+    /// Counts events that are merged before they are written, if the format has counters.
     fn count(&mut self, _process: ProcessId, _events: &Events, _clock: &Clock, _names: &Names) {}
 
-    /// Writes spans that never ended, up to the last tick and marked `unfinished`. Comes after all batches.
+    /// Writes spans that never ended, up to the last tick and marked `unfinished`. Called after all batches.
     fn open_spans(
         &mut self,
         process: ProcessId,
@@ -50,25 +51,26 @@ pub trait Exporter {
         names: &Names,
     ) -> io::Result<()>;
 
-    /// Writes waits that were found in the events, where the form draws such. Comes after all events of these processes.
+    /// Writes waits that were found in the events, if the format draws them. Called after all events of these
+    /// processes.
     fn waits(&mut self, _waits: &[DrawnWait]) -> io::Result<()> {
         Ok(())
     }
 
-    /// Writes counters of a machine, where the form draws such. Comes after the processes of that machine.
+    /// Writes counters of a host, if the format draws them. Called after the processes of that host.
     fn machine(&mut self, _tracks: &Tracks) -> io::Result<()> {
         Ok(())
     }
 
-    /// Marks the output as whole.
+    /// Marks the output as complete.
     fn finish(self: Box<Self>) -> io::Result<Summary>;
 }
 
-/// The process of an [`Exporter`] that a batch belongs to.
+/// The process of a batch in an [`Exporter`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProcessId(pub(crate) usize);
 
-/// A wait of a thread, drawn beside its events. Times are boot times of their process.
+/// A wait of a thread, drawn next to its events. Times are boot times of its process.
 #[derive(Clone, Debug)]
 pub struct DrawnWait {
     pub process: ProcessId,
@@ -78,11 +80,11 @@ pub struct DrawnWait {
     pub name: String,
     pub texts: Vec<(&'static str, String)>,
     pub numbers: Vec<(String, i64)>,
-    /// From the first that led to its end to the last.
+    /// The acts that led to its end, from the first to the last.
     pub acts: Vec<DrawnAct>,
 }
 
-/// What a thread did for somebody who waited.
+/// An act of a thread for another thread that waited.
 #[derive(Clone, Copy, Debug)]
 pub struct DrawnAct {
     pub process: ProcessId,
@@ -91,7 +93,7 @@ pub struct DrawnAct {
     pub name: &'static str,
 }
 
-/// The summary of what was written.
+/// The summary of an export.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Calls, spans, instants and counters; metadata belongs to its span.
@@ -102,25 +104,26 @@ pub struct Summary {
     pub metadata_dropped: u64,
 }
 
-/// Writes one process image as a whole file. `bytes` is the `.dlt` its blocks lie in.
+/// Writes one process image as a whole file. `bytes` is the `.dlt` with its blocks.
 pub fn export(image: &Image, bytes: &[u8], mut exporter: Box<dyn Exporter + '_>) -> io::Result<Summary> {
     let damaged = export_image(image, bytes, &mut *exporter)?;
     Ok(Summary { damaged, ..exporter.finish()? })
 }
 
-/// Writes one of the process images of a file; says how many of its blocks could not be read.
+/// Writes one of the process images of a file; returns how many of its blocks could not be read.
 pub fn export_image(image: &Image, bytes: &[u8], exporter: &mut dyn Exporter) -> io::Result<u64> {
     let clock = clock_of(image)?;
     export_on(image, &clock, bytes, exporter).map(|(_, damaged)| damaged)
 }
 
-/// The clock of an image; an image without one cannot be exported.
+/// Returns the clock of an image; an image without one cannot be exported.
 pub fn clock_of(image: &Image) -> io::Result<Clock> {
     let none = || io::Error::new(io::ErrorKind::InvalidData, "the trace contains no timestamp of a clock");
     image.clock().ok_or_else(none)
 }
 
-/// The same on a clock that was related to Unix time in another way, as the processes of one host share it.
+/// Writes an image like [`export_image`], on a clock with another relation to Unix time, such as the one that all
+/// processes of a host share.
 pub fn export_on(
     image: &Image,
     clock: &Clock,
@@ -151,8 +154,8 @@ pub fn export_on(
     Ok((process, damaged))
 }
 
-/// Gives a number without a name, because the name is lost, the number of no name: readers of the native form take it for that,
-/// and every form of a trace has the same files.
+/// Replaces a number whose name is lost by the number of no name, as readers of the native format do, so that every
+/// format of a trace has the same files.
 pub fn forget_unnamed(events: &mut Events, names: &Names) {
     let mut last = (0, true);
     for file in &mut events.file {
@@ -165,7 +168,8 @@ pub fn forget_unnamed(events: &mut Events, names: &Names) {
     }
 }
 
-/// The fields of an image with what only its ring and its blocks together tell, and its command line as it may be shown.
+/// Returns the fields of an image with those that only its ring and its blocks together provide, and its command line
+/// with secrets masked.
 pub fn complete_fields(image: &Image) -> Fields {
     let mut fields = image.fields.clone();
     if let Some(command) = image.fields.get(key::COMMAND) {
@@ -184,7 +188,7 @@ pub fn complete_fields(image: &Image) -> Fields {
     fields
 }
 
-/// One event with its times in nanoseconds, shifted as the form wants them.
+/// One event with its times in nanoseconds, shifted as the format requires.
 pub(crate) struct Call<'e> {
     pub(crate) op: Op,
     pub(crate) info: Option<&'static OpInfo>,
@@ -201,7 +205,7 @@ pub(crate) struct Call<'e> {
 }
 
 impl Call<'_> {
-    /// Spans and their kin bring their own name in `file` and their category in `fd`.
+    /// Returns `true` for spans and similar events, which have their own name in `file` and their category in `fd`.
     #[inline(always)]
     pub(crate) fn names_itself(&self) -> bool {
         matches!(self.op, Op::SPAN | Op::INSTANT | Op::COUNTER)
@@ -214,19 +218,19 @@ pub(crate) struct Meta {
     pub(crate) key: u32,
     pub(crate) kind: i32,
     pub(crate) value: i64,
-    /// Of counters, which are three numbers.
+    /// The other numbers of counters, which are three.
     more: [i64; 2],
 }
 
 impl Meta {
-    /// What the record says where it is no value with a name.
+    /// Returns the counters, if the record contains counters and not a named value.
     pub(crate) fn counters(&self) -> Option<Counters> {
         let is_it = MetaKind::from_fd(self.kind) == Some(MetaKind::Counters);
         is_it.then(|| Counters::unpack(self.value, self.more[0], self.more[1]))
     }
 }
 
-/// Turns batches into calls. What it allocates is kept from batch to batch.
+/// A converter of batches to calls. Its memory is reused from batch to batch.
 #[derive(Default)]
 pub(crate) struct Calls {
     starts: Vec<i64>,
@@ -236,7 +240,8 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    /// Hands over each call of a batch. `waiting` is the thread's metadata whose event has not come yet.
+    /// Passes each call of a batch to a function. `waiting` is the thread's metadata whose event has not been read
+    /// yet.
     #[inline(always)]
     pub(crate) fn each(
         &mut self,
@@ -282,7 +287,7 @@ impl Calls {
     }
 }
 
-/// Spans that never ended as calls with their threads: the innermost first, as if it had ended first.
+/// Returns spans that never ended as calls with their threads: the innermost first, as if it had ended first.
 pub(crate) fn unfinished(
     spans: &[OpenSpan],
     last_tick: u64,
@@ -310,7 +315,7 @@ pub(crate) fn unfinished(
     })
 }
 
-/// An image of one thread: a call with a hostile path, one that fails, a span and a counter without a value.
+/// Returns an image of one thread: a call with a hostile path, a failed call, a span and a counter without a value.
 #[cfg(test)]
 pub(crate) fn example() -> Image {
     use crate::event::clock::Anchor;

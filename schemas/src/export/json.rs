@@ -1,6 +1,6 @@
-//! JSON of events on its way out: text gathered, compressed where asked for, handed over in pieces.
+//! JSON output of events: text is collected, compressed if requested, and written in chunks.
 //!
-//! Like every exporter this may run inside a traced process: it holds one piece of output and no event.
+//! Like every exporter, this may run inside a traced process: it keeps one chunk of output and no events.
 
 use std::io;
 
@@ -12,12 +12,12 @@ use crate::native::fields::decimal;
 use crate::native::names::Names;
 use crate::text::readable::readable;
 
-/// Text gathered before it is compressed and handed over; one member of a gzip file each.
+/// Amount of text collected before it is compressed and written; each chunk is one member of a gzip file.
 const GATHERED: usize = 256 << 10;
 
 const GZIP_LEVEL: i32 = 1;
 
-/// The inside of a JSON object.
+/// The contents of a JSON object.
 pub(crate) struct List<'l, 'a> {
     pub(crate) out: &'l mut Output<'a>,
     pub(crate) empty: bool,
@@ -43,7 +43,7 @@ impl List<'_, '_> {
         self.out.name(id, names, "<unknown>");
     }
 
-    /// Epoch and step of a span, where they are known.
+    /// Writes epoch and step of a span, if known.
     pub(crate) fn steps(&mut self, packed: Option<i64>) {
         let (epoch, step) = packed.map_or((STEP_NONE, STEP_NONE), unpack_steps);
         for (key, number) in [(Key::Epoch, epoch), (Key::Step, step)] {
@@ -69,13 +69,13 @@ impl List<'_, '_> {
     }
 }
 
-/// JSON on its way out.
+/// A JSON output stream.
 pub(crate) struct Output<'a> {
     sink: &'a mut Sink<'a>,
     gathered: Vec<u8>,
     gzip: Option<libdeflater::Compressor>,
     compressed: Vec<u8>,
-    /// True if an event stands before the next one.
+    /// `true` if an event precedes the next one.
     begun: bool,
     pub(crate) written: u64,
 }
@@ -109,7 +109,7 @@ impl<'a> Output<'a> {
         Ok(())
     }
 
-    /// Between two events of a list.
+    /// Separates two events of a list.
     pub(crate) fn next(&mut self) {
         self.raw(if self.begun { ",\n" } else { "\n" });
         self.begun = true;
@@ -123,12 +123,12 @@ impl<'a> Output<'a> {
         self.gathered.extend_from_slice(decimal(number, &mut [0; 20]));
     }
 
-    /// JSON has no word for what is not a number.
+    /// Writes a number; JSON cannot represent values that are not numbers.
     pub(crate) fn float(&mut self, number: f64) {
         if number.is_finite() { self.raw(&number.to_string()) } else { self.raw("null") }
     }
 
-    /// Nanoseconds as microseconds with three decimals.
+    /// Writes nanoseconds as microseconds with three decimals.
     pub(crate) fn microseconds(&mut self, ns: i64) {
         self.raw(if ns < 0 { "-" } else { "" });
         let ns = ns.unsigned_abs();
@@ -150,7 +150,7 @@ impl<'a> Output<'a> {
         self.text(names.get(id).map_or(otherwise.as_bytes(), |(_, text)| text));
     }
 
-    /// The name of a call and its category, which a span says itself and `layer` says of others.
+    /// Writes the name of a call and its category, which a span defines itself and `layer` defines for other calls.
     pub(crate) fn name_and_category(&mut self, call: &Call, names: &Names, layer: fn(Layer) -> &'static str) {
         if call.names_itself() {
             self.name(call.file, names, "unnamed");
@@ -169,7 +169,8 @@ impl<'a> Output<'a> {
         self.raw("\"");
     }
 
-    /// A string in quotes. JSON has no bytes: what is not UTF-8 is written as tables and reports have it.
+    /// Writes a quoted string. JSON cannot contain arbitrary bytes: text that is not UTF-8 is written as in tables
+    /// and reports.
     pub(crate) fn text(&mut self, text: &[u8]) {
         self.gathered.push(b'"');
         readable(text).bytes().for_each(|byte| self.escaped(byte));

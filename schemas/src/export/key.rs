@@ -3,7 +3,7 @@
 use crate::event::evidence::{Child, ChildEnd, Counters, Waker};
 use crate::event::ops::Arg;
 
-/// The arguments of an event, as they are named in the trace.
+/// The arguments of an event, by their names in the trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Key {
@@ -29,7 +29,7 @@ pub enum Key {
     Value,
     /// The span had not ended when its process did.
     Unfinished,
-    /// Duration of a call that found no track.
+    /// Duration of a call without a track.
     Dur,
     /// The source of bytes that went to the file.
     Source,
@@ -37,11 +37,12 @@ pub enum Key {
     Object,
     /// The thread that ended a wait.
     Waker,
-    /// From its post to the end of the wait.
+    /// Time from its post to the end of the wait.
     WokenUs,
     /// See [`crate::event::evidence::Waker`].
     WakerFlags,
-    /// Counters of a thread: see [`crate::event::evidence::Counters`]. With these the first is always there.
+    /// Counters of a thread: see [`crate::event::evidence::Counters`]. If there are any, the first one is always
+    /// present.
     CpuUs,
     MajorFaults,
     MinorFaults,
@@ -140,7 +141,7 @@ impl Key {
         Key::ALL.into_iter().find(|key| key.name().as_bytes() == name)
     }
 
-    /// The name of argument `a`, or of `b`.
+    /// Returns the name of argument `a`, or of `b`.
     pub const fn of(arg: Arg, second: bool) -> Option<Key> {
         Some(match arg {
             Arg::None | Arg::Steps => return None,
@@ -164,7 +165,7 @@ impl Key {
     }
 }
 
-/// The keys of a packed waker and their numbers, where there is anything to say.
+/// Returns the keys of a packed waker and their numbers, if there are any.
 pub(crate) fn of_waker(packed: i64) -> impl Iterator<Item = (Key, i64)> {
     let waker = Waker::unpack(packed);
     let all =
@@ -182,7 +183,8 @@ pub(crate) fn of_child(packed: i64) -> impl Iterator<Item = (Key, i64)> {
     [(pid != 0).then_some((Key::Child, pid as i64)), ended].into_iter().flatten()
 }
 
-/// The keys of counters and their numbers. The CPU time is always there, so that a reader knows them by it.
+/// Returns the keys of counters and their numbers. The CPU time is always included, so that a reader recognizes them
+/// by it.
 pub(crate) fn of_counters(counters: &Counters) -> impl Iterator<Item = (Key, i64)> {
     let (delay, others) = (counters.run_delay_us, |key, number| (number != 0).then_some((key, number as i64)));
     let all = [
@@ -196,7 +198,8 @@ pub(crate) fn of_counters(counters: &Counters) -> impl Iterator<Item = (Key, i64
     all.into_iter().flatten()
 }
 
-/// FNV-1a with a final mix. Written out, because the numbers go into files and must not change with a library.
+/// Returns an FNV-1a hash with a final mix. Implemented here, because the numbers are written into files and must not
+/// change with a library.
 pub fn hash(parts: &[&[u8]]) -> u64 {
     let mut state = 0xcbf2_9ce4_8422_2325u64;
     for part in parts {

@@ -1,13 +1,15 @@
-//! The calls of a thread that may share its track.
+//! The tracks for the calls of a thread.
 //!
-//! A viewer closes slices of a track in the reverse order of their opening, so two calls on one track must lie apart or
-//! one within the other. Calls of a thread nearly always do. Those that do not (asynchronous I/O seen when it completes,
-//! spans closed in the wrong order, times around a clock's jump) go to lanes beside the track, where nothing nests.
+//! A viewer closes slices of a track in the reverse order of their opening, so two calls on one track must be
+//! disjoint or nested. Calls of a thread nearly always are. Those that are not (asynchronous I/O seen when it
+//! completes, spans closed in the wrong order, times around a clock's jump) go to lanes beside the track, where
+//! nothing nests.
 //!
-//! Calls come in the order they ended and tell their depth, so a few numbers a depth are enough to decide: nothing at
-//! this depth or above may end after the call began, and what lies deeper is either inside the call or before it.
+//! Calls arrive in the order they ended and with their depth, so a few numbers per depth are sufficient to decide:
+//! nothing at this depth or above may end after the call started, and every deeper call is either inside the call or
+//! before it.
 
-/// Calls beyond this many at once find no track.
+/// Maximum number of simultaneous calls; further calls get no track.
 pub const LANES_MAX: usize = 256;
 
 /// The track on which a call is drawn.
@@ -18,10 +20,10 @@ pub enum Place {
     Nowhere,
 }
 
-/// The calls that have ended so far at one depth since a call above it ended.
+/// The calls at one depth that have ended since a call above it ended.
 #[derive(Clone, Copy)]
 struct Level {
-    /// Earliest beginning.
+    /// Earliest start.
     began: u64,
     /// Latest end.
     ended: u64,
@@ -45,7 +47,7 @@ impl Lanes {
     #[inline]
     pub fn place(&mut self, begin: u64, end: u64, depth: u8) -> Place {
         let depth = depth as usize;
-        // Nearly all: one after another, and nothing within.
+        // The most common case: one after another, and nothing nested.
         if let [level] = &mut self.levels[..]
             && depth == 0
             && level.ended <= begin
@@ -67,7 +69,7 @@ impl Lanes {
 
     fn nests(&self, begin: u64, end: u64, depth: usize) -> bool {
         let (above, below) = self.levels.split_at(depth + 1);
-        // Equal beginnings do not nest: the call written first would be taken for the outer one.
+        // Calls with equal starts do not nest: the call written first would be drawn as the outer one.
         let inside = |level: &Level| level.began > begin && level.ended <= end;
         above.iter().all(|level| level.ended <= begin)
             && below.iter().all(|level| level.ended <= begin || inside(level))

@@ -4,9 +4,9 @@
 //! image -> exporter (batches, joined metadata, boot time) -> chrome, dftracer (lines of json), perfetto::write
 //! ```
 //!
-//! Reading order: [`exporter`] (the trait of a format, and one image written whole), [`key`] (names that formats share),
-//! [`lanes`] (which calls may share a track), [`json`] (text output), [`chrome`] and [`dftracer`] (the formats). The
-//! Perfetto format has a room of its own, [`crate::perfetto`].
+//! Reading order: [`exporter`] (the trait of a format, and one image written whole), [`key`] (names that formats
+//! share), [`lanes`] (the calls that may share a track), [`json`] (text output), [`chrome`] and [`dftracer`] (the
+//! formats). The Perfetto format has a separate directory, [`crate::perfetto`].
 
 pub mod chrome;
 pub mod dftracer;

@@ -1,6 +1,6 @@
-//! The counters of a machine: one list, for the writer, the table `machine`, Perfetto tracks and the documentation.
+//! The counters of a host: one list, for the writer, the table `machine`, Perfetto tracks and the documentation.
 
-/// What a counter counts.
+/// The unit of a counter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
     Count,
@@ -18,18 +18,18 @@ impl Unit {
     }
 }
 
-/// What a counter is read from, and so what its scope names.
+/// The source of a counter, which its scope names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scope {
-    /// The whole machine; the scope is empty.
+    /// The whole host; the scope is empty.
     Machine,
-    /// The folder of a control group.
+    /// The directory of a control group.
     Group,
     /// A block device by its kernel name.
     Device,
     /// A network interface.
     Network,
-    /// The folder of a mount.
+    /// The directory of a mount.
     Mount,
 }
 
@@ -37,7 +37,7 @@ pub enum Scope {
 pub struct Counter {
     pub name: &'static str,
     pub unit: Unit,
-    /// True if it only grows: two readings make a rate. Else a reading says how things stand.
+    /// `true` if the counter only grows: two readings give a rate. Otherwise a reading is the current state.
     pub accumulates: bool,
     pub scope: Scope,
     pub meaning: &'static str,
@@ -54,7 +54,7 @@ const fn level(name: &'static str, unit: Unit, scope: Scope, meaning: &'static s
 use Scope::{Device, Group, Machine, Mount, Network};
 use Unit::{Bytes, Count, Nanoseconds};
 
-/// All there are. A counter that the kernel does not tell is missing from a trace; it is never zero instead.
+/// All counters. A counter that the kernel does not provide is missing from a trace; it is never zero instead.
 pub const COUNTERS: &[Counter] = &[
     sum("cpu_busy_ns", Nanoseconds, Machine, "Time in which CPUs ran programs or the kernel, summed over CPUs."),
     sum("cpu_idle_ns", Nanoseconds, Machine, "Time in which CPUs had nothing to do, without cpu_iowait_ns."),
@@ -115,7 +115,7 @@ pub const COUNTERS: &[Counter] = &[
     sum("nfs_sent_bytes", Bytes, Mount, "Bytes sent in requests."),
 ];
 
-/// The counter of a name, by its place in the list.
+/// Returns the index of the counter with this name.
 pub fn place(name: &str) -> Option<usize> {
     COUNTERS.iter().position(|counter| counter.name == name)
 }

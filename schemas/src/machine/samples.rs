@@ -1,33 +1,33 @@
-//! The file of a machine's counters, `STEM.machine`: text, a line each, its parts separated by tabs.
+//! The file of a host's counters, `STEM.machine`: text lines whose fields are separated by tabs.
 //!
 //! ```text
 //! dlio-machine 1
-//! fact     KEY  VALUE                         of the machine: host, boot_id, cores, ...
-//! mount    FOLDER  KEY=VALUE ...              where data may lie
+//! fact     KEY  VALUE                         of the host: host, boot_id, cores, ...
+//! mount    FOLDER  KEY=VALUE ...              a possible location of data
 //! counter  NUMBER  NAME  SCOPE                before its first value
-//! at       BOOT_NS  UNIX_NS                   a moment; the values below it are of it
+//! at       BOOT_NS  UNIX_NS                   the time of the values below it
 //! NUMBER   VALUE                              only of counters that have changed
 //! end                                         the command has ended
 //! ```
 //!
-//! A line is believed once its end is there: a writer that is killed loses no more than the last one. Lines of another kind are
-//! passed over. In texts a tab, a line feed and a backslash are written `\t`, `\n` and `\\`.
+//! A line is accepted once it is complete: a writer that is killed loses at most its last one. Lines of another kind
+//! are ignored. In texts a tab, a line feed and a backslash are written `\t`, `\n` and `\\`.
 
 use std::collections::HashMap;
 use std::fmt::Write;
 
 use super::counters::{COUNTERS, place};
 
-/// The first line, without its end.
+/// The first line, without its line feed.
 pub const HEAD: &str = "dlio-machine 1";
 
-/// What every version begins with.
+/// The start of the file in every version.
 pub const MAGIC: &[u8] = b"dlio-machine ";
 
-/// The ending of the file's name.
+/// The extension of the file's name.
 pub const ENDING: &str = "machine";
 
-/// One value of a counter, its place in [`COUNTERS`], and whose.
+/// One value of a counter, the counter's index in [`COUNTERS`], and its scope.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reading {
     pub counter: usize,
@@ -35,18 +35,18 @@ pub struct Reading {
     pub value: u64,
 }
 
-/// Composes the lines of a file.
+/// A writer of the lines of a file.
 #[derive(Default)]
 pub struct Writer {
     /// Numbers and last values of the counters that were written.
     known: HashMap<(usize, String), (u32, u64)>,
 }
 
-/// More counters of different scopes than a machine has for a reason.
+/// More counters of different scopes than a host can reasonably have.
 const SERIES_MAX: u32 = 512;
 
 impl Writer {
-    /// The first lines: facts of the machine.
+    /// Returns the first lines: facts about the host.
     pub fn head(facts: &[(&str, String)], mounts: &[(String, Vec<(&str, String)>)]) -> String {
         let mut out = format!("{HEAD}\n");
         for (key, value) in facts {
@@ -62,7 +62,7 @@ impl Writer {
         out
     }
 
-    /// The lines of one moment.
+    /// Returns the lines of one sample.
     pub fn sample(&mut self, boot_ns: u64, unix_ns: u64, readings: &[Reading]) -> String {
         let (mut counters, mut values) = (String::new(), format!("at\t{boot_ns}\t{unix_ns}\n"));
         for reading in readings {
@@ -114,29 +114,30 @@ fn unescaped(text: &str) -> String {
 /// A counter of one scope, and its values.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Series {
-    /// Its place in [`COUNTERS`].
+    /// Its index in [`COUNTERS`].
     pub counter: usize,
     pub scope: String,
-    /// The moment, by its place in [`Samples::moments`], and the value that holds from then on.
+    /// The time, as an index in [`Samples::moments`], and the value from then on.
     pub values: Vec<(usize, u64)>,
 }
 
 impl Series {
-    /// The growth over all moments. `None` where fewer than two are known, or it went backwards: somebody set it anew.
+    /// Returns the growth over all samples. `None` if there are fewer than two, or if the counter went backwards
+    /// because it was reset.
     pub fn growth(&self) -> Option<u64> {
         let (first, last) = (self.values.first()?, self.values.last()?);
         last.1.checked_sub(first.1)
     }
 }
 
-/// A moment on both clocks.
+/// A point in time on both clocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Moment {
     pub boot_ns: u64,
     pub unix_ns: u64,
 }
 
-/// A mount, with what is known of it.
+/// A mount and its properties.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mount {
     pub folder: String,
@@ -149,19 +150,19 @@ impl Mount {
     }
 }
 
-/// What a file says.
+/// The contents of a file.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Samples {
     pub facts: Vec<(String, String)>,
     pub mounts: Vec<Mount>,
     pub moments: Vec<Moment>,
     pub series: Vec<Series>,
-    /// True if the command ended while somebody watched.
+    /// `true` if the command ended during the recording.
     pub has_ended: bool,
 }
 
 impl Samples {
-    /// Reads a file. `None` where it is none, or of a later version.
+    /// Reads a file. `None` if it is not a file of this format, or has a later version.
     pub fn parse(bytes: &[u8]) -> Option<Samples> {
         let text = String::from_utf8_lossy(bytes);
         let mut lines = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
@@ -191,7 +192,7 @@ impl Samples {
                 }
             }
             ["at", boot, unix] => {
-                // A moment that is none takes the values below it to the one before, which they are not of.
+                // Values below an invalid time must not be attributed to the previous time.
                 let moment = boot.parse().ok().zip(unix.parse().ok());
                 self.moments.extend(moment.map(|(boot_ns, unix_ns)| Moment { boot_ns, unix_ns }));
             }
@@ -212,13 +213,13 @@ impl Samples {
         self.facts.iter().find(|(known, _)| known == key).map(|(_, value)| value.as_str())
     }
 
-    /// The series of a counter, one for each scope.
+    /// Returns the series of a counter, one per scope.
     pub fn of<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a Series> {
         let wanted = place(name);
         self.series.iter().filter(move |series| Some(series.counter) == wanted)
     }
 
-    /// The time between the first and the last moment.
+    /// Returns the time between the first and the last sample.
     pub fn elapsed_ns(&self) -> u64 {
         let (first, last) = (self.moments.first(), self.moments.last());
         first.zip(last).map_or(0, |(first, last)| last.boot_ns.saturating_sub(first.boot_ns))

@@ -1,12 +1,13 @@
-//! Counters of a machine as viewers draw them: what grows becomes a rate, so that a line shows when much was going on.
+//! Counters of a host as viewers draw them: a counter that grows becomes a rate, so the line is high when the load
+//! was.
 
 use super::counters::{COUNTERS, Unit};
 use super::samples::{Samples, Series};
 
-/// A line.
+/// A line in a viewer.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Track {
-    /// The counter's name and whose it is: `device_read_bytes sda`.
+    /// The counter's name and its scope: `device_read_bytes sda`.
     pub name: String,
     pub unit: &'static str,
     pub meaning: &'static str,
@@ -14,7 +15,7 @@ pub struct Track {
     pub values: Vec<(u64, f64)>,
 }
 
-/// The lines of one machine.
+/// The lines of one host.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Tracks {
     pub host: String,
@@ -23,7 +24,7 @@ pub struct Tracks {
 }
 
 impl Tracks {
-    /// Those with anything to see between two boot times.
+    /// Returns the lines that are not constant zero between two boot times.
     pub fn of(samples: &Samples, from_ns: u64, to_ns: u64) -> Tracks {
         let all = samples.series.iter().map(|series| track(samples, series, from_ns, to_ns));
         Tracks {
@@ -49,7 +50,7 @@ fn track(samples: &Samples, series: &Series, from_ns: u64, to_ns: u64) -> Track 
             series.values.iter().map(|(moment, value)| (samples.moments[*moment].boot_ns, *value as f64)).collect()
         }
     };
-    // What holds at the beginning was said before it.
+    // The value at the start was recorded before it.
     let before = values.iter().rposition(|(at, _)| *at <= from_ns).unwrap_or(0);
     values.drain(..before);
     values.retain(|(at, _)| *at <= to_ns);
@@ -57,7 +58,7 @@ fn track(samples: &Samples, series: &Series, from_ns: u64, to_ns: u64) -> Track 
     Track { name, unit, meaning: counter.meaning, values }
 }
 
-/// Growth by time between each two moments; where a counter is not written it has not changed.
+/// Returns the growth per time between two consecutive samples; a counter that is not written has not changed.
 fn rates(samples: &Samples, series: &Series, is_time: bool) -> Vec<(u64, f64)> {
     let Some(&(first, mut last)) = series.values.first() else { return Vec::new() };
     let (mut written, mut rates) = (series.values[1..].iter().peekable(), Vec::new());
@@ -69,7 +70,7 @@ fn rates(samples: &Samples, series: &Series, is_time: bool) -> Vec<(u64, f64)> {
         rates.push((pair[0].boot_ns, if elapsed > 0 { growth * per / elapsed as f64 } else { 0.0 }));
         last = now;
     }
-    // The last rate holds up to the last moment.
+    // The last rate is valid up to the last sample.
     rates.extend(samples.moments.last().filter(|_| !rates.is_empty()).map(|moment| (moment.boot_ns, 0.0)));
     rates
 }
@@ -97,7 +98,7 @@ mod tests {
         let given = [(0, 100), (1, 300), (3, 350)];
         assert_eq!(values("device_reads", &given, 0, 9), [(0, 200.0), (1, 0.0), (2, 50.0), (3, 0.0)]);
         assert_eq!(values("device_busy_ns", &[(0, 0), (1, 500_000_000)], 0, 9)[0], (0, 0.5));
-        // Set anew by somebody.
+        // Reset during the recording.
         assert_eq!(values("device_reads", &[(0, 100), (1, 3), (2, 5)], 0, 9), [(0, 0.0), (1, 2.0), (2, 0.0), (3, 0.0)]);
         assert_eq!(values("device_reads", &[(0, 7)], 0, 9), []);
     }

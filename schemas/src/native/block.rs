@@ -1,4 +1,4 @@
-//! The frame around every piece of a `.dlt`: a fixed header, a payload, checksums over both.
+//! The frame around every block of a `.dlt`: a fixed header, a payload, checksums over both.
 //!
 //! ```text
 //!  0  magic "DLB1"        4  kind (1) codec (1) reach (2)    8  stored bytes     12  raw bytes
@@ -7,10 +7,10 @@
 //! 56  anchor: ticks, boot ns, real ns                       80  payload ...
 //! ```
 //!
-//! The reach says how far before the first tick any event of the block began: see [`reach`].
+//! The reach is the distance from the first tick back to the earliest start of an event in the block: see [`reach`].
 //!
-//! Blocks need nothing from their neighbours but names, so they can be decoded in any order, and a damaged one costs only
-//! itself: the next is found by its magic and proved by its checksum.
+//! Blocks need nothing from their neighbours except names, so they can be decoded in any order, and a damaged one
+//! costs only itself: the next one is found by its magic number and verified by its checksum.
 
 use super::{Damage, u32_at, u64_at};
 use crate::event::clock::Anchor;
@@ -18,7 +18,7 @@ use crate::event::clock::Anchor;
 pub const MAGIC: u32 = u32::from_le_bytes(*b"DLB1");
 pub const HEADER_SIZE: usize = 80;
 
-/// Where the fields of a header stand: see the module.
+/// Offsets of the fields of a header: see the module.
 mod at {
     pub const MAGIC: usize = 0;
     pub const KIND: usize = 4;
@@ -37,15 +37,15 @@ mod at {
     pub const ANCHOR: usize = 56;
 }
 
-/// Ticks in two bytes, rounded up by less than a five-hundredth. Zero says nothing, as writers did that knew no reach.
+/// Ticks in two bytes, rounded up by less than 0.2 %. Zero means unknown, as in files of writers without a reach.
 pub mod reach {
-    /// Bits of the number; those above them say how far it is shifted.
+    /// Bits of the number; those above them are its shift.
     const BITS: u32 = 10;
 
     pub fn of(ticks: u64) -> u16 {
         let shift = (u64::BITS - ticks.leading_zeros()).saturating_sub(BITS);
         let number = ticks.div_ceil(1 << shift);
-        // What was rounded up to one bit more goes on in the next shift, as half of it.
+        // A number rounded up to one more bit continues in the next shift, as half of it.
         let (shift, number) = if number >> BITS == 0 { (shift, number) } else { (shift + 1, number >> 1) };
         1 + ((shift as u16) << BITS | number as u16)
     }
@@ -56,7 +56,7 @@ pub mod reach {
     }
 }
 
-/// Nothing we write comes near this; a larger length is damage, not a reason to allocate.
+/// Maximum length, far above every length we write; a larger one is damage, not a reason to allocate.
 pub const PAYLOAD_MAX: usize = 16 << 20;
 
 /// The content of a block.
@@ -69,7 +69,7 @@ pub enum Kind {
     Names = 2,
     /// Events of one thread.
     Events = 3,
-    /// A piece of a table of counts; `first` of the header is where it begins in there.
+    /// A chunk of a table of counts; `first` of the header is its offset in the table.
     Tally = 4,
 }
 
@@ -88,23 +88,23 @@ pub struct Header {
     pub stored: u32,
     pub raw: u32,
     pub payload_sum: u32,
-    /// Which ring of the process wrote it, and the how-manieth block of that ring it is: together they tell a reader of
-    /// a leftover ring what has been written already.
+    /// The ring of the process that wrote the block, and the block's index within that ring. Together they show a
+    /// reader of a leftover ring what has already been written.
     pub stream: u32,
     pub sequence: u32,
     pub tid: u32,
     pub count: u32,
-    /// Events: tick the first one began at. Names: id of the first one.
+    /// Events: start tick of the first one. Names: id of the first one.
     pub first: u64,
-    /// Events: tick the last one ended at.
+    /// Events: end tick of the last one.
     pub last: u64,
-    /// Events: how far before `first` any of them began, as [`reach`] says it.
+    /// Events: the distance from `first` back to their earliest start, encoded as in [`reach`].
     pub reach: u16,
     pub anchor: Anchor,
 }
 
 impl Header {
-    /// A header whose lengths and sum [`Header::seal`] fills in.
+    /// Returns a header whose lengths and checksum [`Header::seal`] fills in.
     pub fn new(kind: Kind) -> Header {
         Header {
             kind,
@@ -123,7 +123,7 @@ impl Header {
         }
     }
 
-    /// The tick before which no event of the block began, where its writer said so.
+    /// Returns the tick before which no event of the block started, if its writer recorded it.
     pub fn earliest(&self) -> Option<u64> {
         reach::ticks(self.reach).map(|ticks| self.first.saturating_sub(ticks))
     }
@@ -160,7 +160,7 @@ impl Header {
         out
     }
 
-    /// Reads a header and proves it by its checksum; the payload is proved when it is opened.
+    /// Reads a header and verifies its checksum; the payload is verified when it is opened.
     pub fn from_bytes(bytes: &[u8]) -> Result<Header, Damage> {
         let bytes: &[u8; HEADER_SIZE] = bytes.get(..HEADER_SIZE).and_then(|b| b.try_into().ok()).ok_or(Damage::Cut)?;
         if u32_at(bytes, at::MAGIC) != MAGIC || u32_at(bytes, at::HEADER_SUM) != header_sum(bytes) {
@@ -195,7 +195,7 @@ impl Header {
         if largest > PAYLOAD_MAX { Err(Damage::Broken("a block's length")) } else { Ok(header) }
     }
 
-    /// The stored payload of the block at the start of `bytes`, proved by its checksum.
+    /// Returns the stored payload of the block at the start of `bytes`, verified by its checksum.
     pub fn proved<'a>(&self, bytes: &'a [u8]) -> Result<&'a [u8], Damage> {
         let payload = bytes.get(HEADER_SIZE..self.size()).ok_or(Damage::Cut)?;
         if libdeflater::crc32(payload) == self.payload_sum {
@@ -205,18 +205,18 @@ impl Header {
         }
     }
 
-    /// Whole size in the file.
+    /// Returns the whole size in the file.
     pub fn size(&self) -> usize {
         HEADER_SIZE + self.stored as usize
     }
 }
 
-/// The events of a block that was sealed by this process: nothing is proved.
+/// Returns the number of events of a block that was sealed by this process: nothing is verified.
 pub fn events_of(block: &[u8]) -> u32 {
     if block[at::KIND] == Kind::Events as u8 { u32_at(block, at::COUNT) } else { 0 }
 }
 
-/// Over everything but the sum itself.
+/// Returns the checksum of everything except the checksum itself.
 fn header_sum(bytes: &[u8; HEADER_SIZE]) -> u32 {
     let mut crc = libdeflater::Crc::new();
     crc.update(&bytes[..at::HEADER_SUM]);
@@ -224,7 +224,7 @@ fn header_sum(bytes: &[u8; HEADER_SIZE]) -> u32 {
     crc.sum()
 }
 
-/// Opens payloads, keeping one decompressor and one buffer for many of them.
+/// A reader of payloads, which keeps one decompressor and one buffer for many of them.
 pub struct Opener {
     zstd: zstd::bulk::Decompressor<'static>,
     buffer: Vec<u8>,
@@ -235,7 +235,7 @@ impl Opener {
         Ok(Opener { zstd: zstd::bulk::Decompressor::new()?, buffer: Vec::new() })
     }
 
-    /// The raw payload of the block at the start of `bytes`, proved by its checksum.
+    /// Returns the raw payload of the block at the start of `bytes`, verified by its checksum.
     pub fn open<'a>(&'a mut self, header: &Header, bytes: &'a [u8]) -> Result<&'a [u8], Damage> {
         let payload = header.proved(bytes)?;
         if header.codec == Codec::Raw {

@@ -1,9 +1,10 @@
 //! Events of one thread as columns.
 //!
-//! Eight columns, each turned into the difference from what was to be expected, so that most are constant and the rest
-//! are small. A column is stored as a base and as many byte planes as most of its values need above it; the few that need
-//! more are exceptions, for one call in a thousand that waited may not make all others wide. A constant column has no
-//! planes. Planes of noise lie together and planes of zeros too, which is what makes a fast level of zstd enough.
+//! Eight columns, each converted to differences from the expected values, so that most are constant and the rest are
+//! small. A column is stored as a base and as many byte planes as most of its values need above it. The few larger
+//! values are exceptions, so that one call in a thousand that waited does not make all others wide. A constant column
+//! has no planes. Planes of noise are adjacent, and so are planes of zeros, which is why a fast level of zstd is
+//! sufficient.
 //!
 //! ```text
 //!  8 x (base: i64, planes: u8, exceptions: u8)                          the heads
@@ -11,46 +12,47 @@
 //!  planes of column 1 ...
 //! ```
 //!
-//! | column | holds the difference from |
+//! | column | contains the difference from |
 //! |---|---|
 //! | head   | 0 (operation, depth and whether `a` is known: the upper 16 bits of the record's word) |
-//! | start  | the end of the event before; the first event begins at `first` of the block's header |
+//! | start  | the end of the previous event; the first event starts at `first` of the block's header |
 //! | length | 0 |
-//! | file   | the file of the event before |
+//! | file   | the file of the previous event |
 //! | fd     | 0 |
-//! | a      | for positions, where the last event of this file and descriptor ended; else 0 |
+//! | a      | for positions, the position at which the last event of this file and descriptor ended; otherwise 0 |
 //! | b      | 0 |
-//! | ret    | `b` for bytes and positions, `fd` for descriptors, else 0 |
+//! | ret    | `b` for bytes and positions, `fd` for descriptors, otherwise 0 |
 
 use super::Damage;
 use super::block::reach;
 use crate::event::ops::{Arg, OP_MAX, OPS, Ret};
 use crate::event::record::{DEPTH_MAX, DURATION_MAX, POS_UNKNOWN, Record};
 
-/// Events in a block. 2048 keep two halves of a ring, the compressor and its output within half a MiB a thread; 4096
-/// cost 2 ns an event less and twice the memory.
+/// Events per block. With 2048, two halves of a ring, the compressor and its output take half a MiB per thread; 4096
+/// would save 2 ns per event and need twice the memory.
 pub const EVENTS_MAX: usize = 2048;
 
 const COLUMNS: usize = 8;
 const HEAD_SIZE: usize = 10;
 const EXCEPTION_SIZE: usize = 10;
 
-/// Values a column may hold apart from its planes. One plane less saves `count` bytes, so ten bytes each are well spent.
+/// Maximum number of values outside a column's planes. One plane less saves `count` bytes, so ten bytes each are
+/// worth it.
 const EXCEPTIONS_MAX: usize = 48;
 
-/// Values looked at for a base: enough to find the lower end of what is common.
+/// Number of values sampled for a base: enough to find the lower end of the common range.
 const SAMPLES: usize = 64;
-/// Samples that may be odd ones.
+/// Number of samples that may be outliers.
 const ODD_SAMPLES: usize = 4;
-/// The distance of the base below that sample, for the values that no sample met.
+/// The distance of the base below that sample, for values that were not sampled.
 const BELOW_SAMPLES: i64 = 64;
-/// With so many planes a column is as small as it gets.
+/// A column with this many planes cannot get smaller.
 const FEW_PLANES: u32 = 2;
 
 /// Largest payload of a block before compression.
 pub const RAW_MAX: usize = COLUMNS * (HEAD_SIZE + EXCEPTIONS_MAX * EXCEPTION_SIZE + 8 * EVENTS_MAX);
 
-/// The place where the next event of a file is expected to begin, for sixteen files in turn.
+/// The expected start of the next event of a file, for sixteen files.
 #[derive(Default)]
 struct Expected([i64; 16]);
 
@@ -81,7 +83,7 @@ const HAS_POSITION: u8 = 1;
 const RESULT_IS_B: u8 = 2;
 const RESULT_IS_FD: u8 = 4;
 
-/// The result most calls of this kind have, which makes the difference zero.
+/// Returns the most common result of a kind of call, which makes the difference zero.
 #[inline(always)]
 fn expected_result(op: u16, b: i64, fd: i32) -> i64 {
     let traits = TRAITS[(op & OP_MAX) as usize];
@@ -94,13 +96,13 @@ fn has_position(op: u16) -> bool {
     TRAITS[(op & OP_MAX) as usize] & HAS_POSITION != 0
 }
 
-/// Memory that [`encode`] works in. Zeroed memory is a valid one.
+/// Memory for [`encode`]. Zeroed memory is a valid value.
 pub struct Scratch {
-    /// From the end of the event before, for each event.
+    /// Time since the end of the previous event, for each event.
     gaps: [i64; EVENTS_MAX],
     durations: [i64; EVENTS_MAX],
     values: [i64; EVENTS_MAX],
-    /// Values above the base; what does not fit is the largest number.
+    /// Values above the base; a value that does not fit is stored as the largest number.
     above: [u32; EVENTS_MAX],
 }
 
@@ -116,22 +118,23 @@ impl Default for Scratch {
     }
 }
 
-/// Encodes up to [`EVENTS_MAX`] complete records; returns the length of the payload, which is at most [`RAW_MAX`].
-/// Allocates nothing, so that it can run wherever an event can. Inlined with all it calls, so that a caller whose
-/// processor has wider registers can have it compiled for them.
+/// Encodes up to [`EVENTS_MAX`] complete records; returns the length of the payload, at most [`RAW_MAX`]. Allocates
+/// nothing, so that it can run wherever an event can. Inlined with all its callees, so that a caller on a processor
+/// with wider registers can have it compiled for them.
 #[inline(always)]
 pub fn encode(records: &[Record], scratch: &mut Scratch, out: &mut [u8]) -> usize {
     Survey::of(records, scratch).encode(records, scratch, out)
 }
 
-/// A survey of the records in one walk, for they lie in a cache further away: mostly, which columns need no second one.
+/// A survey of the records in one pass, because they are in a slower cache: it mainly shows which columns need no
+/// second pass.
 #[derive(Default)]
 pub struct Survey {
-    /// True if every slot holds an event.
+    /// `true` if every slot contains an event.
     pub complete: bool,
-    /// The start of the first of them: one that lasts may end behind many that began later.
+    /// The earliest start: a long event may end after many that started later.
     pub earliest: u64,
-    /// The end of the last of them.
+    /// The latest end.
     pub last: u64,
     /// The bits in which any record differs from the first, field by field.
     word: u64,
@@ -163,12 +166,12 @@ impl Survey {
             survey.b |= r.b ^ first.b;
             survey.ret |= r.ret ^ first.ret;
         }
-        // The first event begins where the header says; its own gap may be whatever suits.
+        // The first event starts where the header says; its own gap may have any convenient value.
         scratch.gaps[0] = scratch.gaps[1.min(records.len() - 1)];
         survey
     }
 
-    /// As [`encode`], of the records that were surveyed and with the same scratch.
+    /// Encodes like [`encode`], the records of this survey with its scratch memory.
     #[inline(always)]
     pub fn encode(&self, records: &[Record], scratch: &mut Scratch, out: &mut [u8]) -> usize {
         let Scratch { gaps, durations, values, above } = scratch;
@@ -194,7 +197,7 @@ impl Survey {
         at
     }
 
-    /// How far before the first record, which began at a tick, any of them began.
+    /// Returns the distance from the first record's start, which is a tick, back to the earliest start.
     pub fn reach(&self, first: u64) -> u16 {
         reach::of(first.saturating_sub(self.earliest))
     }
@@ -209,7 +212,7 @@ impl Survey {
         self.file == 0 && self.fd == 0
     }
 
-    /// True if a column of more than one event can be anything but constant.
+    /// Returns `true` if a column of more than one event is not constant.
     #[inline(always)]
     fn varies(&self, column: usize) -> bool {
         match column {
@@ -223,7 +226,7 @@ impl Survey {
     }
 }
 
-/// Fills `values` with one column that the survey has not made.
+/// Fills `values` with a column that the survey did not fill.
 #[inline(always)]
 fn differences<'a>(column: usize, records: &[Record], survey: &Survey, values: &'a mut [i64; EVENTS_MAX]) -> &'a [i64] {
     let values = &mut values[..records.len()];
@@ -245,7 +248,7 @@ fn differences<'a>(column: usize, records: &[Record], survey: &Survey, values: &
     values
 }
 
-/// Distances of positions from where the last event of their file ended; other arguments as they are.
+/// Fills in the distances of positions from the end of their file's last event; other arguments are unchanged.
 #[inline(always)]
 fn positions(records: &[Record], survey: &Survey, values: &mut [i64]) {
     let Some(first) = records.first() else { return };
@@ -262,7 +265,7 @@ fn positions(records: &[Record], survey: &Survey, values: &mut [i64]) {
         (false, _) => pairs.for_each(|(value, _)| *value = 0),
         (true, false) => pairs.for_each(|(value, r)| *value = r.a),
         (true, true) => {
-            // One file: what is expected next need not be looked up.
+            // With one file, the expected position needs no lookup.
             let mut next = 0;
             for (value, r) in pairs {
                 *value = r.a.wrapping_sub(next);
@@ -272,7 +275,7 @@ fn positions(records: &[Record], survey: &Survey, values: &mut [i64]) {
     }
 }
 
-/// The distance of a position from where the last event of its file ended; other arguments as they are.
+/// Returns the distance of a position from the end of its file's last event; other arguments are unchanged.
 #[inline(always)]
 fn position(r: &Record, next: &mut i64) -> i64 {
     match (r.known(), has_position(r.op().0)) {
@@ -309,7 +312,7 @@ fn store(values: &[i64], above: &mut [u32; EVENTS_MAX], out: &mut [u8]) -> Store
     }
     let mask = (u64::MAX >> (changed as u64).leading_zeros()) as i64;
     if mask <= u32::MAX as i64 >> 1 && mask >= 0 {
-        // All agree in their upper bits: what is below them is what lies above the base.
+        // All values have the same upper bits: the lower bits are the values above the base.
         let base = usual & !mask;
         if let Some(planes) = narrow_planes(values, above, |value| value as u32 & mask as u32) {
             return store_narrow(values, base, planes, above, out);
@@ -322,7 +325,7 @@ fn store(values: &[i64], above: &mut [u32; EVENTS_MAX], out: &mut [u8]) -> Store
     {
         return store_narrow(values, smallest, planes, above, out);
     }
-    // The smallest value may be the odd one.
+    // The smallest value may be an outlier.
     let common = low_sample(values).wrapping_sub(BELOW_SAMPLES);
     match rise_above(values, common, above) {
         Some(planes) => store_narrow(values, common, planes, above, out),
@@ -330,7 +333,7 @@ fn store(values: &[i64], above: &mut [u32; EVENTS_MAX], out: &mut [u8]) -> Store
     }
 }
 
-/// A column of one value, but for a few odd ones.
+/// Stores a column of one value with a few exceptions.
 #[inline(always)]
 fn store_constant(values: &[i64], usual: i64, odd: usize, out: &mut [u8]) -> Stored {
     let mut at = 0;
@@ -349,7 +352,7 @@ fn store_exception(index: usize, above: i64, out: &mut [u8]) -> usize {
     EXCEPTION_SIZE
 }
 
-/// A low value that is not among the very lowest.
+/// Returns a low value that is not among the very lowest.
 fn low_sample(values: &[i64]) -> i64 {
     let mut samples = [i64::MAX; SAMPLES];
     let stride = values.len().div_ceil(SAMPLES);
@@ -357,19 +360,19 @@ fn low_sample(values: &[i64]) -> i64 {
     *samples.select_nth_unstable(ODD_SAMPLES.min(values.len() - 1)).1
 }
 
-/// Notes how far the values lie above a base and says how many planes that takes.
+/// Notes the values above a base and returns the number of planes they need.
 #[inline(always)]
 fn rise_above(values: &[i64], base: i64, above: &mut [u32]) -> Option<Narrow> {
     narrow_planes(values, above, |value| (value.wrapping_sub(base) as u64).min(u32::MAX as u64) as u32)
 }
 
-/// The number of planes a column takes, and of its values that do not fit into them.
+/// The number of planes of a column, and the number of values that do not fit into them.
 struct Narrow {
     planes: u32,
     exceptions: u32,
 }
 
-/// The fewest planes, one to three, that leave few exceptions.
+/// Returns the smallest number of planes, one to three, that leaves few exceptions.
 #[inline(always)]
 fn narrow_planes(values: &[i64], above: &mut [u32], rise: impl Fn(i64) -> u32) -> Option<Narrow> {
     let mut beyond = [0u32; 3];
@@ -405,7 +408,7 @@ fn store_planes(above: &[u32], planes: u32, out: &mut [u8]) -> usize {
     planes as usize * above.len()
 }
 
-/// A column whose values have little in common: from the smallest to the largest, all planes.
+/// Stores a column whose values have little in common: from the smallest to the largest, all planes.
 #[inline(always)]
 fn store_wide(values: &[i64], out: &mut [u8]) -> Stored {
     let smallest = values.iter().copied().min().unwrap_or(0);
@@ -419,7 +422,7 @@ fn store_wide(values: &[i64], out: &mut [u8]) -> Stored {
     Stored { base: smallest, planes: planes as u8, exceptions: 0, length: planes as usize * values.len() }
 }
 
-/// Columns of a block to decode, beside those of the heads.
+/// The columns of a block to decode, in addition to those of the heads.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct Asked {
     /// Starts and durations.
@@ -434,7 +437,7 @@ pub struct Asked {
 impl Asked {
     pub const ALL: Asked = Asked { times: true, file: true, fd: true, a: true, b: true, ret: true };
 
-    /// With the columns that these are stored as differences from.
+    /// Adds the columns that these are stored as differences from.
     fn whole(self) -> Asked {
         let ret = self.ret || self.a;
         Asked { ret, file: self.file || self.a, fd: self.fd || ret, b: self.b || ret, ..self }
@@ -446,7 +449,7 @@ impl Asked {
 pub struct Events {
     pub op: Vec<u16>,
     pub depth: Vec<u8>,
-    /// True if `a` holds what the operation's row promises.
+    /// `true` if `a` contains the value that the operation's row promises.
     pub known: Vec<bool>,
     pub start: Vec<u64>,
     pub duration: Vec<u64>,
@@ -467,7 +470,7 @@ impl Events {
         self.op.is_empty()
     }
 
-    /// Forgets the events and keeps the memory.
+    /// Removes the events and keeps the memory.
     pub fn clear(&mut self) {
         self.op.clear();
         self.depth.clear();
@@ -475,7 +478,7 @@ impl Events {
         self.clear_but_heads();
     }
 
-    /// Adds one record, as a leftover ring holds them.
+    /// Adds one record of a leftover ring.
     pub fn push(&mut self, record: &Record) {
         self.op.push(record.op().0);
         self.depth.push(record.depth());
@@ -489,13 +492,13 @@ impl Events {
         self.ret.push(record.ret);
     }
 
-    /// Replaces the contents by those of a block's payload. `first` is that of its header.
+    /// Replaces the contents by the events of a block's payload. `first` is that of its header.
     pub fn decode(&mut self, payload: &[u8], count: usize, first: u64) -> Result<(), Damage> {
         self.decode_some(payload, count, first, |_| Asked::ALL)
     }
 
-    /// The same, of the columns that are asked for once the operations are known. All others are empty, but for those of the
-    /// heads: operations, depths, and whether `a` is known.
+    /// Decodes like [`decode`](Self::decode), but only the requested columns, which are chosen once the operations
+    /// are known. Other columns are empty, except those of the heads: operations, depths, and whether `a` is known.
     pub fn decode_some(
         &mut self,
         payload: &[u8],
@@ -560,7 +563,7 @@ impl Events {
         self.depth.extend(self.scratch.iter().map(|&head| head as u8 & DEPTH_MAX));
     }
 
-    /// Makes starts of the gaps before events.
+    /// Converts the gaps between events to start times.
     fn starts(&mut self, first: u64) {
         self.start.iter_mut().take(1).for_each(|start| *start = first);
         let mut end = 0u64;
@@ -598,7 +601,7 @@ impl Events {
     }
 }
 
-/// Walks the columns of a payload.
+/// A cursor over the columns of a payload.
 struct Planes<'a> {
     payload: &'a [u8],
     count: usize,
@@ -607,14 +610,14 @@ struct Planes<'a> {
 }
 
 impl<'a> Planes<'a> {
-    /// Proves all lengths before anything is read.
+    /// Verifies all lengths before anything is read.
     fn new(payload: &'a [u8], count: usize) -> Result<Planes<'a>, Damage> {
         let heads = payload.get(..COLUMNS * HEAD_SIZE).ok_or(Damage::Broken("the heads of columns"))?;
         let heads = heads.chunks_exact(HEAD_SIZE);
         let lengths = heads.clone().map(|head| head[8] as usize * count + head[9] as usize * EXCEPTION_SIZE);
         let fits =
             heads.clone().all(|head| head[8] <= 8) && COLUMNS * HEAD_SIZE + lengths.sum::<usize>() == payload.len();
-        // A block without planes could claim any count; no block of ours is larger than this.
+        // A block without planes could claim any count; our blocks are never larger than this.
         if !fits || count > EVENTS_MAX * 32 {
             return Err(Damage::Broken("the lengths of columns"));
         }
@@ -752,7 +755,7 @@ mod tests {
             })
             .collect();
         let mut out = vec![0; RAW_MAX];
-        // The first event alone is an exception: its gap, and the jump from no file to the first one.
+        // Only the first event is an exception: its gap, and the jump from no file to the first one.
         assert!(encode(&records, &mut Scratch::new(), &mut out) <= COLUMNS * HEAD_SIZE + 3 * EXCEPTION_SIZE);
     }
 

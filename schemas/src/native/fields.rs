@@ -1,36 +1,36 @@
-//! Facts of a process: pairs of a key and a text.
+//! Facts about a process: pairs of a key and a text.
 //!
-//! Pairs, not a struct, so that a new fact needs no new version: an old reader passes over a key it does not know.
-//! Stored as `length: u16, key, length: u16, text`; numbers are written in decimal, lists separated by a zero byte.
+//! Pairs, not a struct, so that a new fact needs no new version: an old reader ignores unknown keys. Stored as
+//! `length: u16, key, length: u16, text`; numbers are written in decimal, lists separated by a zero byte.
 
 use std::collections::BTreeMap;
 
 use super::Damage;
 
-/// The keys. Each is said here once, for the writer in the process and for every reader.
+/// The keys, each defined once, for the writer in the process and for every reader.
 pub mod key {
     pub const HOST: &str = "host";
-    /// Tells one boot of a machine from another; times of one boot compare without a wall clock.
+    /// Distinguishes boots of a host; times of one boot can be compared without a wall clock.
     pub const BOOT_ID: &str = "boot_id";
     pub const PID: &str = "pid";
     pub const PPID: &str = "ppid";
-    /// Boot time at which the process began, as its first image saw it: the same for all images of a process.
+    /// Boot time at which the process started, as its first image recorded it: equal for all images of a process.
     pub const START_BOOT_NS: &str = "start_boot_ns";
     /// The number of this image in the process: exec starts a new one.
     pub const IMAGE: &str = "image";
     pub const PROGRAM: &str = "program";
-    /// The name of the process in viewers, where that is more than its program's: its script, its place among workers.
+    /// The name of the process in viewers, if it is more than its program's: its script, its index among workers.
     pub const NAME: &str = "name";
     /// Arguments separated by zero bytes.
     pub const COMMAND: &str = "command";
     pub const CWD: &str = "cwd";
-    /// Folder the trace goes to: a ring may lie elsewhere.
+    /// Directory of the trace: a ring may be in another one.
     pub const TRACE_DIR: &str = "trace_dir";
     pub const RANK: &str = "rank";
     pub const RANKS: &str = "ranks";
     pub const JOB: &str = "job";
     pub const LABEL: &str = "label";
-    /// A note on what was merged, where the file shows less than what was recorded.
+    /// A note on merged events, if the file shows less than was recorded.
     pub const OVERVIEW: &str = "overview";
     pub const UID: &str = "uid";
     pub const CORES: &str = "cores";
@@ -40,9 +40,9 @@ pub mod key {
     pub const CLOCK: &str = "clock";
     pub const CLOCK_HZ: &str = "clock_hz";
     pub const TRACER: &str = "tracer";
-    /// Who brings the trace into its form when the process has ended, where that is somebody else.
+    /// The program that converts the trace after the process has ended, if the process does not.
     pub const CONVERTER: &str = "converter";
-    /// The traced command that the process belongs to: who was to bring its trace into this form, and has.
+    /// The traced command of the process, which was to convert its trace to this format, and has.
     pub const RUN: &str = "run";
     /// Names of threads, `tid=name`, separated by zero bytes.
     pub const THREADS: &str = "threads";
@@ -51,63 +51,65 @@ pub mod key {
     pub const END_BOOT_NS: &str = "end_boot_ns";
     pub const EVENTS: &str = "events";
     pub const LOST: &str = "lost";
-    /// The number of the first error on the way of a loss: see [`super::super::trouble`].
+    /// The number of the first error that caused a loss: see [`super::super::trouble`].
     pub const TROUBLE: &str = "trouble";
-    /// Why nobody knows how many more events are missing: stands in exports of such a trace.
+    /// The reason why the number of further missing events is unknown; in exports of such a trace.
     pub const INCOMPLETE: &str = "incomplete";
-    /// Events in the table of counts; zero where the table could not be written.
+    /// Events in the table of counts; zero if the table could not be written.
     pub const COUNTED: &str = "counted";
     pub const FILTERED: &str = "filtered";
-    /// Nanoseconds of CPU the tracer itself took.
+    /// CPU time of the tracer itself in nanoseconds.
     pub const TRACER_NS: &str = "tracer_ns";
     /// Spans closed on another thread than their own.
     pub const MISUSED_SPANS: &str = "misused_spans";
-    /// Names of files and spans that found no room: their events are there without them.
+    /// Names of files and spans that were lost for lack of space: their events exist without them.
     pub const NAMES_LOST: &str = "names_lost";
 
-    // What the process may use, and has used. A key that is missing was not to be found out: it never stands for zero. Keys with
-    // `_end` say the same later: at the end, or at the last look of a process that was killed.
+    // The resources that the process may use, and has used. A missing key means unknown, never zero. Keys with `_end`
+    // contain the later value: at the end, or at the last reading of a process that was killed.
 
     /// CPUs that the main thread may run on (affinity). `_end`: those that any of the threads may run on.
     pub const CPUS_ALLOWED: &str = "cpus_allowed";
     pub const CPUS_ALLOWED_END: &str = "cpus_allowed_end";
-    /// The same as a list, `0-3,8`.
+    /// The CPUs of [`CPUS_ALLOWED`] as a list, `0-3,8`.
     pub const CPUS_LIST: &str = "cpus_list";
     pub const CPUS_LIST_END: &str = "cpus_list_end";
-    /// CPUs' worth of time that the control group may take, a decimal, the tightest of it and those above it; `none` where none
-    /// of them has a quota.
+    /// CPU time per second that the control group may use, a decimal, the lowest quota of it and its parents; `none`
+    /// if none of them has a quota.
     pub const CPU_QUOTA: &str = "cpu_quota";
-    /// Folder of the group with that quota, or of the process's own group where there is none.
+    /// Directory of the group with that quota, or of the process's own group without a quota.
     pub const CPU_CGROUP: &str = "cpu_cgroup";
-    /// Periods in which that group was busy, those in which it used up its quota, and the time it then waited, over all CPUs.
+    /// Periods in which that group was active, those in which it exhausted its quota, and the time it then waited,
+    /// over all CPUs.
     pub const CPU_PERIODS: &str = "cpu_periods";
     pub const CPU_PERIODS_END: &str = "cpu_periods_end";
     pub const THROTTLED_PERIODS: &str = "throttled_periods";
     pub const THROTTLED_PERIODS_END: &str = "throttled_periods_end";
     pub const THROTTLED_NS: &str = "throttled_ns";
     pub const THROTTLED_NS_END: &str = "throttled_ns_end";
-    /// Bytes that the control group may have, the tightest of it and those above it, or `none`; and the group with that limit.
+    /// Memory limit of the control group in bytes, the lowest of it and its parents, or `none`; and the group with
+    /// that limit.
     pub const MEMORY_LIMIT: &str = "memory_limit";
     pub const MEMORY_CGROUP: &str = "memory_cgroup";
     /// `other`, `batch`, `idle`, `fifo`, `rr` or `deadline`; and the nice value of the main thread.
     pub const SCHEDULING: &str = "scheduling";
     pub const NICE: &str = "nice";
-    /// Soft limits; `unlimited` where there is none. Of descriptors, of processes and threads of the user, of bytes locked.
+    /// Soft limits, or `unlimited`: of descriptors, of processes and threads of the user, of locked bytes.
     pub const MAX_OPEN_FILES: &str = "max_open_files";
     pub const MAX_PROCESSES: &str = "max_processes";
     pub const MAX_LOCKED_MEMORY: &str = "max_locked_memory";
-    /// Bytes that `/dev/shm` may hold.
+    /// Size of `/dev/shm` in bytes.
     pub const SHM_SIZE: &str = "shm_size";
     /// Threads of the process.
     pub const THREADS_END: &str = "threads_end";
-    /// Bytes that the process had the storage read and write (`/proc/self/io`).
+    /// Bytes that the process caused the storage to read and write (`/proc/self/io`).
     pub const READ_BYTES_END: &str = "read_bytes_end";
     pub const WRITE_BYTES_END: &str = "write_bytes_end";
-    /// CPU time of the process, its ended threads included.
+    /// CPU time of the process, including its ended threads.
     pub const CPU_NS_END: &str = "cpu_ns_end";
 }
 
-/// What changes while a process runs, in the order of their places in the first page of a ring: see
+/// Values that change while a process runs, in the order of their offsets in the first page of a ring: see
 /// [`super::ring::header::LATEST`].
 pub const LATEST: [&str; 8] = [
     key::CPUS_ALLOWED_END,
@@ -120,7 +122,7 @@ pub const LATEST: [&str; 8] = [
     key::THROTTLED_NS_END,
 ];
 
-/// Variables of a process that decide how many threads its libraries start and where those run; and their keys.
+/// Variables of a process that determine how many threads its libraries start and where those run; and their keys.
 pub const THREAD_VARIABLES: [(&str, &str); 6] = [
     ("OMP_NUM_THREADS", "omp_num_threads"),
     ("MKL_NUM_THREADS", "mkl_num_threads"),
@@ -130,18 +132,18 @@ pub const THREAD_VARIABLES: [(&str, &str); 6] = [
     ("GOMP_CPU_AFFINITY", "gomp_cpu_affinity"),
 ];
 
-/// The ending of a process, as the table `processes` has it.
+/// The ending of a process, as in the table `processes`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// Status of `exit`, `_exit` or a return from `main`.
     Exit(i32),
-    /// Exited with a status that its C library tells nobody: musl.
+    /// Exited with a status that its C library does not report: musl.
     Exited,
-    /// Became another program.
+    /// Executed another program.
     Exec,
-    /// Nothing said how: killed by a signal or by a raw `exit_group`.
+    /// Unknown: killed by a signal or ended by a raw `exit_group`.
     Killed,
-    /// Still there when it was read.
+    /// Still running when it was read.
     Running,
 }
 
@@ -169,7 +171,7 @@ impl std::fmt::Display for Ending {
     }
 }
 
-/// Facts of one process; a later block's fact replaces an earlier one.
+/// Facts about one process; a later block's fact replaces an earlier one.
 #[derive(Clone, Default, Debug, PartialEq, Eq)]
 pub struct Fields(BTreeMap<String, String>);
 
@@ -178,7 +180,7 @@ impl Fields {
         self.0.get(key).map(String::as_str)
     }
 
-    /// A number; `None` where it is missing or not one.
+    /// Returns a number; `None` if it is missing or not a number.
     pub fn number<T: std::str::FromStr>(&self, key: &str) -> Option<T> {
         self.get(key)?.parse().ok()
     }
@@ -219,7 +221,8 @@ fn take<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], Damage> {
     Ok(text)
 }
 
-/// Writes pairs into memory it is given, allocating nothing. What does not fit is cut (a text) or left out (a key).
+/// A writer of pairs into given memory that allocates nothing. A text that does not fit is truncated, a key is
+/// omitted.
 pub struct FieldWriter<'a> {
     out: &'a mut [u8],
     used: usize,
@@ -244,7 +247,7 @@ impl<'a> FieldWriter<'a> {
         self.put(value);
     }
 
-    /// A number, if there is room for all of it.
+    /// Writes a number, if it fits completely.
     pub fn number(&mut self, key: &str, value: i64) {
         let mut digits = [0; 20];
         let text = decimal(value, &mut digits);
@@ -260,7 +263,8 @@ impl<'a> FieldWriter<'a> {
     }
 }
 
-/// Decimal digits without an allocation or the formatting machinery, which a traced program would have to load.
+/// Formats decimal digits without an allocation or the formatting machinery, which a traced program would have to
+/// load.
 pub fn decimal(value: i64, digits: &mut [u8; 20]) -> &[u8] {
     let mut left = value.unsigned_abs();
     let mut at = digits.len();

@@ -4,8 +4,8 @@
 //! .dlt:  "DLIOTRC1"  version: u32  zero: u32  block  block  block ...
 //! ```
 //!
-//! Facts and names are read at once, because every block of events needs them; events stay where they are until somebody
-//! decodes them, in any order and on any thread.
+//! Facts and names are read immediately, because every block of events needs them. Events are read only when they are
+//! decoded, in any order and on any thread.
 
 use std::collections::BTreeSet;
 
@@ -21,15 +21,16 @@ use crate::event::clock::{Anchor, Clock};
 pub const MAGIC: [u8; 8] = *b"DLIOTRC1";
 pub const FILE_HEADER: usize = 16;
 
-/// The text before the number of lost events in the name of an empty ring: its process had no room for one byte.
+/// The text before the number of lost events in the name of an empty ring, whose process could not write a single
+/// byte.
 pub const LOST_IN_NAME: &str = ".lost-";
 
-/// The number of lost events in a file's name.
+/// Returns the number of lost events in a file's name.
 pub fn lost_in_name(name: &str) -> Option<u64> {
     numbers_in_name(name)?.0.parse().ok()
 }
 
-/// The error behind the loss in a file's name: see [`super::trouble`].
+/// Returns the error behind the loss in a file's name: see [`super::trouble`].
 pub fn trouble_in_name(name: &str) -> Option<i32> {
     numbers_in_name(name)?.1?.parse().ok()
 }
@@ -39,14 +40,14 @@ fn numbers_in_name(name: &str) -> Option<(&str, Option<&str>)> {
     Some(numbers.split_once('-').map_or((numbers, None), |(lost, trouble)| (lost, Some(trouble))))
 }
 
-/// The bytes that are searched at a time for the next whole block after damage.
+/// Number of bytes searched at a time for the next whole block after damage.
 const SEARCH_WINDOW: usize = 1 << 20;
 
-/// Bytes of a file, in memory or not: a trace may be larger than memory.
+/// The bytes of a file, in memory or not: a trace may be larger than memory.
 pub trait Store {
     fn size(&self) -> usize;
 
-    /// Fills `into` with the bytes from `at` on; `false` where the file does not hold that many.
+    /// Fills `into` with the bytes at `at`; returns `false` if the file does not have that many.
     fn load(&self, at: usize, into: &mut [u8]) -> bool;
 }
 
@@ -64,7 +65,7 @@ impl Store for [u8] {
     }
 }
 
-/// The first bytes of a `.dlt`.
+/// Returns the first bytes of a `.dlt`.
 pub fn file_header() -> [u8; FILE_HEADER] {
     let mut out = [0; FILE_HEADER];
     out[..8].copy_from_slice(&MAGIC);
@@ -72,14 +73,14 @@ pub fn file_header() -> [u8; FILE_HEADER] {
     out
 }
 
-/// The place of a block that is decoded later.
+/// The location of a block that is decoded later.
 #[derive(Clone, Copy, Debug)]
 pub struct EventBlock {
     pub offset: usize,
     pub header: Header,
 }
 
-/// Events found in a ring and not in a block, with what would have been the block's numbers.
+/// Events found in a ring and not in a block, with the numbers that the block would have had.
 #[derive(Debug, Default)]
 pub struct Leftover {
     pub tid: u32,
@@ -88,42 +89,43 @@ pub struct Leftover {
     pub events: Events,
 }
 
-/// Everything known of a process image but its events, and where those are.
+/// Everything known about a process image except its events, and the location of those.
 #[derive(Debug, Default)]
 pub struct Image {
     pub fields: Fields,
     pub names: Names,
-    /// Blocks of strings that were passed over: see [`Image::survey`].
+    /// Blocks of strings that were skipped: see [`Image::survey`].
     pub name_blocks: Vec<EventBlock>,
     pub anchors: Vec<Anchor>,
     pub blocks: Vec<EventBlock>,
     pub leftovers: Vec<Leftover>,
     pub open_spans: Vec<OpenSpan>,
-    /// The counts in the place of events.
+    /// The counts that replace events.
     pub tally: Option<Tallied>,
     pub lost: u64,
     pub filtered: u64,
     pub misused_spans: u64,
     pub names_lost: u64,
-    /// Pieces that could not be used, with their place in the file.
+    /// Chunks that could not be used, with their offsets in the file.
     pub damage: Vec<(usize, Damage)>,
-    /// The first error on the way of a loss.
+    /// The first error that caused a loss.
     pub trouble: Option<i32>,
     pub(crate) has_ring: bool,
-    /// True if the ring's file is shorter than it says.
+    /// `true` if the ring's file is shorter than its header says.
     pub(crate) ring_is_cut: bool,
-    /// Segments of the ring that are gone with their process.
+    /// Number of segments of the ring that were lost with their process.
     pub(crate) unsaved: u64,
-    /// Events that the ring says went into blocks.
+    /// Number of events in blocks according to the ring.
     pub(crate) written: u64,
-    /// Calls that may be in the table of counts and beside it, because their process was killed while it added them.
+    /// Maximum number of calls that may be both in the table of counts and outside it, because their process was
+    /// killed while it added them.
     pub twice_most: u64,
-    /// Events in a table of counts that was not written whole.
+    /// Events in a table of counts that was not written completely.
     pub(crate) torn_table: u64,
 }
 
 impl Image {
-    /// Reads a `.dlt` that lies in memory: see [`Image::from_store`]. That of a process which did little is its ring.
+    /// Reads a `.dlt` in memory: see [`Image::from_store`]. The `.dlt` of a short-lived process is its ring.
     pub fn from_dlt(bytes: &[u8]) -> Result<Image, Damage> {
         match bytes.starts_with(&ring::MAGIC.to_le_bytes()) {
             true => Ring::parse(bytes).map(|ring| Image::from_ring(&ring)),
@@ -131,7 +133,7 @@ impl Image {
         }
     }
 
-    /// Reads a `.dlt` but for its events, which are passed over. Only a file that is none of ours is an error; damage
+    /// Reads a `.dlt` except its events, which are skipped. Only a file that is not a trace is an error; damage
     /// inside is noted.
     pub fn from_store<S: Store + ?Sized>(store: &S) -> Result<Image, Damage> {
         let mut image = Image::survey(store)?;
@@ -146,8 +148,8 @@ impl Image {
         Ok(image)
     }
 
-    /// Reads a `.dlt` but for its events and strings. Strings are proved by their checksums and left where they are, to be
-    /// read with [`learn`]: of a trace of many processes a question often needs but one.
+    /// Reads a `.dlt` except its events and strings. Strings are verified by their checksums and read later with
+    /// [`learn`]: a query on a trace of many processes often needs only one of them.
     pub fn survey<S: Store + ?Sized>(store: &S) -> Result<Image, Damage> {
         let mut head = [0; FILE_HEADER];
         if !store.load(0, &mut head) || head[..8] != MAGIC {
@@ -164,15 +166,16 @@ impl Image {
         image.counters();
         match image.fields.number::<u64>(key::COUNTED) {
             Some(1..) if !table.is_empty() => image.take_tally(Tallied::from_bytes(&table)),
-            // Without an ending these are pieces of a table: its events happened, and what they were is not known.
+            // Without an ending these are chunks of a table: its events happened, but their details are unknown.
             None if !table.is_empty() => image.torn_table = Tallied::from_bytes(&table).map_or(0, |tally| tally.events),
             _ => {}
         }
         Ok(image)
     }
 
-    /// Goes from block to block. One behind which no other begins is proved before it is believed: a block that was cut
-    /// short has others where the rest of it should be. That rest may stand behind them, and belongs to the same damage.
+    /// Walks from block to block. A block that is not followed by another one is verified before it is accepted: the
+    /// rest of a truncated block may be overwritten by others. That rest may follow them, and belongs to the same
+    /// damage.
     fn walk<S: Store + ?Sized>(&mut self, store: &S, opener: &mut Opener, table: &mut Vec<u8>) {
         let mut at = FILE_HEADER;
         let mut found = header_at(store, at);
@@ -203,13 +206,14 @@ impl Image {
                 rests.swap_remove(rest);
                 continue;
             }
-            // Less than a header is the beginning of one.
+            // Fewer bytes than a header are the start of one.
             let torn = at < store.size() && length < HEADER_SIZE;
             self.damage.push((from, if torn { Damage::Torn } else { damage }));
         }
     }
 
-    /// An image of which an earlier [`Image::survey`] has told all there is: see [`Image::is_of_blocks_alone`].
+    /// Returns an image whose contents are all known from an earlier [`Image::survey`]: see
+    /// [`Image::is_of_blocks_alone`].
     pub fn of_blocks(
         fields: Fields,
         anchors: Vec<Anchor>,
@@ -221,27 +225,28 @@ impl Image {
         image
     }
 
-    /// True if there is nothing else in it than what [`Image::of_blocks`] takes.
+    /// Returns `true` if it contains only the data that [`Image::of_blocks`] accepts.
     pub fn is_of_blocks_alone(&self) -> bool {
         let holds_more = self.has_ring || self.tally.is_some() || !self.leftovers.is_empty();
         !holds_more && self.open_spans.is_empty() && self.names.iter().next().is_none() && self.damage.is_empty()
     }
 
-    /// Reads a leftover ring alone.
+    /// Reads a leftover ring without blocks.
     pub fn from_ring(ring: &Ring) -> Image {
         let mut image = Image::default();
         image.add_ring(ring);
         image
     }
 
-    /// Adds what a leftover ring holds beyond the blocks. A trace that says how it ended is whole: its ring could only not
-    /// be removed.
+    /// Adds the events of a leftover ring that are not in the blocks. A trace with an ending is complete: its ring
+    /// merely could not be removed.
     pub fn add_ring(&mut self, ring: &Ring) {
         self.has_ring = true;
         if self.has_ended() {
             return;
         }
-        // No hashes: a traced process does this, too, and those of the standard library ask for a newer C library.
+        // No hash sets: a traced process runs this, too, and the hash sets of the standard library need a newer C
+        // library.
         let written: BTreeSet<_> = self.blocks.iter().map(|b| (b.header.stream, b.header.sequence)).collect();
         for (key, value) in ring.fields.iter() {
             if self.fields.get(key).is_none() {
@@ -265,7 +270,7 @@ impl Image {
                 }
             }
         }
-        // Pieces in the blocks are of a table that was being written.
+        // The chunks in the blocks belong to a table that was being written.
         self.tally = None;
         if let Some(tally) = &ring.tally {
             self.take_tally(tally.clone());
@@ -282,23 +287,23 @@ impl Image {
         self.names_lost = self.names_lost.max(ring.names_lost);
     }
 
-    /// Notes that a process ended properly, without the room to say so in a file: this much is lost.
+    /// Notes the number of lost events of a process that ended properly, without space to record that in a file.
     pub fn add_lost(&mut self, lost: u64) {
         self.has_ring = true;
-        // What there is of a table is in what is lost.
+        // The events of a table are included in the lost ones.
         self.tally = None;
         self.lost += lost;
     }
 
-    /// True if the trace says how its process ended.
+    /// Returns `true` if the trace contains the ending of its process.
     pub fn has_ended(&self) -> bool {
         self.fields.get(key::ENDED).is_some()
     }
 
-    /// The number of events missing beyond those that were counted as lost; `None` where nobody knows.
+    /// Returns the number of events missing in addition to those counted as lost; `None` if unknown.
     ///
-    /// Of a process that said how it ended, its own account tells. Of one that was killed a ring holds what the blocks do
-    /// not, and with it those of a block that was not written whole.
+    /// If the process recorded its ending, its own counts are used. If it was killed, its ring contains the events
+    /// that the blocks lack, including those of a block that was not written completely.
     pub fn missing(&self) -> Option<u64> {
         if self.has_ended() {
             let counted = self.fields.number::<u64>(key::EVENTS);
@@ -309,8 +314,8 @@ impl Image {
         (self.unsaved == 0).then(|| self.missing_most()).flatten()
     }
 
-    /// The same, or a bound where the number is not known: what lay in private memory is gone with a kill, and that was no
-    /// more than the halves of its segments hold.
+    /// Returns the number of [`missing`](Self::missing) events, or an upper limit if it is unknown: the contents of
+    /// private memory are lost by a kill, and they are at most as many as the halves of its segments hold.
     pub fn missing_most(&self) -> Option<u64> {
         if self.has_ended() {
             return self.missing();
@@ -320,30 +325,30 @@ impl Image {
         (self.has_ring && !self.ring_is_cut && sound).then(|| self.missing_blocks().saturating_add(in_memory))
     }
 
-    /// Events that happened and are nowhere, as far as that is known.
+    /// Returns the number of events that happened and are not recorded, as far as known.
     pub fn lost_in_all(&self) -> u64 {
         let torn = if self.has_ring { 0 } else { self.torn_table };
         self.lost + torn + self.missing().unwrap_or_else(|| self.missing_blocks())
     }
 
-    /// Events that went into blocks, and are in none: others cut the file, or took it away.
+    /// Returns the number of events that went into blocks and are in none, because the file was truncated or removed.
     fn missing_blocks(&self) -> u64 {
         self.written.saturating_sub(self.blocks.iter().map(|block| block.header.count as u64).sum())
     }
 
-    /// The process's clock; `None` where not one anchor was found.
+    /// Returns the process's clock; `None` if no anchor was found.
     pub fn clock(&self) -> Option<Clock> {
         Clock::new(&self.anchors, self.fields.number(key::CLOCK_HZ))
     }
 
-    /// Events in blocks and leftovers, metadata records included, and those that were counted.
+    /// Returns the number of events in blocks and leftovers, including metadata records, and of counted events.
     pub fn events(&self) -> u64 {
         let blocks: u64 = self.blocks.iter().map(|b| b.header.count as u64).sum();
         let leftovers: u64 = self.leftovers.iter().map(|leftover| leftover.events.len() as u64).sum();
         blocks + leftovers + self.tally.as_ref().map_or(0, |tally| tally.events)
     }
 
-    /// The last tick anything is known of.
+    /// Returns the last tick of any recorded data.
     pub fn last_tick(&self) -> u64 {
         let blocks = self.blocks.iter().map(|b| b.header.last);
         let left =
@@ -399,12 +404,13 @@ impl Image {
     }
 }
 
-/// True if damage is what a writer leaves that has no room or is killed: it has counted what that cost, or the ring has it.
+/// Returns `true` for damage left by a writer that has no space or is killed: the writer has counted the loss, or the
+/// ring has the events.
 pub fn is_of_the_writer(damage: &Damage) -> bool {
     matches!(damage, Damage::Cut | Damage::Torn)
 }
 
-/// Puts a piece of a table of counts in its place.
+/// Puts a chunk of a table of counts at its offset.
 fn place(piece: &[u8], at: usize, table: &mut Vec<u8>) -> Result<(), Damage> {
     table.resize(tally::SIZE, 0);
     let room = at.checked_add(piece.len()).and_then(|end| table.get_mut(at..end));
@@ -412,7 +418,7 @@ fn place(piece: &[u8], at: usize, table: &mut Vec<u8>) -> Result<(), Damage> {
     Ok(())
 }
 
-/// Reads one block of strings that [`Image::survey`] passed over.
+/// Reads one block of strings that [`Image::survey`] skipped.
 pub fn learn<S: Store + ?Sized>(
     names: &mut Names,
     block: &EventBlock,
@@ -437,7 +443,8 @@ pub fn decode_block(header: &Header, bytes: &[u8], opener: &mut Opener, into: &m
     into.decode(payload, header.count as usize, header.first)
 }
 
-/// The same, of the columns that are asked for once the operations are known.
+/// Decodes a block like [`decode_block`], but only the requested columns, which are chosen once the operations are
+/// known.
 pub fn decode_some(
     header: &Header,
     bytes: &[u8],
@@ -449,7 +456,7 @@ pub fn decode_some(
     into.decode_some(payload, header.count as usize, header.first, ask)
 }
 
-/// A proven header whose whole block lies in the file.
+/// Returns a verified header whose whole block is in the file.
 pub fn header_at<S: Store + ?Sized>(store: &S, at: usize) -> Result<Header, Damage> {
     let mut head = [0; HEADER_SIZE];
     if !store.load(at, &mut head) {
@@ -464,7 +471,7 @@ fn is_whole<S: Store + ?Sized>(store: &S, at: usize, header: &Header) -> bool {
     store.load(at, &mut bytes) && header.proved(&bytes).is_ok()
 }
 
-/// The next place at or after `from` where a whole block header proves itself, or the end.
+/// Returns the next offset at or after `from` of a block with a valid header, or the end.
 pub fn next_block<S: Store + ?Sized>(store: &S, from: usize) -> usize {
     let magic = block::MAGIC.to_le_bytes();
     let mut window = vec![0; SEARCH_WINDOW];
@@ -479,7 +486,7 @@ pub fn next_block<S: Store + ?Sized>(store: &S, from: usize) -> usize {
         if let Some(place) = found {
             return place;
         }
-        // The last bytes may be the beginning of a magic.
+        // The last bytes may be the start of a magic number.
         at += (window.len() - magic.len() + 1).max(1);
     }
     store.size()
@@ -580,7 +587,7 @@ mod tests {
                     let events = 10 * (between.len() + !after.is_empty() as usize);
                     assert_eq!((image.events(), &image.damage[..]), (events as u64, &[(start, Damage::Torn)][..]));
                 }
-                // A stretch of another length is not the rest.
+                // A range of another length is not the rest.
                 let odd = [before, &blocks, rest, b"x", &events_block(7)].concat();
                 assert_eq!(Image::from_dlt(&odd).unwrap().damage.len(), 2, "cut at {cut}");
             }
@@ -596,7 +603,7 @@ mod tests {
         assert_eq!(image.missing(), None);
         image.add_ring(&Ring { lost: 10, ..Ring::default() });
         assert_eq!((image.missing(), image.events(), image.lost), (Some(0), 10, 10));
-        // Where the ring itself is incomplete nobody knows.
+        // If the ring itself is incomplete, the number is unknown.
         let mut image = Image::from_dlt(&torn).unwrap();
         image.add_ring(&Ring { lost: 10, cut: true, ..Ring::default() });
         assert_eq!(image.missing(), None);

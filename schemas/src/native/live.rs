@@ -1,10 +1,10 @@
-//! A ring whose process writes on, read where it lies and no further than is asked for.
+//! A ring whose process is still writing, read in place and only as far as necessary.
 //!
-//! [`Ring::parse`](super::ring::Ring::parse) takes a whole file, of a process that is gone. Who watches dozens of processes
-//! every second reads the heads of their halves, and records only as far as slots have been handed out.
+//! [`Ring::parse`](super::ring::Ring::parse) reads a whole file, of a process that has ended. A program that watches
+//! dozens of processes every second reads the heads of their halves, and records only up to the last taken slot.
 //!
-//! Nothing is locked, and the process never knows. A half holds what was read of it only if its head says the same before
-//! and after; a half that became a block meanwhile is found there, by stream and sequence.
+//! Nothing is locked, and the process does not notice. The records read from a half are valid only if its head is
+//! unchanged afterwards; a half that became a block in the meantime is found there, by stream and sequence.
 
 use super::fields::Fields;
 use super::file::Store;
@@ -17,17 +17,17 @@ use super::{Damage, u32_at, u64_at};
 use crate::event::clock::Anchor;
 use crate::event::record::{RECORD_SIZE, Record};
 
-/// Bytes of a segment's page that say anything.
+/// Number of used bytes in a segment's page.
 const PAGE_USED: usize = segment::SPANS + segment::SPANS_MAX * segment::SPAN_SIZE;
 
-/// The heads of a ring at one moment.
+/// The heads of a ring at one point in time.
 #[derive(Debug)]
 pub struct Live {
     pub fields: Fields,
     pub first_anchor: Anchor,
     pub last_anchor: Anchor,
     pub lost: u64,
-    /// Segments in private memory, whose events nobody else sees before they are written.
+    /// Segments in private memory, whose events are not visible before they are written.
     pub unseen: u64,
     pub segments: Vec<Segment>,
 }
@@ -37,9 +37,9 @@ pub struct Segment {
     pub tid: u32,
     pub open_spans: Vec<OpenSpan>,
     pub halves: Vec<Half>,
-    /// Place and length of the chunk of names.
+    /// Offset and length of the chunk of names.
     names: Option<(usize, usize)>,
-    /// Place of the table of counts.
+    /// Offset of the table of counts.
     table: Option<usize>,
 }
 
@@ -49,14 +49,14 @@ pub struct Half {
     at: usize,
     pub stream: u32,
     pub sequence: u32,
-    /// Slots handed out.
+    /// Number of taken slots.
     taken: u32,
     /// Records that are in the table of counts.
     counted: u32,
 }
 
 impl Live {
-    /// Reads the heads. Segments that the header promises and the file does not hold yet are left for the next time.
+    /// Reads the heads. Segments that are in the header but not yet in the file are left for the next time.
     pub fn look<S: Store + ?Sized>(store: &S) -> Result<Live, Damage> {
         let mut page = [0; HEADER_SIZE];
         if !store.load(0, &mut page) || u64_at(&page, header::MAGIC) != MAGIC {
@@ -92,14 +92,14 @@ impl Live {
         self.segments.iter().flat_map(|segment| &segment.halves)
     }
 
-    /// The rows of the table of counts; `None` where there is no table.
+    /// Returns the rows of the table of counts; `None` if there is no table.
     pub fn rows<S: Store + ?Sized>(&self, store: &S) -> Option<Vec<Row>> {
         let at = self.segments.iter().find_map(|segment| segment.table)?;
         let mut bytes = vec![0; tally::ROWS_END];
         store.load(at, &mut bytes).then(|| tally::rows(&bytes))
     }
 
-    /// The strings that are not in a block yet: first number and entries.
+    /// Returns the strings that are not in a block yet: first number and entries.
     pub fn names<S: Store + ?Sized>(&self, store: &S) -> Vec<(u32, Vec<u8>)> {
         let chunk = |(at, length): (usize, usize)| {
             let mut bytes = vec![0; length];
@@ -109,7 +109,7 @@ impl Live {
     }
 }
 
-/// A segment, what it lost, and its size. `None` where there is none yet.
+/// Returns a segment, its number of lost events, and its size. `None` if it does not exist yet.
 fn look_at_segment<S: Store + ?Sized>(store: &S, at: usize, stream: u32) -> Option<(Segment, u64, usize)> {
     let mut page = [0; PAGE_USED];
     if !store.load(at, &mut page) {
@@ -141,7 +141,7 @@ fn look_at_half<S: Store + ?Sized>(store: &S, at: usize, stream: u32, shape: &Sh
 }
 
 impl Half {
-    /// The complete records that are in no table; `None` where the half has gone over to others meanwhile.
+    /// Returns the complete records that are in no table; `None` if the half has been reused in the meantime.
     pub fn records<S: Store + ?Sized>(&self, store: &S) -> Option<Vec<Record>> {
         let from = if self.counted == HALF_LOST { self.taken } else { self.counted.min(self.taken) };
         let mut bytes = vec![0; (self.taken - from) as usize * RECORD_SIZE];
@@ -169,7 +169,7 @@ mod tests {
         bytes[at..at + value.len()].copy_from_slice(value);
     }
 
-    /// The beginning of a half of the first segment.
+    /// Returns the offset of a half of the first segment.
     fn half_at(which: usize) -> usize {
         SEGMENTS_START + SEGMENT_HEADER + which * half_size(SHAPE.half_records)
     }
@@ -187,7 +187,7 @@ mod tests {
         put(&mut bytes, header::SEGMENTS, &1u32.to_le_bytes());
         SHAPE.describe(&mut bytes[SEGMENTS_START..]);
         put(&mut bytes, SEGMENTS_START + segment::TID, &7u32.to_le_bytes());
-        // The second half is full and asked for more, the first has two slots handed out, one of them filled.
+        // The second half is full, with more slots requested; the first has two slots taken, one of them filled.
         put(&mut bytes, half_at(0), &2u32.to_le_bytes());
         put(&mut bytes, half_at(0) + HALF_SEQUENCE, &2u32.to_le_bytes());
         put(&mut bytes, half_at(1), &9u32.to_le_bytes());
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(counts, [0, 1]);
     }
 
-    /// A ring whose half goes over to the next records as soon as some of it has been read.
+    /// A ring whose half is reused as soon as a part of it has been read.
     struct Moving(RefCell<Vec<u8>>);
 
     impl Store for Moving {

@@ -1,12 +1,13 @@
-//! The native trace: what a process leaves behind, written while it runs.
+//! The native trace: the files of a process, written while it runs.
 //!
-//! Two files share a stem. `STEM.dlt` is a sequence of self-checking blocks and only ever grows; `STEM.ring` is the memory
-//! the events of the last moments lie in, mapped and shared, so that it outlives a kill. When a process ends in an orderly
-//! way its ring is emptied into the `.dlt` and removed. FORMAT.md draws both.
+//! Two files share a stem. `STEM.dlt` is a sequence of self-checking blocks and only ever grows. `STEM.ring` is the
+//! memory with the latest events, mapped and shared, so that it survives a kill. When a process ends normally, its
+//! ring is drained into the `.dlt` and removed. FORMAT.md draws both.
 //!
-//! Reading order of the modules: [`block`] (frame around everything), [`fields`] (what is known of a process), [`names`]
-//! (paths and other strings, written once), [`objects`] (names of pipes and sockets), [`columns`] (events), [`mod@file`] (a whole `.dlt`), [`ring`] (a leftover ring),
-//! [`live`] (a ring that is being written), [`tally`] (counts in the place of events), [`untraced`] (programs beside the trace).
+//! Reading order of the modules: [`block`] (the frame around everything), [`fields`] (facts about a process),
+//! [`names`] (paths and other strings, written once), [`objects`] (names of pipes and sockets), [`columns`] (events),
+//! [`mod@file`] (a whole `.dlt`), [`ring`] (a leftover ring), [`live`] (a ring that is being written), [`tally`]
+//! (counts instead of events), [`untraced`] (programs without a trace).
 
 pub mod block;
 pub mod columns;
@@ -20,33 +21,33 @@ pub mod tally;
 pub mod trouble;
 pub mod untraced;
 
-/// Raise this when bytes change their meaning; new keys and new operations need no new version. A reader takes every version up
-/// to its own and says of a newer one that a newer dlio is needed; files of every version ever written lie in `tests/formats`
-/// and are read by a test.
+/// Raise this when bytes change their meaning; new keys and new operations need no new version. A reader accepts
+/// every version up to its own, and reports for a newer one that a newer dlio is needed. Files of every version ever
+/// written are in `tests/formats` and are read by a test.
 pub const VERSION: u32 = 2;
 
-/// Why a piece of a trace cannot be used.
+/// The reason why a part of a trace cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Damage {
-    /// The file does not begin as a trace of ours does.
+    /// The file does not begin like one of our traces.
     NotATrace,
-    /// Written by a newer version, which is given.
+    /// Written by the given, newer version.
     TooNew(u32),
-    /// There is not one byte in the file.
+    /// The file is empty.
     Empty,
-    /// The file ends in the middle of a piece.
+    /// The file ends in the middle of a part.
     Cut,
-    /// An export of a trace of which nobody knew how much was missing.
+    /// An export of a trace whose number of missing events was unknown.
     Incomplete,
-    /// A process could not write one byte: the name of its file is all there is.
+    /// A process could not write a single byte: only the name of its file has information.
     NoRoom,
-    /// A block that was not written whole, with others behind it: the disk was full, and then it was not.
+    /// A block that was not written completely, followed by others: the disk was full for a while.
     Torn,
-    /// Bytes that do not fit their checksum or their own lengths.
+    /// Bytes that do not match their checksum or their own lengths.
     Broken(&'static str),
-    /// Nothing in it can be used: why, and what to do.
+    /// Nothing in it can be used: the reason, and the remedy.
     Useless(&'static str),
-    /// Nothing is damaged, but what the trace says needs this said.
+    /// Nothing is damaged, but the trace needs this note.
     Remark(&'static str),
 }
 

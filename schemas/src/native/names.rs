@@ -1,8 +1,8 @@
-//! Paths and other strings, each written once and named by a number afterwards.
+//! Paths and other strings, each written once and referred to by a number afterwards.
 //!
-//! Numbers of a process count up from 1; a chunk holds consecutive ones: `kind: u8, length: u16, bytes` each. The same
-//! layout lies in the ring file (the chunk being filled) and in blocks (chunks that were full). One string may have more
-//! than one number, because the tracer forgets old ones rather than grow; readers compare strings.
+//! Numbers of a process count up from 1; a chunk contains consecutive ones: `kind: u8, length: u16, bytes` each. The
+//! layout is used both in the ring file (the chunk being filled) and in blocks (chunks that were full). One string
+//! may have several numbers, because the tracer forgets old ones rather than grow; readers compare strings.
 
 use std::sync::atomic::{Ordering::Release, compiler_fence};
 
@@ -15,28 +15,29 @@ pub enum NameKind {
     Path = 1,
     /// Not a path: `<pipe>`, `<socket>`, `<terminal>`, `<memory>` ...
     Object = 2,
-    /// Of a span, instant or counter.
+    /// The name of a span, instant or counter.
     Span = 3,
     Category = 4,
-    /// Key or text of metadata.
+    /// A key or text of metadata.
     Text = 5,
 }
 
-/// The object that a ring of io_uring is: requests go through it past every function, and reports say who has one.
+/// The name of an io_uring ring as an object: requests through it bypass every hooked function, and reports list the
+/// processes that have one.
 pub const URING: &str = "<io_uring>";
 
 const HEAD: usize = 3;
 
-/// Longer strings are cut: a path cannot be longer, a span's name should not be.
+/// Longer strings are truncated: a path cannot be longer, and a span's name should not be.
 pub const NAME_MAX: usize = 4096;
 
-/// Bytes an entry takes.
+/// Returns the size of an entry.
 pub fn entry_size(text: &[u8]) -> usize {
     HEAD + text.len().min(NAME_MAX)
 }
 
-/// Writes one entry at the start of `out`, which has [`entry_size`] bytes. The kind comes last: in memory that others read
-/// an entry whose kind is zero is still being written.
+/// Writes one entry at the start of `out`, which has [`entry_size`] bytes. The kind is written last: in shared
+/// memory, an entry whose kind is zero is still being written.
 #[inline]
 pub fn write_entry(kind: NameKind, text: &[u8], out: &mut [u8]) {
     let text = &text[..text.len().min(NAME_MAX)];
@@ -46,7 +47,7 @@ pub fn write_entry(kind: NameKind, text: &[u8], out: &mut [u8]) {
     out[0] = kind as u8;
 }
 
-/// The entries before the first one that is not complete, and how many they are.
+/// Returns the entries before the first incomplete one, and their count.
 pub fn complete(entries: &[u8]) -> (&[u8], u32) {
     let (mut rest, mut count) = (entries, 0);
     while rest.first().is_some_and(|kind| *kind != 0) && take(&mut rest).is_some() {
@@ -69,7 +70,7 @@ struct Chunk {
 }
 
 impl Names {
-    /// Adds a chunk. An entry of a kind this version does not know is kept as text.
+    /// Adds a chunk. An entry of an unknown kind is kept as text.
     pub fn add(&mut self, first: u32, payload: &[u8]) -> Result<(), Damage> {
         let mut entries = Vec::new();
         let mut rest = payload;
@@ -78,7 +79,7 @@ impl Names {
             entries.push((kind, text.into()));
         }
         let at = self.chunks.partition_point(|chunk| chunk.first < first);
-        // A ring may hold a chunk that has been written as a block too; the longer one is the later one.
+        // A ring may contain a chunk that has also been written as a block; the longer one is the later one.
         match self.chunks.get_mut(at).filter(|chunk| chunk.first == first) {
             Some(chunk) if chunk.entries.len() >= entries.len() => {}
             Some(chunk) => chunk.entries = entries,
@@ -104,7 +105,7 @@ impl Names {
         Some((*kind, text))
     }
 
-    /// The string as text, with replacement characters where it is not UTF-8.
+    /// Returns the string as text, with replacement characters if it is not UTF-8.
     pub fn text(&self, id: u32) -> Option<std::borrow::Cow<'_, str>> {
         self.get(id).map(|(_, text)| String::from_utf8_lossy(text))
     }
@@ -113,7 +114,7 @@ impl Names {
         self.iter_from(0)
     }
 
-    /// Those with numbers from `from` on, without a look at the others.
+    /// Iterates over the strings with numbers from `from`, without reading the rest.
     pub fn iter_from(&self, from: u32) -> impl Iterator<Item = (u32, NameKind, &[u8])> {
         self.chunks.iter().flat_map(move |chunk| {
             let known = (from.saturating_sub(chunk.first) as usize).min(chunk.entries.len());
@@ -122,7 +123,7 @@ impl Names {
         })
     }
 
-    /// One more than the largest number.
+    /// Returns one more than the largest number.
     pub fn end(&self) -> u32 {
         self.chunks.last().map_or(1, |chunk| chunk.first + chunk.entries.len() as u32)
     }

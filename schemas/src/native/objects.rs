@@ -1,21 +1,21 @@
-//! Names of what lies between processes: pipes, sockets, connections, counters of events.
+//! Names of objects between processes: pipes, sockets, connections, eventfds.
 //!
-//! The tracer writes such a name in the place of a path, and it carries the identity of the object, so that both ends and every
-//! process that holds one bear the same. Writer and reader:
+//! The tracer writes such a name instead of a path. It contains the identity of the object, so both ends and every
+//! process that has it open use the same name. Writer and reader:
 //!
 //! | name | object | identity |
 //! |---|---|---|
-//! | `<pipe 12345>` | pipe | inode, the same at both ends |
-//! | `<socket 12345>` | socket of the machine (AF_UNIX and others), or one not connected yet | inode of this end |
+//! | `<pipe 12345>` | pipe | inode, equal at both ends |
+//! | `<socket 12345>` | local socket (AF_UNIX and others), or one not connected yet | inode of this end |
 //! | `<eventfd 77-3>` | the third `eventfd()` of process 77 | both numbers |
 //! | `<tcp 10.0.0.1:51234 10.0.0.2:80>` | connection: this end, the other end | both ends, in order |
-//! | `<udp 10.0.0.1:51234 10.0.0.2:53>` | the same | the same |
-//! | `<udp 10.0.0.1:51234>` | socket for datagrams of many | this end |
+//! | `<udp 10.0.0.1:51234 10.0.0.2:53>` | connected UDP socket | both ends, in order |
+//! | `<udp 10.0.0.1:51234>` | socket for datagrams of several peers | this end |
 //! | `<tcp listening 10.0.0.2:80>` | socket that accepts connections | this end |
 //! | `<host example.org>` | name that was looked up | the name |
 //!
-//! `<pipe>` and `<socket>` stand for objects that nobody could ask about. All begin with `<`, as everything does that is no stored
-//! file.
+//! `<pipe>` and `<socket>` represent objects that could not be queried. All begin with `<`, like every name of an
+//! object that is not a stored file.
 
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -33,7 +33,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The name of all objects of this kind together; of listening sockets that of their connections.
+    /// Returns the common name of all objects of this kind; for listening sockets that of their connections.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::Pipe => "<pipe>",
@@ -45,25 +45,25 @@ impl Kind {
         }
     }
 
-    /// True if messages go through it by a socket.
+    /// Returns `true` if messages pass through it by a socket.
     pub const fn is_socket(self) -> bool {
         matches!(self, Kind::Socket | Kind::Tcp | Kind::TcpListening | Kind::Udp)
     }
 }
 
-/// An object and what tells it from all others of its kind.
+/// An object and its identity among all objects of its kind.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Object {
     pub kind: Kind,
-    /// An inode, or a hash. Both ends of a pipe have the same, and both ends of a connection by TCP or UDP.
+    /// An inode, or a hash. It is equal at both ends of a pipe and at both ends of a TCP or UDP connection.
     pub id: u64,
-    /// Addresses of this end and of the other end, where the name has them.
+    /// Addresses of this end and of the other end, if the name contains them.
     pub local: Option<SocketAddr>,
     pub peer: Option<SocketAddr>,
 }
 
 impl Object {
-    /// The object of a name; `None` for names of files, and for those that tell a kind alone.
+    /// Returns the object of a name; `None` for names of files, and for names with only a kind.
     pub fn parse(name: &str) -> Option<Object> {
         let (kind, which) = name.strip_prefix('<')?.strip_suffix('>')?.split_once(' ')?;
         let of = |kind, id| Object { kind, id, local: None, peer: None };
@@ -103,13 +103,13 @@ impl Object {
     }
 }
 
-/// The name of all objects of the kind that a name is of, where it tells more than that.
+/// Returns the common name of all objects of a name's kind, if the name contains an identity.
 pub fn shared_name(name: &str) -> Option<&'static str> {
     // Most names are paths.
     if !name.starts_with('<') { None } else { Object::parse(name).map(|object| object.kind.name()) }
 }
 
-/// The kind of a name, whether or not it tells more.
+/// Returns the kind of a name, with or without an identity.
 pub fn kind_of(name: &str) -> Option<Kind> {
     if !name.starts_with('<') {
         return None;
@@ -119,14 +119,14 @@ pub fn kind_of(name: &str) -> Option<Kind> {
     Object::parse(name).map(|object| object.kind).or_else(of_kind)
 }
 
-/// The identity of an eventfd by the process that made it and how many it had made.
+/// Returns the identity of an eventfd, from the process that created it and its number there.
 const fn eventfd_id(process: u32, number: u32) -> u64 {
     (process as u64) << 32 | number as u64
 }
 
 const FIRST: u64 = 0xcbf2_9ce4_8422_2325;
 
-/// Mixes bytes into a hash (FNV-1a): few bytes, and a value that stays the same.
+/// Mixes bytes into a hash (FNV-1a): few bytes, and the result must never change.
 fn hash(before: u64, bytes: &[u8]) -> u64 {
     bytes.iter().fold(before, |hash, byte| (hash ^ *byte as u64).wrapping_mul(0x0100_0000_01b3))
 }
@@ -139,12 +139,12 @@ pub struct Name {
 }
 
 impl Name {
-    /// Names of hosts have up to 255 bytes; what is longer is cut.
+    /// Names of hosts have up to 255 bytes; a longer name is truncated.
     const MAX: usize = 272;
 
     fn written(write: impl FnOnce(&mut Name) -> std::fmt::Result) -> Name {
         let mut name = Name { bytes: [0; Name::MAX], length: 0 };
-        // A name without room for all is cut, which is no reason to have none.
+        // A name that does not fit is truncated rather than dropped.
         let _ = write(&mut name);
         name
     }
@@ -183,7 +183,7 @@ impl Name {
         })
     }
 
-    /// Of a host that was looked up by its name.
+    /// Returns the name of a host that was looked up.
     pub fn host(host: &[u8]) -> Name {
         let mut name = Name { bytes: [0; Name::MAX], length: 0 };
         name.push(b"<host ");
@@ -206,7 +206,7 @@ impl Write for Name {
     }
 }
 
-/// A socket of IPv6 may be connected by IPv4: the other end does not know.
+/// Returns the address that the other end sees: an IPv6 socket may be connected by IPv4.
 fn canonical(end: SocketAddr) -> SocketAddr {
     SocketAddr::new(end.ip().to_canonical(), end.port())
 }
@@ -243,7 +243,7 @@ mod tests {
         assert_eq!(ours.id, theirs.id);
         assert_eq!((ours.local, ours.peer), (theirs.peer, theirs.local));
         assert_ne!(ours.id, read(&Name::tcp(here, end("127.0.0.1:81"))).id);
-        // A server that listens for both families sees a client of the older one so.
+        // A server that listens for both families sees an IPv4 client this way.
         let mapped = read(&Name::tcp(end("[::ffff:127.0.0.1]:80"), end("[::ffff:127.0.0.1]:51234")));
         assert_eq!(mapped.id, ours.id);
     }

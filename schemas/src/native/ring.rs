@@ -1,5 +1,5 @@
-//! The ring file: the memory a process records into, as it lies on disk if the process is killed, or if it did so little that
-//! nothing else was made of it.
+//! The ring file: the memory a process records into, as found on disk if the process was killed, or if it was so
+//! short-lived that the ring became its trace.
 //!
 //! ```text
 //! 0        header page: counters, anchors, facts about the process
@@ -10,15 +10,15 @@
 //! chunk    first number: u32, 0: u32, bytes used: u32, entries: u32; then entries as in `super::names`
 //! ```
 //!
-//! A segment says in its page what it is made of. The first one is small, with one half: most processes are short. A thread
-//! that fills it goes on in a large one of two halves, which take turns; a thread that ends leaves its segment to the next
-//! one. The table of counts is a segment of its own.
+//! The page of a segment describes the segment's parts. The first segment is small, with one half: most processes are
+//! short. A thread that fills it continues in a large one of two halves, which alternate; a thread that ends leaves
+//! its segment to the next one. The table of counts is a separate segment.
 //!
-//! Everything here is written by one process with plain stores while this module may be reading, so a reader believes
-//! nothing that does not check: a record counts only if its word is set, a name only if its kind is.
+//! Everything here is written by one process with plain stores while this module may be reading, so a reader accepts
+//! only verified data: a record counts only if its word is set, a name only if its kind is.
 //!
-//! In version 1 all segments were alike, with two halves of as many records as the header said, and two chunks of names of
-//! 32 KiB lay before the first of them.
+//! In version 1 all segments were alike, with two halves of as many records as the header specified. Two chunks of
+//! names of 32 KiB preceded the first segment.
 
 use super::columns::EVENTS_MAX;
 use super::fields::{Fields, LATEST};
@@ -28,7 +28,7 @@ use crate::event::clock::Anchor;
 use crate::event::record::{RECORD_SIZE, Record};
 
 pub const MAGIC: u64 = u64::from_le_bytes(*b"DLIORING");
-/// Raise this when bytes change their meaning, as [`super::VERSION`] for a `.dlt`.
+/// Raise this when bytes change their meaning, like [`super::VERSION`] for a `.dlt`.
 pub const VERSION: u32 = 2;
 pub const HEADER_SIZE: usize = 4096;
 
@@ -46,23 +46,23 @@ pub mod header {
     pub const FILTERED: usize = 80;
     pub const TRACER_TICKS: usize = 88;
     pub const MISUSED_SPANS: usize = 96;
-    /// Names that found no room in a chunk.
+    /// Number of names that did not fit into a chunk.
     pub const NAMES_LOST: usize = 104;
-    /// In version 1: zero, or the segment in whose place the table of counts begins, plus one.
+    /// In version 1: zero, or the segment at which the table of counts begins, plus one.
     pub const TALLY: usize = 112;
-    /// Segments that lie in private memory, because there was no room for them or no way to the file: what they held is
-    /// gone with a kill, and nobody knows how much that was.
+    /// Number of segments in private memory, for lack of space or access to the file: their contents are lost by a
+    /// kill, and their number of events is unknown.
     pub const SEGMENTS_UNSAVED: usize = 120;
-    /// Not zero where the table of counts lies in private memory.
+    /// Not zero if the table of counts is in private memory.
     pub const TALLY_UNSAVED: usize = 128;
-    /// Events that have gone into the table of counts, of halves that are through with it.
+    /// Number of events added to the table of counts, from halves that were added completely.
     pub const TALLIED: usize = 136;
-    /// Events in the blocks of the `.dlt`: what is not found there was taken away by others.
+    /// Number of events in the blocks of the `.dlt`: those missing there were removed by others.
     pub const WRITTEN: usize = 144;
-    /// The first error on the way of a loss: see [`super::super::trouble`].
+    /// The first error that caused a loss: see [`super::super::trouble`].
     pub const TROUBLE: usize = 152;
-    /// Numbers that change while the process runs, as of the last look: each one plus one, zero where nobody has looked. Their
-    /// keys are [`super::super::fields::LATEST`].
+    /// Values that change while the process runs, as of the last reading: each one plus one, zero if it was never
+    /// read. Their keys are [`super::super::fields::LATEST`].
     pub const LATEST: usize = 160;
     pub const FIELDS: usize = 256;
     pub const FIELDS_MAX: usize = super::HEADER_SIZE - FIELDS;
@@ -80,34 +80,34 @@ pub mod segment {
     pub const TID: usize = 0;
     pub const OPEN_SPANS: usize = 4;
     pub const LOST: usize = 8;
-    /// Bytes of the segment, its page included.
+    /// Size of the segment in bytes, including its page.
     pub const SIZE: usize = 16;
     pub const HALF_RECORDS: usize = 20;
     pub const HALVES: usize = 24;
-    /// Bytes of the chunk of names, its head included.
+    /// Size of the chunk of names in bytes, including its head.
     pub const NAMES: usize = 28;
-    /// Not zero where a table of counts follows the page, and nothing else: see [`super::super::tally`].
+    /// Not zero if only a table of counts follows the page: see [`super::super::tally`].
     pub const TABLE: usize = 32;
     /// `start: u64, name: u32, category: u32, steps: i64` each.
     pub const SPANS: usize = 64;
     pub const SPAN_SIZE: usize = 24;
-    /// Spans nested deeper than this are recorded when they end, but not seen open.
+    /// Spans nested deeper than this are recorded when they end, but not listed while they are open.
     pub const SPANS_MAX: usize = 64;
 }
 
-/// What stands before the records of a half: `next: u32` (slots handed out, [`HALF_SEALED`]), `sequence: u32` (of the block
-/// it becomes), `counted: u32` (records that are in the table of counts already, or [`HALF_LOST`]).
-/// It stands there, and not in the segment's page, so that one pointer leads a thread to all it needs.
+/// Size of the head before the records of a half: `next: u32` (number of taken slots, [`HALF_SEALED`]), `sequence:
+/// u32` (of the block it becomes), `counted: u32` (records that are already in the table of counts, or
+/// [`HALF_LOST`]). It is not in the segment's page, so that a thread needs only one pointer.
 pub const HALF_HEADER: usize = 64;
 pub const HALF_SEQUENCE: usize = 4;
 pub const HALF_COUNTED: usize = 8;
 
-/// In `next` of a half whose image is being closed: no more slots are handed out.
+/// In `next` of a half whose image is being closed: no more slots can be taken.
 pub const HALF_SEALED: u32 = 1 << 31;
 /// In `counted` of a half that could not be written: its records have been counted as lost.
 pub const HALF_LOST: u32 = u32::MAX;
 
-/// Bytes of one half.
+/// Returns the size of one half in bytes.
 pub const fn half_size(half_records: usize) -> usize {
     HALF_HEADER + half_records * RECORD_SIZE
 }
@@ -117,29 +117,29 @@ pub const fn half_size(half_records: usize) -> usize {
 pub struct Shape {
     pub half_records: usize,
     pub halves: usize,
-    /// Bytes of the chunk of names, its head included.
+    /// Size of the chunk of names in bytes, including its head.
     pub names: usize,
     pub has_table: bool,
 }
 
 impl Shape {
-    /// Three pages: what a process of a hundred calls needs.
+    /// Three pages: enough for a process of a hundred calls.
     pub const SMALL: Shape = Shape { half_records: 128, halves: 1, names: 8192 - half_size(128), has_table: false };
     pub const LARGE: Shape = Shape { half_records: EVENTS_MAX, halves: 2, names: 32 << 10, has_table: false };
     pub const TABLE: Shape = Shape { half_records: 0, halves: 0, names: 0, has_table: true };
 
-    /// Whole pages.
+    /// Returns the size in whole pages.
     pub const fn size(self) -> usize {
         let table = if self.has_table { tally::SIZE } else { 0 };
         (SEGMENT_HEADER + self.halves * half_size(self.half_records) + self.names + table).next_multiple_of(4096)
     }
 
-    /// The place of the chunk of names in a segment.
+    /// Returns the offset of the chunk of names in a segment.
     pub const fn names_at(self) -> usize {
         SEGMENT_HEADER + self.halves * half_size(self.half_records)
     }
 
-    /// Writes what the segment is into its page.
+    /// Writes the segment's sizes into its page.
     pub fn describe(self, page: &mut [u8]) {
         let numbers = [
             (segment::SIZE, self.size()),
@@ -153,7 +153,7 @@ impl Shape {
         }
     }
 
-    /// As the segment's page says, if that makes sense.
+    /// Returns the sizes in the segment's page, if they are valid.
     pub(super) fn read(page: &[u8]) -> Option<Shape> {
         let number = |at| u32_at(page, at) as usize;
         let shape = Shape {
@@ -171,7 +171,7 @@ impl Shape {
 const RECORDS_MAX: usize = 1 << 20;
 const NAMES_MAX: usize = 1 << 20;
 
-/// A ring as it was found.
+/// The contents of a ring.
 #[derive(Debug, Default)]
 pub struct Ring {
     pub fields: Fields,
@@ -186,11 +186,11 @@ pub struct Ring {
     pub tally: Option<Result<Tallied, Damage>>,
     /// First number and entries.
     pub names: Vec<(u32, Vec<u8>)>,
-    /// Segments the header promises and the file does not hold.
+    /// `true` if segments listed in the header are missing in the file.
     pub cut: bool,
-    /// Segments whose events are gone, as many as they were.
+    /// Number of segments whose events are lost.
     pub unsaved: u64,
-    /// Events that went into blocks.
+    /// Number of events that went into blocks.
     pub written: u64,
     pub trouble: i32,
 }
@@ -208,13 +208,13 @@ pub struct Segment {
 pub struct Half {
     pub sequence: u32,
     pub records: Vec<Record>,
-    /// Records that are in the table of counts, and not among those above.
+    /// Number of records that are in the table of counts, and not among those above.
     pub tallied: u32,
-    /// True if no slot was free: such a half is being emptied.
+    /// `true` if no slot was free: such a half is being drained.
     pub is_full: bool,
 }
 
-/// A span that had begun and not ended.
+/// A span that had started and not ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenSpan {
     pub tid: u32,
@@ -276,7 +276,7 @@ impl Ring {
         Ok(ring)
     }
 
-    /// One segment after another, as far as each says where the next one begins.
+    /// Reads one segment after another, as long as each one specifies where the next one begins.
     fn read_segments(&mut self, bytes: &[u8]) {
         let mut rest = &bytes[SEGMENTS_START..];
         for _ in 0..u32_at(bytes, header::SEGMENTS) {
@@ -303,7 +303,7 @@ pub(super) fn anchor_at(bytes: &[u8], at: usize) -> Anchor {
     Anchor { ticks: u64_at(bytes, at), boot_ns: u64_at(bytes, at + 8), real_ns: u64_at(bytes, at + 16) }
 }
 
-/// A chunk's first number and those of its entries that are complete.
+/// Returns a chunk's first number and its complete entries.
 pub(super) fn names_chunk(chunk: &[u8]) -> Option<(u32, Vec<u8>)> {
     entries_of(chunk, NAMES_USED)
 }
@@ -330,13 +330,13 @@ fn parse_segment(bytes: &[u8], half_records: usize, halves: usize) -> Segment {
     Segment { tid, lost: u64_at(page, segment::LOST), halves, open_spans: open_spans(page, tid) }
 }
 
-/// The spans that a segment's page says are open, outermost first.
+/// Returns the open spans in a segment's page, outermost first.
 pub(super) fn open_spans(page: &[u8], tid: u32) -> Vec<OpenSpan> {
     let open = (u32_at(page, segment::OPEN_SPANS) as usize).min(segment::SPANS_MAX);
     (0..open).map(|i| open_span(&page[segment::SPANS + i * segment::SPAN_SIZE..], tid, i)).collect()
 }
 
-/// The places of things before segments had them themselves.
+/// The offsets before each segment described itself.
 mod first_version {
     use super::*;
 
@@ -406,8 +406,8 @@ mod tests {
 
     const SHAPE: Shape = Shape { half_records: HALF, halves: 2, names: 64, has_table: false };
 
-    /// A ring with one segment: one complete record, one that was being written, one open span, one name and another
-    /// that was being written.
+    /// Returns a ring with one segment: one complete record, one that was being written, one open span, one name and
+    /// another that was being written.
     fn sample() -> Vec<u8> {
         let mut bytes = vec![0; SEGMENTS_START + SHAPE.size()];
         put(&mut bytes, header::MAGIC, &MAGIC.to_le_bytes());
@@ -458,7 +458,7 @@ mod tests {
         let mut bytes = sample();
         put(&mut bytes, header::LOST, &5u64.to_le_bytes());
         put(&mut bytes, header::SEGMENTS_UNSAVED, &2u64.to_le_bytes());
-        // Events that went into a table, which only counts as lost where it was private memory.
+        // Events that went into a table, which only counts as lost if it was in private memory.
         put(&mut bytes, header::TALLIED, &30u64.to_le_bytes());
         let half = SEGMENTS_START + SEGMENT_HEADER;
         put(&mut bytes, half + HALF_COUNTED, &1u32.to_le_bytes());
@@ -466,7 +466,7 @@ mod tests {
         assert_eq!((ring.lost, ring.unsaved, ring.segments[0].halves[0].records.len()), (5, 2, 0));
         put(&mut bytes, header::TALLY_UNSAVED, &1u64.to_le_bytes());
         assert_eq!(Ring::parse(&bytes).unwrap().lost, 5 + 30 + 1);
-        // Of a half that could not be written everything has been counted as lost.
+        // All events of a half that could not be written have been counted as lost.
         put(&mut bytes, half + HALF_COUNTED, &HALF_LOST.to_le_bytes());
         let ring = Ring::parse(&bytes).unwrap();
         assert_eq!((ring.lost, ring.segments[0].halves[0].records.len()), (5 + 30, 0));

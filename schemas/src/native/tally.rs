@@ -1,20 +1,20 @@
-//! Counts in the place of events: what a run of days leaves in constant memory.
+//! Counts instead of events: the record of a run of days in constant memory.
 //!
-//! A table of fixed size lies in the ring file, so that it outlives a kill, and goes into the `.dlt` when the process ends.
-//! It is an array of 64-bit numbers, because a writer in shared memory and a reader of a torn file can then both be safe
-//! code: any bytes are a table, and only its own sums can be wrong.
+//! A table of fixed size is in the ring file, so that it survives a kill, and is written to the `.dlt` when the
+//! process ends. It is an array of 64-bit numbers, so that a writer in shared memory and a reader of a torn file can
+//! both be safe code: any bytes are a valid table, and only its sums can be wrong.
 //!
 //! ```text
-//! head      magic, counters, where the clock of the bins began and how wide a bin is
-//! rows      one for each operation and file: counts, times, bytes, how sequential
-//! shapes    one for each operation or span: how many durations and sizes in each eighth of a doubling
-//! threads   one for each thread: its events and whether it did I/O
-//! bins      one for each stretch of time: what was going on; a bin doubles when the last one is full
-//! busy      for I/O and for each category of spans: when at least one was going on, as disjoint intervals in order
+//! head      magic, counters, the start and the width of the bins
+//! rows      one per operation and file: counts, times, bytes, how sequential
+//! shapes    one per operation or span: how many durations and sizes in each eighth of a doubling
+//! threads   one per thread: its events and whether it did I/O
+//! bins      one per interval of time: the activity in it; a bin doubles when the last one is full
+//! busy      for I/O and for each category of spans: when at least one was active, as disjoint intervals in order
 //! ```
 //!
-//! What finds no room is never dropped: further files are counted together as [`OTHER`], further threads as one, and
-//! intervals grow together over the shortest gaps, which are noted.
+//! Data without space is never dropped: further files are counted together as [`OTHER`], further threads as one, and
+//! intervals are merged over the shortest gaps, which are noted.
 
 mod repeated_calls;
 
@@ -26,26 +26,26 @@ use crate::event::record::{POS_UNKNOWN, Record};
 
 pub const MAGIC: u64 = u64::from_le_bytes(*b"DLIOTALY");
 
-/// The file of a row that stands for all files without a row of their own.
+/// The file of a row that represents all files without a separate row.
 pub const OTHER: u32 = u32::MAX;
 
 pub const ROWS: usize = 4096;
-/// Rows given to files; the rest is for what is counted together.
+/// Number of rows for files; the rest is for those counted together.
 const ROWS_OF_FILES: usize = ROWS - ROWS / 8;
 pub const SHAPES: usize = 96;
 pub const THREADS: usize = 512;
 pub const BINS: usize = 512;
-/// I/O, and categories of spans in the order in which they come.
+/// I/O, and categories of spans in the order of their first use.
 pub const SETS: usize = 8;
 const INTERVALS: usize = 1024;
 
-/// Eighths of a doubling, as a power of two: a quantile is off by a sixteenth at most.
+/// Eighths of a doubling, as a power of two: a quantile is accurate within 6.3 %.
 pub const FINE_BITS: u32 = 3;
 pub const BUCKETS: usize = 400;
 
-/// Width of a bin in the beginning: two milliseconds at 2 GHz.
+/// Initial width of a bin: two milliseconds at 2 GHz.
 const FIRST_BIN_TICKS: u64 = 1 << 22;
-/// The shortest gap that intervals grow together over when there are too many.
+/// The shortest gap over which intervals are merged when there are too many.
 const FIRST_GAP_TICKS: u64 = 1 << 8;
 
 mod head {
@@ -56,7 +56,7 @@ mod head {
     pub const BIN_TICKS: usize = 4;
     pub const LAST_ROW: usize = 5;
     pub const SHAPES_LOST: usize = 6;
-    /// A word for each set: category, intervals in use, shortest gap that is kept.
+    /// One word per set: category, number of intervals, shortest gap that is kept.
     pub const CATEGORY: usize = 16;
     pub const INTERVALS: usize = 24;
     pub const GAP: usize = 32;
@@ -64,9 +64,9 @@ mod head {
 }
 
 mod row {
-    /// Operation in the upper half, file or name in the lower, and one, so that no key is zero.
+    /// Operation in the upper half, file or name in the lower, plus one, so that no key is zero.
     pub const KEY: usize = 0;
-    /// Category of a span in the lower half; its shape, plus one, above.
+    /// Category of a span in the lower half; its shape, plus one, in the upper half.
     pub const CATEGORY: usize = 1;
     pub const COUNT: usize = 2;
     pub const FAILED: usize = 3;
@@ -96,7 +96,8 @@ mod shape {
 }
 
 mod thread {
-    /// Thread id, and above it a bit for each set of intervals that it added to: whether it did I/O is the first.
+    /// Thread id, and above it one bit per set of intervals that the thread added to: the first shows whether it did
+    /// I/O.
     pub const KEY: usize = 0;
     pub const EVENTS: usize = 1;
     pub const WORDS: usize = 2;
@@ -116,7 +117,7 @@ mod bin {
 mod interval {
     pub const START: usize = 0;
     pub const END: usize = 1;
-    /// Ticks in it during which something was going on: less than its length where it has grown over gaps.
+    /// Ticks of activity in it: less than its length if it was merged over gaps.
     pub const BUSY: usize = 2;
     pub const WORDS: usize = 3;
 }
@@ -126,17 +127,17 @@ const SHAPES_AT: usize = ROWS_AT + ROWS * row::WORDS;
 const THREADS_AT: usize = SHAPES_AT + SHAPES * shape::WORDS;
 const BINS_AT: usize = THREADS_AT + THREADS * thread::WORDS;
 const BUSY_AT: usize = BINS_AT + BINS * bin::WORDS;
-/// Length of a table in numbers of eight bytes.
+/// Size of a table in numbers of eight bytes.
 pub const WORDS: usize = BUSY_AT + SETS * INTERVALS * interval::WORDS;
 pub const SIZE: usize = WORDS * 8;
 
-/// Bucket of a value: exact below eight, then eight a doubling.
+/// Returns the bucket of a value: exact below eight, then eight per doubling.
 pub fn bucket(value: u64) -> usize {
     let octave = (63 - (value | 1).leading_zeros()).saturating_sub(FINE_BITS);
     (((octave as u64) << FINE_BITS) + (value >> octave)).min(BUCKETS as u64 - 1) as usize
 }
 
-/// The middle of a bucket.
+/// Returns the middle of a bucket.
 pub fn middle(bucket: usize) -> u64 {
     let fine = 1u64 << FINE_BITS;
     let bucket = bucket as u64;
@@ -151,7 +152,7 @@ pub fn middle(bucket: usize) -> u64 {
 pub struct Tally<'a>(&'a mut [u64; WORDS]);
 
 impl<'a> Tally<'a> {
-    /// `words` are zero, or hold a table. `None` where they are too few.
+    /// Creates a table; `words` are zero or contain a table. `None` if they are too few.
     pub fn new(words: &'a mut [u64]) -> Option<Tally<'a>> {
         let words = words.first_chunk_mut::<WORDS>()?;
         if words[head::MAGIC] != MAGIC {
@@ -161,12 +162,12 @@ impl<'a> Tally<'a> {
         Some(Tally(words))
     }
 
-    /// Events in the table. What belongs to another event is none.
+    /// Returns the number of events in the table. Records that belong to another event do not count.
     pub fn events(&self) -> u64 {
         self.0[head::EVENTS]
     }
 
-    /// Counts one event of a thread. `is_stored` says whether a number is that of a file on a file system.
+    /// Counts one event of a thread. `is_stored` returns whether a number is that of a file on a file system.
     pub fn add(&mut self, tid: u32, record: &Record, is_stored: impl Fn(u32) -> bool) {
         let Some(info) = record.op().info() else { return };
         if matches!(record.op(), Op::META | Op::LOST) {
@@ -186,7 +187,7 @@ impl<'a> Tally<'a> {
         self.0[head::EVENTS] += 1;
     }
 
-    /// The beginning of an event's row. Most events are like the one before.
+    /// Returns the start of an event's row. Most events have the same row as the previous one.
     fn row(&mut self, event: &Event) -> usize {
         let last = self.0[head::LAST_ROW] as usize;
         let at = if last != 0 && self.has(last, event.key(), event.category) { last } else { self.find_row(event) };
@@ -201,7 +202,7 @@ impl<'a> Tally<'a> {
             .unwrap_or(ROWS_AT)
     }
 
-    /// The row of a key, taken now if it is new and that is not forbidden.
+    /// Returns the row of a key, allocated now if it is new and that is allowed.
     fn search(&mut self, key: u64, category: u64, only_known: bool) -> Option<usize> {
         let start = (key ^ category << 20).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         for i in 0..ROWS {
@@ -227,7 +228,7 @@ impl<'a> Tally<'a> {
         self.0[at + row::KEY] == key && self.0[at + row::CATEGORY] as u32 as u64 == category
     }
 
-    /// Number of the shape for a row's operation, or for the span it is, plus one; zero where there is no room.
+    /// Returns the number of the shape for a row's operation or span, plus one; zero if there is no space.
     fn shape(&mut self, key: u64, category: u64) -> u64 {
         let key = if category == 0 { key & !0xffff_ffff | 1 } else { key };
         for i in 0..SHAPES {
@@ -290,7 +291,7 @@ impl<'a> Tally<'a> {
         let known =
             |words: &[u64; WORDS], at: usize| words[at + thread::KEY] == 0 || words[at + thread::KEY] as u32 == tid;
         let start = tid as usize % THREADS;
-        // Further threads than there is room for are counted as the one that lies in the way.
+        // Threads that do not fit are counted as the thread that occupies their slot.
         let found = (0..THREADS).map(|i| place((start + i) % THREADS)).find(|&at| known(self.0, at));
         let at = found.unwrap_or(place(start));
         if self.0[at + thread::KEY] == 0 {
@@ -306,7 +307,7 @@ impl<'a> Tally<'a> {
         event.add_to(bin, 1, event.bytes.unwrap_or(0), event.ticks);
     }
 
-    /// The beginning of the bin of a moment. Bins double until there is one.
+    /// Returns the start of the bin of a time. Bins are doubled until it has one.
     fn bin_of(&mut self, start: u64) -> usize {
         if self.0[head::ORIGIN] == 0 {
             self.0[head::ORIGIN] = start.max(1);
@@ -330,8 +331,7 @@ impl<'a> Tally<'a> {
         self.0[head::BIN_TICKS] = self.0[head::BIN_TICKS].max(1) * 2;
     }
 
-    /// Notes that something of a category was going on. Categories beyond the last set share it.
-    /// Says which set that was.
+    /// Notes activity of a category. Categories beyond the last set share it. Returns the set.
     fn busy(&mut self, category: u64, event: &Event) -> usize {
         let set = match category {
             0 => 0,
@@ -348,7 +348,7 @@ impl<'a> Tally<'a> {
         set
     }
 
-    /// Adds an interval to those of a set. It mostly belongs behind the last one, or to it alone.
+    /// Adds an interval to a set. Usually it follows the last one, or overlaps only that.
     fn insert(&mut self, set: usize, start: u64, end: u64) {
         let list = BUSY_AT + set * INTERVALS * interval::WORDS;
         let count = (self.0[head::INTERVALS + set] as usize).min(INTERVALS);
@@ -367,7 +367,7 @@ impl<'a> Tally<'a> {
             }
             return;
         }
-        // The first one that does not end before this one begins.
+        // The first interval that does not end before this one begins.
         let mut first = count;
         while first > 0 && self.0[at(first - 1) + interval::END].saturating_add(gap) >= start {
             first -= 1;
@@ -383,13 +383,13 @@ impl<'a> Tally<'a> {
             self.thin_out(set);
             return self.insert(set, start, end);
         }
-        // What lies behind moves by one, up or down, unless exactly one was taken in.
+        // The intervals after it move by one, up or down, unless exactly one was merged.
         self.0.copy_within(at(last)..at(count), at(first + 1));
         self.0[at(first)..at(first) + interval::WORDS].copy_from_slice(&merged);
         self.0[head::INTERVALS + set] = (count - (last - first) + 1) as u64;
     }
 
-    /// Lets intervals grow together until half of them are left.
+    /// Merges intervals until half of them are left.
     fn thin_out(&mut self, set: usize) {
         let list = BUSY_AT + set * INTERVALS * interval::WORDS;
         while self.0[head::INTERVALS + set] as usize > INTERVALS / 2 {
@@ -412,30 +412,30 @@ impl<'a> Tally<'a> {
     }
 }
 
-/// An interval and the place behind it.
+/// Returns an interval and the one after it.
 fn pair_at(words: &mut [u64; WORDS], at: usize) -> Option<&mut [[u64; interval::WORDS]; 2]> {
     words.get_mut(at..)?.as_chunks_mut::<{ interval::WORDS }>().0.first_chunk_mut()
 }
 
-/// Two intervals as one. What each was busy is added where they lie apart; of what they share no more than its length.
+/// Merges two intervals. Their activity is added if they are disjoint; for the overlap it is at most its length.
 fn join(a: [u64; interval::WORDS], b: [u64; interval::WORDS]) -> [u64; interval::WORDS] {
     let start = a[interval::START].min(b[interval::START]);
     let end = a[interval::END].max(b[interval::END]);
     let overlap = a[interval::END].min(b[interval::END]).saturating_sub(a[interval::START].max(b[interval::START]));
     let busy = a[interval::BUSY].saturating_add(b[interval::BUSY]);
-    // Inside an interval without gaps the overlap is known; inside one with gaps it may be less.
+    // The overlap with an interval without gaps is known; with gaps it may be less.
     let dense = [a, b].iter().all(|i| i[interval::BUSY] == i[interval::END].saturating_sub(i[interval::START]));
     let busy = if dense { busy.saturating_sub(overlap) } else { busy };
     [start, end, busy.min(end.saturating_sub(start))]
 }
 
-/// An event as counting needs it.
+/// The data of an event that counting needs.
 struct Event {
     info: &'static OpInfo,
     op: Op,
     /// File of a call, name of a span.
     subject: u32,
-    /// Of a span, plus one; zero for a call.
+    /// Category of a span, plus one; zero for a call.
     category: u64,
     start: u64,
     ticks: u64,
@@ -472,16 +472,16 @@ impl Event {
         self.info.layer != Layer::App
     }
 
-    /// A call on a stored file that moves data, waits for it or asks about it.
+    /// Returns `true` for a call on a stored file that moves data, waits for it or reads metadata.
     fn is_io(&self) -> bool {
         self.stored && matches!(self.info.class, Class::Read | Class::Write | Class::Metadata | Class::Sync)
     }
 
-    /// Adds events like this one to a bin: how many, and their bytes and ticks.
+    /// Adds `events` events like this one, with their bytes and ticks, to a bin.
     fn add_to(&self, bin: &mut [u64; bin::WORDS], events: u64, bytes: u64, ticks: u64) {
         bin[bin::EVENTS] += events;
         let (bytes_at, ticks_at) = match self.info.class {
-            // What goes through sockets is no I/O on files.
+            // Traffic through sockets is not I/O on files.
             _ if self.info.layer == Layer::Net => return,
             Class::Read if self.is_call() => (bin::BYTES_READ, bin::READ_TICKS),
             Class::Write if self.is_call() => (bin::BYTES_WRITTEN, bin::WRITE_TICKS),
@@ -518,7 +518,7 @@ pub struct Tallied {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Row {
     pub op: Op,
-    /// Number of the file or of the span's name; [`OTHER`] for what has no row of its own.
+    /// Number of the file or of the span's name; [`OTHER`] for those without a separate row.
     pub subject: u32,
     /// Number of a span's category.
     pub category: Option<u32>,
@@ -530,7 +530,8 @@ pub struct Row {
     pub sized: u64,
     /// Largest position reached.
     pub reached: u64,
-    /// Calls whose position was known; those that began where the one before ended, or beyond; and exactly there.
+    /// Calls with a known position; calls that started at the end of the previous one or beyond; and those that
+    /// started exactly there.
     pub placed: u64,
     pub sequential: u64,
     pub consecutive: u64,
@@ -557,11 +558,11 @@ pub struct Thread {
     pub tid: u32,
     pub events: u64,
     pub does_io: bool,
-    /// Categories of its spans; those beyond the first few are one, of which nothing is known.
+    /// Categories of its spans; further ones share the last set, and are not listed.
     pub categories: Vec<u32>,
 }
 
-/// A stretch of time.
+/// An interval of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Bin {
     pub events: u64,
@@ -572,19 +573,19 @@ pub struct Bin {
     pub other_ticks: u64,
 }
 
-/// The times when at least one thing of a set was going on.
+/// The times when at least one call or span of a set was active.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Busy {
-    /// Of spans; `None` for I/O.
+    /// Category of spans; `None` for I/O.
     pub category: Option<u32>,
     /// Gaps up to this many ticks may be part of an interval.
     pub gap: u64,
-    /// Start, end, and ticks of it that were busy.
+    /// Start, end, and active ticks in between.
     pub intervals: Vec<[u64; 3]>,
 }
 
 impl Tallied {
-    /// Reads a table; bytes that are missing at its end count as zero. Nothing but zeros is one that nobody has used yet.
+    /// Reads a table; missing bytes at its end count as zero. A table of zeros is unused.
     pub fn from_bytes(bytes: &[u8]) -> Result<Tallied, Damage> {
         if bytes.iter().all(|byte| *byte == 0) {
             return Ok(Tallied::default());
@@ -611,10 +612,11 @@ impl Tallied {
     }
 }
 
-/// Bytes of a table up to the end of its rows.
+/// Size in bytes of a table up to the end of its rows.
 pub const ROWS_END: usize = SHAPES_AT * 8;
 
-/// The rows of a table of which no more than that is there, and which may be written to while it is read.
+/// Returns the rows of a table that is available only up to the end of its rows, and that may be written at the same
+/// time.
 pub fn rows(bytes: &[u8]) -> Vec<Row> {
     let words: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
     let rows = words.get(ROWS_AT..).unwrap_or_default().chunks_exact(row::WORDS).take(ROWS);
@@ -666,12 +668,12 @@ impl Shape {
 }
 
 impl Shape {
-    /// Durations as `convert` has them, between the shortest and the longest, with how many there were.
+    /// Returns durations converted by `convert`, between the shortest and the longest, with their counts.
     pub fn durations(&self, convert: impl Fn(u64) -> u64) -> Vec<(u64, u64)> {
         steps(&self.durations, self.shortest, self.longest).map(|(value, count)| (convert(value), count)).collect()
     }
 
-    /// Sizes in bytes, with how many there were; the first and the last of them are known exactly.
+    /// Returns sizes in bytes with their counts; the first and the last are exact.
     pub fn sizes(&self) -> Vec<(u64, u64)> {
         let mut found: Vec<_> = steps(&self.sizes, self.smallest, self.largest).collect();
         if let Some(first) = found.first().copied().filter(|(value, _)| *value > self.smallest) {
@@ -684,19 +686,19 @@ impl Shape {
     }
 }
 
-/// One of the values of a step is known: it stands apart, and before the others.
+/// Separates one known value of a step, which comes first.
 fn apart((value, count): (u64, u64), known: u64) -> Vec<(u64, u64)> {
     [(known, 1), (value, count - 1)].into_iter().filter(|(_, count)| *count > 0).collect()
 }
 
-/// Middles of buckets that hold anything, within what was seen.
+/// Returns the middles of non-empty buckets, within the observed range.
 fn steps(counts: &[u64], least: u64, most: u64) -> impl Iterator<Item = (u64, u64)> {
     let used = counts.iter().enumerate().filter(|(_, count)| **count > 0);
     used.map(move |(bucket, count)| (middle(bucket).clamp(least.min(most), most), *count))
 }
 
 impl Thread {
-    /// `words` are those of the whole table.
+    /// Reads a thread; `words` are those of the whole table.
     fn of(thread: &[u64], words: &[u64]) -> Thread {
         let key = thread[thread::KEY];
         let is_in = |set: usize| key >> (thread::SETS_FROM + set) & 1 == 1;

@@ -1,12 +1,13 @@
-//! Why events were lost, in words. Files keep the number of the error, of the kernel's or of those below.
+//! Reasons for lost events, in words. Files contain the number of the error, which is the kernel's or one of those
+//! below.
 
-/// No error of a call: results of requests were fetched past the functions that are hooked.
+/// Not an error of a call: results of requests were fetched without the hooked functions.
 pub const UNSEEN_RESULT: i32 = i32::MAX;
 
-/// An error, its reason in a sentence, and what a report says of it.
+/// An error, its reason in a sentence, and its description in a report.
 type Cause = (&'static [i32], &'static str, &'static str);
 
-/// What a report says begins alike for all of them.
+/// The common start of all descriptions in a report.
 pub const LOST: &str = "events were lost: ";
 
 const CAUSES: &[Cause] = &[
@@ -91,12 +92,12 @@ fn cause(errno: i32) -> Option<&'static Cause> {
     CAUSES.iter().find(|(numbers, ..)| numbers.contains(&errno))
 }
 
-/// The reason in a few words; `None` for what nobody has met.
+/// Returns the reason in a few words; `None` for errors that have not been seen before.
 pub fn reason(errno: i32) -> Option<&'static str> {
     cause(errno).map(|(_, reason, _)| *reason)
 }
 
-/// What a report says of it, with a remedy.
+/// Returns the description for a report, with a remedy.
 pub fn remark(errno: i32) -> &'static str {
     cause(errno).map_or("events were lost: unknown error; trace into another directory (-o DIR)", |(.., remark)| remark)
 }

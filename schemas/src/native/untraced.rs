@@ -1,13 +1,14 @@
-//! The list of programs that traced ones started and that leave no trace: text, in the trace folder, beside the traces.
+//! The list of programs that were started by traced ones and leave no trace: a text file in the trace directory.
 
-/// Its name. A line is the Unix time in nanoseconds, the process id, the reason in a word and the program's path.
+/// Its name. A line contains the Unix time in nanoseconds, the process id, the reason in a word and the program's
+/// path.
 pub const LIST: &str = "untraced.list";
 
-/// No library can be put before the program.
+/// No library can be preloaded into the program.
 pub const STATIC: &str = "static";
-/// It would not start with the library.
+/// The program would not start with the library.
 pub const OTHER_LIBRARY: &str = "other-library";
-/// It is of another machine or width.
+/// The program has another architecture or word size.
 pub const OTHER_MACHINE: &str = "other-machine";
 
 /// A program of the list.
@@ -21,7 +22,7 @@ pub struct Untraced {
     pub program: String,
 }
 
-/// The programs of a list, in the order in which they were started. A line that is cut short is none.
+/// Returns the programs of a list, in the order in which they were started. A truncated line is ignored.
 pub fn parse(list: &[u8]) -> impl Iterator<Item = Untraced> {
     list.split_inclusive(|&byte| byte == b'\n').filter_map(|line| parse_line(&String::from_utf8_lossy(line)))
 }

@@ -1,4 +1,4 @@
-//! The layout of our events in a Perfetto trace: the writer and the reader agree on it.
+//! The layout of our events in a Perfetto trace, shared by the writer and the reader.
 //!
 //! ```text
 //! process   track "python3"                start, end, counters, waits of trainers
@@ -6,13 +6,13 @@
 //!     lane  track "in flight"              calls that do not nest in the others of their thread
 //! ```
 //!
-//! Every call is a pair of packets, begin (with all arguments) and end, one directly after the other, in the order the
-//! calls ended. Numbers of interned strings say more than they must, so that our reader finds everything again without a
-//! byte more in the file:
+//! Every call is a pair of packets, begin (with all arguments) and end, one directly after the other, in the order
+//! the calls ended. Numbers of interned strings contain more information than necessary, so that our reader can
+//! restore everything without another byte in the file:
 //!
 //! | interned | number |
 //! |---|---|
-//! | category | `index << 5 | depth`; of a layer [`layer_index`], behind [`CATEGORY_NAMES`] the name id of a span's category |
+//! | category | `index << 5 | depth`; [`layer_index`] for a layer, after [`CATEGORY_NAMES`] the name id of a span's category |
 //! | event name | up to [`OP_MAX`] the operation, above it [`EVENT_NAMES`] + the name id |
 //! | annotation name | up to [`ANNOTATION_NAMES`] a [`Key`](crate::export::key::Key), above it the name id |
 //! | annotation text | the name id |
@@ -21,26 +21,26 @@ use crate::event::ops::{Layer, OP_MAX};
 use crate::export::key::hash;
 use crate::native::fields::{Fields, key};
 
-/// Raise this when a reader of the old rules would misread; stands in each process's attributes.
+/// Raise this when a reader of the old rules would misread; it is part of each process's attributes.
 pub const LAYOUT: u64 = 1;
 
 pub const DEPTH_BITS: u32 = 5;
-/// Names count from 1, so this number itself is the last that one of the first layers can have. It stands in files.
+/// Names count from 1, so this number itself is the last one for one of the first layers. It is written into files.
 pub const CATEGORY_NAMES: u64 = 5;
-/// Layers that came later stand behind all names.
+/// Later layers follow all names.
 const LATER_LAYERS: u64 = CATEGORY_NAMES + (1 << 32);
 pub const EVENT_NAMES: u64 = OP_MAX as u64 + 1;
 pub const ANNOTATION_NAMES: u64 = 64;
 
-/// The number of a layer among categories.
+/// Returns the number of a layer among categories.
 #[inline(always)]
 pub const fn layer_index(layer: Layer) -> u64 {
     let number = 1 + layer as u64;
     if number <= CATEGORY_NAMES { number } else { LATER_LAYERS + number }
 }
 
-/// Ids of processes and threads of the second host of a file and on are written this much larger for each host before:
-/// viewers take equal ids for one process. Linux gives none as large.
+/// Ids of processes and threads of each further host in a file are increased by this number per host: viewers treat
+/// equal ids as one process. Linux assigns no ids this large.
 pub const ID_STRIDE: u64 = 1 << 22;
 
 /// Attributes of the trace are called `dlio.UUID.KEY`; the key is that of a process's fields or one of these.
@@ -48,23 +48,23 @@ pub const ATTRIBUTE_PREFIX: &str = "dlio.";
 pub const ATTRIBUTE_LAYOUT: &str = "layout";
 /// Unix time minus boot time.
 pub const ATTRIBUTE_OFFSET: &str = "clock_offset_ns";
-/// Stands alone in a raw packet before which every sequence ends: a reader may begin here.
+/// Written alone in a raw packet at which every sequence ends: a reader may start here.
 pub const ATTRIBUTE_CHAPTER: &str = "dlio.chapter";
-/// Written last; a file without it was cut.
+/// Written last; a file without it was truncated.
 pub const ATTRIBUTE_COMPLETE: &str = "complete";
 
-/// The track of a process: the same for one image of one process wherever it is written, different for any two.
+/// Returns the track of a process: equal for one image of one process wherever it is written, different for any two.
 pub fn process_uuid(fields: &Fields) -> u64 {
     let keys = [key::HOST, key::BOOT_ID, key::PID, key::START_BOOT_NS, key::IMAGE];
     hash(&keys.map(|key| fields.get(key).unwrap_or("").as_bytes()))
 }
 
-/// A track below another: of a thread by its id, of a lane by its number, of a counter by its name.
+/// Returns a track below another: of a thread by its id, of a lane by its number, of a counter by its name.
 pub fn child_uuid(parent: u64, kind: &str, which: &[u8]) -> u64 {
     hash(&[&parent.to_le_bytes(), kind.as_bytes(), which])
 }
 
-/// Tells machines apart where traces of several are merged; two bytes in each packet hold it.
+/// Distinguishes hosts if traces of several are merged; it takes two bytes in each packet.
 pub fn machine_id(fields: &Fields) -> u32 {
     let boot = fields.get(key::BOOT_ID).or(fields.get(key::HOST)).unwrap_or("");
     (hash(&[boot.as_bytes()]) % 0x3f80) as u32 + 0x80

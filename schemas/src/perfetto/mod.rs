@@ -1,7 +1,7 @@
-//! Perfetto traces: what people look at.
+//! Perfetto traces, the format for viewers.
 //!
-//! Reading order: [`proto`] (bytes), [`layout`] (how our events lie in a trace), [`pack`] (compression), [`mod@write`] (the
-//! exporter), [`mod@read`] (the reader).
+//! Reading order: [`proto`] (bytes), [`layout`] (the layout of our events in a trace), [`pack`] (compression),
+//! [`mod@write`] (the exporter), [`mod@read`] (the reader).
 
 pub mod layout;
 pub mod pack;

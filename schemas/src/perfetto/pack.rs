@@ -1,11 +1,12 @@
-//! Packets on their way out: gathered, compressed in packets of packets, handed to the sink.
+//! Output of packets: collected, compressed in packets of packets, passed to the sink.
 //!
 //! ```text
 //! field 1 (packet): field 50 (deflated): zlib( field 1 ... field 1 ... )      about 256 KiB of packets each
 //! ```
 //!
-//! Compressing inside packets and not the file keeps a cut file readable up to the cut. A viewer aborts on compressed
-//! packets within compressed packets and refuses a file that mixes codecs; neither can be written here.
+//! Compressing inside packets rather than the whole file keeps a truncated file readable up to its end. A viewer
+//! aborts on compressed packets within compressed packets and rejects a file that mixes codecs; neither can be
+//! written here.
 
 use std::io;
 
@@ -13,7 +14,8 @@ use super::proto::{Message, field};
 use crate::deflate::compressor::{Deflate, REACH};
 use crate::export::exporter::Sink;
 
-/// Packets gathered before they are compressed. Larger ones gain less than 1 % and cost memory in the traced process.
+/// Size of the packets collected before compression. Larger ones gain less than 1 % and need memory in the traced
+/// process.
 pub const GATHERED: usize = 256 << 10;
 
 /// The compression of packets.
@@ -23,11 +25,11 @@ pub enum Compression {
     /// Every viewer reads it.
     #[default]
     Deflate,
-    /// Viewers before v58 drop these packets without a word.
+    /// Viewers before v58 silently drop these packets.
     Zstd,
 }
 
-/// Measured: a fast level, for a traced program may wait.
+/// Measured: a fast level, because a traced program may be waiting.
 const ZSTD_LEVEL: i32 = 1;
 
 enum Codec {
@@ -36,18 +38,18 @@ enum Codec {
     Zstd(zstd::bulk::Compressor<'static>),
 }
 
-/// See the module's drawing.
+/// The output: see the module's drawing.
 pub struct Packer<'a> {
     sink: &'a mut Sink<'a>,
     codec: Codec,
     gathered: Message,
-    /// How often the packets before were handed over.
+    /// How often collected packets were passed on.
     rounds: u64,
     compressed: Vec<u8>,
     pub written: u64,
 }
 
-/// The place where bytes were written last, and the time: of an earlier round they are gone.
+/// The position where bytes were written last, and the round: those of an earlier round are no longer available.
 #[derive(Clone, Copy)]
 pub struct Origin {
     round: u64,
@@ -69,14 +71,14 @@ impl<'a> Packer<'a> {
         Ok(Packer { sink, codec, gathered, rounds: 0, compressed: Vec::new(), written: 0 })
     }
 
-    /// The place of the next packet.
+    /// Returns the buffer for the next packet.
     #[inline(always)]
     pub fn out(&mut self) -> &mut Message {
         &mut self.gathered
     }
 
-    /// Appends whole packets that were written before, at `origin`, but for some bytes: `changes` are the places of eight
-    /// bytes, in order, and what they are different in.
+    /// Appends whole packets that were written before, at `origin`, except for some bytes: `changes` contains the
+    /// positions of eight bytes, in order, and the differing bits.
     #[inline(always)]
     pub fn repeat(&mut self, packets: &[u8], origin: &mut Origin, changes: &[(usize, u64)]) {
         let at = self.gathered.0.len();
@@ -90,13 +92,14 @@ impl<'a> Packer<'a> {
         deflate.repeat(&self.gathered.0, packets.len(), distance, changes);
     }
 
-    /// To be called between packets; hands over what is enough.
+    /// Passes on the packets once there are enough; call this between packets.
     #[inline(always)]
     pub fn breathe(&mut self) -> io::Result<()> {
         if self.gathered.0.len() >= GATHERED { self.flush() } else { Ok(()) }
     }
 
-    /// Hands over what has been gathered as it is; for the few packets a reader should find without decompressing.
+    /// Passes on the collected packets uncompressed; for the few packets that a reader should find without
+    /// decompressing.
     pub fn flush_raw(&mut self) -> io::Result<()> {
         let bytes = std::mem::take(&mut self.gathered.0);
         let handed_over = self.hand_over(&bytes);
@@ -110,7 +113,7 @@ impl<'a> Packer<'a> {
         self.rounds += 1;
     }
 
-    /// Compresses and hands over what has been gathered.
+    /// Compresses and passes on the collected packets.
     pub fn flush(&mut self) -> io::Result<()> {
         if self.gathered.0.is_empty() {
             return Ok(());
@@ -144,7 +147,7 @@ impl<'a> Packer<'a> {
     }
 }
 
-/// The bytes before those of a packet's only field.
+/// Returns the bytes before those of a packet's only field.
 fn packet_head(number: u32, length: usize) -> Vec<u8> {
     let mut inner = Message::default();
     inner.varint((number << 3 | super::proto::BYTES) as u64);

@@ -1,14 +1,14 @@
-//! Protocol buffers as far as Perfetto's traces need them: the numbers of the fields, a writer, a reader.
+//! The part of protocol buffers that Perfetto's traces need: the numbers of the fields, a writer, a reader.
 //!
-//! Written by hand because the writer runs inside traced programs, where a code generator's runtime has no place. Nothing
-//! here knows what an event is.
+//! Written by hand because the writer runs inside traced programs, where the runtime of a code generator is not
+//! acceptable. This module is independent of events.
 //!
 //! ```text
 //! field    = tag varint (number << 3 | wire), then by wire:
 //!            0 varint   1 eight bytes   2 length varint + bytes   5 four bytes
 //! ```
 
-/// Numbers of the fields we write or read, by message, as in google/perfetto's `protos/perfetto/trace`.
+/// Numbers of the fields that are written or read, by message, as in google/perfetto's `protos/perfetto/trace`.
 pub mod field {
     pub mod trace {
         pub const PACKET: u32 = 1;
@@ -26,7 +26,7 @@ pub mod field {
         pub const TRACK: u32 = 60;
         pub const MACHINE: u32 = 98;
         pub const ATTRIBUTES: u32 = 126;
-        /// Read by viewers from v58 on; older ones drop it without a word.
+        /// Read by viewers since v58; older ones silently drop it.
         pub const ZSTD: u32 = 133;
     }
     pub mod defaults {
@@ -98,7 +98,7 @@ pub mod field {
         pub const EVENT_NAMES: u32 = 2;
         pub const ANNOTATION_NAMES: u32 = 3;
         pub const STRINGS: u32 = 29;
-        /// Of each entry.
+        /// A field of each entry.
         pub const IID: u32 = 1;
         pub const TEXT: u32 = 2;
     }
@@ -132,7 +132,8 @@ pub const FIXED64: u32 = 1;
 pub const BYTES: u32 = 2;
 pub const FIXED32: u32 = 5;
 
-/// A message being written. A nested message's length is one byte until it proves too long for that, which is rare.
+/// A message being written. The length of a nested message has one byte until it turns out to be longer, which is
+/// rare.
 #[derive(Default)]
 pub struct Message(pub Vec<u8>);
 
@@ -186,7 +187,7 @@ impl Message {
         self.0.extend_from_slice(text);
     }
 
-    /// A nested message, filled in by `fill`.
+    /// Writes a nested message, filled in by `fill`.
     #[inline(always)]
     pub fn nested(&mut self, field: u32, fill: impl FnOnce(&mut Message)) {
         self.tag(field, BYTES);
@@ -197,7 +198,7 @@ impl Message {
         if length < 0x80 { self.0[at] = length as u8 } else { self.lengthen(at, length) }
     }
 
-    /// Makes room for a length of more than one byte.
+    /// Makes space for a length of more than one byte.
     #[cold]
     fn lengthen(&mut self, at: usize, length: usize) {
         let mut prefix = Message::default();
@@ -206,7 +207,7 @@ impl Message {
     }
 }
 
-/// The value of a field as it was found.
+/// The value of a field as read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value<'a> {
     Number(u64),
@@ -216,7 +217,7 @@ pub enum Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// A number of whatever width.
+    /// Returns a number of any width.
     pub fn number(self) -> u64 {
         match self {
             Value::Number(value) | Value::Fixed64(value) => value,
@@ -230,11 +231,11 @@ impl<'a> Value<'a> {
     }
 }
 
-/// The message does not follow the rules of its encoding, or ends too early.
+/// The message violates the rules of its encoding, or ends too early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
-/// Walks the fields of a message. Ends at the first malformed one, which it gives as an error.
+/// An iterator over the fields of a message. It ends at the first malformed one, which is an error.
 pub struct Walk<'a> {
     rest: &'a [u8],
 }
@@ -244,7 +245,7 @@ impl<'a> Walk<'a> {
         Walk { rest: message }
     }
 
-    /// The bytes that have not been walked over.
+    /// Returns the bytes that have not been read.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -283,7 +284,7 @@ impl<'a> Iterator for Walk<'a> {
     }
 }
 
-/// The varint at the start of `rest`, which moves past it.
+/// Reads the varint at the start of `rest`, and advances `rest` past it.
 #[inline(always)]
 pub fn varint(rest: &mut &[u8]) -> Option<u64> {
     let (&first, after) = rest.split_first()?;
@@ -294,11 +295,12 @@ pub fn varint(rest: &mut &[u8]) -> Option<u64> {
     eight_byte_varint(first_eight(rest), rest)
 }
 
-/// The first eight bytes; what is not there is as if it went on.
+/// Returns the first eight bytes; missing bytes look like continued ones.
 #[inline(always)]
 fn first_eight(bytes: &[u8]) -> u64 {
     const GOES_ON: u64 = 0x8080_8080_8080_8080;
-    // Both ends of what is shorter, which overlap: no loop, and a varint is mostly the last of its message.
+    // Combines both ends of a shorter slice, which overlap, without a loop: a varint is usually the last of its
+    // message.
     let missing = |there: u64| there | GOES_ON << (8 * bytes.len());
     match (bytes.first_chunk(), bytes.first_chunk(), bytes.last_chunk(), bytes.first_chunk(), bytes.last_chunk()) {
         (Some(eight), ..) => u64::from_le_bytes(*eight),
@@ -314,8 +316,8 @@ fn first_eight(bytes: &[u8]) -> u64 {
     }
 }
 
-/// A varint whose first eight bytes are known, without a branch for each: neighbours of seven bits become numbers of 14,
-/// those of 28, those of 56.
+/// Reads a varint whose first eight bytes are known, without a branch for each: adjacent groups of seven bits become
+/// numbers of 14, those of 28, those of 56.
 #[inline(always)]
 fn eight_byte_varint(eight: u64, rest: &mut &[u8]) -> Option<u64> {
     let ends = !eight & 0x8080_8080_8080_8080;

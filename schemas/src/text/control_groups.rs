@@ -1,25 +1,26 @@
-//! Files of the kernel about what a process may use: control groups, and what /proc counts of it. Nothing is allocated: a traced
-//! process reads its own. A text that is cut, forged or of another kernel gives `None`, never a zero.
+//! Files of the kernel about the resources of a process: control groups, and the counts in /proc. Nothing is
+//! allocated, because a traced process reads its own. A text that is truncated, forged or from another kernel gives
+//! `None`, never a zero.
 
 /// The group of a process under one controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Group<'a> {
-    /// True in the hierarchy of version 2, which has all controllers.
+    /// `true` in the hierarchy of version 2, which has all controllers.
     pub is_unified: bool,
-    /// Begins with a slash.
+    /// The path, beginning with a slash.
     pub path: &'a [u8],
 }
 
 impl<'a> Group<'a> {
-    /// Finds the group in the text of `/proc/PID/cgroup`. A hierarchy of version 1 that has the controller comes first: where both
-    /// versions are mounted, the controller works in one of them only.
+    /// Finds the group in the text of `/proc/PID/cgroup`. A hierarchy of version 1 that has the controller is
+    /// preferred: if both versions are mounted, the controller works in only one of them.
     pub fn find(text: &'a [u8], controller: &[u8]) -> Option<Group<'a>> {
         let mut unified = None;
-        // A last line without its end may be cut.
+        // A last line without a line feed may be truncated.
         for line in text.split_inclusive(|&byte| byte == b'\n').filter_map(|line| line.strip_suffix(b"\n")) {
             let mut parts = line.splitn(3, |&byte| byte == b':');
             let (Some(_), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next()) else { continue };
-            // A path that leads out of what is mounted here says nothing.
+            // A path that leads out of the mount has no meaning here.
             if !path.starts_with(b"/") || path.split(|&byte| byte == b'/').any(|name| name == b"..") {
                 continue;
             }
@@ -33,7 +34,7 @@ impl<'a> Group<'a> {
     }
 }
 
-/// CPU time that a group may take in each period.
+/// CPU time that a group may use in each period.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Quota {
     pub us: u64,
@@ -41,12 +42,12 @@ pub struct Quota {
 }
 
 impl Quota {
-    /// Of `cpu.cfs_quota_us` and `cpu.cfs_period_us`. `None` without a quota, which version 1 writes as -1.
+    /// Parses `cpu.cfs_quota_us` and `cpu.cfs_period_us`. `None` without a quota, which version 1 writes as -1.
     pub fn of_version_1(quota: &[u8], period: &[u8]) -> Option<Quota> {
         Quota { us: number(quota)?, period_us: number(period)? }.checked()
     }
 
-    /// Of `cpu.max`: `QUOTA PERIOD`, where QUOTA may be `max`.
+    /// Parses `cpu.max`: `QUOTA PERIOD`, where QUOTA may be `max`.
     pub fn of_version_2(text: &[u8]) -> Option<Quota> {
         let mut words = words(text);
         Quota { us: number(words.next()?)?, period_us: number(words.next()?)? }.checked()
@@ -56,25 +57,25 @@ impl Quota {
         (self.us > 0 && self.period_us > 0).then_some(self)
     }
 
-    /// Thousandths of a CPU, at least one.
+    /// Returns the quota in thousandths of a CPU, at least one.
     pub fn thousandths(self) -> u64 {
         let exact = u128::from(self.us) * 1000 / u128::from(self.period_us);
         u64::try_from(exact).unwrap_or(u64::MAX).max(1)
     }
 }
 
-/// Above this a limit of memory is none: version 1 writes the largest multiple of a page in its place.
+/// A larger memory limit means no limit: version 1 writes the largest multiple of a page instead.
 pub const MEMORY_MAX: u64 = 1 << 60;
 
-/// A limit of bytes: of `memory.max`, `memory.limit_in_bytes`, or the line `hierarchical_memory_limit`.
+/// Parses a limit in bytes: `memory.max`, `memory.limit_in_bytes`, or the line `hierarchical_memory_limit`.
 pub fn memory_limit(text: &[u8]) -> Option<u64> {
     number(text).filter(|bytes| *bytes < MEMORY_MAX)
 }
 
-/// How often the quota of a group was used up.
+/// How often the quota of a group was exhausted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Throttling {
-    /// Periods in which the group was busy.
+    /// Periods in which the group was active.
     pub periods: u64,
     /// Those of them in which it had to wait for the next one.
     pub throttled: u64,
@@ -83,7 +84,7 @@ pub struct Throttling {
 }
 
 impl Throttling {
-    /// Of `cpu.stat`, whose time is in nanoseconds in version 1 and in microseconds in version 2.
+    /// Parses `cpu.stat`, whose time is in nanoseconds in version 1 and in microseconds in version 2.
     pub fn parse(text: &[u8]) -> Option<Throttling> {
         let ns = line(text, b"throttled_time")
             .or_else(|| line(text, b"throttled_usec").and_then(|us: u64| us.checked_mul(1000)))?;
@@ -91,8 +92,8 @@ impl Throttling {
     }
 }
 
-/// The number behind a name at the start of a line, as `cpu.stat`, `memory.stat` and `/proc/self/io` have them. A colon behind
-/// the name is passed over.
+/// Returns the number after a name at the start of a line, as in `cpu.stat`, `memory.stat` and `/proc/self/io`. A
+/// colon after the name is skipped.
 pub fn line(text: &[u8], name: &[u8]) -> Option<u64> {
     text.split_inclusive(|&byte| byte == b'\n').filter_map(|line| line.strip_suffix(b"\n")).find_map(|line| {
         let rest = line.strip_prefix(name)?;
@@ -102,10 +103,10 @@ pub fn line(text: &[u8], name: &[u8]) -> Option<u64> {
     })
 }
 
-/// A number with nothing but white space around it.
+/// Parses a number, with white space around it.
 pub fn number(text: &[u8]) -> Option<u64> {
     let digits = text.trim_ascii();
-    // `parse` takes a plus sign, which the kernel never writes.
+    // `parse` accepts a plus sign, which the kernel never writes.
     digits.first().filter(|byte| byte.is_ascii_digit())?;
     std::str::from_utf8(digits).ok()?.parse().ok()
 }

@@ -1,8 +1,8 @@
-//! Text that people or the kernel wrote, and how it may be shown.
+//! Text written by users or the kernel, and how it may be shown.
 //!
-//! Reading order: [`words`] (a typo and the word it was meant to be), [`readable`] (bytes that are not UTF-8), [`visible`]
-//! (text for terminals), [`secrets`] (command lines without passwords), [`process_stat`] (the kernel's line about a process),
-//! [`control_groups`] (what a process may use).
+//! Reading order: [`words`] (a typo and the intended word), [`readable`] (bytes that are not UTF-8), [`visible`]
+//! (text for terminals), [`secrets`] (command lines without passwords), [`process_stat`] (the kernel's line about a
+//! process), [`control_groups`] (the resources of a process).
 
 pub mod control_groups;
 pub mod process_stat;

@@ -1,9 +1,9 @@
-//! The kernel's line about a process: `/proc/PID/stat`. Nothing is allocated: a traced process reads its own.
+//! The kernel's line about a process, `/proc/PID/stat`. Nothing is allocated, because a traced process reads its own.
 
-/// Its times count in hundredths of a second.
+/// The unit of its times, a hundredth of a second.
 const TICK_NS: u64 = 10_000_000;
 
-/// Fields between the number of the parent and the start.
+/// Number of fields between the parent's process id and the start time.
 const FIELDS_BEFORE_START: usize = 17;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -11,14 +11,14 @@ pub struct ProcessStat {
     /// `R`, `S`, `Z`, ...
     pub state: u8,
     pub parent: i32,
-    /// The start, in boot time.
+    /// Start time, in boot time.
     pub start_boot_ns: u64,
 }
 
 impl ProcessStat {
-    /// `None` where this is no such line.
+    /// Parses a line; `None` if it is not such a line.
     pub fn parse(line: &[u8]) -> Option<ProcessStat> {
-        // The second field is the program's name in brackets and may hold anything, a bracket too.
+        // The second field is the program's name in parentheses and may contain anything, including a parenthesis.
         let behind_name = line.iter().rposition(|&byte| byte == b')')? + 1;
         let mut fields = line[behind_name..].split(|&byte| byte == b' ').filter(|field| !field.is_empty());
         let state = *fields.next()?.first()?;
@@ -28,7 +28,7 @@ impl ProcessStat {
         Some(ProcessStat { state, parent, start_boot_ns: start.checked_mul(TICK_NS)? })
     }
 
-    /// True unless the process has ended and nobody has waited for it yet.
+    /// Returns `true` unless the process has ended and its parent has not waited for it yet.
     pub fn lives(self) -> bool {
         !matches!(self.state, b'Z' | b'X')
     }

@@ -1,11 +1,11 @@
-//! Names as text. A path may hold any bytes but zero; tables and reports hold text.
+//! Names as text. A path may contain any bytes except zero; tables and reports contain text.
 //!
-//! Bytes that are no UTF-8 are written `\xff`, so that names which differ stay different. For that a name which has such a
-//! sequence of its own gets its backslash written `\x5c`.
+//! Bytes that are not UTF-8 are written as `\xff`, so that different names stay different. For that reason, a name
+//! that contains such a sequence itself gets its backslash written as `\x5c`.
 
 use std::borrow::Cow;
 
-/// A name as text; as it is where that can be.
+/// Returns a name as text, unchanged if possible.
 pub fn readable(name: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(name) {
         Ok(text) if !has_sequence(name) => Cow::Borrowed(text),
@@ -33,7 +33,7 @@ fn has_sequence(name: &[u8]) -> bool {
     (0..name.len()).any(|at| name[at] == b'\\' && is_sequence(&name[at..]))
 }
 
-/// True if a text begins like what is written for a byte.
+/// Returns `true` if a text begins with the sequence written for a byte.
 fn is_sequence(text: &[u8]) -> bool {
     matches!(text, [b'\\', b'x', b'8' | b'9' | b'a'..=b'f', b'0'..=b'9' | b'a'..=b'f', ..] | [b'\\', b'x', b'5', b'c', ..])
 }

@@ -1,16 +1,16 @@
-//! Command lines as they may be shown: what looks like a password or a key is not in them.
+//! Command lines for display, with passwords and keys masked.
 //!
-//! A trace is read by more people than may read a process's arguments. Arguments are masked when they are recorded, and
-//! once more where a command line is shown, because a trace may come from elsewhere. A secret is recognized by
+//! A trace is read by more people than may read a process's arguments. Arguments are masked when they are recorded,
+//! and once more when a command line is shown, because a trace may come from elsewhere. A secret is recognized by
 //!
 //! * the name before it: `--password x`, `PGPASSWORD=x`, `?sig=x`, `{"token": "x"}`, `Cookie: x`,
 //! * the program: `mysql -px`, `sshpass -p x`, `curl -u me:x`,
-//! * its place: `https://me:x@host`, `me:x@host`, `hooks.slack.com/services/x`,
-//! * its own shape: `ghp_x`, `AKIAx`, a private key in PEM.
+//! * its position: `https://me:x@host`, `me:x@host`, `hooks.slack.com/services/x`,
+//! * its own form: `ghp_x`, `AKIAx`, a private key in PEM.
 //!
-//! A secret without any of these is not recognized. Nothing here allocates: it runs inside traced programs.
+//! A secret without any of these is not recognized. Nothing here allocates, because it runs inside traced programs.
 
-/// The text in the place of a secret.
+/// The text that replaces a secret.
 pub const MASK: &[u8] = b"***";
 
 /// Whether the value of a name is secret.
@@ -52,17 +52,17 @@ const SECRET_WORDS: &[&str] = &[
     "otp",
 ];
 
-/// How the last word of such a name ends, written together with the word before: `sshpass`, `dbpwd`, `hftoken`.
+/// Suffixes of the last word of such a name, written together with the previous word: `sshpass`, `dbpwd`, `hftoken`.
 const SECRET_ENDS: &[&str] =
     &["pass", "password", "passwd", "pwd", "token", "apikey", "accesskey", "secretkey", "privatekey", "accountkey"];
 const HARMLESS_WORDS_ENDING_SO: &[&str] =
     &["bypass", "compass", "trespass", "surpass", "overpass", "underpass", "multipass"];
 
-/// `api_key`, `access-key`: the word before a key that is secret whatever its value looks like.
+/// Words before a key that is secret regardless of its value: `api_key`, `access-key`.
 const KEYS_OF: &[&str] =
     &["api", "access", "secret", "private", "account", "auth", "encryption", "signing", "master", "shared", "storage"];
 
-/// `sort-key`, `primary_key`: the word before a key that names a column or a field.
+/// Words before a key that names a column or a field: `sort-key`, `primary_key`.
 const HARMLESS_KEYS: &[&str] = &[
     "answer",
     "any",
@@ -119,7 +119,8 @@ const HARMLESS_KEYS: &[&str] = &[
     "unique",
 ];
 
-/// A name that ends so mentions a secret and does not contain one; nor does a name with one of the words below in it.
+/// A name with one of these suffixes mentions a secret and does not contain one; nor does a name with one of the
+/// words below in it.
 const HARMLESS_ENDS: &[&str] = &[
     "arn", "class", "command", "cmd", "count", "dir", "endpoint", "env", "expiry", "fd", "file", "folder", "helper",
     "index", "len", "length", "limit", "manager", "name", "names", "path", "policy", "prompt", "provider", "size",
@@ -127,7 +128,7 @@ const HARMLESS_ENDS: &[&str] = &[
 ];
 const HARMLESS_WORDS: &[&str] = &["no", "ask", "without", "prompt", "max", "min", "num"];
 
-/// Values that are no secret where the name leaves that open.
+/// Values that are not secret if the name leaves that open.
 const HARMLESS_VALUES: &[&str] = &[
     "none",
     "null",
@@ -162,7 +163,7 @@ const HARMLESS_VALUES: &[&str] = &[
 const HARMLESS_EXTENSIONS: &[&str] =
     &[".pem", ".key", ".crt", ".cer", ".der", ".pub", ".json", ".yaml", ".yml", ".txt", ".toml", ".py", ".sh", ".gpg"];
 
-/// Tokens by how they begin, and how many letters and digits follow at least.
+/// Prefixes of tokens, and the minimum number of letters and digits after them.
 const MARKS: &[(&str, usize)] = &[
     ("ghp_", 8),
     ("gho_", 8),
@@ -196,7 +197,7 @@ const MARKS: &[(&str, usize)] = &[
     ("dapi", 32),
 ];
 
-/// Addresses whose end is the secret.
+/// Addresses whose last part is the secret.
 const WEBHOOKS: &[&str] = &[
     "hooks.slack.com/services/",
     "hooks.slack.com/workflows/",
@@ -212,8 +213,8 @@ const WEBHOOKS: &[&str] = &[
     "open.feishu.cn/open-apis/bot/v2/hook/",
 ];
 
-/// Options that only these programs use so: the option, what its value is, and whether the value may be the next argument.
-/// Joined with the option it is always the value.
+/// Options specific to these programs: the option, the secrecy of its value, and whether the value may be the next
+/// argument. A joined value is always the value.
 const OPTIONS_OF: &[(&str, &str, Secrecy, bool)] = &[
     ("mysql", "-p", Secret, false),
     ("mysqldump", "-p", Secret, false),
@@ -242,12 +243,13 @@ const OPTIONS_OF: &[(&str, &str, Secrecy, bool)] = &[
     ("ldapmodify", "-w", Secret, true),
 ];
 
-/// The program whose options come next, once an option has had its value: behind `sshpass -p x` is another command line.
+/// Returns the program whose options follow, once an option has had its value: after `sshpass -p x` there is another
+/// command line.
 fn still(program: &'static str) -> &'static str {
     if program == "sshpass" { "" } else { program }
 }
 
-/// Hands on a list of arguments, separated by zeros, without what looks like a secret.
+/// Passes on a list of arguments, separated by zeros, with secrets masked.
 pub fn mask(arguments: &[u8], put: &mut dyn FnMut(&[u8])) {
     let mut list = arguments.split(|&byte| byte == 0);
     let first = list.next().unwrap_or_default();
@@ -282,7 +284,7 @@ pub fn mask(arguments: &[u8], put: &mut dyn FnMut(&[u8])) {
     }
 }
 
-/// The same into a buffer, as far as it goes.
+/// Masks arguments like [`mask`] into a buffer, as far as it is large enough.
 pub fn masked<'a>(arguments: &[u8], into: &'a mut [u8]) -> &'a [u8] {
     let mut used = 0;
     mask(arguments, &mut |part| {
@@ -293,15 +295,15 @@ pub fn masked<'a>(arguments: &[u8], into: &'a mut [u8]) -> &'a [u8] {
     &into[..used]
 }
 
-/// The same of a text.
+/// Masks arguments like [`mask`] into a string.
 pub fn masked_text(arguments: &str) -> String {
     let mut masked = Vec::with_capacity(arguments.len());
     mask(arguments.as_bytes(), &mut |part| masked.extend_from_slice(part));
     String::from_utf8_lossy(&masked).into_owned()
 }
 
-/// A message without the user names and passwords in its addresses: `https://***@host`. Everything else stays, so it is for
-/// errors, which quote what was typed.
+/// Returns a message without the user names and passwords in its addresses: `https://***@host`. The rest is
+/// unchanged, so this is for errors, which quote the user's input.
 pub fn without_logins(message: &str) -> String {
     let mut out = String::with_capacity(message.len());
     let mut rest = message;
@@ -322,7 +324,8 @@ pub fn without_logins(message: &str) -> String {
     out + rest
 }
 
-/// The length of `user:password` before the `@` of an authority. A password may contain a slash although it should not.
+/// Returns the length of `user:password` before the `@` of an authority. A password may contain a slash, although it
+/// should not.
 fn login_of(address: &[u8]) -> Option<usize> {
     let authority = address.iter().position(|byte| b"/?#".contains(byte)).unwrap_or(address.len());
     if let Some(at) = address[..authority].iter().rposition(|&byte| byte == b'@') {
@@ -333,7 +336,7 @@ fn login_of(address: &[u8]) -> Option<usize> {
     if is_port { None } else { address.iter().rposition(|&byte| byte == b'@') }
 }
 
-/// The name of a program whose options are known.
+/// Returns the name of a program whose options are known.
 fn program_of(argument: &[u8]) -> Option<&'static str> {
     let name = argument.rsplit(|&byte| byte == b'/').next().unwrap_or(argument);
     OPTIONS_OF.iter().map(|(program, ..)| *program).find(|program| program.as_bytes() == name)
@@ -352,7 +355,7 @@ fn is_option(argument: &[u8]) -> bool {
         || matches!(argument, [b'-', second, ..] if second.is_ascii_alphabetic())
 }
 
-/// What an option or a header name says of the next argument.
+/// Returns the secrecy of the next argument, given an option or a header name.
 fn announced(argument: &[u8]) -> Secrecy {
     if argument.starts_with(b"-") && argument.iter().all(|&byte| is_of_name(byte)) {
         return secrecy(argument);
@@ -364,7 +367,7 @@ fn announced(argument: &[u8]) -> Secrecy {
     }
 }
 
-/// A value by what its name says of it.
+/// Writes a value according to the secrecy of its name.
 fn put_value(secrecy: Secrecy, value: &[u8], put: &mut dyn FnMut(&[u8])) {
     let is_masked = match secrecy {
         Open => false,
@@ -382,7 +385,8 @@ fn put_value(secrecy: Secrecy, value: &[u8], put: &mut dyn FnMut(&[u8])) {
     if is_masked { put(MASK) } else { in_argument(value, put) }
 }
 
-/// Values that a doubtful name has and that are no secrets: files, small numbers, ports, words of a choice, variables.
+/// Returns `true` for values of a doubtful name that are not secrets: files, small numbers, ports, choices,
+/// variables.
 fn is_harmless(value: &[u8]) -> bool {
     let starts = |start: &&[u8]| value.starts_with(start);
     let is_file = [&b"/"[..], b"./", b"../", b"~", b"$", b"%", b"@"].iter().any(starts)
@@ -401,7 +405,7 @@ fn is_random(value: &[u8]) -> bool {
         && value.iter().any(u8::is_ascii_alphabetic)
 }
 
-/// The length of the user in `user:password`; none in `1000:1000` and in paths.
+/// Returns the length of the user in `user:password`; `None` for `1000:1000` and for paths.
 fn user_of_pair(value: &[u8]) -> Option<usize> {
     let at = value.iter().position(|byte| b":%".contains(byte))?;
     let is_login = value[..at].iter().any(u8::is_ascii_alphabetic) && !value[..at].contains(&b'/');
@@ -409,7 +413,7 @@ fn user_of_pair(value: &[u8]) -> Option<usize> {
     (is_login && !password.is_empty() && !password.starts_with(b"/") && !password.starts_with(b"\\")).then_some(at)
 }
 
-/// One argument, which may be a command line, an address or a document itself.
+/// Masks one argument, which may itself be a command line, an address or a document.
 fn in_argument(argument: &[u8], put: &mut dyn FnMut(&[u8])) {
     let mut rest = argument;
     while let Some((from, to)) = private_key(rest) {
@@ -421,12 +425,12 @@ fn in_argument(argument: &[u8], put: &mut dyn FnMut(&[u8])) {
 }
 
 fn find(text: &[u8], what: &[u8]) -> Option<usize> {
-    // The first byte decides nearly always, without a call.
+    // The first byte is nearly always sufficient, without a call.
     let (&first, _) = what.split_first()?;
     text.windows(what.len()).position(|window| window[0] == first && window == what)
 }
 
-/// The place of a private key in PEM, to its last line or to the end of the text.
+/// Returns the range of a private key in PEM, up to its last line or the end of the text.
 fn private_key(text: &[u8]) -> Option<(usize, usize)> {
     const BEGIN: &[u8] = b"-----BEGIN ";
     let title = find(text, b"PRIVATE KEY-----")?;
@@ -438,9 +442,9 @@ fn private_key(text: &[u8]) -> Option<(usize, usize)> {
     Some((from, to))
 }
 
-/// Text without private keys.
+/// Masks text without private keys.
 fn in_line(line: &[u8], put: &mut dyn FnMut(&[u8])) {
-    // `--password=...` to its end, whatever is in it.
+    // `--password=...` up to the end, whatever it contains.
     if let Some(at) = line.iter().position(|&byte| byte == b'=')
         && line[..at].iter().all(|&byte| is_of_name(byte) || b"+/@".contains(&byte))
         && let secrecy @ (Secret | Doubtful | Pair) = secrecy(&line[..at])
@@ -460,13 +464,13 @@ fn in_line(line: &[u8], put: &mut dyn FnMut(&[u8])) {
     in_words(line, put);
 }
 
-/// What the words so far say of the next.
+/// The state after the words so far.
 struct Reading {
-    /// The next word is a value.
+    /// The secrecy of the next word, if it is a value.
     next: Secrecy,
     /// The last word was a name, which a colon or an equals sign may follow: `"password": "x"`.
     named: Secrecy,
-    /// The quote right before the next word, and whether a backslash is before it.
+    /// The quote directly before the next word, and whether a backslash precedes it.
     quote: Option<(u8, bool)>,
     program: &'static str,
 }
@@ -492,7 +496,7 @@ fn in_words(line: &[u8], put: &mut dyn FnMut(&[u8])) {
     }
 }
 
-/// Hands on the first word of a text, and returns how much of the text that was.
+/// Passes on the first word of a text, and returns its length.
 fn in_next_word(rest: &[u8], reading: &mut Reading, put: &mut dyn FnMut(&[u8])) -> usize {
     let end = |at: &dyn Fn(usize) -> bool| (0..rest.len()).find(|&i| at(i)).unwrap_or(rest.len());
     let quoted =
@@ -531,7 +535,7 @@ fn in_next_word(rest: &[u8], reading: &mut Reading, put: &mut dyn FnMut(&[u8])) 
         return end;
     }
     if let Some(start) = find(word, b"://").map(|at| at + 3) {
-        // A password may contain what ends a word elsewhere.
+        // A password may contain characters that otherwise end a word.
         let address = end(&|i| rest[i].is_ascii_whitespace() || b"\"'`".contains(&rest[i]));
         if names_secret(&word[..start - 3]).is_none()
             && let Some((from, to)) = password_of(&rest[start..address])
@@ -563,7 +567,7 @@ fn in_next_word(rest: &[u8], reading: &mut Reading, put: &mut dyn FnMut(&[u8])) 
     length
 }
 
-/// Puts the name of a header, whose value is secret: `name` bytes of the line.
+/// Writes the name of a header whose value is secret: `name` bytes of the line.
 fn put_header(line: &[u8], name: usize, put: &mut dyn FnMut(&[u8])) {
     let blank = line[name..].iter().take_while(|byte| **byte == b' ').count();
     put(&line[..name + blank]);
@@ -572,7 +576,8 @@ fn put_header(line: &[u8], name: usize, put: &mut dyn FnMut(&[u8])) {
     }
 }
 
-/// The length of the name and the colon of a header whose whole line is secret: its words say nothing of their own.
+/// Returns the length of the name and the colon of a header whose whole line is secret: its words alone do not show
+/// that.
 fn header_of(word: &[u8]) -> Option<usize> {
     const HEADERS: &[&str] = &["authorization", "proxy-authorization", "cookie", "set-cookie"];
     let at = word.iter().position(|&byte| byte == b':')?;
@@ -584,7 +589,8 @@ fn is_scheme(word: &[u8]) -> bool {
     [&b"bearer"[..], b"basic", b"token", b"digest"].iter().any(|scheme| word.eq_ignore_ascii_case(scheme))
 }
 
-/// `--password x` in a line of shell, `PASSWORD='x'`, `password: x`; the scheme before a token is no secret itself.
+/// Returns the secrecy that a word gives to the next one: `--password x` in a line of shell, `PASSWORD='x'`,
+/// `password: x`; the scheme before a token is not secret itself.
 fn leads_to(word: &[u8]) -> Secrecy {
     if word.eq_ignore_ascii_case(b"bearer") || word == b"Basic" {
         return Secret;
@@ -600,7 +606,7 @@ fn is_separator(byte: u8) -> bool {
     byte.is_ascii_whitespace() || b"\"'&;,?{}[]()|<>`\\".contains(&byte)
 }
 
-/// The value of a name within a line.
+/// Writes the value of a name within a line.
 fn put_word_value(secrecy: Secrecy, value: &[u8], put: &mut dyn FnMut(&[u8])) {
     match (secrecy, user_of_pair(value)) {
         (Secret, _) => put(MASK),
@@ -614,7 +620,7 @@ fn put_word_value(secrecy: Secrecy, value: &[u8], put: &mut dyn FnMut(&[u8])) {
     }
 }
 
-/// The place behind the name in a word, if its value is secret: `a=b:password=` is 13.
+/// Returns the position after the name in a word, if its value is secret: `a=b:password=` is 13.
 fn names_secret(word: &[u8]) -> Option<(usize, Secrecy)> {
     let mut start = 0;
     for (at, &byte) in word.iter().enumerate() {
@@ -636,7 +642,7 @@ fn names_secret(word: &[u8]) -> Option<(usize, Secrecy)> {
     None
 }
 
-/// A word without blanks.
+/// Masks a word without blanks.
 fn in_word(word: &[u8], put: &mut dyn FnMut(&[u8])) {
     if let Some((at, secrecy)) = names_secret(word) {
         let value = &word[at..];
@@ -660,18 +666,19 @@ fn in_word(word: &[u8], put: &mut dyn FnMut(&[u8])) {
     }
 }
 
-/// The place of the password in `user:password@host`, behind a scheme.
+/// Returns the range of the password in `user:password@host`, after a scheme.
 fn password_of(address: &[u8]) -> Option<(usize, usize)> {
     let end = login_of(address)?;
     match address[..end].iter().position(|&byte| byte == b':') {
         Some(at) if at + 1 < end => Some((at + 1, end)),
-        // A token in the place of a user.
+        // A token instead of a user.
         None if is_random(&address[..end]) => Some((0, end)),
         _ => None,
     }
 }
 
-/// The place of the password in `user:password@host` without a scheme. An image's digest is none.
+/// Returns the range of the password in `user:password@host` without a scheme. The digest of a container image is not
+/// a password.
 fn password_of_login(word: &[u8]) -> Option<(usize, usize)> {
     let colon = word.iter().position(|&byte| byte == b':')?;
     let start = word[..colon].iter().rposition(|&byte| byte == b'=').map_or(0, |at| at + 1);
@@ -688,7 +695,7 @@ fn webhook(word: &[u8]) -> Option<(usize, usize)> {
     (end < word.len()).then_some((end, word.len()))
 }
 
-/// A token that bears a mark.
+/// Returns the range of a token with a known prefix.
 fn marked(word: &[u8]) -> Option<(usize, usize)> {
     let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-.".contains(byte);
     let begins = |at: &usize| at.checked_sub(1).is_none_or(|before| !is_token(&word[before]));
@@ -703,7 +710,8 @@ fn is_of_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-_.".contains(&byte)
 }
 
-/// What a name says of its value. `max_tokens` and `tokenizer` say nothing, `HF_TOKEN` and `dbPassword` do.
+/// Returns the secrecy that a name gives to its value: none for `max_tokens` and `tokenizer`, some for `HF_TOKEN` and
+/// `dbPassword`.
 fn secrecy(name: &[u8]) -> Secrecy {
     const WORDS_MAX: usize = 16;
     if [&b"-u"[..], b"-U", b"-a"].contains(&name) {

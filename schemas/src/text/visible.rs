@@ -1,10 +1,10 @@
-//! Text as a terminal may have it: names come from traced programs, and a terminal obeys some characters instead of
-//! showing them.
+//! Text for a terminal: names come from traced programs, and a terminal executes some characters instead of showing
+//! them.
 
 use std::io::{self, Write};
 
-/// Returns `true` if a terminal obeys a character or shows nothing for it: control characters, characters that change the
-/// direction of text, and invisible ones, with which two names look the same.
+/// Returns `true` if a terminal executes a character or shows nothing for it: control characters, characters that
+/// change the direction of text, and invisible ones, with which two names look alike.
 pub fn is_obeyed(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -14,17 +14,17 @@ pub fn is_obeyed(c: char) -> bool {
             | '\u{e000}'..='\u{f8ff}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{10ffff}')
 }
 
-/// Text of several lines, with a mark in place of each character that [`is_obeyed`].
+/// Returns text of several lines, with a mark instead of each character that [`is_obeyed`].
 pub fn visible(text: &str) -> String {
     let shown = |c| if is_obeyed(c) && c != '\n' && c != '\t' { char::REPLACEMENT_CHARACTER } else { c };
     text.chars().map(shown).collect()
 }
 
-/// Hands on what is written as [`visible`] text where `is_terminal`, and byte for byte elsewhere.
+/// A writer that passes on its input as [`visible`] text if `is_terminal`, otherwise unchanged.
 pub struct Visible<W: Write> {
     out: W,
     is_terminal: bool,
-    /// The beginning of a character whose other bytes have not come yet.
+    /// The start of a character whose other bytes have not been written yet.
     begun: Vec<u8>,
 }
 
@@ -61,7 +61,7 @@ impl<W: Write> Write for Visible<W> {
     }
 }
 
-/// Returns `true` if bytes can be the beginning of a character.
+/// Returns `true` if bytes can be the start of a character.
 fn is_begun(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
 }

@@ -1,16 +1,16 @@
-//! Words that were meant in place of mistyped ones. Nothing is allocated: a traced process asks too.
+//! Suggestions for mistyped words. Nothing is allocated, because a traced process uses them, too.
 
-/// Longer words are compared by their beginnings.
+/// Longer words are compared by their first letters.
 const LENGTH_MAX: usize = 63;
 
-/// The word within a third of its length in edits, nearest first.
+/// Returns the word within a third of its length in edits, nearest first.
 pub fn nearest<'a>(wrong: &str, words: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let scored = words.map(|word| (edits(wrong, word), word));
     let close = scored.filter(|(edits, word)| *edits <= word.len().max(wrong.len()) / 3);
     close.min_by_key(|(edits, _)| *edits).map(|(_, word)| word)
 }
 
-/// Levenshtein's distance in bytes, one row at a time.
+/// Returns the Levenshtein distance in bytes, computed one row at a time.
 pub fn edits(left: &str, right: &str) -> usize {
     let mut row = [0; LENGTH_MAX + 1];
     let right = &right.as_bytes()[..right.len().min(LENGTH_MAX)];

@@ -45,7 +45,7 @@ def plain():
     pass
 
 
-# What is timed, and what is taken off: the loop, the call.
+# The measured code, and the overhead to subtract: the loop, the call.
 KINDS = {
     "one": ("with one: pass", "pass", {"one": span("step", cat="compute")}),
     "new": ("with span('step'): pass", "pass", {"span": span}),

@@ -1,4 +1,4 @@
-//! The parsers of `dlio-analyzer`: files of every format that is read, and what people type.
+//! The parsers of `dlio-analyzer`: files of every supported format, and user input.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,7 +29,7 @@ pub const ENTRIES: &[crate::rounds::Entry] = &[
     ("kept", kept),
 ];
 
-/// A folder with one file in it, removed when dropped.
+/// A directory with one file in it, removed when dropped.
 struct Given(PathBuf);
 
 impl Given {
@@ -49,7 +49,7 @@ impl Drop for Given {
     }
 }
 
-/// Opens a file of this name, summarises all of it and prints that.
+/// Opens a file of this name, summarizes all of it and prints the result.
 fn summarised(name: &str, bytes: &[u8]) {
     let given = Given::new(name, bytes);
     let path = given.0.join(name).display().to_string();
@@ -98,7 +98,7 @@ pub fn parquet_file(bytes: &[u8]) {
     summarised("events.parquet", bytes);
 }
 
-/// Sizes, lengths of time, moments.
+/// Parses sizes, durations, times.
 pub fn amounts(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     for amount in [TIMES, SIZES].into_iter().filter_map(|units| Amount::parse(&text, units)) {
@@ -112,14 +112,14 @@ pub fn amounts(bytes: &[u8]) {
     let _ = glob::Pattern::new(&text).is_ok_and(|pattern| pattern.matches("/data/a"));
 }
 
-/// Limits of comparisons, and files of rules.
+/// Parses limits of comparisons, and files of rules.
 pub fn limits(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let _ = Limit::parse(&text);
     let _ = Limits::default().amend(&text);
 }
 
-/// What an earlier reading left beside a trace.
+/// Parses the sidecar that an earlier reading left next to a trace.
 pub fn kept(bytes: &[u8]) {
     let given = Given::new(".dlio-cache", bytes);
     let typed = [given.0.display().to_string()];

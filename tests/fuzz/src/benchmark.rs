@@ -1,4 +1,4 @@
-//! The parsers of `dlio-benchmark`: what is typed, workloads, and files of data sets and checkpoints.
+//! The parsers of `dlio-benchmark`: user input, workloads, and files of data sets and checkpoints.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -35,7 +35,7 @@ pub const ENTRIES: &[crate::rounds::Entry] = &[
     ("store_answer", store_answer),
 ];
 
-/// An override, and the workload that it makes.
+/// Parses an override, and the workload that it makes.
 pub fn overrides(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     if let Ok(typed) = grammar::parse(&text)
@@ -46,7 +46,7 @@ pub fn overrides(bytes: &[u8]) {
     }
 }
 
-/// A text of YAML, which is read back from what is written of it.
+/// Parses YAML, writes it and reads it back.
 pub fn yaml(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     if let Ok(value) = parse_yaml("fuzz", &text) {
@@ -57,7 +57,7 @@ pub fn yaml(bytes: &[u8]) {
     }
 }
 
-/// A workload's file.
+/// Parses a workload's file.
 pub fn workload(bytes: &[u8]) {
     if let Ok(value) = parse_yaml("fuzz", &String::from_utf8_lossy(bytes)) {
         let _ = Config::read(&value);
@@ -150,7 +150,7 @@ pub fn mds(bytes: &[u8]) {
     sampled("mds", bytes);
 }
 
-/// Headers and chunks of HDF5, apart from its library.
+/// Parses headers and chunks of HDF5, without its library.
 pub fn hdf5(bytes: &[u8]) {
     let given = Given::new(bytes);
     let file = given.open();
@@ -164,7 +164,7 @@ pub fn hdf5(bytes: &[u8]) {
     }
 }
 
-/// What an object store says of an error, or lists.
+/// Parses errors and listings of an object store.
 pub fn store_answer(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     for contents in xml::elements(&text, "Contents") {

@@ -1,7 +1,7 @@
-//! Entry points for every parser that is written by hand: any bytes may come, and none may make it panic.
+//! Entry points for every handwritten parser: no input may make one panic.
 //!
-//! A file here has the entries of one crate, `NAME: fn(&[u8])`. Each is a fuzz target of the same name, and the ordinary
-//! tests of that crate run all of them for a bounded number of rounds ([`rounds`]).
+//! Each file here has the entries of one crate, `NAME: fn(&[u8])`. Each is a fuzz target of its name, and the
+//! ordinary tests of that crate run all of them for a bounded number of rounds ([`rounds`]).
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "analyzer")]

@@ -1,13 +1,14 @@
-//! Damaged samples for entry points, without a fuzzer: each round follows from a seed, so that a failure can be repeated.
+//! Damaged samples for entry points, without a fuzzer: each round follows from a seed, so that a failure can be
+//! reproduced.
 //!
-//! | variable | means | default |
+//! | variable | meaning | default |
 //! |---|---|---|
 //! | `DLIO_FUZZ_SEED` | seed of all rounds | 1 |
-//! | `DLIO_FUZZ_ROUNDS` | rounds of each entry | as many as the test says |
+//! | `DLIO_FUZZ_ROUNDS` | rounds of each entry | set by the test |
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// A parser that takes any bytes, by its name.
+/// A parser of arbitrary bytes, by its name.
 pub type Entry = (&'static str, fn(&[u8]));
 
 /// Numbers that follow from a seed: SplitMix64.
@@ -31,10 +32,10 @@ impl Random {
     }
 }
 
-/// Numbers at which arithmetic goes wrong, in binary.
+/// Numbers at which arithmetic fails, in binary.
 const LIMITS: [u64; 10] = [0, 1, 0x7f, 0x80, 0xff, 0xffff, 0x7fff_ffff, 0xffff_ffff, i64::MAX as u64, u64::MAX];
 
-/// The same, and what stands between values, as text.
+/// These limits, and separators between values, as text.
 const WORDS: [&str; 22] = [
     "0",
     "-1",
@@ -88,7 +89,7 @@ fn damage(bytes: &mut Vec<u8>, samples: &[Vec<u8>], random: &mut Random) {
         }
         6 => drop(bytes.splice(at..at, random.pick(&WORDS).bytes())),
         7 => {
-            // A number of the text becomes one at a limit.
+            // A number in the text becomes one at a limit.
             let Some(start) = bytes[at..].iter().position(u8::is_ascii_digit).map(|found| at + found) else { return };
             let length = bytes[start..].iter().take_while(|byte| byte.is_ascii_digit()).count();
             bytes.splice(start..start + length, random.pick(&WORDS[..8]).bytes());
@@ -106,7 +107,8 @@ fn variable(name: &str) -> Option<u64> {
     std::env::var(name).ok().filter(|text| !text.is_empty())?.parse().ok()
 }
 
-/// Runs each entry on its samples, whole and damaged. The input that makes one panic is kept, and named with its round.
+/// Runs each entry on its samples, whole and damaged. An input that causes a panic is kept, and reported with its
+/// round.
 pub fn run(entries: &[Entry], samples: impl Fn(&str) -> Vec<Vec<u8>>, rounds: u64) {
     let seed = variable("DLIO_FUZZ_SEED").unwrap_or(1);
     let rounds = variable("DLIO_FUZZ_ROUNDS").unwrap_or(rounds);

@@ -1,4 +1,4 @@
-//! The parsers of `dlio-schemas`: what traced processes leave, what viewers read, what is masked.
+//! The parsers of `dlio-schemas`: files of traced processes, files for viewers, masked command lines.
 
 use dlio_schemas::native::block::{Codec, HEADER_SIZE, Header, Kind, Opener};
 use dlio_schemas::native::columns::Events;
@@ -29,7 +29,7 @@ pub const ENTRIES: &[crate::rounds::Entry] = &[
     ("mistyped", mistyped),
 ];
 
-/// A block as it stands in a file, and the bytes as the payload of one that is sound but for its compression.
+/// Parses a block as in a file, and the bytes as the payload of a valid block with damaged compression.
 pub fn block(bytes: &[u8]) {
     let Ok(mut opener) = Opener::new() else { return };
     if let Ok(header) = Header::from_bytes(bytes) {
@@ -49,7 +49,7 @@ fn assert_even(events: &Events) {
     assert_eq!(lengths, [count; 5]);
 }
 
-/// The payload of a block of events; how many there are comes first.
+/// Parses the payload of a block of events, preceded by their number.
 pub fn columns(bytes: &[u8]) {
     let Some((count, payload)) = bytes.split_first_chunk::<2>() else { return };
     let (mut events, count) = (Events::default(), u16::from_le_bytes(*count) as usize);
@@ -59,21 +59,21 @@ pub fn columns(bytes: &[u8]) {
     }
 }
 
-/// The payload of a block of strings.
+/// Parses the payload of a block of strings.
 pub fn names(bytes: &[u8]) {
     let mut names = Names::default();
     let _ = names.add(1, bytes);
     assert!(names.iter().all(|(id, kind, text)| names.get(id) == Some((kind, text))));
 }
 
-/// The payload of a block of facts.
+/// Parses the payload of a block of facts.
 pub fn facts(bytes: &[u8]) {
     let mut fields = Fields::default();
     let _ = fields.merge(bytes);
     fields.ending();
 }
 
-/// A table of counts.
+/// Parses a table of counts.
 pub fn counts(bytes: &[u8]) {
     rows(bytes);
     if let Ok(tallied) = Tallied::from_bytes(bytes) {
@@ -96,14 +96,14 @@ fn look_through(image: &Image, bytes: &[u8]) {
     }
 }
 
-/// A whole file: checksums find most damage, and the next block is looked for.
+/// Parses a whole file: checksums find most damage, and the next block is searched.
 pub fn dlt(bytes: &[u8]) {
     if let Ok(image) = Image::from_dlt(bytes) {
         look_through(&image, bytes);
     }
 }
 
-/// The same with checksums that hold, so that the damage comes through to what reads the payloads.
+/// Parses a whole file with valid checksums, so that the damage reaches the readers of the payloads.
 pub fn sealed_dlt(bytes: &[u8]) {
     let mut bytes = bytes.to_vec();
     let mut at = 0;
@@ -124,7 +124,7 @@ pub fn sealed_dlt(bytes: &[u8]) {
     dlt(&bytes);
 }
 
-/// The ring of a process that is gone.
+/// Parses the ring of a process that has ended.
 pub fn ring(bytes: &[u8]) {
     if let Ok(ring) = Ring::parse(bytes) {
         let image = Image::from_ring(&ring);
@@ -133,7 +133,7 @@ pub fn ring(bytes: &[u8]) {
     }
 }
 
-/// The ring of a process that runs.
+/// Parses the ring of a running process.
 pub fn live_ring(bytes: &[u8]) {
     if let Ok(live) = Live::look(bytes) {
         let _ = (live.rows(bytes), live.names(bytes));
@@ -141,7 +141,7 @@ pub fn live_ring(bytes: &[u8]) {
     }
 }
 
-/// Packets of a Perfetto trace: in one go, and chapter by chapter.
+/// Parses packets of a Perfetto trace: all at once, and chapter by chapter.
 pub fn perfetto(bytes: &[u8]) {
     let mut events = 0;
     let mut take = |batch: Batch| {
@@ -160,19 +160,19 @@ pub fn perfetto(bytes: &[u8]) {
     }
 }
 
-/// The arguments of a program, which are shown without their secrets.
+/// Masks the arguments of a program.
 pub fn command_line(bytes: &[u8]) {
     let mut shown = 0;
     mask(bytes, &mut |piece| shown += piece.len());
     masked_text(&String::from_utf8_lossy(bytes));
 }
 
-/// The kernel's line about a process.
+/// Parses the kernel's line about a process.
 pub fn process_stat(bytes: &[u8]) {
     ProcessStat::parse(bytes);
 }
 
-/// A word that nobody knows.
+/// Looks up an unknown word.
 pub fn mistyped(bytes: &[u8]) {
     nearest(&String::from_utf8_lossy(bytes), ["read", "write", "DLIO_TRACE_DIR"].into_iter());
 }

@@ -14,9 +14,10 @@ import contextlib
 import os
 import time
 
-# Causes for which training may stand that are no waits for data. A child may be the training's or a reader's.
+# Causes of stalls that are not waits for data. A child may belong to the training or to a reader.
 OTHER = ("own-work", "other-rank", "checkpoint", "child")
-# A maker that is busy for so much of its time limits the training: what follows an item is hidden by its next one.
+# A maker that is busy for this share of its time limits the training: the work after one item is hidden by the next
+# one.
 SATURATED = 0.8
 now = time.perf_counter
 

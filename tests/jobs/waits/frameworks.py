@@ -196,7 +196,7 @@ def traced_feature_server():
             left -= len(client.recv(left))
         return index
 
-    # The server is busy all the time: whoever waits for it waits for its CPU time.
+    # The server is busy all the time, so waiting for it is waiting for its CPU time.
     trainer = train_model(of_workers(Samples(load, 240, "cpu"), "cpu"), 0.01)
     process.terminate()
     os.unlink("features.socket")
@@ -280,7 +280,7 @@ def threads_in_a_worker():
             work = own("gil")
             begun = time.perf_counter()
             cpu, wall = (sum(times) for times in zip(*pool.map(decode, range(4))))
-            # The time of its threads is divided as theirs is.
+            # The time of its threads is divided in proportion.
             work.parts["cpu"] += (time.perf_counter() - begun) * cpu / wall
             yield index
 

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 
-# They register their jobs.
+# Importing these modules registers their jobs.
 import alone, formats, frameworks, machine, network, processes, programs, pytorch, ranks, threads  # noqa: E401,F401
 from registry import JOBS, prepare
 

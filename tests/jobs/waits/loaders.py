@@ -110,5 +110,5 @@ def read_messages(read, steps):
 def untraced():
     """The environment without a tracer, for what runs elsewhere in reality."""
     kept = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD" and not name.startswith("DLIO_")}
-    # The tracer follows children whatever their environment; this switches it off in them.
+    # The tracer follows children in any environment; this disables it in them.
     return {**kept, "DLIO_TRACE": "0"}

@@ -18,7 +18,7 @@ def own_group(controller):
     with open("/proc/self/cgroup", encoding="ascii") as file:
         lines = [line.rstrip("\n").split(":", 2) for line in file]
     for _, names, path in lines:
-        # Version 2 calls it otherwise.
+        # Version 2 has another name for it.
         controller = "io" if not names and controller == "blkio" else controller
         root = f"/sys/fs/cgroup/{controller}" if controller in names.split(",") else "/sys/fs/cgroup" if not names else ""
         folder = root + path.rstrip("/")

@@ -139,7 +139,7 @@ def asyncio_thread():
 
     async def make(session, port, index):
         work = Work()
-        # Coroutines take turns in one thread: their maker is not a thread, and no start is waited for.
+        # Coroutines take turns in one thread: their maker is not a thread, and there is no wait for a start.
         work.items = 1
         work.begin()
         content = 0

@@ -1,4 +1,4 @@
-//! A traced call: the question every hook asks before it, and the event after it.
+//! A traced call: the check that every hook makes before the real call, and the event recorded after it.
 
 use std::sync::atomic::Ordering::*;
 
@@ -13,7 +13,7 @@ use crate::recording::{phase, ring};
 use crate::thread::local::local;
 use crate::trace::header_page;
 
-/// A traced call that has begun.
+/// A traced call that has started.
 #[derive(Clone, Copy)]
 pub struct Call {
     start: u64,
@@ -26,7 +26,7 @@ pub struct Done {
     pub duration: u64,
 }
 
-/// Asked by every hook before the real call: `None` means "only pass it on".
+/// Starts a call. Every hook calls this before the real call; `None` means that the hook only forwards the call.
 #[inline(always)]
 pub fn begin(layer: Layer) -> Option<Call> {
     let mode = phase::mode();
@@ -37,7 +37,8 @@ pub fn begin(layer: Layer) -> Option<Call> {
     Some(Call::now(layer))
 }
 
-/// A call that is not recorded, or is the first, or comes from a signal handler that runs when vfork is about to return.
+/// Handles the rare cases of [`begin`]: a call that is not recorded, the first call, and a call from a signal handler
+/// that runs when vfork is about to return.
 #[cold]
 fn begin_oddly(layer: Layer, mode: u32) -> Option<Call> {
     if phase::is_strict() {
@@ -51,8 +52,9 @@ fn begin_oddly(layer: Layer, mode: u32) -> Option<Call> {
     recorded.then(|| Call::now(layer))
 }
 
-/// A call before the library's own constructor (another constructor's, or a program's that starts threads early), one after
-/// the image was closed, or the first of a child that nobody announced.
+/// Handles calls outside an image: a call before the library's own constructor (from another constructor, or from a
+/// program that starts threads early), a call after the image was closed, and the first call of a child whose fork
+/// was not seen.
 #[cold]
 fn begin_outside(layer: Layer, mode: u32) -> Option<Call> {
     match mode {
@@ -73,12 +75,12 @@ impl Call {
         Call { start: clock::ticks() }
     }
 
-    /// A call that began at a moment taken before.
+    /// Returns a call that started at the given, earlier timestamp.
     pub fn since(start: u64) -> Call {
         Call { start }
     }
 
-    /// To be said right after the real call, before anything is looked up.
+    /// Takes the end time. Callers do this right after the real call, before any lookup.
     #[inline(always)]
     pub fn end(self) -> Done {
         let duration = clock::ticks().wrapping_sub(self.start);
@@ -90,8 +92,8 @@ impl Call {
 }
 
 impl Done {
-    /// Records the event, unless a filter turns out to leave its file out: a descriptor nobody was seen opening is named
-    /// only now. `known` says that `a` holds what the operation's row promises.
+    /// Records the event, unless a filter excludes its file: a descriptor whose opening was not seen gets its name
+    /// only here. `known` is true if `a` contains the value that the operation's row promises.
     #[inline(always)]
     pub fn record(self, op: Op, file: u32, fd: i32, (a, known): (i64, bool), b: i64, ret: i64) {
         if self.duration < SWITCHES.min_ticks.load(Relaxed) || file == number::FILTERED {
@@ -103,19 +105,19 @@ impl Done {
     }
 }
 
-/// The caller of a function of the C library, where these are patched themselves. Known only there.
+/// The caller of a C library function when those functions are patched. Only then is it known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Inside {
-    /// The program, past all hooks.
+    /// The program, bypassing all hooks.
     Nothing,
-    /// A hook that records what goes on as one event.
+    /// A hook that records all nested calls as one event.
     Call,
     /// The hook of a stream.
     Stream,
 }
 
 impl Inside {
-    /// The function this thread is inside of.
+    /// Returns the function that this thread is currently in.
     pub fn now() -> Inside {
         // SAFETY: the line is this thread's own.
         match unsafe { (*local()).inside } & 3 {
@@ -127,7 +129,7 @@ impl Inside {
 
     #[cold]
     pub fn enter(layer: Layer) {
-        // Nothing that is patched goes on inside a wait, but for what a handler does there.
+        // Patched functions are never called inside a wait, except by a signal handler that runs there.
         let kind = match layer {
             Layer::Wait => 0,
             Layer::Stdio => 2,
@@ -148,8 +150,8 @@ impl Inside {
         }
     }
 
-    /// A stream is about to be closed, whose descriptor is forgotten already, or has just opened one that is not known yet: what
-    /// goes on inside is on this file.
+    /// Notes the file for calls inside a stream's hook: the stream is about to be closed and its descriptor is
+    /// already forgotten, or it has just opened a descriptor that is not known yet.
     pub fn note_changing(fd: i32, file: u32) {
         if SWITCHES.patched.load(Relaxed) && fd >= 0 {
             // SAFETY: as above.
@@ -157,7 +159,7 @@ impl Inside {
         }
     }
 
-    /// The file of a descriptor inside the call of a stream.
+    /// Returns the file of a descriptor that is used inside a stream's call.
     pub fn file(fd: i32) -> u32 {
         match descriptors::seen(fd) {
             // SAFETY: as above.
@@ -166,7 +168,8 @@ impl Inside {
         }
     }
 
-    /// True if the stream that this thread is inside a call of is being closed, or was just opened, on this descriptor.
+    /// Returns `true` if this thread is inside a call on a stream that is closing this descriptor or has just opened
+    /// it.
     pub fn changes(fd: i32) -> bool {
         // SAFETY: as above.
         fd >= 0 && unsafe { (*local()).changing } == fd + 1

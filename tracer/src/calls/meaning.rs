@@ -1,7 +1,7 @@
-//! The meaning of a call that has returned, in the words of the operations' list.
+//! The meaning of a returned call, in terms of the operations' list.
 //!
-//! One function for each shape of call, not for each call: that a `pread` has a descriptor, a position and two sizes is
-//! said in one row of the preloaded library, how such a call is recorded here.
+//! There is one function per kind of call, not one per call. A row of the preloaded library states that a `pread` has
+//! a descriptor, a position and two sizes; this module defines how such a call is recorded.
 
 use dlio_schemas::native::names::URING;
 use dlio_schemas::ops::Op;
@@ -13,17 +13,17 @@ use crate::naming::{descriptor_files, object_names};
 use crate::recording::counters;
 use crate::trace::header_page;
 
-/// An argument that says nothing.
+/// An argument without a meaning.
 const NOTHING: (i64, bool) = (0, true);
 
-/// Result of a call that returns -1 and sets errno.
+/// Returns the outcome of a call that returns -1 and sets errno.
 #[inline(always)]
 pub fn outcome(ret: i64) -> i64 {
     // SAFETY: the address of this thread's errno is always valid.
     if ret == -1 { -unsafe { *libc::__errno_location() } as i64 } else { ret }
 }
 
-/// Result of a call that returns a pointer, null for failure.
+/// Returns the outcome of a call that returns a pointer, null for failure.
 #[inline(always)]
 pub fn pointer_outcome<T>(pointer: *const T, success: i64) -> i64 {
     if pointer.is_null() { outcome(-1) } else { success }
@@ -34,7 +34,8 @@ fn known(position: i64) -> (i64, bool) {
     (position, position != POS_UNKNOWN)
 }
 
-/// True if calls on this descriptor are left out: asked before the call, so that they cost nothing more.
+/// Returns `true` if calls on this descriptor are excluded. Hooks check this before the call, so excluded calls have
+/// no further overhead.
 #[inline(always)]
 pub fn leaves_out(fd: i32) -> bool {
     let filtered = descriptors::is_filtered(fd);
@@ -44,13 +45,13 @@ pub fn leaves_out(fd: i32) -> bool {
     filtered
 }
 
-/// A read or write that carries its own position.
+/// Records a read or write with an explicit position.
 #[inline(always)]
 pub fn moved_at(done: Done, op: Op, fd: i32, position: i64, requested: i64, ret: i64) {
     done.record(op, descriptor_files::file(fd), fd, known(position), requested, outcome(ret));
 }
 
-/// A plain read: from where the description stands.
+/// Records a plain read, which starts at the position of the file description.
 #[inline(always)]
 pub fn read_here(done: Done, op: Op, fd: i32, requested: i64, ret: i64) {
     let (file, position) = descriptor_files::read(fd, ret);
@@ -60,7 +61,7 @@ pub fn read_here(done: Done, op: Op, fd: i32, requested: i64, ret: i64) {
     done.record(op, file, fd, known(position), requested, outcome(ret));
 }
 
-/// A plain write.
+/// Records a plain write.
 #[inline(always)]
 pub fn wrote_here(done: Done, op: Op, fd: i32, requested: i64, ret: i64) {
     let (file, position) = descriptor_files::written(fd, ret);
@@ -70,13 +71,13 @@ pub fn wrote_here(done: Done, op: Op, fd: i32, requested: i64, ret: i64) {
     done.record(op, file, fd, known(position), requested, outcome(ret));
 }
 
-/// A call on a descriptor that moves no bytes.
+/// Records a call on a descriptor that moves no bytes.
 #[inline(always)]
 pub fn on_descriptor(done: Done, op: Op, fd: i32, a: i64, b: i64, ret: i64) {
     done.record(op, descriptor_files::file(fd), fd, (a, true), b, outcome(ret));
 }
 
-/// Bytes went from one descriptor to another.
+/// Records a transfer from one descriptor to another.
 pub fn from_file(done: Done, op: Op, from: i32, to: i32, requested: i64, ret: i64) {
     let source = descriptor_files::file(from);
     done.record(
@@ -89,25 +90,26 @@ pub fn from_file(done: Done, op: Op, from: i32, to: i32, requested: i64, ret: i6
     );
 }
 
-/// A call on a file that has been looked up: by path, or before its descriptor went away.
+/// Records a call on a file that was looked up before: by path, or before its descriptor was closed.
 #[inline(always)]
 pub fn on_file(done: Done, op: Op, file: u32, fd: i32, a: i64, b: i64, ret: i64) {
     done.record(op, file, fd, (a, true), b, outcome(ret));
 }
 
-/// A call on a path.
+/// Records a call on a path.
 #[inline(always)]
 pub fn on_path(done: Done, op: Op, file: u32, a: i64, b: i64, ret: i64) {
     on_file(done, op, file, -1, a, b, ret);
 }
 
-/// A call that concerns no file.
+/// Records a call that involves no file.
 pub fn on_nothing(done: Done, op: Op, a: i64, b: i64, ret: i64) {
     done.record(op, number::NONE, -1, (a, true), b, outcome(ret));
 }
 
-/// A path was opened: from now on its descriptor is known. A file without a name is not the folder it was made in: it is called
-/// what the kernel calls it, the folder and its number there. The mode is there only where a file may have been made.
+/// Records the opening of a path; its descriptor is known after that. A file without a name (`O_TMPFILE`) gets the
+/// name that the kernel uses for it, its directory and inode number, not the name of the directory alone. The mode is
+/// recorded only if the call may have created a file.
 #[inline(always)]
 pub fn opened(done: Done, op: Op, file: u32, mode: i64, flags: i32, fd: i32) {
     let nameless = flags & libc::O_TMPFILE == libc::O_TMPFILE;
@@ -120,14 +122,14 @@ pub fn opened(done: Done, op: Op, file: u32, mode: i64, flags: i32, fd: i32) {
     done.record(op, file, fd, (mode, makes), flags as i64, outcome(fd as i64));
 }
 
-/// Memory was made, which has no path.
+/// Records the creation of memory, which has no path.
 pub fn made(done: Done, op: Op, kind: &[u8], a: i64, b: i64, fd: i32) {
     let file = crate::naming::path_numbers::object(kind);
     descriptors::opened(fd, file, 0);
     done.record(op, file, fd, (a, true), b, outcome(fd as i64));
 }
 
-/// A pipe was made, or one end of one; both ends have one name.
+/// Records the creation of a pipe, or of one end of a pipe; both ends have the same name.
 pub fn piped(done: Done, op: Op, (read, write): (i32, i32), b: i64) {
     let file = if read < 0 { number::NONE } else { object_names::pipe_of(read) };
     descriptors::opened(write, file, 0);
@@ -135,13 +137,15 @@ pub fn piped(done: Done, op: Op, (read, write): (i32, i32), b: i64) {
     done.record(op, file, read, (write.max(0) as i64, true), b, outcome(read as i64));
 }
 
-/// A ring of io_uring was made by a library that goes straight to the kernel: its descriptor comes and goes unseen.
+/// Records the creation of an io_uring ring by a library that calls the kernel directly: the hooks see neither the
+/// opening nor the closing of its descriptor.
 pub fn uring_made(done: Done, entries: u32, ret: i32) {
     let file = if ret < 0 { number::NONE } else { crate::naming::path_numbers::object(URING.as_bytes()) };
     done.record(Op::URING_SETUP, file, -1, (entries as i64, true), 0, ret as i64);
 }
 
-/// Before a descriptor is closed: its file, for the event that follows. Names nothing that was never used.
+/// Returns the file of a descriptor that is about to be closed, for the event that follows. A descriptor that was
+/// never used gets no name.
 #[inline(always)]
 pub fn closing(fd: i32) -> u32 {
     let file = descriptors::seen(fd);
@@ -149,8 +153,8 @@ pub fn closing(fd: i32) -> u32 {
     file
 }
 
-/// A duplicate was made, and the event is of it; the other descriptor is the one it was made of. Of one that was not made the
-/// event is of that one, and the other is what was wanted.
+/// Records the duplication of a descriptor. On success the event belongs to the duplicate, and its argument is the
+/// original. On failure it belongs to the original, and its argument is the requested number.
 pub fn duplicated(done: Done, op: Op, from: i32, wanted: i64, flags: i64, ret: i32) {
     descriptors::duplicated(from, ret);
     let other = if ret < 0 || wanted < 0 { wanted } else { from as i64 };
@@ -164,7 +168,7 @@ pub fn duplicated(done: Done, op: Op, from: i32, wanted: i64, flags: i64, ret: i
     );
 }
 
-/// A seek: its result is the position.
+/// Records a seek, whose result is the new position.
 #[inline(always)]
 pub fn sought(done: Done, fd: i32, offset: i64, whence: i32, ret: i64) {
     let file = descriptor_files::file(fd);
@@ -174,7 +178,7 @@ pub fn sought(done: Done, fd: i32, offset: i64, whence: i32, ret: i64) {
     done.record(Op::LSEEK, file, fd, (whence as i64, true), offset, outcome(ret));
 }
 
-/// A call without arguments worth a column.
+/// Records a call whose arguments are not worth a column.
 pub fn plain(done: Done, op: Op, file: u32, fd: i32, ret: i64) {
     done.record(op, file, fd, NOTHING, 0, outcome(ret));
 }

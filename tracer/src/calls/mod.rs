@@ -1,7 +1,8 @@
-//! What a hook asks before a call, and reports when it has returned.
+//! The functions that a hook calls before a call and after it returns.
 //!
-//! Reading order: [`call`] (the question before a call and the event after it), [`meaning`] (file, position and result of
-//! each kind of call), [`waits`], [`network`] (sockets), [`requests`] (libaio), [`processes`] (fork, exec, chroot and the like).
+//! Reading order: [`call`] (the check before a call and the event after it), [`meaning`] (file, position and result
+//! of each kind of call), [`waits`], [`network`] (sockets), [`requests`] (libaio), [`processes`] (fork, exec, chroot
+//! and similar).
 
 pub mod call;
 pub mod meaning;

@@ -1,7 +1,7 @@
-//! Calls on sockets: messages, connections, names of hosts.
+//! Calls on sockets: messages, connections, host names.
 //!
-//! A call that finds nothing to take, and returns at once, is what a loop of events does all day: it is counted as left out.
-//! Connections are all recorded, because they say who talks to whom.
+//! An event loop constantly makes calls that find nothing to receive and return immediately; these are counted as
+//! left out. All connections are recorded, because they show which processes communicate.
 
 use dlio_schemas::ops::Op;
 use dlio_schemas::record::POS_UNKNOWN;
@@ -16,20 +16,20 @@ use crate::recording::counters;
 use crate::thread::stack;
 use crate::trace::header_page;
 
-/// The socket of a descriptor. What is none has no part in this: a call on it failed.
+/// Returns the socket of a descriptor, or no file if the descriptor is not a socket, in which case the call failed.
 fn socket(fd: i32, outcome: i64) -> u32 {
     const NO_SOCKET: [i64; 2] = [-libc::EBADF as i64, -libc::ENOTSOCK as i64];
     let file = if NO_SOCKET.contains(&outcome) { number::NONE } else { descriptor_files::file(fd) };
     if file == number::NONE { object_names::some_socket() } else { file }
 }
 
-/// A message was taken or sent, or could not be.
+/// Records a sent or received message, or the failure.
 #[inline(always)]
 pub fn messaged(done: Done, op: Op, fd: i32, requested: i64, ret: i64) {
     moved(done, op, fd, POS_UNKNOWN, requested, outcome(ret));
 }
 
-/// So many messages were taken or sent at once, with so many bytes.
+/// Records a call that sent or received `messages` messages with `bytes` bytes.
 #[inline(always)]
 pub fn messaged_many(done: Done, op: Op, fd: i32, (messages, bytes): (i64, i64), requested: i64) {
     let failed = outcome(messages);
@@ -45,10 +45,10 @@ fn moved(done: Done, op: Op, fd: i32, a: i64, requested: i64, outcome: i64) {
     done.record(op, file, fd, (a, a != POS_UNKNOWN), requested, outcome);
 }
 
-/// A socket was connected, is being connected, or could not be.
+/// Records that a socket was connected, is being connected, or failed to connect.
 ///
 /// # Safety
-/// `length` bytes can be read at `address`, unless the call failed for that.
+/// `length` bytes can be read at `address`, unless an invalid address made the call fail.
 pub unsafe fn connected(done: Done, fd: i32, address: *const libc::c_void, length: u32, ret: i64) {
     const UNREAD: [i32; 4] = [libc::EBADF, libc::ENOTSOCK, libc::EFAULT, libc::EINVAL];
     let outcome = outcome(ret);
@@ -63,7 +63,7 @@ pub unsafe fn connected(done: Done, fd: i32, address: *const libc::c_void, lengt
             (file, 0)
         }
         None if ret == 0 => {
-            // It may have been taken apart from its other end.
+            // The socket may have been named earlier by its peer.
             descriptors::renamed(fd, number::NONE);
             (socket(fd, outcome), sockets::peer_process(fd))
         }
@@ -72,7 +72,7 @@ pub unsafe fn connected(done: Done, fd: i32, address: *const libc::c_void, lengt
     done.record(Op::CONNECT, file, fd, (other as i64, true), 0, outcome);
 }
 
-/// A connection was accepted, or none was there. `fd` is the socket that accepts.
+/// Records an accepted connection, or that none was pending. `fd` is the listening socket.
 pub fn accepted(done: Done, op: Op, fd: i32, flags: i64, ret: i32) {
     if ret < 0 && is_short(done.duration) {
         return header_page::count_filtered();
@@ -81,7 +81,7 @@ pub fn accepted(done: Done, op: Op, fd: i32, flags: i64, ret: i32) {
     let (file, other) = match ret {
         ..0 => (socket(fd, outcome), 0),
         _ => {
-            // Whatever had this number before may have been closed unseen.
+            // The previous file with this number may have been closed unseen.
             descriptors::closed(ret);
             (descriptor_files::file(ret), sockets::peer_process(ret))
         }
@@ -89,7 +89,7 @@ pub fn accepted(done: Done, op: Op, fd: i32, flags: i64, ret: i32) {
     done.record(op, file, fd, (other as i64, true), flags, outcome);
 }
 
-/// Two sockets were made that are each other's other end.
+/// Records the creation of a pair of connected sockets.
 pub fn paired(done: Done, (first, second): (i32, i32), ret: i64) {
     let outcome = outcome(ret);
     if ret != 0 {
@@ -106,13 +106,13 @@ pub fn paired(done: Done, (first, second): (i32, i32), ret: i64) {
     done.record(Op::SOCKETPAIR, descriptors::seen(first), first, (own as i64, true), other as i64, outcome);
 }
 
-/// A call on a socket that moves nothing.
+/// Records a call on a socket that transfers no data.
 pub fn on_socket(done: Done, op: Op, fd: i32, a: i64, ret: i64) {
     let outcome = outcome(ret);
     done.record(op, socket(fd, outcome), fd, (a, true), 0, outcome);
 }
 
-/// An eventfd was made.
+/// Records the creation of an eventfd.
 pub fn eventfd_made(done: Done, count: i64, flags: i64, fd: i32) {
     if fd < 0 {
         let outcome = outcome(fd as i64);
@@ -124,13 +124,13 @@ pub fn eventfd_made(done: Done, count: i64, flags: i64, fd: i32) {
     done.record(Op::EVENTFD, file, fd, (count, true), flags, fd as i64);
 }
 
-/// A host was looked up by its name, empty for this machine; `error` is what `getaddrinfo` returns.
+/// Records the lookup of a host name, empty for the local host; `error` is the result of `getaddrinfo`.
 pub fn looked_up(done: Done, host: &[u8], error: i32) {
     let file = stack::with_some_room(|| object_names::host(host));
     done.record(Op::GETADDRINFO, file, -1, (0, true), 0, errno_of(error));
 }
 
-/// The nearest error of the kernel's to one of a look-up.
+/// Returns the kernel error closest to an error of `getaddrinfo`.
 fn errno_of(error: i32) -> i64 {
     let errno = match error {
         0 => 0,

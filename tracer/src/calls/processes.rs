@@ -1,4 +1,4 @@
-//! The tracer when the process multiplies, changes or gives up rights.
+//! The tracer's part when a process forks, executes another program or drops privileges.
 
 use std::ffi::CStr;
 
@@ -19,14 +19,15 @@ use crate::recording::{image, latest, phase};
 use crate::thread::stack;
 use crate::trace::trace_dirs;
 
-/// A vfork is about to happen. Returns when it began, or zero if it is not recorded.
+/// Prepares for a vfork. Returns its start time, or zero if it is not recorded.
 pub fn before_vfork() -> u64 {
     let began = call::begin(Layer::Process).map_or(0, |_| clock::ticks());
     phase::pass(true);
     began
 }
 
-/// Back in the parent, whose child has become another program or is gone. Returns what the caller of vfork gets.
+/// Resumes in the parent, after the child executed another program or ended. Returns the result for the caller of
+/// vfork.
 pub fn after_vfork(result: i64, began: u64) -> i32 {
     phase::pass(false);
     descriptors::shared_with_child();
@@ -41,12 +42,13 @@ pub fn after_vfork(result: i64, began: u64) -> i32 {
     -1
 }
 
-/// A child on this memory is about to be made. It goes on beside its parent, and its calls count as the parent's; or the parent
-/// waits until it has become another program or is gone (`waits`), which is a vfork.
+/// Prepares for a child that shares this memory. If `waits` is false, the child runs alongside its parent and its
+/// calls count as the parent's. If `waits` is true, the parent is suspended until the child executes another program
+/// or ends, as with vfork.
 pub fn before_shared(waits: bool) {
     single_thread_atomics::ends();
     image::note_shared();
-    // It tells parent and child apart from here on.
+    // From here on, this distinguishes parent and child.
     if lifecycle::records_anything() {
         stack::with_room(image::ensure);
     }
@@ -55,7 +57,7 @@ pub fn before_shared(waits: bool) {
     }
 }
 
-/// Back in the parent.
+/// Resumes in the parent.
 pub fn after_shared(waits: bool) {
     if waits {
         phase::pass(false);
@@ -63,16 +65,16 @@ pub fn after_shared(waits: bool) {
     descriptors::shared_with_child();
 }
 
-/// A child was spawned, or could not be.
+/// Records a spawned child, or the failure.
 pub fn spawned(done: Done, file: u32, result: i64) {
     let file = if file == crate::known::number::FILTERED { crate::known::number::NONE } else { file };
     done.record(Op::POSIX_SPAWN, file, -1, (0, true), 0, result);
 }
 
-/// The process is about to become another program, if it can: then this image's trace is finished now. An empty path is
-/// one that is not known here, a path without a slash one that is still to be searched for.
+/// Finishes the trace of this image, because the process is about to execute another program, if it can. The path is
+/// empty if it is not known here; a path without a slash still has to be searched for in `PATH`.
 pub fn before_exec(path: &CStr) {
-    // An image is not begun for this event alone: a child between fork and exec has done nothing of its own.
+    // An image is not started for this event alone: a child between fork and exec has no other events.
     if image::exists() && !lifecycle::borrows_memory() {
         stack::with_room(|| finish_for_exec(path));
     }
@@ -95,12 +97,12 @@ fn finish_for_exec(path: &CStr) {
     lifecycle::end(Ending::Exec);
 }
 
-/// A call that takes something away that the tracer uses: the time-stamp counter, or all calls but a few.
+/// A call that takes away something the tracer uses: the time-stamp counter, or all but a few system calls.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Confines {
     Nothing,
     Clock,
-    /// All that a filter does not allow.
+    /// All calls that a filter does not allow.
     Unforeseen,
     Calls,
 }
@@ -109,7 +111,7 @@ const SECCOMP_STRICT: usize = 1;
 const SECCOMP_FILTER: usize = 2;
 
 impl Confines {
-    /// Of `prctl`.
+    /// Returns the restriction that a `prctl` call imposes.
     pub fn by_prctl(option: i32, argument: usize) -> Confines {
         match (option, argument) {
             (libc::PR_SET_TSC, argument) if argument as i32 == libc::PR_TSC_SIGSEGV => Confines::Clock,
@@ -119,7 +121,7 @@ impl Confines {
         }
     }
 
-    /// Of any call of the kernel's by its number.
+    /// Returns the restriction that a system call imposes, given its number.
     pub fn by_call(number: i64, first: usize, second: usize) -> Confines {
         match number {
             libc::SYS_prctl => Confines::by_prctl(first as i32, second),
@@ -129,7 +131,7 @@ impl Confines {
         }
     }
 
-    /// Makes the call, and is ready for it before.
+    /// Prepares the tracer for the restriction and makes the call.
     pub fn around<R: Copy>(self, call: impl FnOnce() -> R, failed: impl FnOnce(R) -> bool) -> R {
         match self {
             Confines::Nothing => {}
@@ -145,20 +147,21 @@ impl Confines {
     }
 }
 
-/// The program has pinned a thread to CPUs, or another process.
+/// Notes that the program pinned a thread, or another process, to CPUs.
 pub fn pinned() {
     if lifecycle::records_anything() && !lifecycle::borrows_memory() {
         stack::with_some_room(latest::at_pin);
     }
 }
 
-/// The program is about to change its root directory: paths may lead elsewhere from now on.
+/// Notes that the program is about to change its root directory, after which paths may resolve differently.
 pub fn loses_root() {
     loses_rights();
     trace_dirs::loses_root();
 }
 
-/// The program is about to give up rights or its root directory, and with them the way to the trace folder.
+/// Notes that the program is about to drop privileges or change its root directory, and with them loses access to the
+/// trace directory.
 pub fn loses_rights() {
     process_info::user_changes();
     if lifecycle::records_anything() {

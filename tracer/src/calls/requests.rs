@@ -1,9 +1,9 @@
-//! Requests that the kernel carries out while the program goes on (libaio): each is one event, from its submission to when
-//! its result is fetched.
+//! Requests that the kernel executes while the program continues (libaio). Each is one event, from its submission
+//! until its result is fetched.
 //!
-//! What is submitted is noted before the kernel has it, because another thread may fetch the result first and use the
-//! request anew. Notes lie in a table of fixed size that takes no lock. A result without a note is an event that is lost,
-//! and so is a note whose request is submitted again: its result was fetched past the library's functions.
+//! A request is noted before the kernel receives it, because another thread may fetch the result first and reuse the
+//! request. The notes are in a lock-free table of fixed size. A result without a note counts as a lost event. So does
+//! a note whose request is submitted again, because its result was fetched without the library's functions.
 
 use std::ffi::c_long;
 use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
@@ -17,7 +17,7 @@ use crate::naming::descriptor_files;
 use crate::recording::wiped_page;
 use crate::trace::{header_page, write_errors};
 
-/// A request as the kernel reads it.
+/// A request in the kernel's layout.
 #[repr(C)]
 pub struct Request {
     data: u64,
@@ -32,7 +32,7 @@ pub struct Request {
     rest: [u64; 2],
 }
 
-/// A result as the kernel writes it.
+/// A result in the kernel's layout.
 #[repr(C)]
 pub struct Event {
     data: u64,
@@ -41,30 +41,31 @@ pub struct Event {
     second: i64,
 }
 
-/// A request that is on its way.
+/// A request in flight.
 struct Note {
-    /// Of the request's address and what the program has it bear; [`FREE`], or [`BUSY`] while the rest is written or read.
+    /// Hash of the request's address and the data that the program attached to it; [`FREE`], or [`BUSY`] while the
+    /// other fields are written or read.
     key: AtomicU64,
     context: AtomicUsize,
     start: AtomicU64,
     size: AtomicI64,
     at: AtomicI64,
-    /// What it is, by its operation and that of the submission alone.
+    /// The operation of the request, and that of the submission alone.
     ops: AtomicU32,
     fd: AtomicI32,
     file: AtomicU32,
-    /// Of the image in which the number of the file holds.
+    /// The image in which the file number is valid.
     generation: AtomicU32,
 }
 
 const FREE: u64 = 0;
 const BUSY: u64 = 1;
-/// Requests on their way at once; each looks for a place in a few beside its own.
+/// Maximum number of requests in flight. Each searches for a slot in a few neighbours of its hash.
 const NOTES: usize = 4096;
 const NEAR: usize = 32;
-/// More requests of one submission are not noted.
+/// Maximum number of noted requests per submission.
 const AT_ONCE: usize = 1024;
-/// Buffers of one request, as the kernel takes them.
+/// Maximum number of buffers per request, the kernel's own limit.
 const BUFFERS_MAX: u64 = 1024;
 
 crate::large! {
@@ -83,13 +84,13 @@ crate::large! {
     }; NOTES];
 }
 
-/// Requests noted.
+/// Number of requests noted.
 static NOTED: AtomicUsize = AtomicUsize::new(0);
 
-/// In the place of an operation: a request that is no I/O, and no event.
+/// Replaces the operation of a request that is not I/O and makes no event.
 const NO_IO: Op = Op(0);
 
-/// What a request does, and the words for its submission that failed.
+/// Returns the operation of a request, and the operation recorded if its submission fails.
 fn ops_of(command: u16) -> (Op, Op) {
     match command {
         0 | 7 => (Op::AIO_READ_DONE, Op::AIO_READ),
@@ -113,7 +114,7 @@ fn near(key: u64) -> impl Iterator<Item = &'static Note> {
     (0..NEAR).map(move |i| &TABLE[(first + i) % NOTES])
 }
 
-/// The requests of one submission: their number, and where the list of them lies.
+/// The requests of one submission: their number and the address of their list.
 pub struct Submission {
     list: *const *const Request,
     count: usize,
@@ -122,7 +123,7 @@ pub struct Submission {
 /// Notes requests that are about to be submitted, as far as they can be read.
 ///
 /// # Safety
-/// `list` is what a program hands to the kernel.
+/// `list` is the list that a program passes to the kernel.
 pub unsafe fn submits(context: usize, list: *const *const Request, count: c_long) -> Submission {
     let count = (count.max(0) as usize).min(AT_ONCE);
     let none = Submission { list, count: 0 };
@@ -141,7 +142,7 @@ pub unsafe fn submits(context: usize, list: *const *const Request, count: c_long
 
 fn is_readable(at: usize, length: usize) -> bool {
     let last = at.wrapping_add(length.max(1) - 1);
-    // Lists are short: two pages at the most, or the table of one submission.
+    // Lists are short: at most two pages, or the table of one submission.
     let mut pages = (at..=last).step_by(sys::PAGE).chain([last]);
     last >= at && pages.all(|page| sys::are_readable(&[std::ptr::without_provenance(page)]))
 }
@@ -192,7 +193,7 @@ unsafe fn note(context: usize, address: *const Request) {
     note.key.store(key, Release);
 }
 
-/// Bytes a list of buffers asks for; zero where it cannot be read.
+/// Returns the total length of a list of buffers, or zero if the list cannot be read.
 fn wanted(list: u64, count: u64) -> i64 {
     let (list, count) = (std::ptr::without_provenance::<libc::iovec>(list as usize), count.min(BUFFERS_MAX) as usize);
     if count == 0 || !list.is_aligned() || !is_readable(list.addr(), count * size_of::<libc::iovec>()) {
@@ -202,13 +203,13 @@ fn wanted(list: u64, count: u64) -> i64 {
     unsafe { std::slice::from_raw_parts(list, count) }.iter().map(|buffer| buffer.iov_len as i64).sum()
 }
 
-/// A result was fetched where nobody saw it, or its request was not noted.
+/// Counts a lost event: its result was fetched unseen, or its request was not noted.
 fn lose() {
     write_errors::note(write_errors::UNSEEN_RESULT);
     header_page::count_lost(1);
 }
 
-/// Takes a note out of the table and hands it on.
+/// Removes a note from the table and passes it to `then`.
 fn take(key: u64, then: impl FnOnce(&Note)) -> bool {
     let found = near(key).find(|note| note.key.compare_exchange(key, BUSY, Acquire, Relaxed).is_ok());
     found.inspect(|note| {
@@ -235,7 +236,8 @@ impl Note {
     }
 }
 
-/// The submission has returned: of those that were not taken the first may be the reason.
+/// Handles the return of a submission. If not all requests were accepted, the first one that was not may be the
+/// reason.
 ///
 /// # Safety
 /// The list of the submission can still be read.
@@ -257,10 +259,10 @@ pub unsafe fn submitted(done: Done, submission: Submission, ret: i32) {
     }
 }
 
-/// Results were fetched.
+/// Records fetched results.
 ///
 /// # Safety
-/// `events` are as many as `ret` says, where that is not negative.
+/// `events` contains `ret` results, if `ret` is not negative.
 pub unsafe fn fetched(events: *const Event, ret: i32) {
     let now = clock::ticks();
     if ret <= 0 {
@@ -279,17 +281,18 @@ pub unsafe fn fetched(events: *const Event, ret: i32) {
     }
 }
 
-/// A request was to be cancelled. Where that says so its result is there at once; else it is fetched as all are.
+/// Handles the cancellation of a request. On success the kernel delivers its result immediately; otherwise the result
+/// is fetched like any other.
 ///
 /// # Safety
-/// `event` is one, if `ret` is zero.
+/// `event` is a valid result if `ret` is zero.
 pub unsafe fn cancelled(done: Done, event: *const Event, ret: i32) {
     done.record(Op::AIO_CANCEL, number::NONE, -1, (0, true), 0, ret as i64);
     // SAFETY: by the contract above.
     unsafe { fetched(event, if ret == 0 { 1 } else { 0 }) };
 }
 
-/// The context is gone, and with it the results that nobody fetched.
+/// Handles the destruction of a context, which discards all results that were not fetched.
 pub fn destroyed(context: usize) {
     if NOTED.load(Relaxed) == 0 {
         return;
@@ -305,7 +308,7 @@ pub fn destroyed(context: usize) {
     }
 }
 
-/// In a forked child, which has none of its parent's requests.
+/// Clears the table in a forked child, which does not inherit its parent's requests.
 pub fn forget() {
     if NOTED.swap(0, Relaxed) > 0 {
         TABLE.iter().for_each(|note| note.key.store(FREE, Relaxed));

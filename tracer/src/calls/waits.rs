@@ -1,11 +1,12 @@
-//! Calls that wait for others: which of them are worth an event, and the evidence of what they waited for.
+//! Calls that block: which of them deserve an event, and the evidence of the cause of the wait.
 //!
-//! `sem_wait` on a semaphore that is free and `poll` without a timeout did not wait. There are a hundred of them for one
-//! that did, and they say nothing about where the time went: they are counted as left out and not recorded. What tells
-//! them apart is the time they took, so that nothing has to be asked before the real call.
+//! `sem_wait` on a free semaphore and `poll` without a timeout do not block. There are a hundred of them for each
+//! call that blocks, and they do not show where time was spent, so they are counted as left out and not recorded. The
+//! time they took distinguishes them, so nothing has to be checked before the real call.
 //!
-//! Before a wait stands what its thread did since the last one ([`counters`]). In a wait for an object stands the thread that
-//! posted ([`wakers`]), or the id of a semaphore that processes share ([`semaphores`]): who posts to that is an event.
+//! The event before a wait contains the work of its thread since the previous wait ([`counters`]). The event of a
+//! wait for an object contains the thread that posted ([`wakers`]), or the id of a semaphore shared by processes
+//! ([`semaphores`]), for which each post is an event.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -22,11 +23,11 @@ use crate::process::config;
 use crate::recording::counters;
 use crate::trace::header_page;
 
-/// In ticks; zero while nobody knows how many that are. A thread that sleeps and is woken at once takes about ten microseconds;
-/// a call that finds what it came for, a tenth of it.
+/// The limit in ticks; zero until the tick rate is known. A thread that sleeps and is woken immediately takes about
+/// ten microseconds; a call that does not block takes a tenth of that.
 static SHORT_TICKS: AtomicU64 = AtomicU64::new(0);
 
-/// Records a call that waited; `outcome` is its result as the operation's row has it.
+/// Records a call that waited; `outcome` is its result as defined in the operation's row.
 pub fn waited(done: Done, op: Op, fd: i32, a: i64, b: i64, outcome: i64) {
     if is_left_out(done.duration) {
         return header_page::count_filtered();
@@ -42,7 +43,7 @@ pub fn waited_for_child(done: Done, op: Op, child: Child, options: i64, outcome:
     record(done, op, (number::NONE, -1), child.pack(), options, outcome);
 }
 
-/// Records a wait for a semaphore. A time that ran out was ended by nobody.
+/// Records a wait for a semaphore. A wait that timed out has no waker.
 pub fn waited_for_semaphore(done: Done, op: Op, waiting: Waiting, outcome: i64) {
     waited_for_object(done, op, waiting, outcome, if outcome == 0 { Ended::Took } else { Ended::ByNobody });
 }
@@ -52,13 +53,13 @@ pub fn waited_for_condition(done: Done, op: Op, waiting: Waiting, outcome: i64) 
     waited_for_object(done, op, waiting, outcome, if outcome == 0 { Ended::Woken } else { Ended::ByNobody });
 }
 
-/// Records a wait at a barrier. The last thread to arrive is told -1, which is no error: it waited for nobody.
+/// Records a wait at a barrier. The last thread to arrive gets -1, which is not an error: it did not wait.
 pub fn waited_at_barrier(done: Done, waiting: Waiting, error: i32) {
     let ended = if error == 0 { Ended::AllArrived } else { Ended::ByNobody };
     waited_for_object(done, Op::PTHREAD_BARRIER_WAIT, waiting, -error.max(0) as i64, ended);
 }
 
-/// How a wait for an object ended.
+/// The way a wait for an object ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ended {
     Took,
@@ -77,14 +78,14 @@ fn waited_for_object(done: Done, op: Op, waiting: Waiting, outcome: i64, ended: 
     let mut waker = if ended == Ended::ByNobody { Waker::default() } else { waiting.waker(end) };
     waiting.over(ended == Ended::Took);
     if ended == Ended::AllArrived && waker.tid != 0 {
-        // All the others have posted, one after another, and the last of them it was.
+        // All other threads have posted, one after another, and this one was the last.
         waker.flags &= !Waker::SEVERAL;
     }
     let object = object_of(waiting.object, &mut waker);
     record(done, op, (number::NONE, -1), object, waker.pack(), outcome);
 }
 
-/// The id of a semaphore that processes share, else its address.
+/// Returns the id of a semaphore shared by processes, or the address of any other object.
 fn object_of(address: usize, waker: &mut Waker) -> i64 {
     match semaphores::id(address) {
         Some(id) => {
@@ -95,13 +96,14 @@ fn object_of(address: usize, waker: &mut Waker) -> i64 {
     }
 }
 
-/// A wait and what its thread did before.
+/// Records a wait and the work of its thread before it.
 fn record(done: Done, op: Op, (file, fd): (u32, i32), a: i64, b: i64, outcome: i64) {
     counters::at_wait(done.start.wrapping_add(done.duration), done.duration);
     done.record(op, file, fd, (a, true), b, outcome);
 }
 
-/// Posts to a semaphore that processes share, by the real function: an event, because who waits may be in another one.
+/// Posts to a semaphore shared by processes, with the real function. The post is an event, because the waiter may be
+/// in another process.
 #[cold]
 #[inline(never)]
 pub fn post_shared(address: usize, real: impl FnOnce() -> i32) -> i32 {
@@ -125,8 +127,8 @@ pub fn post_shared(address: usize, real: impl FnOnce() -> i32) -> i32 {
     ret
 }
 
-/// After a post that somebody waits for: a thread that always works hands over what it made, and may never wait itself. It is an
-/// event where counters come with it.
+/// Handles a post that another thread waits for. A thread that only works never waits itself; its posts are where its
+/// results are delivered. A post is an event only if it comes with counters.
 #[cold]
 #[inline(never)]
 pub fn posted(op: Op, object: usize) {
@@ -136,17 +138,17 @@ pub fn posted(op: Op, object: usize) {
     }
 }
 
-/// True of what is too short to be recorded, here or by the user's wish.
+/// Returns `true` if a call is too short to be recorded, by the limit here or the user's.
 fn is_left_out(ticks: u64) -> bool {
     is_short(ticks) || ticks < SWITCHES.min_ticks.load(Relaxed)
 }
 
-/// Records a call that waited for descriptors and found `fd` ready; -1 where it found none.
+/// Records a call that waited for descriptors and found `fd` ready; -1 if none was ready.
 pub fn waited_for(done: Done, op: Op, fd: i32, a: i64, b: i64, outcome: i64) {
     if is_short(done.duration) {
         return header_page::count_filtered();
     }
-    // A filter leaves files out, not the time that is waited for them.
+    // A filter excludes files, but not the time spent waiting for them.
     let file = match descriptor_files::file(fd) {
         number::FILTERED => number::NONE,
         file => file,
@@ -154,7 +156,7 @@ pub fn waited_for(done: Done, op: Op, fd: i32, a: i64, b: i64, outcome: i64) {
     record(done, op, (file, fd), a, b, outcome);
 }
 
-/// True for a call that took too little time to have waited.
+/// Returns `true` if a call was too short to have blocked.
 pub fn is_short(ticks: u64) -> bool {
     let known = SHORT_TICKS.load(Relaxed);
     ticks < if known != 0 { known } else { short_ticks() }

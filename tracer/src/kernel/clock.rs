@@ -1,7 +1,7 @@
-//! The clock events are stamped with: the TSC where the kernel itself trusts it, CLOCK_MONOTONIC elsewhere.
+//! The clock of event timestamps: the TSC if the kernel itself trusts it, otherwise CLOCK_MONOTONIC.
 //!
-//! Two readings of the TSC cost half of what two of CLOCK_MONOTONIC do. Ticks become time only when a trace is read: an
-//! [`Anchor`] now and then says where the clocks stood.
+//! Two readings of the TSC cost half as much as two of CLOCK_MONOTONIC. Ticks are converted to time only when a trace
+//! is read: from time to time an [`Anchor`] records the values of all clocks.
 
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
@@ -10,13 +10,13 @@ use dlio_schemas::clock::Anchor;
 use crate::kernel::switches::SWITCHES;
 use crate::kernel::{machine, sys, vdso};
 
-/// The moment [`start`] ran, against which the rate is measured later.
+/// The time at which [`start`] ran; the tick rate is measured from it.
 static STARTED: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 
-/// Where ticks stood and how fast they came, a second, when the TSC was left: ticks, boot time, rate. Zeros before.
+/// State when the TSC was abandoned: ticks, boot time, and rate in ticks per second. Zero before that.
 static LEFT: [AtomicU64; 3] = [AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0)];
 
-/// Chooses the clock. Before this, CLOCK_MONOTONIC would be read; nothing is recorded before this.
+/// Chooses the clock. Before this, CLOCK_MONOTONIC would be read, but nothing is recorded before this.
 pub fn start() {
     SWITCHES.tsc.store(tsc_is_trusted(), Relaxed);
     let anchor = anchor();
@@ -24,12 +24,12 @@ pub fn start() {
     STARTED[1].store(anchor.boot_ns, Relaxed);
 }
 
-/// Now.
+/// Returns the current time in ticks.
 #[inline(always)]
 pub fn ticks() -> u64 {
     #[cfg(target_arch = "x86_64")]
     if SWITCHES.tsc.load(Relaxed) {
-        // SAFETY: every x86-64 processor has this instruction; where it may not be used, the switch is off.
+        // SAFETY: every x86-64 processor has this instruction; if the program forbids it, the switch is off.
         return unsafe { core::arch::x86_64::_rdtsc() };
     }
     without_tsc()
@@ -46,9 +46,10 @@ fn without_tsc() -> u64 {
     }
 }
 
-/// The program is about to forbid itself the TSC, which is a SIGSEGV from then on, in this thread and those it starts. All of them
-/// ask the kernel from now on, by a real call: what it maps into the process reads the TSC, too. Ticks go on at the rate they had,
-/// so that what comes before and after is on one clock; anchors keep it right.
+/// Stops using the TSC, because the program is about to forbid it: reading it is a SIGSEGV after that, in this thread
+/// and all threads it starts. From now on every thread makes a real system call for the time, because the vDSO also
+/// reads the TSC. Ticks continue at the same rate, so times before and after are on one clock; anchors keep it
+/// accurate.
 pub fn leave_tsc() {
     if SWITCHES.tsc.load(Relaxed) {
         let now = anchor();
@@ -60,7 +61,7 @@ pub fn leave_tsc() {
     vdso::forget();
 }
 
-/// True if ticks are those of the TSC, or go on at its rate.
+/// Returns `true` if ticks come from the TSC or continue at its rate.
 fn counts_tsc() -> bool {
     SWITCHES.tsc.load(Relaxed) || LEFT[2].load(Relaxed) != 0
 }
@@ -69,7 +70,8 @@ pub fn name() -> &'static str {
     if counts_tsc() { "tsc" } else { "monotonic" }
 }
 
-/// The same moment on three clocks: ticks are read on both sides of the boot clock and their middle taken.
+/// Reads three clocks at one point in time: ticks are read before and after the boot clock, and their midpoint is
+/// used.
 pub fn anchor() -> Anchor {
     let before = ticks();
     let boot_ns = sys::clock_ns(libc::CLOCK_BOOTTIME);
@@ -78,30 +80,30 @@ pub fn anchor() -> Anchor {
     Anchor { ticks: before + (after - before) / 2, boot_ns, real_ns }
 }
 
-/// When [`start`] ran.
+/// Returns the ticks at which [`start`] ran.
 pub fn started() -> u64 {
     STARTED[0].load(Relaxed)
 }
 
-/// The time since [`start`].
+/// Returns the time since [`start`].
 pub fn age_ns(now: &Anchor) -> u64 {
     now.boot_ns.saturating_sub(STARTED[1].load(Relaxed))
 }
 
-/// Ticks in ten microseconds; zero while the process has not run long enough to tell.
+/// Ticks in ten microseconds; zero until the process has run long enough to measure the rate.
 static TEN_US: AtomicU64 = AtomicU64::new(0);
 
-/// The time the process has to have run before its own clock is good enough for that.
+/// Run time after which the process's own measurement of the rate is accurate enough for [`TEN_US`].
 const MEASURED_NS: u64 = 1_000_000;
 
-/// Ticks in ten microseconds, never zero.
+/// Returns the number of ticks in ten microseconds, never zero.
 #[inline(always)]
 pub fn ten_us() -> u64 {
     let known = TEN_US.load(Relaxed);
     if known != 0 { known } else { measure_ten_us() }
 }
 
-/// True once that number stays as it is.
+/// Returns `true` once [`ten_us`] no longer changes.
 pub fn knows_ten_us() -> bool {
     TEN_US.load(Relaxed) != 0
 }
@@ -116,7 +118,7 @@ fn measure_ten_us() -> u64 {
     ticks
 }
 
-/// Ticks a second, from the time since [`start`]: rough after a millisecond, good after a second.
+/// Returns the ticks per second, measured since [`start`]: rough after a millisecond, accurate after a second.
 pub fn rate_hz(now: &Anchor) -> u64 {
     let ticks = now.ticks.saturating_sub(STARTED[0].load(Relaxed));
     let ns = age_ns(now);
@@ -126,7 +128,8 @@ pub fn rate_hz(now: &Anchor) -> u64 {
     }
 }
 
-/// The processor must promise a constant rate in every state, and the kernel must build its own time on it.
+/// Returns `true` if the processor guarantees a constant rate in every state, and the kernel's own clock uses the
+/// TSC.
 #[cfg(target_arch = "x86_64")]
 fn tsc_is_trusted() -> bool {
     machine::has_steady_tsc().unwrap_or_else(is_tsc_steady)
@@ -136,15 +139,15 @@ fn tsc_is_trusted() -> bool {
 #[cold]
 fn is_tsc_steady() -> bool {
     const INVARIANT: u32 = 1 << 8;
-    // Asked once and not whether it may be: each question takes a virtual machine 15 us, and every processor of 64 bits answers
-    // up to 0x8000_0008, where its widths of addresses are.
+    // Queried once, without first checking that the leaf exists: each CPUID query costs a virtual machine 15 us, and
+    // every 64-bit processor supports leaves up to 0x8000_0008, which has its address widths.
     let invariant = core::arch::x86_64::__cpuid(0x8000_0007).edx & INVARIANT != 0;
     invariant && (kernel_reads_tsc() || kernel_says_tsc())
 }
 
-/// Whether the kernel's clock is read so fast that it can only be the TSC: other clocks lie outside the processor, and take
-/// several hundred nanoseconds. Asking what it is called takes a process that does little much longer. One reading that is
-/// not interrupted is enough; a slow machine asks.
+/// Returns `true` if the kernel's clock is so fast that it must be the TSC: other clocks are outside the processor
+/// and take several hundred nanoseconds. Reading the clock's name takes much longer, which matters in a short-lived
+/// process. One uninterrupted reading is enough; a slow host falls back to the name.
 #[cfg(target_arch = "x86_64")]
 fn kernel_reads_tsc() -> bool {
     const READINGS: usize = 5;
@@ -158,7 +161,7 @@ fn kernel_reads_tsc() -> bool {
 fn kernel_says_tsc() -> bool {
     let mut name = [0; 64];
     let source = sys::read_small(c"/sys/devices/system/clocksource/clocksource0/current_clocksource", &mut name);
-    // Inside a virtual machine the kernel's clock may be one that scales the TSC; an unreadable /sys says nothing.
+    // In a virtual machine the kernel's clock may scale the TSC. If /sys cannot be read, the clock is unknown.
     let built_on_it = [&b"tsc"[..], b"kvm-clock", b"hyperv_clocksource_tsc_page", b""];
     built_on_it.contains(&source.trim_ascii())
 }

@@ -1,6 +1,6 @@
-//! Hash of a path or another string, by which it is known again.
+//! Hash of a path or another string, used to recognize it.
 
-/// Hash of a string; `seed` keeps apart what may be spelled alike.
+/// Returns the hash of a string; `seed` separates kinds of strings that may be equal.
 #[inline]
 pub fn of(text: &[u8], seed: u64) -> u64 {
     const FOLD: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -13,7 +13,7 @@ pub fn of(text: &[u8], seed: u64) -> u64 {
     for word in words {
         state = mix(state, u64::from_le_bytes(*word));
     }
-    // The last eight bytes, some of them for the second time: that takes fewer steps than a copy of those left over.
+    // The last eight bytes, partly for the second time: this takes fewer steps than a copy of the remainder.
     let last = match text.last_chunk::<8>() {
         Some(last) => u64::from_le_bytes(*last),
         None => rest.iter().fold(0, |word, byte| word << 8 | *byte as u64),

@@ -1,9 +1,9 @@
-//! Statics that are large and for the most part never touched lie apart from the small ones, which then share a page or two: a
-//! process that does little touches few pages, and each one costs it as much as ten system calls.
+//! Large statics that are mostly never touched. They are in a section separate from the small ones, which then share
+//! a page or two: a short-lived process touches few pages, and each page costs it as much as ten system calls.
 //!
-//! Their section is one that the compiler knows to hold nothing but zeros, and that no linker puts among the others.
+//! The compiler knows that the section contains only zeros, and no linker mixes it with other sections.
 
-/// Defines one. What it holds in the beginning are zeros.
+/// Defines a large static, initially zero.
 #[macro_export]
 macro_rules! large {
     ($(#[$about:meta])* static $name:ident: $of:ty = $value:expr;) => {

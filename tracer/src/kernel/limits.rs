@@ -1,9 +1,9 @@
-//! What the control groups of this process let it use, read from /proc and /sys once for all processes of a run: see
-//! [`super::machine`], which passes it on.
+//! Limits of this process's control groups, read from /proc and /sys once for all processes of a run:
+//! [`super::machine`] passes them to the other processes.
 //!
-//! The groups lie where every distribution and container runtime mounts them. A container sees its own group as the root of what
-//! is mounted, while /proc may name the whole path outside: then the longest end of the path that is there is the group. A limit
-//! above the root that is mounted cannot be seen.
+//! The groups are mounted at the same place by every distribution and container runtime. A container sees its own
+//! group as the root of the mount, while /proc may contain the full path outside the container. In that case the
+//! group is the longest suffix of that path that exists. A limit above the mounted root is not visible.
 
 use std::cell::UnsafeCell;
 use std::ffi::CStr;
@@ -13,15 +13,15 @@ use dlio_schemas::control_groups::{self, Group, Quota, Throttling};
 use crate::kernel::path_buffer::PathBuffer;
 use crate::kernel::{hash, sys};
 
-/// Longest name of a group's folder that is kept: a Kubernetes container has one of 250 letters.
+/// Longest directory name of a group that is kept: the name for a Kubernetes container has 250 characters.
 pub const GROUP_MAX: usize = 384;
 
-/// Where the controllers of version 1 and the hierarchy of version 2 are mounted.
+/// Mount points of the version 1 controllers and the version 2 hierarchy.
 const CPU: [&[u8]; 3] = [b"/sys/fs/cgroup/cpu", b"/sys/fs/cgroup/cpu,cpuacct", b"/sys/fs/cgroup/cpuacct,cpu"];
 const MEMORY: [&[u8]; 1] = [b"/sys/fs/cgroup/memory"];
 const UNIFIED: [&[u8]; 2] = [b"/sys/fs/cgroup", b"/sys/fs/cgroup/unified"];
 
-/// A limit that may not be known, and that may not be there.
+/// A limit that may be unknown or may not exist.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Limit {
     Unknown,
@@ -29,7 +29,7 @@ pub enum Limit {
     Of(u64),
 }
 
-/// The folder of a group; empty where it is not known.
+/// The directory of a group; empty if unknown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Folder {
     used: u16,
@@ -39,7 +39,7 @@ pub struct Folder {
 impl Folder {
     pub const UNKNOWN: Folder = Folder { used: 0, bytes: [0; GROUP_MAX] };
 
-    /// Unknown where it is too long.
+    /// Returns the directory, or an unknown one if the path is too long.
     pub fn new(path: &[u8]) -> Folder {
         let mut folder = Folder::UNKNOWN;
         if path.len() <= GROUP_MAX {
@@ -60,30 +60,30 @@ impl Folder {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Thousandths of a CPU.
+    /// CPU quota in thousandths of a CPU.
     pub quota: Limit,
-    /// Bytes.
+    /// Memory limit in bytes.
     pub memory: Limit,
-    /// Bytes of `/dev/shm`.
+    /// Size of `/dev/shm` in bytes.
     pub shm: Limit,
-    /// A mark of the kernel's text about the groups: a process in other groups has another one.
+    /// Hash of the kernel's list of this process's groups: a process in other groups has another hash.
     pub groups: u64,
     pub cpu_group: Folder,
     pub memory_group: Folder,
 }
 
-/// Room for paths and files; used under the lock of the image.
+/// Buffers for paths and files, used under the image lock.
 struct Room {
     path: PathBuffer,
     text: [u8; TEXT_MAX],
     file: [u8; TEXT_MAX],
 }
 
-/// More of a file is not looked at.
+/// Maximum number of bytes read of a file.
 const TEXT_MAX: usize = 4096;
 
 struct Rooms(UnsafeCell<Room>);
-// SAFETY: used under the lock of the image alone.
+// SAFETY: used only under the image lock.
 unsafe impl Sync for Rooms {}
 crate::large! {
     static ROOM: Rooms = Rooms(UnsafeCell::new(Room {
@@ -94,11 +94,11 @@ crate::large! {
 }
 
 impl Limits {
-    /// Asks the kernel. Under the lock of the image. `root` is empty, but in tests.
+    /// Reads the limits from the kernel, under the image lock. `root` is empty except in tests.
     #[cold]
     #[inline(never)]
     pub fn ask(root: &[u8]) -> Limits {
-        // SAFETY: under the lock nobody else uses the room.
+        // SAFETY: the lock gives exclusive access to the buffers.
         let Room { path, text, file } = unsafe { &mut *ROOM.0.get() };
         let text = sys::read_small(placed(path, [root, b"/proc/self/cgroup"]), text);
         let (quota, cpu_group) = cpu_of(root, text, path, file);
@@ -107,17 +107,17 @@ impl Limits {
         Limits { quota, memory, shm, groups: mark(), cpu_group, memory_group }
     }
 
-    /// True if this process is in the same groups. Where the kernel does not say, it is taken to be.
+    /// Returns `true` if this process is in the same groups, or if the kernel does not list them.
     pub fn are_of_here(&self) -> bool {
         [0, self.groups].contains(&mark())
     }
 
-    /// True if there is a quota.
+    /// Returns `true` if there is a CPU quota.
     pub fn has_quota(&self) -> bool {
         matches!(self.quota, Limit::Of(_)) && self.cpu_group.is_known()
     }
 
-    /// How often the quota was used up so far. `None` without a quota.
+    /// Returns how often the quota has been exhausted. `None` without a quota.
     pub fn throttling(&self) -> Option<Throttling> {
         if !self.has_quota() {
             return None;
@@ -133,7 +133,7 @@ impl Limits {
     }
 }
 
-/// A hash of the kernel's text about the groups, positive as an `i64`; zero where it cannot be read.
+/// Returns a hash of the kernel's list of groups, positive as an `i64`; zero if the list cannot be read.
 fn mark() -> u64 {
     let fd = sys::open(c"/proc/self/cgroup", libc::O_RDONLY);
     const PIECE: usize = 512;
@@ -144,7 +144,7 @@ fn mark() -> u64 {
     loop {
         let read = sys::read(fd as i32, &mut piece);
         mark = hash::of(read, mark);
-        // The kernel fills a piece as long as there is more.
+        // The kernel fills a chunk as long as there is more.
         if read.len() < PIECE {
             sys::close(fd as i32);
             break;
@@ -159,8 +159,8 @@ fn placed<'a>(path: &'a mut PathBuffer, parts: [&[u8]; 2]) -> &'a CStr {
     path.as_c_str()
 }
 
-/// Puts the folder of a group into `path`. Returns the length of the part that is the root of what is mounted. `None` where it
-/// is not there.
+/// Writes the directory of a group to `path`. Returns the length of the mount point within it, or `None` if the
+/// directory does not exist.
 fn find_folder(root: &[u8], group: &Group<'_>, mounts: &[&[u8]], path: &mut PathBuffer) -> Option<usize> {
     for mount in mounts {
         let mut end = group.path.strip_suffix(b"/").unwrap_or(group.path);
@@ -182,8 +182,8 @@ fn find_folder(root: &[u8], group: &Group<'_>, mounts: &[&[u8]], path: &mut Path
     None
 }
 
-/// Looks at a file of the group in `path` and of all above it, up to the root of length `top`. Returns the smallest number that
-/// `value` makes of a folder, and the length of that folder's path.
+/// Reads a file of the group in `path` and of all its parents, up to the mount point of length `top`. Returns the
+/// smallest result of `value` over these directories, and the length of that directory's path.
 fn tightest(
     path: &mut PathBuffer,
     top: usize,
@@ -206,7 +206,7 @@ fn tightest(
     }
 }
 
-/// A file of the folder in `path`, which is left as it was.
+/// Reads a file of the directory in `path`, which is restored afterwards.
 fn read<'a>(path: &mut PathBuffer, name: &[u8], file: &'a mut [u8]) -> &'a [u8] {
     let length = path.as_bytes().len();
     path.push(name);
@@ -217,7 +217,7 @@ fn read<'a>(path: &mut PathBuffer, name: &[u8], file: &'a mut [u8]) -> &'a [u8] 
 
 type Found = (Limit, Folder);
 
-/// A limit, with the group that has it, or the process's own.
+/// Returns a limit and the group that sets it, or the process's own group.
 fn found(path: &mut PathBuffer, top: usize, value: impl FnMut(&mut PathBuffer) -> Option<u64>) -> Found {
     let own = Folder::new(path.as_bytes());
     let mut whole = own;
@@ -235,7 +235,7 @@ fn cpu_of(root: &[u8], text: &[u8], path: &mut PathBuffer, file: &mut [u8; TEXT_
     let Some(group) = Group::find(text, b"cpu") else { return unknown };
     let mounts: &[&[u8]] = if group.is_unified { &UNIFIED } else { &CPU };
     let Some(top) = find_folder(root, &group, mounts, path) else { return unknown };
-    // In a group of version 2 without the controller only those above it may have a quota.
+    // A version 2 group without the controller can only get a quota from its parents.
     found(path, top, |path| {
         if group.is_unified {
             return Quota::of_version_2(read(path, b"/cpu.max", file)).map(Quota::thousandths);
@@ -254,7 +254,7 @@ fn memory_of(root: &[u8], text: &[u8], path: &mut PathBuffer, file: &mut [u8; TE
     if group.is_unified {
         return found(path, top, |path| control_groups::memory_limit(read(path, b"/memory.max", file)));
     }
-    // What a group above that cannot be seen allows is in its sum.
+    // The sum includes events caused by limits of parents that are not visible.
     let sum = control_groups::line(read(path, b"/memory.stat", file), b"hierarchical_memory_limit")
         .filter(|bytes| *bytes < control_groups::MEMORY_MAX);
     let (limit, group) =
@@ -266,7 +266,7 @@ fn memory_of(root: &[u8], text: &[u8], path: &mut PathBuffer, file: &mut [u8; TE
     }
 }
 
-/// Held by tests that ask: they share the room.
+/// Held by tests that read limits, because they share the buffers.
 #[cfg(test)]
 pub static ASKED_BY_ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
@@ -277,7 +277,7 @@ mod tests {
 
     use super::*;
 
-    /// What is found below a forged root: quota, memory limit and their groups.
+    /// Returns the limits found below a fake root: quota, memory limit and their groups.
     fn asked(name: &str, groups: &str, files: &[(&str, &str)]) -> (Limit, Limit, [String; 2]) {
         let _one = ASKED_BY_ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let root = std::env::temp_dir().join(format!("dlio-limits-{}-{name}", std::process::id()));

@@ -1,12 +1,12 @@
-//! The machine a process runs on: the kernel is asked once for all processes of a run, and each one leaves the answers to
-//! those it starts.
+//! The host a process runs on. The kernel is queried once for all processes of a run; each process passes the results
+//! to those it starts.
 //!
-//! Asking takes nine system calls, most of them into /proc and /sys: as long as all else that a short process is recorded
-//! with. The answers travel in a variable of the environment,
-//! `BOOTED:TSC:CORES:MEMORY:BOOT_ID:KERNEL:HOST:QUOTA:LIMIT:SHM:GROUPS:LENGTH:LENGTH:CPU_GROUP:MEMORY_GROUP:FOLDER`, and are
-//! believed on the machine they came from alone: where the clocks tell the same moment of booting, which differs from machine
-//! to machine by more than the millisecond allowed here, and the kernel the same release and name of the host. FOLDER is the
-//! trace folder, if its file system is of this machine.
+//! The queries take nine system calls, most of them on /proc and /sys: as much time as all other tracing of a
+//! short-lived process. The results are passed in an environment variable,
+//! `BOOTED:TSC:CORES:MEMORY:BOOT_ID:KERNEL:HOST:QUOTA:LIMIT:SHM:GROUPS:LENGTH:LENGTH:CPU_GROUP:MEMORY_GROUP:FOLDER`,
+//! and are trusted only on the host they came from: the clocks must give the same boot time, which differs between
+//! hosts by more than the millisecond allowed here, and the kernel must report the same release and host name. FOLDER
+//! is the trace directory, if its file system is local to this host.
 
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_char};
@@ -21,32 +21,32 @@ use crate::kernel::switches::SWITCHES;
 use crate::kernel::sys;
 use crate::kernel::variables::variable;
 
-/// Letters of the kernel's name for a boot.
+/// Length of the kernel's boot id.
 const BOOT_ID: usize = 36;
 
-/// Two readings of the moment of booting differ by what passes between those of two clocks.
+/// Allowed difference between two readings of the boot time: the time that passes between reading two clocks.
 const SAME_NS: u64 = 1_000_000;
 
-/// Where this process runs, as its trace says it.
+/// The host of this process, as recorded in its trace.
 pub struct Machine {
     names: libc::utsname,
     answers: Answers,
     limits: Limits,
 }
 
-/// What takes long to ask.
+/// Facts that are slow to query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Answers {
-    /// Unix time of booting.
+    /// Unix time of the boot.
     booted_ns: u64,
-    /// True if the TSC is what events are stamped with.
+    /// `true` if events are stamped with the TSC.
     has_steady_tsc: bool,
     cores: u64,
     memory: u64,
     boot_id: [u8; BOOT_ID],
 }
 
-/// The answers as they travel.
+/// The facts in the form in which they are passed on.
 struct Told<'a> {
     answers: Answers,
     limits: Limits,
@@ -56,8 +56,8 @@ struct Told<'a> {
 }
 
 impl Machine {
-    /// Under the lock of the image. What is found out goes on to others with the trace folder, empty where that may be another
-    /// machine's.
+    /// Returns the facts about the host. Must be called under the image lock. Newly queried facts are passed on
+    /// together with the trace directory, which is empty if it may be on another host.
     pub fn ask(folder: &[u8]) -> Machine {
         // SAFETY: a struct of bytes, for which zeros are a value.
         let mut names: libc::utsname = unsafe { std::mem::zeroed() };
@@ -67,7 +67,7 @@ impl Machine {
         let told = told().filter(|told| told.answers.are_of_here() && (told.kernel, told.host) == (kernel, host));
         let (answers, limits) = match told {
             Some(told) if told.limits.are_of_here() => (told.answers, told.limits),
-            // Who started this process put it into another group: so are those that it starts.
+            // The parent of this process moved it into another group; its children are in that group, too.
             told => {
                 let folder = told.as_ref().map_or(folder, |told| told.folder);
                 let answers = told.as_ref().map_or_else(Answers::ask, |told| told.answers);
@@ -91,7 +91,7 @@ impl Machine {
         text(&self.names.release)
     }
 
-    /// Empty where the kernel does not tell.
+    /// Returns the boot id; empty if the kernel does not provide it.
     pub fn boot_id(&self) -> &[u8] {
         if self.answers.boot_id == [0; BOOT_ID] { b"" } else { &self.answers.boot_id }
     }
@@ -100,7 +100,7 @@ impl Machine {
         self.answers.cores
     }
 
-    /// Bytes.
+    /// Returns the memory size in bytes.
     pub fn memory(&self) -> u64 {
         self.answers.memory
     }
@@ -139,22 +139,22 @@ fn booted_ns() -> u64 {
     sys::clock_ns(libc::CLOCK_REALTIME).wrapping_sub(sys::clock_ns(libc::CLOCK_BOOTTIME))
 }
 
-/// Whether events are stamped with the TSC here, if somebody has found that out.
+/// Returns whether events are stamped with the TSC on this host, if that is already known.
 pub fn has_steady_tsc() -> Option<bool> {
     told().filter(|told| told.answers.are_of_here()).map(|told| told.answers.has_steady_tsc)
 }
 
-/// True if the trace folder is known to be on a file system of this machine.
+/// Returns `true` if the trace directory is known to be on a local file system of this host.
 pub fn is_local(folder: &[u8]) -> bool {
     told().is_some_and(|told| told.folder == folder && told.answers.are_of_here())
 }
 
-/// The number of CPUs, and what control groups allow, once somebody has found that out.
+/// Returns the number of CPUs and the limits of the control groups, if they are already known.
 pub fn limits() -> Option<(u64, Limits)> {
     told().filter(|told| told.answers.are_of_here()).map(|told| (told.answers.cores, told.limits))
 }
 
-/// What was told to this process, or found by it or by one whose memory it has.
+/// Returns the facts that this process inherited, or that were determined by it or by a process whose memory it has.
 fn told() -> Option<Told<'static>> {
     let found = entry().map(CStr::to_bytes).and_then(|entry| entry.splitn(2, |byte| *byte == b'=').nth(1));
     parse(found.or_else(|| variable(env::MACHINE))?)
@@ -176,7 +176,7 @@ fn parse(text: &[u8]) -> Option<Told<'_>> {
     Some(Told { answers, limits, kernel, host, folder: parts.0 })
 }
 
-/// What is left to read of the variable.
+/// The unread rest of the variable.
 struct Parts<'a>(&'a [u8]);
 
 impl<'a> Parts<'a> {
@@ -185,7 +185,7 @@ impl<'a> Parts<'a> {
         self.take(length)
     }
 
-    /// A text of this length, and the colon behind it.
+    /// Takes a text of the given length and the colon after it.
     fn take(&mut self, length: usize) -> Option<&'a [u8]> {
         let (text, rest) = self.0.split_at_checked(length)?;
         self.0 = rest.strip_prefix(b":")?;
@@ -209,26 +209,26 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// The variable, as this process leaves it to others: a new one where the answers have changed.
+/// The variable in the form that this process passes on: a new entry for each change of the facts.
 struct Entries(UnsafeCell<[PathBuffer; ENTRIES_MAX]>);
-// SAFETY: each is written once, under the lock of the image, before `NOTED` says that it can be read.
+// SAFETY: each entry is written once, under the image lock, before `NOTED` makes it readable.
 unsafe impl Sync for Entries {}
 crate::large! {
     static ENTRIES: Entries = Entries(UnsafeCell::new([const { PathBuffer::new() }; ENTRIES_MAX]));
 }
-/// The number of entries that can be read; the last one holds.
+/// The number of readable entries; the last one is valid.
 static NOTED: AtomicUsize = AtomicUsize::new(0);
 
-/// A process, and those it was forked from, are not often put into other groups.
+/// A process and its ancestors rarely move to other groups.
 const ENTRIES_MAX: usize = 3;
 
 fn note(answers: &Answers, limits: &Limits, [kernel, host, folder]: [&[u8]; 3]) {
     let noted = NOTED.load(Acquire);
     if noted == ENTRIES_MAX {
-        // It asks for itself, and so do its children.
+        // This process queries the facts itself, and so do its children.
         return;
     }
-    // SAFETY: under the lock, and nobody reads this one yet.
+    // SAFETY: the lock is held, and this entry is not readable yet.
     let entry = unsafe { &mut (*ENTRIES.0.get())[noted] };
     entry.push(env::MACHINE.as_bytes()).push(b"=");
     for number in [answers.booted_ns, answers.has_steady_tsc as u64, answers.cores, answers.memory] {
@@ -252,10 +252,11 @@ fn note(answers: &Answers, limits: &Limits, [kernel, host, folder]: [&[u8]; 3]) 
     NOTED.store(noted + 1, Release);
 }
 
-/// `NAME=value` for a program that is started, where the answers were found here and not told.
+/// Returns `NAME=value` for the environment of a started program, if the facts were determined here and not
+/// inherited.
 pub fn entry() -> Option<&'static CStr> {
     let last = NOTED.load(Acquire).checked_sub(1)?;
-    // SAFETY: constant from here on.
+    // SAFETY: constant after it was noted.
     Some(unsafe { (*ENTRIES.0.get())[last].as_c_str() })
 }
 
@@ -275,7 +276,7 @@ mod tests {
         assert_eq!(told.limits, limits);
         assert_eq!((told.kernel, told.host, told.folder), (&b"6.1"[..], &b"node"[..], &b"/a:b"[..]));
         assert_eq!((is_local(b"/a:b"), is_local(b"/a")), (true, false));
-        // The host's name is another one, so this machine is asked.
+        // The host name differs, so this host is queried.
         assert_eq!(Machine::ask(b"").boot_id().len(), BOOT_ID);
     }
 

@@ -1,16 +1,16 @@
-//! Pages from the kernel, for an allocator of the tracer's own, and a reserve of them: the program may have taken all the
-//! memory it is allowed, and an allocation that fails inside a library would be the end of it.
+//! Pages from the kernel, for the tracer's own allocator, and a reserve of pages: the program may have used all the
+//! memory it is allowed, and a failed allocation inside a library would end the process.
 
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::*};
 
 pub use crate::kernel::sys::yield_now;
 use crate::kernel::sys::{self, PAGE};
 
-/// The rest of the reserve: where it begins, and how many bytes.
+/// The rest of the reserve: its start and length.
 static START: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
 static LEFT: AtomicUsize = AtomicUsize::new(0);
 
-/// The first pages asked for, which most processes never go beyond: there without a system call.
+/// The first pages to be allocated, available without a system call. Most processes need no more.
 #[repr(align(4096))]
 struct First([AtomicUsize; FIRST_SIZE / size_of::<usize>()]);
 const FIRST_SIZE: usize = 64 << 10;
@@ -19,7 +19,7 @@ crate::large! {
 }
 static FIRST_IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// Fresh zeroed pages: from the kernel, and where that has none from the [`Reserve`]; null without either.
+/// Returns fresh zeroed pages from the kernel or, if it has none, from the [`Reserve`]; null if both fail.
 pub fn map(length: usize) -> *mut u8 {
     if length <= FIRST_SIZE && !FIRST_IS_TAKEN.swap(true, AcqRel) {
         return first();
@@ -32,15 +32,15 @@ fn first() -> *mut u8 {
     FIRST.0.as_ptr().cast_mut().cast()
 }
 
-/// Gives pages back.
+/// Frees pages.
 pub fn unmap(memory: *mut u8, length: usize) {
-    // Those of the library itself stay its own.
+    // The library's own pages are never freed.
     if memory != first() {
         sys::unmap(memory, length);
     }
 }
 
-/// The end of what is left, so that the rest stays where it is.
+/// Takes pages from the end of the reserve, so the rest does not move.
 fn from_reserve(length: usize) -> *mut u8 {
     match LEFT.fetch_update(AcqRel, Acquire, |left| left.checked_sub(length)) {
         Ok(left) => START.load(Acquire).wrapping_add(left - length),
@@ -48,11 +48,11 @@ fn from_reserve(length: usize) -> *mut u8 {
     }
 }
 
-/// Pages set aside for work that must not fail half-way. There is one at a time.
+/// Pages set aside for work that must not fail half-way. There is at most one reserve.
 pub struct Reserve(());
 
 impl Reserve {
-    /// `None` where there is no such room.
+    /// Sets pages aside. `None` if there is not enough memory.
     pub fn of(length: usize) -> Option<Reserve> {
         let length = length.next_multiple_of(PAGE);
         let start = sys::map_memory(length);
@@ -66,7 +66,7 @@ impl Reserve {
 }
 
 impl Drop for Reserve {
-    /// Keeps what was taken with whoever took it.
+    /// Releases the unused pages; pages already taken belong to their users.
     fn drop(&mut self) {
         let left = LEFT.swap(0, AcqRel);
         if left > 0 {

@@ -1,9 +1,9 @@
-//! What the tracer asks of the kernel and the processor, without the C library that it hooks.
+//! The tracer's interface to the kernel and the processor, without the C library that it hooks.
 //!
-//! Reading order: [`sys`] (system calls), [`sockets`] (what a socket is connected to), [`vdso`] and [`clock`] (time),
-//! [`machine`] (facts about the host), [`limits`] (what control groups allow), [`variables`] (the environment), [`memory`] and [`large_statics`] (pages),
-//! [`single_thread_atomics`] and [`switches`] (numbers that every call reads), [`valgrind`], [`thread_end`], then
-//! [`path_buffer`] and [`hash`] (paths without an allocation).
+//! Reading order: [`sys`] (system calls), [`sockets`] (the peers of sockets), [`vdso`] and [`clock`] (time),
+//! [`machine`] (facts about the host), [`limits`] (limits of control groups), [`variables`] (the environment),
+//! [`memory`] and [`large_statics`] (pages), [`single_thread_atomics`] and [`switches`] (numbers that every call
+//! reads), [`valgrind`], [`thread_end`], then [`path_buffer`] and [`hash`] (paths without an allocation).
 
 pub(crate) mod clock;
 pub(crate) mod hash;

@@ -1,12 +1,12 @@
-//! A path built up piece by piece in a fixed buffer, for code that may not allocate.
+//! A path assembled in a fixed buffer, for code that must not allocate.
 
 use std::ffi::CStr;
 
-/// Longest path the kernel takes, its closing zero included.
+/// Longest path the kernel accepts, including the terminating zero.
 pub const PATH_MAX: usize = 4096;
 
-/// Always zero-terminated; what does not fit is cut. The length comes first: of a buffer in a static with a short path the
-/// first page is all that is touched.
+/// A path buffer, always zero-terminated; a path that does not fit is truncated. The length is the first field: if
+/// the buffer is a static, a short path touches only its first page.
 #[repr(C)]
 pub struct PathBuffer {
     used: usize,
@@ -31,7 +31,7 @@ impl PathBuffer {
         self
     }
 
-    /// Puts a folder in front.
+    /// Puts a directory in front of the path.
     pub fn prefix(&mut self, folder: &[u8]) -> &mut PathBuffer {
         let shift = (folder.len() + 1).min(PATH_MAX - 1 - self.used);
         self.bytes.copy_within(..self.used, shift);
@@ -55,15 +55,15 @@ impl PathBuffer {
         CStr::from_bytes_until_nul(&self.bytes).expect("always zero-terminated")
     }
 
-    /// The name behind the last slash.
+    /// Returns the part after the last slash.
     pub fn file_name(&self) -> &[u8] {
         let start = last_slash(self.as_bytes()).map_or(0, |at| at + 1);
         &self.as_bytes()[start..]
     }
 }
 
-/// Where a byte stands in a text, eight at a time: paths are looked through for their slashes whenever one is new. Ends
-/// with the first place that is the one looked for.
+/// Returns the first index of `byte` for which `is_meant` returns true. It scans eight bytes at a time, because every
+/// new path is scanned for slashes.
 #[inline(always)]
 pub fn any_place(text: &[u8], byte: u8, mut is_meant: impl FnMut(usize) -> bool) -> bool {
     let pattern = u64::from_ne_bytes([byte; 8]);
@@ -89,7 +89,7 @@ pub fn any_place(text: &[u8], byte: u8, mut is_meant: impl FnMut(usize) -> bool)
     is_in(last, start)
 }
 
-/// Where the last slash stands.
+/// Returns the index of the last slash.
 #[inline(always)]
 pub fn last_slash(text: &[u8]) -> Option<usize> {
     let (rest, words) = text.as_rchunks::<8>();
@@ -104,7 +104,7 @@ pub fn last_slash(text: &[u8]) -> Option<usize> {
     rest.iter().rposition(|byte| *byte == b'/')
 }
 
-/// The top bit of every byte that is zero.
+/// Returns a word with the top bit set in every byte that is zero.
 #[inline(always)]
 pub fn zeros(word: u64) -> u64 {
     const LOWER: u64 = u64::from_ne_bytes([0x7f; 8]);

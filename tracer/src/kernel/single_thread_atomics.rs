@@ -1,13 +1,14 @@
-//! Numbers that any thread may change, without a lock of the bus while there is but one thread: such a lock takes as long as
-//! twenty instructions, and most programs are one thread.
+//! Numbers that any thread may change, without a bus lock while there is only one thread: such a lock takes as long
+//! as twenty instructions, and most programs are single-threaded.
 //!
-//! What is done to a number is one instruction in either case, which a signal handler cannot cut in two.
+//! Either way, each change is one instruction, which a signal handler cannot split.
 
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::*};
 
 use crate::kernel::switches::SWITCHES;
 
-/// There is a second thread, or is about to be. One that was begun unseen says so at its first event.
+/// Notes that there is a second thread or soon will be. A thread whose start was not seen calls this at its first
+/// event.
 pub fn ends() {
     SWITCHES.is_threaded.store(true, Release);
 }
@@ -17,7 +18,7 @@ fn is_threaded() -> bool {
     cfg!(not(target_arch = "x86_64")) || SWITCHES.is_threaded.load(Relaxed)
 }
 
-/// An instruction on a number in memory, without the lock.
+/// Single instructions on a number in memory, without a lock.
 #[cfg(target_arch = "x86_64")]
 mod unlocked {
     use super::*;
@@ -96,13 +97,13 @@ mod unlocked {
     }
 }
 
-/// Adds, and returns what it was.
+/// Adds to a number and returns its previous value.
 #[inline(always)]
 pub fn add(number: &AtomicI64, by: i64) -> i64 {
     if is_threaded() { number.fetch_add(by, Relaxed) } else { unlocked::add(number, by) }
 }
 
-/// Counts one more.
+/// Increments a number.
 #[inline(always)]
 pub fn count_one(number: &AtomicU64) {
     if is_threaded() {
@@ -112,13 +113,13 @@ pub fn count_one(number: &AtomicU64) {
     }
 }
 
-/// Takes one away, and returns what it was.
+/// Decrements a number and returns its previous value.
 #[inline(always)]
 pub fn take_one(number: &AtomicU32) -> u32 {
     if is_threaded() { number.fetch_sub(1, AcqRel) } else { unlocked::take_one(number) }
 }
 
-/// Puts another number in the place of one, which it returns.
+/// Replaces a number and returns its previous value.
 #[inline(always)]
 pub fn swap(number: &AtomicU64, new: u64) -> u64 {
     if is_threaded() {
@@ -133,7 +134,7 @@ pub fn swap(number: &AtomicU64, new: u64) -> u64 {
     }
 }
 
-/// Makes a zero a one. `false` where it was no zero.
+/// Changes a zero to a one. Returns `false` if the number was not zero.
 #[inline(always)]
 pub fn claim(number: &AtomicU32) -> bool {
     if is_threaded() {

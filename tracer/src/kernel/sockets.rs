@@ -1,6 +1,6 @@
-//! What the kernel knows of a socket: both of its ends, its kind, the process at the other end.
+//! The kernel's information on a socket: both ends, its kind, the process at the other end.
 //!
-//! Straight to the kernel, as all of [`super::sys`].
+//! Calls the kernel directly, like all of [`super::sys`].
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -8,30 +8,30 @@ use libc::{c_int, c_long};
 
 use crate::kernel::sys;
 
-/// An address as the kernel writes it.
+/// An address in the kernel's layout.
 type Address = libc::sockaddr_storage;
 
-/// The family of a socket, and its own address where it is one of the internet's.
+/// The address family of a socket, and its local address if it is an internet socket.
 #[derive(Clone, Copy, Debug)]
 pub struct Local {
     pub is_internet: bool,
-    /// `None` where the socket has no port yet.
+    /// `None` if the socket has no port yet.
     pub address: Option<SocketAddr>,
 }
 
-/// This end of a socket; `None` where a descriptor is none.
+/// Returns the local end of a socket; `None` if the descriptor is not a socket.
 pub fn local(fd: c_int) -> Option<Local> {
     let address = asked(libc::SYS_getsockname, fd)?;
     let is_internet = matches!(address.ss_family as c_int, libc::AF_INET | libc::AF_INET6);
     Some(Local { is_internet, address: internet(&address).filter(|address| address.port() != 0) })
 }
 
-/// The other end of a connection by the internet's protocols.
+/// Returns the remote end of an internet connection.
 pub fn peer(fd: c_int) -> Option<SocketAddr> {
     internet(&asked(libc::SYS_getpeername, fd)?)
 }
 
-/// One of a socket's options: its kind (`SO_TYPE`), whether it accepts connections (`SO_ACCEPTCONN`).
+/// Returns an option of a socket, such as its kind (`SO_TYPE`) or whether it accepts connections (`SO_ACCEPTCONN`).
 pub fn option(fd: c_int, option: c_int) -> c_int {
     let (mut value, mut length) = (0 as c_int, size_of::<c_int>() as u32);
     let place = [fd as usize, libc::SOL_SOCKET as usize, option as usize, (&raw mut value).addr()];
@@ -40,7 +40,8 @@ pub fn option(fd: c_int, option: c_int) -> c_int {
     value
 }
 
-/// The process at the other end of a socket of this machine, when it connected or began to listen; 0 where nobody knows.
+/// Returns the process at the other end of a local socket, as of the time it connected or began to listen; 0 if
+/// unknown.
 pub fn peer_process(fd: c_int) -> i32 {
     let mut found = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut length = size_of::<libc::ucred>() as u32;
@@ -50,7 +51,7 @@ pub fn peer_process(fd: c_int) -> i32 {
     found.pid
 }
 
-/// An address of the internet's that a program handed to the kernel.
+/// Returns an internet address that a program passed to the kernel.
 ///
 /// # Safety
 /// `length` bytes can be read at `address`.
@@ -63,7 +64,7 @@ pub unsafe fn given(address: *const libc::c_void, length: u32) -> Option<SocketA
     internet(&copy)
 }
 
-/// An address that the kernel tells by `getsockname` or `getpeername`.
+/// Returns an address from `getsockname` or `getpeername`.
 fn asked(call: c_long, fd: c_int) -> Option<Address> {
     // SAFETY: as above.
     let mut address: Address = unsafe { std::mem::zeroed() };
@@ -74,10 +75,10 @@ fn asked(call: c_long, fd: c_int) -> Option<Address> {
     (result == 0).then_some(address)
 }
 
-/// The address in the form that is written, for the families that have ports.
+/// Converts an address, if its family has ports.
 fn internet(address: &Address) -> Option<SocketAddr> {
     let address: *const Address = address;
-    // SAFETY: an address has room for those of every family.
+    // SAFETY: the structure is large enough for addresses of every family.
     let family = unsafe { (*address).ss_family } as c_int;
     match family {
         libc::AF_INET => {

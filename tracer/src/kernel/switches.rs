@@ -1,18 +1,18 @@
-//! The switches that every call asks first: one line of the cache, shared by all threads and hardly ever written.
+//! The switches that every call checks first: one cache line, shared by all threads and rarely written.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
 #[repr(C, align(64))]
 pub struct Switches {
-    /// Not zero while spans are recorded: what span APIs of all languages look at.
+    /// Not zero while spans are recorded: the span APIs of all languages check it.
     pub app: AtomicU32,
-    /// True if times are readings of the TSC.
+    /// `true` if times are TSC readings.
     pub tsc: AtomicBool,
-    /// True if the functions of the C library are patched.
+    /// `true` if the functions of the C library are patched.
     pub patched: AtomicBool,
-    /// True if there may be more than one thread: see [`crate::kernel::single_thread_atomics`].
+    /// `true` if there may be more than one thread: see [`crate::kernel::single_thread_atomics`].
     pub is_threaded: AtomicBool,
-    /// Calls that took fewer ticks are left out.
+    /// Calls that took fewer ticks than this are left out.
     pub min_ticks: AtomicU64,
 }
 

@@ -1,7 +1,8 @@
-//! System calls made by the tracer itself: straight to the kernel, so that no hook sees them and errno stays untouched.
+//! System calls made by the tracer itself. They go directly to the kernel, so no hook sees them and errno is
+//! unchanged.
 //!
-//! Results are the kernel's: negative numbers are `-errno`. Nothing here allocates or locks; all of it may run in a signal
-//! handler.
+//! Results are the kernel's: negative numbers are `-errno`. Nothing here allocates or locks, and all of it may run in
+//! a signal handler.
 
 use std::arch::asm;
 use std::ffi::CStr;
@@ -12,11 +13,13 @@ use libc::{c_int, c_long};
 
 use crate::kernel::vdso;
 
-/// The unit in which memory is given out and protected.
+/// The unit in which memory is allocated and protected.
 pub const PAGE: usize = 4096;
 
+/// Makes a system call.
+///
 /// # Safety
-/// The arguments must be what the kernel expects of this call.
+/// The arguments must match what the kernel expects of this call.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub unsafe fn call(number: c_long, args: [usize; 6]) -> isize {
@@ -30,8 +33,10 @@ pub unsafe fn call(number: c_long, args: [usize; 6]) -> isize {
     result
 }
 
+/// Makes a system call.
+///
 /// # Safety
-/// The arguments must be what the kernel expects of this call.
+/// The arguments must match what the kernel expects of this call.
 #[cfg(target_arch = "aarch64")]
 #[inline(always)]
 pub unsafe fn call(number: c_long, args: [usize; 6]) -> isize {
@@ -54,7 +59,8 @@ macro_rules! kernel {
     }};
 }
 
-/// Rights that others do not get on what is made; and whether that was asked for, against the process's own mask.
+/// Permissions removed from created files, and whether the user requested them. A requested mask overrides the
+/// process's own.
 static UMASK: AtomicU32 = AtomicU32::new(UMASK_DEFAULT);
 static UMASK_ASKED: AtomicBool = AtomicBool::new(false);
 pub const UMASK_DEFAULT: u32 = 0o077;
@@ -64,13 +70,13 @@ pub fn set_umask(mask: u32) {
     UMASK_ASKED.store(true, Relaxed);
 }
 
-/// Opens a file, never to be inherited by a program that is executed. In a folder that others can write to anything may lie
-/// under any name: links are not followed, a pipe is not waited for, and what is made was not there before.
+/// Opens a file with close-on-exec. In a directory that others can write to, any name may be occupied by anything, so
+/// links are not followed, pipes do not block, and a created file did not exist before.
 pub fn open(path: &CStr, flags: c_int) -> isize {
     open_at(libc::AT_FDCWD, path, flags)
 }
 
-/// The same relative to an open folder.
+/// Opens a file like [`open`], relative to an open directory.
 pub fn open_at(folder: c_int, path: &CStr, flags: c_int) -> isize {
     let creates = flags & libc::O_CREAT != 0;
     let always = libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_NONBLOCK | if creates { libc::O_EXCL } else { 0 };
@@ -82,50 +88,50 @@ pub fn open_at(folder: c_int, path: &CStr, flags: c_int) -> isize {
     fd
 }
 
-/// Opens a program to be looked at: where links lead is what would be started.
+/// Opens a program for inspection. Links are followed, because their target is the program that would run.
 pub fn open_program(path: &CStr) -> isize {
     let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK;
     kernel!(SYS_openat, libc::AT_FDCWD as isize, path.as_ptr(), flags)
 }
 
-/// Reads what there is of a file at a place.
+/// Reads up to the buffer's size at an offset of a file.
 pub fn read_at(fd: c_int, into: &mut [u8], at: usize) -> &[u8] {
     let length = kernel!(SYS_pread64, fd, into.as_mut_ptr(), into.len(), at);
     &into[..length.max(0) as usize]
 }
 
-/// Reads what comes next in a file.
+/// Reads from the current position of a file.
 pub fn read(fd: c_int, into: &mut [u8]) -> &[u8] {
     let length = kernel!(SYS_read, fd, into.as_mut_ptr(), into.len());
     &into[..length.max(0) as usize]
 }
 
-/// True if a program gains rights by what is noted beside its file.
+/// Returns `true` if a program gains privileges from the extended attributes of its file.
 pub fn has_capabilities(fd: c_int) -> bool {
     kernel!(SYS_fgetxattr, fd, c"security.capability".as_ptr(), std::ptr::null_mut::<u8>(), 0usize) > 0
 }
 
-/// The kind and identity of an open file, or of what a path leads to.
+/// The type and identity of an open file or of the target of a path.
 #[derive(Clone, Copy, Debug)]
 pub struct Found {
     pub is_file: bool,
     pub is_folder: bool,
     pub owner: u32,
-    /// Rights of the owner, the group and the others.
+    /// Permissions of owner, group and others.
     pub mode: u32,
     pub size: u64,
-    /// Names that lead to it.
+    /// Number of hard links.
     pub links: u64,
-    /// Device and number: no two files share it.
+    /// Device and inode: no two files share them.
     pub identity: [u64; 2],
 }
 
-/// Of an open file.
+/// Returns the status of an open file.
 pub fn found(fd: c_int) -> Option<Found> {
     look(fd, c"", libc::AT_EMPTY_PATH)
 }
 
-/// Of what lies at a path itself, not of what a link there leads to.
+/// Returns the status of the file at a path, without following a link there.
 pub fn found_at(path: &CStr) -> Option<Found> {
     look(libc::AT_FDCWD, path, libc::AT_SYMLINK_NOFOLLOW)
 }
@@ -148,7 +154,8 @@ fn look(folder: c_int, path: &CStr, flags: c_int) -> Option<Found> {
     })
 }
 
-/// The type of an open file, as `stat` has it, of a device its number, and the inode; zeros where nothing is open.
+/// Returns the type of an open file as in `stat`, the device number if it is a device, and the inode; zeros if the
+/// descriptor is not open.
 pub fn type_device_and_inode(fd: c_int) -> (u32, u64, u64) {
     // SAFETY: stat is a struct of integers, for which zero is a value.
     let mut stat: libc::stat = unsafe { std::mem::zeroed() };
@@ -156,11 +163,11 @@ pub fn type_device_and_inode(fd: c_int) -> (u32, u64, u64) {
     (stat.st_mode & libc::S_IFMT, stat.st_rdev, stat.st_ino)
 }
 
-/// A number nobody can foresee.
+/// Returns an unpredictable number.
 pub fn random() -> u64 {
     let mut number = 0u64;
     let got = kernel!(SYS_getrandom, &raw mut number, 8, libc::GRND_NONBLOCK);
-    // Early in the life of a machine there is none; a name that is taken is refused anyway.
+    // Early after boot there is no randomness yet; a name that already exists is refused anyway.
     if got == 8 { number } else { clock_ns(libc::CLOCK_MONOTONIC) ^ (process_id() as u64) << 40 }
 }
 
@@ -168,12 +175,12 @@ pub fn close(fd: c_int) {
     kernel!(SYS_close, fd);
 }
 
-/// A second descriptor for the same file, at `from` or above.
+/// Duplicates a descriptor to the lowest free number not below `from`.
 pub fn duplicate_from(fd: c_int, from: c_int) -> isize {
     kernel!(SYS_fcntl, fd, libc::F_DUPFD_CLOEXEC, from)
 }
 
-/// Writes all of it or says what stopped it.
+/// Writes all bytes, or returns the error that stopped it.
 pub fn write_all(fd: c_int, mut bytes: &[u8]) -> isize {
     while !bytes.is_empty() {
         match kernel!(SYS_write, fd, bytes.as_ptr(), bytes.len()) {
@@ -186,8 +193,8 @@ pub fn write_all(fd: c_int, mut bytes: &[u8]) -> isize {
     0
 }
 
-/// Writes pieces one after another, at once where the file takes them at once; says what stopped it. Where the file took
-/// them in parts and somebody else has appended in between, they are torn, which is an error, too.
+/// Writes several buffers in order, in one call if the file accepts that, or returns the error that stopped it. If
+/// the file accepted them in parts and another process appended in between, the data is torn, which is also an error.
 pub fn write_pieces<const N: usize>(fd: c_int, pieces: [&[u8]; N]) -> isize {
     let list = pieces.map(|piece| libc::iovec { iov_base: piece.as_ptr().cast_mut().cast(), iov_len: piece.len() });
     let whole: usize = pieces.iter().map(|piece| piece.len()).sum();
@@ -208,7 +215,7 @@ pub fn write_pieces<const N: usize>(fd: c_int, pieces: [&[u8]; N]) -> isize {
             error => return error,
         }
     }
-    // Nothing written yet is nothing torn.
+    // If nothing has been written yet, nothing is torn.
     if rest == whole || position(fd) == from + rest as isize { 0 } else { -libc::EIO as isize }
 }
 
@@ -216,12 +223,12 @@ fn position(fd: c_int) -> isize {
     kernel!(SYS_lseek, fd, 0, libc::SEEK_CUR)
 }
 
-/// Size of an open file.
+/// Returns the size of an open file.
 pub fn size(fd: c_int) -> isize {
     kernel!(SYS_lseek, fd, 0, libc::SEEK_END)
 }
 
-/// Reserves room for `length` bytes at `at`, so that writing through a mapping cannot fail.
+/// Allocates `length` bytes of a file at `at`, so that writing through a mapping cannot fail.
 pub fn reserve(fd: c_int, at: usize, length: usize) -> isize {
     match kernel!(SYS_fallocate, fd, 0, at, length) {
         error if error == -libc::EOPNOTSUPP as isize => fill(fd, at, length),
@@ -229,8 +236,8 @@ pub fn reserve(fd: c_int, at: usize, length: usize) -> isize {
     }
 }
 
-/// Zeros, for a file system that cannot reserve room in another way, and for a few pages: a file system with pages of a file
-/// at hand does less at the first store into each, and has less to free where the file soon goes.
+/// Writes zeros to a file. Used on file systems that cannot preallocate, and for a few pages: if a file's pages are
+/// already in memory, the first store into each is cheaper, and deleting the file soon afterwards has less to free.
 pub fn fill(fd: c_int, at: usize, length: usize) -> isize {
     static ZEROS: [u8; PAGE] = [0; PAGE];
     const AT_ONCE: usize = 16;
@@ -252,12 +259,12 @@ pub fn truncate(fd: c_int, length: usize) -> isize {
     kernel!(SYS_ftruncate, fd, length)
 }
 
-/// Each of them a folder and a name in it.
+/// Renames a file; each side is a directory and a name in it.
 pub fn rename_at(from: (c_int, &CStr), to: (c_int, &CStr)) -> isize {
     kernel!(SYS_renameat2, from.0 as isize, from.1.as_ptr(), to.0 as isize, to.1.as_ptr(), 0)
 }
 
-/// The same where nothing has that name yet.
+/// Renames a file like [`rename_at`], but fails if the new name exists.
 pub fn rename_new_at(from: (c_int, &CStr), to: (c_int, &CStr)) -> isize {
     let flags = libc::RENAME_NOREPLACE;
     kernel!(SYS_renameat2, from.0 as isize, from.1.as_ptr(), to.0 as isize, to.1.as_ptr(), flags)
@@ -271,7 +278,7 @@ pub fn unlink_at(folder: c_int, path: &CStr) -> isize {
     kernel!(SYS_unlinkat, folder as isize, path.as_ptr(), 0)
 }
 
-/// An empty file, without a descriptor. One that is there stays as it is.
+/// Creates an empty file without keeping a descriptor. An existing file is unchanged.
 pub fn make_empty_at(folder: c_int, path: &CStr) -> isize {
     let (here, mode) = (folder as isize, 0o666 & !UMASK.load(Relaxed));
     let made = kernel!(SYS_mknodat, here, path.as_ptr(), libc::S_IFREG | mode, 0);
@@ -290,43 +297,43 @@ pub fn make_dir(path: &CStr) -> isize {
     made
 }
 
-/// True if the file may be executed (`X_OK`), read (`R_OK`) and so on.
+/// Returns `true` if the file may be executed (`X_OK`), read (`R_OK`) and so on.
 pub fn accessible(path: &CStr, mode: c_int) -> bool {
     accessible_at(libc::AT_FDCWD, path, mode)
 }
 
-/// The same relative to an open folder.
+/// Checks access like [`accessible`], relative to an open directory.
 pub fn accessible_at(folder: c_int, path: &CStr, mode: c_int) -> bool {
     kernel!(SYS_faccessat, folder as isize, path.as_ptr(), mode) == 0
 }
 
-/// Target of a symbolic link; empty where there is none.
+/// Returns the target of a symbolic link; empty if it is not a link.
 pub fn read_link<'a>(path: &CStr, into: &'a mut [u8]) -> &'a [u8] {
     let length = kernel!(SYS_readlinkat, libc::AT_FDCWD as isize, path.as_ptr(), into.as_mut_ptr(), into.len());
     &into[..length.max(0) as usize]
 }
 
-/// The link in /proc that leads to what a descriptor refers to.
+/// Returns the path of the /proc link for a descriptor.
 pub fn descriptor_link(fd: c_int, room: &mut [u8; 32]) -> &CStr {
     const FOLDER: &[u8] = b"/proc/self/fd/";
     let mut digits = [0; 20];
     let digits = decimal(fd as i64, &mut digits);
     room.fill(0);
     room[..FOLDER.len()].copy_from_slice(FOLDER);
-    // A negative number leads nowhere, however long it is.
+    // A negative number resolves to nothing, regardless of its length.
     let length = digits.len().min(room.len() - 1 - FOLDER.len());
     room[FOLDER.len()..FOLDER.len() + length].copy_from_slice(&digits[..length]);
     CStr::from_bytes_until_nul(room).unwrap_or_default()
 }
 
-/// The working directory; empty where it cannot be told.
+/// Returns the working directory; empty if it cannot be determined.
 pub fn working_dir(into: &mut [u8]) -> &[u8] {
     // The length counts the closing zero.
     let length = kernel!(SYS_getcwd, into.as_mut_ptr(), into.len());
     &into[..(length - 1).max(0) as usize]
 }
 
-/// Reads a small file of /proc or /sys; empty where it cannot be read.
+/// Reads a small file of /proc or /sys; empty if it cannot be read.
 pub fn read_small<'a>(path: &CStr, into: &'a mut [u8]) -> &'a [u8] {
     let fd = open(path, libc::O_RDONLY);
     if fd < 0 {
@@ -337,7 +344,7 @@ pub fn read_small<'a>(path: &CStr, into: &'a mut [u8]) -> &'a [u8] {
     &into[..length.max(0) as usize]
 }
 
-/// The type of the file system a path lies on, as `statfs` numbers it.
+/// Returns the type of the file system of a path, as `statfs` numbers it.
 pub fn file_system(path: &CStr) -> Option<i64> {
     // SAFETY: statfs is a struct of integers, for which zero is a value.
     let mut found: libc::statfs = unsafe { std::mem::zeroed() };
@@ -345,7 +352,7 @@ pub fn file_system(path: &CStr) -> Option<i64> {
     (result == 0).then_some(found.f_type as i64)
 }
 
-/// The same of an open file.
+/// Returns the type of the file system of an open file.
 pub fn file_system_of(fd: c_int) -> Option<i64> {
     // SAFETY: as above.
     let mut found: libc::statfs = unsafe { std::mem::zeroed() };
@@ -353,7 +360,7 @@ pub fn file_system_of(fd: c_int) -> Option<i64> {
     (result == 0).then_some(found.f_type as i64)
 }
 
-/// Bytes that the file system may hold that a path lies on.
+/// Returns the capacity in bytes of the file system of a path.
 pub fn file_system_size(path: &CStr) -> Option<u64> {
     // SAFETY: as above.
     let mut found: libc::statfs = unsafe { std::mem::zeroed() };
@@ -361,33 +368,33 @@ pub fn file_system_size(path: &CStr) -> Option<u64> {
     (result == 0).then(|| (found.f_blocks as u64).saturating_mul(found.f_bsize.max(0) as u64))
 }
 
-/// A bit for each CPU that a machine may have.
+/// One bit per CPU that a host may have.
 pub type CpuMask = [u64; 64];
 
-/// The CPUs that a thread may run on; 0 is the calling one.
+/// Returns the CPUs that a thread may run on; 0 is the calling thread.
 pub fn cpus_allowed(thread: i32) -> Option<CpuMask> {
     let mut mask = [0; 64];
     let length = kernel!(SYS_sched_getaffinity, thread, size_of::<CpuMask>(), mask.as_mut_ptr());
     (length > 0).then_some(mask)
 }
 
-/// The soft limit of a resource.
+/// Returns the soft limit of a resource.
 pub fn limit(resource: u32) -> Option<u64> {
     let mut both = [0u64; 2];
     let result = kernel!(SYS_prlimit64, 0, resource, 0, both.as_mut_ptr());
     (result == 0).then_some(both[0])
 }
 
-/// How the main thread is scheduled, by the kernel's number, and its nice value.
+/// Returns the scheduling policy of the main thread, as the kernel numbers it, and its nice value.
 pub fn scheduling(process: i32) -> (Option<i32>, Option<i32>) {
     const RESETS_ON_FORK: i32 = 0x4000_0000;
     let policy = kernel!(SYS_sched_getscheduler, process) as i32;
-    // The kernel's own call returns 20 less the value, so that no error is one.
+    // The system call returns 20 minus the value, so that no value looks like an error.
     let nice = kernel!(SYS_getpriority, libc::PRIO_PROCESS, process) as i32;
     ((policy >= 0).then_some(policy & !RESETS_ON_FORK), (1..=40).contains(&nice).then_some(20 - nice))
 }
 
-/// Calls `each` with the numbers of this process's threads, as long as it returns true.
+/// Calls `each` with the ids of this process's threads, as long as it returns true.
 pub fn each_thread(mut each: impl FnMut(i32) -> bool) {
     let folder = open(c"/proc/self/task", libc::O_RDONLY | libc::O_DIRECTORY);
     if folder < 0 {
@@ -400,7 +407,7 @@ pub fn each_thread(mut each: impl FnMut(i32) -> bool) {
         if rest.is_empty() {
             break;
         }
-        // Each is: inode, offset: u64, length: u16, type: u8, name.
+        // Each entry is: inode, offset: u64, length: u16, type: u8, name.
         while let Some(entry) = rest.get(16..18).map(|bytes| u16::from_le_bytes([bytes[0], bytes[1]]) as usize)
             && entry > 19
             && entry <= rest.len()
@@ -417,7 +424,7 @@ pub fn each_thread(mut each: impl FnMut(i32) -> bool) {
     close(folder as c_int);
 }
 
-/// True if nobody may write to the file system a path lies on.
+/// Returns `true` if the file system of a path is mounted read-only.
 pub fn is_read_only(path: &CStr) -> bool {
     kernel!(SYS_faccessat, libc::AT_FDCWD as isize, path.as_ptr(), libc::W_OK) == -libc::EROFS as isize
 }
@@ -434,14 +441,14 @@ pub fn thread_id() -> u32 {
     kernel!(SYS_gettid) as u32
 }
 
-/// What the kernel has counted of the calling thread; its CPU time up to the last switch or tick.
+/// Returns the kernel's counts for the calling thread; its CPU time is up to the last switch or tick.
 pub fn thread_usage() -> Option<libc::rusage> {
     // SAFETY: rusage is a struct of integers, for which zero is a value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     (kernel!(SYS_getrusage, libc::RUSAGE_THREAD as isize, &raw mut usage) == 0).then_some(usage)
 }
 
-/// The name of the calling thread, filled up with zeros.
+/// Copies the name of the calling thread, padded with zeros.
 pub fn thread_name(into: &mut [u8; 16]) {
     kernel!(SYS_prctl, libc::PR_GET_NAME, into.as_mut_ptr(), 0, 0, 0);
 }
@@ -450,36 +457,36 @@ pub fn user_id() -> u32 {
     kernel!(SYS_geteuid) as u32
 }
 
-/// Fresh zeroed memory, or null.
+/// Maps fresh zeroed memory; null on failure.
 pub fn map_memory(length: usize) -> *mut u8 {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     pointer(kernel!(SYS_mmap, 0, length, libc::PROT_READ | libc::PROT_WRITE, flags, -1isize, 0))
 }
 
-/// A part of an open file as shared memory, or null.
+/// Maps a part of an open file as shared memory; null on failure.
 pub fn map_file(fd: c_int, at: usize, length: usize) -> *mut u8 {
     pointer(kernel!(SYS_mmap, 0, length, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED, fd, at))
 }
 
-/// A whole file to be read, or null.
+/// Maps a whole file for reading; null on failure.
 pub fn map_to_read(fd: c_int, length: usize) -> *const u8 {
     pointer(kernel!(SYS_mmap, 0, length, libc::PROT_READ, libc::MAP_PRIVATE, fd, 0))
 }
 
-/// Fresh zeroed memory in the place of what is mapped there. `false` where there is none.
+/// Replaces mapped memory with fresh zeroed memory. Returns `false` on failure.
 pub fn map_memory_over(start: *mut u8, length: usize) -> bool {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
     let mapped = kernel!(SYS_mmap, start, length, libc::PROT_READ | libc::PROT_WRITE, flags, -1isize, 0);
     mapped == start as isize
 }
 
-/// Puts memory in the place of what is mapped at `to`, at once.
+/// Atomically replaces the mapping at `to` with memory from `from`.
 pub fn move_memory(from: *mut u8, length: usize, to: *mut u8) {
     kernel!(SYS_mremap, from, length, length, libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED, to);
 }
 
 fn pointer(mapped: isize) -> *mut u8 {
-    // The last page of the address space is where the kernel's errors lie.
+    // The last page of the address space represents the kernel's errors.
     if (-4095..0).contains(&mapped) { std::ptr::null_mut() } else { mapped as *mut u8 }
 }
 
@@ -487,12 +494,13 @@ pub fn unmap(memory: *mut u8, length: usize) {
     kernel!(SYS_munmap, memory, length);
 }
 
-/// A forked child, however it was made, finds this memory zeroed. `false` where the kernel cannot see to that.
+/// Zeroes this memory in every forked child, however it is forked. Returns `false` if the kernel does not support
+/// that.
 pub fn wipe_on_fork(memory: *mut u8, length: usize) -> bool {
     kernel!(SYS_madvise, memory, length, libc::MADV_WIPEONFORK) == 0
 }
 
-/// Holds a signal back while `work` runs; one that `work` itself raised is taken away unseen.
+/// Blocks a signal while `work` runs; one that `work` itself raised is discarded.
 pub fn without_signal<T>(signal: c_int, work: impl FnOnce() -> T) -> T {
     let bit = 1u64 << (signal - 1);
     let (mut before, mut pending) = (0u64, 0u64);
@@ -508,52 +516,52 @@ pub fn without_signal<T>(signal: c_int, work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Sets what is done at a signal, as the kernel's own structure says it, and tells what was done before.
+/// Sets the action for a signal, in the kernel's own structure, and stores the previous action.
 pub fn set_action(signal: c_int, new: *const u8, before: *mut u8) {
     kernel!(SYS_rt_sigaction, signal, new, before, 8);
 }
 
-/// Sends a signal to this very thread.
+/// Sends a signal to the calling thread.
 pub fn raise(signal: c_int) {
     kernel!(SYS_tgkill, process_id(), thread_id(), signal);
 }
 
-/// Takes away a signal that is held back, if it is there.
+/// Discards a blocked signal if it is pending.
 pub fn take_signal(signal: c_int) {
     let (bit, at_once) = (1u64 << (signal - 1), [0u64; 2]);
     kernel!(SYS_rt_sigtimedwait, &raw const bit, 0, &raw const at_once, 8);
 }
 
-/// Holds back every signal that can be; returns those that were held back before. Not the one that a store into a ring may be
-/// answered by.
+/// Blocks all signals that can be blocked, except the one that a store into a ring may raise; returns the previous
+/// mask.
 pub fn hold_signals() -> u64 {
     let (all, mut before) = (!(1u64 << (libc::SIGBUS - 1)), 0u64);
     kernel!(SYS_rt_sigprocmask, libc::SIG_BLOCK, &raw const all, &raw mut before, 8);
     before
 }
 
-/// Lets signals that were held back come now.
+/// Restores the previous signal mask.
 pub fn release_signals(before: u64) {
     kernel!(SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const before, 0, 8);
 }
 
-/// True if a thread of this process is alive.
+/// Returns `true` if a thread of this process is alive.
 pub fn thread_exists(thread: u32) -> bool {
     kernel!(SYS_tgkill, process_id(), thread, 0) != -libc::ESRCH as isize
 }
 
-/// True if a process is alive: signal 0 sends nothing.
+/// Returns `true` if a process is alive: signal 0 sends nothing.
 pub fn process_exists(process: i32) -> bool {
     kernel!(SYS_kill, process, 0) != -libc::ESRCH as isize
 }
 
-/// True if memory can be read: the kernel is asked to take it for a path.
+/// Returns `true` if memory can be read: it is passed to the kernel as a path.
 pub fn is_readable(address: *const u8) -> bool {
     kernel!(SYS_faccessat, libc::AT_FDCWD as isize, address, libc::F_OK) != -libc::EFAULT as isize
 }
 
-/// True if a byte at each address can be read. Where nobody may ask, they are taken to be. Of neighbours on one page one is
-/// asked for: strings of an environment lie side by side.
+/// Returns `true` if one byte at each address can be read, or if the kernel forbids the check. Consecutive addresses
+/// on one page need only one check: strings of an environment are next to each other.
 pub fn are_readable(addresses: &[*const libc::c_char]) -> bool {
     const AT_ONCE: usize = 16;
     let (process, mut from, mut used, mut last) = (process_id(), [NOTHING; AT_ONCE], 0, usize::MAX);
@@ -574,7 +582,7 @@ pub fn are_readable(addresses: &[*const libc::c_char]) -> bool {
 
 const NOTHING: libc::iovec = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
 
-/// The same of a few bytes.
+/// Returns `true` if the given ranges can be read.
 fn can_read(process: i32, from: &[libc::iovec]) -> bool {
     let mut bytes = [0u8; 64];
     let into = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: from.len() };
@@ -582,18 +590,18 @@ fn can_read(process: i32, from: &[libc::iovec]) -> bool {
     read == from.len() as isize || read < 0 && read != -libc::EFAULT as isize
 }
 
-/// Gives the processor away once; for a lock another thread holds.
+/// Yields the processor once; for a lock that another thread holds.
 pub fn yield_now() {
     kernel!(SYS_sched_yield);
 }
 
-/// Sleeps while a number is as given, until somebody calls [`wake_all`], a signal comes or the time is over.
+/// Sleeps while a number has the expected value, until [`wake_all`] is called, a signal arrives or the time is over.
 pub fn wait_on(number: &AtomicU32, expected: u32, ns: u64) {
     let time = [ns / 1_000_000_000, ns % 1_000_000_000];
     kernel!(SYS_futex, number.as_ptr(), libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG, expected, time.as_ptr());
 }
 
-/// Wakes who sleeps on a number.
+/// Wakes all threads that sleep on a number.
 pub fn wake_all(number: &AtomicU32) {
     kernel!(SYS_futex, number.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, i32::MAX);
 }
@@ -601,14 +609,15 @@ pub fn wake_all(number: &AtomicU32) {
 const MEMBARRIER_EXPEDITED: usize = 1 << 3;
 const MEMBARRIER_REGISTER_EXPEDITED: usize = 1 << 4;
 
-/// To be said before [`barrier_for_all`]: at once while there is one thread, tens of milliseconds later on.
+/// Registers the process for [`barrier_for_all`]. This is immediate with one thread and takes tens of milliseconds
+/// later.
 pub fn allow_barriers() {
     kernel!(SYS_membarrier, MEMBARRIER_REGISTER_EXPEDITED, 0);
 }
 
-/// Has every running thread of the process pass a barrier: what they stored before can be seen here afterwards, and they
-/// see what was stored here. Where it was not said before, for a thread that nobody saw begin, it is now. A kernel without the
-/// call gives them time.
+/// Makes every running thread of the process pass a memory barrier: their earlier stores are visible here afterwards,
+/// and they see what was stored here. Registers the process first if necessary, for a thread whose start was not
+/// seen. If the kernel lacks the call, this waits instead.
 pub fn barrier_for_all() {
     let passed = || kernel!(SYS_membarrier, MEMBARRIER_EXPEDITED, 0) == 0;
     if passed() {
@@ -620,7 +629,7 @@ pub fn barrier_for_all() {
     }
 }
 
-/// Nanoseconds of one of the kernel's clocks.
+/// Returns the time of a kernel clock in nanoseconds.
 pub fn clock_ns(clock: libc::clockid_t) -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     if !vdso::clock(clock, &mut now) {
@@ -629,7 +638,7 @@ pub fn clock_ns(clock: libc::clockid_t) -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// A sentence to the user. There is no remedy for a stderr that cannot be written.
+/// Prints a message to the user. If stderr cannot be written, there is no remedy.
 pub fn say(parts: &[&[u8]]) {
     let mut line = [0u8; 1024];
     let mut used = 0;
@@ -639,7 +648,7 @@ pub fn say(parts: &[&[u8]]) {
         line[used..used + length].copy_from_slice(&part[..length]);
         used += length;
     }
-    // Where stderr is a pipe nobody reads, or a file at its limit, the sentence would be the program's end.
+    // If stderr is a pipe without a reader, or a file at its size limit, the write would kill the program.
     without_signal(libc::SIGPIPE, || {
         without_signal(libc::SIGXFSZ, || write_all(libc::STDERR_FILENO, &line[..used]));
     });

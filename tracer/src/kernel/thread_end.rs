@@ -1,10 +1,10 @@
-//! Being asked when a thread ends: the C library does it for threads that hold something of a key of ours.
+//! Notification when a thread ends: the C library provides it for threads with a value for our key.
 
 use std::sync::atomic::{AtomicU32, Ordering::*};
 
 static KEY: AtomicU32 = AtomicU32::new(u32::MAX);
 
-/// Has `ends` called at the end of each thread that is watched.
+/// Registers `ends` to be called at the end of each watched thread.
 pub fn register(ends: extern "C" fn(*mut libc::c_void)) {
     let mut key = 0;
     // SAFETY: registers a function that lives as long as the process.
@@ -13,7 +13,7 @@ pub fn register(ends: extern "C" fn(*mut libc::c_void)) {
     }
 }
 
-/// This thread has a ring; it is to be asked for it back when the thread ends.
+/// Watches this thread, so that its ring is returned when it ends.
 pub fn watch() {
     let key = KEY.load(Acquire);
     if key != u32::MAX {

@@ -1,4 +1,4 @@
-//! The environment, and what lies beside it on the first stack, for code that may not allocate.
+//! The environment and the data next to it on the first stack, for code that must not allocate.
 
 use std::ffi::{CStr, c_char};
 
@@ -6,12 +6,13 @@ unsafe extern "C" {
     static environ: *const *const c_char;
 }
 
-/// A variable of the environment, without the allocation `std::env` would make.
+/// Returns an environment variable, without the allocation of `std::env`.
 pub fn variable(name: &str) -> Option<&'static [u8]> {
     let value = |entry: *const c_char| {
         let mut at = entry.cast::<u8>();
         for byte in name.bytes().chain([b'=']) {
-            // SAFETY: a string, of which nothing is read behind its end: a byte that is as it should be is not that.
+            // SAFETY: a string; the comparison stops at the first byte that differs, so nothing after the terminator
+            // is read.
             unsafe {
                 if *at != byte {
                     return None;
@@ -25,7 +26,7 @@ pub fn variable(name: &str) -> Option<&'static [u8]> {
     entries().find_map(value)
 }
 
-/// Every `NAME=value` of the environment.
+/// Iterates over every `NAME=value` of the environment.
 pub fn all() -> impl Iterator<Item = &'static [u8]> {
     // SAFETY: entries are strings.
     entries().map(|entry| unsafe { CStr::from_ptr(entry) }.to_bytes())
@@ -35,8 +36,8 @@ fn entries() -> impl Iterator<Item = *const c_char> {
     // SAFETY: `environ` is the C library's own variable.
     let mut place = unsafe { environ };
     std::iter::from_fn(move || {
-        // SAFETY: it is null or a null-terminated list of strings; a program that changes it in another thread at this very
-        // moment has the same race with getenv.
+        // SAFETY: it is null or a null-terminated list of strings; if another thread changes it at the same time,
+        // getenv has the same race.
         unsafe {
             if place.is_null() || (*place).is_null() {
                 return None;
@@ -48,16 +49,16 @@ fn entries() -> impl Iterator<Item = *const c_char> {
     })
 }
 
-/// The arguments that the program was started with, and how many: the kernel puts their number, them and the environment
-/// one behind the other. `None` where the environment has been moved.
+/// Returns the arguments that the program was started with, and their number. The kernel places their number, the
+/// arguments and the environment one after another. `None` if the environment has been moved.
 pub fn arguments() -> Option<(i32, *const *const c_char)> {
-    /// More than a stack has room for.
+    /// The maximum size of this area on a stack.
     const STACK_MAX: usize = 8 << 20;
     const COUNT_MAX: usize = STACK_MAX / size_of::<usize>();
-    // SAFETY: asks what the kernel told this process at its start, bytes that it put above all of this.
+    // SAFETY: reads the auxiliary vector; the kernel placed these bytes above the strings.
     let above = unsafe { libc::getauxval(libc::AT_RANDOM) } as usize;
-    // SAFETY: `environ` is the C library's own variable. Where it points to what the kernel wrote, a null stands before it,
-    // before that the arguments, and before them their number, which is no address.
+    // SAFETY: `environ` is the C library's own variable. If it points to the kernel's list, the word before it is a
+    // null, before that are the arguments, and before them their number, which cannot be an address.
     unsafe {
         if above.checked_sub(environ.addr()).is_none_or(|distance| distance >= STACK_MAX) {
             return None;

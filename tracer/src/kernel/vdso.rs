@@ -1,14 +1,15 @@
-//! The kernel's clocks without the C library: `clock_gettime` is a name that others stand before, to show a program another
-//! time. A trace tells the real one.
+//! The kernel's clocks without the C library: some libraries interpose `clock_gettime` to show a program another
+//! time. A trace records the real one.
 //!
-//! The kernel maps a small shared object into every process, the vDSO, whose functions read a clock in 25 ns; the call itself
-//! takes a few hundred. Its address is in the auxiliary vector, its functions are in its table of symbols.
+//! The kernel maps a small shared object, the vDSO, into every process. Its functions read a clock in 25 ns; a system
+//! call takes a few hundred. The vDSO's address is in the auxiliary vector, and its functions are in its symbol
+//! table.
 
 use std::sync::atomic::{AtomicPtr, Ordering::*};
 
 type ClockGetTime = unsafe extern "C" fn(libc::clockid_t, *mut libc::timespec) -> i32;
 
-/// The function, or null: not looked for yet, or not there.
+/// The function; null before the lookup, and if it was not found.
 static FUNCTION: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 
 #[cfg(target_arch = "x86_64")]
@@ -16,10 +17,9 @@ const NAME: &[u8] = b"__vdso_clock_gettime";
 #[cfg(target_arch = "aarch64")]
 const NAME: &[u8] = b"__kernel_clock_gettime";
 
-/// Looks for the function; until then, and where there is none, the kernel is called.
+/// Looks up the function. Before this, and if it is not found, the clocks use system calls.
 pub fn find() {
-    // SAFETY: asks what the kernel told this process at its start. What it calls the start of its object is one, mapped whole
-    // and for good.
+    // SAFETY: reads the auxiliary vector. The object at this address is an ELF object, mapped whole and permanently.
     let found = unsafe {
         let base = libc::getauxval(libc::AT_SYSINFO_EHDR);
         (base != 0).then(|| symbol(base as *const u8)).flatten()
@@ -27,17 +27,17 @@ pub fn find() {
     FUNCTION.store(found.unwrap_or(std::ptr::null()).cast_mut(), Release);
 }
 
-/// From now on the kernel is called: the function reads the time-stamp counter, which the program has forbidden.
+/// Switches to system calls: the function reads the time-stamp counter, which the program has forbidden.
 pub fn forget() {
     FUNCTION.store(std::ptr::null_mut(), Release);
 }
 
-/// Whether it was found.
+/// Returns `true` if the function was found.
 pub fn is_found() -> bool {
     !FUNCTION.load(Relaxed).is_null()
 }
 
-/// The time of a clock; `false` where the caller has to ask the kernel.
+/// Reads a clock; returns `false` if the caller must use a system call.
 #[inline]
 pub fn clock(clock: libc::clockid_t, now: &mut libc::timespec) -> bool {
     let function = FUNCTION.load(Relaxed);
@@ -48,7 +48,7 @@ pub fn clock(clock: libc::clockid_t, now: &mut libc::timespec) -> bool {
     unsafe { std::mem::transmute::<*mut (), ClockGetTime>(function)(clock, now) == 0 }
 }
 
-/// The tables of an object, as its dynamic section names them.
+/// The tables named in an object's dynamic section.
 #[derive(Clone, Copy)]
 struct Tables {
     symbols: *const libc::Elf64_Sym,
@@ -56,12 +56,12 @@ struct Tables {
     count: usize,
 }
 
-/// Address of [`NAME`] in the object.
+/// Returns the address of [`NAME`] in the object.
 ///
 /// # Safety
 /// A whole ELF object is mapped at `base`.
 unsafe fn symbol(base: *const u8) -> Option<*const ()> {
-    // SAFETY: by the contract; the tables are looked at as far as the object itself says they go.
+    // SAFETY: by the contract; the tables are read only as far as the object declares.
     unsafe {
         let (tables, bias) = tables(base)?;
         let symbols = std::slice::from_raw_parts(tables.symbols, tables.count);
@@ -73,8 +73,10 @@ unsafe fn symbol(base: *const u8) -> Option<*const ()> {
     }
 }
 
+/// Returns the tables of an object and the start of its symbols.
+///
 /// # Safety
-/// As [`symbol`].
+/// A whole ELF object is mapped at `base`.
 unsafe fn tables(base: *const u8) -> Option<(Tables, *const u8)> {
     const DT_HASH: i64 = 4;
     const DT_STRTAB: i64 = 5;
@@ -96,7 +98,7 @@ unsafe fn tables(base: *const u8) -> Option<(Tables, *const u8)> {
         );
         let table = |kind| entries.iter().find(|[k, _]| *k == kind).map(|[_, at]| bias.wrapping_add(*at as usize));
         let count = match (table(DT_HASH), table(DT_GNU_HASH)) {
-            // Buckets, chains; there is a chain for each symbol.
+            // Buckets, chains; there is one chain per symbol.
             (Some(hash), _) => *hash.cast::<u32>().add(1) as usize,
             (None, Some(hash)) => hashed(hash.cast()),
             (None, None) => return None,
@@ -105,10 +107,10 @@ unsafe fn tables(base: *const u8) -> Option<(Tables, *const u8)> {
     }
 }
 
-/// The number of symbols a table of the newer kind covers: up to the end of the chain that begins last.
+/// Returns the number of symbols in a GNU hash table: up to the end of the chain that starts last.
 ///
 /// # Safety
-/// Such a table is mapped there.
+/// A GNU hash table is mapped at `table`.
 unsafe fn hashed(table: *const u32) -> usize {
     // SAFETY: by the contract: buckets, first symbol, words of the filter, shift; filter, buckets, chains.
     unsafe {
@@ -136,7 +138,7 @@ mod tests {
         let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         for id in [libc::CLOCK_MONOTONIC, libc::CLOCK_REALTIME, libc::CLOCK_BOOTTIME] {
             let mut before = now;
-            // SAFETY: the place is ours.
+            // SAFETY: the variable is ours.
             unsafe { libc::clock_gettime(id, &mut before) };
             assert!(clock(id, &mut now), "no vDSO here");
             let ns = |time: libc::timespec| time.tv_sec * 1_000_000_000 + time.tv_nsec;

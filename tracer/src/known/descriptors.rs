@@ -1,10 +1,11 @@
-//! The table of descriptors: a file's number, and the position of plain reads and writes.
+//! The descriptor table: for each descriptor a file number and the position of plain reads and writes.
 //!
-//! A descriptor leads to an *open file description*, which its duplicates share, and with it the position. Positions are
-//! followed by arithmetic: what was read or written is added, a seek sets. Where others may move them unseen (a description
-//! that was inherited, shared with a child, or opened for appending) they are unknown until a seek tells.
+//! A descriptor refers to an *open file description*, which its duplicates share, together with the position.
+//! Positions are tracked by arithmetic: each read or write adds its bytes, a seek sets the position. If others can
+//! move the position unseen (an inherited description, one shared with a child, or one opened for appending), it is
+//! unknown until the next seek.
 //!
-//! The table grows by chunks and never moves, so that looking up is two loads without a lock, whatever the number.
+//! The table grows by chunks and never moves, so a lookup is two loads without a lock, whatever the descriptor.
 
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
@@ -15,32 +16,32 @@ use crate::kernel::{single_thread_atomics, sys};
 use crate::known::number;
 
 const CHUNK: usize = 1024;
-/// Descriptors that are followed; behind them lie spare descriptions.
+/// Number of descriptors that are tracked; the slots after them are spare descriptions.
 const DESCRIPTORS: usize = 1024 * CHUNK;
 const CHUNKS: usize = DESCRIPTORS / CHUNK + 64;
 
-/// A descriptor and, as a rule, the description it leads to. A line of the cache: threads that use files of their own would
-/// otherwise take it from each other on every call.
+/// A descriptor and usually its description. Each slot is a cache line of its own: otherwise threads that use
+/// different files would contend for it on every call.
 #[repr(align(64))]
 struct Slot {
-    /// File id in the lower half; in the upper the slot of its description, plus one. Zero is a descriptor never seen.
+    /// Lower half: the file number. Upper half: the slot of the description, plus one. Zero: a descriptor never seen.
     descriptor: AtomicU64,
-    /// The hash of its path where it is a folder whose path is known: see [`crate::known::folders`].
+    /// The hash of its path, if it is a directory with a known path: see [`crate::known::folders`].
     folder: AtomicU64,
     description: Description,
 }
 
-/// An open file description. Without one a position is unknown.
+/// An open file description. A descriptor without one has an unknown position.
 pub struct Description {
     position: AtomicI64,
     holders: AtomicU32,
-    /// Value of [`SHARED`] since when the position is followed; 0 is "not followed".
+    /// Value of [`SHARED`] when tracking of the position started; 0 is "not tracked".
     since: AtomicU32,
     next_free: AtomicU32,
     flags: AtomicU32,
 }
 
-/// A table of zeroed slots. The first chunk, which most programs never leave, is found without a pointer.
+/// A table of zeroed slots. The first chunk, which is enough for most programs, is found without a pointer.
 struct Table {
     first: MaybeUninit<[Slot; CHUNK]>,
     chunks: [AtomicPtr<Slot>; CHUNKS],
@@ -50,8 +51,8 @@ crate::large! {
     static TABLE: Table =
         Table { first: MaybeUninit::zeroed(), chunks: [const { AtomicPtr::new(std::ptr::null_mut()) }; CHUNKS] };
 }
-/// Slots up to the last one that was ever used: most programs have a few, and each page of the table that is only looked at
-/// is a page that the kernel has to find.
+/// Slots up to the last one ever used: most programs use a few, and even reading a page of the table makes the kernel
+/// map it.
 static SEEN: AtomicUsize = AtomicUsize::new(0);
 
 impl Table {
@@ -81,12 +82,12 @@ impl Table {
         self.get(index)
     }
 
-    /// True if there is a chunk of this number.
+    /// Returns `true` if the chunk with this number exists.
     fn has(&self, number: usize) -> bool {
         number == 0 || self.chunk(number).is_some()
     }
 
-    /// The slots that were ever used, and the others of their chunks.
+    /// Visits all slots ever used, and the rest of their chunks.
     fn for_each(&self, visit: impl Fn(&Slot)) {
         let seen = SEEN.load(Relaxed);
         (0..seen.min(CHUNK)).filter_map(|index| self.get(index)).for_each(&visit);
@@ -96,7 +97,7 @@ impl Table {
     }
 }
 
-/// The entry of a descriptor, if it was ever seen. A number below zero is beyond every chunk.
+/// Returns the entry of a descriptor, if it was ever seen. A negative number is beyond every chunk.
 #[inline(always)]
 fn entry(fd: i32) -> Option<u64> {
     Some(place(fd)?.descriptor.load(Relaxed))
@@ -113,24 +114,24 @@ fn place_made(fd: i32) -> Option<&'static Slot> {
     if index >= DESCRIPTORS { None } else { TABLE.get_or_make(index) }
 }
 
-/// Number of times that all descriptions may have come to be shared with another process, plus one.
+/// Number of times that all descriptions may have become shared with another process, plus one.
 static SHARED: AtomicU32 = AtomicU32::new(1);
-/// Spare descriptions, for descriptors whose own is held by a duplicate: how many were ever used, and a list of those that
-/// are free again, with a change counter in the upper half, so that a list that changed and changed back is noticed.
+/// Spare descriptions, for descriptors whose own description is used by a duplicate: the number ever used, and a free
+/// list with a change counter in the upper half to detect ABA changes.
 static USED: AtomicU32 = AtomicU32::new(0);
 static FREE: AtomicU64 = AtomicU64::new(0);
 
 const APPENDS: u32 = 1;
-/// The description is of an eventfd, and its position the eventfd's identity. Such a position is never followed.
+/// Marks the description of an eventfd, whose position field contains the eventfd's identity and is never tracked.
 const COUNTS: u32 = 2;
 
-/// The file a descriptor refers to as far as it was seen; the kernel is not asked.
+/// Returns the file of a descriptor if it was seen, without a system call.
 #[inline(always)]
 pub fn seen(fd: i32) -> u32 {
     entry(fd).map_or(number::NONE, |entry| entry as u32)
 }
 
-/// True if a filter leaves this descriptor's file out. Never looks for a name.
+/// Returns `true` if a filter excludes this descriptor's file. Never resolves a name.
 #[inline(always)]
 pub fn is_filtered(fd: i32) -> bool {
     entry(fd).is_some_and(|entry| entry as u32 == number::FILTERED)
@@ -140,27 +141,28 @@ pub fn is_filtered(fd: i32) -> bool {
 pub fn note_unless_seen(fd: i32, file: u32) {
     if let Some(slot) = place_made(fd) {
         let entry = slot.descriptor.load(Relaxed);
-        // Only if it is still unseen: another thread may have opened it in between. A forked child has the description.
+        // Only if it is still unseen: another thread may have opened it in between. A forked child shares the
+        // description.
         if entry as u32 == number::NONE {
             let _ = slot.descriptor.compare_exchange(entry, entry | file as u64, AcqRel, Relaxed);
         }
     }
 }
 
-/// What a descriptor refers to has another name now, as a socket that was connected; or is to be looked at again
-/// ([`number::NONE`]). Its duplicates keep the name before.
+/// Replaces the name of a descriptor's file, for example after a socket was connected; [`number::NONE`] makes the
+/// next call resolve it again. Its duplicates keep the previous name.
 pub fn renamed(fd: i32, file: u32) {
     if let Some(slot) = place(fd) {
         let entry = slot.descriptor.load(Relaxed);
-        // Not if another thread has closed it in between. Nothing that was never seen is to be looked at again.
+        // Not if another thread has closed it in between. A descriptor that was never seen is resolved anyway.
         if entry != 0 {
             let _ = slot.descriptor.compare_exchange(entry, entry & !0xffff_ffff | file as u64, AcqRel, Relaxed);
         }
     }
 }
 
-/// The descriptor, just opened, is an eventfd of this identity: file numbers are forgotten at a fork, and the kernel does not
-/// tell one from another.
+/// Notes that a descriptor, just opened, is an eventfd with this identity: file numbers are forgotten at a fork, and
+/// the kernel does not distinguish eventfds.
 pub fn set_eventfd(fd: i32, identity: i64) {
     if let Some(description) = description(fd) {
         description.since.store(0, Relaxed);
@@ -169,13 +171,13 @@ pub fn set_eventfd(fd: i32, identity: i64) {
     }
 }
 
-/// The identity of an eventfd that this process or one of its parents was seen making.
+/// Returns the identity of an eventfd that this process or an ancestor was seen creating.
 pub fn eventfd(fd: i32) -> Option<i64> {
     let description = description(fd).filter(|description| description.flags.load(Relaxed) & COUNTS != 0)?;
     Some(description.position.load(Relaxed))
 }
 
-/// A descriptor that a call has just opened.
+/// Notes a descriptor that a call has just opened.
 pub fn opened(fd: i32, file: u32, flags: i32) {
     let Some(slot) = place_made(fd) else { return };
     let description = if file == number::FILTERED { 0 } else { take_description(fd, slot, flags) };
@@ -183,20 +185,20 @@ pub fn opened(fd: i32, file: u32, flags: i32) {
     release(single_thread_atomics::swap(&slot.descriptor, file as u64 | (description as u64) << 32));
 }
 
-/// The hash of a folder's path, as far as it is known.
+/// Returns the hash of a directory's path, if known.
 #[inline(always)]
 pub fn folder(fd: i32) -> u64 {
     place(fd).map_or(number::UNKNOWN, |slot| slot.folder.load(Relaxed))
 }
 
-/// A folder's path has become known, or is not known any more.
+/// Sets the hash of a directory's path, or marks it unknown.
 pub fn set_folder(fd: i32, hash: u64) {
     if let Some(slot) = place_made(fd) {
         slot.folder.store(hash, Relaxed);
     }
 }
 
-/// No folder's path is known any more.
+/// Marks the paths of all directories unknown.
 pub fn forget_folders() {
     TABLE.for_each(|slot| {
         if slot.folder.load(Relaxed) != number::UNKNOWN {
@@ -205,7 +207,7 @@ pub fn forget_folders() {
     });
 }
 
-/// `to` is now a duplicate of `from`.
+/// Notes that `to` is now a duplicate of `from`.
 pub fn duplicated(from: i32, to: i32) {
     if to < 0 || from == to {
         return;
@@ -220,8 +222,8 @@ pub fn duplicated(from: i32, to: i32) {
     }
 }
 
-/// A descriptor that is about to be closed: to be said *before* the real call, after which the number may be another
-/// thread's.
+/// Notes that a descriptor is about to be closed. Call this *before* the real call: afterwards another thread may
+/// reuse the number.
 #[inline]
 pub fn closed(fd: i32) {
     if let Some(slot) = place(fd) {
@@ -230,7 +232,7 @@ pub fn closed(fd: i32) {
     }
 }
 
-/// Everything from `first` to `last` is about to be closed.
+/// Notes that all descriptors from `first` to `last` are about to be closed.
 pub fn closed_range(first: u32, last: u32) {
     for fd in first as usize..=(last as usize).min(DESCRIPTORS - 1) {
         if !TABLE.has(fd / CHUNK) {
@@ -250,7 +252,8 @@ fn description(fd: i32) -> Option<&'static Description> {
     description_of(entry(fd)?)
 }
 
-/// A new description: the descriptor's own, unless a duplicate holds that still. Returns its slot plus one, or zero.
+/// Takes a new description: the descriptor's own, unless a duplicate still uses that. Returns its slot plus one, or
+/// zero.
 fn take_description(fd: i32, slot: &Slot, flags: i32) -> u32 {
     if single_thread_atomics::claim(&slot.description.holders) {
         slot.description.begin(flags);
@@ -304,13 +307,13 @@ impl Description {
         self.since.store(SHARED.load(Relaxed), Relaxed);
     }
 
-    /// Moves the position by what a call has moved and says where it began.
+    /// Advances the position by the bytes that a call moved, and returns the position at which the call started.
     #[inline(always)]
     pub fn advance(&self, moved: i64) -> i64 {
         if self.is_followed() { single_thread_atomics::add(&self.position, moved.max(0)) } else { POS_UNKNOWN }
     }
 
-    /// As [`Description::advance`], for a write: where appending is on, the kernel chooses the place.
+    /// Advances like [`Description::advance`], for a write: in append mode the kernel chooses the position.
     #[inline(always)]
     pub fn advance_by_write(&self, moved: i64) -> i64 {
         if self.flags.load(Relaxed) & APPENDS != 0 {
@@ -326,41 +329,41 @@ impl Description {
     }
 }
 
-/// Returns the file of a descriptor as far as it was seen, and the description it leads to. One look at the table for both.
+/// Returns the file of a descriptor, if it was seen, and its description, with one table lookup for both.
 #[inline(always)]
 pub fn seen_and_description(fd: i32) -> (u32, Option<&'static Description>) {
     let Some(slot) = place(fd) else { return (number::NONE, None) };
     let entry = slot.descriptor.load(Relaxed);
-    // As a rule the descriptor's own.
+    // This is usually the descriptor's own.
     let is_own = entry >> 32 == fd as u64 + 1;
     (entry as u32, if is_own { Some(&slot.description) } else { description_of(entry) })
 }
 
-/// The position of the next plain read or write, as far as it is known.
+/// Returns the position of the next plain read or write, if known.
 pub fn position(fd: i32) -> i64 {
     description(fd).filter(|d| d.is_followed()).map_or(POS_UNKNOWN, |d| d.position.load(Relaxed))
 }
 
-/// A known position moves back by so many bytes.
+/// Moves a known position back by `by` bytes.
 pub fn step_back(fd: i32, by: i64) {
     if let Some(description) = description(fd).filter(|d| d.is_followed()) {
         description.position.fetch_sub(by, Relaxed);
     }
 }
 
-/// A call has moved the position to where nobody knows.
+/// Marks the position unknown after a call that moved it by an unknown amount.
 pub fn lose_position(fd: i32) {
     if let Some(description) = description(fd) {
         description.since.store(0, Relaxed);
     }
 }
 
-/// The description is of a pipe, or of something else without positions.
+/// Marks the description of a pipe or another object without positions.
 pub fn has_no_position(fd: i32) {
     lose_position(fd);
 }
 
-/// A seek has told the position.
+/// Sets the position after a seek.
 #[inline(always)]
 pub fn sought(fd: i32, position: i64) {
     if let Some(description) = description(fd) {
@@ -369,7 +372,7 @@ pub fn sought(fd: i32, position: i64) {
     }
 }
 
-/// Notes that a descriptor appends from now on, or no longer.
+/// Notes that a descriptor now appends, or no longer does.
 pub fn set_appending(fd: i32, appends: bool) {
     if let Some(description) = description(fd) {
         let rest = description.flags.load(Relaxed) & !APPENDS;
@@ -377,12 +380,12 @@ pub fn set_appending(fd: i32, appends: bool) {
     }
 }
 
-/// A child shares all descriptions from now on, so positions are unknown until a seek tells.
+/// Marks all positions unknown until the next seek, because a child now shares all descriptions.
 pub fn shared_with_child() {
     SHARED.fetch_add(1, Relaxed);
 }
 
-/// File numbers have lost their meaning: names are looked up again. What filters leave out stays out.
+/// Forgets file numbers, which are no longer valid, so that names are resolved again. Filtered files stay filtered.
 pub fn forget_files() {
     TABLE.for_each(|slot| {
         let seen = slot.descriptor.load(Relaxed);
@@ -398,7 +401,7 @@ mod tests {
     use super::*;
     use std::sync::{Mutex, MutexGuard};
 
-    /// The table and the count of children belong to the process: one test at a time has them.
+    /// Locks the table and the child counter, which belong to the whole process, for one test at a time.
     fn alone() -> MutexGuard<'static, ()> {
         static TESTS: Mutex<()> = Mutex::new(());
         TESTS.lock().unwrap_or_else(|poisoned| poisoned.into_inner())

@@ -1,9 +1,10 @@
-//! Folders that relative paths start from: the working directory and open descriptors, by the kernel's own names for them.
+//! Directories that relative paths start from: the working directory and open descriptors, by the kernel's own names
+//! for them.
 //!
-//! The kernel is asked once for each, and not once for each path. A folder is known by the hash of its path, which seeds
-//! the hash of every path below it; the paths themselves are in a small table that forgets. What this process does to
-//! folders keeps both true: it goes elsewhere, renames a folder that is open, opens one below a known one. A folder that
-//! another process renames keeps the name it had, as an open file does.
+//! The kernel is queried once per directory, not once per path. A directory is known by the hash of its path, which
+//! seeds the hash of every path below it. The paths themselves are in a small table that forgets old entries. Both
+//! are kept valid when this process changes the working directory, renames an open directory, or opens one below a
+//! known one. A directory that another process renames keeps its old name, as an open file does.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
@@ -12,19 +13,20 @@ use crate::kernel::{hash, sys};
 use crate::known::descriptors;
 use crate::known::number::UNKNOWN;
 
-/// Longest path of a folder that is remembered.
+/// Longest directory path that is cached.
 pub const LENGTH_MAX: usize = 248;
 
-/// Folders remembered: programs work in one after another, and walk back through those above.
+/// Number of cached directories: programs work in one after another and walk back through the parents.
 const PLACES: usize = 64;
 const WORDS: usize = LENGTH_MAX / 8;
 
-/// A remembered path. Written by whoever makes `version` odd, read by anyone who finds it even and unchanged.
+/// A cached path, protected by a sequence lock: the writer makes `version` odd; readers accept the path if `version`
+/// is even and unchanged.
 struct Place {
     version: AtomicU32,
     length: AtomicU32,
     hash: AtomicU64,
-    /// A bit for each name that is part of the path.
+    /// A Bloom filter over the names in the path.
     parts: AtomicU64,
     words: [AtomicU64; WORDS],
 }
@@ -43,12 +45,12 @@ crate::large! {
 
 /// Hash of the working directory's path.
 static WORKING: AtomicU64 = AtomicU64::new(UNKNOWN);
-/// Counts what may have made a path untrue: one that was asked for before is not believed after.
+/// Counts changes that may have invalidated a path: a path that was queried before a change is not used after it.
 static CHANGES: AtomicU32 = AtomicU32::new(0);
-/// Calls that change the working directory unseen and have not returned yet.
+/// Calls in progress that change the working directory unseen.
 static WANDERING: AtomicU32 = AtomicU32::new(0);
 
-/// Path of a folder, copied.
+/// A copy of a directory's path.
 pub struct Path {
     bytes: [u8; LENGTH_MAX],
     length: usize,
@@ -60,13 +62,13 @@ impl Path {
     }
 }
 
-/// The hash of a folder's path, or [`UNKNOWN`].
+/// Returns the hash of a directory's path, or [`UNKNOWN`].
 #[inline(always)]
 pub fn known(dir: i32) -> u64 {
     if dir == libc::AT_FDCWD { WORKING.load(Relaxed) } else { descriptors::folder(dir) }
 }
 
-/// A remembered path.
+/// Returns a cached path.
 pub fn path(hash: u64) -> Option<Path> {
     if hash == UNKNOWN {
         return None;
@@ -85,7 +87,7 @@ pub fn path(hash: u64) -> Option<Path> {
     (place.version.load(Relaxed) == version).then_some(Path { bytes, length })
 }
 
-/// The path of the working directory; empty where it cannot be told.
+/// Returns the path of the working directory; empty if it cannot be determined.
 pub fn working(into: &mut PathBuffer) -> &[u8] {
     match path(known(libc::AT_FDCWD)) {
         Some(path) => drop(into.push(path.as_bytes())),
@@ -94,7 +96,7 @@ pub fn working(into: &mut PathBuffer) -> &[u8] {
     into.as_bytes()
 }
 
-/// Asks the kernel for a folder's path, and remembers it; empty where that cannot be told. Returns its hash.
+/// Queries the kernel for a directory's path and caches it; empty if it cannot be determined. Returns its hash.
 pub fn ask(dir: i32, into: &mut PathBuffer) -> u64 {
     let changes = CHANGES.load(Acquire);
     let mut buffer = [0; PATH_MAX];
@@ -115,18 +117,18 @@ pub fn ask(dir: i32, into: &mut PathBuffer) -> u64 {
     hash
 }
 
-/// One that was deleted has no path any more for `getcwd`, but had one.
+/// A deleted directory no longer has a path for `getcwd`, but /proc still shows its old one.
 fn working_dir(buffer: &mut [u8]) -> &[u8] {
     let length = sys::working_dir(buffer).len();
     if length > 0 { &buffer[..length] } else { sys::read_link(c"/proc/self/cwd", buffer) }
 }
 
-/// A path without the kernel's mark behind it.
+/// Returns a path without the suffix that the kernel adds for deleted files.
 pub fn without_mark(link: &[u8]) -> &[u8] {
     link.strip_suffix(b" (deleted)").unwrap_or(link)
 }
 
-/// A folder was opened by a name that is no link, below one whose path is known.
+/// Notes the opening of a directory by a name that is not a link, below a directory whose path is known.
 pub fn opened_below(dir: i32, name: &[u8], fd: i32) {
     let Some(above) = path(known(dir)) else { return };
     let above = above.as_bytes();
@@ -142,13 +144,13 @@ pub fn opened_below(dir: i32, name: &[u8], fd: i32) {
     set(fd, remember(&whole[..start + 1 + name.len()]));
 }
 
-/// The working directory is now what a descriptor refers to, or one that is not known.
+/// Notes that the working directory is now that of a descriptor, or unknown.
 pub fn moved_to(dir: i32) {
     CHANGES.fetch_add(1, AcqRel);
     WORKING.store(if dir < 0 { UNKNOWN } else { descriptors::folder(dir) }, Release);
 }
 
-/// A call of the C library begins, or has returned, that changes the working directory as it goes.
+/// Notes the start or the return of a C library call that changes the working directory while it runs.
 pub fn wander(begins: bool) {
     if begins {
         WANDERING.fetch_add(1, AcqRel)
@@ -158,7 +160,7 @@ pub fn wander(begins: bool) {
     moved_to(-1);
 }
 
-/// Something by this name was renamed: if it may be a part of a known path, nothing is known any more.
+/// Handles the rename of a path: if it may be a component of a cached path, all cached paths are dropped.
 pub fn renamed(path: &[u8]) {
     let part = bit(path.split(|&byte| byte == b'/').rfind(|part| !part.is_empty()).unwrap_or_default());
     if TABLE.iter().any(|place| place.parts.load(Relaxed) & part != 0) {
@@ -175,11 +177,11 @@ fn set(dir: i32, hash: u64) {
     }
 }
 
-/// Puts a path into the table, if it is not too long, and returns its hash.
+/// Adds a path to the table, if it is not too long, and returns its hash.
 fn remember(path: &[u8]) -> u64 {
     let hash = hash::of(path, 0).max(UNKNOWN + 1);
     let place = place(hash);
-    // A page that is written to at once the kernel has to find once, and not for a look at it before.
+    // Writing first lets the kernel map the page once; reading first would map it twice.
     place.parts.fetch_or(0, Relaxed);
     let version = place.version.load(Relaxed);
     if path.len() > LENGTH_MAX || !version.is_multiple_of(2) {
@@ -208,7 +210,7 @@ fn bit(part: &[u8]) -> u64 {
     if part.is_empty() { 0 } else { 1 << (hash::of(part, 0) >> 58) }
 }
 
-/// In a forked child, where a thread that was writing a place is gone.
+/// Resets the table in a forked child, whose parent may have had a thread writing an entry.
 pub fn after_fork_in_child() {
     for place in &TABLE {
         if place.version.load(Relaxed) % 2 != 0 {

@@ -1,7 +1,7 @@
-//! Addresses that are files: a `munmap` or `madvise` is an event where it concerns a file, and only there.
+//! Addresses that map files: a `munmap` or `madvise` is an event only if it affects a file.
 //!
-//! A table of fixed size, written under a lock and read without one. A mapping that finds no room is not remembered: its
-//! end is then not an event. Most calls concern plain memory and are turned away by two comparisons.
+//! A table of fixed size, written under a lock and read without one. If it is full, a new mapping is not noted, so
+//! its end is not an event. Most calls affect plain memory and are rejected by two comparisons.
 
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
 
@@ -9,33 +9,33 @@ use crate::kernel::sys;
 use crate::known::number;
 use crate::thread::lock::Lock;
 
-/// Mappings remembered at once: 24 bytes each, in memory that is not touched before the first.
+/// Maximum number of mappings noted at a time: 24 bytes each, in memory that is not touched before the first.
 const PLACES: usize = 4096;
 
 #[repr(C)]
 struct Mapping {
     start: AtomicUsize,
-    /// Zero marks a free place.
+    /// Zero marks a free slot.
     end: AtomicUsize,
     file: AtomicU32,
 }
 
 static LOCK: Lock = Lock::new();
 static TABLE: AtomicPtr<Mapping> = AtomicPtr::new(std::ptr::null_mut());
-/// Places ever used.
+/// Number of slots ever used.
 static USED: AtomicUsize = AtomicUsize::new(0);
-/// All mappings there ever were lie between these.
+/// The address range that contains every mapping noted so far.
 static LOWEST: AtomicUsize = AtomicUsize::new(usize::MAX);
 static HIGHEST: AtomicUsize = AtomicUsize::new(0);
 
-/// A file was mapped. What a fixed mapping replaces is gone.
+/// Notes that a file was mapped. A fixed mapping removes the mappings it replaces.
 pub fn add(start: usize, size: usize, file: u32) {
     let Some(_held) = LOCK.take() else { return };
     cut(start, start.saturating_add(size));
     put(start, start.saturating_add(size), file);
 }
 
-/// The file mapped at or first after `start`, if any is before `start + size`.
+/// Returns the file mapped at `start`, or the first one mapped after it, if that is before `start + size`.
 #[inline(always)]
 pub fn file(start: usize, size: usize) -> Option<u32> {
     if start >= HIGHEST.load(Relaxed) || start.saturating_add(size) <= LOWEST.load(Relaxed) {
@@ -44,14 +44,15 @@ pub fn file(start: usize, size: usize) -> Option<u32> {
     search(start, start.saturating_add(size))
 }
 
-/// Addresses are about to be given up; said before the call, after which they may be another thread's.
+/// Removes a range that is about to be unmapped. Call this before the real call: afterwards another thread may reuse
+/// the addresses.
 pub fn remove(start: usize, size: usize) {
     if let Some(_held) = LOCK.take() {
         cut(start, start.saturating_add(size));
     }
 }
 
-/// File numbers have lost their meaning; that these are files has not.
+/// Forgets the file numbers, which are no longer valid, but not that these addresses map files.
 pub fn forget_files() {
     LOCK.reset();
     places().iter().for_each(|place| place.file.store(number::NONE, Relaxed));
@@ -59,7 +60,7 @@ pub fn forget_files() {
 
 fn places() -> &'static [Mapping] {
     let table = TABLE.load(Acquire);
-    // SAFETY: the table has PLACES places, for which zeroed memory is a value, and is never unmapped.
+    // SAFETY: the table has PLACES slots, for which zeroed memory is a value, and is never unmapped.
     if table.is_null() { &[] } else { unsafe { std::slice::from_raw_parts(table, USED.load(Acquire).min(PLACES)) } }
 }
 
@@ -69,7 +70,7 @@ fn search(start: usize, end: usize) -> Option<u32> {
     places().iter().filter(overlaps).min_by_key(|place| place.start.load(Relaxed)).map(|place| place.file.load(Relaxed))
 }
 
-/// Takes a range out of every mapping. Under the lock.
+/// Removes a range from every mapping. Call this under the lock.
 fn cut(start: usize, end: usize) {
     for place in places() {
         let (from, to) = (place.start.load(Relaxed), place.end.load(Relaxed));
@@ -83,7 +84,7 @@ fn cut(start: usize, end: usize) {
     }
 }
 
-/// Fills a free place. Under the lock.
+/// Fills a free slot. Call this under the lock.
 fn put(start: usize, end: usize, file: u32) {
     if TABLE.load(Acquire).is_null() {
         TABLE.store(sys::map_memory(PLACES * size_of::<Mapping>()).cast(), Release);

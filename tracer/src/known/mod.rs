@@ -1,7 +1,7 @@
-//! Tables of what this process was seen to use, by descriptor, address or hash.
+//! Tables of the objects that this process was seen using, by descriptor, address or hash.
 //!
-//! Reading order: [`number`] (what stands for "none"), [`descriptors`], [`folders`], [`mappings`], [`name_cache`],
-//! [`wakers`], [`semaphores`].
+//! Reading order: [`number`] (the numbers that mean "none"), [`descriptors`], [`folders`], [`mappings`],
+//! [`name_cache`], [`wakers`], [`semaphores`].
 
 pub mod descriptors;
 pub mod folders;

@@ -1,21 +1,21 @@
-//! The numbers that strings were given, by the hash of the string: a table of fixed size, which forgets old ones when it is
-//! full.
+//! The numbers assigned to strings, by the hash of the string: a table of fixed size that forgets old strings when it
+//! is full.
 //!
-//! A string may lie in one of the four places of its set. A tag of each place, taken from the hash, stands apart from it: a
-//! name that is new, as most are where a program walks through files, is known by the tags alone, and those of all places are
-//! few enough to stay in a cache near by while the kernel fills it with what it opens.
+//! A string can be in one of the four slots of its set. Each slot has a tag, taken from the hash and stored
+//! separately. Tags alone are enough to recognize a new name, and most names are new when a program walks through
+//! files. All tags together fit into a near cache, even while the kernel fills that cache with the files it opens.
 
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, Ordering::*};
 
 use crate::kernel::{hash, sys};
 
-/// Places of the tables, one after another as they fill: a process that meets few names touches little memory. The largest
-/// is 144 KiB.
+/// Number of slots of the tables, each replaced by the next when it is full: a process that uses few names touches
+/// little memory. The largest table is 144 KiB.
 const PLACES: [usize; 3] = [FEW, 1024, 8192];
 const FEW: usize = 64;
 const WAYS: usize = 4;
 
-/// Marks of tags.
+/// Special tags.
 const EMPTY: u16 = 0;
 const BEING_WRITTEN: u16 = 1;
 
@@ -28,12 +28,12 @@ struct Place {
     id: AtomicU32,
 }
 
-/// The beginning of a table: its sets follow, then its places, which are four times as many.
+/// The start of a table, followed by its sets and then its slots, four per set.
 #[repr(C, align(64))]
 struct Head {
-    /// Sets, less one.
+    /// Number of sets minus one.
     last: AtomicU32,
-    /// Strings remembered in it.
+    /// Number of strings in the table.
     count: AtomicU32,
 }
 
@@ -52,10 +52,10 @@ static SMALLEST: Few = Few {
 
 static TABLE: AtomicPtr<Head> = AtomicPtr::new((&raw const SMALLEST).cast_mut().cast());
 static IS_GROWING: AtomicBool = AtomicBool::new(false);
-/// The place of a full set that is taken next.
+/// The slot of a full set that is replaced next.
 static TURN: AtomicU32 = AtomicU32::new(0);
 
-/// Differs from image to image: what was remembered in one is not found in the next.
+/// Differs between images, so that entries of one image are not found in the next.
 static SALT: AtomicU64 = AtomicU64::new(0);
 
 #[inline(always)]
@@ -63,7 +63,7 @@ fn salted(hash: u64) -> u64 {
     hash ^ SALT.load(Relaxed)
 }
 
-/// The number a hash was given, if it is remembered.
+/// Returns the number assigned to a hash, if it is cached.
 #[inline]
 pub fn find(hash: u64) -> Option<u32> {
     let hash = salted(hash);
@@ -72,7 +72,7 @@ pub fn find(hash: u64) -> Option<u32> {
     for (way, place) in set.0.iter().zip(places) {
         if way.load(Acquire) == tag && place.hash.load(Acquire) == hash {
             let id = place.id.load(Acquire);
-            // The place may have been given to another string in between.
+            // The slot may have been reused for another string in between.
             if way.load(Acquire) == tag && place.hash.load(Acquire) == hash {
                 return Some(id);
             }
@@ -81,11 +81,11 @@ pub fn find(hash: u64) -> Option<u32> {
     None
 }
 
-/// Remembers `id` under a hash.
+/// Caches `id` under a hash.
 pub fn remember(hash: u64, id: u32) {
     let hash = salted(hash);
     let table = table();
-    // Not exact where threads meet, and need not be.
+    // Inexact if threads collide, which is acceptable.
     let count = table.head().count.load(Relaxed).wrapping_add(1);
     table.head().count.store(count, Relaxed);
     table.place(hash, id);
@@ -94,7 +94,7 @@ pub fn remember(hash: u64, id: u32) {
     }
 }
 
-/// A table, which is mapped for good.
+/// A table, which is mapped permanently.
 #[derive(Clone, Copy)]
 struct Table(*const Head);
 
@@ -115,7 +115,7 @@ impl Table {
 
     #[inline(always)]
     fn head(self) -> &'static Head {
-        // SAFETY: the table is mapped for good.
+        // SAFETY: the table is mapped permanently.
         unsafe { &*self.0 }
     }
 
@@ -130,21 +130,21 @@ impl Table {
 
     #[inline(always)]
     fn set(self, hash: u64) -> &'static Set {
-        // SAFETY: the sets follow, of which there are one more than `last`; zeroed memory is an empty set.
+        // SAFETY: the sets follow, `last + 1` of them; zeroed memory is an empty set.
         unsafe { &*self.0.add(1).cast::<Set>().add(hash as usize & self.last()) }
     }
 
     #[inline(always)]
     fn places(self, hash: u64) -> &'static [Place; WAYS] {
-        // SAFETY: the places follow the sets.
+        // SAFETY: the slots follow the sets.
         unsafe {
             let first = self.0.add(1).cast::<Set>().add(self.last() + 1).cast::<Place>();
             &*first.add((hash as usize & self.last()) * WAYS).cast()
         }
     }
 
-    /// Takes an empty place, or the one whose turn it is. One that another thread takes at this moment is left to it: then the
-    /// string is not remembered, and gets another number when it is seen again.
+    /// Takes an empty slot, or the next one to be replaced. If another thread is taking that slot now, the string is
+    /// not cached and gets another number the next time.
     fn place(self, hash: u64, id: u32) {
         let (set, places) = (self.set(hash), self.places(hash));
         let empty = set.0.iter().position(|way| way.load(Relaxed) == EMPTY);
@@ -162,7 +162,7 @@ impl Table {
     }
 }
 
-/// There are more strings than this table is for.
+/// Replaces a full table with the next larger one.
 #[cold]
 fn grow(old: Table) {
     if IS_GROWING.swap(true, AcqRel) {
@@ -170,7 +170,7 @@ fn grow(old: Table) {
     }
     let size = PLACES.into_iter().find(|places| *places > old.size()).unwrap_or(old.size());
     let new = Table(sys::map_memory(Table::bytes(size)).cast());
-    // Without memory nothing is tried again.
+    // If there is no memory, this is not tried again.
     if new.0.is_null() {
         return;
     }
@@ -189,7 +189,7 @@ fn grow(old: Table) {
     IS_GROWING.store(false, Release);
 }
 
-/// Forgets all numbers: the image is gone, and they with it.
+/// Forgets all numbers: they belong to an image that has ended.
 pub fn forget() {
     SALT.store(hash::of(&[], SALT.load(Relaxed) + 1), Relaxed);
     table().head().count.store(0, Relaxed);
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn what_was_remembered_last_is_found_whatever_came_before() {
-        // Through all sizes of the table, and many times around the largest.
+        // Passes through all table sizes and wraps around the largest one many times.
         for number in 0..100_000 {
             remember(hash(number), number as u32);
             assert_eq!(find(hash(number)), Some(number as u32));

@@ -1,9 +1,9 @@
-//! Numbers that stand for no name and no folder.
+//! Numbers that mean "no name" and "no directory".
 
-/// No name: not known, or no room.
+/// No name: unknown, or no space for it.
 pub const NONE: u32 = 0;
-/// A name that filters leave out.
+/// A name that filters exclude.
 pub const FILTERED: u32 = u32::MAX;
 
-/// The hash of a folder nothing is known of.
+/// The hash of an unknown directory.
 pub const UNKNOWN: u64 = 0;

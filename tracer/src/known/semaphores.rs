@@ -1,7 +1,8 @@
-//! Semaphores that processes share, by their addresses, and what tells each from others in every process: the inode of a named
-//! one, else a hash of the mapped file and the place in it.
+//! Semaphores shared by processes, by address, with an id that is the same in every process: the inode of a named
+//! one, otherwise a hash of the mapped file and the offset in it.
 //!
-//! A child inherits the table with the mappings. Without such a semaphore nothing here costs more than one look at a count.
+//! A child inherits the table together with the mappings. Without such a semaphore, the overhead is one check of a
+//! counter.
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
@@ -11,20 +12,20 @@ use crate::kernel::sys;
 use crate::known::wakers;
 
 const PLACES: usize = 1 << 10;
-/// Places that are looked at for one address.
+/// Number of slots searched for an address.
 const NEAR: usize = 32;
 
 const FREE: usize = 0;
-/// In the place of an address: there was one.
+/// Instead of an address: the slot was used before.
 const GONE: usize = 1;
 
-/// In the place of an id: to be found out at the first wait or post.
+/// Instead of an id: to be determined at the first wait or post.
 const UNKNOWN: u64 = 0;
 
 struct Place {
     address: AtomicUsize,
     id: AtomicU64,
-    /// How many times it was opened more often than closed.
+    /// Number of opens minus closes.
     opens: AtomicU32,
 }
 
@@ -34,10 +35,10 @@ crate::large! {
     }; PLACES];
 }
 
-/// Semaphores in the table.
+/// Number of semaphores in the table.
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
-/// True if this process knows any.
+/// Returns `true` if this process knows any shared semaphore.
 #[inline(always)]
 pub fn are_any() -> bool {
     COUNT.load(Relaxed) != 0
@@ -53,7 +54,7 @@ fn find(address: usize) -> Option<&'static Place> {
     until_free.into_iter().find(|place| place.address.load(Acquire) == address)
 }
 
-/// `sem_open` has returned a semaphore. Its name may be gone a moment later.
+/// Notes a semaphore returned by `sem_open`. Its name may be unlinked immediately afterwards.
 pub fn opened(address: usize, name: &CStr) {
     let name = name.to_bytes();
     let after_slashes = name.iter().position(|byte| *byte != b'/').unwrap_or(name.len());
@@ -64,7 +65,8 @@ pub fn opened(address: usize, name: &CStr) {
     }
 }
 
-/// `sem_init` has made one that processes share, or one that they do not where there was one before.
+/// Handles `sem_init`: notes a semaphore shared by processes, or forgets one if its memory was reused for a private
+/// one.
 pub fn made(address: usize, is_shared: bool) {
     if are_any() {
         gone(address);
@@ -75,7 +77,7 @@ pub fn made(address: usize, is_shared: bool) {
 }
 
 fn note(address: usize, id: u64) {
-    // Who takes it without a wait is to be known from the beginning.
+    // The last taker must be known from the start, even if it takes the semaphore without a wait.
     wakers::use_table();
     if let Some(place) = find(address) {
         place.id.store(id, Relaxed);
@@ -86,7 +88,7 @@ fn note(address: usize, id: u64) {
         let was = place.address.load(Relaxed);
         was <= GONE && place.address.compare_exchange(was, address, AcqRel, Relaxed).is_ok()
     };
-    // Without room it is taken for one of this process alone.
+    // If the table is full, the semaphore is treated as private to this process.
     if let Some(place) = near(address).find(take) {
         place.id.store(id, Relaxed);
         place.opens.store(1, Relaxed);
@@ -94,7 +96,7 @@ fn note(address: usize, id: u64) {
     }
 }
 
-/// `sem_close` is about to be called.
+/// Handles a `sem_close` that is about to be called.
 pub fn closed(address: usize) {
     if let Some(place) = find(address)
         && place.opens.fetch_sub(1, AcqRel) == 1
@@ -103,7 +105,7 @@ pub fn closed(address: usize) {
     }
 }
 
-/// `sem_destroy` is about to be called, or the memory was used anew.
+/// Forgets a semaphore: `sem_destroy` is about to be called, or the memory was reused.
 pub fn gone(address: usize) {
     find(address).into_iter().for_each(remove);
 }
@@ -113,7 +115,7 @@ fn remove(place: &Place) {
     COUNT.fetch_sub(1, Relaxed);
 }
 
-/// What processes know a semaphore by; `None` of one that is this process's alone.
+/// Returns the id of a semaphore shared by processes; `None` for a private one.
 pub fn id(address: usize) -> Option<u64> {
     let place = find(address).filter(|_| are_any())?;
     match place.id.load(Relaxed) {
@@ -126,7 +128,8 @@ pub fn id(address: usize) -> Option<u64> {
     }
 }
 
-/// Of what is mapped at an address: a hash of device and inode and the place in the file. The address itself where the kernel does not say.
+/// Returns the id of mapped memory: a hash of device, inode and offset in the file, or the address itself if the
+/// kernel does not list the mapping.
 fn mapped_id(address: usize) -> u64 {
     let fd = sys::open(c"/proc/self/maps", libc::O_RDONLY) as i32;
     if fd < 0 {
@@ -139,7 +142,7 @@ fn mapped_id(address: usize) -> u64 {
         at += read;
         let lines = text[..end].iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
         found = found.or(text[..lines].split(|byte| *byte == b'\n').find_map(|line| id_in(line, address)));
-        // A line that is longer than the room for it is passed over.
+        // A line longer than the buffer is skipped.
         let rest = if lines == 0 && end == text.len() { end } else { lines };
         text.copy_within(rest..end, 0);
         kept = end - rest;
@@ -151,7 +154,7 @@ fn mapped_id(address: usize) -> u64 {
     found.unwrap_or(address as u64)
 }
 
-/// Of one line: `7f00-7f10 rw-s 00001000 00:17 1234 /dev/shm/x`.
+/// Returns the id from one line of the list: `7f00-7f10 rw-s 00001000 00:17 1234 /dev/shm/x`.
 fn id_in(line: &[u8], address: usize) -> Option<u64> {
     let mut words = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
     let mut ends = words.next()?.split(|byte| *byte == b'-');

@@ -1,16 +1,16 @@
-//! Who waits for a semaphore, a condition or a barrier, and who posted last: a table by address.
+//! The waiters of each semaphore, condition or barrier, and the thread that posted last: a table by address.
 //!
 //! ```text
-//! wait  ── counts itself as a waiter ──> real call ──> reads the stamp, if there is a new one
-//! post  ── leaves a stamp, if somebody waits ──> real call
+//! wait  ── registers as a waiter ──> real call ──> reads the stamp, if there is a new one
+//! post  ── leaves a stamp, if there is a waiter ──> real call
 //! ```
 //!
-//! A post that nobody waits for looks at one line of the cache and writes nothing. A post before the wait began cannot have
-//! ended it, so it need not be known. Two objects whose addresses share a slot are told apart by its key: the one that comes while
-//! somebody waits for the other goes without.
+//! A post without a waiter reads one cache line and writes nothing. A post before the wait started cannot have ended
+//! it, so it does not matter. If the addresses of two objects share a slot, the slot's key distinguishes them: an
+//! object whose slot is used by another object's waiters is not tracked.
 //!
-//! A thread that is cancelled inside a wait stays counted: its slot stamps every post from then on, ten nanoseconds each, and
-//! stays that object's. A forked child finds the table zeroed by the kernel.
+//! A thread that is cancelled inside a wait remains registered: its slot stays with that object and stamps every
+//! later post, at ten nanoseconds each. A forked child finds the table zeroed by the kernel.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 
@@ -29,15 +29,15 @@ struct Slot {
     waiters: AtomicU32,
     /// Thread whose wait succeeded last.
     taker: AtomicU32,
-    /// Thread that posted last while somebody waited, and [`BY_TAKER`].
+    /// Thread that posted last while there was a waiter, and [`BY_TAKER`].
     poster: AtomicU32,
-    /// Stamps so far. Two posters at one moment may count as one.
+    /// Number of stamps. Two simultaneous posts may count as one.
     posts: AtomicU32,
-    /// When that was, in ticks.
+    /// Time of the last post in ticks.
     posted: AtomicU64,
 }
 
-/// Beside the number of a poster, which is less: it was the taker.
+/// Flag next to the poster's thread id, which is smaller: the poster was the taker.
 const BY_TAKER: u32 = 1 << 31;
 
 /// Whole pages, which the kernel wipes.
@@ -59,7 +59,7 @@ crate::large! {
     );
 }
 
-/// True once the kernel was told to wipe the table in children, and could be.
+/// `true` once the kernel wipes the table in children.
 static IS_USED: AtomicBool = AtomicBool::new(false);
 static IS_WIPED: AtomicBool = AtomicBool::new(false);
 
@@ -68,7 +68,7 @@ fn slot(object: usize) -> &'static Slot {
     &TABLE.0[((object as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - BITS)) as usize]
 }
 
-/// To be said before the real post. Returns true if somebody waits for it.
+/// Stamps a post; call this before the real post. Returns `true` if another thread waits for it.
 #[inline(always)]
 pub fn post(object: usize) -> bool {
     let slot = slot(object);
@@ -89,13 +89,13 @@ fn stamp(slot: &Slot) {
     slot.posts.store(slot.posts.load(Relaxed).wrapping_add(1), Release);
 }
 
-/// True if the calling thread was the last to take this semaphore.
+/// Returns `true` if the calling thread was the last to take this semaphore.
 pub fn is_taken_by_caller(object: usize) -> bool {
     let slot = slot(object);
     slot.key.load(Relaxed) == object && slot.taker.load(Relaxed) == own_id()
 }
 
-/// A semaphore was taken without a wait. Of no use before the table is.
+/// Notes that a semaphore was taken without a wait. Has no effect until the table is in use.
 #[inline]
 pub fn took(object: usize) {
     if !IS_USED.load(Relaxed) {
@@ -112,15 +112,15 @@ pub fn took(object: usize) {
     slot.taker.store(own_id(), Relaxed);
 }
 
-/// A wait that has begun.
+/// A wait that has started.
 #[derive(Clone, Copy)]
 pub struct Waiting {
     pub object: usize,
-    /// Stamps when it began; `None` where another object has the slot.
+    /// Number of stamps at the start; `None` if another object uses the slot.
     posts: Option<u32>,
 }
 
-/// To be said before the real wait.
+/// Registers a waiter; call this before the real wait.
 #[inline]
 pub fn wait(object: usize) -> Waiting {
     if !IS_USED.load(Relaxed) {
@@ -140,13 +140,14 @@ pub fn wait(object: usize) -> Waiting {
     Waiting { object, posts: Some(slot.posts.load(Relaxed)) }
 }
 
-/// To be said before the call of a thread that arrives at a barrier: the last one ends the waits of all.
+/// Registers a thread that arrives at a barrier; call this before the real call. The last thread to arrive ends the
+/// waits of all.
 pub fn arrive(object: usize) -> Waiting {
     post(object);
     wait(object)
 }
 
-/// From now on the table is used.
+/// Enables the table.
 #[cold]
 pub fn use_table() {
     let wiped = sys::wipe_on_fork((&raw const TABLE).cast_mut().cast(), size_of::<Table>());
@@ -155,7 +156,7 @@ pub fn use_table() {
 }
 
 impl Waiting {
-    /// The real wait is over: the thread does not count any more. `takes` says that it has got a semaphore.
+    /// Ends the wait: the thread is no longer a waiter. `takes` is true if it got a semaphore.
     #[inline]
     pub fn over(self, takes: bool) {
         if self.posts.is_none() {
@@ -168,12 +169,12 @@ impl Waiting {
         slot.waiters.fetch_sub(1, Release);
     }
 
-    /// The one that ended a wait which succeeded at a tick.
+    /// Returns the thread that ended a wait which succeeded at a tick.
     pub fn waker(self, end: u64) -> Waker {
         let Some(before) = self.posts else { return Waker { flags: Waker::SEVERAL, ..Waker::default() } };
         let slot = slot(self.object);
         let posts = slot.posts.load(Acquire).wrapping_sub(before);
-        // Without a waiter another object may have taken the slot meanwhile.
+        // Without a waiter, another object may have taken the slot in the meantime.
         if posts == 0 || slot.key.load(Relaxed) != self.object {
             return Waker::default();
         }
@@ -185,7 +186,7 @@ impl Waiting {
     }
 }
 
-/// In a forked child, where the kernel has not done it.
+/// Clears the table in a forked child, if the kernel has not done so.
 pub fn forget() {
     if IS_USED.load(Relaxed) && !IS_WIPED.load(Relaxed) {
         for slot in &TABLE.0 {
@@ -244,7 +245,7 @@ mod tests {
             assert!(is_taken_by_caller(object));
         });
         let waiting = wait(object);
-        // Numbers of threads do not come back so soon.
+        // Thread ids are not reused that quickly.
         assert_ne!(taker, own_id());
         on_another_thread(|| {
             took(object);
@@ -259,12 +260,12 @@ mod tests {
     fn a_forked_child_counts_no_waiters_of_its_parent() {
         let object = 0x5000;
         let waiting = wait(object);
-        // SAFETY: the child looks at the table and ends.
+        // SAFETY: the child reads the table and ends.
         let child = unsafe { libc::fork() };
         if child == 0 {
             forget();
             let left = slot(object).waiters.load(Relaxed);
-            // SAFETY: ends this process at once.
+            // SAFETY: ends this process immediately.
             unsafe { libc::_exit(left as i32) };
         }
         let mut status = -1;
@@ -285,7 +286,7 @@ mod tests {
         assert_eq!(other.waker(END).flags, Waker::SEVERAL);
         other.over(true);
         waiting.over(true);
-        // Nobody waits: the slot is free for the other one.
+        // There is no waiter, so the slot is free for the other object.
         let again = wait(second);
         post(second);
         assert_eq!(again.waker(END).tid, own_id());

@@ -1,15 +1,17 @@
-//! What the processes of a command left is brought into its form when the command has ended, off the way of all of them.
+//! Converts the files that a command's processes left, after the command has ended, so that no process is delayed by
+//! it.
 //!
 //! ```text
 //! cc1-host-7-100.ring   as-host-8-120.ring   ...    ->   cc1+1999more-host-7-100.pftrace
 //! ld-host-9-400.dlt                                  ->   ld-host-9-400.pftrace
 //! ```
 //!
-//! Only what was recorded for this converter, as the facts of each process say, and is whole: of a process that was killed, or
-//! still runs, nothing is touched, nor of one that another `dlio trace` cares for. Where there are more than a few processes,
-//! those that did little share files: a build of twenty thousand processes leaves tens of files.
+//! Only complete files that were recorded for this converter, according to their metadata, are converted. Files of
+//! processes that were killed or are still running are not touched, nor are those that belong to another `dlio
+//! trace`. If there are more than a few processes, small ones share files: a build of twenty thousand processes
+//! leaves tens of files.
 //!
-//! A new file is written under a temporary name and renamed, and only then what it was made of is removed.
+//! A new file is written under a temporary name and renamed, and only then are its sources removed.
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr};
@@ -35,32 +37,32 @@ use crate::trace::blocks::EXPORTED_EVENT;
 use crate::trace::ring_file::FIRST_PART;
 use crate::trace::spool;
 
-/// The form traces are brought into.
+/// The output format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Form {
     Perfetto,
     Chrome,
 }
 
-/// What is brought into a form, and how.
+/// A conversion: its files, and its options.
 pub struct Gathering<'a> {
     pub folder: &'a Path,
-    /// Who the processes were told would do it.
+    /// The converter that the processes recorded for.
     pub converter: &'a str,
     pub form: Form,
-    /// Traces of more events, and of more than so many bytes in that form, stay as they are.
+    /// Traces with more events than this, or more bytes in the output format, are not converted.
     pub events_max: u64,
     pub bytes_max: u64,
-    /// Rights that others do not get on what is made, where that was asked for.
+    /// Permissions removed from created files, if requested.
     pub umask: Option<u32>,
 }
 
 impl Gathering<'_> {
-    /// What `auto` means.
+    /// The limit of `auto`.
     pub const AUTO_EVENTS_MAX: u64 = AUTO_EVENTS_MAX;
 
-    /// Brings everything into its form. What cannot be stays as it is, where a reader finds it. Returns how many events those
-    /// who recorded them counted as lost.
+    /// Converts all files. A file that cannot be converted is left unchanged, where a reader finds it. Returns the
+    /// number of events that the processes counted as lost.
     pub fn run(&self) -> u64 {
         if let Some(mask) = self.umask {
             sys::set_umask(mask);
@@ -75,14 +77,14 @@ impl Gathering<'_> {
         lost.into_inner()
     }
 
-    /// Files that processes left and that are not in their form.
+    /// Returns the files that processes left and that are not in the output format.
     fn candidates(&self) -> Vec<PathBuf> {
         let paths = fs::read_dir(self.folder).into_iter().flatten().flatten().map(|entry| entry.path());
         let is_native = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "ring" || ending == "dlt");
         paths.filter(is_native).collect()
     }
 
-    /// What is known of a file, if it holds all of an image that is to be converted here.
+    /// Returns an image's metadata, if its file is complete and is to be converted here.
     fn look_at(&self, path: PathBuf, lost: &AtomicU64) -> Option<Left> {
         let image = Found::read(&path)?.image()?;
         let number = |key| image.fields.number::<u64>(key).unwrap_or(0);
@@ -97,7 +99,7 @@ impl Gathering<'_> {
         (is_whole && is_ours && is_fit && image.tally.is_none()).then_some(Left { path, events, order })
     }
 
-    /// Who shares a file with whom.
+    /// Groups the images that share a file.
     fn shared_out(&self, left: Vec<Left>) -> Vec<Vec<Left>> {
         let does_little = |left: &Left| self.form == Form::Perfetto && left.events <= LITTLE;
         let (little, much): (Vec<_>, Vec<_>) = left.into_iter().partition(does_little);
@@ -126,7 +128,7 @@ impl Gathering<'_> {
         files
     }
 
-    /// Writes one file, and removes what it was made of.
+    /// Writes one file and removes its sources.
     fn convert(&self, together: &[Left]) -> Option<()> {
         let path = self.folder.join(name_of(together, self.form)?);
         let part = self.folder.join(format!("{}.{:x}.part", path.file_name()?.to_string_lossy(), sys::random()));
@@ -144,27 +146,27 @@ impl Gathering<'_> {
     }
 }
 
-/// A process that ended past the C library, as by the kernel's `exit_group` itself, said nothing of that. Who waited for it
-/// knows its status, which becomes part of what it left, one of `files`: where nothing is missing of that, and not where it was
-/// killed.
+/// Adds the exit status of a process that ended without the C library, as by the kernel's `exit_group` itself. The
+/// parent that waited for the process knows its status, which is appended to its file, one of `files`. This applies
+/// only if the file is otherwise complete and the process was not killed.
 pub fn note_exit<'a>(files: impl Iterator<Item = &'a PathBuf>, pid: u32, status: i32) {
     let of_it = files.filter_map(|path| Unended::read(path, pid));
     if let Some(last) = of_it.max_by_key(|image| image.began) {
-        // Without it the process ended as far as it said, which is how it was found.
+        // If this fails, the file remains without an exit status, as it was found.
         let _ = last.end(status);
     }
 }
 
-/// The ring of an image that did not say how it ended.
+/// The ring of an image without a recorded end.
 struct Unended {
     file: fs::File,
     began: u64,
-    /// Bytes of the facts in its header.
+    /// Length of the facts in its header.
     facts: usize,
 }
 
 impl Unended {
-    /// `None` for what another process left, or is not whole.
+    /// Reads a ring; `None` if another process left it or it is not complete.
     fn read(path: &Path, pid: u32) -> Option<Unended> {
         if path.extension() != Some(OsStr::new("ring")) {
             return None;
@@ -203,18 +205,18 @@ impl Unended {
     }
 }
 
-/// A process image of so many events does little.
+/// Most events of a small process image.
 const LITTLE: u64 = 10_000;
-/// So many files nobody minds.
+/// Up to this many files, each image keeps a file of its own.
 const ALONE_MAX: usize = 16;
-/// A viewer draws a group of tracks for each.
+/// Most images per file: a viewer draws a group of tracks for each.
 const TOGETHER_MAX: usize = 2_000;
 
-/// An image that is to be converted.
+/// An image to be converted.
 struct Left {
     path: PathBuf,
     events: u64,
-    /// When its process and the image began, and the process's number.
+    /// The start times of its process and of the image, and the process id.
     order: (u64, u64, u64),
 }
 
@@ -225,13 +227,14 @@ struct Found {
 }
 
 impl Found {
-    /// `None` for what is no such file: others may be able to write to the folder. A ring that stayed is a small one.
+    /// Reads a file; `None` if it is not such a file, because others may be able to write to the directory. A ring
+    /// that remained is small.
     fn read(path: &Path) -> Option<Found> {
         let is_ring = path.extension() == Some(OsStr::new("ring"));
         let file = spool::opened(libc::AT_FDCWD, path.as_os_str(), 0)?;
         let found = sys::found(std::os::fd::AsRawFd::as_raw_fd(&file)).filter(|found| found.is_file)?;
         let is_one = found.owner == sys::user_id() && (!is_ring || found.size == FIRST_PART as u64);
-        // Where both are there a process was killed, or could not remove one of them.
+        // If both exist, the process was killed or could not remove one of them.
         if !is_one || path.with_extension(if is_ring { "dlt" } else { "ring" }).exists() {
             return None;
         }
@@ -248,7 +251,8 @@ impl Found {
     }
 }
 
-/// What one process leaves bears its name, what several leave that of the first, and how many more there are.
+/// Returns the name of the output: the process's name, or for several processes the name of the first one and the
+/// number of others.
 fn name_of(together: &[Left], form: Form) -> Option<String> {
     let stem = together.first()?.path.file_stem()?.to_str()?;
     let ending = match form {
@@ -265,7 +269,8 @@ fn name_of(together: &[Left], form: Form) -> Option<String> {
 
 type Sink<'a> = dyn FnMut(&[u8]) -> io::Result<()> + 'a;
 
-/// One image after another. Those of one boot share one offset to Unix time, that of the first, as a reader takes them.
+/// Writes images one after another. Images of one boot share the first image's offset to Unix time, as readers
+/// expect.
 fn write_perfetto(together: &[Left], sink: &mut Sink) -> io::Result<()> {
     let mut writer = perfetto::write::Writer::new(sink, &Default::default())?;
     let mut offsets = BTreeMap::new();
@@ -294,14 +299,14 @@ fn reread(left: &Left) -> io::Result<(Vec<u8>, Image)> {
     if image.events() != left.events {
         return Err(io::ErrorKind::InvalidData.into());
     }
-    // From here on that is said by its form.
+    // Implied by the output format of the converted file.
     if let Some(run) = image.fields.remove(key::CONVERTER) {
         image.fields.set(key::RUN, run);
     }
     Ok((found.bytes, image))
 }
 
-/// Does work for each item, on as many threads as there are processors, and keeps what comes of it.
+/// Runs `work` for each item, on one thread per processor, and collects the results.
 fn in_parallel<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> Option<R> + Sync) -> Vec<R> {
     let threads = std::thread::available_parallelism().map_or(1, |number| number.get()).min(items.len());
     let (waiting, done) = (Mutex::new(items.into_iter()), Mutex::new(Vec::new()));

@@ -1,5 +1,5 @@
-//! Tracing is inherited: programs that this one starts find the library and its variables in their environment, even
-//! where the program passes them an environment of its own making.
+//! Inheritance of tracing: programs that this one starts find the library and its variables in their environment,
+//! even if the program passes its own environment to them.
 
 use std::ffi::{CStr, CString, OsStr, OsString, c_char};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -19,7 +19,7 @@ use crate::process::filter;
 use crate::thread::stack;
 use crate::trace::files::LOCK;
 
-/// `NAME=value` of everything to be carried, the first being LD_PRELOAD; and the library's own entry of that.
+/// The `NAME=value` entries passed to children, LD_PRELOAD first, and the library's own entry in LD_PRELOAD.
 struct Carried {
     variables: Vec<CString>,
     library: Vec<u8>,
@@ -30,8 +30,8 @@ const LIBRARY: &str = "libdliotrace.so";
 
 static CARRIED: AtomicPtr<Carried> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Notes what is to be carried, and fixes the folders and the patterns, so that they mean the same to a child in another
-/// working directory.
+/// Stores the entries for children. Directories and patterns are made absolute, so that they mean the same to a child
+/// in another working directory.
 pub fn remember(config: &Config) {
     let preload = std::env::var_os(PRELOAD).unwrap_or_default();
     let entries = preload.as_bytes().split(|byte| b": ".contains(byte));
@@ -53,8 +53,9 @@ pub fn remember(config: &Config) {
     CARRIED.store(Box::leak(Box::new(Carried { variables, library: library.to_vec() })), Release);
 }
 
-/// A list of patterns as the programs take it that `dlio trace` starts, wherever they run. A pattern that leads through a link
-/// stands there as the kernel names its folder, too: a program that works in that one opens files below it.
+/// Returns a list of patterns that means the same to all programs that `dlio trace` starts, wherever they run. A
+/// pattern with a symbolic link is also included with the kernel's name for its directory, because a program that
+/// works in that directory opens files below it.
 pub fn patterns_from_here(list: &OsStr) -> OsString {
     let absolute = filter::absolute(list.as_bytes(), &config::working_dir());
     let mut patterns: Vec<Vec<u8>> = Vec::new();
@@ -65,7 +66,8 @@ pub fn patterns_from_here(list: &OsStr) -> OsString {
     OsString::from_vec(patterns.join(&b':'))
 }
 
-/// A pattern with the folders before its first wildcard as the kernel names them, as far as they are there.
+/// Returns a pattern in which the directories before the first wildcard have the kernel's names, as far as they
+/// exist.
 fn named_by_the_kernel(pattern: &[u8]) -> Option<Vec<u8>> {
     let literal = pattern.iter().position(|byte| b"*?[".contains(byte)).unwrap_or(pattern.len());
     let ends = (1..=literal).rev().filter(|end| matches!(pattern.get(*end), None | Some(b'/')));
@@ -74,8 +76,8 @@ fn named_by_the_kernel(pattern: &[u8]) -> Option<Vec<u8>> {
     Some([folder.as_os_str().as_bytes(), &pattern[end..]].concat())
 }
 
-/// The variable and its value by which the programs that `dlio trace` starts need not ask what machine this is. `folder` is
-/// the one their traces go to.
+/// Returns the variable with the facts about this host, so that programs started by `dlio trace` do not have to query
+/// them. `folder` is their trace directory.
 pub fn of_machine(folder: &[u8]) -> Option<(&'static OsStr, &'static OsStr)> {
     vdso::find();
     clock::start();
@@ -90,16 +92,16 @@ pub fn of_machine(folder: &[u8]) -> Option<(&'static OsStr, &'static OsStr)> {
 
 /// The control groups of this process: see [`control_groups`].
 pub struct ControlGroups {
-    /// CPUs' worth of time that the groups may take; `None` without a quota.
+    /// CPU time per second that the groups may use; `None` without a quota.
     pub cpu_quota: Option<f64>,
-    /// Folder of the group with that quota, or of the process's own where there is none; `None` where it is not known.
+    /// Directory of the group with that quota, or of the process's own group without a quota; `None` if unknown.
     pub cpu_group: Option<PathBuf>,
-    /// Bytes; `None` without a limit.
+    /// Memory limit in bytes; `None` without a limit.
     pub memory_limit: Option<u64>,
     pub memory_group: Option<PathBuf>,
 }
 
-/// Asks the kernel what the control groups of this process let it use. `root` is empty, but in tests.
+/// Reads the limits of this process's control groups from the kernel. `root` is empty except in tests.
 pub fn control_groups(root: &Path) -> ControlGroups {
     let _held = LOCK.take();
     let limits = Limits::ask(root.as_os_str().as_bytes());
@@ -116,18 +118,18 @@ pub fn control_groups(root: &Path) -> ControlGroups {
     }
 }
 
-/// True if this process was started traced.
+/// Returns `true` if this process was started traced.
 pub fn is_traced() -> bool {
     !CARRIED.load(Acquire).is_null()
 }
 
-/// Entries an environment on the stack can take. A larger one is passed on as it is.
+/// Maximum number of entries in an environment on the stack. A larger one is passed on unchanged.
 const ENTRIES_MAX: usize = 4096;
 
-/// Calls `exec` with the environment it was given and what that lacks, for the program of this name, where that can be read.
-/// A list that cannot be read is passed on as it is, for the kernel to refuse. A program that the library would keep from
-/// starting gets it taken out. `born` is what the process says of itself to the program it becomes. Allocates nothing: the
-/// caller may be the child of a vfork.
+/// Calls `exec` with the given environment and the entries that it lacks for the named program. If the environment
+/// cannot be read, it is passed on unchanged, for the kernel to reject. If the library would prevent the program from
+/// starting, the library is removed. `born` contains the process's facts for the program that it becomes. Allocates
+/// nothing: the caller may be the child of a vfork.
 ///
 /// # Safety
 /// `given` is null or a null-terminated list of strings.
@@ -144,7 +146,7 @@ pub unsafe fn with_carried<T>(
     let Room { list, preload } = room;
     let loads = program.is_none_or(|program| stack::with_some_room(|| may_load(program, preload)));
     let mut used = 0;
-    // SAFETY: `given` is a null-terminated list; one place at the end of ours stays null.
+    // SAFETY: `given` is a null-terminated list; our copy ends with an entry that stays null.
     unsafe {
         while !given.is_null() {
             let place = given.add(used);
@@ -189,8 +191,8 @@ pub unsafe fn with_carried<T>(
     exec(list.as_ptr())
 }
 
-/// True if the library may be in the environment of the program of this name. One that will leave no trace is noted. `path` is
-/// room to search.
+/// Returns `true` if the library may be in the environment of the named program. A program that will leave no trace
+/// is noted. `path` is a buffer for the search.
 fn may_load(program: &CStr, path: &mut PathBuffer) -> bool {
     let loading = programs::loading_in(program, path);
     if loading != Loading::Works {
@@ -199,7 +201,7 @@ fn may_load(program: &CStr, path: &mut PathBuffer) -> bool {
     loading.is_harmless()
 }
 
-/// Room to put the new environment together: too much for a small stack.
+/// Buffers for the new environment, too large for a small stack.
 struct Room {
     list: [*const c_char; ENTRIES_MAX],
     preload: PathBuffer,
@@ -209,8 +211,8 @@ impl Room {
     fn of_this_thread() -> Option<&'static mut Room> {
         let (memory, size) = stack::scratch();
         assert!(size_of::<Room>() <= size);
-        // SAFETY: memory of this thread, large enough, aligned to a page, and used by nobody else; for what stood there
-        // before, any bits are a value of every part but the text's length, which is set here.
+        // SAFETY: memory of this thread, large enough, aligned to a page, and not used by anything else; any previous
+        // bits are a valid value of every part except the text's length, which is set here.
         unsafe {
             let room = memory.cast::<Room>();
             (!room.is_null()).then(|| {
@@ -229,7 +231,7 @@ unsafe fn is_variable(entry: *const c_char, name: &[u8]) -> bool {
     text.strip_prefix(name).is_some_and(|rest| rest.starts_with(b"="))
 }
 
-/// The entry, or in its place one that loads our library before what it names.
+/// Returns the entry, or a copy that loads our library before all others.
 ///
 /// # Safety
 /// `entry` is a terminated string.
@@ -245,7 +247,7 @@ unsafe fn preloading(entry: *const c_char, library: &[u8], into: &mut PathBuffer
     into.as_c_str().as_ptr()
 }
 
-/// The entry, or in its place one that names all libraries but ours.
+/// Returns the entry, or a copy without our library.
 ///
 /// # Safety
 /// `entry` is a terminated string.

@@ -1,9 +1,9 @@
-//! The end of a process image: its native trace becomes what was asked for, at once or after the command that `dlio trace`
-//! runs has ended.
+//! The end of a process image: its native trace is converted to the requested format, immediately or after the
+//! command run by `dlio trace` has ended.
 //!
-//! The new file is written under a temporary name and renamed, and only then the native one removed: there is no moment
-//! with neither. Whatever fails on the way, the native file stays and says as much. Memory is set aside before: the
-//! libraries that compress do not survive an allocation that fails.
+//! The new file is written under a temporary name and renamed, and only then is the native one removed, so at least
+//! one of them always exists. If anything fails, the native file remains and contains a note. Memory is reserved
+//! first, because the compression libraries do not survive a failed allocation.
 
 use std::ffi::CStr;
 use std::io;
@@ -24,25 +24,26 @@ use crate::thread::{chunk, stack};
 use crate::trace::files::{dlt_path, ring_path};
 use crate::trace::{blocks, header_page, ring_file, sigbus, trace_dirs, write_errors};
 
-/// What converting takes at the most: buffers of the libraries and of a block, mostly; and what is known of a name or of
-/// a thread. Measured: 2.3 MB for any number of events.
+/// Memory needed for a conversion: mostly buffers of the libraries and of a block, and the data kept per name and
+/// thread. Measured: 2.3 MB, for any number of events.
 const CONVERTING: usize = 6 << 20;
 const CONVERTING_NAME: usize = 384;
 const CONVERTING_THREAD: usize = 16 << 10;
 
-/// In the place of a status that the C library does not tell. Those that it tells are of eight bits, or of what a program gave it.
+/// Represents a status that the C library does not report. A reported status has eight bits, or is the value that a
+/// program passed.
 const UNKNOWN_STATUS: i32 = i32::MIN;
 
-/// The way this image ends.
+/// The way an image ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ending {
     Exit(i32),
     Exec,
-    /// The process is about to end where nobody is asked, and a child of it goes on.
+    /// The process is about to end without a notification, and a child of it continues.
     Detach,
 }
 
-/// True if there is anything to write, or to say: most short processes make no event.
+/// Returns `true` if there is anything to write or report: most short-lived processes make no event.
 pub fn is_needed() -> bool {
     !header_page::page().is_null() || header_page::lost_early() > 0
 }
@@ -86,7 +87,7 @@ pub fn finish(ending: Ending) {
     }
 }
 
-/// Writes the whole of an image in another form.
+/// A function that writes a whole image in another format.
 type Conversion = fn(&Image, &[u8], &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()>;
 
 fn to_perfetto(image: &Image, bytes: &[u8], sink: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
@@ -103,7 +104,7 @@ fn to_chrome(image: &Image, bytes: &[u8], sink: &mut dyn FnMut(&[u8]) -> io::Res
     whole(export(image, bytes, Box::new(chrome::Writer::new(sink, &options)))?.damaged)
 }
 
-/// Puts a converted file in the place of the native one, if all of it can be written.
+/// Replaces the native file with a converted one, if it can be written completely.
 fn convert(closed: &Closed, ending: &[u8], conversion: Conversion) {
     let name = closed.path.to_bytes();
     let stem = name.iter().rposition(|&byte| byte == b'.').map_or(name, |dot| &name[..dot]);
@@ -117,7 +118,7 @@ fn convert(closed: &Closed, ending: &[u8], conversion: Conversion) {
         true => Ring::parse(bytes).map(|ring| Image::from_ring(&ring)),
         false => Image::from_dlt(bytes),
     };
-    // What is damaged stays as it is: a reader can say what is missing of it, another form cannot.
+    // A damaged file is not converted: a reader can report its gaps, and another format cannot.
     let whole_in = image.ok().filter(|image| image.damage.is_empty());
     let written = whole_in.is_some_and(|image| write(part.as_c_str(), |sink| conversion(&image, bytes, sink)));
     if written && trace_dirs::rename(part.as_c_str(), whole.as_c_str()) == 0 {
@@ -135,7 +136,8 @@ fn read(path: &CStr) -> Option<&'static [u8]> {
     let mapped = if length > 0 { sys::map_to_read(fd, length) } else { std::ptr::null() };
     sys::close(fd);
     sigbus::guard_reading(mapped.cast_mut(), length);
-    // SAFETY: the file is this image's own and complete: nobody changes it while it is mapped, and who cuts it leaves zeros.
+    // SAFETY: the file belongs to this image and is complete: it is not changed while it is mapped, and truncation
+    // leaves zeros.
     (!mapped.is_null()).then(|| unsafe { std::slice::from_raw_parts(mapped, length) })
 }
 
@@ -157,7 +159,7 @@ pub(crate) fn write(
     written
 }
 
-/// Says once what was lost, and why.
+/// Prints once what was lost, and why.
 fn complain(closed: &Closed) {
     if closed.lost == 0 {
         if !closed.written && closed.is_ring && config::get().has_spool() {
@@ -167,7 +169,7 @@ fn complain(closed: &Closed) {
     }
     let (mut lost, mut errno) = ([0; 20], [0; 20]);
     let count = decimal(closed.lost as i64, &mut lost);
-    // Where nothing may be asked, what is mapped is there.
+    // Under a seccomp filter that forbids checking, a mapped file is assumed to exist.
     let is_mapped = closed.is_ring && blocks::is_forbidden();
     let (is, path): (&[u8], &[u8]) = match is_mapped || trace_dirs::exists(closed.path) {
         true => (b"); the trace is ", closed.path.to_bytes()),
@@ -188,7 +190,7 @@ fn complain(closed: &Closed) {
     ]);
 }
 
-/// Whose the file is that stands in the place of ours, and its name.
+/// Returns the owner and the name of the file that occupies our file's name.
 fn planted(errno: i32, digits: &mut [u8; 20]) -> [&[u8]; 4] {
     let found = [libc::EEXIST, libc::ELOOP, libc::ESTALE].contains(&errno).then(|| sys::found_at(dlt_path())).flatten();
     match found {
@@ -197,7 +199,7 @@ fn planted(errno: i32, digits: &mut [u8; 20]) -> [&[u8]; 4] {
     }
 }
 
-/// Nothing is lost, but it is not where it belongs.
+/// Reports a trace that is complete but not in its directory.
 fn complain_of_room(closed: &Closed) {
     let mut errno = [0; 20];
     let reason = write_errors::reason(closed.trouble, &mut errno);
@@ -210,7 +212,7 @@ fn complain_of_room(closed: &Closed) {
     ]);
 }
 
-/// Prints that no image could be made at all: nothing but this sentence tells of it.
+/// Reports that no image could be created; there is no other record of it.
 fn complain_of_nothing() {
     let mut lost = [0; 20];
     if header_page::page().is_null() && !write_errors::is_reported() && header_page::lost_early() > 0 {

@@ -1,4 +1,4 @@
-//! The life of the tracer in a process: start, fork, exec, end.
+//! The tracer's life in a process: start, fork, exec, end.
 
 use std::sync::atomic::{AtomicBool, Ordering::*};
 
@@ -20,28 +20,29 @@ use crate::trace::{header_page, spool};
 /// Set by the first thread that starts the engine.
 static STARTING: AtomicBool = AtomicBool::new(false);
 
-/// A sentence for the user.
+/// Prints a message for the user.
 pub fn say(parts: &[&[u8]]) {
     sys::say(parts);
 }
 
-/// A fault of ours says where it is and no more: a backtrace takes memory and locks that the program may not leave us.
+/// Prints the location of a bug in the tracer and nothing else: a backtrace needs memory and locks that the program
+/// may not leave us.
 pub fn say_fault(file: &str, line: u32) {
     let mut digits = [0; 20];
     say(&[b"internal error of the tracer in ", file.as_bytes(), b", line ", decimal(line as i64, &mut digits)]);
 }
 
-/// The functions of the C library are patched from now on.
+/// Notes that the functions of the C library are now patched.
 pub fn patched() {
     SWITCHES.patched.store(true, Release);
 }
 
-/// True if the environment asks for that.
+/// Returns `true` if the environment requests patching.
 pub fn wants_patches() -> bool {
     records_anything() && config::get().inline
 }
 
-/// The loader has told what the program was called with, on the process's first thread.
+/// Notes the arguments that the loader reports on the process's first thread.
 ///
 /// # Safety
 /// `arguments` are `count` strings that live as long as the process.
@@ -51,16 +52,16 @@ pub unsafe fn note_command(count: i32, arguments: *const *const libc::c_char) {
     unsafe { process_info::note_command(count, arguments) };
 }
 
-/// True where the C library is not glibc.
+/// `true` if the C library is not glibc.
 static IS_OTHER_LIBRARY: AtomicBool = AtomicBool::new(false);
 
-/// The C library is musl: it does not tell what the program was called with, and its streams are laid out otherwise.
+/// Notes that the C library is musl: it does not report the program's arguments, and its streams have another layout.
 pub fn note_other_c_library() {
     local::note_first_thread();
     IS_OTHER_LIBRARY.store(true, Relaxed);
 }
 
-/// The layers that are recorded. What a program asks of a stream is only known of glibc's.
+/// Returns the recorded layers. The buffering of a stream is known only with glibc.
 fn layers(config: &config::Config) -> u32 {
     match (config.on, IS_OTHER_LIBRARY.load(Relaxed)) {
         (false, _) => 0,
@@ -72,7 +73,7 @@ fn layers(config: &config::Config) -> u32 {
 /// Reads the configuration and registers for the process's end. Later calls do nothing.
 pub fn start() {
     if !STARTING.swap(true, AcqRel) {
-        // The first thread to come may have a small stack.
+        // The first thread to get here may have a small stack.
         stack::with_some_room(start_with_room);
     }
 }
@@ -95,14 +96,14 @@ fn start_with_room() {
     phase::start(layers(config));
 }
 
-/// To be said before anything is looked up that was remembered: in a child nobody announced it would be its parent's.
+/// Detects an unannounced child. Call this before any lookup of cached data, which would be the parent's.
 pub fn notice_child() {
     if phase::is_unannounced() {
         after_fork_in_child();
     }
 }
 
-/// The process is about to have a second thread.
+/// Notes that the process is about to have a second thread.
 pub fn before_thread() {
     notice_child();
     single_thread_atomics::ends();
@@ -112,14 +113,14 @@ pub fn before_thread() {
     }
 }
 
-/// True if a layer is recorded. Never starts the engine.
+/// Returns `true` if a layer is recorded. Never starts the engine.
 #[inline(always)]
 pub fn records(layer: Layer) -> bool {
     let mode = phase::mode();
     (mode & 1 << layer as u32 != 0 || mode < phase::STARTED && records_again(layer, mode)) && !phase::is_strict()
 }
 
-/// True if a layer is recorded once the image is no longer closed, or once a child is known to be one.
+/// Returns `true` if a layer is recorded after the image is reopened, or after a child is recognized as one.
 #[cold]
 fn records_again(layer: Layer, mode: u32) -> bool {
     if mode == phase::CLOSED {
@@ -130,7 +131,7 @@ fn records_again(layer: Layer, mode: u32) -> bool {
     phase::mode() & 1 << layer as u32 != 0
 }
 
-/// True if any layer is recorded. Never starts the engine.
+/// Returns `true` if any layer is recorded. Never starts the engine.
 pub fn records_anything() -> bool {
     if phase::is_strict() {
         return false;
@@ -139,7 +140,7 @@ pub fn records_anything() -> bool {
     phase::is_recording()
 }
 
-/// Needs a rate at once, which a process without a shortest duration never has to measure.
+/// Needs the tick rate immediately; a process without a minimum duration never has to measure it.
 fn ticks_of_us(us: u64) -> u64 {
     const MEASURED_NS: u64 = 2_000_000;
     if us == 0 {
@@ -165,8 +166,8 @@ fn register() {
             ring::end_thread();
         }
     }
-    // SAFETY: plain registrations of functions that live as long as the process. Ours come before the program's own and
-    // before the loader's, so ours run last, after every destructor.
+    // SAFETY: plain registrations of functions that live as long as the process. They are registered before the
+    // program's own and the loader's, so they run last, after every destructor.
     unsafe {
         on_exit(at_exit, std::ptr::null_mut());
         on_fork(after_fork_in_child);
@@ -174,8 +175,9 @@ fn register() {
     thread_end::register(thread_ends);
 }
 
-/// Has the child of each fork call a function that lives as long as the process. What `pthread_atfork` does, whose few
-/// instructions every library has its own of, on a page that nothing else is needed from.
+/// Registers a function that the child of each fork calls and that lives as long as the process. This is what
+/// `pthread_atfork` does; that function's few instructions are linked into every library, here on a page that is
+/// needed for nothing else.
 ///
 /// # Safety
 /// The function may be called in a child of any thread.
@@ -184,11 +186,11 @@ pub unsafe fn on_fork(child: extern "C" fn()) {
     unsafe extern "C" {
         fn __register_atfork(prepare: Handler, parent: Handler, child: Handler, library: *const libc::c_void) -> i32;
     }
-    // SAFETY: by the contract above; without a library it is never taken back.
+    // SAFETY: by the contract above; without a library handle it is never unregistered.
     unsafe { __register_atfork(None, None, Some(child), std::ptr::null()) };
 }
 
-/// The child of a fork starts an image of its own at its first event.
+/// Resets the tracer in the child of a fork, which starts an image of its own at its first event.
 pub extern "C" fn after_fork_in_child() {
     let line = local();
     // SAFETY: the line is this thread's own, and there is no other thread.
@@ -212,11 +214,11 @@ pub extern "C" fn after_fork_in_child() {
     descriptors::shared_with_child();
 }
 
-/// Writes out everything and makes the trace what was asked for. In a signal handler that interrupted the tracer itself
-/// nothing is done: what was recorded lies in the ring, where a reader finds it.
+/// Writes all data and converts the trace to the requested format. A signal handler that interrupted the tracer
+/// itself does nothing here: the recorded events are in the ring, where a reader finds them.
 ///
-/// Meanwhile the calls of other threads wait. Without us they would be gone by now; were they let go on, making a trace
-/// what was asked for would be time in which they did more, and none of it would be in the trace.
+/// The calls of other threads block in the meantime. Without the tracer these threads would already have ended. If
+/// they continued, they would do more work during the conversion, and none of it would be in the trace.
 pub fn end(ending: Ending) {
     if borrows_memory() {
         return;
@@ -228,7 +230,7 @@ pub fn end(ending: Ending) {
         return;
     }
     let before = phase::close();
-    // Where nothing was recorded there is nothing to forget either, and looking for it takes longer than the rest.
+    // If nothing was recorded, there is nothing to forget, and searching for it takes longer than the rest.
     if before.records() && finish::is_needed() {
         stack::with_some_room(|| finish::finish(ending));
         image::forget();
@@ -237,27 +239,28 @@ pub fn end(ending: Ending) {
     }
     match ending {
         Ending::Exit(_) => phase::end(),
-        // Other threads wait on until the kernel takes them away, or the program that was to be executed could not be.
+        // Other threads wait until the kernel ends them, or until the exec has failed.
         Ending::Exec => phase::end_for_exec(before),
         Ending::Detach => phase::resume(before),
     }
 }
 
-/// This thread is about to confine itself to reading and writing.
+/// Prepares for this thread's confinement to reading and writing (strict seccomp).
 pub fn before_strict() {
     if phase::is_passing() {
         return;
     }
     if records_anything() {
-        // Nobody could be told of what is lost otherwise.
+        // Otherwise a loss could not be reported.
         stack::with_room(image::ensure);
         header_page::refresh_anchor();
     }
     phase::confine();
 }
 
-/// True if what ends or becomes another program here is a child on the memory of its parent, whose image that is: of a vfork,
-/// or of a clone that shares memory. The image of a child with memory of its own is on pages that the kernel has wiped.
+/// Returns `true` if the process that ends or executes another program here is a child on its parent's memory, which
+/// contains the parent's image: a child of a vfork, or of a clone that shares memory. The image of a child with
+/// separate memory is on pages that the kernel has wiped.
 pub fn borrows_memory() -> bool {
     phase::is_passing() || image::is_anothers()
 }

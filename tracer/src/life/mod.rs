@@ -1,13 +1,12 @@
-//! The tracer from the start of a process to its end, and what is done after it.
+//! The tracer from the start of a process to its end, and the work after it.
 //!
 //! ```text
-//! lifecycle: start ... fork, exec ... end -> shutdown (what is left is written) -> finish (the requested format)
+//! lifecycle: start ... fork, exec ... end -> shutdown (the rest is written) -> finish (the requested format)
 //!                                                                  after the command: convert_run
 //! ```
 //!
-//! Reading order: [`lifecycle`], [`environment`] (children are traced too), [`programs`] (what can be traced),
-//! [`untraced`] (what was started and cannot), [`shutdown`],
-//! [`finish`], [`convert_run`].
+//! Reading order: [`lifecycle`], [`environment`] (children are traced too), [`programs`] (programs that can be
+//! traced), [`untraced`] (started programs that cannot), [`shutdown`], [`finish`], [`convert_run`].
 
 pub mod convert_run;
 pub mod environment;

@@ -1,8 +1,8 @@
-//! Whether a program can be traced at all, told from its first bytes before it is started.
+//! Determines from a program's first bytes, before it starts, whether it can be traced.
 //!
-//! A preloaded library is loaded by the loader that a program names, and needs a C library that it knows, glibc or musl: another
-//! one does not start the program. One of another machine or width says on stderr that it cannot load it. Such programs are
-//! started without the library; a static program does not care.
+//! The loader that a program names loads a preloaded library, which needs a C library that it supports, glibc or
+//! musl; with any other C library the program would not start. The loader of another architecture or word size prints
+//! on stderr that it cannot load the library. Such programs are started without it. A static program ignores it.
 
 use std::ffi::CStr;
 
@@ -14,39 +14,40 @@ use crate::kernel::variables::variable;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Loading {
     Works,
-    /// With musl: its calls are seen, but not those of streams, which are laid out otherwise than glibc's.
+    /// With musl: its calls are recorded, but not those of streams, whose layout differs from glibc's.
     WithoutStreams,
-    /// There is no loader: nothing happens.
+    /// There is no loader: preloading has no effect.
     Static,
     /// The loader of another C library (Android's, uClibc), which refuses to start the program.
     OtherLibrary,
-    /// Of another machine or width: the loader complains.
+    /// Another architecture or word size: the loader complains.
     OtherMachine,
-    /// Gains rights when it is started, by its mode or its capabilities: the loader takes no notice.
+    /// Gains privileges when it starts, by its mode or its capabilities: the loader ignores the library.
     Privileged,
-    /// Of Go: the library is there, and the system calls go past it.
+    /// A Go program: the library is loaded, but the system calls bypass it.
     Go,
 }
 
 impl Loading {
-    /// True if the library may be in the program's environment.
+    /// Returns `true` if the library may be in the program's environment.
     pub fn is_harmless(self) -> bool {
         !matches!(self, Loading::OtherLibrary | Loading::OtherMachine)
     }
 }
 
-/// Scripts may be interpreted by scripts; the kernel stops there as well.
+/// The interpreter of a script may be a script; the kernel has the same limit.
 const SCRIPTS_MAX: usize = 5;
 
-/// Longest path of an interpreter that the kernel takes.
+/// Longest interpreter path that the kernel accepts.
 const NAME_MAX: usize = 256;
 
-/// Of the program at a path; of its interpreter, where it is a script. What cannot be read is taken to be like any other.
+/// Returns the effect on the program at a path, or on its interpreter if it is a script. A program that cannot be
+/// read is treated like any other.
 pub fn loading(path: &CStr) -> Loading {
     loading_as(path, true)
 }
 
-/// `tells_more` says whether it matters that a program gains rights, or what language it is of.
+/// Inspects a program; `tells_more` selects whether privileges and the language are checked, too.
 fn loading_as(path: &CStr, tells_more: bool) -> Loading {
     let mut name = [0; NAME_MAX];
     let mut found = look(path, &mut name, tells_more);
@@ -63,16 +64,16 @@ fn loading_as(path: &CStr, tells_more: bool) -> Loading {
     Loading::Works
 }
 
-/// The same for a name as a shell takes it: without a slash it is searched for.
+/// Returns the effect on a command as a shell resolves it: a name without a slash is searched for.
 pub fn loading_of_command(name: &CStr) -> Loading {
     let mut path = PathBuffer::new();
     if search(name, &mut path) { loading(path.as_c_str()) } else { Loading::Works }
 }
 
-/// What preloading does to the program of this name, but for what only matters to who asks before a run (rights, languages).
-/// `path` is room to search; the program that was found is there.
+/// Returns the effect on the program of this name, without the checks that only matter before a run (privileges,
+/// languages). `path` is a buffer for the search, and then contains the program's path.
 pub(crate) fn loading_in(name: &CStr, path: &mut PathBuffer) -> Loading {
-    // One with a slash is not looked for: if it cannot be executed, the kernel says so.
+    // A name with a slash is not searched for: if it cannot be executed, the kernel reports that.
     if name.to_bytes().contains(&b'/') {
         path.clear();
         path.push(name.to_bytes());
@@ -82,9 +83,9 @@ pub(crate) fn loading_in(name: &CStr, path: &mut PathBuffer) -> Loading {
     loading_as(path.as_c_str(), false)
 }
 
-/// Finds the program of this name; `false` where none can be executed.
+/// Searches for the program of this name; `false` if no executable file is found.
 pub(crate) fn search(name: &CStr, path: &mut PathBuffer) -> bool {
-    // What the C library searches where the variable is missing.
+    // The C library's search path if the variable is missing.
     const DEFAULT: &[u8] = b"/bin:/usr/bin";
     path.clear();
     if name.to_bytes().contains(&b'/') {
@@ -99,7 +100,7 @@ pub(crate) fn search(name: &CStr, path: &mut PathBuffer) -> bool {
     })
 }
 
-/// The kind of a file; `None` for a script, whose interpreter is then in `interpreter`.
+/// Returns the kind of a file; `None` for a script, whose interpreter is then in `interpreter`.
 fn look(path: &CStr, interpreter: &mut [u8; NAME_MAX], tells_more: bool) -> Option<Loading> {
     let fd = sys::open_program(path) as i32;
     if fd < 0 {
@@ -128,22 +129,22 @@ fn look(path: &CStr, interpreter: &mut [u8; NAME_MAX], tells_more: bool) -> Opti
     looked
 }
 
-/// The interpreter in a script's first line.
+/// Returns the interpreter in a script's first line.
 fn script_of(head: &[u8]) -> Option<&[u8]> {
     let line = head.strip_prefix(b"#!")?.split(|&byte| byte == b'\n').next()?;
     line.split(|byte| byte.is_ascii_whitespace()).find(|word| !word.is_empty())
 }
 
-/// Length of an entry of an ELF file's list of parts.
+/// Size of an entry in the program header table of an ELF file.
 const PART: usize = 56;
 
-/// A number in the head of an ELF file.
+/// Reads a number from the header of an ELF file.
 fn number(head: &[u8], at: usize, width: usize) -> Option<u64> {
     let bytes = head.get(at..at.checked_add(width)?)?;
     Some(bytes.iter().rev().fold(0u64, |number, &byte| number << 8 | byte as u64))
 }
 
-/// True if one of a program's notes is by the linker of Go.
+/// Returns `true` if one of a program's notes was written by Go's linker.
 fn is_of_go(head: &[u8], read: impl Fn(usize, &mut [u8]) -> usize) -> bool {
     const NOTE: u64 = 4;
     let (start, count) = (number(head, 32, 8).unwrap_or(0) as usize, number(head, 56, 2).unwrap_or(0) as usize);
@@ -157,7 +158,7 @@ fn is_of_go(head: &[u8], read: impl Fn(usize, &mut [u8]) -> usize) -> bool {
     })
 }
 
-/// The kind that the head of an ELF file shows; `read` fetches more of it.
+/// Returns the kind given by an ELF header; `read` fetches more of the file.
 fn of_object(head: &[u8], read: impl FnOnce(usize, &mut [u8]) -> usize) -> Loading {
     const WIDE_AND_LITTLE: [u8; 2] = [2, 1];
     const MACHINE: u16 = if cfg!(target_arch = "x86_64") { 62 } else { 183 };
@@ -178,7 +179,7 @@ fn of_object(head: &[u8], read: impl FnOnce(usize, &mut [u8]) -> usize) -> Loadi
             let (from, length) =
                 (number(at.saturating_add(8), 8).unwrap_or(0), number(at.saturating_add(32), 8).unwrap_or(0));
             let (from, length) = (from as usize, (length as usize).min(NAME_MAX));
-            // As a rule it is among the first bytes.
+            // It is usually among the first bytes.
             if let Some(loader) = head.get(from..from.saturating_add(length)) {
                 return of_loader(loader);
             }
@@ -189,7 +190,7 @@ fn of_object(head: &[u8], read: impl FnOnce(usize, &mut [u8]) -> usize) -> Loadi
     Loading::Static
 }
 
-/// Loaders of C libraries other than glibc, by the names of their files.
+/// Recognizes the loaders of C libraries other than glibc by their file names.
 fn of_loader(path: &[u8]) -> Loading {
     let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
     let starts = |starts: &[&[u8]]| starts.iter().any(|start| name.starts_with(start));

@@ -1,7 +1,8 @@
-//! The end of an image: no thread records any more, what is left is written, and how the process ended is noted.
+//! The end of an image: threads stop recording, the remaining data is written, and the end of the process is noted.
 //!
-//! Of a process that did little all of it lies in the first part of its ring, a file already, and the ring itself is what is
-//! left: no file is made for blocks, and none removed. Where no other form is made of it, it gets the name of a native trace.
+//! All data of a short-lived process fits into the first part of its ring. The ring is already a file and becomes the
+//! result: no file is created for blocks, and none is removed. If it is not converted to another format, it is
+//! renamed to a native trace.
 
 use std::ffi::CStr;
 use std::sync::atomic::Ordering::*;
@@ -22,9 +23,9 @@ use crate::trace::blocks::{self, CLOSING, FACTS_MAX};
 use crate::trace::files::{LOCK, dlt_path, is_ring_gone, ring_path};
 use crate::trace::{files, header_page, ring_file, sigbus, tally, trace_dirs, write_errors};
 
-/// The remains of [`close`].
+/// The result of [`close`].
 pub struct Closed {
-    /// The `.dlt`, or the ring; not there where not one byte could be written.
+    /// The `.dlt` or the ring; does not exist if nothing could be written.
     pub path: &'static CStr,
     pub is_ring: bool,
     pub written: bool,
@@ -32,9 +33,10 @@ pub struct Closed {
     pub trouble: i32,
 }
 
-/// Writes what every thread still holds, then how the process ended. `None` when there is no image, or when this very
-/// thread was interrupted in the middle of writing: then everything stays where a reader finds it. `is_passed_on` says that
-/// another form is made of it, so that a ring which holds all of it need not be a `.dlt` by name.
+/// Writes the remaining events of every thread and the way the process ended. Returns `None` if there is no image, or
+/// if this thread was interrupted while writing; then everything remains where a reader finds it. `is_passed_on`
+/// means that another format will be made from the result, so that a ring with all the data does not have to be
+/// renamed to `.dlt`.
 pub fn close(ended: &[u8], is_passed_on: bool) -> Option<Closed> {
     if header_page::page().is_null() || tally::is_interrupted() {
         return None;
@@ -50,7 +52,7 @@ fn close_open(ended: &[u8], is_passed_on: bool) -> Option<Closed> {
     }
     if ring_holds_all() && stay_in_ring(ended) {
         let lost = header_page::count_at(header::LOST);
-        // Where that name is taken, the ring is a whole trace under its own.
+        // If that name is taken, the ring is a complete trace under its own name.
         let path = if !is_passed_on && trace_dirs::rename_new(ring_path(), dlt_path()) == 0 {
             dlt_path()
         } else {
@@ -61,7 +63,7 @@ fn close_open(ended: &[u8], is_passed_on: bool) -> Option<Closed> {
     Some(stack::with_room(|| write_all(ended)))
 }
 
-/// Writes everything into the `.dlt`. Where that cannot be the ring stays, with what is left.
+/// Writes everything to the `.dlt`. If that fails, the ring remains with the rest.
 fn write_all(ended: &[u8]) -> Closed {
     if ring_file::is_in_file() && !trace_dirs::exists(ring_path()) {
         files::follow();
@@ -70,7 +72,7 @@ fn write_all(ended: &[u8]) -> Closed {
     CLOSING.store(true, Relaxed);
     // SAFETY: all threads are stopped.
     thread_state::all().for_each(|thread| unsafe { Thread::close_names(thread) });
-    // What may not be written lies in the ring, and so does the ending then.
+    // Data that cannot be written remains in the ring, and so does the ending.
     let written = write_table() && drain::left() == 0 && append_ending(ended) && !blocks::are_gone();
     let has_ring = ring_file::is_in_file() && (written || !is_ring_gone());
     if !written {
@@ -80,11 +82,11 @@ fn write_all(ended: &[u8]) -> Closed {
         if ring_file::is_in_file() && !has_ring {
             lose_ring();
         }
-        // Without an ending what the blocks hold of a table counts as pieces of one.
+        // Without an ending, the part of a table in the blocks counts as incomplete.
         lose_private_table();
     }
     CLOSING.store(false, Relaxed);
-    // A file for blocks of which not one could be written.
+    // The file for blocks exists, but none could be written.
     if !blocks::is_begun() && reserved_fds::is_kept_to_close() {
         trace_dirs::unlink(dlt_path());
     }
@@ -107,22 +109,23 @@ fn write_all(ended: &[u8]) -> Closed {
     Closed { path, is_ring, written, lost, trouble: write_errors::first() }
 }
 
-/// Others took the ring away, which was to keep what could not be written.
+/// Handles the loss of the ring, which another process removed and which was meant to keep the rest.
 fn lose_ring() {
     write_errors::note(libc::ENOENT);
     let counted = if tally::is_on() && ring_file::has_table_in_file() { tally::take_events() } else { 0 };
     header_page::count_lost(counted + drain::left());
 }
 
-/// Whether a reader finds everything in the ring, which lies where the trace belongs.
+/// Returns `true` if a reader finds everything in the ring and the ring is in the trace directory.
 fn ring_holds_all() -> bool {
     let in_place = ring_file::is_in_file() && reserved_fds::held(reserved_fds::RING) < 0 && !config::get().has_spool();
-    // A program may have removed the folder.
+    // A program may have removed the directory.
     let is_there = || trace_dirs::exists(ring_path());
     in_place && ring_file::is_small() && !blocks::is_begun() && !tally::is_on() && is_there()
 }
 
-/// Leaves everything in the ring, with how the process ended. `false` where that has no room.
+/// Leaves everything in the ring, together with the way the process ended. Returns `false` if the ring has no space
+/// for that.
 fn stay_in_ring(ended: &[u8]) -> bool {
     let (mut events, mut lost) = (0, 0);
     for thread in thread_state::all() {
@@ -142,10 +145,10 @@ fn stay_in_ring(ended: &[u8]) -> bool {
     true
 }
 
-/// Takes the rings from all threads. Which call still finds its way into a ring and which one waits for the end is decided
-/// for each thread in one moment. `false` if this call interrupted the writing of one.
+/// Takes the rings from all threads. For each thread, one atomic step decides which calls can still use its ring and
+/// which must wait for the end. Returns `false` if this call interrupted a thread that was writing.
 fn stop_threads() -> bool {
-    // A thread that gets its ring just now is in the list from here on; later ones find the end begun.
+    // A thread that is getting its ring now is already in the list; later threads see that the end has started.
     if LOCK.take().is_none() {
         return false;
     }
@@ -155,7 +158,7 @@ fn stop_threads() -> bool {
         if !thread_state::all().all(|thread| Thread::seal(thread, me)) {
             return false;
         }
-        // Where the only thread that ever recorded is the caller, nobody else is just taking a slot.
+        // If the calling thread is the only one that ever recorded, no other thread can be taking a slot.
         let alone = thread_state::all().all(|thread| Thread::tid(thread) == me);
         loop {
             if !alone {
@@ -172,27 +175,29 @@ fn stop_threads() -> bool {
     true
 }
 
-/// Writes what is in the rings of all threads, which are stopped.
+/// Writes the rings of all threads, which are stopped.
 fn write_threads() {
     drain::begin_to_close();
-    // Not before they are: until then others may have begun the file.
+    // Only now: until the threads were stopped, another one could have started the file.
     blocks::open_to_close();
     // SAFETY: states of the list are sealed.
     thread_state::all().for_each(|thread| unsafe { Thread::close(thread) });
 }
 
-/// Writes the table of counts, if there is one. Where it cannot be written and will not outlive the process, what it holds
-/// is lost.
+/// Writes the table of counts, if there is one. If it cannot be written and will not outlive the process, its
+/// contents are counted as lost.
 fn write_table() -> bool {
     tally::write(blocks::append) || lose_private_table()
 }
 
-/// Counts as lost what a table holds that does not outlive the process. `false` where there is none.
+/// Counts the contents of a table as lost if it does not outlive the process. Returns `false` if there is no such
+/// table.
 fn lose_private_table() -> bool {
     if !tally::is_on() || ring_file::has_table_in_file() {
         return false;
     }
-    // From now on the ring's own count says it, and a reader is not to add what went into the table.
+    // From now on the ring's own counter covers this loss, so a reader must not add the events that were counted in
+    // the table.
     header_page::counter(header::TALLY_UNSAVED).into_iter().for_each(|unsaved| unsaved.store(0, Relaxed));
     header_page::count_lost(tally::take_events());
     true
@@ -204,7 +209,7 @@ fn append_ending(ended: &[u8]) -> bool {
     blocks::append_facts(last_facts(&mut bytes, ended, &now, blocks::events()), now)
 }
 
-/// What is said of a process at its end.
+/// Returns the facts recorded at the end of a process.
 fn last_facts<'a>(bytes: &'a mut [u8; FACTS_MAX], ended: &[u8], now: &Anchor, events: u64) -> &'a [u8] {
     let mut writer = FieldWriter::new(bytes);
     account(&mut writer, ended, now, events);
@@ -213,7 +218,7 @@ fn last_facts<'a>(bytes: &'a mut [u8; FACTS_MAX], ended: &[u8], now: &Anchor, ev
     &bytes[..used]
 }
 
-/// The ending of the process, and the tracer's work in it.
+/// Writes the ending of the process, and the tracer's own work in it.
 fn account(writer: &mut FieldWriter, ended: &[u8], now: &Anchor, events: u64) {
     let rate = clock::rate_hz(now);
     writer.text(key::ENDED, ended);
@@ -239,7 +244,8 @@ fn account(writer: &mut FieldWriter, ended: &[u8], now: &Anchor, events: u64) {
     latest::at_end(writer);
 }
 
-/// The time of recording one event beside the slow path: measured, for the trace's account of its own cost.
+/// Returns the time for recording one event, without the slow path: measured, for the trace's record of its own
+/// overhead.
 fn record_cost_ns() -> f64 {
     const ROUNDS: u64 = 64;
     const FILL_NS: f64 = 5.0;
@@ -251,8 +257,8 @@ fn record_cost_ns() -> f64 {
     2.0 * ticks * 1e9 / clock::rate_hz(&clock::anchor()).max(1) as f64 + FILL_NS
 }
 
-/// The same behind the facts of the ring's first page, whose room is still there where a file took nothing more. Names of
-/// threads come second.
+/// Writes the ending after the facts on the ring's first page, where space remains even if the file cannot grow.
+/// Thread names come second.
 fn leave_ending(ended: &[u8], events: u64) {
     let (mut bytes, now) = ([0; FACTS_MAX], clock::anchor());
     if !add_facts(last_facts(&mut bytes, ended, &now, events)) {
@@ -263,7 +269,8 @@ fn leave_ending(ended: &[u8], events: u64) {
     }
 }
 
-/// The trace is whole without its ring. Where the way to it is lost its room is given back, and an empty file stays.
+/// Removes the ring, because the trace is complete without it. If its directory is no longer accessible, its space is
+/// freed and an empty file remains.
 fn remove_ring() {
     let held = reserved_fds::held(reserved_fds::RING);
     if trace_dirs::unlink(ring_path()) != 0 && held >= 0 {
@@ -272,7 +279,8 @@ fn remove_ring() {
     }
 }
 
-/// Not one byte could be written, and nothing in memory stays: the name of the empty ring says what is lost.
+/// Records the loss if nothing could be written and nothing in memory survives: the name of the empty ring contains
+/// the number of lost events.
 fn leave_name(lost: u64) {
     let (mut name, mut digits) = (PathBuffer::new(), [0; 20]);
     let stem = dlt_path().to_bytes().strip_suffix(b".dlt").unwrap_or_default();
@@ -282,7 +290,8 @@ fn leave_name(lost: u64) {
     }
     name.push(b".ring");
     if trace_dirs::rename(ring_path(), name.as_c_str()) != 0 {
-        // A folder that is gone is made again for it: the next image of the process does so anyway, and looks whole.
+        // A directory that was removed is created again for it: the next image of the process would do so anyway, and
+        // would look complete.
         if trace_dirs::make_empty(name.as_c_str()) != 0 && !trace_dirs::is_lost() && config::get().make_dirs().is_ok() {
             trace_dirs::make_empty(name.as_c_str());
         }
@@ -290,7 +299,7 @@ fn leave_name(lost: u64) {
     }
 }
 
-/// Adds to the facts of the ring's first page. `false` where they have no room.
+/// Adds to the facts on the ring's first page. Returns `false` if there is no space.
 fn add_facts(facts: &[u8]) -> bool {
     LOCK.take().is_some_and(|_held| header_page::add_facts(facts))
 }

@@ -1,5 +1,5 @@
-//! The programs that a traced program started and that leave no trace: a list in the trace folder, which they cannot write and
-//! their starters can. Nothing else would tell of them.
+//! The started programs that leave no trace: a list in the trace directory. These programs cannot write it, but the
+//! processes that start them can. Otherwise there would be no record of them.
 
 use std::ffi::CStr;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::trace::trace_dirs;
 
 pub use dlio_schemas::native::untraced::{LIST, OTHER_LIBRARY, OTHER_MACHINE, STATIC, Untraced, parse};
 
-/// Writes a line for a program that is about to start. What cannot be written is not: the program starts.
+/// Writes a line for a program that is about to start. A failure is ignored, and the program starts.
 pub(crate) fn note(program: &CStr, loading: Loading) {
     let Some(reason) = reason(loading) else { return };
     let mut path = PathBuffer::new();
@@ -24,7 +24,7 @@ pub(crate) fn note(program: &CStr, loading: Loading) {
     if fd < 0 {
         return;
     }
-    // In a folder that others can write to, the file may be another's.
+    // In a directory that others can write to, the file may belong to someone else.
     if sys::found(fd).is_some_and(|found| found.is_file && found.owner == sys::user_id()) {
         let (mut time, mut process) = ([0; 20], [0; 20]);
         path.clear();
@@ -36,13 +36,13 @@ pub(crate) fn note(program: &CStr, loading: Loading) {
             path.push(sys::working_dir(&mut folder)).push(b"/");
         }
         path.push(name.strip_prefix(b"./").unwrap_or(name)).push(b"\n");
-        // One write: lines of several processes do not mix.
+        // One write, so that lines of several processes do not mix.
         sys::write_all(fd, path.as_c_str().to_bytes());
     }
     sys::close(fd);
 }
 
-/// Why a program leaves no trace, in a word; `None` if it does.
+/// Returns the reason why a program leaves no trace, as one word; `None` if it is traced.
 fn reason(loading: Loading) -> Option<&'static str> {
     match loading {
         Loading::Works | Loading::WithoutStreams | Loading::Privileged | Loading::Go => None,
@@ -52,7 +52,8 @@ fn reason(loading: Loading) -> Option<&'static str> {
     }
 }
 
-/// The programs of a trace folder's list that began at this Unix time or later. None where there is no list.
+/// Returns the programs in a trace directory's list that started at this Unix time or later; empty if there is no
+/// list.
 pub fn read(folder: &Path, since_ns: u64) -> Vec<Untraced> {
     let list = std::fs::read(folder.join(LIST)).unwrap_or_default();
     parse(&list).filter(|program| program.began_ns >= since_ns).collect()

@@ -1,11 +1,13 @@
-//! The file of a descriptor, and where in it a call began. A descriptor that was never seen is named at first sight.
+//! The file of a descriptor, and the position at which a call started. A descriptor that was never seen is named at
+//! its first use.
 
 use dlio_schemas::record::POS_UNKNOWN;
 
 use crate::known::{descriptors, number};
 use crate::naming::descriptor_names;
 
-/// The file a descriptor refers to, found out now if it was never seen; [`number::NONE`] where it refers to nothing.
+/// Returns the file of a descriptor, which is determined now if it was never seen; [`number::NONE`] if it is not
+/// open.
 #[inline(always)]
 pub fn file(fd: i32) -> u32 {
     match descriptors::seen(fd) {
@@ -26,7 +28,8 @@ fn first_sight(fd: i32) -> u32 {
     named.number
 }
 
-/// The file of a descriptor, and where a call that has read so much began; the position moves on.
+/// Returns the file of a descriptor and the position at which a call that read `moved` bytes started, and advances
+/// the position.
 #[inline(always)]
 pub fn read(fd: i32, moved: i64) -> (u32, i64) {
     let (seen, description) = descriptors::seen_and_description(fd);
@@ -34,7 +37,7 @@ pub fn read(fd: i32, moved: i64) -> (u32, i64) {
     (file, description.map_or(POS_UNKNOWN, |description| description.advance(moved)))
 }
 
-/// As [`read`], for a write: where appending is on, the kernel chooses the place.
+/// Returns file and position like [`read`], for a write: in append mode the kernel chooses the position.
 #[inline(always)]
 pub fn written(fd: i32, moved: i64) -> (u32, i64) {
     let (seen, description) = descriptors::seen_and_description(fd);

@@ -1,4 +1,4 @@
-//! The name of what a descriptor refers to, asked of the kernel, for descriptors nobody was seen opening.
+//! The name of a descriptor's object, queried from the kernel, for descriptors whose opening was not seen.
 
 use dlio_schemas::native::names::URING;
 
@@ -9,18 +9,19 @@ use crate::naming::object_names::{self, Named};
 use crate::naming::path_numbers::{intern_path, object};
 use crate::thread::stack;
 
-/// The name of what a descriptor refers to, asked of the kernel: for descriptors nobody was seen opening.
+/// Returns the name of a descriptor's object from the kernel, for descriptors whose opening was not seen.
 pub fn of_descriptor(fd: i32) -> Named {
     stack::with_some_room(|| well_known(fd).unwrap_or_else(|| Named { number: read_name(fd), stays: true }))
 }
 
 const NULL_DEVICE: &[u8] = b"/dev/null";
 
-/// The name of what most programs find at their first three descriptors, where its type tells. A look into /proc,
-/// which tells of everything, has the kernel put folders together for this process: forty times as long as asking for the type.
+/// Returns the names of objects that most programs have as their first three descriptors, if the type is sufficient.
+/// A lookup in /proc works for everything, but makes the kernel create directory entries for this process: forty
+/// times the cost of querying the type.
 fn well_known(fd: i32) -> Option<Named> {
     const PIPE_FILE_SYSTEM: i64 = 0x5049_5045;
-    // Of pseudo terminals.
+    // Major device numbers of pseudo terminals.
     const TERMINALS: std::ops::RangeInclusive<u32> = 136..=143;
     if let Some(number) = object_names::known_eventfd(fd) {
         return Some(Named { number, stays: true });
@@ -30,7 +31,7 @@ fn well_known(fd: i32) -> Option<Named> {
         (libc::S_IFCHR, (1, 3)) => intern_path(NULL_DEVICE),
         (libc::S_IFCHR, (major, _)) if TERMINALS.contains(&major) => object(b"<terminal>"),
         (libc::S_IFSOCK, _) => return Some(object_names::socket(fd, inode)),
-        // A pipe with a name has a path.
+        // A named pipe has a path.
         (libc::S_IFIFO, _) if sys::file_system_of(fd) == Some(PIPE_FILE_SYSTEM) => object_names::pipe(inode),
         _ => return None,
     };
@@ -47,7 +48,7 @@ fn read_name(fd: i32) -> u32 {
     }
 }
 
-/// A kind, where a descriptor is no file and the kernel tells no more of it.
+/// Returns the kind, if a descriptor is not a file and the kernel reports only its kind.
 fn kind_of(link: &[u8]) -> Option<&'static [u8]> {
     const KINDS: &[(&[u8], &[u8])] = &[
         (b"pipe:", b"<pipe>"),

@@ -7,8 +7,8 @@
 //!                                 `-> object_names (pipes, sockets) -> names
 //! ```
 //!
-//! Reading order: [`paths`] (what a path of a call means), [`descriptor_files`] (the file and position of a descriptor),
-//! [`descriptor_names`], [`object_names`], [`path_numbers`], [`names`] (strings become numbers).
+//! Reading order: [`paths`] (the meaning of a call's path), [`descriptor_files`] (the file and position of a
+//! descriptor), [`descriptor_names`], [`object_names`], [`path_numbers`], [`names`] (strings become numbers).
 
 pub mod descriptor_files;
 pub(crate) mod descriptor_names;

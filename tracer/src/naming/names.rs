@@ -1,12 +1,12 @@
-//! Paths and other strings get numbers: once each, without an allocation, a lock or a system call.
+//! Assigns numbers to paths and other strings: once each, without an allocation, a lock or a system call.
 //!
-//! A table of fixed size maps the hash of a string to its number. It forgets old strings when it is full, so memory does
-//! not grow with the number of files; a string seen again then gets a second number, which readers take as the same, as
-//! they do where two threads meet a string at once. Two strings with one 64-bit hash would be taken for one: one chance in
-//! ten million for a run of a million files.
+//! A table of fixed size maps the hash of a string to its number. It forgets old strings when it is full, so memory
+//! does not grow with the number of files. A forgotten string gets a second number when it is seen again, as it does
+//! when two threads see a new string at the same time; readers treat both numbers as the same name. Two strings with
+//! the same 64-bit hash would be confused: one chance in ten million for a run of a million files.
 //!
-//! The strings themselves go into a chunk of the thread's segment in the ring file (see [`crate::thread::chunk`]); a full chunk
-//! becomes a block of the `.dlt`.
+//! The strings themselves go into a chunk of the thread's segment in the ring file (see [`crate::thread::chunk`]); a
+//! full chunk becomes a block of the `.dlt`.
 
 use std::sync::atomic::{Ordering::*, compiler_fence};
 
@@ -20,15 +20,15 @@ use crate::thread::local::{Local, local};
 use crate::thread::thread_state::Thread;
 use crate::trace::{header_page, tally};
 
-/// A process that opens much and reads little still notes the time now and then, in names.
+/// A process that opens much and reads little still records the time regularly, along with its names.
 const ANCHOR_EVERY: u32 = 64;
 
-/// The number of a string, given now if it is new. [`NONE`] where there is no room or no trace.
+/// Returns the number of a string, assigned now if it is new; [`NONE`] if there is no space or no trace.
 pub fn intern(kind: NameKind, text: &[u8], hash: u64) -> u32 {
     name_cache::find(hash).unwrap_or_else(|| add(kind, text, hash))
 }
 
-/// A number for a string that was looked for and not found.
+/// Assigns a number to a string that was looked up and not found.
 pub fn add(kind: NameKind, text: &[u8], hash: u64) -> u32 {
     let id = give(kind, &text[..text.len().min(NAME_MAX)]);
     if id != NONE {
@@ -51,7 +51,7 @@ fn give(kind: NameKind, text: &[u8]) -> u32 {
         }
         let thread = (*line).thread;
         let mut id = put(line, kind, text);
-        // Not within a handler that has interrupted the adding of a name: that one's room would be another's.
+        // Not in a handler that interrupted the adding of a name: the chunk would be turned over under that name.
         if id.is_none() && (*line).naming == 0 && Thread::turn_names_over(thread) {
             id = put(line, kind, text);
         }
@@ -69,10 +69,11 @@ fn give(kind: NameKind, text: &[u8]) -> u32 {
     }
 }
 
-/// Adds to the chunk of this thread; a signal handler that comes in meanwhile may do so too, but not turn it over.
+/// Adds to the chunk of this thread. A signal handler that interrupts this may add, too, but must not turn the chunk
+/// over.
 ///
 /// # Safety
-/// The line is the calling thread's, which has a ring.
+/// The line belongs to the calling thread, which has a ring.
 #[inline(always)]
 unsafe fn put(line: *mut Local, kind: NameKind, text: &[u8]) -> Option<u32> {
     // SAFETY: by the contract above.
@@ -87,14 +88,16 @@ unsafe fn put(line: *mut Local, kind: NameKind, text: &[u8]) -> Option<u32> {
     }
 }
 
+/// Returns `true` if the thread of this line has a ring.
+///
 /// # Safety
-/// The line is the calling thread's.
+/// The line belongs to the calling thread.
 #[inline(always)]
 unsafe fn has_ring(line: *const Local) -> bool {
     // SAFETY: by the contract above; states of threads are never unmapped.
     unsafe { !(*line).thread.is_null() && (*(*line).thread).is_equipped() }
 }
 
-/// The end of a chunk is for signal handlers that interrupt the adding of a name: they cannot turn the chunk over. Enough
-/// for a path or two; what is longer, or more, is counted as lost where it comes in those nanoseconds.
+/// Space at the end of a chunk for signal handlers that interrupt the adding of a name: they cannot turn the chunk
+/// over. Enough for one or two paths; longer or more names in those nanoseconds are counted as lost.
 const FOR_HANDLERS: Kept = Kept { room: 192, ids: 4 };

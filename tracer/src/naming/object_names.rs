@@ -1,4 +1,4 @@
-//! Names of pipes, sockets, connections and eventfds, asked of the kernel once for each descriptor.
+//! Names of pipes, sockets, connections and eventfds, queried from the kernel once per descriptor.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -8,39 +8,39 @@ use crate::kernel::{sockets, sys};
 use crate::known::{descriptors, number};
 use crate::naming::path_numbers::{identified, object};
 
-/// A name, and whether the object keeps it. A socket without a port gets another one when it has found its other end.
+/// A name, and whether it is final. A socket without a port gets another name when it is connected.
 #[derive(Clone, Copy)]
 pub struct Named {
     pub number: u32,
     pub stays: bool,
 }
 
-/// A pipe of this inode.
+/// Returns the name of the pipe with this inode.
 pub fn pipe(inode: u64) -> u32 {
     identified(Kind::Pipe, &Name::pipe(inode))
 }
 
-/// The pipe of a descriptor that a call has just made.
+/// Returns the name of the pipe of a descriptor that a call has just created.
 pub fn pipe_of(fd: i32) -> u32 {
     pipe(sys::type_device_and_inode(fd).2)
 }
 
-/// A socket by its inode, where it has no address of the internet's.
+/// Returns the name of a socket by its inode, if it has no internet address.
 pub fn local_socket(inode: u64) -> u32 {
     identified(Kind::Socket, &Name::socket(inode))
 }
 
-/// A socket that nobody can ask about, or something else that a program took for one.
+/// Returns the name of a socket that cannot be queried, or of an object that a program used like a socket.
 pub fn some_socket() -> u32 {
     object(Kind::Socket.name().as_bytes())
 }
 
-/// An eventfd that could not be made.
+/// Returns the name of an eventfd that could not be created.
 pub fn some_eventfd() -> u32 {
     object(Kind::Eventfd.name().as_bytes())
 }
 
-/// A socket of this inode.
+/// Returns the name of the socket with this inode.
 pub fn socket(fd: i32, inode: u64) -> Named {
     let named = |kind, name: &Name| Named { number: identified(kind, name), stays: true };
     let own = || Named { number: local_socket(inode), stays: true };
@@ -59,7 +59,8 @@ pub fn socket(fd: i32, inode: u64) -> Named {
     }
 }
 
-/// A socket that is being connected to an address of the internet's; `None` where it is none of those that are named so.
+/// Returns the name of a socket that is being connected to an internet address; `None` if sockets of its kind are not
+/// named by address.
 pub fn connecting(fd: i32, peer: std::net::SocketAddr) -> Option<u32> {
     let local = sockets::local(fd)?.address.unwrap_or_else(|| match peer.is_ipv4() {
         true => (std::net::Ipv4Addr::UNSPECIFIED, 0).into(),
@@ -72,14 +73,14 @@ pub fn connecting(fd: i32, peer: std::net::SocketAddr) -> Option<u32> {
     }
 }
 
-/// An eventfd that was just made: its name, and its identity for [`descriptors::set_eventfd`].
+/// Returns the name of a new eventfd and its identity for [`descriptors::set_eventfd`].
 pub fn new_eventfd() -> (u32, i64) {
     static MADE: AtomicU32 = AtomicU32::new(0);
     let identity = (sys::process_id() as i64) << 32 | (MADE.fetch_add(1, Relaxed) as i64 + 1);
     (eventfd(identity), identity)
 }
 
-/// The eventfd that a descriptor is, if it was seen being made.
+/// Returns the name of a descriptor's eventfd, if its creation was seen.
 pub fn known_eventfd(fd: i32) -> Option<u32> {
     descriptors::eventfd(fd).map(eventfd)
 }
@@ -88,7 +89,7 @@ fn eventfd(identity: i64) -> u32 {
     identified(Kind::Eventfd, &Name::eventfd((identity >> 32) as u32, identity as u32))
 }
 
-/// A host that is looked up by its name; no host where only a service is.
+/// Returns the name of a host that is being looked up; no host if only a service is looked up.
 pub fn host(name: &[u8]) -> u32 {
     if name.is_empty() { number::NONE } else { identified(Kind::Host, &Name::host(name)) }
 }

@@ -1,9 +1,10 @@
-//! From what a program passes to the name a trace shows: absolute, with a kind in place of a path where there is none.
+//! From a path that a program passes to the name in the trace: absolute, or a kind if there is no path.
 //!
-//! A path is looked up by the hash of its spelling and of the folder it is relative to, so that opening the same file
-//! again costs one hash. A spelling seen for the first time is made absolute; that takes no system call either where the
-//! folder is known (see [`crate::known::folders`]), and no copy where it is absolute already. `..` goes, with the component before
-//! it, where that is no link: the kernel's own names for folders have none, of others it is asked.
+//! A path is looked up by the hash of its text and of the directory it is relative to, so opening the same file again
+//! costs one hash. A text seen for the first time is made absolute. That takes no system call if the directory is
+//! known (see [`crate::known::folders`]), and no copy if the path is absolute already. `..` and the component before
+//! it are removed if that component is not a link: the kernel's own names for directories contain no links, and other
+//! components are checked with the kernel.
 
 use std::ffi::{CStr, c_char};
 
@@ -14,28 +15,28 @@ use crate::naming::descriptor_files;
 use crate::naming::path_numbers::{ABSOLUTE, UNKNOWN_FOLDER, intern_path, is_of_kernel, new_name};
 use crate::thread::stack;
 
-/// The length of a path that is put together on the caller's stack; longer paths take the long way.
+/// Longest path that is assembled on the caller's stack; longer paths take the slow path.
 const SHORT: usize = 512;
 
-/// The working directory has changed, to where nobody knows yet.
+/// Notes that the working directory has changed to an unknown one.
 pub fn moved() {
     folders::moved_to(-1);
 }
 
-/// The name of a path relative to the working directory.
+/// Returns the name of a path relative to the working directory.
 ///
 /// # Safety
-/// `path` is null or a string as the C library takes it.
+/// `path` is null or a string as the C library accepts it.
 #[inline]
 pub unsafe fn of(path: *const c_char) -> u32 {
     // SAFETY: by the contract above.
     unsafe { of_at(libc::AT_FDCWD, path) }
 }
 
-/// The name of a path relative to a folder's descriptor.
+/// Returns the name of a path relative to a directory's descriptor.
 ///
 /// # Safety
-/// `path` is null or a string as the C library takes it.
+/// `path` is null or a string as the C library accepts it.
 #[inline]
 pub unsafe fn of_at(dir: i32, path: *const c_char) -> u32 {
     if path.is_null() || leads_nowhere(path) {
@@ -58,14 +59,15 @@ pub unsafe fn of_at(dir: i32, path: *const c_char) -> u32 {
     }
 }
 
-/// True if the call has just failed for an address that cannot be read. errno may be older, so the kernel has the last word.
+/// Returns `true` if the call has just failed because the address cannot be read. errno may be older, so the kernel
+/// is queried, too.
 #[inline(always)]
 pub fn leads_nowhere(path: *const c_char) -> bool {
     // SAFETY: the address of this thread's errno is always valid.
     unsafe { *libc::__errno_location() == libc::EFAULT && !sys::is_readable(path.cast()) }
 }
 
-/// True if a path can be read; asked before the kernel has looked at it.
+/// Returns `true` if a path can be read; for use before the kernel has read it.
 pub fn is_readable(path: *const c_char) -> bool {
     !path.is_null() && sys::is_readable(path.cast())
 }
@@ -99,12 +101,12 @@ fn new_relative(dir: i32, text: &[u8]) -> u32 {
     stack::with_some_room(|| new_spelling(dir, text))
 }
 
-/// True if a path, what follows its first slash if it begins with one, has no component that may go. Most have no
-/// component that begins with a dot, and are looked through eight bytes at a time.
+/// Returns `true` if a path, starting after its leading slash, has no component to remove. Most paths have no
+/// component that begins with a dot; they are scanned eight bytes at a time.
 fn is_clean(text: &[u8]) -> bool {
     const SLASHES: u64 = u64::from_ne_bytes([b'/'; 8]);
     const DOTS: u64 = u64::from_ne_bytes([b'.'; 8]);
-    // What stands before the first byte is a slash.
+    // The byte before the first one counts as a slash.
     let (mut after_slash, mut is_odd) = (0x80, 0);
     let (words, rest) = text.as_chunks::<8>();
     for word in words {
@@ -117,13 +119,13 @@ fn is_clean(text: &[u8]) -> bool {
     let last = rest.iter().rfold(0, |word, byte| word << 8 | *byte as u64);
     let slashes = zeros(last ^ SLASHES);
     let begins = slashes << 8 | after_slash;
-    // Behind the end stands what a slash would be odd before.
+    // The end of the path counts as a byte that must not follow a slash.
     let end = 0x80 << (8 * rest.len());
     is_odd |= begins & (slashes | zeros(last ^ DOTS) | end);
     is_odd == 0 || is_clean_in_parts(text)
 }
 
-/// The same, a component at a time.
+/// Checks like [`is_clean`], one component at a time.
 #[inline(never)]
 fn is_clean_in_parts(text: &[u8]) -> bool {
     let may_go = |start: usize, end: usize| matches!(&text[start..end], b"" | b"." | b"..");
@@ -147,7 +149,7 @@ fn new_spelling(dir: i32, text: &[u8]) -> u32 {
     let Some(named) = append_clean(&mut path, text) else {
         path.clear();
         path.push(UNKNOWN_FOLDER).push(b"/");
-        // The end of a name says most.
+        // The end of a name is the most informative part.
         let room = PATH_MAX - 1 - path.as_bytes().len();
         path.push(&text[text.len().saturating_sub(room)..]);
         let is_known = text[0] == b'/' || folder != number::UNKNOWN;
@@ -160,7 +162,8 @@ fn new_spelling(dir: i32, text: &[u8]) -> u32 {
     if text[0] != b'/' && folder == number::UNKNOWN {
         return intern_path(path.as_bytes());
     }
-    // The same path may have been spelled better before: what is still below its folder, from there.
+    // This file may already be cached under a cleaner text: the part below its directory, if the path is still below
+    // it.
     let whole = path.as_bytes();
     let below = whole.get(above..).map_or(&b""[..], |below| below.strip_prefix(b"/").unwrap_or(below));
     let is_below = above > 0 && named == above && !below.is_empty();
@@ -177,7 +180,7 @@ fn parse(number: &[u8]) -> Option<i32> {
     std::str::from_utf8(number).ok()?.parse().ok()
 }
 
-/// The path of a folder a relative path starts from, and its hash.
+/// Appends the path of the directory that a relative path starts from, and returns its hash.
 fn push_folder(dir: i32, into: &mut PathBuffer) -> u64 {
     let hash = folders::known(dir);
     match folders::path(hash) {
@@ -189,14 +192,14 @@ fn push_folder(dir: i32, into: &mut PathBuffer) -> u64 {
     }
 }
 
-/// Appends a path without its empty and `.` components, and without `..` where what that leads to is known. Returns how much
-/// of what was there is still its beginning; `None` if the whole is longer than a path can be.
+/// Appends a path without its empty and `.` components, and without `..` if its target is known. Returns the length
+/// of the existing path that is unchanged; `None` if the result is longer than a path can be.
 fn append_clean(path: &mut PathBuffer, text: &[u8]) -> Option<usize> {
-    // The kernel's name for a folder, in which no component is a link.
+    // The kernel's name for a directory, in which no component is a link.
     let mut named = path.as_bytes().len();
     for part in text.split(|&byte| byte == b'/').filter(|part| !part.is_empty() && *part != b".") {
         if part == b".." && leads_above(path, named) {
-            // With the slash before it.
+            // Including the slash before it.
             path.truncate((path.as_bytes().len() - path.file_name().len()).saturating_sub(1));
             named = named.min(path.as_bytes().len());
             continue;
@@ -215,7 +218,8 @@ fn append_clean(path: &mut PathBuffer, text: &[u8]) -> Option<usize> {
     Some(named)
 }
 
-/// True if `..` behind a path leads to the folder that its last component stands in. Above the root is the root.
+/// Returns `true` if `..` after a path resolves to the parent of its last component. The parent of the root is the
+/// root.
 fn leads_above(path: &PathBuffer, named: usize) -> bool {
     let is_folder = || sys::found_at(path.as_c_str()).is_some_and(|it| it.is_folder);
     match path.as_bytes() {
@@ -225,10 +229,11 @@ fn leads_above(path: &PathBuffer, named: usize) -> bool {
     }
 }
 
-/// A path was opened. A folder that was not reached through a link is known from now on, if the one above it is.
+/// Notes that a path was opened. A directory that was not reached through a link is known from now on, if its parent
+/// is.
 ///
 /// # Safety
-/// `path` was just opened as `fd`, where that is one.
+/// If the open succeeded, `path` was just opened as `fd`.
 #[inline(always)]
 pub unsafe fn opened(dir: i32, path: *const c_char, flags: i32, fd: i32) {
     const NO_LINK: i32 = libc::O_DIRECTORY | libc::O_NOFOLLOW;
@@ -238,10 +243,10 @@ pub unsafe fn opened(dir: i32, path: *const c_char, flags: i32, fd: i32) {
     }
 }
 
-/// Something was renamed; or could not be, if `ret` is not zero.
+/// Notes a rename, which failed if `ret` is not zero.
 ///
 /// # Safety
-/// `path` is what it was called, as the C library takes it.
+/// `path` is the old name, as the C library accepts it.
 pub unsafe fn renamed(path: *const c_char, ret: i32) {
     if ret == 0 {
         // SAFETY: the kernel has read it.
@@ -266,7 +271,7 @@ mod tests {
         assert_eq!(clean(b"/data", b"./x"), b"/data/x");
         assert_eq!(clean(b"/", b"x"), b"/x");
         assert_eq!(clean(b"", b"/"), b"/");
-        // What the kernel named needs no question, nor does the root.
+        // A path named by the kernel needs no check, nor does the root.
         assert_eq!(clean(b"/not/there", b"../x"), b"/not/x");
         assert_eq!(clean(b"/not/there", b"../../../x"), b"/x");
         assert_eq!(clean(b"/", b"../x"), b"/x");

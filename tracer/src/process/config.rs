@@ -1,4 +1,4 @@
-//! The configuration, from the environment, read once when the library starts.
+//! The configuration, read from the environment once when the library starts.
 
 use std::ffi::{CStr, CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
@@ -13,35 +13,35 @@ use crate::kernel::path_buffer::{PATH_MAX, PathBuffer};
 use crate::kernel::{machine, sys, variables};
 use crate::process::filter::{self, Filter};
 
-/// The form of file that a process leaves when it ends.
+/// The format of the file that a process leaves when it ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Format {
-    /// A `.pftrace` up to [`AUTO_EVENTS_MAX`] events, above that the `.dlt` stays.
+    /// A `.pftrace` up to [`AUTO_EVENTS_MAX`] events; a longer trace remains a `.dlt`.
     Auto,
     Native,
     Perfetto,
     Chrome,
 }
 
-/// Above this a viewer gets slow, and writing its file at exit would keep the user waiting.
+/// Above this number of events viewers get slow, and writing their file at exit would make the user wait.
 pub const AUTO_EVENTS_MAX: u64 = 1_000_000;
 
 #[derive(Debug)]
 pub struct Config {
     pub on: bool,
     pub format: Format,
-    /// Who gives the trace that form when the process is gone; `None` where the process does it itself.
+    /// The program that converts the trace after the process has ended; `None` if the process converts it itself.
     pub converter: Option<Vec<u8>>,
-    /// One bit a layer, in the order of [`Layer::ALL`].
+    /// One bit per layer, in the order of [`Layer::ALL`].
     pub layers: u32,
     pub min_us: u64,
-    /// True if the C library's own functions are to be patched.
+    /// `true` if the C library's own functions are patched.
     pub inline: bool,
-    /// True if events are counted from the beginning, and not recorded.
+    /// `true` if events are counted from the start and not recorded.
     pub counts: bool,
-    /// Size of the trace beyond which events are counted.
+    /// Size of the trace above which events are counted.
     pub max_bytes: u64,
-    /// True if waits too short to have waited are recorded too.
+    /// `true` if calls too short to have blocked are recorded, too.
     pub short_waits: bool,
     pub label: Vec<u8>,
     include: Vec<u8>,
@@ -53,7 +53,7 @@ pub struct Config {
 
 static CONFIG: AtomicPtr<Config> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Before [`load`] nothing is recorded, so this is never asked for.
+/// Returns the configuration. It is not called before [`load`], because nothing is recorded before that.
 pub fn get() -> &'static Config {
     let config = CONFIG.load(Acquire);
     assert!(!config.is_null(), "the configuration is loaded before anything is recorded");
@@ -61,7 +61,7 @@ pub fn get() -> &'static Config {
     unsafe { &*config }
 }
 
-/// Reads the environment; says a sentence for each thing it cannot make sense of, and goes on with the default.
+/// Reads the environment. Prints a message for each invalid value, and continues with the default.
 pub fn load() -> &'static Config {
     let config = Box::leak(Box::new(Config::from_environment()));
     CONFIG.store(config, Release);
@@ -77,7 +77,7 @@ impl Config {
         let list = |name| text(name).unwrap_or_default();
         let (include, exclude) = (list(env::INCLUDE), list(env::EXCLUDE));
         let dir = text(env::DIR).unwrap_or_else(|| b"dlio-trace".to_vec());
-        // Where paths count from is asked for only if one does.
+        // The working directory is read only if a path is relative.
         let cwd = match dir.starts_with(b"/") && include.is_empty() && exclude.is_empty() {
             true => Vec::new(),
             false => working_dir(),
@@ -110,7 +110,8 @@ impl Config {
         }
     }
 
-    /// The variables whose value counts from the working folder, with one that does not; empty where nothing was asked for.
+    /// Returns the variables whose value depends on the working directory, with a value that does not; empty if a
+    /// variable was not set.
     pub fn placed(&self) -> [(&'static str, &[u8]); 4] {
         let spool = if is_spool_given() { self.spool() } else { b"" };
         [(env::DIR, self.dir()), (env::SPOOL, spool), (env::INCLUDE, &self.include), (env::EXCLUDE, &self.exclude)]
@@ -124,17 +125,18 @@ impl Config {
         Path::new(OsStr::from_bytes(&self.dir))
     }
 
-    /// The folder of rings.
+    /// Returns the directory of the rings.
     pub fn spool(&self) -> &[u8] {
         &self.spool
     }
 
-    /// The trace folder, if rings lie there because its file system is of this machine; else empty.
+    /// Returns the trace directory if the rings are in it, because its file system is local to this host; otherwise
+    /// an empty path.
     pub fn local_dir(&self) -> &[u8] {
         if self.has_spool() || is_spool_given() { b"" } else { &self.dir }
     }
 
-    /// True if that is another folder than the trace's.
+    /// Returns `true` if the rings are in another directory than the trace.
     pub fn has_spool(&self) -> bool {
         self.spool != self.dir
     }
@@ -143,7 +145,7 @@ impl Config {
         &self.filter
     }
 
-    /// Makes the folders, with those above them; else the one that cannot be had, and why.
+    /// Creates the directories and their parents, or returns the directory that failed, and why.
     pub fn make_dirs(&self) -> Result<(), (&[u8], i32)> {
         make_dir(&self.dir).map_err(|errno| (self.dir(), errno))?;
         match self.has_spool() {
@@ -153,17 +155,17 @@ impl Config {
     }
 }
 
-/// The folder of a trace folder's rings.
+/// Returns the directory of the rings for a trace directory.
 pub fn spool_of(dir: &[u8]) -> Vec<u8> {
     text(env::SPOOL).map_or_else(|| spool_for(dir), |spool| absolute(&spool, &working_dir()))
 }
 
-/// True if somebody has chosen the folder of rings.
+/// Returns `true` if the user chose the directory of the rings.
 pub fn is_spool_given() -> bool {
     variables::variable(env::SPOOL).is_some_and(|folder| !folder.is_empty())
 }
 
-/// In a frame of its own: a page of the stack that is touched costs as much as ten system calls.
+/// Not inlined: touching another page of the stack costs as much as ten system calls.
 #[cold]
 #[inline(never)]
 pub fn working_dir() -> Vec<u8> {
@@ -172,13 +174,13 @@ pub fn working_dir() -> Vec<u8> {
 
 fn make_dir(path: &[u8]) -> Result<(), i32> {
     let mut part = PathBuffer::new();
-    // The slash has a file refused that has the name of a folder.
+    // With a trailing slash, a file with the directory's name is rejected.
     part.push(path).push(b"/");
     if sys::accessible(part.as_c_str(), libc::W_OK | libc::X_OK) {
         return Ok(());
     }
     part.clear();
-    // What stopped the first of them is the reason; that the next has no folder to be in is not.
+    // The first error is the cause; that the following directories have no parent is a consequence.
     let mut reason = libc::EEXIST;
     for name in path.split(|&byte| byte == b'/').filter(|name| !name.is_empty()) {
         part.push(b"/").push(name);
@@ -195,7 +197,7 @@ fn make_dir(path: &[u8]) -> Result<(), i32> {
     }
 }
 
-/// Why a folder that is there cannot be written to.
+/// Returns the reason why an existing directory is not writable.
 fn not_writable(path: &CStr) -> i32 {
     match sys::found_at(path) {
         Some(found) if !found.is_folder => libc::ENOTDIR,
@@ -204,7 +206,8 @@ fn not_writable(path: &CStr) -> i32 {
     }
 }
 
-/// The folder of rings. One that the tracer chose itself has to be this user's alone: it lies where everybody can make one.
+/// Creates the directory of the rings. A directory that the tracer chose itself must belong to this user alone,
+/// because others can create directories in its parent.
 fn make_spool(path: &[u8]) -> Result<(), i32> {
     make_dir(path)?;
     let mut place = PathBuffer::new();
@@ -213,7 +216,8 @@ fn make_spool(path: &[u8]) -> Result<(), i32> {
     if chosen && !is_own(place.as_c_str()) { Err(libc::EACCES) } else { Ok(()) }
 }
 
-/// True if a folder, not a link to one, is this user's and nobody else can write to it.
+/// Returns `true` if a path is a directory, not a link to one, that belongs to this user and that nobody else can
+/// write to.
 fn is_own(path: &CStr) -> bool {
     const WRITABLE_BY_OTHERS: u32 = 0o022;
     sys::found_at(path)
@@ -272,7 +276,7 @@ fn number(name: &str) -> u64 {
     })
 }
 
-/// Rights taken from others, as octal digits.
+/// Permissions removed from created files, as octal digits.
 fn umask() -> Option<u32> {
     let value = text(env::UMASK)?;
     let mask = std::str::from_utf8(&value).ok().and_then(|digits| u32::from_str_radix(digits, 8).ok());
@@ -334,8 +338,8 @@ fn layers() -> u32 {
     if bits == 0 { ALL } else { bits }
 }
 
-/// Rings are shared memory: on a network file system they would be slow and not coherent, so they go to a local folder
-/// there and `dlio trace`, or the next process of the run, brings them home.
+/// Rings are shared memory: on a network file system they would be slow and not coherent. In that case they are in a
+/// local directory, and `dlio trace` or the next process of the run moves them to the trace directory.
 fn spool_for(dir: &[u8]) -> Vec<u8> {
     if machine::is_local(dir) {
         return dir.to_vec();
@@ -351,7 +355,8 @@ fn spool_for(dir: &[u8]) -> Vec<u8> {
     }
 }
 
-/// A folder of this user's in the first of these that has one; `None` where others hold the names of all.
+/// Returns a directory of this user in the first of these roots that allows one; `None` if others occupy the name in
+/// all of them.
 #[inline(never)]
 fn local_spool(roots: &[&CStr]) -> Option<Vec<u8>> {
     let mut digits = [0; 20];
@@ -367,7 +372,7 @@ fn local_spool(roots: &[&CStr]) -> Option<Vec<u8>> {
     found.map(|path| path.as_bytes().to_vec())
 }
 
-/// Magic numbers of network and parallel file systems, and of FUSE, below which many of them hide.
+/// Magic numbers of network and parallel file systems, and of FUSE, which many of them use.
 const NETWORK: &[i64] = &[
     0x6969,      // NFS
     0x0bd0_0bd0, // Lustre

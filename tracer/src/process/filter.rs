@@ -1,34 +1,35 @@
-//! The filter of files: patterns the user gave, and what is left out unless asked for.
+//! The file filter: the user's patterns, and the files that are excluded by default.
 //!
-//! Asked once for each path, never for each call: the answer is remembered with the path's number.
+//! It runs once per path, not once per call: the result is cached with the path's number.
 
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
 use crate::kernel::hash;
 use crate::kernel::path_buffer::{any_place, last_slash};
 
-/// Patterns over absolute paths.
+/// Patterns for absolute paths.
 #[derive(Default, Debug)]
 pub struct Filter {
     include: Vec<Vec<u8>>,
     exclude: Vec<Vec<u8>>,
-    /// The tracer's own folders.
+    /// The tracer's own directories.
     own: Vec<Vec<u8>>,
-    /// True if what a program is made of is recorded too.
+    /// `true` if the files of programs (libraries, packages) are recorded, too.
     all: bool,
-    /// Hashes of folders in which a file's own name decides.
+    /// Hashes of directories in which only a file's own name matters.
     plain: [AtomicU64; PLAIN],
 }
 
-/// Plain folders remembered: programs work in one after another.
+/// Number of cached plain directories: programs work in one after another.
 const PLAIN: usize = 16;
 
-/// Folders of the kernel, not of a disk. What lies in /dev/shm is data, and the driver of a GPU tells that one was used.
+/// Directories of the kernel, not of a disk. /dev/shm contains data, and the driver file of a GPU shows that one was
+/// used.
 const KERNEL: &[&str] = &["/proc/", "/sys/", "/dev/"];
 const KERNEL_DATA: &[&str] = &["/dev/shm/", "/dev/hugepages/", "/dev/nvidia-uvm", "/dev/kfd"];
 
-/// Beginnings of components that belong to a loader, an interpreter or its packages, with the slash before them. Beside
-/// these, files of shared objects.
+/// Starts of path components that belong to a loader, an interpreter or its packages, including the slash before
+/// them. Shared objects are recognized separately.
 const PROGRAM_PARTS: &[&str] = &[
     "/lib/python",
     "/lib64/python",
@@ -87,11 +88,11 @@ const PROGRAM_STARTS: &[&str] = &[
     "/etc/ssl/openssl.cnf",
 ];
 
-/// Compiled classes and archives of them; what tells Java its machine, and Python its path.
+/// Compiled classes and their archives, and the files that configure Java's virtual machine and Python's path.
 const PROGRAM_ENDINGS: &[&str] = &[".jar", ".class", ".jsa", ".jmod", "/jvm.cfg", "/lib/modules", "._pth"];
 
 impl Filter {
-    /// Lists are separated by colons; a relative pattern counts from `cwd`.
+    /// Creates a filter. Lists are separated by colons; relative patterns are relative to `cwd`.
     pub fn new(include: &[u8], exclude: &[u8], cwd: &[u8], own: Vec<Vec<u8>>, all: bool) -> Filter {
         Filter { include: patterns(include, cwd), exclude: patterns(exclude, cwd), own, all, ..Filter::default() }
     }
@@ -109,12 +110,13 @@ impl Filter {
         self.leaves_out_whole(path)
     }
 
-    /// True if of the files right in a folder, with its slash, each one's own name decides.
+    /// Returns `true` if only a file's own name matters for files directly in a directory, given with its trailing
+    /// slash.
     #[cold]
     fn is_plain(&self, folder: &[u8]) -> bool {
         let starts_alike = |known: &&str, text: &[u8]| known.bytes().zip(text).all(|(a, b)| a == *b);
         let slashes = || (0..folder.len() - 1).filter(|at| folder[*at] == b'/');
-        // A part may begin in the folder and go on in the name.
+        // A part may begin in the directory and continue in the name.
         let begins = |at: usize| {
             let text = &folder[at..];
             key_of(text).is_none_or(|key| has(&PART_BITS, key))
@@ -126,7 +128,7 @@ impl Filter {
         folder.len() > 1 && folder[0] == b'/' && !has_patterns && !is_odd()
     }
 
-    /// True below one of the tracer's folders.
+    /// Returns `true` below one of the tracer's directories.
     fn is_own(&self, path: &[u8]) -> bool {
         let under = |folder: &Vec<u8>| path.strip_prefix(&folder[..]).is_some_and(|rest| rest.starts_with(b"/"));
         self.own.iter().any(under)
@@ -140,13 +142,13 @@ impl Filter {
         if !self.include.is_empty() {
             return !matched(&self.include);
         }
-        // A URL is data, whatever it ends in.
+        // A URL is data, whatever its extension.
         !self.all && path.starts_with(b"/") && is_program_part(path)
     }
 }
 
-/// A list of patterns that means the same in every working folder. In a folder whose name has a colon it stays as it is: it
-/// could not be told from two.
+/// Returns a list of patterns that means the same in every working directory. If the directory's name contains a
+/// colon, the list is unchanged: the result would look like two patterns.
 pub fn absolute(list: &[u8], cwd: &[u8]) -> Vec<u8> {
     if cwd.contains(&b':') { list.to_vec() } else { patterns(list, cwd).join(&b':') }
 }
@@ -156,10 +158,10 @@ fn patterns(list: &[u8], cwd: &[u8]) -> Vec<Vec<u8>> {
     parts.flat_map(|part| alternatives(part.to_vec())).map(|part| tidied(&part, cwd)).collect()
 }
 
-/// Patterns of one list at most: beyond that braces are what they are.
+/// Most patterns per list: above that, braces are taken literally.
 const ALTERNATIVES_MAX: usize = 1000;
 
-/// What braces stand for: `{a,b}.txt` is `a.txt` and `b.txt`. Braces without a comma are no more than that.
+/// Expands braces: `{a,b}.txt` becomes `a.txt` and `b.txt`. Braces without a comma are literal.
 fn alternatives(pattern: Vec<u8>) -> Vec<Vec<u8>> {
     let (mut open, mut done) = (vec![pattern], Vec::new());
     while let Some(pattern) = open.pop() {
@@ -171,7 +173,7 @@ fn alternatives(pattern: Vec<u8>) -> Vec<Vec<u8>> {
     done
 }
 
-/// What the first braces with a comma stand for, if there are any.
+/// Expands the first braces with a comma, if there are any.
 fn without_braces(pattern: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut opens = (0..pattern.len()).filter(|at| pattern[*at] == b'{');
     opens.find_map(|open| {
@@ -197,7 +199,8 @@ fn without_braces(pattern: &[u8]) -> Option<Vec<Vec<u8>>> {
     })
 }
 
-/// A pattern as names of files are: absolute, with no component that may go. One that begins with `**` begins anywhere.
+/// Normalizes a pattern to the form of file names: absolute and without removable components. A pattern that begins
+/// with `**` matches at any depth.
 fn tidied(pattern: &[u8], cwd: &[u8]) -> Vec<u8> {
     let parts_of = |text| <[u8]>::split(text, |&byte| byte == b'/').filter(|part| !matches!(*part, b"" | b"."));
     let is_anywhere = pattern.starts_with(b"**");
@@ -210,7 +213,7 @@ fn tidied(pattern: &[u8], cwd: &[u8]) -> Vec<u8> {
             _ if part != b".." => parts.push(part),
             Some(above) if above.iter().any(|byte| b"*?[".contains(byte)) || *above == b".." => parts.push(part),
             Some(_) => drop(parts.pop()),
-            // Above the root is the root.
+            // The parent of the root is the root.
             None => {}
         }
     }
@@ -221,7 +224,7 @@ fn tidied(pattern: &[u8], cwd: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Bytes of a part behind its slash, or of an ending, by which most paths are told from all of them at once.
+/// Bytes of a part after its slash, or of a suffix, which are enough to exclude all parts at once for most paths.
 const KEY: usize = 4;
 
 /// Keys of [`PROGRAM_PARTS`] and of [`PROGRAM_ENDINGS`].
@@ -232,7 +235,7 @@ const fn keys<const N: usize>(texts: &[&str], of_ends: bool) -> [u32; N] {
     let (mut keys, mut i) = ([0; N], 0);
     while i < N {
         let text = texts[i].as_bytes();
-        // A folder is asked about without the slash behind it, too.
+        // A directory is also checked without its trailing slash.
         assert!(of_ends || text[0] == b'/' && text.len() > KEY + 1);
         let at = if of_ends { text.len() - KEY } else { 1 };
         keys[i] = u32::from_le_bytes([text[at], text[at + 1], text[at + 2], text[at + 3]]);
@@ -241,7 +244,7 @@ const fn keys<const N: usize>(texts: &[&str], of_ends: bool) -> [u32; N] {
     keys
 }
 
-/// A bit for what the key of each part comes to: of other components four in a hundred have one of these.
+/// A bitmap of the parts' keys: four in a hundred other components share a bit with one.
 const PART_BITS: [u64; BITS / 64] = bits(&PART_KEYS);
 const ENDING_BITS: [u64; BITS / 64] = bits(&ENDING_KEYS);
 const BITS: usize = 1024;
@@ -275,7 +278,7 @@ fn is_program_part(path: &[u8]) -> bool {
     }
 }
 
-/// One way through the path: asked for every new file of another folder, this is most of what a filter costs.
+/// Scans the path once. This runs for every new file in another directory and is most of a filter's cost.
 fn holds_program_part(path: &[u8]) -> bool {
     let mut name = path;
     let is_part = |at: usize| {
@@ -285,20 +288,20 @@ fn holds_program_part(path: &[u8]) -> bool {
     any_place(path, b'/', is_part) || ends_program_part(path, name)
 }
 
-/// True if a part begins at a slash.
+/// Returns `true` if a part begins at a slash.
 #[inline(always)]
 fn names_program_part(name: &[u8]) -> bool {
     key_of(name).is_some_and(|key| begins_program_part(name, key))
 }
 
-/// What stands behind the slash.
+/// Returns the bytes after the slash.
 #[inline(always)]
 fn key_of(name: &[u8]) -> Option<u32> {
     let key = name.get(1..).and_then(|name| name.first_chunk::<KEY>());
     key.map(|key| u32::from_le_bytes(*key))
 }
 
-/// True if a path ends as a part does; `name` is its last component.
+/// Returns `true` if a path has the suffix of a program's file; `name` is its last component.
 #[inline(always)]
 fn ends_program_part(path: &[u8], name: &[u8]) -> bool {
     let Some(key) = path.last_chunk::<KEY>().map(|key| u32::from_le_bytes(*key)) else { return false };
@@ -306,7 +309,7 @@ fn ends_program_part(path: &[u8], name: &[u8]) -> bool {
     is_shared_object(name) || has(&ENDING_BITS, key) && ENDING_KEYS.iter().zip(PROGRAM_ENDINGS).any(ends)
 }
 
-/// True if a part begins here.
+/// Returns `true` if a part begins here.
 #[inline(always)]
 fn begins_program_part(name: &[u8], key: u32) -> bool {
     has(&PART_BITS, key) && begins_one_of(name, key)
@@ -314,15 +317,15 @@ fn begins_program_part(name: &[u8], key: u32) -> bool {
 
 #[inline(never)]
 fn begins_one_of(name: &[u8], key: u32) -> bool {
-    // The folder itself is asked about as well as what lies below it.
+    // The directory itself counts as well as everything below it.
     let is_folder = |part: &str| part.strip_suffix('/').is_some_and(|folder| folder.as_bytes() == name);
     let begins = |(known, part): (&u32, &&str)| *known == key && (name.starts_with(part.as_bytes()) || is_folder(part));
-    // All of them at once: a key that only has a bit in common is told in a few instructions.
+    // Compares with all keys at once: a key that only shares a bit is rejected in a few instructions.
     let is_known = PART_KEYS.iter().fold(false, |found, known| found | (*known == key));
     is_known && PART_KEYS.iter().zip(PROGRAM_PARTS).any(begins)
 }
 
-/// `libx.so` and `libx.so.6`.
+/// Recognizes `libx.so` and `libx.so.6`.
 fn is_shared_object(name: &[u8]) -> bool {
     any_place(name, b'.', |at| match &name[at..] {
         [b'.', b's', b'o', rest @ ..] => rest.first().is_none_or(|byte| *byte == b'.'),
@@ -330,12 +333,13 @@ fn is_shared_object(name: &[u8]) -> bool {
     })
 }
 
-/// `*`, `?` and `[a-z]` stay within a component, `**` crosses them, `**/` stands for any number of whole ones; a pattern that
-/// names a folder takes what lies below it too. Of each kind of star only the last one is tried again: those before it have no choice
-/// that it could not make up for. So this takes neither stack nor more than a moment, whatever the pattern.
+/// Matches a path against a pattern. `*`, `?` and `[a-z]` match within a component, `**` crosses components, and
+/// `**/` matches any number of whole components. A pattern that names a directory also matches everything below it.
+/// Only the last star of each kind is retried: the choices of earlier ones cannot make a difference. So
+/// matching needs no recursion and is fast for every pattern.
 fn matches(pattern: &[u8], path: &[u8]) -> bool {
     let (mut next, mut at) = (0, 0);
-    // Behind the star, and where what follows it was tried last.
+    // The position after the star, and the path position where the rest was last tried.
     let mut star: Option<(usize, usize)> = None;
     let mut stars: Option<(usize, usize, bool)> = None;
     loop {
@@ -351,7 +355,7 @@ fn matches(pattern: &[u8], path: &[u8]) -> bool {
             star = Some((next, at));
             continue;
         }
-        // How many bytes of the pattern stand for this one.
+        // The number of pattern bytes that match this byte.
         let taken = match (rest.first(), path.get(at)) {
             (None, None | Some(b'/')) => return true,
             (Some(b'?'), Some(byte)) => (*byte != b'/').then_some(1),
@@ -380,20 +384,20 @@ fn matches(pattern: &[u8], path: &[u8]) -> bool {
     }
 }
 
-/// One of several bytes: `[abc]`, `[a-z]`, `[!0-9]`.
+/// A set of bytes: `[abc]`, `[a-z]`, `[!0-9]`.
 struct Class<'a> {
     ranges: &'a [u8],
     is_without: bool,
-    /// Bytes of the pattern.
+    /// Length in the pattern.
     width: usize,
 }
 
 impl Class<'_> {
-    /// `None` where a bracket is no more than that: without its end, or with a slash before it.
+    /// Parses a set; `None` if the bracket is literal, because it is not closed or a slash comes first.
     fn first_of(pattern: &[u8]) -> Option<Class<'_>> {
         let is_without = matches!(pattern.get(1), Some(b'!' | b'^'));
         let start = if is_without { 2 } else { 1 };
-        // A closing bracket that comes first is one of them.
+        // A closing bracket in first position is a member of the set.
         let length = 1 + pattern.get(start + 1..)?.iter().position(|&byte| byte == b']')?;
         let ranges = &pattern[start..start + length];
         (!ranges.contains(&b'/')).then_some(Class { ranges, is_without, width: start + length + 1 })
@@ -467,7 +471,7 @@ mod tests {
         }
     }
 
-    /// What a pattern means, tried in every way there is.
+    /// Matches by trying every possibility.
     fn means(pattern: &[u8], path: &[u8], begins: bool) -> bool {
         let on = |used: usize, taken: usize| {
             means(&pattern[used..], &path[taken..], path.get(taken.wrapping_sub(1)) == Some(&b'/'))

@@ -1,7 +1,7 @@
-//! What this process was asked to record, and what is known about it.
+//! The configuration of this process's tracing, and facts about the process.
 //!
-//! Reading order: [`config`] (the variables of the environment), [`filter`] (files that are left out), [`process_info`]
-//! (command, start time and other facts for the trace), [`usage`] (what the process may use and has used).
+//! Reading order: [`config`] (environment variables), [`filter`] (excluded files), [`process_info`] (command, start
+//! time and other facts for the trace), [`usage`] (the resources that the process may use and has used).
 
 pub(crate) mod config;
 pub(crate) mod filter;

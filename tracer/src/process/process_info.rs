@@ -1,4 +1,4 @@
-//! The facts of a process, written when its first event comes.
+//! The facts of a process, written at its first event.
 
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_char};
@@ -15,13 +15,13 @@ use crate::kernel::variables::{self, variable};
 use crate::kernel::{clock, sys};
 use crate::process::{config, usage};
 
-/// Longest name of a program that the kernel knows, with a zero.
+/// Length of a program's name in the kernel, with the terminating zero.
 const NAME: usize = 16;
 
-/// Longest command line kept: it shares a page with everything else.
+/// Longest command line that is kept: it shares a page with everything else.
 const COMMAND_MAX: usize = 2048;
 
-/// Variables that launchers set, in order of trust: rank, number of ranks.
+/// Variables set by launchers, most reliable first: rank, number of ranks.
 const RANKS: &[(&str, &str)] = &[
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
     ("PMIX_RANK", "PMIX_SIZE"),
@@ -32,11 +32,11 @@ const RANKS: &[(&str, &str)] = &[
 ];
 const JOBS: &[&str] = &["SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "COBALT_JOBID", "JOB_ID"];
 
-/// The command line as the loader handed it over, one string behind the other; null and zero where it did not.
+/// The command line from the loader, its strings one after another; null and zero if the loader did not pass it.
 static COMMAND: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
 static COMMAND_LENGTH: AtomicUsize = AtomicUsize::new(0);
 
-/// How long this image has run.
+/// Returns how long this image has run.
 pub fn age_ns() -> u64 {
     sys::clock_ns(libc::CLOCK_BOOTTIME).saturating_sub(LOADED.load(Relaxed))
 }
@@ -44,35 +44,38 @@ pub fn age_ns() -> u64 {
 /// Boot time at which this image of the process was loaded.
 static LOADED: AtomicU64 = AtomicU64::new(0);
 
-/// This image of the process begins now.
+/// Notes the start of this image.
 pub fn note_start() {
     LOADED.store(sys::clock_ns(libc::CLOCK_BOOTTIME), Relaxed);
 }
 
-/// True in a forked child that has no image yet, whose beginning was noted.
+/// `true` in a forked child that has no image yet and whose start was noted.
 static IS_FORKED: AtomicBool = AtomicBool::new(false);
 
-/// A forked child begins now.
+/// Notes the start of a forked child.
 pub fn note_fork() {
     note_start();
     IS_FORKED.store(true, Relaxed);
 }
 
-/// This process is not the one whose beginning was noted, unless it was forked by the C library.
+/// Notes a new start, because this is not the process whose start was noted. Does nothing after a fork by the C
+/// library, which was noted.
 pub fn begin_unless_forked() {
     if !IS_FORKED.swap(false, Relaxed) {
         note_start();
     }
 }
 
-/// The boot time at which this process began: when its first image did, which tells those that follow it by exec. The
-/// kernel knows it to a hundredth of a second, and takes as long to say so as all else that is asked of it.
+/// Returns the boot time at which this process started: the start of its first image, which identifies the images
+/// that follow it by exec. The kernel knows it only to a hundredth of a second, and querying it takes as long as all
+/// other queries together.
 fn began_ns(pid: i32) -> u64 {
     let loaded = LOADED.load(Relaxed);
     variable(env::BORN).and_then(|text| told(text, pid, loaded)).unwrap_or(loaded)
 }
 
-/// What the image before has told, `PID:BEGAN:NOW`: of this process, and not long ago, for numbers of processes come again.
+/// Parses the value from the previous image, `PID:BEGAN:NOW`. It must belong to this process and be recent, because
+/// process ids are reused.
 fn told(text: &[u8], pid: i32, loaded_ns: u64) -> Option<u64> {
     const EXEC_LASTS_NS: u64 = 60_000_000_000;
     let mut numbers = std::str::from_utf8(text).ok()?.split(':').map(str::parse);
@@ -82,10 +85,10 @@ fn told(text: &[u8], pid: i32, loaded_ns: u64) -> Option<u64> {
     (is_meant && loaded_ns - executed < EXEC_LASTS_NS).then_some(began)
 }
 
-/// Room for [`born`].
+/// Size of the buffer for [`born`].
 pub const BORN_MAX: usize = 96;
 
-/// `NAME=value` for the program that this process becomes now.
+/// Returns `NAME=value` for the program that this process is about to execute.
 pub fn born(room: &mut [u8; BORN_MAX]) -> &CStr {
     let (pid, now) = (sys::process_id(), sys::clock_ns(libc::CLOCK_BOOTTIME));
     let mut used = 0;
@@ -102,10 +105,10 @@ pub fn born(room: &mut [u8; BORN_MAX]) -> &CStr {
     CStr::from_bytes_until_nul(room).unwrap_or_default()
 }
 
-/// Notes where the command line lies. The program may sort its list of arguments, but the strings stay where they are.
+/// Notes the location of the command line. The program may sort its list of arguments, but the strings do not move.
 ///
 /// # Safety
-/// `list` is null or holds `count` strings that live as long as the process.
+/// `list` is null or contains `count` strings that live as long as the process.
 pub unsafe fn note_command(count: i32, list: *const *const c_char) {
     if list.is_null() || count < 1 {
         return;
@@ -125,17 +128,17 @@ pub unsafe fn note_command(count: i32, list: *const *const c_char) {
     }
 }
 
-/// The same before the loader could, where it is found.
+/// Finds the command line before the loader passes it, if possible.
 pub fn find_command() {
     if COMMAND.load(Acquire).is_null()
         && let Some((count, list)) = variables::arguments()
     {
-        // SAFETY: the strings lie on the first stack.
+        // SAFETY: the strings are on the first stack.
         unsafe { note_command(count, list) };
     }
 }
 
-/// Room for what had to be read; used under the lock of the image.
+/// Buffer for arguments that had to be read; used under the image lock.
 struct Room(UnsafeCell<[u8; ARGUMENTS_MAX]>);
 // SAFETY: see above.
 unsafe impl Sync for Room {}
@@ -143,17 +146,18 @@ crate::large! {
     static ROOM: Room = Room(UnsafeCell::new([0; ARGUMENTS_MAX]));
 }
 
-/// More of the arguments is not looked at.
+/// Maximum number of bytes read of the arguments.
 const ARGUMENTS_MAX: usize = 4096;
 
-/// The arguments, each closed by a zero. Under the lock of the image.
+/// Returns the arguments, each terminated by a zero. Must be called under the image lock.
 fn command() -> &'static [u8] {
     let start = COMMAND.load(Acquire);
     if start.is_null() {
-        // SAFETY: under the lock nobody else uses the room.
+        // SAFETY: the lock gives exclusive access to the buffer.
         return sys::read_small(c"/proc/self/cmdline", unsafe { &mut *ROOM.0.get() });
     }
-    // SAFETY: the strings lie there as long as the process lives. One that its owner changes meanwhile is a jumble.
+    // SAFETY: the strings exist as long as the process lives. If the program changes one in the meantime, the copy is
+    // inconsistent but harmless.
     unsafe { std::slice::from_raw_parts(start, COMMAND_LENGTH.load(Relaxed).min(ARGUMENTS_MAX)) }
 }
 
@@ -180,10 +184,10 @@ pub fn of_process(writer: &mut FieldWriter, now: &Anchor, pid: i32, machine: &Ma
     writer.text(key::COMMAND, secrets::masked(command.strip_suffix(b"\0").unwrap_or(command), &mut shown));
 }
 
-/// True once the program may have another user than the one it was started for.
+/// `true` once the program may run as another user than the one it was started for.
 static USER_CHANGED: AtomicBool = AtomicBool::new(false);
 
-/// The program is about to change its rights.
+/// Notes that the program is about to change its privileges.
 pub fn user_changes() {
     USER_CHANGED.store(true, Relaxed);
 }
@@ -191,7 +195,7 @@ pub fn user_changes() {
 fn user() -> u32 {
     match USER_CHANGED.load(Relaxed) {
         true => sys::user_id(),
-        // SAFETY: asks what the kernel told this process at its start.
+        // SAFETY: reads the auxiliary vector.
         false => unsafe { libc::getauxval(libc::AT_EUID) as u32 },
     }
 }
@@ -218,8 +222,9 @@ fn of_job(writer: &mut FieldWriter) {
     }
 }
 
-/// What the user would call this program: the name it was started by. A server that has put a title in the place of its
-/// arguments ("nginx: worker process"), and a process that cannot see its own, goes by the name that the kernel knows.
+/// Returns the program's name from the user's point of view: the name it was started by. If a server has replaced its
+/// arguments with a title ("nginx: worker process"), or a process cannot read its own arguments, returns the kernel's
+/// name.
 fn program(name: &mut [u8; NAME]) -> &[u8] {
     let first = command().split(|&byte| byte == 0).next().unwrap_or_default();
     let start = first.iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1);
@@ -235,7 +240,7 @@ fn program(name: &mut [u8; NAME]) -> &[u8] {
     if end > 0 { &name[..end] } else { b"unknown" }
 }
 
-/// The name, without its ending, that this image's files carry.
+/// Writes the name, without its extension, of this image's files.
 pub fn stem(real_ns: u64, pid: i32, machine: &Machine, into: &mut PathBuffer) {
     let mut digits = [0; 20];
     into.clear();
@@ -243,11 +248,11 @@ pub fn stem(real_ns: u64, pid: i32, machine: &Machine, into: &mut PathBuffer) {
     into.push(b"-");
     push_plain(into, machine.host());
     into.push(b"-").push(decimal(pid as i64, &mut digits));
-    // Microseconds: two images of one process within one are not possible.
+    // Microseconds: one process cannot have two images within one.
     into.push(b"-").push(decimal((real_ns / 1000) as i64, &mut digits));
 }
 
-/// Only what needs no quoting anywhere, and not too much of it.
+/// Appends only characters that never need quoting, up to a maximum length.
 fn push_plain(into: &mut PathBuffer, text: &[u8]) {
     for byte in text.iter().take(48) {
         let plain = byte.is_ascii_alphanumeric() || b"._+".contains(byte);

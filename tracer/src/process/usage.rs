@@ -1,4 +1,5 @@
-//! What this process may use and has used, and what changes while it runs. Nothing is allocated, and no descriptor stays open.
+//! The resources that this process may use and has used, and those that change while it runs. Nothing is allocated,
+//! and no descriptor stays open.
 
 use dlio_schemas::control_groups;
 use dlio_schemas::native::fields::{FieldWriter, LATEST, THREAD_VARIABLES, decimal, key};
@@ -8,16 +9,16 @@ use crate::kernel::machine::Machine;
 use crate::kernel::sys::{self, CpuMask};
 use crate::kernel::variables::variable;
 
-/// Longest list of CPUs that is kept; a longer one is left out.
+/// Longest list of CPUs that is kept; a longer one is omitted.
 const LIST_MAX: usize = 128;
 
-/// Threads whose CPUs are looked at: more of them than CPUs tell nothing new.
+/// Maximum number of threads whose CPUs are read: more threads than CPUs show nothing new.
 const THREADS_MAX: usize = 256;
 
-/// More of a variable is not kept.
+/// Maximum length of a variable that is kept.
 const VARIABLE_MAX: usize = 64;
 
-/// Writes what the process may use at its start.
+/// Writes the resources that the process may use at its start.
 pub fn at_start(writer: &mut FieldWriter, pid: i32, machine: &Machine) {
     if let Some(mask) = sys::cpus_allowed(pid) {
         writer.number(key::CPUS_ALLOWED, count(&mask) as i64);
@@ -46,7 +47,7 @@ pub fn at_start(writer: &mut FieldWriter, pid: i32, machine: &Machine) {
     }
 }
 
-/// Writes what the control groups of the process allow.
+/// Writes the limits of the process's control groups.
 pub fn of_groups(writer: &mut FieldWriter, limits: &Limits) {
     let mut digits = [0; 24];
     match limits.quota {
@@ -85,24 +86,24 @@ fn of_scheduling(writer: &mut FieldWriter, pid: i32) {
     nice.into_iter().for_each(|nice| writer.number(key::NICE, nice.into()));
 }
 
-/// What may be asked of the kernel now.
+/// The extent of queries to the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Depth {
-    /// Calls alone: a process that lived for some milliseconds pays for no file of /proc.
+    /// System calls only: a process that runs for a few milliseconds does not pay for files of /proc.
     Calls,
     Files,
 }
 
-/// What changes, in the order of [`LATEST`]; `None` is not known.
+/// The changing values, in the order of [`LATEST`]; `None` if unknown.
 pub type Latest = [Option<u64>; LATEST.len()];
 
-/// Looks at what changes. `cpus` is the set that the threads may run on.
+/// Reads the changing values. `cpus` is the set that the threads may run on.
 pub fn latest(cpus: Option<&CpuMask>, depth: Depth, limits: Option<&Limits>) -> Latest {
     let mut latest = [None; LATEST.len()];
     latest[0] = cpus.map(count);
     latest[4] = Some(sys::clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)).filter(|ns| *ns > 0);
     if depth == Depth::Files {
-        // The folder has a name in its parent and one in itself, and each thread's folder has one of it.
+        // The directory has one link from its parent, one from itself, and one from each thread's directory.
         latest[1] = sys::found_at(c"/proc/self/task").and_then(|found| found.links.checked_sub(2));
         let mut text = [0; 512];
         let text = sys::read_small(c"/proc/self/io", &mut text);
@@ -116,7 +117,8 @@ pub fn latest(cpus: Option<&CpuMask>, depth: Depth, limits: Option<&Limits>) -> 
     latest
 }
 
-/// The CPUs that any of the threads may run on. Where the main thread may run on all `cores`, no other one is looked at.
+/// Returns the CPUs that any of the threads may run on. If the main thread may run on all `cores`, other threads are
+/// not read.
 pub fn cpus_of_threads(pid: i32, cores: u64, depth: Depth) -> Option<CpuMask> {
     let mut all = sys::cpus_allowed(pid)?;
     if depth == Depth::Files && count(&all) < cores {
@@ -141,7 +143,7 @@ fn count(mask: &CpuMask) -> u64 {
     mask.iter().map(|word| word.count_ones() as u64).sum()
 }
 
-/// A number of thousandths as a decimal: `1.5`.
+/// Formats a number of thousandths as a decimal: `1.5`.
 fn thousandths(number: u64, room: &mut [u8; 24]) -> &[u8] {
     let (whole, part) = (number / 1000, number % 1000);
     let mut digits = [0; 20];
@@ -161,7 +163,7 @@ fn thousandths(number: u64, room: &mut [u8; 24]) -> &[u8] {
     &room[..used]
 }
 
-/// CPUs as the kernel writes a set of them, `0-3,8`, one bit each in `mask`. `None` where `room` is too small.
+/// Formats a CPU set, one bit per CPU in `mask`, as the kernel does: `0-3,8`. `None` if `room` is too small.
 pub fn cpu_list<'a>(mask: &[u64], room: &'a mut [u8]) -> Option<&'a [u8]> {
     let has = |cpu: usize| mask.get(cpu / 64).is_some_and(|word| word >> (cpu % 64) & 1 == 1);
     let (mut used, mut cpu) = (0, 0);

@@ -1,4 +1,4 @@
-//! Counters of a thread as records: directly before the event that they belong to.
+//! Counters of a thread as records, directly before the event that they belong to.
 
 use std::sync::atomic::Ordering::*;
 
@@ -13,22 +13,23 @@ use crate::thread::evidence::{Care, Evidence};
 use crate::thread::local::local;
 use crate::trace::tally;
 
-/// In tens of microseconds: messages take counters where the last ones are so old, and waits ask for the run delay only if they
-/// took so long.
+/// In tens of microseconds: the age of the previous counters at which a message takes new ones, and the minimum
+/// duration of a wait for which the run delay is read.
 const LONG: u64 = 100;
-/// In tens of microseconds: how far apart it is asked for. Reading it takes up to 16 us, of a short-lived process too much.
+/// Minimum time between two readings of the run delay, in tens of microseconds. A reading takes up to 16 us, which is
+/// too much in a short-lived process.
 const DELAY_EVERY: u64 = 1000;
 
-/// True if waits are recorded, and no event is only counted.
+/// Returns `true` if waits are recorded and events are not only counted.
 fn are_wanted() -> bool {
     let may = phase::mode() & 1 << Layer::Wait as u32 != 0 && !phase::is_filtered();
     may && !tally::is_on() && !config::get().counts
 }
 
-/// Before the record of a wait that ended at a tick.
+/// Takes counters before the record of a wait that ended at tick `end`.
 pub fn at_wait(end: u64, duration: u64) {
     let ten_us = clock::ten_us();
-    // Short ones are recorded only by the user's wish.
+    // Short ones are recorded only at the user's request.
     if duration >= ten_us {
         // SAFETY: the evidence is this thread's own.
         let is_due = || unsafe { Evidence::age_of_delay(&raw const (*local()).evidence, end) } >= DELAY_EVERY * ten_us;
@@ -36,12 +37,12 @@ pub fn at_wait(end: u64, duration: u64) {
     }
 }
 
-/// Before the record of a read or write, if it was of a pipe or a socket and the last counters are old: a thread that always
-/// works hands over what it made, and may never wait.
+/// Takes counters before the record of a read or write on a pipe or a socket, if the previous counters are old: a
+/// thread that only works passes on its results and may never wait.
 #[cold]
 #[inline(never)]
 pub fn at_message(start: u64, duration: u64, file: u32, fd: i32) {
-    // What is left out takes no counters.
+    // Excluded events take no counters.
     if duration < SWITCHES.min_ticks.load(Relaxed) || file == number::FILTERED {
         return;
     }
@@ -63,7 +64,8 @@ pub fn at_message(start: u64, duration: u64, file: u32, fd: i32) {
     put(end, Care { exact_cpu: true, run_delay: is_due });
 }
 
-/// At a post that ends a wait, if the last counters are old. Returns true if they were taken: they belong to the next event.
+/// Takes counters at a post that ends a wait, if the previous counters are old. Returns `true` if they were taken:
+/// they belong to the next event.
 pub fn at_post() -> bool {
     let (now, ten_us) = (clock::ticks(), clock::ten_us());
     // SAFETY: the evidence is this thread's own.
@@ -78,8 +80,8 @@ pub fn at_post() -> bool {
     is_due
 }
 
-/// The thread ends, or its process does. What it did since its last counters is recorded if that may be much. A thread that had none
-/// neither waited nor handed anything over.
+/// Records the work of a thread since its last counters, because the thread or the process ends, if there may be much
+/// of it. A thread without earlier counters neither waited nor passed anything on.
 pub fn at_end() {
     // SAFETY: the evidence is this thread's own.
     let evidence = unsafe { &raw const (*local()).evidence };
@@ -98,7 +100,7 @@ pub fn at_end() {
 fn put(end: u64, care: Care) {
     // SAFETY: the line is this thread's own.
     unsafe {
-        // A handler in the tracer's slow path: few events find a place there.
+        // In a handler inside the tracer's slow path, only a few events can be kept.
         if !are_wanted() || (*local()).busy != 0 {
             return;
         }

@@ -1,4 +1,4 @@
-//! Emptying a ring: records that are complete become a block of the `.dlt`, or rows of the table of counts.
+//! Drains a ring: complete records become a block of the `.dlt`, or rows of the table of counts.
 
 #[cfg(target_arch = "x86_64")]
 use std::sync::atomic::AtomicU8;
@@ -17,30 +17,30 @@ use crate::thread::slots::Half;
 use crate::thread::thread_state::{CLOSED, Taken, Thread, count_complete, halves, is_complete, is_large, taken};
 use crate::trace::{blocks, header_page, ring_file, tally};
 
-/// How long the one that ends the process waits for a record that another thread is writing: that one may have been put to
-/// sleep in the middle of it, or be gone.
+/// How long the closing thread waits for a record that another thread is writing: that thread may be descheduled in
+/// the middle of it, or gone.
 const RECORD_LASTS_NS: u64 = 100_000_000;
 
-/// The number of events that stayed since the image began to be closed.
+/// Number of events that remained since closing of the image started.
 static LEFT: AtomicU64 = AtomicU64::new(0);
 
-/// Halves are emptied for the last time from now on.
+/// Notes that halves are drained for the last time from now on.
 pub fn begin_to_close() {
     LEFT.store(0, Relaxed);
 }
 
-/// The number of events that could not be written, and that are in the file of the ring.
+/// Returns the number of events that could not be written and are still in the ring's file.
 pub fn left() -> u64 {
     LEFT.load(Relaxed)
 }
 
 impl Thread {
-    /// Writes everything this state still holds. `false` if this call interrupted an encoding.
+    /// Writes all records of this state. Returns `false` if this call interrupted an encoding.
     ///
     /// # Safety
-    /// `this` is equipped, and its thread the caller.
+    /// `this` is equipped, and belongs to the calling thread.
     pub unsafe fn drain(this: *mut Thread) -> bool {
-        // SAFETY: `encoding` makes this the only one at work on the halves.
+        // SAFETY: `encoding` gives exclusive access to the halves.
         unsafe {
             match Thread::take_encoding(this, own_id()) {
                 Taken::Mine => {
@@ -54,15 +54,16 @@ impl Thread {
         }
     }
 
-    /// Third step: waits for what is being written at this moment. Returns how many records there are, and how many were
-    /// begun.
+    /// Third step of closing: waits for records that are being written. Returns the number of complete records and
+    /// the number of started ones.
     ///
     /// # Safety
-    /// `this` is sealed, and that has held.
+    /// `this` is sealed, and the seal has held.
     pub unsafe fn settle(this: *mut Thread) -> (u64, u64) {
         // SAFETY: by the contract above.
         unsafe {
-            // A record of the caller itself is that of a frame it has interrupted, and stays as it is.
+            // A started record of the calling thread belongs to a frame that it has interrupted, and remains
+            // incomplete.
             let lasts = if (*this).tid == own_id() { 0 } else { RECORD_LASTS_NS };
             let until = sys::clock_ns(libc::CLOCK_MONOTONIC) + lasts;
             while !halves(this).all(|half| is_complete(this, half)) && sys::clock_ns(libc::CLOCK_MONOTONIC) < until {
@@ -74,10 +75,10 @@ impl Thread {
         }
     }
 
-    /// Writes what is there, once it is settled.
+    /// Writes the records of a settled state.
     ///
     /// # Safety
-    /// As of [`Thread::settle`].
+    /// `this` is settled: see [`settle`].
     pub unsafe fn close(this: *mut Thread) {
         // SAFETY: by the contract above.
         unsafe {
@@ -86,23 +87,23 @@ impl Thread {
         }
     }
 
-    /// In the place of writing: what there is stays where it is.
+    /// Closes the state without writing: its records remain in the ring.
     ///
     /// # Safety
     /// `this` is sealed.
     pub unsafe fn stay_closed(this: *mut Thread) {
-        // SAFETY: by the contract above; who seals encodes.
+        // SAFETY: by the contract above; sealing includes the right to encode.
         unsafe { (*this).encoding.store(CLOSED, Release) }
     }
 
-    /// Last step, when the events of all threads are written: writes the names.
+    /// Last step of closing, after the events of all threads are written: writes the names.
     ///
     /// # Safety
     /// `this` is sealed.
     pub unsafe fn close_names(this: *mut Thread) {
-        // SAFETY: by the contract above; who seals encodes.
+        // SAFETY: by the contract above; sealing includes the right to encode.
         unsafe {
-            // What could not be written stays where a reader of the ring finds it.
+            // Unwritten names remain where a reader of the ring finds them.
             if write_names(this) {
                 (*this).names.clear();
             }
@@ -111,8 +112,8 @@ impl Thread {
     }
 }
 
-/// Writes all halves, those of a segment in the order in which they were filled. One that is not in use may hold a record,
-/// too: of a frame that a signal handler interrupted while it went over to another.
+/// Writes all halves of a state, those of a segment in the order in which they were filled. A half that is not in use
+/// may also contain a record, from a frame that a signal handler interrupted while it switched halves.
 ///
 /// # Safety
 /// The caller holds `encoding` of the state, which is equipped.
@@ -133,18 +134,20 @@ pub unsafe fn empty_all(thread: *mut Thread) {
     }
 }
 
-/// Writes a half's complete records as a block and makes it new. `false` if one was incomplete and that was not `forced`.
+/// Writes a half's complete records as a block and resets the half. Returns `false` if a record was incomplete and
+/// the half was not `forced`.
 ///
 /// # Safety
-/// As of [`empty_all`]; `half` is one of its own.
+/// The caller holds `encoding` of the state, which is equipped; `half` is one of its halves.
 pub unsafe fn empty(thread: *mut Thread, half: *mut Half, forced: bool) -> bool {
-    // SAFETY: the caller holds `encoding`; the records are plain memory of this process, and slots below `next` are
-    // written by nobody but an interrupted frame of this thread, whose record is not complete and therefore not read.
+    // SAFETY: the caller holds `encoding`; the records are plain memory of this process. Slots below `next` are
+    // written by no other code than an interrupted frame of this thread, whose record is not complete and therefore
+    // not read.
     unsafe {
         let (sealed, taken) = ((*half).next & HALF_SEALED, taken(thread, half));
         let records = std::slice::from_raw_parts_mut((&raw mut (*half).records).cast::<Record>(), taken);
         let counts = tally::is_on();
-        // What is counted and not recorded needs no survey.
+        // Counted events need no survey.
         let mut survey = if counts { Survey::default() } else { survey_of(records, &mut (*thread).scratch) };
         let is_complete = if counts { records.iter().all(Record::is_complete) } else { survey.complete };
         if !is_complete && !forced {
@@ -167,7 +170,8 @@ pub unsafe fn empty(thread: *mut Thread, half: *mut Half, forced: bool) -> bool 
             return true;
         } else {
             let counters = records[..count].iter().filter(|record| record.is_counters()).count();
-            // Both at once for who reads the ring after a kill: nothing of it is left, and all of it is lost.
+            // Both in one store, for a reader of the ring after a kill: the half is empty, and all its events are
+            // lost.
             (*half).counted.store(HALF_LOST, Relaxed);
             header_page::count_lost((taken - counters) as u64);
         }
@@ -184,13 +188,13 @@ pub unsafe fn empty(thread: *mut Thread, half: *mut Half, forced: bool) -> bool 
     }
 }
 
-/// True if what could not be written stays in its half, where a reader of the ring finds it: none of the events that would need
-/// the room could be written either.
+/// Returns `true` if unwritten records can remain in their half, where a reader of the ring finds them: none of the
+/// events that would need the space could be written either.
 ///
 /// # Safety
-/// As of [`empty_all`].
+/// The caller holds `encoding` of the state, which is equipped; `half` is one of its halves.
 unsafe fn stays(thread: *mut Thread, half: *mut Half) -> bool {
-    // SAFETY: the caller passes a state and a half of it.
+    // SAFETY: the caller passes a state and one of its halves.
     let stream = unsafe { if is_large(thread, half) { (*thread).large_stream } else { (*thread).stream } };
     blocks::is_forbidden() && ring_file::outlives(stream)
 }
@@ -207,7 +211,7 @@ fn gather(records: &mut [Record]) -> usize {
     count
 }
 
-/// `false` if the block could not be written.
+/// Writes records as a block. Returns `false` if it could not be written.
 ///
 /// # Safety
 /// The caller holds `encoding` of this thread; `records` are not empty.
@@ -238,10 +242,10 @@ unsafe fn write_block(
     }
 }
 
-/// Writes the names of a thread as a block. `false` if they are lost.
+/// Writes the names of a thread as a block. Returns `false` if they are lost.
 ///
 /// # Safety
-/// As of [`empty_all`].
+/// The caller holds `encoding` of the thread, which is equipped.
 pub unsafe fn write_names(thread: *mut Thread) -> bool {
     // SAFETY: the caller holds `encoding`, which guards the buffers of this thread.
     unsafe {
@@ -259,8 +263,9 @@ pub unsafe fn write_names(thread: *mut Thread) -> bool {
     }
 }
 
-/// Whether the processor has these registers and BMI2, and the kernel keeps them. Asked once, and no more than that: each
-/// question takes a virtual machine several microseconds, and the standard library asks nine.
+/// Returns `true` if the processor has 32-byte registers and BMI2, and the kernel saves those registers. Queried
+/// once, with as few CPUID queries as possible: each takes a virtual machine several microseconds, and the standard
+/// library makes nine.
 #[cfg(target_arch = "x86_64")]
 fn is_wide() -> bool {
     static ANSWER: AtomicU8 = AtomicU8::new(UNKNOWN);
@@ -278,17 +283,17 @@ fn ask_for_width() -> bool {
     const XSAVE_AND_AVX: u32 = 1 << 27 | 1 << 28;
     const AVX2_AND_BMI2: u32 = 1 << 5 | 1 << 8;
     const KEPT: u32 = 1 << 1 | 1 << 2;
-    // Every processor with AVX answers the second question.
+    // Every processor with AVX supports the second query.
     if __cpuid(1).ecx & XSAVE_AND_AVX != XSAVE_AND_AVX {
         return false;
     }
     let kept: u32;
-    // SAFETY: the kernel has switched this instruction on, as the processor has just said.
+    // SAFETY: the kernel has enabled this instruction, as the processor has just reported.
     unsafe { std::arch::asm!("xgetbv", in("ecx") 0, out("eax") kept, out("edx") _, options(nomem, nostack)) };
     kept & KEPT == KEPT && __cpuid_count(7, 0).ebx & AVX2_AND_BMI2 == AVX2_AND_BMI2
 }
 
-/// A function as this processor runs it best: a seventh faster where it has registers of 32 bytes.
+/// Compiles a function in two versions and runs the best one for this processor: 14 % faster with 32-byte registers.
 macro_rules! at_full_width {
     ($name:ident($($arg:ident: $of:ty),*) -> $ret:ty = $function:path) => {
         fn $name($($arg: $of),*) -> $ret {

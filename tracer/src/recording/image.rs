@@ -1,7 +1,7 @@
-//! This image of the process: made at its first event, and the threads that record into it.
+//! This image of the process: created at its first event, with the threads that record into it.
 //!
-//! Nothing exists until the first event. Its files are in [`crate::trace::ring_file`] and [`crate::trace::blocks`], its end in
-//! [`crate::life::shutdown`].
+//! Nothing exists before the first event. The files are handled by [`crate::trace::ring_file`] and
+//! [`crate::trace::blocks`], the end by [`crate::life::shutdown`].
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
@@ -24,26 +24,26 @@ use crate::trace::files::{LOCK, paths_to_write};
 use crate::trace::ring_file::FIRST_PART;
 use crate::trace::{blocks, header_page, ring_file, tally, trace_dirs, write_errors};
 
-/// The process that made the image.
+/// The process that created the image.
 static OWNER: AtomicI32 = AtomicI32::new(0);
-/// States of threads of this image without a thread.
+/// Thread states of this image that are not in use.
 static IDLE: AtomicPtr<Thread> = AtomicPtr::new(std::ptr::null_mut());
-/// Until when nothing is tried again that failed for want of memory, on the kernel's coarse clock.
+/// Time on the kernel's coarse clock before which nothing that failed for lack of memory is retried.
 static PAUSED_UNTIL: AtomicU64 = AtomicU64::new(0);
-/// The time a process without memory for a ring is left alone: trying takes a hundred times as long as a call.
+/// How long a process without memory for a ring is left alone: a retry takes a hundred times as long as a call.
 const PAUSE_NS: u64 = 100_000_000;
 
-/// A recording state for the calling thread, with the image made if need be; null where that cannot be.
+/// Returns a recording state for the calling thread, creating the image if necessary; null on failure.
 pub fn take_thread() -> *mut Thread {
     let none = std::ptr::null_mut();
-    // Before the lock asks for the thread's own number.
+    // Queried before the lock, which needs the thread id.
     let pid = header_page::page().is_null().then(sys::process_id);
     pid.into_iter().for_each(|pid| local::note_process(pid as u32));
     let Some(_held) = LOCK.take() else { return none };
     if ring_file::is_cut() && !phase::is_ending() && !succeed_cut() {
         return none;
     }
-    // Whoever closes the image has seen all that have a ring before.
+    // The thread that closes the image has seen all threads that had a ring before.
     let is_first = header_page::page().is_null();
     let pid = if is_first { pid } else { None };
     if phase::is_ending() || is_paused() || is_first && !create(pid) {
@@ -55,12 +55,12 @@ pub fn take_thread() -> *mut Thread {
         pause();
         return none;
     }
-    // SAFETY: the state is equipped and, under the lock, nobody else's.
+    // SAFETY: the state is equipped, and the lock gives exclusive access.
     unsafe {
         if thread == idle {
             IDLE.store((*thread).next_idle, Relaxed);
         }
-        // The thread that has the process's number, which was asked for a moment ago, is its first one.
+        // The thread whose id is the process id, queried just before, is the first thread.
         let is_main = is_first && OWNER.load(Relaxed) as u32 == own_id();
         if !is_main {
             single_thread_atomics::ends();
@@ -71,13 +71,13 @@ pub fn take_thread() -> *mut Thread {
     thread
 }
 
-/// A state whose thread has ended; the next thread takes it.
+/// Releases the state of a thread that has ended, for the next thread.
 ///
 /// # Safety
-/// The state was handed out by [`take_thread`], and its thread uses it no more.
+/// The state came from [`take_thread`], and its thread no longer uses it.
 pub unsafe fn give_back(thread: *mut Thread) {
     if let Some(_held) = LOCK.take() {
-        // SAFETY: under the lock, and the thread that had it has let go.
+        // SAFETY: the lock is held, and the previous thread no longer uses the state.
         unsafe {
             if (*thread).is_equipped() && !phase::is_ending() {
                 (*thread).next_idle = IDLE.load(Relaxed);
@@ -87,7 +87,7 @@ pub unsafe fn give_back(thread: *mut Thread) {
     }
 }
 
-/// There is no memory: the program has other worries than its trace.
+/// Notes that there is no memory, so that the program is left alone for a while.
 fn pause() {
     write_errors::note(libc::ENOMEM);
     PAUSED_UNTIL.store(sys::clock_ns(libc::CLOCK_MONOTONIC_COARSE) + PAUSE_NS, Relaxed);
@@ -98,15 +98,15 @@ fn is_paused() -> bool {
     until != 0 && sys::clock_ns(libc::CLOCK_MONOTONIC_COARSE) < until
 }
 
-/// Makes the ring file, or memory in its place where a file cannot be. `pid` is the process's number, where it is known.
+/// Creates the ring file, or uses memory instead if a file cannot be created. `pid` is the process id, if known.
 fn create(pid: Option<i32>) -> bool {
     if phase::is_ending() {
-        // A call that returned while the process ends on another thread: what it did is nobody's any more.
+        // The call returned while another thread ends the process: its event is no longer wanted.
         return false;
     }
     let (pid, machine) = (pid.unwrap_or_else(sys::process_id), Machine::ask(config::get().local_dir()));
     if ![0, pid].contains(&OWNER.swap(pid, Relaxed)) {
-        // A child, perhaps one that was made by the kernel's call alone and told nobody.
+        // A child, perhaps created directly by the kernel's call and therefore unannounced.
         process_info::begin_unless_forked();
         forget_threads();
         header_page::forget_early_losses();
@@ -116,7 +116,7 @@ fn create(pid: Option<i32>) -> bool {
     }
     thread_names::note_process(pid as u32);
     let now = clock::anchor();
-    // SAFETY: under the lock, and no image exists that could be read.
+    // SAFETY: the lock is held, and no image exists whose paths could be read.
     let [dlt, ring] = unsafe { paths_to_write() };
     process_info::stem(now.real_ns, pid, &machine, dlt);
     ring.clear();
@@ -152,8 +152,8 @@ fn create(pid: Option<i32>) -> bool {
     published
 }
 
-/// Makes the ring's file, and the folders if they are missing: as a rule they are there. Else the folder that cannot be had,
-/// and why.
+/// Creates the ring's file, and the directories only if they are missing: usually they exist. On failure, returns the
+/// directory and the error.
 fn make_ring(path: &CStr) -> Result<i32, (&'static [u8], i32)> {
     let config = config::get();
     let made = if config.has_spool() { -libc::ENOENT } else { ring_file::make(path) };
@@ -161,7 +161,7 @@ fn make_ring(path: &CStr) -> Result<i32, (&'static [u8], i32)> {
         return Ok(made);
     }
     if trace_dirs::is_lost() {
-        // Folders made now would lie in the program's own root.
+        // Directories created now would be in the program's new root.
         let made = if config.has_spool() { ring_file::make(path) } else { made };
         return if made >= 0 { Ok(made) } else { Err((config.dir(), -made)) };
     }
@@ -169,8 +169,8 @@ fn make_ring(path: &CStr) -> Result<i32, (&'static [u8], i32)> {
     Ok(ring_file::make(path))
 }
 
-/// Puts the empty file that tells of a ring in memory beside the trace: among the rings of others it would not say where
-/// it belongs.
+/// Puts the empty file that represents a ring in memory into the trace directory: among other rings, it would not
+/// show which trace it belongs to.
 fn mark_at_home(ring: &mut PathBuffer, dlt: &PathBuffer) {
     trace_dirs::unlink(ring.as_c_str());
     ring.clear();
@@ -178,7 +178,7 @@ fn mark_at_home(ring: &mut PathBuffer, dlt: &PathBuffer) {
     trace_dirs::make_empty(ring.as_c_str());
 }
 
-/// Without a folder there is no trace: say so once and leave the program alone.
+/// Reports once that there is no directory and so no trace, and leaves the program alone.
 fn refuse(folder: &[u8], errno: i32) {
     if write_errors::is_reported_already() {
         return;
@@ -203,7 +203,7 @@ fn refuse(folder: &[u8], errno: i32) {
 
 /// Fills in the ring's header.
 fn describe(page: *mut u8, now: &Anchor, pid: i32, machine: &Machine) {
-    // SAFETY: the first part of a ring, which nobody else knows of yet.
+    // SAFETY: the first part of a ring that is not published yet.
     let (page, first) = unsafe { std::slice::from_raw_parts_mut(page, FIRST_PART) }.split_at_mut(ring::HEADER_SIZE);
     Shape::SMALL.describe(first);
     let mut put = |at: usize, bytes: &[u8]| page[at..at + bytes.len()].copy_from_slice(bytes);
@@ -228,13 +228,13 @@ fn new_thread() -> *mut Thread {
     }
     let (shape, segment, number) = ring_file::next_segment();
     if segment.is_null() {
-        // The first state stays taken: there is no memory for another one.
+        // The first state remains taken: there is no memory for another one.
         if !wiped_page::is_first_thread(thread) {
             sys::unmap(thread.cast(), Thread::SIZE);
         }
         return std::ptr::null_mut();
     }
-    // SAFETY: fresh zeroed memory of the right size; a segment used by nobody yet.
+    // SAFETY: fresh zeroed memory of the right size, and an unused segment.
     unsafe {
         Thread::equip(thread, segment, shape, number);
         thread_state::add(thread);
@@ -242,11 +242,12 @@ fn new_thread() -> *mut Thread {
     thread
 }
 
-/// Rings that are cut one after another are somebody's intention: a process does not go on making them.
+/// Maximum number of truncated rings per process: more than that are intentional, and the process stops creating new
+/// ones.
 const CUTS_MAX: u32 = 8;
 
-/// The ring of this image was cut: the next event makes another image, and a reader finds in what is left of this one that not all
-/// is there. Under the lock. `false` where there have been too many.
+/// Replaces an image whose ring was truncated: the next event creates another image, and the remains of this one show
+/// a reader that data is missing. Must be called under the lock. Returns `false` if there were too many.
 fn succeed_cut() -> bool {
     static CUTS: AtomicU32 = AtomicU32::new(0);
     let ring = crate::trace::files::ring_path().to_bytes();
@@ -277,22 +278,22 @@ fn succeed_cut() -> bool {
     true
 }
 
-/// True if anything has been recorded in this image.
+/// Returns `true` if anything has been recorded in this image.
 pub fn exists() -> bool {
     !header_page::page().is_null()
 }
 
-/// True from the first child on that was made to share this memory. Asking for the process's number takes a system call, and
-/// few programs have such children.
+/// `true` once a child was created that shares this memory. Querying the process id takes a system call, and few
+/// programs have such children.
 static SHARED: AtomicBool = AtomicBool::new(false);
 
-/// A child is about to be made that shares this memory.
+/// Notes that a child is about to be created that shares this memory.
 pub fn note_shared() {
     SHARED.store(true, Relaxed);
 }
 
-/// True if there is an image, and another process made it: the one whose memory this is. One that may not ask for its number is
-/// taken for that one.
+/// Returns `true` if there is an image and another process created it: the process that owns this memory. A process
+/// that must not query its id is assumed to be the owner.
 pub fn is_anothers() -> bool {
     SHARED.load(Relaxed) && exists() && {
         let pid = sys::process_id();
@@ -300,7 +301,7 @@ pub fn is_anothers() -> bool {
     }
 }
 
-/// Makes sure that an image exists.
+/// Ensures that an image exists.
 pub fn ensure() -> bool {
     let Some(_held) = LOCK.take() else { return false };
     !header_page::page().is_null() || !is_paused() && create(None)
@@ -318,8 +319,8 @@ pub fn describe_more(key: &[u8], text: &[u8]) {
     }
 }
 
-/// Opens both files for good, because the program is about to lose the way to them. The descriptors are far up; hooks keep
-/// them from being closed or replaced.
+/// Opens both files permanently, because the program is about to lose access to them. The descriptors have high
+/// numbers, and hooks prevent the program from closing or replacing them.
 pub fn hold() {
     stack::with_room(|| {
         if reserved_fds::held(reserved_fds::DLT) < 0 && ensure() {
@@ -329,8 +330,8 @@ pub fn hold() {
     });
 }
 
-/// Forgets the image: the process is another one now (a forked child), or its image has been closed. Threads that still
-/// have a place in it find that out by themselves.
+/// Forgets the image, because this is now another process (a forked child) or the image was closed. Threads that
+/// still have a state in it notice that themselves.
 pub fn forget() {
     thread_state::retire_all();
     wiped_page::next_generation();

@@ -1,5 +1,6 @@
-//! What changes while the process runs: looked at when a block is written, at most once a second, when the program pins its threads,
-//! and at the end. It stands in the ring's first page, where a reader finds it of a process that was killed.
+//! Values that change while the process runs: read when a block is written (at most once a second), when the program
+//! pins its threads, and at the end. They are on the ring's first page, where a reader finds them if the process was
+//! killed.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
@@ -15,32 +16,33 @@ use crate::recording::phase;
 use crate::trace::files::LOCK;
 use crate::trace::header_page;
 
-/// Time between two looks.
+/// Minimum time between two readings.
 const EVERY_NS: u64 = 1_000_000_000;
 
-/// A process younger than this pays for no file of /proc.
+/// A younger process does not pay for files of /proc.
 const SHORT_NS: u64 = 10_000_000;
 
-/// Calls that pin a thread and are answered with a look at once, and those after which the list of CPUs is noted as well. A program
-/// may move its threads all the time.
+/// Number of calls that pin a thread and cause an immediate reading, and number of those after which the list of CPUs
+/// is also noted. A program may move its threads all the time.
 const PINS_MAX: u32 = 16;
 const LISTS_MAX: u32 = 4;
 
-/// When the last look was.
+/// Time of the last reading.
 static LAST: AtomicU64 = AtomicU64::new(0);
 static PINS: AtomicU32 = AtomicU32::new(0);
 
-/// A new image has not been looked at.
+/// Resets the time for a new image.
 pub fn begin() {
     PINS.store(0, Relaxed);
 }
 
-/// True if the kernel may be asked: a filter of system calls may end the process for a call that its author did not foresee.
+/// Returns `true` if the kernel may be queried: a seccomp filter may end the process for a system call that its
+/// author did not expect.
 fn may_ask() -> bool {
     !phase::is_strict() && !phase::is_filtered()
 }
 
-/// A block has been written.
+/// Handles a written block.
 pub fn at_block() {
     let now = sys::clock_ns(libc::CLOCK_MONOTONIC_COARSE);
     let last = LAST.load(Relaxed);
@@ -50,7 +52,7 @@ pub fn at_block() {
     }
 }
 
-/// The process has pinned one of its threads, or another process.
+/// Notes that the process has pinned one of its threads, or another process.
 pub fn at_pin() {
     if header_page::page().is_null() || !may_ask() {
         return;
@@ -71,7 +73,7 @@ pub fn at_pin() {
     }
 }
 
-/// Writes what is known at the end.
+/// Writes the values at the end.
 pub fn at_end(writer: &mut FieldWriter) {
     if may_ask() {
         let depth = if process_info::age_ns() >= SHORT_NS { Depth::Files } else { Depth::Calls };
@@ -87,7 +89,7 @@ pub fn at_end(writer: &mut FieldWriter) {
     }
 }
 
-/// Looks, and returns the CPUs that the threads may run on.
+/// Reads the values, and returns the CPUs that the threads may run on.
 fn look(pid: i32, depth: Depth) -> Option<CpuMask> {
     let told = machine::limits();
     let cpus = usage::cpus_of_threads(pid, told.as_ref().map_or(u64::MAX, |(cores, _)| *cores), depth);
@@ -100,7 +102,7 @@ fn look(pid: i32, depth: Depth) -> Option<CpuMask> {
     cpus
 }
 
-/// Writes the limits of the groups that the process is in now, if others were told to it.
+/// Writes the limits of the process's current groups, if they differ from the recorded ones.
 fn note_move(writer: &mut FieldWriter) {
     if machine::limits().is_some_and(|(_, limits)| !limits.are_of_here())
         && let Some(_held) = LOCK.take()

@@ -1,4 +1,4 @@
-//! Where events go first: the rings of this process image.
+//! The first stage of recording: the rings of this process image.
 //!
 //! ```text
 //! put (one slot, no lock) -> half full -> drain: a block of the .dlt, or rows of the table of counts
@@ -7,8 +7,9 @@
 //! signal_queue ---------------+
 //! ```
 //!
-//! Reading order: [`phase`] (whether anything is recorded now), [`ring`] (one event), [`image`] (made at the first event),
-//! [`wiped_page`] (what a forked child finds zeroed), [`latest`] (what the process used so far), [`signal_queue`], [`drain`], [`counters`] (what comes before a wait).
+//! Reading order: [`phase`] (whether anything is recorded now), [`ring`] (one event), [`image`] (created at the first
+//! event), [`wiped_page`] (zeroed in a forked child), [`latest`] (resources used so far), [`signal_queue`],
+//! [`drain`], [`counters`] (the records before a wait).
 
 pub mod counters;
 pub(crate) mod drain;

@@ -1,9 +1,9 @@
-//! The rings: where events go first.
+//! The rings, the first stop of every event.
 //!
 //! Each live thread has a segment of the process's ring file (drawn in `dlio_schemas::native::ring`), two halves of
-//! [`EVENTS_MAX`](dlio_schemas::native::columns::EVENTS_MAX) slots; the first thread begins in a small one of a single half.
-//! When a half is full the other one, or the first of a large segment, takes over *before* the full one is encoded, so that
-//! a signal handler that comes in meanwhile finds room.
+//! [`EVENTS_MAX`](dlio_schemas::native::columns::EVENTS_MAX) slots; the first thread starts with a small one of a
+//! single half. When a half is full, the other one, or the first of a large segment, takes over *before* the full one
+//! is encoded, so that a signal handler during the encoding finds free slots.
 
 use std::sync::atomic::{AtomicU32, Ordering::*, compiler_fence};
 
@@ -20,11 +20,11 @@ use crate::thread::thread_state::{self, Thread, halves_of, page_of, slots, taken
 use crate::thread::{stack, thread_names};
 use crate::trace::{blocks, header_page, ring_file};
 
-/// The number of records after which a long-lived half refreshes the ring's anchor: a killed process's times are then good
-/// to the end.
+/// Number of records after which a long-lived half refreshes the ring's anchor: the times of a killed process are
+/// then accurate to the end.
 const ANCHOR_EVERY: u32 = 256;
 
-/// The outcome of a record that went the slow way.
+/// The outcome of a record that took the slow path.
 enum Outcome {
     Kept,
     Lost,
@@ -54,16 +54,17 @@ pub fn put(record: Record) {
     put_slowly(word, start, (file, fd), a, b, ret);
 }
 
-/// The thread has no ring yet, or a half is full. Takes the record in registers, so that it is nowhere in memory before.
+/// Handles a thread without a ring, or a full half. Takes the record in registers, so that it is not in memory
+/// before.
 #[cold]
 #[inline(never)]
 fn put_slowly(word: u64, start: u64, (file, fd): (u32, i32), a: i64, b: i64, ret: i64) {
     let record = Record { word, start, file, fd, a, b, ret };
     // SAFETY: the thread's state is never unmapped.
     unsafe { give_back_slot((*local()).thread) };
-    // Counters are no event that could be lost.
+    // Counters are not events, so they cannot be lost.
     let lost = !record.is_counters() as u64;
-    // Kept at once, or after an exec that failed.
+    // Kept immediately, or after a failed exec.
     match put_once(&record) {
         Outcome::Kept => {}
         Outcome::Lost => header_page::count_lost(lost),
@@ -74,8 +75,8 @@ fn put_slowly(word: u64, start: u64, (file, fd): (u32, i32), a: i64, b: i64, ret
             }
         }
     }
-    // What waits is for the frame this one may have interrupted: put back from here it would wait again, without end.
-    // SAFETY: the line is this thread's own.
+    // Queued events belong to the frame that this one may have interrupted: if they were recorded here, they would be
+    // queued again, endlessly. SAFETY: the line is this thread's own.
     if unsafe { (*local()).busy } == 0 {
         signal_queue::take_back(put);
     }
@@ -83,7 +84,7 @@ fn put_slowly(word: u64, start: u64, (file, fd): (u32, i32), a: i64, b: i64, ret
 
 fn put_once(record: &Record) -> Outcome {
     let line = local();
-    // SAFETY: the line is this thread's own, and `busy` keeps a signal handler out of what follows.
+    // SAFETY: the line is this thread's own, and `busy` keeps signal handlers out of the code below.
     unsafe {
         if (*line).busy != 0 {
             signal_queue::keep(record);
@@ -100,12 +101,14 @@ fn put_once(record: &Record) -> Outcome {
     }
 }
 
+/// Records an event on the slow path.
+///
 /// # Safety
 /// `line` is this thread's own and marked busy.
 unsafe fn put_with_room(line: *mut Local, record: &Record) -> Outcome {
-    // SAFETY: see `put`; memory handed out by `image` is never unmapped.
+    // SAFETY: see `put`; memory from `image` is never unmapped.
     unsafe {
-        // A thread, then a fresh half: more than two rounds mean that the process is ending.
+        // First a thread state, then a fresh half: more than two rounds mean that the process is ending.
         for _ in 0..3 {
             if (*line).thread.is_null() || Thread::half((*line).thread).is_null() {
                 (*line).thread = image::take_thread();
@@ -132,7 +135,7 @@ unsafe fn put_with_room(line: *mut Local, record: &Record) -> Outcome {
     if phase::is_closed() { Outcome::Closed } else { Outcome::Lost }
 }
 
-/// A sealed half has handed out a number that stands for no slot: its count goes back, so that what counts is slots.
+/// Restores the count of a sealed half after a slot number beyond the end, so that it counts only slots.
 ///
 /// # Safety
 /// `thread` is null or the caller's own.
@@ -143,7 +146,7 @@ unsafe fn give_back_slot(thread: *mut Thread) {
         if !half.is_null() {
             let next = AtomicU32::from_ptr(&raw mut (*half).next);
             let number = next.load(Relaxed);
-            // Not where it has been written in between, and counts from zero again.
+            // Not if it was written in between and counts from zero again.
             if number > HALF_SEALED {
                 let _ = next.compare_exchange(number, number - 1, Relaxed, Relaxed);
             }
@@ -156,7 +159,7 @@ unsafe fn give_back_slot(thread: *mut Thread) {
 /// # Safety
 /// `thread` is the caller's own, and busy.
 unsafe fn turn_over(thread: *mut Thread) {
-    // SAFETY: the caller is the thread itself, busy; `encoding` keeps out the one that ends the process.
+    // SAFETY: the caller is the thread itself, busy; `encoding` excludes the thread that ends the process.
     unsafe {
         if (*thread).encoding.compare_exchange(0, own_id(), Acquire, Relaxed).is_err() {
             return;
@@ -169,7 +172,8 @@ unsafe fn turn_over(thread: *mut Thread) {
         }
         let other = next_half(thread, full);
         if blocks::is_forbidden() && taken(thread, other) > 0 {
-            // What came first stays. The numbers given out beyond the slots go back, long before they could be a seal.
+            // The older events remain. Numbers beyond the slots are taken back, long before they could look like a
+            // seal.
             (*full).next = (*full).next & HALF_SEALED | (*thread).slots;
             (*thread).encoding.store(0, Release);
             return;
@@ -178,11 +182,12 @@ unsafe fn turn_over(thread: *mut Thread) {
             empty(thread, (*thread).pending, true);
             (*thread).pending = std::ptr::null_mut();
         }
-        // In this order: the next half is never smaller. Not where the ring was taken away meanwhile.
+        // In this order: the next half is never smaller. Not if the ring was taken away in the meantime.
         Thread::turn(thread, full, other);
         compiler_fence(SeqCst);
         (*thread).slots = slots(thread, other);
-        // A slot below us on the stack may be taken and not filled: then this half waits for its next turn.
+        // A frame below us on the stack may have taken a slot and not filled it: then this half waits for its next
+        // turn.
         if !empty(thread, full, full == other) {
             (*thread).pending = full;
         }
@@ -190,12 +195,12 @@ unsafe fn turn_over(thread: *mut Thread) {
     }
 }
 
-/// The half that follows a full one: the same where there is no memory for more than a small segment.
+/// Returns the half after a full one: the same half if there is no memory beyond a small segment.
 ///
 /// # Safety
 /// The caller holds `encoding` of this thread.
 unsafe fn next_half(thread: *mut Thread, full: *mut Half) -> *mut Half {
-    // SAFETY: the caller holds `encoding`; a large segment holds exactly two halves behind its page.
+    // SAFETY: the caller holds `encoding`; a large segment has exactly two halves after its page.
     unsafe {
         match (*thread).large {
             large if large.is_null() && !grow(thread) => full,
@@ -205,13 +210,13 @@ unsafe fn next_half(thread: *mut Thread, full: *mut Half) -> *mut Half {
     }
 }
 
-/// Gives a thread in a small segment a large one. `false` where there is no memory.
+/// Gives a thread with a small segment a large one. Returns `false` if there is no memory.
 ///
 /// # Safety
 /// The caller holds `encoding` of this thread.
 unsafe fn grow(thread: *mut Thread) -> bool {
     let Some((segment, stream)) = ring_file::large_segment() else { return false };
-    // SAFETY: the caller holds `encoding`; the segment is fresh and stays.
+    // SAFETY: the caller holds `encoding`; the segment is fresh and never unmapped.
     unsafe {
         segment.add(segment::TID).cast::<u32>().write((*thread).tid);
         (*thread).large_stream = stream;
@@ -222,16 +227,16 @@ unsafe fn grow(thread: *mut Thread) -> bool {
 }
 
 impl Thread {
-    /// Writes the names as a block and makes their chunk new, a larger one if there is one to be had. `false` where that
-    /// cannot be now.
+    /// Writes the names as a block and resets their chunk, replacing it with a larger one if possible. Returns
+    /// `false` if that cannot be done now.
     ///
     /// # Safety
-    /// `this` is the calling thread's, and no name is being added to it.
+    /// `this` belongs to the calling thread, and no name is being added to it.
     #[cold]
     #[inline(never)]
     pub unsafe fn turn_names_over(this: *mut Thread) -> bool {
         stack::with_room(|| {
-            // SAFETY: by the contract above; `encoding` keeps out the one that ends the process.
+            // SAFETY: by the contract above; `encoding` excludes the thread that ends the process.
             unsafe {
                 if ring_file::is_cut() || (*this).encoding.compare_exchange(0, own_id(), Acquire, Relaxed).is_err() {
                     return false;
@@ -258,7 +263,7 @@ pub fn ensure() {
     unsafe {
         if (*line).busy == 0 {
             (*line).busy = 1;
-            // All of it before signals come again: a handler that finds no ring has no place for names.
+            // All of it before signals are unblocked: a handler that finds no ring has no place for names.
             stack::undisturbed(|| {
                 (*line).thread = image::take_thread();
                 (*line).busy = 0;
@@ -267,10 +272,10 @@ pub fn ensure() {
     }
 }
 
-/// Ends this thread's part: writes what it holds and leaves its ring to the next thread.
+/// Ends this thread's recording: writes its events and releases its ring for the next thread.
 pub fn end_thread() {
     let line = local();
-    // SAFETY: the line is this thread's own; `busy` keeps signal handlers from what is being given up.
+    // SAFETY: the line is this thread's own; `busy` keeps signal handlers away from the state that is being released.
     unsafe {
         let thread = (*line).thread;
         if thread.is_null() || (*thread).half.is_null() || (*line).busy != 0 {

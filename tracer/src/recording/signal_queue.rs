@@ -1,8 +1,9 @@
-//! The waiting room of an event that a signal handler recorded while its thread was in the tracer's slow path.
+//! A queue for events that a signal handler recorded while its thread was in the tracer's slow path.
 //!
-//! The handler can neither use the half that is being taken out of service nor wait for the frame it interrupted. It leaves
-//! its event here, and that frame records it on its way out. One pool for all threads, because a thread that makes its first
-//! event has no memory of its own yet. While an event waits it counts as lost: a kill would leave nothing else of it.
+//! The handler can neither use the half that is being retired nor wait for the frame it interrupted. It leaves its
+//! event here, and that frame records it on its way out. There is one pool for all threads, because a thread at its
+//! first event has no memory of its own yet. A queued event counts as lost until it is recorded, because a kill would
+//! leave nothing else of it.
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU32, Ordering::*};
@@ -12,20 +13,21 @@ use dlio_schemas::record::Record;
 use crate::thread::local::own_id;
 use crate::trace::header_page;
 
-/// Events that may wait at once: handlers that make more than a few calls in the microseconds of a slow path are lost and
-/// counted.
+/// Capacity of the queue: events of handlers that make more than a few calls in the microseconds of a slow path are
+/// lost and counted.
 const PLACES: usize = 64;
 
-/// In the place of a thread while its event is being written.
+/// Replaces the thread id while an event is being written.
 const BEING_WRITTEN: u32 = u32::MAX;
 
 struct Place {
-    /// Thread whose event it is; zero is free.
+    /// Thread of the event; zero if the slot is free.
     owner: AtomicU32,
     record: UnsafeCell<Record>,
 }
 
-// SAFETY: whoever changes `owner` from free, or from its own id, is alone with the record until it stores another one.
+// SAFETY: changing `owner` from free, or from one's own id, gives exclusive access to the record until another value
+// is stored.
 unsafe impl Sync for Place {}
 
 crate::large! {
@@ -38,22 +40,22 @@ crate::large! {
 }
 static WAITING: AtomicU32 = AtomicU32::new(0);
 
-/// Keeps an event for the frame this one interrupted.
+/// Queues an event for the frame this one interrupted.
 pub fn keep(record: &Record) {
     let free = |place: &&Place| place.owner.compare_exchange(0, BEING_WRITTEN, Acquire, Relaxed).is_ok();
     header_page::count_lost(1);
-    // Before a place is taken: while nothing waits all of them are free.
+    // Before a slot is taken: while this is zero, all slots are free.
     WAITING.fetch_add(1, Relaxed);
     let Some(place) = POOL.iter().find(free) else {
         WAITING.fetch_sub(1, Relaxed);
         return;
     };
-    // SAFETY: the place was free and is ours now.
+    // SAFETY: the slot was free and is ours now.
     unsafe { *place.record.get() = *record };
     place.owner.store(own_id(), Release);
 }
 
-/// Hands this thread's waiting events to `put`.
+/// Passes this thread's queued events to `put`.
 pub fn take_back(put: impl Fn(Record)) {
     if WAITING.load(Relaxed) == 0 {
         return;
@@ -61,7 +63,7 @@ pub fn take_back(put: impl Fn(Record)) {
     let me = own_id();
     for place in &POOL {
         if place.owner.compare_exchange(me, BEING_WRITTEN, Acquire, Relaxed).is_ok() {
-            // SAFETY: the place was this thread's and is being emptied by it alone.
+            // SAFETY: the slot belongs to this thread, which alone empties it.
             let record = unsafe { *place.record.get() };
             place.owner.store(0, Release);
             WAITING.fetch_sub(1, Relaxed);
@@ -71,7 +73,7 @@ pub fn take_back(put: impl Fn(Record)) {
     }
 }
 
-/// In a forked child: what waits is its parent's.
+/// Clears the queue in a forked child: the events belong to its parent.
 pub fn forget() {
     if WAITING.swap(0, Relaxed) > 0 {
         POOL.iter().for_each(|place| place.owner.store(0, Relaxed));

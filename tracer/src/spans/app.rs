@@ -1,7 +1,7 @@
-//! Spans, instants, counters and the I/O of libraries on their way into the ring: the engine's side of the span API.
+//! The engine's side of the span API: spans, instants, counters and I/O of libraries, recorded into the ring.
 //!
-//! A span that has begun stands in the thread's segment, so that a killed process shows what it was doing; when it ends it
-//! becomes one event. Its metadata goes right before it, one event a pair, and is joined again when the trace is read.
+//! An open span is listed in the thread's segment, so that a killed process shows its current activity; when it ends,
+//! it becomes one event. Its metadata precedes it, one event per pair, and is joined again when the trace is read.
 
 use dlio_schemas::native::ring::segment;
 use dlio_schemas::ops::{Layer, Op};
@@ -17,7 +17,7 @@ use crate::thread::local::local;
 use crate::thread::thread_state::Thread;
 use crate::trace::header_page;
 
-/// A pair of metadata: `key` is a name's number, and so is `value` where the kind is text.
+/// A pair of metadata: `key` is a name's number, and so is `value` if the kind is text.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Meta {
@@ -32,7 +32,7 @@ impl Meta {
     }
 }
 
-/// A span that has begun. All zeros is one that was never begun: tracing was off, or it has ended.
+/// An open span. All zeros means "not open": tracing was off, or the span has ended.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct OpenSpan {
@@ -41,10 +41,10 @@ pub struct OpenSpan {
     category: u32,
     /// Epoch and step, packed.
     pub steps: i64,
-    /// Of the image it began in: a forked child does not end its parent's spans.
+    /// The image in which it started: a forked child does not end its parent's spans.
     generation: u32,
     depth: u32,
-    /// The thread it began on, by the address of its line.
+    /// The thread on which it started, by the address of its line.
     line: usize,
 }
 
@@ -59,13 +59,13 @@ impl OpenSpan {
         self.start != 0
     }
 
-    /// Gives it another name and category, where only its end shows what it was.
+    /// Changes name and category, for spans whose nature is known only at the end.
     pub fn rename(&mut self, name: u32, category: u32) {
         (self.name, self.category) = (name, category);
     }
 }
 
-/// Begins a span of this thread; [`OpenSpan::NONE`] while spans are not recorded.
+/// Starts a span of this thread; [`OpenSpan::NONE`] while spans are not recorded.
 pub fn begin(name: u32, category: u32, steps: i64) -> OpenSpan {
     if !lifecycle::records(Layer::App) {
         return OpenSpan::NONE;
@@ -82,7 +82,7 @@ pub fn begin(name: u32, category: u32, steps: i64) -> OpenSpan {
     span
 }
 
-/// Ends a span. One that never began is passed over, one of another thread counted as misuse.
+/// Ends a span. A span that is not open is ignored; ending a span of another thread is counted as misuse.
 pub fn end(span: &mut OpenSpan, meta: &[Meta]) {
     let span = std::mem::replace(span, OpenSpan::NONE);
     if span.is_open() && phase::is_strict() {
@@ -98,9 +98,9 @@ pub fn end(span: &mut OpenSpan, meta: &[Meta]) {
         return header_page::count_misused_span();
     }
     let done = Done { start: span.start, duration: clock::ticks() - span.start };
-    // Spans that began within this one and are still open end with it. Those of interleaved tasks end in any order: one
-    // that began within a span already ended must not raise the depth again.
-    // SAFETY: the line is this thread's own.
+    // Spans that started within this one and are still open end with it. Spans of interleaved tasks end in any order:
+    // one that started within a span that has ended must not raise the depth again. SAFETY: the line is this thread's
+    // own.
     let depth = unsafe { (*line).depth }.min(span.depth);
     // SAFETY: as above.
     unsafe { (*line).depth = depth };
@@ -109,14 +109,14 @@ pub fn end(span: &mut OpenSpan, meta: &[Meta]) {
     done.record(Op::SPAN, span.name, span.category as i32, (span.steps, span.steps != NO_STEPS), 0, 0);
 }
 
-/// Epoch or step of a span have become known.
+/// Updates the epoch or step of an open span.
 pub fn update(span: &OpenSpan) {
     if span.is_open() && span.line == local() as usize {
         with_page(|page| note_steps(page, span));
     }
 }
 
-/// A moment.
+/// Records a point in time.
 pub fn instant(name: u32, category: u32, steps: i64, meta: &[Meta]) {
     if lifecycle::records(Layer::App) {
         let done = Done { start: clock::ticks(), duration: 0 };
@@ -125,7 +125,7 @@ pub fn instant(name: u32, category: u32, steps: i64, meta: &[Meta]) {
     }
 }
 
-/// A value that changes over time.
+/// Records the value of a counter.
 pub fn counter(name: u32, category: u32, value: f64) {
     if lifecycle::records(Layer::App) {
         let done = Done { start: clock::ticks(), duration: 0 };
@@ -133,28 +133,29 @@ pub fn counter(name: u32, category: u32, value: f64) {
     }
 }
 
-/// I/O that a library did: see [`crate::spans::io`]. The clock of `start` and `end` is [`now`].
+/// I/O by a library: see [`crate::spans::io`]. `start` and `end` are times of [`now`].
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct LibraryIo {
     /// Number of an operation of the layer `object`.
     pub op: u32,
-    /// Zero, or why it failed.
+    /// Zero, or the error.
     pub errno: i32,
     pub start: u64,
     pub end: u64,
-    /// Less than zero where there is none.
+    /// Negative if there is no position.
     pub pos: i64,
     pub requested: i64,
     pub moved: i64,
 }
 
-/// A moment for the beginning or the end of I/O; zero while that is not recorded.
+/// Returns a timestamp for the start or end of I/O; zero while I/O is not recorded.
 pub fn now() -> u64 {
     if lifecycle::records(Layer::Object) { clock::ticks() } else { 0 }
 }
 
-/// Records I/O on the thing of a name. What began while nothing was recorded, and what is no such operation, is passed over.
+/// Records I/O on the named object. I/O that started while nothing was recorded is ignored, as are unknown
+/// operations.
 pub fn io_done(io: &LibraryIo, name: &[u8], meta: &[Meta]) {
     let op = Op(io.op as u16);
     let is_told = op.info().is_some_and(|info| info.layer == Layer::Object);
@@ -177,10 +178,10 @@ fn put_meta(meta: &[Meta], start: u64) {
     }
 }
 
-/// Runs `work` with the page of this thread's segment, which the first event of a thread has to make first.
+/// Runs `work` with the page of this thread's segment, which is created here if this is the thread's first event.
 #[inline(always)]
 fn with_page(work: impl FnOnce(*mut u8)) {
-    // SAFETY: the line is this thread's own; a state that is handed out is never unmapped.
+    // SAFETY: the line is this thread's own; a state in use is never unmapped.
     unsafe {
         let mut thread: *mut Thread = (*local()).thread;
         if thread.is_null() || !(*thread).is_equipped() {
@@ -198,8 +199,8 @@ fn note_open(page: *mut u8, span: &OpenSpan) {
     if depth >= segment::SPANS_MAX {
         return;
     }
-    // SAFETY: the place lies within the segment's page, and only this thread writes there. The count goes last, for a
-    // reader after a kill.
+    // SAFETY: the entry is within the segment's page, and only this thread writes there. The count is written last,
+    // for a reader after a kill.
     unsafe {
         let place = page.add(segment::SPANS + depth * segment::SPAN_SIZE);
         place.cast::<u64>().write(span.start);

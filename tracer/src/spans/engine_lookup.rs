@@ -1,8 +1,9 @@
-//! The engines a process has, and which of them is the one in use.
+//! The choice of a process's engine, if there are several.
 //!
-//! Every program and library that links this crate brings an engine along. The preloaded one counts before all others, as
-//! its table is exported. Where nothing is preloaded, a Python module and a Rust library in one process must still meet: so
-//! each carries a note of its own, which the loader maps and lists, and all take the first in the loader's list.
+//! Every program and library that links this crate contains an engine. The preloaded one has priority, because its
+//! table is exported. If nothing is preloaded, a Python module and a Rust library in one process must still share an
+//! engine. So each engine contains an ELF note, which the loader maps and lists, and all of them choose the first
+//! engine in the loader's list.
 //!
 //! ```text
 //!  .note.dlio   | 5 | 8 | version of the table | "dlio\0" + 3 | distance from here to the pointer |
@@ -17,7 +18,7 @@ use crate::spans::own::OWN;
 use crate::spans::table::{SYMBOL, Table, VERSION};
 
 const NAME: &[u8; 8] = b"dlio\0\0\0\0";
-/// Three numbers and the name come before the distance.
+/// Offset of the distance, after three numbers and the name.
 const DISTANCE_AT: usize = 20;
 const NOTE_SIZE: usize = DISTANCE_AT + 8;
 
@@ -42,7 +43,7 @@ std::arch::global_asm!(
 
 static FOUND: AtomicPtr<Table> = AtomicPtr::new(std::ptr::null_mut());
 
-/// The engine of this process.
+/// Returns the engine of this process.
 #[inline(always)]
 pub fn get() -> &'static Table {
     let found = FOUND.load(Acquire);
@@ -52,7 +53,7 @@ pub fn get() -> &'static Table {
 
 #[cold]
 fn find() -> &'static Table {
-    // SAFETY: a terminated name; what is exported under it is a function of this signature.
+    // SAFETY: a terminated name; the symbol exported under it is a function of this signature.
     let exported = unsafe {
         let address = libc::dlsym(libc::RTLD_DEFAULT, SYMBOL.as_ptr());
         std::mem::transmute::<*mut c_void, Option<extern "C" fn() -> *const Table>>(address)
@@ -67,18 +68,19 @@ fn find() -> &'static Table {
     table
 }
 
-/// The table of the first engine in the loader's list; null where there is none, as in a program without a loader.
+/// Returns the table of the first engine in the loader's list; null if there is none, as in a program without a
+/// loader.
 fn first() -> *const Table {
     let mut found: *const Table = std::ptr::null();
-    // SAFETY: the callback gets what is passed here, and no object goes while the list is walked.
+    // SAFETY: the callback gets the pointer passed here, and no object is unloaded during the walk.
     unsafe { libc::dl_iterate_phdr(Some(visit_object), (&raw mut found).cast()) };
     found
 }
 
-/// Looks at one object; anything but zero ends the walk.
+/// Inspects one object; any result but zero ends the walk.
 ///
 /// # Safety
-/// The loader calls it, with an object that is mapped and a place for what is found.
+/// The loader calls it with a mapped object and a pointer to the result.
 unsafe extern "C" fn visit_object(object: *mut libc::dl_phdr_info, _: usize, found: *mut c_void) -> c_int {
     // SAFETY: the loader describes an object that is mapped; its segments of notes are readable.
     unsafe {
@@ -94,7 +96,7 @@ unsafe extern "C" fn visit_object(object: *mut libc::dl_phdr_info, _: usize, fou
     0
 }
 
-/// True if a segment lies within one that was loaded: a file may describe notes that stay in it.
+/// Returns `true` if a segment is part of one that was loaded: a file may describe notes that are not loaded.
 fn is_mapped(part: &libc::Elf64_Phdr, segments: &[libc::Elf64_Phdr]) -> bool {
     segments
         .iter()
@@ -102,17 +104,17 @@ fn is_mapped(part: &libc::Elf64_Phdr, segments: &[libc::Elf64_Phdr]) -> bool {
         .any(|loaded| part.p_vaddr >= loaded.p_vaddr && part.p_vaddr + part.p_memsz <= loaded.p_vaddr + loaded.p_memsz)
 }
 
-/// The table a segment's notes lead to.
+/// Returns the table that a segment's notes point to.
 ///
 /// # Safety
-/// The notes are those of a loaded object, where they were loaded.
+/// The notes are those of a loaded object, at their loaded address.
 unsafe fn note_in(mut notes: &[u8]) -> Option<*const Table> {
     while let Some(numbers) = notes.first_chunk::<12>() {
         let number = |at: usize| u32::from_ne_bytes(numbers[at..at + 4].try_into().expect("four bytes")) as usize;
         let (name, content) = (number(0).next_multiple_of(4), number(4).next_multiple_of(4));
         if name == NAME.len() && number(8) == VERSION as usize && notes.len() >= NOTE_SIZE && &notes[12..20] == NAME {
             let distance = isize::from_ne_bytes(notes[DISTANCE_AT..NOTE_SIZE].try_into().expect("eight bytes"));
-            // SAFETY: a note of this name and version is one of ours: see the drawing.
+            // SAFETY: a note of this name and version was made by this crate: see the drawing.
             return Some(unsafe { notes.as_ptr().add(DISTANCE_AT).offset(distance).cast::<*const Table>().read() });
         }
         notes = notes.get(12 + name + content..)?;
@@ -132,7 +134,7 @@ mod tests {
     #[test]
     fn foreign_notes_and_cut_ones_are_passed_over() {
         let build_id = [4u32.to_ne_bytes(), 4u32.to_ne_bytes(), 3u32.to_ne_bytes(), *b"GNU\0", [1; 4]].concat();
-        // SAFETY: none of these is a note of ours.
+        // SAFETY: none of these notes was made by this crate.
         unsafe {
             assert!(note_in(&build_id).is_none());
             assert!(note_in(&build_id[..10]).is_none());

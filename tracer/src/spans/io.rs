@@ -1,4 +1,4 @@
-//! I/O that a library does without calls on files, told when it is over: requests to object stores.
+//! I/O of libraries without calls on files, such as requests to object stores. It is recorded when it has ended.
 //!
 //! ```
 //! use dlio_tracer::io::{self, Io};
@@ -10,8 +10,8 @@
 //! get.done(&[("attempt", 1.into()), ("status", 206.into())]);
 //! ```
 //!
-//! Such an event is a call like a `pread`, with a URL in the place of the path. It may begin on one thread and be told on
-//! another, and any number may be under way at once: viewers draw those beside one another.
+//! Such an event is a call like a `pread`, with a URL instead of a path. It may start on one thread and be recorded
+//! on another, and any number may be in flight at the same time: viewers draw them side by side.
 
 use dlio_schemas::ops::Op;
 
@@ -19,36 +19,37 @@ use crate::spans::app::LibraryIo;
 use crate::spans::engine_lookup;
 use crate::spans::span::{Value, pairs};
 
-/// A moment on the clock of [`Io`]; zero while nothing is recorded, and what began at zero is not.
+/// Returns a timestamp on the clock of [`Io`]; zero while nothing is recorded, and I/O with a start of zero is not
+/// recorded.
 pub fn now() -> u64 {
     engine_lookup::get().io().map_or(0, |table| (table.now)())
 }
 
-/// What was done.
+/// A completed operation.
 #[derive(Clone, Copy, Debug)]
 pub struct Io<'a> {
-    /// One of the layer `object`.
+    /// An operation of the layer `object`.
     pub op: Op,
     /// `s3://bucket/key`.
     pub name: &'a str,
     pub pos: Option<u64>,
-    /// Bytes asked for.
+    /// Number of requested bytes.
     pub requested: u64,
-    /// Bytes that came or went.
+    /// Number of transferred bytes.
     pub moved: u64,
-    /// Zero, or why it failed.
+    /// Zero, or the error.
     pub errno: i32,
     pub start: u64,
     pub end: u64,
 }
 
 impl<'a> Io<'a> {
-    /// One that ends now and moved nothing.
+    /// Returns an operation that ends now and moved nothing.
     pub fn new(op: Op, name: &'a str, start: u64) -> Io<'a> {
         Io { op, name, pos: None, requested: 0, moved: 0, errno: 0, start, end: now() }
     }
 
-    /// Records it.
+    /// Records the operation.
     pub fn done(&self, meta: &[(&str, Value)]) {
         let Some(table) = engine_lookup::get().io().filter(|_| self.start != 0) else { return };
         let number = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);

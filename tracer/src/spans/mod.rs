@@ -1,4 +1,4 @@
-//! What programs call: spans, instants, counters, and the I/O of libraries.
+//! The API for programs: spans, instants, counters, and the I/O of libraries.
 //!
 //! ```text
 //! span, io, tracing_layer -> engine_lookup (the table of this process's engine) -> own -> app -> ring

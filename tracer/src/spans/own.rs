@@ -1,4 +1,4 @@
-//! The table of the engine that is linked here: its functions take what C passes.
+//! The table of the engine linked here, with functions that accept C arguments.
 
 use dlio_schemas::native::names::NameKind;
 
@@ -28,6 +28,8 @@ pub static OWN: Table = Table {
     io_done,
 };
 
+/// Numbers a string.
+///
 /// # Safety
 /// `text` has `length` bytes.
 unsafe extern "C" fn intern(kind: u32, text: *const u8, length: usize) -> u32 {
@@ -43,27 +45,35 @@ unsafe extern "C" fn intern(kind: u32, text: *const u8, length: usize) -> u32 {
     names::intern(kind, text, hash::of(text, (8 + kind as u64) << 32))
 }
 
+/// Starts a span.
+///
 /// # Safety
-/// `span` is a place for a span.
+/// `span` points to memory for a span.
 unsafe extern "C" fn begin(span: *mut OpenSpan, name: u32, category: u32, steps: i64) {
-    // SAFETY: the caller passes a place for a span.
+    // SAFETY: the caller passes memory for a span.
     unsafe { span.write(app::begin(name, category, steps)) }
 }
 
+/// Updates a span.
+///
 /// # Safety
-/// `span` was begun by `begin`.
+/// `span` was started by `begin`.
 unsafe extern "C" fn update(span: *const OpenSpan) {
     // SAFETY: the caller passes a span it began.
     app::update(unsafe { &*span });
 }
 
+/// Ends a span.
+///
 /// # Safety
-/// `span` was begun by `begin`; `meta` has `count` entries.
+/// `span` was started by `begin`; `meta` has `count` entries.
 unsafe extern "C" fn end(span: *mut OpenSpan, meta: *const Meta, count: usize) {
     // SAFETY: the caller passes a span it began, and a list with its length.
     unsafe { app::end(&mut *span, list(meta, count)) }
 }
 
+/// Records an instant.
+///
 /// # Safety
 /// `meta` has `count` entries.
 unsafe extern "C" fn instant(name: u32, category: u32, steps: i64, meta: *const Meta, count: usize) {
@@ -71,8 +81,10 @@ unsafe extern "C" fn instant(name: u32, category: u32, steps: i64, meta: *const 
     app::instant(name, category, steps, unsafe { list(meta, count) });
 }
 
+/// Records the value of a counter.
+///
 /// # Safety
-/// None: the table takes functions of this kind.
+/// None: the table requires unsafe functions.
 unsafe extern "C" fn counter(name: u32, category: u32, value: f64) {
     app::counter(name, category, value);
 }
@@ -81,39 +93,47 @@ extern "C" fn now() -> u64 {
     app::now()
 }
 
+/// Records I/O of a library.
+///
 /// # Safety
-/// `io` is one; `name` has `length` bytes and `meta` has `count` entries.
+/// `io` points to an operation; `name` has `length` bytes and `meta` has `count` entries.
 unsafe extern "C" fn io_done(io: *const LibraryIo, name: *const u8, length: usize, meta: *const Meta, count: usize) {
-    // SAFETY: by the caller's word.
+    // SAFETY: by the contract above.
     unsafe { app::io_done(&*io, bytes(name, length), list(meta, count)) };
 }
 
+/// Notes a fact about the process.
+///
 /// # Safety
-/// The texts have their lengths.
+/// The texts have the given lengths.
 unsafe extern "C" fn describe(key: *const u8, key_length: usize, text: *const u8, length: usize) {
     // SAFETY: the caller passes strings with their lengths.
     let (key, text) = unsafe { (bytes(key, key_length), bytes(text, length)) };
-    // Without a trace there is nothing to note it in, nor a configuration that would say where one goes.
+    // Without a trace there is no place for the fact, and no configuration with a directory for a trace.
     if lifecycle::records_anything() {
         image::describe_more(key, text);
     }
 }
 
+/// Returns a string as a slice.
+///
 /// # Safety
 /// `text` is null or has `length` bytes, for as long as they are used.
 unsafe fn bytes<'a>(text: *const u8, length: usize) -> &'a [u8] {
-    // SAFETY: by the caller's word.
+    // SAFETY: by the contract above.
     if text.is_null() { &[] } else { unsafe { std::slice::from_raw_parts(text, length) } }
 }
 
+/// Returns a list as a slice.
+///
 /// # Safety
 /// `meta` is null or has `count` entries, for as long as they are used.
 unsafe fn list<'a>(meta: *const Meta, count: usize) -> &'a [Meta] {
-    // SAFETY: by the caller's word.
+    // SAFETY: by the contract above.
     if meta.is_null() { &[] } else { unsafe { std::slice::from_raw_parts(meta, count) } }
 }
 
-/// Starts the engine where nothing is preloaded, if the environment asks for a trace.
+/// Starts the engine if nothing is preloaded and the environment requests a trace.
 extern "C" fn start_linked() {
     let asked = [dlio_schemas::env::DIR, dlio_schemas::env::SWITCH].iter().any(|name| std::env::var_os(name).is_some());
     if asked {
@@ -122,9 +142,10 @@ extern "C" fn start_linked() {
     }
 }
 
-/// Keeps the program or library this engine is part of from being unloaded: others in the process may have chosen it.
+/// Prevents the program or library that contains this engine from being unloaded, because other code in the process
+/// may have chosen it.
 fn pin_library() {
-    // SAFETY: asks the loader for the object that holds a static of ours, and for a handle to it, which is never given back.
+    // SAFETY: looks up the object that contains one of our statics, and takes a handle to it that is never released.
     unsafe {
         let mut object: libc::Dl_info = std::mem::zeroed();
         if libc::dladdr((&raw const OWN).cast(), &mut object) != 0 && !object.dli_fname.is_null() {

@@ -1,4 +1,4 @@
-//! Spans for Rust programs: why the I/O happens, on the clock of the I/O.
+//! Spans for Rust programs: the reason for I/O, on the clock of the I/O.
 //!
 //! ```
 //! use dlio_tracer::span;
@@ -9,8 +9,8 @@
 //! }                                     // the span ends when it is dropped
 //! ```
 //!
-//! While nothing is traced a span costs two loads. Names are numbered once for each place in the source; a name made at
-//! run time goes through [`Span::begin`].
+//! While nothing is traced, a span costs two loads. Names are numbered once per place in the source; use
+//! [`Span::begin`] for a name created at run time.
 
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
@@ -21,7 +21,7 @@ use crate::spans::app::{Meta, NO_STEPS, OpenSpan};
 use crate::spans::engine_lookup;
 use crate::spans::table::Table;
 
-/// A string of one place in the source, numbered at its first use and again when numbers have changed.
+/// A string at one place in the source, numbered at its first use and again when numbers have changed.
 pub struct Name {
     text: &'static str,
     kind: NameKind,
@@ -37,7 +37,7 @@ impl Name {
     #[inline(always)]
     fn number(&self, table: &Table) -> u32 {
         let cached = self.cached.load(Relaxed);
-        // SAFETY: the table's pointers lead to statics.
+        // SAFETY: the table's pointers refer to statics.
         let generation = unsafe { (*table.generation).load(Relaxed) };
         if (cached >> 32) as u32 == generation { cached as u32 } else { self.renew(table) }
     }
@@ -45,8 +45,7 @@ impl Name {
     #[cold]
     fn renew(&self, table: &Table) -> u32 {
         let number = intern(table, self.kind, self.text);
-        // Interning may have begun an image, and with it a generation.
-        // SAFETY: as above.
+        // Interning may have started an image and so a generation. SAFETY: as above.
         let generation = unsafe { (*table.generation).load(Relaxed) };
         self.cached.store((generation as u64) << 32 | number as u64, Relaxed);
         number
@@ -58,7 +57,7 @@ fn intern(table: &Table, kind: NameKind, text: &str) -> u32 {
     unsafe { (table.intern)(kind as u32, text.as_ptr(), text.len()) }
 }
 
-/// The name and the category of one place in the source.
+/// The name and the category at one place in the source.
 pub struct Site {
     pub name: Name,
     pub category: Name,
@@ -69,7 +68,7 @@ impl Site {
         Site { name: Name::new(name, NameKind::Span), category: Name::new(category, NameKind::Category) }
     }
 
-    /// Begins a span of this thread.
+    /// Starts a span of this thread.
     #[inline(always)]
     pub fn begin(&self) -> Span {
         let table = engine_lookup::get();
@@ -79,7 +78,7 @@ impl Site {
         Span::open(table, self.name.number(table), self.category.number(table))
     }
 
-    /// Marks a moment.
+    /// Records a point in time.
     pub fn instant(&self, meta: &[(&str, Value)]) {
         let table = engine_lookup::get();
         if is_on(table) {
@@ -87,7 +86,7 @@ impl Site {
         }
     }
 
-    /// Notes the value of something that changes over time.
+    /// Records the value of a counter.
     pub fn counter(&self, value: f64) {
         let table = engine_lookup::get();
         if is_on(table) {
@@ -99,16 +98,16 @@ impl Site {
 
 #[inline(always)]
 fn is_on(table: &Table) -> bool {
-    // SAFETY: the table's pointers lead to statics.
+    // SAFETY: the table's pointers refer to statics.
     unsafe { (*table.on).load(Relaxed) != 0 }
 }
 
-/// True if spans of this process are recorded.
+/// Returns `true` if spans of this process are recorded.
 pub fn is_recorded() -> bool {
     is_on(engine_lookup::get())
 }
 
-/// Marks a moment whose name is only known now.
+/// Records a point in time with a name created at run time.
 pub fn mark(name: &str, category: &str, meta: &[(&str, Value)]) {
     let table = engine_lookup::get();
     if is_on(table) {
@@ -122,7 +121,7 @@ fn mark_as(table: &Table, name: u32, category: u32, meta: &[(&str, Value)]) {
     unsafe { (table.instant)(name, category, steps, meta.as_ptr(), meta.len()) };
 }
 
-/// Metadata as the engine takes it: epoch and step, and all else.
+/// Converts metadata to the engine's form: epoch and step, and all other pairs.
 pub(crate) fn pairs(meta: &[(&str, Value)]) -> (i64, Vec<Meta>) {
     let mut marked = Span { open: OpenSpan::NONE, meta: Vec::new() };
     let mut steps = NO_STEPS;
@@ -130,7 +129,7 @@ pub(crate) fn pairs(meta: &[(&str, Value)]) -> (i64, Vec<Meta>) {
     (steps, std::mem::take(&mut marked.meta))
 }
 
-/// Lasts until it is dropped, on the thread it began on: it cannot be sent to another.
+/// A span that ends when it is dropped, on the thread on which it started: it cannot be sent to another.
 #[must_use = "a span that is not kept ends at once"]
 pub struct Span {
     open: OpenSpan,
@@ -138,7 +137,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// A span whose name is only known now. [`crate::span!`] is cheaper where it is known before.
+    /// Starts a span with a name created at run time. [`crate::span!`] is cheaper if the name is known before.
     pub fn begin(name: &str, category: &str) -> Span {
         let table = engine_lookup::get();
         if !is_on(table) {
@@ -150,12 +149,12 @@ impl Span {
     #[inline(always)]
     fn open(table: &Table, name: u32, category: u32) -> Span {
         let mut span = Span { open: OpenSpan::NONE, meta: Vec::new() };
-        // SAFETY: a place for a span.
+        // SAFETY: memory for a span.
         unsafe { (table.begin)(&mut span.open, name, category, NO_STEPS) };
         span
     }
 
-    /// Adds a pair of metadata. `epoch` and `step` have columns of their own.
+    /// Adds a pair of metadata. `epoch` and `step` have separate columns.
     pub fn set(&mut self, key: &str, value: impl Into<Value>) {
         if self.open.is_open() {
             let mut steps = self.open.steps;
@@ -186,7 +185,7 @@ impl Span {
     }
 }
 
-/// The smallest number stands for "none".
+/// The smallest number represents "none".
 fn narrow(value: i64) -> i32 {
     value.clamp(STEP_NONE as i64 + 1, i32::MAX as i64) as i32
 }
@@ -242,7 +241,7 @@ pub fn describe_process(key: &str, value: impl ToString) {
     unsafe { (engine_lookup::get().describe)(key.as_ptr(), key.len(), value.as_ptr(), value.len()) };
 }
 
-/// Begins a span that lasts until the value is dropped: `span!("name", cat = "data", key = value, ...)`.
+/// Starts a span that lasts until the value is dropped: `span!("name", cat = "data", key = value, ...)`.
 #[macro_export]
 macro_rules! span {
     ($name:expr, cat = $category:expr $(, $key:ident = $value:expr)* $(,)?) => {{
@@ -257,7 +256,7 @@ macro_rules! span {
     };
 }
 
-/// Marks a moment: `instant!("name", cat = "data", key = value, ...)`.
+/// Records a point in time: `instant!("name", cat = "data", key = value, ...)`.
 #[macro_export]
 macro_rules! instant {
     ($name:expr, cat = $category:expr $(, $key:ident = $value:expr)* $(,)?) => {{
@@ -269,7 +268,7 @@ macro_rules! instant {
     };
 }
 
-/// Notes a value that changes over time: `counter!("name", value)`.
+/// Records the value of a counter: `counter!("name", value)`.
 #[macro_export]
 macro_rules! counter {
     ($name:expr, $value:expr) => {{

@@ -1,5 +1,5 @@
-//! Spans and events of the crate `tracing` in the trace of the program's I/O: one line where the program sets up its
-//! subscriber, nothing else changes.
+//! Records spans and events of the crate `tracing` in the trace of the program's I/O. This takes one line where the
+//! program sets up its subscriber, and no other change.
 //!
 //! ```
 //! use tracing_subscriber::layer::SubscriberExt;
@@ -8,8 +8,9 @@
 //! tracing::subscriber::with_default(subscriber, || tracing::info_span!("fetch", epoch = 1, step = 3).in_scope(|| ()));
 //! ```
 //!
-//! Each time a span is entered until it is left is a span of the thread that does so: a task that waits takes no time of its
-//! thread, and spans nest with I/O by construction. The category is the field `cat`, else the target. An event is a moment.
+//! Each interval between entering and leaving a span is a span of the thread that enters it: a suspended task takes
+//! no time of its thread, and spans nest with I/O by construction. The category is the field `cat`, otherwise the
+//! target. An event is a point in time.
 
 use std::cell::RefCell;
 use std::fmt::Debug;
@@ -27,7 +28,8 @@ use crate::spans::span::{self, Span, Value};
 pub struct Recorder;
 
 thread_local! {
-    /// The spans this thread has entered and not left: they must not travel, so they cannot lie in the registry.
+    /// The spans this thread has entered and not left. They must not move to another thread, so they cannot be in the
+    /// registry.
     static ENTERED: RefCell<Vec<(Id, Span)>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -121,7 +123,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Recorder {
             let mut fields = Fields::default();
             event.record(&mut fields);
             let category = fields.category.as_deref().unwrap_or(event.metadata().target());
-            // An event's own name is where it stands in the source; what it says is its message.
+            // An event's own name is its place in the source; its content is the message.
             let message = fields.pairs.iter().find(|(key, _)| *key == "message");
             let name = match message {
                 Some((_, Value::Text(message))) => message.as_str(),

@@ -1,7 +1,7 @@
-//! Turns payloads into blocks: one of zstd's fast levels, in memory set aside beforehand.
+//! Compresses payloads into blocks with one of zstd's fast levels, in memory reserved in advance.
 //!
-//! No allocator is asked for anything, so that a block can be made wherever a call can be traced: in a signal handler, in
-//! a program that brings its own malloc, inside that malloc.
+//! It uses no allocator, so a block can be made wherever a call can be traced: in a signal handler, in a program with
+//! its own malloc, inside that malloc.
 
 use dlio_schemas::native::block::{Codec, HEADER_SIZE, Header, Kind};
 
@@ -10,15 +10,15 @@ use crate::kernel::sys;
 /// Enough for [`LEVEL`] on payloads of a block; pages that are not needed are never touched.
 const WORKSPACE: usize = 1 << 20;
 
-/// Half the time of level 1, for half a byte an event more: 6 to 7 ns and 2.0 to 2.5 bytes on loops of preads, of opens
-/// and closes, and of all kinds of calls.
+/// Half the time of level 1, for half a byte more per event: 6 to 7 ns and 2.0 to 2.5 bytes on loops of preads, of
+/// opens and closes, and of all kinds of calls.
 const LEVEL: i32 = -10;
 
-/// Events that take no more bytes than this are stored as they are: of calls that differ in their times alone, little
-/// but the noise of these times is left, on which a compressor spends seven nanoseconds to save a byte.
+/// Events that take fewer bytes than this are stored uncompressed: if calls differ only in their times, little but
+/// the noise of these times remains, and the compressor would spend seven nanoseconds to save a byte.
 const SMALL_EVENT: f64 = 3.5;
 
-/// Payloads that are shorter are stored as they are: a file takes whole pages, and a compressor's tables are more.
+/// Shorter payloads are stored uncompressed: a file takes whole pages, and a compressor's tables are larger.
 const SMALL_PAYLOAD: usize = 3 << 10;
 
 /// Opaque.
@@ -27,8 +27,8 @@ struct Context {
     _private: [u8; 0],
 }
 
-// Of zstd's "static linking only" interface: the Rust crate offers it behind a feature that would have every other user
-// of zstd in the workspace, DataFusion with it, built once more.
+// Part of zstd's "static linking only" interface: the Rust crate offers it behind a feature that would rebuild zstd
+// for every other user in the workspace, including DataFusion.
 unsafe extern "C" {
     fn ZSTD_initStaticCCtx(workspace: *mut u8, size: usize) -> *mut Context;
     fn ZSTD_compressCCtx(
@@ -42,21 +42,21 @@ unsafe extern "C" {
     fn ZSTD_isError(code: usize) -> u32;
 }
 
-// Keeps the crate that carries these symbols linked.
+// Keeps the crate with these symbols linked.
 use zstd as _;
 
-/// A compressor and room for one block of `RAW` bytes of payload. Zeroed memory is a valid one.
+/// A compressor with a buffer for one block of `RAW` bytes of payload. Zeroed memory is a valid value.
 #[repr(C)]
 pub struct BlockMaker<const RAW: usize> {
     context: *mut Context,
     workspace: *mut u8,
     header: [u8; HEADER_SIZE],
-    /// Follows the header, so that both are written as one.
+    /// Follows the header, so that both can be written together.
     stored: [u8; RAW],
 }
 
 impl<const RAW: usize> BlockMaker<RAW> {
-    /// The whole block. A payload that is small already, or does not shrink, is stored as it is.
+    /// Returns the whole block. A payload that is small already, or does not shrink, is stored uncompressed.
     pub fn make(&mut self, header: &mut Header, payload: &[u8]) -> &[u8] {
         let small = payload.len() <= SMALL_PAYLOAD
             || header.kind == Kind::Events && payload.len() as f64 <= SMALL_EVENT * header.count as f64;
@@ -69,11 +69,11 @@ impl<const RAW: usize> BlockMaker<RAW> {
             }
         };
         self.header = header.seal(codec, payload.len(), &self.stored[..length]);
-        // SAFETY: `repr(C)` puts `stored` right behind `header`, both are bytes, and `length` is within `stored`.
+        // SAFETY: `repr(C)` puts `stored` directly after `header`, both are bytes, and `length` is within `stored`.
         unsafe { std::slice::from_raw_parts(self.header.as_ptr(), HEADER_SIZE + length) }
     }
 
-    /// Gives back what [`BlockMaker::make`] has taken.
+    /// Frees the workspace allocated by [`BlockMaker::make`].
     pub fn free(&mut self) {
         sys::unmap(self.workspace, WORKSPACE);
         self.workspace = std::ptr::null_mut();
@@ -86,15 +86,15 @@ impl<const RAW: usize> BlockMaker<RAW> {
             if self.workspace.is_null() {
                 return None;
             }
-            // SAFETY: the workspace is ours, aligned to a page, and of the length given.
+            // SAFETY: the workspace is ours, aligned to a page, and of the given length.
             self.context = unsafe { ZSTD_initStaticCCtx(self.workspace, WORKSPACE) };
         }
         if self.context.is_null() {
             return None;
         }
-        // Room for one byte less than the payload: what would not shrink is an error, and stored raw.
+        // One byte less than the payload: a payload that does not shrink is an error, and stored uncompressed.
         let room = payload.len().saturating_sub(1).min(RAW);
-        // SAFETY: both buffers live for the call and have the lengths given.
+        // SAFETY: both buffers live for the call and have the given lengths.
         let length = unsafe {
             ZSTD_compressCCtx(self.context, self.stored.as_mut_ptr(), room, payload.as_ptr(), payload.len(), LEVEL)
         };

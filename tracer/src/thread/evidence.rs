@@ -1,16 +1,17 @@
-//! What a thread did between two waits, as the kernel counts it: CPU time, faults, switches, and time without a processor.
+//! The kernel's counts of a thread between two waits: CPU time, faults, switches, and time without a processor.
 //!
-//! The kernel's numbers only grow. The last ones are kept with the thread, and each time their differences are handed out. A new
-//! thread begins with zeros, here and in the kernel, and so does the one thread of a forked child. Its first counters are from then
-//! on, be it another program that it ran before: asking at the start would be one call of the kernel's more in each short process.
+//! The kernel's numbers only grow. The previous ones are stored with the thread, and each reading returns the
+//! differences. A new thread starts with zeros, here and in the kernel, and so does the one thread of a forked child.
+//! The first counters include everything since that start, even the run of a previous program: reading at the start
+//! would cost every short-lived process a system call.
 //!
-//! | asked | when | ns, at once and after a sleep |
+//! | source | when | ns, immediately and after a sleep |
 //! |---|---|---|
 //! | `getrusage(RUSAGE_THREAD)` | always | 130, 1,000 |
-//! | `clock_gettime(CLOCK_THREAD_CPUTIME_ID)` | where the thread has not just slept: the CPU time above is that of the last switch or tick | 170, 1,300 |
-//! | `/proc/thread-self/schedstat`: open, read, close | after long waits, a hundred times a second at most | 1,400, 16,000 |
+//! | `clock_gettime(CLOCK_THREAD_CPUTIME_ID)` | if the thread has not just slept: the CPU time above is that of the last switch or tick | 170, 1,300 |
+//! | `/proc/thread-self/schedstat`: open, read, close | after long waits, at most a hundred times a second | 1,400, 16,000 |
 //!
-//! A descriptor for each thread that stays open would take 260 and 4,900, and is the program's to miscount.
+//! A descriptor per thread that stays open would take 260 and 4,900 ns, but the program could notice it.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::*};
 
@@ -18,32 +19,32 @@ use dlio_schemas::evidence::Counters;
 
 use crate::kernel::{clock, sys};
 
-/// The kernel's numbers when they were last asked for. Zeros in a new thread.
+/// The kernel's numbers at the last reading. Zeros in a new thread.
 #[repr(C)]
 pub struct Evidence {
-    /// When that was, in ticks.
+    /// Time of that reading in ticks.
     taken: u64,
     cpu_us: u64,
     delay_ns: u64,
-    /// When that was asked for.
+    /// Time of the last reading of the run delay.
     delay_taken: u64,
     major_faults: u32,
     minor_faults: u32,
     voluntary: u32,
     involuntary: u32,
-    /// A bit for descriptors that carry no messages, by some bits of their numbers; and [`IS_USED`]. Since when they have been
-    /// looked for.
+    /// A bitmap, by some bits of the number, of descriptors that carry no messages, and [`IS_USED`]; and the time
+    /// since which it is filled.
     marks: u64,
     looked: u64,
 }
 
-/// Counters were handed out.
+/// Set once counters were returned.
 const IS_USED: u64 = 1 << 63;
 
-/// How precisely counters are taken.
+/// How precisely counters are read.
 #[derive(Clone, Copy)]
 pub struct Care {
-    /// The thread may not have slept since long.
+    /// Read the exact CPU time: the thread may not have slept for long.
     pub exact_cpu: bool,
     pub run_delay: bool,
 }
@@ -62,28 +63,28 @@ impl Evidence {
         looked: 0,
     };
 
-    /// True if counters of this thread were handed out before.
+    /// Returns `true` if counters of this thread were returned before.
     ///
     /// # Safety
-    /// `this` is the calling thread's.
+    /// `this` belongs to the calling thread.
     pub unsafe fn is_used(this: *const Evidence) -> bool {
         // SAFETY: by the contract above.
         unsafe { (*this).marks & IS_USED != 0 }
     }
 
-    /// Ticks since the last counters, or since the process began to be traced.
+    /// Returns the ticks since the last counters, or since tracing of the process started.
     ///
     /// # Safety
-    /// `this` is the calling thread's.
+    /// `this` belongs to the calling thread.
     pub unsafe fn age(this: *const Evidence, now: u64) -> u64 {
         // SAFETY: by the contract above.
         now.saturating_sub(unsafe { (*this).taken }.max(clock::started()))
     }
 
-    /// The differences since the last time. `None` where the kernel does not say.
+    /// Returns the differences since the last reading. `None` if the kernel does not provide them.
     ///
     /// # Safety
-    /// `this` is the calling thread's. A signal handler may come in between and take some of it.
+    /// `this` belongs to the calling thread. A signal handler may come in between and take a part.
     pub unsafe fn take(this: *mut Evidence, now: u64, care: Care) -> Option<Counters> {
         let usage = sys::thread_usage()?;
         let us = |time: libc::timeval| time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64;
@@ -114,28 +115,28 @@ impl Evidence {
         ns.saturating_sub(std::mem::replace(&mut self.delay_ns, ns)) / 1000
     }
 
-    /// Ticks since the run delay was taken.
+    /// Returns the ticks since the run delay was read.
     ///
     /// # Safety
-    /// `this` is the calling thread's.
+    /// `this` belongs to the calling thread.
     pub unsafe fn age_of_delay(this: *const Evidence, now: u64) -> u64 {
         // SAFETY: by the contract above.
         now.saturating_sub(unsafe { (*this).delay_taken })
     }
 
-    /// True if a descriptor was found to carry no messages less than `ticks` ago.
+    /// Returns `true` if a descriptor was found to carry no messages less than `ticks` ago.
     ///
     /// # Safety
-    /// `this` is the calling thread's.
+    /// `this` belongs to the calling thread.
     pub unsafe fn is_silent(this: *const Evidence, fd: i32, now: u64, ticks: u64) -> bool {
         // SAFETY: by the contract above.
         unsafe { (*this).marks & bit(fd) != 0 && now.saturating_sub((*this).looked) < ticks }
     }
 
-    /// Notes that a descriptor carries no messages, for so many ticks.
+    /// Notes that a descriptor carries no messages, for `ticks` ticks.
     ///
     /// # Safety
-    /// `this` is the calling thread's.
+    /// `this` belongs to the calling thread.
     pub unsafe fn note_silent(this: *mut Evidence, fd: i32, now: u64, ticks: u64) {
         // SAFETY: by the contract above.
         unsafe {
@@ -152,29 +153,29 @@ fn bit(fd: i32) -> u64 {
     1 << (fd as u32 % IS_USED.trailing_zeros())
 }
 
-/// The kernel does not say, or may not be asked.
+/// Set if the kernel does not provide the run delay, or must not be queried.
 static IS_UNREADABLE: AtomicBool = AtomicBool::new(false);
 
-/// Descriptors, plus one, that are open at this moment: a child that another thread forks meanwhile closes them.
+/// Descriptors, plus one, that are open now: a child that another thread forks in the meantime closes them.
 static OPEN: [AtomicI32; 8] = [const { AtomicI32::new(0) }; 8];
 
 const SCHEDSTAT: &std::ffi::CStr = c"/proc/thread-self/schedstat";
 
-/// The time that this thread was ready and had no processor.
+/// Returns the time that this thread was runnable without a processor.
 fn run_delay_ns() -> Option<u64> {
     if IS_UNREADABLE.load(Relaxed) {
         return None;
     }
     let mut text = [0; 96];
     let fd = sys::open(SCHEDSTAT, libc::O_RDONLY) as i32;
-    // Descriptors may have run out for the moment.
+    // Descriptors may have run out temporarily.
     if [-libc::EMFILE, -libc::ENFILE].contains(&fd) {
         return None;
     }
     if fd >= 0 {
         let place = OPEN.iter().find(|place| place.compare_exchange(0, fd + 1, Relaxed, Relaxed).is_ok());
         sys::read_at(fd, &mut text, 0);
-        // Before the number may be somebody else's.
+        // Before another thread can reuse the number.
         place.into_iter().for_each(|place| place.store(0, Relaxed));
         sys::close(fd);
     }
@@ -183,7 +184,7 @@ fn run_delay_ns() -> Option<u64> {
     found
 }
 
-/// The second of three numbers. A kernel that does not count says zeros.
+/// Returns the second of three numbers. A kernel that does not count reports zeros.
 fn run_delay_of(text: &[u8]) -> Option<u64> {
     let mut numbers = text.split(|byte| !byte.is_ascii_digit()).filter(|digits| !digits.is_empty());
     let mut number =
@@ -192,7 +193,7 @@ fn run_delay_of(text: &[u8]) -> Option<u64> {
     (ran > 0).then_some(waited)
 }
 
-/// In a forked child: what other threads of the parent had open at that moment is closed.
+/// Closes, in a forked child, the descriptors that other threads of the parent had open during the fork.
 pub fn close_inherited() {
     for place in &OPEN {
         let fd = place.load(Relaxed) - 1;

@@ -1,8 +1,8 @@
-//! The state of one thread that every call needs: one cache line of initial-exec thread-local storage, and behind it one that
-//! waits need.
+//! The per-thread state that every call needs: one cache line of initial-exec thread-local storage, followed by a
+//! line that waits need.
 //!
-//! `thread_local!` costs 5 ns more a call, because a library's ordinary thread-local storage is found through a function.
-//! The line is all zeros in a new thread, and zero means "nothing yet".
+//! `thread_local!` costs 5 ns more per call, because a library's ordinary thread-local storage is accessed through a
+//! function. The line is all zeros in a new thread, and zero means "nothing yet".
 
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
@@ -10,33 +10,34 @@ use crate::kernel::sys;
 use crate::thread::evidence::Evidence;
 use crate::thread::thread_state::Thread;
 
-/// The lines. Plain fields: only its own thread touches them.
+/// The cache lines. Plain fields: only their own thread accesses them.
 #[repr(C, align(64))]
 pub struct Local {
     /// The thread's recording state, or null.
     pub thread: *mut Thread,
     /// Set between vfork and the child's exec: the child runs on the parent's memory and must leave no trace in it.
     pub passing: i32,
-    /// Spans open on this thread.
+    /// Number of open spans on this thread.
     pub depth: u32,
-    /// Inside the tracer's slow path; a signal handler that comes in then finds its way around.
+    /// Set inside the tracer's slow path; a signal handler that interrupts it takes another path.
     pub busy: u32,
-    /// On the stack of [`crate::thread::stack`], which is not entered twice.
+    /// Set on the stack of [`crate::thread::stack`], which is not entered twice.
     pub on_own_stack: u32,
     /// Memory of that stack, or null.
     pub scratch: *mut u8,
     /// Hooks this thread is inside of, two bits each, the innermost lowest: see [`crate::calls::call::Inside`].
     pub inside: u32,
-    /// Names this thread is adding, itself and in handlers that interrupted it: see [`crate::naming::names`].
+    /// Number of names being added by this thread, including handlers that interrupted it: see
+    /// [`crate::naming::names`].
     pub naming: u32,
-    /// The thread's number, once it was asked for: see [`own_id`].
+    /// The thread id, once it was queried: see [`own_id`].
     id: u32,
-    /// Inside of [`crate::thread::stack`], where signals wait.
+    /// Set inside [`crate::thread::stack`], where signals are blocked.
     pub holds_signals: u32,
-    /// Signals the program itself holds back, while all are.
+    /// The program's own signal mask, while all signals are blocked.
     pub held_before: u64,
-    /// The descriptor, plus one, of the stream that is being closed or was just opened, and its file; zero is none. Known only
-    /// where the C library is patched: see [`crate::calls::call::Inside`].
+    /// The descriptor, plus one, of the stream that is being closed or was just opened, and its file; zero for none.
+    /// Known only if the C library is patched: see [`crate::calls::call::Inside`].
     pub changing: i32,
     pub changing_file: u32,
     /// The second line.
@@ -57,7 +58,7 @@ std::arch::global_asm!(
     ".text",
 );
 
-/// This thread's line; never null.
+/// Returns this thread's line; never null.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub fn local() -> *mut Local {
@@ -70,7 +71,7 @@ pub fn local() -> *mut Local {
     line
 }
 
-/// This thread's line; never null.
+/// Returns this thread's line; never null.
 #[cfg(target_arch = "aarch64")]
 #[inline(always)]
 pub fn local() -> *mut Local {
@@ -84,8 +85,9 @@ pub fn local() -> *mut Local {
     line
 }
 
-/// A number that tells this thread from the others of its process, without asking the kernel each time. A child made by the
-/// kernel's call alone has that of the thread that made it, which serves as well: for what is written down ask the kernel.
+/// Returns a number that distinguishes this thread from others of its process, without a system call each time. A
+/// child created directly by the kernel's call has the number of the thread that created it, which is sufficient
+/// here; query the kernel for a number that is recorded.
 #[inline]
 pub fn own_id() -> u32 {
     let line = local();
@@ -101,12 +103,12 @@ pub fn own_id() -> u32 {
 /// The line of the process's first thread.
 static FIRST: AtomicPtr<Local> = AtomicPtr::new(std::ptr::null_mut());
 
-/// The caller is the process's first thread.
+/// Notes that the caller is the process's first thread.
 pub fn note_first_thread() {
     FIRST.store(local(), Relaxed);
 }
 
-/// The number of the process, which is that of its first thread too: one thing less to ask for.
+/// Notes the process id, which is also the id of its first thread and saves a query.
 pub fn note_process(pid: u32) {
     let line = local();
     // SAFETY: the line is this thread's own.
@@ -117,7 +119,7 @@ pub fn note_process(pid: u32) {
     }
 }
 
-/// In a forked child the thread has another number.
+/// Forgets the id in a forked child, whose thread has another one.
 pub fn forget_own_id() {
     // SAFETY: the line is this thread's own.
     unsafe { (*local()).id = 0 };

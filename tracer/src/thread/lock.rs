@@ -1,16 +1,16 @@
-//! The one lock of the tracer, for what happens once a thread or once a file, never once a call.
+//! The one lock of the tracer, for operations once per thread or per file, never once per call.
 //!
-//! It knows its owner, so that a signal handler that interrupts the owner gets "no" and not a deadlock.
+//! It knows its owner, so a signal handler that interrupts the owner gets a refusal instead of a deadlock.
 
 use std::sync::atomic::{AtomicU32, Ordering::*};
 
 use crate::kernel::sys;
 use crate::thread::local::own_id;
 
-/// Zero is free, else the thread id of the owner.
+/// Zero if free, otherwise the thread id of the owner.
 pub struct Lock(AtomicU32);
 
-/// Proof that the lock is held; freed when dropped.
+/// Proof that the lock is held; dropping it releases the lock.
 pub struct Held<'a>(&'a Lock);
 
 impl Lock {
@@ -18,7 +18,7 @@ impl Lock {
         Lock(AtomicU32::new(0))
     }
 
-    /// Waits for other threads. `None` when this very thread holds the lock already.
+    /// Takes the lock, waiting for other threads. `None` if this thread already holds it.
     pub fn take(&self) -> Option<Held<'_>> {
         let me = own_id();
         let mut waited = 0u32;
@@ -31,8 +31,8 @@ impl Lock {
         }
     }
 
-    /// A process cloned by the kernel's call alone has its parent's memory and one thread: nobody is there to free a lock
-    /// that another thread held.
+    /// Waits for the owner. A process cloned directly by the kernel's call has its parent's memory and one thread: if
+    /// another thread held the lock, no thread exists that could release it.
     fn wait(&self, owner: u32, waited: &mut u32) {
         const PATIENCE: u32 = 1000;
         *waited += 1;
@@ -42,7 +42,7 @@ impl Lock {
         sys::yield_now();
     }
 
-    /// In a forked child, where the owner may be a thread that does not exist any more.
+    /// Releases the lock in a forked child, where the owner may be a thread that no longer exists.
     pub fn reset(&self) {
         self.0.store(0, Release);
     }

@@ -1,8 +1,8 @@
-//! What a thread carries: the state that every call reads, and the memory it records with.
+//! The state of a thread: the lines that every call reads, and the memory for recording.
 //!
-//! Reading order: [`evidence`] (what the kernel counts of a thread), [`local`] (two cache lines per thread), [`thread_state`] (segment, halves and buffers), [`slots`] (events in
-//! a half), [`chunk`] (names), [`codec`] (blocks), [`stack`] (a stack of the tracer's own), [`lock`], [`reserved_fds`],
-//! [`thread_names`].
+//! Reading order: [`evidence`] (the kernel's counts of a thread), [`local`] (two cache lines per thread),
+//! [`thread_state`] (segment, halves and buffers), [`slots`] (events in a half), [`chunk`] (names), [`codec`]
+//! (blocks), [`stack`] (the tracer's own stack), [`lock`], [`reserved_fds`], [`thread_names`].
 
 pub(crate) mod chunk;
 pub(crate) mod codec;

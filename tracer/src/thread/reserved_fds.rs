@@ -1,28 +1,28 @@
-//! Descriptors that the tracer keeps: those of both files and their folders in a program that gives up its rights (setuid,
-//! chroot), and that of the `.dlt` while the image is closed. They are far up, and hooks keep the program from closing or
-//! replacing them.
+//! Descriptors that the tracer keeps open: those of both files and their directories in a program that drops
+//! privileges (setuid, chroot), and that of the `.dlt` while the image is closed. They have high numbers, and hooks
+//! prevent the program from closing or replacing them.
 
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering::*};
 
 use crate::kernel::sys;
 use crate::thread::local::own_id;
 
-/// Descriptors of both files in a program that gave up its rights, the one that is open while the image is closed, and those
-/// of the folders, each -1 where there is none; and the lowest of them.
+/// Descriptors of both files in a program that dropped privileges, the one that is open while the image is closed,
+/// and those of the directories, each -1 if not open; and the lowest of them.
 static HELD: [AtomicI32; 5] = [const { AtomicI32::new(-1) }; 5];
 static LOWEST: AtomicI32 = AtomicI32::new(i32::MAX);
-/// The thread that closes the image; it alone writes to the descriptor that is opened for that.
+/// The thread that closes the image; only it writes to the descriptor that is opened for that.
 static CLOSER: AtomicU32 = AtomicU32::new(0);
-/// Places in [`HELD`].
+/// Indexes in [`HELD`].
 pub const DLT: usize = 0;
 pub const RING: usize = 1;
 const CLOSING: usize = 2;
 pub const FOLDER: usize = 3;
 pub const SPOOL: usize = 4;
-/// The number of the held descriptor: far above what programs use, within what most are allowed.
+/// The lowest reserved number: far above the numbers that programs use, and within the usual limit.
 const FROM: i32 = 700;
 
-/// A descriptor that is kept, or -1.
+/// Returns a reserved descriptor, or -1.
 pub fn held(which: usize) -> i32 {
     HELD[which].load(Relaxed)
 }
@@ -37,13 +37,13 @@ pub fn keep_open(which: usize, fd: i32) {
     }
 }
 
-/// Keeps the descriptor that the calling thread closes the image with, if it is one.
+/// Reserves the descriptor with which the calling thread closes the image, if it is valid.
 pub fn keep_to_close(fd: i32) {
     set_held(CLOSING, fd.max(-1));
     CLOSER.store(own_id(), Release);
 }
 
-/// True if one is kept to close the image with.
+/// Returns `true` if a descriptor is reserved for closing the image.
 pub fn is_kept_to_close() -> bool {
     held(CLOSING) >= 0
 }
@@ -57,7 +57,7 @@ pub fn let_go() {
     }
 }
 
-/// The descriptor the calling thread may write blocks to, or -1.
+/// Returns the descriptor to which the calling thread may write blocks, or -1.
 pub fn open_for_blocks() -> i32 {
     match held(DLT) {
         held if held >= 0 => held,
@@ -72,20 +72,20 @@ fn set_held(which: usize, fd: i32) {
     LOWEST.store(lowest.unwrap_or(i32::MAX), Relaxed);
 }
 
-/// True if the tracer holds a descriptor: it is not the program's to close.
+/// Returns `true` if the tracer reserved a descriptor, so that the program must not close it.
 #[inline(always)]
 pub fn holds(fd: i32) -> bool {
     fd >= LOWEST.load(Relaxed) && first_held(fd as u32, fd as u32).is_some()
 }
 
-/// The lowest descriptor of a range that the tracer holds.
+/// Returns the lowest reserved descriptor of a range.
 pub fn first_held(first: u32, last: u32) -> Option<u32> {
     let held = HELD.iter().filter_map(|held| u32::try_from(held.load(Relaxed)).ok());
     held.filter(|fd| (first..=last).contains(fd)).min()
 }
 
-/// Moves a held descriptor out of the way of a number the program wants. Where there is only one number left, it is the
-/// blocks' own: the ring stays mapped as far as it goes.
+/// Moves a reserved descriptor away from a number that the program requests. If only one number is free, the
+/// descriptor for blocks gets it: the existing part of the ring remains mapped.
 pub fn move_held(wanted: i32) {
     if !holds(wanted) {
         return;
@@ -101,7 +101,8 @@ pub fn move_held(wanted: i32) {
     set_held(which, moved.max(-1));
 }
 
-/// Closes those of the image's files: it is gone, or another process's. The folders are those of the next one too.
+/// Closes the descriptors of the image's files: the image has ended or belongs to another process. The descriptors of
+/// the directories are kept for the next image.
 pub fn release() {
     let_go();
     for which in [DLT, RING] {

@@ -1,7 +1,7 @@
-//! A half of a ring: slots that a thread takes by one instruction, and fills.
+//! A half of a ring: slots that a thread takes with one instruction and then fills.
 //!
-//! Drawn in `dlio_schemas::native::ring`. A signal handler cannot cut that instruction in two, so the slot it takes is
-//! another one; a slot counts once its word is written, which comes last.
+//! Drawn in `dlio_schemas::native::ring`. A signal handler cannot split that instruction, so it takes another slot. A
+//! slot is complete once its word is written, which is done last.
 
 use std::sync::atomic::{AtomicU32, Ordering::*, compiler_fence};
 
@@ -12,10 +12,10 @@ use dlio_schemas::record::Record;
 /// One half of a segment, in shared memory; the half of a small segment ends after fewer records.
 #[repr(C)]
 pub struct Half {
-    /// Slots handed out; with [`dlio_schemas::native::ring::HALF_SEALED`] no more are.
+    /// Number of slots taken; with [`dlio_schemas::native::ring::HALF_SEALED`] no more can be taken.
     pub next: u32,
     pub sequence: u32,
-    /// Records that are in the table of counts, or counted as lost.
+    /// Number of records that are in the table of counts, or counted as lost.
     pub counted: AtomicU32,
     pad: [u32; 13],
     pub records: [Record; EVENTS_MAX],
@@ -23,11 +23,11 @@ pub struct Half {
 
 const _: () = assert!(std::mem::offset_of!(Half, records) == HALF_HEADER);
 
-/// Adds to a number and returns what it was. One instruction, so that a signal handler on this thread gets another number;
-/// other threads never come here, so it needs no bus lock.
+/// Adds to a number and returns its previous value. This is one instruction, so that a signal handler on this thread
+/// gets another number; other threads never get here, so it needs no bus lock.
 ///
 /// # Safety
-/// `number` is live, aligned, and added to by the calling thread alone.
+/// `number` is live, aligned, and changed only by the calling thread.
 #[inline(always)]
 pub unsafe fn take(number: *mut u64, count: u64) -> u64 {
     #[cfg(target_arch = "x86_64")]
@@ -44,7 +44,7 @@ pub unsafe fn take(number: *mut u64, count: u64) -> u64 {
     }
 }
 
-/// Takes a slot number, in the same way.
+/// Takes a slot number with one instruction, like [`take`].
 ///
 /// # Safety
 /// `next` is the counter of a live half of the calling thread.
@@ -64,7 +64,7 @@ pub unsafe fn take_slot(next: *mut u32) -> u32 {
     }
 }
 
-/// Fills a slot; its word comes last.
+/// Fills a slot; its word is written last.
 ///
 /// # Safety
 /// `half` is mapped, and the caller took `slot` below [`EVENTS_MAX`] in it.
@@ -79,7 +79,7 @@ pub unsafe fn fill(half: *mut Half, slot: u32, record: &Record) {
         (*place).a = record.a;
         (*place).b = record.b;
         (*place).ret = record.ret;
-        // Complete from here on, for a signal handler and for a reader after a kill.
+        // The record is now complete for a signal handler and for a reader after a kill.
         compiler_fence(Release);
         (*place).word = record.word;
     }

@@ -1,8 +1,8 @@
-//! A stack of the tracer's own, for what it seldom does and what takes room: the caller may be a thread with the smallest
-//! stack there is, or a signal handler on eight kilobytes.
+//! The tracer's own stack, for rare work that needs space: the caller may be a thread with the smallest possible
+//! stack, or a signal handler on eight kilobytes.
 //!
-//! While it is in use signals wait. A handler would run on it otherwise, and a collector of garbage that stops threads by
-//! signals would look for their variables on a stack it does not know.
+//! While it is in use, signals are blocked. Otherwise a handler would run on it, and a garbage collector that stops
+//! threads by signals would search an unknown stack for their variables.
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
@@ -11,23 +11,23 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use crate::kernel::{sys, thread_end, valgrind};
 use crate::thread::local::{Local, local};
 
-/// Converting a finished trace takes the most; pages that are not needed are never touched.
+/// Converting a finished trace needs the most; pages that are not needed are never touched.
 const SIZE: usize = 256 << 10;
 
-/// The stack of the first thread that needs one, most often the only one: there without a system call.
+/// The stack of the first thread that needs one, usually the only one: available without a system call.
 #[repr(align(4096))]
 struct First(UnsafeCell<[MaybeUninit<u8>; SIZE]>);
-// SAFETY: used by the thread alone that has taken it.
+// SAFETY: used only by the thread that has taken it.
 unsafe impl Sync for First {}
 crate::large! {
     static FIRST: First = First(UnsafeCell::new([MaybeUninit::uninit(); SIZE]));
 }
 static FIRST_IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// Runs `work` with room to spare.
+/// Runs `work` on the large stack.
 pub fn with_room<F: FnOnce() -> R, R>(work: F) -> R {
     let line = local();
-    // SAFETY: the line is this thread's own, and signals are held back while it says that the stack is in use.
+    // SAFETY: the line is this thread's own, and signals are blocked while it marks the stack as used.
     unsafe {
         if (*line).on_own_stack != 0 {
             return work();
@@ -46,13 +46,13 @@ pub fn with_room<F: FnOnce() -> R, R>(work: F) -> R {
     }
 }
 
-/// Runs `work` while signals are held back.
+/// Runs `work` while signals are blocked.
 ///
 /// # Safety
 /// `line` is the caller's own.
 unsafe fn while_held<R>(line: *mut Local, work: impl FnOnce() -> R) -> R {
-    // SAFETY: the caller's line is its thread's own, and a handler that comes in before signals are held back leaves it as it
-    // was.
+    // SAFETY: the line belongs to the calling thread, and a handler that runs before signals are blocked leaves it
+    // unchanged.
     unsafe {
         if (*line).holds_signals != 0 {
             return work();
@@ -66,21 +66,21 @@ unsafe fn while_held<R>(line: *mut Local, work: impl FnOnce() -> R) -> R {
     }
 }
 
-/// What is left to the caller near the beginning of the stack that the kernel made: what is looked up there once a function
-/// fits in, and what starts the tracer does.
+/// Space left to the caller near the start of the kernel's stack: enough for one-time symbol lookups and for the
+/// start of the tracer.
 const NEAR: usize = 32 << 10;
 
-/// Where the first stack begins; zero before it was asked for.
+/// The start of the first stack; zero before it was determined.
 static BEGINNING: AtomicUsize = AtomicUsize::new(0);
 
-/// Runs `work`, which needs some kilobytes, here if this is the first stack and little of it is in use; else with room to
-/// spare. Signals are held back only there.
+/// Runs `work`, which needs some kilobytes: here if this is the first stack and little of it is in use, otherwise on
+/// the large stack. Only in the latter case are signals blocked.
 pub fn with_some_room<F: FnOnce() -> R, R>(work: F) -> R {
     if is_near_beginning() { work() } else { with_room(work) }
 }
 
-/// Runs `work`, which needs some kilobytes and no signal in between, here or with room to spare as above. What the start of a
-/// process has used of the first stack the kernel need not find once more.
+/// Runs `work`, which needs some kilobytes and must not be interrupted by a signal, here or on the large stack. Pages
+/// of the first stack that were used at the start of a process do not have to be mapped again.
 pub fn undisturbed<F: FnOnce() -> R, R>(work: F) -> R {
     if !is_near_beginning() {
         return with_room(work);
@@ -98,19 +98,19 @@ fn is_near_beginning() -> bool {
 
 fn beginning() -> usize {
     if BEGINNING.load(Relaxed) == 0 {
-        // SAFETY: asks what the kernel told this process at its start: it put those bytes above everything else.
+        // SAFETY: reads the auxiliary vector: the kernel placed those bytes above everything else.
         BEGINNING.store(unsafe { libc::getauxval(libc::AT_RANDOM) } as usize, Relaxed);
     }
     BEGINNING.load(Relaxed)
 }
 
-/// Memory of this thread that nobody uses outside [`with_room`]; null where there is none.
+/// Returns memory of this thread that is used only inside [`with_room`]; null on failure.
 pub fn scratch() -> (*mut u8, usize) {
     // SAFETY: the line is this thread's own.
     (unsafe { scratch_of(local()) }, SIZE)
 }
 
-/// The thread ends.
+/// Releases the stack, because the thread ends.
 pub fn give_back() {
     let line = local();
     // SAFETY: as above; nothing runs on the stack now.
@@ -128,10 +128,12 @@ pub fn give_back() {
     }
 }
 
+/// Returns the memory of the thread's stack, mapping it if necessary.
+///
 /// # Safety
 /// `line` is the caller's own.
 unsafe fn scratch_of(line: *mut Local) -> *mut u8 {
-    // SAFETY: the caller's line is its thread's own.
+    // SAFETY: the line belongs to the calling thread.
     unsafe {
         if (*line).scratch.is_null() {
             let is_first = !FIRST_IS_TAKEN.swap(true, AcqRel);
@@ -143,12 +145,12 @@ unsafe fn scratch_of(line: *mut Local) -> *mut u8 {
     }
 }
 
-/// Makes a call that may raise a signal in this thread when it fails with an error, and takes that signal away unseen.
+/// Makes a call that may raise a signal in this thread when it fails with `error`, and discards that signal.
 pub fn without_signal(signal: i32, error: i32, call: impl FnOnce() -> isize) -> isize {
     let line = local();
     // SAFETY: the line is this thread's own.
     let (is_held, before) = unsafe { ((*line).holds_signals != 0, (*line).held_before) };
-    // One that the program holds back itself may have been waiting before.
+    // A signal that the program itself blocks may have been pending before.
     if !is_held || before & 1 << (signal - 1) != 0 {
         return sys::without_signal(signal, call);
     }
@@ -165,31 +167,33 @@ struct Task<F, R> {
 }
 
 extern "C" fn run<F: FnOnce() -> R, R>(task: *mut core::ffi::c_void) {
-    // SAFETY: called by `with_room` alone, with a task of these types that outlives the call.
+    // SAFETY: called only by `with_room`, with a task of these types that outlives the call.
     let task = unsafe { &mut *task.cast::<Task<F, R>>() };
     task.result = task.work.take().map(|work| work());
 }
 
-/// Calls a function on another stack and comes back.
+/// Calls a function on another stack and returns.
 ///
 /// # Safety
-/// `top` is the end of memory that nobody else uses, aligned to 16; `data` is what `function` expects.
+/// `top` is the end of memory that is not used by anything else, aligned to 16; `data` is the argument that
+/// `function` expects.
 #[cfg(target_arch = "x86_64")]
 unsafe fn call_on(top: *mut u8, function: extern "C" fn(*mut core::ffi::c_void), data: *mut core::ffi::c_void) {
-    // SAFETY: r12 survives the call, so the old stack is found again; everything a call may change is declared.
+    // SAFETY: r12 survives the call, so the old stack is restored; all registers that a call may change are declared.
     unsafe {
         std::arch::asm!("mov r12, rsp", "mov rsp, {top}", "call {function}", "mov rsp, r12",
             top = in(reg) top, function = in(reg) function, in("rdi") data, out("r12") _, clobber_abi("C"));
     }
 }
 
-/// As above.
+/// Calls a function on another stack and returns.
 ///
 /// # Safety
-/// As above.
+/// `top` is the end of memory that is not used by anything else, aligned to 16; `data` is the argument that
+/// `function` expects.
 #[cfg(target_arch = "aarch64")]
 unsafe fn call_on(top: *mut u8, function: extern "C" fn(*mut core::ffi::c_void), data: *mut core::ffi::c_void) {
-    // SAFETY: x20 survives the call, so the old stack is found again; everything a call may change is declared.
+    // SAFETY: x20 survives the call, so the old stack is restored; all registers that a call may change are declared.
     unsafe {
         std::arch::asm!("mov x20, sp", "mov sp, {top}", "blr {function}", "mov sp, x20",
             top = in(reg) top, function = in(reg) function, in("x0") data, out("x20") _, clobber_abi("C"));

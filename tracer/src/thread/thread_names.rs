@@ -1,7 +1,7 @@
 //! The program's names of its threads, written at the end of the trace.
 //!
-//! A thread is asked for its name when it ends, or when the process does. One that bears the process's own name, as every
-//! new thread does, has none to tell.
+//! A thread's name is read when the thread or the process ends. A new thread has the process's name, which is not
+//! recorded.
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
@@ -11,18 +11,18 @@ use dlio_schemas::native::fields::{FieldWriter, decimal, key};
 use crate::kernel::path_buffer::PathBuffer;
 use crate::kernel::sys;
 
-/// As many as a page holds: threads beyond that are told by their number alone.
+/// Maximum number of names, limited by a page: further threads are identified only by their ids.
 const NAMES_MAX: usize = 128;
-/// Longest name the kernel keeps, its closing zero included.
+/// Longest name in the kernel, with the terminating zero.
 const LENGTH: usize = 16;
-/// Room for all of them as `tid=name` and a separator.
+/// Space for all of them as `tid=name` and a separator.
 pub const TEXT_MAX: usize = NAMES_MAX * (10 + 1 + LENGTH);
 
 type Name = [u8; LENGTH];
 
 /// A thread and its name.
 struct Named {
-    /// Zero until the name is there.
+    /// Zero until the name is complete.
     tid: AtomicU32,
     halves: [AtomicU64; 2],
 }
@@ -31,7 +31,7 @@ crate::large! {
     static NAMES: [Named; NAMES_MAX] = [const { Named::new() }; NAMES_MAX];
 }
 static USED: AtomicU32 = AtomicU32::new(0);
-/// The process itself, once it was asked for.
+/// The process's own name, once it was read.
 static OWN: Named = Named::new();
 
 impl Named {
@@ -47,7 +47,7 @@ impl Named {
         self.tid.store(tid, Release);
     }
 
-    /// The name, if there is one.
+    /// Returns the name, if it is complete.
     fn get(&self) -> Option<(u32, Name)> {
         let tid = self.tid.load(Acquire);
         let mut name = [0; LENGTH];
@@ -58,22 +58,22 @@ impl Named {
     }
 }
 
-/// The process and so its first thread; noted when its image is made.
+/// The process id, which is also that of its first thread; noted when its image is created.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
-/// The number of this process.
+/// Notes the process id.
 pub fn note_process(pid: u32) {
     PROCESS.store(pid, Relaxed);
 }
 
-/// The calling thread is about to end.
+/// Notes the name of the calling thread, which is about to end.
 pub fn note_own() {
     let mut name = [0; LENGTH];
     sys::thread_name(&mut name);
     note(sys::thread_id(), name);
 }
 
-/// A thread that may have ended long ago, as the process is about to.
+/// Notes the name of another thread, which may have ended long ago, when the process ends.
 pub fn note_other(tid: u32) {
     if tid == PROCESS.load(Relaxed) {
         return;
@@ -92,7 +92,7 @@ fn note(tid: u32, name: Name) {
     }
 }
 
-/// The name of the first thread, and of every other one until it is given one.
+/// Returns the name of the first thread, which other threads have until they are renamed.
 fn own_name() -> Name {
     if OWN.get().is_none() {
         OWN.set(PROCESS.load(Relaxed), read(c"/proc/self/comm"));
@@ -100,7 +100,7 @@ fn own_name() -> Name {
     OWN.get().map_or([0; LENGTH], |(_, name)| name)
 }
 
-/// A name as the kernel tells it: closed by a line's end.
+/// Reads a name from the kernel, which ends it with a newline.
 fn read(path: &CStr) -> Name {
     let mut name = [0; LENGTH];
     let length = sys::read_small(path, &mut name).strip_suffix(b"\n").map_or(0, <[u8]>::len);
@@ -127,7 +127,7 @@ pub fn write(writer: &mut FieldWriter) {
     }
 }
 
-/// The process is another one now.
+/// Forgets all names, because this is now another process.
 pub fn forget() {
     OWN.tid.store(0, Relaxed);
     if USED.swap(0, Relaxed) > 0 {

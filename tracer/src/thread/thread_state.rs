@@ -1,5 +1,5 @@
-//! What a thread records with: its segment of the ring file, the halves in use, room for encoding. It outlives its thread,
-//! and the next one takes it.
+//! The recording state of a thread: its segment of the ring file, the halves in use, and buffers for encoding. It
+//! outlives its thread and is reused by the next one.
 
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
 
@@ -11,23 +11,26 @@ use crate::thread::chunk::Chunk;
 use crate::thread::codec::BlockMaker;
 use crate::thread::slots::Half;
 
-/// A thread's recording state, in memory that a forked child finds zeroed. Outlives its thread: the next thread takes it.
+/// A thread's recording state, in memory that a forked child finds zeroed. It outlives its thread and is reused by
+/// the next one.
 #[repr(C)]
 pub struct Thread {
     pub half: *mut Half,
-    /// Slots of the active half.
+    /// Number of slots of the active half.
     pub slots: u32,
     pub tid: u32,
     pub names: Chunk,
-    /// The segment whose page belongs to this state; and its number.
+    /// The segment whose page belongs to this state, and its number.
     pub segment: *mut u8,
     pub stream: u32,
-    /// The halves of a large segment, the same or a further one, and its number; null before there is one.
+    /// The halves of a large segment, which may be the first segment or a further one, and its number; null if there
+    /// is none yet.
     pub large: *mut Half,
     pub large_stream: u32,
-    /// A half that is not active and holds events that could not be encoded, because one was still being written.
+    /// An inactive half with events that could not be encoded because one was still being written.
     pub pending: *mut Half,
-    /// Held by whoever encodes, the thread itself or the one that ends the process; [`CLOSED`] for good.
+    /// Held by the thread that encodes, which is the state's own thread or the one that ends the process; [`CLOSED`]
+    /// is permanent.
     pub encoding: AtomicU32,
     pub next: *mut Thread,
     pub next_idle: *mut Thread,
@@ -36,27 +39,27 @@ pub struct Thread {
     pub blocks: BlockMaker<RAW_MAX>,
 }
 
-/// In the place of who encodes: what the state held has been written, and nothing more is.
+/// Replaces the id of the encoding thread: the state's events have been written, and no more will be.
 pub const CLOSED: u32 = u32::MAX;
 
-/// The outcome of waiting to be the one that encodes.
+/// The result of waiting for the right to encode.
 pub enum Taken {
     Mine,
     Closed,
-    /// This very thread encodes, in a frame that was interrupted.
+    /// The calling thread itself is encoding, in an interrupted frame.
     Interrupted,
 }
 
-/// The halves of a segment, which follow its page.
+/// Returns the halves of a segment, which follow its page.
 ///
 /// # Safety
-/// `segment` is mapped for good.
+/// `segment` is mapped permanently.
 pub unsafe fn halves_of(segment: *mut u8) -> *mut Half {
     // SAFETY: the caller passes a segment, whose halves follow its page.
     unsafe { segment.add(SEGMENT_HEADER).cast() }
 }
 
-/// The page of a segment, by its first half.
+/// Returns the page of a segment, given its first half.
 ///
 /// # Safety
 /// `first` is the first half of a segment.
@@ -65,7 +68,8 @@ pub unsafe fn page_of(first: *mut Half) -> *mut u8 {
     unsafe { first.cast::<u8>().sub(SEGMENT_HEADER) }
 }
 
-/// All halves of a state: the one of a small segment, if it began in one, and the two of a large one, if it has it.
+/// Returns all halves of a state: the one of a small segment, if it started in one, and the two of a large one, if it
+/// has one.
 ///
 /// # Safety
 /// `thread` is equipped.
@@ -77,62 +81,62 @@ pub unsafe fn halves(thread: *mut Thread) -> impl Iterator<Item = *mut Half> {
     small.into_iter().chain(large.into_iter().flat_map(|half| [half, half.wrapping_add(1)]))
 }
 
-/// True if every slot that was handed out holds a record.
+/// Returns `true` if every taken slot contains a record.
 ///
 /// # Safety
-/// `thread` is equipped, and `half` one of its own.
+/// `thread` is equipped, and `half` is one of its halves.
 pub unsafe fn is_complete(thread: *mut Thread, half: *mut Half) -> bool {
-    // SAFETY: as of this function.
+    // SAFETY: by the contract above.
     unsafe { count_complete(thread, half) == taken(thread, half) }
 }
 
-/// How many slots hold a record.
+/// Returns the number of slots that contain a record.
 ///
 /// # Safety
-/// As of [`is_complete`].
+/// `thread` is equipped, and `half` is one of its halves.
 pub unsafe fn count_complete(thread: *mut Thread, half: *mut Half) -> usize {
-    // SAFETY: slots below those handed out are within the half; others may be writing their words.
+    // SAFETY: taken slots are within the half; their words may be written at the same time.
     let holds = |i: &usize| unsafe { (&raw const (*half).records[*i].word).read_volatile() != 0 };
     // SAFETY: by the contract above.
     (0..unsafe { taken(thread, half) }).filter(holds).count()
 }
 
-/// True if a half is one of the large segment's.
+/// Returns `true` if a half belongs to the large segment.
 ///
 /// # Safety
-/// As of [`is_complete`].
+/// `thread` is equipped, and `half` is one of its halves.
 pub unsafe fn is_large(thread: *mut Thread, half: *mut Half) -> bool {
-    // SAFETY: the caller passes a state and a half of it.
+    // SAFETY: the caller passes a state and one of its halves.
     unsafe { !(*thread).large.is_null() && (half == (*thread).large || half == (*thread).large.add(1)) }
 }
 
-/// The number of slots of a half.
+/// Returns the number of slots of a half.
 ///
 /// # Safety
-/// As of [`is_complete`].
+/// `thread` is equipped, and `half` is one of its halves.
 pub unsafe fn slots(thread: *mut Thread, half: *mut Half) -> u32 {
     // SAFETY: as above.
     (if unsafe { is_large(thread, half) } { Shape::LARGE.half_records } else { Shape::SMALL.half_records }) as u32
 }
 
-/// The number of slots of a half that have been handed out.
+/// Returns the number of taken slots of a half.
 ///
 /// # Safety
-/// As of [`is_complete`].
+/// `thread` is equipped, and `half` is one of its halves.
 pub unsafe fn taken(thread: *mut Thread, half: *mut Half) -> usize {
-    // SAFETY: the caller passes a state and a half of it, which is mapped.
+    // SAFETY: the caller passes a state and one of its halves, which is mapped.
     unsafe { ((&raw const (*half).next).read_volatile() & !HALF_SEALED).min(slots(thread, half)) as usize }
 }
 
 impl Thread {
-    /// Room a thread's state takes; mapped, and mostly never touched.
+    /// Size of a thread's state; mapped, and mostly never touched.
     pub const SIZE: usize = size_of::<Thread>();
 
-    /// Puts zeroed state to use with a segment of the ring file.
+    /// Initializes a zeroed state with a segment of the ring file.
     ///
     /// # Safety
-    /// `this` is zeroed memory of [`Thread::SIZE`] bytes, `segment` a mapped, zeroed segment of that shape; both stay for
-    /// good.
+    /// `this` is zeroed memory of [`Thread::SIZE`] bytes, `segment` is a mapped, zeroed segment of that shape; both
+    /// are permanent.
     pub unsafe fn equip(this: *mut Thread, segment: *mut u8, shape: Shape, stream: u32) {
         // SAFETY: by the contract above.
         unsafe {
@@ -150,15 +154,15 @@ impl Thread {
         }
     }
 
-    /// Hands the state to a thread.
+    /// Assigns the state to a thread.
     ///
     /// # Safety
-    /// `this` is equipped and no thread uses it.
+    /// `this` is equipped and not used by a thread.
     pub unsafe fn adopt(this: *mut Thread, tid: u32) {
         // SAFETY: by the contract above.
         unsafe {
             (*this).tid = tid;
-            // Events that could not be written and stayed are those of the thread before.
+            // Events that could not be written belong to the previous thread.
             if (*this).large.is_null() || taken(this, halves_of((*this).segment)) == 0 {
                 (*this).segment.add(segment::TID).cast::<u32>().write(tid);
             }
@@ -169,7 +173,7 @@ impl Thread {
         }
     }
 
-    /// The thread that has this state, or had it last.
+    /// Returns the thread that has this state, or had it last.
     ///
     /// # Safety
     /// `this` is equipped.
@@ -178,53 +182,53 @@ impl Thread {
         unsafe { (*this).tid }
     }
 
-    /// The chunk of the thread's names.
+    /// Returns the chunk of the thread's names.
     #[inline(always)]
     pub fn names(&self) -> Chunk {
         self.names
     }
 
-    /// The page of this state's segment, for the list of open spans.
+    /// Returns the page of this state's segment, for the list of open spans.
     pub fn segment(&self) -> *mut u8 {
         self.segment
     }
 
-    /// True if a ring belongs to this state: not after a fork, and not once the image has been closed.
+    /// Returns `true` if this state has a ring: not after a fork, and not after the image was closed.
     #[inline(always)]
     pub fn is_equipped(&self) -> bool {
         !self.half.is_null()
     }
 
-    /// The active half, or null where the ring was taken away, which another thread may do at any time when its file is cut: to be
-    /// asked once.
+    /// Returns the active half, or null if the ring was taken away. Another thread may take it away at any time when
+    /// the file is truncated, so read this once.
     ///
     /// # Safety
-    /// `this` is a state handed out by `image`.
+    /// `this` is a state from `image`.
     #[inline(always)]
     pub unsafe fn half(this: *mut Thread) -> *mut Half {
         // SAFETY: by the contract above.
         unsafe { (&raw const (*this).half).read_volatile() }
     }
 
-    /// Another half is active from now on, unless the ring was taken away.
+    /// Makes another half active, unless the ring was taken away.
     ///
     /// # Safety
-    /// As of [`Thread::half`].
+    /// `this` is a state from `image`.
     pub unsafe fn turn(this: *mut Thread, from: *mut Half, to: *mut Half) {
         // SAFETY: by the contract above; the pointer is aligned.
         let _ = unsafe { AtomicPtr::from_ptr(&raw mut (*this).half) }.compare_exchange(from, to, AcqRel, Relaxed);
     }
 
-    /// Takes the ring away: the thread that uses this state asks for another one at its next event.
+    /// Takes the ring away: the thread of this state requests another one at its next event.
     ///
     /// # Safety
-    /// `this` is a state handed out by `image`.
+    /// `this` is a state from `image`.
     pub unsafe fn retire(this: *mut Thread) {
         // SAFETY: by the contract above; a pointer-sized store is not torn.
         unsafe { (&raw mut (*this).half).write_volatile(std::ptr::null_mut()) }
     }
 
-    /// Waits for a thread that is encoding right now. `me` is the calling thread's number.
+    /// Waits for a thread that is encoding now, and takes the right to encode. `me` is the calling thread's id.
     ///
     /// # Safety
     /// `this` is equipped.
@@ -249,8 +253,8 @@ impl Thread {
         }
     }
 
-    /// First step of closing: nobody else encodes, and no slot is given out any more. `false` if this call interrupted an
-    /// encoding. `me` is the calling thread's number.
+    /// First step of closing: excludes other encoders and prevents further slots from being taken. Returns `false` if
+    /// this call interrupted an encoding. `me` is the calling thread's id.
     ///
     /// # Safety
     /// `this` is equipped.
@@ -265,8 +269,8 @@ impl Thread {
         true
     }
 
-    /// Second step, after a barrier for all threads: `false` if a thread took a slot at that very moment, which undid the
-    /// seal. Slots are taken with an instruction that other processors may come in between of.
+    /// Second step of closing, after a barrier for all threads. Returns `false` if a thread took a slot at the same
+    /// time, which undid the seal: slots are taken with an instruction that is not atomic between processors.
     ///
     /// # Safety
     /// `this` is sealed.
@@ -275,7 +279,7 @@ impl Thread {
         let seal = |half: *mut Half| unsafe {
             AtomicU32::from_ptr(&raw mut (*half).next).fetch_or(HALF_SEALED, SeqCst) & HALF_SEALED != 0
         };
-        // SAFETY: as above. Every half is sealed, whatever came of the one before.
+        // SAFETY: as above. Every half is sealed, regardless of the result for the previous one.
         unsafe { halves(this) }.filter(|half| !seal(*half)).count() == 0
     }
 }
@@ -283,30 +287,30 @@ impl Thread {
 /// The state of this image that was added last.
 static LAST: AtomicPtr<Thread> = AtomicPtr::new(std::ptr::null_mut());
 
-/// The states of this image.
+/// Iterates over the states of this image.
 pub fn all() -> impl Iterator<Item = *mut Thread> {
     let last = Some(LAST.load(Acquire)).filter(|thread| !thread.is_null());
     // SAFETY: states are never unmapped, and the list only grows at its head.
     std::iter::successors(last, |thread| Some(unsafe { (**thread).next }).filter(|next| !next.is_null()))
 }
 
-/// Adds a state. Under the image's lock.
+/// Adds a state. Must be called under the image's lock.
 ///
 /// # Safety
-/// `thread` is equipped, and in no list.
+/// `thread` is equipped, and not in a list.
 pub unsafe fn add(thread: *mut Thread) {
     // SAFETY: by the contract above.
     unsafe { (*thread).next = LAST.load(Relaxed) };
     LAST.store(thread, Release);
 }
 
-/// The threads of this image record no more into it: each finds that out at its next event. Calls nothing.
+/// Stops all threads of this image from recording into it: each notices at its next event. Makes no calls.
 pub fn retire_all() {
-    // SAFETY: states of the list were handed out by `image`.
+    // SAFETY: states of the list came from `image`.
     all().for_each(|thread| unsafe { Thread::retire(thread) });
 }
 
-/// The image is gone, and its states with it.
+/// Forgets all states, because their image has ended.
 pub fn forget() {
     LAST.store(std::ptr::null_mut(), Release);
 }

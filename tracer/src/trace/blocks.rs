@@ -1,7 +1,7 @@
-//! The `.dlt`: appending blocks, as long as it may grow and the disk has room.
+//! The `.dlt`: appends blocks while the file may grow and the disk has space.
 //!
-//! A block opens the file, appends and closes it again, which costs a nanosecond an event and leaves the program's
-//! descriptors as they would be without us; see [`crate::thread::reserved_fds`] for those that are kept.
+//! Each block opens the file, appends and closes it again. That costs a nanosecond per event and leaves the program's
+//! descriptors as they would be without tracing; see [`crate::thread::reserved_fds`] for exceptions.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 
@@ -18,23 +18,24 @@ use crate::trace::disk_full::Tail;
 use crate::trace::files::{DLT_IDENTITY, LOCK, dlt_path, reopen_ring};
 use crate::trace::{files, header_page, ring_file, sigbus, tally, trace_dirs, write_errors};
 
-/// True if the image is being closed: what is written now matters more than the last events.
+/// `true` while the image is being closed: the data written then matters more than the last events.
 pub static CLOSING: AtomicBool = AtomicBool::new(false);
 static DLT: AtomicU32 = AtomicU32::new(DLT_NONE);
 static EVENTS: AtomicU64 = AtomicU64::new(0);
 static BYTES: AtomicU64 = AtomicU64::new(0);
-/// Facts said at once: the last ones, with what the process used, the groups it has moved to and the names of threads.
+/// Maximum length of the facts written at once: the last facts, resource usage, the groups that the process has moved
+/// to, and the names of threads.
 pub const FACTS_MAX: usize = 1024 + 2 * GROUP_MAX + thread_names::TEXT_MAX;
-/// True if the process may not write: see [`is_forbidden`].
+/// `true` if the process must not write: see [`is_forbidden`].
 static FORBIDDEN: AtomicBool = AtomicBool::new(false);
 const DLT_NONE: u32 = 0;
 const DLT_WRITTEN: u32 = 1;
-/// Bytes of an event in the formats that viewers read.
+/// Bytes per event in the formats that viewers read.
 pub const EXPORTED_EVENT: u64 = 16;
-/// The size of the table of counts in the end, compressed.
+/// Expected size of the compressed table of counts.
 const TABLE_STORED: u64 = 64 << 10;
 
-/// A new image has no blocks yet.
+/// Resets the state for a new image, which has no blocks yet.
 pub fn begin() {
     DLT.store(DLT_NONE, Relaxed);
     FORBIDDEN.store(false, Relaxed);
@@ -42,17 +43,18 @@ pub fn begin() {
     BYTES.store(0, Relaxed);
 }
 
-/// True if there is a file for them.
+/// Returns `true` if the file for blocks exists.
 pub fn is_begun() -> bool {
     DLT.load(Acquire) != DLT_NONE
 }
 
-/// True if a filter of system calls keeps the process from writing files: it does so for good, while room comes back.
+/// Returns `true` if a seccomp filter prevents the process from writing files. That is permanent, while a full disk
+/// may get space again.
 pub fn is_forbidden() -> bool {
     FORBIDDEN.load(Relaxed)
 }
 
-/// Appends a block to the `.dlt`, made with the first one. `false` if the block is lost.
+/// Appends a block to the `.dlt`, which is created with the first one. Returns `false` if the block is lost.
 pub fn append(block: &[u8]) -> bool {
     if !is_begun() && !begin_dlt() {
         return false;
@@ -80,27 +82,27 @@ pub fn append_facts(facts: &[u8], anchor: Anchor) -> bool {
     append(&block[..HEADER_SIZE + facts.len()])
 }
 
-/// True if the trace is as large as it may become.
+/// Returns `true` if the trace has reached its maximum size.
 fn is_full(bytes: u64) -> bool {
     bytes.saturating_add(TABLE_STORED) >= config::get().max_bytes
 }
 
-/// True if the trace may take the form that viewers read, which is several times as large.
+/// Returns `true` if the trace may be converted to a format that viewers read, which is several times as large.
 pub fn may_be_exported() -> bool {
     events() * EXPORTED_EVENT <= config::get().max_bytes
 }
 
-/// Events recorded, for the choice of format, or counted.
+/// Returns the number of events recorded (for the choice of format) or counted.
 pub fn events() -> u64 {
     EVENTS.load(Relaxed) + if tally::is_on() { tally::events() } else { 0 }
 }
 
-/// True if events were counted and not recorded, all or the later ones.
+/// Returns `true` if events were counted rather than recorded, either all of them or the later ones.
 pub fn has_counted() -> bool {
     tally::is_on()
 }
 
-/// The trace has the size it may have.
+/// Stops recording: the trace has reached its maximum size.
 #[cold]
 fn stop_recording() {
     if let Some(_held) = LOCK.take()
@@ -110,8 +112,8 @@ fn stop_recording() {
     }
 }
 
-/// Writes the file's head and what is known of the process. Where that fails the next block tries again, from the
-/// beginning: descriptors and room come back.
+/// Writes the file's header and the known facts of the process. If this fails, the next block tries again from the
+/// start: descriptors and space may be available again.
 fn begin_dlt() -> bool {
     let Some(_held) = LOCK.take() else { return false };
     if is_begun() {
@@ -139,7 +141,7 @@ fn write<const N: usize>(flags: i32, parts: [&[u8]; N]) -> bool {
         _ => Some(open()).filter(|fd| *fd != -libc::ENOENT || !files::follow()).unwrap_or_else(open),
     };
     if fd < 0 {
-        // Files themselves refuse with another error.
+        // A file system reports other errors.
         FORBIDDEN.fetch_or([libc::EPERM, libc::ENOSYS].contains(&-fd), Relaxed);
         write_errors::note(-fd);
         return false;
@@ -150,7 +152,7 @@ fn write<const N: usize>(flags: i32, parts: [&[u8]; N]) -> bool {
     }
     if result != 0 {
         write_errors::note(-result as i32);
-        // What was begun is begun anew, as a new file.
+        // A file that was started is created again, as a new file.
         if flags & libc::O_CREAT != 0 && held < 0 {
             trace_dirs::unlink(dlt_path());
         }
@@ -158,15 +160,15 @@ fn write<const N: usize>(flags: i32, parts: [&[u8]; N]) -> bool {
     result == 0
 }
 
-/// Takes back what was written last, a torn block or events, on a disk that is full. Names, and how much is lost, are
-/// worth more than the last events.
+/// Truncates the file on a full disk, first a torn block and then the last events. Names, and the number of lost
+/// events, are worth more than the last events.
 fn make_room(needed: usize) -> bool {
     let fd = DLT_IDENTITY.open(dlt_path(), libc::O_RDWR);
     let length = sys::size(fd).max(0) as usize;
     let mapped = if length > 0 { sys::map_to_read(fd, length) } else { std::ptr::null() };
     sigbus::guard_reading(mapped.cast_mut(), length);
     let made = !mapped.is_null() && {
-        // SAFETY: the file is this image's own, and while it is closed nobody else shortens it.
+        // SAFETY: the file belongs to this image, and nothing else shortens it while the image is closed.
         let bytes = unsafe { std::slice::from_raw_parts(mapped, length) };
         let given_up = Tail::of(bytes).give_up(needed);
         given_up.is_some_and(|(end, events)| {
@@ -187,7 +189,8 @@ fn make_room(needed: usize) -> bool {
     made
 }
 
-/// True if there are blocks, and others took them away: what was written is in no file that has a name.
+/// Returns `true` if there are blocks, but the file was removed or replaced: the written data is in no file that has
+/// a name.
 pub fn are_gone() -> bool {
     is_begun()
         && match reserved_fds::held(reserved_fds::DLT) {
@@ -196,15 +199,15 @@ pub fn are_gone() -> bool {
         }
 }
 
-/// Counts as lost what such blocks held.
+/// Counts the events of such blocks as lost.
 pub fn lose() {
     write_errors::note(libc::ENOENT);
     header_page::counter(header::WRITTEN).into_iter().for_each(|all| all.store(0, Relaxed));
     header_page::count_lost(EVENTS.swap(0, Relaxed));
 }
 
-/// Opens the `.dlt` for all blocks of this thread that are still to come: it closes the image. Hooks keep the descriptor
-/// from being closed or replaced meanwhile.
+/// Opens the `.dlt` for all remaining blocks, because this thread closes the image. Hooks prevent the descriptor from
+/// being closed or replaced in the meantime.
 pub fn open_to_close() {
     if reserved_fds::held(reserved_fds::DLT) < 0 {
         let create = if is_begun() { 0 } else { libc::O_CREAT };
@@ -213,7 +216,7 @@ pub fn open_to_close() {
     }
 }
 
-/// Opens both files for good, because the program is about to lose the way to them. An image exists.
+/// Opens both files permanently, because the program is about to lose access to them. An image exists.
 pub fn keep_both_open() {
     if reserved_fds::held(reserved_fds::DLT) >= 0 || !is_begun() && !begin_dlt() {
         return;

@@ -1,25 +1,25 @@
-//! What the end of a trace gives up on a disk that is full, so that what matters more finds room: the names of files, and
-//! how many events are lost.
+//! The events dropped at the end of a trace on a full disk, to make space for more important data: the names of
+//! files, and the number of lost events.
 //!
 //! ```text
-//! block  block  block  block  blo|        a torn block goes first, then the last events
-//!                    ^ end of what stays
+//! block  block  block  block  blo|        a torn block is dropped first, then the last events
+//!                    ^ end of the remaining part
 //! ```
 
 use dlio_schemas::native::block::{HEADER_SIZE, Header, Kind, MAGIC};
 use dlio_schemas::native::file::FILE_HEADER;
 
-/// Pieces that may be given up at a time.
+/// Maximum number of pieces dropped at a time.
 const PIECES_MAX: usize = 64;
 
-/// The room a file system may keep of what was freed.
+/// Freed space that a file system may not make available again.
 const KEPT: usize = 8 << 10;
 
-/// A whole block, or what a full disk has left of one.
+/// A whole block, or the part of one that fit on a full disk.
 #[derive(Clone, Copy)]
 struct Piece {
     at: usize,
-    /// The events that giving it up costs: none where it is torn, for that is lost already. `None`: it stays.
+    /// Number of events lost by dropping it: none if it is torn, because it is already lost. `None` if it is kept.
     events: Option<u64>,
 }
 
@@ -48,7 +48,8 @@ impl Tail {
         tail
     }
 
-    /// The end of the file that leaves so much room free, and how many events that costs. Only events are given up.
+    /// Returns the length of the file that frees the needed space, and the number of events lost. Only events are
+    /// dropped.
     pub fn give_up(&self, needed: usize) -> Option<(usize, u64)> {
         let (mut end, mut cost) = (self.length, 0);
         for back in 0..PIECES_MAX.min(self.count) {
@@ -63,14 +64,14 @@ impl Tail {
     }
 }
 
-/// A header that proves itself, of a block that ends within the file.
+/// Returns a header with a valid checksum, if its block ends within the file.
 fn header_at(bytes: &[u8], at: usize) -> Option<Header> {
     let header = Header::from_bytes(bytes.get(at..at + HEADER_SIZE)?).ok()?;
     (at + header.size() <= bytes.len()).then_some(header)
 }
 
-/// As a reader sees it: of a block that was cut short others take the place of the rest, so that one behind which none
-/// begins has to prove itself.
+/// Returns a whole block, as a reader sees it: the rest of a truncated block is overwritten by later ones, so a block
+/// that is not followed by another one must have a valid checksum.
 fn whole_block(bytes: &[u8], at: usize) -> Option<Header> {
     let header = header_at(bytes, at)?;
     let end = at + header.size();
@@ -116,7 +117,7 @@ mod tests {
         let events = |length| file(&[(Kind::Events, length)])[FILE_HEADER..].to_vec();
         let head = file(&[(Kind::Process, 100)]);
         for cut in 1..9000 + HEADER_SIZE {
-            // A small block found the room that the large one before it did not.
+            // A small block fit into the space that the large one before it did not.
             let bytes = [&head[..], &events(9000)[..cut], &events(50)].concat();
             assert_eq!(Tail::of(&bytes).give_up(9000), Some((head.len(), 10)), "cut at {cut}");
         }

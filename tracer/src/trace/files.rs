@@ -1,5 +1,5 @@
-//! The paths of this image's two files, and the proof that a path still leads to the file that was made. Where the folder was
-//! renamed the kernel knows where the ring is now, for it is mapped.
+//! The paths of this image's two files, and the check that a path still refers to the file that was created. If the
+//! directory was renamed, the kernel knows the ring's new path, because the ring is mapped.
 
 use std::cell::UnsafeCell;
 use std::ffi::CStr;
@@ -14,17 +14,17 @@ use crate::thread::lock::Lock;
 use crate::thread::reserved_fds;
 use crate::trace::{header_page, trace_dirs};
 
-/// Held by whoever makes or grows a file of the image, or takes a thread into it.
+/// Held while a file of the image is created or grows, or a thread gets a state in it.
 pub static LOCK: Lock = Lock::new();
 
-/// Renames of the folder that are followed, and one: what readers may be looking at is never written again.
+/// Number of directory renames that are followed, plus one: a path that readers may be using is never overwritten.
 const PLACES: usize = 4;
 
-/// Paths of this image's files, one pair for each place they have been in; written under [`LOCK`] before the ring is published,
-/// or under [`FOLLOWING`] before that pair becomes the current one, constant afterwards.
+/// Paths of this image's files, one pair for each location so far. A pair is written under [`LOCK`] before the ring
+/// is published, or under [`FOLLOWING`] before it becomes the current one, and is constant afterwards.
 struct Paths(UnsafeCell<[[PathBuffer; 2]; PLACES]>);
 
-// SAFETY: see above; readers come through the ring's pointer, whose store releases the writes.
+// SAFETY: see above; readers get here through the ring's pointer, whose store releases the writes.
 unsafe impl Sync for Paths {}
 
 crate::large! {
@@ -33,7 +33,7 @@ crate::large! {
 static CURRENT: AtomicUsize = AtomicUsize::new(0);
 static FOLLOWING: Lock = Lock::new();
 
-/// Both, to be written.
+/// Returns both paths for writing.
 ///
 /// # Safety
 /// The caller holds [`LOCK`], and no image exists whose paths could be read.
@@ -45,7 +45,7 @@ pub unsafe fn paths_to_write() -> &'static mut [PathBuffer; 2] {
 }
 
 pub fn dlt_path() -> &'static CStr {
-    // SAFETY: constant while an image exists, and only then is it asked for.
+    // SAFETY: constant while an image exists, and called only then.
     unsafe { (&(*PATHS.0.get()))[CURRENT.load(Acquire)][0].as_c_str() }
 }
 
@@ -54,7 +54,8 @@ pub fn ring_path() -> &'static CStr {
     unsafe { (&(*PATHS.0.get()))[CURRENT.load(Acquire)][1].as_c_str() }
 }
 
-/// The file a path led to when it was made. In a folder that others can write to it may lead elsewhere later.
+/// The file that a path referred to when it was created. If others can write to the directory, the path may refer to
+/// another file later.
 pub struct Identity([AtomicU64; 2]);
 
 pub static DLT_IDENTITY: Identity = Identity([AtomicU64::new(0), AtomicU64::new(0)]);
@@ -69,7 +70,7 @@ impl Identity {
         sys::found(fd).is_some_and(|found| found.identity == self.0.each_ref().map(|place| place.load(Relaxed)))
     }
 
-    /// Opens the file that was made at this path; another one there is as good as none.
+    /// Opens the file that was created at this path; any other file there counts as missing.
     pub fn open(&self, path: &CStr, flags: i32) -> i32 {
         let fd = trace_dirs::open(path, flags) as i32;
         if fd >= 0 && flags & libc::O_CREAT != 0 {
@@ -82,9 +83,9 @@ impl Identity {
     }
 }
 
-/// Opens the ring again, if its path still leads to it: what a process has written at the beginning of its own, the time and
-/// the facts, no other file begins with. To ask for its number when it is made would take most processes a system call too
-/// many, for they never open it again.
+/// Opens the ring again, if its path still refers to it. The ring is recognized by the time and the facts at its
+/// start, which no other file has. Querying its inode at creation would cost a system call, and most processes never
+/// open it again.
 pub fn reopen_ring() -> i32 {
     let fd = trace_dirs::open(ring_path(), libc::O_RDWR) as i32;
     if fd >= 0 && !is_own_ring(fd) {
@@ -104,7 +105,8 @@ fn is_own_ring(fd: i32) -> bool {
     })
 }
 
-/// Of what opening a file of this image came to: true if it is gone, or another file is in its place. Closes it.
+/// Returns `true` if the result of opening a file of this image shows that it was removed or replaced. Closes the
+/// descriptor.
 pub fn is_gone(opened: i32) -> bool {
     if opened >= 0 {
         sys::close(opened);
@@ -112,7 +114,7 @@ pub fn is_gone(opened: i32) -> bool {
     [-libc::ENOENT, -libc::ESTALE].contains(&opened)
 }
 
-/// True if others took the ring away.
+/// Returns `true` if the ring was removed or replaced.
 pub fn is_ring_gone() -> bool {
     match reserved_fds::held(reserved_fds::RING) {
         held if held >= 0 => sys::found(held).is_some_and(|found| found.links == 0),
@@ -120,12 +122,12 @@ pub fn is_ring_gone() -> bool {
     }
 }
 
-/// A file of the image is not where it was made. Where its folder has another name by now, its files have another path from
-/// here on. `false` where nothing came of that.
+/// Handles a file of the image that is not where it was created. If its directory was renamed, its files have another
+/// path from now on. Returns `false` if nothing was found.
 #[cold]
 pub fn follow() -> bool {
     let Some(_held) = FOLLOWING.take() else { return false };
-    // Of a ring that lies apart nobody can tell where the trace went.
+    // If the ring is in another directory, the new location of the trace cannot be determined.
     if config::get().has_spool() || trace_dirs::is_lost() || reserved_fds::held(reserved_fds::FOLDER) >= 0 {
         return false;
     }
@@ -134,7 +136,7 @@ pub fn follow() -> bool {
         return false;
     }
     if ring.as_bytes() == ring_path().to_bytes() {
-        // Another thread has followed it.
+        // Another thread has already done this.
         return true;
     }
     let next = CURRENT.load(Acquire) + 1;
@@ -143,7 +145,7 @@ pub fn follow() -> bool {
     if next == PLACES || ring.file_name() != name(ring_path()) || !is_users(&ring.as_bytes()[..folder]) {
         return false;
     }
-    // SAFETY: under the lock, and nobody reads a pair that was never the current one.
+    // SAFETY: the lock is held, and a pair that was never the current one is not read.
     let [new_dlt, new_ring] = unsafe { &mut (*PATHS.0.get())[next] };
     new_dlt.clear();
     new_dlt.push(&ring.as_bytes()[..folder]).push(name(dlt_path()));
@@ -154,16 +156,17 @@ pub fn follow() -> bool {
     true
 }
 
-/// Nothing is made in a folder that others have moved the files to.
+/// Returns `true` if the directory belongs to the user: nothing is created in a directory to which others have moved
+/// the files.
 fn is_users(folder: &[u8]) -> bool {
     let mut path = PathBuffer::new();
     path.push(folder).push(b".");
     sys::found_at(path.as_c_str()).is_some_and(|found| found.is_folder && [0, sys::user_id()].contains(&found.owner))
 }
 
-/// The path that the ring's file has now, by the kernel's list of what is mapped. `false` where it has none.
+/// Determines the current path of the ring's file from the kernel's list of mappings. Returns `false` if it has none.
 fn ring_now(path: &mut PathBuffer) -> bool {
-    // The list of the process is empty once its first thread has ended. Linux before 3.17 has no list of a thread.
+    // The list of the process is empty once its first thread has ended. Linux before 3.17 has no list per thread.
     let lists = [c"/proc/thread-self/maps", c"/proc/self/maps"];
     let Some(fd) = lists.iter().map(|list| sys::open(list, libc::O_RDONLY) as i32).find(|fd| *fd >= 0) else {
         return false;
@@ -184,7 +187,7 @@ fn ring_now(path: &mut PathBuffer) -> bool {
     found
 }
 
-/// True if a line of that list is of the ring's first page.
+/// Returns `true` if a line of that list describes the ring's first page.
 fn maps_page(line: &[u8]) -> bool {
     let digits = line.split(|byte| *byte == b'-').next().and_then(|digits| std::str::from_utf8(digits).ok());
     digits.and_then(|digits| usize::from_str_radix(digits, 16).ok()) == Some(header_page::page().addr())

@@ -1,5 +1,5 @@
-//! The first page of the ring file: what a reader finds of a process that was killed, and counters that all of the tracer
-//! adds to. It comes with the first event; what is counted before is added to it.
+//! The first page of the ring file: the data that a reader finds if the process was killed, and counters used by the
+//! whole tracer. It is created at the first event; earlier counts are added to it then.
 
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*, compiler_fence};
 
@@ -12,15 +12,15 @@ use crate::kernel::{clock, single_thread_atomics};
 static CELL: AtomicPtr<AtomicPtr<u8>> = AtomicPtr::new(std::ptr::null_mut());
 static LOST_EARLY: AtomicU64 = AtomicU64::new(0);
 
-/// The page, or null while there is no image.
+/// Returns the page, or null while there is no image.
 pub fn page() -> *mut u8 {
     let cell = CELL.load(Acquire);
-    // SAFETY: the cell, once mapped, stays.
+    // SAFETY: the cell, once mapped, is permanent.
     if cell.is_null() { std::ptr::null_mut() } else { unsafe { (*cell).load(Acquire) } }
 }
 
-/// Publishes the page of an image, or that there is none. The first time `new_cell` gives the place that points to it, or
-/// null without memory; then this is `false`.
+/// Publishes the page of an image, or null if there is none. The first time, `new_cell` returns the cell for the
+/// pointer, or null without memory; in that case this returns `false`.
 pub fn publish(page: *mut u8, new_cell: impl FnOnce() -> *mut AtomicPtr<u8>) -> bool {
     let mut cell = CELL.load(Acquire);
     if cell.is_null() && page.is_null() {
@@ -33,31 +33,31 @@ pub fn publish(page: *mut u8, new_cell: impl FnOnce() -> *mut AtomicPtr<u8>) -> 
         }
         CELL.store(cell, Release);
     }
-    // SAFETY: the cell is mapped for good, zeroed or written by this function only.
+    // SAFETY: the cell is mapped permanently, and zeroed or written only by this function.
     unsafe { (*cell).store(page, Release) };
     true
 }
 
-/// All of it; `None` while there is no image.
+/// Returns the whole page; `None` while there is no image.
 pub fn bytes() -> Option<&'static [u8]> {
     let page = page();
-    // SAFETY: the page stays mapped, and what is read of it is constant or a number of its own.
+    // SAFETY: the page is permanent, and the parts that are read are constant or separate numbers.
     (!page.is_null()).then(|| unsafe { std::slice::from_raw_parts(page, ring::HEADER_SIZE) })
 }
 
-/// Facts of the process.
+/// Returns the facts of the process.
 pub fn facts(page: &[u8]) -> &[u8] {
     let used = u32::from_le_bytes([0, 1, 2, 3].map(|i| page[header::FIELDS_USED + i])) as usize;
     &page[header::FIELDS..header::FIELDS + used]
 }
 
-/// Adds to the facts of the process, under the lock of the image. `false` where they have no room.
+/// Adds to the facts of the process, under the image lock. Returns `false` if there is no space.
 pub fn add_facts(facts: &[u8]) -> bool {
     let page = page();
     if page.is_null() {
         return false;
     }
-    // SAFETY: the page is mapped, and what follows its facts is written under the lock alone.
+    // SAFETY: the page is mapped, and the part after its facts is written only under the lock.
     let page = unsafe { std::slice::from_raw_parts_mut(page, ring::HEADER_SIZE) };
     let used = u32::from_le_bytes([0, 1, 2, 3].map(|i| page[header::FIELDS_USED + i])) as usize;
     let Some(room) = page[header::FIELDS + used..].get_mut(..facts.len()) else { return false };
@@ -73,10 +73,10 @@ pub fn read_anchor(page: &[u8], at: usize) -> Anchor {
     Anchor { ticks: number(at), boot_ns: number(at + 8), real_ns: number(at + 16) }
 }
 
-/// A number in the ring's header page.
+/// Returns a counter in the ring's header page.
 pub fn counter(at: usize) -> Option<&'static AtomicU64> {
     let page = page();
-    // SAFETY: the page stays mapped, and the offsets are multiples of eight within it.
+    // SAFETY: the page is permanent, and the offsets are multiples of eight within it.
     (!page.is_null()).then(|| unsafe { AtomicU64::from_ptr(page.add(at).cast()) })
 }
 
@@ -88,14 +88,14 @@ pub fn count_at(at: usize) -> u64 {
     counter(at).map_or(0, |counter| counter.load(Relaxed))
 }
 
-/// Events that happened and could not be recorded.
+/// Counts events that happened and could not be recorded.
 pub fn count_lost(n: u64) {
     if n > 0 && !count(header::LOST, n) {
         LOST_EARLY.fetch_add(n, Relaxed);
     }
 }
 
-/// Events that counted as lost while they waited are recorded after all.
+/// Takes back events that counted as lost while they were queued, because they are recorded now.
 pub fn take_back_lost(n: u64) {
     match counter(header::LOST) {
         Some(lost) => drop(lost.fetch_sub(n, Relaxed)),
@@ -103,12 +103,13 @@ pub fn take_back_lost(n: u64) {
     }
 }
 
-/// Events have gone into the table of counts: after a kill nobody else knows of them where the table is private memory.
+/// Counts events added to the table of counts: after a kill this is the only record of them if the table is private
+/// memory.
 pub fn note_tallied(n: u64) {
     count(header::TALLIED, n);
 }
 
-/// Calls that a filter left out.
+/// Counts calls that a filter excluded.
 pub fn count_filtered() {
     counter(header::FILTERED).into_iter().for_each(single_thread_atomics::count_one);
 }
@@ -121,17 +122,17 @@ pub fn count_misused_span() {
     count(header::MISUSED_SPANS, 1);
 }
 
-/// Events of which no image can tell, because there is none.
+/// Returns the number of events lost without an image.
 pub fn lost_early() -> u64 {
     LOST_EARLY.load(Relaxed)
 }
 
-/// Ticks the tracer's slow path took.
+/// Counts the ticks of the tracer's slow path.
 pub fn count_own_time(ticks: u64) {
     count(header::TRACER_TICKS, ticks);
 }
 
-/// Notes where the clocks stand, for a reader after a kill.
+/// Updates the clock anchor, for a reader after a kill.
 pub fn refresh_anchor() {
     let now = clock::anchor();
     for (i, value) in [now.ticks, now.boot_ns, now.real_ns].into_iter().enumerate() {
@@ -141,12 +142,12 @@ pub fn refresh_anchor() {
     }
 }
 
-/// Adds what was counted as lost before there was a page.
+/// Adds the losses that were counted before the page existed.
 pub fn count_early_losses() {
     count_lost(LOST_EARLY.swap(0, Relaxed));
 }
 
-/// Forgets losses before: they are another process's.
+/// Forgets earlier losses, which belong to another process.
 pub fn forget_early_losses() {
     LOST_EARLY.store(0, Relaxed);
 }

@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! STEM.ring   header_page | ring_file: segments of threads          STEM.dlt   blocks, tally
-//!             sigbus: the file may be cut while it is mapped                   disk_full
+//!             sigbus: the file may be truncated while it is mapped             disk_full
 //! ```
 //!
-//! Reading order: [`header_page`] and [`write_errors`] (counters and the first error), [`trace_dirs`] and [`files`] (paths),
-//! [`ring_file`], [`sigbus`], [`blocks`], [`tally`] (counts instead of blocks), [`disk_full`], [`spool`] (rings kept on
-//! another file system).
+//! Reading order: [`header_page`] and [`write_errors`] (counters and the first error), [`trace_dirs`] and [`files`]
+//! (paths), [`ring_file`], [`sigbus`], [`blocks`], [`tally`] (counts instead of blocks), [`disk_full`], [`spool`]
+//! (rings kept on another file system).
 
 pub(crate) mod blocks;
 pub(crate) mod disk_full;

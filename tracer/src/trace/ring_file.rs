@@ -1,7 +1,7 @@
 //! The ring file: its first part, and the segments by which it grows.
 //!
-//! Room on disk is reserved before anything is mapped. Where that cannot be had segments are private memory, whose events
-//! a kill takes away: the header then says that not all is there.
+//! Disk space is reserved before anything is mapped. If that fails, segments are private memory, whose events are
+//! lost by a kill: the header then marks the file as incomplete.
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
@@ -13,28 +13,30 @@ use crate::thread::{reserved_fds, stack};
 use crate::trace::files::{LOCK, reopen_ring};
 use crate::trace::{header_page, sigbus, tally, trace_dirs, write_errors};
 
-/// Segments in the file, and where the next one begins.
+/// Number of segments in the file, and the offset of the next one.
 static SEGMENTS: AtomicU32 = AtomicU32::new(0);
 static END: AtomicUsize = AtomicUsize::new(0);
-/// Segments in memory alone, which no reader finds; they are numbered from [`PRIVATE_STREAMS`].
+/// Number of segments in private memory, which a reader cannot find; they are numbered from [`PRIVATE_STREAMS`].
 static PRIVATE: AtomicU32 = AtomicU32::new(0);
 /// The small segment that is mapped with the header, until a thread takes it.
 static SPARE: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
-/// True if the ring's first part lies in the file, so that what it says outlives the process; and the table of counts.
+/// `true` if the ring's first part is in the file, so that its contents outlive the process; likewise for the table
+/// of counts.
 static IN_FILE: AtomicBool = AtomicBool::new(false);
 static TABLE_IN_FILE: AtomicBool = AtomicBool::new(false);
-/// More segments than a ring has.
+/// Larger than any number of segments in a ring.
 const PRIVATE_STREAMS: u32 = 1 << 24;
-/// The part that is mapped at once: the header and the first segment.
+/// Size of the part that is mapped at once: the header and the first segment.
 pub const FIRST_PART: usize = SEGMENTS_START + Shape::SMALL.size();
 
-/// Makes the file; the negative number of an error where that cannot be.
+/// Creates the file; returns a negative error number on failure.
 pub fn make(path: &CStr) -> i32 {
     trace_dirs::open(path, libc::O_RDWR | libc::O_CREAT) as i32
 }
 
-/// Maps the first part, the header and a small segment, and says whether it lies in the file that was made; null without
-/// memory. Of a ring that is private memory from its beginning an empty file tells, should its process be killed.
+/// Maps the first part, which is the header and a small segment, and returns whether it is in the created file; null
+/// without memory. If the ring is private memory from the start, an empty file represents it in case the process is
+/// killed.
 pub fn map_first(path: &CStr, made: i32) -> (*mut u8, bool) {
     let mapped = match made {
         0.. => map_part(made, FIRST_PART, 0),
@@ -58,10 +60,10 @@ pub fn map_first(path: &CStr, made: i32) -> (*mut u8, bool) {
     (mapped, true)
 }
 
-/// The file has its first part, which is filled in.
+/// Notes that the file has its first part, filled in.
 ///
 /// # Safety
-/// `first` is what [`map_first`] has given.
+/// `first` is the result of [`map_first`].
 pub unsafe fn begin(first: *mut u8, in_file: bool) {
     IN_FILE.store(in_file, Relaxed);
     SEGMENTS.store(1, Relaxed);
@@ -70,28 +72,28 @@ pub unsafe fn begin(first: *mut u8, in_file: bool) {
     SPARE.store(unsafe { first.add(SEGMENTS_START) }, Relaxed);
 }
 
-/// True if the first part lies in the file, and what it says outlives the process.
+/// Returns `true` if the first part is in the file and its contents outlive the process.
 pub fn is_in_file() -> bool {
     IN_FILE.load(Relaxed)
 }
 
-/// True if what a segment of this number holds outlives the process.
+/// Returns `true` if the contents of a segment with this number outlive the process.
 pub fn outlives(stream: u32) -> bool {
     is_in_file() && stream < PRIVATE_STREAMS
 }
 
-/// True if it is no larger than that.
+/// Returns `true` if the file consists of the first part only.
 pub fn is_small() -> bool {
     threads() == 1
 }
 
-/// True if the table of counts does.
+/// Returns `true` if the table of counts is in the file.
 pub fn has_table_in_file() -> bool {
     TABLE_IN_FILE.load(Relaxed)
 }
 
-/// A part of the ring file, with room on disk reserved: a store into a hole of a full file system would kill the program.
-/// Null where that cannot be had.
+/// Maps a part of the ring file whose disk space is reserved: a store into a hole on a full file system would kill
+/// the program. Null on failure.
 fn map_part(fd: i32, length: usize, at: usize) -> *mut u8 {
     let reserve = if length > FIRST_PART { sys::reserve } else { sys::fill };
     let reserved = stack::without_signal(libc::SIGXFSZ, libc::EFBIG, || reserve(fd, at, length));
@@ -102,9 +104,10 @@ fn map_part(fd: i32, length: usize, at: usize) -> *mut u8 {
     sys::map_file(fd, at, length)
 }
 
-/// A later part, or private memory in its place, whose contents then do not outlive a kill; says whether it is of the file.
+/// Maps a later part, or private memory instead, whose contents do not survive a kill; returns whether it is part of
+/// the file.
 fn map_further(length: usize, at: usize) -> (*mut u8, bool) {
-    // Where the first part is private memory there is no file, and nothing wrong with that: it would begin with a hole.
+    // If the first part is private memory, there is no file, and that is not an error: it would begin with a hole.
     let mapped = if IN_FILE.load(Relaxed) { map_reopened(length, at) } else { std::ptr::null_mut() };
     if mapped.is_null() {
         return (sys::map_memory(length), false);
@@ -113,8 +116,8 @@ fn map_further(length: usize, at: usize) -> (*mut u8, bool) {
     (mapped, true)
 }
 
-/// True if the ring was cut short by others: its beginning is gone, or a store into it has failed. What is cut and made long
-/// again holds zeros.
+/// Returns `true` if another program truncated the ring: its start is gone, or a store into it has failed. A file
+/// that was truncated and extended again contains zeros.
 pub fn is_cut() -> bool {
     let is_gone = || header_page::bytes().is_some_and(|page| page[header::MAGIC..header::MAGIC + 8] == [0; 8]);
     if is_in_file() && !sigbus::is_cut() && is_gone() {
@@ -137,17 +140,17 @@ fn map_reopened(length: usize, at: usize) -> *mut u8 {
     mapped
 }
 
-/// A further segment of the ring, and its number; null without memory. Under the lock.
+/// Maps a further segment of the ring, and returns its number; null without memory. Must be called under the lock.
 fn map_segment(shape: Shape) -> (*mut u8, u32) {
     let (at, number) = (END.load(Relaxed), SEGMENTS.load(Relaxed));
     let (segment, in_file) = map_further(shape.size(), at);
     if segment.is_null() {
         return (segment, 0);
     }
-    // SAFETY: fresh memory of that size, known to nobody else.
+    // SAFETY: fresh memory of that size, not shared with anything yet.
     shape.describe(unsafe { std::slice::from_raw_parts_mut(segment, SEGMENT_HEADER) });
     if !in_file {
-        // Before its first event: a ring may say that it does not hold all, but not that it does.
+        // Before its first event: a ring may claim to be incomplete without reason, but never to be complete.
         header_page::count(if shape.has_table { header::TALLY_UNSAVED } else { header::SEGMENTS_UNSAVED }, 1);
         return (segment, PRIVATE_STREAMS + PRIVATE.fetch_add(1, Relaxed));
     }
@@ -158,8 +161,8 @@ fn map_segment(shape: Shape) -> (*mut u8, u32) {
     (segment, number)
 }
 
-/// A segment for a further thread, its shape and number: the small one that was mapped with the header, or a large one.
-/// Null without memory. Under the lock.
+/// Returns a segment for a further thread, its shape and its number: the small one that was mapped with the header,
+/// or a large one. Null without memory. Must be called under the lock.
 pub fn next_segment() -> (Shape, *mut u8, u32) {
     let spare = SPARE.swap(std::ptr::null_mut(), Relaxed);
     if !spare.is_null() {
@@ -169,24 +172,25 @@ pub fn next_segment() -> (Shape, *mut u8, u32) {
     (Shape::LARGE, segment, number)
 }
 
-/// A large segment for a thread that has filled a small one, and its number.
+/// Returns a large segment for a thread that has filled a small one, and its number.
 pub fn large_segment() -> Option<(*mut u8, u32)> {
     let _held = LOCK.take()?;
     let (segment, number) = map_segment(Shape::LARGE);
     (!segment.is_null()).then_some((segment, number))
 }
 
-/// From now on events are counted: their table is a segment of its own. Under the lock.
+/// Starts counting events instead of recording them: their table is a separate segment. Must be called under the
+/// lock.
 pub fn count_from_now() {
     let (segment, number) = map_segment(Shape::TABLE);
     if !segment.is_null() {
         TABLE_IN_FILE.store(number < PRIVATE_STREAMS, Relaxed);
-        // SAFETY: the table follows the segment's page, is fresh and stays.
+        // SAFETY: the table follows the segment's page, is fresh and permanent.
         unsafe { tally::start(segment.add(SEGMENT_HEADER)) };
     }
 }
 
-/// The most threads that have had a ring at a time.
+/// Returns the maximum number of threads that had a ring at the same time.
 pub fn threads() -> usize {
     (SEGMENTS.load(Relaxed) + PRIVATE.load(Relaxed)) as usize
 }

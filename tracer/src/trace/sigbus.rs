@@ -1,11 +1,13 @@
-//! The ring's file may be cut short by others while it is mapped: a script that cleans up, a neighbour in a shared folder. A store
-//! beyond the end of the file is a SIGBUS then, which would be the program's end.
+//! Other programs may truncate the ring's file while it is mapped: a cleanup script, or another user of a shared
+//! directory. A store beyond the end of the file is then a SIGBUS, which would end the program.
 //!
-//! A handler of ours stands before the program's own. A fault in a ring gets private memory in the ring's place, and the image a
-//! successor: what the ring held is gone, which its file says to a reader. Any other SIGBUS goes on to the program's handler by a
-//! jump, or ends the process as it would have. Hooks of `sigaction` and `signal` show the program its own action and no other.
+//! Our handler precedes the program's own. After a fault in a ring, private memory replaces the ring and the image
+//! gets a successor: the ring's contents are lost, and its file shows that to a reader. Any other SIGBUS is forwarded
+//! to the program's handler by a jump, or ends the process as it would have without us. Hooks of `sigaction` and
+//! `signal` show the program only its own action.
 //!
-//! A thread that holds SIGBUS back is ended by the kernel, whoever would handle it, and so is a program that ignores it.
+//! A thread that blocks SIGBUS is ended by the kernel, regardless of the handler, and so is a program that ignores
+//! it.
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
@@ -14,14 +16,15 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*};
 use crate::kernel::sys;
 use crate::thread::thread_state;
 
-/// Memory that lies in a file, and the ring it is of.
+/// Memory that maps a file, and the ring it belongs to.
 struct Range {
     start: AtomicUsize,
     length: AtomicUsize,
     ring: AtomicU32,
 }
 
-/// As many parts of rings as there are threads at a time in large programs; what goes beyond is not guarded.
+/// Maximum number of guarded ranges: large programs have this many threads at a time, with one part of a ring each.
+/// Further parts are not guarded.
 const RANGES: usize = 4096;
 
 crate::large! {
@@ -31,23 +34,23 @@ crate::large! {
 }
 static USED: AtomicUsize = AtomicUsize::new(0);
 
-/// Rings so far, which is the number of the one in use.
+/// Number of rings so far, which is the number of the current one.
 static RING: AtomicU32 = AtomicU32::new(0);
-/// The ring that was cut; zero for none.
+/// The ring that was truncated; zero if there is none.
 static CUT: AtomicU32 = AtomicU32::new(0);
-/// True while the kernel calls the handler of this module.
+/// `true` while the kernel calls this module's handler.
 static WATCHES: AtomicBool = AtomicBool::new(false);
 
-/// What the program has asked for.
+/// The action that the program has set.
 struct Action(UnsafeCell<MaybeUninit<libc::sigaction>>);
-// SAFETY: written by the program's own calls, which it has to order itself.
+// SAFETY: written by the program's own calls, which it has to synchronize itself.
 unsafe impl Sync for Action {}
 static PROGRAMS: Action = Action(UnsafeCell::new(MaybeUninit::zeroed()));
-/// Its handler and flags once more, for the handler of this module.
+/// A copy of its handler and flags, for this module's handler.
 static HANDLER: AtomicUsize = AtomicUsize::new(libc::SIG_DFL);
 static FLAGS: AtomicU32 = AtomicU32::new(0);
 
-/// Guards the first part of another ring, which takes the place of the one before.
+/// Guards the first part of a new ring, which replaces the previous one.
 pub fn guard_first(start: *mut u8, length: usize) {
     RING.fetch_add(1, AcqRel);
     guard_part(start, length);
@@ -58,22 +61,22 @@ pub fn guard_part(start: *mut u8, length: usize) {
     guard(start, length, RING.load(Acquire));
 }
 
-/// The tracer itself is about to cut the ring in use: what it holds stays as it is, sealed as it is, in private memory. Threads whose
-/// calls have just returned look there whether they may still record.
+/// Copies the current ring, sealed, to private memory, because the tracer itself is about to truncate its file.
+/// Threads whose calls have just returned check there whether they may still record.
 pub fn leave_file() {
     let ring = RING.load(Acquire);
     for range in GUARDED[..USED.load(Acquire).min(RANGES)].iter().filter(|range| range.ring.load(Relaxed) == ring) {
         let (start, length) = (range.start.load(Acquire) as *mut u8, range.length.load(Relaxed));
         let copy = sys::map_memory(length);
         if !copy.is_null() {
-            // SAFETY: both are mapped, and as long as that; others change nothing of a sealed ring but counters.
+            // SAFETY: both are mapped with that length; nothing in a sealed ring changes except counters.
             unsafe { copy.copy_from_nonoverlapping(start, length) };
             sys::move_memory(copy, length, start);
         }
     }
 }
 
-/// Guards a file that is mapped for a while, to be read.
+/// Guards a file that is mapped temporarily for reading.
 pub fn guard_reading(start: *mut u8, length: usize) {
     guard(start, length, 0);
 }
@@ -89,30 +92,30 @@ fn guard(start: *mut u8, length: usize, ring: u32) {
     range.start.store(start.addr(), Release);
 }
 
-/// Something guarded is about to be unmapped.
+/// Releases a guarded range that is about to be unmapped.
 pub fn release(start: *const u8) {
     let used = USED.load(Acquire).min(RANGES);
     let found = GUARDED[..used].iter().rev().find(|range| range.start.load(Relaxed) == start.addr());
     found.into_iter().for_each(|range| range.start.store(0, Release));
 }
 
-/// True if the ring in use was cut.
+/// Returns `true` if the current ring was truncated.
 pub fn is_cut() -> bool {
     let cut = CUT.load(Acquire);
     cut != 0 && cut == RING.load(Acquire)
 }
 
-/// The ring in use turns out to have been cut.
+/// Notes that the current ring was truncated.
 pub fn note_cut() {
     CUT.store(RING.load(Acquire), Release);
 }
 
-/// True if the handler of this module is in its place.
+/// Returns `true` if this module's handler is installed.
 pub fn watches() -> bool {
     WATCHES.load(Acquire)
 }
 
-/// The action of the kernel's call.
+/// A signal action in the kernel's layout.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct KernelAction {
@@ -124,10 +127,10 @@ struct KernelAction {
 
 const NO_ACTION: KernelAction = KernelAction { handler: libc::SIG_DFL, flags: 0, restorer: 0, mask: 0 };
 const SA_RESTORER: u64 = 0x0400_0000;
-/// On the program's own stack for signals if it has one: the fault may be at the end of a small stack.
+/// Uses the program's alternate signal stack if it has one: the fault may be at the end of a small stack.
 const FLAGS_OF_DEFAULT: i32 = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
 
-/// Puts the handler in its place, before the program's own if it has one.
+/// Installs the handler, in front of the program's own if it has one.
 #[cfg(target_arch = "x86_64")]
 pub fn watch() {
     if WATCHES.swap(true, AcqRel) {
@@ -142,16 +145,16 @@ pub fn watch() {
     let mut before = NO_ACTION;
     set(&ours(FLAGS_OF_DEFAULT as u64, 0), &mut before);
     if before.handler == libc::SIG_IGN {
-        // What is ignored is so in programs that are executed, too.
+        // An ignored signal remains ignored in executed programs.
         set(&before, &mut NO_ACTION.clone());
         WATCHES.store(false, Release);
         return;
     }
-    // SAFETY: a struct of integers, of which the kernel's is the beginning of.
+    // SAFETY: a struct of integers whose beginning is the kernel's structure.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = before.handler;
     action.sa_flags = before.flags as i32;
-    // SAFETY: the first word of the mask holds all signals of the kernel.
+    // SAFETY: the first word of the mask contains all signals of the kernel.
     unsafe { (&raw mut action.sa_mask).cast::<u64>().write(before.mask) };
     keep(&action);
     if before.handler != libc::SIG_DFL {
@@ -173,15 +176,16 @@ fn keep(action: &libc::sigaction) {
     HANDLER.store(action.sa_sigaction, Release);
 }
 
-/// What the program is shown of its action for SIGBUS, while the handler of this module is in its place.
+/// Returns the action for SIGBUS that the program is shown while this module's handler is installed.
 pub fn shown() -> libc::sigaction {
     // SAFETY: a struct of integers, zeroed or written as a whole.
     let action = unsafe { (*PROGRAMS.0.get()).assume_init() };
-    // One that was meant for one signal may have had it.
+    // A one-shot handler may already have been used.
     libc::sigaction { sa_sigaction: HANDLER.load(Acquire), ..action }
 }
 
-/// The program sets its action for SIGBUS: what goes to the kernel in its place. Afterwards [`note_set`].
+/// Stores the program's new action for SIGBUS, and returns the action to pass to the kernel instead. Call
+/// [`note_set`] afterwards.
 pub fn in_place_of(action: &libc::sigaction) -> libc::sigaction {
     let mut instead = *action;
     match action.sa_sigaction {
@@ -193,12 +197,12 @@ pub fn in_place_of(action: &libc::sigaction) -> libc::sigaction {
     {
         instead.sa_sigaction = entry as *const () as usize;
     }
-    // The kernel's handler looks here as soon as it is there.
+    // The kernel's handler reads this as soon as it is installed.
     keep(action);
     instead
 }
 
-/// The program's action for SIGBUS is set.
+/// Notes that the program's action for SIGBUS is set.
 pub fn note_set(action: &libc::sigaction) {
     keep(action);
     if action.sa_sigaction == libc::SIG_IGN {
@@ -206,7 +210,7 @@ pub fn note_set(action: &libc::sigaction) {
     }
 }
 
-/// True if an action is that of this module.
+/// Returns `true` if an action is that of this module.
 pub fn is_own(action: &libc::sigaction) -> bool {
     cfg!(target_arch = "x86_64") && action.sa_sigaction == own_address()
 }
@@ -221,7 +225,8 @@ fn own_address() -> usize {
     usize::MAX
 }
 
-/// The handler. The program's own is gone to by a jump: it finds registers, stack and return as if it had been called.
+/// The signal handler. It enters the program's own handler by a jump, so that registers, stack and return address are
+/// as if it had been called directly.
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
 extern "C" fn entry() {
@@ -238,19 +243,19 @@ extern "C" fn entry() {
     )
 }
 
-/// What every handler returns to: unwinders know it by these two instructions.
+/// The return address of every handler: unwinders recognize it by these two instructions.
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
 extern "C" fn back() {
     std::arch::naked_asm!("mov rax, {number}", "syscall", number = const libc::SYS_rt_sigreturn)
 }
 
-/// Mends a fault of ours, or says where to go on. Calls nothing but the kernel.
+/// Repairs a fault in one of our mappings, or returns the handler to continue with. Makes only system calls.
 #[cfg(target_arch = "x86_64")]
 extern "C" fn decide(signal: i32, info: *const libc::siginfo_t) -> usize {
     // SAFETY: the kernel has written it.
     let (code, address) = unsafe { ((*info).si_code, (*info).si_addr().addr()) };
-    // Of the fault of an instruction, and not of a signal that was sent.
+    // Caused by an instruction, and not by a signal that was sent.
     let is_fault = (1..=LAST_FAULT).contains(&code);
     if is_fault && mend(address) {
         return 0;
@@ -262,7 +267,7 @@ extern "C" fn decide(signal: i32, info: *const libc::siginfo_t) -> usize {
         }
         return handler;
     }
-    // The instruction faults again, or the signal comes again once this handler has returned.
+    // The instruction faults again, or the signal is raised again once this handler has returned.
     set(&NO_ACTION, &mut NO_ACTION.clone());
     if !is_fault {
         sys::raise(signal);
@@ -271,10 +276,11 @@ extern "C" fn decide(signal: i32, info: *const libc::siginfo_t) -> usize {
 }
 
 #[cfg(target_arch = "x86_64")]
-/// Behind it is the loss of memory that nobody is using just now.
+/// The next code is the loss of memory that is not in use now.
 const LAST_FAULT: i32 = 4;
 
-/// Puts private memory in the place of what holds an address; `false` where that is not ours.
+/// Replaces the guarded range that contains an address with private memory; returns `false` if the address is not in
+/// one.
 #[cfg(target_arch = "x86_64")]
 fn mend(address: usize) -> bool {
     let holds = |range: &&Range| {

@@ -1,10 +1,11 @@
-//! Rings that killed processes left in the spool, a folder of this machine, come home to the trace they belong to.
+//! Moves rings of killed processes from the spool, a local directory, to the trace directory they belong to.
 //!
-//! Rings live apart from their trace where that is on a network file system. A process that ends removes its own; what a
-//! kill leaves is carried over by the next process of the run on the same machine, or by `dlio trace`.
+//! Rings are separate from their trace if the trace directory is on a network file system. A process that ends
+//! removes its own ring; a ring that remains after a kill is moved by the next process of the run on this host, or by
+//! `dlio trace`.
 //!
-//! Others may be able to write to the folder: what lies there under the name of a ring is a ring only when it is a file of
-//! this user's and of a ring's size. It is opened once, and everything is done with that.
+//! Others may be able to write to the directory, so a file with the name of a ring is accepted only if it belongs to
+//! this user and has a ring's size. It is opened once, and all further operations use that descriptor.
 
 use std::ffi::{CString, OsStr};
 use std::fs::{self, File};
@@ -19,22 +20,22 @@ use dlio_schemas::native::ring::{Ring, SEGMENTS_START};
 use crate::kernel::sys;
 use crate::process::config;
 
-/// More names than that are not looked at: whoever made them does not want to be helped.
+/// Maximum number of names inspected: more than this were created on purpose.
 const NAMES_MAX: usize = 20_000;
 
-/// Rings of about ten thousand threads.
+/// Enough for rings of about ten thousand threads.
 const RING_MAX: u64 = 2 << 30;
 
 /// Rings of a trace that had to stay in the spool.
 pub struct Stranded {
     pub spool: PathBuf,
     pub rings: usize,
-    /// Why the last of them did.
+    /// Error of the last of them.
     pub error: io::Error,
 }
 
-/// Carries over what was left in the spool that rings of this trace folder live in. A ring of a process that still runs
-/// stays, as does one of another trace; what is returned are those that cannot be written where they belong.
+/// Moves the rings of this trace directory that were left in the spool. Rings of running processes and of other
+/// traces stay. Returns the rings that cannot be written to the trace directory.
 pub fn bring_home(dir: &Path) -> Option<Stranded> {
     let spool = config::spool_of(dir.as_os_str().as_bytes());
     let spool = Path::new(OsStr::from_bytes(&spool));
@@ -51,18 +52,18 @@ pub fn bring_home(dir: &Path) -> Option<Stranded> {
     last.map(|error| Stranded { spool: spool.into(), rings, error })
 }
 
-/// The kind of error of a file that is no ring of this trace.
+/// The kind of error for a file that is not a ring of this trace.
 const NOT_OURS: io::ErrorKind = io::ErrorKind::InvalidData;
 
-/// Opens what lies there itself, not what a link leads to.
+/// Opens the file itself, without following a link.
 pub(crate) fn opened(folder: i32, path: &OsStr, flags: i32) -> Option<File> {
     let path = CString::new(path.as_bytes()).ok()?;
     let fd = sys::open_at(folder, &path, libc::O_RDONLY | flags) as i32;
-    // SAFETY: a descriptor that was opened a moment ago and is nobody else's.
+    // SAFETY: the descriptor was just opened and is not used by anything else.
     (fd >= 0).then(|| unsafe { File::from_raw_fd(fd) })
 }
 
-/// A ring's name ends with `-PID-START.ring`.
+/// Returns `true` if a name ends with `-PID-START.ring`.
 fn is_left_over(name: &OsStr) -> bool {
     let name = Path::new(name);
     let stem = name.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
@@ -70,7 +71,7 @@ fn is_left_over(name: &OsStr) -> bool {
     name.extension().is_some_and(|ending| ending == "ring") && pid.is_some_and(|pid| !sys::process_exists(pid))
 }
 
-/// Under a temporary name first: a reader never sees half of it.
+/// Copies a ring, first under a temporary name: a reader never sees half of it.
 fn carry(folder: &File, name: &OsStr, dir: &Path) -> io::Result<()> {
     let not_ours = || io::Error::from(NOT_OURS);
     let mut ring = opened(folder.as_raw_fd(), name, 0).ok_or_else(not_ours)?;

@@ -1,8 +1,8 @@
-//! Counting in the place of recording: see `dlio_schemas::native::tally` for the table and what it keeps.
+//! Counting instead of recording: see `dlio_schemas::native::tally` for the table and its contents.
 //!
-//! Events go through the rings as ever. A full half is added to the table of the process instead of becoming a block, which
-//! takes less time than that, and no disk. How many of a half's records are in the table stands in the half, so that after
-//! a kill no event counts twice: at most those few, all alike, that were being added.
+//! Events pass through the rings as usual. A full half is added to the process's table instead of becoming a block,
+//! which takes less time and no disk space. The half contains the number of its records that have been added to the
+//! table, so no event counts twice after a kill, except at most the few identical ones that were being added.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
@@ -20,34 +20,34 @@ static LOCK: Lock = Lock::new();
 static TABLE: AtomicPtr<u64> = AtomicPtr::new(std::ptr::null_mut());
 static EVENTS: AtomicU64 = AtomicU64::new(0);
 
-/// Numbers of what is no file on a file system (pipes, sockets, memory), each in one of a few places of its own. Counting
-/// begins with few such; where it takes the place of recording later on, there may have been many, and of those the last ones
-/// are known.
+/// Numbers of objects that are not files on a file system (pipes, sockets, memory), each in one of a few possible
+/// slots. If events are counted from the start, there are few such objects; if counting replaces recording later,
+/// there may have been many, and the most recent ones are known.
 static OBJECTS: [AtomicU32; OBJECTS_MAX] = [const { AtomicU32::new(0) }; OBJECTS_MAX];
 static OBJECTS_NOTED: AtomicBool = AtomicBool::new(false);
 static TURN: AtomicU32 = AtomicU32::new(0);
 const OBJECTS_MAX: usize = 4096;
 const NEAR: usize = 8;
 
-/// The table goes into the `.dlt` in pieces of this size; those that are all zero are left out.
+/// The table is written to the `.dlt` in pieces of this size; those that are all zero are omitted.
 const PIECE: usize = 32 << 10;
 
-/// True if events are counted and not recorded.
+/// Returns `true` if events are counted and not recorded.
 #[inline]
 pub fn is_on() -> bool {
     !TABLE.load(Acquire).is_null()
 }
 
-/// From now on events are counted in a table.
+/// Starts counting events in a table.
 ///
 /// # Safety
-/// `table` are [`SIZE`] zeroed bytes that are never unmapped.
+/// `table` consists of [`SIZE`] zeroed bytes that are never unmapped.
 pub unsafe fn start(table: *mut u8) {
     EVENTS.store(0, Relaxed);
     TABLE.store(table.cast(), Release);
 }
 
-/// A new name stands for no file on a file system.
+/// Notes a new name of an object that is not a file on a file system.
 pub fn note_object(name: u32) {
     let is_free = |place: &&AtomicU32| place.load(Relaxed) == 0;
     let oldest = || &OBJECTS[places(name).start + TURN.fetch_add(1, Relaxed) as usize % NEAR];
@@ -59,19 +59,19 @@ fn is_stored(name: u32) -> bool {
     OBJECTS[places(name)].iter().all(|object| object.load(Relaxed) != name)
 }
 
-/// The places that a number may be in.
+/// Returns the slots that a number may be in.
 fn places(name: u32) -> std::ops::Range<usize> {
     let first = name as usize % (OBJECTS_MAX / NEAR) * NEAR;
     first..first + NEAR
 }
 
-/// Adds complete records of a thread, from number `added` on, and says there how far it has come. `false` where that
-/// cannot be now, because this very thread was interrupted while it did so.
+/// Adds complete records of a thread, starting with number `added`, and updates `added` as it proceeds. Returns
+/// `false` if that cannot be done now, because this thread was interrupted while doing so.
 pub fn add(tid: u32, records: &[Record], added: &AtomicU32) -> bool {
     let Some(_held) = LOCK.take() else { return false };
     let Some(mut table) = table() else { return false };
     let from = added.load(Relaxed) as usize;
-    // Most events are on the file of the one before.
+    // Most events are on the same file as the previous one.
     let last = Cell::new((0, false));
     let is_stored_or_last = |name: u32| {
         if last.get().0 != name {
@@ -82,7 +82,7 @@ pub fn add(tid: u32, records: &[Record], added: &AtomicU32) -> bool {
     let (mut number, before) = (from, table.events());
     table.add_all(tid, records.get(from..).unwrap_or_default(), is_stored_or_last, |more| {
         number += more;
-        // Nobody else writes it.
+        // Written only here.
         added.store(number as u32, Release);
     });
     EVENTS.fetch_add(table.events().saturating_sub(before), Relaxed);
@@ -91,21 +91,21 @@ pub fn add(tid: u32, records: &[Record], added: &AtomicU32) -> bool {
 
 fn table() -> Option<Tally<'static>> {
     let words = TABLE.load(Acquire);
-    // SAFETY: the table is mapped for good, and the caller holds the lock.
+    // SAFETY: the table is mapped permanently, and the caller holds the lock.
     (!words.is_null()).then(|| Tally::new(unsafe { std::slice::from_raw_parts_mut(words, WORDS) }))?
 }
 
-/// Events in the table.
+/// Returns the number of events in the table.
 pub fn events() -> u64 {
     EVENTS.load(Relaxed)
 }
 
-/// True if this thread was interrupted while it counted: then nothing can be finished now.
+/// Returns `true` if this thread was interrupted while it counted: then nothing can be finished now.
 pub fn is_interrupted() -> bool {
     LOCK.take().is_none()
 }
 
-/// Writes the table as blocks, if there is one. `false` if one of them could not be written.
+/// Writes the table as blocks, if there is one. Returns `false` if a block could not be written.
 pub fn write(append: impl Fn(&[u8]) -> bool) -> bool {
     let words = TABLE.load(Acquire);
     if words.is_null() {
@@ -115,7 +115,7 @@ pub fn write(append: impl Fn(&[u8]) -> bool) -> bool {
     if maker.is_null() {
         return false;
     }
-    // SAFETY: the table is mapped for good, and nobody adds to it any more; zeroed memory is a maker.
+    // SAFETY: the table is mapped permanently and no longer changes; zeroed memory is a valid maker.
     let (bytes, maker) = unsafe { (std::slice::from_raw_parts(words.cast::<u8>(), SIZE), &mut *maker) };
     let written = bytes.chunks(PIECE).enumerate().filter(|(_, piece)| holds_anything(piece)).all(|(index, piece)| {
         let mut header = Header { first: (index * PIECE) as u64, ..Header::new(Kind::Tally) };
@@ -126,20 +126,20 @@ pub fn write(append: impl Fn(&[u8]) -> bool) -> bool {
     written
 }
 
-/// True if not all bytes are zero: looked at many at a time.
+/// Returns `true` if not all bytes are zero; compares many at a time.
 fn holds_anything(piece: &[u8]) -> bool {
     piece.chunks(1 << 10).any(|bytes| bytes.iter().fold(0, |all, byte| all | byte) != 0)
 }
 
-/// The table is given up; how many events it held.
+/// Gives up the table and returns the number of its events.
 pub fn take_events() -> u64 {
     EVENTS.swap(0, Relaxed)
 }
 
-/// The image is gone.
+/// Forgets the table, because the image has ended.
 pub fn forget() {
     LOCK.reset();
-    // Their numbers are given anew. What is zero stays on pages that a forked child shares.
+    // Their numbers are reassigned. Skipping zeros leaves those pages shared with a forked child.
     for object in &OBJECTS[..if OBJECTS_NOTED.swap(false, Relaxed) { OBJECTS_MAX } else { 0 }] {
         if object.load(Relaxed) != 0 {
             object.store(0, Relaxed);

@@ -1,8 +1,9 @@
-//! The way to the files of a trace: by path, or from its folders, opened before the program changed its root or gave up its
-//! rights.
+//! Access to the files of a trace: by path, or through its directories, which were opened before the program changed
+//! its root or dropped privileges.
 //!
-//! Behind a changed root the same path leads elsewhere, and what a forked child made there would lie in the program's own
-//! files. The folders stay open in all that is forked afterwards, and names are looked up in them alone.
+//! Under a changed root, the same path resolves differently, and a file that a forked child creates there would be
+//! among the program's own files. The directories stay open in all forked processes, and names are resolved only in
+//! them.
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, Ordering::*};
@@ -11,10 +12,11 @@ use crate::kernel::sys;
 use crate::process::config;
 use crate::thread::reserved_fds;
 
-/// True if paths may lead elsewhere than they did when the process began, here or in the process it was forked from.
+/// `true` if paths may resolve differently than when the process started, because of this process or the one it was
+/// forked from.
 static IS_LOST: AtomicBool = AtomicBool::new(false);
 
-/// From now on no path is followed to a file of the trace.
+/// Stops resolving paths to files of the trace.
 pub fn loses_root() {
     IS_LOST.store(true, Relaxed);
 }
@@ -23,7 +25,7 @@ pub fn is_lost() -> bool {
     IS_LOST.load(Relaxed)
 }
 
-/// Opens the folders for good, for this process and those it forks.
+/// Opens the directories permanently, for this process and its children.
 pub fn keep_open() {
     let config = config::get();
     keep_folder_open(reserved_fds::FOLDER, config.dir());
@@ -35,13 +37,13 @@ pub fn keep_open() {
 fn keep_folder_open(which: usize, folder: &[u8]) {
     if reserved_fds::held(which) < 0 && !is_lost() {
         let mut path = crate::kernel::path_buffer::PathBuffer::new();
-        // The folder itself, should a link lead to it.
+        // The directory itself, even if the path is a link to it.
         path.push(folder).push(b"/.");
         reserved_fds::keep_open(which, sys::open(path.as_c_str(), libc::O_PATH | libc::O_DIRECTORY) as i32);
     }
 }
 
-/// An open folder and a name in it, or a path from the root.
+/// Returns an open directory and a name in it, or a path from the root.
 fn to(path: &CStr) -> (i32, &CStr) {
     const NO_FOLDER: i32 = -1;
     let is_held = reserved_fds::held(reserved_fds::FOLDER) >= 0;
@@ -75,12 +77,12 @@ pub fn rename(from: &CStr, to_path: &CStr) -> isize {
     sys::rename_at(to(from), to(to_path))
 }
 
-/// The same where nothing has that name yet.
+/// Renames a file of the trace, unless the new name exists.
 pub fn rename_new(from: &CStr, to_path: &CStr) -> isize {
     sys::rename_new_at(to(from), to(to_path))
 }
 
-/// An empty file, without a descriptor. One that is there stays as it is.
+/// Creates an empty file without keeping a descriptor. An existing file is unchanged.
 pub fn make_empty(path: &CStr) -> isize {
     let (folder, name) = to(path);
     sys::make_empty_at(folder, name)

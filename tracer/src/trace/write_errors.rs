@@ -1,4 +1,4 @@
-//! The first trouble, in words: sentences to the user name the reason, not its number.
+//! The first write error, in words: messages to the user give the reason, not its number.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::*};
 
@@ -10,10 +10,10 @@ pub use dlio_schemas::native::trouble::UNSEEN_RESULT;
 use crate::trace::header_page;
 
 static FIRST: AtomicI32 = AtomicI32::new(0);
-/// True if the user has been told why there is no trace.
+/// `true` if the user has been told why there is no trace.
 static REPORTED: AtomicBool = AtomicBool::new(false);
 
-/// Notes that the user is told now why there is no trace; `true` where that was done before.
+/// Notes that the user is now told why there is no trace; returns `true` if that was done before.
 pub fn is_reported_already() -> bool {
     REPORTED.swap(true, Relaxed)
 }
@@ -22,13 +22,14 @@ pub fn is_reported() -> bool {
     REPORTED.load(Relaxed)
 }
 
-/// Notes the first error by its number; it is printed once, at the end. The ring says it to a reader after a kill.
+/// Notes the first error by its number; it is printed once, at the end. The ring contains it for a reader after a
+/// kill.
 pub fn note(errno: i32) {
     let _ = FIRST.compare_exchange(0, errno, Relaxed, Relaxed);
     show();
 }
 
-/// The ring's page, which may be younger than the error, says it too.
+/// Copies the error to the ring's page, which may be newer than the error.
 pub fn show() {
     let first = FIRST.load(Relaxed);
     if let Some(place) = header_page::counter(header::TROUBLE).filter(|_| first != 0) {
@@ -40,12 +41,12 @@ pub fn first() -> i32 {
     FIRST.load(Relaxed)
 }
 
-/// Forgets the trouble: it is another process's.
+/// Forgets the error, which belongs to another process.
 pub fn forget() {
     FIRST.store(0, Relaxed);
 }
 
-/// The reason behind an error of the kernel; a number only for what nobody has met.
+/// Returns the reason for a kernel error; a number only for errors that have not been seen before.
 pub fn reason(errno: i32, digits: &mut [u8; 20]) -> &[u8] {
     match trouble::reason(errno) {
         Some(reason) => reason.as_bytes(),

@@ -1,5 +1,5 @@
-//! What a span costs in Rust: nanoseconds of wall time, the least of many rounds, beside two readings of the clock that
-//! every span takes.
+//! Measures the cost of a span in Rust: nanoseconds of elapsed time, the minimum of many rounds, next to the two
+//! clock readings that every span makes.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -1,16 +1,16 @@
-//! Events that are alike, one behind the other: calls of one function on one file, as a loop makes them. They are summed up
-//! first and added to the table together, for a third of what each on its own would take.
+//! Consecutive events that are alike: calls of one function on one file, as in a loop. They are summed first and
+//! added to the table together, for a third of the cost of adding each separately.
 //!
-//! What comes of it is what [`Tally::add`] would have made of one after another; a test holds that.
+//! The result is what [`Tally::add`] would have produced for one after another; a test verifies that.
 
 use super::*;
 
-/// Events added at once: enough to share what one addition takes, and few enough that a kill in the middle of one, which
-/// leaves them counted in part, spoils little.
+/// Events added together: enough to amortize the cost of an addition, and few enough that a kill during one, which
+/// leaves them partly counted, does little damage.
 pub const TOGETHER_MAX: usize = 64;
 
 impl Tally<'_> {
-    /// Counts events of a thread, and tells after each addition how many of them it was.
+    /// Counts events of a thread, and reports after each addition how many they were.
     pub fn add_all(
         &mut self,
         tid: u32,
@@ -31,7 +31,7 @@ impl Tally<'_> {
         }
     }
 
-    /// Counts calls that are like the first one: in few short loops, most of it in one.
+    /// Counts calls that are like the first one: in few short loops, most of the time in one.
     fn add_alike(&mut self, tid: u32, records: &[Record], first: &Event) {
         let even = Even::of(records);
         let sums = even.as_ref().map_or_else(|| Sums::of(records), |even| even.sums(records));
@@ -60,7 +60,7 @@ impl Tally<'_> {
     }
 
     fn add_to_bins(&mut self, sums: &Sums, records: &[Record], first: &Event) {
-        // The first one may begin the bins, the last one may double them.
+        // The first event may start the bins, the last one may double them.
         self.bin_of(first.start);
         let last = records.last().map(|record| self.bin_of(record.start));
         let at = self.bin_of(first.start);
@@ -95,7 +95,7 @@ impl Tally<'_> {
         self.keep_last(&last);
     }
 
-    /// The last interval of I/O, where there is one and room behind it.
+    /// Returns the last interval of I/O, if there is one and space after it.
     fn last_interval(&self) -> Option<Last> {
         let count = self.0[head::INTERVALS] as usize;
         let at = BUSY_AT.wrapping_add(count.wrapping_sub(1).wrapping_mul(interval::WORDS));
@@ -110,7 +110,7 @@ impl Tally<'_> {
     }
 }
 
-/// An interval of the table that calls are added to as they come.
+/// An interval of the table to which calls are added.
 struct Last {
     at: usize,
     start: u64,
@@ -120,7 +120,8 @@ struct Last {
 }
 
 impl Last {
-    /// Takes in a call that began after everything so far, and not after a gap that is kept. `false` for any other.
+    /// Merges a call that started after all previous ones, and not after a gap that is kept. Returns `false` for any
+    /// other.
     #[inline(always)]
     fn takes(&mut self, start: u64, ticks: u64) -> bool {
         let follows = start >= self.end && self.end.saturating_add(self.gap) >= start;
@@ -131,7 +132,7 @@ impl Last {
         follows
     }
 
-    /// The same of calls one after another, if it takes each of them.
+    /// Merges consecutive calls like [`takes`](Self::takes), if each of them can be merged.
     #[inline(always)]
     fn takes_all(&mut self, even: &Even) -> bool {
         let pause = even.pause.max(even.first.wrapping_sub(self.end));
@@ -145,7 +146,7 @@ impl Last {
     }
 }
 
-/// Calls of one result that follow one another, as nearly all do that are alike: fewer numbers say what they come to.
+/// Consecutive calls with equal results, as nearly all similar calls are: fewer numbers are enough for their sums.
 struct Even {
     ticks: u64,
     shortest: u64,
@@ -155,15 +156,15 @@ struct Even {
     /// The longest time between two of them.
     pause: u64,
     ret: u64,
-    /// Each began where the one before ended, and all positions are known.
+    /// `true` if each started where the previous one ended, and all positions are known.
     is_consecutive: bool,
 }
 
 impl Even {
-    /// Moments from here on are none of a clock; below, no end of a call is too large for a number.
+    /// No clock reaches this time; below it, the end of a call always fits into a number.
     const MOMENTS: u64 = 1 << 62;
 
-    /// `None` of calls that failed, differ in their results or overlap.
+    /// Returns `None` for calls that failed, differ in their results or overlap.
     #[inline(always)]
     fn of(records: &[Record]) -> Option<Even> {
         let first = records.first()?;
@@ -186,7 +187,7 @@ impl Even {
         }
         let is_even = !backward && starts < Even::MOMENTS && others == 0 && first.ret >= 0;
         let is_known = Record { word: words, ..*first }.known();
-        // What goes beyond the largest number goes below zero.
+        // A number beyond the largest one wraps to a negative number.
         let is_consecutive = is_known && apart == 0 && first.a >= 0 && next >= 0;
         let (first, ret) = (first.start, first.ret as u64);
         is_even.then_some(Even { ticks, shortest, longest, first, end, pause, ret, is_consecutive })
@@ -223,7 +224,7 @@ impl Even {
     }
 }
 
-/// What several calls come to. Results are taken for bytes, which of some functions they are not.
+/// The sums of several calls. Results are treated as bytes, which for some functions they are not.
 struct Sums {
     count: u64,
     failed: u64,
@@ -265,7 +266,7 @@ impl Sums {
             sums.shortest = sums.shortest.min(ticks);
             sums.longest = sums.longest.max(ticks);
             sums.failed += (record.ret < 0) as u64;
-            // Those of failed calls are larger than all others, seen as numbers without a sign.
+            // Results of failed calls, as unsigned numbers, are larger than all others.
             sums.smallest = sums.smallest.min(record.ret as u64);
             let bytes = record.ret.max(0) as u64;
             sums.bytes = sums.bytes.wrapping_add(bytes);
@@ -303,7 +304,7 @@ impl Sums {
         shape[shape::SMALLEST] = shape[shape::SMALLEST].min(self.smallest);
         shape[shape::LARGEST] = shape[shape::LARGEST].max(self.largest);
         if self.smallest == self.largest {
-            // A loop mostly reads pieces of one size.
+            // A loop usually reads chunks of one size.
             shape[shape::SIZES + bucket(self.smallest)] += self.sized();
             return;
         }
@@ -315,7 +316,7 @@ impl Sums {
 fn add_places(row: &mut [u64; row::WORDS], records: &[Record]) {
     let [mut next, mut reached] = [row::NEXT, row::REACHED].map(|at| row[at]);
     let (mut placed, mut sequential, mut consecutive) = (0, 0, 0);
-    // The first one of a file follows nothing.
+    // The first call on a file has no predecessor.
     let mut follows = (row[row::PLACED] > 0) as u64;
     for record in records.iter().filter(|record| record.known() && record.a >= 0 && record.ret >= 0) {
         let position = record.a as u64;
@@ -332,7 +333,7 @@ fn add_places(row: &mut [u64; row::WORDS], records: &[Record]) {
     [row[row::NEXT], row[row::REACHED]] = [next, reached];
 }
 
-/// How many of the first records are calls of one function on one file.
+/// Returns how many of the first records are calls of one function on one file.
 fn count_alike(records: &[Record]) -> usize {
     let [first, others @ ..] = records else { return 0 };
     let is_other = |record: &Record| record.op() != first.op() || record.file != first.file;
@@ -344,8 +345,8 @@ mod tests {
     use super::*;
     use crate::event::record::word;
 
-    /// Events in an order that is anything but random to the table: the same for a while, then others; in bins far apart,
-    /// before one another, failed, without a position, of no length.
+    /// Returns events in patterns that matter to the table: equal ones for a while, then others; in distant bins, out
+    /// of order, failed, without a position, without a duration.
     fn events(seed: u64) -> Vec<Record> {
         let mut state = seed;
         let mut chance = |below: u64| {
@@ -357,7 +358,7 @@ mod tests {
         while events.len() < 9000 {
             let (op, file) = (ops[chance(5) as usize], chance(4) as u32);
             if chance(2) == 0 {
-                // As a loop reads a file: pieces of one size behind one another. Once in a while something is different.
+                // As a loop reads a file: consecutive chunks of one size, with occasional exceptions.
                 let (size, pause, length) = (chance(3) * 4096, 1 + chance(300), chance(3) * 50);
                 let (mut position, different) = (chance(5) as i64 * 4096 - 4096, chance(9) * chance(9));
                 for i in 0..1 + chance(200) {

@@ -1,4 +1,4 @@
-//! The annotations of one event, and what they mean to its record.
+//! The annotations of one event, and their meaning for its record.
 
 use super::interned::AnnotationName;
 use crate::event::evidence::{Child, ChildEnd, Counters, Waker};
@@ -6,7 +6,7 @@ use crate::event::ops::{Arg, Op, OpInfo, Ret};
 use crate::event::record::{MetaKind, POS_UNKNOWN, Record, STEP_NONE, pack_steps, word};
 use crate::export::key::Key;
 
-/// The annotations of one event: those our writer knows by their key, others in turn.
+/// The annotations of one event: those our writer knows by their key, the rest in order.
 pub(super) struct Slots {
     present: u64,
     named: [Slot; Key::ALL.len() + 1],
@@ -64,7 +64,8 @@ impl Slots {
         self.get(key).unwrap_or(0)
     }
 
-    /// Annotations of a span that have no column of their own. Those of our writer are not the counters of its thread.
+    /// Adds annotations of a span that have no separate column. Those of our writer exclude the counters of its
+    /// thread.
     pub(super) fn fill_metadata(&self, time: u64, has_counters: bool, into: &mut Vec<Record>) {
         let own_column = |key: &Key| {
             matches!(key, Key::Epoch | Key::Step | Key::Unfinished | Key::Dur) || has_counters && is_counter(*key)
@@ -76,7 +77,7 @@ impl Slots {
         self.fill_others(time, into);
     }
 
-    /// Counters of the thread, at a time.
+    /// Returns counters of the thread, at a time.
     pub(super) fn counters(&self, time: u64) -> Option<Record> {
         let number = |key| self.number(key).max(0) as u64;
         let counters = || Counters {
@@ -101,12 +102,12 @@ impl Slots {
         Child { pid: self.number(Key::Child) as u32, ended }.pack()
     }
 
-    /// Annotations that our writer has no key for.
+    /// Adds annotations for which our writer has no key.
     pub(super) fn fill_others(&self, time: u64, into: &mut Vec<Record>) {
         into.extend(self.others.iter().map(|slot| slot.metadata(time)));
     }
 
-    /// Epoch and step, or a counter's value; says whether there was any.
+    /// Fills in epoch and step, or a counter's value; returns whether there was any.
     pub(super) fn fill_span(&self, record: &mut Record, counter: Option<f64>) -> bool {
         if let Some(value) = counter {
             record.a = value.to_bits() as i64;
@@ -117,7 +118,7 @@ impl Slots {
         self.has(Key::Epoch) || self.has(Key::Step)
     }
 
-    /// The columns of a call of ours; says whether `a` was known.
+    /// Fills in the columns of a call from our writer; returns whether `a` was known.
     #[inline]
     pub(super) fn fill_call(&self, record: &mut Record, info: Option<&OpInfo>) -> bool {
         record.file = self.number(Key::File) as u32;

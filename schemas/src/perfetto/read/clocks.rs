@@ -1,7 +1,8 @@
-//! From the clocks of a Perfetto trace to boot time.
+//! Conversion from the clocks of a Perfetto trace to boot time.
 //!
-//! A snapshot says what several clocks showed at one moment. A time on any of them is boot time as the latest snapshot of
-//! that clock relates the two. Clocks 64 to 127 belong to one sequence; an incremental one counts from the time before.
+//! A snapshot contains the times of several clocks at one point in time. A time on any of them is converted to boot
+//! time by the latest snapshot of that clock. Clocks 64 to 127 belong to one sequence; an incremental one counts from
+//! the previous time.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,7 @@ type Id = (u64, u64);
 
 #[derive(Clone, Copy, Debug)]
 struct Relation {
-    /// The time the clock showed when boot time was `boot_ns`; for an incremental one the time before.
+    /// The time of the clock at boot time `boot_ns`; for an incremental one the previous time.
     shown: u64,
     boot_ns: u64,
     multiplier: u64,
@@ -26,7 +27,7 @@ impl Relation {
     }
 }
 
-/// Boot times end where Unix times of events do, in 2116: some traces have those in their place.
+/// Boot times end where Unix times of events do, in 2116: some traces have Unix times instead.
 const BOOT_END: i128 = 1 << 62;
 
 fn moment(ns: i128) -> Option<u64> {
@@ -37,9 +38,9 @@ fn moment(ns: i128) -> Option<u64> {
 pub struct Clocks {
     ids: BTreeMap<Id, usize>,
     relations: Vec<Relation>,
-    /// The clock last asked for: packets of one sequence come in runs.
+    /// The clock used last: consecutive packets usually belong to one sequence.
     last: Option<(Id, usize)>,
-    /// Unix time minus boot time, as the first snapshot of both says.
+    /// Unix time minus boot time, according to the first snapshot of both.
     pub real_offset_ns: Option<i64>,
     primary: Option<u64>,
 }
@@ -49,7 +50,7 @@ fn id_of(clock: u64, sequence: u64) -> Id {
 }
 
 impl Clocks {
-    /// Takes in a snapshot.
+    /// Reads a snapshot.
     pub fn learn(&mut self, snapshot: &[u8], sequence: u64) {
         let mut shown = Vec::new();
         for (number, value) in Walk::new(snapshot).flatten() {
@@ -87,8 +88,8 @@ impl Clocks {
         Some(at)
     }
 
-    /// Boot time of a snapshot: what it says itself, or else by a clock that is known, or else by its first clock, which
-    /// then stands for boot time in this trace.
+    /// Returns the boot time of a snapshot: its own, or else that of a known clock, or else that of its first clock,
+    /// which then represents boot time in this trace.
     fn boot_of(&self, shown: &[(u64, Relation)], sequence: u64) -> Option<u64> {
         let itself = shown.iter().find(|(clock, _)| *clock == value::CLOCK_BOOTTIME).map(|(_, r)| r.shown);
         let known = || {
@@ -104,7 +105,7 @@ impl Clocks {
             .filter(|ns| moment(*ns as i128).is_some())
     }
 
-    /// Boot time of a packet; an incremental clock moves on. `None` where that is no time.
+    /// Returns the boot time of a packet and advances an incremental clock. `None` if the time is not valid.
     #[inline]
     pub fn boot_ns(&mut self, time: u64, clock: Option<u64>, sequence: u64) -> Option<u64> {
         let clock = clock.or(self.primary).unwrap_or(value::CLOCK_BOOTTIME);
@@ -159,11 +160,11 @@ mod tests {
         assert_eq!(clocks.boot_ns(450, Some(3), 1), Some(1050));
         assert_eq!(clocks.boot_ns(1234, None, 1), Some(1234));
         assert_eq!(clocks.real_offset_ns, Some(8000));
-        // A snapshot without boot time is related by the clock both know.
+        // A snapshot without boot time is related by the clock that both contain.
         clocks.learn(&snapshot(&[(3, 500, false, 1), (65, 7, false, 1000)]), 2);
         assert_eq!(clocks.boot_ns(9, Some(65), 2), Some(1100 + 2000));
         assert_eq!(clocks.boot_ns(9, Some(65), 3), Some(9));
-        // Times that leave what fits, or lie before the beginning of boot time.
+        // Times that overflow, or precede the start of boot time.
         assert_eq!([u64::MAX, u64::MAX / 1000, 1].map(|time| clocks.boot_ns(time, Some(65), 2)), [None; 3]);
         assert_eq!([u64::MAX, 1 << 62, 0].map(|time| clocks.boot_ns(time, None, 2)), [None, None, Some(0)]);
     }

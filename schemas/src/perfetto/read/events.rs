@@ -1,4 +1,4 @@
-//! From track events to records.
+//! Conversion from track events to records.
 
 use super::annotations::Slots;
 use super::interned::{AnnotationName, Category, EventName, Interned};
@@ -11,13 +11,13 @@ use crate::native::names::{NameKind, Names};
 use crate::native::ring::OpenSpan;
 use crate::perfetto::proto::{self, Value, Walk, field, value, varint};
 
-/// Slices open at once on a track; deeper ones are passed over.
+/// Maximum number of open slices on a track; deeper ones are ignored.
 const OPEN_MAX: usize = 4096;
 
-/// The end of the innermost slice of its sequence's own track, as our writer puts it: every other event.
+/// The end of the innermost slice of its sequence's own track, as our writer writes it: every other event.
 const PLAIN_END: [u8; 2] = [(field::event::TYPE << 3) as u8, value::SLICE_END as u8];
 
-/// A slice that has begun.
+/// An open slice.
 pub(super) struct Open {
     pub(super) record: Record,
     pub(super) metadata: Vec<Record>,
@@ -25,7 +25,7 @@ pub(super) struct Open {
 }
 
 impl Reader {
-    /// One track event at its time.
+    /// Reads one track event at its time.
     pub(super) fn event(&mut self, message: &[u8], time: u64, sequence: usize, take: &mut Take) {
         let home = match self.sequences[sequence].track_at {
             Some(at) => at,
@@ -62,7 +62,8 @@ impl Reader {
         }
     }
 
-    /// Whatever track our writer draws an event on, it belongs to the thread of its sequence.
+    /// Returns the stream of an event: regardless of the track that our writer draws it on, it belongs to the thread
+    /// of its sequence.
     fn stream_of(&self, home: usize, at: usize) -> usize {
         if self.tracks[home].ours { self.tracks[home].stream } else { self.tracks[at].stream }
     }
@@ -90,7 +91,7 @@ impl Reader {
         self.emit(self.stream_of(home, at), &open, take);
     }
 
-    /// The event as a record without its end.
+    /// Returns the event as a record without its end.
     fn open(&mut self, home: usize, at: usize, event: &Event, time: u64) -> Open {
         let nested = self.tracks[at].open.len().min(DEPTH_MAX as usize) as u8;
         let depth = event.category.filter(|_| self.tracks[home].ours).map_or(nested, |category| category.depth);
@@ -103,7 +104,7 @@ impl Reader {
                 let track_name = self.tracks[at].name;
                 let own_name = event.name.map_or(track_name, |name| name.id);
                 record.file = if own_name != 0 { own_name } else { self.name(NameKind::Span, b"unnamed") };
-                // Without a category of its own a span is one of the application.
+                // A span without a category belongs to the application.
                 record.fd = event.category.filter(|category| category.layer.is_none()).map_or(0, |c| c.id as i32);
                 if !self.without_metadata {
                     self.slots.fill_metadata(time, ours, &mut metadata);
@@ -127,7 +128,7 @@ impl Reader {
         Open { record, metadata, unfinished: self.slots.has(Key::Unfinished) }
     }
 
-    /// Files and texts are interned in one table, and taken for files until a span says otherwise.
+    /// Files and texts are interned in one table, and treated as files until a span defines otherwise.
     fn retype_text(&mut self, meta: &mut Record) {
         if meta.fd == MetaKind::Text as i32
             && let Some((NameKind::Path | NameKind::Object, text)) = self.names.get(meta.a as u32)
@@ -157,13 +158,13 @@ impl Open {
         let record = &mut self.record;
         let duration = time.saturating_sub(record.start);
         record.word = word(record.op(), record.depth(), record.known(), duration);
-        // Counters are taken when their event ends.
+        // Counters are read when their event ends.
         let is_counters = |meta: &&mut Record| meta.fd == MetaKind::Counters as i32;
         self.metadata.iter_mut().filter(is_counters).for_each(|counters| counters.start = time);
     }
 }
 
-/// A span of this thread that had not ended.
+/// Returns a span of this thread that had not ended.
 pub(super) fn open_span(tid: u32, open: &Open) -> OpenSpan {
     let record = &open.record;
     OpenSpan {
@@ -176,7 +177,7 @@ pub(super) fn open_span(tid: u32, open: &Open) -> OpenSpan {
     }
 }
 
-/// A track event, its strings resolved; its annotations lie in [`Slots`].
+/// A track event with its strings resolved; its annotations are in [`Slots`].
 #[derive(Default)]
 struct Event {
     kind: u64,
@@ -264,7 +265,7 @@ impl EventParser<'_> {
         }
         match (name, found) {
             (Some(name), Some((kind, value))) => self.slots.put(name, kind, value),
-            // Dictionaries, lists and messages, or a string nobody gave a number to.
+            // Dictionaries, lists and messages, or a string that was not interned.
             _ => *self.skipped += 1,
         }
     }
@@ -274,7 +275,7 @@ impl EventParser<'_> {
     }
 }
 
-/// The commonest annotation: the number of its name, then a value's field and number.
+/// Reads the most common annotation: the number of its name, then a value's field and number.
 #[inline(always)]
 fn two_numbers(annotation: &[u8]) -> Option<(u64, u32, u64)> {
     use field::annotation as f;
@@ -288,7 +289,7 @@ fn two_numbers(annotation: &[u8]) -> Option<(u64, u32, u64)> {
     (known && rest.is_empty()).then_some((name, field, value))
 }
 
-/// Interned numbers of categories may come packed; the first is the one that counts.
+/// Returns the first interned category, which is the one that counts; they may be packed.
 fn first_iid(value: Value) -> Option<u64> {
     match value {
         Value::Bytes(mut packed) => varint(&mut packed),

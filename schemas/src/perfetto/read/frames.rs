@@ -1,11 +1,11 @@
-//! Packets and what frames them, and where in a file a reader may begin.
+//! Packets and their frames, and the offsets in a file at which a reader may start.
 
 use std::ops::Range;
 
 use crate::perfetto::layout::ATTRIBUTE_CHAPTER;
 use crate::perfetto::proto::{self, Walk, field, value, varint};
 
-/// The parts of a packet, in whatever order they came.
+/// The parts of a packet, in any order.
 #[derive(Default)]
 pub(super) struct Packet<'a> {
     pub(super) time: Option<u64>,
@@ -46,7 +46,7 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// A packet of one track event and nothing else, which all but a few are.
+/// A packet with one track event and nothing else, as nearly all are.
 pub(super) struct Moment<'a> {
     pub(super) time: u64,
     pub(super) sequence: u64,
@@ -54,7 +54,7 @@ pub(super) struct Moment<'a> {
 }
 
 impl<'a> Moment<'a> {
-    /// `None` where there is more to the packet: then it is to be parsed as a whole.
+    /// Parses such a packet; `None` if the packet contains more and has to be parsed as a whole.
     #[inline(always)]
     pub(super) fn parse(message: &'a [u8]) -> Option<Moment<'a>> {
         const SEQUENCE: u8 = (field::packet::SEQUENCE << 3 | proto::VARINT) as u8;
@@ -83,19 +83,19 @@ impl<'a> Moment<'a> {
 /// The start of a file or of an unpacked packet.
 pub(super) enum Frame<'a> {
     Packet(&'a [u8]),
-    /// A field that is no packet.
+    /// A field that is not a packet.
     Other,
     Broken,
 }
 
-/// The next whole field; `None` at the end, or where the rest is not whole.
+/// Returns the next whole field; `None` at the end, or if the rest is incomplete.
 #[inline(always)]
 pub(super) fn next_packet<'a>(rest: &mut &'a [u8]) -> Option<Frame<'a>> {
-    // Long varints that are cut look like broken ones; a head is never longer than this.
+    // Truncated long varints look like malformed ones; a head is never longer than this.
     const HEAD_MAX: usize = 20;
     const PACKET: u8 = (field::trace::PACKET << 3 | proto::BYTES) as u8;
     let mut head = *rest;
-    // Nearly all: a packet of less than 128 bytes.
+    // The most common case: a packet of less than 128 bytes.
     if let [PACKET, length @ ..0x80, after @ ..] = head {
         let (message, after) = after.split_at_checked(*length as usize)?;
         *rest = after;
@@ -119,14 +119,14 @@ fn cut<'a>(rest: &mut &'a [u8], head_max: usize) -> Option<Frame<'a>> {
     (rest.len() >= head_max).then_some(Frame::Broken)
 }
 
-/// The ranges where readers may begin in a file of ours; one over all of any other.
+/// Returns the ranges where readers may start in a file from our writer; one range for any other file.
 pub fn chapters(bytes: &[u8]) -> Vec<Range<usize>> {
     let mut chapters = Chapters::default();
     chapters.feed(bytes);
     chapters.finish(bytes.len())
 }
 
-/// Finds the chapters of a file that is given piece by piece.
+/// A search for the chapters of a file that is read in chunks.
 #[derive(Default)]
 pub struct Chapters {
     starts: Vec<usize>,
@@ -134,7 +134,7 @@ pub struct Chapters {
 }
 
 impl Chapters {
-    /// Looks at whole packets, from where the last piece's whole packets ended.
+    /// Searches whole packets, starting at the end of the previous chunk's whole packets.
     pub fn feed(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
         loop {
@@ -148,7 +148,7 @@ impl Chapters {
         self.at += bytes.len() - rest.len();
     }
 
-    /// The ranges of a file of this size.
+    /// Returns the ranges of a file of this size.
     pub fn finish(self, size: usize) -> Vec<Range<usize>> {
         let starts = || std::iter::once(0).chain(self.starts.iter().copied());
         let ends = starts().skip(1).chain([size]);
@@ -157,6 +157,6 @@ impl Chapters {
 }
 
 fn is_chapter(message: &[u8]) -> bool {
-    // Chapters are short packets; long ones need no look inside.
+    // Chapters are short packets; long ones do not have to be searched.
     message.len() < 64 && message.windows(ATTRIBUTE_CHAPTER.len()).any(|part| part == ATTRIBUTE_CHAPTER.as_bytes())
 }

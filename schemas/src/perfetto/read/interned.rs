@@ -1,4 +1,4 @@
-//! Strings a sequence of packets has given numbers to, resolved as far as can be when they are given.
+//! Interned strings of a sequence of packets, resolved as far as possible when they are defined.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use crate::export::key::Key;
 use crate::perfetto::layout::{ANNOTATION_NAMES, DEPTH_BITS, layer_index};
 use crate::perfetto::proto::{Walk, field};
 
-/// Values by number. Numbers that lie close together, which is what writers give, are found without a search; others cost
-/// one, so that a hostile number costs no memory.
+/// Values by number. Dense numbers, which writers use, are found without a search; others cost a search, so that a
+/// hostile number costs no memory.
 #[derive(Clone, Debug)]
 pub struct Table<T> {
     near: Vec<Option<T>>,
@@ -16,10 +16,10 @@ pub struct Table<T> {
     given: u64,
 }
 
-/// Places of [`Table::near`] for each value: a thread has seen a few of its process's paths, in any order.
+/// Slots of [`Table::near`] per value: a thread has used a few of its process's paths, in any order.
 const ROOM: u64 = 64;
 
-/// Places of [`Table::near`] at most.
+/// Maximum number of slots of [`Table::near`].
 const NEAR_MAX: u64 = 1 << 22;
 
 impl<T> Default for Table<T> {
@@ -42,7 +42,7 @@ impl<T: Copy> Table<T> {
         self.near[at] = Some(value);
     }
 
-    /// Makes room for smaller numbers than `length`, and moves there what was out of reach.
+    /// Grows the dense part to numbers below `length`, and moves values there.
     fn widen(&mut self, length: usize) {
         self.near.resize(length, None);
         let beyond = self.far.split_off(&(length as u64));
@@ -64,7 +64,7 @@ impl<T: Copy> Table<T> {
 pub struct EventName {
     /// Number of the string in the reader's names.
     pub id: u32,
-    /// The operation, where our writer named one.
+    /// The operation, if our writer named one.
     pub op: Option<Op>,
 }
 
@@ -72,7 +72,7 @@ pub struct EventName {
 pub struct Category {
     pub id: u32,
     pub layer: Option<Layer>,
-    /// As our writer stores it.
+    /// The depth as stored by our writer.
     pub depth: u8,
 }
 
@@ -92,7 +92,7 @@ pub struct Interned {
 }
 
 impl Interned {
-    /// Takes in a packet's strings; `name` gives each its number among all names of the trace.
+    /// Reads a packet's strings; `name` assigns each its number among all names of the trace.
     pub fn learn(&mut self, message: &[u8], name: &mut dyn FnMut(u32, &[u8]) -> u32) {
         for (table, entry) in Walk::new(message).flatten() {
             let (iid, text) = entry_of(entry.bytes());
@@ -124,7 +124,8 @@ fn entry_of(message: &[u8]) -> (u64, &[u8]) {
     entry
 }
 
-/// Our writer numbers an operation's name as the operation; a span of the same name has another number.
+/// Returns the operation of a name. Our writer uses the operation as its name's number; a span with an equal name has
+/// another number.
 fn operation(iid: u64, text: &[u8]) -> Option<Op> {
     Op::from_name(std::str::from_utf8(text).ok()?).filter(|op| op.0 as u64 == iid)
 }
@@ -152,7 +153,7 @@ mod tests {
     #[test]
     fn a_number_given_again_means_the_later_string() {
         let mut table = Table::default();
-        // Out of reach first, within reach once the table has grown.
+        // Outside the dense part first, inside once the table has grown.
         table.insert(100, 'a');
         assert!(table.near.is_empty());
         (0..64).for_each(|number| table.insert(number, 'x'));

@@ -1,9 +1,9 @@
-//! From a Perfetto trace back to events.
+//! Converts a Perfetto trace back to events.
 //!
-//! A [`Reader`] is given packets, in pieces of any length, and hands out [`Batch`]es: events of one thread in the form the
-//! native trace has them, times in nanoseconds of boot time. A trace of ours gives back what was recorded. Of any other
-//! trace, slices become spans, instants and counters what they are, annotations metadata records before their event, and
-//! whatever else it holds is passed over and counted.
+//! A [`Reader`] reads packets, in chunks of any length, and returns [`Batch`]es: events of one thread in the form of
+//! the native trace, with times in nanoseconds of boot time. A trace from our writer is restored as it was recorded. In any
+//! other trace, slices become spans, instants and counters are kept, annotations become metadata records before their
+//! event, and everything else is ignored and counted.
 //!
 //! ```no_run
 //! # use dlio_schemas::perfetto::read::{Batch, Reader, chapters};
@@ -14,7 +14,7 @@
 //! reader.finish(&mut |batch| println!("{} events", batch.events.len()));
 //! println!("{} bytes left over, damage: {:?}", bytes.len() - used, reader.damage);
 //!
-//! // Or in parallel: what stands outside compressed packets first, then chapter by chapter on any thread.
+//! // Or in parallel: the data outside compressed packets first, then chapter by chapter on any thread.
 //! let mut first = Reader::default();
 //! first.scan(&bytes);
 //! for chapter in chapters(&bytes) {
@@ -24,12 +24,12 @@
 //! }
 //! ```
 //!
-//! Names are numbers into [`Reader::names`] and processes into [`Reader::processes`]; both belong to one reader. Processes
-//! of several readers are the same if their `uuid` is, strings if they are equal. Readers forked from a scan number the
-//! processes it found alike.
+//! Names are indexes into [`Reader::names`] and processes into [`Reader::processes`]; both belong to one reader.
+//! Processes of several readers are identical if their `uuid` is, strings if they are equal. Readers forked from a
+//! scan use the same numbers for the processes it found.
 //!
-//! Nothing a file says makes this panic or take memory out of proportion to its length, but for compressed packets, which
-//! may each grow to [`PACKED_MAX`] for a moment.
+//! No content of a file causes a panic or memory use out of proportion to its length, except compressed packets, each
+//! of which may temporarily expand to [`PACKED_MAX`].
 mod annotations;
 pub mod clocks;
 mod events;
@@ -60,65 +60,65 @@ use crate::native::ring::OpenSpan;
 pub use self::frames::{Chapters, chapters};
 pub use self::unpack::PACKED_MAX;
 
-/// A time beyond all that fit.
+/// A time outside the valid range.
 const NO_TIME: Damage = Damage::Broken("a time that no clock shows");
 
-/// Places of damage remembered; all are counted.
+/// Number of damaged offsets that are kept; all are counted.
 const DAMAGE_MAX: usize = 1000;
 
 /// Events of one thread, in the order they ended.
 pub struct Batch<'r> {
-    /// Into [`Reader::processes`].
+    /// An index into [`Reader::processes`].
     pub process: usize,
     pub tid: u32,
     pub events: &'r Events,
-    /// The strings and the process that the events name, as far as the reader knows them by now.
+    /// The strings and the process that the events refer to, as far as the reader knows them.
     pub names: &'r Names,
     pub owner: &'r Process,
-    /// Unix time minus boot time, where the process does not say it itself.
+    /// Unix time minus boot time, if the process does not define it itself.
     pub real_offset_ns: Option<i64>,
 }
 
-/// Takes batches as they fill.
+/// A function that accepts batches as they fill.
 pub type Take<'t> = dyn FnMut(Batch) + 't;
 
 /// A process as the trace describes it.
 #[derive(Clone, Debug, Default)]
 pub struct Process {
     pub uuid: u64,
-    /// The facts of a trace of ours; of another pid, program, command and threads.
+    /// The facts in a trace from our writer; in another trace: pid, program, command and threads.
     pub fields: Fields,
-    /// True if our writer wrote it.
+    /// `true` if our writer wrote it.
     pub ours: bool,
-    /// Unix time minus boot time, if it says so itself.
+    /// Unix time minus boot time, if the process defines it.
     pub real_offset_ns: Option<i64>,
-    /// Events our writer had written when it finished; `None` in a trace that was cut, or is not ours.
+    /// Number of events our writer had written when it finished; `None` in a trace that was truncated or is not ours.
     pub complete: Option<u64>,
     /// Spans that never ended.
     pub open_spans: Vec<OpenSpan>,
 }
 
-/// See the module.
+/// The reader: see the module.
 #[derive(Default)]
 pub struct Reader {
     pub processes: Vec<Process>,
     pub names: Names,
     pub clocks: Clocks,
-    /// Damage by place, up to a thousand places.
+    /// Damage by offset, up to a thousand offsets.
     pub damage: Vec<(usize, Damage)>,
     pub damaged: u64,
-    /// Track events of kinds that have no row here.
+    /// Track events of kinds that are not supported.
     pub skipped: u64,
     /// Latest end of any event, in boot time.
     pub last_ns: u64,
-    /// Leaves out the annotations of spans that have no column, for those who do not look at them.
+    /// Leaves out the annotations of spans that have no column, for callers that do not use them.
     pub without_metadata: bool,
     name_ids: NameIds,
     process_ids: HashMap<u64, usize>,
     pids: HashMap<u64, usize>,
     sequences: Vec<Sequence>,
     sequence_ids: HashMap<u64, usize>,
-    /// The sequence last seen and its index: packets of one sequence come in runs.
+    /// The last sequence and its index: consecutive packets usually belong to one sequence.
     sequence_last: Option<(u64, usize)>,
     tracks: Vec<Track>,
     track_ids: HashMap<u64, usize>,
@@ -133,14 +133,14 @@ pub struct Reader {
 type NameIds = [HashMap<Box<[u8]>, u32>; 6];
 
 impl Reader {
-    /// Reads whole packets from the start of `bytes` and says how many bytes they took; the rest is to be given again with
-    /// what follows it, or is the cut end of a file.
+    /// Reads whole packets from the start of `bytes` and returns the number of bytes read. The rest must be passed
+    /// again with the bytes after it, or is the truncated end of a file.
     pub fn read(&mut self, bytes: &[u8], take: &mut Take) -> usize {
         self.packets(bytes, true, take)
     }
 
-    /// Reads only what stands outside compressed packets, and no events; says how many bytes that took, as
-    /// [`Reader::read`] does.
+    /// Reads only the data outside compressed packets, and no events; returns the number of bytes like
+    /// [`Reader::read`].
     pub fn scan(&mut self, bytes: &[u8]) -> usize {
         let used = self.packets(bytes, false, &mut |_| ());
         self.streams.iter_mut().for_each(|stream| stream.events.clear());
@@ -148,11 +148,11 @@ impl Reader {
         used
     }
 
-    /// Hands out what is left and notes spans that never ended.
+    /// Returns the remaining events and notes spans that never ended.
     pub fn finish(&mut self, take: &mut Take) {
         for track in &mut self.tracks {
             let process = &mut self.processes[track.process];
-            // A call of ours without its end is the last thing before a cut.
+            // A call of ours without an end is the last one before a truncation.
             for open in track.open.drain(..).filter(|open| !track.ours && open.record.op() == Op::SPAN) {
                 process.open_spans.push(events::open_span(track.tid, &open));
             }
@@ -163,7 +163,8 @@ impl Reader {
         }
     }
 
-    /// A reader for another chapter, which knows what this one knows and has seen none of its events or damage.
+    /// Returns a reader for another chapter, which knows the names and processes of this one and none of its events
+    /// or damage.
     pub fn fork(&self) -> Reader {
         Reader {
             processes: self.processes.clone(),
@@ -191,7 +192,7 @@ impl Reader {
         }
     }
 
-    /// The clock of a process: events carry boot time, which needs only the offset to Unix time.
+    /// Returns the clock of a process: events have boot time, which only needs the offset to Unix time.
     pub fn clock(&self, process: usize) -> Clock {
         let own = self.processes.get(process).and_then(|process| process.real_offset_ns);
         Clock::nanoseconds(own.or(self.clocks.real_offset_ns).unwrap_or(0))
@@ -255,7 +256,7 @@ impl Reader {
         self.unpacker = unpacker;
     }
 
-    /// A packet that stood in a compressed one.
+    /// Reads a packet that was in a compressed one.
     #[inline(always)]
     fn unpacked(&mut self, message: &[u8], take: &mut Take) {
         if let Some(moment) = Moment::parse(message) {

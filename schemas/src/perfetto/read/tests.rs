@@ -48,7 +48,7 @@ fn rows(tid: u32, events: &Events, names: &Names, clock: &Clock) -> Vec<Row> {
                 numbers: vec![
                     a.filter(|_| !is_text),
                     a.filter(|_| is_text).map(|id| text(id).bytes().map(i64::from).sum()),
-                    // Whoever looks for a text looks among texts, not among files.
+                    // Texts and files are separate kinds of names.
                     a.filter(|_| is_text).and_then(|id| names.get(id as u32)).map(|(kind, _)| kind as i64),
                     (info.b != Arg::None || counts).then_some(events.b[i]),
                     (op != Op::META || counts).then_some(events.ret[i]),
@@ -69,7 +69,8 @@ fn counters(large: bool) -> Counters {
     if large { more } else { Counters { run_delay_us: None, ..some } }
 }
 
-/// Every operation once, good and failed; nested spans with metadata; crossing calls; a counter and an instant.
+/// Returns an image with every operation once, successful and failed; nested spans with metadata; crossing calls; a
+/// counter and an instant.
 fn image() -> Image {
     let mut image = Image::default();
     let texts: [(NameKind, &[u8]); 8] = [
@@ -88,11 +89,11 @@ fn image() -> Image {
     for info in OPS.iter().filter(|info| !matches!(info.op, Op::SPAN | Op::INSTANT | Op::COUNTER | Op::META)) {
         for (known, ret) in [(true, 4096), (false, -5), (true, 0), (false, i64::MAX)] {
             let a = if info.a.is_name() { 8 } else { now as i64 - 2000 };
-            // Moments have no length.
+            // Instants have no duration.
             let duration = if info.op == Op::LOST { 0 } else { 70 };
             let b = if info.b == Arg::None { 0 } else { -1 - now as i64 };
             let record = Record { a, b, ret, ..event(info.op, now, duration, 0) };
-            // Counters come before any event, taken at its end.
+            // Counters come before any event, read at its end.
             if known {
                 calls.push(&counters(ret > 0).record(now + duration));
             }
@@ -134,7 +135,7 @@ fn image() -> Image {
     image
 }
 
-/// Records that belong to the event behind them.
+/// Counts records that belong to the event after them.
 fn metadata(image: &Image) -> u64 {
     let ops = image.leftovers.iter().flat_map(|left| &left.events.op);
     ops.filter(|op| **op == Op::META.0).count() as u64
@@ -151,7 +152,7 @@ fn exported(image: &Image, compression: Compression) -> Vec<u8> {
     out
 }
 
-/// All rows of a trace, in the order of each thread, and the reader.
+/// Returns all rows of a trace, in the order of each thread, and the reader.
 fn read_all(bytes: &[u8]) -> (Vec<(u32, Events)>, Reader) {
     let mut batches = Vec::new();
     let mut reader = Reader::default();
@@ -204,7 +205,8 @@ fn everything_recorded_comes_back_from_every_compression() {
     }
 }
 
-/// Calls of more shapes than templates are kept for, with numbers of every width and of more than a template has room for.
+/// Tests calls of more shapes than there are templates, with numbers of every width, and of a width beyond that of a
+/// template.
 #[test]
 fn calls_of_any_shape_and_width_come_back() {
     let mut image = image();
@@ -362,7 +364,8 @@ fn chapters_read_apart_give_all_events() {
     assert_eq!(count, image.events());
 }
 
-/// A trace as other tools write them: names in place, a track per process and thread, a counter, nothing interned.
+/// Returns a trace as other tools write it: inline names, one track per process and thread, a counter, nothing
+/// interned.
 fn foreign() -> Vec<u8> {
     let mut out = Message::default();
     let track = |out: &mut Message, fill: &dyn Fn(&mut Message)| {

@@ -45,7 +45,7 @@ pub(super) struct Track {
     pub(super) process: usize,
     pub(super) tid: u32,
     pub(super) name: u32,
-    /// A track of a process our writer made: what is on it was derived from the events.
+    /// A track of a process that our writer derived from the events.
     pub(super) derived: bool,
     pub(super) ours: bool,
     pub(super) open: Vec<Open>,
@@ -72,7 +72,7 @@ impl Stream {
 }
 
 impl Reader {
-    /// Facts about processes of ours.
+    /// Reads facts about processes of ours.
     pub(super) fn attributes(&mut self, message: &[u8]) {
         for (number, attribute) in Walk::new(message).flatten() {
             if number != field::attributes::ATTRIBUTE {
@@ -118,7 +118,7 @@ impl Reader {
         })
     }
 
-    /// The process a thread names by its pid.
+    /// Returns the process that a thread refers to by its pid.
     fn process_of_pid(&mut self, pid: u64) -> usize {
         if let Some(&at) = self.pids.get(&pid) {
             return at;
@@ -151,7 +151,7 @@ impl Reader {
             let kind = NameKind::Span;
             track.name = name_id(&mut self.names, &mut self.name_ids, kind, description.name);
         }
-        // Tracks without a thread nest on their own.
+        // Tracks without a thread nest separately.
         let own = if track.tid == 0 { description.uuid } else { 0 };
         track.stream = self.stream(track.process, track.tid, own);
         match known {
@@ -213,7 +213,7 @@ impl Reader {
         }
     }
 
-    /// Index of a track, which may not have been described yet.
+    /// Returns the index of a track, which may not have been described yet.
     pub(super) fn track(&mut self, uuid: u64) -> usize {
         if let Some(&at) = self.track_ids.get(&uuid) {
             return at;
@@ -260,7 +260,7 @@ impl<'a> Description<'a> {
     }
 }
 
-/// `dlio.UUID.KEY` taken apart.
+/// Splits `dlio.UUID.KEY`.
 fn our_attribute(name: &str) -> Option<(u64, &str)> {
     let (uuid, key) = name.strip_prefix(ATTRIBUTE_PREFIX)?.split_once('.')?;
     Some((u64::from_str_radix(uuid, 16).ok()?, key))

@@ -2,7 +2,7 @@
 
 use crate::perfetto::proto::field;
 
-/// Largest a compressed packet may become. Perfetto asks for 512 KB stored; ours hold half a MiB.
+/// Maximum size of an expanded packet. Perfetto requires at most 512 KB stored; ours contain half a MiB.
 pub const PACKED_MAX: usize = 64 << 20;
 
 /// Opens compressed packets into one buffer.
@@ -19,7 +19,7 @@ impl Unpacker {
         self.buffer.get(..length)
     }
 
-    /// Deflate does not say how much it holds, so room is doubled until it suffices.
+    /// Expands deflate, which does not record the size, so the buffer is doubled until it is large enough.
     fn deflate(&mut self, packed: &[u8]) -> Option<usize> {
         let deflate = self.deflate.get_or_insert_default();
         self.buffer.resize(self.buffer.len().max(4 * packed.len()).clamp(64 << 10, PACKED_MAX), 0);

@@ -1,19 +1,20 @@
 //! The activity of a process over time, for the counters above its threads.
 //!
-//! A fixed number of bins covers the whole run, so memory does not grow with it. Bytes and time of a call are spread evenly
-//! over the time it took; how a call that spans many bins adds to each is noted in two places and summed up at the end.
+//! A fixed number of bins covers the whole run, so memory does not grow with it. Bytes and time of a call are spread
+//! evenly over its duration; the contribution of a call that spans many bins is noted at its two ends and summed up
+//! at the end.
 //!
-//! Batches of several threads come in no order of time. So opens and closes are balanced by descriptor: one more close than
-//! opens is that of a descriptor which was open before.
+//! Batches of several threads come in no order of time. So opens and closes are balanced by descriptor: one more
+//! close than opens means that the descriptor was open before.
 
 use std::collections::BTreeMap;
 
 use crate::event::ops::{Class, Op, OpInfo, Ret};
 
-/// About one bin a pixel.
+/// About one bin per pixel.
 pub const BINS: usize = 1000;
 
-/// Bins shorter than this would show single calls, which the threads show better.
+/// Shorter bins would show single calls, which the threads show better.
 const WIDTH_MIN_NS: u64 = 10_000;
 
 /// The counters, in the order they are drawn.
@@ -46,16 +47,16 @@ impl Counter {
     }
 }
 
-/// See the module. That of nothing takes no memory.
+/// The activity of a process: see the module. An empty one takes no memory.
 #[derive(Clone, Default, Debug)]
 pub struct Activity {
     first_ns: u64,
     width_ns: u64,
-    /// By counter.
+    /// Indexed by counter.
     series: [Series; 4],
     /// By process and descriptor.
     descriptors: BTreeMap<(u64, i32), Descriptor>,
-    /// The bin of the last call: most are in the same.
+    /// The bin of the last call: most calls are in that bin, too.
     near: Bin,
 }
 
@@ -67,7 +68,7 @@ struct Bin {
     end_ns: u64,
 }
 
-/// The events of one number of a descriptor.
+/// The events of one descriptor number.
 #[derive(Clone, Copy, Default, Debug)]
 struct Descriptor {
     opens: u64,
@@ -82,20 +83,20 @@ pub struct FileCall {
     pub op: Op,
     pub begin: u64,
     pub end: u64,
-    /// The descriptor it was given, or -1.
+    /// The descriptor, or -1.
     pub fd: i32,
     pub ret: i64,
 }
 
 #[derive(Clone, Default, Debug)]
 struct Series {
-    /// Amount that fell into each bin by itself.
+    /// Amount within each bin.
     inside: Vec<f64>,
-    /// Change of the amount that falls into each bin from here on.
+    /// Change of the amount per bin, starting with each bin.
     change: Vec<f64>,
 }
 
-/// One value of a counter from a moment on.
+/// The value of a counter since a time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Sample {
     pub boot_ns: u64,
@@ -110,7 +111,7 @@ impl Activity {
         Activity { first_ns, width_ns, series, descriptors: BTreeMap::new(), near: Bin::default() }
     }
 
-    /// Adds one call of a process. Calls on pipes and sockets are not given: they are no files.
+    /// Adds one call of a process. Calls on pipes and sockets are not passed here, because they are not files.
     #[inline]
     pub fn add(&mut self, process: u64, info: &OpInfo, call: FileCall) {
         let FileCall { op, begin, end, fd, ret } = call;
@@ -122,7 +123,7 @@ impl Activity {
             true => (self.near.number, self.near.number),
             false => (self.bin(begin), self.bin(end)),
         };
-        // A failed call moves nothing, opens nothing, closes nothing.
+        // A failed call moves, opens and closes nothing.
         if ret >= 0 {
             let bytes = ret as f64 * 1e9;
             match class {
@@ -137,7 +138,7 @@ impl Activity {
         self.spread(Counter::InFlight, bins, begin, end, end.saturating_sub(begin) as f64);
     }
 
-    /// Spreads an amount over a time, which lies in these bins.
+    /// Spreads an amount over an interval, which is in these bins.
     #[inline(always)]
     fn spread(&mut self, counter: Counter, (from, to): (usize, usize), begin: u64, end: u64, amount: f64) {
         let series = &mut self.series[counter as usize];
@@ -163,7 +164,7 @@ impl Activity {
 
     fn open(&mut self, descriptor: (u64, i32), op: Op, at: u64) {
         let known = self.descriptors.get(&descriptor).copied().unwrap_or_default();
-        // What these open takes the place of what was there.
+        // The descriptor opened by these calls replaces an earlier one.
         let replaces = matches!(op, Op::DUP2 | Op::DUP3 | Op::FREOPEN);
         if replaces && known.opens > known.closes {
             self.close(descriptor, at);
@@ -185,7 +186,7 @@ impl Activity {
         self.series[Counter::OpenFiles as usize].change[bin] += by;
     }
 
-    /// Changes of the number of open files: a descriptor that was open before adds nothing when it is closed.
+    /// Returns the changes of the number of open files: closing a descriptor that was open before does not count.
     fn changes_of_open(&self) -> Vec<f64> {
         let mut change = self.series[Counter::OpenFiles as usize].change.clone();
         for descriptor in self.descriptors.values().filter(|descriptor| descriptor.closes > descriptor.opens) {
@@ -214,7 +215,7 @@ impl Activity {
         }
     }
 
-    /// The counter over time: where it changes, and zero at the end. Empty where nothing ever happened.
+    /// Returns the counter over time: its changes, and zero at the end. Empty if there was no activity.
     pub fn samples(&self, counter: Counter) -> Vec<Sample> {
         let series = &self.series[counter as usize];
         let is_level = counter == Counter::OpenFiles;
@@ -225,7 +226,7 @@ impl Activity {
             level += change;
             let amount = inside + level;
             let value = if is_level { level } else { amount / self.width_ns as f64 };
-            // Sums of fractions leave dust.
+            // Sums of fractions leave rounding errors.
             let value = if value < 1e-6 { 0.0 } else { value };
             if value != last {
                 found.push(Sample { boot_ns: self.first_ns + bin as u64 * self.width_ns, value });
@@ -258,7 +259,7 @@ mod tests {
         activity.add(1, op.info().unwrap(), call);
     }
 
-    /// Value times time over the whole run.
+    /// Returns value times time over the whole run.
     fn area(samples: &[Sample]) -> f64 {
         samples.windows(2).map(|pair| pair[0].value * (pair[1].boot_ns - pair[0].boot_ns) as f64 / 1e9).sum()
     }

@@ -1,24 +1,24 @@
-//! Traces of several hosts in one file: a tar that viewers from v58 on open as one trace.
+//! Traces of several hosts in one file: a tar that viewers since v58 open as one trace.
 //!
 //! ```text
-//! manifest.json    which machine has which number, how far its clock is off
-//! node7.pftrace    one file a host, its machine's number in every packet (Options::machines)
+//! manifest.json    the number of each host, and the offset of its clock
+//! node7.pftrace    one file per host, with its host's number in every packet (Options::machines)
 //! node8.pftrace
 //! ```
 //!
-//! Boot clocks of hosts have nothing to do with each other; a viewer aligns files by the wall clock of their snapshots,
-//! which it does only for machines it can tell apart. Older viewers open the tar and take all hosts for one.
+//! Boot clocks of hosts are unrelated. A viewer aligns files by the wall clock of their snapshots, but only for hosts
+//! that it can distinguish. Older viewers open the tar and treat all hosts as one.
 
 use crate::native::fields::{Fields, key};
 use crate::perfetto::layout::machine_id;
 
-/// Members are stored in pieces of this size.
+/// Members are stored in chunks of this size.
 const RECORD: usize = 512;
 
-/// Longer names are cut: viewers take no more.
+/// Longer names are truncated: viewers accept no more.
 const NAME_MAX: usize = 99;
 
-/// The bytes before those of a member.
+/// Returns the bytes before those of a member.
 pub fn member_head(name: &str, size: u64) -> [u8; RECORD] {
     let mut head = [0; RECORD];
     let mut put = |at: usize, bytes: &[u8]| head[at..at + bytes.len()].copy_from_slice(bytes);
@@ -29,7 +29,7 @@ pub fn member_head(name: &str, size: u64) -> [u8; RECORD] {
     put(116, b"0000000\0");
     put(124, size_field(size).as_slice());
     put(136, b"00000000000\0");
-    // The sum is taken with blanks in its own place.
+    // The checksum is computed with blanks in its own field.
     put(148, b"        ");
     put(156, b"0");
     put(257, b"ustar\x0000");
@@ -38,7 +38,7 @@ pub fn member_head(name: &str, size: u64) -> [u8; RECORD] {
     head
 }
 
-/// Octal up to 8 GiB, above that the binary form every tar of this century reads.
+/// Writes a size: octal up to 8 GiB, above that the binary form that every current tar reads.
 fn size_field(size: u64) -> [u8; 12] {
     let mut field = [0; 12];
     if size < 1 << 33 {
@@ -50,7 +50,7 @@ fn size_field(size: u64) -> [u8; 12] {
     field
 }
 
-/// A member, as its head says.
+/// A member, as described by its head.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Member {
     pub name: String,
@@ -58,31 +58,31 @@ pub struct Member {
 }
 
 impl Member {
-    /// Reads a head; `None` where it is none, as the zeros at the end.
+    /// Reads a head; `None` if it is not one, like the zeros at the end.
     pub fn read(head: &[u8]) -> Option<Member> {
         let head = head.first_chunk::<RECORD>().filter(|head| head[257..262] == *b"ustar")?;
         let name = head[..NAME_MAX + 1].split(|&byte| byte == 0).next().unwrap_or_default();
         Some(Member { name: String::from_utf8_lossy(name).into_owned(), size: size_of(&head[124..136])? })
     }
 
-    /// True for the trace of a host.
+    /// Returns `true` for the trace of a host.
     pub fn is_trace(&self) -> bool {
         self.name.ends_with(TRACE)
     }
 }
 
-/// The ending of members that are traces.
+/// The extension of members that are traces.
 const TRACE: &str = ".pftrace";
 
-/// Bytes that a head takes.
+/// Size of a head.
 pub const HEAD: usize = RECORD;
 
-/// True if a file begins as what is written here: others make tars of anything.
+/// Returns `true` if a file begins like those written here: other programs make tars of anything.
 pub fn is_bundle(head: &[u8]) -> bool {
     Member::read(head).is_some_and(|first| first.name == MANIFEST || first.is_trace())
 }
 
-/// A size in either of its forms.
+/// Reads a size in either of its forms.
 fn size_of(field: &[u8]) -> Option<u64> {
     if field[0] == 0x80 {
         return field[4..12].try_into().ok().map(u64::from_be_bytes);
@@ -91,12 +91,12 @@ fn size_of(field: &[u8]) -> Option<u64> {
     u64::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok()
 }
 
-/// Zero bytes that follow a member of this size.
+/// Returns the number of zero bytes that follow a member of this size.
 pub fn padding(size: u64) -> usize {
     (RECORD - (size % RECORD as u64) as usize) % RECORD
 }
 
-/// Zero bytes that end the tar.
+/// Number of zero bytes that end the tar.
 pub const END: usize = 2 * RECORD;
 
 /// One host's file in the tar.
@@ -105,14 +105,14 @@ pub struct Host<'a> {
     pub path: &'a str,
     /// The facts of any of its processes.
     pub fields: &'a Fields,
-    /// The offset of its clock to the others', where something better than the wall clock knows.
+    /// The offset of its clock to those of the other hosts, if known more accurately than from the wall clock.
     pub offset_ns: Option<i64>,
 }
 
 /// The name of the first member.
 pub const MANIFEST: &str = "manifest.json";
 
-/// The content of the first member.
+/// Returns the content of the first member.
 pub fn manifest(hosts: &[Host]) -> String {
     let files: Vec<_> = hosts.iter().map(|host| file_entry(host, hosts)).collect();
     format!("{{\"perfetto_manifest\":{{\"version\":1,\"files\":[\n{}\n]}}}}\n", files.join(",\n"))

@@ -21,7 +21,7 @@ pub(super) struct Thread {
     pub(super) tid: u32,
     pub(super) lanes: Lanes,
     pub(super) metadata: Vec<Meta>,
-    /// The state of the sequence since it was last introduced; `None` if it has to be.
+    /// The state of the sequence since the thread was last introduced; `None` if it has to be introduced.
     pub(super) state: Option<State>,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct Numbers {
     pub(super) far: BTreeSet<u64>,
 }
 
-/// Numbers from here on are not kept as bits: a damaged trace may name any.
+/// Numbers of at least this size are not kept as bits: a damaged trace may contain any number.
 pub(super) const FAR: u64 = 1 << 22;
 
 impl Numbers {
@@ -57,7 +57,7 @@ impl Numbers {
         }
     }
 
-    /// True if the number is new.
+    /// Returns `true` if the number is new.
     #[inline(always)]
     pub(super) fn insert(&mut self, number: u64) -> bool {
         if number >= FAR {
@@ -73,7 +73,7 @@ impl Numbers {
     }
 }
 
-/// Clock, defaults and track of a thread: after this its events are understood.
+/// Writes clock, defaults and track of a thread, which a reader needs to understand its events.
 pub(super) fn introduce(out: &mut Message, process: &Process, thread: &Thread) -> State {
     put_packet(out, thread.head, |packet| {
         packet.number(field::packet::SEQUENCE_FLAGS, value::STATE_CLEARED);
@@ -189,7 +189,7 @@ pub(super) fn put_slice(
     put_pair(out, &mut Short, thread.head, state, call, &Beside { iids, lane, flows });
 }
 
-/// Writes a call like the last one of its shape. `false` where there are too many shapes.
+/// Writes a call like the last one of its shape. Returns `false` if there are too many shapes.
 #[inline(always)]
 fn put_by_template(
     packer: &mut Packer,
@@ -210,7 +210,7 @@ fn put_by_template(
     true
 }
 
-/// Makes sure that a template is there, and that the sequence knows every string of the call.
+/// Makes sure that a template exists, and that the sequence knows every string of the call.
 #[inline(never)]
 fn prepare(
     out: &mut Message,
@@ -230,14 +230,14 @@ fn prepare(
     })
 }
 
-/// What the packets of a call say beside it.
+/// The annotations of a call in its packets.
 struct Beside<'a> {
     iids: Iids,
     lane: Option<u64>,
     flows: &'a [u64],
 }
 
-/// Beginning and end of a call.
+/// Writes start and end of a call.
 #[inline(always)]
 fn put_pair(out: &mut Message, width: &mut impl Width, head: Head, state: &mut State, call: &Call, beside: &Beside) {
     put_event(out, width, head, state, call.begin, value::SLICE_BEGIN, |event, width| {
@@ -251,7 +251,7 @@ fn put_pair(out: &mut Message, width: &mut impl Width, head: Head, state: &mut S
     put_end(out, width, head, state, call.end, beside.lane);
 }
 
-/// A call that overlaps with too many others: a moment with its duration as an argument.
+/// Writes a call that overlaps with too many others: an instant with its duration as an argument.
 #[cold]
 pub(super) fn put_homeless(out: &mut Message, thread: &mut Thread, call: &Call, flows: &[u64], names: &Names) {
     let state = thread.state.as_mut().expect("introduced");
@@ -264,7 +264,7 @@ pub(super) fn put_homeless(out: &mut Message, thread: &mut Thread, call: &Call, 
     });
 }
 
-/// The track of a lane, described again with its thread.
+/// Returns the track of a lane, described again with its thread.
 #[cold]
 pub(super) fn lane_track(out: &mut Message, owner: &Process, thread: &mut Thread, lane: usize) -> u64 {
     let name = owner.thread_names.get(&thread.tid).map_or("Thread", String::as_str);
@@ -326,13 +326,13 @@ pub(super) fn put_end(
     });
 }
 
-/// The numbers an event refers to its strings by.
+/// The numbers by which an event refers to its strings.
 pub(super) struct Iids {
     pub(super) category: u64,
     pub(super) name: u64,
 }
 
-/// Makes sure the sequence knows every string of the event.
+/// Makes sure that the sequence knows every string of the event.
 #[inline]
 pub(super) fn intern(out: &mut Message, head: Head, state: &mut State, call: &Call, names: &Names) -> Iids {
     let (category, category_name) = category_of(call);
@@ -426,12 +426,12 @@ pub(super) fn event_name(call: &Call, names: &Names) -> Vec<u8> {
     call.info.map_or_else(|| format!("operation {}", call.op.0).into(), |info| info.name.into())
 }
 
-/// Paths are stored as the bytes they are, UTF-8 or not.
+/// Returns a path as its stored bytes, UTF-8 or not.
 pub(super) fn path_of(id: u32, names: &Names) -> &[u8] {
     names.get(id).map_or(b"<unknown>", |(_, text)| text)
 }
 
-/// The second path of a rename or a link, or where bytes came from.
+/// Returns the second path of a rename or a link, or the source of bytes.
 #[inline(always)]
 pub(super) fn target_of(call: &Call) -> Option<u32> {
     let info = call.info?;
@@ -467,7 +467,7 @@ pub(super) fn put_arguments(event: &mut Message, width: &mut impl Width, call: &
     put_metadata(event, call.metadata);
 }
 
-/// An operation this version does not know: nothing is left out.
+/// Writes all fields, for an unknown operation.
 #[cold]
 pub(super) fn put_all(event: &mut Message, call: &Call) {
     put_file(event, &mut Short, call);
@@ -487,7 +487,7 @@ pub(super) fn put_file(event: &mut Message, width: &mut impl Width, call: &Call)
     }
 }
 
-/// What is as it has to be (zero, the descriptor that `fd` says) is left out.
+/// Writes a result, unless it is the expected one (zero, or the descriptor that `fd` contains).
 #[inline(always)]
 pub(super) fn put_result(event: &mut Message, width: &mut impl Width, info: &OpInfo, call: &Call) {
     let mut put = |key, number| put_value(event, width, key, Part::Result, number);

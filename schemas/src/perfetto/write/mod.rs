@@ -1,8 +1,8 @@
 //! The exporter of Perfetto traces.
 //!
-//! Reading order: [`writer`] (the exporter, and a drawing of the file), [`process_packets`] (what is written once per
-//! process), [`event`] (what is written per thread and event), [`template`] (calls like the previous one), [`activity`]
-//! (counters), `waits` (what a training waited for), [`bundle`] (several hosts).
+//! Reading order: [`writer`] (the exporter, and a drawing of the file), [`process_packets`] (data written once per
+//! process), [`event`] (data written per thread and event), [`template`] (calls like the previous one), [`activity`]
+//! (counters), `waits` (waits of a training), [`bundle`] (several hosts).
 
 pub mod activity;
 pub mod bundle;

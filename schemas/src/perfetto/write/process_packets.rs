@@ -1,4 +1,4 @@
-//! Packets about a process: clocks, facts, its track, its beginning and end, its counters.
+//! Packets about a process: clocks, facts, its track, its start and end, its counters.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub(super) struct Process {
     pub(super) uuid: u64,
     pub(super) head: Head,
     pub(super) pid: u64,
-    /// The machine it ran on, whether that is said in its packets or not.
+    /// The host it ran on, whether or not its packets contain it.
     pub(super) machine: u32,
     /// The offset of ids of the process and its threads.
     pub(super) id_shift: u64,
@@ -28,22 +28,22 @@ pub(super) struct Process {
     pub(super) shift_ns: i64,
     pub(super) events: u64,
     pub(super) activity: Activity,
-    /// The file of the event before, and whether it is one: most events are on the same.
+    /// The file of the previous event, and whether it is a stored file: most events are on the same one.
     pub(super) file_last: (u32, bool),
-    /// All of it is written.
+    /// `true` once all of it is written.
     pub(super) is_complete: bool,
-    /// Its slices are merged ones, so that its activity is counted apart.
+    /// `true` if its slices are merged ones, so that its activity is counted separately.
     pub(super) merged: bool,
     pub(super) flows: Flows,
 }
 
 impl Process {
-    /// The track that shows when it began and how it ended.
+    /// Returns the track that shows its start and its end.
     pub(super) fn life(&self) -> u64 {
         child_uuid(self.uuid, "life", b"")
     }
 
-    /// Adds a call to what the process was doing, and to what all were. What goes through pipes and sockets is no I/O.
+    /// Adds a call to the activity of the process, and to the total. Traffic through pipes and sockets is not I/O.
     #[inline]
     pub(super) fn act(
         &mut self,
@@ -66,7 +66,7 @@ impl Process {
 }
 
 /// Arrows between processes: from a fork to the first event of the child, from an exec to that of the new image. Both
-/// ends compute the same number, so arrows appear when files of several processes are put together.
+/// ends compute the same number, so arrows appear when files of several processes are merged.
 pub(super) struct Flows {
     pub(super) boot: u64,
     pub(super) pid: u64,
@@ -89,13 +89,13 @@ impl Flows {
         hash(&[b"fork", &self.boot.to_le_bytes(), &parent.to_le_bytes(), &child.to_le_bytes()])
     }
 
-    /// One number for all images of a process: viewers join what carries it in the order of time, and nothing where there
-    /// is but one.
+    /// Returns one number for all images of a process: viewers connect the events with it in the order of time, and
+    /// draw nothing if there is only one.
     pub(super) fn exec(&self) -> u64 {
         hash(&[b"exec", &self.boot.to_le_bytes(), &self.pid.to_le_bytes()])
     }
 
-    /// The arrow that begins at this call.
+    /// Returns the arrow that begins at this call.
     #[inline(always)]
     pub(super) fn leaving(&self, info: Option<&OpInfo>, op: Op, ret: i64) -> Option<u64> {
         match info?.ret {
@@ -113,7 +113,7 @@ pub(super) struct Head {
     pub(super) machine: Option<u32>,
 }
 
-/// A packet of a sequence; `fill` writes what it carries.
+/// Writes a packet of a sequence; `fill` writes its content.
 #[inline(always)]
 pub(super) fn put_packet(out: &mut Message, head: Head, fill: impl FnOnce(&mut Message)) {
     out.nested(field::trace::PACKET, |packet| {
@@ -125,12 +125,12 @@ pub(super) fn put_packet(out: &mut Message, head: Head, fill: impl FnOnce(&mut M
     });
 }
 
-/// The moment all clocks are related at. Viewers refuse snapshots that go back in time, which those of threads and of
-/// files put together would; related at the same moment of boot time they never do.
+/// The time at which all clocks are related. Viewers reject snapshots that go back in time, which would happen when
+/// threads and files are merged. Related at one boot time, they never do.
 pub(super) const SNAPSHOT_NS: u64 = 1;
 
-/// Clocks as one process knows them. CLOCK_MONOTONIC stands apart from boot time by the time the machine slept, which
-/// nobody noted, so it is left out rather than guessed.
+/// Writes the clocks of one process. CLOCK_MONOTONIC differs from boot time by the time the host was suspended, which
+/// is not recorded, so it is omitted rather than guessed.
 pub(super) fn put_clocks(out: &mut Message, process: &Process, offset_ns: i64) {
     let real_ns = offset_ns.wrapping_add_unsigned(SNAPSHOT_NS) as u64;
     put_packet(out, process.head, |packet| {
@@ -149,7 +149,8 @@ pub(super) fn put_clocks(out: &mut Message, process: &Process, offset_ns: i64) {
     });
 }
 
-/// The facts with their times on the clock that is written. The image keeps its number, which is part of its name.
+/// Returns the facts with their times on the clock that is written. The image keeps its number, which is part of its
+/// name.
 pub(super) fn moved(fields: &Fields, shift_ns: i64) -> Fields {
     let mut fields = fields.clone();
     for key in [key::START_BOOT_NS, key::END_BOOT_NS] {
@@ -175,7 +176,7 @@ pub(super) fn put_chapter(attributes: &mut Message) {
     put_attribute(attributes, ATTRIBUTE_CHAPTER, 1);
 }
 
-/// Everything known of the process, so that a reader can rebuild its row.
+/// Writes everything known about the process, so that a reader can rebuild its row.
 pub(super) fn put_attributes(out: &mut Message, process: &Process, fields: &Fields, offset_ns: i64) {
     put_packet(out, process.head, |packet| {
         packet.nested(field::packet::ATTRIBUTES, |attributes| {
@@ -232,10 +233,10 @@ pub(super) fn put_process(described: &mut Message, process: &Process, fields: &F
     }
 }
 
-/// The beginning of the process and its ending, on its own track.
+/// Writes the start of the process and its ending, on its own track.
 pub(super) fn put_life(out: &mut Message, process: &Process, fields: &Fields, last_ns: u64) {
     let first_ns = process.first_ns;
-    // The image's own beginning; the kernel knows that of its process only to a hundredth of a second.
+    // The image's own start; the kernel knows that of its process only to a hundredth of a second.
     let loaded: Option<u64> = fields.number(key::IMAGE).filter(|&image| image > 0);
     let started = loaded.map(|image| image.wrapping_add_signed(process.shift_ns)).filter(|&start| start <= first_ns);
     let ended: u64 = fields.number(key::END_BOOT_NS).unwrap_or(last_ns);
@@ -263,12 +264,12 @@ pub(super) fn put_moment(out: &mut Message, process: &Process, boot_ns: u64, nam
     });
 }
 
-/// The name of a process.
+/// Returns the name of a process.
 fn shown_name(fields: &Fields) -> Option<&str> {
     fields.get(key::NAME).or_else(|| fields.get(key::PROGRAM))
 }
 
-/// Names of threads; the first thread is called like its process where nobody gave it a name.
+/// Returns the names of threads; the first thread has its process's name if it was not named.
 pub(super) fn thread_names(fields: &Fields) -> BTreeMap<u32, String> {
     let main = fields.number(key::PID).zip(shown_name(fields)).map(|(tid, name)| (tid, name.to_string()));
     let named = fields.get(key::THREADS).unwrap_or("").split_terminator('\0');
@@ -276,7 +277,7 @@ pub(super) fn thread_names(fields: &Fields) -> BTreeMap<u32, String> {
     main.into_iter().chain(named).collect()
 }
 
-/// How many events of a process there are, said when all of it is written.
+/// Writes the number of events of a process, after all of it is written.
 pub(super) fn put_complete(out: &mut Message, process: &Process) {
     put_packet(out, process.head, |packet| {
         packet.nested(field::packet::ATTRIBUTES, |attributes| {
@@ -285,7 +286,7 @@ pub(super) fn put_complete(out: &mut Message, process: &Process) {
     });
 }
 
-/// Counters below a track of a process, or of all of them.
+/// Writes counters below a track of a process, or of the total.
 pub(super) fn put_activity(out: &mut Message, head: Head, parent: u64, activity: &Activity) {
     for counter in Counter::ALL {
         let samples = activity.samples(counter);
@@ -298,7 +299,7 @@ pub(super) fn put_activity(out: &mut Message, head: Head, parent: u64, activity:
     }
 }
 
-/// Counters of a machine below a track of its own. `shift_ns` is the offset of its boot times.
+/// Writes counters of a host below a separate track. `shift_ns` is the offset of its boot times.
 pub(super) fn put_machine(out: &mut Message, head: Head, shift_ns: i64, tracks: &Tracks) {
     let boot = tracks.boot_id.as_deref().unwrap_or(&tracks.host);
     let machine = child_uuid(0, "machine", boot.as_bytes());

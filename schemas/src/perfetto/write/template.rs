@@ -1,52 +1,53 @@
-//! Templates: calls of one shape differ in a few numbers, which stand at the same places every time.
+//! Templates: calls of one shape differ in a few numbers, which are always at the same offsets.
 //!
-//! A shape is an operation at a depth, with what it shows: a file or none, a descriptor, arguments, how its result is shown.
-//! The packets of its first call are written with wide numbers: a varint may be longer than it must, `85 80 80 00` is 5 as
-//! well. From then on a call of that shape changes the numbers that are others than the last time, and copies the rest.
+//! A shape is an operation at a depth, with the parts it shows: a file or none, a descriptor, arguments, the form of
+//! its result. The packets of its first call are written with wide numbers: a varint may be longer than necessary,
+//! `85 80 80 00` is also 5. After that, a call of that shape changes the numbers that differ from the last time, and
+//! copies the rest.
 //!
-//! Whoever compresses is told which bytes are others, so that nothing has to be searched for: see [`crate::deflate`].
+//! The writer declares the bytes that differ, so that nothing has to be searched: see [`crate::deflate`].
 
 use crate::event::ops::{Arg, OpInfo, Ret};
 use crate::export::exporter::Call;
 use crate::perfetto::pack::{Origin, Packer};
 use crate::perfetto::proto::{Message, VARINT};
 
-/// A number of a call that stands at a place of its own.
+/// A number of a call with a fixed offset.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Part {
-    /// Time since the packet before.
+    /// Time since the previous packet.
     Begin,
     File,
     Fd,
     A,
     B,
     Result,
-    /// Time since the beginning.
+    /// Time since the start.
     End,
 }
 
 const PARTS: usize = 8;
 
-/// Bytes of each part. What does not fit is written packet by packet: a quarter of a second, two million files, four
-/// terabytes, a quarter of a gigabyte at once.
+/// Width in bytes of each part. A number that does not fit makes its call be written packet by packet: a quarter of a
+/// second, two million files, four terabytes, a quarter of a gigabyte per call.
 const WIDTHS: [u32; PARTS] = [4, 3, 2, 6, 4, 4, 4, 1];
 
-/// The parts of a call; zero where it shows none, as the last.
+/// The parts of a call; zero for parts that it does not show.
 pub(super) type Parts = [u64; PARTS];
 
-/// Shapes of one thread; those beyond are written packet by packet. A program that nests spans makes a shape for each
-/// depth.
+/// Maximum number of shapes per thread; calls of further shapes are written packet by packet. A program that nests
+/// spans makes one shape per depth.
 const SHAPES_MAX: usize = 32;
 
-/// Room for the packets of a call: a byte for each length.
+/// Buffer size for the packets of a call: lengths have one byte.
 const PACKETS_MAX: usize = 120;
 
-/// How wide the numbers of a call are written that others of its shape have, too.
+/// The width of the numbers that vary among calls of one shape.
 pub(super) trait Width {
     fn put(&mut self, message: &mut Message, field: u32, part: Part, number: u64);
 }
 
-/// As short as they are.
+/// Writes numbers as short as possible.
 pub(super) struct Short;
 
 impl Width for Short {
@@ -56,7 +57,7 @@ impl Width for Short {
     }
 }
 
-/// As wide as they may become, at places that are noted.
+/// Writes numbers with their maximum width, and notes their offsets.
 #[derive(Default)]
 pub(super) struct Wide {
     slots: [Slot; PARTS],
@@ -67,7 +68,7 @@ impl Width for Wide {
     fn put(&mut self, message: &mut Message, field: u32, part: Part, _: u64) {
         let width = WIDTHS[part as usize];
         message.tag(field, VARINT);
-        // All of the number's bits, and none of those that say it goes on.
+        // All bits of the number, without the continuation bits.
         let bits = 0x7f7f_7f7f_7f7f_7f7f & ((1 << (8 * width)) - 1);
         self.slots[self.used] = Slot { number: 0, bits, part: part as u8, at: message.0.len() as u8 };
         self.used += 1;
@@ -75,7 +76,7 @@ impl Width for Wide {
     }
 }
 
-/// A place in the packets, and the number that stands there.
+/// An offset in the packets, and the number there.
 #[derive(Clone, Copy, Default)]
 struct Slot {
     number: u64,
@@ -84,7 +85,7 @@ struct Slot {
     at: u8,
 }
 
-/// What calls have in common that are written alike.
+/// The common properties of calls that are written alike.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shape(u32);
 
@@ -94,7 +95,7 @@ fn is_more(info: &OpInfo) -> bool {
 }
 
 impl Shape {
-    /// `None` of a call with more to it than numbers, and of what does not fit.
+    /// Returns shape and parts of a call; `None` for a call with more than numbers, or with numbers that do not fit.
     #[inline(always)]
     pub(super) fn of(call: &Call, since: u64) -> Option<(Shape, Parts)> {
         let info = call.info?;
@@ -135,7 +136,7 @@ impl Shape {
 #[derive(Default)]
 pub(super) struct Templates {
     all: Vec<Template>,
-    /// Where a shape was found last; by some bits of it.
+    /// The index at which a shape was found last, by some bits of the shape.
     near: [u8; 32],
 }
 
@@ -152,7 +153,7 @@ impl Templates {
         Some(at)
     }
 
-    /// Makes the template of a shape, from a call of it that `put` writes. `None` where there is no room.
+    /// Makes the template of a shape from a call that `put` writes. `None` if there is no space.
     pub(super) fn make(&mut self, shape: Shape, put: impl FnOnce(&mut Message, &mut Wide)) -> Option<usize> {
         let (mut message, mut wide) = (Message::default(), Wide::default());
         put(&mut message, &mut wide);
@@ -184,7 +185,7 @@ struct Template {
     slots: [Slot; PARTS],
     used: usize,
     length: usize,
-    /// Eight bytes more, for a number is changed with those behind it.
+    /// Eight more bytes, because a number is changed together with the bytes after it.
     packets: [u8; PACKETS_MAX + 8],
     origin: Origin,
 }
@@ -211,7 +212,7 @@ impl Template {
     }
 }
 
-/// Seven bits in each byte.
+/// Spreads a number over bytes, seven bits each.
 #[inline(always)]
 fn spread(number: u64) -> u64 {
     let halves = number & 0x0fff_ffff | (number & 0x00ff_ffff_f000_0000) << 4;

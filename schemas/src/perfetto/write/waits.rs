@@ -1,7 +1,7 @@
-//! Waits of threads that train: a track of their own, and arrows to each from whoever made what it was for.
+//! Waits of threads that train: a separate track, and arrows to each wait from the thread that ended it.
 //!
-//! All of it stands in the packets of the process, whose events readers of ours pass over: it was derived from the events, and
-//! is made again of them.
+//! All of it is in the packets of the process and ignored by our readers: it was derived from the events, and is
+//! derived again.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::perfetto::proto::{Message, field, value};
 
 const CATEGORY: &[u8] = b"waits";
 
-/// Describes the track of a thread's waits. It is called by the thread where a process has several.
+/// Describes the track of a thread's waits. Its name contains the thread if a process has several.
 pub(super) fn put_track(out: &mut Message, process: &Process, tid: u32, is_only: bool) {
     let name = if is_only { "waits".to_string() } else { format!("waits of thread {tid}") };
     put_packet(out, process.head, |packet| {
@@ -30,16 +30,16 @@ const MEANING: &str = "Waits of the training thread, each named after its larges
     thread that made \
     the awaited item and ends where the training thread takes it over.";
 
-/// The number of waits by thread.
+/// Returns the number of waits by thread.
 pub(super) fn threads(waits: &[DrawnWait]) -> BTreeMap<(ProcessId, u32), u64> {
     let mut threads = BTreeMap::new();
     waits.iter().for_each(|wait| *threads.entry((wait.process, wait.tid)).or_default() += 1);
     threads
 }
 
-/// Writes one wait, the acts that ended it, each on the track of its thread, and within the wait the time from the last act
-/// to the end. The arrow leads there: viewers draw arrows from what begins earlier to what begins later, and the wait itself
-/// begins before all of it.
+/// Writes one wait, the acts that ended it, each on the track of its thread, and within the wait the time from the
+/// last act to the end. The arrow points there: viewers draw arrows from earlier to later starts, and the wait itself
+/// starts before all of the acts.
 pub(super) fn put_wait(
     out: &mut Message,
     owner: &Process,
@@ -74,7 +74,7 @@ pub(super) fn put_wait(
     put_event(out, owner.head, end, value::SLICE_END, |event| event.number(field::event::TRACK, track));
 }
 
-/// From the last act that led to it to the end of a wait.
+/// The time from the last act that led to the end of a wait to that end.
 const TAKEN: &str = "taken over";
 
 fn put_name(event: &mut Message, track: u64, name: &str) {

@@ -1,19 +1,20 @@
-//! From native events to a `.pftrace`.
+//! Converts native events to a `.pftrace`.
 //!
-//! [`Writer`] is an [`Exporter`]. It may run inside a traced process that ends: it holds one packet of packets (about a MiB),
-//! starts no thread and keeps no event.
+//! [`Writer`] is an [`Exporter`]. It may run inside a traced process that ends: it keeps one packet of packets (about
+//! a MiB), starts no thread and keeps no event.
 //!
 //! ```text
 //! raw packets        per process: clocks, attributes, track, start and end        found without decompressing
-//! packed packets     per thread, when it first comes up: clock, track; then its events and the names they need
-//! raw packet         "chapter": from here every thread is introduced anew, so that a reader can begin here
+//! packed packets     per thread, at its first use: clock, track; then its events and the names they need
+//! raw packet         "chapter": after it every thread is introduced again, so that a reader can start here
 //! packed packets     ...
 //! packed packets     waits that were found in the events, and counters
 //! raw packet         per process: "complete" and the number of events
 //! ```
 //!
-//! Times are boot time in nanoseconds, stored as the difference from the packet before (an incremental clock that belongs
-//! to the sequence). An outer call ends and is written after the calls within it, so differences may be negative.
+//! Times are boot time in nanoseconds, stored as the difference from the previous packet (an incremental clock that
+//! belongs to the sequence). An outer call ends and is written after the calls within it, so differences may be
+//! negative.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -39,23 +40,24 @@ use crate::perfetto::layout::{ID_STRIDE, child_uuid, machine_id, process_uuid};
 use crate::perfetto::pack::{Compression, GATHERED, Packer};
 use crate::perfetto::proto::field;
 
-/// Packed packets between two places a reader can begin at: enough that introducing threads anew costs nothing.
+/// Size of the packed packets between two offsets at which a reader can start: so large that introducing threads
+/// again costs almost nothing.
 const CHAPTER: u64 = 64 * GATHERED as u64;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
     pub compression: Compression,
-    /// Names the machine in every packet. Without it all processes are taken to share one boot clock, which is right for
-    /// one host and wrong for several; with it viewers add "(machine 1)" to each title.
+    /// Writes the host into every packet. Without it, all processes are assumed to share one boot clock, which is
+    /// correct for one host and wrong for several; with it, viewers add "(machine 1)" to each title.
     pub machines: bool,
-    /// For processes of several hosts in one file: Unix time minus the boot time that all of them are written in, which is
-    /// best that of the host that booted first. Left out, each process keeps its own boot time.
+    /// For processes of several hosts in one file: Unix time minus the boot time that all of them are written in,
+    /// preferably that of the host that booted first. Without it, each process keeps its own boot time.
     pub unix_offset_ns: Option<i64>,
-    /// Boot time, as it is written, of the first and last event of all processes, to count over all of them too.
+    /// Boot time, as written, of the first and last event of all processes, for counters of the total.
     pub total: Option<(u64, u64)>,
 }
 
-/// See the module.
+/// The exporter: see the module.
 pub struct Writer<'a> {
     packer: Packer<'a>,
     processes: Vec<Process>,
@@ -65,7 +67,7 @@ pub struct Writer<'a> {
     packed: u64,
     summary: Summary,
     machines: bool,
-    /// Boots seen so far, where they share one file as one machine.
+    /// Boots seen so far, if they share one file as one host.
     hosts: Vec<u64>,
     unix_offset_ns: Option<i64>,
     total: Option<Activity>,
@@ -122,7 +124,7 @@ impl Exporter for Writer<'_> {
         written
     }
 
-    /// Counts what an overview merges: its slices say less than the counters, which keep every byte.
+    /// Counts the events that an overview merges: its slices show less than the counters, which include every byte.
     fn count(&mut self, process: ProcessId, events: &Events, clock: &Clock, names: &Names) {
         let owner = &mut self.processes[process.0];
         for i in 0..events.len() {
@@ -172,7 +174,7 @@ impl Exporter for Writer<'_> {
         Ok(())
     }
 
-    /// In the sequence of a process of that machine, which a reader of ours passes over.
+    /// In the sequence of a process of that host, which our readers ignore.
     fn machine(&mut self, tracks: &Tracks) -> io::Result<()> {
         let mut fields = Fields::default();
         fields.set(key::HOST, &tracks.host);
@@ -214,8 +216,8 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// Nothing more comes of a process: its counters are written, and what was kept of it and its threads is let go. A file
-    /// of thousands of processes takes no more memory than that of one.
+    /// Completes a process: its counters are written, and the memory for it and its threads is freed. So a file of
+    /// thousands of processes needs no more memory than that of one.
     pub fn complete(&mut self, process: ProcessId) -> io::Result<()> {
         let owner = &mut self.processes[process.0];
         let activity = std::mem::take(&mut owner.activity);
@@ -227,7 +229,7 @@ impl<'a> Writer<'a> {
         self.packer.flush_raw()
     }
 
-    /// Counters of every process and of all together.
+    /// Writes counters of every process and of the total.
     fn counters(&mut self) -> io::Result<()> {
         for process in self.processes.iter().filter(|process| !process.is_complete) {
             put_activity(self.packer.out(), process.head, process.uuid, &process.activity);
@@ -247,7 +249,7 @@ impl<'a> Writer<'a> {
         self.flush()
     }
 
-    /// Keeps the ids of several hosts apart.
+    /// Returns an offset that separates the ids of several hosts.
     fn id_shift(&mut self, fields: &Fields) -> u64 {
         if self.machines {
             return 0;
@@ -270,7 +272,7 @@ impl<'a> Writer<'a> {
         self.packer.flush()
     }
 
-    /// Begins a chapter where the last one has grown long.
+    /// Starts a chapter if the last one has grown long.
     fn turn_chapter(&mut self) -> io::Result<()> {
         if self.packer.out().0.len() < GATHERED {
             return Ok(());
@@ -285,7 +287,7 @@ impl<'a> Writer<'a> {
         self.packer.flush_raw()
     }
 
-    /// The thread, introduced by the next event written if it is not known; to be put back.
+    /// Takes the thread, which is introduced by the next event if it is unknown; it must be put back.
     fn take_thread(&mut self, process: ProcessId, tid: u32) -> Thread {
         if let Some(thread) = self.threads.remove(&(process, tid)) {
             return thread;
@@ -323,7 +325,7 @@ impl<'a> Writer<'a> {
             Op::INSTANT | Op::LOST => put_instant(self.packer.out(), thread, call, &flows, names),
             _ => put_slice(&mut self.packer, owner, thread, call, &flows, names),
         }
-        // A batch is small against what is gathered, but nothing bounds the names it brings.
+        // A batch is small compared with the collected packets, but the names in it are not limited.
         if self.packer.out().0.len() >= 2 * GATHERED { self.flush() } else { Ok(()) }
     }
 }
@@ -365,7 +367,7 @@ mod tests {
         (out, summary)
     }
 
-    /// The packets of a file, and those within its packed ones.
+    /// Returns the packets of a file, and those within its packed ones.
     fn packets(bytes: &[u8]) -> Vec<Vec<u8>> {
         let mut found = Vec::new();
         for packet in Walk::new(bytes) {
@@ -400,7 +402,7 @@ mod tests {
                 let (bytes, summary) = exported(&image(count), compression);
                 assert_eq!((summary.events, summary.bytes), (count, bytes.len() as u64));
                 let packets = packets(&bytes);
-                // Start and end of the process too, and counters beside.
+                // Includes start and end of the process, and counters on other tracks.
                 assert_eq!(events(&packets, value::SLICE_BEGIN), count as usize);
                 assert_eq!(events(&packets, value::SLICE_END), count as usize);
                 assert_eq!(events(&packets, value::INSTANT), 2);
@@ -408,7 +410,7 @@ mod tests {
         }
     }
 
-    /// The packets that are values of counters.
+    /// Returns the packets that are values of counters.
     fn samples(bytes: &[u8]) -> Vec<Vec<u8>> {
         packets(bytes).into_iter().filter(|packet| events(std::slice::from_ref(packet), value::COUNTER) == 1).collect()
     }

@@ -1,15 +1,15 @@
-//! The cost of the pieces of a recorded call, each beside a limit: what a piece that does its task at all cannot undercut.
+//! Measures the parts of a recorded call, each with a lower limit that no implementation of the part could beat.
 //!
-//! | piece | limit |
+//! | part | limit |
 //! |---|---|
-//! | clock: the question whether to record, and two times | two readings of the processor's counter |
-//! | record: clock, and a slot of the ring filled | 48 bytes copied |
-//! | flush: columns, compression, one append, for each event of a block | zstd 1 on the same columns |
+//! | clock: the check whether to record, and two times | two readings of the processor's counter |
+//! | record: clock, and a filled slot of the ring | 48 bytes copied |
+//! | flush: columns, compression, one append, per event of a block | zstd 1 on the same columns |
 //! | encode: records to columns | the records copied |
 //! | decode: a stored block to columns of events | zstd's decompression of the same bytes |
 //!
-//! All figures are of one event. The engine is this program's own: it records where `DLIO_TRACE_DIR` says, which whoever
-//! starts this has to set.
+//! All results are per event. The engine is linked into this program: it records to `DLIO_TRACE_DIR`, which the
+//! caller has to set.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -24,12 +24,12 @@ use dlio_tracer::life::lifecycle;
 
 const BLOCK: u64 = EVENTS_MAX as u64;
 
-/// Calls between two flushes, leaving out the one that flushes.
+/// Number of calls between two flushes, without the one that flushes.
 const BETWEEN_FLUSHES: u64 = BLOCK - 1;
 
 // ---- while a program runs -------------------------------------------------------------------------------------------
 
-/// Records events of one thread and knows which of them finds the half of the ring full.
+/// A recorder of events of one thread that knows which of them finds the half of the ring full.
 struct Recorder {
     recorded: u64,
 }
@@ -46,7 +46,7 @@ impl Recorder {
         !self.recorded.is_multiple_of(BLOCK)
     }
 
-    /// So many events, without the time of those that flush.
+    /// Returns the time of `events` events, without those that flush.
     fn time_of_records(&mut self, events: u64) -> Duration {
         let (mut left, mut taken) = (events, Duration::ZERO);
         while left > 0 {
@@ -67,7 +67,7 @@ impl Recorder {
         taken
     }
 
-    /// So many flushes, without the events between them.
+    /// Returns the time of `flushes` flushes, without the events between them.
     fn time_of_flushes(&mut self, flushes: u64) -> Duration {
         (0..flushes)
             .map(|_| {
@@ -108,7 +108,7 @@ fn two_readings() -> u64 {
     unsafe { core::arch::x86_64::_rdtsc().wrapping_sub(core::arch::x86_64::_rdtsc()) }
 }
 
-// ---- what is stored -------------------------------------------------------------------------------------------------
+// ---- stored blocks --------------------------------------------------------------------------------------------------
 
 fn columns() -> Vec<u8> {
     let mut payload = vec![0; RAW_MAX];
@@ -117,7 +117,7 @@ fn columns() -> Vec<u8> {
     payload
 }
 
-/// A whole block, as it lies in a `.dlt`.
+/// Returns a whole block, as in a `.dlt`.
 fn block(columns: &[u8]) -> (Header, Vec<u8>) {
     let compressed = zstd::bulk::compress(columns, 1).expect("a block fits");
     let mut header = Header { stream: 1, count: BLOCK as u32, first: 1_000_000_000, ..Header::new(Kind::Events) };

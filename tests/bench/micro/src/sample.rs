@@ -1,14 +1,14 @@
-//! Events as a loop of reads leaves them: what the micro-benchmarks encode, store, open and decode.
+//! Events of a loop of reads: the input of the micro-benchmarks.
 
 use dlio_schemas::native::columns::EVENTS_MAX;
 use dlio_schemas::ops::Op;
 use dlio_schemas::record::{Record, word};
 
 const BLOCK: i64 = 4096;
-/// The file is read from its start again after so many bytes.
+/// After this many bytes the file is read from its start again.
 const REACH: i64 = 4 << 20;
 
-/// One block of reads one after the other, whose times wander as measured ones do.
+/// Returns one block of consecutive reads, whose times vary like measured ones.
 pub fn reads() -> Vec<Record> {
     let mut start = 1_000_000_000;
     let mut noise = 0x9e37_79b9_7f4a_7c15_u64;
