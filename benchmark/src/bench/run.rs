@@ -24,7 +24,7 @@ pub struct Run {
     pub folder: PathBuf,
     /// No directory was given: a new one is created even if another run starts in the same second.
     pub(super) own_folder: bool,
-    /// Differences from what the keys may suggest, one line each.
+    /// Differences from the behavior that the keys may suggest, one line each.
     pub notes: Vec<String>,
     /// The words of this command that precede its overrides.
     pub called: Vec<String>,

@@ -158,7 +158,7 @@ enum Listener {
     Port(TcpListener),
 }
 
-/// What a rank knows about the others once all are connected.
+/// The information that a rank has about the others once all are connected.
 struct Connections {
     sockets: Vec<Socket>,
     /// The pids of processes on this host, by rank.
