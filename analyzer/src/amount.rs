@@ -1,6 +1,6 @@
-//! Numbers with units as people type them: `1.5GiB`, `10us`, `5 min`.
+//! Numbers with units, as on the command line: `1.5GiB`, `10us`, `5 min`.
 
-/// A unit and how many of the base unit it is. One that ends like another stands before it.
+/// A unit and its size in the base unit. A unit that ends like another one precedes it.
 type Units = &'static [(&'static str, f64)];
 
 /// Base unit: a nanosecond.
@@ -24,10 +24,10 @@ pub const SIZES: Units = &[
     ("B", 1.0),
 ];
 
-/// For what has no units: counts and shares.
+/// For counts and shares, which have no units.
 pub const NONE: Units = &[];
 
-/// A number and the unit behind it; `scale` is `None` where no unit stands there.
+/// A number and its unit; `scale` is `None` without a unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Amount {
     pub number: f64,
@@ -35,7 +35,7 @@ pub struct Amount {
 }
 
 impl Amount {
-    /// `None` where there is no finite number.
+    /// Parses an amount; `None` if there is no finite number.
     pub fn parse(text: &str, units: Units) -> Option<Amount> {
         let unit = units.iter().find_map(|(name, scale)| Some((text.strip_suffix(name)?, *scale)));
         let (digits, scale) = unit.map_or((text, None), |(digits, scale)| (digits, Some(scale)));
@@ -43,7 +43,7 @@ impl Amount {
         number.is_finite().then_some(Amount { number, scale })
     }
 
-    /// In the base unit, which a number alone counts in.
+    /// Returns the amount in the base unit, which also applies to a number without a unit.
     pub fn in_base(self) -> f64 {
         self.number * self.scale.unwrap_or(1.0)
     }

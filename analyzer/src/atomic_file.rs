@@ -1,9 +1,9 @@
-//! A file in the making: it has no name until it is complete.
+//! A file that has no name until it is complete.
 //!
-//! Until then what lay there stays: a full disk costs the new file and never the old one, and a kill or Ctrl-C leaves
-//! nothing. Where the file system has no files without names, the draft has one that nobody can foresee, which a signal
-//! takes away. A link to a file is replaced and not followed. A device or a pipe (`/dev/stdout`) is written to as it is, if it
-//! is not somebody else's trap.
+//! Until then the previous file remains: a full disk never costs the old file, and a kill or Ctrl-C leaves nothing. On
+//! file systems without unnamed files, the new file has an unpredictable temporary name, which is removed on a signal.
+//! A link to a file is replaced and not followed. A device or a pipe (`/dev/stdout`) is written to directly, unless
+//! another user planted it.
 
 use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -19,7 +19,7 @@ use tempfile::NamedTempFile;
 use crate::owner;
 use crate::unfinished::{Unfinished, unless_finished};
 
-/// See the module. Dropped before [`Draft::commit`], it leaves nothing.
+/// A file being written. Leaves nothing if dropped before [`Draft::commit`].
 pub struct Draft {
     target: Target,
 }
@@ -27,19 +27,19 @@ pub struct Draft {
 enum Target {
     Unnamed(File, PathBuf),
     Named(NamedTempFile, PathBuf, Unfinished),
-    /// No regular file, or one in a folder where none can be made.
+    /// Not a regular file, or one in a directory where none can be created.
     Open(File),
 }
 
 impl Draft {
-    /// For a file that the user named: with the rights that files of theirs have.
+    /// Creates a file that the user named, with the usual permissions of their files.
     pub fn new(path: &Path) -> io::Result<Draft> {
         const AS_THE_MASK_SAYS: u32 = 0o666;
         if let Some(there) = special(path)? {
             return Ok(Draft { target: Target::Open(there) });
         }
         match Draft::with_mode(path, AS_THE_MASK_SAYS) {
-            // The file may be theirs where the folder is not.
+            // The file may be theirs even if the directory is not.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 let file = emptied(path).map_err(|_| error)?;
                 Ok(Draft { target: Target::Open(file) })
@@ -48,7 +48,7 @@ impl Draft {
         }
     }
 
-    /// For a file that is nobody else's affair and that nobody named: it is new, or there is none.
+    /// Creates a private file that the user did not name: it must be new.
     pub fn private(path: &Path) -> io::Result<Draft> {
         const OWN: u32 = 0o600;
         Draft::with_mode(path, OWN)
@@ -69,7 +69,7 @@ impl Draft {
                 let unfinished = unless_finished(move || drop(std::fs::remove_file(&left)));
                 Ok(Draft { target: Target::Named(file, path.to_path_buf(), unfinished) })
             }
-            // Without the name of a draft, which nobody has heard of.
+            // The error without the temporary name, which the user does not know.
             Err(error) => Err(system_error(&error.to_string()).unwrap_or(error)),
         }
     }
@@ -81,7 +81,7 @@ impl Draft {
         }
     }
 
-    /// The file is complete and takes its name.
+    /// Gives the complete file its name.
     pub fn commit(self) -> io::Result<()> {
         match self.target {
             Target::Unnamed(file, path) => name(&file, &path),
@@ -91,18 +91,18 @@ impl Draft {
     }
 }
 
-/// The path by which a process reaches an open file of its own.
+/// Returns the path by which a process reaches one of its open files.
 fn open_name(file: &File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
-/// A file without a name, where the file system has such and one can be named later.
+/// Creates an unnamed file, if the file system supports it and it can be named later.
 fn unnamed(folder: &Path, mode: u32) -> Option<File> {
     let file = OpenOptions::new().write(true).custom_flags(libc::O_TMPFILE).mode(mode).open(folder).ok()?;
     std::fs::symlink_metadata(open_name(&file)).is_ok().then_some(file)
 }
 
-/// Names a file that has no name: the one it is to have, or where there is something, another first.
+/// Names an unnamed file: directly, or, if the path exists, with another name first.
 fn name(file: &File, path: &Path) -> io::Result<()> {
     let link = |path: &Path| -> io::Result<()> {
         Ok(linkat(AT_FDCWD, &open_name(file), AT_FDCWD, path, AtFlags::AT_SYMLINK_FOLLOW)?)
@@ -121,10 +121,11 @@ fn name(file: &File, path: &Path) -> io::Result<()> {
     std::fs::rename(&hidden, path).inspect_err(|_| drop(std::fs::remove_file(&hidden)))
 }
 
-/// The device or pipe at a path, opened; `None` where a file is to be made.
+/// Opens the device or pipe at a path; `None` if a file is to be created.
 ///
-/// A link to one is followed where the user made it, or the system (`/dev/stdout`); in a folder that all may write to
-/// anybody's link could lead anywhere. A pipe that somebody else put there has that one at its other end.
+/// A link to one is followed if the user created it, or the system did (`/dev/stdout`); in a directory that everyone
+/// may write to, another user's link could point anywhere. A pipe that another user created has that user at its other
+/// end.
 fn special(path: &Path) -> io::Result<Option<File>> {
     let Ok(itself) = std::fs::symlink_metadata(path) else { return Ok(None) };
     if itself.is_symlink() && !owner::is_believed(&itself) {
@@ -149,8 +150,8 @@ fn special(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// The user's own file in a folder that refuses another, emptied. A link is not followed, and what has a second name is
-/// somebody's trap: the file would be emptied under both.
+/// Opens and truncates the user's own file in a directory that permits no new one. A link is not followed, and a second
+/// hard link is another user's trap: the file would be truncated under both names.
 fn emptied(path: &Path) -> io::Result<File> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let file = OpenOptions::new().write(true).custom_flags(flags).open(path)?;
@@ -162,7 +163,7 @@ fn emptied(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// The destination of results: standard output, or a file that takes its name when all of them are in it.
+/// The destination of results: standard output, or a file that gets its name when it is complete.
 pub struct Output {
     stdout: Option<io::BufWriter<Box<dyn Write + Send>>>,
     draft: Option<io::BufWriter<Draft>>,
@@ -179,7 +180,7 @@ impl Write for Draft {
 }
 
 impl Output {
-    /// To a file, or else to where `stdout` leads.
+    /// Writes to a file, or to `stdout` without a path.
     pub fn to(path: Option<&Path>, stdout: impl Write + Send + 'static) -> io::Result<Output> {
         let draft = path.map(Draft::new).transpose()?.map(io::BufWriter::new);
         let stdout: Option<Box<dyn Write + Send>> = draft.is_none().then(|| Box::new(stdout) as _);
@@ -187,7 +188,7 @@ impl Output {
         Ok(Output { stdout, draft })
     }
 
-    /// Everything has been written.
+    /// Completes the output.
     pub fn finish(&mut self) -> io::Result<()> {
         self.flush()?;
         match self.draft.take() {
@@ -219,7 +220,7 @@ impl Write for Output {
     }
 }
 
-/// The system's error behind one of which a library kept the words alone, or added some of its own.
+/// Returns the system's error if a library kept only its message, possibly with text around it.
 pub fn system_error(words: &str) -> Option<io::Error> {
     let (_, rest) = words.rsplit_once("(os error ")?;
     rest.split(')').next()?.parse().ok().map(io::Error::from_raw_os_error)

@@ -1,33 +1,33 @@
-//! Events of one thread as columns: what every reader makes and every report counts.
+//! Events of one thread as columns, produced by every reader and counted by every report.
 //!
-//! Columns that one thread shares (process, thread) stand once. A number that is missing is [`ABSENT`]. Arrow batches are
-//! made from these only where SQL or Parquet asks for them.
+//! Values that a whole batch shares (process, thread) are stored once. A missing number is [`ABSENT`]. Arrow batches
+//! are made from these only for SQL and Parquet.
 
 use std::ops::Range;
 
 use dlio_schemas::evidence::Counters;
 
-/// A value an event does not have.
+/// A value that an event does not have.
 pub const ABSENT: i64 = i64::MIN;
 
-/// The result of a call of which it is known that it failed and not why.
+/// The result of a call that failed with an unknown error.
 pub const FAILED: i64 = i64::MIN + 1;
 
-/// A 32-bit value an event does not have.
+/// A 32-bit value that an event does not have.
 pub const ABSENT_32: i32 = i32::MIN;
 
-/// What a reader may leave out.
+/// The parts of events that a reader must provide.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Wanted {
-    /// Flags, modes, metadata: dear, and no report but SQL looks at them.
+    /// Flags, modes, metadata: expensive, and needed only by SQL.
     pub args: bool,
-    /// Depths, where they are dear: texts are read twice for them.
+    /// Depths, if they are expensive: texts are read twice for them.
     pub depth: bool,
-    /// Others may be there too, or be empty.
+    /// Other columns may be present or empty.
     pub columns: Columns,
 }
 
-/// A set of the columns of a batch; kinds belong to every one.
+/// A set of the columns of a batch; kinds are in every batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Columns(u16);
 
@@ -43,21 +43,21 @@ impl Columns {
     pub const RET: Columns = Columns(1 << 7);
     /// Epochs and steps.
     pub const STEPS: Columns = Columns(1 << 8);
-    /// Those, and what a batch says beside its columns: copies, losses.
+    /// All columns, and the data of a batch besides them: copies, losses.
     pub const ALL: Columns = Columns(u16::MAX);
 
     pub fn and(self, other: Columns) -> Columns {
         Columns(self.0 | other.0)
     }
 
-    /// True if any of the others is one of these.
+    /// Returns `true` if the sets have a common column.
     #[inline(always)]
     pub fn has(self, any: Columns) -> bool {
         self.0 & any.0 != 0
     }
 }
 
-/// All of them: whoever wants fewer says so.
+/// All columns: readers of fewer set that explicitly.
 impl Default for Columns {
     fn default() -> Columns {
         Columns::ALL
@@ -68,7 +68,7 @@ impl Default for Columns {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arg {
     pub row: u32,
-    /// Number of a text in the catalogue.
+    /// Number of a text in the catalog.
     pub key: u32,
     pub value: Value,
 }
@@ -77,32 +77,32 @@ pub struct Arg {
 pub enum Value {
     Int(i64),
     Float(f64),
-    /// Number of a text in the catalogue.
+    /// Number of a text in the catalog.
     Text(u32),
-    /// In octal, as permission bits are read.
+    /// Printed in octal, like permission bits.
     Octal(i64),
-    /// In hexadecimal, as flags are read.
+    /// Printed in hexadecimal, like flags.
     Hex(i64),
 }
 
-/// What a wait waited on, and who ended it; of a call on a socket, who is at its other end.
+/// The object of a wait and the thread that ended it; for a call on a socket, its peer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Wake {
     pub row: u32,
-    /// An address, or the number of an object that processes share; of a socket the process at its other end.
+    /// An address, or the number of an object that processes share; for a socket the peer process.
     pub object: u64,
-    /// The thread, time and flags of whoever ended it, as the trace has them; of a pair of sockets the other one.
+    /// Thread, time and flags of the thread that ended the wait, as in the trace; for a pair of sockets the other one.
     pub waker: i64,
 }
 
-/// What the kernel counted for the thread of a batch since the last such record, at a moment.
+/// The kernel's counters for the thread of a batch since the previous record, with their time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Usage {
     pub ts: i64,
     pub counters: Counters,
 }
 
-/// See the module. All columns have the same length, but for those that were not wanted, which are empty.
+/// Events of one thread. All columns have equal length, except those that were not requested, which are empty.
 #[derive(Clone, Default, Debug, PartialEq)]
 pub struct Batch {
     pub proc: u32,
@@ -120,25 +120,25 @@ pub struct Batch {
     /// Result, or `-errno`, or [`FAILED`].
     pub ret: Vec<i64>,
     pub depth: Vec<u8>,
-    /// Empty where no event carries one.
+    /// Empty if no event has one.
     pub epoch: Vec<i32>,
     /// As long as `epoch`.
     pub step: Vec<i32>,
     /// In order of rows.
     pub args: Vec<Arg>,
-    /// Rows whose bytes came from another file, and the number of that.
+    /// Rows whose bytes came from another file, and the number of that file.
     pub sources: Vec<(u32, u32)>,
     /// In order of rows.
     pub wakes: Vec<Wake>,
     /// In order of time.
     pub usage: Vec<Usage>,
-    /// Events that the writer says are missing.
+    /// Events that the writer reports as missing.
     pub lost: u64,
-    /// Of these, events that it counted together on purpose.
+    /// The part of these that was aggregated on purpose.
     pub aggregated: u64,
 }
 
-/// One event, for readers that come to them one by one.
+/// One event, for readers that produce them individually.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     pub ts: i64,
@@ -156,7 +156,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// An event of which only its time and kind are known.
+    /// Creates an event of which only time and kind are known.
     pub fn new(ts: i64, dur: i64, kind: u32) -> Row {
         Row {
             ts,
@@ -214,7 +214,7 @@ impl Batch {
         }
     }
 
-    /// Keeps the rows for which `keep` holds.
+    /// Keeps the rows for which `keep` is `true`.
     pub fn retain(&mut self, keep: &[bool]) {
         if keep.iter().all(|kept| *kept) {
             return;
@@ -258,7 +258,7 @@ impl Batch {
     }
 }
 
-/// The longest ranges of rows to keep.
+/// Returns the maximal ranges of rows to keep.
 fn runs(keep: &[bool]) -> Vec<Range<usize>> {
     let mut runs = Vec::new();
     let mut at = 0;
@@ -271,7 +271,7 @@ fn runs(keep: &[bool]) -> Vec<Range<usize>> {
     runs
 }
 
-/// Moves runs together. A column that nobody carries is empty and stays so.
+/// Moves ranges together. An unused column is empty and remains so.
 fn sift<T: Copy>(column: &mut Vec<T>, runs: &[Range<usize>]) {
     if column.is_empty() {
         return;

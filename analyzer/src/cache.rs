@@ -1,16 +1,16 @@
-//! The cache: the result of a whole reading of a trace, kept beside it: the summary, and what each unit holds.
+//! The cache: the result of a whole reading of a trace, stored next to it: the summary, and the content of each unit.
 //!
 //! ```text
-//! DIR/.dlio-cache                    of a folder
-//! DIR/.NAME.dlio-cache               of a file
-//! $XDG_CACHE_HOME/dlio/NUMBER.dlio-cache   of several, and where the folder is not the user's
-//! PLACE-blocks                       beside any of these: the index of blocks, `load::index`
+//! DIR/.dlio-cache                    for a directory
+//! DIR/.NAME.dlio-cache               for a file
+//! $XDG_CACHE_HOME/dlio/NUMBER.dlio-cache   for several inputs, or if the directory is not the user's
+//! PLACE-blocks                       next to any of these: the index of blocks, `load::index`
 //!
 //! magic  version  |  length  files  |  length  summary  |  length  units        each part zstd of MessagePack
 //! ```
 //!
-//! It counts only if every file is the very one that was read: same path, size, times of change, inode. Anything else (a file
-//! more or less, damage, another version) and it is as if it were not there. Removing it costs a count, never a figure.
+//! It is valid only if every file is the very one that was read: path, size, times of change and inode must match.
+//! Otherwise (a file more or less, damage, another version) it is ignored. Removing it costs a count, never a number.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -36,13 +36,13 @@ use crate::unit::{Categories, Seen};
 
 const MAGIC: &[u8; 8] = b"DLIOKEPT";
 
-/// Raise this when the parts change, or when a figure of the summary changes its meaning.
+/// Raise this when the parts change, or when a number of the summary changes its meaning.
 const VERSION: u32 = 16;
 
-/// Behind the name of the cache: the index of blocks, see [`crate::load::native::index`].
+/// The suffix of the index of blocks, see [`crate::load::native::index`].
 const BLOCKS: &str = "-blocks";
 
-/// The marks that tell a file from another and from itself after a change.
+/// Identifies a file and detects changes to it.
 #[derive(Serialize, Deserialize, PartialEq, Debug)]
 struct Identity {
     path: String,
@@ -53,18 +53,18 @@ struct Identity {
     device: u64,
 }
 
-/// The files of a trace as they were at one moment, and where what was found out about them lies.
+/// The files of a trace at one point in time, and the location of their cache.
 pub struct Cache {
     given: Vec<String>,
     root: PathBuf,
-    /// Of inputs that lie in no one place: which they are.
+    /// Identifies inputs from several places.
     key: String,
     files: Vec<Identity>,
     places: Vec<PathBuf>,
     settled: bool,
 }
 
-/// The first part: what the others are about.
+/// The first part: the files that the other parts describe.
 #[derive(Serialize, Deserialize)]
 struct About {
     program: String,
@@ -89,7 +89,7 @@ pub struct Remembered {
 }
 
 impl Cache {
-    /// Looks at the files as they are now; `None` where one of them cannot be looked at.
+    /// Identifies the files in their current state; `None` if one of them cannot be accessed.
     pub fn of(given: &[String], files: &[(PathBuf, bool)]) -> Option<Cache> {
         let now = SystemTime::now();
         let root = match given {
@@ -109,7 +109,7 @@ impl Cache {
         Some(Cache { given: given.to_vec(), root, key, files, places, settled })
     }
 
-    /// The result that is kept of these very files.
+    /// Returns the cached result for these very files.
     pub fn load(&self) -> Option<Remembered> {
         self.places.iter().find_map(|place| self.load_from(place))
     }
@@ -128,12 +128,12 @@ impl Cache {
         same.then(|| Remembered { summary, units, same_words: about.given == self.given })
     }
 
-    /// The index of blocks that is kept of these files, or an empty one. Files that came or changed since are not in it.
+    /// Returns the cached index of blocks, or an empty one. It lacks files that were added or changed since.
     pub fn index(&self) -> Index {
         Index::of(self.index_places().find_map(|place| trusted(&place)), &self.root)
     }
 
-    /// Keeps an index, if a file was walked that it did not hold.
+    /// Stores an index, if a file was walked that it lacked.
     pub fn store_index(&self, index: &Index) -> bool {
         index.is_longer() && self.index_places().any(|place| write_index(&place, index).is_ok())
     }
@@ -147,7 +147,7 @@ impl Cache {
         self.places.iter().map(beside)
     }
 
-    /// Keeps what a reading of all events found out. That it cannot be kept is no error; `false` says so.
+    /// Stores the results of a reading of all events. Returns `false` if they cannot be stored, which is not an error.
     pub fn store(&self, trace: &Trace, analysis: &Analysis, summary: &Summary) -> bool {
         let unchanged = || {
             let files: Vec<_> = self.files.iter().map(|file| (self.root.join(&file.path), false)).collect();
@@ -161,7 +161,7 @@ impl Cache {
         parts.is_some_and(|parts| self.places.iter().any(|place| write(place, &parts).is_ok()))
     }
 
-    /// The bytes of the first part, were it of these files, and room for what was typed. Of others it is not of use.
+    /// Returns the maximum size of the first part for these files and inputs. A larger one belongs to other files.
     fn about_max(&self) -> u64 {
         const NUMBERS: u64 = 256;
         const TYPED: u64 = 1 << 20;
@@ -183,7 +183,7 @@ impl Cache {
         Some([packed(&about)?, packed(summary)?, packed(&units)?])
     }
 
-    /// Tells a trace what is known of its units.
+    /// Passes the cached content of units to a trace.
     pub fn recall(&self, remembered: &Remembered, trace: &mut Trace) {
         let Some(units) = unpacked::<Units>(&remembered.units) else { return };
         let numbers: HashMap<&str, u32> = units.sources.iter().map(String::as_str).zip(0u32..).collect();
@@ -198,7 +198,7 @@ impl Cache {
 }
 
 impl Remembered {
-    /// The summary of what is reported where nothing is chosen. Where it names damaged files, it does so in the words of who asked first.
+    /// Returns the summary of a whole trace without options. The names of damaged files in it are as first given.
     pub fn summary(&self) -> Option<Summary> {
         unpacked::<Summary>(&self.summary).filter(|summary| self.same_words || summary.damage.is_empty())
     }
@@ -211,12 +211,12 @@ fn header() -> [u8; 12] {
     head
 }
 
-/// Another program may count otherwise.
+/// Identifies the program, because another version may count differently.
 fn program() -> String {
     format!("{} {}", env!("CARGO_PKG_VERSION"), crate::summary::report::VERSION)
 }
 
-/// The given paths as one text, wherever they are given from.
+/// Returns the given paths as one text that does not depend on the current directory.
 fn spelled(given: &[String]) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     let whole = |path: &String| match bucket::is_object(Path::new(path)) {
@@ -226,7 +226,7 @@ fn spelled(given: &[String]) -> String {
     given.iter().map(whole).collect::<Vec<_>>().join("\0")
 }
 
-/// Beside the trace, then in the user's own cache.
+/// Returns the possible locations: next to the trace, then in the user's cache directory.
 fn places(root: &Path, given: &[String]) -> Vec<PathBuf> {
     let beside = match root.file_name() {
         _ if root.is_dir() => Some(root.join(CACHE_NAME)),
@@ -238,14 +238,14 @@ fn places(root: &Path, given: &[String]) -> Vec<PathBuf> {
     beside.into_iter().chain(own).collect()
 }
 
-/// The user's own folder of caches.
+/// Returns the user's cache directory.
 fn own_folder() -> Option<PathBuf> {
     let home = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
     home.map(|home| home.join("dlio"))
 }
 
-/// FNV-1a: the same number in every version of this program.
+/// Returns an FNV-1a hash, which is identical in every version of this program.
 fn number(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ byte as u64).wrapping_mul(0x0000_0100_0000_01b3))
 }
@@ -267,8 +267,8 @@ fn write_index(place: &Path, index: &Index) -> std::io::Result<()> {
     })
 }
 
-/// Makes a file in a folder that is the user's, whole or not at all. Others' folders get none: what lies there under this
-/// name may be a link, and what is written there may be exchanged.
+/// Creates a file atomically in a directory that belongs to the user. Other users' directories are skipped: a file of
+/// this name may be a link there, and written data may be replaced.
 fn keep(place: &Path, write: impl FnOnce(&mut Draft) -> std::io::Result<()>) -> std::io::Result<()> {
     let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let is_own = own_folder().is_some_and(|own| own == folder);
@@ -287,7 +287,7 @@ fn keep(place: &Path, write: impl FnOnce(&mut Draft) -> std::io::Result<()>) -> 
     Ok(())
 }
 
-/// Whole or not at all, whoever else writes at the same time.
+/// Writes a file atomically, even with concurrent writers.
 fn write(place: &Path, parts: &[Vec<u8>]) -> std::io::Result<()> {
     keep(place, |draft| {
         draft.write_all(&header())?;

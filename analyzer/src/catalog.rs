@@ -1,8 +1,8 @@
 //! Everything that events refer to by number: strings, files, kinds of event, processes, hosts.
 //!
-//! One catalogue for a whole trace, shared by the threads that read it. Events carry numbers only; a number means the same
-//! in every batch, so that counting needs no strings. Numbers grow while foreign formats are read, because those name
-//! things as they come to them.
+//! The threads that read a trace share one catalog. Events contain numbers only; a number has one meaning in every
+//! batch, so that counting needs no strings. The catalog grows while foreign formats are read, because they name things
+//! on first use.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ use crate::resources::Resources;
 /// No file.
 pub const FILE_NONE: u32 = 0;
 
-/// A kind of event, as three columns have it: `name`, `cat` and `class`.
+/// A kind of event, in the three columns `name`, `cat` and `class`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Kind {
     pub name: Arc<str>,
@@ -28,7 +28,7 @@ pub struct Kind {
 }
 
 impl Kind {
-    /// The layer that was called; the application's own for what the program says itself.
+    /// Returns the layer that was called; `app` for events that the program recorded itself.
     pub fn layer(&self) -> &str {
         if self.origin == Origin::Call { &self.cat } else { Layer::App.name() }
     }
@@ -37,19 +37,19 @@ impl Kind {
 /// The origin of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Origin {
-    /// A call that was seen.
+    /// A recorded call.
     Call,
-    /// The program said these of itself.
+    /// An event that the program recorded itself.
     Span,
     Instant,
     Counter,
 }
 
-/// How spans are told apart by their category; the first row that fits counts. A category fits a row when it begins with
-/// the row's word, whatever its case.
+/// Classes of spans by category; the first matching row applies. A category matches a row if it starts with the row's
+/// word, in any case.
 pub const SPAN_CLASSES: &[(&str, Class)] = &[
     ("compute", Class::Compute),
-    // What PyTorch's profiler calls operators and what runs on a device.
+    // PyTorch's profiler: operators, and events on a device.
     ("cpu_op", Class::Compute),
     ("kernel", Class::Compute),
     ("gpu", Class::Compute),
@@ -61,7 +61,7 @@ pub const SPAN_CLASSES: &[(&str, Class)] = &[
     ("checkpoint", Class::Write),
 ];
 
-/// The class of a span of this category.
+/// Returns the class of a span of this category.
 pub fn span_class(category: &str) -> Class {
     let begins = |word: &str| category.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
     SPAN_CLASSES.iter().find(|(word, _)| begins(word)).map_or(Class::Other, |(_, class)| *class)
@@ -74,10 +74,10 @@ pub struct Process {
     pub pid: i32,
     pub ppid: Option<i32>,
     pub rank: Option<i32>,
-    /// The command of `dlio trace` that it belongs to, by a name that no other one has.
+    /// The unique name of the `dlio trace` command that it belongs to.
     #[serde(default)]
     pub run: Option<String>,
-    /// The job it was part of, as a batch system numbers it.
+    /// The job it was part of, as numbered by a batch system.
     pub job: Option<String>,
     pub program: Option<String>,
     pub command: Option<String>,
@@ -86,24 +86,24 @@ pub struct Process {
     pub end_ts: Option<i64>,
     pub ended: String,
     pub lost: u64,
-    /// Of these, calls of which only the number was written down.
+    /// The part of these calls of which only the number was recorded.
     pub aggregated: u64,
     pub filtered: u64,
     pub names_lost: u64,
     pub misused_spans: u64,
     pub tracer_ns: Option<i64>,
-    /// Unix time minus boot time, as the process itself saw it; `None` where its trace does not tell.
+    /// Unix time minus boot time, as the process itself saw it; `None` if not recorded.
     #[serde(default)]
     pub clock_offset_ns: Option<i64>,
     pub source: String,
-    /// Names of threads that have one.
+    /// Names of the threads that have one.
     pub threads: Vec<(i32, String)>,
-    /// What it might use of its machine, and what it used.
+    /// Resources that it was allowed to use, and its use of them.
     #[serde(default)]
     pub resources: Resources,
 }
 
-/// One machine, or one boot of it.
+/// One host, or one boot of it.
 #[derive(Clone, Default, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Host {
     pub name: String,
@@ -113,7 +113,7 @@ pub struct Host {
     pub kernel: Option<String>,
     /// Unix time minus boot time, as used for every event of the host.
     pub clock_offset_ns: i64,
-    /// How far the processes of the host disagree about that: steps of the wall clock while it ran.
+    /// The range of this offset among the processes of the host: steps of the wall clock while it ran.
     pub clock_spread_ns: i64,
 }
 
@@ -137,8 +137,8 @@ impl Strings {
         number
     }
 
-    /// The same of a file. One of many objects of a kind, as a pipe, has a number of its own, and where files are counted it is
-    /// one with its kind.
+    /// Returns the number of a file. One of many objects of a kind, such as a pipe, has a separate number, and is
+    /// merged with its kind where files are counted.
     fn file(&mut self, path: &str) -> u32 {
         let kind = if self.numbers.contains_key(path) { None } else { objects::shared_name(path) };
         let kind = kind.map(|kind| self.number(kind));
@@ -152,7 +152,7 @@ impl Strings {
 struct Kinds {
     numbers: HashMap<Kind, u32, RandomState>,
     rows: Vec<Kind>,
-    /// Different categories, in the order in which kinds were named, and their places.
+    /// Distinct categories, in the order in which kinds were named, and their positions.
     categories: Vec<Arc<str>>,
     places: HashMap<Arc<str>, u32, RandomState>,
     /// By kind.
@@ -165,7 +165,7 @@ impl Kinds {
             return number;
         }
         if self.rows.len() >= most && kind.name.as_ref() != OTHER_NAMES {
-            // There are as many such as there are categories, and of those there may be too many too.
+            // There are as many of these as categories, which may be too many too.
             let is_known = self.places.contains_key(&kind.cat);
             let cat = if is_known { kind.cat } else { OTHER_NAMES.into() };
             return self.number(Kind { name: OTHER_NAMES.into(), cat, ..kind }, most);
@@ -186,21 +186,21 @@ impl Kinds {
     }
 }
 
-/// The name of all events whose own names found no room.
+/// The name of all events whose own names did not fit in memory.
 pub const OTHER_NAMES: &str = "(other names)";
 
-/// Memory that one more name takes while a trace is read and counted, about.
+/// Approximate memory per name while a trace is read and counted.
 const NAME_BYTES: u64 = 2048;
 
-/// Names for which there is room unless it is said otherwise.
+/// The default maximum number of names.
 const NAMES_MAX: usize = 1 << 19;
 
-/// See the module.
+/// The catalog of a trace.
 pub struct Catalog {
     files: Mutex<Strings>,
     texts: Mutex<Strings>,
     kinds: Mutex<Kinds>,
-    /// Number of kinds of event that get a number of their own.
+    /// The maximum number of kinds with separate numbers.
     kinds_max: AtomicUsize,
     processes: RwLock<Vec<Process>>,
     hosts: RwLock<Vec<Host>>,
@@ -232,7 +232,7 @@ impl Default for Catalog {
 }
 
 impl Catalog {
-    /// The number of the kind that an operation of the list is; the same in every catalogue.
+    /// Returns the kind of an operation in the list, identical in every catalog.
     pub fn kind_of_op(op: Op) -> Option<u32> {
         OPS.iter().position(|info| info.op == op).map(|row| row as u32)
     }
@@ -242,30 +242,30 @@ impl Catalog {
         self.kinds.lock().expect("kinds").number(kind, most)
     }
 
-    /// The kind of a call that only read: of one that does more as a rule.
+    /// Returns the kind of a call that only read, given the kind of one that usually does more.
     pub fn reading(&self, kind: u32) -> u32 {
         let known = self.kinds.lock().expect("kinds").rows.get(kind as usize).cloned();
         known.map_or(kind, |known| self.kind(Kind { class: Class::Read, ..known }))
     }
 
-    /// Gives names of events so much memory. Those that find no room are one: [`OTHER_NAMES`].
+    /// Sets the memory for names of events. Names that do not fit are merged as [`OTHER_NAMES`].
     pub fn allow_names(&self, memory: u64) {
         let names = (memory / NAME_BYTES).try_into().unwrap_or(usize::MAX);
         self.kinds_max.store(names.max(2 * OPS.len()), Ordering::Relaxed);
     }
 
-    /// True if names of events found no room.
+    /// Returns `true` if names of events did not fit.
     pub fn lacks_names(&self) -> bool {
         let kinds = self.kinds.lock().expect("kinds");
         kinds.rows.len() > self.kinds_max.load(Ordering::Relaxed)
     }
 
-    /// The kind of a call seen under this name, whatever format it comes from.
+    /// Returns the kind of a call with this name, in any format.
     pub fn call(&self, name: &str, layer: &str) -> u32 {
         self.call_of_class(name, layer, Class::Other)
     }
 
-    /// The same; the class is that of calls which are not in the list of operations.
+    /// Returns the kind of a call; the class is for calls that are not in the list of operations.
     pub fn call_of_class(&self, name: &str, layer: &str, class: Class) -> u32 {
         let known = OPS.iter().position(|info| info.name == name && info.layer.name() == layer);
         known.map_or_else(
@@ -274,7 +274,7 @@ impl Catalog {
         )
     }
 
-    /// The kind of a call that moves bytes, of any layer.
+    /// Returns the kind of a call that moves bytes, in any layer.
     pub fn moving(&self, name: &str, layer: &str) -> u32 {
         let class = if name.contains("write") { Class::Write } else { Class::Read };
         match Op::from_name(name).and_then(Op::info).filter(|info| info.layer.name() == layer) {
@@ -283,15 +283,16 @@ impl Catalog {
         }
     }
 
-    /// The kind of a span, classed by its category.
+    /// Returns the kind of a span, classified by its category.
     pub fn span(&self, name: &str, category: &str) -> u32 {
         self.app_kind(name, category, Origin::Span)
     }
 
-    /// The kind of a span, instant or counter; only a span has a class of its own.
+    /// Returns the kind of a span, instant or counter; only a span has a class by category.
     pub fn app_kind(&self, name: &str, category: &str, origin: Origin) -> u32 {
         let class = match origin {
-            // What PyTorch's profiler calls the wait for a batch; its category is that of any mark of the program's.
+            // PyTorch's profiler records the wait for a batch under this name; its category is that of any user
+            // annotation.
             Origin::Span if name.starts_with("enumerate(DataLoader)") => Class::Read,
             Origin::Span => span_class(category),
             _ => Class::Other,
@@ -299,7 +300,7 @@ impl Catalog {
         self.kind(Kind { name: name.into(), cat: category.into(), class, origin })
     }
 
-    /// A kind by its columns, as a table has them.
+    /// Returns a kind given the columns of a table.
     pub fn restored(&self, name: &str, cat: &str, class: &str, layer: &str) -> u32 {
         let origin = if layer == Layer::App.name() { Origin::Span } else { Origin::Call };
         let class = Class::ALL.into_iter().find(|known| known.name() == class).unwrap_or(Class::Other);
@@ -310,17 +311,17 @@ impl Catalog {
         self.kinds_from(0)
     }
 
-    /// The kinds from number `from` on: what was not known when somebody looked last.
+    /// Returns the kinds from number `from`: those added since a previous call.
     pub fn kinds_from(&self, from: usize) -> Vec<Kind> {
         self.kinds.lock().expect("kinds").rows.get(from..).unwrap_or_default().to_vec()
     }
 
-    /// Different categories, in the order in which kinds were named.
+    /// Returns the distinct categories, in the order in which kinds were named.
     pub fn categories(&self) -> Vec<Arc<str>> {
         self.kinds.lock().expect("kinds").categories.clone()
     }
 
-    /// The place of each kind's category among those, from kind number `from` on.
+    /// Returns the position of each kind's category, from kind number `from`.
     pub fn categories_from(&self, from: usize) -> Vec<u32> {
         self.kinds.lock().expect("kinds").category_of.get(from..).unwrap_or_default().to_vec()
     }
@@ -329,13 +330,13 @@ impl Catalog {
         self.files.lock().expect("files").file(path)
     }
 
-    /// The object that a file's name tells from all others: a pipe, a socket, a connection.
+    /// Returns the object that a file's name identifies: a pipe, a socket, a connection.
     pub fn object_of(&self, file: u32) -> Option<Object> {
         Object::parse(&self.path(file))
     }
 
-    /// Gives a file the path that was not known when it was first named. Where another file has that path already, the two
-    /// are one: see [`Catalog::aliases`].
+    /// Sets the path of a file that was unknown when it was first named. If another file already has that path, the two
+    /// are merged: see [`Catalog::aliases`].
     pub fn rename_file(&self, file: u32, path: &str) {
         let files = &mut *self.files.lock().expect("files");
         let Some(text) = files.texts.get_mut(file as usize).filter(|text| text.as_ref() != path) else { return };
@@ -346,28 +347,28 @@ impl Catalog {
         }
     }
 
-    /// Files with two numbers, and the first of both; and objects, each with the number of all of its kind.
+    /// Returns files with two numbers, with the first of both; and objects, each with the number of all of its kind.
     pub fn aliases(&self) -> Vec<(u32, u32)> {
         self.files.lock().expect("files").aliases.clone()
     }
 
-    /// Numbers of many files at once, under one lock.
+    /// Returns the numbers of many files, under one lock.
     pub fn file_numbers<'a>(&self, paths: impl Iterator<Item = std::borrow::Cow<'a, str>>) -> Vec<u32> {
         let mut files = self.files.lock().expect("files");
         paths.map(|path| files.file(&path)).collect()
     }
 
-    /// All paths; number 0 is no file.
+    /// Returns all paths; number 0 means no file.
     pub fn files(&self) -> Vec<Arc<str>> {
         self.files_from(0)
     }
 
-    /// True if the path of a file begins so.
+    /// Returns `true` if the path of any file starts with `start`.
     pub fn has_file_like(&self, start: &str) -> bool {
         self.files.lock().expect("files").texts.iter().any(|path| path.starts_with(start))
     }
 
-    /// The paths from number `from` on: what was not known when somebody looked last.
+    /// Returns the paths from number `from`: those added since a previous call.
     pub fn files_from(&self, from: usize) -> Vec<Arc<str>> {
         self.files.lock().expect("files").texts.get(from..).unwrap_or_default().to_vec()
     }
@@ -376,7 +377,7 @@ impl Catalog {
         self.files.lock().expect("files").texts.get(file as usize).cloned().unwrap_or_else(|| "".into())
     }
 
-    /// The texts from number `from` on.
+    /// Returns the texts from number `from`.
     pub fn texts_from(&self, from: usize) -> Vec<Arc<str>> {
         self.texts.lock().expect("texts").texts.get(from..).unwrap_or_default().to_vec()
     }
@@ -399,7 +400,7 @@ impl Catalog {
         self.processes.read().expect("processes").clone()
     }
 
-    /// Takes over what another catalogue of the same trace knows by now.
+    /// Replaces processes and hosts by those of another catalog of the same trace.
     pub fn take_over(&self, processes: Vec<Process>, hosts: Vec<Host>) {
         for host in hosts {
             let spread_ns = host.clock_spread_ns;
@@ -410,7 +411,7 @@ impl Catalog {
         *self.processes.write().expect("processes") = processes;
     }
 
-    /// Something of each process.
+    /// Returns a value for each process.
     pub fn map_processes<T>(&self, of: impl Fn(&Process) -> T) -> Vec<T> {
         self.processes.read().expect("processes").iter().map(of).collect()
     }
@@ -419,25 +420,25 @@ impl Catalog {
         self.processes.read().expect("processes").get(proc as usize).map_or(0, |process| process.pid)
     }
 
-    /// True if `takes` lets a process through; one that is not known it does not.
+    /// Returns `true` if `takes` accepts a process; unknown processes are rejected.
     pub fn is_process(&self, proc: u32, takes: impl Fn(&Process) -> bool) -> bool {
         self.processes.read().expect("processes").get(proc as usize).is_some_and(takes)
     }
 
-    /// Numbers of the processes that `takes` lets through.
+    /// Returns the numbers of the processes that `takes` accepts.
     pub fn processes_where(&self, takes: impl Fn(&Process) -> bool) -> Vec<u32> {
         let processes = self.processes.read().expect("processes");
         (0u32..).zip(processes.iter()).filter(|(_, process)| takes(process)).map(|(number, _)| number).collect()
     }
 
-    /// Changes what is known of one process.
+    /// Changes the data of one process.
     pub fn amend(&self, proc: u32, change: impl FnOnce(&mut Process)) {
         if let Some(process) = self.processes.write().expect("processes").get_mut(proc as usize) {
             change(process);
         }
     }
 
-    /// The number of a host, new or known by name and boot.
+    /// Returns the number of a host, new or known by name and boot.
     pub fn host(&self, host: Host) -> u32 {
         let mut hosts = self.hosts.write().expect("hosts");
         let known = hosts.iter().position(|known| known.name == host.name && known.boot_id == host.boot_id);
@@ -447,7 +448,7 @@ impl Catalog {
         }) as u32
     }
 
-    /// The wall clock of a process's host was seen to be set back by so much.
+    /// Notes that the wall clock of a process's host was set back.
     pub fn stepped(&self, proc: u32, back_ns: i64) {
         let host = self.processes.read().expect("processes").get(proc as usize).map(|process| process.host as usize);
         let mut hosts = self.hosts.write().expect("hosts");
@@ -461,25 +462,25 @@ impl Catalog {
     }
 }
 
-/// Pipes, sockets, terminals and memory are written in angle brackets: what waits there does not wait for storage. Nor does what
-/// waits for the driver of a GPU.
+/// Returns `true` for stored files. Pipes, sockets, terminals and memory have names in angle brackets: waits on them
+/// are not waits for storage, nor are those for the driver of a GPU.
 pub fn is_stored(path: &str) -> bool {
     !path.starts_with('<') && !is_gpu_driver(path)
 }
 
-/// True of drivers that only a program opens that computes on a GPU: NVIDIA's memory manager, and AMD's.
+/// Returns `true` for drivers that only programs using a GPU open: NVIDIA's memory manager, and AMD's.
 pub fn is_gpu_driver(path: &str) -> bool {
     path.starts_with("/dev/nvidia-uvm") || path.starts_with("/dev/kfd")
 }
 
-/// True of shared memory that programs make to hand something over: of PyTorch, Python's multiprocessing and joblib. A data set
-/// that lies in memory is read like any other.
+/// Returns `true` for shared memory that programs create to transfer data: PyTorch, Python's multiprocessing and
+/// joblib. A data set in memory is read like any other.
 pub fn is_hand_over_memory(path: &str) -> bool {
     const NAMES: [&str; 5] = ["torch_", "psm_", "pym-", "sem.", "joblib_"];
     path.strip_prefix("/dev/shm/").is_some_and(|name| NAMES.iter().any(|known| name.starts_with(known)))
 }
 
-/// True of files that programs read to start: code, libraries, and what the system keeps for them.
+/// Returns `true` for files that programs read to start: code, libraries, and the system's data for them.
 pub fn is_program_part(path: &str) -> bool {
     const FOLDERS: [&str; 6] = ["/usr/", "/lib", "/etc/", "/proc/", "/sys/", "/dev/"];
     const PARTS: [&str; 4] = ["/site-packages/", "/dist-packages/", "/lib/python", "/__pycache__/"];
@@ -490,12 +491,12 @@ pub fn is_program_part(path: &str) -> bool {
         || path.contains(".so.")
 }
 
-/// True of sockets, the connections through them, and hosts that were looked up.
+/// Returns `true` for sockets, their connections, and hosts that were looked up.
 pub fn is_socket(path: &str) -> bool {
     objects::kind_of(path).is_some_and(|kind| kind.is_socket() || kind == objects::Kind::Host)
 }
 
-/// True of what a process gets its messages through that was made for one other: a pipe.
+/// Returns `true` for pipes, which connect a process with one other.
 pub fn is_pipe(path: &str) -> bool {
     objects::kind_of(path) == Some(objects::Kind::Pipe)
 }

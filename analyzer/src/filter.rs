@@ -1,4 +1,4 @@
-//! The filter of a question: a run, a time window, processes, ranks, files, categories, a shortest duration.
+//! The filter of a query: a run, a time window, processes, ranks, files, categories, a minimum duration.
 //!
 //! A filter is applied to whole blocks first (their times and process are known without decoding), then row by row.
 
@@ -9,7 +9,7 @@ use crate::batch::{Batch, Columns};
 use crate::catalog::{Catalog, FILE_NONE, Process};
 use crate::unit::{Categories, Unit};
 
-/// See the module. An empty list lets everything through.
+/// The filter of a query. An empty list accepts everything.
 #[derive(Clone, Default, Debug)]
 pub struct Filter {
     /// Nanoseconds since the Unix epoch: events that overlap `from..to` are kept.
@@ -20,12 +20,12 @@ pub struct Filter {
     pub files: Vec<glob::Pattern>,
     pub cats: Vec<String>,
     pub min_dur_ns: i64,
-    /// The run that is asked for, where there are several: a process belongs to it if it began in `from..to`.
+    /// The selected run, if there are several: a process belongs to it if it started in `from..to`.
     pub run: Option<(i64, i64)>,
 }
 
 impl Filter {
-    /// True if counts of many events cannot tell which of them pass.
+    /// Returns `true` if counts of many events cannot show which of them pass.
     pub fn asks_for_single_events(&self) -> bool {
         !self.files.is_empty() || !self.cats.is_empty() || self.asks_for_times()
     }
@@ -34,38 +34,38 @@ impl Filter {
         self.from.is_some() || self.to.is_some() || self.min_dur_ns > 0
     }
 
-    /// True if a window cuts a run, so that how it began or ended is not seen.
+    /// Returns `true` if a window cuts a run, so that its start or end is not visible.
     pub fn cuts_runs(&self) -> bool {
         self.from.is_some() || self.to.is_some()
     }
 
-    /// The part of an event that lies in the window.
+    /// Returns the part of an event inside the window.
     pub fn within(&self, start: i64, end: i64) -> (i64, i64) {
         let (from, to) = (self.from.unwrap_or(i64::MIN), self.to.unwrap_or(i64::MAX));
         let start = start.max(from);
         (start, end.min(to).max(start))
     }
 
-    /// The columns that rows are compared by.
+    /// Returns the columns that the filter compares.
     pub fn columns(&self) -> Columns {
-        // Of a process whose start is unknown, the times of its events tell its run.
+        // If the start of a process is unknown, the times of its events determine its run.
         let times =
             if self.asks_for_times() || self.run.is_some() { Columns::TS.and(Columns::DUR) } else { Columns::NONE };
         times.and(if self.files.is_empty() { Columns::NONE } else { Columns::FILE })
     }
 
-    /// True if a process is one of those asked for.
+    /// Returns `true` if a process is selected.
     pub fn takes_process(&self, pid: i32, rank: Option<i32>) -> bool {
         let (pids, ranks) = (&self.pids, &self.ranks);
         (pids.is_empty() || pids.contains(&pid)) && (ranks.is_empty() || rank.is_some_and(|rank| ranks.contains(&rank)))
     }
 
-    /// Returns `true` if a process, and its run, are among those asked for.
+    /// Returns `true` if a process and its run are selected.
     pub fn takes(&self, process: &Process) -> bool {
         self.takes_process(process.pid, process.rank) && self.takes_run_of(process)
     }
 
-    /// Returns `true` if a process may be of the run that is asked for. One whose start is unknown may be of any run.
+    /// Returns `true` if a process may belong to the selected run. One with an unknown start may belong to any run.
     pub fn takes_run_of(&self, process: &Process) -> bool {
         let of_it = |(from, to): (i64, i64)| process.start_ts.is_none_or(|start| (from..to).contains(&start));
         self.run.is_none_or(of_it)
@@ -79,12 +79,12 @@ impl Filter {
         Filter { from, to, run: None, ..self.clone() }
     }
 
-    /// Returns `true` if a category is one of those asked for.
+    /// Returns `true` if a category is selected.
     pub fn takes_category(&self, cat: &str) -> bool {
         self.cats.is_empty() || self.cats.iter().any(|wanted| wanted.eq_ignore_ascii_case(cat))
     }
 
-    /// Returns `true` if a path is one of those asked for.
+    /// Returns `true` if a path is selected.
     pub fn takes_path(&self, path: &str) -> bool {
         self.files.is_empty() || self.files.iter().any(|pattern| pattern.matches(path))
     }
@@ -94,23 +94,23 @@ impl Filter {
         self.run.is_none() && self.takes_whole_runs()
     }
 
-    /// Returns `true` if all events pass of the run that is asked for, or of all runs.
+    /// Returns `true` if all events of the selected run, or of all runs, pass.
     pub fn takes_whole_runs(&self) -> bool {
         let lists = self.pids.is_empty() && self.ranks.is_empty() && self.files.is_empty() && self.cats.is_empty();
         lists && self.from.is_none() && self.to.is_none() && self.min_dur_ns <= 0
     }
 }
 
-/// A filter with everything looked up that a row is compared with.
+/// A filter with all lookups done, for comparisons with rows.
 pub struct Sieve<'a> {
     filter: &'a Filter,
     catalog: &'a Catalog,
     procs: Option<HashSet<u32>>,
-    /// Numbers known to pass; grows with the catalogue.
+    /// Numbers known to pass; grows with the catalog.
     files: Mutex<Arc<Vec<bool>>>,
     kinds: Mutex<Arc<Vec<bool>>>,
     whole: bool,
-    /// The categories asked for, as units have them.
+    /// The selected categories, as bits of units.
     categories: u64,
 }
 
@@ -136,7 +136,7 @@ impl<'a> Sieve<'a> {
         self
     }
 
-    /// Looks up the categories that the units of a trace are known by.
+    /// Looks up the selected categories among those of a trace's units.
     pub fn of_categories(mut self, known: &Categories) -> Sieve<'a> {
         if !self.filter.cats.is_empty() && !known.names().is_empty() {
             self.categories = known.mask(|cat| self.filter.takes_category(cat));
@@ -144,7 +144,7 @@ impl<'a> Sieve<'a> {
         self
     }
 
-    /// True if an event of the unit may pass, as far as that is known without reading it.
+    /// Returns `true` if an event of the unit may pass, as far as that is known without reading it.
     pub fn may_take(&self, unit: &Unit) -> bool {
         if self.whole {
             return true;
@@ -158,7 +158,8 @@ impl<'a> Sieve<'a> {
             && unit.proc.is_none_or(|proc| self.takes_proc(proc))
     }
 
-    /// Processes of foreign formats turn up while they are read, so a number may be new.
+    /// Returns `true` if a process passes. Processes of foreign formats are discovered while they are read, so a number
+    /// may be new.
     pub fn takes_proc(&self, proc: u32) -> bool {
         match &self.procs {
             None => true,
@@ -167,7 +168,7 @@ impl<'a> Sieve<'a> {
         }
     }
 
-    /// Leaves the rows that pass.
+    /// Keeps the rows that pass.
     pub fn sift(&self, batch: &mut Batch) {
         if self.whole {
             return;
@@ -198,7 +199,7 @@ impl<'a> Sieve<'a> {
         batch.retain(&keep);
     }
 
-    /// Pass or not by number, long enough for every number of the column.
+    /// Returns which numbers pass, for every number in the column.
     fn passing(
         &self,
         known: &Mutex<Arc<Vec<bool>>>,
@@ -261,7 +262,7 @@ mod tests {
             Sieve::new(&Filter { run: Some((20, 40)), ..Filter::default() }, &catalog).sift(&mut batch);
             batch.ts
         };
-        // Where its start is unknown, its events tell.
+        // If its start is unknown, its events decide.
         assert_eq!([left(0), left(1), left(2)], [vec![], vec![10, 30], vec![30]]);
         let filter = Filter { from: Some(25), run: Some((20, i64::MAX)), ..Filter::default() }.with_run_as_window();
         assert_eq!((filter.from, filter.to, filter.run), (Some(25), Some(i64::MAX), None));

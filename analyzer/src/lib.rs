@@ -1,16 +1,17 @@
 //! From traces to answers: loading, tables, queries, reports.
 //!
-//! Reads files that programs, ours or others', have left; never runs, traces or links any of them.
+//! Reads files that dlio or other tools have written; never runs, traces or links any of them.
 //!
-//! Reading order: [`resources`] (what a process may use), [`catalog`] and [`batch`] (what an event is), [`mod@unit`] (in which
-//! pieces they are read), [`load`] (from files to batches), [`filter`], [`scan`] (all batches, in parallel), [`summary`] (what they mean), [`findings`] (what can be
-//! done about it), [`html`] (as a page), [`compare`] (what changed from one run to another), [`cache`] (not to count twice),
-//! [`io_profile`] (how files are used), [`similarity`] and [`workload`] (what that makes a benchmark of), [`tables`] (SQL and
-//! Arrow), [`viewer`] (traces for people to look at), [`top`] (what runs now), [`mod@cluster`] (many machines), [`command`]
-//! (the command line). Only `tables`, `cluster` and `command` know DataFusion.
+//! Reading order: [`resources`] (the resources of a process), [`catalog`] and [`batch`] (events), [`mod@unit`] (the
+//! pieces in which they are read), [`load`] (from files to batches), [`filter`], [`scan`] (all batches, in parallel),
+//! [`summary`] (the analysis), [`findings`] (what can be improved), [`html`] (the report as a page), [`compare`]
+//! (changes between runs), [`cache`] (results of earlier readings), [`io_profile`] (how files are used), [`similarity`]
+//! and [`workload`] (comparison with, and derivation of, a benchmark), [`tables`] (SQL and Arrow), [`viewer`] (traces
+//! for viewers), [`top`] (running processes), [`mod@cluster`] (several hosts), [`command`] (the command line). Only
+//! `tables`, `cluster` and `command` depend on DataFusion.
 #![forbid(unsafe_code)]
 
-/// A line on standard error, beside the work. That nobody listens ends nothing, as it does with `eprintln`.
+/// Prints a line on standard error during work. Unlike with `eprintln`, a failure to print it is ignored.
 macro_rules! notice {
     ($($text:tt)*) => {
         $crate::terminal::warn(format_args!($($text)*))

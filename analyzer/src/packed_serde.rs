@@ -1,15 +1,15 @@
-//! Forms in which counts travel between processes, where serde has none or a long one: arrays beyond 32, bytes, sets of files
-//! and processes, and columns of numbers.
+//! Encodings of counts for other processes, where serde has none or a long one: arrays longer than 32, bytes, sets of
+//! files and processes, and columns of numbers.
 //!
 //! ```text
-//! column = least: i64, bytes of a number: u8, then the lowest byte of each number's distance from the least, the next ...
+//! column = minimum: i64, bytes per number: u8, then the lowest byte of each number's difference from the minimum, the next ...
 //! ```
 //!
-//! What neighbours have in common lies together so, where whoever compresses it finds it.
+//! The common parts of neighboring numbers become adjacent, so that a compressor finds them.
 
 use serde::{Deserialize, Serialize};
 
-/// Bytes as they are: a list of numbers would be one by one.
+/// Encodes bytes as such: by default they would be encoded as a list of numbers.
 pub mod bytes {
     use std::fmt;
 
@@ -39,7 +39,7 @@ pub mod bytes {
     }
 }
 
-/// Columns of numbers, all of the same length, one behind the other.
+/// Columns of numbers, all of equal length, concatenated.
 #[derive(Default, Serialize, Deserialize)]
 pub struct Columns {
     rows: u64,
@@ -48,7 +48,7 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// Of `N` columns that `row` makes of each thing.
+    /// Packs `N` columns; `row` returns the numbers of each thing.
     pub fn of<T, const N: usize>(things: &[T], row: impl Fn(&T) -> [i64; N]) -> Columns {
         let mut packed = Vec::new();
         let mut values = Vec::with_capacity(things.len());
@@ -64,9 +64,9 @@ impl Columns {
         self.rows
     }
 
-    /// The things that `thing` makes of each row; `None` of what no columns were packed into.
+    /// Unpacks things, created by `thing` from each row; `None` if the columns are invalid.
     pub fn things<T, const N: usize>(&self, thing: impl Fn([i64; N]) -> T) -> Option<Vec<T>> {
-        // Of each row there is a byte, at least: more rows are damage, not a reason to allocate.
+        // Each row takes at least one byte: more rows are damage, not a reason to allocate.
         let rows = usize::try_from(self.rows).ok().filter(|rows| *rows <= self.packed.len())?;
         let mut packed = &self.packed[..];
         let columns = (0..N).map(|_| take(&mut packed, rows)).collect::<Option<Vec<_>>>()?;
@@ -75,7 +75,7 @@ impl Columns {
     }
 }
 
-/// `fewest` is how many bytes a number takes, at least.
+/// Appends a column; `fewest` is the minimum of bytes per number.
 fn put(values: &[i64], fewest: u32, packed: &mut Vec<u8>) {
     let least = values.iter().copied().min().unwrap_or(0);
     let above = |value: &i64| value.wrapping_sub(least) as u64;
@@ -87,7 +87,7 @@ fn put(values: &[i64], fewest: u32, packed: &mut Vec<u8>) {
     }
 }
 
-/// A column where it was packed.
+/// A packed column.
 struct Column<'p> {
     least: i64,
     rows: usize,
@@ -109,7 +109,7 @@ fn take<'p>(packed: &mut &'p [u8], rows: usize) -> Option<Column<'p>> {
     Some(Column { least, rows: rows.max(1), bytes })
 }
 
-/// Lists of long arrays, one behind the other.
+/// Encodes lists of long arrays, concatenated.
 pub mod arrays {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -127,7 +127,8 @@ pub mod arrays {
     }
 }
 
-/// Sets of pairs, a file in the upper half and a process in the lower: the gaps between the files of each process.
+/// Encodes sets of pairs, a file in the upper half and a process in the lower, as the gaps between the files of each
+/// process.
 pub mod pairs {
     use std::collections::{BTreeMap, HashSet};
 
@@ -184,7 +185,7 @@ mod tests {
         let sent = rmp_serde::to_vec(&columns).unwrap();
         let arrived: Columns = rmp_serde::from_slice(&sent).unwrap();
         assert_eq!(arrived.things(|[a, b, c]| (a, b, c)).unwrap(), rows);
-        // 3 bytes, 8 and none for each row.
+        // 3 bytes, 8 and none per row.
         assert_eq!(arrived.packed.len(), 3 * 9 + 4 * (3 + 8));
         assert!(arrived.things(|[a, b]: [i64; 2]| (a, b)).is_none());
         assert!(arrived.things(|[a, b, c, d]: [i64; 4]| (a, b, c, d)).is_none());

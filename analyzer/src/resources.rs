@@ -1,40 +1,41 @@
-//! What a process was allowed to use of its machine, and what it used. Whatever is unknown is `None`.
+//! The resources that a process was allowed to use on its host, and its use of them. Unknown values are `None`.
 
 use std::collections::BTreeSet;
 
 use dlio_schemas::native::fields::{Fields, THREAD_VARIABLES, key};
 use serde::{Deserialize, Serialize};
 
-/// See the module. Fields named `_end` are of the end of the process, or of the last look at one that was killed.
+/// Resources of a process. Fields named `_end` are from the end of the process, or from the last sample of a killed
+/// one.
 #[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Resources {
-    /// CPUs that its main thread might run on at its start, and those that any of its threads might run on later.
+    /// CPUs that its main thread could run on at its start, and CPUs that any of its threads could run on later.
     pub cpus: Option<u32>,
     pub cpus_end: Option<u32>,
-    /// The same as lists, `0-3,8`.
+    /// The CPUs as lists, `0-3,8`.
     pub cpu_list: Option<String>,
     pub cpu_list_end: Option<String>,
-    /// True if its control groups could be read: without a quota or a limit below, there was none.
+    /// `true` if its control groups could be read: then a missing quota or limit means that there was none.
     pub are_groups_known: bool,
-    /// CPUs' worth of time that its control group may take, and the folder of the group with that quota.
+    /// CPU time quota of its control group, in CPUs, and the directory of the group with that quota.
     pub cpu_quota: Option<f64>,
     pub cpu_group: Option<String>,
-    /// While the process ran: periods in which that group was busy, periods in which it used up its quota, and for how long its
-    /// threads were then kept from running.
+    /// While the process ran: periods in which that group was busy, periods in which it used up its quota, and how long
+    /// its threads were throttled.
     pub periods: Option<u64>,
     pub throttled_periods: Option<u64>,
     pub throttled_ns: Option<u64>,
-    /// Bytes that its control group may have, and the folder of the group with that limit.
+    /// Memory limit of its control group in bytes, and the directory of the group with that limit.
     pub memory_limit: Option<u64>,
     pub memory_group: Option<String>,
-    /// Bytes that `/dev/shm` may hold.
+    /// Size of `/dev/shm` in bytes.
     pub shm_size: Option<u64>,
     pub threads_end: Option<u64>,
     pub cpu_ns: Option<i64>,
-    /// Bytes that storage read and wrote for it, past the page cache.
+    /// Bytes that storage read and wrote for it, not served from the page cache.
     pub storage_read: Option<u64>,
     pub storage_written: Option<u64>,
-    /// Variables that decide how many threads its libraries start: name and value.
+    /// Environment variables that set the number of threads of libraries: name and value.
     pub thread_variables: Vec<(String, String)>,
 }
 
@@ -43,7 +44,7 @@ impl Resources {
         let text = |key: &str| facts.get(key).filter(|text| *text != "none").map(str::to_string);
         let since = |start: &str, end: &str| {
             let (start, end) = facts.number::<u64>(start).zip(facts.number(end))?;
-            // A group that was made anew counts from zero.
+            // A group that was created again counts from zero.
             Some(u64::checked_sub(end, start).unwrap_or(end))
         };
         let variable = |&(name, key): &(&str, &str)| Some((name.to_string(), facts.get(key)?.to_string()));
@@ -69,21 +70,21 @@ impl Resources {
         }
     }
 
-    /// The CPUs that it might run on last, as a set; `None` where the trace does not tell which.
+    /// Returns the set of CPUs that it could run on last; `None` if not recorded.
     pub fn last_cpus(&self) -> Option<BTreeSet<u32>> {
         cpus_of(self.cpu_list_end.as_deref().or(self.cpu_list.as_deref())?)
     }
 
-    /// The number of CPUs that it might run on last.
+    /// Returns the number of CPUs that it could run on last.
     pub fn cpus_last(&self) -> Option<u32> {
         self.cpus_end.or(self.cpus)
     }
 }
 
-/// Numbers of CPUs are below this: no machine has as many, and a list that was forged takes no memory.
+/// The limit of CPU numbers: no host has as many, and a forged list does not exhaust memory.
 const CPUS_MAX: u32 = 1 << 16;
 
-/// The numbers in a list such as `0-3,8`.
+/// Returns the numbers in a list such as `0-3,8`.
 fn cpus_of(list: &str) -> Option<BTreeSet<u32>> {
     let mut cpus = BTreeSet::new();
     for range in list.split(',') {

@@ -1,7 +1,7 @@
-//! Reading all units of a trace on several threads, in parts that end ever earlier.
+//! Reads all units of a trace on several threads, in parts with ever earlier ends.
 //!
-//! A part is a run of units; parts are handed out in order, so that what the threads hold at any moment is a narrow strip
-//! of time whatever the length of the trace.
+//! A part is a sequence of units; parts are assigned in order, so that at any time the threads hold a short period of
+//! the trace, however long it is.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -11,10 +11,10 @@ use crate::load::Trace;
 use crate::load::sources::source::Reader;
 use crate::unit::Unit;
 
-/// Events in a part: enough that handing one out costs nothing, few enough that a strip of time stays narrow.
+/// Events in a part: enough that assigning one costs nothing, few enough that the period held remains short.
 const PART_EVENTS: u64 = 128 << 10;
 
-/// The progress of a scan; another thread may look at it or end it.
+/// The progress of a scan; another thread may read it or stop the scan.
 #[derive(Default)]
 pub struct Progress {
     pub events: AtomicU64,
@@ -22,18 +22,18 @@ pub struct Progress {
     pub stopped: AtomicBool,
 }
 
-/// The work of one thread on the batches it reads.
+/// The processing of one thread's batches.
 pub trait Consumer: Send {
     fn batch(&mut self, batch: &mut Batch);
 
-    /// All batches of a unit have come.
+    /// Called after all batches of a unit.
     fn unit_done(&mut self, _unit: &Unit) {}
 
-    /// Part number `part` is done; nothing in later parts ends after `horizon`.
+    /// Called after part number `part`; nothing in later parts ends after `horizon`.
     fn part_done(&mut self, part: usize, horizon: i64);
 }
 
-/// Two that see the same batches.
+/// Two consumers of the same batches.
 pub struct Both<A, B>(pub A, pub B);
 
 impl<A: Consumer, B: Consumer> Consumer for Both<A, B> {
@@ -53,14 +53,14 @@ impl<A: Consumer, B: Consumer> Consumer for Both<A, B> {
     }
 }
 
-/// Nobody: sees every batch and keeps nothing.
+/// A consumer that ignores all batches.
 impl Consumer for () {
     fn batch(&mut self, _: &mut Batch) {}
 
     fn part_done(&mut self, _: usize, _: i64) {}
 }
 
-/// Runs of units of about [`PART_EVENTS`] events each.
+/// Returns sequences of units of about [`PART_EVENTS`] events each.
 pub fn parts(units: &[Unit]) -> Vec<&[Unit]> {
     let mut parts = Vec::new();
     let (mut from, mut events) = (0, 0);
@@ -77,7 +77,7 @@ pub fn parts(units: &[Unit]) -> Vec<&[Unit]> {
     parts
 }
 
-/// Reads everything that may pass the sieve; returns the consumers, one a thread.
+/// Reads everything that may pass the sieve; returns the consumers, one per thread.
 pub fn scan<C: Consumer>(
     trace: &Trace,
     sieve: &Sieve,
@@ -89,7 +89,7 @@ pub fn scan<C: Consumer>(
     scan_some(trace, sieve, wanted, threads, progress, |_| true, consumer)
 }
 
-/// Reads those of the units that `takes` names, in the same parts and up to the same horizons as if all were read.
+/// Reads the units that `takes` selects, in the same parts and up to the same horizons as if all were read.
 pub fn scan_some<C: Consumer>(
     trace: &Trace,
     sieve: &Sieve,
@@ -109,7 +109,7 @@ pub fn scan_some<C: Consumer>(
             let Some(units) = parts.get(part).filter(|_| !progress.stopped.load(Ordering::Relaxed)) else {
                 return Ok(consumer);
             };
-            // Units stand from the last to the first: read the other way, a thread's events ascend and need no sorting.
+            // Units are ordered from last to first: read in reverse, a thread's events ascend and need no sorting.
             for unit in units.iter().rev().filter(|unit| takes(unit)) {
                 trace.read(unit, &mut reader, wanted, sieve, &mut |batch| {
                     progress.events.fetch_add(batch.len() as u64, Ordering::Relaxed);

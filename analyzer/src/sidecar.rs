@@ -1,12 +1,13 @@
-//! Files kept beside a trace, which make the next question faster: their parts, and which ones are trusted.
+//! Files stored next to a trace to speed up later commands: their parts, and which files are trusted.
 //!
-//! `.dlio-cache` has the summary and what each unit contains ([`crate::cache`]), `.dlio-cache-blocks` the places of all blocks
-//! ([`crate::load::native::index`]). Both are complete or absent, and removing them costs time and never a number.
+//! `.dlio-cache` contains the summary and the content of each unit ([`crate::cache`]), `.dlio-cache-blocks` the
+//! positions of all blocks ([`crate::load::native::index`]). Both are complete or absent, and removing them costs time
+//! and never a number.
 //!
-//! They are written beside a trace only into a directory of the user's that nobody else may write to (or that is sticky), as
-//! new files; otherwise into `$XDG_CACHE_HOME/dlio` (mode 0700; above 1 GiB the oldest are removed). They count only if the
-//! user or root owns them and nobody else may write them. They are opened without following links or waiting for pipes, and
-//! may unpack to a hundred times their bytes.
+//! They are written next to a trace only if the directory belongs to the user and no other user may write to it (or it
+//! is sticky), as new files; otherwise into `$XDG_CACHE_HOME/dlio` (mode 0700; above 1 GiB the oldest are removed).
+//! They are trusted only if the user or root owns them and no other user may write them. They are opened without
+//! following links or waiting for pipes, and may unpack to at most a hundred times their size.
 //!
 //! They are not a block at the end of the `.dlt`: the tracer would have to keep the headers of all blocks in the traced
 //! program's memory until its end, and a killed process would leave none.
@@ -21,13 +22,13 @@ use serde::de::DeserializeOwned;
 
 use crate::owner;
 
-/// Larger parts are damage: those of a billion events and 100,000 files stay far below.
+/// Larger parts are damage: those of a billion events and 100,000 files are much smaller.
 pub const PART_MAX: u64 = 512 << 20;
 
-/// What parts pack to is a tenth, seldom a fiftieth. What unpacks to more was made to fill memory.
+/// Parts compress to a tenth, rarely to a fiftieth. Anything that unpacks to more was made to exhaust memory.
 const UNPACKED_RATIO: u64 = 100;
 
-/// The most that any part may unpack to, however small.
+/// The limit for any part, however small.
 const UNPACKED_LEAST: u64 = 1 << 20;
 
 fn unpacked_max(packed: usize) -> u64 {
@@ -46,7 +47,7 @@ pub fn unpacked<T: DeserializeOwned>(part: &[u8]) -> Option<T> {
     unpacked_below(part, PART_MAX)
 }
 
-/// The same of a part of which is known how long it can be.
+/// Unpacks a part with a known maximum size.
 pub fn unpacked_below<T: DeserializeOwned>(part: &[u8], most: u64) -> Option<T> {
     let most = most.min(unpacked_max(part.len()));
     let mut plain = Vec::new();
@@ -58,7 +59,7 @@ pub fn unpacked_below<T: DeserializeOwned>(part: &[u8], most: u64) -> Option<T> 
     rmp_serde::from_slice(&plain).ok()
 }
 
-/// A part of a file, if the file is as long as that.
+/// Reads a part of a file, if the file is long enough.
 pub fn read(file: &File, at: u64, length: u64) -> Option<Vec<u8>> {
     let end = at.checked_add(length).filter(|_| length <= PART_MAX)?;
     if end > file.metadata().ok()?.len() {
@@ -69,13 +70,13 @@ pub fn read(file: &File, at: u64, length: u64) -> Option<Vec<u8>> {
     Some(part)
 }
 
-/// A path as it is named in what is kept of a trace, which may be moved as a whole.
+/// Returns a path relative to the trace, which may be moved as a whole.
 pub fn relative(path: &Path, root: &Path) -> String {
     path.strip_prefix(root).unwrap_or(path).to_string_lossy().into_owned()
 }
 
-/// What lies at a place where others may be able to put something: a file that only this user or root can have written. Who
-/// else has a trace may not say what is in it. A pipe is not waited for, a link not followed.
+/// Opens a file that only this user or root can have written, at a location where other users may be able to put one:
+/// nobody else may decide its content. A pipe is not waited for, a link not followed.
 pub fn trusted(place: &Path) -> Option<File> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let file = File::options().read(true).custom_flags(flags).open(place).ok()?;
@@ -83,15 +84,15 @@ pub fn trusted(place: &Path) -> Option<File> {
     (facts.is_file() && owner::is_closed(&facts)).then_some(file)
 }
 
-/// Bytes that may lie in the user's own folder of caches; beyond it the oldest go.
+/// The maximum bytes in the user's cache directory; beyond it the oldest files are removed.
 const OWN_MAX: u64 = 1 << 30;
 
-/// Makes the folder that something is kept in, if that is the user's own.
+/// Creates the cache directory, if it is the user's own.
 pub fn make_own(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
-/// Removes the oldest of a folder of caches, until the others fit.
+/// Removes the oldest files of a cache directory until the remaining ones fit.
 pub fn prune(folder: &Path) {
     prune_to(folder, OWN_MAX);
 }
@@ -108,7 +109,7 @@ fn prune_to(folder: &Path, most: u64) {
     for (_, size, path) in files {
         held += size;
         if held > most {
-            // Who else removes it does what is wanted.
+            // If another process has removed it, that is fine too.
             let _ = std::fs::remove_file(path);
         }
     }
@@ -125,7 +126,7 @@ mod tests {
         let rows = [&[0xdd, 0, 0x10, 0, 0][..], &[0xc0; 1 << 20]].concat();
         assert!(unpacked::<Vec<Option<u8>>>(&zstd::stream::encode_all(&rows[..], 3).unwrap()).is_none());
         assert!(unpacked::<Vec<Option<u8>>>(&bomb).is_none());
-        // One that fits comes back, unless it is said to be shorter.
+        // A part that fits is restored, unless its maximum is lower.
         let words: Vec<u32> = (0..1000).collect();
         let packed = packed(&words).unwrap();
         assert_eq!(unpacked::<Vec<u32>>(&packed), Some(words));

@@ -1,4 +1,5 @@
-//! The only way to standard output and standard error: what a terminal would obey is shown as a mark.
+//! The only access to standard output and standard error: control characters are replaced by a visible mark on a
+//! terminal.
 
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -7,19 +8,19 @@ use std::io::{self, IsTerminal, Stdout, Write};
 use dlio_schemas::secrets::without_logins;
 use dlio_schemas::visible::{Visible, visible};
 
-/// Standard output: byte for byte into a file or a pipe.
+/// Returns standard output: unchanged bytes for a file or a pipe.
 pub fn stdout() -> Visible<Stdout> {
     let stdout = io::stdout();
     let is_terminal = stdout.is_terminal();
     Visible::new(stdout, is_terminal)
 }
 
-/// A line on standard error. That nobody reads it ends nothing, as it does with `eprintln`.
+/// Prints a line on standard error. Unlike with `eprintln`, a failure to print it is ignored.
 pub fn warn(text: impl Display) {
     let _ = io::stderr().write_all(visible(&without_logins(&format!("{text}\n"))).as_bytes());
 }
 
-/// Ends the program over its command line. Arguments that a terminal would obey are printed without colours.
+/// Ends the program with an error in its command line. Arguments with control characters are printed without colors.
 pub fn refuse(error: clap::Error, typed: &[OsString]) -> ! {
     let plain =
         |word: &OsString| word.to_str().is_some_and(|word| visible(word) == word && without_logins(word) == word);

@@ -1,8 +1,8 @@
-//! Tables for terminals: columns as wide as their widest cell, numbers to the right.
+//! Tables for terminals: columns as wide as their widest cell, numbers right-aligned.
 
 pub use dlio_schemas::visible::is_obeyed;
 
-/// The side of a column on which its cells stand.
+/// The alignment of a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
     Left,
@@ -16,11 +16,11 @@ pub struct Grid {
     rows: Vec<Vec<String>>,
 }
 
-/// Longer cells are cut in the middle: of a path both ends say most.
+/// Longer cells are shortened in the middle, because both ends of a path are the most important parts.
 const CELL_MAX: usize = 60;
 
 impl Grid {
-    /// A head that begins with `<` stands left, the others right.
+    /// Creates a table. A head that starts with `<` is left-aligned, others right-aligned.
     pub fn new(heads: &[&str]) -> Grid {
         let side = |head: &&str| if head.starts_with('<') { Side::Left } else { Side::Right };
         Grid {
@@ -38,7 +38,7 @@ impl Grid {
         self.print_lines(&self.widths(), true, out);
     }
 
-    /// In lines of at most `width` characters, where the first column gives way; columns that find no room are named.
+    /// Prints lines of at most `width` characters by shortening the first column; columns that do not fit are named.
     pub fn print_within(&self, width: usize, out: &mut String) {
         let widths = self.widths_within(width);
         self.print_lines(&widths, true, out);
@@ -50,12 +50,12 @@ impl Grid {
         }
     }
 
-    /// The same without heads.
+    /// Prints lines of at most `width` characters without heads.
     pub fn print_bare(&self, width: usize, out: &mut String) {
         self.print_lines(&self.widths_within(width), false, out);
     }
 
-    /// As a table of Markdown, in which no cell is markup.
+    /// Prints a Markdown table, in which no cell is parsed as markup.
     pub fn print_markdown(&self, out: &mut String) {
         let mut line = |cells: Vec<String>| {
             out.push_str("| ");
@@ -75,7 +75,7 @@ impl Grid {
         (0..self.heads.len()).map(width).collect()
     }
 
-    /// Where even that is not enough, the last columns are left out.
+    /// Drops the last columns if shortening is not enough.
     fn widths_within(&self, width: usize) -> Vec<usize> {
         let mut widths = self.widths();
         let line = |widths: &[usize]| widths.iter().map(|width| width + GAP).sum::<usize>();
@@ -110,10 +110,10 @@ impl Grid {
 /// Blanks before a column.
 const GAP: usize = 2;
 
-/// The least width of a first column.
+/// The minimum width of a first column.
 const FIRST_MIN: usize = 12;
 
-/// Text as Markdown shows it unchanged.
+/// Escapes text so that Markdown shows it unchanged.
 pub fn without_markup(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -130,7 +130,7 @@ pub fn without_markup(text: &str) -> String {
 }
 
 fn shortened(cell: &str) -> String {
-    // A path may hold anything, and a terminal obeys some of it.
+    // A path may contain anything, including control characters.
     cut(cell.chars().map(|c| if is_obeyed(c) { '\u{fffd}' } else { c }).collect(), CELL_MAX)
 }
 

@@ -1,8 +1,8 @@
-//! What a signal that ends the program leaves to be taken away: drafts that have names, folders that are half full.
+//! Removes unfinished work when a signal ends the program: temporary files with names, partially filled directories.
 //!
-//! Ctrl-C, SIGTERM and SIGHUP are blocked in all threads and waited for by one. It takes away what is unfinished, then lets
-//! the signal do what it does: whoever started the program sees that a signal ended it. Signals that are ignored (`nohup`)
-//! stay ignored.
+//! Ctrl-C, SIGTERM and SIGHUP are blocked in all threads, and one thread waits for them. It removes unfinished work,
+//! then lets the signal take effect, so that the parent sees the program ended by a signal. Ignored signals (`nohup`)
+//! remain ignored.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,14 +17,15 @@ static UNFINISHED: Mutex<(u64, BTreeMap<u64, Removal>)> = Mutex::new((0, BTreeMa
 /// The signals that are waited for.
 static WATCHED: OnceLock<SigSet> = OnceLock::new();
 
-/// Until it is dropped a signal takes something away. Dropping it waits for a removal that has begun, which ends the program.
+/// A removal that a signal triggers until this is dropped. Dropping it waits for a removal that has started, which ends
+/// the program.
 pub struct Unfinished(u64);
 
 fn unfinished() -> MutexGuard<'static, (u64, BTreeMap<u64, Removal>)> {
     UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Has something done if a signal ends the program before the returned value is dropped.
+/// Runs `removal` if a signal ends the program before the returned value is dropped.
 pub fn unless_finished(removal: impl Fn() + Send + 'static) -> Unfinished {
     let mut all = unfinished();
     all.0 += 1;
@@ -39,7 +40,7 @@ impl Drop for Unfinished {
     }
 }
 
-/// Waits for signals from now on; for Ctrl-C only where nobody else listens to it. To be called before there are threads.
+/// Waits for signals from now on; for Ctrl-C only if no other code handles it. Call this before starting threads.
 pub fn watch(ctrl_c: bool) -> io::Result<()> {
     let ignored = ignored();
     let mut signals = SigSet::empty();
@@ -53,7 +54,7 @@ pub fn watch(ctrl_c: bool) -> io::Result<()> {
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         loop {
             let Ok(signal) = signals.wait() else { continue };
-            // Kept until the end, so that nobody who finds a file gone gets to say so.
+            // Held until the end, so that no thread can report the removed files as missing.
             let all = unfinished();
             all.1.values().for_each(|removal| removal());
             let mut one = SigSet::empty();
@@ -65,7 +66,7 @@ pub fn watch(ctrl_c: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// Starts a process, which inherits what is blocked: none of it.
+/// Starts a process with no signals blocked.
 pub fn with_signals<T>(start: impl FnOnce() -> T) -> T {
     let Some(signals) = WATCHED.get() else { return start() };
     let _ = signals.thread_unblock();
@@ -74,7 +75,7 @@ pub fn with_signals<T>(start: impl FnOnce() -> T) -> T {
     started
 }
 
-/// The signals that are ignored, a bit a signal.
+/// Returns the ignored signals, one bit per signal.
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

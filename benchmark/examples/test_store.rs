@@ -1,11 +1,11 @@
-//! The store of the tests as a program, for tests in other languages: it says its port, then what it is told on its standard
-//! input, a line each, until that ends.
+//! The store of the tests as a program, for tests in other languages. It prints its port, then executes commands from
+//! its standard input, one per line, until that ends.
 //!
 //! ```text
-//! put KEY BYTES                     an object of so many bytes
-//! fault METHOD WORDS TIMES WHAT     503, 500, reset, or cut N: for requests whose target has these words
-//! latency MS                        each answer takes so long
-//! seen                              a line of JSON: a list of the requests since the last time
+//! put KEY BYTES                     an object of this size
+//! fault METHOD WORDS TIMES WHAT     503, 500, reset, or cut N: for requests whose target contains these words
+//! latency MS                        the delay of each answer
+//! seen                              prints one line of JSON: a list of the requests since the last time
 //! ```
 
 #[path = "../tests/store/mod.rs"]
@@ -45,7 +45,7 @@ fn content(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (at * 31 % 251) as u8).collect()
 }
 
-/// A word for as long as the program lives.
+/// Leaks a word, so that it lives as long as the program.
 fn kept(word: &str) -> &'static str {
     Box::leak(word.to_string().into_boxed_str())
 }

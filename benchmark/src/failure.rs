@@ -1,10 +1,10 @@
-//! Failures: what failed, on which file, what to do; and the exit code that goes with it.
+//! Failures: what failed, on which file, and the remedy; with the exit code.
 //!
 //! | code | meaning |
 //! |---|---|
 //! | 0 | done |
 //! | 2 | refused before any work: a key, a value, a combination, an option |
-//! | 3 | the data set is missing or smaller than asked for |
+//! | 3 | the data set is missing or smaller than requested |
 //! | 4 | the operating system refused: a read, a write, a disk that is full |
 //! | 5 | samples were unreadable or damaged: the first ended the run, or with `--on-error skip` it finished without them |
 //! | 130 | stopped by Ctrl-C or a termination signal; what was measured so far is on disk |
@@ -26,13 +26,13 @@ pub enum Kind {
 pub struct Failure {
     pub kind: Kind,
     pub what: String,
-    /// The next thing to type or to look at; empty if there is none.
+    /// The next command or thing to check; empty if there is none.
     pub remedy: String,
 }
 
 pub type Outcome<T> = Result<T, Failure>;
 
-/// The remedy where a disk is full and nothing is known of the file.
+/// The remedy for a full disk if the key of the file is unknown.
 const FREE_SPACE: &str = "free space there";
 
 impl Failure {
@@ -52,7 +52,7 @@ impl Failure {
         Failure::new(Kind::Interrupted, "interrupted")
     }
 
-    /// An operation on a file that the system refused. A file that is not there is missing data, not a system error.
+    /// Returns the failure of a file operation. A missing file is missing data, not a system error.
     pub fn io(doing: &str, path: &Path, error: std::io::Error) -> Failure {
         let kind = match error.kind() {
             std::io::ErrorKind::NotFound => Kind::MissingData,
@@ -70,18 +70,19 @@ impl Failure {
         }
     }
 
-    /// A place that cannot be written. Unlike [`Failure::io`] nothing is missing where a folder cannot be made.
+    /// Returns the failure to write to a location. Unlike in [`Failure::io`], a directory that cannot be created is not
+    /// missing data.
     pub fn unwritable(doing: &str, path: &Path, error: std::io::Error) -> Failure {
         Failure { kind: Kind::System, ..Failure::io(doing, path, error) }
     }
 
-    /// Of a full disk, by whoever knows which key says where the file is.
+    /// Adds, for a full disk, the key that sets the file's location.
     pub fn elsewhere(self, key: &str) -> Failure {
         let full = self.remedy == FREE_SPACE;
         if full { self.remedy(format!("free space, or point {key} at a larger disk")) } else { self }
     }
 
-    /// Says first where it stands, as in `job.yaml, line 3: `.
+    /// Prefixes the location, as in `job.yaml, line 3: `.
     pub fn at(mut self, place: &str) -> Failure {
         self.what.insert_str(0, place);
         self

@@ -4,20 +4,20 @@
 //! The directories, from the ground up. A file uses its own directory and those above it in this list:
 //!
 //! ```text
-//! failure      what went wrong, and the exit status that goes with it
-//! system       the machine: clock, signals, memory, checksums, random numbers, the terminal
-//! keys         what may be typed: grammar, values, the table of keys
+//! failure      failures and their exit statuses
+//! system       system calls: clock, signals, memory, checksums, random numbers, the terminal
+//! keys         the syntax of overrides: grammar, values, the table of keys
 //! ranks        the processes of a run: forked, or started by a launcher and connected by sockets or MPI
-//! spans        what the benchmark tells a trace
+//! spans        the benchmark's own spans in a trace
 //! store        objects in an S3 store
 //! files        a file or an object, open
-//! config       what the keys mean
+//! config       typed fields for the keys
 //! data_set     names, sizes and bytes of samples; one file per format
-//! checkpoint   names, sizes and bytes of shards; who writes them
+//! checkpoint   names, sizes and bytes of shards; how they are written
 //! results      the numbers, and the files that contain them
-//! workload     the workloads compiled in; combinations that cannot be
+//! workload     the built-in workloads; impossible combinations
 //! training     the loop: loaders, steps, evaluations, checkpoints
-//! machine      what the machine was doing beside a traced command
+//! machine      the state of the host during a traced command
 //! bench        a run from request to results, stage by stage
 //! command      the verbs of `dlio`, one file per verb
 //! ```

@@ -1,7 +1,7 @@
-//! The program `dlio`: its verbs and their options, and nothing that works.
+//! The program `dlio`: its verbs and their options. The work is done in the library.
 //!
-//! `dlio X` runs the program `dlio-X` where X is no verb or is `analyze` or `top`. Under the name
-//! `dlio_benchmark` it takes DLIO's own arguments.
+//! `dlio X` runs the program `dlio-X` if X is not a verb, or is `analyze` or `top`. Under the name `dlio_benchmark` it
+//! accepts DLIO's own arguments.
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use dlio_benchmark::bench::{self, Request, Run};
@@ -164,7 +164,7 @@ enum BenchWhat {
     },
 }
 
-/// More processes than any machine has use for.
+/// The maximum number of ranks; a larger number must be a typing error.
 const RANKS_MAX: u64 = 4096;
 
 /// Who the ranks are, and how they talk.
@@ -195,7 +195,7 @@ impl RanksOptions {
         }
     }
 
-    /// The launcher's rank, if it made one of this process.
+    /// Returns the launcher's rank of this process, if a launcher started it.
     fn world(&self) -> Outcome<Option<LaunchInfo>> {
         let world = launcher::world(self.ranks)?;
         if world.is_none() && self.talk() == Talk::Mpi {
@@ -284,7 +284,7 @@ struct Options {
     quiet: bool,
 }
 
-/// The words that can follow `--cfg`: Hydra's kinds, or the first override where there is no kind.
+/// Parses the word after `--cfg`: one of Hydra's kinds, or the first override if no kind is given.
 fn kind(word: &str) -> Result<String, String> {
     match word {
         "job" | "all" | "hydra" => Ok(word.into()),
@@ -317,7 +317,7 @@ fn main() -> ExitCode {
     ExitCode::from(code_of(outcome) as u8)
 }
 
-/// `dlio --completions bash` is how dlio-analyze says it.
+/// Rewrites `dlio --completions bash`, which is dlio-analyze's syntax.
 fn plain(mut arguments: Vec<OsString>) -> Vec<OsString> {
     if let Some(first) = arguments.get_mut(1).filter(|first| *first == "--completions") {
         *first = "completions".into();
@@ -325,10 +325,10 @@ fn plain(mut arguments: Vec<OsString>) -> Vec<OsString> {
     if arguments.get(1).is_some_and(|verb| verb == "bench") { spelt_out(arguments, 2) } else { arguments }
 }
 
-/// Hydra's options of one dash and two letters, which begin as our `-c` does, and what they are here.
+/// Hydra's options with one dash and two letters, which start like `-c`, and their equivalents here.
 const TWO_LETTERS: [(&str, &str); 3] = [("-cd", "--config-dir"), ("-cp", "--config-dir"), ("-cn", "--config-name")];
 
-/// The words with those options in full.
+/// Replaces those options by their long forms.
 fn spelt_out(mut arguments: Vec<OsString>, first: usize) -> Vec<OsString> {
     for word in arguments.iter_mut().skip(first).take_while(|word| *word != "--") {
         let Some(typed) = word.to_str() else { continue };
@@ -342,7 +342,7 @@ fn spelt_out(mut arguments: Vec<OsString>, first: usize) -> Vec<OsString> {
 
 fn code_of(outcome: Outcome<i32>) -> i32 {
     outcome.unwrap_or_else(|failure| {
-        // Without a word: another rank has said it.
+        // No message: another rank has reported it.
         if !failure.what.is_empty() {
             terminal::warn(format_args!("dlio: {failure}"));
         }
@@ -350,10 +350,10 @@ fn code_of(outcome: Outcome<i32>) -> i32 {
     })
 }
 
-/// The verbs that other programs carry out.
+/// The verbs that other programs implement.
 const ELSEWHERE: [&str; 2] = ["analyze", "top"];
 
-/// Becomes `dlio-X` if the first word is no verb of ours and there is such a program.
+/// Becomes `dlio-X` if the first word is not a verb of this program and that program exists.
 fn run_other_program(arguments: &[OsString]) {
     let Some(word) = arguments.get(1).and_then(|word| word.to_str()) else { return };
     let ours = Dlio::command().get_subcommands().any(|verb| verb.get_name() == word) || word == "help";
@@ -384,7 +384,7 @@ fn act(verb: Verb) -> Outcome<i32> {
             None => run(&verb.options, false),
         },
         Verb::Trace(options) => trace::run(&options),
-        // With the program there it would not have come to this.
+        // This is reached only if that program is missing.
         Verb::Analyze { .. } => Err(missing("dlio-analyze")),
         Verb::Top { .. } => Err(missing("dlio-top")),
         Verb::Workloads { what } => {
@@ -401,7 +401,8 @@ fn act(verb: Verb) -> Outcome<i32> {
 }
 
 impl Options {
-    /// What was typed, with what `--data` stands for. The word after a bare `-c` is the first override.
+    /// Returns the overrides, including those that `--data` represents. The word after a bare `-c` is the first
+    /// override.
     fn overrides(&self) -> Vec<String> {
         let data = |folder: &PathBuf| {
             let folder = folder.display().to_string().replace('"', "\\\"");
@@ -411,12 +412,12 @@ impl Options {
         typed.chain(self.data.iter().flat_map(data)).collect()
     }
 
-    /// True if the run is to be traced and this process is not: it starts itself again.
+    /// Returns `true` if the run is to be traced and this process is not traced yet: it will restart itself.
     fn starts_again(&self) -> bool {
         self.trace.is_some() && !locate::is_traced()
     }
 
-    /// The request to all ranks, as rank 0 understands it; the others print nothing.
+    /// Returns the request for all ranks, as rank 0 parses it; other ranks print nothing.
     fn request(&self, as_original: bool, world: Option<&LaunchInfo>) -> Request {
         let program = std::env::args().next().unwrap_or_else(|| "dlio".into());
         let verb = (!as_original).then(|| "bench".to_string());
@@ -462,7 +463,7 @@ fn run(options: &Options, as_original: bool) -> Outcome<i32> {
         return answer(&bench::configurations(&request)?.concat(), world.as_ref());
     }
     let Some(world) = world else { return run_all(bench::prepare(&request)?, options, &request, None) };
-    // A process joins an MPI once, and the traced run is another process.
+    // A process joins an MPI once, and the traced run is a separate process.
     let talk = if options.starts_again() { Talk::Sockets } else { options.ranks.talk() };
     let mut joined = ExternalRanks::meet(&world, &bench::shared_folder(&request), request.barrier_timeout, talk)?;
     let prepared = bench::prepare(&request);
@@ -472,7 +473,7 @@ fn run(options: &Options, as_original: bool) -> Outcome<i32> {
     joined.part(outcome)
 }
 
-/// Who the ranks are, on processes of this machine or on those that a launcher started.
+/// Reports the ranks: processes of this host, or those that a launcher started.
 fn ranks(options: &RanksOptions, as_json: bool) -> Outcome<i32> {
     let Some(world) = options.world()? else {
         let count = options.ranks.unwrap_or(1);
@@ -496,7 +497,7 @@ fn ranks(options: &RanksOptions, as_json: bool) -> Outcome<i32> {
     joined.part(outcome)
 }
 
-/// Below the folder that runs have anyway, in one of its own.
+/// Runs the sweep in a new directory below the one of runs.
 fn sweep(options: &Options, as_original: bool) -> Outcome<i32> {
     if options.ranks.world()?.is_some() {
         return Err(Failure::refused("--sweep starts its own ranks").remedy("use --ranks instead of a launcher"));
@@ -511,7 +512,7 @@ fn sweep(options: &Options, as_original: bool) -> Outcome<i32> {
     Ok(0)
 }
 
-/// Below the folder that runs have anyway, in one of its own.
+/// Runs the comparison in a new directory below the one of runs.
 fn compare_layouts(options: &Options, shards: u64, as_original: bool) -> Outcome<i32> {
     if options.ranks.world()?.is_some() {
         let refused = Failure::refused("--compare-layouts starts its own ranks");
@@ -528,7 +529,7 @@ fn answer(text: &str, world: Option<&LaunchInfo>) -> Outcome<i32> {
     if is_first(world) { terminal::answer(text).map(|()| 0) } else { Ok(0) }
 }
 
-/// One run after another, alone or as a rank that a launcher started.
+/// Runs all runs in order, alone or as a rank that a launcher started.
 fn run_all(
     runs: Vec<Run>,
     options: &Options,

@@ -1,5 +1,4 @@
-//! Checkpoints that come back: in every format, from a fast place or a slow one, after a crash, or not at all and with a
-//! word why.
+//! Checkpoints in every format, from a fast or a slow directory, after a crash: read back, or refused with the reason.
 
 mod program;
 
@@ -8,7 +7,7 @@ use program::{Folder, command, dlio, stderr, stdout, until};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// Checkpoints alone, of a small model.
+/// Checkpoints only, of a small model.
 fn typed(writes: i64, reads: i64, more: &[&str]) -> Vec<String> {
     let numbers = [
         format!("++workload.checkpoint.num_checkpoints_write={writes}"),
@@ -159,7 +158,7 @@ fn the_fast_place_has_the_newest_and_the_slow_one_all() {
     assert_eq!(slow.len(), 3 * 3, "{slow:?}");
     let fast = folder.files("fast");
     assert!(fast.iter().any(|file| file.contains("_step3/")), "{fast:?}");
-    // Each place alone is enough for what it has.
+    // Each directory alone suffices for the checkpoints in it.
     for (gone, kept) in [("fast", "slow"), ("slow", "fast")] {
         std::fs::rename(folder.path().join(gone), folder.path().join("away")).unwrap();
         std::fs::create_dir(folder.path().join(gone)).unwrap();
@@ -190,7 +189,7 @@ fn the_times_of_a_checkpoint_are_those_of_all_ranks() {
     for name in ["save_ckpt1", "save_ckpt2", "load_ckpt1", "load_ckpt2"] {
         let of = &stats["1"][name];
         let (start, end) = (micros(&of["start"]), micros(&of["end"]));
-        // Midnight may come between.
+        // Midnight may be in between.
         let apart = (end - start).rem_euclid(86_400.0);
         assert!((apart - of["duration"].as_f64().unwrap()).abs() < 0.001, "{name}: {of}");
     }
@@ -225,7 +224,7 @@ fn a_training_goes_on_while_its_checkpoint_is_written() {
         let metric = &folder.json("run/summary.json")["metric"];
         assert_eq!(metric["background_checkpoint"]["count"], 2, "{metric:#}");
         assert!(metric["save_checkpoint_fsyncs"].as_u64().unwrap() >= 4, "{metric:#}");
-        // Nothing is moved within the time of a checkpoint that is written beside the training.
+        // A checkpoint written in the background moves nothing within its own time.
         let rate = &metric["save_checkpoint_io_mean_GB_per_second"];
         assert_eq!(rate.is_null(), more != FAST, "{metric:#}");
         let files = folder.files("slow");
@@ -250,7 +249,8 @@ fn a_slow_place_is_hidden_by_the_fast_one_as_long_as_training_goes_on() {
     assert!(number("waited_seconds") >= 0.8, "{beside}");
 }
 
-/// Seconds of the epochs of a training with checkpoints of 40 MB after each, and the seconds of the checkpoints.
+/// Returns the seconds of the epochs of a training with a checkpoint of 40 MB after each, and the seconds of the
+/// checkpoints.
 fn trained(more: &[&str]) -> (f64, f64) {
     let folder = Folder::new("ckpt-burst");
     let typed = [
@@ -275,7 +275,7 @@ fn trained(more: &[&str]) -> (f64, f64) {
     (epochs, summary["metric"]["save_checkpoint_duration_mean_seconds"].as_f64().unwrap())
 }
 
-/// The slow place takes five times as long as the fast one, and training is as with the fast one alone.
+/// The slow directory takes five times as long as the fast one, but training takes as long as with the fast one alone.
 #[test]
 fn a_training_that_drains_takes_as_long_as_one_on_the_fast_place_alone() {
     let ratio = |_| {
@@ -304,7 +304,7 @@ fn a_crash_while_copying_loses_no_checkpoint() {
     let signal = |name: &str, process: &str| {
         assert!(Command::new("kill").args(["-s", name, process]).status().unwrap().success(), "kill -s {name}");
     };
-    // What is beside comes to nothing from here on.
+    // The background process makes no progress after this.
     signal("STOP", &beside);
     let log = folder.path().join("run/dlio.log");
     until("two are saved", || {
@@ -316,7 +316,7 @@ fn a_crash_while_copying_loses_no_checkpoint() {
     until("nobody is left", || !Path::new(&format!("/proc/{beside}")).exists());
     let output = run(&folder, -1, 2, &[FAST]);
     assert!(output.status.success(), "{}", stderr(&output));
-    // The next run sweeps what is half, and brings what it writes to where it stays.
+    // The next run removes incomplete files, and drains its own.
     assert!(run(&folder, 2, 2, &[FAST]).status.success());
     let slow = folder.files("slow");
     assert!(slow.len() == 4 && slow.iter().all(|file| file.ends_with(".pt")), "{slow:?}");
@@ -334,7 +334,7 @@ fn a_fast_place_without_room_is_told_and_done_without() {
     }
     let folder = Folder::new("ckpt-full");
     std::fs::create_dir_all(folder.path().join("fast")).unwrap();
-    // A checkpoint has 26 MB: none has room in the first, two have in the second.
+    // A checkpoint has 26 MB: none fits in the first disk, two fit in the second.
     for (size, without_room) in [("20m", 3), ("60m", 0)] {
         let mounted = format!("mount -t tmpfs -o size={size} tmpfs fast && \"$@\"");
         let output = Command::new("unshare")
@@ -366,12 +366,12 @@ fn as_many_syncs_are_counted_as_are_made() {
     assert!(output.status.success(), "{}", stderr(&output));
     let calls = std::fs::read_to_string(folder.path().join("calls")).unwrap();
     let made = calls.lines().filter(|line| line.contains("sync") && line.ends_with("= 0")).count();
-    // Two files and their folder, in both places.
+    // Two files and their directory, in both locations.
     assert_eq!(made, 3 * 2 * 3);
     assert_eq!(folder.json("run/summary.json")["metric"]["save_checkpoint_fsyncs"], made);
 }
 
-/// A call on a file of a checkpoint: its name, bytes asked for, what it returned.
+/// A call on a file of a checkpoint: its name, bytes requested, result.
 struct Call {
     kind: String,
     path: String,
@@ -379,7 +379,7 @@ struct Call {
     returned: u64,
 }
 
-/// Reads a line of `strace -y -s 0`.
+/// Parses a line of `strace -y -s 0`.
 fn call(line: &str) -> Option<Call> {
     let (kind, rest) = line.split_once('(')?;
     let path = rest.split_once('<')?.1.split_once('>')?.0;
@@ -422,7 +422,7 @@ fn writes_and_reads_have_the_size_asked_for_and_end_on_the_device() {
             assert!(others.iter().all(|bytes| *bytes == size) && *last <= size, "{size} {more}: {sizes:?}");
             assert!(syncs.len() == 1 && syncs[0] > *writes.last().unwrap(), "{size} {more}: {path}");
         }
-        // The names are safe last of all.
+        // The names are synced last.
         let folders: Vec<usize> = (0..calls.len()).filter(|at| calls[*at].path.ends_with("step1")).collect();
         let last_write = calls.iter().rposition(|call| call.kind == "write").unwrap();
         assert!(folders.len() == 1 && calls[folders[0]].kind == "fsync" && folders[0] > last_write);
@@ -438,7 +438,7 @@ fn writes_and_reads_have_the_size_asked_for_and_end_on_the_device() {
     }
 }
 
-/// The Python that a variable names, or that of an environment in the cache, which has this library.
+/// Returns the Python of an environment variable, or of an environment in the cache, that has this library.
 fn python(library: &str, variable: &str, environment: &str) -> Option<PathBuf> {
     let named = std::env::var_os(variable).map(PathBuf::from);
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
@@ -469,7 +469,7 @@ fn a_distributed_checkpoint_is_whole_when_its_metadata_are_there() {
     names.sort();
     let below = |name: &str| format!("slow/global_epoch1_step1/{name}");
     assert_eq!(names, [".metadata", "__0_0.distcp", "__0_1.distcp", "__1_0.distcp", "__1_1.distcp"].map(below));
-    // Files and their folder on both ranks, and the one of all with its folder.
+    // Files and their directory on both ranks, and the file for all ranks with its directory.
     assert_eq!(folder.json("run/summary.json")["metric"]["save_checkpoint_fsyncs"], 2 * (2 + 1) + 2);
     std::fs::remove_file(folder.path().join(below(".metadata"))).unwrap();
     let output = run(&folder, -1, 1, &ranks);

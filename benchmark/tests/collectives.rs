@@ -1,5 +1,5 @@
-//! What ranks do together, the same by whatever they talk: `dlio bench ranks` exchanges and waits, and holds what comes
-//! back against what was given.
+//! Collective operations of ranks over every transport: `dlio bench ranks` exchanges and waits, and compares the
+//! results with the input.
 
 mod program;
 

@@ -1,4 +1,4 @@
-//! The command line: names, refusals, full disks, help, completions, and answers that nobody reads.
+//! The command line: names, refusals, full disks, help, completions, and output without a reader.
 
 mod program;
 
@@ -43,7 +43,7 @@ fn files_that_are_missing_are_counted_before_a_step_is_made() {
     let output = run(&folder, &[many, "--on-error=skip"]);
     assert_eq!(output.status.code(), Some(5), "{}", stderr(&output));
     assert!(stdout(&output).contains("note: 4 of 100 training files are missing"), "{}", stdout(&output));
-    // Some stand for all where that is asked for: it dies where the first is met.
+    // With a sample of the files, the run fails when it reaches the first missing one.
     let sampled = run(&folder, &[many, "++workload.dataset.skip_listing=true"]);
     assert_ne!(sampled.status.code(), Some(0));
     assert!(!stderr(&sampled).contains("of 100 training files"), "{}", stderr(&sampled));
@@ -163,7 +163,7 @@ fn a_data_set_larger_than_the_disk_is_refused_before_the_first_file() {
     assert!(folder.files("data").is_empty());
 }
 
-/// The arguments on a disk of `size` at `small`, seen by this run alone.
+/// Runs the arguments with a disk of `size` at `small` that only this run sees.
 fn on_small_disk(folder: &Folder, size: &str, more: &[&str]) -> std::process::Output {
     std::fs::create_dir_all(folder.path().join("small")).unwrap();
     let typed: Vec<String> = small(more).into_iter().filter(|word| !word.contains("checkpoint=false")).collect();
@@ -181,7 +181,7 @@ fn on_small_disk(folder: &Folder, size: &str, more: &[&str]) -> std::process::Ou
 #[test]
 fn a_disk_that_a_checkpoint_fills_keeps_the_results_and_no_half_file() {
     let folder = Folder::new("full");
-    // A file takes a page at least, which its length does not say: there seems to be room for all.
+    // A file takes at least a page, which its length does not show: all seem to fit.
     let bytes = format!("++workload.checkpoint.file_bytes=[{}]", ["1"; 200].join(","));
     let checkpoints = [
         GENERATE,
@@ -217,7 +217,7 @@ fn checkpoints_that_the_disk_has_no_room_for_are_refused_before_the_first_file()
     assert_eq!((code, begun), (Some(4), false), "{printed}");
     assert!(printed.contains("checkpoints of the run need 6.0 MB (2 of 3.0 MB), "), "{printed}");
     assert!(of("8m", &[large]).1);
-    // The data alone have room, and so have the checkpoints.
+    // The data fit alone, and so do the checkpoints.
     let data = ["++workload.dataset.data_folder=small/data", "++workload.model.model_size_bytes=200000"];
     let (code, begun, printed) = of("600k", &data);
     assert_eq!((code, begun), (Some(4), false), "{printed}");
@@ -270,7 +270,7 @@ fn a_million_files_are_planned_without_a_list() {
         "++workload.dataset.format=synthetic",
         "-q",
     ];
-    // Names alone would need a hundred bytes a file; the program and its libraries need half of this.
+    // Names alone would need a hundred bytes per file; the program and its libraries need half of this.
     let output = Command::new("sh")
         .args(["-c", "ulimit -v 60000 && exec \"$@\"", "sh", env!("CARGO_BIN_EXE_dlio")])
         .args(small(&typed))
@@ -303,7 +303,7 @@ fn shells_complete_the_names_of_workloads() {
     let folder = Folder::new("names");
     let script = stdout(&dlio(&folder, &["completions", "bash"]));
     std::fs::write(folder.path().join("dlio.bash"), script).unwrap();
-    // As readline calls it: the line, its words, and where the cursor stands.
+    // As readline calls it: the line, its words, and the cursor position.
     let completed = |line: &str, words: &str| {
         let script = format!(
             "source ./dlio.bash; COMP_LINE='{line}'; COMP_POINT={}; COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
@@ -321,7 +321,7 @@ fn shells_complete_the_names_of_workloads() {
     let keys = completed("dlio bench ++workload.dataset.num_f", "dlio bench ++workload.dataset.num_f");
     assert!(keys.split_whitespace().any(|key| key == "++workload.dataset.num_files_train="), "{keys}");
     assert!(keys.split_whitespace().all(|key| key.starts_with("++workload.dataset.num_f")), "{keys}");
-    // What stands behind `analyze` and `top` other programs complete.
+    // Other programs complete the words after `analyze` and `top`.
     for (verb, word) in [("analyze", "--fu"), ("top", "--on")] {
         let other = folder.path().join(format!("dlio-{verb}"));
         let function = "() { COMPREPLY=(\"$1 $2 ${COMP_WORDS[COMP_CWORD]}\"); }";
@@ -410,14 +410,14 @@ fn a_configuration_is_printed_whether_or_not_it_can_be_run_here() {
     assert_eq!(dlio(&folder, &["bench", "--cfg", "jobs", "workload=unet3d"]).status.code(), Some(2));
 }
 
-/// The output of bash for `words`, in which $DLIO is the program.
+/// Returns the output of bash for `words`, with the program as $DLIO.
 fn in_shell(folder: &Folder, words: &str) -> Output {
     let mut command = Command::new("bash");
     command.args(["-c", words]).env("DLIO", env!("CARGO_BIN_EXE_dlio")).current_dir(folder.path());
     command.output().unwrap()
 }
 
-/// A pipe whose reader is gone.
+/// Returns a pipe whose reader is gone.
 fn deserted() -> std::io::PipeWriter {
     std::io::pipe().unwrap().1
 }
@@ -464,7 +464,7 @@ fn a_run_that_nobody_listens_to_goes_on_to_its_end() {
     assert_eq!(stderr(&full).matches("cannot write the output").count(), 1, "{}", stderr(&full));
 }
 
-/// Lines of prose end where the next word has no room, or a paragraph ends.
+/// Lines of prose end if the next word does not fit, or at the end of a paragraph.
 #[test]
 fn texts_of_help_are_wrapped_once() {
     let folder = Folder::new("help");

@@ -1,4 +1,5 @@
-//! A data set is never taken for another one: what was made otherwise is made anew, refused or told, whatever the format.
+//! Data sets with other settings are never mistaken for the requested one: they are generated again, refused or
+//! reported, in every format.
 
 mod program;
 
@@ -10,7 +11,7 @@ use std::time::{Duration, SystemTime};
 
 const ONLY: [&str; 2] = [GENERATE, "++workload.workflow.train=false"];
 
-/// Four files of two samples of 32 x 32 in `data`, one epoch, with these keys below `dataset`.
+/// Runs four files of two samples of 32 x 32 in `data`, one epoch, with these keys below `dataset`.
 fn run(folder: &Folder, format: &str, keys: &[&str], more: &[&str]) -> Output {
     let streams = format == "tfrecord";
     let [framework, loader] = if streams { ["tensorflow"; 2] } else { ["pytorch"; 2] };
@@ -41,13 +42,13 @@ fn run(folder: &Folder, format: &str, keys: &[&str], more: &[&str]) -> Output {
     dlio(folder, &typed.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-/// Every file of the data set and what is in it.
+/// Returns every file of the data set with its content.
 fn contents(folder: &Folder) -> BTreeMap<String, Vec<u8>> {
     let read = |file: String| (file.clone(), std::fs::read(folder.path().join(file)).unwrap());
     folder.files("data").into_iter().map(read).collect()
 }
 
-/// Formats with two configurations each that make other bytes under the same names.
+/// Formats with two configurations each that produce different bytes under the same names.
 const OTHERWISE: &[(&str, &[&str], &[&str])] = &[
     ("npz", &[], &["record_length_bytes=1100"]),
     ("npz", &[], &["compression=zip"]),
@@ -190,7 +191,7 @@ fn sizes_that_are_drawn_are_part_of_how_files_were_made() {
     assert!(spread(600, 4).contains("generated 6 files"));
     assert!(spread(600, 4).contains("generated 0 files"));
     assert!(spread(900, 4).contains("generated 6 files"));
-    // The evaluation files' sizes are drawn after those of the training files, which are others now.
+    // The sizes of evaluation files are drawn after those of the training files, which have changed.
     let printed = spread(900, 8);
     assert!(printed.contains("generated 10 files") && printed.contains("num_files_train=4 instead of 8"), "{printed}");
 }
@@ -209,7 +210,7 @@ fn data_sets_with_other_names_live_side_by_side() {
     }
 }
 
-/// As another program leaves it: the files, and nothing about them.
+/// Leaves only the files, like another program.
 fn forget_how(folder: &Folder) {
     std::fs::remove_dir_all(folder.path().join("data/.dlio")).unwrap();
 }
@@ -228,13 +229,13 @@ fn another_programs_files_are_kept_where_they_look_as_asked_for() {
             "{name}: {printed}"
         );
         assert!(before == contents(&folder), "{name}");
-        // Levels and packed text leave no trace to tell them by, nor do equally long plain bytes.
+        // Levels and packed text leave no trace, nor do plain bytes of equal length.
         let untold = second.iter().any(|key| ["level", "max_shape", "columns"].iter().any(|word| key.contains(word)))
             || matches!(*format, "tfrecord" | "indexed_binary" | "mmap_indexed_binary")
             || (*format == "csv" && second.len() > 1);
         let tellable = !untold;
         let other = run(&folder, format, first, &[]);
-        // Samples that are not in the files cannot be read.
+        // Samples that are missing from the files cannot be read.
         assert!(matches!(other.status.code(), Some(0 | 5)), "{name}: {}", stderr(&other));
         let noted = stdout(&other).contains("the data set differs from the configuration and is read unchanged");
         assert!(noted || !tellable, "{name}: {}", stdout(&other));
@@ -278,21 +279,21 @@ fn a_generation_that_was_killed_is_resumed_by_the_next_which_cleans_up() {
         "++workload.dataset.record_length_bytes_stdev=0",
     ];
     let mut child = command(&folder, &typed).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    // Whoever writes is killed too, before it can finish its file.
+    // The writer is killed too, before it can finish its file.
     let writers = || {
         let id = child.id();
         let text = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
         text.split_whitespace().map(String::from).collect::<Vec<_>>()
     };
     let unfinished = || folder.files("data").into_iter().filter(|file| file.contains(".partial-")).collect::<Vec<_>>();
-    // A writer that was started after the children were listed dies of its parent's death, a moment later.
+    // A writer that was started after the children were listed dies with its parent, a little later.
     let at_work = |file: &String| lives(file.rsplit('-').next().unwrap().parse().unwrap());
     until("a file is begun", || !unfinished().is_empty());
     let all = [writers(), vec![child.id().to_string()]].concat();
     Command::new("kill").arg("-KILL").args(&all).status().unwrap();
     child.wait().unwrap();
     until("its writers end", || !unfinished().iter().any(at_work));
-    // Fewer and smaller files of the same names would be others; these are the same.
+    // Fewer and smaller files would have different names; these have the same.
     let short: Vec<&str> = typed.iter().copied().chain(["-q"]).collect();
     let output = dlio(&folder, &short);
     assert!(output.status.success(), "{}", stderr(&output));

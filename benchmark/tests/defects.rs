@@ -1,4 +1,4 @@
-//! One test for each defect known of the original (its main branch of June 2026): the behaviour that is right.
+//! One test for each known defect of the original (its main branch of June 2026), with the correct behavior.
 
 mod program;
 
@@ -6,7 +6,7 @@ use program::{Folder, command, dlio, stderr, stdout};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// A small run of `files` x `samples` records of 2,500 bytes with `more` on the command line.
+/// Runs a small training of `files` x `samples` records of 2,500 bytes with `more` on the command line.
 fn run(folder: &Folder, files: u64, samples: u64, more: &[&str]) -> String {
     let output = dlio(folder, &arguments(folder, files, samples, more).iter().map(String::as_str).collect::<Vec<_>>());
     assert!(output.status.success(), "{}", stderr(&output));
@@ -35,7 +35,7 @@ fn arguments(folder: &Folder, files: u64, samples: u64, more: &[&str]) -> Vec<St
     arguments
 }
 
-/// A library that notes what the program does with files, built by the C compiler that linked this test.
+/// Builds a library that logs the program's file calls, with the C compiler that linked this test.
 fn witness(folder: &Folder) -> PathBuf {
     let source = folder.path().join("witness.c");
     let library = folder.path().join("witness.so");
@@ -117,7 +117,7 @@ fn d03_fsync_reaches_the_file_system() {
         ];
         witnessed(&folder, &typed).iter().filter(|line| line.starts_with("fsync")).count()
     };
-    // Two files and their folder, twice.
+    // Two files and their directory, twice.
     assert_eq!(llama("true"), 6);
     assert_eq!(llama("false"), 0);
 }
@@ -144,7 +144,7 @@ fn d05_shuffled_files_are_opened_in_another_order_each_epoch() {
         let arguments = arguments(&folder, 16, 1, &[&more, extra].concat());
         let lines = witnessed(&folder, &arguments.iter().map(String::as_str).collect::<Vec<_>>());
         let names: Vec<String> = lines.iter().filter(|line| line.starts_with("open")).cloned().collect();
-        // The look at the page cache before each epoch is none of the workload.
+        // The page cache query before each epoch is not part of the workload.
         assert_eq!(names.len(), 32);
         (names[..16].to_vec(), names[16..].to_vec())
     };
@@ -182,7 +182,7 @@ fn d06_the_model_size_of_shipped_files_is_the_checkpoints() {
         ],
     );
     let file = folder.path().join("checkpoints/unet3d/global_epoch2_step3/model_states-0.pt");
-    // Around the tensor there is what torch.load needs, less than 1,000 bytes.
+    // torch.load needs less than 1,000 bytes around the tensor.
     assert!((123_456..124_456).contains(&file.metadata().unwrap().len()));
 }
 
@@ -225,7 +225,7 @@ fn d08_a_worker_maps_a_file_once_an_epoch_whatever_the_read_type_is() {
         let arguments = arguments(&folder, 2, 16, &[&more[..], &[read_type]].concat());
         let lines = witnessed(&folder, &arguments.iter().map(String::as_str).collect::<Vec<_>>());
         let data = lines.iter().filter(|line| line.starts_with("open") && line.ends_with(".mmap_indexed_binary"));
-        // Two files in each of two epochs; the look at the page cache before an epoch is none of the workload.
+        // Two files in each of two epochs; the page cache query before an epoch is not part of the workload.
         assert_eq!(data.count(), 2 * 2, "{read_type}: {lines:?}");
     }
 }
@@ -265,7 +265,7 @@ fn d09_files_that_are_to_stay_open_are_opened_once_an_epoch() {
         lines.iter().filter(|line| line.starts_with("open")).count()
     };
     run(&folder, 4, 16, &more("++workload.reader.read_type=memory"));
-    // Two epochs, and files in no order.
+    // Two epochs, and files in any order.
     assert_eq!(opened("++workload.reader.read_type=memory"), 2 * 4);
     assert_eq!(opened("++workload.reader.read_type=on_demand"), 2 * 64);
 }

@@ -1,4 +1,4 @@
-//! How runs end and what they leave: who failed, what is missing, and nothing that could be taken for more than it is.
+//! How runs end and what they leave: who failed, what is missing, and no results that look complete but are not.
 
 mod program;
 
@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Instant;
 
-/// A training of eight small files in batches of two.
+/// A training on eight small files in batches of two.
 fn small(more: &[&str]) -> Vec<String> {
     let sizes = [
         "++workload.dataset.record_length_bytes=10000",
@@ -86,7 +86,7 @@ fn a_failed_run_says_what_failed_and_what_is_missing() {
     assert!(logged(&folder, "[METRIC] Run status: failed: ") && logged(&folder, "missing: 3 of 3 epochs"));
     assert!(stdout(&output).contains("these are partial results: failed"), "{}", stdout(&output));
     assert_eq!(reported(&folder), ("failed".into(), "run status: failed: ".into()));
-    // Without the samples it goes through, and says what it went without.
+    // Without the samples it succeeds, and reports what it skipped.
     let output = run(&folder, &[&more[..], &["--on-error=skip"]].concat());
     assert_eq!(output.status.code(), Some(5));
     let summary = folder.json("run/summary.json");
@@ -98,7 +98,7 @@ fn a_failed_run_says_what_failed_and_what_is_missing() {
     assert!(printed.contains("expected: not reached: samples are missing"), "{printed}");
 }
 
-/// The status of a run by its report: as JSON, and the words before the first colon of a reason in its text.
+/// Returns the status of a run from its report: as JSON, and the words before the first colon of a reason in its text.
 fn reported(folder: &Folder) -> (String, String) {
     let json = dlio(folder, &["bench", "report", "run", "--json"]);
     let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
@@ -179,7 +179,7 @@ fn what_an_evaluation_takes_is_no_training() {
     assert!(seconds(&stats["2"]["eval"]) >= 0.8 && seconds(&stats["2"]) < 0.8, "{stats}");
     assert!(logged(&folder, "Epoch 2 [Eval] Accelerator Utilization [AU] (%): "));
     assert!(logged(&folder, "Epoch 2 [Eval] Throughput (samples/second): "));
-    // Numbers and steps of checkpoints are counted within an epoch.
+    // Numbers and steps of checkpoints are counted per epoch.
     assert!(logged(&folder, "Starting saving checkpoint 1 after total step 3 for epoch 2\n"));
     let row = |name: &str| stdout(&output).lines().filter(|line| line.split_whitespace().next() == Some(name)).count();
     assert_eq!((row("1"), row("2"), row("eval")), (1, 1, 2), "{}", stdout(&output));
@@ -224,7 +224,7 @@ fn a_rank_that_is_killed_ends_the_run_at_once_and_is_named() {
         assert!(printed.contains(&named) && printed.matches("rank ").count() == 1, "{printed}");
         let summary = folder.json("run/summary.json");
         assert!(summary["error"].as_str().unwrap().contains(&named), "{summary}");
-        // The others are in the figures, and it is said who is not.
+        // The metrics contain the surviving ranks, and name the missing one.
         let epoch = &summary["epoch"][0];
         assert_eq!(epoch["missing_ranks"], serde_json::json!([victim + 1]), "{summary}");
         assert_eq!(epoch["au_percentage_of_ranks"].as_array().unwrap().len(), 2, "{summary}");
@@ -269,7 +269,7 @@ fn a_rank_that_does_not_come_to_a_barrier_is_named_with_what_it_last_did() {
     let printed = lines.next().unwrap().unwrap();
     assert!(printed.starts_with("rank 1 has not reached the barrier for 1 s: it last started "), "{printed}");
     assert!(printed.contains("(epoch "), "{printed}");
-    // Going on is possible, and so is an end.
+    // The run can continue, and it can end.
     signal("CONT", rank);
     signal("INT", child.id());
     assert_eq!(child.wait().unwrap().code(), Some(130));

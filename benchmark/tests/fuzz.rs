@@ -1,4 +1,5 @@
-//! Damaged input makes no parser of this crate panic: the entry points of `tests/fuzz` for a bounded number of rounds.
+//! Damaged input does not make a parser of this crate panic: runs the entry points of `tests/fuzz` for a bounded number
+//! of rounds.
 
 #[path = "../../tests/fuzz/src/benchmark.rs"]
 mod parsers;
@@ -13,7 +14,7 @@ use dlio_benchmark::files::atomic_file::AtomicFile;
 use dlio_benchmark::keys::value::parse_yaml;
 use program::Folder;
 
-/// A file of a data set, as its format writes it.
+/// Returns a file of a data set, as its format writes it.
 fn written(format: &str) -> Vec<u8> {
     let folder = Folder::new("fuzz");
     let text = format!("{{dataset: {{format: {format}, num_samples_per_file: 3, record_length_bytes: 400}}}}");
@@ -60,7 +61,7 @@ fn samples(entry: &str) -> Vec<Vec<u8>> {
     }
 }
 
-/// Values that read as something else than they look like.
+/// Returns values that parse differently from how they look.
 fn texts_of_values() -> Vec<Vec<u8>> {
     let texts = [
         "a: &x [1, 2]\nb: *x\nc: ${a}\n",

@@ -1,5 +1,5 @@
-//! Data sets go both ways: what we generate is read by NumPy, h5py, Pillow, pandas and a record parser, and what those
-//! write in DLIO's layout is read by us. The other side is a Python program that exits with 42.
+//! Data sets are exchanged in both directions: NumPy, h5py, Pillow, pandas and a record parser read what dlio
+//! generates, and dlio reads what they write in DLIO's layout. The other side is a Python program that exits with 42.
 
 mod program;
 
@@ -29,7 +29,7 @@ fn script(name: &str, arguments: &[&str]) {
     assert_eq!(output.status.code(), Some(42), "{name}: {printed}");
 }
 
-/// The framework and loader that have a reader for the format.
+/// Returns the framework and loader that have a reader for the format.
 fn framework(format: &str) -> [String; 2] {
     let (framework, loader) = if format == "tfrecord" { ("tensorflow", "tensorflow") } else { ("pytorch", "pytorch") };
     [format!("++workload.framework={framework}"), format!("++workload.reader.data_loader={loader}")]
@@ -109,7 +109,7 @@ fn parquet_columns_have_the_types_asked_for_and_those_left_unread_cost_nothing()
     let read = summary["epoch"][0]["bytes_read"].as_u64().unwrap();
     let all: u64 =
         folder.files("data/train").iter().map(|file| std::fs::metadata(folder.path().join(file)).unwrap().len()).sum();
-    // 160 bytes of 761 in 40 columns of 200; whole numbers of a byte are stored in four.
+    // 160 bytes of 761 in 40 columns of 200; integers of one byte are stored in four.
     assert!(read > 2 * 6144 * 160 && read * 3 < all, "{read} of {all}");
     let script = "
 import glob, sys, pyarrow.parquet
@@ -213,7 +213,7 @@ fn chunks_that_h5py_packs_are_read_to_the_last_byte() {
     }
 }
 
-/// Trains on files that another program made of those of the folder, and compares every byte.
+/// Trains on files that another program converted from those in the directory, and compares every byte.
 fn read_repacked(folder: &Folder, files: u64, samples: u64) -> Output {
     std::fs::remove_dir_all(folder.path().join("hdf5/.dlio")).unwrap();
     let numbers = [

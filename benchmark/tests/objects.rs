@@ -1,4 +1,4 @@
-//! Data sets and checkpoints in an object store: every format, every fault a store has, and nothing half written.
+//! Data sets and checkpoints in an object store: every format, every fault of a store, and no partial objects.
 
 mod program;
 mod store;
@@ -12,7 +12,7 @@ use store::{BUCKET, Fault, KEY_ID, SECRET, Store, date};
 
 const NO_TRAINING: &str = "++workload.workflow.train=false";
 
-/// A training of eight small objects in batches of two.
+/// A training on eight small objects in batches of two.
 fn small(more: &[&str]) -> Vec<String> {
     let typed = [
         "bench",
@@ -55,14 +55,14 @@ fn started(store: &Store, folder: &Folder, more: &[&str]) -> Child {
     command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// The figures of all epochs, summed.
+/// Returns a counter summed over all epochs.
 fn figure(folder: &Folder, name: &str) -> u64 {
     let summary = folder.json("run/summary.json");
     let of = |epoch: &Value| epoch["object"][name].as_u64().unwrap_or_else(|| panic!("{name}: {epoch}"));
     summary["epoch"].as_array().unwrap().iter().map(of).sum()
 }
 
-/// Generated and read in each way; what is reported is what the store saw.
+/// Generates and reads in each way; the reported numbers must be those that the store saw.
 fn whole_way(format: &str, more: &[&str]) {
     let (store, folder) = (Store::start(), Folder::new(&format!("objects-{format}")));
     let format = format!("++workload.dataset.format={format}");
@@ -79,7 +79,7 @@ fn whole_way(format: &str, more: &[&str]) {
         let words = typed(&[way]);
         ran(&store, &folder, &words.iter().map(String::as_str).collect::<Vec<_>>());
         assert!(store.seen().iter().all(|seen| seen.method == "GET" || seen.method == "HEAD"), "{:?}", store.seen());
-        // Before the first epoch: how the objects were made, and whether they are there.
+        // Before the first epoch: the fingerprint of the objects, and whether they exist.
         let data = |seen: &&store::Seen| seen.method == "GET" && !seen.key.contains("/.dlio/");
         let gets = store.seen().iter().filter(data).count();
         let bytes: usize = store.seen().iter().filter(data).map(|seen| seen.sent).sum();
@@ -119,7 +119,7 @@ fn hdf5_plain_and_in_chunks() {
 #[test]
 fn indexed_binary_in_ranges() {
     whole_way("indexed_binary", &["++workload.dataset.num_samples_per_file=5"]);
-    // An index says how long it is in the answer that brings it; the HEADs are of the data, before the first epoch.
+    // The response that delivers an index contains its length; the HEADs are for the data, before the first epoch.
     let (store, folder) = (Store::start(), Folder::new("objects-heads"));
     for format in ["indexed_binary", "mds"] {
         let format = format!("++workload.dataset.format={format}");
@@ -146,7 +146,7 @@ fn tfrecord_as_one_stream_an_object() {
     ran(&store, &folder, &[&words[..], &[GENERATE]].concat());
     store.forget();
     ran(&store, &folder, &words);
-    // Each object is one request, however many records are in it.
+    // Each object is one request, regardless of its number of records.
     assert_eq!(figure(&folder, "get_requests"), 2 * 8);
 }
 
@@ -196,7 +196,7 @@ fn ten_thousand_names_need_no_list() {
     assert_eq!((store.count("HEAD"), figure(&folder, "get_requests")), (20, 200));
 }
 
-/// A figure of one epoch.
+/// Returns a counter of one epoch.
 fn of_epoch(folder: &Folder, epoch: usize, name: &str) -> u64 {
     let summary = folder.json("run/summary.json");
     let figure = &summary["epoch"][epoch]["object"][name];
@@ -237,7 +237,7 @@ fn a_tier_asks_the_store_once() {
         );
         assert!(folder.files("tier").is_empty(), "{:?}", folder.files("tier"));
     }
-    // What is kept serves the next run.
+    // A persistent cache serves the next run.
     for run in 0..2 {
         ran(&store, &folder, &[CACHE, "++workload.storage.cache.keep=true"]);
         assert_eq!(of_epoch(&folder, 0, "tier_misses"), if run == 0 { 8 } else { 0 });
@@ -301,7 +301,7 @@ fn a_tier_of_blocks_fetches_what_is_asked_for_and_others_wait_for_it() {
     let mut once = ranges.clone();
     once.sort();
     once.dedup();
-    // Two objects of 100 kB in blocks of 4 KiB, however many workers ask: each block of each object once.
+    // Two objects of 100 kB in blocks of 4 KiB, with any number of workers: each block of each object once.
     assert_eq!(ranges.len(), 2 * once.len(), "{ranges:?}");
     assert_eq!(of_epoch(&folder, 1, "get_requests"), 0);
     assert!(of_epoch(&folder, 1, "tier_hits") > 0);
@@ -333,7 +333,7 @@ fn a_tier_is_filled_before_it_is_asked() {
     ran(&store, &folder, &[GENERATE, NO_TRAINING]);
     let size = store.object("data/train/img_0_of_8.npz").unwrap().len();
     let ahead = [CACHE, "++workload.storage.cache.fill=ahead", "++workload.reader.read_threads=0"];
-    // A step takes longer than all objects together: of the second batch on, nothing is asked for that is not there.
+    // A step takes longer than all objects together: after the first batch every requested object is already cached.
     let slowly = ["++workload.train.computation_time=0.5", "++workload.train.epochs=1"];
     for more in [
         &["--ranks=1"][..],
@@ -345,7 +345,7 @@ fn a_tier_is_filled_before_it_is_asked() {
         assert!(found[1] > 0 && found[0] + found[3] <= found[2], "{more:?}: misses, ahead, hits, waits {found:?}");
         assert_eq!(figure(&folder, "tier_bytes_in"), 8 * size as u64, "each byte once");
     }
-    // What is fetched ahead makes nothing give way.
+    // Prefetched objects evict nothing.
     let room = format!("++workload.storage.cache.size={}", 3 * size + 10);
     ran(&store, &folder, &[&ahead[..], &slowly, &[room.as_str(), "++workload.storage.cache.evict=none"]].concat());
     assert_eq!(figure(&folder, "tier_evictions"), 0);
@@ -369,7 +369,7 @@ fn a_reader_asks_for_as_many_objects_ahead_as_the_window_says() {
     assert!(output.status.success(), "{}", stderr(&output));
     let gets = store.seen().into_iter().filter(on_their_way).count();
     assert_eq!((gets, figure(&folder, "get_requests"), figure(&folder, "bytes_read")), (16, 16, 16 * size));
-    // Faults are what they are without: each is met, counted, and no byte comes twice.
+    // Faults behave as without prefetching: each is handled and counted, and no byte is received twice.
     for (fault, counted) in [
         (Fault::Answer(503, "SlowDown", Vec::new()), "retries_throttled"),
         (Fault::Reset, "retries_connection"),
@@ -381,7 +381,7 @@ fn a_reader_asks_for_as_many_objects_ahead_as_the_window_says() {
         let found = (store.unmet(), figure(&folder, counted), figure(&folder, "bytes_read"));
         assert_eq!(found, (0, 2, 16 * size), "{fault:?}");
     }
-    // Streams are asked for ahead too, each file once, and files that are come back to as often as they are.
+    // Streams are prefetched too, each file once; files that are read repeatedly are requested repeatedly.
     for format in ["webdataset", "npy"] {
         let format = format!("++workload.dataset.format={format}");
         let many =
@@ -401,8 +401,7 @@ fn what_a_tier_lacks_is_asked_for_before_its_turn() {
     let size = store.object("data/train/img_0_of_8.npz").unwrap().len() as u64;
     let window = [CACHE, "++workload.storage.storage_options.prefetch_window=3", "++workload.reader.read_threads=0"];
     let of_data = |seen: &store::Seen| seen.method == "GET" && seen.key.contains("/train/img");
-    // With what is fetched when it is asked for, and with what is fetched ahead: by objects, and by blocks of which each has
-    // three.
+    // With fetches on use, and with prefetches: by object, and by blocks, three per object.
     for (more, gets) in [
         (&[][..], 8),
         (&["++workload.storage.cache.unit=block", "++workload.storage.cache.block_size=4096"], 8 * size.div_ceil(4096)),
@@ -411,11 +410,11 @@ fn what_a_tier_lacks_is_asked_for_before_its_turn() {
         store.forget();
         store.hold(Some("GET /bucket/data/train/img_"));
         let child = started(&store, &folder, &[&window[..], more].concat());
-        // The object that is read, and three more; nobody asks for one twice.
+        // The object being read, and three more; none is requested twice.
         store.until_so_many(4, of_data);
         let keys: Vec<String> = store.seen().into_iter().filter(of_data).map(|seen| seen.key).collect();
         let once: BTreeSet<&String> = keys.iter().collect();
-        // What fills the tier may have found the reader at the first one.
+        // The prefetch process may have found the reader at the first one.
         let most = if more.contains(&"++workload.storage.cache.fill=ahead") { 5 } else { 4 };
         assert!(once.len() == keys.len() && keys.len() <= most, "{more:?}: {keys:?}");
         store.hold(None);
@@ -428,7 +427,7 @@ fn what_a_tier_lacks_is_asked_for_before_its_turn() {
         assert_eq!(found, [gets, 8 * size, 8 * size], "{more:?}");
         assert_eq!(of_epoch(&folder, 1, "get_requests"), 0, "{more:?}: all of it is there");
     }
-    // What gave way is asked for again, also before its turn; and a fault is what it is without a tier.
+    // Evicted objects are requested again, also ahead of their use; and a fault behaves as without a cache.
     let room = format!("++workload.storage.cache.size={}", 3 * size + 10);
     store.plan("GET", TRAIN, 2, Fault::CutAt(5_000));
     ran(&store, &folder, &[&window[..], &[&room]].concat());
@@ -509,7 +508,7 @@ fn a_checkpoint_goes_from_a_fast_disk_to_the_store() {
     assert_eq!(there, 1, "{:?}", store.keys());
 }
 
-/// A training that meets a fault so many times and goes well all the same; `counted` is the figure that counts it.
+/// Runs a training that encounters a fault a number of times and succeeds; `counted` is the counter that includes it.
 fn overcome(method: &'static str, words: &'static str, times: usize, fault: Fault, counted: &str) {
     let (store, folder) = (Store::start(), Folder::new("objects-overcome"));
     ran(&store, &folder, &[GENERATE, NO_TRAINING]);
@@ -533,7 +532,7 @@ const TRAIN: &str = "/train/img_";
 fn a_busy_store_is_asked_again_when_it_says() {
     let begun = Instant::now();
     overcome("GET", TRAIN, 3, Fault::Answer(503, "SlowDown", vec![("Retry-After", "1".into())]), "retries_throttled");
-    // Earlier than it asked for it is not asked: at least one request waited for its second.
+    // No request is sent earlier than the store asked: at least one waited for its second.
     assert!(begun.elapsed() >= Duration::from_secs(1));
     overcome("GET", TRAIN, 2, Fault::Answer(429, "TooManyRequests", Vec::new()), "retries_throttled");
     overcome("GET", TRAIN, 2, Fault::Answer(500, "InternalError", Vec::new()), "retries_server_errors");
@@ -559,7 +558,7 @@ fn a_store_that_falls_silent_is_asked_again() {
     store.forget();
     ran(&store, &folder, &["++workload.storage.storage_options.stall_timeout=1"]);
     assert_eq!(store.unmet(), 0);
-    // On a machine that is busy enough others may have waited as long.
+    // On a busy host further requests may have waited as long.
     assert!(figure(&folder, "retries_stalled") >= 1);
 }
 
@@ -567,7 +566,7 @@ fn a_store_that_falls_silent_is_asked_again() {
 fn a_store_that_is_slow_has_all_the_time_it_takes() {
     let (store, folder) = (Store::start(), Folder::new("objects-slow"));
     ran(&store, &folder, &[GENERATE, NO_TRAINING]);
-    // An object that takes longer than a silence may, and is never silent for that long.
+    // An object that takes longer than the stall limit, but is never silent for that long.
     store.plan("GET", TRAIN, 1, Fault::Slowly(Duration::from_millis(500)));
     ran(&store, &folder, &["++workload.storage.storage_options.stall_timeout=2"]);
     let found = (store.unmet(), figure(&folder, "retries_stalled"), figure(&folder, "get_requests"));
@@ -592,7 +591,7 @@ fn requests_that_are_sent_on_are_followed() {
     assert_eq!(store.unmet(), 0);
 }
 
-/// A run that ends with one sentence; what it says.
+/// Runs a training that fails with one sentence; returns it.
 fn refused(store: &Store, more: &[&str], code: i32) -> String {
     let folder = Folder::new("objects-refused");
     let output = run(store, &folder, more);
@@ -635,7 +634,7 @@ fn a_store_that_encrypts_is_known_by_its_certificate() {
     let typed: Vec<&str> = typed.iter().map(String::as_str).collect();
     let by_variable = prepared(&store, &folder, &typed).env("AWS_CA_BUNDLE", authority).output().unwrap();
     assert!(by_variable.status.success(), "{}", stderr(&by_variable));
-    // Bodies broken, sent on and refused are what they are without.
+    // Broken, redirected and refused bodies behave as without TLS.
     store.plan("GET", TRAIN, 1, Fault::CutAt(5_000));
     store.plan("GET", TRAIN, 1, Fault::Answer(503, "SlowDown", Vec::new()));
     ran(&store, &folder, &[&option]);
@@ -644,14 +643,14 @@ fn a_store_that_encrypts_is_known_by_its_certificate() {
     assert!(unknown.to_lowercase().contains("certificate"), "{unknown}");
     let missing = refused(&store, &["++workload.storage.storage_options.ca_bundle=/nowhere.pem"], 2);
     assert!(missing.contains("/nowhere.pem"), "{missing}");
-    // What it asks for is not sent on to a server that does not encrypt.
+    // A request is not redirected to a server that does not encrypt.
     let plain = Store::start();
     store.plan("GET", TRAIN, 1000, Fault::SentTo(plain.endpoint()));
     assert!(refused(&store, &[&option], 4).contains("is not encrypted"));
     assert!(plain.seen().is_empty());
 }
 
-/// A certificate of its own, and its key, as openssl makes them where nothing else is said.
+/// Returns a self-signed certificate and its key, as openssl creates them by default.
 fn self_signed(folder: &Folder, more: &[&str]) -> [Vec<u8>; 2] {
     let made = Command::new("openssl")
         .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "own.key", "-out", "own.pem"])
@@ -671,7 +670,7 @@ fn a_certificate_of_its_own_is_taken_where_the_file_has_it() {
         let store = Store::start_with(&certificate, &key);
         let bundle = format!("++workload.storage.storage_options.ca_bundle={}/own.pem", folder.text());
         ran(&store, &folder, &[GENERATE, &bundle]);
-        // Another one of the same name is none that is known.
+        // Another certificate with the same name is not trusted.
         let other = Folder::new("objects-self-signed");
         let [certificate, key] = self_signed(&other, more);
         let words = refused(&Store::start_with(&certificate, &key), &[&bundle], 4);
@@ -698,7 +697,7 @@ fn what_no_other_attempt_changes_is_told_at_once_with_its_remedy() {
     };
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    // As servers of HTTP answer what is none.
+    // As HTTP servers answer something that is not HTTP.
     std::thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
             use std::io::{Read, Write};
@@ -883,7 +882,7 @@ fn a_generation_that_is_killed_leaves_nothing_half_written() {
         if (name, whole) != ("KILL", true) {
             assert_eq!(store.uploads(), 0, "{name} {whole}: {}", stderr(&output));
         }
-        // What nobody was left to give up is given up by the next.
+        // The next run aborts the uploads that were left.
         ran(&store, &folder, &[&parts[..], &["--verify"]].concat());
         assert_eq!(store.uploads(), 0);
     }
@@ -893,7 +892,7 @@ fn a_generation_that_is_killed_leaves_nothing_half_written() {
 fn aistore_is_asked_below_its_path_and_without_a_signature() {
     let folder = Folder::new("objects-aistore");
     let store = Store::start();
-    // Its face for S3 is below /s3, so the first word of the path is that and not the bucket.
+    // Its S3 interface is below /s3, so the first part of the path is that and not the bucket.
     let mut typed = small(&["++workload.storage.storage_type=aistore", GENERATE]);
     typed.retain(|word| !word.contains("storage_type=s3"));
     let endpoint = format!("++workload.storage.storage_options.endpoint_url={}", store.endpoint());

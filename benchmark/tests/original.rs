@@ -1,5 +1,5 @@
-//! DLIO's own test cases (its main branch of June 2026) as command lines, with the files, sizes and keys they ask for. Times
-//! are shortened: nothing in them depends on those. Where ours differs, DIFFERENCES.md says why.
+//! DLIO's own test cases (its main branch of June 2026) as command lines, with the files, sizes and keys they require.
+//! Times are shortened: nothing in them depends on those. DIFFERENCES.md explains the differences.
 
 mod program;
 
@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 
 /// The condition after the last command of a row.
 enum Holds {
-    /// So many files with this ending below this folder, subfolders included.
+    /// The number of files with this extension below this directory, subdirectories included.
     Files(&'static str, &'static str, usize),
     Bytes(&'static str, u64),
     Folder(&'static str),
@@ -18,7 +18,7 @@ enum Holds {
     Keys(&'static str, &'static [&'static str]),
     /// A number at a path of a JSON file.
     Number(&'static str, &'static str, f64),
-    /// So many steps in each epoch.
+    /// The number of steps in each epoch.
     Steps(u64),
 }
 
@@ -26,14 +26,14 @@ use Holds::*;
 
 const SHORT: &[&str] = &["++workload.train.computation_time=0.001", "++workload.evaluation.eval_time=0.001"];
 
-/// The words as DLIO's own program takes them.
+/// Runs with the arguments of DLIO's own program.
 fn run(folder: &Folder, typed: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dlio"));
     command.arg0("dlio_benchmark").current_dir(folder.path()).arg("++hydra.run.dir=run").args(typed);
     command.output().unwrap()
 }
 
-/// Runs the command lines of a row one after another, then looks.
+/// Runs the command lines of a row in order, then checks the result.
 fn row(name: &str, commands: &[&[&str]], expected: &[Holds]) {
     let folder = Folder::new(&format!("original-{name}"));
     for typed in commands {
@@ -85,7 +85,7 @@ fn at<'a>(json: &'a Value, path: &str) -> Option<&'a Value> {
     })
 }
 
-/// The words of several lists, with the short times at the end.
+/// Joins several lists of words, with the short times at the end.
 fn words<'a>(parts: &[&[&'a str]]) -> Vec<&'a str> {
     [&parts.concat()[..], SHORT].concat()
 }
@@ -112,7 +112,7 @@ fn generated_formats_have_their_files_in_both_splits() {
     }
 }
 
-/// 4,096 bytes are 64 x 64: the sizes that NumPy's, h5py's and Pillow's files have around them, measured.
+/// 4,096 bytes are 64 x 64: the measured sizes of NumPy's, h5py's and Pillow's files.
 #[test]
 fn generated_files_have_the_originals_sizes() {
     for (format, file, bytes) in [
@@ -276,7 +276,7 @@ fn host_fields_of_a_rank_are_numbers_and_those_of_the_run_are_lists() {
 /// Frameworks, lists, layers, zero stages and random tensors as in the original's table, on one rank and on two.
 #[test]
 fn checkpoints_of_epochs_are_as_many_files() {
-    // Three of each rank; with TensorFlow they are two each, and one of all names the newest.
+    // Three files per rank; with TensorFlow two each, and one for all that names the newest.
     for (framework, files, common) in [(PYTORCH, 3, 0), (TENSORFLOW, 6, 1)] {
         for (groups, layers, zero) in [("[1024,128]", 2, 0), ("[1024,128]", 2, 3), ("[128]", 1, 0)] {
             for (random, ranks) in [("True", 1), ("False", 2)] {
@@ -435,7 +435,8 @@ fn every_distribution_of_times_is_taken() {
     }
 }
 
-/// The words that the original's tests of shapes type besides the shape: eight files, two epochs, everything in one place.
+/// The arguments of the original's tests of shapes in addition to the shape: eight files, two epochs, everything in one
+/// directory.
 const SHAPES: &[&str] = &[
     "++workload.framework=pytorch",
     "++workload.reader.data_loader=pytorch",
@@ -501,7 +502,7 @@ fn images_have_two_dimensions_or_are_refused() {
     }
 }
 
-/// A record of several data sets whose first dimension is one after it was divided loses it.
+/// A record of several data sets loses its first dimension if that is one after the division.
 #[test]
 fn hdf5_records_of_several_data_sets_have_the_originals_shapes() {
     for (element, width) in ELEMENTS {

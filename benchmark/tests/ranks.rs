@@ -1,4 +1,4 @@
-//! Ranks, whoever started them: the same files and figures, the same ends.
+//! Ranks behave identically however they are started: files, numbers, ends.
 
 mod program;
 mod store;
@@ -44,7 +44,8 @@ fn launched(folder: &Folder, typed: &[String], ranks: u64, variables: Variables)
     started.into_iter().map(|child| child.wait_with_output().unwrap()).collect()
 }
 
-/// What must be the same however ranks are started: the files of the run, and what of its numbers is no time.
+/// Returns everything that must not depend on how ranks are started: the files of the run, and its numbers except
+/// times.
 fn left(folder: &Folder, ranks: u64) -> (Vec<String>, BTreeMap<String, String>) {
     let summary = folder.json("run/summary.json");
     let keys = ["num_accelerators", "num_hosts", "status", "missing", "epochs", "host_memory_GB", "host_cpu_count"];
@@ -105,7 +106,7 @@ fn uneven_samples_end_with_any_number_of_ranks() {
     }
 }
 
-/// The samples that a store was asked for, each as often as it was.
+/// Returns the samples that were requested from a store, with repetitions.
 fn asked_for(store: &Store) -> Vec<String> {
     let is_sample = |seen: &store::Seen| seen.method == "GET" && seen.key.contains("/train/img_");
     let mut keys: Vec<String> = store.seen().into_iter().filter(is_sample).map(|seen| seen.key).collect();
@@ -143,7 +144,7 @@ fn each_sample_is_read_once_an_epoch_by_whatever_ranks() {
             let asked = asked_for(&store);
             let mut once = asked.clone();
             once.dedup();
-            // None twice, and as many as whole batches for all ranks hold.
+            // None twice, and as many as fit into whole batches for all ranks.
             assert_eq!(
                 (asked.len(), once.len()),
                 ((steps * batch * ranks) as usize, asked.len()),
@@ -174,7 +175,7 @@ fn what_is_refused_is_said_once_and_by_all_exit_codes() {
         let outputs = launched(&folder, &typed, 2, *variables);
         assert!(outputs.iter().all(|output| output.status.code() == Some(2)), "{name}");
         assert!(stderr(&outputs[0]).contains("reader.batch_size") && stderr(&outputs[1]).is_empty(), "{name}");
-        // Neither results nor the file they met at.
+        // Neither results nor the address file.
         assert!(folder.files("").is_empty(), "{:?}", folder.files(""));
     }
 }
@@ -229,7 +230,7 @@ fn a_launched_rank_that_is_killed_ends_the_run_and_is_named() {
     }
 }
 
-/// How ranks under mpirun talk: by its MPI, and by sockets.
+/// The transports of ranks under mpirun: its MPI, and sockets.
 const TALKS: [&str; 2] = ["--communicator=auto", "--communicator=sockets"];
 
 fn words(typed: &[String]) -> Vec<&str> {
@@ -254,7 +255,7 @@ fn under_mpirun_a_run_is_that_of_ranks_of_ones_own() {
     }
 }
 
-/// The processes below one that have a program of this name.
+/// Returns the descendants of a process that run a program of this name.
 fn below(process: u32, name: &str) -> Vec<u32> {
     let text = std::fs::read_to_string(format!("/proc/{process}/task/{process}/children")).unwrap_or_default();
     let children: Vec<u32> = text.split_whitespace().map(|id| id.parse().unwrap()).collect();
@@ -262,7 +263,7 @@ fn below(process: u32, name: &str) -> Vec<u32> {
     children.into_iter().filter(named).collect()
 }
 
-/// What a process was told it is.
+/// Returns the rank in a process's environment.
 fn rank_of(process: u32) -> Option<u64> {
     let environment = std::fs::read(format!("/proc/{process}/environ")).ok()?;
     let text = String::from_utf8_lossy(&environment).into_owned();
@@ -285,7 +286,7 @@ fn a_rank_of_mpirun_that_is_killed_ends_the_run_and_is_named() {
         let output = started.wait_with_output().unwrap();
         assert!(killed.elapsed() < SOON, "{talk}: {:?}", killed.elapsed());
         assert!(!output.status.success());
-        // What rank 0 says last mpirun may drop, when it ends all ranks; what it wrote stays.
+        // mpirun may drop the last output of rank 0 when it ends all ranks; files are kept.
         let summary = folder.json("run/summary.json");
         let error = summary["error"].as_str().unwrap();
         assert!(
@@ -315,7 +316,7 @@ fn a_rank_of_mpirun_that_does_not_come_to_a_barrier_is_named() {
         let mut lines = std::io::BufRead::lines(std::io::BufReader::new(started.stderr.take().unwrap()));
         let named = "rank 1 has not reached the barrier for 1 s: it last started ";
         assert!(lines.any(|line| line.unwrap().contains(named)), "{talk}");
-        // Going on is possible, and so is an end: of all ranks, by one Ctrl-C.
+        // The run can continue, and it can end: all ranks, with one Ctrl-C.
         signal("CONT", second);
         signal("INT", started.id());
         std::thread::spawn(move || lines.for_each(drop));

@@ -1,4 +1,5 @@
-//! Data sets in shards: tar files as webdataset's, and Mosaic's. What we write Python reads, what Python writes we read.
+//! Data sets in shards: tar files as webdataset's, and Mosaic's. Python reads what dlio writes, and dlio reads what
+//! Python writes.
 
 mod program;
 mod store;
@@ -93,7 +94,7 @@ sys.exit(42)
 fn shards_that_python_wrote_are_read() {
     for format in ["tarfile.PAX_FORMAT", "tarfile.GNU_FORMAT", "tarfile.USTAR_FORMAT"] {
         let folder = Folder::new("tar-in");
-        // Long names, folders and members that are no samples among them.
+        // With long names, directories and members that are not samples.
         python(
             &folder,
             &format!(
@@ -121,7 +122,7 @@ sys.exit(42)
         );
         ran(&folder, &typed(WEBDATASET, &[]));
         let all: u64 = folder.files("data/train").iter().map(|name| length(&folder, name)).sum();
-        // All of each shard but what is behind its last member.
+        // All of each shard except the part after its last member.
         for read in bytes_read(&folder) {
             assert!(read <= all && read > all - 4 * 10_240, "{read} of {all}");
         }
@@ -198,7 +199,7 @@ fn an_index_of_offsets_that_lies_is_named_with_its_file() {
         command(&folder, &indexed(&[&in_store[..], more].concat())).envs(store.variables()).output().unwrap()
     };
     assert!(asked(&[GENERATE, "++workload.workflow.train=false"]).status.success());
-    // The place of the third sample and its length: behind the end, more than there is, more than any memory.
+    // The offset of the third sample and its length: beyond the end, more than exists, more than any memory.
     for (ending, lie) in [("off", 60_001), ("off", u64::MAX), ("sz", 60_001), ("sz", 1 << 50)] {
         let name = format!("data/train/img_2_of_4.indexed_binary.{ending}.idx");
         let path = folder.path().join(&name);
@@ -245,7 +246,8 @@ fn an_index_that_lies_is_named_with_its_shard() {
     let path = folder.path().join("data/train/shard.00002.mds");
     let whole = std::fs::read(&path).unwrap();
     let length = whole.len() as u32;
-    // The number of samples, and the place of the third: too few, too many, behind the end, before the second, in the middle.
+    // The number of samples, and the offset of the third: too few, too many, beyond the end, before the second, in the
+    // middle.
     for (place, lie) in [(0, 3), (0, 1 << 30), (3, length + 1), (3, u32::MAX), (3, 0), (3, 60)] {
         let mut bytes = whole.clone();
         bytes[4 * place..4 * place + 4].copy_from_slice(&lie.to_le_bytes());
@@ -273,7 +275,7 @@ fn shards_lie_in_a_store_as_on_a_disk() {
         store.forget();
         run(&["++workload.train.epochs=1", "++workload.reader.read_threads=1"]);
         let gets = store.seen().iter().filter(|seen| seen.method == "GET" && !seen.key.contains(".dlio/")).count();
-        // A shard is one stream; of Mosaic's a sample is a range, besides the two for the offsets of each shard.
+        // A shard is one stream; in Mosaic's a sample is a range, in addition to two for the offsets of each shard.
         assert_eq!(gets, if format == MDS { requests + 4 * 2 } else { requests }, "{:?}", store.seen());
     }
 }
@@ -305,7 +307,7 @@ fn layouts_are_compared_in_one_table_and_shards_win_where_the_model_says() {
     let results = folder.json(&results);
     let runs = results["runs"].as_array().unwrap();
     assert_eq!((runs[2]["get_requests"].as_f64(), runs[3]["get_requests"].as_f64()), (Some(300.0), Some(10.0)));
-    // 150 requests of each reader against 5: nothing else is as long.
+    // 150 requests of each reader against 5: nothing else takes as long.
     let (measured, modelled) =
         (results["factor_measured"].as_f64().unwrap(), results["factor_modelled"].as_f64().unwrap());
     assert!(measured > 3.0 && modelled > 3.0, "{results}");

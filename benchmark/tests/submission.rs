@@ -1,11 +1,11 @@
-//! MLPerf Storage's rules: what a run keeps and breaks, and how much data they ask for.
+//! MLPerf Storage's rules: which of them a run meets and breaks, and the data sizes they require.
 
 mod program;
 
 use program::{Folder, dlio, stderr, stdout};
 use serde_json::Value;
 
-/// The verdict of a rule on a run, and why.
+/// Returns the verdict of a rule on a run, and the reason.
 fn verdict(json: &Value, rule: &str) -> (String, String) {
     let rules = json["rules"].as_array().unwrap();
     let found = rules.iter().find(|found| found["rule"] == rule).unwrap_or_else(|| panic!("{rule}: {json:#}"));
@@ -17,7 +17,7 @@ fn checked(folder: &Folder) -> (Option<i32>, Value) {
     (output.status.code(), serde_json::from_str(&stdout(&output)).unwrap_or_else(|_| panic!("{}", stderr(&output))))
 }
 
-/// Changes the numbers of a run's summary, as a longer run on a smaller machine would have them.
+/// Changes the numbers of a run's summary to those of a longer run on a smaller host.
 fn change(folder: &Folder, change: impl Fn(&mut Value)) {
     let mut summary = folder.json("run/summary.json");
     change(&mut summary);
@@ -42,7 +42,7 @@ fn a_training_keeps_the_rules_it_keeps() {
     assert!(published.contains("unet3d_h100: batch 7, computation 0.323 s") && !published.contains("a100"), "{run:#}");
     let broken = run["rules"].as_array().unwrap().iter().filter(|rule| rule["rule"] == "keys").count();
     assert_eq!(broken, 3, "format and loader may be changed in the open category, the time to compute never: {run:#}");
-    // The 239 GiB are five times the memory of a machine with 40 GiB and not of one with 48.
+    // The 239 GiB are five times the memory of a host with 40 GiB but not of one with 48.
     for (memory, expected) in [(40.0, "kept"), (48.0, "broken")] {
         change(&folder, |summary| summary["host_memory_GB"] = serde_json::json!([memory]));
         assert_eq!(verdict(&checked(&folder).1, "memory").0, expected);
@@ -51,7 +51,7 @@ fn a_training_keeps_the_rules_it_keeps() {
         change(&folder, |summary| summary["metric"]["train_au_mean_percentage"] = au.into());
         assert_eq!(verdict(&checked(&folder).1, "utilization").0, expected);
     }
-    // By DLIO's own formula it may be otherwise.
+    // DLIO's own formula may give the other verdict.
     change(&folder, |summary| summary["metric"]["compat"]["train_au_mean_percentage"] = 90.1.into());
     assert!(verdict(&checked(&folder).1, "utilization").1.ends_with("90.10 %, which keeps it"));
     change(&folder, |summary| summary["host_memory_GB"] = Value::Null);
@@ -138,7 +138,7 @@ fn data_are_sized_by_steps_or_by_memory() {
     assert_eq!(whole["ranks"].as_array().unwrap().len(), 1024);
     let sum: u64 = whole["ranks"].as_array().unwrap().iter().map(|rank| rank["bytes"].as_u64().unwrap()).sum();
     assert_eq!(whole["bytes"].as_u64(), Some(sum));
-    // A part of 405 billion parameters in halves; a count of processes that no run takes has no size.
+    // A part of 405 billion parameters in halves; a number of processes that no run accepts has no size.
     let subset = ["workload=llama3_405b", "--accelerators=8", "++workload.checkpoint.mode=subset"];
     let part = size(&[&subset[..], &["++workload.model.parallelism.data=2"]].concat());
     assert!(part["bytes"].as_u64().unwrap() < 100 << 30, "{part}");

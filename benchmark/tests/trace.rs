@@ -1,4 +1,5 @@
-//! Runs and commands under a tracer: their output, signals and environment are as without one, and nothing outlives them.
+//! Runs and commands under a tracer: output, signals and environment are the same as without one, and nothing outlives
+//! them.
 
 mod program;
 
@@ -10,13 +11,13 @@ use std::process::{Command, Stdio};
 fn a_traced_run_is_one_run_under_the_library_and_its_summary() {
     let folder = Folder::new("trace");
     let library = stand_in(&folder);
-    // The tracer itself makes this folder.
+    // The tracer itself creates this directory.
     std::fs::create_dir_all(folder.path().join("run/trace")).unwrap();
     std::fs::create_dir_all(folder.path().join("elsewhere")).unwrap();
     let analyzer = folder.path().join("dlio-analyze");
     std::fs::write(&analyzer, "#!/bin/sh\necho analyzed $*\n").unwrap();
     std::fs::set_permissions(&analyzer, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    // Other parts are looked for beside the program first, so the stand-in needs a copy of it beside itself.
+    // Programs are looked up next to the executable first, so the stand-in needs a copy of the program next to it.
     let own = folder.path().join("dlio");
     std::fs::copy(env!("CARGO_BIN_EXE_dlio"), &own).unwrap();
     let traced = |more: &[&str], library: &std::path::Path| {
@@ -36,7 +37,7 @@ fn a_traced_run_is_one_run_under_the_library_and_its_summary() {
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
 }
 
-/// The living processes below this one.
+/// Returns the living descendants of this process.
 fn descendants(process: u32) -> Vec<u32> {
     let children = std::fs::read_to_string(format!("/proc/{process}/task/{process}/children")).unwrap_or_default();
     let children: Vec<u32> = children.split_whitespace().map(|id| id.parse().unwrap()).collect();
@@ -81,7 +82,7 @@ fn nothing_of_a_run_outlives_it_however_it_ends() {
     }
 }
 
-/// A library of the tracer's name that does nothing.
+/// Builds a library with the tracer's name that does nothing.
 fn stand_in(folder: &Folder) -> std::path::PathBuf {
     let source = folder.path().join("library.c");
     std::fs::write(&source, "int dlio_stand_in;").unwrap();
@@ -134,7 +135,7 @@ fn a_traced_run_that_is_killed_is_told_by_who_started_it() {
     assert_eq!((&summary["status"], &summary["error"]), (&"failed".into(), &reason.into()));
 }
 
-/// `dlio trace` of a script in the folder; whoever runs the tests may be in the background, where Ctrl-C is ignored.
+/// Runs `dlio trace` on a script in the directory. The tests may run in the background, where Ctrl-C is ignored.
 const TRACED: &str = "exec env --default-signal=INT,QUIT $DLIO trace -q -- bash ./script";
 
 #[test]
@@ -170,7 +171,7 @@ fn ctrl_c_at_a_terminal_comes_to_a_traced_command_once() {
     until("the command begins", || number("tracer").is_some());
     std::io::Write::write_all(child.stdin.as_mut().unwrap(), b"\x03").unwrap();
     until("Ctrl-C arrives", || number("count").is_some());
-    // This one is for the tracer alone; what it would have handed on of the first came before it.
+    // This one is for the tracer alone; a forwarded copy of the first would have arrived before it.
     signal("INT", number("tracer").unwrap());
     until("the other arrives", || number("count") >= Some(2));
     std::fs::write(folder.path().join("end"), "").unwrap();
@@ -178,7 +179,7 @@ fn ctrl_c_at_a_terminal_comes_to_a_traced_command_once() {
     assert_eq!(number("count"), Some(2));
 }
 
-/// The outputs of a line of bash where `$TRACE` stands before a command, without a tracer there and with it.
+/// Returns the outputs of a line of bash with `$TRACE` before a command, once without a tracer and once with it.
 fn without_and_with(folder: &Folder, line: &str) -> [String; 2] {
     ["", "$DLIO trace -q -- "].map(|trace| {
         let mut command = Command::new("bash");

@@ -1,12 +1,12 @@
-//! What goes wrong at the start, in the middle and by the user's own hand: it is told with its name and a remedy, and what
-//! is on disk afterwards is whole.
+//! Errors at the start, in the middle, and caused by the user: reported with a name and a remedy, and files on disk
+//! remain whole.
 
 mod program;
 
 use program::{Folder, GENERATE, command, dlio, dlio_owned, eight_files, stderr, stdout, until};
 use std::process::{Command, Output, Stdio};
 
-/// A training of eight small files.
+/// A training on eight small files.
 fn small(more: &[&str]) -> Vec<String> {
     let sizes = [
         "++workload.dataset.record_length_bytes=40000",
@@ -20,7 +20,7 @@ fn run(folder: &Folder, more: &[&str]) -> Output {
     dlio_owned(folder, &small(more))
 }
 
-/// The impossible, and what the refusal names.
+/// Impossible arguments, and the name in the refusal.
 const IMPOSSIBLE: &[(&[&str], &str)] = &[
     (&["train.epochs=abc"], "workload.train.epochs: expected an integer"),
     (&["train.epochs=1.5"], "workload.train.epochs: expected an integer"),
@@ -157,7 +157,7 @@ fn an_unreadable_file_stops_the_run_or_is_counted_whatever_the_format() {
         let file = folder.path().join(format!("data/train/img_3_of_8.{format}"));
         let length = std::fs::metadata(&file).unwrap().len();
         std::fs::File::options().write(true).open(&file).unwrap().set_len(length / 3).unwrap();
-        // A name that leads nowhere is as good as a file nobody may read, and root is stopped by it too.
+        // A dangling name is like a file without read permission, and works for root too.
         let other = folder.path().join(format!("data/train/img_5_of_8.{format}"));
         std::fs::remove_file(&other).unwrap();
         std::os::unix::fs::symlink(&other, &other).unwrap();
@@ -170,7 +170,7 @@ fn an_unreadable_file_stops_the_run_or_is_counted_whatever_the_format() {
     }
 }
 
-/// One bit in the middle of a file: what the format's own checksums find, as its readers elsewhere do.
+/// One bit in the middle of a file: found by the format's own checksums, as in its usual readers.
 #[test]
 fn a_flipped_bit_is_found_by_formats_that_have_checksums() {
     let (zip, gzip) = ("++workload.dataset.compression=zip", "++workload.dataset.compression=gzip");
@@ -218,7 +218,7 @@ fn a_disk_that_fills_while_data_are_made_keeps_whole_files_only() {
     for format in ["npz", "npy", "hdf5", "csv", "png", "indexed_binary"] {
         let folder = Folder::new(&format!("fills-{format}"));
         std::fs::create_dir_all(folder.path().join("small")).unwrap();
-        // A file takes a page at least, which its length does not say: there seems to be room for a hundred.
+        // A file takes at least a page, which its length does not show: a hundred seem to fit.
         let typed = small(&[
             GENERATE,
             "++workload.workflow.train=false",
@@ -244,7 +244,7 @@ fn a_disk_that_fills_while_data_are_made_keeps_whole_files_only() {
     }
 }
 
-/// Runs it with a file system of so many bytes in `small`.
+/// Runs the arguments with a file system of `size` at `small`.
 fn beside_a_small_disk(folder: &Folder, size: &str, typed: &[String]) -> Output {
     std::fs::create_dir_all(folder.path().join("small")).unwrap();
     let mounted = format!("mount -t tmpfs -o size={size} tmpfs small && \"$@\"");

@@ -45,7 +45,7 @@ def preload(library, present):
 
 
 def search_path(present):
-    """PYTHONPATH with our directory in front of what is there already, once. sitecustomize.py removes it from sys.path again."""
+    """Returns PYTHONPATH with our directory first, and only once. sitecustomize.py removes it from sys.path."""
     # An empty part means the current directory, but an empty variable means nothing.
     others = [part for part in present.split(os.pathsep) if part != START] if present else []
     return os.pathsep.join([START, *others])

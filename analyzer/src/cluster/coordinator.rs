@@ -1,4 +1,4 @@
-//! Who asks the workers, and makes one answer of theirs.
+//! Sends a question to the workers and merges their results.
 
 use std::future::{Future, ready};
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ use crate::summary::exact_quantiles::{Again, Buckets};
 use crate::summary::figures::quantiles::Counts;
 use crate::summary::partial::{Asked, Merging};
 
-/// Why workers give no answer. One sentence.
+/// Why workers return no result. One sentence.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Trouble(pub String);
 
@@ -36,32 +36,32 @@ impl std::fmt::Display for Trouble {
     }
 }
 
-/// Threads of the coordinator's own, which wait for the network and unpack.
+/// Threads of the coordinator, which wait for the network and decompress.
 const THREADS: usize = 2;
 
-/// Workers that have been asked whether they are there.
+/// Workers that have been contacted successfully.
 pub struct Cluster {
     runtime: Runtime,
     connections: Vec<Connection>,
-    /// After what is connected with it.
+    /// Declared after the connections, so that workers end after them.
     _fleet: Fleet,
 }
 
-/// A question about a trace, as far as workers have to know.
+/// A question about a trace, as workers need it.
 pub struct Question<'a> {
     pub trace: &'a Trace,
     pub given: &'a [String],
     pub files: &'a [(PathBuf, bool)],
     pub filter: &'a Filter,
     pub memory: u64,
-    /// What each unit holds is wanted too, to be kept.
+    /// The content of each unit is requested too, to be cached.
     pub units: bool,
-    /// Quantiles of durations are to be exact.
+    /// Exact quantiles of durations are requested.
     pub exact: bool,
 }
 
 impl Cluster {
-    /// Connects with workers, all of which have to be there and to have the inputs.
+    /// Connects to the workers, all of which must be reachable and have the inputs.
     pub fn of(fleet: Fleet, inputs: &[PathBuf]) -> Result<Cluster, Trouble> {
         let runtime = Builder::new_multi_thread().worker_threads(THREADS).thread_name("cluster").enable_all().build();
         let runtime = runtime.map_err(|error| Trouble(format!("no threads can be started ({error})")))?;
@@ -71,7 +71,7 @@ impl Cluster {
         Ok(Cluster { runtime, connections, _fleet: fleet })
     }
 
-    /// The number of workers.
+    /// Returns the number of workers.
     pub fn workers(&self) -> usize {
         self.connections.len()
     }
@@ -80,7 +80,7 @@ impl Cluster {
         &self.connections
     }
 
-    /// Where what waits for workers runs.
+    /// Returns the runtime of tasks that wait for workers.
     pub fn runtime(&self) -> &Runtime {
         &self.runtime
     }
@@ -109,7 +109,7 @@ impl Cluster {
         Ok((analysis, dispatched))
     }
 
-    /// Makes the quantiles of durations exact: all that was counted is read once more.
+    /// Makes the quantiles of durations exact, by reading all counted events again.
     fn refine(
         &self,
         question: &Question,
@@ -137,7 +137,7 @@ impl Cluster {
         Ok(dispatched)
     }
 
-    /// Waits until all is done, or nobody wants the answer any more.
+    /// Waits until all work is done, or the result is no longer needed.
     fn wanted(
         &self,
         done: impl Future<Output = Result<Dispatched, Undone>>,
@@ -152,10 +152,10 @@ impl Cluster {
     }
 }
 
-/// Time between two looks whether an answer is still wanted.
+/// Pause between two checks whether the result is still needed.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Waits until nobody wants the answer any more.
+/// Waits until the result is no longer needed.
 async fn given_up(progress: &Progress) {
     while !progress.stopped.load(Ordering::Relaxed) {
         tokio::time::sleep(LOOK).await;
@@ -163,7 +163,7 @@ async fn given_up(progress: &Progress) {
 }
 
 impl Question<'_> {
-    /// The trace as workers are told of it.
+    /// Returns the description of the trace for workers.
     pub fn described(&self) -> Result<Described, Trouble> {
         let gone = |path: &PathBuf, error| Trouble(format!("{}: it is not there any more ({error})", path.display()));
         let file = |(path, named): &(PathBuf, bool)| SentFile::of(path, *named).map_err(|error| gone(path, error));
@@ -180,7 +180,7 @@ impl Question<'_> {
     }
 }
 
-/// Connects with all workers at once, and asks each whether it has what is asked about.
+/// Connects to all workers in parallel, and checks that each has the inputs.
 async fn greet(fleet: &Fleet, greeting: Bytes) -> Result<Vec<Connection>, Trouble> {
     let mut asked = JoinSet::new();
     for (place, address) in fleet.addresses.iter().cloned().enumerate() {
@@ -200,7 +200,7 @@ async fn greet(fleet: &Fleet, greeting: Bytes) -> Result<Vec<Connection>, Troubl
     if not.is_empty() { Ok(there.into_iter().flatten().collect()) } else { Err(Trouble(not.join("\n"))) }
 }
 
-/// What is wrong with a worker that is not there or does not answer, and what to do.
+/// Returns the problem of a worker that is unreachable or does not answer, and the remedy.
 fn refusal(address: &str, fault: &Fault) -> String {
     match fault {
         Fault::Unreachable(why) | Fault::Lost(why) => {
@@ -229,7 +229,7 @@ pub fn undone(undone: Undone) -> Trouble {
     })
 }
 
-/// Adds up how far all pieces have come.
+/// Adds up the progress of all work items.
 pub fn totals(pieces: usize, progress: Arc<Progress>) -> impl Fn(usize, Done) + Send + Sync + 'static {
     let known = Mutex::new(vec![Done::default(); pieces]);
     move |piece, done| {

@@ -1,4 +1,4 @@
-//! Which workers there are: named ones, or some that are started for the one question and end with it.
+//! The workers of a question: named ones, or processes that are started for it and end with it.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
@@ -12,21 +12,21 @@ use dlio_cluster::token::{self, Token};
 
 use crate::unfinished::with_signals;
 
-/// What was typed after `--workers`.
+/// The argument of `--workers`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Workers {
     /// `host:port,...`, or the lines of `@FILE`.
     Listed(Vec<String>),
-    /// `local:N`: so many processes on this machine.
+    /// `local:N`: N processes on this host.
     Local(usize),
     /// `slurm`: one on each node of the allocation.
     Slurm,
 }
 
-/// What each line of a worker that was started begins with, its address following.
+/// The start of the line that a started worker prints, followed by its address.
 pub const LISTENING: &str = "listening on ";
 
-/// More workers than this on one machine are a slip of the finger.
+/// More workers than this on one host must be a typing error.
 const LOCAL_MAX: usize = 256;
 
 impl Workers {
@@ -60,26 +60,26 @@ fn address(word: &str) -> Result<(), String> {
     }
 }
 
-/// True if a worker's address is one of this machine alone, where nobody listens in.
+/// Returns `true` if a worker's address is local to this host, where no one can listen in.
 pub fn is_loopback(address: &str) -> bool {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host).trim_matches(['[', ']']);
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
-/// The folders and buckets below which workers are to read, and the folders below which they are to write.
+/// The directories and buckets below which workers may read, and the directories below which they may write.
 pub struct Places {
     pub roots: Vec<PathBuf>,
     pub writes: Vec<PathBuf>,
 }
 
-/// Workers to be asked, and how. Those that were started end when this goes.
+/// The workers of a question, and how to reach them. Started workers end when this is dropped.
 pub struct Fleet {
     pub addresses: Vec<String>,
     token: Option<Token>,
     started: Vec<Started>,
 }
 
-/// A process that was started, and ends when its standard input does.
+/// A started process, which exits when its standard input is closed.
 struct Started {
     child: Child,
     stdin: Option<ChildStdin>,
@@ -88,14 +88,14 @@ struct Started {
 impl Drop for Started {
     fn drop(&mut self) {
         drop(self.stdin.take());
-        // One that was stopped hears nothing.
+        // A stopped process does not notice a closed input.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
 impl Fleet {
-    /// The workers that were asked for, started where they are not named.
+    /// Returns the requested workers, and starts those that are not named.
     pub fn ready(
         workers: &Workers,
         places: &Places,
@@ -149,7 +149,7 @@ impl Fleet {
         }
     }
 
-    /// How a worker is asked.
+    /// Returns how a worker authenticates.
     pub fn guard(&self, address: &str) -> Guard {
         Guard { version: super::version(), token: self.token.clone(), encrypted: !is_loopback(address) }
     }
@@ -167,11 +167,11 @@ impl Fleet {
         Ok(())
     }
 
-    /// Learns the addresses of workers that were started, which say them one a line.
+    /// Reads the addresses of started workers, one per line.
     fn hear(&mut self, at: usize, number: usize) -> Result<(), String> {
         let Some(out) = self.started[at].child.stdout.take() else { return Ok(()) };
         let (said, heard) = mpsc::channel();
-        // What they say later is nobody's affair, and must not fill a pipe either.
+        // Their later output is discarded, and must not fill the pipe either.
         std::thread::spawn(move || {
             for line in BufReader::new(out).lines().map_while(Result::ok) {
                 if let Some(address) = line.strip_prefix(LISTENING) {

@@ -1,7 +1,7 @@
-//! Events that workers write as Parquet, into a folder that all machines see.
+//! Events that workers write as Parquet, into a directory that all hosts see.
 //!
-//! Each writes under names that no reader takes for a table, and whoever asked gives a file its name when the split is
-//! done: one that was given to two of them is there once.
+//! Each worker writes under temporary names that readers do not recognize as tables. The coordinator renames the files
+//! when a split is done, so a split that two workers got appears once.
 
 use std::collections::hash_map::RandomState;
 use std::future::ready;
@@ -24,17 +24,17 @@ use crate::tables::export::{write_counted, write_split};
 use crate::tables::parquet_file::Numbers;
 use crate::unfinished::unless_finished;
 
-/// Files of such names are no tables yet.
+/// Marks the names of files that are not tables yet.
 const DRAFT: &str = ".part-";
 
-/// The name by which a folder is known to be the same one.
+/// The name of a file by which workers verify that they see the coordinator's directory.
 const MARK: &str = ".same-";
 
-/// Why there is no folder of Parquet.
+/// Why no directory of Parquet was written.
 pub enum Unwritten {
     Workers(Trouble),
     Here(ArrowError),
-    /// Somebody cannot write there, or nobody may; then it is not begun.
+    /// A worker cannot or must not write there; in that case writing is not started.
     NotTheirs(String),
 }
 
@@ -50,13 +50,13 @@ impl From<Trouble> for Unwritten {
     }
 }
 
-/// A number that nobody else has.
+/// Returns a random number.
 fn some_number() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
 impl Cluster {
-    /// Has workers write what was counted into a folder, which is as it was before where that fails.
+    /// Makes workers write the counted events into a directory, whose content is unchanged after a failure.
     pub fn write(
         &self,
         question: &Question,
@@ -79,7 +79,7 @@ impl Cluster {
         Ok(dispatched)
     }
 
-    /// Asks all workers whether they see the folder and may write there.
+    /// Asks all workers whether they see the directory and may write there.
     fn see(&self, folder: &Path) -> Result<(), Unwritten> {
         let mark = folder.join(format!("{MARK}{:016x}", some_number()));
         std::fs::File::create_new(&mark).map_err(ArrowError::from)?;
@@ -115,7 +115,7 @@ impl Cluster {
         Ok(dispatched)
     }
 
-    /// Gives the files of a split their names.
+    /// Renames the files of a split to their final names.
     fn take_written(&self, trace: &Trace, folder: &Path, number: usize, bytes: &[u8]) -> Result<(), String> {
         let Wrote { names, notes } = unpack(bytes)?;
         notes.into_iter().for_each(|note| trace.note(note.note()));
@@ -131,7 +131,7 @@ impl Cluster {
     }
 }
 
-/// Removes what workers left that went away.
+/// Removes the files of workers that disconnected.
 fn sweep(folder: &Path) -> std::io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
@@ -142,7 +142,7 @@ fn sweep(folder: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// A worker's part of it: writes a split; what it began and did not end it takes away.
+/// Writes a split on a worker; on failure removes its files.
 pub fn write(
     trace: &Trace,
     filter: &Filter,
@@ -164,7 +164,7 @@ pub fn write(
     whole.map(|paths| paths.into_iter().filter_map(named).collect()).inspect_err(|_| forget(&folder, own))
 }
 
-/// Takes away what was written under a number of one's own.
+/// Removes the files that a worker wrote under its number.
 fn forget(folder: &Path, own: u64) {
     let mark = format!("-{own:016x}-");
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();

@@ -1,4 +1,4 @@
-//! Parts of a query's plan as bytes: DataFusion's own, with a leaf of ours.
+//! Parts of a query's plan as bytes, in DataFusion's encoding with an additional leaf.
 
 use std::fmt::{self, Debug, Formatter};
 use std::sync::Arc;
@@ -33,7 +33,7 @@ use crate::schema::tables;
 use crate::tables::events::Reading;
 use crate::tables::leaf::{Asked, EventsExec};
 
-/// The leaf as it is sent.
+/// The encoded leaf.
 #[derive(Serialize, Deserialize)]
 struct SentLeaf {
     columns: Vec<usize>,
@@ -44,30 +44,30 @@ struct SentLeaf {
     limit: Option<usize>,
 }
 
-/// Whether the values of subqueries are there.
+/// Whether the values of subqueries are known.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Subqueries {
-    /// No: what is made of the plan is thrown away.
+    /// Not yet: the encoded plan is discarded.
     Pending,
     Answered,
 }
 
-/// A plan as bytes. What of it stands for the value of a subquery becomes that value.
+/// Encodes a plan. A subquery is replaced by its value.
 pub fn encode(plan: &Arc<dyn ExecutionPlan>, subqueries: Subqueries) -> Result<Vec<u8>> {
     let codec = Codec { reading: None };
     let bytes = physical_plan_to_bytes_with_proto_converter(plan.clone(), &codec, &Converter(subqueries))?;
     Ok(bytes.to_vec())
 }
 
-/// A plan of bytes, whose leaf reads what `reading` says.
+/// Decodes a plan, whose leaf reads the events given by `reading`.
 pub fn decode(bytes: &[u8], context: &TaskContext, reading: Reading) -> Result<Arc<dyn ExecutionPlan>> {
     let codec = Codec { reading: Some(reading) };
     physical_plan_from_bytes_with_proto_converter(bytes, context, &codec, &Converter(Subqueries::Answered))
 }
 
-/// Knows the leaf. Functions are known by their names on both sides.
+/// Encodes the leaf. Functions are known by name on both sides.
 struct Codec {
-    /// Where plans are decoded.
+    /// Set where plans are decoded.
     reading: Option<Reading>,
 }
 
@@ -128,7 +128,7 @@ fn all_columns() -> SchemaRef {
     queried(tables::EVENTS)
 }
 
-/// A condition travels as the plan that checks it.
+/// Encodes a condition as a plan that checks it.
 fn encode_condition(
     condition: &Arc<dyn PhysicalExpr>,
     codec: &Codec,
@@ -146,7 +146,7 @@ fn decode_condition(bytes: &[u8], context: &TaskContext) -> Result<Arc<dyn Physi
     checks.ok_or_else(|| unknown("what was sent is no condition".into()))
 }
 
-/// Puts values in the place of subqueries.
+/// Replaces subqueries by their values.
 struct Converter(Subqueries);
 
 impl PhysicalProtoConverterExtension for Converter {

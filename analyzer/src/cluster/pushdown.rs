@@ -1,8 +1,9 @@
-//! Which part of a plan others can do: the largest one above the events in which every operator works on each partition alone.
+//! Finds the part of a plan that workers can run: the largest one above the events in which every operator works on
+//! each partition separately.
 //!
-//! Files have other numbers in every process that reads, and so have processes that are met while reading. Operators that only
-//! hand such numbers on are others' affair too, and whoever gets the rows writes his own numbers into them; operators that
-//! look at them are not.
+//! Every reading process numbers files differently, and also processes that are discovered while reading. Operators
+//! that only pass such numbers on can run on workers, and the coordinator translates the numbers in their rows;
+//! operators that inspect the numbers cannot.
 
 use std::sync::Arc;
 
@@ -19,18 +20,18 @@ use serde::{Deserialize, Serialize};
 use crate::schema::tables;
 use crate::tables::leaf::EventsExec;
 
-/// What the numbers of a column are of.
+/// The kind of number in a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Number {
     File,
     Process,
 }
 
-/// Operators that neither change nor look at what passes through them.
+/// Operators that neither change nor inspect their rows.
 const PASSING: [&str; 3] = ["CoalesceBatchesExec", "CooperativeExec", "LocalLimitExec"];
 
-/// The columns of a part of a plan that others can do, where they hold numbers; `None` of what they cannot.
-/// `processes` says that processes are met while reading.
+/// Returns which columns contain numbers in a part of a plan that workers can run; `None` if they cannot run it.
+/// `processes` means that processes are discovered while reading.
 pub fn columns(plan: &Arc<dyn ExecutionPlan>, processes: bool) -> Option<Vec<Option<Number>>> {
     if let Some(leaf) = plan.downcast_ref::<EventsExec>() {
         return Some(columns_of_leaf(leaf, processes));
@@ -58,8 +59,8 @@ pub fn columns(plan: &Arc<dyn ExecutionPlan>, processes: bool) -> Option<Vec<Opt
     PASSING.contains(&plan.name()).then_some(below.0)
 }
 
-/// True if an operator has to be done once more over what others made of it: of the first rows of each part it takes the
-/// first ones.
+/// Returns `true` if an operator must run again on the results of workers: limits take the first rows of the first rows
+/// of each part.
 pub fn is_done_twice(plan: &Arc<dyn ExecutionPlan>) -> bool {
     plan.downcast_ref::<SortExec>().is_some()
 }
@@ -77,7 +78,7 @@ fn columns_of_leaf(leaf: &EventsExec, processes: bool) -> Vec<Option<Number>> {
     }
 }
 
-/// Groups come first, then what is known of each.
+/// Groups precede the aggregates of each group.
 fn columns_of_aggregate(aggregate: &AggregateExec, below: &Below) -> Option<Vec<Option<Number>>> {
     if *aggregate.mode() != AggregateMode::Partial {
         return None;
@@ -97,11 +98,11 @@ fn columns_of_aggregate(aggregate: &AggregateExec, below: &Below) -> Option<Vec<
     Some(columns)
 }
 
-/// The columns of what an operator works on.
+/// The columns of an operator's input.
 struct Below(Vec<Option<Number>>);
 
 impl Below {
-    /// What a column holds that an expression makes; `None` if it looks at numbers.
+    /// Returns the number in a column computed by an expression; `None` if the expression inspects numbers.
     fn of(&self, expression: &Arc<dyn PhysicalExpr>) -> Option<Option<Number>> {
         match expression.downcast_ref::<Column>() {
             Some(column) => Some(self.0[column.index()]),
@@ -109,7 +110,7 @@ impl Below {
         }
     }
 
-    /// `None` if one of these looks at numbers.
+    /// Returns `None` if one of these inspects numbers.
     fn ignored_by<'e>(&self, expressions: impl IntoIterator<Item = &'e Arc<dyn PhysicalExpr>>) -> Option<()> {
         let is_number = |column: &Column| self.0[column.index()].is_some();
         let looks = |expression: &Arc<dyn PhysicalExpr>| collect_columns(expression).iter().any(is_number);

@@ -1,4 +1,4 @@
-//! A part of a query, done by a worker.
+//! Runs a part of a query on a worker.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -25,21 +25,21 @@ use crate::scan::Progress;
 use crate::tables::events::Reading;
 use crate::tables::query::context;
 
-/// Batches of a thread that are made before the one that was made last is sent.
+/// Batches that a thread produces ahead of sending.
 const AHEAD: usize = 2;
 
-/// Threads, and what was asked of them.
+/// A running query: its threads and limits.
 pub struct Running {
     pub trace: Arc<Trace>,
     pub threads: usize,
-    /// Bytes that the query may take here.
+    /// Bytes of memory that the query may use here.
     pub memory: u64,
     pub progress: Arc<Progress>,
 }
 
 impl Running {
-    /// Runs it, and sends its rows. What follows them is `conclude`'s, which is told what the rows name. An error is one of
-    /// sending; that the query failed is sent.
+    /// Runs the query and sends its rows. `conclude` gets the names in the rows and returns the data that follow them.
+    /// The error is one of sending; a failure of the query itself is sent.
     pub fn send(
         &self,
         asked: &Rows,
@@ -50,7 +50,7 @@ impl Running {
             Builder::new_multi_thread().worker_threads(self.threads).thread_name("query").enable_all().build();
         let runtime = runtime.map_err(|error| format!("no threads can be started ({error})"))?;
         let sent = self.send_by(&runtime, asked, out, conclude);
-        // Where that failed threads are still at it.
+        // After an error threads are still running.
         self.progress.stopped.store(true, Ordering::Relaxed);
         runtime.shutdown_background();
         sent
@@ -97,7 +97,7 @@ impl Running {
     }
 }
 
-/// Begins all partitions of a plan. One that panics is an error.
+/// Starts all partitions of a plan. A panic becomes an error.
 fn begin(
     runtime: &Runtime,
     plan: &Arc<dyn ExecutionPlan>,
@@ -135,7 +135,7 @@ async fn send(
     }
 }
 
-/// The numbers that rows name.
+/// The numbers that occur in rows.
 struct Named<'a> {
     columns: &'a [(u32, Number)],
     files: HashSet<i32>,
@@ -158,8 +158,8 @@ impl Named<'_> {
         }
     }
 
-    /// What they mean. Of a process that is named all of its file's are, in the order in which they were met: of some nothing
-    /// else tells them apart.
+    /// Returns their meanings. If a process occurs, all processes of its file are included in the order of discovery:
+    /// nothing else distinguishes some of them.
     fn rest(self, catalog: &Catalog) -> Rest {
         let paths = if self.files.is_empty() { Vec::new() } else { catalog.files() };
         let path = |number: i32| Some((number, paths.get(number as usize)?.to_string()));
@@ -179,7 +179,7 @@ impl Named<'_> {
     }
 }
 
-/// Gives the processes of rows the names that their files have where they were asked for.
+/// Renames the sources of processes in rows to the coordinator's file names.
 pub fn rename_sources(rest: &mut Rest, name: impl Fn(&Path) -> String) {
     rest.processes.iter_mut().for_each(|sent| sent.process.source = name(Path::new(&sent.process.source)));
 }

@@ -1,5 +1,5 @@
-//! Results on their way: kept until they are whole, because a worker that goes away in the middle leaves a part that nobody
-//! may use. So many bytes are kept in memory, of all results of a question together, and the others in files without a name.
+//! Buffers results until they are complete, because a worker that disconnects leaves a part that must not be used. All
+//! results of a question share a limit of memory; the rest is in unnamed files.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use dlio_cluster::dispatch::Receiving;
 
-/// Bytes of memory for results.
+/// Bytes of memory left for results.
 pub struct Room(AtomicU64);
 
 impl Room {
@@ -31,7 +31,7 @@ impl Room {
 pub struct Held {
     room: Arc<Room>,
     memory: Vec<u8>,
-    /// What found no room, and all after it.
+    /// The bytes that did not fit in memory, and all following ones.
     file: Option<File>,
     length: u64,
 }
@@ -66,7 +66,7 @@ impl Held {
         }
     }
 
-    /// Its bytes from a place on, so many.
+    /// Returns a reader of `length` bytes from an offset.
     pub fn range(self: &Arc<Held>, at: u64, length: u64) -> impl Read + Send + use<> {
         FrontToBack { held: self.clone(), at }.take(length)
     }

@@ -1,7 +1,7 @@
-//! Rows on their way from a worker: batches in Arrow's stream format, packed, and behind them what else there is to say.
+//! Rows sent by a worker: compressed batches in Arrow's stream format, followed by the remaining data.
 //!
 //! ```text
-//! zstd of a stream of batches  |  zstd of MessagePack: the rest  |  its length (8)
+//! zstd of a stream of batches  |  zstd of MessagePack: the remaining data  |  its length (8)
 //! ```
 
 use std::io::{self, BufReader, Read, Write};
@@ -22,10 +22,10 @@ use super::result_buffer::Held;
 use super::task::{SentNote, pack, unpack};
 use crate::catalog::{Host, Process};
 
-/// What follows the rows of a piece.
+/// The data that follow the rows of a work item.
 #[derive(Default, Serialize, Deserialize)]
 pub struct Rest {
-    /// Why the rows are not all; then they are none.
+    /// Why the rows are incomplete, which makes them unusable.
     pub failed: Option<Failed>,
     pub notes: Vec<SentNote>,
     /// The meaning of numbers in the rows.
@@ -33,7 +33,7 @@ pub struct Rest {
     pub processes: Vec<SentProcess>,
 }
 
-/// A query that failed where it was run.
+/// A query that failed on a worker.
 #[derive(Serialize, Deserialize)]
 pub enum Failed {
     Memory(String),
@@ -57,19 +57,19 @@ impl Failed {
     }
 }
 
-/// The level of zstd: rows are many, and are made while others wait for them.
+/// The level of zstd: rows are many, and the coordinator waits for them.
 const LEVEL: i32 = 1;
 
-/// Rows of a batch that is sent: blocks have fewer, and each batch costs some bytes of its own.
+/// Rows per batch sent: blocks have fewer, and each batch has an overhead.
 const BATCH_ROWS: usize = 8192;
 
-/// Bytes that are sent at once.
+/// Bytes sent at a time.
 const PART: usize = 256 << 10;
 
-/// Writes the rows of a piece.
+/// Writes the rows of a work item.
 pub struct RowsOut<'o> {
     batches: StreamWriter<zstd::stream::write::Encoder<'static, Parts<'o>>>,
-    /// Puts small batches together; not there where they have no columns, but only a number of rows.
+    /// Merges small batches; `None` if they have no columns but only a number of rows.
     together: Option<BatchCoalescer>,
 }
 
@@ -111,7 +111,7 @@ impl<'o> RowsOut<'o> {
     }
 }
 
-/// Bytes in parts.
+/// Splits bytes into parts.
 struct Parts<'o> {
     out: Out<'o>,
     bytes: Vec<u8>,
@@ -132,11 +132,11 @@ impl Write for Parts<'_> {
     }
 }
 
-/// The rows of a piece that are here, as they stand.
+/// The received rows of a work item, untranslated.
 pub struct RowsIn(StreamReader<BufReader<Box<dyn Read + Send>>>);
 
 impl RowsIn {
-    /// The rows, and what there is to say of them.
+    /// Returns the rows, and the data that follow them.
     pub fn of(held: Held) -> Result<(RowsIn, Rest), ArrowError> {
         const WORD: u64 = size_of::<u64>() as u64;
         let cut = || ArrowError::IpcError("what a worker sent is cut".into());

@@ -1,24 +1,24 @@
-//! Cutting what a query reads into splits: units that may hold what it asks for, of whole files near each other.
+//! Divides the input of a query into splits: units that may contain matching events, of whole neighboring files.
 //!
-//! Rows know nothing of relatives, so a file of which one knows where its events stand is cut where that is even; others are
+//! Rows do not depend on related processes, so a file with known positions of events is divided evenly; another file is
 //! read by one worker.
 
 use crate::filter::Filter;
 use crate::load::Trace;
 use crate::tables::split::Split;
 
-/// Splits for each worker: more are more even, and lose less with a worker that goes away; each costs a message.
+/// Splits per worker: more balance better, and lose less when a worker disconnects; each costs a message.
 const SPLITS_PER_WORKER: u64 = 4;
 
-/// A split of fewer events costs more to hand out than to read; the rows of one of more would fill a disk before the first
-/// of them is used.
+/// A split with fewer events costs more to assign than to read; the rows of a larger one would fill a disk before the
+/// first of them is used.
 const EVENTS: std::ops::RangeInclusive<u64> = 50_000..=8_000_000;
 
-/// Bytes of an event, where the number of events is not known.
+/// Bytes per event, if the number of events is unknown.
 const EVENT_BYTES: u64 = 16;
 
-/// The splits of what passes a filter, the largest first: what is begun last then ends soon. `whole` says that files are not
-/// to be cut.
+/// Returns the splits of the events that pass a filter, the largest first, so that the last ones finish quickly. With
+/// `whole`, files are not divided.
 pub fn splits(trace: &Trace, filter: &Filter, workers: usize, whole: bool) -> Vec<Split> {
     let sieve = trace.sieve(filter);
     let mut units = vec![Vec::new(); trace.sources.len()];

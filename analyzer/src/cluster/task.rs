@@ -1,4 +1,4 @@
-//! What is sent to workers, and what comes back.
+//! The messages to workers, and their results.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -19,18 +19,18 @@ use crate::summary::exact_quantiles::Again;
 use crate::summary::partial::{Asked, Partial};
 use crate::tables::split::Split;
 
-/// What a worker is asked.
+/// A request to a worker.
 #[derive(Serialize, Deserialize)]
 pub enum Task {
-    /// Whether it is there, and has files of these folders.
+    /// Checks that it is reachable and has files of these directories.
     Greeting { inputs: Vec<SentPath> },
     /// The counts of a part of a trace.
     Count { trace: Arc<Described>, asked: Asked },
-    /// The values in some buckets of durations, for exact quantiles of what was counted before.
+    /// The values in some buckets of durations, for exact quantiles of events counted before.
     CountAgain { trace: Arc<Described>, again: Again },
     /// The rows of a part of a query.
     Rows { trace: Arc<Described>, asked: Rows },
-    /// Whether it sees this file, and may write beside it.
+    /// Checks that it sees this file, and may write in its directory.
     MayWrite { mark: SentPath },
     /// The rows of a split, as files of Parquet.
     Write { trace: Arc<Described>, asked: Write },
@@ -41,9 +41,9 @@ pub enum Task {
 pub struct Rows {
     pub plan: Vec<u8>,
     pub split: Split,
-    /// The columns of its rows that hold numbers, and what these are of.
+    /// The columns of its rows that contain numbers, and their kinds.
     pub numbers: Vec<(u32, Number)>,
-    /// Of times that are shown.
+    /// For times in the output.
     pub time_zone: Option<String>,
 }
 
@@ -58,7 +58,7 @@ pub struct Write {
     pub files: Arc<Vec<Arc<str>>>,
 }
 
-/// The answer to that: names of files in the folder.
+/// The result of writing: names of files in the directory.
 #[derive(Serialize, Deserialize)]
 pub struct Wrote {
     pub names: Vec<String>,
@@ -66,13 +66,13 @@ pub struct Wrote {
 }
 
 impl Task {
-    /// As it is sent.
+    /// Returns the encoded message.
     pub fn packed(&self) -> Result<Bytes, String> {
         pack(self).map(Bytes::from)
     }
 }
 
-/// A path as bytes, because that is what it is.
+/// A path as bytes, which need not be UTF-8.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct SentPath(Vec<u8>);
 
@@ -86,23 +86,23 @@ impl SentPath {
     }
 }
 
-/// A trace: its files as the coordinator sees them, and what is asked of them.
+/// A trace: its files as the coordinator sees them, and the filter.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Described {
-    /// The folder that relative paths count from.
+    /// The directory of relative paths.
     pub here: SentPath,
     pub given: Vec<String>,
     pub files: Vec<SentFile>,
     pub filter: SentFilter,
     /// Memory for names of events: see `Catalog::allow_names`.
     pub memory: u64,
-    /// Whether what was found out earlier is believed: see `load::index`.
+    /// Whether earlier results are used: see `load::index`.
     pub index: bool,
     pub found: Found,
 }
 
 impl Described {
-    /// What was given, wherever this process was started.
+    /// Returns the inputs as absolute paths, independent of this process's directory.
     pub fn whole_given(&self) -> Vec<String> {
         let whole = |given: &String| match bucket::is_object(Path::new(given)) {
             true => given.clone(),
@@ -111,14 +111,14 @@ impl Described {
         self.given.iter().map(whole).collect()
     }
 
-    /// Where a file lies.
+    /// Returns the path of a file.
     pub fn place(&self, file: &SentFile) -> PathBuf {
         let path = file.path.path();
         if bucket::is_object(&path) { path } else { self.here.path().join(path) }
     }
 }
 
-/// What was found in the files: whoever finds something else has other files.
+/// The number of processes and units in the files: a worker that counts differently has different files.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Found {
     sources: u64,
@@ -128,7 +128,7 @@ pub struct Found {
 }
 
 impl Found {
-    /// Processes that are met while reading are found by and by.
+    /// Processes that are discovered while reading are not included.
     pub fn of(trace: &Trace) -> Found {
         let known = trace.sources.iter().all(|source| source.processes().is_some());
         Found {
@@ -140,11 +140,11 @@ impl Found {
     }
 }
 
-/// A file, and what tells it from itself after a change.
+/// A file, and its identity, which changes with its content.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SentFile {
     pub path: SentPath,
-    /// True if it was given by name.
+    /// `true` if it was given by name.
     pub named: bool,
     pub size: u64,
     pub modified: (i64, i64),
@@ -156,7 +156,7 @@ impl SentFile {
         Ok(SentFile { path: SentPath::of(path), named, size, modified })
     }
 
-    /// True if the file at this place is still the one that is described.
+    /// Returns `true` if the file at this path is still the one described.
     pub fn is_at(&self, place: &Path) -> std::io::Result<bool> {
         Ok(SentFile::facts(place)? == (self.size, self.modified))
     }
@@ -195,7 +195,7 @@ impl SentFilter {
     }
 }
 
-/// The answer to [`Task::Count`].
+/// The result of [`Task::Count`].
 #[derive(Serialize, Deserialize)]
 pub struct Count {
     pub partial: Partial,
@@ -225,7 +225,7 @@ enum SentDamage {
 }
 
 impl SentNote {
-    /// `name` is what the file is called where it was asked for.
+    /// `name` is the coordinator's name of the file.
     pub fn of(note: &Note, name: &Path) -> SentNote {
         let what = match note.what {
             Damage::NotATrace => SentDamage::NotATrace,
@@ -242,7 +242,7 @@ impl SentNote {
         SentNote { path: SentPath::of(name), what, events_max: note.events_max }
     }
 
-    /// Words of damage are of the program's text, here as there: a few dozen, which stay once they are known.
+    /// Leaks each distinct text of damage: these are a few dozen constants of the program, here as there.
     pub fn note(self) -> Note {
         let what = match self.what {
             SentDamage::NotATrace => Damage::NotATrace,
@@ -260,7 +260,7 @@ impl SentNote {
     }
 }
 
-/// A text for as long as the program runs, each once.
+/// Returns a text that lives as long as the program, allocated once.
 fn kept(text: String) -> &'static str {
     static KEPT: std::sync::Mutex<Vec<&'static str>> = std::sync::Mutex::new(Vec::new());
     let mut kept = KEPT.lock().expect("words of damage");
@@ -272,19 +272,19 @@ fn kept(text: String) -> &'static str {
     })
 }
 
-/// The level of zstd: more saves less than it costs, on a network of machines.
+/// The level of zstd: on a cluster's network a higher one would save less than it costs.
 const LEVEL: i32 = 3;
 
-/// More than this in one message is damage.
+/// A larger message is damage.
 const MESSAGE_MAX: usize = 4 << 30;
 
-/// Packs what is sent.
+/// Encodes a message.
 pub fn pack(message: &impl Serialize) -> Result<Vec<u8>, String> {
     let plain = rmp_serde::to_vec(message).map_err(|error| format!("it cannot be sent ({error})"))?;
     zstd::stream::encode_all(plain.as_slice(), LEVEL).map_err(|error| format!("it cannot be sent ({error})"))
 }
 
-/// Unpacks what came.
+/// Decodes a message.
 pub fn unpack<T: DeserializeOwned>(packed: &[u8]) -> Result<T, String> {
     use std::io::Read;
     let mut plain = Vec::new();

@@ -1,8 +1,8 @@
-//! Cutting a trace into pieces: whole files, near each other, and never relatives apart.
+//! Divides a trace into work items of whole neighboring files that never separate related processes.
 //!
-//! What a thread does is measured against the threads of its own process and of those above it, so a piece holds whole
-//! families: a process, whatever it started, and all files with events of them. Files that do not say before they are read
-//! whose events they hold are one family.
+//! The activity of a thread is compared with threads of its own process and of its ancestors, so a work item contains
+//! whole process trees: a process, everything it started, and all files with events of them. Files whose processes are
+//! unknown before reading form one process tree.
 
 use std::collections::BTreeMap;
 
@@ -12,13 +12,13 @@ use crate::summary::partial::Asked;
 use crate::summary::tree::parents;
 use crate::unit::Unit;
 
-/// Pieces for each worker: more are more even, and lose less with a worker that goes away; each costs a message.
+/// Work items per worker: more balance better, and lose less when a worker disconnects; each costs a message.
 const PIECES_A_WORKER: u64 = 4;
 
-/// A piece of fewer events costs more to hand out than to read.
+/// A work item with fewer events costs more to assign than to read.
 const EVENTS_MIN: u64 = 50_000;
 
-/// The pieces of a trace, for so many workers.
+/// Returns the work items of a trace for a number of workers.
 pub fn cut(trace: &Trace, workers: usize, units: bool) -> Vec<Asked> {
     let families = families(trace);
     let sizes = sizes(trace, |_| true);
@@ -45,18 +45,19 @@ pub fn cut(trace: &Trace, workers: usize, units: bool) -> Vec<Asked> {
     if !held.is_empty() {
         pieces.push((events, piece(&mut held)));
     }
-    // The largest first: what is begun last then ends soon.
+    // The largest first, so that the last ones finish quickly.
     pieces.sort_by_key(|(events, _)| std::cmp::Reverse(*events));
     pieces.into_iter().map(|(_, piece)| piece).collect()
 }
 
-/// True if a trace may be so small that the lengths of all events are kept.
+/// Returns `true` if a trace may be so small that the lengths of all events are kept.
 fn may_keep_lengths(trace: &Trace) -> bool {
     let is_known = trace.sources.iter().all(|source| source.knows_events());
     !is_known || trace.units.iter().map(|unit| unit.events).sum::<u64>() <= LENGTHS_MAX as u64
 }
 
-/// By source, the events of its units that `takes` names; where those are not known, as many as its bytes may be.
+/// Returns, by source, the number of events in the units that `takes` selects; if unknown, an estimate from their
+/// bytes.
 pub fn sizes(trace: &Trace, takes: impl Fn(&Unit) -> bool) -> Vec<u64> {
     const BYTES_AN_EVENT: u64 = 16;
     let mut sizes = vec![0; trace.sources.len()];
@@ -66,7 +67,7 @@ pub fn sizes(trace: &Trace, takes: impl Fn(&Unit) -> bool) -> Vec<u64> {
     sizes
 }
 
-/// The sources of each family, in order of its first source.
+/// Returns the sources of each process tree, in order of its first source.
 fn families(trace: &Trace) -> Vec<Vec<u32>> {
     let processes = trace.catalog.processes();
     let (sources, unknown) = (trace.sources.len(), processes.len() + trace.sources.len());
@@ -90,7 +91,7 @@ fn families(trace: &Trace) -> Vec<Vec<u32>> {
     families
 }
 
-/// Things that belong together, by the lowest number of each set.
+/// Disjoint sets, each represented by its lowest number.
 struct Sets(Vec<usize>);
 
 impl Sets {
@@ -113,7 +114,7 @@ impl Sets {
     }
 }
 
-/// Ascending numbers as ranges.
+/// Returns ascending numbers as ranges.
 pub fn ranges(numbers: &[u32]) -> Vec<(u32, u32)> {
     let mut ranges: Vec<(u32, u32)> = Vec::new();
     for &number in numbers {

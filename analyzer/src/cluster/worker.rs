@@ -1,4 +1,4 @@
-//! What a worker does with a task.
+//! Processes a task on a worker.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -18,22 +18,22 @@ use crate::scan::Progress;
 use crate::summary::exact_quantiles::{Again, count_again};
 use crate::summary::partial::{Asked, analyse_part};
 
-/// Traces that stay open between the pieces of one question: the facts of their processes, about a kilobyte each.
+/// Traces that stay open between the work items of one question: the facts of their processes, about a kilobyte each.
 const OPEN_MAX: usize = 2;
 
-/// A worker: which files it may read, and with how many threads.
+/// A worker: the files it may read, and its number of threads.
 pub struct Worker {
-    /// Folders without links in them, and places in buckets.
+    /// Directories with links resolved, and locations in buckets.
     roots: Vec<PathBuf>,
-    /// Folders below which it may write.
+    /// Directories below which it may write.
     writes: Vec<PathBuf>,
     threads: usize,
     open: Mutex<Vec<(Arc<Described>, Arc<Trace>)>>,
 }
 
 impl Worker {
-    /// `roots` are the folders and buckets below which it reads.
-    /// `writes` those below which it writes where it is asked to.
+    /// Creates a worker. `roots` are the directories and buckets below which it reads, `writes` the directories below
+    /// which it may write.
     pub fn new(roots: &[PathBuf], writes: &[PathBuf], threads: usize) -> Result<Worker, String> {
         let whole = |root: &PathBuf| {
             if bucket::is_object(root) {
@@ -47,7 +47,7 @@ impl Worker {
         Ok(Worker { roots, writes: writes.to_vec(), threads, open: Mutex::default() })
     }
 
-    /// That a path is one of those it may read, wherever links lead.
+    /// Checks that a path, with links resolved, is one it may read.
     fn permit(&self, path: &Path) -> Result<(), String> {
         let roots = || {
             let roots = self.roots.iter().map(|root| root.display().to_string());
@@ -67,7 +67,7 @@ impl Worker {
         }
     }
 
-    /// That a folder is one of those it may write to, wherever links lead.
+    /// Checks that a directory, with links resolved, is one it may write to.
     fn permit_writing(&self, folder: &Path) -> Result<(), String> {
         let whole = std::fs::canonicalize(folder).map_err(|error| not_there(folder, &error))?;
         let is_below =
@@ -87,8 +87,8 @@ impl Worker {
         inputs.iter().try_for_each(|input| self.permit(input))
     }
 
-    /// The trace of a task. One whose processes are met while it is read has to be new: what is known of them when reading
-    /// begins is part of what is measured.
+    /// Returns the trace of a task. A trace whose processes are discovered while reading must be opened anew, because
+    /// the processes known at the start of a reading affect the results.
     pub fn trace(&self, described: &Arc<Described>, is_new: bool) -> Result<Arc<Trace>, String> {
         let known = || self.open.lock().expect("open traces").iter().find(|(known, _)| known == described).cloned();
         if let Some((_, trace)) = known().filter(|_| !is_new) {
@@ -128,7 +128,7 @@ fn not_there(path: &Path, error: &std::io::Error) -> String {
     format!("{}: it is not there on this machine ({error}); is its file system mounted?", path.display())
 }
 
-/// That files are as they were when the question was asked.
+/// Checks that files are unchanged since the question was sent.
 fn check_files<'f>(described: &Described, files: impl IntoIterator<Item = &'f SentFile>) -> Result<(), String> {
     for file in files {
         let path = described.place(file);
@@ -143,7 +143,7 @@ fn check_files<'f>(described: &Described, files: impl IntoIterator<Item = &'f Se
     Ok(())
 }
 
-/// The work of a process: pieces for whoever asks.
+/// The service of a worker process: runs the work items of its clients.
 pub struct Works(pub Arc<Worker>);
 
 impl Work for Works {
@@ -153,7 +153,7 @@ impl Work for Works {
     }
 }
 
-/// A task under way.
+/// A task in progress.
 struct Running {
     worker: Arc<Worker>,
     task: Task,
@@ -228,18 +228,18 @@ fn no_memory(error: std::io::Error) -> String {
     format!("no memory to decompress a trace ({error})")
 }
 
-/// The numbers in ranges of them.
+/// Iterates over the numbers in ranges.
 fn each(ranges: &[(u32, u32)]) -> impl Iterator<Item = u32> {
     ranges.iter().flat_map(|(from, to)| *from..*to)
 }
 
-/// That what was read is still the same: only then it belongs to what was asked for.
+/// Checks after reading that the files are still unchanged: only then the result is valid.
 fn check_read(described: &Described, trace: &Trace, sources: impl Iterator<Item = u32>) -> Result<(), String> {
     let read: HashSet<&Path> = sources.flat_map(|source| trace.sources[source as usize].paths()).collect();
     check_files(described, described.files.iter().filter(|file| read.contains(described.place(file).as_path())))
 }
 
-/// What files are called where they were asked for, by where they lie.
+/// The coordinator's names of files, by their paths here.
 struct Names(HashMap<PathBuf, PathBuf>);
 
 impl Names {
@@ -255,7 +255,7 @@ impl Names {
         self.of_path(place).display().to_string()
     }
 
-    /// What was noted so far, by these names.
+    /// Returns the notes so far, with the coordinator's file names.
     fn notes(&self, trace: &Trace) -> Vec<SentNote> {
         let notes = trace.notes.lock().expect("notes");
         notes.iter().map(|note| SentNote::of(note, &self.of_path(&note.path))).collect()

@@ -1,4 +1,4 @@
-//! Workers in a query's plan: who asks takes their rows as those of an operator, and does the rest himself.
+//! Workers in a query's plan: an operator whose rows come from workers; the coordinator runs the operators above it.
 
 use std::collections::HashMap;
 use std::fmt::{self, Debug, Formatter};
@@ -42,11 +42,11 @@ use crate::tables::leaf::EventsExec;
 use crate::tables::query::Helpers;
 use crate::tables::split::Split;
 
-/// The most memory that rows of workers take before they go on through the plan, and its share of all.
+/// The maximum memory for rows of workers before they pass through the plan, and its share of all memory.
 const ROOM_MAX: u64 = 256 << 20;
 const ROOM_SHARE: u64 = 4;
 
-/// Workers, and the trace that they are asked about.
+/// Workers, and the trace they read.
 #[derive(Clone)]
 pub struct Asking(Arc<About>);
 
@@ -58,11 +58,11 @@ struct About {
     filter: Filter,
     memory: u64,
     room: Arc<Room>,
-    /// True if processes are met while reading.
+    /// `true` if processes are discovered while reading.
     meets_processes: bool,
-    /// One at a time finds out which of our processes those of a worker are.
+    /// Held while a worker's processes are matched with the coordinator's.
     finding: Mutex<()>,
-    /// What was done since somebody asked.
+    /// Statistics since they were last taken.
     done: Arc<Mutex<Dispatched>>,
 }
 
@@ -85,7 +85,7 @@ impl Asking {
         &self.0.cluster
     }
 
-    /// What was done since this was called last, and who went away meanwhile.
+    /// Returns the work done, and the workers that disconnected, since the last call.
     pub fn take_done(&self) -> Dispatched {
         std::mem::take(&mut self.0.done.lock().expect("what was done"))
     }
@@ -104,7 +104,7 @@ fn troubled(trouble: Trouble) -> DataFusionError {
 
 impl Helpers for Asking {
     fn analyse(&self, progress: &Arc<Progress>) -> Result<Analysis> {
-        // The thread that plans belongs to a runtime, and may not wait for another one.
+        // The planning thread belongs to a runtime, and must not block on another one.
         let counted = std::thread::scope(|scope| {
             scope.spawn(|| self.0.cluster.analyse(&self.0.question(), progress)).join().expect("a thread that waits")
         });
@@ -118,7 +118,7 @@ impl Helpers for Asking {
     }
 }
 
-/// The rule that leaves to workers what they can do.
+/// The optimizer rule that assigns parts of a plan to workers.
 struct Sharing {
     about: Arc<About>,
     latest: Latest,
@@ -140,7 +140,7 @@ impl PhysicalOptimizerRule for Sharing {
             let Some(columns) = pushdown::columns(&node, self.about.meets_processes) else {
                 return Ok(Transformed::no(node));
             };
-            // What cannot be sent is done here, on rows of what can.
+            // An operator that cannot be sent runs here, on the rows of those that can.
             if encode(&node, Subqueries::Pending).is_err() {
                 return Ok(Transformed::no(node));
             }
@@ -156,21 +156,21 @@ impl PhysicalOptimizerRule for Sharing {
     }
 }
 
-/// An operator over another input.
+/// Returns an operator with another input.
 fn replaced(node: Arc<dyn ExecutionPlan>, input: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     node.replace_children(vec![input], ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
 }
 
-/// The operator that stands for workers: each of its partitions takes the rows of whichever split is there next.
+/// The operator that represents the workers: each of its partitions takes the rows of the next available split.
 struct WorkersExec {
     about: Arc<About>,
     progress: Arc<Progress>,
-    /// What workers do.
+    /// The plan that workers run.
     plan: Arc<dyn ExecutionPlan>,
-    /// Of their rows, which come in no order.
+    /// Properties of their rows, which have no order.
     properties: Arc<PlanProperties>,
     numbers: Vec<(u32, Number)>,
-    /// Runs some of whose partitions nobody has taken yet: a plan may be run several times.
+    /// Runs with partitions that are not taken yet: a plan may run several times.
     begun: Mutex<Vec<Begun>>,
 }
 
@@ -204,7 +204,7 @@ impl WorkersExec {
         }
     }
 
-    /// The run that a partition belongs to: a new one if it has been taken in all that were begun.
+    /// Returns the run for a partition: a new one if the partition is taken in all existing runs.
     fn run(&self, partition: usize, context: &TaskContext) -> Result<Arc<Run>> {
         let mut begun = self.begun.lock().expect("runs");
         let at = match begun.iter().position(|begun| !begun.taken[partition]) {
@@ -229,7 +229,7 @@ impl WorkersExec {
         let time_zone = &context.session_config().options().execution.time_zone;
         let mut splits = splits(&self.about.trace, &asked.filter, self.about.cluster.workers(), asked.stored);
         if splits.is_empty() {
-            // Of no rows too there are groups: the total of a rollup.
+            // An empty input has groups too: the total of a rollup.
             splits.push(Split::default());
         }
         let task = |split| {
@@ -308,11 +308,11 @@ impl ExecutionPlan for WorkersExec {
     }
 }
 
-/// A part of a query that workers do; it ends when nobody waits for its rows any more.
+/// A part of a query that workers run; it ends when its rows are no longer needed.
 struct Run {
     about: Arc<About>,
     results: Turn<mpsc::Receiver<Held>>,
-    /// Said before the last result is taken, to all partitions alike: that all splits are done, or why not.
+    /// Set before the last result is taken, for all partitions: all splits are done, or an error.
     ending: Arc<OnceLock<Result<(), String>>>,
     task: AbortHandle,
 }
@@ -325,7 +325,7 @@ impl Drop for Run {
 
 impl Run {
     fn begin(about: &Arc<About>, pieces: Vec<Bytes>, progress: Arc<Progress>) -> Arc<Run> {
-        // One result waits for room in the plan; then workers wait too.
+        // One result waits for its turn in the plan; then workers block too.
         let (sender, results) = mpsc::channel(1);
         let (ending, room) = (Arc::new(OnceLock::new()), about.room.clone());
         let (told, connections) = (totals(pieces.len(), progress), about.cluster.connections().to_vec());
@@ -347,7 +347,7 @@ impl Run {
         Arc::new(Run { about: about.clone(), results: Turn::new(results), ending, task: task.abort_handle() })
     }
 
-    /// The rows of one more split.
+    /// Returns the rows of one more split.
     async fn next(&self) -> Result<Option<Held>> {
         match self.results.lock().await.recv().await {
             Some(held) => Ok(Some(held)),
@@ -360,13 +360,13 @@ impl Run {
     }
 }
 
-/// Rows of workers on their way through one partition.
+/// Rows of workers in one partition.
 struct Arriving {
     run: Arc<Run>,
     progress: Arc<Progress>,
     schema: SchemaRef,
     numbers: Vec<(u32, Number)>,
-    /// The rows of a split, and our numbers for theirs.
+    /// The rows of a split, and the coordinator's numbers for the worker's.
     split: Option<(RowsIn, Meanings)>,
 }
 
@@ -387,7 +387,7 @@ impl Arriving {
     }
 }
 
-/// Our numbers for those of a worker.
+/// The coordinator's numbers for those of a worker.
 #[derive(Default)]
 struct Meanings {
     files: HashMap<i32, i32>,
@@ -395,7 +395,7 @@ struct Meanings {
 }
 
 impl About {
-    /// What a worker said beside its rows.
+    /// Returns the meanings of the numbers in a worker's rows.
     fn meanings(&self, rest: Rest) -> Result<Meanings> {
         let Rest { failed, notes, files, processes } = rest;
         match failed {
@@ -414,7 +414,7 @@ impl About {
 }
 
 impl Meanings {
-    /// Rows with our numbers in them.
+    /// Returns rows with the coordinator's numbers.
     fn applied(&self, rows: RecordBatch, numbers: &[(u32, Number)], schema: &SchemaRef) -> Result<RecordBatch> {
         let (_, mut columns, count) = rows.into_parts();
         for (place, number) in numbers {
@@ -443,10 +443,10 @@ fn renumbered(column: &ArrayRef, known: &HashMap<i32, i32>) -> Option<ArrayRef> 
     Some(Arc::new(ours.collect::<Option<Int32Array>>()?))
 }
 
-/// What tells a process: file, host, boot, process id, and which of those it is that have all of it in common.
+/// The identity of a process: file, host, boot, process id, and an index among processes for which these are equal.
 type Identity = (String, String, Option<String>, i32, usize);
 
-/// Identities of processes in the order in which they are given.
+/// Identities of processes, in order.
 #[derive(Default)]
 struct Identities(HashMap<(String, String, Option<String>, i32), usize>);
 
@@ -459,7 +459,7 @@ impl Identities {
     }
 }
 
-/// Our numbers of processes that a worker met; those that are not known here yet get one.
+/// Returns the coordinator's numbers of processes that a worker discovered; unknown ones are added.
 fn found(catalog: &Catalog, theirs: Vec<SentProcess>) -> HashMap<i32, i32> {
     if theirs.is_empty() {
         return HashMap::new();

@@ -1,23 +1,23 @@
-//! Which files belong together: those of one suffix, what is trained on apart from what is evaluated on.
+//! Groups of files with one extension, with training data separate from evaluation data.
 
 use std::path::Path;
 
-/// Files of one suffix below one part of a data set.
+/// Files of one extension in one part of a data set.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub struct Family {
-    /// Lower case and without its dot; that of a packed file with what it packs (`csv.gz`). Empty where there is none.
+    /// Lower case and without its dot; for a compressed file both extensions (`csv.gz`). Empty without an extension.
     pub suffix: String,
-    /// Whether a folder on the way to it is called what data for evaluation is called.
+    /// Whether a directory on its path has a name for evaluation data.
     pub evaluates: bool,
 }
 
-/// Folders with data for evaluation.
+/// Directories with data for evaluation.
 const EVALUATION: [&str; 6] = ["valid", "validation", "val", "eval", "evaluation", "test"];
 
-/// Suffixes that say how a file is packed, and not what it holds.
+/// Extensions of compressors, which do not show the content.
 const PACKED: [&str; 6] = ["gz", "bz2", "xz", "zst", "lz4", "lzma"];
 
-/// Words with which an ending begins that a file has until it is whole, and is renamed.
+/// Prefixes of extensions that a file has until it is complete and is renamed.
 const UNFINISHED: [&str; 5] = ["tmp", "temp", "part", "partial", "incomplete"];
 
 /// A longer one is part of the name.
@@ -30,7 +30,7 @@ impl Family {
         Family { suffix: suffix(finished(name)), evaluates }
     }
 
-    /// In words: `.npy files`.
+    /// Returns a description: `.npy files`.
     pub fn described(&self) -> String {
         let what =
             if self.suffix.is_empty() { "files without a suffix".into() } else { format!(".{} files", self.suffix) };
@@ -38,7 +38,7 @@ impl Family {
     }
 }
 
-/// The name that a file gets when it is whole: of `model.pt.partial-node3-17` it is `model.pt`.
+/// Returns the name of a file once it is complete: `model.pt` for `model.pt.partial-node3-17`.
 pub fn finished(name: &str) -> &str {
     let is_unfinished = |ending: &str| {
         let word = ending.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();

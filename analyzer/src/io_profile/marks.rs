@@ -1,10 +1,11 @@
-//! When the larger things happened: waits for batches, computing, passes through files, messages taken.
+//! Times of the larger activities: waits for batches, computing, passes through files, received messages.
 //!
-//! A mark is 64 bytes. A trace has a million of them at most, whatever its length; beyond that there are only counts.
+//! A mark is 64 bytes. A trace has at most a million of them, regardless of its length; beyond that there are only
+//! counts.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What a mark is of.
+/// The activity of a mark.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum What {
     /// A span in which a trainer waits for its next batch.
@@ -12,19 +13,19 @@ pub enum What {
     Compute,
     /// A span that writes a checkpoint.
     Save,
-    /// A span that reads one back.
+    /// A span that reads a checkpoint.
     Restore,
-    /// A span in which a data set is made.
+    /// A span in which a data set is generated.
     Generate,
-    /// A span of an evaluation: what its thread waits for and computes in it is no training.
+    /// A span of an evaluation: waits and compute of its thread inside it are not training.
     Evaluate,
     /// A span in which one sample is read.
     Sample,
     /// A file from opening to closing, with reads.
     Pass,
-    /// Reads that follow one another in a file that stays open.
+    /// Consecutive reads in a file that stays open.
     Run,
-    /// A message taken from another process.
+    /// A message received from another process.
     Take,
 }
 
@@ -35,26 +36,26 @@ pub struct Mark {
     pub tid: i32,
     pub start: i64,
     pub end: i64,
-    /// Place of the family of files, for passes and runs.
+    /// Index of the file group, for passes and runs.
     pub family: u32,
-    /// What is read; of a message taken, what it came through.
+    /// The file that is read; for a received message, its pipe or socket.
     pub file: u32,
-    /// As a span numbers it.
+    /// The number in the span.
     pub epoch: i32,
     pub bytes: u64,
-    /// Since the mark before it of the same kind and thread ended, less the time in calls that wait for others.
+    /// Time since the previous mark of this kind and thread ended, minus the time in calls that wait for other threads.
     pub busy_before: Option<i64>,
 }
 
-/// Marks that are kept: 64 MiB of them.
+/// The maximum number of marks: 64 MiB of them.
 const MARKS_MAX: usize = 1 << 20;
 
-/// How many marks there are, on all threads that read.
+/// The number of marks, over all reading threads.
 #[derive(Default)]
 pub struct Budget(AtomicUsize);
 
 impl Budget {
-    /// Whether there is room for one more.
+    /// Returns `true` if there is space for one more.
     pub fn take(&self) -> bool {
         self.0.fetch_add(1, Ordering::Relaxed) < MARKS_MAX
     }

@@ -1,11 +1,10 @@
-//! How files are read and written, by families of files: what two runs are held against each other by, and what a workload is
-//! derived from.
+//! How files are read and written, by groups of files: the basis for comparing two runs and for deriving a workload.
 //!
-//! [`file_group`] says which files belong together, [`transfers`] counts calls that move bytes, [`passes`] what is done with a file
-//! from opening it to closing it, [`marks`] keeps when the larger things happened, [`observer`] does all of that beside the
-//! summary's counting, in the same reading of the trace.
+//! [`file_group`] groups files, [`transfers`] counts calls that move bytes, [`passes`] describes the reads of a file
+//! from opening to closing, [`marks`] keeps the times of larger activities, [`observer`] does all of that during the
+//! summary's counting, in one reading of the trace.
 //!
-//! Relations between calls are those of one batch of events: what a call follows in another batch is not known of it.
+//! Relations between calls are computed within one batch of events: the predecessor in another batch is not known.
 
 pub mod file_group;
 pub mod marks;
@@ -20,7 +19,7 @@ use crate::summary::analyse_beside;
 use crate::summary::analysis::Analysis;
 use observer::{Budget, Observed, Observer};
 
-/// All that is known of a run: what the summary is made of, and how its files were used.
+/// Everything known about a run: the basis of the summary, and how its files were used.
 pub struct Behaviour {
     pub analysis: Analysis,
     pub observed: Observed,

@@ -1,4 +1,4 @@
-//! Sees each event once, beside the summary's counting.
+//! Sees each event once, together with the summary's counting.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -20,16 +20,16 @@ use crate::summary::report::metadata::group;
 #[derive(Default)]
 pub struct Observed {
     pub families: BTreeMap<Family, Use>,
-    /// Which family each file is of, as a place among [`Observed::families`].
+    /// The group of each file, as an index into [`Observed::families`].
     pub family_of: Vec<u32>,
     /// In order of time.
     pub marks: Vec<Mark>,
-    /// Marks for which there was no room.
+    /// Marks for which there was no space.
     pub unmarked: u64,
 }
 
 impl Observed {
-    /// Takes what another thread saw. Places of families mean the same from then on.
+    /// Merges the results of another thread. Indexes of groups are equal afterwards.
     pub fn merge(&mut self, other: Observed) {
         let known: Vec<Family> = self.families.keys().cloned().collect();
         let theirs: Vec<Family> = other.families.keys().cloned().collect();
@@ -52,7 +52,7 @@ impl Observed {
         self.unmarked += other.unmarked;
     }
 
-    /// All threads have been heard.
+    /// Completes the results of all threads.
     pub fn settle(&mut self) {
         self.marks.sort_by_key(|mark| (mark.start, mark.end, mark.proc, mark.tid, mark.what));
     }
@@ -61,19 +61,19 @@ impl Observed {
         self.marks.iter().filter(move |mark| mark.what == what)
     }
 
-    /// The place of a family, as marks name it.
+    /// Returns the index of a group, as used in marks.
     pub fn place(&self, family: &Family) -> Option<u32> {
         self.families.keys().position(|known| known == family).map(|place| place as u32)
     }
 }
 
-/// The family of what is no file.
+/// The group of objects that are not files.
 pub const NO_FAMILY: u32 = u32::MAX;
 
-/// Families that are told apart; files of further ones belong to the one without a suffix.
+/// The maximum number of groups; further files belong to the one without an extension.
 const FAMILIES_MAX: usize = 256;
 
-/// What a kind of event is to an observer.
+/// The role of a kind of event for an observer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Role {
     Read,
@@ -100,7 +100,7 @@ impl Role {
     }
 
     fn of_call(kind: &Kind) -> Role {
-        // What MPI-IO moves is moved by calls beneath it, which are seen.
+        // Bytes of MPI-IO are moved by calls below it, which are recorded.
         match kind.class {
             _ if *kind.cat == *"mpiio" => Role::Other,
             Class::Read => Role::Read,
@@ -123,7 +123,7 @@ impl Role {
     fn of_span(kind: &Kind) -> Role {
         let named = |words: &[&str]| words.iter().any(|word| kind.name.contains(word));
         match kind.class {
-            // The wait that finds that there are no more.
+            // The wait that finds no more batches.
             _ if finds_no_more(kind) => Role::Other,
             _ if is_next_batch(kind) => Role::Span(What::Fetch),
             Class::Compute => Role::Span(What::Compute),
@@ -141,7 +141,7 @@ impl Role {
 /// Spans of one sample each: the benchmark's, and those of the Python package around a data set's items.
 const SAMPLE_SPANS: [&str; 2] = ["reader.read", "item"];
 
-/// Spans around all of an evaluation: the benchmark's, and those that programs mark with the Python package.
+/// Spans around a whole evaluation: the benchmark's, and those that programs add with the Python package.
 const EVALUATION_SPANS: [&str; 3] = ["evaluate", "validate", "test"];
 
 /// A run of reads.
@@ -152,7 +152,7 @@ struct Run {
     pos: Option<i64>,
     bytes: u64,
     reads: u64,
-    /// Time in calls that wait for others when it began.
+    /// Time in calls that wait for other threads when it started.
     idle: i64,
 }
 
@@ -164,7 +164,7 @@ struct Slot {
     pass: Pass,
     runs: Vec<Run>,
     end: i64,
-    /// Time in calls that wait for others when the pass began, and when its last call did.
+    /// Time in calls that wait for other threads when the pass started, and when its last call did.
     idle: i64,
     idle_last: i64,
 }
@@ -183,7 +183,7 @@ impl Slot {
         }
     }
 
-    /// How a call at this place follows the one before it in its direction.
+    /// Returns how a call at this position follows the previous one in its direction.
     fn relation(&mut self, direction: usize, pos: Option<i64>, bytes: i64) -> Relation {
         let Some(pos) = pos else { return Relation::Unknown };
         let last = self.last[direction].replace((pos, pos.saturating_add(bytes)));
@@ -192,7 +192,7 @@ impl Slot {
     }
 }
 
-/// What one thread that reads remembers.
+/// The state of one reading thread.
 pub struct Observer<'a> {
     catalog: &'a Catalog,
     budget: &'a Budget,
@@ -201,7 +201,7 @@ pub struct Observer<'a> {
     uses: Vec<Use>,
     places: HashMap<Family, u32>,
     family_of: Vec<u32>,
-    /// By file: number of the batch it was used in last, and its place among the slots.
+    /// By file: number of the batch in which it was used last, and its index among the slots.
     slot_of: Vec<(u32, u32)>,
     batch: u32,
     slots: Vec<Slot>,
@@ -210,16 +210,16 @@ pub struct Observer<'a> {
     unmarked: u64,
 }
 
-/// The thread of the batch being read.
+/// The thread of the current batch.
 #[derive(Default)]
 struct Lane {
     proc: u32,
     tid: i32,
-    /// Time in calls that wait for others, so far.
+    /// Time in calls that wait for other threads, so far.
     idle: i64,
-    /// When the last call of each direction began.
+    /// When the last call of each direction started.
     last_move: [Option<i64>; 2],
-    /// End of the last pass or run, and of the last message taken, with the idle time at that moment.
+    /// End of the last pass or run, and of the last received message, with the waiting time at that point.
     last_mark: [Option<(i64, i64)>; 2],
 }
 
@@ -244,7 +244,7 @@ impl<'a> Observer<'a> {
 
     pub fn finish(self) -> Observed {
         let Observer { families, uses, family_of, mut marks, unmarked, .. } = self;
-        // Places in order of the families, as a map of them has it.
+        // Indexes in order of the groups, as in a map of them.
         let sorted: BTreeMap<Family, usize> = families.iter().cloned().zip(0..).collect();
         let mut place_of = vec![NO_FAMILY; families.len()];
         sorted.values().zip(0u32..).for_each(|(old, new)| place_of[*old] = new);
@@ -258,7 +258,7 @@ impl<'a> Observer<'a> {
         }
     }
 
-    /// Foreign formats name things as they come to them: the tables grow with the catalogue.
+    /// Extends the tables to the catalog, which grows because foreign formats name things on first use.
     fn learn(&mut self, batch: &Batch) {
         let largest = |column: &[u32]| column.iter().copied().max().unwrap_or(0) as usize;
         if largest(&batch.kind) >= self.roles.len() {
@@ -335,7 +335,7 @@ impl<'a> Observer<'a> {
         }
     }
 
-    /// A call on a pipe or a socket.
+    /// Handles a call on a pipe or a socket.
     fn past_files(&mut self, batch: &Batch, i: usize, role: Role) {
         let waits = role == Role::Read;
         let before = self.lane.idle;
@@ -361,12 +361,12 @@ impl<'a> Observer<'a> {
         if slot.pass.reads == 0 && !slot.opened && direction == 0 {
             (slot.pass.start, slot.idle) = (ts, self.lane.idle);
         }
-        // One that moved nothing leaves the place where it is.
+        // A call that moved nothing does not change the position.
         let relation = match bytes {
             0 => Relation::Consecutive,
             _ => slot.relation(direction, pos, bytes),
         };
-        // Before the first call there is no pause that would be known.
+        // Before the first call a pause is unknown.
         let pause = (slot.end > 0).then(|| (ts - slot.end - (self.lane.idle - slot.idle_last)).max(0) as u64);
         (slot.end, slot.idle_last) = (ts.saturating_add(dur), self.lane.idle);
         let used = &mut self.uses[place];
@@ -394,7 +394,7 @@ impl<'a> Observer<'a> {
         self.account(slot, true);
     }
 
-    /// A pass is over, or the batch is.
+    /// Handles the end of a pass, or of the batch.
     fn account(&mut self, slot: Slot, closed: bool) {
         let place = self.family_of[slot.file as usize];
         let whole = closed && slot.opened;
@@ -445,13 +445,13 @@ impl<'a> Observer<'a> {
         }
     }
 
-    /// `idle` is the time in waiting calls when it began.
+    /// Adds a mark; `idle` is the time in waiting calls when it started.
     fn keep(&mut self, mark: Mark, track: usize, idle: i64) {
         let now = self.lane.idle;
         self.keep_at(mark, track, (idle, now));
     }
 
-    /// The same, with that time when it ended.
+    /// Adds a mark, with the time in waiting calls at its start and end.
     fn keep_at(&mut self, mut mark: Mark, track: usize, (idle, idle_after): (i64, i64)) {
         let before = self.lane.last_mark[track].replace((mark.end, idle_after));
         mark.busy_before = before.map(|(end, idle_then)| (mark.start - end - (idle - idle_then)).max(0));
@@ -466,7 +466,7 @@ impl<'a> Observer<'a> {
     }
 }
 
-/// A read goes on with the run before it, or begins one.
+/// Adds a read to the previous run, or starts one.
 fn ran(runs: &mut Vec<Run>, read: Run, relation: Relation) {
     match runs.last_mut().filter(|_| relation == Relation::Consecutive) {
         Some(run) => {

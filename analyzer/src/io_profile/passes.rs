@@ -1,43 +1,43 @@
-//! What is done with a file from opening it to closing it, read by read.
+//! The reads of a file from opening to closing.
 //!
-//! The first reads of a pass are looked at one by one, those behind them together: a program that opens a file for each sample
-//! does the same with each, and one that stays in a file reads it in a pattern.
+//! The first reads of a pass are examined individually, later ones together: a program that opens a file per sample
+//! repeats one pattern for each, and one that stays in a file reads it in a pattern.
 
 use super::transfers::Moves;
 use crate::batch::ABSENT;
 use crate::summary::figures::quantiles::Histogram;
 use crate::summary::files::access::Relation;
 
-/// Reads of a pass that are looked at one by one.
+/// The number of reads of a pass that are examined individually.
 pub const PLACES: usize = 16;
 
-/// Reads of a pass up to which it may be that of one sample.
+/// The maximum number of reads of a pass that may belong to one sample.
 pub const FEW_READS: u64 = 64;
 
 /// A call that reads.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Read {
-    /// Where it began, where that is known.
+    /// Its start position, if known.
     pub pos: Option<i64>,
     pub asked: i64,
     pub bytes: i64,
     pub relation: Relation,
-    /// Time since the call on the file before, less what the thread waited for others.
+    /// Time since the previous call on the file, minus the time the thread waited for other threads.
     pub pause: Option<u64>,
 }
 
-/// A pass that goes on.
+/// A pass in progress.
 #[derive(Clone, Debug, Default)]
 pub struct Pass {
     pub first: Vec<Read>,
     pub reads: u64,
-    /// Such as moved nothing: those that find the end.
+    /// Reads that moved nothing because they reached the end.
     pub empty: u64,
     pub bytes: u64,
     pub time_ns: u64,
     pub stats: u64,
     pub seeks: u64,
-    /// Where the furthest read ended.
+    /// The end of the furthest read.
     pub reached: i64,
     pub start: i64,
 }
@@ -55,7 +55,7 @@ impl Pass {
     }
 }
 
-/// A few values and how often they came: the frequent ones of however many.
+/// Some frequent values with their counts, out of any number of values.
 #[derive(Clone, Debug, Default)]
 pub struct Frequent {
     counts: Vec<(i64, u64)>,
@@ -76,7 +76,7 @@ impl Frequent {
         } else if self.counts.len() < FREQUENT_MAX {
             self.counts.push((value, count));
         } else {
-            // What comes seldom gives way, as Misra and Gries do it.
+            // Rare values are dropped, as in the algorithm of Misra and Gries.
             self.counts.iter_mut().for_each(|(_, n)| *n = n.saturating_sub(count));
             self.counts.retain(|(_, n)| *n > 0);
         }
@@ -87,32 +87,32 @@ impl Frequent {
         other.counts.iter().for_each(|(value, count)| self.add_many(*value, *count));
     }
 
-    /// How often a value came, at least.
+    /// Returns a lower bound of a value's count.
     pub fn count(&self, value: i64) -> u64 {
         self.counts.iter().find(|(known, _)| *known == value).map_or(0, |(_, count)| *count)
     }
 
-    /// The value that at least this part of all had.
+    /// Returns the value that at least this share of all had.
     pub fn most(&self, part: f64) -> Option<i64> {
         let best = self.counts.iter().max_by_key(|(value, count)| (*count, *value))?;
         (best.1 as f64 >= part * self.all as f64).then_some(best.0)
     }
 }
 
-/// The reads at one place of all passes.
+/// The reads at one position in the sequence of all passes.
 #[derive(Clone, Default, Debug)]
 pub struct Place {
     pub reads: u64,
-    /// Of these, such as began where the one before ended, or first at the beginning.
+    /// The number of these that started at the end of the previous one, or, for the first, at the start of the file.
     pub next: u64,
-    /// Such as reached the end of what their pass read.
+    /// The number of these that reached the end of the bytes that their pass read.
     pub to_end: u64,
     pub asked: Frequent,
     pub sizes: Histogram,
-    /// Where they began, from the beginning and from the end of what their pass read.
+    /// Where they started, from the start and from the end of the bytes that their pass read.
     pub from_start: Frequent,
     pub from_end: Frequent,
-    /// Nanoseconds that went by before them, since the call on the file before.
+    /// Nanoseconds before them, since the previous call on the file.
     pub pauses: Histogram,
 }
 
@@ -143,18 +143,18 @@ impl Place {
     }
 }
 
-/// All passes through files of a family that were seen from beginning to end.
+/// All passes through files of a group that were recorded from beginning to end.
 #[derive(Clone, Default, Debug)]
 pub struct Passes {
     pub whole: u64,
-    /// Files that were opened and closed again with no read between.
+    /// Files that were opened and closed without a read.
     pub unread: u64,
     pub reads: Histogram,
-    /// Reads that found the end, and what all others asked for.
+    /// Reads that reached the end, and the sizes requested by other reads.
     pub empty: u64,
     pub asked: Frequent,
     pub bytes: Histogram,
-    /// Read by passes of few reads.
+    /// Bytes read by passes of few reads.
     pub few_bytes: u64,
     pub stats: u64,
     pub seeks: u64,
@@ -198,14 +198,14 @@ impl Passes {
     }
 }
 
-/// Runs of reads in files that stay open: one that jumped, and those that went on behind it.
+/// Runs of reads in files that stay open: one read after a jump, and the reads that follow it sequentially.
 #[derive(Clone, Default, Debug)]
 pub struct Runs {
     pub reads: Histogram,
     pub bytes: Histogram,
-    /// What reads of runs asked for.
+    /// The sizes requested by reads of runs.
     pub asked: Frequent,
-    /// From where one run began to where the next one did, where that lies further on.
+    /// The distance from the start of one run to the next, if that is further on.
     pub strides: Frequent,
 }
 
@@ -218,14 +218,14 @@ impl Runs {
     }
 }
 
-/// What is known of the files of one family.
+/// The use of the files of one group.
 #[derive(Clone, Default, Debug)]
 pub struct Use {
     pub read: Moves,
     pub written: Moves,
     pub passes: Passes,
     pub runs: Runs,
-    /// What all reads asked for.
+    /// The sizes requested by all reads.
     pub asked: Frequent,
     pub opens: u64,
     pub stats: u64,

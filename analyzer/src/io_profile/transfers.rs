@@ -1,26 +1,26 @@
-//! Calls that move bytes: how many, how large, how long, how soon after one another, and where.
+//! Calls that move bytes: number, size, duration, distance in time, and position.
 
 use crate::summary::figures::quantiles::Histogram;
 use crate::summary::files::access::{RELATIONS, Relation};
 
-/// Reads, or writes, of the files of one family.
+/// Reads, or writes, of the files of one group.
 #[derive(Clone, Default, Debug)]
 pub struct Moves {
     pub bytes: u64,
     pub time_ns: u64,
-    /// Of calls that moved something.
+    /// Sizes of calls that moved bytes.
     pub sizes: Histogram,
     pub latency: Histogram,
-    /// Bytes a second of single calls, each as often as it moved bytes: many small ones are no bandwidth.
+    /// Bytes per second of individual calls, weighted by bytes: many small calls are not bandwidth.
     pub rates: Histogram,
-    /// From the beginning of the call before it on the same thread to its own.
+    /// From the start of the previous call on the thread to the start of this one.
     pub arrivals: Histogram,
     /// By [`Relation`].
     pub relations: [u64; RELATIONS],
 }
 
 impl Moves {
-    /// A call that moved so many bytes, and how long after another one it began.
+    /// Adds a call that moved bytes, with the time since the start of the previous one.
     pub fn add(&mut self, bytes: u64, time_ns: u64, arrival: Option<u64>, relation: Relation) {
         self.bytes += bytes;
         self.time_ns += time_ns;
@@ -46,18 +46,18 @@ impl Moves {
         self.sizes.count
     }
 
-    /// Bytes a second at which half of the bytes moved, or faster: a few calls in which a thread lost its processor say nothing
-    /// of storage.
+    /// Returns the bytes per second at which half of the bytes moved, or faster: a few calls during which a thread was
+    /// descheduled say nothing about storage.
     pub fn bandwidth(&self) -> Option<f64> {
         self.rates.quantiles().map(|rates| rates.median)
     }
 
-    /// The part of the calls of which it is known where they began that went on where the one before ended.
+    /// Returns the share of calls with a known position that started at the end of the previous one.
     pub fn consecutive(&self) -> Option<f64> {
         self.part(&[Relation::Consecutive])
     }
 
-    /// The part that began there, further on, or was the first of its pass.
+    /// Returns the share that started there or further on, or was the first of its pass.
     pub fn sequential(&self) -> Option<f64> {
         self.part(&[Relation::First, Relation::Consecutive, Relation::Forward])
     }

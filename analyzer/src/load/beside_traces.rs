@@ -1,4 +1,4 @@
-//! What stands beside traces, and what no reader of events ever sees: counters of machines, and programs that left no trace.
+//! Files next to traces that contain no events: counters of hosts, and programs that left no trace.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -8,15 +8,16 @@ use dlio_schemas::native::untraced::{self, Untraced};
 
 use super::bytes::trace_file::StoredFile;
 
-/// More of a file is not read: a year of samples is less.
+/// The maximum bytes read of a file: a year of samples is less.
 const SIZE_MAX: u64 = 256 << 20;
 
-/// What machines were doing while commands ran. A file that cannot be read, or is of a later version, says nothing.
+/// Returns the counters of hosts sampled while commands ran. A file that is unreadable or of a later version
+/// contributes nothing.
 pub fn samples(paths: &[PathBuf]) -> Vec<Samples> {
     paths.iter().filter_map(|path| Samples::parse(&read(path)?)).collect()
 }
 
-/// Programs that traced ones started and that left no trace.
+/// Returns the programs that traced programs started and that left no trace.
 pub fn untraced(paths: &[PathBuf]) -> Vec<Untraced> {
     let lists = paths.iter().filter_map(|path| read(path));
     lists.flat_map(|list| untraced::parse(&list).collect::<Vec<_>>()).collect()

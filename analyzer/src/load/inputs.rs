@@ -1,7 +1,7 @@
-//! The files that are meant, and the format of each.
+//! The selected files, and the format of each.
 //!
-//! Folders are searched to the bottom, patterns are expanded, and a file's format is recognised by its first bytes. A file
-//! given by name must be a trace; one found in a folder that is none is passed over.
+//! Directories are searched recursively, patterns are expanded, and a file's format is recognized by its first bytes. A
+//! file given by name must be a trace; other files found in a directory are skipped.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{ErrorKind, Read};
@@ -22,13 +22,13 @@ use super::sources::duplicates::PassedOver;
 use super::sources::errors::{LoadError, Note};
 use super::sources::source::{Format, Recognised};
 
-/// Bytes looked at to tell what a file is.
+/// Bytes inspected to recognize a file.
 const HEAD: usize = 4096;
 
-/// The ending of the files in which this program keeps what it counted: see [`crate::cache`].
+/// The extension of this program's cache files: see [`crate::cache`].
 pub const CACHE_NAME: &str = ".dlio-cache";
 
-/// In a folder of Parquet that is being written: see [`crate::tables::export`].
+/// Marks a directory of Parquet that is being written: see [`crate::tables::export`].
 pub const UNFINISHED: &str = ".dlio-unfinished";
 
 /// The files that were found.
@@ -41,16 +41,16 @@ pub struct Found {
     pub notes: Vec<Note>,
     /// Copies of files among the others.
     pub copies: Vec<PassedOver>,
-    /// Files of counters of machines, beside traces.
+    /// Files with counters of hosts, next to traces.
     pub machines: Vec<PathBuf>,
-    /// Lists of programs that left no trace, likewise.
+    /// Lists of programs that left no trace, next to traces.
     pub untraced: Vec<PathBuf>,
-    /// Files that are no traces but ought to be, and why: named where there is nothing else.
+    /// Files that should be traces but are not, and why: reported if nothing else was found.
     pub useless: Vec<(PathBuf, &'static str)>,
 }
 
 impl Found {
-    /// The files of a format.
+    /// Returns the files of a format.
     pub fn of(&self, format: &Format) -> Vec<PathBuf> {
         self.others.iter().filter(|(_, of)| *of == format).map(|(path, _)| path.clone()).collect()
     }
@@ -60,10 +60,10 @@ impl Found {
 enum Content {
     Dlt,
     Ring,
-    /// Blocks without the head of their file, which somebody emptied while it was written.
+    /// Blocks without the head of their file, which was truncated while it was written.
     Headless,
     Other(&'static Format),
-    /// Counters of a machine: no trace, but it stands beside one.
+    /// Counters of a host, stored next to traces.
     Machine,
     /// Programs that left no trace.
     Untraced,
@@ -72,7 +72,7 @@ enum Content {
     Unknown,
 }
 
-/// The note on a file with a trace's name that holds nothing.
+/// The note on an empty file with a trace's name.
 const EMPTY: &str = "empty: what traced was killed before it wrote anything, or had no room; trace again";
 
 const HEADLESS: &str =
@@ -84,9 +84,10 @@ pub fn find(given: &[String]) -> Result<Found, LoadError> {
     tell(expand(given)?)
 }
 
-/// Tells the kinds of files apart.
+/// Classifies files.
 ///
-/// Processes may end meanwhile: a file found in a folder that is gone has become its next form, which is looked for.
+/// Processes may exit meanwhile: a file found in a directory that has disappeared was converted to its next format,
+/// which is looked up.
 pub fn tell(mut files: Vec<(PathBuf, bool)>) -> Result<Found, LoadError> {
     let mut found = Found::default();
     let (mut gone, mut beginning) = (Gone::default(), Beginning::default());
@@ -158,7 +159,7 @@ pub fn tell(mut files: Vec<(PathBuf, bool)>) -> Result<Found, LoadError> {
     Ok(found)
 }
 
-/// An export beside the files of its image belongs to those; others stand for themselves.
+/// Assigns an export to the native files of its image; other exports are separate.
 fn place_exports(
     exports: Vec<(PathBuf, &'static Format)>,
     natives: &mut BTreeMap<PathBuf, NativeFiles>,
@@ -172,25 +173,25 @@ fn place_exports(
     }
 }
 
-/// Notes empty files. Beside another part of its trace one has lost nothing.
+/// Notes empty files. An empty file next to another part of its trace means no loss.
 fn note_empty(empty: Vec<PathBuf>, found: &mut Found) {
     let stems: HashSet<_> = found.files.iter().map(|path| stem(path)).collect();
     let alone = empty.into_iter().filter(|path| !stems.contains(&stem(path)));
     found.notes.extend(alone.map(|path| Note { path, what: Damage::Empty, events_max: None }));
 }
 
-/// Files that were made a moment ago, and into which nothing is written yet.
+/// Files that were created recently and are still empty.
 #[derive(Default)]
 struct Beginning {
     waited: Duration,
 }
 
-/// Longer than any process takes from the name of its ring to its room, unless the machine is very busy; spent once, however
-/// many files are empty.
+/// Longer than any process takes between creating its ring and allocating it, unless the host is very busy; waited
+/// once, however many files are empty.
 const BEGINNING_MAX: Duration = Duration::from_millis(100);
 
 impl Beginning {
-    /// Waits a little for a young file; says whether it is empty no more, or gone.
+    /// Waits briefly for a new file; returns `true` if it is no longer empty, or gone.
     fn comes_to_something(&mut self, path: &Path) -> bool {
         const STEP: Duration = Duration::from_millis(2);
         loop {
@@ -206,29 +207,29 @@ impl Beginning {
     }
 }
 
-/// Files that were there a moment ago.
+/// Files that existed a short time ago.
 #[derive(Default)]
 struct Gone {
-    /// The number of times that each was looked for.
+    /// How often each was looked up.
     looked: HashMap<PathBuf, u32>,
 }
 
-/// A trace takes three forms in its life, and the next process may be given the same name: more is not waited for.
+/// A trace has three formats over time, and the next process may get the same name: no further lookup is made.
 const LOOKED_MAX: u32 = 4;
 
 impl Gone {
-    /// True if there are other parts of the trace that a file belonged to, which then are looked at.
+    /// Returns `true` if other parts of a file's trace exist, which are then inspected.
     fn has_next(&mut self, path: &Path, files: &mut Vec<(PathBuf, bool)>) -> bool {
         let looked = self.looked.entry(stem(path)).or_default();
         *looked += 1;
         let next = if *looked > LOOKED_MAX { Vec::new() } else { parts_of(&stem(path)) };
-        // One met before is recognised by its inode.
+        // A file seen before is recognized by its inode.
         files.extend(next.iter().map(|path| (path.clone(), false)));
         !next.is_empty()
     }
 }
 
-/// The parts of a trace that are there now.
+/// Returns the existing parts of a trace.
 fn parts_of(stem: &Path) -> Vec<PathBuf> {
     let (Some(name), Some(folder)) = (stem.file_name(), stem.parent()) else { return Vec::new() };
     let with = |ending| folder.join(format!("{}{ending}", name.to_string_lossy()));
@@ -236,22 +237,22 @@ fn parts_of(stem: &Path) -> Vec<PathBuf> {
     if !usual.is_empty() {
         return usual;
     }
-    // A name that says what is lost is not known before.
+    // A name that contains the number of lost events is not known in advance.
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     entries.filter(|path| !is_unfinished(path) && self::stem(path) == stem).collect()
 }
 
-/// The parts of a trace that are there now, told apart: see [`super::native::files_of_an_image::LookAgain`].
+/// Returns the existing parts of a trace, classified: see [`super::native::files_of_an_image::LookAgain`].
 pub fn look_again(path: &Path) -> (Option<NativeFiles>, Option<Export>) {
     let parts = parts_of(&stem(path)).into_iter().map(|path| (path, false));
     let found = tell(parts.collect()).unwrap_or_default();
     (found.natives.into_iter().next(), found.others.into_iter().next())
 }
 
-/// In the order in which they come into being: what one has become is looked at after it.
+/// In the order in which they are created, so that a file's successor is inspected after it.
 const PARTS: [&str; 4] = [".ring", ".dlt", ".pftrace", ".json.gz"];
 
-/// Every file, and whether it was given by name.
+/// Returns every file, and whether it was given by name.
 pub fn expand(given: &[String]) -> Result<Vec<(PathBuf, bool)>, LoadError> {
     let mut files = Vec::new();
     for input in given {
@@ -286,7 +287,7 @@ fn matches(pattern: &str, files: &mut Vec<(PathBuf, bool)>) -> Result<(), LoadEr
     if files.len() == before { Err(LoadError::NoMatch(pattern.into())) } else { Ok(()) }
 }
 
-/// Adds what matches a pattern that begins with `above` and goes on with `**`, starting where its first wildcard is.
+/// Adds the files that match a pattern of `above` followed by `**`, starting at its first wildcard.
 fn walk_below(above: &str, pattern: &Pattern, files: &mut Vec<(PathBuf, bool)>) -> Result<(), LoadError> {
     let fixed = &above[..above.find(['*', '?', '[']).unwrap_or(above.len())];
     let start = fixed.rfind('/').map(|slash| &fixed[..slash + 1]);
@@ -298,8 +299,8 @@ fn walk_below(above: &str, pattern: &Pattern, files: &mut Vec<(PathBuf, bool)>) 
     walk_matches(Path::new(start.unwrap_or("./")), &is_match, files)
 }
 
-/// Adds the files below a directory whose path, or that of a directory above them, matches. Unlike `glob`, it follows no link to
-/// a directory: a few links to a directory above make paths without end.
+/// Adds the files below directories whose path, or a parent's, matches. Unlike `glob`, follows no links to directories:
+/// a few links to a parent would make infinite paths.
 fn walk_matches(
     folder: &Path,
     is_match: &dyn Fn(&Path) -> bool,
@@ -330,7 +331,7 @@ fn walk(path: &Path, named: bool, files: &mut Vec<(PathBuf, bool)>) -> Result<()
     Ok(())
 }
 
-/// Kinds of entries come with their names: a folder of 100,000 files is searched without asking about each.
+/// Searches a directory. Entry types come with the names, so 100,000 files are searched without a stat for each.
 fn walk_folder(path: &Path, files: &mut Vec<(PathBuf, bool)>) -> Result<(), LoadError> {
     let unreadable = |error| LoadError::Unreadable(path.into(), error);
     if std::fs::symlink_metadata(path.join(UNFINISHED)).is_ok() {
@@ -340,7 +341,7 @@ fn walk_folder(path: &Path, files: &mut Vec<(PathBuf, bool)>) -> Result<(), Load
         let entry = entry.map_err(unreadable)?;
         let kind = entry.file_type().map_err(unreadable)?;
         let inner = entry.path();
-        // A link to a folder above would never end: only links to files are followed.
+        // A link to a parent directory would never end, so only links to files are followed.
         if kind.is_dir() {
             walk_folder(&inner, files)?;
         } else if (kind.is_file() || kind.is_symlink() && inner.is_file())
@@ -353,7 +354,7 @@ fn walk_folder(path: &Path, files: &mut Vec<(PathBuf, bool)>) -> Result<(), Load
     Ok(())
 }
 
-/// True if a file is such a cache, or the beginning of one.
+/// Returns `true` if a file is such a cache, or an incomplete one.
 fn is_cache(path: &Path) -> bool {
     path.file_name().is_some_and(|name| {
         let name = name.to_string_lossy();
@@ -361,8 +362,8 @@ fn is_cache(path: &Path) -> bool {
     })
 }
 
-/// True if a file is the beginning of an export that a process of ours makes as it ends: until that is whole there is
-/// what it is made from.
+/// Returns `true` if a file is an incomplete export of a process that is exiting: until it is complete, its source
+/// remains.
 fn is_unfinished(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     name.ends_with(".part") && (name.contains(".pftrace.") || name.contains(".json.gz."))
@@ -372,7 +373,7 @@ fn lost_in_name(path: &Path) -> Option<u64> {
     file::lost_in_name(&path.file_name()?.to_string_lossy())
 }
 
-/// The content of a file, and the file it is a copy of; `None` where it was met under another name.
+/// Returns the content of a file, and the file it is a copy of; `None` if it was seen under another name.
 fn look(path: &Path, copies: &mut Copies) -> std::io::Result<Option<(Content, Option<PathBuf>)>> {
     let mut head = Vec::with_capacity(HEAD);
     let file = StoredFile::open(path)?;
@@ -403,7 +404,7 @@ fn content(path: &Path, head: &[u8]) -> std::io::Result<Content> {
     })
 }
 
-/// True if a file has the name of what our tracer writes.
+/// Returns `true` if a file's name is one that dlio's tracer writes.
 fn is_ours(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ["dlt", "ring", "pftrace"].iter().any(|ours| ending == *ours))
 }
@@ -434,7 +435,7 @@ fn content_of(head: &[u8]) -> Content {
     }
 }
 
-/// What packs traces elsewhere and is not read here, by its first bytes: what to do.
+/// Returns a remedy for compressed formats that are not supported, by their first bytes.
 fn packed_otherwise(head: &[u8]) -> Option<&'static str> {
     const TAR_AT: usize = 257;
     const KINDS: [(usize, &[u8], &str); 10] = [
@@ -453,8 +454,8 @@ fn packed_otherwise(head: &[u8]) -> Option<&'static str> {
     KINDS.iter().find(|(at, magic, _)| is_at(*at, magic)).map(|(.., why)| *why)
 }
 
-/// The beginning of a packed file: what its own beginning holds is enough of most. Where that is less than a block of what
-/// packed it, more of the file is read.
+/// Returns the start of a compressed file. Usually its own first bytes suffice; if they contain less than a block of
+/// the compressor, more of the file is read.
 fn unpacked(path: &Path, head: &[u8]) -> std::io::Result<Option<Vec<u8>>> {
     if !file_bytes::is_packed(head) {
         return Ok(None);
@@ -463,7 +464,7 @@ fn unpacked(path: &Path, head: &[u8]) -> std::io::Result<Option<Vec<u8>>> {
     Ok(Some(if text.len() < HEAD && head.len() == HEAD { beginning(file_bytes::unpacked(path)?) } else { text }))
 }
 
-/// As much of a text as tells what it is; of one that is cut or damaged what can be read.
+/// Returns enough of a text to recognize it; of a truncated or damaged one, as much as is readable.
 fn beginning(mut source: impl Read) -> Vec<u8> {
     let mut out = vec![0; HEAD];
     let mut used = 0;

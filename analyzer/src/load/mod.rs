@@ -1,17 +1,18 @@
 //! From files of any kind to batches of events.
 //!
-//! A [`Source`] is what one reader makes of one traced process or one foreign file: a list of [`Unit`]s, each of which can
-//! be read on its own, on any thread. A [`Trace`] is all sources of a command together with the catalogue they share.
+//! A [`Source`] is one traced process or one foreign file as its reader represents it: a list of [`Unit`]s, each of
+//! which can be read independently on any thread. A [`Trace`] contains all sources of a command and the catalog they
+//! share.
 //!
 //! ```text
-//! inputs     which files, and the format of each
-//! beside_traces   what machines were doing, and programs that left no trace
-//! recorded   our own traces, for those who write them again
-//! formats/   one file per foreign format
-//! native/    our own files     json/   Chrome and DFTracer     lines/   text
-//! sources/   what a reader returns, and what readers share
-//! events/    events of a text become batches
-//! bytes/     files, objects, gzip
+//! inputs          the selected files, and the format of each
+//! beside_traces   counters of hosts, and programs that left no trace
+//! recorded        dlio's own traces, to be written again
+//! formats/        one file per foreign format
+//! native/         dlio's own files     json/   Chrome and DFTracer     lines/   text
+//! sources/        the results of readers, and what readers share
+//! events/         events of a text become batches
+//! bytes/          files, objects, gzip
 //! ```
 //!
 //! A directory uses those below it, never those above.
@@ -45,11 +46,11 @@ use sources::duplicates::{Duplicates, PassedOver};
 use sources::errors::{LoadError, Note};
 use sources::source::{Opening, Reader, Source};
 
-/// The remark on a trace with more names than there is room for.
+/// The note on a trace with more names than fit in memory.
 pub const NAMES_TOGETHER: &str = "it has more different names of events than --memory has room for: those that came last are \
     counted together as (other names); give it more";
 
-/// Everything that was given, ready to be read.
+/// All inputs of a command, ready to be read.
 pub struct Trace {
     pub catalog: Catalog,
     pub sources: Vec<Box<dyn Source>>,
@@ -58,27 +59,27 @@ pub struct Trace {
     /// Files that were read.
     pub files: Vec<PathBuf>,
     pub notes: Mutex<Vec<Note>>,
-    /// Files some of whose processes other files have too.
+    /// Files with processes that other files also contain.
     pub passed_over: Vec<PassedOver>,
-    /// The meaning of the bits of units, where an earlier reading found out.
+    /// The meaning of the bits of units, if an earlier reading determined it.
     pub categories: Categories,
-    /// What machines were doing while the commands ran.
+    /// Counters of hosts sampled while the commands ran.
     pub machines: Vec<Samples>,
-    /// Programs that traced ones started and that left no trace.
+    /// Programs that traced programs started and that left no trace.
     pub untraced: Vec<Untraced>,
-    /// True if no process writes any more, as far as can be told.
+    /// `true` if no process still writes, as far as is known.
     pub settled: bool,
-    /// True if what was found out about files earlier was believed.
+    /// `true` if results of earlier readings of the files were used.
     pub indexed: bool,
 }
 
 impl Trace {
-    /// Opens files, folders and patterns.
+    /// Opens files, directories and patterns.
     pub fn open(given: &[String], threads: usize) -> Result<Trace, LoadError> {
         Trace::of(inputs::find(given)?, given, threads, &Index::default())
     }
 
-    /// Opens what was found, files that an index holds by that.
+    /// Opens the files that were found, using the index for those it contains.
     pub fn of(found: inputs::Found, given: &[String], threads: usize, index: &Index) -> Result<Trace, LoadError> {
         let catalog = Catalog::default();
         let mut notes = found.notes;
@@ -117,7 +118,7 @@ impl Trace {
         self.units.sort_by_key(|unit| std::cmp::Reverse(unit.last_end));
     }
 
-    /// Makes use of what an earlier reading found out about the units: `known` gives what it holds of one of them.
+    /// Uses the results of an earlier reading of the units: `known` returns the result for one of them.
     pub fn recall<'k>(&mut self, categories: Categories, known: impl Fn(&Path, u32) -> Option<&'k Seen>) {
         for unit in &mut self.units {
             if let Some(seen) = known(self.sources[unit.source as usize].path(), unit.index) {
@@ -131,12 +132,12 @@ impl Trace {
         self.units.sort_by_key(|unit| std::cmp::Reverse(unit.last_end));
     }
 
-    /// The sieve of a filter.
+    /// Returns the sieve of a filter.
     pub fn sieve<'a>(&'a self, filter: &'a Filter) -> Sieve<'a> {
         Sieve::new(filter, &self.catalog).of_categories(&self.categories)
     }
 
-    /// Why not one source could be opened.
+    /// Returns why none of the sources could be opened.
     fn nothing(&self, given: &[String], useless: &[(PathBuf, &'static str)]) -> LoadError {
         if let Some((path, why)) = useless.first() {
             return LoadError::Useless(path.clone(), why);
@@ -174,7 +175,7 @@ impl Trace {
         }
     }
 
-    /// Says what must be said of the trace as a whole, though nothing of it is lost.
+    /// Adds a note on the trace as a whole that involves no loss.
     pub fn remark(&self, what: &'static str) {
         let path = self.files.first().cloned().unwrap_or_default();
         self.note(Note { path, what: Damage::Remark(what), events_max: Some(0) });
@@ -188,12 +189,12 @@ impl Trace {
         }
     }
 
-    /// The beginning of the trace, as far as it is known without reading all of it: relative times count from here.
+    /// Returns the start of the trace, as far as it is known without reading all of it: the origin of relative times.
     pub fn start(&self) -> i64 {
         self.sources.iter().filter_map(|source| source.start()).min().unwrap_or(0)
     }
 
-    /// Bytes of all units.
+    /// Returns the size of all units in bytes.
     pub fn size(&self) -> u64 {
         self.units.iter().map(|unit| unit.size).sum()
     }

@@ -1,5 +1,5 @@
-//! Our own traces as they were recorded, for those who write them again: the facts, strings and events of each process, in
-//! numbers and a clock of its own.
+//! dlio's own traces as they were recorded, to be written again: facts, strings and events of each process, with its
+//! own numbers and clock.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -24,7 +24,7 @@ use super::native::index::Index;
 use super::native::reader::{self, Opened};
 use super::sources::duplicates::Duplicates;
 
-/// Bytes of a trace for viewers that are read at once.
+/// Bytes of a trace for viewers read at a time.
 const WINDOW: usize = 1 << 20;
 
 /// One process image.
@@ -41,15 +41,15 @@ pub struct Recorded {
     events: Held,
 }
 
-/// The place of the events.
+/// The location of the events.
 enum Held {
     /// In blocks of a file, decoded when they are needed.
     Blocks(PathBuf, Box<Image>),
-    /// In batches of threads, as a trace for viewers gave them.
+    /// In batches of threads, from a trace for viewers.
     Batches(Vec<(u32, Events)>),
 }
 
-/// All processes that were found, each once. What is damaged is noted by who reads the trace for its figures.
+/// Returns all processes that were found, each once. Damage is noted when the trace is read for its numbers.
 pub fn all(found: &Found, threads: usize) -> io::Result<Vec<Recorded>> {
     let look = reader::Look { again: inputs::look_again, index: &Index::default() };
     let images = reader::open_images(&found.natives, threads, look);
@@ -65,14 +65,14 @@ pub fn all(found: &Found, threads: usize) -> io::Result<Vec<Recorded>> {
     Ok(all)
 }
 
-/// `None` where it has no events, or no clock to order them by.
+/// Returns `None` if it has no events, or no clock to order them by.
 fn of_image(opened: Opened) -> io::Result<Option<Recorded>> {
     let Opened { path, mut image, .. } = opened;
     let Some(clock) = image.clock().filter(|_| image.events() > 0) else { return Ok(None) };
     let mut names = std::mem::take(&mut image.names);
     if !image.name_blocks.is_empty() {
         let (store, mut opener) = (FileStore::open(&path)?, Opener::new()?);
-        // Their checksums were proved when the file was opened; a string that is gone since then has no name.
+        // Their checksums were verified when the file was opened; a string that has been lost since then has no name.
         image.name_blocks.iter().for_each(|block| drop(learn(&mut names, block, &store, &mut opener)));
     }
     let last_tick = image.last_tick();
@@ -143,12 +143,12 @@ fn of_batches(reader: &read::Reader, process: usize, batches: Vec<(u32, Events)>
 }
 
 impl Recorded {
-    /// Names the boot of a machine.
+    /// Returns the names of the host and its boot.
     pub fn host(&self) -> (Option<&str>, Option<&str>) {
         (self.fields.get(key::HOST), self.fields.get(key::BOOT_ID))
     }
 
-    /// Hands on all events, a batch of one thread at a time. A block that is damaged has been noted already.
+    /// Passes on all events, a batch of one thread at a time. Damaged blocks have been noted already.
     pub fn each(&self, take: &mut dyn FnMut(u32, &Events) -> io::Result<()>) -> io::Result<()> {
         match &self.events {
             Held::Batches(batches) => batches.iter().try_for_each(|(tid, events)| take(*tid, events)),

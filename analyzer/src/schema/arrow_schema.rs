@@ -1,4 +1,4 @@
-//! The tables of the contract as Arrow has them.
+//! The tables of the contract as Arrow schemas.
 
 use std::sync::Arc;
 
@@ -6,15 +6,15 @@ use super::tables::{self, Column, Type};
 use arrow::array::MapFieldNames;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
-/// The Arrow schema of a table of the contract.
+/// Returns the Arrow schema of a table of the contract.
 pub fn schema(columns: &[Column]) -> SchemaRef {
     let fields: Vec<_> =
         columns.iter().map(|column| Field::new(column.name, data_type(column.of), column.nullable)).collect();
     Arc::new(Schema::new(fields))
 }
 
-/// The same as queries see it: names are strings that share their letters, by which DataFusion groups three times as fast as by
-/// the keys of a dictionary.
+/// Returns the schema for queries: names are string views with shared buffers, by which DataFusion groups three times
+/// as fast as by dictionary keys.
 pub fn queried(columns: &[Column]) -> SchemaRef {
     let as_queried = |field: &Field| match field.data_type() {
         DataType::Dictionary(..) => Field::new(field.name(), DataType::Utf8View, field.is_nullable()),
@@ -43,7 +43,7 @@ fn map_type() -> DataType {
 /// Columns that tables of earlier versions lack.
 const ADDED: [&str; 1] = ["layer"];
 
-/// The schema that a file of events must have to be one of ours.
+/// Returns `true` if a schema is that of an events file written by this program.
 pub fn is_events(found: &Schema) -> bool {
     let ours = schema(tables::EVENTS);
     ours.fields()

@@ -1,4 +1,4 @@
-//! The tables people query: names and columns as SQL, Parquet, JSON and the documentation say them.
+//! The tables for queries: names and columns in SQL, Parquet, JSON and the documentation.
 
 /// The type of a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -14,7 +14,7 @@ pub enum Type {
 }
 
 impl Type {
-    /// As SQL calls it.
+    /// Returns the name of the type in SQL.
     pub fn sql(self) -> &'static str {
         match self {
             Type::Name | Type::Text => "text",
@@ -38,7 +38,7 @@ const fn table(name: &'static str, meaning: &'static str, columns: &'static [Col
     Table { name, meaning, columns }
 }
 
-/// All there are.
+/// All tables.
 pub const TABLES: [Table; 6] = [
     table("events", "one row a call, span, instant or counter", EVENTS),
     table("files", "one row a distinct path", FILES),

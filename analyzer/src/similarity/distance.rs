@@ -1,10 +1,11 @@
-//! How far two distributions lie apart: Wasserstein's distance, which is how far values have to be moved on average to make
-//! the one of the other.
+//! The distance of two distributions: Wasserstein's, the average amount by which values must change to turn one
+//! distribution into the other.
 //!
-//! It is divided by the sum of both means. That is the most it can be for values that are not negative, and is reached where
-//! all of one are zero: the result lies between 0 and 1, whatever the unit.
+//! It is divided by the sum of both means. That is its maximum for values that are not negative, reached if all values
+//! of one distribution are zero: the result is between 0 and 1, for any unit.
 
-/// Of values in ascending order with their counts. Where only one has any, they have nothing in common.
+/// Returns the distance of values in ascending order with their counts. If only one has values, they have nothing in
+/// common.
 pub fn normalised(a: &[(f64, u64)], b: &[(f64, u64)]) -> f64 {
     match (mean(a), mean(b)) {
         (None, None) => 0.0,
@@ -20,7 +21,7 @@ fn mean(values: &[(f64, u64)]) -> Option<f64> {
     (count > 0).then(|| sum / count as f64)
 }
 
-/// The area between both quantile functions: goes through shares of each from 0 to 1 together.
+/// Returns the area between both quantile functions, by walking through the shares of both from 0 to 1 together.
 fn wasserstein(a: &[(f64, u64)], b: &[(f64, u64)]) -> f64 {
     let shares = |values: &[(f64, u64)]| -> Vec<(f64, f64)> {
         let all = values.iter().map(|(_, count)| count).sum::<u64>() as f64;

@@ -1,4 +1,4 @@
-//! Single figures of a run, by name.
+//! Single numbers of a run, by name.
 
 use super::{FeatureOfBoth, Side};
 use crate::compare::metrics::Unit;
@@ -6,7 +6,7 @@ use crate::io_profile::transfers::Moves;
 use crate::summary::figures::quantiles::Quantiles;
 use crate::summary::report::layout::hung;
 
-/// A figure of a run, where it has one.
+/// A number of a run, if the run has it.
 pub struct Feature {
     pub name: &'static str,
     pub meaning: &'static str,
@@ -22,7 +22,7 @@ fn size(moves: &Moves, of: fn(Quantiles) -> f64) -> Option<f64> {
     moves.sizes.quantiles().map(of)
 }
 
-/// Of reads and of writes apart: programs that read what others write are not alike.
+/// Separate for reads and writes: a program that reads is not similar to one that writes the data.
 pub const FEATURES: &[Feature] = &[
     feature("io.s", "in calls on files with data, of all threads together", Unit::Seconds, |side| {
         Some(side.io_ns as f64 / 1e9)
@@ -59,7 +59,7 @@ pub const FEATURES: &[Feature] = &[
 ];
 
 impl Feature {
-    /// `None` where it is zero, or not there, in both.
+    /// Returns `None` if it is zero, or missing, in both.
     pub fn of_both(&self, before: &Side, after: &Side) -> Option<FeatureOfBoth> {
         let (a, b) = ((self.of)(before).unwrap_or(0.0), (self.of)(after).unwrap_or(0.0));
         let both = FeatureOfBoth { feature: self.name, unit: self.unit, before: a, after: b, difference: 0.0 };
@@ -67,7 +67,7 @@ impl Feature {
     }
 }
 
-/// For `--explain`.
+/// Returns the list for `--explain`.
 pub fn listing(width: usize) -> String {
     let longest = FEATURES.iter().map(|feature| feature.name.len()).max().unwrap_or(0);
     let mut out = String::new();

@@ -1,11 +1,11 @@
-//! How alike two runs are in their I/O: what a benchmark is to a program it stands for.
+//! The similarity of two runs in their I/O, for example of a benchmark and the program it represents.
 //!
-//! [`features`] are single figures of each run, those by which the paper on DLIO holds its benchmark against eight
-//! applications; [`distance`] holds whole distributions against each other, so that a high cosine cannot hide a wrong shape;
+//! [`features`] are single numbers of each run, by which the paper on DLIO compares its benchmark with eight
+//! applications; [`distance`] compares whole distributions, so that a high cosine cannot hide a different distribution;
 //! [`text`] prints.
 //!
-//! Only files that carry data count: families of files with a hundredth of the bytes of a run or more. Logs and settings,
-//! which are many and small, would else decide how many files two runs have.
+//! Only files with data count: groups of files with at least 1 % of the bytes of a run. Logs and settings, which are
+//! many and small, would otherwise determine the number of files of two runs.
 
 pub mod distance;
 pub mod features;
@@ -23,19 +23,19 @@ use features::FEATURES;
 pub const SCHEMA: &str = "dlio-similarity";
 pub const VERSION: u32 = 1;
 
-/// Families with a smaller part of a run's bytes carry no data.
+/// Groups with a smaller share of a run's bytes do not count as data.
 const CARRIES: f64 = 0.01;
 
-/// What is looked at of a run.
+/// The compared data of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Side {
     pub trace: String,
-    /// Files that carry data, and the time of calls on them, summed over threads.
+    /// Data files, and the time of calls on them, summed over threads.
     pub files: u64,
     pub io_ns: u64,
     pub read: Moves,
     pub written: Moves,
-    /// What is left out.
+    /// Files that are left out.
     pub small_files: u64,
     pub small_bytes: u64,
     pub events: u64,
@@ -43,7 +43,7 @@ pub struct Side {
 }
 
 impl Side {
-    /// With a filter on files, all that pass it carry data: somebody has chosen.
+    /// Creates a side. With a filter on files, all files that pass it count: the user has selected them.
     pub fn of(typed: &str, behaviour: &Behaviour) -> Side {
         let Behaviour { analysis, observed } = behaviour;
         let all: u64 = observed.families.values().map(|used| used.read.bytes + used.written.bytes).sum();
@@ -82,35 +82,35 @@ impl Side {
     }
 }
 
-/// One figure of both runs.
+/// One number of both runs.
 #[derive(Serialize, Clone, Debug)]
 pub struct FeatureOfBoth {
     pub feature: &'static str,
     pub unit: Unit,
     pub before: f64,
     pub after: f64,
-    /// By how much they differ, as a part of the larger one; of shares, as they are.
+    /// Their difference, relative to the larger one; for shares, absolute.
     pub difference: f64,
 }
 
 impl FeatureOfBoth {
-    /// The larger of both; shares are parts of one already.
+    /// Returns the larger of both, or 1 for shares.
     pub fn scale(&self) -> f64 {
         if self.unit == Unit::Share { 1.0 } else { self.before.max(self.after) }
     }
 }
 
-/// How far two distributions lie apart.
+/// The distance of two distributions.
 #[derive(Serialize, Clone, Debug)]
 pub struct Distance {
     pub distribution: &'static str,
-    /// From 0 (the same) to 1 (nothing in common), see [`distance`].
+    /// From 0 (equal) to 1 (nothing in common), see [`distance`].
     pub distance: f64,
     pub before_calls: u64,
     pub after_calls: u64,
 }
 
-/// A run, and what of it was left out.
+/// A run, and its files that were left out.
 #[derive(Serialize, Clone, Debug)]
 pub struct Head {
     pub trace: String,
@@ -125,7 +125,7 @@ pub struct Head {
 pub struct Similarity {
     pub schema: &'static str,
     pub version: u32,
-    /// Of the features, each but shares divided by the larger of both.
+    /// The cosine of the features, each divided by the larger of both, except shares.
     pub cosine: f64,
     pub before: Head,
     pub after: Head,
@@ -133,7 +133,7 @@ pub struct Similarity {
     pub distances: Vec<Distance>,
 }
 
-/// Holds two runs against each other.
+/// Compares two runs.
 pub fn similarity(before: &Side, after: &Side) -> Similarity {
     let features: Vec<_> = FEATURES.iter().filter_map(|feature| feature.of_both(before, after)).collect();
     let head = |side: &Side| Head {
@@ -155,8 +155,8 @@ pub fn similarity(before: &Side, after: &Side) -> Similarity {
     }
 }
 
-/// Of the vectors of all features, in which each is divided by the larger of both: none weighs more for its unit. Shares have
-/// none, and two that are next to nothing are alike.
+/// Returns the cosine of the vectors of all features, each divided by the larger of both, so that units do not matter.
+/// Shares are not divided, and two shares near zero are alike.
 fn cosine(features: &[FeatureOfBoth]) -> f64 {
     let scaled = features.iter().map(|feature| {
         let scale = feature.scale();

@@ -1,11 +1,11 @@
-//! A similarity as people read it.
+//! Formats a similarity for readers.
 
 use super::{Distance, FeatureOfBoth, Head, Similarity};
 use crate::summary::figures::units::{bytes, grouped, many};
 use crate::summary::report::layout::{heading, wrapped};
 use crate::text_table::Grid;
 
-/// Features that differ by more are named first.
+/// Features that differ by more are listed first.
 const TELLING: f64 = 0.15;
 
 pub fn print(similarity: &Similarity, width: usize) -> String {

@@ -1,5 +1,5 @@
-//! Exact quantiles of durations: all events once more, of which only those in the buckets of quantiles are counted. Of few
-//! events the lengths were kept; of many the trace is read again, here or by workers, each a part of it.
+//! Exact quantiles of durations: a second pass over all events that counts only those in the buckets of quantiles. For
+//! few events the lengths were kept; for many the trace is read again, here or in parts by workers.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,14 +16,14 @@ use crate::load::Trace;
 use crate::scan::{Consumer, Progress, scan_some};
 use crate::unit::Unit;
 
-/// Counts values in the buckets that were asked for.
+/// Counts the values in the requested buckets.
 struct Refiner<'a> {
     /// By row.
     asked: &'a [Asked],
     counts: Counts,
 }
 
-/// Some buckets of a kind, as bits from the first on.
+/// Some buckets of a kind, as bits from the first one.
 #[derive(Default)]
 struct Asked {
     first: usize,
@@ -58,7 +58,7 @@ struct Reading<'a> {
     refiner: Refiner<'a>,
     catalog: &'a Catalog,
     kinds: Vec<KindTraits>,
-    /// True if a file is one, and no pipe.
+    /// `true` if a file is a stored file, not a pipe.
     stored: Vec<bool>,
 }
 
@@ -109,11 +109,11 @@ fn counts_of(
     Ok(counts)
 }
 
-/// The buckets that are to be counted value by value, for those who know kinds by other numbers.
+/// The buckets whose values are counted individually, for workers that number kinds differently.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct Buckets(Vec<(SentKind, bool, Vec<u32>)>);
 
-/// What of a trace is read once more, and what is counted of it.
+/// The part of a trace that is read again, and the buckets to count.
 #[derive(Serialize, Deserialize)]
 pub struct Again {
     /// Numbers of sources: `from..to`, ascending.
@@ -122,7 +122,7 @@ pub struct Again {
 }
 
 impl Buckets {
-    /// Those of an analysis, and the row that each entry stands for.
+    /// Returns the buckets of an analysis, and the row of each entry.
     pub fn of(analysis: &Analysis, catalog: &Catalog) -> (Buckets, Vec<u32>) {
         let (mut buckets, mut rows) = (Vec::new(), Vec::new());
         for (row, kind, count) in analysis.rows(&catalog.kinds()) {
@@ -134,7 +134,7 @@ impl Buckets {
     }
 }
 
-/// Counts the values of a part of a trace, by places in the list of buckets.
+/// Counts the values of a part of a trace, by index in the list of buckets.
 pub fn count_again(
     trace: &Trace,
     filter: &Filter,
@@ -157,7 +157,7 @@ pub fn count_again(
     Ok(counts.renumbered(|row| places[row as usize]))
 }
 
-/// The same for events whose lengths were kept, by the threads that read them.
+/// Makes quantiles exact for events whose lengths were kept by the reading threads.
 pub fn refine_by(lengths: &[Lengths], analysis: &mut Analysis) {
     let asked = asked(analysis);
     let mut refiner = Refiner { asked: &asked, counts: Counts::default() };
@@ -166,7 +166,7 @@ pub fn refine_by(lengths: &[Lengths], analysis: &mut Analysis) {
     analysis.durations = Some(refiner.counts);
 }
 
-/// The buckets in which the quantiles of each row lie.
+/// Returns the buckets that contain the quantiles of each row.
 fn asked(analysis: &Analysis) -> Vec<Asked> {
     let kinds = analysis.counted.kinds.iter();
     kinds.map(|kind| Asked::new(&kind.durations.buckets_of_quantiles())).collect()

@@ -1,20 +1,20 @@
-//! The meaning of a trace, in one pass.
+//! The analysis of a trace in one pass.
 //!
 //! ```text
-//! report/           the analysis as plain values, section by section, and how they are printed
-//! partial           a part of a trace that is counted elsewhere, and how parts become one
+//! report/           the analysis as plain values, section by section, and their text
+//! partial           a part of a trace that is counted elsewhere, and how parts are merged
 //! exact_quantiles   the second pass, for exact quantiles
-//! training          who trains, who reads for whom, and how long trainers wait
-//! analysis          all that was counted
+//! training          trainers, their readers, and how long trainers wait
+//! analysis          everything that was counted
 //! groups/           threads and processes compared with one another
 //! count/            each event, seen once
-//! waits/            who ended each wait of a trainer, and what it was for
-//! tree              who started whom, and what processes are called
+//! waits/            who ended each wait of a trainer, and its cause
+//! tree              the tree of processes, and their names
 //! time/  files/     intervals of time; access to files
 //! figures/          quantiles and units
 //! ```
 //!
-//! SQL over the same events gives the same figures, and `--show-sql` prints it.
+//! SQL over the same events gives the same numbers, and `--show-sql` prints it.
 
 pub mod analysis;
 pub mod count;
@@ -45,7 +45,7 @@ pub fn analyse(trace: &Trace, filter: &Filter, threads: usize, progress: &Progre
     analyse_beside(trace, filter, threads, progress, || ()).map(|(analysis, _)| analysis)
 }
 
-/// The same, while others see the events too: one a thread.
+/// Counts all events that pass a filter, and passes them to further consumers, one per thread.
 pub fn analyse_beside<C: Consumer>(
     trace: &Trace,
     filter: &Filter,
@@ -65,14 +65,14 @@ pub fn analyse_beside<C: Consumer>(
         trace.remark(NAMES_TOGETHER);
     }
     let lengths: Option<Vec<_>> = counters.iter_mut().map(Counter::take_lengths).collect();
-    // The first one's tables are the others' too: those of 100,000 files are not copied for a question about a few events.
+    // The first part's tables are shared: those of 100,000 files are not copied for a query on a few events.
     let mut parts = counters.into_iter().map(|counter| counter.counted);
     let mut counted = parts.next().unwrap_or_default();
     parts.for_each(|part| counted.merge(part));
     Ok((concluded(trace, filter, (counted, lengths), tallies, sweep.finish(&trace.catalog)), others))
 }
 
-/// The analysis, once everything is counted.
+/// Returns the analysis of complete counts.
 fn concluded(
     trace: &Trace,
     filter: &Filter,
@@ -84,7 +84,7 @@ fn concluded(
     counted.finish(&trace.catalog.aliases());
     let mut analysis =
         Analysis { filter: filter.clone(), counted, measured, tally, durations: None, files_listed: FILES_LISTED };
-    // Not what each thread could keep decides: the same trace gives the same figures on any machine.
+    // Independent of how much each thread could keep: a trace gives identical numbers on every host.
     if let Some(lengths) = lengths.filter(|_| analysis.events() <= LENGTHS_MAX as u64) {
         exact_quantiles::refine_by(&lengths, &mut analysis);
     }

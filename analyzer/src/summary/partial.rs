@@ -1,11 +1,11 @@
-//! A part of a trace that is counted elsewhere, and how parts become one analysis.
+//! A part of a trace that is counted elsewhere, and how parts are merged into one analysis.
 //!
-//! A part is made of whole families of processes: what is measured between threads of relatives is final when it is sent, and
-//! only the unions over everything are left to be made. All else is merged as the counts of threads are. So the figures are
-//! those of one process, to the last digit.
+//! A part consists of whole process trees: comparisons between their threads are final when it is sent, and only the
+//! unions over all processes remain to be computed. Everything else is merged like the counts of threads. So the result
+//! is exactly that of one process.
 //!
-//! Who counts a part has opened the whole trace, so that processes, hosts and clocks are the same everywhere. Files and kinds
-//! of events get their numbers as they are met, which is in another order everywhere: parts name them, and number them anew.
+//! Every worker opens the whole trace, so processes, hosts and clocks are identical everywhere. Files and kinds of
+//! events are numbered in order of appearance, which differs everywhere: parts contain their names, and are renumbered.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -28,26 +28,26 @@ use crate::load::Trace;
 use crate::scan::{Progress, scan_some};
 use crate::unit::{Categories, Unit};
 
-/// Which part of a trace is counted, and what of it is wanted.
+/// The part of a trace to count, and the requested results.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Asked {
     /// Numbers of sources: `from..to`, ascending.
     pub sources: Vec<(u32, u32)>,
     /// The lengths of all events, for exact quantiles of a small trace.
     pub lengths: bool,
-    /// What each unit holds, to be kept beside the trace.
+    /// The content of each unit, to be cached with the trace.
     pub units: bool,
-    /// Some of these sources do not say before they are read whose events they hold.
+    /// The processes of some of these sources are unknown before reading.
     pub meets_processes: bool,
 }
 
-/// True if a unit is of these sources: `from..to`, ascending.
+/// Returns `true` if a unit belongs to these sources: `from..to`, ascending.
 pub fn holds(sources: &[(u32, u32)], unit: &Unit) -> bool {
     let at = sources.partition_point(|(_, to)| *to <= unit.source);
     sources.get(at).is_some_and(|(from, _)| *from <= unit.source)
 }
 
-/// The counts of a part, with names in the place of the catalogue's numbers.
+/// The counts of a part, with names instead of the catalog's numbers.
 #[derive(Serialize, Deserialize)]
 pub struct Partial {
     counted: Counted,
@@ -58,14 +58,14 @@ pub struct Partial {
     kinds: Vec<SentKind>,
     /// The meaning of the bits of units.
     categories: Vec<Arc<str>>,
-    /// All that are known now, where some were met while reading.
+    /// All processes known now, if some were discovered while reading.
     met: Option<Met>,
 }
 
 /// Processes and hosts in order of their numbers.
 type Met = (Vec<Process>, Vec<Host>);
 
-/// A kind as it travels: name, category, class and origin.
+/// The encoding of a kind: name, category, class and origin.
 pub type SentKind = (Arc<str>, Arc<str>, u8, u8);
 
 const ORIGINS: [Origin; 4] = [Origin::Call, Origin::Span, Origin::Instant, Origin::Counter];
@@ -81,7 +81,7 @@ pub fn arrived((name, cat, class, origin): SentKind) -> Kind {
     Kind { name, cat, class, origin: ORIGINS[usize::from(origin) % ORIGINS.len()] }
 }
 
-/// New numbers in the order in which old ones are asked for.
+/// Assigns new numbers in the order in which old ones are requested.
 #[derive(Default)]
 struct Dense<T> {
     numbers: HashMap<u32, u32>,
@@ -126,7 +126,7 @@ pub fn analyse_part(
     Ok(named(catalog, counted, lengths, (sweep.finish_part(catalog), met)))
 }
 
-/// Numbers what was counted anew, and names it.
+/// Renumbers the counts, and adds names.
 fn named(
     catalog: &Catalog,
     mut counted: Counted,
@@ -136,7 +136,7 @@ fn named(
     let (paths, all) = (catalog.files(), catalog.kinds());
     let (mut files, mut kinds) = (Dense::default(), Dense::default());
     files.number(FILE_NONE, || paths[FILE_NONE as usize].clone());
-    // In the order in which a catalogue has them: neighbours have much of their names in common.
+    // In the order of a catalog, where neighbors share prefixes.
     for (file, _) in (0u32..).zip(&counted.files).filter(|(_, count)| count.events > 0) {
         files.number(file, || paths[file as usize].clone());
     }
@@ -161,14 +161,14 @@ impl Lengths {
 }
 
 impl Partial {
-    /// Calls the files of processes that were met otherwise.
+    /// Renames the files of discovered processes.
     pub fn rename_sources(&mut self, name: impl Fn(&str) -> String) {
         let met = self.met.iter_mut().flat_map(|(processes, _)| processes);
         met.for_each(|process| process.source = name(&process.source));
     }
 }
 
-/// Parts on their way to one analysis.
+/// Parts being merged into one analysis.
 pub struct Merging<'t> {
     trace: &'t Trace,
     filter: Filter,
@@ -187,7 +187,7 @@ impl<'t> Merging<'t> {
         Merging { trace, filter: filter.clone(), tallies, counted: Counted::default(), lengths, sweep }
     }
 
-    /// Adds a part; each of them once, in any order.
+    /// Adds a part; each once, in any order.
     pub fn add(&mut self, part: Partial) -> Result<(), &'static str> {
         let Partial { mut counted, measured, mut lengths, files, kinds, categories, met } = part;
         let catalog = &self.trace.catalog;
@@ -197,7 +197,7 @@ impl<'t> Merging<'t> {
         }
         let files = catalog.file_numbers(files.iter().map(|path| path.as_ref().into()));
         let kinds: Vec<u32> = kinds.into_iter().map(|kind| catalog.kind(arrived(kind))).collect();
-        // What cannot be looked up is damage, and said; until then any number will do.
+        // An unknown number is damage and reported; until then any number will do.
         let is_whole = Cell::new(counted.processes.len() <= catalog.map_processes(|_| ()).len());
         let look_up = |numbers: &[u32], number: u32| {
             let found = numbers.get(number as usize).copied();
@@ -220,14 +220,14 @@ impl<'t> Merging<'t> {
         Ok(())
     }
 
-    /// The analysis of all parts.
+    /// Returns the analysis of all parts.
     pub fn finish(self) -> Analysis {
         let Merging { trace, filter, tallies, counted, lengths, sweep } = self;
         concluded(trace, &filter, (counted, lengths), tallies, sweep.finish())
     }
 }
 
-/// The bits of categories of one catalogue as those of another.
+/// Translates the bits of categories from one catalog to another.
 struct Bits(Vec<u64>);
 
 impl Bits {

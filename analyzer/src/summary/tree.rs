@@ -13,9 +13,9 @@ pub struct LaneId {
     pub tid: i32,
 }
 
-/// The parents of processes, as far as their traces name them before they are read.
+/// The parents of processes, as far as they are known before reading.
 pub struct Ancestry {
-    /// By process: the image it was started by.
+    /// By process: the image that started it.
     parents: Vec<Option<u32>>,
     /// By process: its first thread.
     firsts: Vec<i32>,
@@ -23,7 +23,7 @@ pub struct Ancestry {
     groups: Vec<u32>,
 }
 
-/// Longer chains are a ring of reused process ids.
+/// Longer chains are a cycle of reused process ids.
 const GENERATIONS_MAX: usize = 64;
 
 impl Ancestry {
@@ -34,12 +34,12 @@ impl Ancestry {
         Ancestry { parents, firsts: processes.iter().map(|process| process.pid).collect(), groups }
     }
 
-    /// See the function of the same name.
+    /// Returns the group of a process, as the function of this name.
     pub fn group(&self, proc: u32) -> u32 {
         self.groups.get(proc as usize).copied().unwrap_or(proc)
     }
 
-    /// A process's parent, its parent's and so on.
+    /// Returns a process's parent, grandparent and so on.
     pub fn above(&self, proc: u32) -> Vec<u32> {
         above(&self.parents, proc)
     }
@@ -48,8 +48,8 @@ impl Ancestry {
         proc == ancestor || self.above(proc).contains(&ancestor)
     }
 
-    /// The lanes whose waits may be for this one: itself, the first threads of its process and of those above it, and
-    /// others there that say when they wait.
+    /// Returns the lanes whose waits may be for this one: itself, the first threads of its process and of its
+    /// ancestors, and further threads there that record waits.
     pub fn partners(&self, lane: LaneId, waiters: &BTreeSet<LaneId>) -> Vec<LaneId> {
         let family: Vec<u32> = [lane.proc].into_iter().chain(self.above(lane.proc)).collect();
         let first = |&proc: &u32| Some(LaneId { proc, tid: *self.firsts.get(proc as usize)? });
@@ -63,7 +63,7 @@ impl Ancestry {
 /// the C library gets its image with its first call, which its own child may precede. Process ids do not come round so soon.
 const LATE_NS: i64 = 1_000_000_000;
 
-/// By process: the image of its parent that was running when it started.
+/// Returns, by process, the image of its parent that was running when it started.
 pub fn parents(processes: &[Process]) -> Vec<Option<u32>> {
     let mut images: BTreeMap<(u32, i32), Vec<u32>> = BTreeMap::new();
     for (number, process) in (0u32..).zip(processes) {
@@ -75,7 +75,7 @@ pub fn parents(processes: &[Process]) -> Vec<Option<u32>> {
         let began = |number: &&u32| image(number).start_ts <= process.start_ts;
         let running =
             |number: &&u32| began(number) && image(number).end_ts.is_none_or(|end| Some(end) >= process.start_ts);
-        // The image that ended first of those that had not ended: an exec keeps the start of its process.
+        // The image that ended first among those that had not ended: an exec keeps the start of its process.
         let ending = |number: &&u32| image(number).end_ts.unwrap_or(i64::MAX);
         let late = |number: &&u32| {
             let after = image(number).start_ts.zip(process.start_ts).map(|(image, child)| image - child);
@@ -87,8 +87,8 @@ pub fn parents(processes: &[Process]) -> Vec<Option<u32>> {
     processes.iter().map(parent).collect()
 }
 
-/// The group of a process: the first of those with its rank in the chain of its parents, or of all where none has one. A
-/// process without a rank has that of the next one above it.
+/// Returns the group of a process: the first process with its rank in the chain of its parents, or the first of all if
+/// none has one. A process without a rank has that of its nearest ancestor.
 pub fn group(processes: &[Process], parents: &[Option<u32>], proc: u32) -> u32 {
     let chain: Vec<u32> = [proc].into_iter().chain(above(parents, proc)).collect();
     let rank = |proc: &&u32| processes[**proc as usize].rank;
@@ -97,13 +97,13 @@ pub fn group(processes: &[Process], parents: &[Option<u32>], proc: u32) -> u32 {
     chain.iter().rfind(of_it).copied().unwrap_or(proc)
 }
 
-/// The chain of parents.
+/// Returns the chain of parents.
 pub fn above(parents: &[Option<u32>], proc: u32) -> Vec<u32> {
     let next = |proc: &u32| parents.get(*proc as usize).copied().flatten();
     std::iter::successors(next(&proc), next).take(GENERATIONS_MAX).collect()
 }
 
-/// The names of processes: workers by their number among those of one maker, all others by what they run.
+/// Returns the names of processes: workers are numbered per parent, others are named after their program or script.
 pub fn names(processes: &[Process]) -> Vec<String> {
     let parents = parents(processes);
     let mut names: Vec<String> = processes.iter().map(called).collect();
@@ -120,7 +120,7 @@ pub fn names(processes: &[Process]) -> Vec<String> {
     names
 }
 
-/// True if a process is a copy of its parent that went on as one, or what Python starts in the place of such a copy.
+/// Returns `true` if a process is a copy of its parent that continued as such, or Python's substitute for such a copy.
 pub fn is_worker(processes: &[Process], parents: &[Option<u32>], proc: u32) -> bool {
     let process = &processes[proc as usize];
     let Some(command) = process.command.as_deref() else { return false };
@@ -131,10 +131,11 @@ pub fn is_worker(processes: &[Process], parents: &[Option<u32>], proc: u32) -> b
     is_copy || command.contains(SPAWNED)
 }
 
-/// Programs that run trainings. What else takes messages from its own copies, as rsync and PostgreSQL do, trains nothing.
+/// Programs that run trainings. Other programs that receive messages from their own copies, such as rsync and
+/// PostgreSQL, do not train.
 const TRAINING: [&str; 3] = ["python", "pypy", "julia"];
 
-/// True if a program may be a training that nothing tells of.
+/// Returns `true` if a program may be a training without spans.
 pub fn may_train(program: &str) -> bool {
     TRAINING.iter().any(|known| program.starts_with(known))
 }
@@ -142,31 +143,31 @@ pub fn may_train(program: &str) -> bool {
 /// Programs that start others and wait for them.
 const SHELLS: [&str; 11] = ["sh", "bash", "dash", "zsh", "ksh", "fish", "busybox", "make", "gmake", "ninja", "xargs"];
 
-/// True if a program only starts others.
+/// Returns `true` if a program only starts others.
 pub fn is_shell(program: &str) -> bool {
     SHELLS.contains(&program)
 }
 
-/// A part of the command of a process that Python spawned: it imports everything anew.
+/// A part of the command line of a process that Python spawned, which imports everything again.
 pub const SPAWNED: &str = "multiprocessing.spawn";
 
-/// A process that makes workers for another process.
+/// A process that creates workers for another process.
 pub const FORK_SERVER: &str = "fork server";
 
-/// Programs whose name says nothing: what they run does.
+/// Programs that are named after the script they run.
 const INTERPRETERS: [&str; 10] = ["python", "pypy", "ruby", "perl", "node", "bash", "sh", "dash", "Rscript", "julia"];
 
-/// Options of interpreters that take the next word along.
+/// Options of interpreters that have an argument.
 const WITH_A_WORD: [&str; 5] = ["-X", "-W", "-O", "-o", "--require"];
 
-/// The processes that Python's multiprocessing starts, by a piece of their command line.
+/// The processes that Python's multiprocessing starts, by a part of their command line.
 const HELPERS: [(&str, &str); 3] = [
     ("multiprocessing.forkserver", FORK_SERVER),
     ("multiprocessing.resource_tracker", "resource tracker"),
     (SPAWNED, "spawned process"),
 ];
 
-/// The name of a process: its script or module, or else its program.
+/// Returns the name of a process: its script or module, or else its program.
 pub fn called(process: &Process) -> String {
     let program = process.program.as_deref().unwrap_or_default();
     let Some(command) = process.command.as_deref() else { return program.into() };
@@ -191,7 +192,7 @@ pub fn called(process: &Process) -> String {
     program.into()
 }
 
-/// `python3.11` of `python`.
+/// Returns `true` for `python3.11` of `python`.
 fn is_version_of(name: &str, program: &str) -> bool {
     name.strip_prefix(program).is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit() || c == '.'))
 }
@@ -269,7 +270,7 @@ mod tests {
             end_ts: Some(end),
             ..Process::default()
         };
-        // A shell that becomes a trainer, whose worker starts a helper; a process id is used again long after.
+        // A shell that becomes a trainer, whose worker starts a helper; a process id is reused much later.
         let processes = [
             image(10, None, 0, 5),
             image(10, None, 0, 100),

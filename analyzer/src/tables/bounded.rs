@@ -1,5 +1,5 @@
-//! Functions of SQL that make much out of little: `repeat('x', 4000000000)` is gigabytes of one row, and memory that a function
-//! fills is in no pool. They are asked first how much it will be.
+//! SQL functions with results much larger than their arguments: `repeat('x', 4000000000)` is gigabytes from one row,
+//! and memory that a function fills is not part of any pool. Their output size is computed first.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use datafusion::logical_expr::{
 };
 use datafusion::prelude::SessionContext;
 
-/// Bytes that a row of results takes, from the row's arguments.
+/// Returns the bytes of a row's result, given the row's arguments.
 type Grown = fn(&[ArrayRef], usize) -> Result<u128>;
 
-/// Functions whose results can be larger than their arguments by more than a few times.
+/// Functions whose results can be several times as large as their arguments.
 const GROWING: &[(&str, Grown)] = &[
     ("repeat", |args, row| Ok(size(&args[0], row)? * number(&args[1], row)?)),
     ("lpad", |args, row| Ok(CHARACTER * number(&args[1], row)?)),
@@ -46,7 +46,7 @@ const GROWING: &[(&str, Grown)] = &[
 const CHARACTER: u128 = 4;
 const VALUE: u128 = 8;
 
-/// The bytes of a text, or the elements of a list.
+/// Returns the bytes of a text, or the elements of a list.
 fn size(column: &ArrayRef, row: usize) -> Result<u128> {
     match column.data_type() {
         DataType::Null => Ok(0),
@@ -55,12 +55,12 @@ fn size(column: &ArrayRef, row: usize) -> Result<u128> {
     }
 }
 
-/// Memory a row takes on average.
+/// Returns the average memory per row.
 fn share(column: &ArrayRef) -> u128 {
     (column.get_array_memory_size() / column.len().max(1)) as u128
 }
 
-/// A whole number that is not negative; 0 for everything else.
+/// Returns a whole number that is not negative; 0 for everything else.
 fn number(column: &ArrayRef, row: usize) -> Result<u128> {
     Ok(signed(column, row)?.unwrap_or(0).max(0) as u128)
 }
@@ -71,7 +71,7 @@ fn signed(column: &ArrayRef, row: usize) -> Result<Option<i64>> {
     Ok(column.is_valid(0).then(|| column.value(0)))
 }
 
-/// `(stop)`, `(start, stop)` or `(start, stop, step)`. Of moments, whose steps are intervals, nothing is known here.
+/// `(stop)`, `(start, stop)` or `(start, stop, step)`. Timestamps, whose steps are intervals, are not checked.
 fn series(args: &[ArrayRef], row: usize) -> Result<u128> {
     if !args.iter().all(|column| column.data_type().is_integer()) {
         return Ok(0);
@@ -88,17 +88,17 @@ fn series(args: &[ArrayRef], row: usize) -> Result<u128> {
     Ok(if backward || forward { VALUE * u128::from(start.abs_diff(stop) / step.unsigned_abs() + 1) } else { 0 })
 }
 
-/// Puts the question before each of these functions.
+/// Adds the check to each of these functions.
 pub fn bound(context: &SessionContext, memory: u64) {
     for (name, grown) in GROWING {
-        // A build without the function has nothing to ask.
+        // A build without the function needs no check.
         if let Ok(inner) = context.udf(name) {
             context.register_udf(ScalarUDF::from(Bounded { inner, grown: *grown, memory }));
         }
     }
 }
 
-/// One of them. Everything but the question is the function's own.
+/// A checked function. Everything except the check is delegated.
 #[derive(Debug, Clone)]
 struct Bounded {
     inner: Arc<ScalarUDF>,
@@ -121,7 +121,7 @@ impl Hash for Bounded {
 }
 
 impl Bounded {
-    /// The values it makes of one row after the other until that is too much.
+    /// Adds up the sizes of the results row by row until the limit is exceeded.
     fn ask(&self, args: &ScalarFunctionArgs) -> Result<()> {
         let scalars = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
         let rows = if scalars { 1 } else { args.number_rows };
@@ -173,7 +173,7 @@ impl ScalarUDFImpl for Bounded {
         Some(ScalarUDF::from(Bounded { inner, ..self.clone() }))
     }
 
-    /// A rewriting of its own could lose the question.
+    /// Not delegated: a rewriting by the function could lose the check.
     fn simplify(&self, args: Vec<Expr>, _info: &SimplifyContext) -> Result<ExprSimplifyResult> {
         Ok(ExprSimplifyResult::Original(args))
     }

@@ -1,8 +1,9 @@
-//! Ending a query that runs, for whoever does not want its rows any more.
+//! Cancels a running query when its rows are no longer needed.
 //!
-//! A thread of DataFusion hears that its query was given up when it yields. Scans yield after some batches, but a join makes
-//! many rows of few and takes no new batch meanwhile, and one whose condition holds nowhere makes none either. So joins
-//! yield too, and what may take long without making a batch asks.
+//! A thread of DataFusion notices the cancellation of its query when it yields. Scans yield after some batches, but a
+//! join can produce many rows from few input batches and takes no new batch in between, and one whose condition never
+//! matches produces none. So joins yield too, and operators that may run long without producing a batch check for
+//! cancellation.
 
 use std::fmt::{self, Display, Formatter};
 use std::hash::{Hash, Hasher};
@@ -24,7 +25,7 @@ use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, NestedL
 
 use crate::scan::Progress;
 
-/// Of the query that was planned last: plans take it with them.
+/// The progress of the query that was planned last, which its plan keeps.
 #[derive(Clone, Default)]
 pub struct Latest(Arc<Mutex<Arc<Progress>>>);
 
@@ -38,7 +39,7 @@ impl Latest {
     }
 }
 
-/// An error where the query was cancelled.
+/// Returns an error if the query was cancelled.
 pub fn still_wanted(progress: &Progress) -> Result<()> {
     match progress.stopped.load(Ordering::Relaxed) {
         true => Err(DataFusionError::Execution("interrupted".into())),
@@ -46,7 +47,7 @@ pub fn still_wanted(progress: &Progress) -> Result<()> {
     }
 }
 
-/// The rule by which joins yield and ask.
+/// The optimizer rule that makes joins yield and check for cancellation.
 pub struct CancellableJoins(pub Latest);
 
 impl fmt::Debug for CancellableJoins {
@@ -77,7 +78,7 @@ impl PhysicalOptimizerRule for CancellableJoins {
     }
 }
 
-/// The join with a condition that fails once its query is cancelled.
+/// Returns the join with a condition that fails once its query is cancelled.
 fn asking(join: Arc<dyn ExecutionPlan>, progress: &Arc<Progress>) -> Result<Arc<dyn ExecutionPlan>> {
     let guarded = |filter: &JoinFilter| {
         let condition = Guarded { condition: filter.expression().clone(), progress: progress.clone() };
@@ -94,7 +95,7 @@ fn asking(join: Arc<dyn ExecutionPlan>, progress: &Arc<Progress>) -> Result<Arc<
     Ok(join)
 }
 
-/// A join's condition that asks, each time it is evaluated, whether its result is still wanted.
+/// A join's condition that checks for cancellation on each evaluation.
 #[derive(Clone)]
 struct Guarded {
     condition: Arc<dyn PhysicalExpr>,

@@ -1,4 +1,4 @@
-//! Batches of events as Arrow record batches, column by column as the contract in `schemas` lists them.
+//! Converts batches of events to Arrow record batches, column by column as the contract in `schemas` lists them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,7 +18,8 @@ use crate::catalog::{Catalog, FILE_NONE, Kind};
 use crate::schema::arrow_schema::queried;
 use crate::schema::tables;
 
-/// Strings of the catalogue as Arrow shares them between batches, and what of each process every event repeats.
+/// Strings of the catalog as Arrow shares them between batches, and the values of each process that all its events
+/// repeat.
 pub struct Shared {
     kinds: usize,
     pub names: Dictionary,
@@ -35,24 +36,24 @@ pub struct Shared {
 #[derive(Clone, Copy, Default)]
 pub struct SharedProcess {
     pub pid: i32,
-    /// A place in the list of hosts.
+    /// An index in the list of hosts.
     pub host: Option<u32>,
     pub rank: Option<i32>,
 }
 
-/// Different strings, and which of them each kind has.
+/// Distinct strings, and which of them each kind has.
 pub struct Dictionary {
     pub texts: Vec<Arc<str>>,
     pub keys: Vec<i32>,
     known: HashMap<Arc<str>, i32, RandomState>,
-    /// All of them as every batch repeats them, unless they are too many.
+    /// All of them, repeated with every batch, unless they are too many.
     values: Option<ArrayRef>,
-    /// For batches that have those of their own rows only.
+    /// For batches that contain only the strings of their own rows.
     places: Places,
 }
 
-/// Strings that are repeated with every batch. More of them would be gone through a batch by whoever reads it, and made anew
-/// with every name that a foreign format comes to: names are as many as their traces like.
+/// The maximum number of strings repeated with every batch. More would be scanned per batch by its readers, and rebuilt
+/// with every new name in a foreign format, whose number is not limited.
 const REPEATED_MAX: usize = 2048;
 
 impl Dictionary {
@@ -66,7 +67,7 @@ impl Dictionary {
         }
     }
 
-    /// Learns the strings of further kinds.
+    /// Adds the strings of further kinds.
     fn extend<'a>(&mut self, texts: impl Iterator<Item = &'a str>) {
         for text in texts {
             let key = self.known.get(text).copied().unwrap_or_else(|| {
@@ -92,7 +93,8 @@ impl Dictionary {
     }
 }
 
-/// Strings in no more memory than they take: every batch that has some of them counts all of it as its own.
+/// Returns strings in exactly as much memory as they need: every batch that has some of them counts all of it as its
+/// own.
 fn compact<T: AsRef<str>>(texts: &[T]) -> StringViewArray {
     let length: usize = texts.iter().map(|text| text.as_ref().len()).sum();
     let mut builder = StringViewBuilder::with_capacity(texts.len()).with_fixed_block_size(length.max(1) as u32);
@@ -100,18 +102,18 @@ fn compact<T: AsRef<str>>(texts: &[T]) -> StringViewArray {
     builder.finish()
 }
 
-/// Makes dictionaries of the strings that a batch has.
+/// Builds dictionaries of the strings in a batch.
 #[derive(Default)]
 struct Places {
-    /// For each string its key in the batch being made, valid where `marks` has the batch's number.
+    /// For each string its key in the current batch, valid if `marks` has the batch's number.
     keys: Vec<i32>,
     marks: Vec<u64>,
     mark: u64,
 }
 
 impl Places {
-    /// Only the strings of this batch: functions on strings are computed once for each value of a dictionary, and a
-    /// million paths would be a million computations a batch.
+    /// Returns only the strings of this batch: functions on strings are computed once for each value of a dictionary,
+    /// and a million paths would mean a million computations per batch.
     fn column(
         &mut self,
         rows: impl ExactSizeIterator<Item = Option<usize>>,
@@ -157,7 +159,7 @@ impl Shared {
         shared
     }
 
-    /// Learns what was named since.
+    /// Adds names that are new in the catalog.
     fn extend(&mut self, catalog: &Catalog) {
         self.files.extend(catalog.files_from(self.files.len()));
         self.texts.extend(catalog.texts_from(self.texts.len()));
@@ -182,12 +184,12 @@ impl Shared {
         self.hosts = Arc::new(compact(&hosts));
     }
 
-    /// The shared columns of a process.
+    /// Returns the shared columns of a process.
     pub fn process(&self, proc: u32) -> SharedProcess {
         self.processes.get(proc as usize).copied().unwrap_or_default()
     }
 
-    /// True if everything the batch refers to is known here: foreign formats name things as they come to them.
+    /// Returns `true` if everything the batch refers to is known here: foreign formats name things on first use.
     fn covers(&self, batch: &Batch) -> bool {
         let below = |column: &[u32], length: usize| column.iter().all(|&number| (number as usize) < length);
         let text = |arg: &crate::batch::Arg| {
@@ -205,19 +207,19 @@ impl Shared {
 pub struct Converter {
     shared: Shared,
     schema: SchemaRef,
-    /// Places in the list of columns.
+    /// Indexes in the list of columns.
     columns: Vec<usize>,
     files: Places,
 }
 
 impl Converter {
-    /// `columns` are places in [`tables::EVENTS`].
+    /// Creates a converter; `columns` are indexes in [`tables::EVENTS`].
     pub fn new(catalog: &Catalog, columns: Vec<usize>) -> Converter {
         let listed: Vec<_> = columns.iter().map(|&place| tables::EVENTS[place]).collect();
         Converter { shared: Shared::new(catalog), schema: queried(&listed), columns, files: Places::default() }
     }
 
-    /// The parts that all batches converted so far refer to.
+    /// Returns the parts that all batches converted so far refer to.
     pub fn shared(&self) -> &Shared {
         &self.shared
     }
@@ -297,7 +299,7 @@ impl Converter {
     }
 }
 
-/// The columns of a batch that a column of the table is made of.
+/// Returns the columns of a batch that a column of the table is computed from.
 pub fn made_of(name: &str) -> Columns {
     match name {
         "ts" => Columns::TS,
@@ -319,7 +321,7 @@ fn same_host(hosts: &ArrayRef, host: Option<u32>, rows: usize) -> Result<ArrayRe
     take(hosts, &keys, None)
 }
 
-/// One value in all rows.
+/// Returns one value for all rows.
 fn repeated(value: Option<i32>, rows: usize) -> Int32Array {
     value.map_or_else(|| Int32Array::new_null(rows), |value| vec![value; rows].into())
 }
@@ -328,19 +330,19 @@ fn optional(values: &[i64]) -> ArrayRef {
     known(values.to_vec(), |value| value != ABSENT)
 }
 
-/// A column of the values for which `is_known` holds, null elsewhere.
+/// Returns a column of the values for which `is_known` holds, null elsewhere.
 fn known(values: Vec<i64>, is_known: impl Fn(i64) -> bool) -> ArrayRef {
     let nulls = NullBuffer::new(BooleanBuffer::collect_bool(values.len(), |i| is_known(values[i])));
     Arc::new(Int64Array::new(values.into(), (nulls.null_count() > 0).then_some(nulls)))
 }
 
-/// The same for 32 bits.
+/// Returns a column of known 32-bit values.
 fn known_32(values: Vec<i32>, is_known: impl Fn(i32) -> bool) -> ArrayRef {
     let nulls = NullBuffer::new(BooleanBuffer::collect_bool(values.len(), |i| is_known(values[i])));
     Arc::new(Int32Array::new(values.into(), (nulls.null_count() > 0).then_some(nulls)))
 }
 
-/// A column that nobody carries is empty.
+/// Returns nulls for a column that is empty because no event has a value.
 fn optional_32(values: &[i32], rows: usize) -> ArrayRef {
     if values.is_empty() {
         return Arc::new(Int32Array::new_null(rows));
@@ -348,12 +350,12 @@ fn optional_32(values: &[i32], rows: usize) -> ArrayRef {
     known_32(values.to_vec(), |value| value != ABSENT_32)
 }
 
-/// A result as the table has it: -1 where the call failed, or [`ABSENT`].
+/// Returns a result as in the table: -1 if the call failed, or [`ABSENT`].
 pub fn shown(ret: i64) -> i64 {
     if ret == ABSENT { ret } else { ret.max(-1) }
 }
 
-/// The error behind a result, or [`ABSENT_32`].
+/// Returns the error in a result, or [`ABSENT_32`].
 pub fn errno(ret: i64) -> i32 {
     if ret >= 0 || matches!(ret, ABSENT | FAILED) { ABSENT_32 } else { (-ret).try_into().unwrap_or(i32::MAX) }
 }
@@ -364,7 +366,7 @@ mod tests {
     use crate::batch::Row;
     use arrow::array::AsArray;
 
-    /// Names of spans, a batch of which has three.
+    /// Names of spans; a batch has three of them.
     fn names(of_all: usize) -> (RecordBatch, Vec<String>) {
         let catalog = Catalog::default();
         let kinds: Vec<u32> = (0..of_all).map(|number| catalog.span(&format!("span {number}"), "app")).collect();

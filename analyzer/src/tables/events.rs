@@ -1,4 +1,4 @@
-//! The table `events` as DataFusion sees it: streams of blocks, of which a query reads only those it can need.
+//! The table `events` for DataFusion: streams of blocks, of which a query reads only those that may match.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,16 +31,16 @@ use crate::schema::arrow_schema::queried;
 use crate::schema::tables;
 use crate::unit::Unit;
 
-/// See the module.
+/// The table of a trace's events.
 pub struct EventsTable {
     trace: Arc<Trace>,
     filter: Filter,
     threads: usize,
     schema: SchemaRef,
     latest: Latest,
-    /// True if all of the trace is a folder of our own Parquet, and all of that is asked about.
+    /// `true` if the whole trace is one directory of this program's own Parquet and no filter is set.
     is_stored: bool,
-    /// True if others read: then a plan is made for several, however little there is.
+    /// `true` if workers read: then plans have several partitions, however few events there are.
     is_shared_out: bool,
 }
 
@@ -51,19 +51,19 @@ impl EventsTable {
     }
 }
 
-/// Whose events are read, and by how many threads.
+/// Which events are read, and by how many threads.
 pub struct Reading {
     pub trace: Arc<Trace>,
-    /// Where not all units are read, those that are.
+    /// The units to read, if not all.
     pub split: Option<Arc<Split>>,
     pub threads: usize,
-    /// The leaf has so many partitions or more, and be it that some are empty.
+    /// The minimum number of partitions of the leaf, some of which may be empty.
     pub partitions_min: usize,
     pub progress: Arc<Progress>,
 }
 
 impl Reading {
-    /// The leaf that reads them. `projection` is what is given on of the columns that were asked for.
+    /// Returns the leaf that reads them. `projection` selects which of the requested columns it returns.
     pub fn leaf(
         &self,
         asked: Arc<Asked>,
@@ -129,7 +129,7 @@ impl TableProvider for EventsTable {
         TableType::Base
     }
 
-    /// Conditions narrow what is read; DataFusion still checks every row.
+    /// Conditions narrow the input; DataFusion still checks every row.
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
         Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
     }
@@ -154,7 +154,7 @@ impl TableProvider for EventsTable {
     }
 }
 
-/// Narrows a filter by a condition, where it is one that blocks are chosen by. What is kept too much does no harm.
+/// Narrows a filter by a condition that can select blocks. Keeping too many rows is harmless.
 fn narrow(filter: &mut Filter, condition: &Expr) {
     let Expr::BinaryExpr(BinaryExpr { left, op, right }) = condition else { return };
     if *op == Operator::And {
@@ -168,7 +168,7 @@ fn narrow(filter: &mut Filter, condition: &Expr) {
         _ => return,
     };
     match (column.name.as_str(), op, integer(value)) {
-        // Filters keep what overlaps a window, a condition on the start keeps less: it is checked again.
+        // Filters keep events that overlap a window; a condition on the start is stricter and is checked again.
         ("ts", Some(Operator::Gt | Operator::GtEq | Operator::Eq), Some(ts)) => {
             filter.from = Some(filter.from.map_or(ts, |from| from.max(ts)));
         }
@@ -199,7 +199,7 @@ fn integer(value: &ScalarValue) -> Option<i64> {
     }
 }
 
-/// Every `of`-th unit, from `number` on: the same ones however often a plan is run.
+/// Every `of`-th unit, starting at `number`: identical each time a plan runs.
 struct Partition {
     trace: Arc<Trace>,
     split: Option<Arc<Split>>,
@@ -240,7 +240,7 @@ impl PartitionStream for Partition {
     }
 }
 
-/// What a reader has to bring for some columns of the table, and for a filter.
+/// Returns the parts of events needed for some columns of the table and for a filter.
 fn wanted(columns: &[usize], filter: &Filter) -> Wanted {
     let names = || columns.iter().map(|&place| tables::EVENTS[place].name);
     let columns = names().fold(filter.columns(), |columns, name| columns.and(made_of(name)));
@@ -262,7 +262,7 @@ impl PartitionStream for Nothing {
     }
 }
 
-/// Reads units one after another.
+/// Reads one unit after another.
 struct Batches {
     trace: Arc<Trace>,
     asked: Arc<Asked>,
@@ -270,13 +270,14 @@ struct Batches {
     units: std::vec::IntoIter<Unit>,
     reader: Option<Reader>,
     converter: Converter,
-    /// A unit of a foreign format may make many batches.
+    /// A unit of a foreign format may produce many batches.
     made: std::collections::VecDeque<Result<RecordBatch>>,
-    /// Asked because nothing yields while no unit holds an event that passes.
+    /// Checked because nothing yields while no unit contains a matching event.
     progress: Arc<Progress>,
 }
 
-/// Units read under one sieve: few, because what they hold waits in memory; a foreign one may hold a whole file.
+/// The number of units read with one sieve: few, because their rows are buffered in memory; a foreign unit may be a
+/// whole file.
 const UNITS_AT_ONCE: usize = 4;
 
 impl Batches {

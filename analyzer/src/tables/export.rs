@@ -1,12 +1,12 @@
-//! A trace as a folder of Parquet that pandas, Polars, DuckDB and DataFusion read at once.
+//! Exports a trace as a directory of Parquet that pandas, Polars, DuckDB and DataFusion read directly.
 //!
 //! ```text
-//! DIR/events/part-000.parquet ...   one a thread; row groups of a million rows with their smallest and largest ts
+//! DIR/events/part-000.parquet ...   one per thread; row groups of a million rows with minimum and maximum of ts
 //! DIR/files.parquet  processes.parquet  hosts.parquet  waits.parquet  summary.parquet
-//! DIR/.dlio-unfinished              while it is written: half of a trace is not taken for all of it
+//! DIR/.dlio-unfinished              while it is written, so that a partial export is not mistaken for a whole one
 //! ```
 //!
-//! The events are counted while they are written, so that one pass makes all of it.
+//! The events are counted while they are written, so one pass suffices.
 
 use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
@@ -43,22 +43,22 @@ use crate::summary::report::flat::figures;
 use crate::unfinished::unless_finished;
 use crate::unit::Unit;
 
-/// Rows of a page, and rows that are handed to a column at once: each costs a little of its own.
+/// Rows per page, and rows passed to a column at a time: each has an overhead.
 const PAGE_ROWS: usize = 1 << 17;
 const BATCH_ROWS: usize = 1 << 13;
 
-/// Columns whose differences pack better than a dictionary would.
+/// Columns whose differences compress better than a dictionary.
 const DIFFERENCES: [&str; 3] = ["ts", "dur", "pos"];
 
-/// Of these, columns by which readers leave out row groups; those that are written by keys say their range anyway.
+/// Columns among these by which readers skip row groups; columns written by keys contain their range anyway.
 const CHOSEN_BY: [&str; 2] = ["ts", "dur"];
 
-/// The place of the events, and the tables beside them.
+/// The directory of the events.
 const EVENTS: &str = "events";
 const TABLES: [&str; 5] = ["files.parquet", "processes.parquet", "hosts.parquet", "waits.parquet", "summary.parquet"];
 
-/// Writes the folder, which must be new or empty, and returns what was counted on the way. Where that fails it is as it was
-/// before: half of a trace is not to be taken for all of it.
+/// Writes the directory, which must be new or empty, and returns the counts. After a failure the directory is as
+/// before, so that a partial export is not mistaken for a whole trace.
 pub fn write(
     trace: &Trace,
     filter: &Filter,
@@ -73,7 +73,7 @@ pub fn write(
     })
 }
 
-/// The same of events that were counted already, and that `write_events` writes into a folder of their own.
+/// Writes a directory for events that were counted before and that `write_events` writes into a separate directory.
 pub fn write_counted<E: From<ArrowError>>(
     trace: &Trace,
     analysis: &Analysis,
@@ -86,14 +86,14 @@ pub fn write_counted<E: From<ArrowError>>(
     })
 }
 
-/// Fills the folder, and leaves nothing in it where that fails or a signal ends it. What a kill leaves has a mark in it.
+/// Fills the directory, and removes everything after a failure or a signal. A kill leaves a mark in it.
 fn whole_or_not<T, E: From<ArrowError>>(folder: &Path, fill: impl FnOnce(&Path) -> Result<T, E>) -> Result<T, E> {
     let (is_new, events) = (!folder.exists(), folder.join(EVENTS));
     let failed = |error| E::from(ArrowError::from(error));
-    // Whoever's mark lies there already, the rest is theirs too.
+    // If a mark already exists, everything else belongs to its writer too.
     let mark = std::fs::create_dir_all(folder).and_then(|()| File::create_new(folder.join(UNFINISHED)));
     let mark = mark.map_err(failed)?;
-    // Where the file system has no locks, two at once are told apart by the mark alone.
+    // On file systems without locks, only the mark separates two writers.
     let _ = mark.try_lock();
     let left = folder.to_path_buf();
     let unfinished = unless_finished(move || empty(&left, is_new));
@@ -111,10 +111,10 @@ fn whole_or_not<T, E: From<ArrowError>>(folder: &Path, fill: impl FnOnce(&Path) 
     filled
 }
 
-/// Takes away what was written into the folder, and the folder if it was made for that; the mark last.
+/// Removes everything written into the directory, and the directory if it was created; the mark last.
 fn empty(folder: &Path, is_new: bool) {
     let events = folder.join(EVENTS);
-    // Threads may still put files there.
+    // Threads may still create files there.
     while std::fs::remove_dir_all(&events).is_err_and(|error| error.kind() == ErrorKind::DirectoryNotEmpty) {}
     TABLES.iter().for_each(|table| drop(std::fs::remove_file(folder.join(table))));
     drop(std::fs::remove_file(folder.join(UNFINISHED)));
@@ -123,18 +123,18 @@ fn empty(folder: &Path, is_new: bool) {
     }
 }
 
-/// What there is where a folder of Parquet is to be written.
+/// What exists at the location of a new Parquet directory.
 #[derive(Debug, PartialEq)]
 pub enum Before {
     Nothing,
-    /// Half of an export of ours, whose writer was killed; it has been removed.
+    /// A partial export whose writer was killed; it has been removed.
     Half,
-    /// Another one writes there.
+    /// Another process writes there.
     Written,
     Other,
 }
 
-/// Looks at the folder, and removes half an export from it.
+/// Inspects the directory, and removes a partial export.
 pub fn before(folder: &Path) -> std::io::Result<Before> {
     if !std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()) {
         return Ok(Before::Nothing);
@@ -162,7 +162,7 @@ pub fn before(folder: &Path) -> std::io::Result<Before> {
     Ok(Before::Half)
 }
 
-/// True if there is nothing in the folder of events but what is written there.
+/// Returns `true` if the directory of events contains only files of an export.
 fn only_parts(events: &Path) -> std::io::Result<bool> {
     for entry in std::fs::read_dir(events)? {
         let entry = entry?;
@@ -207,7 +207,7 @@ fn write_events(
     Ok(Analysis { filter: filter.clone(), counted, measured, tally, durations: None, files_listed: 0 })
 }
 
-/// Writes the events of a split into files of these names, one a thread that comes to any; returns those that there are.
+/// Writes the events of a split into files of these names, one per thread with events; returns the files written.
 pub fn write_split(
     trace: &Trace,
     filter: &Filter,
@@ -244,9 +244,9 @@ struct RowsOfThread<'a> {
     catalog: &'a Catalog,
     converter: Converter,
     numbers: Option<Arc<Numbers>>,
-    /// Made with the first event: a thread without any leaves no file.
+    /// Created with the first event: a thread without events leaves no file.
     part: Option<Part>,
-    /// Bytes a row group may take before it is written.
+    /// Maximum bytes of a row group before it is written.
     group_max: usize,
     failed: Option<ArrowError>,
 }
@@ -271,7 +271,7 @@ impl<'a> RowsOfThread<'a> {
         Ok(())
     }
 
-    /// Ends the file, if there is one.
+    /// Completes the file, if there is one.
     fn finish(self) -> Result<Option<PathBuf>, ArrowError> {
         if let Some(error) = self.failed {
             return Err(error);
@@ -291,7 +291,7 @@ impl Consumer for RowsOfThread<'_> {
     fn part_done(&mut self, _: usize, _: i64) {}
 }
 
-/// The rows of one thread, which are counted on the way.
+/// The rows of one thread, which are also counted.
 struct Written<'a> {
     rows: RowsOfThread<'a>,
     counter: Counter<'a>,
@@ -319,7 +319,7 @@ fn properties() -> WriterProperties {
         .set_statistics_enabled(EnabledStatistics::None)
         .set_data_page_row_count_limit(PAGE_ROWS)
         .set_write_batch_size(BATCH_ROWS)
-        // Of use only to readers that leave out pages, for which pages would need statistics.
+        // Useful only to readers that skip pages, for which pages would need statistics.
         .set_offset_index_disabled(true);
     let chosen = CHOSEN_BY.into_iter().fold(all, |properties, column| {
         properties.set_column_statistics_enabled(ColumnPath::from(column), EnabledStatistics::Chunk)
@@ -340,7 +340,7 @@ fn write_table(path: &Path, rows: &RecordBatch) -> Result<(), ArrowError> {
     Ok(())
 }
 
-/// The report's figures as rows.
+/// Returns the report's numbers as rows.
 fn summary_table(summary: &Summary) -> Result<RecordBatch, ArrowError> {
     let figures = figures(&summary.values());
     let field = |name: &str| Field::new(name, DataType::Utf8, false);

@@ -1,17 +1,17 @@
-//! A column of few different values as Parquet, written by keys that are known beforehand.
+//! Writes a Parquet column with few distinct values, by keys that are known in advance.
 //!
-//! A writer of Parquet looks up each value of each row to find its place in the dictionary of its column. Here values have
-//! numbers already, and a number becomes a key by one look into a list.
+//! A normal Parquet writer looks up each value of each row to find its index in the dictionary of the column. Here
+//! values already have numbers, and one list lookup turns a number into a key.
 //!
 //! ```text
-//! dictionary page   value value value ...         in the order in which rows brought them
-//! data page         [length levels] width keys    levels say which rows have a value, where some may have none
+//! dictionary page   value value value ...         in order of their first row
+//! data page         [length levels] width keys    levels show which rows have a value, if some may have none
 //!
-//! levels, keys      rows << 1, value              so many rows of one value
-//!                   groups << 1 | 1, bits         groups of eight values of so many bits each as is the width
+//! levels, keys      rows << 1, value              that many rows of one value
+//!                   groups << 1 | 1, bits         groups of eight values, each `width` bits
 //! ```
 //!
-//! What the values are is not known here.
+//! This module does not know the values.
 
 use std::io::Write;
 
@@ -26,19 +26,19 @@ use parquet::file::writer::{SerializedPageWriter, SerializedRowGroupWriter, Trac
 use parquet::schema::types::ColumnDescPtr;
 use zstd::bulk::Compressor;
 
-/// Rows of a data page: what a reader unpacks at once.
+/// Rows of a data page, which a reader unpacks at once.
 const PAGE_ROWS: usize = 1 << 17;
 
-/// Rows of one value that are written as a run; fewer take hardly more room as bits.
+/// The minimum number of equal rows written as a run; fewer take hardly more space as bits.
 const RUN_MIN: usize = 16;
 
 /// No key yet, or no value.
 const NONE: u32 = u32::MAX;
 
-/// The column in the rows of a row group so far.
+/// The column in the rows of the current row group.
 #[derive(Default)]
 pub struct Keys {
-    /// The key of each number that rows had.
+    /// The key of each number in the rows.
     known: Vec<u32>,
     /// The number of each key.
     numbers: Vec<u32>,
@@ -46,7 +46,7 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// A value for each of some rows.
+    /// Adds one value per row.
     #[inline]
     pub fn extend(&mut self, numbers: impl ExactSizeIterator<Item = Option<u32>>) {
         self.rows.reserve(numbers.len());
@@ -56,7 +56,7 @@ impl Keys {
         }
     }
 
-    /// One value for some rows.
+    /// Adds one value for several rows.
     pub fn repeat(&mut self, number: Option<u32>, rows: usize) {
         let key = self.key(number);
         self.rows.resize(self.rows.len() + rows, key);
@@ -80,23 +80,23 @@ impl Keys {
         self.known[at]
     }
 
-    /// The different numbers, in order of their keys.
+    /// Returns the distinct numbers, in order of their keys.
     pub fn numbers(&self) -> &[u32] {
         &self.numbers
     }
 
-    /// Bytes it takes.
+    /// Returns its memory in bytes.
     pub fn memory(&self) -> usize {
         (self.known.capacity() + self.numbers.capacity() + self.rows.capacity()) * size_of::<u32>()
     }
 
-    /// Makes room for the rows of the next row group.
+    /// Clears the rows for the next row group.
     pub fn clear(&mut self) {
         self.numbers.drain(..).for_each(|number| self.known[number as usize] = NONE);
         self.rows.clear();
     }
 
-    /// Bits of a key.
+    /// Returns the bits of a key.
     fn width(&self) -> u32 {
         let largest = self.numbers.len().saturating_sub(1) as u32;
         (u32::BITS - largest.leading_zeros()).max(1)
@@ -123,7 +123,7 @@ impl Values {
         Values { plain: longs.flat_map(i64::to_le_bytes).collect(), range: None }
     }
 
-    /// Integers, whose smallest and largest readers choose by.
+    /// Returns integers, with the minimum and maximum by which readers select.
     pub fn integers(integers: impl Iterator<Item = i32> + Clone) -> Values {
         let range = integers.clone().min().zip(integers.clone().max());
         Values { plain: integers.flat_map(i32::to_le_bytes).collect(), range }
@@ -166,7 +166,7 @@ pub fn append<W: Write + Send>(
     group.append_column(&Bytes::from(sink.into_inner()?), close)
 }
 
-/// Pages of a column, one behind the other.
+/// Writes the pages of a column in order.
 struct Pages<'a, 'c> {
     writer: SerializedPageWriter<'a, Vec<u8>>,
     packer: &'a mut Compressor<'c>,
@@ -175,7 +175,7 @@ struct Pages<'a, 'c> {
 }
 
 impl Pages<'_, '_> {
-    /// The beginning of the dictionary; a column without any value has none.
+    /// Writes the dictionary; returns its offset, or `None` for a column without values.
     fn dictionary(&mut self, keys: &Keys, values: &Values) -> Result<Option<i64>> {
         if keys.numbers.is_empty() {
             return Ok(None);
@@ -185,7 +185,7 @@ impl Pages<'_, '_> {
         self.write(&values.plain, page).map(Some)
     }
 
-    /// Writes all rows and says where the first page begins.
+    /// Writes all rows; returns the offset of the first page.
     fn rows(&mut self, keys: &Keys, optional: bool) -> Result<i64> {
         let mut first = None;
         for rows in keys.rows.chunks(PAGE_ROWS) {
@@ -212,7 +212,7 @@ impl Pages<'_, '_> {
     }
 }
 
-/// Levels and keys of some rows.
+/// Returns levels and keys of some rows.
 fn data_page(rows: &[u32], optional: bool, keys: &Keys) -> Vec<u8> {
     let mut page = Vec::new();
     if optional {
@@ -236,11 +236,11 @@ fn data_page(rows: &[u32], optional: bool, keys: &Keys) -> Vec<u8> {
     page
 }
 
-/// Values of `width` bits, as runs where they repeat.
+/// Encodes values of `width` bits, with runs for repetitions.
 fn encode(values: &[u32], width: u32, out: &mut Vec<u8>) {
     let (mut at, mut waiting) = (0usize, 0);
     for run in values.chunk_by(|a, b| a == b) {
-        // What waits is filled up to whole groups from the run.
+        // Pending values are completed to whole groups from the run.
         let fill = (at - waiting).next_multiple_of(8) - (at - waiting);
         if run.len() >= RUN_MIN + fill {
             pack(&values[waiting..at + fill], width, out);
@@ -253,7 +253,7 @@ fn encode(values: &[u32], width: u32, out: &mut Vec<u8>) {
     pack(&values[waiting..], width, out);
 }
 
-/// Values as bits; the last group is filled with zeros.
+/// Packs values as bits; the last group is padded with zeros.
 fn pack(values: &[u32], width: u32, out: &mut Vec<u8>) {
     if values.is_empty() {
         return;
@@ -274,7 +274,7 @@ fn pack(values: &[u32], width: u32, out: &mut Vec<u8>) {
     out.extend_from_slice(&held.to_le_bytes()[..bits as usize / 8]);
 }
 
-/// Seven bits a byte, the lowest first.
+/// Writes a number in seven bits per byte, the lowest first.
 fn number(mut number: u32, out: &mut Vec<u8>) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
@@ -287,7 +287,7 @@ fn number(mut number: u32, out: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
-    /// Reads what `encode` wrote.
+    /// Decodes the output of `encode`.
     fn decode(mut text: &[u8], width: u32) -> Vec<u32> {
         let mut values = Vec::new();
         while !text.is_empty() {

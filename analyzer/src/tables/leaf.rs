@@ -1,5 +1,4 @@
-//! The leaf of a plan that reads events, which knows what it was asked: so that whoever finds it in a plan can have others
-//! read.
+//! The plan operator that reads events. It keeps its request, so that an optimizer rule can let workers read instead.
 
 use std::fmt::{self, Debug, Formatter};
 use std::sync::Arc;
@@ -17,19 +16,19 @@ use datafusion::physical_plan::{
 
 use crate::filter::Filter;
 
-/// What is read of the table `events`.
+/// The requested part of the table `events`.
 #[derive(Debug)]
 pub struct Asked {
-    /// Places in [`crate::schema::tables::EVENTS`].
+    /// Indexes in [`crate::schema::tables::EVENTS`].
     pub columns: Vec<usize>,
-    /// What blocks are chosen by.
+    /// Selects blocks.
     pub filter: Filter,
-    /// True if the events are read as they are stored; then `condition` is what row groups are chosen by.
+    /// `true` if the events are read as stored; then `condition` selects row groups.
     pub stored: bool,
     pub condition: Option<Arc<dyn PhysicalExpr>>,
 }
 
-/// See the module.
+/// The operator.
 pub struct EventsExec {
     table: StreamingTableExec,
     asked: Arc<Asked>,
@@ -44,17 +43,17 @@ impl EventsExec {
         &self.asked
     }
 
-    /// Places in the columns that were asked for, where not all of them are given on.
+    /// Returns the indexes among the requested columns, if only some are returned.
     pub fn projection(&self) -> Option<Vec<usize>> {
         self.table.projection().as_ref().map(|places| places.to_vec())
     }
 
-    /// Rows of a partition after which it ends.
+    /// Returns the maximum number of rows of a partition.
     pub fn limit(&self) -> Option<usize> {
         self.table.limit()
     }
 
-    /// The same on another table.
+    /// Returns this operator with the limit of another plan applied.
     fn on(&self, plan: Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
         let table = plan.downcast_ref::<StreamingTableExec>()?.clone();
         Some(Arc::new(EventsExec { table, asked: self.asked.clone() }))

@@ -28,17 +28,17 @@ pub enum Format {
     Arrow,
 }
 
-/// Rows that a text table holds: its columns are as wide as their widest cell, so all of it must be known.
+/// The maximum number of rows in a text table: its columns are as wide as their widest cell, so all rows must be known.
 const TEXT_ROWS_MAX: usize = 10_000;
 
-/// Takes batches one after another.
+/// Writes batches one after another.
 pub struct RowWriter<W: Write + Send> {
     written: Written<W>,
-    /// The columns under other names, where two have one and a column is found by its name.
+    /// The columns under unique names, if two share a name and readers find columns by name.
     renamed: Option<SchemaRef>,
 }
 
-/// What has been written, or is to be.
+/// The state of each output format.
 enum Written<W: Write + Send> {
     Text { out: W, schema: SchemaRef, rows: Vec<Vec<String>>, left_out: usize, markdown: bool },
     Json(arrow::json::ArrayWriter<W>),
@@ -60,7 +60,7 @@ impl<W: Write + Send> RowWriter<W> {
             }
             Format::Json => Written::Json(arrow::json::WriterBuilder::new().with_explicit_nulls(true).build(out)),
             Format::Csv => {
-                // A head even where no row follows, and map columns as text: the writer of arrow knows neither.
+                // Write a header even without rows, and map columns as text: Arrow's writer supports neither.
                 let names: Vec<_> = schema.fields().iter().map(|field| quoted(field.name())).collect();
                 writeln!(out, "{}", names.join(","))?;
                 Written::Csv(Box::new(arrow::csv::WriterBuilder::new().with_header(false).build(out)))
@@ -80,7 +80,7 @@ impl<W: Write + Send> RowWriter<W> {
         self.written.write(under_own_names)
     }
 
-    /// Writes what is still held; returns how many rows were written beyond what could be shown.
+    /// Writes buffered rows and completes the output.
     pub fn finish(self) -> Result<(), ArrowError> {
         self.written.finish()
     }
@@ -125,7 +125,7 @@ impl<W: Write + Send> Written<W> {
     }
 }
 
-/// The columns with a number behind each name that stood before: `n`, `n:1`. `None` where no name stands twice.
+/// Returns the columns with a number after each repeated name: `n`, `n:1`. `None` if all names are unique.
 fn with_own_names(schema: &SchemaRef) -> Option<SchemaRef> {
     let given: HashSet<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
     if given.len() == schema.fields().len() {
@@ -143,12 +143,12 @@ fn with_own_names(schema: &SchemaRef) -> Option<SchemaRef> {
     Some(Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone())))
 }
 
-/// True for the answer to `explain`: steps of many lines, which no table holds.
+/// Returns `true` for the result of `explain`: steps of many lines, which do not fit in a table.
 fn is_plan(schema: &SchemaRef) -> bool {
     schema.fields().iter().map(|field| field.name().as_str()).eq(["plan_type", "plan"])
 }
 
-/// Plans line by line, each under its name.
+/// Returns plans line by line, each under its name.
 fn plan(rows: &[Vec<String>], markdown: bool) -> String {
     let fence = if markdown { "```\n" } else { "" };
     let tamed = |line: &str| line.chars().map(|c| if is_obeyed(c) { '\u{fffd}' } else { c }).collect::<String>();
@@ -176,7 +176,7 @@ fn grid(schema: &SchemaRef, rows: &[Vec<String>], left_out: usize, markdown: boo
     out
 }
 
-/// Text stands left.
+/// Returns a header; text columns are left-aligned.
 fn head(name: &str, of: &DataType) -> String {
     let right = of.is_numeric();
     if right { name.into() } else { format!("<{name}") }
@@ -190,7 +190,7 @@ fn cells(batch: &RecordBatch) -> Result<Vec<Vec<String>>, ArrowError> {
     Ok((0..batch.num_rows()).map(|row| columns.iter().map(|column| column.value(row).to_string()).collect()).collect())
 }
 
-/// CSV has no maps: they become text.
+/// Converts maps to text, because CSV has no maps.
 fn without_maps(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
     let nested = |of: &DataType| of.is_nested();
     if !batch.schema().fields().iter().any(|field| nested(field.data_type())) {

@@ -1,7 +1,7 @@
-//! One Parquet file of events, written row group by row group.
+//! Writes one Parquet file of events, row group by row group.
 //!
-//! Columns whose values repeat are written by [`super::keys`]: names, hosts, processes and files by the numbers that the
-//! catalogue gave them, integers by numbers of the row group. All others are left to the writer of the Parquet library.
+//! Columns with repeated values are written by [`super::keys`]: names, hosts, processes and files by the numbers in the
+//! catalog, integers by numbers of the row group. The Parquet library writes all other columns.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -25,22 +25,22 @@ use crate::catalog::FILE_NONE;
 use crate::schema::arrow_schema::schema;
 use crate::schema::tables::{self, Type};
 
-/// Columns that are not written by keys: their values hardly repeat, or are no single ones.
+/// Columns that are not written by keys: their values hardly repeat, or are maps.
 const PLAIN: [&str; 4] = ["ts", "dur", "pos", "args"];
 
-/// Rows of a row group, which a batch may exceed by its own.
+/// Rows of a row group, which the last batch may exceed.
 const GROUP_ROWS: usize = 1 << 20;
 
-/// Places in [`tables::EVENTS`] of the columns that [`Part::append`] wants as Arrow has them.
+/// Indexes in [`tables::EVENTS`] of the columns that [`Part::append`] needs in Arrow's format.
 pub fn plain_columns() -> Vec<usize> {
     (0..tables::EVENTS.len()).filter(|&place| PLAIN.contains(&tables::EVENTS[place].name)).collect()
 }
 
-/// Numbers of files that somebody else gave, for parts of one table that are written in several processes.
+/// File numbers assigned elsewhere, for parts of one table that are written by several processes.
 pub struct Numbers(HashMap<Arc<str>, i32, RandomState>);
 
 impl Numbers {
-    /// Of paths in order of their numbers; of two for one path the first one counts.
+    /// Creates the numbers from paths in order; for duplicates the first one counts.
     pub fn of(paths: &[Arc<str>]) -> Numbers {
         let numbered: Vec<_> = paths.iter().cloned().zip(0i32..).collect();
         Numbers(numbered.into_iter().rev().collect())
@@ -52,22 +52,22 @@ impl Numbers {
     }
 }
 
-/// See the module.
+/// A file being written.
 pub struct Part {
     file: SerializedFileWriter<File>,
     groups: ArrowRowGroupWriterFactory,
     packer: Compressor<'static>,
-    /// Columns as Arrow has them, by their place.
+    /// Columns in Arrow's format, by their index.
     plain: Vec<(usize, FieldRef)>,
     keyed: Keyed,
     numbers: Option<Arc<Numbers>>,
-    /// Of the row group that is being written, one a column and one more for the values of the last, which is a map.
+    /// Writers of the current row group, one per column and one more for the values of the last, which is a map.
     writers: Vec<ArrowColumnWriter>,
     rows: usize,
 }
 
 impl Part {
-    /// Files have the catalogue's numbers, unless there are others.
+    /// Creates a file. Files have the catalog's numbers, unless others are given.
     pub fn create(path: &Path, properties: WriterProperties, numbers: Option<Arc<Numbers>>) -> Result<Part> {
         let schema = schema(tables::EVENTS);
         let plain = plain_columns().into_iter().map(|place| (place, schema.fields()[place].clone())).collect();
@@ -77,7 +77,8 @@ impl Part {
         Ok(Part { file, groups, packer, plain, keyed: Keyed::new(), numbers, writers: Vec::new(), rows: 0 })
     }
 
-    /// `plain` is what [`plain_columns`] names of the batch, `shared` knows all that the batch refers to.
+    /// Appends a batch; `plain` has the columns of [`plain_columns`], and `shared` knows everything the batch refers
+    /// to.
     pub fn append(&mut self, batch: &Batch, plain: &RecordBatch, shared: &Shared) -> Result<()> {
         if self.writers.is_empty() {
             self.writers = self.groups.create_column_writers(self.file.flushed_row_groups().len())?;
@@ -92,7 +93,7 @@ impl Part {
         if self.rows >= GROUP_ROWS { self.end_group(shared) } else { Ok(()) }
     }
 
-    /// Bytes that the row group takes so far.
+    /// Returns the memory of the current row group in bytes.
     pub fn memory(&self) -> usize {
         self.keyed.memory() + self.writers.iter().map(ArrowColumnWriter::memory_size).sum::<usize>()
     }
@@ -127,7 +128,7 @@ impl Part {
 
 /// The other columns in a row group.
 struct Keyed {
-    /// With their places, in order.
+    /// With their indexes, in order.
     columns: Vec<(usize, Keys)>,
     integers: Integers,
 }
@@ -145,7 +146,7 @@ impl Keyed {
         }
     }
 
-    /// A column, and the values of its keys; `None` where it is not written by keys.
+    /// Returns a column and the values of its keys; `None` if it is not written by keys.
     fn column(&self, place: usize, shared: &Shared, numbers: Option<&Numbers>) -> Result<Option<(&Keys, Values)>> {
         let Some((_, keys)) = self.columns.iter().find(|(keyed, _)| *keyed == place) else { return Ok(None) };
         let column = &tables::EVENTS[place];
@@ -216,12 +217,12 @@ fn texts(keys: &Keys, all: &Dictionary) -> Values {
     Values::texts(keys.numbers().iter().map(|&number| &*all.texts[number as usize]))
 }
 
-/// Numbers of the integers in a row group, which may be any and are few.
+/// Numbers of the integers in a row group: few, but with arbitrary values.
 #[derive(Default)]
 struct Integers {
     numbers: HashMap<i64, u32, RandomState>,
     values: Vec<i64>,
-    /// The one that was asked for last: most are asked for again at once.
+    /// The last integer: most are repeated immediately.
     last: Option<(i64, u32)>,
 }
 
@@ -253,7 +254,7 @@ impl Integers {
         (value != ABSENT_32).then(|| self.number(value as i64))
     }
 
-    /// The values of keys.
+    /// Returns the values of keys.
     fn of(&self, keys: &Keys) -> impl Iterator<Item = i64> + Clone {
         keys.numbers().iter().map(|&number| self.values[number as usize])
     }

@@ -1,7 +1,7 @@
-//! The table `events` where it is stored as a table: the files of a folder of our own Parquet.
+//! The table `events` if it is stored as a table: the files of a directory of this program's own Parquet.
 //!
-//! DataFusion reads them itself, the columns and row groups that a query needs, in place of a catalogue of names being made
-//! of all columns first.
+//! DataFusion reads them itself, only the columns and row groups that a query needs, instead of building a catalog of
+//! names from all columns first.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ use super::leaf::Asked;
 use crate::scan::Progress;
 use crate::schema::tables;
 
-/// What a query wants of the table.
+/// The part of the table that a query needs.
 pub struct Ask<'a> {
     pub asked: &'a Asked,
     pub limit: Option<usize>,
@@ -39,19 +39,21 @@ pub struct Ask<'a> {
     pub progress: Arc<Progress>,
 }
 
-/// True if the columns can be taken as they are stored. Numbers of files are those of the table `files`, which is made anew.
+/// Returns `true` if the columns can be used as stored. File numbers refer to the table `files`, which is created
+/// again.
 pub fn has(columns: &[usize]) -> bool {
     columns.iter().all(|&place| tables::EVENTS[place].name != "file_id")
 }
 
-/// The condition by which row groups are left out.
+/// Returns the condition by which row groups are skipped.
 pub fn condition(filters: &[Expr], schema: &SchemaRef, state: &dyn Session) -> Result<Option<Arc<dyn PhysicalExpr>>> {
     let Some(condition) = conjunction(filters.to_vec()) else { return Ok(None) };
     let columns = DFSchema::try_from(schema.as_ref().clone())?;
     state.create_physical_expr(condition, &columns).map(Some)
 }
 
-/// The rows of all files, of which there are some. The condition leaves out row groups; DataFusion still checks every row.
+/// Returns the rows of all files, of which there is at least one. The condition skips row groups; DataFusion still
+/// checks every row.
 pub fn scan(
     files: &[PathBuf],
     schema: &SchemaRef,
@@ -81,7 +83,7 @@ pub fn scan(
     Ok((0..plan.output_partitioning().partition_count()).map(partition).collect())
 }
 
-/// A part of the rows, which asks before each batch whether it is still wanted.
+/// A partition that checks for cancellation before each batch.
 struct Asking {
     plan: Arc<dyn ExecutionPlan>,
     schema: SchemaRef,

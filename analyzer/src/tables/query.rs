@@ -26,19 +26,19 @@ use crate::schema::tables::{self, TABLES};
 use crate::summary::analyse;
 use crate::summary::analysis::Analysis;
 
-/// Tables that need a count over all events before they can be asked; hosts only does with a filter.
+/// Tables that require a count over all events; hosts only with a filter.
 const COUNTED: [&str; 4] = ["files", "processes", "hosts", "waits"];
 
-/// Others who read and count in the place of this process.
+/// Workers that read and count instead of this process.
 pub trait Helpers: Send + Sync {
-    /// What there is to count over all events.
+    /// Counts all events.
     fn analyse(&self, progress: &Arc<Progress>) -> Result<Analysis>;
 
-    /// The rule that leaves parts of a plan to them; plans take `latest` with them.
+    /// Returns the optimizer rule that assigns parts of a plan to workers; plans keep `latest`.
     fn rule(&self, latest: &Latest) -> Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 }
 
-/// A trace that can be asked. Its clones share tables, settings and memory.
+/// A trace that can be queried. Its clones share tables, settings and memory.
 #[derive(Clone)]
 pub struct Session {
     helpers: Option<Arc<dyn Helpers>>,
@@ -47,17 +47,17 @@ pub struct Session {
     threads: usize,
     context: SessionContext,
     counted: Arc<AtomicBool>,
-    /// True if other files than the trace may be read and written.
+    /// `true` if files other than the trace may be read and written.
     files: bool,
     latest: Latest,
 }
 
-/// A query that has not been started yet, or runs.
+/// A query that is not started yet, or runs.
 #[derive(Clone)]
 pub struct Query {
     session: Session,
     sql: String,
-    /// Of the count that it may need; where this is stopped, the query ends.
+    /// The progress of the count that it may need; stopping that ends the query.
     progress: Arc<Progress>,
 }
 
@@ -66,29 +66,29 @@ impl Query {
         &self.sql
     }
 
-    /// How far it has come, where events are read for it.
+    /// Returns its progress, if events are read for it.
     pub fn progress(&self) -> &Arc<Progress> {
         &self.progress
     }
 
-    /// Ends it, on whatever threads it runs, with an error.
+    /// Ends it with an error, on all its threads.
     pub fn cancel(&self) {
         self.progress.stopped.store(true, Ordering::Relaxed);
     }
 
-    /// Starts it; its rows come as they are found.
+    /// Starts it; returns its rows as they are found.
     pub async fn run(&self) -> Result<(SchemaRef, SendableRecordBatchStream)> {
         self.session.start(&self.sql, &self.progress).await
     }
 }
 
 impl Session {
-    /// Queries share `memory` bytes and go on on disk where that is not enough.
+    /// Creates a session whose queries share `memory` bytes and spill to disk beyond that.
     pub fn new(trace: Arc<Trace>, filter: Filter, threads: usize, memory: u64) -> Result<Session> {
         Session::helped(trace, filter, threads, memory, None)
     }
 
-    /// The same, where others may read.
+    /// Creates a session whose queries may run on workers.
     pub fn helped(
         trace: Arc<Trace>,
         filter: Filter,
@@ -96,7 +96,7 @@ impl Session {
         memory: u64,
         helpers: Option<Arc<dyn Helpers>>,
     ) -> Result<Session> {
-        // What one thread does in one go cannot be shared out.
+        // Work that one thread does alone cannot be distributed.
         let partitions = if helpers.is_some() { threads.max(2) } else { threads.min(sharing(memory)) };
         let latest = Latest::default();
         let mut rules: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> =
@@ -115,7 +115,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Lets queries read and write other files too.
+    /// Allows queries to read and write other files too.
     pub fn with_files(self, files: bool) -> Session {
         Session { files, ..self }
     }
@@ -124,7 +124,7 @@ impl Session {
         Query { session: self.clone(), sql: sql.to_string(), progress: Arc::default() }
     }
 
-    /// The counted tables without rows, so that their columns are known.
+    /// Registers the counted tables without rows, so that their columns are known.
     fn register_empty(&self) -> Result<()> {
         for (name, columns) in [("files", tables::FILES), ("processes", tables::PROCESSES), ("waits", tables::WAITS)] {
             let table = MemTable::try_new(schema(columns), vec![vec![]])?;
@@ -133,7 +133,7 @@ impl Session {
         Ok(())
     }
 
-    /// Fills the counted tables from a count that was made already.
+    /// Fills the counted tables from an existing count.
     pub fn fill(&self, analysis: &Analysis) -> Result<()> {
         let files = small_tables::files(&self.trace.catalog, analysis)?;
         let processes = small_tables::processes(&self.trace.catalog, analysis)?;
@@ -173,14 +173,14 @@ impl Session {
         Ok((schema, frame.execute_stream().await?))
     }
 
-    /// What a statement asks for, if that is permitted.
+    /// Returns the plan of a statement, if it is permitted.
     async fn planned(&self, sql: &str) -> Result<LogicalPlan> {
         let plan = self.context.state().create_logical_plan(sql).await?;
         plan.apply_with_subqueries(|node| self.permit(node))?;
         Ok(plan)
     }
 
-    /// Permits those parts of a statement that leave everything but tables in memory as it is.
+    /// Permits only those parts of a statement that change nothing except tables in memory.
     fn permit(&self, node: &LogicalPlan) -> Result<TreeNodeRecursion> {
         let refused = match node {
             LogicalPlan::Copy(_) if !self.files => "COPY writes files",
@@ -205,7 +205,7 @@ impl Session {
     }
 }
 
-/// Queries take this many bytes of `--memory` or more per row of a batch: with little memory batches have fewer rows.
+/// Queries take at least this many bytes of `--memory` per row of a batch: with little memory batches have fewer rows.
 const MEMORY_PER_ROW: u64 = 48 << 10;
 
 /// Threads share the memory of a query: each has this much, or there are fewer.
@@ -218,7 +218,7 @@ fn sharing(memory: u64) -> usize {
 /// Smaller batches cost more than their rows.
 const BATCH_LEAST: usize = 256;
 
-/// Where plans are made and run: by so many threads, in so many bytes, with times of this zone where they are shown.
+/// Creates the context of plans, with limits on threads and memory, and the time zone of displayed times.
 pub fn context(
     threads: usize,
     memory: u64,
@@ -226,7 +226,8 @@ pub fn context(
     rules: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>,
 ) -> Result<SessionContext> {
     let config = SessionConfig::new().with_target_partitions(threads).with_information_schema(true);
-    // A sort that spills holds a batch of each file that it merges, and its reservation to merge with: both have to fit.
+    // A sort that spills holds a batch of each file that it merges, and its reservation to merge with: both have to
+    // fit.
     let rows = config.batch_size().min((memory / MEMORY_PER_ROW) as usize).max(BATCH_LEAST);
     let mut config = config.with_batch_size(rows);
     let execution = &mut config.options_mut().execution;
@@ -249,14 +250,14 @@ fn is_of_the_trace(table: &str) -> bool {
     TABLES.iter().any(|known| known.name.eq_ignore_ascii_case(table))
 }
 
-/// Settings that change how results look and not what they cost.
+/// Returns `true` for settings that change the format of results but not their cost.
 fn may_be_set(variable: &str) -> bool {
     ["datafusion.execution.time_zone", "datafusion.explain.", "datafusion.format.", "datafusion.sql_parser."]
         .iter()
         .any(|start| variable.to_ascii_lowercase().starts_with(start))
 }
 
-/// The table of a trace that a statement would change. Known from its first words, before what follows can be wrong too.
+/// Returns the table of a trace that a statement would change, from its first words, before later errors are found.
 fn table_to_change(sql: &str) -> Option<&'static str> {
     const VERBS: [&str; 7] = ["insert", "update", "delete", "drop", "create", "alter", "truncate"];
     const ENDS: [&str; 5] = ["as", "select", "set", "values", "where"];

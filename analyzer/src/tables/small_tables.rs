@@ -1,4 +1,4 @@
-//! The small tables: files, processes, hosts, waits. Their figures come from one count over all events.
+//! The small tables: files, processes, hosts, waits. Their numbers come from one count over all events.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ fn text<'a>(values: impl Iterator<Item = Option<&'a str>>) -> ArrayRef {
     Arc::new(values.collect::<StringArray>())
 }
 
-/// Every file that an event names.
+/// Returns every file that an event names.
 pub fn files(catalog: &Catalog, analysis: &Analysis) -> Result<RecordBatch, ArrowError> {
     let paths = catalog.files();
     let mut processes = vec![0i64; paths.len()];
@@ -60,7 +60,7 @@ pub fn files(catalog: &Catalog, analysis: &Analysis) -> Result<RecordBatch, Arro
     RecordBatch::try_new(schema(tables::FILES), columns)
 }
 
-/// Every process image that the filter asks for, with events or without: what was lost may have passed.
+/// Returns every process image that the filter selects, with or without events: lost events may have passed.
 pub fn processes(catalog: &Catalog, analysis: &Analysis) -> Result<RecordBatch, ArrowError> {
     let hosts = catalog.hosts();
     let all = catalog.processes();
@@ -100,7 +100,7 @@ pub fn processes(catalog: &Catalog, analysis: &Analysis) -> Result<RecordBatch, 
     RecordBatch::try_new(schema(tables::PROCESSES), columns)
 }
 
-/// Every machine; where events were counted that passed a filter, those of which some did, with the processes of those.
+/// Returns every host; after a filtered count, only hosts with matching events, and the processes of those events.
 pub fn hosts(catalog: &Catalog, analysis: Option<&Analysis>) -> Result<RecordBatch, ArrowError> {
     let (hosts, processes) = (catalog.hosts(), catalog.processes());
     let mut taking = vec![0i64; hosts.len()];
@@ -126,7 +126,8 @@ pub fn hosts(catalog: &Catalog, analysis: Option<&Analysis>) -> Result<RecordBat
     RecordBatch::try_new(schema(tables::HOSTS), columns)
 }
 
-/// Every wait of a trainer, in order of trainers and time: what the sections `training` and `waits` of the report sum up.
+/// Returns every wait of a trainer, ordered by trainer and time: the sections `training` and `waits` of the report sum
+/// these up.
 pub fn waits(catalog: &Catalog, analysis: &Analysis) -> Result<RecordBatch, ArrowError> {
     let processes = catalog.processes();
     let trainers = analysis.measured.waits.trainers.iter();
@@ -158,7 +159,7 @@ pub fn waits(catalog: &Catalog, analysis: &Analysis) -> Result<RecordBatch, Arro
     RecordBatch::try_new(schema(tables::WAITS), columns)
 }
 
-/// Every value of a machine's counters, in the order of time.
+/// Returns every value of a host's counters, in order of time.
 pub fn machine(trace: &Trace) -> Result<RecordBatch, ArrowError> {
     let hosts = trace.catalog.hosts();
     let mut rows: Vec<(i64, &Samples, &Series, u64)> = Vec::new();
@@ -166,7 +167,7 @@ pub fn machine(trace: &Trace) -> Result<RecordBatch, ArrowError> {
         let (name, boot) = (samples.fact(key::HOST), samples.fact(key::BOOT_ID));
         let is_it = |host: &&Host| Some(host.name.as_str()) == name && host.boot_id.as_deref() == boot;
         let offset = hosts.iter().find(is_it).map(|host| host.clock_offset_ns);
-        // On the clock of the events, where there are any of that host.
+        // On the clock of the events, if there are events of that host.
         let unix = |moment: &Moment| {
             offset.map_or(moment.unix_ns as i64, |offset| (moment.boot_ns as i64).wrapping_add(offset))
         };

@@ -1,18 +1,18 @@
-//! A split of a trace's units, by their files and their places in these.
+//! A part of a trace's units, given by files and positions in them.
 
 use serde::{Deserialize, Serialize};
 
 use crate::unit::Unit;
 
-/// Units side by side in one source: source, first, and the one after the last.
+/// Adjacent units of one source: source, first, and the one after the last.
 pub type Range = (u32, u32, u32);
 
-/// See the module. Its ranges are ascending.
+/// A part of a trace's units. Its ranges are ascending.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Split(Vec<Range>);
 
 impl Split {
-    /// Of units, each by source and index, in any order.
+    /// Creates a split from units, each given by source and index, in any order.
     pub fn of(mut units: Vec<(u32, u32)>) -> Split {
         units.sort_unstable();
         let mut ranges: Vec<Range> = Vec::new();
@@ -31,12 +31,12 @@ impl Split {
         range.is_some_and(|(source, _, end)| source == unit.source && unit.index < end)
     }
 
-    /// True if some of a source's units are in it.
+    /// Returns `true` if it contains units of a source.
     pub fn has_source(&self, source: u32) -> bool {
         self.0.binary_search_by_key(&source, |(source, ..)| *source).is_ok()
     }
 
-    /// The sources of its units, each once.
+    /// Returns the sources of its units, each once.
     pub fn sources(&self) -> Vec<u32> {
         let mut sources: Vec<u32> = self.0.iter().map(|(source, ..)| *source).collect();
         sources.dedup();

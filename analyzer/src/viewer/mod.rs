@@ -1,11 +1,11 @@
-//! Traces for viewers: our own traces once more, filtered, all processes in one file on one clock.
+//! Traces for viewers: dlio's own traces, filtered, with all processes in one file on one clock.
 //!
-//! A browser bears about a million slices. What is asked for beyond that becomes an overview, in which runs of short calls
-//! are one slice, and says so; `all` writes every event whatever their number. Traces of other tools are not written: what
-//! they hold beyond our tables would be lost on the way.
+//! A browser can display about a million slices. Larger exports become an overview, in which runs of short calls are
+//! one slice, with a note; `all` writes every event regardless of their number. Traces of other tools are not exported:
+//! data that dlio's tables lack would be lost.
 //!
-//! Reading order: `selection` (which events), `overview` (too many of them), `waits` (what trainers waited for), `forms` (how
-//! they are written), [`serve`] (how a browser opens them).
+//! Reading order: `selection` (which events), `overview` (for too many of them), `waits` (the waits of trainers),
+//! `forms` (the formats), [`serve`] (how a browser opens them).
 
 pub mod forms;
 mod overview;
@@ -44,34 +44,34 @@ pub struct Written {
     pub processes: usize,
     pub hosts: usize,
     pub bytes: u64,
-    /// The remark of the trace on itself where it is an overview.
+    /// The note in the trace if it is an overview.
     pub overview: Option<String>,
 }
 
-/// The size of an export, before it is made.
+/// The size of an export, before it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Estimate {
     pub events: u64,
     pub bytes: u64,
     pub seconds: u64,
-    /// True if fewer slices than events are written.
+    /// `true` if slices are merged.
     pub is_overview: bool,
 }
 
-/// An export: all that passes a filter, counted and ready to be written.
+/// An export: everything that passes a filter, counted and ready to be written.
 pub struct Export<'f> {
     processes: Vec<Recorded>,
     filter: &'f Filter,
     events: u64,
     coarseness: Option<Coarseness>,
-    /// True if some of the events may tell who ended waits.
+    /// `true` if some of the events may contain who ended waits.
     has_waits: bool,
     waits: Vec<Placed>,
     machines: Vec<Samples>,
 }
 
 impl<'f> Export<'f> {
-    /// `None` where nothing passes.
+    /// Returns `None` if nothing passes.
     pub fn new(
         found: &Found,
         filter: &'f Filter,
@@ -90,17 +90,17 @@ impl<'f> Export<'f> {
         Ok((events > 0).then_some(Export { processes, filter, events, coarseness, has_waits, waits, machines }))
     }
 
-    /// True if waits of trainers may be drawn beside the events.
+    /// Returns `true` if waits of trainers may be drawn in addition to the events.
     pub fn has_waits(&self) -> bool {
         self.has_waits
     }
 
-    /// Draws these waits beside the events.
+    /// Draws these waits in addition to the events.
     pub fn draw(&mut self, waits: &Waits, catalog: &Catalog) {
         self.waits = waits::placed(waits, catalog, &self.processes);
     }
 
-    /// Events that are read once more to be written: what progress counts to.
+    /// Returns the number of events that will be read again for writing: the total for progress.
     pub fn recorded(&self) -> u64 {
         self.processes.iter().map(|process| process.count).sum()
     }
@@ -110,12 +110,12 @@ impl<'f> Export<'f> {
         let slices = if self.coarseness.is_some() { self.events.min(EVENTS_MAX) } else { self.events };
         let seconds = (slices * ns).div_ceil(1_000_000_000);
         let is_overview = self.coarseness.is_some();
-        // A merged slice says what it holds: 18 bytes instead of 15 in two million calls that became half a million.
+        // A merged slice has annotations: 18 bytes instead of 15 in two million calls that became half a million.
         let bytes = if is_overview { slices * bytes * 4 / 3 } else { slices * bytes };
         Estimate { events: self.events, bytes, seconds, is_overview }
     }
 
-    /// Writes a new file; one that could not be finished leaves what was there.
+    /// Writes a new file; after a failure the previous file remains.
     pub fn write(&self, form: Form, path: &Path, progress: &Progress) -> io::Result<Written> {
         let draft = Draft::new(path)?;
         let written = self.write_to(form, draft.file(), progress)?;
@@ -133,14 +133,14 @@ impl<'f> Export<'f> {
         self.coarseness.map(|coarseness| coarseness.remark(self.events))
     }
 
-    /// The number of processes the images belong to: an exec keeps process id and start.
+    /// Returns the number of processes of the images: an exec keeps process id and start.
     fn processes(&self) -> usize {
         let facts = [key::HOST, key::PID, key::START_BOOT_NS];
         let start = |process: &Recorded| facts.map(|key| process.fields.get(key).map(str::to_string));
         self.processes.iter().map(start).collect::<BTreeSet<_>>().len()
     }
 
-    /// Processes by the boot of the machine they ran on, in the order in which they turn up.
+    /// Returns processes by boot of their host, in order of appearance.
     fn by_host(&self) -> Vec<Vec<&Recorded>> {
         let mut hosts: Vec<Vec<&Recorded>> = Vec::new();
         for process in &self.processes {
@@ -153,7 +153,7 @@ impl<'f> Export<'f> {
     }
 }
 
-/// Calls processes by their scripts and their places among workers.
+/// Names processes after their scripts and their indexes among workers.
 fn name(processes: &mut [Recorded]) {
     let host = |process: &Recorded| [key::HOST, key::BOOT_ID].map(|key| process.fields.get(key).map(str::to_string));
     let hosts: Vec<_> = processes.iter().map(host).collect();
@@ -165,7 +165,7 @@ fn name(processes: &mut [Recorded]) {
     processes.iter_mut().zip(names).for_each(|(process, name)| process.fields.set(key::NAME, name));
 }
 
-/// The lengths of the events, the number of threads they are of, and whether any of them says who ended it.
+/// Returns the lengths of the events, their number of threads, and whether any of them contains who ended it.
 fn lengths(processes: &[Recorded], filter: &Filter, progress: &Progress) -> io::Result<(Lengths, u64, bool)> {
     let mut lengths = Lengths::default();
     let (mut threads, mut waits) = (0, false);
@@ -174,7 +174,7 @@ fn lengths(processes: &[Recorded], filter: &Filter, progress: &Progress) -> io::
         selection::events(filter, process, progress, &mut |tid, events| {
             tids.insert(tid);
             waits = waits || events.op.iter().zip(&events.b).any(|(op, b)| waits::has_waker(*op, *b));
-            // Metadata belongs to its span and is no event of its own.
+            // Metadata belongs to its span and is not a separate event.
             let own = events.op.iter().zip(&events.duration).filter(|(op, _)| **op != Op::META.0);
             own.for_each(|(_, &duration)| lengths.add(duration));
             Ok(())

@@ -1,7 +1,7 @@
-//! The overview that is made of too many events.
+//! Reduces too many events to an overview.
 //!
-//! A browser bears about a million slices. [`Overview`] merges runs of short calls of a thread into one slice that says how
-//! many there were, so that what took time stays as it is:
+//! A browser can display about a million slices. [`Overview`] merges runs of short calls of a thread into one slice
+//! with their number, so that long calls remain unchanged:
 //!
 //! ```text
 //! before   |r|r|r|w|r|   |===== read =====|  |r|r|
@@ -19,14 +19,14 @@ use dlio_schemas::record::{MetaKind, Record, STEP_NONE, pack_steps, word};
 
 use super::selection::in_nanoseconds;
 
-/// More slices than this and the viewer becomes slow; the point from which an overview is made.
+/// The number of slices above which viewers become slow; an overview is made beyond it.
 pub const EVENTS_MAX: u64 = 1_000_000;
 
-/// Steps a doubling of the length is divided into: finer than twofold, or a few long calls too many take all the others with
-/// them into merged slices.
+/// Steps per doubling of the length: with coarser steps, a few long calls too many would force all calls of a step into
+/// merged slices.
 const STEPS: usize = 4;
 
-/// The number of events of each length: the threshold of an overview is chosen by it.
+/// The number of events of each length, from which the threshold of an overview is chosen.
 #[derive(Clone, Debug)]
 pub struct Lengths {
     by_step: [u64; 64 * STEPS],
@@ -47,7 +47,7 @@ impl Lengths {
         self.by_step.iter().sum()
     }
 
-    /// The smallest length with which a step begins such that at most `room` events took as long or longer.
+    /// Returns the smallest length at which a step starts and that at most `room` events reach.
     pub fn threshold_ns(&self, room: u64) -> u64 {
         let mut longer = 0;
         for (step, count) in self.by_step.iter().enumerate().rev() {
@@ -60,7 +60,8 @@ impl Lengths {
     }
 }
 
-/// The power of two below a length, and the quarter of it. What is too short for quarters counts as the shortest that is not.
+/// Returns the power of two below a length, and its quarter. Lengths too short for quarters count as the shortest that
+/// is not.
 fn step_of(ns: u64) -> usize {
     let ns = ns.max(STEPS as u64);
     let power = ns.ilog2() as usize;
@@ -72,18 +73,19 @@ fn begin_of(step: usize) -> u64 {
     if power < 64 { ((STEPS + quarter) as u64) << (power - 2) } else { u64::MAX }
 }
 
-/// What an overview merges. A quarter of the room is for events that stay. Each of them may cut a run of short ones in two,
-/// which takes another quarter; half is for the stretches of all threads. So at most [`EVENTS_MAX`] slices remain.
+/// Which events an overview merges. A quarter of the slices is for events that are kept. Each of them may split a run
+/// of short ones, which takes another quarter; half is for the time intervals of all threads. So at most [`EVENTS_MAX`]
+/// slices remain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Coarseness {
     /// Events shorter than this are merged.
     pub threshold_ns: u64,
-    /// Merged slices begin in the same stretch of this length.
+    /// Events merged into one slice start within one interval of this length.
     pub stretch_ns: u64,
 }
 
 impl Coarseness {
-    /// `None` where everything fits.
+    /// Returns `None` if everything fits.
     pub fn choose(lengths: &Lengths, threads: u64, run_ns: u64, events_max: u64) -> Option<Coarseness> {
         if lengths.total() <= events_max {
             return None;
@@ -93,7 +95,7 @@ impl Coarseness {
         Some(Coarseness { threshold_ns: lengths.threshold_ns(events_max / 4), stretch_ns })
     }
 
-    /// The remark of the trace on itself.
+    /// Returns the note in the trace.
     pub fn remark(&self, events: u64) -> String {
         format!("overview of {events} events: calls shorter than {} are merged", duration(self.threshold_ns))
     }
@@ -108,7 +110,7 @@ fn duration(ns: u64) -> String {
     }
 }
 
-/// Names an overview needs among those of a process.
+/// Names that an overview needs among those of a process.
 #[derive(Clone, Copy, Debug)]
 pub struct OverviewNames {
     slice: u32,
@@ -134,7 +136,7 @@ impl OverviewNames {
     }
 }
 
-/// Merges the short events of one thread. Give it all batches, then [`Overview::finish`].
+/// Merges the short events of one thread. Pass it all batches, then call [`Overview::finish`].
 pub struct Overview {
     coarseness: Coarseness,
     names: OverviewNames,
@@ -153,11 +155,11 @@ struct Run {
     busy_ns: u64,
     read: u64,
     written: u64,
-    /// The first event and its metadata, to be written as it was if it stays alone.
+    /// The first event and its metadata, written unchanged if no other joins it.
     alone: Vec<Record>,
-    /// The operation, while it is the same for all.
+    /// The operation, as long as all events share it.
     op: Option<Op>,
-    /// The file, while it is the same for all.
+    /// The file, as long as all events share it.
     file: u32,
 }
 
@@ -166,7 +168,7 @@ impl Overview {
         Overview { coarseness, names, runs: Vec::new(), waiting: Vec::new() }
     }
 
-    /// Adds to `into` what these events complete, which are in nanoseconds.
+    /// Adds the slices that these events complete to `into`; events are in nanoseconds.
     pub fn merge(&mut self, events: &Events, into: &mut Events) {
         let clock = Clock::nanoseconds(0);
         for i in 0..events.len() {
@@ -192,14 +194,14 @@ impl Overview {
         self.write_runs(into);
     }
 
-    /// Writes every run. A deeper one is never written without those above it, which ended before it began: events must
-    /// stay in the order they ended.
+    /// Writes every run. A deeper one is never written without those above it, which ended before it started: events
+    /// must remain in the order of their ends.
     fn write_runs(&mut self, into: &mut Events) {
         let names = self.names;
         self.runs.drain(..).for_each(|run| run.write(&names, into));
     }
 
-    /// A short event joins the run before it or begins one; runs within it become part of it.
+    /// Adds a short event to the previous run, or starts one; runs within it become part of it.
     fn absorb(&mut self, record: Record, into: &mut Events) {
         let mut run = Run::new(record, self.waiting.split_off(0), self.coarseness.stretch_ns);
         let inner = self.runs.partition_point(|other| other.depth <= run.depth);
@@ -227,7 +229,7 @@ impl Run {
             begin: record.start,
             end: record.start + record.duration(),
             stretch: record.start / stretch_ns,
-            // A span is no call; it only holds some.
+            // A span is not a call but contains calls.
             calls: (op != Op::SPAN) as u64,
             busy_ns: if op == Op::SPAN { 0 } else { record.duration() },
             read: bytes(Class::Read),
@@ -238,7 +240,7 @@ impl Run {
         }
     }
 
-    /// A run that came right after this one.
+    /// Appends a run that directly followed this one.
     fn append(&mut self, next: &Run) {
         self.op = self.op.filter(|_| self.op == next.op && self.op != Some(Op::SPAN));
         self.file = if self.file == next.file { self.file } else { 0 };
@@ -246,7 +248,7 @@ impl Run {
         self.end = next.end;
     }
 
-    /// A run within this one.
+    /// Adds a run within this one.
     fn take_in(&mut self, inner: &Run) {
         self.op = None;
         self.count(inner);
@@ -332,7 +334,7 @@ mod tests {
         into
     }
 
-    /// Operation, start, duration and result of what is no metadata.
+    /// Returns operation, start, duration and result of everything except metadata.
     fn slices(events: &Events) -> Vec<(u16, u64, u64, i64)> {
         let slice = |i: usize| (events.op[i], events.start[i], events.duration[i], events.ret[i]);
         (0..events.len()).map(slice).filter(|slice| slice.0 != Op::META.0).collect()
@@ -412,7 +414,8 @@ mod tests {
         assert_eq!((step_of(0), begin_of(step_of(0))), (8, 4));
     }
 
-    /// Slices that remain of 40,000 calls of one thread, `every` of which is a long one, in a room of 10,000.
+    /// Returns the slices that remain of 40,000 calls of one thread, every `every`-th of them long, with a limit of
+    /// 10,000.
     fn slices_left(every: u64) -> u64 {
         let length = |i: u64| if i.is_multiple_of(every) { 900 + i % 100 } else { 100 + i % 700 };
         let (mut lengths, mut records, mut now) = (Lengths::default(), Vec::new(), 0);

@@ -1,18 +1,18 @@
-//! The request of a connection: one each, read with a patience that no trickle of bytes prolongs.
+//! Reads the request of a connection, one per connection, with a timeout that a trickle of bytes does not extend.
 
 use std::io::{self, ErrorKind, Read};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
-/// Longer heads of requests come from no browser.
+/// No browser sends longer request heads.
 const HEAD_MAX: usize = 16 << 10;
 
-/// Nor do more fields.
+/// No browser sends more fields.
 const FIELDS_MAX: usize = 64;
 
-/// How long a request may take to arrive, and how long the other side may take to make room for more of an answer. A browser
-/// opens connections before it needs them; one that says nothing is given up.
+/// How long a request may take to arrive, and how long the client may take to receive more of a response. A browser
+/// opens connections before it needs them; silent ones are closed.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,12 +26,12 @@ pub enum Method {
 #[derive(PartialEq, Eq, Debug)]
 pub struct Request {
     pub method: Method,
-    /// Without what follows a question mark.
+    /// Without the query string.
     pub path: String,
     pub host: String,
 }
 
-/// `None` for what is no request.
+/// Returns `None` for invalid requests.
 pub fn read_request(stream: &mut TcpStream) -> io::Result<Option<Request>> {
     let end = Instant::now() + PATIENCE;
     let mut head = Vec::new();
@@ -75,8 +75,8 @@ fn parsed(head: &[u8]) -> Parsed {
     Parsed::Request(Request { method, path: path.into(), host })
 }
 
-/// The other user of this machine who is at the other end: a browser's command line shows the whole address, and others can
-/// read that. What the system does not tell is left to the address.
+/// Returns the other user of this host who made the connection: a browser's command line shows the whole address, which
+/// others can read. If the system does not provide the user, the address alone protects.
 pub fn stranger(stream: &TcpStream) -> Option<u32> {
     let owner = |table: &str| {
         let table = std::fs::read_to_string(table).ok()?;
@@ -84,15 +84,16 @@ pub fn stranger(stream: &TcpStream) -> Option<u32> {
     };
     let theirs = owner("/proc/net/tcp").or_else(|| owner("/proc/net/tcp6"))?;
     let own = std::fs::metadata("/proc/self").ok()?.uid();
-    // Who runs us by sudo has a browser of his own.
+    // With sudo, the calling user runs the browser.
     let caller = std::env::var("SUDO_UID").ok().and_then(|uid| uid.parse().ok()).filter(|_| own == 0);
     (theirs != own && Some(theirs) != caller).then_some(theirs)
 }
 
-/// The user number in the kernel's table of connections, a line each: number, own address, other address, six columns, user.
+/// Finds the user number in the kernel's table of connections, one per line: number, own address, other address, six
+/// columns, user.
 fn owner(table: &str, own: SocketAddr, other: SocketAddr) -> Option<u32> {
-    // An address is the hexadecimal number that the machine sees in its bytes. In the table of the newer protocol more of it
-    // stands before.
+    // An address is the hexadecimal number of its bytes in host order. In the IPv6 table it is the last part of a
+    // longer number.
     let shown = |address: SocketAddr| match address.ip() {
         IpAddr::V4(ip) => Some(format!("{:08X}:{:04X}", u32::from_ne_bytes(ip.octets()), address.port())),
         IpAddr::V6(_) => None,
@@ -124,7 +125,7 @@ mod tests {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let mut slow = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut served, _) = listener.accept().unwrap();
-        // Three times as long as there is patience, and then the connection is closed, which would be no error.
+        // Three times the timeout, after which the connection is closed, which would not be an error.
         let trickle = std::thread::spawn(move || {
             (0..60).take_while(|_| std::io::Write::write_all(&mut slow, b"G").is_ok()).for_each(|_| {
                 std::thread::sleep(PATIENCE / 20);

@@ -1,4 +1,4 @@
-//! The events of a process that a filter asks for.
+//! The events of a process that a filter selects.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -38,7 +38,7 @@ pub(super) fn open_spans(filter: &Filter, process: &Recorded) -> Vec<OpenSpan> {
     process.open_spans.iter().filter(passes).cloned().collect()
 }
 
-/// Hands on the events that pass, a batch of one thread at a time, in nanoseconds.
+/// Passes on the events that pass, a batch of one thread at a time, in nanoseconds.
 pub(super) fn events(
     filter: &Filter,
     process: &Recorded,
@@ -55,13 +55,13 @@ pub(super) fn events(
     })
 }
 
-/// A [`Filter`] at work on one process, in its own time. Keeps the metadata that waits for its span, by thread.
+/// A [`Filter`] applied to one process, in its own time. Keeps the metadata that belongs to a later span, by thread.
 struct Selection<'f> {
     filter: &'f Filter,
-    /// Boot time; an event that reaches into the window is kept whole. One that only touches it is outside.
+    /// Boot time; an event that extends into the window is kept whole. One that only touches it is outside.
     from_ns: u64,
     to_ns: u64,
-    /// Events shorter than this are left out; instants and counters have no length.
+    /// Shorter events are left out; instants and counters have no length.
     min_dur_ns: u64,
     files: BTreeMap<u32, bool>,
     categories: BTreeMap<(u32, bool), bool>,
@@ -127,7 +127,7 @@ impl<'f> Selection<'f> {
             return true;
         }
         let takes = |path: &[u8]| self.filter.takes_path(&String::from_utf8_lossy(path));
-        // What names itself has no file, and its name in the place of one.
+        // An event with its own name has no file; the field contains the name.
         !names_itself(record.op())
             && *self
                 .files

@@ -1,16 +1,16 @@
-//! How a browser comes to a trace: a server on this machine's loopback that hands out one file, and the viewer's own files
-//! where an offline copy of it is used.
+//! Serves a trace to a browser: a server on the loopback interface that provides one file, and the viewer's own files
+//! if an offline copy is used.
 //!
 //! ```text
-//! browser ── https://ui.perfetto.dev/#!/?url=http://127.0.0.1:9001/TOKEN/NAME ──> the viewer, which asks us for /TOKEN/NAME
-//! browser ── http://127.0.0.1:PORT/#!/?url=http://127.0.0.1:PORT/TOKEN/NAME ────> us, for its files and for /TOKEN/NAME
+//! browser ── https://ui.perfetto.dev/#!/?url=http://127.0.0.1:9001/TOKEN/NAME ──> the viewer, which requests /TOKEN/NAME
+//! browser ── http://127.0.0.1:PORT/#!/?url=http://127.0.0.1:PORT/TOKEN/NAME ────> this server, for its files and /TOKEN/NAME
 //! ```
 //!
-//! The viewer may fetch from no other port than 9001: its content security policy says so. Nothing leaves this machine, and
-//! others on it get nothing: connections of other users are closed, the trace has an address nobody can guess, and requests
-//! that were meant for another name than this machine's are refused, so that no foreign page can ask for traces.
+//! The viewer's content security policy permits no port except 9001. Nothing leaves this host, and other users on it
+//! get nothing: their connections are closed, the address of the trace cannot be guessed, and requests with another
+//! host name than this host's are refused, so that no foreign page can request traces.
 //!
-//! Reading order: [`Server`], [`Shelf`] (what there is), [`super::request`] (what was asked, and how patiently).
+//! Reading order: [`Server`], [`Shelf`] (the content), [`super::request`] (reading requests, with timeouts).
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
@@ -24,25 +24,25 @@ use std::sync::{Arc, Once};
 use super::request::{Method, PATIENCE, Request, read_request, stranger};
 use crate::unfinished::with_signals;
 
-/// The only port the viewer's policy lets it fetch from.
+/// The only port that the viewer's policy permits.
 pub const PORT: u16 = 9001;
 
-/// The viewer that is opened where no other is named.
+/// The default viewer.
 pub const SITE: &str = "https://ui.perfetto.dev";
 
-/// Connections that are served at the same time, a thread each; further ones wait. A browser opens six.
+/// Connections served at the same time, one thread each; further ones wait. A browser opens six.
 const CONNECTIONS: usize = 16;
 
 /// The origin of the viewer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ui {
     Site(String),
-    /// A folder with a built viewer, which we serve too.
+    /// A directory with a built viewer, which this server provides too.
     Folder(PathBuf),
 }
 
 impl Ui {
-    /// An address, or a folder that holds the viewer's `index.html`.
+    /// Parses an address, or a directory that contains the viewer's `index.html`.
     pub fn parse(text: &str) -> Result<Ui, String> {
         if text.starts_with("http://") || text.starts_with("https://") {
             return Ok(Ui::Site(text.trim_end_matches('/').into()));
@@ -57,11 +57,11 @@ impl Ui {
     }
 }
 
-/// A port that was taken, and what will be handed out there.
+/// A bound port, and the content served there.
 pub struct Server {
     listener: TcpListener,
     ui: Ui,
-    /// The trace's address without its first slash: the token, and what the trace is called in the viewer.
+    /// The trace's address without its first slash: the token, and the name of the trace in the viewer.
     place: String,
 }
 
@@ -76,7 +76,7 @@ struct Shelf {
 }
 
 impl Server {
-    /// Takes the port; `name` is what the trace is called in the viewer.
+    /// Binds the port; `name` is the name of the trace in the viewer.
     pub fn bind(ui: Ui, name: &str) -> io::Result<Server> {
         let port = if matches!(ui, Ui::Site(_)) { PORT } else { 0 };
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
@@ -89,7 +89,7 @@ impl Server {
         self.listener.local_addr().map_or(PORT, |address| address.port())
     }
 
-    /// The address to open in a browser.
+    /// Returns the address to open in a browser.
     pub fn url(&self) -> String {
         let own = format!("http://127.0.0.1:{}", self.port());
         let site = match &self.ui {
@@ -100,7 +100,7 @@ impl Server {
         format!("{site}/#!/?url={trace}&referrer=dlio")
     }
 
-    /// Hands the trace out until a browser has all of it; forever where the viewer itself comes from here.
+    /// Serves the trace until a browser has received all of it; forever if the viewer itself comes from here.
     pub fn serve(self, trace: File) -> io::Result<()> {
         let (fetched, done) = mpsc::channel();
         let stays = matches!(self.ui, Ui::Folder(_));
@@ -112,7 +112,7 @@ impl Server {
                 for stream in listener.incoming().flatten() {
                     match stranger(&stream) {
                         Some(user) => shelf.turn_away(user),
-                        // A connection that breaks is the browser's affair; it asks again.
+                        // If a connection breaks, the browser retries.
                         None => drop(shelf.answer(stream)),
                     }
                 }
@@ -123,7 +123,7 @@ impl Server {
     }
 }
 
-/// 128 bits that nobody guesses.
+/// Returns 128 unpredictable bits.
 fn token() -> io::Result<String> {
     let mut bytes = [0; 16];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
@@ -131,7 +131,7 @@ fn token() -> io::Result<String> {
 }
 
 impl Shelf {
-    /// Said once: who is curious cannot fill a terminal.
+    /// Warns once, so that another user cannot fill the terminal.
     fn turn_away(&self, user: u32) {
         self.turned_away.call_once(|| {
             notice!("dlio-analyze: user {user} asked for the trace and got nothing; it is served to its own user only");
@@ -166,16 +166,16 @@ impl Shelf {
         }
         send(&file, size, stream)?;
         stream.shutdown(Shutdown::Write)?;
-        // The other side closes once it has everything; one that does not close has it too.
+        // The client closes the connection once it has everything; one that does not close has everything too.
         while is_trace && stream.read(&mut [0; 512]).is_ok_and(|more| more > 0) {}
         if is_trace {
-            // Nobody waits any more where another connection was first.
+            // The receiver is gone if another connection was first.
             let _ = self.fetched.send(());
         }
         Ok(())
     }
 
-    /// The viewer's origin may read what we answer, from a public page on this machine's own network too.
+    /// Allows the viewer's origin to read responses, even from a public page into this private network.
     fn head(&self, stream: &mut TcpStream, status: &str, kind: &str, size: u64) -> io::Result<()> {
         let origin = match &self.ui {
             Ui::Site(site) => origin(site).to_string(),
@@ -196,7 +196,7 @@ fn refuse(stream: &mut TcpStream, status: &str) -> io::Result<()> {
     stream.write_all(head.as_bytes())
 }
 
-/// Sends a file from its beginning, whatever others read of it.
+/// Sends a file from its start, independent of other readers.
 fn send(file: &File, size: u64, stream: &mut TcpStream) -> io::Result<()> {
     let mut piece = vec![0; 256 << 10];
     let mut at = 0;
@@ -211,7 +211,7 @@ fn send(file: &File, size: u64, stream: &mut TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// The file a path names, if it lies in the folder, links followed.
+/// Returns the file of a path, if it is in the directory after resolving links.
 fn below(folder: &Path, path: &str) -> Option<PathBuf> {
     let asked = decoded(path.trim_start_matches('/'))?;
     let asked = Path::new(if asked.is_empty() { "index.html" } else { &asked });
@@ -220,7 +220,7 @@ fn below(folder: &Path, path: &str) -> Option<PathBuf> {
     (found.starts_with(folder) && found.is_file()).then_some(found)
 }
 
-/// Text of an address with its `%41`s resolved.
+/// Decodes `%41` and similar escapes of an address.
 fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();
@@ -252,13 +252,13 @@ fn opened(path: &Path) -> Option<(File, &'static str)> {
     Some((File::open(path).ok()?, kind))
 }
 
-/// Scheme, name and port of an address.
+/// Returns scheme, name and port of an address.
 fn origin(site: &str) -> &str {
     let name_at = site.find("://").map_or(0, |at| at + 3);
     site[name_at..].find('/').map_or(site, |end| &site[..name_at + end])
 }
 
-/// Opens an address in the user's browser; says whether there is one to open it in.
+/// Opens an address in the user's browser; returns `false` if there is none.
 pub fn open(url: &str) -> bool {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     let on_screen = set("DISPLAY").or(set("WAYLAND_DISPLAY")).map(|_| "xdg-open".into());
@@ -272,7 +272,7 @@ pub fn open(url: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// The status and body of an answer.
+    /// Returns the status and body of a response.
     fn ask(port: u16, request: &str) -> (String, String) {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
         stream.write_all(format!("{request}\r\nHost: 127.0.0.1:{port}\r\n\r\n").as_bytes()).unwrap();
@@ -282,7 +282,7 @@ mod tests {
         (head.to_string(), body.to_string())
     }
 
-    /// A directory with a viewer, a trace, and files that must not be served.
+    /// Creates a directory with a viewer, a trace, and files that must not be served.
     fn made() -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(folder.path().join("ui/assets")).unwrap();
@@ -295,7 +295,7 @@ mod tests {
         folder
     }
 
-    /// A server of its viewer, and of the trace at the place that is given back.
+    /// Starts a server of the directory's viewer, and of the trace; returns the port and the trace's address.
     fn served(folder: &Path) -> (u16, String) {
         let ui = Ui::parse(folder.join("ui").to_str().unwrap()).unwrap();
         let server = Server::bind(ui, "my trace.pftrace").unwrap();

@@ -1,4 +1,5 @@
-//! The waits of trainers, as an export draws them: beside the events, with arrows from whoever made what they were for.
+//! Draws the waits of trainers in an export: next to the events, with arrows from the threads that produced the awaited
+//! data.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,34 +18,36 @@ use crate::summary::tree::{LaneId, names};
 use crate::summary::waits::parts::Part;
 use crate::summary::waits::trainers::{Wait, WaitKind, Waits};
 
-/// Waits that are drawn at most: the longest.
+/// The maximum number of waits drawn: the longest.
 const WAITS_MAX: usize = 100_000;
 
-/// True if what passes a filter may have all the evidence of waits. Single files, categories or long events do not.
+/// Returns `true` if the events that pass a filter may contain all the evidence for waits. Single files, categories or
+/// long events do not.
 pub(super) fn may_draw(filter: &Filter) -> bool {
     filter.files.is_empty() && filter.cats.is_empty() && filter.min_dur_ns <= 0
 }
 
-/// True if a process has names that tell one pipe or socket from another: who ended a wait on one of them is known.
+/// Returns `true` if a process has names that distinguish pipes or sockets: then it is known who ended a wait on one of
+/// them.
 pub(super) fn names_objects(process: &Recorded) -> bool {
     let is_one = |text: &[u8]| std::str::from_utf8(text).is_ok_and(|name| Object::parse(name).is_some());
     process.names.iter().any(|(_, kind, text)| kind == NameKind::Object && is_one(text))
 }
 
-/// True if a call says who ended it.
+/// Returns `true` if a call contains who ended it.
 pub(super) fn has_waker(op: u16, b: i64) -> bool {
     b != 0 && Op(op).info().is_some_and(|info| info.b == Arg::Waker)
 }
 
-/// A wait with its threads as places among the processes of an export.
+/// A wait whose threads are given by indexes among the processes of an export.
 pub(super) struct Placed {
     at: usize,
-    /// The maker's comes first.
+    /// The producer's is first.
     acts: Vec<(usize, DrawnAct)>,
     wait: DrawnWait,
 }
 
-/// Finds the processes of waits among those that are exported.
+/// Finds the processes of waits among the exported ones.
 pub(super) fn placed(waits: &Waits, catalog: &Catalog, processes: &[Recorded]) -> Vec<Placed> {
     let (known, hosts) = (catalog.processes(), catalog.hosts());
     let all = || waits.trainers.iter().flat_map(|trainer| trainer.waits.iter().map(move |wait| (trainer.lane, wait)));
@@ -82,7 +85,7 @@ pub(super) fn placed(waits: &Waits, catalog: &Catalog, processes: &[Recorded]) -
     all.into_iter().filter_map(placed).collect()
 }
 
-/// The place of a process image: its host, number and start are its process's, its end is its own.
+/// Returns the index of a process image: its host, number and start are those of its process, its end is its own.
 fn place(process: &Process, hosts: &[Host], exported: &[Recorded]) -> Option<usize> {
     let host = hosts.get(process.host as usize)?;
     let unix = |boot_ns: i64| boot_ns.saturating_add(host.clock_offset_ns);
@@ -116,7 +119,7 @@ fn drawn(tid: i32, (begin, end): (u64, u64), wait: &Wait, name: impl Fn(LaneId) 
     }
 }
 
-/// What a wait is called: by its largest cause, so that a viewer gives all such the same color.
+/// Returns the title of a wait, its largest cause, so that a viewer gives equal causes one color.
 fn title(wait: &Wait) -> String {
     let largest = wait.parts.largest();
     let part = share(wait.parts.get(largest), wait.parts.sum());
@@ -129,7 +132,7 @@ fn title(wait: &Wait) -> String {
     }
 }
 
-/// The waits whose trainers are among the processes that are written, by whose numbers they are.
+/// Returns the waits whose trainers are among the written processes, with their numbers.
 pub(super) fn of_written(placed: &[Placed], number: impl Fn(usize) -> Option<ProcessId>) -> Vec<DrawnWait> {
     let written = |placed: &Placed| {
         let acts = placed.acts.iter().filter_map(|(at, act)| Some(DrawnAct { process: number(*at)?, ..*act }));

@@ -1,4 +1,4 @@
-//! The calls by which samples are read: a reader of DLIO's where one does the same, a profile where none does.
+//! The calls that read samples: a reader of DLIO's if one makes the same calls, otherwise a profile.
 
 use super::entry::{Entries, seconds};
 use super::job::DataSet;
@@ -6,17 +6,17 @@ use super::shape::{Shape, Traversal, fixed_places};
 use crate::io_profile::passes::{PLACES, Place, Use};
 use crate::summary::figures::quantiles::Histogram;
 
-/// What most of a kind do.
+/// The share that counts as most.
 const MOST: f64 = 0.9;
 
-/// Sizes that stand for a distribution of reads, and of files: of fewer files each.
+/// The number of sizes that represent a distribution of reads, and of files if there are fewer.
 const READ_SIZES: usize = 33;
 pub const FILE_SIZES: usize = 257;
 
 /// Formats of files that are read whole, in one read or in reads of one size.
 const WHOLE: [&str; 4] = ["npz", "npy", "jpeg", "png"];
 
-/// Whether a reader of this format does what was seen; then with which size of reads, 0 for all at once.
+/// Returns whether a reader of this format makes the recorded calls: the size of its reads, or 0 for all at once.
 pub fn known_reader(set: &DataSet, shape: &Shape, format: &str) -> Option<u64> {
     let used = set.used;
     match shape.traversal {
@@ -30,11 +30,11 @@ pub fn known_reader(set: &DataSet, shape: &Shape, format: &str) -> Option<u64> {
     }
 }
 
-/// The size that reads ask for, where all do that follow one another.
+/// Returns the size of sequential reads, if all of them request one size.
 fn one_size(used: &Use) -> Option<u64> {
     let goes_on = used.read.consecutive().unwrap_or(0.0) + first(used) >= 0.95;
     let size = used.read.sizes.max;
-    // The last read of a file may ask for less.
+    // The last read of a file may request less.
     let others = used.asked.all - used.asked.count(size as i64);
     (goes_on && others <= used.opens).then_some(size)
 }
@@ -48,7 +48,7 @@ fn is_next(place: &Place) -> bool {
     place.next as f64 >= MOST * place.reads as f64
 }
 
-/// The calls that are done once a file, and those for each sample: flow maps of YAML.
+/// The calls per file, and the calls per sample: flow maps of YAML.
 pub struct Profile {
     opening: Vec<String>,
     sample: Vec<String>,
@@ -71,7 +71,7 @@ impl Profile {
         }
     }
 
-    /// As lines of YAML below its key.
+    /// Returns lines of YAML below its key.
     pub fn yaml(&self) -> String {
         let list = |name: &str, calls: &[String]| match calls.is_empty() {
             true => String::new(),
@@ -85,11 +85,11 @@ impl Profile {
     }
 }
 
-/// One pass from opening to closing.
+/// Returns one pass from opening to closing.
 fn pass(used: &Use, samples: u64) -> Vec<String> {
     let passes = &used.passes;
     let per_pass = |count: u64| (count as f64 / passes.whole.max(1) as f64).round() as usize;
-    // Opening one asks for its size once already.
+    // Opening a file already queries its size once.
     let stats = per_pass(passes.stats).saturating_sub(1);
     let mut calls = vec!["{call: stat}".to_string(); stats];
     calls.extend(vec!["{call: seek}".to_string(); per_pass(passes.seeks)]);
@@ -98,7 +98,7 @@ fn pass(used: &Use, samples: u64) -> Vec<String> {
         calls.extend(together(vec![format!("{{call: read, bytes: {size}}}"); per_pass(passes.empty)]));
         return calls;
     }
-    // Small files need fewer reads: those at their end find nothing.
+    // Small files need fewer reads: additional ones at their end return nothing.
     let reads: Vec<String> = usual(used).map(|place| thinking(read(place, samples), place)).collect();
     let many = reads.len() == PLACES;
     calls.extend(together(reads));
@@ -108,7 +108,7 @@ fn pass(used: &Use, samples: u64) -> Vec<String> {
     calls
 }
 
-/// The size that all reads ask for that go on until the end of a file is found, however far that is.
+/// Returns the size that all reads request until the end of a file, if its length varies.
 fn looped(used: &Use) -> Option<i64> {
     let passes = &used.passes;
     let varies = passes.reads.quantiles().is_some_and(|reads| reads.max > reads.min);
@@ -116,18 +116,18 @@ fn looped(used: &Use) -> Option<i64> {
     (varies && !pauses && usual(used).all(is_next)).then(|| passes.asked.most(MOST))?
 }
 
-/// The places that a good part of all passes come to.
+/// Returns the reads that a large share of all passes make.
 fn usual(used: &Use) -> impl Iterator<Item = &Place> {
     used.passes.places.iter().take_while(|place| place.reads * 4 >= used.passes.whole)
 }
 
-/// Pauses before a read of less than this are what a program takes to ask.
+/// Shorter pauses before a read are the overhead of the program.
 const PAUSE_MIN: f64 = 20_000.0;
 
-/// Values that stand for the pauses before a read.
+/// The number of values that represent the pauses before a read.
 const PAUSES: usize = 9;
 
-/// The read with the pause before it, where there is one.
+/// Returns the read with the pause before it, if there is one.
 fn thinking(read: String, place: &Place) -> String {
     if !thinks(place) {
         return read;
@@ -145,14 +145,14 @@ fn thinks(place: &Place) -> bool {
     place.pauses.quantiles().is_some_and(|pauses| pauses.median >= PAUSE_MIN)
 }
 
-/// Nanoseconds of a pass that its profile says.
+/// Returns the nanoseconds of pauses in a pass of the profile.
 pub fn thought(set: &DataSet, shape: &Shape, profiled: bool) -> f64 {
     let is_profiled = profiled && matches!(shape.traversal, Traversal::Opened | Traversal::Loaded);
     let each = |place: &Place| place.pauses.mean() * place.reads as f64 / set.used.passes.whole.max(1) as f64;
     if is_profiled { usual(set.used).filter(|place| thinks(place)).map(each).sum() } else { 0.0 }
 }
 
-/// Reads that are the same become one that is repeated.
+/// Merges equal reads into one that is repeated.
 fn together(reads: Vec<String>) -> Vec<String> {
     let runs = reads.chunk_by(|a, b| a == b && !a.contains("at:"));
     runs.map(|run| match run.len() {
@@ -162,7 +162,7 @@ fn together(reads: Vec<String>) -> Vec<String> {
     .collect()
 }
 
-/// A read at one place of a pass.
+/// Returns a read at one position of a pass.
 fn read(place: &Place, samples: u64) -> String {
     let reaches_end = place.to_end as f64 >= MOST * place.reads as f64;
     let bytes = match place.asked.most(MOST) {
@@ -175,7 +175,7 @@ fn read(place: &Place, samples: u64) -> String {
         (_, Some(start), _) => Some(start.to_string()),
         (_, None, Some(end)) if end > 0 => Some(format!("-{end}")),
         _ if samples > 1 => Some("place".into()),
-        // It goes on somewhere behind: what lies between is not read.
+        // It continues further on: the bytes in between are not read.
         _ => None,
     };
     match at {
@@ -184,12 +184,12 @@ fn read(place: &Place, samples: u64) -> String {
     }
 }
 
-/// What is read of a file before its samples: the same in all of them.
+/// Returns the reads before a file's samples, which are equal in all files.
 fn opening(used: &Use) -> Vec<String> {
     used.passes.places.iter().take(fixed_places(used)).map(|place| read(place, 1)).collect()
 }
 
-/// A jump to a place, and what is read there.
+/// Returns a jump to a position, and the reads there.
 fn visit(used: &Use) -> Vec<String> {
     let runs = &used.runs;
     let reads = runs.reads.quantiles().map_or(1.0, |reads| reads.median).round().max(1.0);
@@ -205,18 +205,19 @@ fn visit(used: &Use) -> Vec<String> {
     calls
 }
 
-/// What reads ask for: one size, or sizes to draw from.
+/// Returns the requested size of reads: one size, or sizes to draw from.
 fn asked(used: &Use) -> String {
     used.asked.most(MOST).map_or_else(|| sizes(&used.read.sizes), |size| size.to_string())
 }
 
-/// Sizes at evenly spaced shares.
+/// Returns sizes at evenly spaced shares.
 fn sizes(histogram: &Histogram) -> String {
     let values = quantiles(&histogram.floors(), READ_SIZES);
     format!("[{}]", values.iter().map(u64::to_string).collect::<Vec<_>>().join(", "))
 }
 
-/// Of values in ascending order with their counts, at most so many at evenly spaced shares; one where all are the same.
+/// Returns at most `most` values at evenly spaced shares, given values in ascending order with their counts; one if all
+/// are equal.
 pub fn quantiles(values: &[(f64, u64)], most: usize) -> Vec<u64> {
     let all: u64 = values.iter().map(|(_, count)| count).sum();
     if values.len() == 1 {

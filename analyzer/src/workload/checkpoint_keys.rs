@@ -11,14 +11,15 @@ use crate::io_profile::passes::Use;
 use crate::summary::figures::quantiles::median;
 use crate::summary::figures::units::bytes;
 
-/// Whether anything is written that is taken for checkpoints.
+/// Adds the keys; returns `true` if the job writes checkpoints.
 pub fn add(job: &Job, steps: Option<(u64, u64)>, name: &str, entries: &mut Entries) -> bool {
     let Some((family, used, files)) = job.saved.iter().max_by_key(|(_, _, files)| written(files)) else { return false };
     let bytes_written: u64 = job.saved.iter().map(|(_, _, files)| written(files)).sum();
     let ranks = job.ranks();
     let mut saves: Vec<&Mark> = job.marks(What::Save).collect();
     let restores = job.marks(What::Restore).count() as u64 / ranks;
-    // Ranks that only wait until a checkpoint is written say so too. One that lets another process write says it alone.
+    // Ranks that only wait until a checkpoint is written record spans too. If another process writes for a rank, only
+    // the rank's span counts.
     let written_by = |proc: u32| {
         let mut all = job.saved.iter().flat_map(|(_, _, files)| files);
         all.any(|file| job.analysis.counted.has_moved(proc, file.number))
@@ -65,10 +66,10 @@ pub fn add(job: &Job, steps: Option<(u64, u64)>, name: &str, entries: &mut Entri
     true
 }
 
-/// Suffixes of files whose insides the benchmark makes: dictionaries of tensors.
+/// Extensions of files whose content the benchmark generates: dictionaries of tensors.
 const TENSORS: [&str; 6] = ["pt", "pth", "ckpt", "bin", "safetensors", "index"];
 
-/// What the names of a TensorFlow checkpoint's parts have in them.
+/// Part of the names of the files of a TensorFlow checkpoint.
 const TENSORFLOW_PART: &str = ".data-0";
 
 fn are_tensors(suffix: &str, files: &[DataFile]) -> bool {
@@ -78,13 +79,14 @@ fn are_tensors(suffix: &str, files: &[DataFile]) -> bool {
 /// More files in one checkpoint are not listed.
 const FILES_MAX: usize = 64;
 
-/// The sizes of one checkpoint's files where all of them are bytes: what of all that is written falls to each of `shares`.
+/// Returns the sizes of one checkpoint's files if all of them are plain bytes: each of `shares` gets an equal part of
+/// the bytes written.
 fn sizes_of_files(job: &Job, shares: u64) -> Option<Vec<u64>> {
     let of_family = |files: &Vec<DataFile>| -> Vec<u64> {
         let number = (files.len() as u64 / shares).max(1);
         let mut sizes: Vec<u64> = files.iter().take(number as usize).map(|file| file.count.bytes_written).collect();
         if number == 1 {
-            // One for each checkpoint, or one that is written over and over.
+            // One file per checkpoint, or one that is overwritten each time.
             sizes = vec![written(files) / shares];
         }
         sizes
@@ -94,14 +96,14 @@ fn sizes_of_files(job: &Job, shares: u64) -> Option<Vec<u64>> {
     (1..=FILES_MAX).contains(&sizes.len()).then_some(sizes)
 }
 
-/// Bytes of one write, where the benchmark would take others.
+/// Adds the size of one write, if it differs from the benchmark's default.
 fn transfer_size(used: &Use, entries: &mut Entries) {
-    /// What the benchmark writes at once where nobody says it.
+    /// The benchmark's default.
     const USUAL: f64 = (512 << 10) as f64;
     const ALIKE: f64 = 0.1;
     let sizes = used.written.sizes.values();
     let all: f64 = sizes.iter().map(|(size, count)| size * *count as f64).sum();
-    // Each as often as it moved bytes.
+    // Weighted by bytes.
     let by_bytes: Vec<(f64, u64)> = sizes.iter().map(|(size, count)| (*size, (size * *count as f64) as u64)).collect();
     let half = middle(&by_bytes);
     let Some(size) = half.filter(|size| (size - USUAL).abs() > ALIKE * USUAL) else { return };
@@ -111,7 +113,7 @@ fn transfer_size(used: &Use, entries: &mut Entries) {
     entries.add("checkpoint.transfer_size", size.round(), confidence, evidence);
 }
 
-/// When checkpoints come in a training.
+/// Adds the keys for the times of checkpoints in a training.
 fn period(
     job: &Job,
     saves: &[&Mark],
@@ -121,7 +123,7 @@ fn period(
     evidence: &str,
     entries: &mut Entries,
 ) {
-    // Where nothing tells when they were, they come at even distances.
+    // If their times are unknown, they are evenly spaced.
     let evenly = |entries: &mut Entries| {
         let every = (steps * epochs / count.max(1)).max(1);
         let said = format!("{count} checkpoints in {} steps: {evidence}", steps * epochs);
@@ -130,7 +132,7 @@ fn period(
             false => entries.guess("checkpoint.steps_between_checkpoints", every, said),
         }
     };
-    // The steps of whoever saves: ranks are not equally far at the same time.
+    // Use the steps of the saving rank: ranks have not progressed equally at any time.
     let saver = job.groups.iter().find(|group| saves.first().is_some_and(|save| save.proc == group.proc));
     let Some(group) = saver.or_else(|| job.groups.iter().max_by_key(|group| group.batches)) else {
         return evenly(entries);
@@ -141,7 +143,7 @@ fn period(
     if at.is_empty() || fetches.is_empty() {
         return evenly(entries);
     }
-    // Some count their steps anew in each epoch: then each comes after a multiple of the first one's.
+    // Some jobs count steps per epoch: then each checkpoint follows a multiple of the first one's step.
     let within = |at: &u64| (at.max(&1) - 1) % steps.max(1) + 1;
     let every = within(&at[0]);
     if every < steps && at.iter().all(|at| within(at).is_multiple_of(every)) && at.iter().any(|at| *at > steps) {
@@ -165,7 +167,7 @@ fn list(steps: &[u64]) -> String {
     shown.join(", ") + if steps.len() > SHOWN { ", ..." } else { "" }
 }
 
-/// A job that does nothing else.
+/// Adds the keys of a job that only writes and reads checkpoints.
 fn alone(
     saves: &[&Mark],
     (count, restores): (u64, u64),

@@ -1,4 +1,4 @@
-//! Keys of the section `dataset`, and the calls by which samples are read.
+//! Keys of the section `dataset`, and the calls that read samples.
 
 use super::calls::{FILE_SIZES, Profile, known_reader, quantiles};
 use super::entry::{Confidence, Entries};
@@ -7,7 +7,7 @@ use super::shape::{Shape, Traversal};
 use super::yaml::quoted;
 use crate::summary::figures::units::bytes;
 
-/// Formats of the benchmark, by the suffixes they go under.
+/// Formats of the benchmark, and their extensions.
 const FORMATS: &[(&str, &[&str])] = &[
     ("npz", &["npz"]),
     ("npy", &["npy"]),
@@ -24,7 +24,7 @@ const FORMATS: &[(&str, &[&str])] = &[
 /// How samples are read.
 pub struct Means {
     pub format: &'static str,
-    /// Whether the benchmark's reader of the format does what was seen.
+    /// Whether the benchmark's reader of the format makes the recorded calls.
     pub plain: bool,
 }
 
@@ -108,7 +108,7 @@ impl Sizes {
         let reached: Vec<f64> = set.files.iter().map(|file| file.count.size.max(0) as f64).collect();
         let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
         let there = shape.peek.as_ref().map(|peek| peek.sizes.iter().map(|size| *size as f64).collect::<Vec<_>>());
-        // Files that are read in part are larger than the trace can tell.
+        // Files that are read in part are larger than the trace shows.
         let step = shape.peek.as_ref().map_or(1, |peek| peek.step);
         let looked_at: Vec<f64> = reached.iter().copied().step_by(step).collect();
         let read_in_part = there.as_ref().is_some_and(|there| mean(there) > 1.02 * mean(&looked_at));
@@ -160,13 +160,13 @@ impl Sizes {
     }
 }
 
-/// What of a sample's part of a file is its own, and the spread of that: formats add a head, and pack.
+/// Returns the sample's share of its part of a file, and its spread: formats add headers, and compress.
 fn payload(format: &str, bytes: f64, spread: f64) -> (f64, f64) {
     /// An `Example` around an image, and the frame of a record.
     const TFRECORD: f64 = 60.0;
     const NPZ: f64 = 498.0;
     const NPY: f64 = 128.0;
-    /// Noise, which is what generated images are, becomes so small.
+    /// The compression ratio of noise, which generated images contain.
     const JPEG: f64 = 0.555;
     match format {
         "tfrecord" => (bytes - TFRECORD, spread),

@@ -1,13 +1,13 @@
-//! A value of a workload, with what tells it.
+//! A value of a workload, with its evidence.
 
-/// How sure a value is.
+/// How reliable a value is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Confidence {
-    /// Nothing in the trace tells; something has to stand there.
+    /// Not recorded in the trace, but a value is required.
     Guess,
     /// Inferred from a pattern that may have other causes.
     Likely,
-    /// Counted, or said by spans.
+    /// Counted, or recorded in spans.
     Certain,
 }
 
@@ -26,14 +26,14 @@ impl Confidence {
 pub struct Entry {
     /// With dots: `reader.batch_size`.
     pub key: &'static str,
-    /// As YAML writes it, on one line or as indented ones.
+    /// In YAML, on one line or as indented lines.
     pub value: String,
     pub confidence: Confidence,
-    /// What it was told by.
+    /// The source of the value.
     pub evidence: String,
 }
 
-/// Keys in the making.
+/// Keys being collected.
 #[derive(Default, Debug)]
 pub struct Entries(pub Vec<Entry>);
 
@@ -60,13 +60,13 @@ impl Entries {
         self.0.push(Entry { key, value: value.to_string(), confidence, evidence: evidence.into() });
     }
 
-    /// Nothing is surer than the trace it comes from.
+    /// Limits the confidence of all values: none can be more reliable than the trace.
     pub fn limit(&mut self, confidence: Confidence) {
         self.0.iter_mut().for_each(|entry| entry.confidence = entry.confidence.min(confidence));
     }
 }
 
-/// Of a time in seconds, as many digits as tell.
+/// Formats a time in seconds with its significant digits.
 pub fn seconds(ns: f64) -> String {
     let text = format!("{:.6}", ns.max(0.0) / 1e9);
     let text = text.trim_end_matches('0').trim_end_matches('.');

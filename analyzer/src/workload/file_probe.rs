@@ -1,34 +1,34 @@
-//! What the files of a data set say themselves, where they are still there: how large they are, what they begin with, how
-//! many records are in them. Never more than a few files, and of them little.
+//! Inspects the files of a data set, if they still exist: their size, their first bytes, their number of records. Reads
+//! a small part of a few files only.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Files that are looked at.
+/// The number of files inspected.
 const FILES: usize = 8;
 
-/// Records of a file that are counted.
+/// The maximum number of records counted in a file.
 const RECORDS_MAX: u64 = 1 << 20;
 
-/// A longer file of lines is not read through for their number.
+/// Lines are not counted in longer files.
 const LINES_BYTES_MAX: u64 = 256 << 20;
 
-/// What was found.
+/// The results.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Peek {
-    /// One of so many files was looked at.
+    /// One of `step` files was inspected.
     pub step: usize,
-    /// Their sizes, in the order asked.
+    /// Their sizes, in the order of the paths.
     pub sizes: Vec<u64>,
-    /// What all of them begin like.
+    /// The format that all of them have at their start.
     pub format: Option<&'static str>,
-    /// Records, where each that was looked at has as many.
+    /// Records per file, if all inspected files have the same number.
     pub records: Option<u64>,
 }
 
-/// Looks at some of these files, evenly spread. `None` where they are not there.
+/// Inspects some of these files, evenly spaced. `None` if they do not exist.
 pub fn peek(paths: &[&str], suffix: &str) -> Option<Peek> {
     let step = paths.len().div_ceil(FILES).max(1);
     let mut found = Peek { step, ..Peek::default() };
@@ -46,7 +46,7 @@ pub fn peek(paths: &[&str], suffix: &str) -> Option<Peek> {
     Some(found)
 }
 
-/// Nothing that waits: what was a file while the program ran may be a pipe now.
+/// Opens without blocking: a file of the traced run may be a pipe now.
 fn open(path: &Path) -> Option<File> {
     OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path).ok()
 }
@@ -76,7 +76,8 @@ fn count(file: &File, size: u64, suffix: &str) -> Option<u64> {
     }
 }
 
-/// Records of a TFRecord: a length in eight bytes, its checksum in four, the record, its checksum in four.
+/// Counts the records of a TFRecord file: a length in eight bytes, its checksum in four, the record, its checksum in
+/// four.
 fn framed(file: &File, size: u64) -> Option<u64> {
     let (mut at, mut records) = (0u64, 0);
     while at < size && records < RECORDS_MAX {

@@ -1,4 +1,4 @@
-//! What of a trace is the job: which files are its data set, which its checkpoints, who trains and who reads.
+//! The job in a trace: its data set, its checkpoints, its trainers and readers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub struct DataFile {
 #[derive(Debug)]
 pub struct DataSet<'a> {
     pub family: Family,
-    /// As marks name the family.
+    /// Index of the file group in marks.
     pub place: u32,
     pub used: &'a Use,
     /// In order of their paths.
@@ -47,31 +47,31 @@ impl DataSet<'_> {
     }
 }
 
-/// See the module.
+/// The job of a trace.
 pub struct Job<'a> {
     pub analysis: &'a Analysis,
     pub observed: &'a Observed,
     pub train: Option<DataSet<'a>>,
     pub valid: Option<DataSet<'a>>,
-    /// Of families that are written, without the data set: files, in order of time.
+    /// Written groups except the data set, with their files, in order of time.
     pub saved: Vec<(Family, &'a Use, Vec<DataFile>)>,
     pub groups: Vec<RankGroup>,
-    /// By thread, in which time spans tell of an evaluation.
+    /// By thread, the times of evaluations recorded as spans.
     evaluations: BTreeMap<(u32, i32), Vec<(i64, i64)>>,
     pub processes: Vec<Process>,
-    /// How often spans of samples came.
+    /// The number of spans of samples.
     pub samples: u64,
-    /// Spans of preparing a sample: how often, and how long each on average.
+    /// Spans of sample preprocessing: their number, and average durations.
     pub prepared: Option<(u64, f64, f64)>,
     pub lost: u64,
     /// By file, whether it is a pipe.
     pipes: Vec<bool>,
 }
 
-/// Suffixes that checkpoints have, and hardly a data set.
+/// Extensions of checkpoints, which are rare for data sets.
 const CHECKPOINTS: [&str; 9] = ["pt", "pth", "pb", "ckpt", "safetensors", "pkl", "distcp", "index", "meta"];
 
-/// Suffixes of programs and their parts, which are read to be run.
+/// Extensions of programs and their parts, which are read to be executed.
 const CODE: [&str; 6] = ["py", "pyc", "pyi", "so", "sh", "js"];
 
 impl<'a> Job<'a> {
@@ -99,15 +99,16 @@ impl<'a> Job<'a> {
         Job { analysis, observed, train, valid, saved, groups, evaluations, processes, samples, prepared, lost, pipes }
     }
 
-    /// Messages that a process took from its readers: what came through pipes where there are any, for loaders of processes
-    /// talk through them and use sockets beside, to hand over descriptors.
+    /// Returns the messages that a process received from its readers: those through pipes if there are any, because
+    /// loaders with processes communicate through pipes and use sockets only to pass descriptors.
     pub fn taken(&self, proc: u32) -> Vec<&'a Mark> {
         let own = || self.marks(What::Take).filter(|mark| mark.proc == proc);
         let piped: Vec<&Mark> = own().filter(|mark| self.pipes.get(mark.file as usize) == Some(&true)).collect();
         if piped.is_empty() { own().collect() } else { piped }
     }
 
-    /// Of those that a process took, the ones that begin a message. Python's processes send its length before each, in 4 bytes.
+    /// Returns those received messages that start a message. Python's processes send its length before each, in 4
+    /// bytes.
     pub fn messages(&self, proc: u32) -> Vec<&'a Mark> {
         const LENGTH: u64 = 4;
         let taken = self.taken(proc);
@@ -117,13 +118,13 @@ impl<'a> Job<'a> {
         if lengths.is_empty() || follow { taken } else { lengths }
     }
 
-    /// Marks of one kind in order of time. What is waited for and computed in an evaluation is no training.
+    /// Returns marks of one kind in order of time. Waits and compute in an evaluation are not training.
     pub fn marks(&self, what: What) -> impl Iterator<Item = &'a Mark> {
         let steps = matches!(what, What::Fetch | What::Compute);
         self.observed.marks_of(what).filter(move |mark| !steps || !self.evaluates(mark))
     }
 
-    /// Those of one kind that lie in an evaluation.
+    /// Returns marks of one kind within an evaluation.
     pub fn evaluated(&self, what: What) -> impl Iterator<Item = &'a Mark> {
         self.observed.marks_of(what).filter(|mark| self.evaluates(mark))
     }
@@ -134,12 +135,12 @@ impl<'a> Job<'a> {
         spans[..begun].last().is_some_and(|(_, end)| mark.start < *end)
     }
 
-    /// Evaluations, as the trainer's spans tell them, from the first to the last; none where nothing tells.
+    /// Returns the evaluations recorded as spans of the trainer, in order; empty if there are none.
     pub fn evaluations(&self) -> &[(i64, i64)] {
         self.evaluations.values().max_by_key(|spans| spans.len()).map_or(&[], Vec::as_slice)
     }
 
-    /// The part of what is gone through, in training and evaluations, that the training goes through.
+    /// Returns the share of the samples that belongs to training, of all in training and evaluations.
     pub fn trained(&self, epochs: u64) -> f64 {
         let of = |set: &Option<DataSet>| set.as_ref().map_or(0, |set| set.files.len()) as f64;
         let evaluations = if self.evaluations.is_empty() { epochs } else { self.evaluations().len() as u64 };
@@ -147,20 +148,20 @@ impl<'a> Job<'a> {
         trained / (trained + of(&self.valid) * evaluations as f64).max(1.0)
     }
 
-    /// Trainers; one where nothing tells.
+    /// Returns the number of trainers; one if unknown.
     pub fn ranks(&self) -> u64 {
         let numbered: BTreeSet<i32> = self.processes.iter().filter_map(|process| process.rank).collect();
         (self.groups.len() as u64).max(numbered.len() as u64).max(1)
     }
 }
 
-/// By thread, in order of time. Where nothing is trained outside of them, they are the training.
+/// Returns evaluations by thread, in order of time. If there is no training outside of them, they are the training.
 fn evaluations(observed: &Observed, groups: &[RankGroup]) -> BTreeMap<(u32, i32), Vec<(i64, i64)>> {
     let mut found: BTreeMap<(u32, i32), Vec<(i64, i64)>> = BTreeMap::new();
     let is_trainer = |mark: &&Mark| groups.iter().any(|group| (group.proc, group.tid) == (mark.proc, mark.tid));
     for span in observed.marks_of(What::Evaluate).filter(is_trainer) {
         let spans = found.entry((span.proc, span.tid)).or_default();
-        // One that lies in another is a part of it.
+        // A nested span is part of the outer one.
         if spans.last().is_none_or(|(_, end)| span.start >= *end) {
             spans.push((span.start, span.end));
         }
@@ -186,8 +187,8 @@ fn files_by_family(analysis: &Analysis, observed: &Observed, trace: &Trace) -> B
 
 type DataSets<'a> = (Option<DataSet<'a>>, Option<DataSet<'a>>);
 
-/// Files that readers read; where they read none, files that trainers read. What other programs of the run read is no data
-/// set, but where nothing tells of training everything may be.
+/// Returns the files that readers read, or, if there are none, that trainers read. Files that other programs of the run
+/// read are not a data set, unless the trace shows no training.
 fn read_for_training<'a>(
     analysis: &Analysis,
     observed: &'a Observed,
@@ -208,8 +209,8 @@ fn read_for_training<'a>(
     if found.0.is_some() { found } else { data_sets(observed, &of(&trainers)) }
 }
 
-/// The family of which most is read, and its twin for evaluation. Files that the job writes itself are no data set, unless
-/// there are no others.
+/// Selects the group with the most bytes read, and its counterpart for evaluation. Files that the job writes itself are
+/// not a data set, unless there are no others.
 fn data_sets<'a>(observed: &'a Observed, files: &BTreeMap<u32, Vec<DataFile>>) -> DataSets<'a> {
     let read_only = |file: &&DataFile| file.count.bytes_read > 0 && file.count.bytes_written == 0;
     let made_before = |file: &&DataFile| file.count.bytes_read > 0 && file.count.bytes_written > 0;
@@ -223,7 +224,7 @@ fn data_sets<'a>(observed: &'a Observed, files: &BTreeMap<u32, Vec<DataFile>>) -
         };
         sets.filter_map(set).collect()
     };
-    // Where spans tell of checkpoints, what is read back is one.
+    // If there are spans of checkpoints, written files that are read again are checkpoints.
     let saves = observed.marks.iter().any(|mark| matches!(mark.what, What::Save | What::Restore));
     let mut sets = all(&read_only, !saves);
     if sets.is_empty() {
@@ -233,7 +234,7 @@ fn data_sets<'a>(observed: &'a Observed, files: &BTreeMap<u32, Vec<DataFile>>) -
         let its = sets.iter().enumerate().filter(|(_, set)| set.family.evaluates == evaluates);
         its.max_by_key(|(_, set)| set.bytes_read()).map(|(at, set)| (at, set.bytes_read()))
     };
-    // A whole job below a folder called test evaluates nothing.
+    // A whole job below a directory named test does not evaluate.
     let chosen = match (most(&sets, false), most(&sets, true)) {
         (Some((at, bytes)), Some((_, evaluated))) if bytes * 20 >= evaluated => at,
         (_, Some((at, _))) | (Some((at, _)), None) => at,
@@ -245,13 +246,13 @@ fn data_sets<'a>(observed: &'a Observed, files: &BTreeMap<u32, Vec<DataFile>>) -
     (Some(train), valid)
 }
 
-/// The path that a file has when it is whole.
+/// Returns the path of a file once it is complete.
 fn whole(path: &str) -> &str {
     let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
     &path[..path.len() - name.len() + finished(name).len()]
 }
 
-/// A file of which less is written is a log, or a setting.
+/// A file with fewer bytes written is a log, or a setting.
 const SAVED_MIN: u64 = 1 << 20;
 
 fn saved<'a>(
@@ -262,7 +263,7 @@ fn saved<'a>(
     let spans = observed.marks_of(What::Save).next().is_some();
     let made: Vec<&Mark> = observed.marks_of(What::Generate).collect();
     let is_made = |ts: i64| made.iter().any(|span| (span.start..span.end).contains(&ts));
-    // A file that gets its name when it is whole is written under another one than it is read.
+    // A file that is renamed when complete is written under another name than it is read.
     let read = files.values().flatten().filter(|file| file.count.bytes_read > 0);
     let read: BTreeSet<&str> = read.map(|file| &*file.path).collect();
     let is_read = |file: &DataFile| file.count.bytes_read > 0 || read.contains(whole(&file.path));
@@ -278,7 +279,7 @@ fn saved<'a>(
             found.push((family.clone(), used, its));
         }
     }
-    // Beside checkpoints everything else that is written is small, or it is one itself.
+    // Next to checkpoints, all other written files are small, or checkpoints themselves.
     let most = found.iter().map(|(_, _, files)| written(files)).max().unwrap_or(0);
     found.retain(|(_, _, files)| written(files) * 20 >= most);
     found

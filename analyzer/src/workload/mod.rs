@@ -1,11 +1,12 @@
-//! From a trace to a workload of the benchmark that does the same I/O: every value with what tells it, and how sure that is.
+//! Derives a benchmark workload that does the same I/O as a trace, with the evidence for every value, and its
+//! reliability.
 //!
-//! [`job`] says what of the trace is the job, [`shape`] how its data set is gone through, [`pause_clusters`] how a job that says nothing
-//! of itself paces its reads, [`file_probe`] what the files say that are still there; [`dataset`], [`calls`], [`reader_keys`] and
-//! [`checkpoint_keys`] make keys of it, [`yaml`] prints them.
+//! [`job`] finds the job in the trace, [`shape`] how its data set is traversed, [`pause_clusters`] the pace of reads
+//! without spans, [`file_probe`] the content of files that still exist; [`dataset`], [`calls`], [`reader_keys`] and
+//! [`checkpoint_keys`] turn these into keys, [`yaml`] prints them.
 //!
-//! Where DLIO's model cannot say what the job does (a header before each sample, tables at the end of a file, places drawn at
-//! random), the calls themselves become a profile: the workload keeps all its knobs, and reads by these calls.
+//! If DLIO's model cannot express the job's reads (a header before each sample, tables at the end of a file, random
+//! positions), the calls themselves become a profile: the workload keeps all its keys, and reads with these calls.
 
 pub mod calls;
 pub mod checkpoint_keys;
@@ -30,14 +31,14 @@ use entry::{Confidence, Entries, Entry};
 use job::Job;
 use shape::Shape;
 
-/// Why there is none.
+/// Why there is no workload.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Refusal {
-    /// Several jobs lie in one folder.
+    /// The directory contains several jobs.
     Mixed(usize),
     /// Nothing was read that could be a data set, nor written that could be a checkpoint.
     Nothing,
-    /// Events were counted and not recorded: no order, no time.
+    /// Events were counted and not recorded, so order and times are unknown.
     Counted,
 }
 
@@ -61,7 +62,7 @@ impl std::fmt::Display for Refusal {
     }
 }
 
-/// A workload: what stands above it, and its keys.
+/// A workload: the comments at its top, and its keys.
 #[derive(Debug)]
 pub struct Workload {
     pub head: Vec<String>,
@@ -74,7 +75,7 @@ impl Workload {
     }
 }
 
-/// Derives the workload of a trace; `file` is where it will be written, as the command that runs it says it.
+/// Derives the workload of a trace; `file` is the path where it will be written, for the command that runs it.
 pub fn derive(behaviour: &Behaviour, trace: &Trace, typed: &[String], file: &str) -> Result<Workload, Refusal> {
     let runs = Runs::values(&behaviour.analysis, trace).iter().filter(|run| run.reported).count();
     if runs > 1 {
@@ -95,7 +96,7 @@ pub fn derive(behaviour: &Behaviour, trace: &Trace, typed: &[String], file: &str
         let written = entries.0.iter().find(|entry| entry.key == "reader.batch_size");
         written.and_then(|entry| entry.value.parse().ok()).unwrap_or(1.0)
     };
-    // As many as the benchmark will make of it, which the pauses of the program tell about only.
+    // The number of steps the benchmark will make of it; the program's pauses give only an estimate.
     let steps = shape.as_ref().map(|shape| {
         let made = (shape.samples / batch(&entries) / job.ranks() as f64).ceil().max(1.0) as u64;
         (
@@ -112,7 +113,7 @@ pub fn derive(behaviour: &Behaviour, trace: &Trace, typed: &[String], file: &str
     entries.certain("model.name", yaml::quoted(&name), "the program's name");
     workflow(&job, saves, &mut entries);
     let lacking = lacking(&job, &mut entries);
-    // What takes several lines stands behind what takes one.
+    // Values of one line precede those of several lines.
     entries.0.sort_by_key(|entry| entry.value.contains('\n'));
     Ok(Workload { head: head(&job, typed, file, lacking), entries: entries.0 })
 }
@@ -120,7 +121,7 @@ pub fn derive(behaviour: &Behaviour, trace: &Trace, typed: &[String], file: &str
 fn workflow(job: &Job, saves: bool, entries: &mut Entries) {
     entries.certain("workflow.generate_data", false, "data are generated where there are none");
     let trains = job.train.is_some();
-    // Many a program reads files, or writes large ones, and trains nothing.
+    // Many programs read files, or write large ones, without training.
     let confidence = if job.groups.is_empty() { Confidence::Likely } else { Confidence::Certain };
     entries.add("workflow.train", trains, confidence, if trains { "it reads a data set" } else { "it reads none" });
     entries.certain(
@@ -139,7 +140,7 @@ fn workflow(job: &Job, saves: bool, entries: &mut Entries) {
     );
 }
 
-/// What the trace lacks, which makes everything less sure.
+/// Returns the gaps in the trace, which reduce the confidence of all values.
 fn lacking(job: &Job, entries: &mut Entries) -> Vec<String> {
     let mut said = Vec::new();
     let recorded = job.analysis.events();
@@ -165,7 +166,7 @@ fn lacking(job: &Job, entries: &mut Entries) -> Vec<String> {
     said
 }
 
-/// Different programs that were traced.
+/// Returns the number of different programs that were traced.
 fn programs(job: &Job) -> usize {
     job.processes.iter().filter_map(|process| process.program.as_deref()).collect::<BTreeSet<_>>().len()
 }
@@ -176,7 +177,7 @@ fn head(job: &Job, typed: &[String], file: &str, lacking: Vec<String>) -> Vec<St
     let mut head = vec![
         format!("The I/O of {}, derived from its trace {}.", name(job), typed.join(" ")),
         String::new(),
-        // A run that makes its data first would be traced with that, and unlike the original.
+        // A run that generates its data first would have that in its trace, unlike the original.
         format!("  dlio bench workload={file}{option} {MAKES_DATA}"),
         format!("  dlio bench workload={file}{option} --trace=bench-trace"),
         format!("  dlio-analyze {} --compare bench-trace --similarity", typed.join(" ")),
@@ -200,11 +201,11 @@ fn head(job: &Job, typed: &[String], file: &str, lacking: Vec<String>) -> Vec<St
     head
 }
 
-/// What a run is told that makes the data and does nothing else.
+/// The overrides of a run that only generates the data.
 const MAKES_DATA: &str =
     "++workload.workflow.generate_data=true ++workload.workflow.train=false ++workload.workflow.checkpoint=false";
 
-/// What the trainer, or the program that reads, is called.
+/// Returns the name of the trainer, or of the program that reads.
 fn name(job: &Job) -> String {
     let trainer = job.groups.first().map(|group| group.trainer.clone());
     let program = job.processes.first().and_then(|process| process.program.clone());

@@ -1,30 +1,30 @@
-//! The rhythm of a job that says nothing of itself: short pauses between samples, long ones between batches.
+//! The rhythm of a job without spans: short pauses between samples, long ones between batches.
 
-/// Pauses of two kinds.
+/// Two clusters of pauses.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Beat {
     pub short_ns: f64,
     pub long_ns: f64,
-    /// Standard deviation of the long ones, without a few that are no step's.
+    /// Standard deviation of the long ones, without a few outliers that are not steps.
     pub spread_ns: f64,
-    /// How many pauses there are to each long one.
+    /// The number of pauses per long one.
     pub every: f64,
 }
 
-/// Long pauses are at least so many times as long as short ones.
+/// Long pauses are at least this many times as long as short ones.
 const APART: f64 = 4.0;
 
-/// Fewer pauses are no rhythm.
+/// The minimum number of pauses for a rhythm.
 const PAUSES_MIN: u64 = 4;
 
-/// Rounds in which pauses choose the kind they are nearer to.
+/// The number of rounds in which pauses are assigned to the nearer cluster.
 const ROUNDS: usize = 32;
 
-/// Deviations from a median of which the middle one is so many times smaller than the standard deviation, if they are normal.
+/// The ratio of the standard deviation to the median absolute deviation, for a normal distribution.
 const OF_MIDDLE: f64 = 1.4826;
 
-/// Tells two kinds of pauses apart, by their logarithms. `None` where there is but one. `begun` are units with nothing before
-/// them but a beginning: each is the first of a batch, and no pause tells of it.
+/// Separates two clusters of pauses by their logarithms. `None` if there is only one. `begun` are units that no pause
+/// precedes: each is the first of a batch.
 pub fn beat(pauses: &[(f64, u64)], begun: u64) -> Option<Beat> {
     let all: u64 = pauses.iter().map(|(_, count)| count).sum::<u64>() + begun;
     let log = |ns: f64| ns.max(1.0).ln();
@@ -47,13 +47,14 @@ pub fn beat(pauses: &[(f64, u64)], begun: u64) -> Option<Beat> {
     if all < PAUSES_MIN || longs < 2 || long_ns < APART * short_ns.max(1.0) {
         return None;
     }
-    // One pause of a second among steps of ten milliseconds is a start or an evaluation, and would be most of their variance.
+    // One pause of a second among steps of ten milliseconds is a start or an evaluation, and would dominate their
+    // variance.
     let deviations: Vec<_> = long.iter().map(|(ns, count)| ((ns - long_ns).abs(), *count)).collect();
     let spread_ns = OF_MIDDLE * middle(&deviations)?;
     Some(Beat { short_ns, long_ns, spread_ns, every: all as f64 / batches as f64 })
 }
 
-/// The median of values with counts.
+/// Returns the median of values with counts.
 pub fn middle(values: &[(f64, u64)]) -> Option<f64> {
     let mut values = values.to_vec();
     values.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -89,7 +90,7 @@ mod tests {
 
     #[test]
     fn a_pause_that_is_no_steps_spreads_no_step() {
-        // Ten batches of six: the first is begun, one comes after a second.
+        // Ten batches of six: the first has no pause before it, one follows after a second.
         let pause = |i: u64| match (i, i % 6) {
             (30, _) => 1e9,
             (_, 0) => 1e7 + (i % 5) as f64 * 1e4,
@@ -103,7 +104,7 @@ mod tests {
 
     #[test]
     fn steps_of_a_distribution_keep_their_deviation() {
-        // Evenly from 8 to 12 ms: 1.15 ms by their squares.
+        // Evenly from 8 to 12 ms: 1.15 ms standard deviation.
         let pause = |i: u64| if i.is_multiple_of(2) { 8e6 + 1e5 * (i / 2) as f64 } else { 2e4 };
         let pauses: Vec<(f64, u64)> = (0..82).map(|i| (pause(i), 1)).collect();
         let found = beat(&pauses, 0).unwrap();

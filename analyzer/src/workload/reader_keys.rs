@@ -1,5 +1,4 @@
-//! Keys of the sections `reader` and `train`: who reads how far ahead, in which order, how large batches are, how long steps
-//! compute.
+//! Keys of the sections `reader` and `train`: loader workers, read-ahead, order, batch sizes, compute time of steps.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +11,7 @@ use crate::io_profile::marks::{Mark, What};
 use crate::summary::figures::quantiles::median;
 use crate::summary::training::RankGroup;
 
-/// Adds them; returns the framework whose loader it is.
+/// Adds the keys; returns the framework with this kind of loader.
 pub fn add(job: &Job, set: &DataSet, shape: &Shape, means: &Means, entries: &mut Entries) -> &'static str {
     let workers = workers(job, set);
     let goes_through =
@@ -40,7 +39,7 @@ pub fn add(job: &Job, set: &DataSet, shape: &Shape, means: &Means, entries: &mut
     loader.0
 }
 
-/// Readers beside the thread that trains.
+/// Returns the number of readers apart from the training thread.
 fn workers(job: &Job, set: &DataSet) -> (usize, Confidence, String) {
     if let Some(group) = job.groups.iter().max_by_key(|group| group.readers.len()) {
         let own = |group: &RankGroup| {
@@ -56,7 +55,7 @@ fn workers(job: &Job, set: &DataSet) -> (usize, Confidence, String) {
     match lanes.len() {
         0 | 1 => (0, Confidence::Likely, "one thread reads, and nothing tells of another that trains".into()),
         all => {
-            // Ranks of a launcher read for themselves; so does the one thread each of them has.
+            // Ranks of a launcher read for themselves, and so do their reader threads.
             let ranked = job.processes.iter().filter(|process| process.rank.is_some()).count() > 0;
             let mains = lanes.keys().filter(|lane| first(lane)).count();
             let workers = if ranked && mains == all { 0 } else { all / job.ranks() as usize };
@@ -71,8 +70,8 @@ fn batch(job: &Job, shape: &Shape, entries: &mut Entries) -> u64 {
         return 1;
     };
     let average = shape.samples / (steps.value * job.ranks()) as f64;
-    // Pauses tell it about, and of batches taken together they show fewer steps; of the sizes that fit, the one that leaves
-    // out fewest samples is meant.
+    // Pauses give an approximate size, and show fewer steps if batches are taken together; among the sizes that fit,
+    // choose the one that leaves out the fewest samples.
     let batch = match (shape.task, steps.confidence) {
         (Some(task), _) => task,
         (None, Confidence::Certain) => whole_batch(average),
@@ -91,16 +90,17 @@ fn batch(job: &Job, shape: &Shape, entries: &mut Entries) -> u64 {
     batch
 }
 
-/// A batch that pauses tell of is likely where it is off by so much at most.
+/// The tolerance within which a batch size derived from pauses is likely.
 const ABOUT: f64 = 0.1;
 
-/// Samples of a batch, where so many come to a step on average: a last batch that is not full makes the others seem smaller.
+/// Returns the batch size for an average number of samples per step: a last batch that is not full makes the average
+/// smaller.
 fn whole_batch(average: f64) -> u64 {
     let is_whole = (average - average.round()).abs() < 0.01 * average;
     if is_whole { average.round() } else { average.ceil() }.max(1.0) as u64
 }
 
-/// The batches of evaluations.
+/// Adds the batch size of evaluations.
 fn evaluated_batch(job: &Job, shape: &Shape, batch: u64, confidence: Confidence, entries: &mut Entries) {
     let Some(valid) = &job.valid else { return };
     let evaluations = job.evaluations().len() as u64;
@@ -117,14 +117,14 @@ fn evaluated_batch(job: &Job, shape: &Shape, batch: u64, confidence: Confidence,
     entries.add("reader.batch_size_eval", each, confidence, evidence);
 }
 
-/// How long each span of a kind took that one trainer has in its evaluations.
+/// Returns the durations of spans of a kind in one trainer's evaluations.
 fn evaluated_spans(job: &Job, what: What) -> Vec<f64> {
     let Some(group) = job.groups.iter().max_by_key(|group| group.batches) else { return Vec::new() };
     let own = job.evaluated(what).filter(|mark| (mark.proc, mark.tid) == (group.proc, group.tid));
     own.map(|mark| (mark.end - mark.start) as f64).collect()
 }
 
-/// When evaluations come, and how long their steps compute.
+/// Adds when evaluations happen, and how long their steps compute.
 fn evaluation(job: &Job, epochs: u64, entries: &mut Entries) {
     let spans = job.evaluations();
     let [first, ..] = spans else { return };
@@ -138,7 +138,7 @@ fn evaluation(job: &Job, epochs: u64, entries: &mut Entries) {
     if spans.len() as u64 >= epochs {
         return;
     }
-    // An evaluation comes after so many epochs as have begun before it.
+    // An evaluation follows the number of epochs that started before it.
     let mut begun: BTreeMap<i32, i64> = BTreeMap::new();
     for mark in job.marks(What::Fetch).filter(|mark| mark.epoch >= 0) {
         begun.entry(mark.epoch).and_modify(|start| *start = mark.start.min(*start)).or_insert(mark.start);
@@ -151,7 +151,8 @@ fn evaluation(job: &Job, epochs: u64, entries: &mut Entries) {
     entries.likely("evaluation.epochs_between_evals", every.round(), "from one to the next");
 }
 
-/// Of batches about as large as this, the one whose whole steps leave out fewest samples; the nearest of several.
+/// Returns, among sizes close to `batch`, the one whose whole steps leave out the fewest samples; the nearest of
+/// several.
 fn filling(batch: u64, samples: f64, ranks: u64) -> u64 {
     const AROUND: f64 = 0.25;
     let samples = samples.round() as u64;
@@ -160,7 +161,7 @@ fn filling(batch: u64, samples: f64, ranks: u64) -> u64 {
     sizes.min_by_key(|size| (samples % (size * ranks), size.abs_diff(batch))).unwrap_or(batch)
 }
 
-/// Where whole batches do not say how many steps there are.
+/// Adds the number of steps if whole batches do not determine it.
 fn limit(job: &Job, shape: &Shape, batch: u64, entries: &mut Entries) {
     let Some(steps) = shape.steps.as_ref().filter(|steps| steps.confidence == Confidence::Certain) else { return };
     let all = shape.files.value * shape.samples_per_file.value;
@@ -175,7 +176,7 @@ fn limit(job: &Job, shape: &Shape, batch: u64, entries: &mut Entries) {
     }
 }
 
-/// How many samples were ready and not yet taken, at most.
+/// Adds the maximum number of samples that were ready and not yet taken.
 fn prefetch(job: &Job, set: &DataSet, shape: &Shape, batch: u64, entries: &mut Entries) {
     const FURTHEST: u64 = 64;
     let Some(group) = job.groups.iter().max_by_key(|group| group.batches) else { return };
@@ -189,7 +190,7 @@ fn prefetch(job: &Job, set: &DataSet, shape: &Shape, batch: u64, entries: &mut E
     let mut ready: Vec<i64> = job.marks(unit).filter(its).filter(below).map(|mark| mark.end).collect();
     let own = |mark: &&Mark| (mark.proc, mark.tid) == (group.proc, group.tid);
     let mut taken: Vec<i64> = job.marks(What::Fetch).filter(own).map(|mark| mark.end).collect();
-    // What is made in an evaluation is taken there.
+    // Batches produced in an evaluation are taken there.
     if let Some((start, _)) = job.evaluations().first() {
         ready.retain(|end| end < start);
         taken.retain(|end| end < start);
@@ -212,7 +213,7 @@ fn prefetch(job: &Job, set: &DataSet, shape: &Shape, batch: u64, entries: &mut E
     );
 }
 
-/// Whether files and samples come in the order of their names and places.
+/// Adds whether files and samples are read in order of their names and positions.
 fn order(job: &Job, set: &DataSet, shape: &Shape, entries: &mut Entries) {
     let numbers: BTreeMap<u32, i64> = set.files.iter().map(|file| file.number).zip(0..).collect();
     let visits = |what: What| {
@@ -249,12 +250,12 @@ fn order(job: &Job, set: &DataSet, shape: &Shape, entries: &mut Entries) {
     }
 }
 
-/// What a reader does for a sample, or for several.
+/// Returns the kind of mark that a reader leaves for a sample, or for several.
 fn unit(shape: &Shape) -> What {
     if matches!(shape.traversal, Traversal::Opened | Traversal::Loaded) { What::Pass } else { What::Run }
 }
 
-/// Time that a reader spends on a sample beside reading it.
+/// Adds the time that a reader spends on a sample in addition to reading it.
 fn preprocess(job: &Job, set: &DataSet, shape: &Shape, (workers, means): (usize, &Means), entries: &mut Entries) {
     if let Some((count, mean, spread)) = job.prepared {
         entries.certain("reader.preprocess_time", seconds(mean), format!("{count} spans of preparing a sample"));
@@ -269,7 +270,7 @@ fn preprocess(job: &Job, set: &DataSet, shape: &Shape, (workers, means): (usize,
     let inside = its().map(|mark| (mark.end - mark.start) as f64).sum::<f64>();
     let marks = its().count().max(1) as f64;
     let moving = set.used.read.time_ns as f64 / marks;
-    // What goes by between a file's reads is no I/O either, and a profile says where it does.
+    // Pauses between a file's reads are not I/O either, and a profile contains them.
     let said = thought(set, shape, !means.plain);
     let within = if unit == What::Pass { (inside / marks - moving - said).max(0.0) } else { 0.0 };
     let between = match (workers, fetched > 0.0, shape.beat) {
@@ -295,7 +296,7 @@ fn computation(job: &Job, set: &DataSet, shape: &Shape, batch: u64, entries: &mu
     let own = |mark: &&Mark| (mark.proc, mark.tid) == (group.proc, group.tid);
     let spans: Vec<f64> = job.marks(What::Compute).filter(own).map(|mark| (mark.end - mark.start) as f64).collect();
     if let Some(computed) = group.computed_ns.filter(|_| steps > 0) {
-        // Those of evaluations are among them, unless each is known.
+        // Spans of evaluations are included, unless each mark is known.
         let are_apart = !job.evaluations().is_empty() && job.observed.unmarked == 0;
         let computed = if are_apart { spans.iter().sum() } else { computed as f64 };
         let mean = computed / steps as f64;
@@ -314,7 +315,7 @@ fn computation(job: &Job, set: &DataSet, shape: &Shape, batch: u64, entries: &mu
     without_spans(job, set, shape, batch, entries);
 }
 
-/// Distributions are told where they are wider than clocks are.
+/// Adds a distribution if it is wider than the accuracy of clocks.
 fn spread(key: &'static str, spans: &[f64], mean: f64, entries: &mut Entries) {
     let square = spans.iter().map(|ns| (ns - mean).powi(2)).sum::<f64>();
     let deviation = (square / spans.len().max(1) as f64).sqrt();
@@ -323,7 +324,7 @@ fn spread(key: &'static str, spans: &[f64], mean: f64, entries: &mut Entries) {
     }
 }
 
-/// Where several threads read and are idle for the most part somebody else sets the pace: how long a batch takes it.
+/// Returns the time per batch of the consumer, if several readers are idle most of the time and so wait for it.
 fn kept_waiting(job: &Job, set: &DataSet, shape: &Shape, batch: u64) -> Option<f64> {
     const IDLE: f64 = 0.3;
     let lanes = reading_lanes(job, set).len();
@@ -337,12 +338,12 @@ fn kept_waiting(job: &Job, set: &DataSet, shape: &Shape, batch: u64) -> Option<f
     waits.then(|| wall / batches.max(1.0))
 }
 
-/// The time in which a trainer neither waited nor wrote. What it saves the benchmark writes too.
+/// Returns the time in which a trainer neither waited nor wrote. The benchmark writes its checkpoints too.
 pub fn computed(group: &RankGroup) -> Option<i64> {
     Some(group.trained_ns - group.waited_ns? - group.written_ns.unwrap_or(0))
 }
 
-/// No span says when there is computing.
+/// Adds the compute time if no spans record it.
 fn without_spans(job: &Job, set: &DataSet, shape: &Shape, batch: u64, entries: &mut Entries) {
     if let Some(beat) = shape.beat {
         entries.likely(
@@ -369,7 +370,7 @@ fn without_spans(job: &Job, set: &DataSet, shape: &Shape, batch: u64, entries: &
         let evidence = "readers wait most of the time: for a trainer, that nothing else tells of";
         return entries.guess("train.computation_time", seconds(each), evidence);
     }
-    // A lone reader that pauses evenly computes after each sample.
+    // A single reader with even pauses computes after each sample.
     let its = job.marks(unit(shape)).filter(|mark| mark.family == set.place);
     let pause = median(its.filter_map(|mark| mark.busy_before).map(|ns| ns as f64).collect());
     let evidence = "the pause between samples: nothing tells computing from preparing";

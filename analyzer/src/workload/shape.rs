@@ -1,5 +1,5 @@
-//! How a data set is gone through: files opened one after another, streams, or places in files that stay open; how often; and
-//! how many samples are in a file.
+//! How a data set is traversed: files opened in sequence, streams, or positions in open files; how often; and the
+//! number of samples per file.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,20 +13,20 @@ use crate::io_profile::transfers::Moves;
 use crate::summary::files::access::Relation;
 use crate::summary::training::RankGroup;
 
-/// What is done with a file.
+/// How a file is used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Traversal {
     /// It is opened, read and closed for each sample, with few calls.
     Opened,
     /// It is read whole when it is opened, and its samples come from memory.
     Loaded,
-    /// It is read from its beginning to its end, through one sample after another.
+    /// It is read from start to end, through one sample after another.
     Streamed,
-    /// It stays open, and reading jumps from place to place.
+    /// It stays open, and reads jump between positions.
     Visited,
 }
 
-/// A figure with what tells it.
+/// A number with its evidence.
 #[derive(Clone, Debug)]
 pub struct Derived {
     pub value: u64,
@@ -40,28 +40,28 @@ impl Derived {
     }
 }
 
-/// See the module.
+/// How a data set is traversed.
 #[derive(Debug)]
 pub struct Shape {
     pub traversal: Traversal,
     pub epochs: Derived,
-    /// Files, seen or spoken of by their names.
+    /// The number of files, counted or contained in their names.
     pub files: Derived,
     pub samples_per_file: Derived,
     /// Samples of an epoch, on all ranks.
     pub samples: f64,
     /// Steps of an epoch on one rank.
     pub steps: Option<Derived>,
-    /// Samples of a batch, where no span tells of steps and the tasks of readers do.
+    /// Samples of a batch, derived from the tasks of readers if no span records steps.
     pub task: Option<u64>,
-    /// Pauses between samples and batches, where no span says it.
+    /// Pauses between samples and batches, if no span records them.
     pub beat: Option<Beat>,
     pub peek: Option<Peek>,
-    /// The part of the samples that are for training.
+    /// The share of the samples that are for training.
     pub trained: f64,
 }
 
-/// The part of the reads that go on where the one before ended from which on a file is streamed.
+/// The minimum share of sequential reads at which a file counts as streamed.
 const STREAMED: f64 = 0.8;
 
 impl Shape {
@@ -77,7 +77,7 @@ impl Shape {
             |all: f64| ((all * trained / epochs.value as f64 / set.files.len() as f64).round() as u64).max(1);
         let opened = set.used.passes.whole.max(set.used.opens.saturating_sub(set.used.passes.unread)) as f64;
         let opened = opened / epochs.value as f64;
-        // One that takes more steps than it opens files has several samples in each.
+        // A job with more steps than opened files has several samples per file.
         let steps = fetched.as_ref().map_or(0.0, |steps| (steps.value * job.ranks()) as f64);
         if traversal == Traversal::Opened && steps > opened * 1.5 {
             traversal = match (held(job, set), is_streamed(&set.used.read)) {
@@ -119,12 +119,12 @@ impl Shape {
                 format!("readers read {task} samples for each task they take"),
             )
         });
-        // Of batches that are taken together one pause tells of several steps.
+        // If batches are taken together, one pause covers several steps.
         let is_of_steps =
             |steps: &Derived| beaten().is_none_or(|beaten| beaten.value as f64 >= 0.8 * steps.value as f64);
         let beat = beat.filter(|_| by_tasks.as_ref().is_none_or(is_of_steps));
         let steps = fetched.or(by_tasks).or_else(beaten);
-        // Nobody takes more steps than there are samples: then those were no batches, and their pauses tell nothing.
+        // There cannot be more steps than samples: then those were not batches, and their pauses are meaningless.
         let is_possible = |steps: &Derived| steps.value as f64 <= samples.max(1.0);
         let beat = beat.filter(|_| steps.as_ref().is_none_or(is_possible));
         let steps = steps.filter(|steps| steps.confidence == Confidence::Certain || is_possible(steps));
@@ -134,7 +134,7 @@ impl Shape {
 
 fn traversal(set: &DataSet) -> Traversal {
     let passes = &set.used.passes;
-    // Some libraries open a file several times to find out what it is: bytes tell what it is opened for.
+    // Some libraries open a file several times to detect its format: bytes show its purpose.
     let few = passes.few_bytes * 2 >= set.used.read.bytes;
     let read = set.used.opens.saturating_sub(passes.unread);
     if few && passes.whole * 2 >= read && !is_wild(&passes.places) {
@@ -143,7 +143,7 @@ fn traversal(set: &DataSet) -> Traversal {
     if is_streamed(&set.used.read) { Traversal::Streamed } else { Traversal::Visited }
 }
 
-/// Whether most reads of a pass begin anywhere, and not at places that all passes have.
+/// Returns `true` if most reads of a pass start anywhere, and not at positions common to all passes.
 fn is_wild(places: &[Place]) -> bool {
     const MOST: f64 = 0.9;
     let wild = |place: &&Place| {
@@ -153,7 +153,7 @@ fn is_wild(places: &[Place]) -> bool {
     places.iter().filter(wild).count() * 2 > places.len()
 }
 
-/// Whether files stay open from step to step.
+/// Returns `true` if files stay open from step to step.
 fn held(job: &Job, set: &DataSet) -> bool {
     let passes: Vec<&Mark> = job.marks(What::Pass).filter(|mark| mark.family == set.place).collect();
     let fetches: Vec<i64> = job.marks(What::Fetch).map(|mark| mark.start).collect();
@@ -164,7 +164,8 @@ fn held(job: &Job, set: &DataSet) -> bool {
     passes.iter().filter(within).count() * 2 > passes.len()
 }
 
-/// Reads that each file begins with, at the same place and of the same size in all of them: tables of its format.
+/// Returns the number of reads at the start of each file with equal position and size in all files: tables of its
+/// format.
 pub fn fixed_places(used: &Use) -> usize {
     const MOST: f64 = 0.9;
     let passes = &used.passes;
@@ -183,7 +184,7 @@ fn is_streamed(read: &Moves) -> bool {
     let of = |relation: Relation| read.relations[relation as usize];
     let jumps = of(Relation::Forward) + of(Relation::Backward) + of(Relation::Repeated);
     let on = of(Relation::Consecutive);
-    // Where nobody knows where reads began, most things are read from front to back.
+    // If positions are unknown: most files are read from front to back.
     on + jumps == 0 || on as f64 >= STREAMED * (on + jumps) as f64
 }
 
@@ -192,7 +193,7 @@ fn epochs(job: &Job, set: &DataSet) -> Derived {
     let times = set.bytes_read() as f64 / (sizes.max(1) as f64);
     let times = as_often_as_opened(set, times);
     let evidence = format!("all files together are read {times:.2} times");
-    // Loaders that are made anew for each pass begin to count again.
+    // Loaders that are created again for each pass restart their count.
     let is_one_of_several = |epochs: u64| epochs == 1 && times >= 1.5;
     match job.groups.iter().map(|group| group.epochs).max().filter(|epochs| *epochs > 0 && !is_one_of_several(*epochs))
     {
@@ -204,7 +205,8 @@ fn epochs(job: &Job, set: &DataSet) -> Derived {
     }
 }
 
-/// Some formats read a part of a file twice: of files that are read whole whenever they are opened, the opens tell how often.
+/// Corrects for formats that read a part of a file twice: for files that are read whole at each opening, the opens give
+/// the number of passes.
 fn as_often_as_opened(set: &DataSet, times: f64) -> f64 {
     const TWICE: f64 = 1.5;
     let passes = set.used.passes.whole as f64;
@@ -213,7 +215,7 @@ fn as_often_as_opened(set: &DataSet, times: f64) -> f64 {
     if are_whole && (opened..TWICE * opened).contains(&times) { opened } else { times }
 }
 
-/// Names like `img_07_of_16.npz` say how many there are.
+/// Names like `img_07_of_16.npz` contain the number of files.
 fn files(set: &DataSet) -> Derived {
     let seen = set.files.len() as u64;
     let spoken = |path: &str| -> Option<u64> {
@@ -227,7 +229,7 @@ fn files(set: &DataSet) -> Derived {
     }
 }
 
-/// Steps of an epoch on one rank, as spans tell them.
+/// Returns the steps of an epoch on one rank, from spans.
 fn fetched(job: &Job, epochs: &Derived, trained: f64) -> Option<Derived> {
     let group = job.groups.iter().max_by_key(|group| group.batches).filter(|group| group.batches > 0)?;
     let own = |mark: &&Mark| (mark.proc, mark.tid) == (group.proc, group.tid);
@@ -236,7 +238,7 @@ fn fetched(job: &Job, epochs: &Derived, trained: f64) -> Option<Derived> {
         _ => group.batches,
     };
     let computed = job.marks(What::Compute).filter(own).count() as u64;
-    // A loop asks once more than there are batches, to learn that there are none.
+    // A loop requests one batch more than there are, and finds none.
     let asked_in_vain = computed > 0 && computed + epochs.value == batches;
     let all = if asked_in_vain { computed } else { batches };
     let evidence = format!("{all} waits for batches in {} epochs", epochs.value);
@@ -280,7 +282,7 @@ fn by_calls(set: &DataSet, traversal: Traversal, epochs: &Derived, (opened, step
     }
 }
 
-/// Threads that read the data set, with how many marks each has.
+/// Returns the threads that read the data set, with their number of marks.
 pub fn reading_lanes(job: &Job, set: &DataSet) -> BTreeMap<(u32, i32), u64> {
     let mut lanes = BTreeMap::new();
     let its = job.observed.marks.iter().filter(|mark| mark.family == set.place);
@@ -288,11 +290,11 @@ pub fn reading_lanes(job: &Job, set: &DataSet) -> BTreeMap<(u32, i32), u64> {
     lanes
 }
 
-/// Fewer tasks tell nothing.
+/// Fewer tasks are not meaningful.
 const TASKS_MIN: usize = 4;
 
-/// The samples that readers read for a task: from one message that they take to the next. `None` where most tasks are not
-/// alike, or each is one sample, of which a batch has any number.
+/// Returns the samples that readers read per task: from one received message to the next. `None` if most tasks differ,
+/// or if each is one sample, which allows any batch size.
 fn task(job: &Job, set: &DataSet, traversal: Traversal) -> Option<u64> {
     let unit = match traversal {
         Traversal::Opened => What::Pass,
@@ -314,7 +316,7 @@ fn task(job: &Job, set: &DataSet, traversal: Traversal) -> Option<u64> {
                 counts[at] += 1;
             }
         }
-        // The message that says that there is no more to do is no task.
+        // The message that ends the work is not a task.
         sizes.extend(counts.into_iter().filter(|count| *count > 0));
     }
     sizes.sort_unstable();
@@ -323,7 +325,7 @@ fn task(job: &Job, set: &DataSet, traversal: Traversal) -> Option<u64> {
     (sizes.len() >= TASKS_MIN && alike * 2 > sizes.len()).then_some(usual)
 }
 
-/// Pauses of whoever reads alone, or of a trainer that takes what others read.
+/// Returns the pauses of a single reader, or of a trainer with separate readers.
 fn rhythm(job: &Job, set: &DataSet, traversal: Traversal) -> Option<Beat> {
     if let Some(group) = job.groups.iter().find(|group| !group.readers.is_empty()) {
         let beat = of_marks(&mut job.taken(group.proc).into_iter());
@@ -341,7 +343,7 @@ fn rhythm(job: &Job, set: &DataSet, traversal: Traversal) -> Option<Beat> {
     }
 }
 
-/// The rhythm of marks. What a thread did before its first one was its start.
+/// Returns the rhythm of marks. The activity of a thread before its first mark was its start.
 fn of_marks(marks: &mut dyn Iterator<Item = &Mark>) -> Option<Beat> {
     let mut begun = BTreeSet::new();
     let later = marks.filter(|mark| !begun.insert((mark.proc, mark.tid)));
@@ -349,15 +351,15 @@ fn of_marks(marks: &mut dyn Iterator<Item = &Mark>) -> Option<Beat> {
     beat(&pauses, begun.len() as u64)
 }
 
-/// Whether long pauses between messages are what a trainer computes: one whose batches another thread of it takes ahead, as
-/// fast as they come, computes long after.
+/// Returns `true` if long pauses between messages are a trainer's compute: a trainer whose batches another of its
+/// threads fetches ahead, as fast as they arrive, computes long afterwards.
 fn is_pace(beat: &Beat, job: &Job, group: &RankGroup) -> bool {
     let longs = job.taken(group.proc).len() as f64 / beat.every;
     let busy = (group.trained_ns - group.waited_ns.unwrap_or(0)) as f64;
     2.0 * longs * beat.long_ns >= busy
 }
 
-/// Steps by the rhythm.
+/// Returns the steps derived from the rhythm.
 fn beaten(
     job: &Job,
     set: &DataSet,

@@ -1,4 +1,4 @@
-//! Prints a workload: sections in the order in which they are read, each value with what tells it as a comment.
+//! Prints a workload: sections in reading order, each value with its evidence as a comment.
 
 use std::fmt::Write;
 
@@ -7,10 +7,10 @@ use super::entry::Entry;
 const SECTIONS: [&str; 9] =
     ["framework", "model", "workflow", "dataset", "reader", "train", "evaluation", "checkpoint", "metric"];
 
-/// Where comments begin, unless the value is longer.
+/// The column of comments, unless the value is longer.
 const COMMENTS_AT: usize = 44;
 
-/// `head` are lines that stand before everything, without their marks.
+/// Returns the file; `head` are the first comment lines, without their marks.
 pub fn print(head: &[String], entries: &[Entry]) -> String {
     let mut out: String = head.iter().map(|line| comment(line)).collect();
     for section in SECTIONS {
@@ -31,7 +31,7 @@ fn comment(text: &str) -> String {
     if text.is_empty() { "#\n".into() } else { format!("# {}\n", one_line(text)) }
 }
 
-/// Text of the traced machine: nothing in it ends a comment.
+/// Makes text from the traced host safe in a comment, so that nothing ends it.
 fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
@@ -51,7 +51,7 @@ fn line(key: &str, entry: &Entry, indent: usize, out: &mut String) {
     });
 }
 
-/// A text as YAML takes it whatever is in it.
+/// Quotes a text for YAML.
 pub fn quoted(text: &str) -> String {
     let is_plain = !text.is_empty()
         && text.starts_with(|c: char| c.is_ascii_alphabetic() || "./".contains(c))

@@ -1,7 +1,8 @@
-//! `libdlio_mpi.so`: an MPI behind a table of C functions. `dlio` loads it when an MPI started it; nothing else links an MPI.
+//! `libdlio_mpi.so`: an MPI behind a table of C functions. `dlio` loads it when an MPI started it; nothing else links
+//! an MPI.
 //!
-//! The raw bindings of rsmpi are used: a collective that is under way is asked now and then whether it is done, so that the
-//! program can look after dead ranks and Ctrl-C meanwhile, and rsmpi's safe requests cannot outlive the call that made them.
+//! It uses the raw bindings of rsmpi. The program polls a collective in flight, so that it can watch for dead ranks and
+//! Ctrl-C in between, and rsmpi's safe requests cannot outlive the call that created them.
 
 #[path = "../../src/ranks/mpi/table.rs"]
 mod table;
@@ -15,7 +16,7 @@ use table::{Table, VERSION};
 const SUCCESS: c_int = 0;
 
 thread_local! {
-    /// The collective under way. The program calls from one thread only.
+    /// The collective in flight. The program calls from one thread only.
     static OPEN: Cell<Option<ffi::MPI_Request>> = const { Cell::new(None) };
 }
 
@@ -38,7 +39,7 @@ pub extern "C" fn dlio_mpi_table() -> *const Table {
     &TABLE
 }
 
-/// The first of these codes that is none of success.
+/// Returns the first of these codes that is not success.
 fn first_error(codes: &[c_int]) -> c_int {
     codes.iter().copied().find(|code| *code != SUCCESS).unwrap_or(SUCCESS)
 }
@@ -59,9 +60,9 @@ unsafe fn give(text: &[u8], length: c_int, into: *mut u8, room: usize) -> usize 
 unsafe extern "C" fn name(into: *mut u8, room: usize) -> usize {
     let mut text = [0u8; ffi::MPI_MAX_LIBRARY_VERSION_STRING as usize];
     let mut length = 0;
-    // SAFETY: the text has the room that MPI asks for; this call is allowed before MPI_Init.
+    // SAFETY: the text has the size that MPI requires; this call is allowed before MPI_Init.
     let code = unsafe { ffi::MPI_Get_library_version(text.as_mut_ptr().cast::<c_char>(), &mut length) };
-    // SAFETY: as the caller promises.
+    // SAFETY: as the caller guarantees.
     if code == SUCCESS { unsafe { give(&text, length, into, room) } } else { 0 }
 }
 
@@ -90,13 +91,13 @@ unsafe extern "C" fn begin(rank: *mut u64, size: *mut u64) -> c_int {
 }
 
 /// # Safety
-/// None: it is unsafe as all of the table.
+/// No requirements: it is unsafe like all functions of the table.
 unsafe extern "C" fn end() -> c_int {
     // SAFETY: called once, after `begin`, by every rank.
     unsafe { ffi::MPI_Finalize() }
 }
 
-/// Keeps a collective that was started.
+/// Keeps the request of a collective that was started.
 fn keep(code: c_int, request: ffi::MPI_Request) -> c_int {
     if code == SUCCESS {
         OPEN.set(Some(request));
@@ -105,7 +106,7 @@ fn keep(code: c_int, request: ffi::MPI_Request) -> c_int {
 }
 
 /// # Safety
-/// None: it is unsafe as all of the table.
+/// No requirements: it is unsafe like all functions of the table.
 unsafe extern "C" fn start_barrier() -> c_int {
     // SAFETY: after `begin`; the request is written by the call.
     unsafe {
@@ -116,8 +117,8 @@ unsafe extern "C" fn start_barrier() -> c_int {
 }
 
 /// # Safety
-/// `own` has `length` bytes, `counts` and `places` a number for each rank, and `into` room for what they say; all of it
-/// stays as it is until `test` has said that it is done.
+/// `own` has `length` bytes, `counts` and `places` have one number per rank, and `into` is large enough for
+/// them; all of this memory remains unchanged until `test` has reported completion.
 unsafe extern "C" fn start_gather(
     own: *const u8,
     length: c_int,
@@ -125,7 +126,7 @@ unsafe extern "C" fn start_gather(
     counts: *const c_int,
     places: *const c_int,
 ) -> c_int {
-    // SAFETY: after `begin`, with memory as the caller promises.
+    // SAFETY: called after `begin`, with memory as the caller guarantees.
     unsafe {
         let (mut request, byte) = (ffi::RSMPI_REQUEST_NULL, ffi::RSMPI_UINT8_T);
         let code = ffi::MPI_Iallgatherv(
@@ -147,12 +148,12 @@ unsafe extern "C" fn start_gather(
 /// Both are to numbers that may be written.
 unsafe extern "C" fn test(done: *mut c_int, bytes: *mut c_int) -> c_int {
     let Some(mut request) = OPEN.get() else {
-        // SAFETY: as the caller promises.
+        // SAFETY: as the caller guarantees.
         unsafe { *done = 1 };
         return SUCCESS;
     };
-    // SAFETY: the request is the one under way; a zeroed status is one that may be overwritten, and it is only asked for its
-    // count once the request is done.
+    // SAFETY: the request is the one in flight; a zeroed status may be overwritten, and its count is read only once the
+    // request is done.
     unsafe {
         let mut status: ffi::MPI_Status = std::mem::zeroed();
         let code = ffi::MPI_Test(&mut request, done, &mut status);
@@ -168,7 +169,7 @@ unsafe extern "C" fn test(done: *mut c_int, bytes: *mut c_int) -> c_int {
 /// # Safety
 /// `path` ends in a zero byte, and `file` is to a pointer that may be written.
 unsafe extern "C" fn open(path: *const u8, file: *mut *mut c_void) -> c_int {
-    // SAFETY: after `begin`; the handle is written by the call, and is only kept where it was.
+    // SAFETY: called after `begin`; the handle is written by the call, and its location does not change.
     unsafe {
         let mut handle = ffi::RSMPI_FILE_NULL;
         let mode = ffi::MPI_MODE_RDONLY as c_int;
@@ -180,10 +181,10 @@ unsafe extern "C" fn open(path: *const u8, file: *mut *mut c_void) -> c_int {
 }
 
 /// # Safety
-/// `file` is what `open` gave, and `into` has room for `length` bytes, which stays as it is until `test` has said that it is
-/// done.
+/// `file` came from `open`, and `into` has space for `length` bytes, which remain unchanged until `test` has
+/// reported completion.
 unsafe extern "C" fn start_read(file: *mut c_void, offset: i64, into: *mut u8, length: c_int) -> c_int {
-    // SAFETY: as the caller promises.
+    // SAFETY: as the caller guarantees.
     unsafe {
         let (mut request, byte) = (ffi::RSMPI_REQUEST_NULL, ffi::RSMPI_UINT8_T);
         let handle = *file.cast::<ffi::MPI_File>();
@@ -193,11 +194,11 @@ unsafe extern "C" fn start_read(file: *mut c_void, offset: i64, into: *mut u8, l
 }
 
 /// # Safety
-/// `file` is what `open` gave, and is not used again.
+/// `file` came from `open`, and is not used again.
 unsafe extern "C" fn close(file: *mut c_void) -> c_int {
-    // SAFETY: it was made by `open` with this type, and nobody has it any more.
+    // SAFETY: it was created by `open` with this type, and the caller has given it up.
     let mut handle = unsafe { *Box::from_raw(file.cast::<ffi::MPI_File>()) };
-    // SAFETY: one that was never opened is null, which MPI refuses with a code.
+    // SAFETY: a handle that was never opened is null, which MPI refuses with a code.
     unsafe { ffi::MPI_File_close(&mut handle) }
 }
 
@@ -206,8 +207,8 @@ unsafe extern "C" fn close(file: *mut c_void) -> c_int {
 unsafe extern "C" fn error_text(code: c_int, into: *mut u8, room: usize) -> usize {
     let mut text = [0u8; ffi::MPI_MAX_ERROR_STRING as usize];
     let mut length = 0;
-    // SAFETY: the text has the room that MPI asks for.
+    // SAFETY: the text has the size that MPI requires.
     let asked = unsafe { ffi::MPI_Error_string(code, text.as_mut_ptr().cast::<c_char>(), &mut length) };
-    // SAFETY: as the caller promises.
+    // SAFETY: as the caller guarantees.
     if asked == SUCCESS { unsafe { give(&text, length, into, room) } } else { 0 }
 }

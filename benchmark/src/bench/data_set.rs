@@ -1,4 +1,4 @@
-//! The files a run asks for and those that are there: whether they are as asked for, and what makes them.
+//! Compares the files that a run needs with the files that exist, and prints the command that generates them.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -17,18 +17,18 @@ use crate::store::{self, settings};
 use crate::system::file_calls;
 
 impl Run {
-    /// The command that makes the data set this run misses.
+    /// Returns the command that generates the missing data set of this run.
     pub(super) fn generate_command(&self) -> String {
         let typed = self.called.iter().chain(self.overrides.iter().map(|typed| &typed.typed));
         let words: Vec<String> = typed.map(|word| shell_word(&settings::masked(word))).collect();
         format!("{} ++workload.workflow.generate_data=true ++workload.workflow.train=false", words.join(" "))
     }
 
-    /// Checks that the data are there, or room for them, and that checkpoints can be written. The other ranks of one that was
-    /// launched may be on other machines.
+    /// Checks that the data exist or fit on the disk, and that checkpoints can be written. The other ranks of a
+    /// launched run may be on other hosts.
     pub fn check_disk(&mut self, launched: bool) -> Outcome<()> {
         store::enter(self.config.store.as_ref());
-        // A data set that is read was asked for already, by how it was made.
+        // A data set that is read was compared with its fingerprint earlier.
         let Config { workflow, store: in_store, checkpoint, dataset, .. } = &self.config;
         if in_store.is_some() && workflow.generate {
             store::preflight(&Layout::new(dataset).path(Split::Train, 0))?;
@@ -37,14 +37,15 @@ impl Run {
         }
         self.check_data()?;
         let Config { workflow, checkpoint, .. } = &self.config;
-        // Without training checkpoints may be asked for that are only read.
+        // Without training, a run may only read checkpoints.
         let saves = workflow.checkpoint && (workflow.train || checkpoint.writes > 0);
         let folders = [&checkpoint.folder].into_iter().chain(&checkpoint.fast_folder);
         folders.filter(|_| saves).try_for_each(|folder| checkpoint::check_folder(folder))?;
         if saves { self.check_room(launched) } else { Ok(()) }
     }
 
-    /// Refuses checkpoints that their disk has no room for, with the data set where that is to be made on the same one.
+    /// Refuses checkpoints that do not fit on their disk, together with the data set if that is to be generated on the
+    /// same disk.
     fn check_room(&self, launched: bool) -> Outcome<()> {
         let Config { workflow, checkpoint: checkpoints, dataset, model, framework, .. } = &self.config;
         let (folder, ranks) = (&checkpoints.folder, self.ranks);
@@ -65,7 +66,7 @@ impl Run {
             && !store::is_object(&dataset.folder)
             && device(generate::existing(&dataset.folder)) == device(folder);
         let data = if beside { generate::expected_bytes(&layout)? } else { 0 };
-        // What is there already is written over.
+        // Existing files are overwritten.
         let there = || {
             let data = if beside { data.saturating_sub(generate::present_bytes(&layout)) } else { 0 };
             needed.saturating_sub(checkpoint::bytes_there(folder)).saturating_add(data)
@@ -88,8 +89,8 @@ impl Run {
         ))
     }
 
-    /// Compares the configuration with what is known of the files that are there. What was asked for must be so; the
-    /// rest is as it was made.
+    /// Compares the configuration with the recorded generation of the existing files. Requested settings must match;
+    /// the rest is adopted from the files.
     pub(super) fn adopt_data_set(&mut self) -> Outcome<()> {
         if !self.reads_data() || self.config.workflow.generate {
             return Ok(());
@@ -109,7 +110,7 @@ impl Run {
         Ok(())
     }
 
-    /// Where there are more files than asked for the first of them are read, as DLIO does.
+    /// Handles more files than requested: the first of them are read, as in DLIO.
     fn read_in_part(&mut self, split: Split) {
         let layout = Layout::new(&self.config.dataset);
         if self.config.store.is_some() || layout.path(split, 0).exists() {
@@ -135,7 +136,7 @@ impl Run {
         [Split::Train, Split::Valid].into_iter().filter(move |split| *split == Split::Train || evaluates)
     }
 
-    /// True if the configuration has the key, which is another one for the shape.
+    /// Returns `true` if the configuration sets the key, which has another name for the shape.
     fn asks_for(&self, difference: &Difference) -> bool {
         let has = |key: &str| {
             let path: Vec<&str> = ["dataset"].into_iter().chain(key.split('.')).collect();
@@ -224,7 +225,7 @@ impl Run {
             }
         }
         for split in self.splits() {
-            // Of those made here it is known how.
+            // Files generated by dlio have a record of how.
             if Fingerprint::found(&layout, split)?.is_none()
                 && let Some(difference) = fingerprint::looked_at(&layout, split)?
             {

@@ -1,5 +1,5 @@
-//! One run from request to results: compose, check, generate, train, write. The order is the promise: nothing is written
-//! before everything typed has been understood and found possible.
+//! One run from request to results: compose, check, generate, train, write. The order is a guarantee: nothing is
+//! written before every argument has been parsed and checked.
 //!
 //! ```text
 //! request       everything typed; a sweep as a run for each combination

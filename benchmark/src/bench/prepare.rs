@@ -1,4 +1,4 @@
-//! From what was typed to runs that can begin. Nothing is written here.
+//! Turns arguments into runs that can start. Nothing is written here.
 
 use super::request::{Request, combinations};
 use super::run::Run;
@@ -14,14 +14,14 @@ use crate::workload::presets::{self, Composed};
 use crate::workload::rules;
 use std::path::PathBuf;
 
-/// The runs a request asks for: one, or one for each combination of a sweep.
+/// Returns the requested runs: one, or one per combination of a sweep.
 pub fn prepare(request: &Request) -> Outcome<Vec<Run>> {
     let combinations = combinations(&request.parsed()?, request.multirun)?;
     let many = combinations.len() > 1;
     let mut runs = Vec::new();
     for (number, overrides) in combinations.into_iter().enumerate() {
         let mut run = prepare_one(request, overrides)?;
-        // Hydra numbers a single one too.
+        // Hydra numbers a single run too.
         if many || request.multirun && said_to_hydra(&run.composed, "sweep").is_some() {
             run.folder.push(number.to_string());
         }
@@ -30,7 +30,7 @@ pub fn prepare(request: &Request) -> Outcome<Vec<Run>> {
     Ok(runs)
 }
 
-/// The composed configuration of each run as YAML. Whether such a run is possible here does not matter.
+/// Returns the composed configuration of each run as YAML. Whether such a run is possible here is not checked.
 pub fn configurations(request: &Request) -> Outcome<Vec<String>> {
     combinations(&request.parsed()?, request.multirun)?
         .iter()
@@ -42,7 +42,7 @@ pub fn configurations(request: &Request) -> Outcome<Vec<String>> {
         .collect()
 }
 
-/// The configuration of overrides that are no run.
+/// Returns the configuration of overrides that are not for a run.
 pub fn configuration(overrides: Vec<String>, config_dir: Option<PathBuf>) -> Outcome<Config> {
     let typed: Vec<Override> = overrides.iter().map(|text| grammar::parse(text)).collect::<Outcome<_>>()?;
     let mut composed = presets::compose(&typed, config_dir.as_deref())?;
@@ -52,7 +52,7 @@ pub fn configuration(overrides: Vec<String>, config_dir: Option<PathBuf>) -> Out
     }
 }
 
-/// The composed tree of the overrides, and its configuration.
+/// Returns the composed tree of the overrides, and its configuration.
 fn composed(request: &Request, overrides: &[Override]) -> Outcome<(Composed, Config)> {
     let mut composed = presets::compose(overrides, request.config_dir.as_deref())?;
     refuse_or_warn(&mut composed, request)?;
@@ -98,7 +98,7 @@ fn prepare_one(request: &Request, overrides: Vec<Override>) -> Outcome<Run> {
     Ok(run)
 }
 
-/// A run that would do nothing is a slip: an evaluation is part of a training.
+/// Refuses a run that would do nothing, which must be a mistake: an evaluation is part of a training.
 fn refuse_nothing(config: &Config, request: &Request) -> Outcome<()> {
     let workflow = &config.workflow;
     let does = workflow.generate || config.measures() || request.verify || !config.dataset.keep_files;
@@ -131,8 +131,8 @@ fn joined(complaints: &mut Vec<Failure>) -> Failure {
     Failure { what: format!("{first}{rest}"), remedy: String::new(), kind: first.kind }
 }
 
-/// A smaller record typed over a workload that spreads its sizes would keep the spread of the large one, and most files
-/// would be a byte or a gigabyte. The spread follows the length unless it was typed too.
+/// Scales the spread of record sizes with a record length given on the command line, unless the spread was given too. A
+/// smaller record with the spread of the large one would make most files one byte or one gigabyte long.
 fn scale_spread(composed: &mut Composed, overrides: &[Override], request: &Request) {
     let number = |tree: &Value, key| match tree.at(&["dataset", key]) {
         Some(Value::Int(number)) => Some(*number as f64),
@@ -153,7 +153,7 @@ fn scale_spread(composed: &mut Composed, overrides: &[Override], request: &Reque
     for tree in [&mut composed.workload, &mut composed.written] {
         tree.put(&["dataset", "record_length_bytes_stdev"], Value::Int(scaled as i64));
     }
-    // The traced run was told of it before it began anew under the library.
+    // A traced run printed this before it restarted under the library.
     if !request.quiet && !locate::is_traced() {
         terminal::warn(format_args!(
             "note: record_length_bytes_stdev is scaled with the record length: {scaled} instead of {spread}"
@@ -161,7 +161,8 @@ fn scale_spread(composed: &mut Composed, overrides: &[Override], request: &Reque
     }
 }
 
-/// Generates the data first where no place for them was typed and there are none: the first run is one line to type.
+/// Returns `true` if the data are to be generated first: no directory was given and none exist, so that a first run is
+/// a single command.
 fn should_generate_first(config: &Config, overrides: &[Override], request: &Request) -> bool {
     let place_typed = overrides.iter().any(|typed| {
         matches!(
@@ -179,12 +180,12 @@ fn should_generate_first(config: &Config, overrides: &[Override], request: &Requ
         && !config.dataset.folder.exists()
 }
 
-/// The folder of a run, or of the runs of a sweep.
+/// Returns the directory that Hydra's settings give for a run, or for the runs of a sweep.
 fn said_to_hydra<'a>(composed: &'a Composed, which: &str) -> Option<&'a Value> {
     composed.hydra.at(&[which, "dir"])
 }
 
-/// `output.folder`, or Hydra's folder of many runs where there are such, or its run folder, or its default; whether it is the
+/// Returns the run directory: `output.folder`, Hydra's sweep or run directory, or its default; and whether it is the
 /// default.
 fn run_folder(config: &Config, composed: &Composed, multirun: bool) -> Outcome<(PathBuf, bool)> {
     if let Some(folder) = &config.output.folder {

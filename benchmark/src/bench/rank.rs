@@ -1,4 +1,4 @@
-//! One rank of a run: what is asked for, one thing after another.
+//! One rank of a run: the requested phases, in order.
 
 use super::request::Request;
 use super::run::Run;
@@ -30,7 +30,7 @@ pub(super) struct Rank<'a> {
     pub run: &'a Run,
     pub request: &'a Request,
     pub folder: RunFolder,
-    /// By split: files of another program may be among those that are there.
+    /// By split, whether another program's files are among the existing files.
     pub foreign: [bool; 2],
 }
 
@@ -62,7 +62,7 @@ impl Rank<'_> {
         let (rank, ranks) = (communicator.rank(), communicator.size());
         results.hosts = Host::all(&communicator.exchange(Host::own().to_text().as_bytes())?);
         if config.measures() && rank == 0 {
-            // From now on a run that is killed has said that it was not through.
+            // From now on a killed run leaves a record that it did not finish.
             self.folder.write_json("summary.json", &results.summary(config, ranks))?;
         }
         let outcome = self.phases(communicator, &mut log, &mut results);
@@ -78,7 +78,7 @@ impl Rank<'_> {
                     terminal::line(format_args!("results: {}", self.folder.path.join("summary.json").display()));
                 }
             }
-            // What went wrong first is what is told.
+            // The first failure is the one to report.
             outcome.clone().and(written)?;
         }
         if !config.dataset.keep_files && communicator.rank() == 0 {
@@ -87,7 +87,7 @@ impl Rank<'_> {
         outcome
     }
 
-    /// The phases that are asked for, one after another.
+    /// Runs the requested phases in order.
     fn phases(&self, communicator: &mut dyn Communicator, log: &mut Log, results: &mut Results) -> Outcome<()> {
         if self.run.config.workflow.generate {
             self.generate(communicator, log)?;
@@ -146,13 +146,13 @@ impl Rank<'_> {
         communicator.barrier()
     }
 
-    /// A generation that was stopped says how far it came, and how to go on.
+    /// Adds to the failure of an interrupted generation how far it came and how to continue.
     fn left_behind(&self, failure: Failure, layout: &Layout) -> Failure {
         let Some(files) = generate::files_there(layout).filter(|_| failure.kind == Kind::Interrupted) else {
             return failure;
         };
         let what = format!("{}: {files} of {} files exist", failure.what, layout.total_files());
-        // What was generated because nothing was there is there in part now.
+        // Data generated because none existed now exist in part.
         let more = if self.run.generate_first { " with ++workload.workflow.generate_data=true" } else { "" };
         Failure { what, remedy: format!("run the same command{more} to continue"), ..failure }
     }
@@ -169,7 +169,7 @@ impl Rank<'_> {
         Ok(())
     }
 
-    /// Training or checkpoints: what summary.json is about.
+    /// Runs training or checkpoints, the phases that summary.json covers.
     fn measured(&self, communicator: &mut dyn Communicator, log: &mut Log, results: &mut Results) -> Outcome<()> {
         let config = &self.run.config;
         let terms = self.terms(communicator)?;
@@ -179,7 +179,7 @@ impl Rank<'_> {
         let (rank, ranks) = (communicator.rank(), communicator.size());
         let options = trainer::Options { shown: self.shown(communicator), ..self.request.training };
         let mut trainer = Trainer::new(config, options, terms, tiers, communicator, log, results)?;
-        // What it fetches is counted from the first object on.
+        // Objects it fetches are counted from the first one.
         let _filler = self.filler(terms)?;
         let mut loader = if config.workflow.train { Some(loader::build(config, terms)?) } else { None };
         let sampler = (config.workflow.profile && terms.rank == 0 && config.profiler == "iostat")
@@ -206,7 +206,7 @@ impl Rank<'_> {
         }
     }
 
-    /// The tier before the store: one of this run, or one that is kept for these data.
+    /// Opens the cache in front of the store: a temporary one for this run, or a persistent one for these data.
     fn cache(&self, terms: Terms) -> Outcome<Option<CacheGuard>> {
         let Config { cache: Some(cache), dataset, store: Some(store), workflow, .. } = &self.run.config else {
             return Ok(None);
@@ -222,7 +222,7 @@ impl Rank<'_> {
         cache::enter(cache, &dataset.folder, name, terms.rank).map(Some)
     }
 
-    /// What fills that tier beside the training, where it is to be filled before it is read.
+    /// Starts the process that fills the cache during training, if prefetch is on.
     fn filler(&self, terms: Terms) -> Outcome<Option<PrefetchProcess>> {
         let config = &self.run.config;
         let ahead = config.workflow.train && config.cache.as_ref().is_some_and(|cache| cache.ahead);
@@ -238,7 +238,7 @@ impl Rank<'_> {
         Tiered::new(if config.workflow.checkpoint { checkpoints } else { &idle }, &shards)
     }
 
-    /// Ranks agree on the seed of random shuffles: rank 0 draws it.
+    /// Makes all ranks agree on the seed of random shuffles: rank 0 draws it.
     fn terms(&self, communicator: &mut dyn Communicator) -> Outcome<Terms> {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let own = mixed(&[now.as_nanos() as u64, u64::from(std::process::id())]);
@@ -265,14 +265,15 @@ impl Rank<'_> {
     }
 }
 
-/// What is done after an epoch and grows with their number: as often as leaves it a small part of the time.
+/// Throttles work that is done after an epoch and grows with the number of epochs, so that it takes a small share of
+/// the time.
 #[derive(Default)]
 struct CostThrottle {
     last: Option<(Instant, Duration)>,
 }
 
 impl CostThrottle {
-    /// Of the time, one part in so many goes into it.
+    /// The work may take one part in this many of the time.
     const PARTS: u32 = 20;
 
     fn done(&mut self, work: impl FnOnce() -> Outcome<()>) -> Outcome<()> {
@@ -286,7 +287,7 @@ impl CostThrottle {
     }
 }
 
-/// Over all ranks, what each gave in this place.
+/// Sums one element of each rank's numbers.
 fn sum(ranks: &[Vec<f64>], place: usize) -> f64 {
     ranks.iter().map(|rank| rank[place]).sum()
 }

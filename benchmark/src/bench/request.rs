@@ -1,4 +1,4 @@
-//! Everything that was typed, and the combinations of a sweep.
+//! The parsed arguments, and the combinations of a sweep.
 
 use crate::failure::{Failure, Outcome};
 use crate::keys::grammar::{self, Override};
@@ -8,14 +8,14 @@ use crate::training::trainer;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Everything that was typed.
+/// The parsed arguments.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// The program's name as it was called, with the verb: the words a command to type begins with.
+    /// The program's name as it was called, and the verb: how a suggested command starts.
     pub called: Vec<String>,
     pub overrides: Vec<String>,
     pub config_dir: Option<PathBuf>,
-    /// Unknown keys are told and left out instead of refused.
+    /// Unknown keys are reported and dropped instead of refused.
     pub lenient: bool,
     pub training: trainer::Options,
     pub original_order: bool,
@@ -23,11 +23,11 @@ pub struct Request {
     pub verify: bool,
     pub regenerate: bool,
     pub ranks: u64,
-    /// After this long at a barrier it is said who is missing.
+    /// After this long at a barrier, missing ranks are reported.
     pub barrier_timeout: Duration,
-    /// Several values of a key are several runs.
+    /// Several values of a key mean several runs.
     pub multirun: bool,
-    /// Called by DLIO's own name: its lines on the terminal, its reading of every key.
+    /// Called by DLIO's own name: prints its lines and reads every key as DLIO does.
     pub as_original: bool,
     pub quiet: bool,
 }
@@ -37,7 +37,7 @@ impl Request {
         self.overrides.iter().map(|text| grammar::parse(text)).collect()
     }
 
-    /// The program, and the options without which the overrides would mean something else.
+    /// Returns the program and the options that the overrides depend on.
     pub(super) fn command(&self) -> Vec<String> {
         let folder = self.config_dir.iter().flat_map(|folder| ["--config-dir".into(), folder.display().to_string()]);
         let lenient = self.lenient.then(|| "--lenient".to_string());
@@ -45,7 +45,7 @@ impl Request {
     }
 }
 
-/// The overrides of each run: one, or one for each combination of a sweep.
+/// Returns the overrides of each run: one, or one per combination of a sweep.
 pub(super) fn combinations(typed: &[Override], multirun: bool) -> Outcome<Vec<Vec<Override>>> {
     if let Some(sweep) = typed.iter().find(|typed| typed.values.len() > 1 && !multirun) {
         let what = format!("`{}` has several values", sweep.typed);
@@ -78,7 +78,7 @@ fn one_of(sweep: &Override, value: &Value) -> Override {
     Override { typed: format!("{key}={}", value.inline()), values: vec![value.clone()], ..sweep.clone() }
 }
 
-/// A folder that all machines of a run see: the one that its results go to, if it was typed, or the one it was typed in.
+/// Returns a directory that all hosts of a run see: the requested one for the results, or the working directory.
 pub fn shared_folder(request: &Request) -> PathBuf {
     let place = |typed: &Override| match &typed.values[..] {
         [Value::Text(folder)] if !folder.contains("${") => Some(PathBuf::from(folder)),

@@ -1,4 +1,4 @@
-//! A run ready to begin, and the folder its ranks write into.
+//! A run that is ready to start, and the directory its ranks write into.
 
 use super::request::Request;
 use crate::config::Config;
@@ -15,30 +15,30 @@ use crate::workload::presets::Composed;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// A run ready to begin.
+/// A run that is ready to start.
 #[derive(Debug)]
 pub struct Run {
     pub config: Config,
     pub composed: Composed,
     pub overrides: Vec<Override>,
     pub folder: PathBuf,
-    /// Nobody said where: the folder is made anew, whoever else begins in the same second.
+    /// No directory was given: a new one is created even if another run starts in the same second.
     pub(super) own_folder: bool,
-    /// Differences from what the keys may suggest, a line each.
+    /// Differences from the behavior that the keys may suggest, one line each.
     pub notes: Vec<String>,
-    /// The words of this very command that come before its overrides.
+    /// The words of this command that precede its overrides.
     pub called: Vec<String>,
-    /// The data set is to be made first, though nobody asked: there is none and the place is our own.
+    /// The data set is to be generated first although not requested: none exists and the location is the default.
     pub generate_first: bool,
-    /// Samples that cannot be read are counted and left out, those of missing files too.
+    /// Samples that cannot be read are counted and skipped, those of missing files included.
     pub(super) goes_on: bool,
     pub(super) ranks: u64,
-    /// Keeps other runs out of the run folder, as long as it is open.
+    /// Keeps other runs out of the run directory as long as it is open.
     pub(super) lock: Option<File>,
 }
 
 impl Run {
-    /// The value of the key that `workflow.query` asks for.
+    /// Returns the value of the key that `workflow.query` names.
     pub fn answer(&self) -> Option<String> {
         let key = self.config.workflow.query.as_deref()?;
         let path: Vec<&str> = key.split('.').collect();
@@ -47,7 +47,7 @@ impl Run {
         typed.or_else(|| keys::find(key).map(|key| key.default.to_string())).or(Some("None".into()))
     }
 
-    /// Says which run it is, where that is not what was typed.
+    /// Prints which run this is, if it differs from the arguments.
     pub fn introduce(&self, request: &Request) {
         if request.quiet || locate::is_traced() {
             return;
@@ -63,7 +63,7 @@ impl Run {
         }
     }
 
-    /// Makes the run folder where nobody said which: one that no other run has, even of the same second.
+    /// Creates the run directory if none was given: one that no other run has, even one of the same second.
     pub fn reserve_folder(&mut self) -> Outcome<()> {
         if !self.own_folder {
             return Ok(());
@@ -90,15 +90,16 @@ impl Run {
         Ok(())
     }
 
-    /// The configuration that the ranks of a run must agree on.
+    /// Returns the configuration that the ranks of a run must agree on.
     pub fn terms(&self) -> String {
         let mut config = self.config.clone();
-        // It may have the time in it, and is what rank 0 says.
+        // It may contain the time, and rank 0 decides it.
         config.output.folder = None;
         format!("{config:#?}")
     }
 
-    /// Makes what all ranks write into: the run folder, whether files of another program are among the data set's.
+    /// Prepares everything that all ranks write into: the run directory, and whether another program's files are among
+    /// the data set's.
     pub(super) fn open(&mut self, request: &Request, launched: bool) -> Outcome<(RunFolder, [bool; 2])> {
         self.check_disk(launched)?;
         processes::note_interrupts();
@@ -118,7 +119,7 @@ impl Run {
         Ok((folder, foreign))
     }
 
-    /// Sees to it that no file stays that was made otherwise.
+    /// Removes or refuses files that were generated with other settings.
     fn prepare_generation(&mut self, request: &Request) -> Outcome<[bool; 2]> {
         if !self.config.workflow.generate {
             return Ok([false; 2]);

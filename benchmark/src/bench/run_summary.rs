@@ -1,4 +1,4 @@
-//! The end of a run in words: the lines of DLIO's log, and the table on the terminal.
+//! The text at the end of a run: the lines of DLIO's log, and the table on the terminal.
 
 use crate::config::Config;
 use crate::results::metrics;
@@ -45,17 +45,17 @@ fn mean_and_stdev(metric: &Value, key: &str) -> Option<(f64, f64)> {
     Some((number("mean")?, number("stdev")?))
 }
 
-/// How the run ended.
+/// Returns how the run ended.
 fn standing(summary: &Value) -> String {
     summary::standing(summary).unwrap_or_default()
 }
 
-/// As much of a fraction as was typed: `90`, `99.9`.
+/// Returns a fraction as a percentage with the given precision: `90`, `99.9`.
 fn percent(fraction: f64) -> f64 {
     (fraction * 1e8).round() / 1e6
 }
 
-/// A row of the table: a training, or an evaluation. The log has DLIO's rates, which leave out first steps.
+/// Returns a row of the table: a training or an evaluation. The log has DLIO's rates, which exclude first steps.
 fn row(name: &str, au: f64, facts: &Value, cached: &str) -> String {
     let number = |key: &str| facts[key].as_f64().unwrap_or(0.0);
     let wait = |share: &str| format!("{:.2} ms", facts["batch_wait_ms"][share].as_f64().unwrap_or(0.0));
@@ -70,11 +70,11 @@ fn row(name: &str, au: f64, facts: &Value, cached: &str) -> String {
     row.trim_end().to_string() + "\n"
 }
 
-/// What AU leaves out, where that is anything; the trace's wait, which stands below, is of all steps.
+/// Returns which steps AU excludes, if any; the trace's wait, printed below, covers all steps.
 fn of_counted_steps(config: &Config, epochs: &[&Epoch]) -> String {
     let (start, end) = (config.output.exclude_start, config.output.exclude_end);
     let mut blocks = epochs.iter().flat_map(|epoch| &epoch.blocks);
-    // Where none would be left all count.
+    // If no step would be left, all count.
     if start + end == 0 || blocks.all(|(_, _, block)| block.steps.len() as u64 <= start + end) {
         return String::new();
     }
@@ -92,7 +92,7 @@ pub(super) fn table(results: &Results, summary: &Value, config: &Config) -> Stri
     if trained {
         add_epochs(results, summary, config, &mut text);
     }
-    // Who trains waits for what it saves, unless that is drained beside it.
+    // Saving blocks the trainer, unless a separate process drains the checkpoints.
     let waited = if trained && results.beside.is_none() { ", included in the seconds of their epochs" } else { "" };
     add_checkpoints(results, summary, waited, &mut text);
     if results.failed > 0 {
@@ -106,7 +106,7 @@ pub(super) fn table(results: &Results, summary: &Value, config: &Config) -> Stri
     text
 }
 
-/// Adds a row per epoch and evaluation, and what the object store and the expected AU add to them.
+/// Adds a row per epoch and evaluation, with the object store and the expected AU.
 fn add_epochs(results: &Results, summary: &Value, config: &Config, text: &mut String) {
     let _ = writeln!(
         text,
@@ -131,7 +131,7 @@ fn add_epochs(results: &Results, summary: &Value, config: &Config, text: &mut St
     }
     let counted = results.counted(config);
     let mean = metrics::mean_stdev(&counted.iter().map(|epoch| epoch.figures(0).au).collect::<Vec<_>>()).0;
-    // The summary's verdict: a part of a run reaches nothing.
+    // The summary's verdict: an incomplete run meets no target.
     let verdict = match &results.status {
         Status::Success if summary["metric"]["train_au_meet_expectation"] == "success" => "reached",
         Status::Success => "not reached",
@@ -153,7 +153,7 @@ fn add_checkpoints(results: &Results, summary: &Value, waited: &str, text: &mut 
         if let Some(seconds) = number("duration_mean_seconds") {
             let size = summary["metric"]["checkpoint_size_GB"].as_f64().unwrap_or(0.0);
             let _ = match number("io_mean_GB_per_second") {
-                // Size over time, as they stand beside it: the mean of the rates, which DLIO has, may be another.
+                // Size divided by time, as printed next to it: the mean of the rates, which DLIO reports, may differ.
                 Some(_) => {
                     let rate = size / seconds.max(f64::MIN_POSITIVE);
                     writeln!(

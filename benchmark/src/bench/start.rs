@@ -1,4 +1,4 @@
-//! A run on its ranks: processes of this machine, or those that somebody else started.
+//! Runs on ranks that are processes of this host, or that a launcher started.
 
 use super::rank::Rank;
 use super::request::Request;
@@ -12,7 +12,7 @@ use crate::system::{processes, terminal};
 use std::path::PathBuf;
 
 impl Run {
-    /// Runs on all ranks, which are processes of this machine.
+    /// Runs on all ranks, as processes of this host.
     pub fn start(&mut self, request: &Request) -> Outcome<()> {
         let (folder, foreign) = self.open(request, false)?;
         let rank = Rank { run: self, request, folder, foreign };
@@ -26,7 +26,7 @@ impl Run {
         local.join(outcome)
     }
 
-    /// Runs as one of the ranks that somebody else started.
+    /// Runs as one of the ranks that a launcher started.
     pub fn start_as(&mut self, request: &Request, communicator: &mut dyn Communicator) -> Outcome<()> {
         let first = communicator.rank() == 0;
         let opened = if first { Some(self.open(request, true)) } else { None };
@@ -41,19 +41,19 @@ impl Run {
         self.folder = PathBuf::from(text.get(2..).unwrap_or_default());
         let folder = RunFolder { path: self.folder.clone() };
         if !first {
-            // Another machine may have a folder of its own there.
+            // Another host may have a separate directory there.
             folder.make()?;
         }
         Rank { run: self, request, folder, foreign }.work(communicator)
     }
 }
 
-/// In a child nobody else prints what went wrong.
+/// In a child no other code prints the failure.
 fn code_of(outcome: &Outcome<()>) -> i32 {
     match outcome {
         Ok(()) => 0,
         Err(failure) => {
-            // Without a word: rank 0 has said it.
+            // No message: rank 0 has reported it.
             if failure.kind != Kind::Interrupted && !failure.what.is_empty() {
                 terminal::warn(format_args!("dlio: {failure}"));
             }

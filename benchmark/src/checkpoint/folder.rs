@@ -1,4 +1,4 @@
-//! The directories of checkpoints: their names, how many a run writes, whether they can be written.
+//! The directories of checkpoints: their names, how many a run writes, whether they are writable.
 
 use crate::config::Config;
 use crate::data_set::layout::{Layout, Split};
@@ -7,12 +7,12 @@ use crate::store;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// `global_epoch<E>_step<S>` below the checkpoint folder.
+/// Returns `global_epoch<E>_step<S>` below the checkpoint directory.
 pub fn folder(below: &Path, epoch: u64, step: u64) -> PathBuf {
     below.join(format!("global_epoch{epoch}_step{step}"))
 }
 
-/// The checkpoints that a run writes: each has a folder of its own, and all of them stay.
+/// Returns the number of checkpoints that a run writes: each has a separate directory, and all are kept.
 pub fn written(config: &Config, ranks: u64) -> u64 {
     let Config { checkpoint, train, reader, .. } = config;
     if !config.workflow.checkpoint {
@@ -32,7 +32,7 @@ pub fn written(config: &Config, ranks: u64) -> u64 {
     }
 }
 
-/// Bytes of the checkpoints that are there, whoever wrote them.
+/// Returns the size of the existing checkpoints, by any program.
 pub fn bytes_there(below: &Path) -> u64 {
     let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten();
     let folders = entries(below).filter(|entry| entry.file_name().to_string_lossy().starts_with("global_epoch"));
@@ -40,7 +40,7 @@ pub fn bytes_there(below: &Path) -> u64 {
     files.map(|file| file.len()).sum()
 }
 
-/// Checks that checkpoints can be written there: better before a run of hours than after its first epoch.
+/// Checks that checkpoints can be written to a directory: better before a run of hours than after its first epoch.
 pub fn check_folder(below: &Path) -> Outcome<()> {
     if store::is_object(below) {
         return store::check_writable(below);
@@ -66,7 +66,7 @@ mod tests {
             ("{checkpoint: {checkpoint_after_epoch: 0, epochs_between_checkpoints: 1}}", 10),
             ("{checkpoint: {checkpoint_after_epoch: 5, epochs_between_checkpoints: 2}}", 3),
             ("{checkpoint: {checkpoint_after_epoch: 11}}", 0),
-            // 64 samples on 2 ranks are 16 steps.
+            // 64 samples on 2 ranks make 16 steps.
             ("{checkpoint: {steps_between_checkpoints: 5}}", 30),
             ("{checkpoint: {steps_between_checkpoints: 0}}", 0),
             ("{workflow: {train: false}, checkpoint: {num_checkpoints_write: 4, num_checkpoints_read: 4}}", 4),

@@ -1,4 +1,4 @@
-//! The bytes of a checkpoint: generated once, changed cheaply, with a checksum that is known without reading them.
+//! The bytes of a checkpoint: generated once, varied cheaply, with a checksum that is known without reading them.
 
 use crate::config::{Datatype, Element};
 use crate::data_set::content::Content;
@@ -7,18 +7,19 @@ use crate::system::processes;
 use crate::system::random::{mixed, word};
 use std::io::{self, Write};
 
-/// The bytes of one write: large enough that calls cost nothing, small enough to stay in the cache.
+/// The size of one write: large enough that the cost of calls is negligible, small enough to fit in the CPU cache.
 pub(super) const PIECE: usize = 512 << 10;
 const _: () = assert!(PIECE.is_power_of_two());
 
-/// The bytes that are written next. Drawing noise takes as long as writing it, so it is drawn once, and each piece is the first
-/// one with a key of eight bytes xored over it: no two have a block in common that a storage could keep once, or pack.
+/// The bytes that are written next. Generating noise takes as long as writing it, so it is generated once, and each
+/// piece is the first one xored with an eight-byte key: no two pieces share a block that storage could deduplicate or
+/// compress.
 ///
-/// A checksum is linear: that of the xor of two pieces is the xor of theirs. So one piece is checksummed, and each bit
-/// of the key is known to change this and that.
+/// The checksum is linear: the checksum of the xor of two pieces is the xor of their checksums. So one piece is
+/// checksummed, and the effect of each key bit on the checksum is precomputed.
 pub(super) struct Piece {
     bytes: Vec<u8>,
-    /// Draws the keys; None leaves the piece as it is.
+    /// Draws the keys; with `None` all pieces are equal.
     seed: Option<u64>,
     turned: u64,
     key: u64,
@@ -33,7 +34,7 @@ impl Piece {
         Piece { bytes, seed, turned: 0, key: 0, kind, first_crc, crc_of_bits: crc_of_bits(kind) }
     }
 
-    /// For a file of so many bytes, with checksums of a kind: noise, or ones of its type.
+    /// Creates the piece for a file of `bytes`, with checksums of a kind: noise, or ones of the data type.
     pub(super) fn of(bytes: u64, datatype: Datatype, random: bool, kind: Checksum) -> Piece {
         match random {
             true => Piece::noise(bytes, kind),
@@ -41,7 +42,7 @@ impl Piece {
         }
     }
 
-    /// Writes `bytes` of it where the file is, a new tensor each time; returns their checksum.
+    /// Writes the next `bytes` at the file's position, as a new tensor; returns their checksum.
     pub(super) fn write(&mut self, file: &mut impl Write, bytes: u64) -> io::Result<u32> {
         let mut crc = 0;
         let mut left = bytes;
@@ -78,7 +79,7 @@ impl Piece {
         }
     }
 
-    /// The checksums of tensors of these lengths, written from now on.
+    /// Returns the checksums of the next tensors, given their lengths.
     pub(super) fn crcs_ahead(&self, lengths: &[u64]) -> Vec<u32> {
         let (mut key, mut turned) = (self.key, self.turned);
         let mut one = |length: u64| {
@@ -111,7 +112,7 @@ impl Piece {
     }
 }
 
-/// By bit of a key, the change it makes in the checksum of a piece.
+/// Returns, for each bit of a key, its effect on the checksum of a piece.
 fn crc_of_bits(kind: Checksum) -> [u32; 64] {
     let of = |key: u64| {
         let (mut crc, mut bytes) = (kind.of(&key.to_le_bytes()), 8);

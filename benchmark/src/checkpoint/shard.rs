@@ -1,4 +1,4 @@
-//! One file of a checkpoint, and the formats it may have.
+//! One file of a checkpoint, and its possible formats.
 
 use crate::checkpoint::files::distributed::DistributedFile;
 use crate::checkpoint::files::safetensors::{self, Found, SafetensorsFile};
@@ -11,10 +11,10 @@ use crate::data_set::formats::containers::zip;
 use crate::files::input::ReadAt;
 use crate::system::checksum::Checksum;
 
-/// One file of a rank's checkpoint: a dictionary of tensors, whose numbers are all of one type.
+/// One file of a rank's checkpoint: a dictionary of tensors that all have one data type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shard {
-    /// Without its ending.
+    /// The file name without extension.
     pub stem: String,
     pub format: Format,
     pub state: State,
@@ -25,9 +25,9 @@ pub struct Shard {
 pub enum Format {
     Torch,
     Safetensors,
-    /// Two files: the bytes of the tensors, and what says which they are.
+    /// Two files: the bytes of the tensors, and an index that lists them.
     Tensorflow,
-    /// One for all tensors of a rank's part; what is in those of all ranks is said by one file of the checkpoint.
+    /// One file for all tensors of a rank's part; one more file describes the files of all ranks.
     Distributed,
     Bytes,
 }
@@ -57,7 +57,7 @@ impl Format {
         (self == Format::Tensorflow).then_some("pb-1.index")
     }
 
-    /// The kind of the checksums of its parts.
+    /// Returns the kind of checksum of its parts.
     pub(super) fn checksum(self) -> Checksum {
         match self {
             Format::Torch | Format::Safetensors | Format::Distributed | Format::Bytes => Checksum::Crc32,
@@ -67,8 +67,8 @@ impl Format {
 }
 
 impl Shard {
-    /// The tensors of a file that is there, or None where it is no complete one. Not of bytes alone: nothing says there
-    /// what they are. `index` are the bytes of the file that says it, where it is another one.
+    /// Returns the tensors of an existing file, or `None` if it is incomplete. Plain bytes have none, because no list
+    /// of tensors exists. `index` contains the bytes of the separate index file, if the format has one.
     pub(super) fn parts(&self, file: &dyn ReadAt, index: &[u8]) -> Option<Vec<Part>> {
         match self.format {
             Format::Torch => zip::entries(file).map(torch_parts),
@@ -97,34 +97,34 @@ fn torch_parts(entries: Vec<zip::Entry>) -> Vec<Part> {
 }
 
 impl Shard {
-    /// The same under a number of its rank; its name is the first word of those of its tensors.
+    /// Returns the shard under a number of its rank; its name becomes the first word of its tensors' names.
     pub(super) fn numbered(self, rank: u64, number: usize) -> Shard {
         let Shard { stem, format, state } = self;
         let state = State { entries: vec![(stem, Entry::Dictionary(state.entries))], ..state };
         Shard { stem: format!("__{rank}_{number}"), format, state }
     }
 
-    /// The file with its tensors.
+    /// Returns the name of the file with the tensors.
     pub fn name(&self) -> String {
         format!("{}.{}", self.stem, self.format.ending())
     }
 
-    /// The file that says what is in it, where that is another one.
+    /// Returns the name of the separate index file, if the format has one.
     pub fn index_name(&self) -> Option<String> {
         self.format.index_ending().map(|ending| format!("{}.{ending}", self.stem))
     }
 
-    /// All its files; the last one is there when all are.
+    /// Returns the names of all its files; the last one is written last.
     pub fn names(&self) -> Vec<String> {
         [self.name()].into_iter().chain(self.index_name()).collect()
     }
 
-    /// The file that is there when all are.
+    /// Returns the name of the file that is written last.
     pub fn last_name(&self) -> String {
         self.index_name().unwrap_or_else(|| self.name())
     }
 
-    /// Of its tensors, each as often as it is stored.
+    /// Returns the bytes of its tensors, each counted as often as it is stored.
     pub fn bytes(&self) -> u64 {
         self.state.tensors.iter().map(|numbers| numbers * self.state.datatype.bytes).sum()
     }
@@ -139,12 +139,12 @@ impl Shard {
         }
     }
 
-    /// Of the file with its tensors.
+    /// Returns the size of the file with the tensors.
     pub(super) fn data_bytes(&self) -> u64 {
         self.file().file_bytes()
     }
 
-    /// Of all its files.
+    /// Returns the size of all its files.
     pub fn file_bytes(&self) -> u64 {
         let file = self.file();
         file.file_bytes() + file.index().map_or(0, |index| index.len() as u64)

@@ -1,11 +1,12 @@
-//! The files of each rank: names and sizes from the model and the rank's place in its parallelism, as DLIO has them.
+//! The files of each rank: names and sizes derived, as in DLIO, from the model and the rank's position in its
+//! parallelism.
 
 use super::shard::{Format, Shard};
 use crate::checkpoint::files::distributed::{self, METADATA};
 use crate::checkpoint::files::torch::{Entry, State};
 use crate::config::{Checkpoints, Datatype, Framework, Model};
 
-/// The model's size, and over how many ranks it is divided.
+/// The model's size, and the number of ranks it is divided over.
 pub struct Shards<'a> {
     pub model: &'a Model,
     pub checkpoints: &'a Checkpoints,
@@ -13,7 +14,7 @@ pub struct Shards<'a> {
     pub ranks: u64,
 }
 
-/// The place of a rank in the parallelism.
+/// The position of a rank in the parallelism.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     data: u64,
@@ -53,19 +54,19 @@ impl Shards<'_> {
         self.model.layers.max(0) as u64
     }
 
-    /// Trainable numbers of the whole model.
+    /// Returns the trainable parameters of the whole model.
     pub fn parameters(&self) -> u64 {
         let Model { vocab, hidden, ffn, .. } = *self.model;
         let layer = 2 * hidden + hidden * (hidden + 2 * self.kv()) + hidden * hidden + 3 * ffn * hidden;
         if self.layers() == 0 { 0 } else { 2 * vocab * hidden + self.layers() * layer + hidden }
     }
 
-    /// Width of keys and values.
+    /// Returns the width of keys and values.
     fn kv(&self) -> u64 {
         self.model.hidden / self.model.heads.max(1) * self.model.kv_heads
     }
 
-    /// The files of one rank.
+    /// Returns the files of one rank.
     pub fn of(&self, rank: u64) -> Vec<Shard> {
         let shards = self.parts_of(rank);
         let numbered = |(number, shard): (usize, Shard)| match shard.format {
@@ -75,8 +76,8 @@ impl Shards<'_> {
         shards.into_iter().enumerate().map(numbered).collect()
     }
 
-    /// What says which tensors are in the files of all ranks, where the format has such a file: its name, and for rank 0, which
-    /// writes it, its bytes.
+    /// Returns the name of the file that lists the tensors in the files of all ranks, if the format has one, and on
+    /// rank 0, which writes it, its bytes.
     pub fn said_of_all(&self, rank: u64) -> Option<(&'static str, Vec<u8>)> {
         if Format::of(self.framework, self.checkpoints) != Format::Distributed {
             return None;
@@ -102,7 +103,7 @@ impl Shards<'_> {
         if whole && rank > 0 && !self.checkpoints.all_ranks {
             return Vec::new();
         }
-        // Without sharding one copy of the model is one checkpoint.
+        // Without sharding, one copy of the model is one checkpoint.
         if !whole && self.model.zero_stage == 0 && place.data > 0 {
             return if has_plain && self.checkpoints.all_ranks { vec![plain()] } else { Vec::new() };
         }
@@ -121,7 +122,7 @@ impl Shards<'_> {
         shards
     }
 
-    /// Files in the place of a model.
+    /// Returns files of given sizes, without a model.
     fn files_of_bytes(&self, rank: u64) -> Vec<Shard> {
         if rank > 0 && !self.checkpoints.all_ranks {
             return Vec::new();
@@ -134,8 +135,8 @@ impl Shards<'_> {
         self.checkpoints.file_bytes.iter().enumerate().map(file).collect()
     }
 
-    /// The optimizer and the layers of a model given by lists, as DLIO 2.0.0 writes them: a layer is a file, whatever the ranks
-    /// share, and tensor parallelism adds some.
+    /// Returns the optimizer and the layers of a model given by lists, as DLIO 2.0.0 writes them: one file per layer,
+    /// regardless of what the ranks share; tensor parallelism adds some.
     fn whole_files(&self, rank: u64) -> Vec<(String, State)> {
         let Model { layer_parameters, optimization_groups, layers, .. } = self.model;
         let mut files = Vec::new();
@@ -171,14 +172,14 @@ impl Shards<'_> {
         if self.pipeline() == 1 {
             return vec![(format!("model_{model}_model_states"), self.layer_states(&layers))];
         }
-        // With pipeline parallelism each layer is a file of its own.
+        // With pipeline parallelism each layer is a separate file.
         let name = |layer| format!("layer_{layer}-model_{model}_model_states");
         layers.into_iter().map(|layer| (name(layer), self.layer_state(layer))).collect()
     }
 
-    /// The layers of a part of the pipeline; the first parts have one more where they cannot be divided. Layer 0 and the
-    /// one after the last are the embeddings, the next is the final norm; they belong to its ends. Models given by lists
-    /// have none.
+    /// Returns the layers of a pipeline stage; if they cannot be divided evenly, the first stages have one more. Layer
+    /// 0 and the one after the last are the embeddings, the next is the final norm; they belong to the first and last
+    /// stage. Models given by lists have none of these.
     fn layers_of(&self, part: u64) -> impl Iterator<Item = u64> + use<> {
         let (layers, parts) = (self.layers(), self.pipeline());
         let (each, more) = (layers / parts, layers % parts);
@@ -194,7 +195,8 @@ impl Shards<'_> {
         !self.model.layer_parameters.is_empty()
     }
 
-    /// Several layers in one file. Those given by lists share their tensors, as DLIO's do, and a tensor is stored once.
+    /// Returns several layers as one file. Layers given by lists share their tensors, as in DLIO, and a tensor is
+    /// stored once.
     fn layer_states(&self, layers: &[u64]) -> State {
         let shared = self.by_lists();
         let mut state = State::new(self.layer_datatype());
@@ -244,8 +246,8 @@ impl Shards<'_> {
         }
     }
 
-    /// Groups given as a list are two tensors each, and one of all together, whole on every rank. Else there are three
-    /// copies of the parameters, divided over those that write them.
+    /// Returns the optimizer's tensors. Groups given as a list are two tensors each plus one for all, whole on every
+    /// rank. Without a list there are three copies of the parameters, divided over the ranks that write them.
     fn optimizer(&self) -> Option<State> {
         let groups = &self.model.optimization_groups;
         if !groups.is_empty() {
@@ -293,12 +295,12 @@ mod tests {
         Shards { model: &config.model, checkpoints: &config.checkpoint, framework: config.framework, ranks }
     }
 
-    /// Names and bytes of a rank's files.
+    /// Returns the names and sizes of a rank's files.
     fn files(shards: &Shards, rank: u64) -> Vec<(String, u64)> {
         shards.of(rank).iter().map(|shard| (shard.name(), shard.bytes())).collect()
     }
 
-    /// A file with one tensor of so many bytes.
+    /// Returns a file with one tensor of `bytes` bytes.
     fn file(name: &str, bytes: u64) -> Shard {
         let (stem, ending) = name.split_once('.').unwrap();
         let formats = [Format::Torch, Format::Safetensors, Format::Bytes];
@@ -349,7 +351,7 @@ mod tests {
         assert!(files.of(1).is_empty());
     }
 
-    /// The rows of DLIO's tests of checkpoints, where tensor parallelism takes all ranks.
+    /// The rows of DLIO's checkpoint tests in which tensor parallelism spans all ranks.
     #[test]
     fn a_model_given_by_lists_is_three_files_of_every_rank() {
         let lists = ["++workload.model.model_size=1024", "++workload.model.optimization_groups=[1024,128]"];
@@ -371,7 +373,7 @@ mod tests {
         }
     }
 
-    /// The keys of 2.0.0's megatron_deepspeed, made small.
+    /// The keys of 2.0.0's megatron_deepspeed, scaled down.
     #[test]
     fn the_lists_of_older_files_are_a_file_a_layer_of_every_rank_that_writes() {
         let lists =

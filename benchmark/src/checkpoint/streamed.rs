@@ -19,21 +19,21 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Files of generated content, written in large pieces, on the device before `save` returns if asked.
+/// Files of generated content, written in large pieces and, if requested, synced to the device before `save` returns.
 #[derive(Debug, Clone)]
 pub struct Streamed {
     pub fsync: bool,
     pub random: bool,
-    /// Bytes that are read are checked against the checksums in their file.
+    /// Compares the bytes read with the checksums in their file.
     pub verify: bool,
-    /// Files are written and read past the page cache.
+    /// Files are written and read with O_DIRECT, bypassing the page cache.
     pub direct: bool,
-    /// Bytes of one write and one read; as many as are made at once where nobody says it.
+    /// Size of one write and one read; by default, as many bytes as are generated at a time.
     pub transfer_size: Option<usize>,
 }
 
 impl Streamed {
-    /// Writes the file with a shard's tensors; the bytes of its index, if it has one.
+    /// Writes the file with a shard's tensors; returns the bytes of its index, if it has one.
     fn write(&self, path: &Path, shard: &Shard) -> io::Result<Option<Vec<u8>>> {
         let gathered = match (self.direct, self.transfer_size) {
             (true, size) => Some(BufferedFile::create_direct(path, size)?),
@@ -52,7 +52,7 @@ impl Streamed {
             file.write_all(&around.before(tensor))?;
             let crc = piece.write(&mut file, around.tensor_bytes(tensor))?;
             around.set_crc(tensor, crc);
-            // The checksum stands before what it is of.
+            // The checksum precedes the bytes it covers.
             if let Some((at, bytes)) = around.afterwards(tensor) {
                 file.write_all_at(&bytes, at)?;
             }
@@ -62,7 +62,7 @@ impl Streamed {
         Ok(around.index())
     }
 
-    /// A system that has no O_DIRECT says no more than that something is wrong.
+    /// Explains a failure of O_DIRECT: a file system without it reports only that an argument is invalid.
     fn of_direct(&self, failure: Failure) -> Failure {
         match self.direct && failure.what.ends_with(&io::Error::from_raw_os_error(libc::EINVAL).to_string()) {
             true => failure.remedy("this file system has no O_DIRECT; set ++workload.checkpoint.odirect=false"),
@@ -74,14 +74,14 @@ impl Streamed {
         if self.fsync { file.sync_all() } else { Ok(()) }
     }
 
-    /// A file that is written at once.
+    /// Writes a file in one call.
     fn write_small(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let mut file = File::create(path)?;
         file.write_all(bytes)?;
         self.synced(&file)
     }
 
-    /// Writes a shard's files, which appear together.
+    /// Writes a shard's files, which become visible together.
     fn save_shard(&self, folder: &Path, shard: &Shard) -> Outcome<()> {
         let path = folder.join(shard.name());
         let failed = |path: &Path, error| self.of_direct(of_io("write", path, error));
@@ -90,7 +90,7 @@ impl Streamed {
             self.write(draft.path(), shard).map_err(|error| failed(&path, error))?;
             return draft.commit();
         };
-        // The index is there when its data are.
+        // The index exists only once its data do.
         let index_path = folder.join(index_name);
         let mut draft = AtomicFile::new(&index_path)?;
         let data = draft.companion(&path)?;
@@ -99,7 +99,7 @@ impl Streamed {
         draft.commit()
     }
 
-    /// The file that says which checkpoint is the newest, where the format has one; how many there are of it.
+    /// Writes the file that names the newest checkpoint, if the format has one; returns how many files were written.
     fn note_newest(&self, folder: &Path, shards: &[Shard]) -> Outcome<u64> {
         let Some(text) = newest(shards) else { return Ok(0) };
         let path = folder.join(NEWEST);
@@ -113,8 +113,8 @@ impl Streamed {
         draft.commit().map(|()| 1)
     }
 
-    /// Writes the file that says what is in those of all ranks: now the checkpoint is whole. The calls that wait for the
-    /// device.
+    /// Writes the file that describes the files of all ranks, which completes the checkpoint. Returns the calls that
+    /// wait for the device.
     pub fn conclude(&self, folder: &Path, name: &str, bytes: &[u8]) -> Outcome<Moved> {
         let path = folder.join(name);
         let moved = Moved { bytes: bytes.len() as u64, fsyncs: 0 };
@@ -133,8 +133,8 @@ impl Streamed {
         Ok(Moved { fsyncs: 2, ..moved })
     }
 
-    /// Writes a shard's tensors front to back in one go: what stands before a tensor has its checksum, which is known
-    /// beforehand. The bytes of its index, if it has one.
+    /// Writes a shard's tensors front to back in one pass, which requires that each checksum, stored before its tensor,
+    /// is known in advance. Returns the bytes of its index, if it has one.
     fn stream(&self, shard: &Shard, out: &mut impl Write) -> io::Result<Option<Vec<u8>>> {
         let mut around = shard.file();
         let mut piece = Piece::of(shard.bytes(), shard.state.datatype, self.random, around.checksum());
@@ -143,7 +143,7 @@ impl Streamed {
         crcs.iter().enumerate().for_each(|(tensor, crc)| around.set_crc(tensor, *crc));
         let mut head = around.head().to_vec();
         for (at, bytes) in (0..tensors.len()).filter_map(|tensor| around.afterwards(tensor)) {
-            // A checksum outside the head is in what stands before its tensor.
+            // A checksum outside the head is in the bytes before its tensor.
             if let Some(place) = head.get_mut(at as usize..at as usize + bytes.len()) {
                 place.copy_from_slice(&bytes);
             }
@@ -182,24 +182,24 @@ fn of_io(doing: &str, path: &Path, error: io::Error) -> Failure {
 
 const MORE_ROOM: &str = "free space, or point workload.checkpoint.checkpoint_folder at a larger disk";
 
-/// True if there was no room for a checkpoint.
+/// Returns `true` if the disk was too full for a checkpoint.
 pub fn is_full(failure: &Failure) -> bool {
     failure.remedy == MORE_ROOM
 }
 
-/// The files of a rank. An index comes after its data.
+/// Returns the files of a rank. An index follows its data.
 fn all_names(shards: &[Shard]) -> Vec<String> {
     let newest = newest(shards).map(|_| NEWEST.to_string());
     shards.iter().flat_map(Shard::names).chain(newest).collect()
 }
 
-/// What the file of the newest checkpoint says, where the format has one.
+/// Returns the content of the file that names the newest checkpoint, if the format has one.
 fn newest(shards: &[Shard]) -> Option<String> {
     let last = shards.last()?.index_name()?;
     Some(tensorflow::newest(last.trim_end_matches(".index")))
 }
 
-/// A limit on the bytes that are copied in a second.
+/// A limit on the bytes copied per second.
 struct Throttle {
     rate: Option<f64>,
     begun: Instant,
@@ -207,7 +207,7 @@ struct Throttle {
 }
 
 impl Throttle {
-    /// Waits until so many bytes more may have been copied.
+    /// Waits until `bytes` more may be copied.
     fn pass(&mut self, bytes: usize) {
         self.bytes += bytes as u64;
         if let Some(rate) = self.rate {
@@ -217,8 +217,8 @@ impl Throttle {
     }
 }
 
-/// Copies a rank's files, no faster than `rate` bytes a second, to another folder, where they are on the device when this
-/// returns: after that the first may go.
+/// Copies a rank's files to another directory, at most `rate` bytes per second. They are on the device when this
+/// returns, so the originals may be deleted then.
 pub fn copy(from: &Path, to: &Path, shards: &[Shard], rate: Option<f64>) -> Outcome<Moved> {
     let mut pace = Throttle { rate, begun: Instant::now(), bytes: 0 };
     if store::is_object(to) {
@@ -242,7 +242,7 @@ pub fn copy(from: &Path, to: &Path, shards: &[Shard], rate: Option<f64>) -> Outc
     Ok(moved)
 }
 
-/// The same to a store, which has them when it has confirmed them.
+/// Copies a rank's files to a store, which has them once it confirms the writes.
 fn copy_to_store(from: &Path, to: &Path, shards: &[Shard], pace: &mut Throttle) -> Outcome<Moved> {
     let mut piece = vec![0; PIECE];
     let mut moved = Moved::default();
@@ -295,7 +295,7 @@ impl Mechanism for Streamed {
         let files =
             shards.iter().map(|shard| shard.names().len() as u64).sum::<u64>() + self.note_newest(folder, shards)?;
         if self.fsync {
-            // The names too: a file that is safe under no name is lost.
+            // Syncs the names too: a file without a durable name is lost.
             let synced = File::open(folder).and_then(|folder| folder.sync_all());
             synced.map_err(|error| Failure::io("sync directory", folder, error))?;
         }
@@ -306,7 +306,7 @@ impl Mechanism for Streamed {
     fn load(&mut self, folder: &Path, shards: &[Shard]) -> Outcome<Moved> {
         let mut buffer = AlignedBuffer::default();
         let size = self.transfer_size.unwrap_or(PIECE);
-        // Past the page cache reads are of whole pages, which is what the buffer has.
+        // With O_DIRECT reads are in whole pages, as the buffer provides.
         let piece = match self.direct {
             true => buffer.space(size),
             false => &mut buffer.space(size)[..size],
@@ -320,7 +320,8 @@ impl Mechanism for Streamed {
 }
 
 impl Streamed {
-    /// A file of another size is right too where it holds as many bytes of tensors: another program wrote it.
+    /// Reads a shard's file. A different size is valid if the file contains as many bytes of tensors: another program
+    /// wrote it.
     fn load_shard(&self, folder: &Path, shard: &Shard, piece: &mut [u8]) -> Outcome<u64> {
         let path = folder.join(shard.name());
         let index = match shard.index_name() {
@@ -341,7 +342,7 @@ impl Streamed {
         Ok(read + index.len() as u64)
     }
 
-    /// Reads `stream` whole and checks it against the checksums in `file`, which is the same one, or in its index.
+    /// Reads `stream` to its end and compares it with the checksums in `file`, which is the same file, or in its index.
     fn check(
         &self,
         path: &Path,
@@ -376,13 +377,13 @@ impl Streamed {
     }
 }
 
-/// Reads the file that says what is in those of all ranks, where the format has one; its bytes.
+/// Reads the file that describes the files of all ranks, if the format has one; returns its size.
 fn whole_of_all(folder: &Path, shards: &[Shard]) -> Outcome<u64> {
     let of_all = shards.iter().any(|shard| shard.format == Format::Distributed);
     if of_all { whole(&folder.join(METADATA)).map(|bytes| bytes.len() as u64) } else { Ok(0) }
 }
 
-/// The bytes of a small file, or of an object.
+/// Returns the bytes of a small file or object.
 fn whole(path: &Path) -> Outcome<Vec<u8>> {
     let failed = |error| of_io("read", path, error);
     let mut bytes = Vec::new();
@@ -401,7 +402,7 @@ mod tests {
     use crate::config::Datatype;
     use crate::data_set::formats::containers::zip;
 
-    /// A file with one tensor of so many bytes.
+    /// Returns a file with one tensor of `bytes` bytes.
     fn file(name: &str, bytes: u64) -> Shard {
         let (stem, ending) = name.split_once('.').unwrap();
         let formats = [Format::Torch, Format::Safetensors, Format::Tensorflow, Format::Distributed, Format::Bytes];
@@ -449,7 +450,7 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let mut mechanism = streamed(false);
         let ours = file("a.pt", 5000);
-        // Other names make other sizes of the same tensors.
+        // Other names change the size of a file with the same tensors.
         let theirs = Shard { state: State::of(Datatype::INT8, &[("weights", 2000), ("bias", 3000)]), ..ours.clone() };
         let bytes = mechanism.save(scratch.path(), &[theirs]).unwrap().bytes;
         assert_ne!(bytes, ours.file_bytes());

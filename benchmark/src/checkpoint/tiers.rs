@@ -1,13 +1,13 @@
-//! Checkpoints that training does not wait for: written beside it, or to a fast place and copied from there to the one
-//! where they stay.
+//! Checkpoints that do not block training: written in the background, or to a fast directory and copied from there to
+//! their final one.
 //!
 //! ```text
-//! save    fast_folder, then on with the training ..... copied to checkpoint_folder, on the device, then the fast one may go
-//! load    from the fast place where a file is there, else from the slow one
+//! save    fast_folder, then continue training ..... copied to checkpoint_folder, synced, then the fast copy may be deleted
+//! load    from the fast directory if the file is there, else from the slow one
 //! ```
 //!
-//! A file of the fast place goes only when the slow one has it on its device: a crash at any moment leaves each file whole
-//! in one of them. The newest stays in both.
+//! A file in the fast directory is deleted only when the slow directory has it on its device, so a crash leaves each
+//! file whole in one of them. The newest checkpoint is kept in both.
 
 use crate::checkpoint::files::tensorflow::NEWEST;
 use crate::checkpoint::writer_process::{Background, Hidden, Work};
@@ -24,16 +24,16 @@ pub struct Tiered {
     slow: PathBuf,
     fast: Option<PathBuf>,
     background: Option<Background>,
-    /// The shards that this rank writes of each.
+    /// The shards that this rank writes of each checkpoint.
     shards: Vec<Shard>,
-    /// In the fast place and on the slow device: these may go.
+    /// Checkpoints in the fast directory that are also on the slow device and may be deleted.
     spare: VecDeque<PathBuf>,
-    /// Checkpoints that the fast place had no room for.
+    /// Checkpoints that did not fit in the fast directory.
     pub direct: u64,
 }
 
 impl Tiered {
-    /// Only for a process with one thread, where something is done beside.
+    /// With a background process, this must be called while the process has one thread.
     pub fn new(config: &Checkpoints, shards: &[Shard]) -> Outcome<Tiered> {
         let Checkpoints { fsync, random, verify, direct, transfer_size, .. } = *config;
         let streamed = Streamed { fsync, random, verify, direct, transfer_size };
@@ -51,17 +51,17 @@ impl Tiered {
         })
     }
 
-    /// Writes what makes a checkpoint of all ranks whole. Only where nothing is done beside.
+    /// Writes the file that completes a checkpoint of all ranks. Only without a background process.
     pub fn conclude(&self, folder: &Path, name: &str, bytes: &[u8]) -> Outcome<Moved> {
         self.streamed.conclude(folder, name, bytes)
     }
 
-    /// True if something is done beside the training.
+    /// Returns `true` if there is a background process.
     pub fn has_one_beside(&self) -> bool {
         self.background.is_some()
     }
 
-    /// Waits for what is still done beside; what all of it came to.
+    /// Waits for the work in the background; returns the total of that work.
     pub fn drain(&mut self) -> Outcome<Hidden> {
         let Some(background) = &mut self.background else { return Ok(Hidden::default()) };
         let done = background.drain()?;
@@ -78,15 +78,15 @@ impl Tiered {
         }));
     }
 
-    /// Takes the oldest copies out of the fast place until so many are left.
+    /// Deletes the oldest copies in the fast directory until `left` remain.
     fn thin_out(&mut self, left: usize) {
         while self.spare.len() > left {
             let Some(folder) = self.spare.pop_front() else { return };
             for name in self.shards.iter().flat_map(Shard::names).chain([NEWEST.to_string()]) {
-                // It may be gone already; the slow place has it.
+                // It may be gone already; the slow directory has it.
                 let _ = fs::remove_file(folder.join(name));
             }
-            // As long as other ranks have files in it, it stays.
+            // The directory remains as long as other ranks have files in it.
             let _ = fs::remove_dir(folder);
         }
     }
@@ -99,7 +99,7 @@ impl Tiered {
         self.thin_out(1);
         let mut saved = self.streamed.save(&fast, shards);
         if saved.as_ref().is_err_and(is_full) {
-            // What is still copied may go when it is, and then there may be room.
+            // Wait for the copy in progress: its original can then be deleted, which may free enough space.
             self.drain()?;
             self.thin_out(0);
             saved = self.streamed.save(&fast, shards);
@@ -139,10 +139,10 @@ impl Mechanism for Tiered {
         match (self.other_place(folder), &mut self.background) {
             (Some(fast), _) => self.save_fast(fast, folder, shards),
             (None, Some(background)) => {
-                // One at a time: the numbers of the one before are still being written.
+                // One at a time: the numbers of the previous checkpoint are still being written.
                 background.drain()?;
                 background.give(Work::Write(folder.to_path_buf()))?;
-                // What is written later is counted when it is.
+                // Bytes written later are counted then.
                 Ok(Moved::default())
             }
             (None, None) => self.streamed.save(folder, shards),
@@ -151,7 +151,7 @@ impl Mechanism for Tiered {
 
     fn load(&mut self, folder: &Path, shards: &[Shard]) -> Outcome<Moved> {
         let Some(fast) = self.other_place(folder) else {
-            // Without a fast place it may still be being written.
+            // Without a fast directory the file may still be being written.
             self.drain()?;
             return self.streamed.load(folder, shards);
         };
@@ -160,7 +160,7 @@ impl Mechanism for Tiered {
             let one = std::slice::from_ref(shard);
             let place = if fast.join(shard.last_name()).exists() { &fast } else { folder };
             let moved = match self.streamed.load(place, one) {
-                // It went between the two looks, since the slow place has it.
+                // It was deleted between the two checks, because the slow directory has it.
                 Err(_) if !fast.join(shard.last_name()).exists() => self.streamed.load(folder, one)?,
                 done => done?,
             };

@@ -1,11 +1,11 @@
-//! A file of a checkpoint read back, front to back and once: what is read is held against the checksums that were noted
-//! when it was written, while it is in the cache.
+//! Reads a checkpoint file once, front to back, and compares its bytes with the checksums stored at write time while
+//! they are in the CPU cache.
 
 use crate::system::checksum::Checksum;
 use crate::system::processes;
 use std::io::{self, Read};
 
-/// A tensor of a file, and the checksum of its bytes where one is known.
+/// A tensor of a file, and the checksum of its bytes if it is known.
 #[derive(Debug, Clone)]
 pub struct Part {
     pub name: String,
@@ -18,7 +18,7 @@ pub struct Part {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Whole {
     pub bytes: u64,
-    /// The first part whose bytes are not what was written.
+    /// The first part whose bytes differ from the bytes written.
     pub damaged: Option<String>,
 }
 
@@ -50,7 +50,7 @@ struct Check {
 }
 
 impl Check {
-    /// The next bytes of the file, which begin at byte `at` of it.
+    /// Processes the next bytes of the file, which start at offset `at`.
     fn take(&mut self, at: u64, bytes: &[u8]) {
         let end = at + bytes.len() as u64;
         while let Some(part) = self.parts.peek().filter(|part| part.at < end) {
@@ -70,7 +70,7 @@ impl Check {
         }
     }
 
-    /// A part that the file ended in is damaged too.
+    /// Returns the first damaged part. A part in which the file ended is damaged too.
     fn finished(mut self) -> Option<String> {
         let cut = self.parts.next().map(|part| part.name);
         self.damaged.or(cut)

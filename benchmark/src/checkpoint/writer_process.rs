@@ -1,11 +1,11 @@
-//! A process beside a rank that writes checkpoints, or copies them to a slower place, while the rank trains on.
+//! A background process per rank that writes checkpoints, or copies them to a slower directory, while the rank trains.
 //!
 //! ```text
 //! rank -> process    write FOLDER            or    copy FROM \n TO
-//! process -> rank    done: seconds, bytes, fsyncs   or   what failed
+//! process -> rank    done: seconds, bytes, fsyncs   or   the failure
 //! ```
 //!
-//! It is forked before the rank has threads, and knows the rank's files from then on. It ends with the rank.
+//! It is forked before the rank has threads, knows the rank's files from then on, and exits with the rank.
 
 use crate::checkpoint::{Mechanism, Moved, Shard, Streamed, copy};
 use crate::failure::{Failure, Kind, Outcome};
@@ -25,12 +25,12 @@ pub enum Work {
     Copy { from: PathBuf, to: PathBuf },
 }
 
-/// The work beside the training, and how much of it training waited for.
+/// The work in the background, and how long training waited for it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Hidden {
     pub count: u64,
     pub seconds: f64,
-    /// Of those seconds, the ones that the rank waited.
+    /// The part of those seconds in which the rank waited.
     pub waited: f64,
     pub moved: Moved,
 }
@@ -42,11 +42,11 @@ pub struct Background {
     pub hidden: Hidden,
 }
 
-/// The time it has to end once the rank does.
+/// How long the process has to exit once the rank does.
 const GRACE: Duration = Duration::from_secs(1);
 
 impl Background {
-    /// Only for a process with one thread. It copies no more than `rate` bytes a second.
+    /// Starts the process, from a process with one thread. It copies at most `rate` bytes per second.
     pub fn start(streamed: Streamed, shards: &[Shard], rate: Option<f64>) -> Outcome<Background> {
         let failed =
             |error: io::Error| Failure::new(Kind::System, format!("cannot start the background writer: {error}"));
@@ -55,7 +55,7 @@ impl Background {
         let process = processes::fork(|| {
             processes::leave_interrupts_to_parent();
             spans::name_rank();
-            // Only the rank holds this end, so that its end is seen.
+            // Only the rank keeps this end, so that its exit is noticed.
             drop(socket.take());
             serve(&mut theirs, streamed, shards, rate)
         });
@@ -77,7 +77,7 @@ impl Background {
         !self.given.is_empty()
     }
 
-    /// The work finished since the last call, without waiting.
+    /// Returns the work finished since the last call, without waiting.
     pub fn done(&mut self) -> Outcome<Vec<Work>> {
         let mut done = Vec::new();
         while self.is_busy() && file_calls::readable(&[&self.socket], Duration::ZERO)[0] {
@@ -86,7 +86,7 @@ impl Background {
         Ok(done)
     }
 
-    /// Waits until all is done that was given; the time is one that training waited.
+    /// Waits until all work is done; this is time in which training waits.
     pub fn drain(&mut self) -> Outcome<Vec<Work>> {
         let (begun, mut done) = (Instant::now(), Vec::new());
         while self.is_busy() {
@@ -126,7 +126,7 @@ impl Drop for Background {
     fn drop(&mut self) {
         self.socket.shutdown();
         if self.is_busy() {
-            // Nobody waits for it any more; what it has not finished has no name yet.
+            // The work is no longer needed; unfinished files do not have their final name yet.
             processes::stop_children(&[self.process], GRACE);
         }
         processes::wait(self.process);
@@ -140,7 +140,7 @@ fn gone(error: &io::Error) -> Failure {
     }
 }
 
-/// The life of the process: one work after another, until nobody gives any.
+/// The main loop of the process: runs one task after another until the rank closes the socket.
 fn serve(socket: &mut Socket, mut streamed: Streamed, shards: &[Shard], rate: Option<f64>) -> i32 {
     while let Some(Message::Bytes(text)) = heard(socket) {
         let text = String::from_utf8_lossy(&text).into_owned();
@@ -161,7 +161,7 @@ fn serve(socket: &mut Socket, mut streamed: Streamed, shards: &[Shard], rate: Op
     0
 }
 
-/// The next task; nothing once the rank is gone, or this process is to end.
+/// Returns the next task; `None` once the rank is gone or this process is to exit.
 fn heard(socket: &mut Socket) -> Option<Message> {
     while !file_calls::readable(&[&*socket], LOOK)[0] {
         if processes::interrupted() {

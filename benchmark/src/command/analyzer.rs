@@ -1,4 +1,4 @@
-//! The report of `dlio-analyze`, the program beside this one, on a trace.
+//! Runs `dlio-analyze`, the program next to this one, on a trace.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +11,8 @@ pub fn program() -> Option<PathBuf> {
     locate::program("dlio-analyze")
 }
 
-/// Has the analyzer print its summary, write its page, or both. That it cannot is said and is no failure of the run.
+/// Makes the analyzer print its summary, write its page, or both. If it cannot, a warning is printed and the run does
+/// not fail.
 pub fn run(analyzer: &Path, trace: &Path, summary: bool, page: Option<&Path>) {
     let mut command = Command::new(analyzer);
     command.arg(trace).args(summary.then_some("--summary"));

@@ -1,6 +1,7 @@
-//! `dlio bench --trace`: the same run again as a child under the tracing library, then the analyzer's summary and page.
+//! `dlio bench --trace`: runs the same command again as a child under the tracing library, then the analyzer's summary
+//! and page.
 //!
-//! The library must be there before the first file is opened, and a library is only preloaded by starting a program.
+//! The library must be loaded before the first file is opened, and preloading it requires starting a program.
 
 use crate::bench::Run;
 use crate::command::analyzer;
@@ -16,7 +17,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
-/// Where a launcher started the ranks each of them runs its own part again; `ranks` are the others.
+/// Runs the traced child. If a launcher started the ranks, each runs its own part again; `ranks` are the other ranks.
 pub fn run(run: &mut Run, folder: Option<&Path>, ranks: Option<&mut dyn Communicator>) -> Outcome<i32> {
     let library = locate::library().ok_or_else(|| {
         Failure::refused(format!("--trace: cannot find {} next to this program", locate::LIBRARY))
@@ -50,27 +51,27 @@ fn child(run: &Run, library: &Path, trace: &Path) -> Outcome<ExitStatus> {
     let failed = |error| Failure::new(Kind::System, format!("cannot start the traced run: {error}"));
     let program = std::env::current_exe().map_err(failed)?;
     let mut command = Command::new(program);
-    // Under the name that we were called by: it decides how the words after it are taken.
+    // The name this program was called by decides how its arguments are parsed.
     command.args(arguments(run));
     if let Some(name) = std::env::args_os().next() {
         command.arg0(name);
     }
-    // The time in its name would be another one in the child.
+    // The child would put a different time into the name.
     command.arg(format!("++hydra.run.dir='{}'", run.folder.display()));
     let mut variables = Variables::default();
     let preload = locate::preload(library)?;
     variables.set("LD_PRELOAD", &preload.value);
     variables.set(env::DIR, trace);
     if std::env::var_os(env::FORMAT).is_none() {
-        // Turning a trace into Perfetto's is half of what tracing costs; nobody needs it inside the run.
+        // Converting a trace to Perfetto's format is half of the cost of tracing, and the run does not need it.
         variables.set(env::FORMAT, "native");
     }
     processes::ends_with_us(&mut command);
-    // A run that is stopped keeps what it has, and the summary of that comes afterwards.
+    // An interrupted run keeps what it has, and is summarized afterwards.
     Ok(processes::run_in_front(&mut command, &variables, || (), drop).map_err(failed)?.1)
 }
 
-/// Says of a run that was killed what it could not say itself, and notes it in its summary.
+/// Reports that a run was killed, which it could not do itself, and notes it in its summary.
 fn note_killed(folder: &Path, signal: i32) {
     let reason = format!("rank 0 was killed by signal {signal}");
     terminal::warn(format_args!("dlio: {reason}"));
@@ -79,11 +80,11 @@ fn note_killed(folder: &Path, signal: i32) {
         return;
     }
     (summary["status"], summary["error"]) = ("failed".into(), reason.into());
-    // Where it cannot be written it says "running", as a killed run does.
+    // If this cannot be written, the status remains "running", as after any kill.
     let _ = RunFolder { path: folder.into() }.write_json("summary.json", &summary);
 }
 
-/// The overrides as typed, with this run's own value in the place of a sweep.
+/// Returns the overrides as given, with this run's value instead of a sweep's list.
 fn arguments(run: &Run) -> Vec<String> {
     let own: Vec<String> = run.overrides.iter().map(|typed| typed.typed.clone()).collect();
     let typed: Vec<String> = std::env::args().skip(1).filter(|word| word != "--multirun" && word != "-m").collect();
@@ -93,7 +94,7 @@ fn arguments(run: &Run) -> Vec<String> {
     [kept, missing].concat()
 }
 
-/// The report of a run as a page, in its folder.
+/// The report page in the run directory.
 const PAGE: &str = "report.html";
 
 fn summarize(trace: &Path, page: &Path) {

@@ -1,12 +1,13 @@
-//! `dlio bench check DIR`: MLPerf Storage's rules (version 2, with the models of version 3), compared with a run's own files.
+//! `dlio bench check DIR`: compares MLPerf Storage's rules (version 2, with the models of version 3) with the files of
+//! a run.
 //!
 //! ```text
-//! summary.json                 how it ended, figures, the machines
-//! */config.yaml                what was run        (.hydra, or dlio_config where mlpstorage started it)
-//! */overrides.yaml             what was changed
+//! summary.json                 how it ended, metrics, the hosts
+//! */config.yaml                the configuration   (.hydra, or dlio_config if mlpstorage started it)
+//! */overrides.yaml             the changes
 //! ```
 //!
-//! What one run cannot show (five in a row, an emptied cache between write and read) is not judged.
+//! Rules that one run cannot show (five in a row, a cache emptied between write and read) are not judged.
 
 use crate::config::Config;
 use crate::failure::{Failure, Kind, Outcome};
@@ -22,14 +23,14 @@ pub(super) const TIMES_MEMORY: f64 = 5.0;
 pub(super) const GIB: f64 = (1u64 << 30) as f64;
 const CHECKPOINTS: i64 = 10;
 
-/// Least utilization, as a fraction, of the models that are trained.
+/// Minimum utilization, as a fraction, of the models that are trained.
 const MODELS: &[(&str, f64)] =
     &[("unet3d", 0.9), ("resnet50", 0.9), ("cosmoflow", 0.7), ("retinanet", 0.85), ("flux", 0.9), ("dlrm", 0.7)];
 
-/// Accelerators they are published for.
+/// Accelerators with published requirements.
 const ACCELERATORS: [&str; 4] = ["a100", "h100", "b200", "mi355"];
 
-/// Names of the models whose checkpoints are written, and how many processes a whole one takes.
+/// Names of the models whose checkpoints are written, and the number of processes for a whole checkpoint.
 const LANGUAGE_MODELS: &[(&[&str], u64)] = &[
     (&["llama_8b", "llama3_8b", "llama3-8b"], 8),
     (&["llama_70b", "llama3_70b", "llama3-70b"], 64),
@@ -37,7 +38,7 @@ const LANGUAGE_MODELS: &[(&[&str], u64)] = &[
     (&["llama_1t", "llama3_1t", "llama3-1t"], 1024),
 ];
 
-/// Processes of a machine that writes its part of a large checkpoint.
+/// Processes per host when each host writes its part of a large checkpoint.
 const SUBSET: u64 = 8;
 
 const CLOSED_KEYS: &[&str] = &[
@@ -67,10 +68,10 @@ const CHECKPOINT_KEYS: &[&str] = &[
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Kept,
-    /// Allowed in the category "open" and not in "closed".
+    /// Allowed in the category "open" but not in "closed".
     Open,
     Broken,
-    /// The files do not say.
+    /// The files do not show it.
     Unknown,
 }
 
@@ -95,18 +96,18 @@ fn judged(rule: &'static str, kept: bool, why: String) -> Judged {
     Judged { rule, verdict: if kept { Verdict::Kept } else { Verdict::Broken }, why }
 }
 
-/// A run as its folder tells it.
+/// A run, as recorded in its directory.
 struct Past {
     folder: PathBuf,
     summary: Value,
     config: Config,
-    /// Keys that were typed, without `workload.`, and their values.
+    /// Keys given on the command line, without `workload.`, and their values.
     changed: Vec<(String, String)>,
-    /// The name of the workload that was typed.
+    /// The name of the workload given on the command line.
     named: Option<String>,
 }
 
-/// Prints what was kept and broken. The exit code: 0 where nothing was broken.
+/// Prints which rules the run meets and breaks. The exit code is 0 if it breaks none.
 pub fn check(folder: &Path, as_json: bool) -> Outcome<i32> {
     let past = Past::read(folder)?;
     let rules = past.judged();
@@ -161,7 +162,7 @@ impl Past {
 
     fn judged(&self) -> Vec<Judged> {
         let status = self.summary["status"].as_str();
-        // DLIO's own files do not say how a run ended: those of a killed one are not there.
+        // DLIO's own files do not record how a run ended: a killed one simply lacks them.
         let whole = judged(
             "whole",
             status.is_none_or(|status| status == "success"),
@@ -188,7 +189,7 @@ impl Past {
         );
         let samples = dataset.files_train * dataset.samples_per_file;
         let steps = samples / (reader.batch * self.ranks()).max(1);
-        // Files are counted, and those that are begun are enough.
+        // Files are counted; the ones that were started are enough.
         let needed = STEPS_MIN * reader.batch * self.ranks() / dataset.samples_per_file.max(1);
         let enough = judged(
             "steps",
@@ -250,13 +251,13 @@ impl Past {
         )
     }
 
-    /// The changes that may be made, that may be made in the open category, and that may not.
+    /// Returns the changes that are allowed, allowed only in the open category, and forbidden.
     fn keys(&self, closed: &[&str], open: &[&str]) -> Vec<Judged> {
         let of = |(key, value): &(String, String)| {
             let verdict = match key.as_str() {
                 key if closed.contains(&key) => return None,
                 key if open.contains(&key) => Verdict::Open,
-                // What is done is seen by its results, and what of unet3d must be is a rule of its own.
+                // The results show which parts were run, and the requirements of unet3d are a separate rule.
                 key if key.starts_with("workflow.") || key.starts_with("output.") => return None,
                 _ => Verdict::Broken,
             };
@@ -269,13 +270,13 @@ impl Past {
         }
     }
 
-    /// Checks that what a workload fixes is as published, whichever file it came from.
+    /// Checks that the values a workload fixes are as published, regardless of the file they came from.
     fn published(&self) -> Option<Judged> {
         let accelerators = ACCELERATORS.map(|accelerator| format!("{}_{accelerator}", self.config.model.name));
         let published: Vec<(String, Config)> = accelerators.into_iter().filter_map(published).collect();
         let own = fixed(&self.config);
         let same = published.iter().find(|(_, config)| fixed(config) == own);
-        // Of the one that was named, or of all that the model has.
+        // The named one, or all variants of the model.
         let name = self.named.as_deref().map(crate::workload::presets::full_name);
         let meant: Vec<&(String, Config)> =
             published.iter().filter(|(known, _)| Some(known.as_str()) == name).collect();
@@ -382,7 +383,7 @@ impl Past {
     }
 }
 
-/// The values a workload fixes for everybody, as a text.
+/// Returns as a text the values that a workload fixes for all users.
 fn fixed(config: &Config) -> String {
     let Config { reader, dataset, train, .. } = config;
     format!(
@@ -412,7 +413,7 @@ fn missing(path: &Path, error: std::io::Error) -> Failure {
         .remedy("pass a run directory: the value of hydra.run.dir, or mlpstorage's RESULTS/training/MODEL/run/DATE")
 }
 
-/// The folder of the configuration, whatever its name.
+/// Returns the directory of the configuration, under any of its names.
 fn configuration(folder: &Path) -> Outcome<PathBuf> {
     let known = [".hydra", "dlio_config"].map(|name| folder.join(name));
     let others = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());

@@ -1,5 +1,6 @@
-//! `dlio bench --compare-layouts`: the same samples as a file each and packed into shards, on a file system and, where the
-//! workload names one, in an object store. One table; of the store also the factor that its latency and rate explain.
+//! `dlio bench --compare-layouts`: reads the same samples as one file each and packed into shards, from a file system
+//! and, if the workload names one, an object store. Prints one table, and for the store also the factor that its
+//! latency and rate explain.
 
 use crate::bench::{self, Request};
 use crate::config::Config;
@@ -11,51 +12,51 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-/// How the samples lie.
+/// How the samples are laid out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Layout {
     Loose,
     Sharded,
 }
 
-/// One layout in one place.
+/// One layout in one location.
 #[derive(Debug, Clone)]
 struct Setting {
     layout: Layout,
     in_store: bool,
 }
 
-/// What a pass over the samples came to.
+/// The result of one pass over the samples.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 struct RunResult {
     seconds: f64,
     samples_per_second: f64,
     bytes: f64,
-    /// Of an object store: requests, seconds to their first bytes (the median), seconds of all of them together.
+    /// For an object store: requests, the median seconds to their first bytes, and the total seconds of all requests.
     requests: f64,
     first_byte: f64,
     in_requests: f64,
 }
 
-/// The samples, and who reads them.
+/// The samples, and the readers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Terms {
     samples: u64,
     shards: u64,
-    /// Workers of all ranks.
+    /// Loader workers of all ranks.
     readers: u64,
-    /// Each of them waits for one request at a time.
+    /// Each reader waits for one request at a time.
     one_at_a_time: bool,
 }
 
-/// Generates and reads all of it; the results lie in `folder`.
+/// Generates and reads all settings; the results go to `folder`.
 pub fn run(request: &Request, shards: u64, folder: &Path) -> Outcome<()> {
     let config = bench::configuration(request.overrides.clone(), request.config_dir.clone())?;
     let terms = terms(&config, request.ranks, shards)?;
     let places = if config.store.is_some() { vec![false, true] } else { vec![false] };
     let with = |in_store: bool| [Layout::Loose, Layout::Sharded].map(|layout| Setting { layout, in_store });
     let settings: Vec<Setting> = places.into_iter().flat_map(with).collect();
-    // Whatever is wrong with a setting is told before the first run.
+    // Errors in any setting are reported before the first run.
     let requests: Vec<Request> =
         settings.iter().map(|setting| of_setting(request, &config, setting, terms, folder)).collect();
     for request in &requests {
@@ -151,8 +152,8 @@ fn outturn(folder: &Path) -> Outcome<RunResult> {
     })
 }
 
-/// The factor by which shards are read faster: what was measured, and what follows from the latency of a request and the rate
-/// of a stream, each reader waiting for one at a time.
+/// Returns the factor by which shards are read faster: as measured, and as modelled from the latency of a request and
+/// the rate of a stream, with each reader waiting for one request at a time.
 ///
 /// ```text
 /// loose     samples / readers x (latency + bytes of a sample / rate)
@@ -160,7 +161,7 @@ fn outturn(folder: &Path) -> Outcome<RunResult> {
 /// ```
 fn factors(loose: RunResult, sharded: RunResult, terms: Terms) -> Option<(f64, f64)> {
     let latency = loose.first_byte;
-    // Where bytes come at once, what is left of the requests beside their latency may be less than nothing.
+    // If bytes arrive immediately, subtracting the latency may leave a negative time.
     let streamed = (sharded.in_requests - sharded.requests * sharded.first_byte).max(0.0);
     if !terms.one_at_a_time || latency <= 0.0 || sharded.bytes <= 0.0 || sharded.seconds <= 0.0 {
         return None;
@@ -172,7 +173,8 @@ fn factors(loose: RunResult, sharded: RunResult, terms: Terms) -> Option<(f64, f
     Some((loose.seconds / sharded.seconds, each / packed))
 }
 
-/// One run of each tells them apart where one took much longer: by a factor, and by more than a run's own ups and downs.
+/// Returns `true` if one run of each is enough to tell them apart: one took longer by a factor that exceeds the usual
+/// variation of a run.
 fn told_apart(loose: RunResult, sharded: RunResult) -> bool {
     let (short, long) = (loose.seconds.min(sharded.seconds), loose.seconds.max(sharded.seconds));
     long > 1.5 * short && long - short > 0.1
@@ -262,7 +264,7 @@ mod tests {
     #[test]
     fn the_model_is_latency_once_a_sample_against_once_a_shard() {
         let terms = Terms { samples: 2000, shards: 20, readers: 4, one_at_a_time: true };
-        // 10 ms to the first byte, 100 MB/s a stream, 100 kB a sample.
+        // 10 ms to the first byte, 100 MB/s per stream, 100 kB per sample.
         let loose = RunResult { seconds: 5.6, bytes: 2e8, requests: 2000.0, first_byte: 0.01, ..RunResult::default() };
         let sharded = RunResult {
             seconds: 0.6,
@@ -276,7 +278,7 @@ mod tests {
         assert!((measured - 9.33).abs() < 0.01);
         // 500 x 11 ms against 5 x 110 ms.
         assert!((modelled - 10.0).abs() < 0.01, "{modelled}");
-        // Bytes that come at once: 500 requests against 5.
+        // Bytes that arrive immediately: 500 requests against 5.
         let at_once = RunResult { in_requests: 0.19, ..sharded };
         assert!((factors(loose, at_once, terms).unwrap().1 - 100.0).abs() < 0.01);
         assert_eq!(factors(RunResult::default(), sharded, terms), None);

@@ -1,5 +1,5 @@
-//! What a shell needs to complete `dlio`: what its options say, and what they do not: the names of workloads and of keys, and
-//! the options of `dlio analyze` and `dlio top`, which other programs know.
+//! Generates shell completions for `dlio`: its options, and values that clap does not know: names of workloads and
+//! keys, and the options of `dlio analyze` and `dlio top`, which are separate programs.
 
 use clap::Command;
 use clap_complete::Shell;
@@ -7,7 +7,7 @@ use clap_complete::Shell;
 use crate::keys::KEYS;
 use crate::workload::presets::{ALIASES, WORKLOADS};
 
-/// The script of a shell, with names of workloads behind `workload=` and `workloads show`.
+/// Returns the script of a shell, which completes workload names after `workload=` and `workloads show`.
 pub fn script(shell: Shell, command: &mut Command) -> String {
     let mut script = Vec::new();
     clap_complete::generate(shell, command, "dlio", &mut script);
@@ -28,12 +28,12 @@ fn names() -> Vec<&'static str> {
     names
 }
 
-/// As they are typed before their values.
+/// Returns the keys, with the equals sign that precedes their values.
 fn keys() -> Vec<String> {
     KEYS.iter().map(|key| format!("workload.{}=", key.path)).collect()
 }
 
-/// Readline takes what stands behind an equals sign for a word of its own, unless it was told otherwise.
+/// By default, Readline treats the text after an equals sign as a separate word.
 const BASH: &str = r#"
 _dlio_workloads() {
     local typed="${COMP_LINE:0:COMP_POINT}"
@@ -61,7 +61,7 @@ _dlio_workloads() {
 complete -F _dlio_workloads -o bashdefault -o default dlio
 "#;
 
-/// Words behind these are completed as a command line of the program's own.
+/// Words after these are completed as the command line of a separate program.
 const OTHERS: [&str; 2] = ["analyze", "top"];
 
 fn fish_of_others() -> String {
@@ -73,7 +73,7 @@ fn fish_of_others() -> String {
     OTHERS.map(row).concat()
 }
 
-/// The words that may stand in two places of the script.
+/// Returns the script for zsh with names inserted in two places.
 fn zsh(script: &str, names: &[&str]) -> String {
     let assigned = names.iter().map(|name| format!("workload={name}"));
     let assigned: Vec<_> = assigned.chain(keys().into_iter().map(|key| format!("++{key}"))).collect();

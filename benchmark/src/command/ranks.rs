@@ -1,5 +1,5 @@
-//! `dlio bench ranks`: who the ranks of a run would be, on which machines, by what they talk, and what it costs them to wait
-//! for each other. What they exchange is held against what was given, and a barrier must be one.
+//! `dlio bench ranks`: shows the ranks that a run would use, their hosts and their transport, and measures the cost of
+//! a barrier. It verifies the exchanged bytes, and that a barrier really synchronizes.
 
 use crate::failure::{Failure, Kind, Outcome};
 use crate::ranks::communicator::{Communicator, as_bytes, numbers};
@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-/// Barriers and exchanges that are timed, after some that are not.
+/// Timed barriers and exchanges, after some for warm-up.
 const ROUNDS: usize = 200;
 const WARM: usize = 20;
 
-/// Bytes that a rank gives in the timed exchanges: the figures of an epoch.
+/// Bytes per rank in the timed exchanges: the size of an epoch's metrics.
 const SMALL: usize = 136;
 
-/// Says it on rank 0, once all have taken part. `name` is by what they talk.
+/// Prints the report on rank 0, after all ranks have taken part. `name` is the transport.
 pub fn report(ranks: &mut dyn Communicator, name: &str, as_json: bool) -> Outcome<()> {
     let hosts = ranks.exchange(Host::own().to_text().as_bytes())?;
     check_exchange(ranks)?;
@@ -71,7 +71,7 @@ fn text(said: &Value) -> String {
     text
 }
 
-/// Bytes that say whose they are, of all lengths: none, a few, more than any packet.
+/// Returns bytes that identify their sender, of various lengths: empty, a few, more than any packet.
 fn given(rank: u64, round: u64) -> Vec<u8> {
     let length = [0, 1, 100, 127, 128, 70_000][((rank + round) % 6) as usize] + rank as usize;
     (0..length).map(|place| (place as u64 * 31 + rank * 7 + round) as u8).collect()
@@ -88,7 +88,7 @@ fn check_exchange(ranks: &mut dyn Communicator) -> Outcome<()> {
     Ok(())
 }
 
-/// No rank leaves a barrier before the last one has come to it, by the clock that those of a machine share.
+/// Checks that no rank leaves a barrier before the last one has arrived, by the clock that the ranks of a host share.
 fn check_barrier(ranks: &mut dyn Communicator) -> Outcome<()> {
     for late in 0..ranks.size().min(4) {
         if ranks.rank() == late {
@@ -108,7 +108,7 @@ fn check_barrier(ranks: &mut dyn Communicator) -> Outcome<()> {
     Ok(())
 }
 
-/// Microseconds of the slowest rank: the mean of all rounds, and what all but one in a hundred stay below.
+/// Returns the microseconds of the slowest rank: the average of all rounds, and the 99th percentile.
 fn timed(
     ranks: &mut dyn Communicator,
     mut act: impl FnMut(&mut dyn Communicator) -> Outcome<()>,

@@ -1,4 +1,4 @@
-//! `dlio bench report DIR`: the numbers of a finished run, ours or DLIO's, from the files in its folder.
+//! `dlio bench report DIR`: prints the numbers of a finished run, dlio's or DLIO's, from the files in its directory.
 //!
 //! ```text
 //! <rank>_output.json             load and compute of every step
@@ -27,7 +27,7 @@ fn json_in(folder: &Path, name: &str) -> Outcome<Option<Value>> {
     serde_json::from_str(&text).map(Some).map_err(|error| Failure::damaged(&path, error))
 }
 
-/// Outputs of ranks 0, 1, ... as long as there are any.
+/// Returns the outputs of ranks 0, 1, ... up to the last one that exists.
 fn ranks(folder: &Path, summary: &Value) -> Outcome<Vec<Value>> {
     let mut all = Vec::new();
     while let Some(output) = json_in(folder, &format!("{}_output.json", all.len()))? {
@@ -46,7 +46,7 @@ fn numbers(list: &Value) -> Vec<f64> {
     list.as_array().into_iter().flatten().filter_map(Value::as_f64).collect()
 }
 
-/// mean, std, min, median, p90, p99, max; null of nothing.
+/// Returns mean, std, min, median, p90, p99 and max; null if there are no values.
 fn spread(mut values: Vec<f64>) -> Value {
     if values.is_empty() {
         return Value::Null;
@@ -108,7 +108,7 @@ fn read(folder: &Path) -> Outcome<Value> {
     }))
 }
 
-/// Each device's counters over all samples, and the processors'.
+/// Returns each device's counters over all samples, and the processors'.
 fn devices(iostat: Option<Value>) -> Value {
     let Some(iostat) = iostat else { return Value::Null };
     let empty = Vec::new();

@@ -1,4 +1,5 @@
-//! `dlio bench size`: how much data MLPerf Storage's rules require, or what each process writes of a checkpoint.
+//! `dlio bench size`: prints how much data MLPerf Storage's rules require, or the bytes that each process writes of a
+//! checkpoint.
 
 use super::check::{GIB, STEPS_MIN, TIMES_MEMORY};
 use crate::checkpoint::Shards;
@@ -9,23 +10,23 @@ use crate::workload::rules;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// More in one folder is slow with many file systems.
+/// Many file systems are slow with more files in one directory.
 const FILES_IN_A_FOLDER: u64 = 10_000;
 
-/// For what a data set or a checkpoint is sized.
+/// The hosts and accelerators for which to size a data set or a checkpoint.
 pub struct Asked {
     pub accelerators: u64,
     pub hosts: u64,
-    /// Of each host; that of this one where nobody says it.
+    /// Memory of each host; by default, of this one.
     pub memory_gibibytes: Option<f64>,
 }
 
-/// The number of files a training needs, or the bytes each process writes of a checkpoint.
+/// Prints the number of files that a training needs, or the bytes that each process writes of a checkpoint.
 pub fn size(config: &Config, asked: &Asked, as_json: bool) -> Outcome<()> {
     let (json, text) = if config.workflow.train || config.workflow.generate {
         data_size(config, asked)
     } else {
-        // As a run of so many would be.
+        // A run with that many accelerators would refuse the same.
         rules::possible_checkpoints(config, asked.accelerators)?;
         checkpoint_size(config, asked.accelerators)
     };
@@ -58,7 +59,7 @@ fn data_size(config: &Config, asked: &Asked) -> (Value, String) {
     (json, text)
 }
 
-/// Ranks that are shown one by one; the others write as much as one of these.
+/// Ranks that are listed individually; each further rank writes as much as one of these.
 const RANKS_SHOWN: usize = 16;
 
 fn checkpoint_size(config: &Config, ranks: u64) -> (Value, String) {

@@ -1,6 +1,6 @@
-//! `dlio trace -- COMMAND`: any program under the tracing library, and what to type next.
+//! `dlio trace -- COMMAND`: runs any program under the tracing library, and suggests the next command.
 //!
-//! The command's output, its exit status and its signals are its own. Nothing of the trace is read here.
+//! Output, exit status and signals of the command are unchanged. This module never reads a trace.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CString, OsString};
@@ -85,9 +85,9 @@ pub struct Options {
     command: Vec<OsString>,
 }
 
-/// As clap asks for it.
+/// Parses a size in megabytes, for clap.
 fn megabytes(typed: &str) -> Result<u64, String> {
-    // Units of bytes, as in 512MB; a number alone counts megabytes.
+    // Units of bytes, as in 512MB; a plain number counts megabytes.
     let units = [("KiB", 1u64 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40), ("MB", 1_000_000)];
     let units =
         units.into_iter().chain([("GB", 1_000_000_000), ("TB", 1_000_000_000_000), ("M", 1 << 20), ("G", 1 << 30)]);
@@ -105,7 +105,7 @@ fn megabytes(typed: &str) -> Result<u64, String> {
     }
 }
 
-/// Refuses what other tracers do, with what can be done here.
+/// Refuses features of other tracers, and suggests the alternative.
 fn refuse_impossible(options: &Options) -> Outcome<()> {
     if let Some(pid) = &options.pid {
         return Err(Failure::refused(format!(
@@ -124,7 +124,7 @@ fn refuse_impossible(options: &Options) -> Outcome<()> {
     Ok(())
 }
 
-/// Runs the command; the exit code is its own.
+/// Runs the command; returns its exit code.
 pub fn run(options: &Options) -> Outcome<i32> {
     if options.help_env {
         return terminal::answer(&variables()).map(|()| 0);
@@ -177,7 +177,7 @@ pub fn run(options: &Options) -> Outcome<i32> {
         say_untraced(&untraced::read(&folder, began));
         say_unusual(&machine);
     }
-    // Processes say so themselves, where their standard error is still open at the end.
+    // Processes report this themselves if their standard error is still open at the end.
     if lost > 0 {
         terminal::warn(format_args!("dlio: {lost} events were lost; dlio-analyze shows in which processes"));
     }
@@ -191,7 +191,7 @@ pub fn run(options: &Options) -> Outcome<i32> {
     Ok(code)
 }
 
-/// The variables that the command finds, but for the library.
+/// Returns the variables set for the command, except the library.
 fn variables_of(options: &Options, folder: &Path, converter: &str) -> Variables {
     let mut variables = Variables::default();
     variables.set(env::DIR, folder);
@@ -205,14 +205,14 @@ fn variables_of(options: &Options, folder: &Path, converter: &str) -> Variables 
     variables
 }
 
-/// Keeps the samples of the machine where there is a trace that they are beside.
+/// Keeps the host's samples if there is a trace next to them.
 fn keep_beside_trace(machine: &Seen, recorded: &Images) {
     if recorded.is_empty() {
         machine.file.iter().for_each(|file| drop(fs::remove_file(file)));
     }
 }
 
-/// What the command was not allowed, and what it lacked.
+/// Prints which permissions and resources the command lacked.
 fn say_unusual(machine: &Seen) {
     let remarks = machine.allowance.iter().flat_map(|allowance| unusual::remarks(allowance, &machine.watched));
     let remarks: Vec<String> = remarks.collect();
@@ -221,7 +221,7 @@ fn say_unusual(machine: &Seen) {
     }
 }
 
-/// Said even where nothing else is: it is a part of the trace that is missing from it.
+/// Printed even with `--quiet`: a part of the trace is missing.
 fn say_stranded(stranded: &Stranded, folder: &Path) {
     let processes = many(stranded.rings, "process was", "processes were");
     let (spool, folder, reason) = (stranded.spool.display(), folder.display(), &stranded.error);
@@ -230,7 +230,7 @@ fn say_stranded(stranded: &Stranded, folder: &Path) {
     terminal::warn(format_args!("      Free some space; the next `dlio trace -o {folder}` moves them"));
 }
 
-/// Names the programs that the command started and that could not be traced, each once.
+/// Prints the programs that the command started and that could not be traced, each once.
 fn say_untraced(all: &[Untraced]) {
     const NAMED: usize = 5;
     if all.is_empty() {
@@ -267,7 +267,7 @@ fn loading(program: &OsString) -> Loading {
     name.map_or(Loading::Works, |name| programs::loading_of_command(&name))
 }
 
-/// Why a program will leave no trace, said before it runs.
+/// Returns why a program will not leave a trace, before it runs.
 fn obstacle(loading: Loading) -> Option<&'static str> {
     match loading {
         Loading::Works | Loading::Privileged => None,
@@ -289,7 +289,7 @@ fn obstacle(loading: Loading) -> Option<&'static str> {
 }
 
 impl Options {
-    /// Options become the variables they stand for.
+    /// Translates the options into environment variables.
     fn pass_on(&self, variables: &mut Variables) {
         let max_mb = self.max_mb.map(|megabytes| megabytes.to_string());
         for (name, value) in [(env::FORMAT, &self.format), (env::MODE, &self.mode), (env::MAX_MB, &max_mb)] {
@@ -299,7 +299,8 @@ impl Options {
         }
         for (name, globs) in [(env::INCLUDE, &self.include), (env::EXCLUDE, &self.exclude)] {
             let asked = if globs.is_empty() { std::env::var_os(name) } else { Some(globs.join(":").into()) };
-            // Where they count from is here, wherever a program that the command starts may run.
+            // Relative patterns refer to the current directory, regardless of where a program started by the command
+            // runs.
             if let Some(list) = asked {
                 variables.set(name, environment::patterns_from_here(&list));
             }
@@ -312,25 +313,25 @@ impl Options {
         }
     }
 
-    /// The patterns outside of which nothing is recorded, if there are any.
+    /// Returns the patterns outside of which nothing is recorded, if there are any.
     fn included(&self) -> Option<String> {
         if self.include.is_empty() { asked(env::INCLUDE) } else { Some(self.include.join(":")) }
     }
 
-    /// What was asked for, here or in the environment.
+    /// Returns the format requested by option or environment.
     fn format(&self) -> String {
         self.format.clone().or_else(|| asked(env::FORMAT)).unwrap_or_else(|| "auto".into())
     }
 
-    /// The form that what the command's processes leave is brought into when it has ended; `None` where each does that
-    /// itself, or records in it.
+    /// Returns the format into which the traces are converted after the command has ended; `None` if each process
+    /// converts its own, or records in that format.
     fn form(&self) -> Option<Form> {
         match self.format().as_str() {
             "native" => None,
-            // What another one of us has told us to do is for the folder of that one.
+            // A setting inherited from an outer `dlio trace` is for the directory of that one.
             _ if asked(env::CONVERT).is_some_and(|when| !when.starts_with(env::CONVERT_LATER)) => None,
             "chrome" => Some(Form::Chrome),
-            // What makes no sense means auto to those who record, and they say so.
+            // The tracer treats an invalid format as auto, with a warning.
             _ => Some(Form::Perfetto),
         }
     }
@@ -348,7 +349,8 @@ impl Options {
         }
     }
 
-    /// Rights that others do not get on the trace folder: as the tracer takes the variable, which says what is wrong with it.
+    /// Returns the permission bits to remove from the trace directory, parsed as in the tracer, which reports errors in
+    /// the variable.
     fn umask(&self) -> u32 {
         let digits = std::env::var(env::UMASK).ok();
         let asked = digits.and_then(|digits| u32::from_str_radix(&digits, 8).ok()).filter(|mask| *mask <= 0o077);
@@ -356,17 +358,17 @@ impl Options {
     }
 }
 
-/// A variable of our own environment, which is the command's too.
+/// Returns a variable of this process's environment, which the command inherits.
 fn asked(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// A name for this run of this program that no other one has.
+/// Returns a name that is unique to this run of this program.
 fn converter() -> String {
     format!("{}-{:x}", std::process::id(), RandomState::new().hash_one(std::time::SystemTime::now()))
 }
 
-/// The rights that others do not get: all; or writing.
+/// Permission bits to remove: all for other users, or write access only.
 const PRIVATE: u32 = 0o077;
 const SHARED: u32 = 0o022;
 
@@ -375,7 +377,8 @@ fn missing_library() -> Failure {
         .remedy("set DLIO_LIB to the file or its directory")
 }
 
-/// Made, absolute, and proved by a file: better before a run of hours than after it.
+/// Creates the trace directory and returns its absolute path. A test file shows that it is writable: better before a
+/// run of hours than after it.
 fn usable_folder(folder: &Path, umask: u32) -> Outcome<PathBuf> {
     let cannot = |error| {
         Failure::new(Kind::System, format!("cannot write to the trace directory {}: {error}", folder.display()))
@@ -387,7 +390,7 @@ fn usable_folder(folder: &Path, umask: u32) -> Outcome<PathBuf> {
     folder.canonicalize().map_err(cannot)
 }
 
-/// As a shell says it.
+/// Reports a program that could not be started; returns the exit status that a shell would.
 fn not_started(program: &OsString, error: &std::io::Error) -> i32 {
     terminal::warn(format_args!("dlio: {}: {error}", program.to_string_lossy()));
     if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 }
@@ -408,17 +411,17 @@ fn images(folder: &Path) -> Images {
     images
 }
 
-/// Those that were not there before.
+/// Returns the images that did not exist before.
 fn new_images(folder: &Path, before: &Images) -> Images {
     let mut new = images(folder);
     new.retain(|stem, _| !before.contains_key(stem));
     new
 }
 
-/// The time that processes a command leaves behind have to end before its report is made without them.
+/// How long processes that outlive the command have to exit before its report is made without them.
 const ENDING: Duration = Duration::from_secs(10);
 
-/// Waits for processes that outlive the command by a moment: until they have ended, their traces are incomplete.
+/// Waits for processes that outlive the command briefly: until they have exited, their traces are incomplete.
 fn wait_for_ends(folder: &Path) {
     let start = Instant::now();
     let runs = |file: &PathBuf| ends(file, "ring") && is_alive(file);
@@ -427,15 +430,15 @@ fn wait_for_ends(folder: &Path) {
     }
 }
 
-/// Whether the process whose trace this is runs here: its name is PROGRAM-HOST-PID-TIME.
+/// Returns `true` if the process that writes this trace is running here: its name is PROGRAM-HOST-PID-TIME.
 fn is_alive(file: &Path) -> bool {
     let stem = file.file_stem().unwrap_or_default().to_string_lossy();
     let pid = stem.rsplit('-').nth(1).unwrap_or_default();
     !pid.is_empty() && Path::new("/proc").join(pid).exists()
 }
 
-/// How many processes images belong to: their names are PROGRAM-HOST-PID-TIME, and an exec keeps host and process id. A
-/// process id that comes twice in one run is not told apart from that: when it began stands in the trace only.
+/// Returns how many processes the images belong to: their names are PROGRAM-HOST-PID-TIME, and an exec keeps host and
+/// pid. A pid that was reused during the run counts once, because only the trace contains start times.
 fn processes<'a>(stems: impl Iterator<Item = &'a String>) -> usize {
     let process = |stem: &'a String| stem.rsplitn(4, '-').skip(1).take(2).collect::<Vec<_>>();
     stems.map(process).collect::<BTreeSet<_>>().len()
@@ -445,13 +448,13 @@ fn many(number: usize, one: &str, more: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { more })
 }
 
-/// What a command left.
+/// The traces that a command left.
 struct RunLeftovers<'a> {
-    /// As their processes left them: by now they may lie in other files.
+    /// The images as their processes left them; conversion may have moved them to other files since.
     images: &'a Images,
-    /// Events.
+    /// Lost events.
     lost: u64,
-    /// True if some could not be carried to the trace folder.
+    /// `true` if some could not be moved to the trace directory.
     is_elsewhere: bool,
 }
 
@@ -497,7 +500,7 @@ fn report(folder: &Path, before: &Images, remains: &RunLeftovers, loading: Loadi
     let bytes: u64 = files().filter_map(|file| fs::metadata(file).ok()).map(|found| found.len()).sum();
     terminal::warn(format_args!("dlio: {} recorded in {shown} ({})", shown_processes(remains.images), human(bytes)));
     let (alive, ended): (Vec<_>, Vec<_>) = files().filter(|file| ends(file, "ring")).partition(|file| is_alive(file));
-    // One that has ended in this moment has taken its ring away before.
+    // A process that exits just now has removed its ring by the second check.
     let ended: Vec<_> = ended.into_iter().filter(|file| file.exists() && tells_of_an_end(file)).collect();
     match alive.len() {
         0 => {}
@@ -529,8 +532,8 @@ fn report(folder: &Path, before: &Images, remains: &RunLeftovers, loading: Loadi
     terminal::warn(format_args!("      timeline of all processes: dlio-analyze {shown} --view"));
 }
 
-/// True if a ring was left by a process that did not end in order. One that gave up its rights leaves an empty ring, which it
-/// could no longer remove, beside a trace that has its ending.
+/// Returns `true` if a ring was left by a process that did not exit in order. A process that dropped privileges leaves
+/// an empty ring, which it could no longer remove, next to a complete trace.
 fn tells_of_an_end(file: &Path) -> bool {
     let is_empty = || fs::metadata(file).is_ok_and(|found| found.len() == 0);
     let has_ended = || {
@@ -544,21 +547,21 @@ fn ends(file: &Path, ending: &str) -> bool {
     file.extension().is_some_and(|own| own == ending)
 }
 
-/// `4 processes`, and the programs they ran where those are more.
+/// Returns `4 processes`, and the number of programs if they ran more.
 fn shown_processes(images: &Images) -> String {
     let (processes, programs) = (processes(images.keys()), images.len());
     let shown = many(processes, "process", "processes");
     if programs == processes { shown } else { format!("{shown} ({})", many(programs, "program", "programs")) }
 }
 
-/// As short as it can be typed from here.
+/// Returns the shortest path from the current directory.
 fn shown_path(path: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     let relative = path.strip_prefix(&here).ok().filter(|rest| !rest.as_os_str().is_empty());
     relative.unwrap_or(path).display().to_string()
 }
 
-/// As a shell takes it for one word.
+/// Quotes a path as one word for a shell.
 fn typed(path: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "/._-+=:,@%".contains(c);
     if path.chars().all(plain) { path.into() } else { format!("'{}'", path.replace('\'', r"'\''")) }
@@ -584,7 +587,7 @@ fn shown_default(variable: &env::Variable) -> &str {
     if variable.default.is_empty() { "none" } else { variable.default }
 }
 
-/// The limits of this tracer, and why.
+/// The limits of this tracer, with the reasons.
 const UNSEEN: &[(&str, &str)] = &[
     ("raw system calls", "inline assembly bypasses the C library; of syscall(), only futex waits are recorded"),
     ("static programs, Go programs", "no library can be preloaded; programs that they start are traced"),
@@ -644,7 +647,7 @@ fn operations() -> String {
     out
 }
 
-/// Words in lines that begin with `indent`.
+/// Wraps words into lines that start with `indent`.
 fn wrapped<'a>(words: impl Iterator<Item = &'a str>, indent: &str) -> String {
     const WIDTH: usize = 96;
     let (mut out, mut line) = (String::new(), String::new());

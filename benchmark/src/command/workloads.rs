@@ -36,14 +36,14 @@ pub fn explain(key: Option<&str>) -> Outcome<String> {
     if !below.is_empty() {
         return Ok(below);
     }
-    // By its last word, which is what messages and habit name.
+    // Also finds a key by its last word, which messages use.
     let named: Vec<&Key> = KEYS.iter().filter(|key| key.path.rsplit('.').next() == Some(path.as_str())).collect();
     match named.as_slice() {
         [] => {}
         [key] => return Ok(whole(key)),
         several => return Ok(several.iter().map(|key| line(key)).collect()),
     }
-    // A part of a name finds the names.
+    // Otherwise, finds all keys that contain the text.
     let holding: String = KEYS.iter().filter(|key| path.len() > 2 && key.path.contains(&path)).map(line).collect();
     if !holding.is_empty() {
         return Ok(holding);

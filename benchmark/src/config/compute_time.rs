@@ -1,17 +1,17 @@
-//! The pace of compute that is not done: distributions of durations, and a clock that keeps to them.
+//! Emulated compute: distributions of durations, and a clock that follows them.
 //!
-//! A step takes its time or longer, as DLIO's sleep does: an accelerator that was kept waiting does not compute faster
-//! afterwards. A sleep ends late by what the kernel takes to wake a thread, and by more on a busy machine.
+//! A step takes its time or longer, like DLIO's sleep: an accelerator that had to wait does not compute faster
+//! afterwards. A sleep ends late by the time the kernel needs to wake a thread, and by more on a busy host.
 
 use crate::failure::{Failure, Outcome};
 use crate::keys::value::Value;
 use crate::system::random::Draws;
 use std::time::{Duration, Instant};
 
-/// Longer than anybody waits, and short enough for every clock: thirty years.
+/// Thirty years: longer than any wait, and within the range of every clock.
 const LONGEST: f64 = 1e9;
 
-/// A time that a clock can count, whatever number it comes from.
+/// Returns a duration that a clock can represent, for any number.
 pub fn seconds(number: f64) -> Duration {
     if number > 0.0 { Duration::from_secs_f64(number.min(LONGEST)) } else { Duration::ZERO }
 }
@@ -27,7 +27,7 @@ pub enum Spread {
 }
 
 impl Spread {
-    /// `value` is a number or a map as the workloads write it; `stdev` is the separate key older files use.
+    /// Reads `value`, a number or a map as in workloads; `stdev` is the separate key of older files.
     pub fn read(key: &str, value: &Value, stdev: f64) -> Outcome<Spread> {
         let Value::Map(entries) = value else {
             let mean = as_number(value).unwrap_or(0.0);
@@ -69,7 +69,7 @@ impl Spread {
         }
     }
 
-    /// Seconds; never negative, as DLIO takes the absolute value.
+    /// Returns seconds; never negative, because DLIO takes the absolute value.
     pub fn draw(&self, draws: &mut Draws) -> f64 {
         let drawn = match *self {
             Spread::Fixed(mean) => mean,
@@ -83,7 +83,7 @@ impl Spread {
     }
 }
 
-/// The distributions, and the numbers that each takes.
+/// The distributions and their parameters.
 const DISTRIBUTIONS: &[(&str, &[&str])] = &[
     ("normal", &["mean", "stdev"]),
     ("uniform", &["min", "max"]),
@@ -92,12 +92,12 @@ const DISTRIBUTIONS: &[(&str, &[&str])] = &[
     ("poisson", &["lam"]),
 ];
 
-/// The numbers that a distribution takes; None of one that there is not.
+/// Returns the parameters of a distribution; `None` if it does not exist.
 pub fn names_of(kind: &str) -> Option<&'static [&'static str]> {
     DISTRIBUTIONS.iter().find(|(known, _)| *known == kind).map(|(_, names)| *names)
 }
 
-/// The distribution that a map says: a normal one where it does not say.
+/// Returns the type of distribution in a map: normal by default.
 pub fn kind_of(map: &Value) -> &str {
     match map.get("type") {
         Some(Value::Text(kind)) => kind,
@@ -130,11 +130,11 @@ fn checked(key: &str, spread: Spread) -> Outcome<Spread> {
     if legal { Ok(spread) } else { Err(Failure::refused(what())) }
 }
 
-/// Emulates computation, each step for no less than its time.
+/// Emulates compute, with at least its time for each step.
 pub struct Pace {
     spread: Spread,
     draws: Draws,
-    /// Keep the processor busy instead of sleeping.
+    /// Keeps the processor busy instead of sleeping.
     busy: bool,
 }
 
@@ -144,7 +144,7 @@ impl Pace {
         Pace { spread, draws: Draws::new(seed), busy }
     }
 
-    /// Computes for the next duration. Returns what it took by the clock.
+    /// Computes for the next duration; returns the elapsed time.
     pub fn step(&mut self) -> Duration {
         let asked = seconds(self.spread.draw(&mut self.draws));
         if asked.is_zero() {

@@ -1,6 +1,6 @@
-//! Steps that a workload leaves out of its numbers.
+//! Steps that a workload excludes from its metrics.
 
-/// Steps left out at both ends.
+/// The number of excluded steps at both ends.
 #[derive(Debug, Clone, Copy)]
 pub struct Excluded {
     pub start: usize,
@@ -10,7 +10,7 @@ pub struct Excluded {
 impl Excluded {
     pub const NOTHING: Excluded = Excluded { start: 0, end: 0 };
 
-    /// The counted steps; all of them if nothing would be left.
+    /// Returns the counted steps; all steps if none would be left.
     pub fn window(&self, steps: usize) -> std::ops::Range<usize> {
         let range = self.start..steps.saturating_sub(self.end);
         if range.is_empty() { 0..steps } else { range }

@@ -1,10 +1,10 @@
-//! What the keys mean: the tree of a workload as typed fields, with every default and derived value in place.
+//! Typed configuration: the tree of a workload as fields, with every default and derived value.
 //!
 //! ```text
-//! excluded       steps left out of the numbers
+//! excluded       steps excluded from the metrics
 //! profile        `reader.profile`: the calls that read a sample
-//! compute_time   durations of compute that is not done
-//! sections       the fields, a struct for each section of the keys
+//! compute_time   durations of emulated compute
+//! sections       the fields, one struct per section of the keys
 //! ```
 
 pub mod compute_time;

@@ -1,19 +1,19 @@
-//! `reader.profile`: the calls by which samples are read, where no reader of a format does what a program does.
+//! `reader.profile`: the calls that read samples, for programs whose reads no format's reader reproduces.
 //!
 //! ```yaml
 //! profile:
-//!   opening:                                    # done once for each file that is opened
+//!   opening:                                    # for each file that is opened
 //!     - {call: stat}
 //!     - {call: read, at: 0, bytes: 4096}
-//!   sample:                                     # done for each sample
-//!     - {call: read, at: place, bytes: 65536}   # where the sample lies: samples are equal parts of a file
-//!     - {call: read, bytes: rest}               # goes on where the last read ended, to the end of the file
+//!   sample:                                     # for each sample
+//!     - {call: read, at: place, bytes: 65536}   # at the sample's offset: samples are equal parts of a file
+//!     - {call: read, bytes: rest}               # from the end of the last read to the end of the file
 //! ```
 //!
-//! A read begins at a byte counted from the start, at one counted from the end (negative), at the sample's `place`, or
-//! where the last one ended (`next`). It asks for a number of bytes, for the `rest` of the file, or for a number drawn from a
-//! list of sizes at evenly spaced shares. `repeat` says how often: a number of times, or until the end of the `sample`. `think`
-//! is a pause before each, in seconds or drawn from a list of them.
+//! A read starts at an offset from the start of the file, from its end (negative), at the sample's `place`, or where
+//! the last read ended (`next`). It requests a number of bytes, the `rest` of the file, or a number drawn from a list
+//! of sizes at evenly spaced shares. `repeat` is a number of repetitions, or repeats until the end of the `sample`.
+//! `think` is a pause before each read, in seconds or drawn from a list of pauses.
 //!
 //! Not here: the reading itself (`loader::replay`).
 
@@ -38,7 +38,7 @@ pub enum At {
     Next,
     Place,
     Start(u64),
-    /// So many bytes before the end.
+    /// This many bytes before the end.
     End(u64),
 }
 
@@ -52,15 +52,15 @@ pub enum Amount {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Repeat {
     Times(u64),
-    /// Until all of the sample has been read.
+    /// Until the whole sample has been read.
     Sample,
 }
 
-/// Distribution at evenly spaced shares, from the smallest to the largest: bytes, or nanoseconds.
+/// A distribution at evenly spaced shares, from minimum to maximum: bytes, or nanoseconds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Distribution(Vec<u64>);
 
-/// One read asks for no more: memory is taken for it.
+/// The maximum size of a read, because memory is allocated for it.
 const READ_MAX: u64 = 1 << 32;
 
 impl Distribution {
@@ -69,7 +69,7 @@ impl Distribution {
         Distribution(values)
     }
 
-    /// The value below which this share of all lies.
+    /// Returns the value below which this share of all values is.
     pub fn at(&self, share: f64) -> u64 {
         let Some(last) = self.0.len().checked_sub(1) else { return 0 };
         let place = share.clamp(0.0, 1.0) * last as f64;
@@ -79,7 +79,7 @@ impl Distribution {
 }
 
 impl Profile {
-    /// None where the workload has none.
+    /// Returns `None` if the workload has no profile.
     pub fn read(value: &Value) -> Outcome<Option<Profile>> {
         if value.entries().is_empty() {
             return match value {
@@ -161,7 +161,7 @@ fn repeat(value: Option<&Value>) -> Outcome<Repeat> {
     }
 }
 
-/// Longer pauses are a slip of the keyboard.
+/// Longer pauses must be typing errors.
 const THINK_MAX: f64 = 3600.0;
 
 fn think(value: &Value) -> Outcome<Distribution> {

@@ -1,7 +1,7 @@
-//! The configuration of a workload: the tree of keys as typed fields, with every default and derived value in place.
+//! The configuration of a workload: the tree of keys as typed fields, with every default and derived value.
 //!
-//! Reading a key cannot fail here: `workload::compose` has checked names and kinds. Whether the values fit together is
-//! the business of `workload/rules`.
+//! Reading a key cannot fail here, because `workload::compose` has checked names and kinds. Whether values fit together
+//! is checked in `workload/rules`.
 
 use super::excluded::Excluded;
 use crate::config::compute_time::{Spread, seconds};
@@ -23,12 +23,12 @@ pub struct Config {
     pub model: Model,
     pub workflow: Workflow,
     pub storage_type: String,
-    /// The object store that the data are in; None: a file system.
+    /// The object store of the data; `None` for a file system.
     pub store: Option<Settings>,
-    /// Errors in the store's keys, and notes on what was mended in them.
+    /// Errors in the store's keys, and notes on corrections.
     pub store_complaints: Vec<Failure>,
     pub store_remarks: Vec<String>,
-    /// The tier before the store.
+    /// The cache in front of the store.
     pub cache: Option<cache::Settings>,
     pub dataset: Dataset,
     pub reader: Reading,
@@ -40,7 +40,7 @@ pub struct Config {
     pub iostat_devices: Vec<String>,
     /// Utilization that counts as success, as a fraction.
     pub au: f64,
-    /// Python classes the workload names; there is nothing to run them with.
+    /// Python classes that the workload names, which cannot be run here.
     pub classes: Vec<(&'static str, String)>,
 }
 
@@ -84,22 +84,22 @@ pub struct Workflow {
 #[derive(Debug, Clone)]
 pub struct Dataset {
     pub format: String,
-    /// How names of files end; the format, unless the files only stand in for it.
+    /// The extension of file names: the format, unless the files only represent it.
     pub suffix: String,
-    /// Sizes of files at evenly spaced shares; empty where they follow from their samples.
+    /// Sizes of files at evenly spaced shares; empty if they follow from the samples.
     pub file_bytes: Vec<u64>,
-    /// Whether the files are those that are there, and by split which.
+    /// Whether the data set consists of existing files, and which, by split.
     pub listing: bool,
     pub listed: [Option<Arc<Vec<PathBuf>>>; 2],
     pub folder: PathBuf,
     pub prefix: String,
     pub files_train: u64,
     pub files_eval: u64,
-    /// The number of files in their names, training and evaluation: a larger data set may be read in part.
+    /// The number of files in their names, training and evaluation: a part of a larger data set may be read.
     pub named: [u64; 2],
-    /// Of the training files every so-manieth is looked for before a run; None: all are, in a listing.
+    /// Before a run, every n-th training file is checked; `None` checks all, with a listing.
     pub listing_interval: Option<u64>,
-    /// No listing is made before a run: the first, the middle and the last file stand for all.
+    /// Before a run, only the first, the middle and the last file are checked, without a listing.
     pub skip_listing: bool,
     pub samples_per_file: u64,
     pub subfolders_train: u64,
@@ -112,7 +112,7 @@ pub struct Dataset {
     pub compression: String,
     pub compression_level: u32,
     pub chunk_dims: Vec<u64>,
-    /// Bytes of a chunk when only a size is given; 0: not chunked by size.
+    /// Size of a chunk if only a size is given; 0: not chunked by size.
     pub chunk_bytes: u64,
     pub datasets_per_record: u64,
     pub max_shape: Vec<u64>,
@@ -121,7 +121,7 @@ pub struct Dataset {
     pub parquet_columns: Vec<Value>,
     pub parquet_row_group: u64,
     pub parquet_partition: Option<String>,
-    /// webdataset: the extension of the member with a sample's bytes; whether members are announced in the newer way.
+    /// webdataset: the extension of the member with a sample's bytes; whether members have pax headers.
     pub shard_extension: String,
     pub shard_pax: bool,
     pub settle: Duration,
@@ -131,7 +131,7 @@ pub struct Dataset {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Element {
     pub name: &'static str,
-    /// As NumPy's headers write it.
+    /// The type in NumPy's headers.
     pub descr: &'static str,
     pub bytes: u64,
 }
@@ -162,12 +162,12 @@ impl Element {
     }
 }
 
-/// The type of the numbers of a tensor.
+/// The data type of a tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Datatype {
     pub name: &'static str,
     pub bytes: u64,
-    /// The type of such numbers in PyTorch, and the class of their storage.
+    /// The type in PyTorch, and the class of its storage.
     pub torch: &'static str,
     pub storage: &'static str,
     pub safetensors: &'static str,
@@ -244,7 +244,7 @@ impl Datatype {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoaderKind {
-    /// Batches by index, a worker a batch: torch.utils.data.DataLoader.
+    /// Batches by index, one worker per batch: torch.utils.data.DataLoader.
     PyTorch,
     /// Files as parallel streams through a shuffle buffer: tf.data.
     TensorFlow,
@@ -252,7 +252,7 @@ pub enum LoaderKind {
     Dali,
     /// Streams through a shuffle buffer, in threads: DALI's own readers.
     NativeDali,
-    /// In the training process, nothing ahead.
+    /// In the training process, without prefetching.
     Plain,
     /// No input at all.
     Synthetic,
@@ -272,28 +272,28 @@ pub struct Reading {
     pub batch: u64,
     pub batch_eval: u64,
     pub workers: usize,
-    /// The way the original would start them; here they are forked.
+    /// How the original would start workers; here they are forked.
     pub worker_start: String,
-    /// Batches ahead, over all workers.
+    /// Prefetched batches, over all workers.
     pub prefetch: u64,
     pub file_shuffle: Shuffle,
     pub sample_shuffle: Shuffle,
     pub shuffle_size: u64,
     pub file_access: String,
-    /// Every read is one of all ranks.
+    /// Every read is a collective of all ranks.
     pub collective: bool,
-    /// Ranks take their batches in turn.
+    /// Ranks take batches alternately.
     pub strided: bool,
     pub keep_open: bool,
     pub transfer_size: u64,
     pub preprocess: Spread,
     pub map: bool,
     pub direct: bool,
-    /// Checksums are compared where the format's own readers do.
+    /// Checksums are verified if the format's own readers do so.
     pub checksums: bool,
-    /// Bytes of the array handed to the trainer for each sample; 0: none.
+    /// Size of the array that the trainer gets for each sample; 0: none.
     pub handed_bytes: u64,
-    /// The calls by which samples are read, in place of the format's reader.
+    /// The calls that read samples, instead of the format's reader.
     pub profile: Option<Profile>,
 }
 
@@ -313,15 +313,15 @@ pub struct Evaluation {
     pub every: u64,
 }
 
-/// The format of checkpoint files, as it was asked for.
+/// The requested format of checkpoint files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Saving {
-    /// That of the framework.
+    /// The framework's format.
     Framework,
     PyTorch,
     Safetensors,
     TensorFlow,
-    /// That of torch.distributed.checkpoint.
+    /// The format of torch.distributed.checkpoint.
     Distributed,
     Raw,
 }
@@ -331,7 +331,7 @@ pub struct Checkpoints {
     pub folder: PathBuf,
     pub after_epoch: u64,
     pub every_epochs: u64,
-    /// Within an epoch; 0: never, and not after epochs either.
+    /// Within an epoch; 0: never, not even after epochs.
     pub every_steps: Option<u64>,
     pub all_ranks: bool,
     pub fsync: bool,
@@ -343,21 +343,21 @@ pub struct Checkpoints {
     pub subset: bool,
     pub random: bool,
     pub format: Saving,
-    /// Sizes of files of bytes in the place of a model.
+    /// Sizes of files of bytes, instead of a model.
     pub file_bytes: Vec<u64>,
-    /// Those of a model given by lists are not divided: a file of each layer.
+    /// Models given by lists are not divided: each layer has a file.
     pub whole: bool,
-    /// They are written and read past the page cache.
+    /// Checkpoints bypass the page cache.
     pub direct: bool,
-    /// Bytes of one write and one read of them.
+    /// Size of one write and one read of a checkpoint.
     pub transfer_size: Option<usize>,
-    /// Bytes a second that a rank copies at most from the fast place.
+    /// Maximum bytes per second that a rank copies from the fast directory.
     pub drain_rate: Option<f64>,
-    /// Bytes that are read are checked against the checksums of what was written.
+    /// The bytes read are compared with the checksums stored at write time.
     pub verify: bool,
-    /// Training goes on while they are written.
+    /// Training continues while checkpoints are written.
     pub asynchronous: bool,
-    /// The place they are written to first, to be copied to `folder` while training goes on.
+    /// The directory they are written to first, to be copied to `folder` while training continues.
     pub fast_folder: Option<PathBuf>,
 }
 
@@ -370,13 +370,13 @@ pub struct Output {
 }
 
 impl Output {
-    /// Steps that figures leave out.
+    /// Returns the steps that metrics exclude.
     pub fn excluded(&self) -> Excluded {
         Excluded { start: self.exclude_start as usize, end: self.exclude_end as usize }
     }
 }
 
-/// The tree seen through the table of keys: what is absent has the table's default.
+/// The tree with the defaults of the table of keys.
 struct Tree<'a>(&'a Value);
 
 impl Tree<'_> {
@@ -412,7 +412,7 @@ impl Tree<'_> {
         }
     }
 
-    /// For keys where only zero and above have a meaning; `workload/rules` refuses the rest.
+    /// Reads a key that is zero or more; `workload/rules` refuses other values.
     fn count(&self, path: &str) -> u64 {
         self.whole(path).max(0) as u64
     }
@@ -425,7 +425,8 @@ impl Tree<'_> {
         }
     }
 
-    /// The end of a file of parquet says where all of it is: MLPerf's DLIO reads it once an epoch, where nobody says otherwise.
+    /// Returns `true` if parquet files remain open: the end of such a file locates everything in it, and by default
+    /// MLPerf's DLIO reads it once per epoch.
     fn keeps_parquet_open(&self) -> bool {
         self.0.at(&["reader", "read_type"]).is_none() && self.text("dataset.format") == "parquet"
     }
@@ -517,12 +518,12 @@ impl Config {
         })
     }
 
-    /// True if there will be results: more is done than to generate.
+    /// Returns `true` if the run has results, which is unless it only generates.
     pub fn measures(&self) -> bool {
         self.workflow.train || self.workflow.checkpoint
     }
 
-    /// True if the run writes and reads checkpoints and does nothing else.
+    /// Returns `true` if the run only writes and reads checkpoints.
     pub fn only_checkpoints(&self) -> bool {
         self.workflow.checkpoint && !self.workflow.train
     }
@@ -557,7 +558,7 @@ fn model(tree: &Tree) -> Model {
 
 fn workflow(tree: &Tree, checkpoint: &Checkpoints) -> Workflow {
     let (generate, train) = (tree.flag("workflow.generate_data"), tree.flag("workflow.train"));
-    // The checkpoints of a training that is left out are left out too: what remains is to generate, as in DLIO.
+    // The checkpoints of a skipped training are skipped too; what remains is to generate, as in DLIO.
     let of_training = generate && !train && checkpoint.writes <= 0 && checkpoint.reads <= 0;
     Workflow {
         generate,
@@ -585,7 +586,7 @@ fn cache(tree: &Tree) -> Option<cache::Settings> {
     })
 }
 
-/// The places of folders: below a folder of a file system, or in a bucket.
+/// The locations of directories: below a directory of a file system, or in a bucket.
 struct Places {
     root: String,
     store: Option<Settings>,
@@ -606,7 +607,7 @@ impl Places {
         };
         let read = match kind.as_str() {
             "s3" | "aistore" => source.settings().map(Some),
-            // Files need none of them; what nobody knows is a slip all the same.
+            // Files do not need these options, but an unknown one must be a typing error.
             _ => Err(source.unknown()).or_else(|slips| if slips.is_empty() { Ok(None) } else { Err(slips) }),
         };
         match read {
@@ -631,7 +632,7 @@ impl Places {
         }
     }
 
-    /// One that may be on this machine where the data are not: an absolute path is.
+    /// Returns a directory that may be on this host even if the data are not, because its path is absolute.
     fn folder_anywhere(&self, tree: &Tree, key: &str) -> PathBuf {
         let typed = tree.text(key);
         if typed.starts_with('/') { PathBuf::from(typed) } else { self.folder(tree, key) }
@@ -644,7 +645,7 @@ fn dataset(tree: &Tree, places: &Places) -> Dataset {
     let format = if file_bytes.is_empty() { suffix.clone() } else { "raw".into() };
     let image = format == "jpeg" || format == "png";
     Dataset {
-        // Images have one byte a pixel whatever the workload says.
+        // Images have one byte per pixel regardless of the workload.
         element: if image || format == "raw" {
             Element::UINT8
         } else {
@@ -693,12 +694,12 @@ fn dataset(tree: &Tree, places: &Places) -> Dataset {
     }
 }
 
-/// So many times a number; what there is at all stays.
+/// Multiplies a number; a nonzero number does not become zero.
 fn times(number: u64, scale: f64) -> u64 {
     if number == 0 || scale == 1.0 { number } else { ((number as f64 * scale).round() as u64).max(1) }
 }
 
-/// A data set of so many times the samples: fewer files, and where one is left, fewer samples in it.
+/// Scales the number of samples in a data set: fewer files, and if one is left, fewer samples in it.
 fn scaled(mut dataset: Dataset, scale: f64) -> Dataset {
     if scale == 1.0 {
         return dataset;
@@ -815,7 +816,7 @@ fn checkpoints(tree: &Tree, places: &Places) -> Checkpoints {
         verify: tree.flag("checkpoint.verify"),
         asynchronous: tree.flag("checkpoint.asynchronous"),
         fast_folder: tree.optional("checkpoint.fast_folder").map(|folder| match &places.store {
-            // A faster place than the store is a folder of this machine.
+            // A location faster than the store is a directory of this host.
             Some(_) => PathBuf::from(folder),
             None => places.folder(tree, "checkpoint.fast_folder"),
         }),

@@ -1,12 +1,13 @@
-//! The bytes of samples: incompressible, the same for the same seed, at any position, faster than they can be written.
+//! The bytes of samples: incompressible, reproducible from a seed at any position, and generated faster than they can
+//! be written.
 //!
-//! A file is one stream of 64-bit words. Integers take them as they are; floating-point elements become numbers in
-//! [0, 1), since arbitrary bits would be NaNs and infinities. Nothing here knows formats.
+//! A file is one stream of 64-bit words. Integers use them directly; floating-point elements become numbers in [0, 1),
+//! because arbitrary bits would be NaNs and infinities. This module does not know file formats.
 
 use crate::config::Element;
 use crate::system::random::word;
 
-/// Pieces of this size are made, checksummed and written while they are in the second-level cache.
+/// Pieces of this size are generated, checksummed and written while they are in the second-level cache.
 pub const PIECE: usize = 256 * 1024;
 
 #[derive(Debug, Clone, Copy)]
@@ -20,7 +21,7 @@ impl Content {
         Content { seed, element }
     }
 
-    /// Fills `bytes` with the stream from byte `offset` on, a multiple of eight.
+    /// Fills `bytes` with the stream starting at byte `offset`, a multiple of eight.
     pub fn fill(&self, offset: u64, bytes: &mut [u8]) {
         debug_assert!(offset.is_multiple_of(8));
         let first = offset / 8;
@@ -43,7 +44,7 @@ impl Content {
         scratch.resize(PIECE + 8, 0);
         let mut at = from;
         while at < to {
-            // A sample may begin anywhere in the stream; its words do not.
+            // A sample may start anywhere in the stream, but words are aligned.
             let slack = (at % 8) as usize;
             let take = (PIECE as u64).min(to - at) as usize;
             self.fill(at - slack as u64, &mut scratch[..slack + take]);
@@ -78,7 +79,7 @@ fn two_floats(word: u64) -> u64 {
     u64::from(unit_f32((word >> 32) as u32)) << 32 | u64::from(unit_f32(word as u32))
 }
 
-/// Halves of exponent 14 lie in [0.5, 1): ten random bits each, no denormals.
+/// Turns a word into four half-precision numbers with exponent 14, in [0.5, 1): ten random bits each, no denormals.
 fn four_halves(word: u64) -> u64 {
     word & 0x03ff_03ff_03ff_03ff | 0x3800_3800_3800_3800
 }

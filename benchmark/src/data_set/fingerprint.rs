@@ -1,13 +1,14 @@
-//! How the files of a data set were made, kept beside them, so that one made otherwise is never taken for the one asked
-//! for: most formats look the same from outside whatever their chunks, shapes or element types.
+//! A record, stored with the files of a data set, of how they were generated. It prevents files generated with other
+//! settings from being mistaken for the requested ones: most formats look alike from outside regardless of chunks,
+//! shapes or element types.
 //!
 //! ```text
 //! <data folder>/.dlio/<split>[.<subfolders>].<prefix>_of_<N>.<format>.json     one for all files of a name
 //! ```
 //!
-//! It stands before the first file and says what changes their bytes, nothing else: the number of files and the format
-//! are in their names. Whoever generates with other values removes the files first, then writes the new one, so at every
-//! moment all files there are made as it says. Data of another program have none; they are looked at one by one.
+//! It is written before the first file and contains only settings that change the bytes: the number of files and the
+//! format are in the file names. A generation with other values first removes the files, then writes the new record, so
+//! the record is valid at any time. Data of another program have no record; their files are inspected individually.
 
 use crate::config::Dataset;
 use crate::data_set::formats;
@@ -21,17 +22,17 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// The folder of fingerprints. Names with a dot are left alone by whoever lists a data set.
+/// The directory of fingerprints. Programs that list a data set skip names that start with a dot.
 const FOLDER: &str = ".dlio";
 
-/// Raised when the same values give other bytes.
+/// Raised when equal settings produce different bytes.
 const WRITER: u64 = 1;
 
 /// Values by their keys below `dataset`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fingerprint(Map<String, Json>);
 
-/// A key whose value was another one; None where it was not asked for.
+/// A key whose recorded value differs; `None` if the key was not requested.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Difference {
     pub key: String,
@@ -40,7 +41,7 @@ pub struct Difference {
 }
 
 impl Fingerprint {
-    /// Of the files of a split, as they would be made now.
+    /// Returns the fingerprint of a split's files as they would be generated now.
     pub fn of(layout: &Layout, split: Split) -> Outcome<Fingerprint> {
         let dataset = &layout.dataset;
         let mut facts = Map::new();
@@ -51,22 +52,22 @@ impl Fingerprint {
             set("record_length_bytes", json!(dataset.record_bytes));
             set("record_length_bytes_stdev", json!(dataset.record_bytes_stdev));
             if split == Split::Valid {
-                // Sizes come out of one sequence, the training files' first.
+                // Sizes come from one sequence, training files first.
                 set("num_files_train", json!(layout.named(Split::Train)));
             }
         } else if dataset.file_bytes.is_empty() {
-            // Lengths with the same root make the same files.
+            // Lengths with equal roots produce identical files.
             set("record_dims", json!(layout.shapes().at(0)));
         }
         for (key, value) in formats::find(&dataset.format)?.made_with(dataset) {
             set(key, value);
         }
-        // As it comes back from the file: numbers with a point may differ in their last digit.
+        // Round trip through the file: floating-point numbers may change in their last digit.
         let text = Json::Object(facts).to_string();
         Ok(Fingerprint(serde_json::from_str(&text).expect("what was just written as JSON")))
     }
 
-    /// The one beside the files; None where nobody left any.
+    /// Returns the fingerprint stored with the files; `None` if there is none.
     pub fn found(layout: &Layout, split: Split) -> Outcome<Option<Fingerprint>> {
         let path = place(layout, split);
         let Some(text) = text_of(&path)? else { return Ok(None) };
@@ -93,7 +94,7 @@ impl Fingerprint {
         write_whole(&path, (serde_json::to_string_pretty(&json).unwrap_or_default() + "\n").as_bytes())
     }
 
-    /// The differences between the files made by this and those asked for.
+    /// Returns the differences between the files described by this and the requested ones.
     pub fn differences(&self, asked: &Fingerprint) -> Vec<Difference> {
         let keys = self.0.keys().chain(asked.0.keys().filter(|key| !self.0.contains_key(*key)));
         keys.filter(|key| self.0.get(*key) != asked.0.get(*key))
@@ -107,25 +108,25 @@ impl Fingerprint {
 }
 
 impl Difference {
-    /// "hdf5.chunk_dims=[1, 8, 8] instead of [1, 4, 4]", with `made` first.
+    /// Returns "hdf5.chunk_dims=[1, 8, 8] instead of [1, 4, 4]", with `made` first.
     pub fn text(&self) -> String {
         let shown = |value: &Option<Json>| value.as_ref().map_or("nothing".into(), |value| Value::from(value).inline());
         format!("{}={} instead of {}", self.key, shown(&self.made), shown(&self.asked))
     }
 
-    /// The place of the value in a configuration.
+    /// Returns the path of the value in a configuration.
     pub fn path(&self) -> Vec<&str> {
         ["dataset"].into_iter().chain(self.key.split('.')).collect()
     }
 }
 
-/// In the words of the configuration: where that says a length of samples, so do these.
+/// Lists differences in terms of the configuration: if that sets a length of samples, so does the list.
 pub fn listed(differences: &[Difference], asked: &Dataset) -> String {
     let told = if asked.record_dims.is_empty() { by_length(differences, asked) } else { None };
     told.as_deref().unwrap_or(differences).iter().map(Difference::text).collect::<Vec<_>>().join(", ")
 }
 
-/// The same differences with a length in place of dimensions, if it is a length that made them.
+/// Returns the differences with a length instead of dimensions, if a length explains them.
 fn by_length(differences: &[Difference], asked: &Dataset) -> Option<Vec<Difference>> {
     let of = |key: &str| differences.iter().find(|difference| difference.key == key);
     let dims = of("record_dims")?;
@@ -154,7 +155,7 @@ fn by_length(differences: &[Difference], asked: &Dataset) -> Option<Vec<Differen
     Some(sizes.chain(others.filter(|difference| difference.key != "record_dims").cloned()).collect())
 }
 
-/// None where there is none.
+/// Returns `None` if the file does not exist.
 fn text_of(path: &Path) -> Outcome<Option<Vec<u8>>> {
     if store::is_object(path) {
         return store::get(path);
@@ -174,16 +175,17 @@ fn place(layout: &Layout, split: Split) -> PathBuf {
     layout.dataset.folder.join(FOLDER).join(format!("{}.json", layout.set_name(split)))
 }
 
-/// The preparation of a place whose files were there before the first one is written.
+/// The state of a directory with existing files, before the first one is written.
 #[derive(Debug, Default)]
 pub struct Prepared {
     /// Notes for the user.
     pub words: Vec<String>,
-    /// By split: files of another program may be among those that are there.
+    /// By split, whether another program's files are among the existing ones.
     pub foreign: [bool; 2],
 }
 
-/// Removes files made otherwise, and says how those are made that come. `again`: no file is to be kept.
+/// Removes files generated with other settings, and records the settings of the new ones. With `again`, no file is
+/// kept.
 pub fn prepare(layout: &Layout, again: bool) -> Outcome<Prepared> {
     let mut prepared = Prepared::default();
     for split in [Split::Train, Split::Valid].into_iter().filter(|split| layout.files(*split) > 0) {
@@ -217,7 +219,7 @@ pub fn prepare(layout: &Layout, again: bool) -> Outcome<Prepared> {
     Ok(prepared)
 }
 
-/// True if any file of these names is there.
+/// Returns `true` if any file of these names exists.
 fn is_there(layout: &Layout, split: Split) -> Outcome<bool> {
     if store::is_object(&layout.dataset.folder) {
         for number in layout.probes(split) {
@@ -256,10 +258,10 @@ fn remove_files(layout: &Layout, split: Split) -> Outcome<()> {
     Ok(())
 }
 
-/// The differences that show in the first, the middle and the last file of a data set without a fingerprint.
+/// Returns the first difference found in the first, the middle and the last file of a data set without a fingerprint.
 pub fn looked_at(layout: &Layout, split: Split) -> Outcome<Option<String>> {
     if store::is_object(&layout.dataset.folder) {
-        // Looking into objects is reading them.
+        // Inspecting objects would mean reading them.
         return Ok(None);
     }
     let format = formats::find(&layout.dataset.format)?;
@@ -277,7 +279,7 @@ pub fn looked_at(layout: &Layout, split: Split) -> Outcome<Option<String>> {
     Ok(None)
 }
 
-/// True if a path below the data folder belongs to a fingerprint.
+/// Returns `true` if a path below the data directory belongs to a fingerprint.
 pub fn is_own(path: &Path) -> bool {
     path.components().any(|part| part.as_os_str() == FOLDER)
 }

@@ -1,7 +1,7 @@
-//! Writing the data set: in parallel, only what is missing, never more than the disk holds.
+//! Writes the data set: in parallel, only missing files, and never more than fits on the disk.
 //!
-//! Writers are processes that draw the next file's number from a common counter. A file is complete or absent, so a run
-//! that was stopped is resumed by running it again.
+//! Writers are processes that take the next file's number from a shared counter. A file is complete or absent, so
+//! running an interrupted command again resumes it.
 
 use crate::config::Dataset;
 use crate::data_set::formats::{self, Format};
@@ -17,19 +17,19 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-/// The work of one writer, or of all of them.
+/// The work of one writer, or the total of all.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Generated {
     pub written: u64,
     pub bytes: u64,
-    /// Files that were complete already.
+    /// Files that were already complete.
     pub kept: u64,
 }
 
-/// Tells how far the work is: files done, bytes written.
+/// Reports progress: files done, bytes written.
 pub type Watch<'a> = &'a mut dyn FnMut(u64, u64);
 
-/// The part of the files this rank writes.
+/// The part of the files that this rank writes.
 #[derive(Debug, Clone, Copy)]
 pub struct Part {
     pub rank: u64,
@@ -42,13 +42,13 @@ impl Part {
         total.saturating_sub(self.rank).div_ceil(self.ranks)
     }
 
-    /// The number of the `place`-th file of this rank: ranks take turns.
+    /// Returns the number of the `place`-th file of this rank: ranks alternate.
     fn number(&self, place: u64) -> u64 {
         self.rank + place * self.ranks
     }
 }
 
-/// Refuses before the first byte what would fill the disk.
+/// Refuses a data set that would fill the disk, before the first byte is written.
 pub fn check_space(layout: &Layout) -> Outcome<()> {
     let folder = &layout.dataset.folder;
     if store::is_object(folder) {
@@ -57,7 +57,7 @@ pub fn check_space(layout: &Layout) -> Outcome<()> {
     let existing = existing(folder);
     let Ok(free) = file_calls::free_bytes(existing) else { return Ok(()) };
     let needed = expected_bytes(layout)?;
-    // Files that are there already need no space again; counting them costs less than a wrong refusal.
+    // Existing files do not need more space; counting them costs less than a wrong refusal.
     if needed <= free || needed.saturating_sub(present_bytes(layout)) <= free {
         return Ok(());
     }
@@ -67,12 +67,12 @@ pub fn check_space(layout: &Layout) -> Outcome<()> {
         .remedy("use fewer files (++workload.dataset.num_files_train), smaller samples, or another data_folder"))
 }
 
-/// The folder, or the nearest one above it that is there.
+/// Returns the directory, or its nearest parent that exists.
 pub fn existing(folder: &Path) -> &Path {
     folder.ancestors().find(|above| above.exists()).unwrap_or(Path::new("."))
 }
 
-/// Bytes of all files, about.
+/// Returns the approximate size of all files.
 pub fn expected_bytes(layout: &Layout) -> Outcome<u64> {
     let growth = formats::find(&layout.dataset.format)?.growth(&layout.dataset);
     Ok((layout.payload_bytes() as f64 * growth) as u64)
@@ -83,7 +83,7 @@ pub fn in_units(bytes: u64) -> String {
     if bytes < 1e9 { format!("{:.1} MB", bytes / 1e6) } else { format!("{:.1} GB", bytes / 1e9) }
 }
 
-/// Bytes of the files that are there.
+/// Returns the size of the existing files.
 pub fn present_bytes(layout: &Layout) -> u64 {
     if !layout.dataset.folder.exists() {
         return 0;
@@ -95,7 +95,7 @@ pub fn present_bytes(layout: &Layout) -> u64 {
     (0..layout.total_files()).filter_map(|number| fs::metadata(path(number)).ok()).map(|file| file.len()).sum()
 }
 
-/// Files of these names that are there; None of a store, which is never asked for a list.
+/// Returns the number of existing files with these names; `None` for a store, which is never listed.
 pub fn files_there(layout: &Layout) -> Option<u64> {
     if store::is_object(&layout.dataset.folder) {
         return None;
@@ -109,12 +109,12 @@ pub fn files_there(layout: &Layout) -> Option<u64> {
     Some(in_split(Split::Train) + if layout.files(Split::Valid) > 0 { in_split(Split::Valid) } else { 0 })
 }
 
-/// What could not be written belongs to the data set.
+/// Marks a write failure as one of the data set.
 pub fn of_data<T>(outcome: Outcome<T>) -> Outcome<T> {
     outcome.map_err(|failure| failure.elsewhere("workload.dataset.data_folder"))
 }
 
-/// Makes the folders, and removes what a killed generation left in them.
+/// Creates the directories, and removes what a killed generation left in them.
 pub fn make_folders(layout: &Layout) -> Outcome<()> {
     if store::is_object(&layout.dataset.folder) {
         return store::sweep(&layout.dataset.folder);
@@ -127,17 +127,17 @@ pub fn make_folders(layout: &Layout) -> Outcome<()> {
     Ok(())
 }
 
-/// The files that stay where they are there already.
+/// Which existing files are kept.
 #[derive(Debug, Clone, Copy)]
 pub enum Keep {
     Nothing,
-    /// Complete ones. By split: those of another program, which are looked at one by one.
+    /// Complete files. By split, `foreign` marks files of another program, which are inspected individually.
     Complete {
         foreign: [bool; 2],
     },
 }
 
-/// Writes this rank's files into folders that are there.
+/// Writes this rank's files into existing directories.
 pub fn generate(layout: &Layout, part: Part, keep: Keep, watch: Watch) -> Outcome<Generated> {
     in_parallel(layout, part, watch, &|numbers, tell| {
         let format = formats::find(&layout.dataset.format)?;
@@ -148,7 +148,7 @@ pub fn generate(layout: &Layout, part: Part, keep: Keep, watch: Watch) -> Outcom
             let foreign = |foreign: [bool; 2]| foreign[layout.split_of(number).0 as usize];
             let stays = match keep {
                 Keep::Nothing => false,
-                // Files are made in the order of their numbers: behind a gap as wide as this there are none.
+                // Files are written in the order of their numbers, so a gap this wide means that no more exist.
                 _ if store::is_object(&spec.path) && absent >= ABSENT_MAX => false,
                 Keep::Complete { foreign: who } if foreign(who) => is_as_asked(format, &spec, &layout.dataset)?,
                 Keep::Complete { .. } => is_complete(format, &spec, &layout.dataset)?,
@@ -160,7 +160,7 @@ pub fn generate(layout: &Layout, part: Part, keep: Keep, watch: Watch) -> Outcom
     })
 }
 
-/// Objects asked for in vain, one after another, before they are taken for absent without asking.
+/// After this many missing objects in a row, further ones are assumed missing without a request.
 const ABSENT_MAX: u64 = 32;
 
 const KEPT: Generated = Generated { written: 0, bytes: 0, kept: 1 };
@@ -176,7 +176,7 @@ fn one_file(format: &dyn Format, spec: &FileSpec, dataset: &Dataset, scratch: &m
     of_data(written())
 }
 
-/// Whoever made it: files that can be told apart are not those asked for.
+/// Returns `true` if the file of any program cannot be distinguished from the requested one.
 fn is_as_asked(format: &dyn Format, spec: &FileSpec, dataset: &Dataset) -> Outcome<bool> {
     if store::is_object(&spec.path) {
         return is_complete(format, spec, dataset);
@@ -184,7 +184,8 @@ fn is_as_asked(format: &dyn Format, spec: &FileSpec, dataset: &Dataset) -> Outco
     Ok(spec.path.exists() && format.differs(spec, dataset).is_none())
 }
 
-/// Names appear only when files are complete; a size that differs is that of one that was cut.
+/// Returns `true` if the file is complete. A name appears only once its file is complete; a different size means that
+/// it was truncated.
 fn is_complete(format: &dyn Format, spec: &FileSpec, dataset: &Dataset) -> Outcome<bool> {
     let length = if store::is_object(&spec.path) {
         store::length(&spec.path)?
@@ -194,7 +195,7 @@ fn is_complete(format: &dyn Format, spec: &FileSpec, dataset: &Dataset) -> Outco
     Ok(length.is_some_and(|length| format.file_bytes(spec, dataset).is_none_or(|expected| expected == length)))
 }
 
-/// Writes the lists of files that the format has. Of one rank, when all files are there.
+/// Writes the lists of files that the format has. To be called on one rank, when all files exist.
 pub fn write_indexes(layout: &Layout) -> Outcome<()> {
     let format = formats::find(&layout.dataset.format)?;
     for split in [Split::Train, Split::Valid].into_iter().filter(|split| layout.files(*split) > 0) {
@@ -208,7 +209,7 @@ pub fn write_indexes(layout: &Layout) -> Outcome<()> {
     Ok(())
 }
 
-/// Reads every sample back and compares it with what was to be written.
+/// Reads every sample back and compares it with the generated content.
 pub fn verify(layout: &Layout, part: Part, watch: Watch) -> Outcome<Generated> {
     in_parallel(layout, part, watch, &|numbers, tell| {
         let format = formats::find(&layout.dataset.format)?;
@@ -235,7 +236,7 @@ pub fn verify(layout: &Layout, part: Part, watch: Watch) -> Outcome<Generated> {
 type Tell<'a> = &'a mut dyn FnMut(Generated) -> Outcome<()>;
 type Work<'a> = &'a dyn Fn(&mut dyn Iterator<Item = u64>, Tell) -> Outcome<()>;
 
-/// A record from a writer to its parent: three counts, or the text of a failure. Its size is below PIPE_BUF, so that
+/// A record from a writer to its parent: three counts, or the text of a failure. It is smaller than PIPE_BUF, so that
 /// records of several writers do not mix.
 const RECORD: usize = 512;
 
@@ -278,7 +279,7 @@ fn in_parallel(layout: &Layout, part: Part, watch: Watch, work: Work) -> Outcome
     for _ in 0..part.writers.clamp(1, files.max(1)) {
         let sender = sender.try_clone().map_err(failed)?;
         let body = || {
-            // A writer that could read its own words would wait for ever once the parent has stopped listening.
+            // If a writer could read from its own pipe, it would wait forever once the parent has stopped reading.
             drop(receiver.take());
             writer(part, files, &next, sender, work)
         };
@@ -286,12 +287,12 @@ fn in_parallel(layout: &Layout, part: Part, watch: Watch, work: Work) -> Outcome
     }
     drop(sender);
     let result = receiver.as_mut().map_or(Ok(Generated::default()), |receiver| collect(receiver, watch));
-    // The pipe is closed before waiting: a writer that still has something to say ends at once.
+    // The pipe is closed before waiting: a writer that still has a record to send then exits immediately.
     drop(receiver);
     let lost = writers.into_iter().map(processes::wait).find(|code| *code > 128);
     let folder = &layout.dataset.folder;
     if (result.is_err() || lost.is_some()) && store::is_object(folder) {
-        // A writer that was killed could not give up what it had begun. What the sweep meets is not the news.
+        // A killed writer could not abort its uploads. Errors of the sweep are not the ones to report.
         let _ = store::sweep(folder);
     }
     match (result, lost) {
@@ -301,7 +302,8 @@ fn in_parallel(layout: &Layout, part: Part, watch: Watch, work: Work) -> Outcome
 }
 
 fn writer(part: Part, files: u64, next: &SharedNumbers, mut sender: io::PipeWriter, work: Work) -> i32 {
-    // Files of a megabyte are reported one by one, of a kilobyte by the hundred: a message costs as much as a small file.
+    // Files of a megabyte are reported individually, of a kilobyte by the hundred: a message costs as much as a small
+    // file.
     let (mut reported, mut pending) = (std::time::Instant::now(), Generated::default());
     let mut numbers = std::iter::from_fn(|| {
         let place = next.at(0).fetch_add(1, Ordering::Relaxed);
@@ -318,7 +320,7 @@ fn writer(part: Part, files: u64, next: &SharedNumbers, mut sender: io::PipeWrit
         }
         Ok(())
     });
-    // If the parent is gone there is nobody to tell.
+    // If the parent is gone, no report is needed.
     let _ = sender.write_all(&record_of(Ok(pending)));
     if let Err(failure) = &result {
         let _ = sender.write_all(&record_of(Err(failure)));
@@ -329,7 +331,7 @@ fn writer(part: Part, files: u64, next: &SharedNumbers, mut sender: io::PipeWrit
 fn collect(receiver: &mut io::PipeReader, watch: Watch) -> Outcome<Generated> {
     let mut all = Generated::default();
     let mut record = [0; RECORD];
-    // A signal may have come to this process alone; the writers end when nobody listens any more.
+    // A signal may have reached only this process; the writers exit when their pipe is closed.
     while !processes::interrupted() && !processes::lost_child() && receiver.read_exact(&mut record).is_ok() {
         let done = of_record(&record)?;
         all.written += done.written;
@@ -337,11 +339,11 @@ fn collect(receiver: &mut io::PipeReader, watch: Watch) -> Outcome<Generated> {
         all.kept += done.kept;
         watch(done.written + done.kept, done.bytes);
     }
-    // Without the others there is nothing to generate for; the caller knows who is gone.
+    // Without the other ranks there is nothing to generate for; the caller knows which rank is gone.
     if processes::interrupted() || processes::lost_child() { Err(Failure::interrupted()) } else { Ok(all) }
 }
 
-/// Removes the data set: its folder, or its objects by their names.
+/// Removes the data set: its directory, or its objects by name.
 pub fn remove(layout: &Layout) -> Outcome<()> {
     let folder = &layout.dataset.folder;
     if !store::is_object(folder) {

@@ -1,9 +1,9 @@
-//! Where the files of a data set are, what they are called and how large their samples are. Pure arithmetic: a name is
-//! computed from its number, so a million files need neither a list nor a listing.
+//! Paths, names and sample sizes of a data set. Everything is computed: a name follows from its number, so a million
+//! files need neither a list nor a directory listing.
 //!
 //! ```text
 //! <folder>/train/<prefix>_<number, as wide as N>_of_<N>.<format>      with subfolders: train/<number mod S>/...
-//! <folder>/valid/...                                                  the evaluation files; also there where none are
+//! <folder>/valid/...                                                  the evaluation files; also created if empty
 //! <folder>/index/train/<file>.idx                                     tfrecord only
 //! ```
 
@@ -27,7 +27,7 @@ impl Split {
         }
     }
 
-    /// The key that says how many files there are.
+    /// Returns the key for the number of files.
     pub fn files_key(self) -> &'static str {
         match self {
             Split::Train => "num_files_train",
@@ -36,11 +36,11 @@ impl Split {
     }
 }
 
-/// One file: enough to write it or to know what must be in it.
+/// One file: enough to write it or to know its content.
 #[derive(Debug, Clone)]
 pub struct FileSpec {
     pub path: PathBuf,
-    /// The tfrecord index beside the data, in its own folder.
+    /// The tfrecord index of the data, in a separate directory.
     pub index_path: PathBuf,
     pub number: u64,
     /// Shape of one sample, in elements.
@@ -64,16 +64,16 @@ impl FileSpec {
     }
 }
 
-/// Names of files that differ in a number.
+/// Names that differ only in a number.
 pub struct Names {
     first: String,
     last: String,
-    /// Digits of the number, with the zeros before it.
+    /// Digits of the number, including leading zeros.
     width: usize,
 }
 
 impl Names {
-    /// The number in a name; None of another one.
+    /// Returns the number in a name; `None` for an unrelated name.
     pub fn number(&self, name: &str) -> Option<u64> {
         let digits = name.strip_prefix(self.first.as_str())?.strip_suffix(self.last.as_str())?;
         let plain = digits.len() == self.width || digits.len() > self.width && !digits.starts_with('0');
@@ -81,10 +81,10 @@ impl Names {
     }
 }
 
-/// The seed of all content unless asked otherwise: data sets of two machines are the same.
+/// The default seed of all content: data sets on two hosts are identical.
 pub const CONTENT_SEED: u64 = 10;
 
-/// The most files that are looked for before a run.
+/// The maximum number of files checked before a run.
 const PROBES_MAX: u64 = 1000;
 
 #[derive(Debug, Clone)]
@@ -108,7 +108,7 @@ impl Layout {
         self.files(split) * self.dataset.samples_per_file
     }
 
-    /// The number of files that names speak of.
+    /// Returns the number of files in the names.
     pub fn named(&self, split: Split) -> u64 {
         self.dataset.named[split as usize]
     }
@@ -118,7 +118,7 @@ impl Layout {
         format!("{first}{number:0width$}{last}")
     }
 
-    /// How the files of a split are called.
+    /// Returns the naming scheme of a split.
     pub fn names(&self, split: Split) -> Names {
         let width = match self.dataset.format.as_str() {
             "webdataset" => 6,
@@ -129,12 +129,12 @@ impl Layout {
         Names { first, last, width }
     }
 
-    /// The text before and behind the number in the names of a split.
+    /// Returns the text before and after the number in the names of a split.
     pub fn name_ends(&self, split: Split) -> (String, String) {
         let Dataset { prefix, suffix, .. } = &self.dataset;
         let total = self.named(split);
         match suffix.as_str() {
-            // Shards are called as their own writers call them.
+            // Shards are named as their own writers name them.
             "webdataset" => return (format!("{prefix}-"), ".tar".into()),
             "mds" => return ("shard.".into(), ".mds".into()),
             _ => {}
@@ -142,21 +142,21 @@ impl Layout {
         (format!("{prefix}_"), format!("_of_{total}.{suffix}{}", self.compressed_suffix()))
     }
 
-    /// The smallest data set in the folder that is named as this one and has more files: how many.
+    /// Returns the number of files of the smallest larger data set with these names in the directory.
     pub fn larger_set(&self, split: Split) -> Option<u64> {
         self.sets_there(split).filter(|total| *total > self.files(split)).min()
     }
 
-    /// The largest one that has fewer: how many.
+    /// Returns the number of files of the largest smaller data set with these names.
     pub fn smaller_set(&self, split: Split) -> Option<u64> {
         self.sets_there(split).filter(|total| *total < self.files(split)).max()
     }
 
-    /// The numbers of files in data sets that the names in the folder tell of.
+    /// Returns the numbers of files in the data sets whose names are in the directory.
     fn sets_there(&self, split: Split) -> impl Iterator<Item = u64> {
         let Dataset { prefix, suffix, .. } = &self.dataset;
         let (first, last) = (format!("{prefix}_"), format!(".{suffix}{}", self.compressed_suffix()));
-        // Of objects no list is made: `num_files_generated` says it.
+        // Objects are not listed: `num_files_generated` gives their number.
         let folder = self.folders_of(split).into_iter().next().filter(|folder| !store::is_object(folder));
         let entries = folder.and_then(|folder| std::fs::read_dir(folder).ok());
         entries.into_iter().flatten().flatten().filter_map(move |entry| {
@@ -168,8 +168,8 @@ impl Layout {
         })
     }
 
-    /// Numbers of the files of a split that stand for all: the first, the middle and the last, or as many as were asked
-    /// for.
+    /// Returns the numbers of a split's files that represent all: the first, the middle and the last, or as many as
+    /// requested.
     pub fn probes(&self, split: Split) -> Vec<u64> {
         let files = self.files(split);
         let mut numbers: Vec<u64> = match self.dataset.listing_interval {
@@ -181,7 +181,7 @@ impl Layout {
         numbers
     }
 
-    /// A name for all files of a split, unlike that of files with other names in the same folder.
+    /// Returns a name for all files of a split, distinct from other names in the same directory.
     pub fn set_name(&self, split: Split) -> String {
         let (first, last) = self.name_ends(split);
         let subfolders = match self.subfolders(split) {
@@ -191,7 +191,7 @@ impl Layout {
         format!("{}{subfolders}.{}{last}", split.folder(), first.trim_end_matches(['_', '-', '.']))
     }
 
-    /// Text is compressed under the name that tells readers so; the other formats compress inside.
+    /// Compressed text has an extension for its readers; the other formats compress inside.
     fn compressed_suffix(&self) -> &'static str {
         match (self.dataset.format.as_str(), self.dataset.compression.as_str()) {
             ("csv", "gzip") => ".gz",
@@ -209,7 +209,7 @@ impl Layout {
         }
     }
 
-    /// Folder of the split or its subfolder, below the data folder or its index.
+    /// Returns the directory of the split or its subdirectory, below the data directory or its index.
     fn folder(&self, split: Split, number: u64) -> PathBuf {
         let folder = PathBuf::from(split.folder());
         match self.subfolders(split) {
@@ -218,7 +218,7 @@ impl Layout {
         }
     }
 
-    /// The place of a file's folder among those of its split.
+    /// Returns the index of a file's directory among those of its split.
     pub fn place(&self, split: Split, number: u64) -> u64 {
         number % self.subfolders(split).max(1)
     }
@@ -235,8 +235,8 @@ impl Layout {
         self.dataset.folder.join("index").join(self.folder(split, number)).join(name)
     }
 
-    /// Every folder of the data set, index folders included where the format has them. DLIO lists both splits and
-    /// expects as many subfolders as were said, whether or not a file is in them.
+    /// Returns every directory of the data set, with index directories if the format has them. DLIO lists both splits
+    /// and expects the configured number of subdirectories, even if they are empty.
     pub fn folders(&self) -> Vec<PathBuf> {
         let mut folders = Vec::new();
         for split in [Split::Train, Split::Valid] {
@@ -249,7 +249,7 @@ impl Layout {
         folders
     }
 
-    /// The folders that the files of a split are in.
+    /// Returns the directories of a split's files.
     pub fn folders_of(&self, split: Split) -> Vec<PathBuf> {
         self.subfolder_names(split).map(|folder| self.dataset.folder.join(folder)).collect()
     }
@@ -258,7 +258,8 @@ impl Layout {
         (0..self.subfolders(split).max(1)).map(move |number| self.folder(split, number))
     }
 
-    /// All files of both splits, training first, as one range of numbers: the order in which DLIO draws their sizes.
+    /// Returns the number of files of both splits. They form one range, training first: the order in which DLIO draws
+    /// their sizes.
     pub fn total_files(&self) -> u64 {
         self.dataset.files_train + self.dataset.files_eval
     }
@@ -268,7 +269,8 @@ impl Layout {
         if number < train { (Split::Train, number) } else { (Split::Valid, number - train) }
     }
 
-    /// The draw of a file's size: those of all training files come first, whether or not they are read.
+    /// Returns the position of a file's size in the sequence of draws: all training files come first, whether or not
+    /// they are read.
     pub fn drawn(&self, number: u64) -> u64 {
         match self.split_of(number) {
             (Split::Train, within) => within,
@@ -293,7 +295,7 @@ impl Layout {
         Shapes::new(&self.dataset)
     }
 
-    /// Bytes of samples in the whole data set, without what the format adds.
+    /// Returns the bytes of all samples in the data set, without the format's overhead.
     pub fn payload_bytes(&self) -> u64 {
         let samples = self.dataset.samples_per_file * self.dataset.element.bytes;
         let mut shapes = self.shapes();
@@ -303,7 +305,7 @@ impl Layout {
         (0..self.total_files()).map(|number| shapes.at(number).iter().product::<u64>() * samples).sum()
     }
 
-    /// Mean bytes of a sample, as the configuration says it (DLIO's `record_length`).
+    /// Returns the average size of a sample, as configured (DLIO's `record_length`).
     pub fn record_bytes(&self) -> f64 {
         let dataset = &self.dataset;
         if dataset.record_dims.is_empty() {
@@ -313,18 +315,18 @@ impl Layout {
     }
 }
 
-/// Shapes of the samples of file 0, 1, 2, ... With a spread they come out of one sequence of draws, so a cursor only
-/// goes forward; it needs no memory for the files it has passed.
+/// Shapes of the samples of file 0, 1, 2, ... With a spread they come from one sequence of draws, so the cursor only
+/// advances; it keeps no data about earlier files.
 pub struct Shapes {
     fixed: Vec<u64>,
-    /// Distribution of files, the order in which they come, and into how many samples each is divided.
+    /// The distribution of sizes, the order of files, and the number of samples per file.
     sizes: Option<(Distribution, Permutation, u64)>,
     legacy: Option<NumpyLegacy>,
     deviation: f64,
     next: u64,
 }
 
-/// DLIO seeds the sizes of every data set with this.
+/// DLIO's seed for the sizes of every data set.
 const SIZE_SEED: u32 = 10;
 
 impl Shapes {
@@ -387,7 +389,7 @@ mod tests {
         let layout =
             layout("{dataset: {data_folder: d, format: tfrecord, num_files_train: 16, num_subfolders_train: 10}}");
         assert_eq!(layout.path(Split::Train, 13), PathBuf::from("./d/train/03/img_13_of_16.tfrecord"));
-        // With the evaluation's, where there is nothing.
+        // Including the evaluation's, which are empty.
         assert_eq!(layout.folders().len(), 22);
         assert_eq!(layout.set_name(Split::Train), "train.10.img_of_16.tfrecord");
     }

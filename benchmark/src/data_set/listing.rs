@@ -1,7 +1,7 @@
-//! A data set of files that are there already, whatever they are called: those of a folder and below it.
+//! A data set of existing files with any names: all files in a directory and its subdirectories.
 //!
-//! They are the files of the format's suffix; where there are none, those of the suffix that most of the bytes have. What lies
-//! below a folder for evaluation is evaluated on, where the workload does.
+//! The files with the format's extension are used, or, if there are none, those with the extension that has most of the
+//! bytes. Files below an evaluation directory are for evaluation, if the workload evaluates.
 
 use crate::config::Config;
 use crate::data_set::layout::Split;
@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Suffixes of one format.
+/// Extensions of one format.
 const KIN: &[&[&str]] = &[
     &["tfrecord", "tfrecords"],
     &["hdf5", "h5", "he5", "hdf"],
@@ -20,16 +20,16 @@ const KIN: &[&[&str]] = &[
     &["mmap_indexed_binary", "bin"],
 ];
 
-/// Folders with data for evaluation.
+/// Directories with data for evaluation.
 const EVALUATION: [&str; 6] = ["valid", "validation", "val", "eval", "evaluation", "test"];
 
-/// Folders in folders that are followed.
+/// The maximum depth of subdirectories.
 const DEPTH_MAX: usize = 16;
 
-/// Finds the files, and says how many there are where that is not what the workload says.
+/// Finds the files; returns a note if their number differs from the workload's.
 pub fn list(config: &mut Config) -> Outcome<Vec<String>> {
     let mut notes = Vec::new();
-    // Of objects no list is made: the rules say so.
+    // Objects are not listed; the configuration rules report that.
     if !config.dataset.listing || config.store.is_some() {
         return Ok(notes);
     }
@@ -46,7 +46,7 @@ pub fn list(config: &mut Config) -> Outcome<Vec<String>> {
             Split::Train => &mut config.dataset.files_train,
             Split::Valid => &mut config.dataset.files_eval,
         };
-        // Nothing reads what is for evaluation where there is none.
+        // Without an evaluation its files are not read.
         let is_read = split == Split::Train || config.workflow.evaluate;
         if found.is_empty() && *wanted > 0 && is_read {
             let what = format!("{}: no files of the split `{}`", folder.display(), split.folder());
@@ -88,7 +88,7 @@ fn suffix(path: &Path) -> String {
     path.extension().map(|suffix| suffix.to_string_lossy().to_ascii_lowercase()).unwrap_or_default()
 }
 
-/// Names with a dot are left alone; what a link leads to is a file if it is one.
+/// Skips names that start with a dot, and follows links to files.
 fn walk(folder: &Path, depth: usize, found: &mut Vec<(PathBuf, u64)>) -> std::io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;

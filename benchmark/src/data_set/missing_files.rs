@@ -1,5 +1,5 @@
-//! Which files of a data set are not there. Their folders are listed: a million names are read in less time than a thousand
-//! files are asked about one by one where each question goes to a server.
+//! Finds the missing files of a data set by listing its directories: reading a million names takes less time than
+//! checking a thousand files individually when each check is a request to a server.
 
 use crate::data_set::layout::{Layout, Split};
 use crate::failure::Outcome;
@@ -8,29 +8,29 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
-/// What a split lacks.
+/// The missing files of a split.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {
     pub split: Split,
-    /// Of those that were looked for.
+    /// Number of missing files among those checked.
     pub count: u64,
-    /// The first of them.
+    /// The first missing files.
     pub names: Vec<PathBuf>,
-    /// All files were looked for, and not some that stand for them.
+    /// `true` if all files were checked, not only a sample of them.
     pub all: bool,
 }
 
-/// Names that are told.
+/// Number of names in the message.
 const TOLD: usize = 3;
 
-/// Files that are asked about one by one however many names are in their folders.
+/// Up to this many files are checked individually, regardless of the number of names in their directories.
 const FEW: u64 = 64;
 
-/// The names in a folder that are read in the time of one question about a file.
+/// Directory entries that can be read in the time of one check.
 const NAMES_A_QUESTION: u64 = 16;
 
-/// What is missing of a split; None where all that was looked for is there. With `dataset.listing_validation_interval` and
-/// `dataset.skip_listing`, and of objects, only some are looked for.
+/// Returns the missing files of a split; `None` if all files that were checked exist. With
+/// `dataset.listing_validation_interval` and `dataset.skip_listing`, and for objects, only some are checked.
 pub fn of(layout: &Layout, split: Split) -> Outcome<Option<Missing>> {
     let dataset = &layout.dataset;
     let some = dataset.listing_interval.is_some() || dataset.skip_listing;
@@ -43,25 +43,25 @@ pub fn of(layout: &Layout, split: Split) -> Outcome<Option<Missing>> {
     }
     match listed(layout, split) {
         Ok(missing) => Ok(missing),
-        // A folder may be one that can be entered and not listed.
+        // A directory may permit access but not listing.
         Err(_) => asked(layout, split, layout.probes(split).into_iter(), false),
     }
 }
 
-/// Asks about one file after another.
+/// Checks one file after another.
 fn asked(layout: &Layout, split: Split, numbers: impl Iterator<Item = u64>, all: bool) -> Outcome<Option<Missing>> {
     let mut missing = Missing { split, count: 0, names: Vec::new(), all };
     for number in numbers {
         let path = layout.path(split, number);
         let there = match store::is_object(&path) {
             true => store::length(&path)?.is_some(),
-            // A name is what a listing finds: whether it leads to a file is known when that is opened.
+            // Like a listing, this finds names: whether a link resolves to a file is known when it is opened.
             false => path.symlink_metadata().is_ok(),
         };
         if !there {
             missing.note(path);
         }
-        // Of those that stand for others one says enough.
+        // One missing file of a sample is enough.
         if missing.count > 0 && !all {
             break;
         }
@@ -77,7 +77,7 @@ impl Missing {
         }
     }
 
-    /// How many files are missing, and the first of them.
+    /// Returns the number of missing files, and the first names.
     pub fn told(&self, layout: &Layout) -> String {
         let names: Vec<String> = self.names.iter().map(|path| path.display().to_string()).collect();
         let more = if self.count > names.len() as u64 { ", ..." } else { "" };
@@ -91,7 +91,7 @@ impl Missing {
     }
 }
 
-/// Reads the names in the folders of a split. A bit a file is kept.
+/// Reads the names in the directories of a split. Keeps one bit per file.
 fn listed(layout: &Layout, split: Split) -> io::Result<Option<Missing>> {
     let files = layout.files(split);
     let (mut there, mut count) = (vec![0u64; files.div_ceil(64) as usize], 0);
@@ -130,7 +130,7 @@ mod tests {
     use crate::keys::value::parse_yaml;
     use tempfile::TempDir;
 
-    /// A data set of empty files, without those of some numbers.
+    /// Creates a data set of empty files, without the files of some numbers.
     fn made(folder: &TempDir, more: &str, without: &[u64]) -> Layout {
         let text = format!("{{dataset: {{data_folder: {}, format: npz, {more}}}}}", folder.path().display());
         let layout = Layout::new(&Config::read(&parse_yaml("t", &text).unwrap()).unwrap().dataset);
@@ -166,7 +166,7 @@ mod tests {
         for other in ["img_7_of_100.npz", "img_0007_of_100.npz", "img_007_of_1000.npz", "img_007_of_100.npz.tmp"] {
             fs::write(train.join("1").join(other), "").unwrap();
         }
-        // In the folder of the odd ones.
+        // In the directory of the odd numbers.
         fs::write(train.join("1").join("img_050_of_100.npz"), "").unwrap();
         assert_eq!(of(&layout, Split::Train).unwrap().unwrap().count, 2);
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! A data set: which files, with which content, in which format.
+//! A data set: its files, their content and their format.
 //!
 //! ```text
 //! layout          names and sizes, computed

@@ -1,4 +1,4 @@
-//! The part of a data set in memory before an epoch, and how to get it out.
+//! The cached part of a data set before an epoch, and how to drop it.
 
 use crate::data_set::layout::{Layout, Split};
 use crate::store;
@@ -7,7 +7,7 @@ use crate::system::file_calls::{self, UnseenFile, is_on_this_machine};
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
-/// Files looked at: enough for a share good to a few per cent, few enough to cost milliseconds.
+/// Files inspected: enough for an estimate within a few percent, few enough to cost milliseconds.
 const PROBES: u64 = 64;
 
 fn probes(layout: &Layout, split: Split) -> impl Iterator<Item = PathBuf> + '_ {
@@ -16,8 +16,8 @@ fn probes(layout: &Layout, split: Split) -> impl Iterator<Item = PathBuf> + '_ {
     (0..files).step_by(step as usize).map(move |number| layout.path(split, number))
 }
 
-/// Returns the share of the training files' pages in memory, measured on some of them; None if nobody may know. A file
-/// whose name is not in memory is not opened: that would warm what the epoch is about to measure.
+/// Returns the share of the training files' pages in memory, measured on some of them; `None` if it cannot be measured.
+/// A file whose name is not in memory is not opened: that would warm up what the epoch is about to measure.
 pub fn share(layout: &Layout) -> Option<f64> {
     let folder = &layout.dataset.folder;
     if store::is_object(folder) {
@@ -40,29 +40,29 @@ pub fn share(layout: &Layout) -> Option<f64> {
     match (pages, cold) {
         (0, 0) => None,
         (0, _) => Some(0.0),
-        // Those that were not opened count as files of average length.
+        // Files that were not opened count as files of average length.
         _ => Some(resident as f64 / pages as f64 * opened as f64 / (opened + cold) as f64),
     }
 }
 
-/// The way the cache was emptied.
+/// How the cache was emptied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dropped {
-    /// The whole machine's, as root.
+    /// For the whole host, as root.
     Everything,
-    /// File by file, as far as nobody else uses them.
+    /// File by file, as far as no other process uses them.
     FileByFile,
 }
 
 pub fn empty(layout: &Layout) -> std::io::Result<Dropped> {
-    // Objects are read past it, so there is nothing of them in it.
+    // Reads of objects bypass the page cache.
     if store::is_object(&layout.dataset.folder) || file_calls::drop_page_cache().is_ok() {
         return Ok(Dropped::Everything);
     }
     for split in [Split::Train, Split::Valid] {
         for number in 0..layout.files(split) {
             match UnseenFile::open(&layout.path(split, number)) {
-                // Nothing says that there is anything to evaluate with.
+                // There may be no data for evaluation.
                 Err(error) if error.kind() == ErrorKind::NotFound && split == Split::Valid => break,
                 opened => opened?.forget_pages()?,
             }

@@ -1,6 +1,6 @@
-//! A file in the making: written under another name, renamed when complete. A crash, a full disk or Ctrl-C leaves
-//! either the whole file or none of it. What a kill leaves is named after its writer, and the next one removes it.
-//! An object is a file in memory until it is complete, and sent then.
+//! A file that is written under a temporary name and renamed when complete. A crash, a full disk or Ctrl-C leaves
+//! either the whole file or nothing. A file that a killed writer leaves has its pid in the name, and the next run removes it.
+//! An object is built in memory and sent when complete.
 
 use crate::failure::{Failure, Outcome};
 use crate::store::{self, Upload};
@@ -11,7 +11,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Removes what killed writers left in a folder. One that cannot be listed or changed is left as it is.
+/// Removes what killed writers left in a directory. A directory that cannot be listed or changed is skipped.
 pub fn sweep(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if is_abandoned(&entry.file_name().to_string_lossy()) {
@@ -21,11 +21,11 @@ pub fn sweep(folder: &Path) {
 }
 
 pub struct AtomicFile {
-    /// The place each file is written to, and the path it will have.
+    /// The temporary location of each file, and its final path.
     names: Vec<(Place, PathBuf)>,
 }
 
-/// The place of a file until it is complete.
+/// The location of a file until it is complete.
 enum Place {
     Beside(PathBuf),
     /// In memory, under the name that this process has for it.
@@ -47,12 +47,12 @@ impl AtomicFile {
         Ok(draft)
     }
 
-    /// The temporary name of the main file.
+    /// Returns the temporary name of the main file.
     pub fn path(&self) -> &Path {
         self.names[0].0.path()
     }
 
-    /// The temporary name of another file that appears together with the main one.
+    /// Returns the temporary name of another file that appears together with the main one.
     pub fn companion(&mut self, path: &Path) -> Outcome<PathBuf> {
         let place = if store::is_object(path) { in_memory(path)? } else { Place::Beside(partial_name(path)) };
         let temporary = place.path().to_path_buf();
@@ -64,12 +64,12 @@ impl AtomicFile {
         File::create(self.path()).map_err(|error| Failure::unwritable("create", &self.names[0].1, error))
     }
 
-    /// Bytes of all its files so far.
+    /// Returns the size of all its files so far.
     pub fn bytes(&self) -> u64 {
         self.names.iter().filter_map(|(place, _)| fs::metadata(place.path()).ok()).map(|file| file.len()).sum()
     }
 
-    /// Companions first: whoever sees the main file sees everything that belongs to it.
+    /// Renames companions first: when the main file is visible, all its companions are too.
     pub fn commit(mut self) -> Outcome<()> {
         for (place, path) in std::mem::take(&mut self.names).iter().rev() {
             match place {
@@ -90,7 +90,7 @@ fn in_memory(path: &Path) -> Outcome<Place> {
     Ok(Place::Memory(file, name))
 }
 
-/// Bytes of a file in memory that are handed on at once.
+/// Bytes of a file in memory that are sent per write.
 const PIECE: usize = 1 << 20;
 
 fn send(file: &File, path: &Path) -> Outcome<()> {
@@ -110,14 +110,14 @@ impl Drop for AtomicFile {
     fn drop(&mut self) {
         for (place, _) in &self.names {
             if let Place::Beside(temporary) = place {
-                // It may never have been created; nothing else can be done about it here.
+                // It may never have been created; there is nothing else to do here.
                 let _ = fs::remove_file(temporary);
             }
         }
     }
 }
 
-/// Writes a small file whole.
+/// Writes a whole small file.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> Outcome<()> {
     let draft = AtomicFile::new(path)?;
     fs::write(draft.path(), bytes).map_err(|error| Failure::unwritable("write", path, error))?;

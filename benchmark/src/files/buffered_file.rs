@@ -1,5 +1,5 @@
-//! A file that is written front to back in writes of one size, past the page cache if asked: O_DIRECT wants addresses, offsets
-//! and lengths in whole pages. Bytes are gathered in a buffer that has both.
+//! A file that is written front to back in writes of one size, optionally with O_DIRECT, which requires addresses,
+//! offsets and lengths in whole pages. An aligned buffer collects the bytes.
 
 use crate::system::buffer::{ALIGNMENT, AlignedBuffer};
 use std::fs::{File, OpenOptions};
@@ -7,15 +7,14 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Bytes of one write past the page cache, where nobody says another: below this a device waits for the next one longer than
-/// it writes.
+/// The default size of a direct write: with less, a device waits for the next write longer than it writes.
 const DIRECT_SIZE: usize = 4 << 20;
 const _: () = assert!(DIRECT_SIZE.is_multiple_of(ALIGNMENT));
 
 pub struct BufferedFile {
     file: File,
     direct: bool,
-    /// Bytes of one write.
+    /// Size of one write.
     size: usize,
     buffer: AlignedBuffer,
     held: usize,
@@ -29,12 +28,12 @@ fn direct_options() -> OpenOptions {
 }
 
 impl BufferedFile {
-    /// Through the page cache.
+    /// Creates a file that is written through the page cache.
     pub fn create(path: &Path, size: usize) -> io::Result<BufferedFile> {
         Ok(BufferedFile::new(File::create(path)?, false, size))
     }
 
-    /// Past it; `size` in whole pages.
+    /// Creates a file that bypasses the page cache; `size` in whole pages.
     pub fn create_direct(path: &Path, size: Option<usize>) -> io::Result<BufferedFile> {
         let file = direct_options().write(true).create(true).truncate(true).open(path)?;
         let size = size.map_or(DIRECT_SIZE, |size| size.next_multiple_of(ALIGNMENT));
@@ -45,7 +44,7 @@ impl BufferedFile {
         BufferedFile { file, direct, size, buffer: AlignedBuffer::default(), held: 0, total: 0 }
     }
 
-    /// Writes what is left. Past the page cache that is whole pages, of which the file is cut where its bytes end.
+    /// Writes the remaining bytes. A direct write is in whole pages, so the file is then truncated to its size.
     pub fn finish(mut self) -> io::Result<File> {
         let whole = if self.direct { self.held.next_multiple_of(ALIGNMENT) } else { self.held };
         if whole > 0 {
@@ -80,7 +79,7 @@ impl Write for BufferedFile {
     }
 }
 
-/// Reads a file past the page cache, as long as it is read into whole pages at the start of one.
+/// Opens a file for reads that bypass the page cache, as long as they are whole pages at page offsets.
 pub fn open_direct(path: &Path) -> io::Result<impl Read> {
     direct_options().read(true).open(path)
 }
@@ -98,7 +97,7 @@ mod tests {
             let direct = BufferedFile::create_direct(&path, None).unwrap();
             let odd = BufferedFile::create_direct(&path, Some(5000)).unwrap();
             for mut file in [direct, odd, BufferedFile::create(&path, 777_777).unwrap()] {
-                // The file before it has left its bytes there.
+                // The previous file has left its bytes there.
                 file.file.set_len(0).unwrap();
                 for part in bytes.chunks(99_991) {
                     file.write_all(part).unwrap();

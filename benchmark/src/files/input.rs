@@ -1,6 +1,6 @@
-//! A file or an object open for reading, the way the workload says: plain, in transfers of a given size, or past the page
-//! cache; an object whole, as a stream, or in ranges. Counts the bytes it moved, which is what every MB/s of the benchmark
-//! is made of.
+//! A file or an object open for reading, as the workload requests: buffered, in transfers of a given size, or direct;
+//! an object whole, as a stream, or in ranges. Counts the bytes read, from which every MB/s of the benchmark is
+//! computed.
 
 use crate::failure::{Failure, Kind, Outcome};
 use crate::ranks::mpi;
@@ -14,24 +14,25 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The way files are read. Formats take it as it is.
+/// How files are read. Formats pass it on unchanged.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Access {
-    /// Bytes of one read; 0: all at once.
+    /// Size of one read; 0: no limit.
     pub transfer: usize,
     pub direct: bool,
     pub map: bool,
-    /// Keep the last file open, decoded where the format needs it.
+    /// Keeps the last file open, decoded if the format requires it.
     pub keep_open: bool,
-    /// Leave out the checksums of samples that a format's own readers compare.
+    /// Skips the checksums of samples that a format's own readers verify.
     pub unchecked: bool,
-    /// Samples are asked for by their numbers, in any order: nothing is read ahead of the first.
+    /// Samples are requested by index, in any order: nothing is read ahead of the first.
     pub by_index: bool,
-    /// Every read is one of all ranks, by MPI-IO.
+    /// Every read is a collective of all ranks, through MPI-IO.
     pub collective: bool,
 }
 
-/// A file of data and its length. What is none, such as a pipe in its place, is refused: opening it would wait for a writer.
+/// Opens a data file; returns it with its length. Refuses anything else, such as a pipe, whose open would wait for a
+/// writer.
 pub fn open_regular(path: &Path, flags: i32) -> io::Result<(File, u64)> {
     let file = OpenOptions::new().read(true).custom_flags(flags | libc::O_NONBLOCK).open(path)?;
     let found = file.metadata()?;
@@ -41,11 +42,11 @@ pub fn open_regular(path: &Path, flags: i32) -> io::Result<(File, u64)> {
     Ok((file, found.len()))
 }
 
-/// Bytes that can be read at any offset: of a file, or of an object.
+/// Bytes that can be read at any offset, of a file or an object.
 pub trait ReadAt {
     fn length(&self) -> io::Result<u64>;
 
-    /// As many bytes as there are, up to the end of `into`.
+    /// Reads up to `into.len()` bytes, fewer at the end.
     fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize>;
 
     fn read_exact_at(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
@@ -67,7 +68,7 @@ impl ReadAt for File {
     }
 }
 
-/// What counts the bytes that others read through it.
+/// A reader that counts the bytes read through it.
 pub struct Counted<'a> {
     file: &'a dyn ReadAt,
     moved: Cell<u64>,
@@ -109,7 +110,7 @@ impl ReadAt for Ranges {
     }
 }
 
-/// An object that is read in parts, in any order: from the store, or through the tier before it.
+/// An object that is read in parts, in any order, from the store or the cache in front of it.
 pub enum Parts {
     Store(Ranges),
     Tier(Mutex<InTier>),
@@ -146,7 +147,7 @@ impl Parts {
         }
     }
 
-    /// Bytes read since the last call.
+    /// Returns the bytes read since the last call.
     pub fn take_moved(&self) -> u64 {
         match self {
             Parts::Store(ranges) => ranges.take_moved(),
@@ -185,17 +186,17 @@ enum Bytes {
         file: File,
         length: u64,
     },
-    /// The length of an object is known from the first answer about it. A stream of it stays open where one was begun.
+    /// The length of an object is in the first response. A stream of it stays open once started.
     Object {
         length: Option<u64>,
         stream: Option<Box<Body>>,
     },
-    /// An object that is kept on this machine, a piece at a time.
+    /// An object that is cached on this host, piece by piece.
     Tiered(Box<Tiered>),
 }
 
 impl Input {
-    /// Opens a file. Of an object nothing is asked before something is read.
+    /// Opens a file. An object causes no request before the first read.
     pub fn open(path: &Path, access: Access) -> Outcome<Input> {
         let path_kept = path.to_path_buf();
         if store::is_object(path) {
@@ -223,7 +224,7 @@ impl Input {
         &self.path
     }
 
-    /// The file, for what only files can do; None of an object.
+    /// Returns the file, for operations of files only; `None` for an object.
     pub fn file(&self) -> Option<&File> {
         match &self.bytes {
             Bytes::File { file, .. } => Some(file),
@@ -244,7 +245,7 @@ impl Input {
         }
     }
 
-    /// The length, for one who reads on from `offset`: of an object, that stream is begun.
+    /// Returns the length for a caller that will read on from `offset`: for an object, that stream is started.
     pub fn length_of_stream(&mut self, offset: u64) -> Outcome<u64> {
         if let Bytes::Object { length: length @ None, stream } = &mut self.bytes {
             let begun = Body::open(&self.path, offset, None)?;
@@ -254,12 +255,12 @@ impl Input {
         self.length()
     }
 
-    /// Bytes read since the last call.
+    /// Returns the bytes read since the last call.
     pub fn take_moved(&mut self) -> u64 {
         std::mem::take(&mut self.moved)
     }
 
-    /// The whole file into `buffer`; returns its length.
+    /// Reads the whole file into `buffer`; returns its length.
     pub fn read_whole(&mut self, buffer: &mut AlignedBuffer) -> Outcome<usize> {
         let Bytes::File { length, .. } = &self.bytes else { return self.receive_whole(buffer) };
         let length = *length as usize;
@@ -272,7 +273,7 @@ impl Input {
         Ok(length)
     }
 
-    /// An object in one request, straight into the buffer.
+    /// Receives a whole object with one request, directly into the buffer.
     fn receive_whole(&mut self, buffer: &mut AlignedBuffer) -> Outcome<usize> {
         let length = if let Bytes::Tiered(tiered) = &mut self.bytes {
             let length = tiered.length()? as usize;
@@ -288,8 +289,8 @@ impl Input {
         Ok(length)
     }
 
-    /// Exactly `into.len()` bytes from `offset`; of an object, a request for this range. Not for O_DIRECT, whose offsets
-    /// are pages.
+    /// Reads exactly `into.len()` bytes from `offset`; for an object, with a range request. Not for O_DIRECT, whose
+    /// offsets are whole pages.
     pub fn read_exact_at(&mut self, offset: u64, into: &mut [u8]) -> Outcome<()> {
         if let Bytes::Tiered(tiered) = &mut self.bytes {
             self.moved += into.len() as u64;
@@ -313,7 +314,8 @@ impl Input {
         Ok(())
     }
 
-    /// The same for one who reads on from where the last read ended: an object is one request as long as that is so.
+    /// Reads exactly `into.len()` bytes for a caller that continues where the last read ended: then an object needs one
+    /// request only.
     pub fn read_on_at(&mut self, offset: u64, into: &mut [u8]) -> Outcome<()> {
         let Bytes::Object { stream, length } = &mut self.bytes else { return self.read_exact_at(offset, into) };
         let mut body = match stream.take().filter(|stream| stream.at() == offset) {
@@ -327,8 +329,8 @@ impl Input {
         Ok(())
     }
 
-    /// A part at any offset into `buffer`, with whole pages around it where O_DIRECT needs them. Returns where in the
-    /// buffer the part begins.
+    /// Reads a part at any offset into `buffer`, with whole pages around it if O_DIRECT requires them. Returns the
+    /// position of the part in the buffer.
     pub fn read_part(&mut self, offset: u64, length: usize, buffer: &mut AlignedBuffer) -> Outcome<usize> {
         if !self.access.direct {
             self.read_exact_at(offset, &mut buffer.space(length)[..length])?;
@@ -362,7 +364,7 @@ impl Input {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(Failure::io("read", &self.path, error)),
             }
-            // A direct read ends unaligned only at the end of the file; another one there would be refused.
+            // A direct read is unaligned only at the end of the file, where another one would be refused.
             if self.access.direct && !done.is_multiple_of(ALIGNMENT) {
                 break;
             }

@@ -1,4 +1,4 @@
-//! Hydra's override grammar: what was typed, and nothing of what it means.
+//! Hydra's override grammar: the syntax of overrides, without their meaning.
 //!
 //! ```text
 //! key=value     change a key that exists      +key=value   add one       ++key=value   either
@@ -22,12 +22,12 @@ pub enum Action {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Override {
-    /// As typed: it goes into overrides.yaml and into error messages.
+    /// As given; used in overrides.yaml and in error messages.
     pub typed: String,
     pub action: Action,
     /// `workload.dataset.format`, without a package (`@...`).
     pub key: String,
-    /// More than one only for a sweep; none only when a key is removed.
+    /// Several values only for a sweep; none only when a key is removed.
     pub values: Vec<Value>,
 }
 
@@ -41,7 +41,7 @@ impl Override {
     }
 }
 
-/// Runs of a sweep: each has a folder, and nobody waits for more.
+/// The maximum number of runs in a sweep: each has a directory, and more would never finish.
 pub const SWEEP_MAX: usize = 10_000;
 
 pub fn parse(typed: &str) -> Outcome<Override> {
@@ -78,7 +78,7 @@ fn check_key(typed: &str, key: &str) -> Outcome<()> {
 }
 
 fn wrong(typed: &str, why: &str) -> Failure {
-    // What was typed may be as long as an argument can be.
+    // An argument may be very long.
     let (shown, more) = match typed.char_indices().nth(200) {
         Some((end, _)) => (&typed[..end], "..."),
         None => (typed, ""),
@@ -88,7 +88,7 @@ fn wrong(typed: &str, why: &str) -> Failure {
     )
 }
 
-/// The text of a value and how far it was read.
+/// The text of a value, and the position in it.
 struct Typed<'a> {
     whole: &'a str,
     text: Vec<char>,
@@ -122,7 +122,7 @@ impl<'a> Typed<'a> {
         Ok(values)
     }
 
-    /// `choice(...)` and `range(...)`, whole; None if the value is something else.
+    /// Parses a whole `choice(...)` or `range(...)`; `None` if the value is something else.
     fn function(&mut self) -> Outcome<Option<Vec<Value>>> {
         let text = self.rest();
         let Some(inside) = text.strip_suffix(')') else { return Ok(None) };
@@ -174,7 +174,7 @@ impl<'a> Typed<'a> {
         }
     }
 
-    /// One value; `closing` are the characters that end a word besides the comma.
+    /// Parses one value; `closing` are the characters, in addition to the comma, that end a word.
     fn value(&mut self, closing: &str) -> Outcome<Value> {
         self.skip_blanks();
         self.depth += 1;
@@ -273,7 +273,7 @@ impl<'a> Typed<'a> {
                     text.push(self.text[self.at]);
                     escaped = true;
                 }
-                // An interpolation is taken whole: ${now:%Y-%m-%d} holds colons and braces.
+                // An interpolation is one unit: ${now:%Y-%m-%d} contains colons and braces.
                 '{' if text.ends_with('$') || inside => {
                     depth += 1;
                     text.push(c);

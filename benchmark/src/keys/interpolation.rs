@@ -1,13 +1,13 @@
-//! `${...}` in a value: what another key says, a variable of the environment, the time.
+//! `${...}` in a value: another key's value, an environment variable, the time.
 //!
 //! ```text
-//! ${workload.model.name}      from the root          ${.name}   ${..model.name}     from where it stands, a level a dot
-//! ${oc.env:HOME}              ${oc.env:DATA,/tmp}    with what holds where the variable is not set
+//! ${workload.model.name}      from the root          ${.name}   ${..model.name}     relative, one level up per further dot
+//! ${oc.env:HOME}              ${oc.env:DATA,/tmp}    with a default if the variable is not set
 //! ${now:%Y-%m-%d}             ${hydra:runtime.cwd}
 //! \${not one}
 //! ```
 //!
-//! A value that is one interpolation and nothing else takes the other's kind: a number stays a number.
+//! A value that consists of one interpolation takes its type: a number stays a number.
 
 use crate::failure::{Failure, Outcome};
 use crate::keys;
@@ -15,23 +15,26 @@ use crate::keys::value::{Value, parse_yaml};
 use crate::system::clock;
 use std::cell::Cell;
 
-/// Interpolations that lead to others, one after another. More is a circle.
+/// The maximum number of nested interpolations. A longer chain is a cycle.
 const CHAIN_MAX: usize = 32;
 
-/// Characters a value may come to: names and paths are shorter, and a value that holds another twice doubles each time.
+/// The maximum length of a value: names and paths are shorter, and a value that contains another one twice doubles each
+/// time.
 const TEXT_MAX: usize = 1 << 16;
 
-/// Interpolations of one tree. A workload has a few; lines that each hold the one above ten times have no end.
+/// The maximum number of interpolations in a tree. A workload has a few; lines that each contain the previous one ten
+/// times would never end.
 const COUNT_MAX: u32 = 10_000;
 
-/// The tree with every interpolation resolved. `root` is what absolute paths begin from, `place` where the tree stands.
+/// Returns the tree with every interpolation resolved. `root` is the origin of absolute paths, `place` the path of the
+/// tree.
 pub fn resolved(root: &Value, tree: &Value, place: &[&str]) -> Outcome<Value> {
     tree_of(&Source { root, left: Cell::new(COUNT_MAX) }, tree, place)
 }
 
 struct Source<'a> {
     root: &'a Value,
-    /// Interpolations that may still be followed.
+    /// Interpolations that may still be resolved.
     left: Cell<u32>,
 }
 
@@ -51,7 +54,7 @@ fn tree_of(root: &Source, tree: &Value, place: &[&str]) -> Outcome<Value> {
     }
 }
 
-/// `place` is where the text stands: the keys that lead to it.
+/// Resolves a text; `place` is the path of keys to it.
 fn value_of(root: &Source, text: &str, place: &[&str], depth: usize) -> Outcome<Value> {
     let wrong = |why: &str| Failure::refused(format!("{}: `{text}` {why}", place.join(".")));
     if !text.contains("${") {
@@ -94,14 +97,14 @@ fn value_of(root: &Source, text: &str, place: &[&str], depth: usize) -> Outcome<
     Ok(Value::Text(done + rest))
 }
 
-/// The key of today where a section's name within a text stands for the value that it was in older files.
+/// Returns the current key if a section's name in a text refers to the value that it was in older files.
 fn once_a_value(path: &str) -> Option<String> {
     let path = path.strip_prefix("workload.")?;
     let key = keys::present_name_of_value(path);
     (key != keys::present_name(path)).then(|| format!("workload.{key}"))
 }
 
-/// The text between the braces, where interpolations may stand too.
+/// Resolves the text between the braces, which may contain interpolations.
 fn inner(root: &Source, text: &str, place: &[&str], depth: usize) -> Outcome<String> {
     match value_of(root, text, place, depth + 1)? {
         Value::Text(text) => Ok(text),
@@ -109,7 +112,7 @@ fn inner(root: &Source, text: &str, place: &[&str], depth: usize) -> Outcome<Str
     }
 }
 
-/// The place where the brace that begins the text is closed.
+/// Returns the position of the brace that closes the first one.
 fn closing(text: &str) -> Option<usize> {
     let mut depth = 0usize;
     for (at, character) in text.char_indices().skip(1) {
@@ -181,7 +184,7 @@ fn default_of(path: &str) -> Option<Value> {
     parse_yaml(path, keys::find(path)?.default).ok()
 }
 
-/// One dot is where the value stands, each further one a level above.
+/// One dot is the level of the value, each further one a level above.
 fn absolute(path: &str, place: &[&str]) -> String {
     let dots = path.len() - path.trim_start_matches('.').len();
     if dots == 0 {

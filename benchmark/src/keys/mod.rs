@@ -1,4 +1,4 @@
-//! What may be typed, and what files may contain.
+//! The syntax of overrides, and the keys of workload files.
 //!
 //! ```text
 //! value           the tree that a YAML file or an override describes

@@ -1,8 +1,8 @@
-//! Every key a workload may say: its type, its default, what it means and what it affects. One row a key.
+//! Every key of a workload: its type, default, meaning and effect, one row per key.
 //!
-//! `dlio workloads explain KEY` prints a row, the configuration takes its defaults from here, and what is not here is
-//! refused. Keys that DLIO accepts and this benchmark cannot honour yet are rows too, of the kind that says so: they
-//! are reported when set, never dropped in silence.
+//! `dlio workloads explain KEY` prints a row, the configuration takes its defaults from here, and keys that are not
+//! listed are refused. Keys that DLIO accepts and this benchmark cannot honor yet are rows of a separate kind: they are
+//! reported when set, never dropped silently.
 
 use crate::keys::value::Value;
 use dlio_schemas::words::nearest;
@@ -15,19 +15,19 @@ pub enum Kind {
     Number,
     Text,
     Choice(&'static [&'static str]),
-    /// The name of a format of data sets: which there are is known to [`crate::data_set::formats`].
+    /// The name of a data set format, one of those in [`crate::data_set::formats`].
     Format,
     Wholes,
     /// A number of seconds, or a distribution: {mean, stdev} or {type: gamma, shape, scale}, ...
     Time,
-    /// Anything, with anything below it.
+    /// Any value, with any content.
     Free,
 }
 
 pub struct Key {
     pub path: &'static str,
     pub kind: Kind,
-    /// As one would type it.
+    /// In the syntax of the command line.
     pub default: &'static str,
     pub meaning: &'static str,
     /// The part of a run that changes with it.
@@ -51,7 +51,7 @@ const fn key(
 
 use Kind::*;
 
-/// The effect of keys that are accepted and do nothing.
+/// The effect of keys that are accepted but do nothing.
 pub const NOTHING: &str = "nothing";
 
 #[rustfmt::skip]
@@ -219,7 +219,7 @@ pub const KEYS: &[Key] = &[
     key("metric.au", Number, "0.90", "accelerator utilization that counts as success, as a fraction", "train_au_meet_expectation"),
 ];
 
-/// Sections and keys that have another name in older files. The newer name is what everything else sees.
+/// Sections and keys with other names in older files. The rest of the code sees only the newer names.
 const OLD_NAMES: &[(&str, &str)] = &[
     ("data_reader", "reader"),
     ("model.model_size", "model.model_size_bytes"),
@@ -234,10 +234,10 @@ const OLD_NAMES: &[(&str, &str)] = &[
     ("checkpoint.pipeline_parallelism", "model.parallelism.pipeline"),
 ];
 
-/// Sections that were a value in older files, and the key that has it now.
+/// Sections that were a value in older files, and the key for that value now.
 const ONCE_VALUES: &[(&str, &str)] = &[("model", "model.name")];
 
-/// Old keys of models given by lists, whose checkpoints nobody divided.
+/// Old keys of models given by lists, whose checkpoints are not divided.
 const OF_WHOLE_FILES: &[&str] = &[
     "checkpoint.optimization_groups",
     "checkpoint.num_layers",
@@ -251,7 +251,7 @@ pub fn find(path: &str) -> Option<&'static Key> {
 }
 
 impl Key {
-    /// True if its value may be a map, whose parts are the business of whoever reads it: of a distribution, for one.
+    /// Returns `true` if its value may be a map whose parts the code that reads it checks, such as a distribution.
     fn has_parts(&self) -> bool {
         matches!(self.kind, Free | Time)
     }
@@ -261,12 +261,12 @@ fn is_below(path: &str, section: &str) -> bool {
     path.strip_prefix(section).is_some_and(|rest| rest.starts_with('.'))
 }
 
-/// True if the path names a section, such as `dataset` or `model.parallelism`.
+/// Returns `true` if the path names a section, such as `dataset` or `model.parallelism`.
 pub fn is_section(path: &str) -> bool {
     KEYS.iter().any(|key| is_below(key.path, path))
 }
 
-/// The present name of a path that may be an old one.
+/// Returns the current name of a path that may be an old one.
 pub fn present_name(path: &str) -> String {
     for (old, new) in OLD_NAMES {
         if path == *old {
@@ -279,23 +279,23 @@ pub fn present_name(path: &str) -> String {
     path.to_string()
 }
 
-/// The present name of a path that has a value, and no map.
+/// Returns the current name of a path whose value is not a map.
 pub fn present_name_of_value(path: &str) -> String {
     let once = ONCE_VALUES.iter().find(|(old, _)| path == *old);
     once.map_or_else(|| present_name(path), |(_, new)| (*new).to_string())
 }
 
-/// What else an old key says besides its value: a key and the value of it.
+/// Returns the key and value that an old key implies in addition to its own value.
 pub fn implied(path: &str) -> Option<(&'static str, &'static str)> {
     OF_WHOLE_FILES.contains(&path).then_some(("checkpoint.files", "whole"))
 }
 
-/// The fault of a value for this key; None if it has none.
+/// Returns the error in a value for this key, if any.
 pub fn complaint(key: &Key, value: &Value) -> Option<String> {
     wrong_kind(key, value).or_else(|| too_small(key, value))
 }
 
-/// Numbers are not negative, except for the -1 that stands for "not set".
+/// Refuses negative numbers, except the -1 that means "not set".
 fn too_small(key: &Key, value: &Value) -> Option<String> {
     let least = key.default.parse::<f64>().unwrap_or(0.0).min(0.0);
     let below = |number: f64| number.is_nan() || number < least;
@@ -334,20 +334,20 @@ fn wrong_kind(key: &Key, value: &Value) -> Option<String> {
     Some(format!("expected {wanted}, got {} ({})", value.kind_name(), value.inline()))
 }
 
-/// A word that is none of those that are known, with the one that was meant.
+/// Returns the error for an unknown word, with the closest known one.
 pub fn none_of(word: &str, known: &[&str]) -> String {
     let near = nearest(word, known.iter().copied()).map(|near| format!(" (did you mean {near}?)")).unwrap_or_default();
     format!("expected one of {}, got `{word}`{near}", known.join(", "))
 }
 
-/// The known path most like a wrong one: the same last word elsewhere, or few letters away.
+/// Returns the known path most like a wrong one: the same last word elsewhere, or few different letters.
 pub fn suggestion(path: &str) -> Option<&'static str> {
     let last = path.rsplit('.').next().unwrap_or(path);
     let same_last = KEYS.iter().find(|key| key.path.rsplit('.').next() == Some(last)).map(|key| key.path);
     same_last.or_else(|| nearest(path, KEYS.iter().map(|key| key.path)))
 }
 
-/// The key of the model that a path is or was to be, where that sizes checkpoints.
+/// Returns the model's key that a path is, or was meant to be, if that sets the size of checkpoints.
 pub fn of_checkpoint_size(path: &str) -> Option<&'static Key> {
     let last = |path: &'static str| path.rsplit('.').next().unwrap_or(path);
     let sizes = |key: &&Key| key.path.starts_with("model.") && key.affects.starts_with("checkpoint");
@@ -355,7 +355,7 @@ pub fn of_checkpoint_size(path: &str) -> Option<&'static Key> {
     if !section.starts_with("model") && !section.starts_with("checkpoint") {
         return None;
     }
-    // Older names lead to the same keys.
+    // Older names also refer to these keys.
     let old = OLD_NAMES.iter().filter_map(|(old, new)| Some((last(old), find(new).filter(sizes)?)));
     let known = KEYS.iter().filter(sizes).map(|key| (last(key.path), key)).chain(old);
     let meant = nearest(name, known.clone().map(|(name, _)| name))?;

@@ -1,4 +1,4 @@
-//! The tree of a configuration: what a YAML file or a typed override says, before anyone knows what it means.
+//! The tree of a configuration, as parsed from a YAML file or an override, without its meaning.
 //!
 //! Scalars are resolved here and not by the YAML library: the workloads are written for a YAML 1.1 reader, where `off`
 //! is false and `True` is true, and Hydra's own grammar resolves differently (`off` is a word there).
@@ -16,7 +16,7 @@ pub enum Value {
     Float(f64),
     Text(String),
     List(Vec<Value>),
-    /// In the order written: configuration files are read by people.
+    /// In file order: people read configuration files.
     Map(Vec<(String, Value)>),
 }
 
@@ -40,7 +40,7 @@ impl Value {
         }
     }
 
-    /// Puts `value` at `path`, making the maps on the way. A scalar on the way is replaced.
+    /// Sets `value` at `path` and creates the maps that lead to it. A scalar on the path is replaced.
     pub fn put(&mut self, path: &[&str], value: Value) {
         let Some((first, rest)) = path.split_first() else {
             *self = value;
@@ -61,7 +61,7 @@ impl Value {
         &mut entries[place].1
     }
 
-    /// True if there was something to remove.
+    /// Removes the value at `path`; returns `true` if there was one.
     pub fn remove(&mut self, path: &[&str]) -> bool {
         let (Value::Map(entries), Some((first, rest))) = (self, path.split_first()) else { return false };
         let Some(place) = entries.iter().position(|(name, _)| name == first) else { return false };
@@ -72,7 +72,7 @@ impl Value {
         entries[place].1.remove(rest)
     }
 
-    /// Lays `other` over this tree: maps are merged, everything else is replaced.
+    /// Merges `other` into this tree: maps are merged, everything else is replaced.
     pub fn merge(&mut self, other: Value) {
         match (self, other) {
             (this @ Value::Map(_), Value::Map(entries)) => {
@@ -84,7 +84,7 @@ impl Value {
         }
     }
 
-    /// Every leaf with its dotted path. Lists and empty maps are leaves.
+    /// Returns every leaf with its dotted path. Lists and empty maps are leaves.
     pub fn leaves(&self) -> Vec<(String, &Value)> {
         let mut found = Vec::new();
         self.collect_leaves(String::new(), &mut found);
@@ -102,7 +102,7 @@ impl Value {
         }
     }
 
-    /// Roughly the bytes it takes.
+    /// Returns its approximate size in bytes.
     fn weight(&self) -> usize {
         const NODE: usize = size_of::<Value>();
         match self {
@@ -125,7 +125,7 @@ impl Value {
         }
     }
 
-    /// The value as one would type it.
+    /// Returns the value in the syntax of the command line.
     pub fn inline(&self) -> String {
         match self {
             Value::Null => "null".into(),
@@ -156,7 +156,7 @@ impl Value {
         }
     }
 
-    /// Block style, as OmegaConf writes it: two blanks a level, list items at the level of their key.
+    /// Returns block style, as written by OmegaConf: two blanks per level, list items at the level of their key.
     pub fn to_yaml(&self) -> String {
         let mut text = String::new();
         match self {
@@ -218,7 +218,7 @@ fn float_text(number: f64) -> String {
     }
 }
 
-/// Quotes only where a reader would take the bare word for something else.
+/// Adds quotes only if a reader would parse the bare word differently.
 fn quoted(text: &str) -> String {
     let bare = !text.is_empty()
         && yaml_scalar(text) == Value::Text(text.to_string())
@@ -230,7 +230,7 @@ fn quoted(text: &str) -> String {
     if bare { text.to_string() } else { format!("'{}'", text.replace('\'', "''")) }
 }
 
-/// A plain YAML 1.1 scalar.
+/// Parses a plain YAML 1.1 scalar.
 pub fn yaml_scalar(text: &str) -> Value {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => Value::Null,
@@ -243,7 +243,7 @@ pub fn yaml_scalar(text: &str) -> Value {
     }
 }
 
-/// A whole or decimal number, with `_` between digits as both YAML 1.1 and Hydra allow.
+/// Parses a whole or decimal number, with `_` between digits as both YAML 1.1 and Hydra allow.
 pub fn number(text: &str) -> Option<Value> {
     let digits = text.trim_start_matches(['-', '+']);
     if text.len() - digits.len() > 1 || !digits.starts_with(|first: char| first.is_ascii_digit() || first == '.') {
@@ -260,15 +260,15 @@ pub fn number(text: &str) -> Option<Value> {
     plain.parse::<f64>().ok().filter(|_| decimal).map(Value::Float)
 }
 
-/// Reads one YAML document. `name` is what an error calls it.
+/// Reads one YAML document. `name` is used in errors.
 pub fn parse_yaml(name: &str, text: &str) -> Outcome<Value> {
     parse_yaml_placed(name, text).map(|(tree, _)| tree)
 }
 
-/// The line on which each key stands, by its dotted path.
+/// The line of each key, by its dotted path.
 pub type Lines = Vec<(String, usize)>;
 
-/// Reads one YAML document, and where its keys stand.
+/// Reads one YAML document, and the lines of its keys.
 pub fn parse_yaml_placed(name: &str, text: &str) -> Outcome<(Value, Lines)> {
     let mut reader = YamlReader {
         events: Parser::new_from_str(text),
@@ -289,14 +289,14 @@ pub fn parse_yaml_placed(name: &str, text: &str) -> Outcome<(Value, Lines)> {
     }
 }
 
-/// What anchors and their aliases may copy, in bytes or so: a workload's hundred keys copy some kilobytes. Aliases of
+/// The maximum of copies by aliases, in bytes, approximately: a workload's hundred keys copy some kilobytes. Aliases of
 /// aliases double with every line, and a page of them would fill any memory.
 const COPIED_MAX: usize = 1 << 20;
 
-/// Levels of lists and maps within each other: a workload has four.
+/// The maximum depth of lists and maps: a workload has four levels.
 pub const DEPTH_MAX: usize = 64;
 
-/// Characters of a key.
+/// The maximum length of a key.
 const KEY_MAX: usize = 256;
 
 struct YamlReader<'a> {
@@ -305,9 +305,9 @@ struct YamlReader<'a> {
     anchors: Vec<(usize, Value)>,
     copied: usize,
     depth: usize,
-    /// Of the event that was read last.
+    /// The line of the last event.
     line: usize,
-    /// The keys that lead to the map that is being read.
+    /// The path of keys to the map being read.
     path: Vec<String>,
     lines: Lines,
 }
@@ -451,7 +451,7 @@ mod tests {
         assert_eq!(tree.at(&["b", "n"]), Some(&Value::Int(1)));
     }
 
-    /// Ten of ten of ten ...: a kilobyte that would be a billion words.
+    /// Ten of ten of ten ...: a kilobyte that would expand to a billion words.
     #[test]
     fn aliases_of_aliases_are_refused_before_they_fill_the_memory() {
         let ten = |of: usize| vec![format!("*a{of}"); 10].join(",");

@@ -1,10 +1,10 @@
-//! The machine while a command runs: what `dlio trace` reads of /proc and /sys once a second, beside the trace.
+//! The host during a command: what `dlio trace` reads from /proc and /sys once per second, in addition to the trace.
 //!
 //! ```text
-//! mounts     where data may lie, and what is known of it
+//! mounts     file systems that may contain data, and their properties
 //! readings   the counters, each from its file
-//! unusual    what of it is out of the ordinary, in a sentence
-//! sampler    once a second into a file, on a thread of `dlio trace`
+//! unusual    unusual conditions, in one sentence
+//! sampler    once per second into a file, on a thread of `dlio trace`
 //! ```
 
 pub mod mounts;

@@ -1,4 +1,4 @@
-//! The mounts on which data may lie: type, device, options without secrets, read-ahead, scheduler, room.
+//! The mounts that may contain data: type, device, options without secrets, read-ahead, scheduler, free space.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,10 +8,10 @@ use dlio_schemas::secrets::masked_text;
 
 use crate::system::file_calls::free_bytes;
 
-/// More mounts than these are left out: containers of a busy host are hundreds.
+/// Further mounts are left out: containers of a busy host have hundreds.
 const MOUNTS_MAX: usize = 64;
 
-/// Types that hold no data of programs.
+/// Types that contain no data of programs.
 const PSEUDO: &[&str] = &[
     "autofs",
     "binfmt_misc",
@@ -37,13 +37,13 @@ const PSEUDO: &[&str] = &[
     "tracefs",
 ];
 
-/// Types of this machine: asking for their room waits for nobody else.
+/// Types of this host: querying their free space does not wait for a server.
 const LOCAL: &[&str] = &["btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "tmpfs", "vfat", "xfs", "zfs"];
 
-/// Folders below which a file system in memory holds no data of programs.
+/// Directories below which a file system in memory contains no data of programs.
 const SYSTEM_FOLDERS: &[&str] = &["/dev", "/proc", "/run", "/sys"];
 
-/// Options whose value names a person or a secret, beside those that command lines have.
+/// Options whose value names a person or a secret, in addition to those known from command lines.
 const PRIVATE_OPTIONS: &[&str] = &["cred", "credentials", "domain", "pass", "password", "secret", "user", "username"];
 
 /// A mount.
@@ -51,14 +51,14 @@ const PRIVATE_OPTIONS: &[&str] = &["cred", "credentials", "domain", "pass", "pas
 pub struct Mount {
     pub folder: String,
     pub kind: String,
-    /// What is mounted: a device, or a server and its folder.
+    /// The mounted device, or a server and its directory.
     pub source: String,
     pub options: String,
-    /// Major and minor number of the device, `8:1`; major 0 is no block device.
+    /// Major and minor number of the device, `8:1`; major 0 is not a block device.
     pub device: String,
 }
 
-/// The mounts that `/proc/self/mountinfo` tells of. Where one hides another, the one that can be seen.
+/// Parses the mounts in `/proc/self/mountinfo`. Of mounts that hide each other, the visible one is returned.
 pub fn parse(text: &str) -> Vec<Mount> {
     let mut found: BTreeMap<String, Mount> = BTreeMap::new();
     for mount in text.lines().filter_map(parse_line) {
@@ -67,7 +67,7 @@ pub fn parse(text: &str) -> Vec<Mount> {
     found.into_values().filter(holds_data).take(MOUNTS_MAX).collect()
 }
 
-/// `ID PARENT MAJOR:MINOR ROOT FOLDER OPTIONS [FIELD ...] - TYPE SOURCE OPTIONS`.
+/// Parses `ID PARENT MAJOR:MINOR ROOT FOLDER OPTIONS [FIELD ...] - TYPE SOURCE OPTIONS`.
 fn parse_line(line: &str) -> Option<Mount> {
     let (own, file_system) = line.split_once(" - ")?;
     let own: Vec<&str> = own.split(' ').collect();
@@ -85,7 +85,7 @@ fn parse_line(line: &str) -> Option<Mount> {
     })
 }
 
-/// An option without its secret.
+/// Returns an option without its secret.
 fn shown(option: &str) -> String {
     match option.split_once('=') {
         Some((key, _)) if PRIVATE_OPTIONS.contains(&key.to_ascii_lowercase().as_str()) => format!("{key}=***"),
@@ -101,7 +101,7 @@ fn holds_data(mount: &Mount) -> bool {
     !PSEUDO.contains(&mount.kind.as_str()) && (!is_system || mount.folder == "/dev/shm")
 }
 
-/// The kernel writes blanks in paths as octal numbers.
+/// Decodes blanks in paths, which the kernel writes as octal numbers.
 fn unescaped(text: &str) -> String {
     [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
         .iter()
@@ -113,7 +113,7 @@ impl Mount {
         ["nfs", "nfs4"].contains(&self.kind.as_str())
     }
 
-    /// Key and value of each thing that is known. `root` is empty, but in tests.
+    /// Returns keys and values of the known properties. `root` is empty except in tests.
     pub fn about(&self, root: &Path) -> Vec<(&'static str, String)> {
         let mut about =
             vec![("type", self.kind.clone()), ("source", self.source.clone()), ("options", self.options.clone())];
@@ -125,7 +125,7 @@ impl Mount {
         about.extend(read(format!("/sys/class/bdi/{}/read_ahead_kb", self.device)).map(|kb| ("read_ahead_kb", kb)));
         if let Some(queue) = self.queue(root) {
             about.extend(read(format!("{queue}/rotational")).map(|number| ("rotational", number)));
-            // `none [mq-deadline]`: the one in brackets is at work.
+            // `none [mq-deadline]`: the one in brackets is active.
             let scheduler = read(format!("{queue}/scheduler"));
             let chosen = |all: String| {
                 let marked =
@@ -140,13 +140,13 @@ impl Mount {
         about
     }
 
-    /// The kernel's name of the block device, `nvme0n1p1`.
+    /// Returns the kernel's name of the block device, `nvme0n1p1`.
     pub fn device_name(&self, root: &Path) -> Option<String> {
         let link = fs::read_link(placed(root, &format!("/sys/dev/block/{}", self.device))).ok()?;
         Some(link.file_name()?.to_string_lossy().into_owned())
     }
 
-    /// The folder of the device's queue: a partition has that of its disk.
+    /// Returns the directory of the device's queue; a partition uses its disk's.
     fn queue(&self, root: &Path) -> Option<String> {
         let own = format!("/sys/dev/block/{}", self.device);
         let places = [format!("{own}/queue"), format!("{own}/../queue")];
@@ -154,7 +154,7 @@ impl Mount {
     }
 }
 
-/// A path below another root.
+/// Returns a path below another root.
 pub fn placed(root: &Path, path: &str) -> PathBuf {
     if root.as_os_str().is_empty() { path.into() } else { root.join(path.trim_start_matches('/')) }
 }

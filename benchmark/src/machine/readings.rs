@@ -1,4 +1,4 @@
-//! The counters of the machine, each from the file that the kernel tells it in. What is not there is left out.
+//! The counters of the host, each from its file in /proc or /sys. Missing files are skipped.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,22 +9,22 @@ use dlio_schemas::machine::samples::Reading;
 
 use crate::machine::mounts::{Mount, placed};
 
-/// Devices and interfaces beyond these are left out.
+/// Further devices and interfaces are left out.
 const DEVICES_MAX: usize = 16;
 
-/// The kernel counts CPU time in hundredths of a second for programs, whatever its own clock.
+/// The kernel reports CPU time to programs in hundredths of a second, regardless of its own clock.
 const TICK_NS: u64 = 10_000_000;
 const SECTOR: u64 = 512;
 const MS: u64 = 1_000_000;
 const US: u64 = 1_000;
-/// A page of the counts of swap.
+/// The size of a page in swap counters.
 const PAGE: u64 = 4096;
 
-/// What is read.
+/// The files that are read.
 pub struct Sources {
-    /// Empty, but in tests.
+    /// Empty except in tests.
     pub root: PathBuf,
-    /// Folders of the job's control groups, where they are known.
+    /// Directories of the job's control groups, if known.
     pub cpu_group: Option<PathBuf>,
     pub memory_group: Option<PathBuf>,
     pub has_quota: bool,
@@ -34,7 +34,7 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// The devices of these mounts, and all else.
+    /// Adds the devices of these mounts.
     pub fn of_mounts(mut self, mounts: &[Mount]) -> Sources {
         for name in mounts.iter().filter_map(|mount| mount.device_name(&self.root)) {
             if !self.devices.contains(&name) && self.devices.len() < DEVICES_MAX {
@@ -68,7 +68,7 @@ impl Sources {
         let text = self.text("/proc/stat");
         let Some(cpu) = text.lines().next().and_then(|line| line.strip_prefix("cpu ")) else { return };
         let ticks: Vec<u64> = cpu.split_whitespace().map_while(|word| word.parse().ok()).collect();
-        // Time of guests is in that of users.
+        // Guest time is included in user time.
         let [user, nice, system, idle, iowait, irq, softirq, steal, ..] = ticks[..] else { return };
         let busy = [user, nice, system, irq, softirq].into_iter().fold(0u64, u64::saturating_add);
         for (name, ticks) in
@@ -133,7 +133,7 @@ impl Sources {
             let limit = either(["memory.max", "memory.limit_in_bytes"]);
             out.put_some("group_memory_limit", &scope, control_groups::memory_limit(limit.as_bytes()));
             let stat = read(folder, "memory.stat");
-            // Version 1 has names of its own, and sums over the groups below under `total_`.
+            // Version 1 has other names, with a `total_` prefix for sums over subgroups.
             let of = |names: [&str; 2]| names.iter().find_map(|name| line(stat.as_bytes(), name.as_bytes()));
             out.put_some("group_memory_file", &scope, of(["total_cache", "file"]));
             out.put_some("group_major_faults", &scope, of(["total_pgmajfault", "pgmajfault"]));
@@ -187,7 +187,7 @@ impl Sources {
     }
 }
 
-/// A line of names, and one of numbers in the same order.
+/// A line of names, then a line of numbers in the same order.
 fn retransmissions(text: &str) -> Option<u64> {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix("Tcp:"));
     let at = lines.next()?.split_whitespace().position(|name| name == "RetransSegs")?;
@@ -198,7 +198,7 @@ fn read(folder: &Path, name: &str) -> String {
     fs::read_to_string(folder.join(name)).unwrap_or_default()
 }
 
-/// `some avg10=0.00 avg60=0.00 avg300=0.00 total=0`, and the same of `full`.
+/// Parses `some avg10=0.00 avg60=0.00 avg300=0.00 total=0`, and the line for `full`.
 fn put_pressure(text: &str, scope: &str, names: [Option<&str>; 2], out: &mut Readings) {
     for (kind, name) in ["some ", "full "].into_iter().zip(names) {
         let total = text.lines().find(|line| line.starts_with(kind)).and_then(|line| line.split_once("total="));
@@ -209,7 +209,7 @@ fn put_pressure(text: &str, scope: &str, names: [Option<&str>; 2], out: &mut Rea
     }
 }
 
-/// Sums over the operations of each NFS mount of `/proc/self/mountstats`.
+/// Sums over the operations of each NFS mount in `/proc/self/mountstats`.
 fn nfs(text: &str, out: &mut Readings) {
     let mut mount: Option<(String, [u64; 7])> = None;
     let mut in_operations = false;
@@ -238,7 +238,8 @@ fn nfs(text: &str, out: &mut Readings) {
             in_operations = true;
         } else if let (true, Some((_, sums)), Some((_, numbers))) = (in_operations, &mut mount, line.split_once(": ")) {
             let numbers: Vec<u64> = numbers.split_whitespace().map_while(|word| word.parse().ok()).collect();
-            // Operations, requests sent, timeouts, bytes sent and received, milliseconds of queue, round trip, execution.
+            // Operations, requests sent, timeouts, bytes sent and received, milliseconds of queue, round trip,
+            // execution.
             if let [operations, requests, _, sent, received, queue, round_trip, execution, ..] = numbers[..] {
                 let all = [operations, requests, sent, received, queue, round_trip, execution];
                 sums.iter_mut().zip(all).for_each(|(sum, number)| *sum = sum.saturating_add(number));

@@ -1,7 +1,8 @@
-//! Reads the machine's counters once a second while a command runs, and writes them beside its trace.
+//! Reads the host's counters once per second while a command runs, and writes them next to its trace.
 //!
-//! Several `dlio trace` may run on a machine for one folder, as under `mpirun`: one of them samples. They agree by a name that
-//! the kernel lets one process have, and that is free again once that one has ended; another one goes on then.
+//! Several `dlio trace` may run on a host for one directory, as under `mpirun`; one of them samples. They agree by
+//! means of a socket name that the kernel gives to one process and releases when that process exits; then another
+//! process takes over.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -22,18 +23,18 @@ use crate::machine::readings::Sources;
 use crate::machine::unusual::{Allowance, Watched};
 use crate::system::{clock, file_calls, host};
 
-/// Time between two samples; of a run of hours they are further apart, so that the file stays small.
+/// Time between two samples; it grows in runs of hours, so that the file remains small.
 const PERIOD: Duration = Duration::from_secs(1);
 const LATER_PERIOD: Duration = Duration::from_secs(10);
 const LATER: u32 = 3600;
 
-/// What there is to say when the command has ended.
+/// The results once the command has ended.
 #[derive(Default)]
 pub struct Seen {
     pub watched: Watched,
     /// The file that this process wrote, if it did.
     pub file: Option<PathBuf>,
-    /// What the command may use; `None` where another process samples.
+    /// The resources available to the command; `None` if another process samples.
     pub allowance: Option<Allowance>,
 }
 
@@ -43,7 +44,7 @@ pub struct Sampler {
     thread: JoinHandle<Seen>,
 }
 
-/// What was sampled before the command began.
+/// The sample taken before the command started.
 pub struct FirstSample(Turn);
 
 impl FirstSample {
@@ -60,7 +61,7 @@ impl FirstSample {
         FirstSample(turn)
     }
 
-    /// Goes on beside the command. `None` without a thread.
+    /// Continues while the command runs. `None` if no thread can be started.
     pub fn go_on(self) -> Option<Sampler> {
         let FirstSample(mut turn) = self;
         let (stop, stopped) = channel();
@@ -82,20 +83,20 @@ impl FirstSample {
 }
 
 impl Sampler {
-    /// Takes the last sample, and returns what was seen.
+    /// Takes the last sample, and returns the results.
     pub fn finish(self) -> Seen {
-        // Ends also if the thread is gone; there is nothing more to wait for then.
+        // Fails if the thread has already ended; then there is nothing to wait for.
         let _ = self.stop.send(());
         self.thread.join().unwrap_or_default()
     }
 }
 
-/// The state of the one who samples, or waits for its turn to.
+/// The state of a process that samples, or waits for its turn.
 struct Turn {
     folder: PathBuf,
     umask: u32,
     sources: Option<Sources>,
-    /// None while another process samples for this folder, or where the file could not be written.
+    /// `None` while another process samples for this directory, or if the file cannot be written.
     output: Option<Output>,
     watched: Watched,
     allowance: Option<Allowance>,
@@ -107,7 +108,7 @@ struct Output {
     writer: Writer,
     began_ns: u64,
     is_full: bool,
-    /// Held as long as this process is the one who samples.
+    /// Held as long as this process samples.
     _name: Option<UnixListener>,
 }
 
@@ -169,7 +170,7 @@ impl Turn {
 }
 
 impl Output {
-    /// In one call, so that a reader finds no half of it. A disk without room gets no more.
+    /// Writes with one call, so that a reader never finds half a line. A full disk gets no further samples.
     fn put(&mut self, lines: &str) {
         self.is_full = self.is_full || self.file.write_all(lines.as_bytes()).is_err();
     }
@@ -179,8 +180,8 @@ fn unix_nanos() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64
 }
 
-/// The name that one process of this machine has for a folder. Outer `None` where another one has it, inner `None` where no
-/// such name can be had.
+/// Claims the name of a directory, which one process of this host can have. The outer `None` means that another process
+/// has it, the inner `None` that such names are not available.
 fn own_name(folder: &Path) -> Option<Option<UnixListener>> {
     let found = std::fs::metadata(folder).ok()?;
     let name = format!("dlio-machine-{}-{}-{}", file_calls::user(), found.dev(), found.ino());
@@ -213,7 +214,7 @@ fn facts(groups: &ControlGroups) -> Vec<(&'static str, String)> {
     facts.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
 }
 
-/// Only what needs no quoting anywhere.
+/// Returns a text with only characters that never need quoting.
 fn plain(text: &str) -> String {
     let letter = |letter: char| if letter.is_ascii_alphanumeric() || "._+".contains(letter) { letter } else { '_' };
     text.chars().take(48).map(letter).collect()

@@ -1,4 +1,5 @@
-//! What of the machine was out of the ordinary for a command, in one sentence: what it may not use, and what it waited for.
+//! Unusual conditions of the host during a command, in one sentence: resources it could not use, and time it waited for
+//! them.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -6,12 +7,12 @@ use std::time::Duration;
 use dlio_schemas::machine::counters::COUNTERS;
 use dlio_schemas::machine::samples::Reading;
 
-/// The samples of a run, as far as a sentence about it needs them.
+/// The samples of a run, reduced to what the sentence needs.
 #[derive(Default)]
 pub struct Watched {
     /// First and last reading of each counter and scope.
     pub readings: HashMap<(&'static str, String), (u64, u64)>,
-    /// The largest reading of each counter.
+    /// Maximum of each counter.
     pub most: HashMap<&'static str, u64>,
     pub elapsed_ns: u64,
 }
@@ -21,13 +22,13 @@ impl Watched {
         self.most.get(name).copied()
     }
 
-    /// The growth of a counter, over all its scopes. `None` where nobody told.
+    /// Returns the growth of a counter, over all its scopes; `None` if it was never read.
     pub fn growth(&self, name: &str) -> Option<u64> {
         let of = self.readings.iter().filter(|((known, _), _)| *known == name);
         of.map(|(_, (first, last))| last.saturating_sub(*first)).reduce(u64::saturating_add)
     }
 
-    /// Adds the readings of a moment.
+    /// Adds the readings of one sample.
     pub fn take(&mut self, readings: &[Reading]) {
         for reading in readings {
             let key = (COUNTERS[reading.counter].name, reading.scope.clone());
@@ -38,25 +39,25 @@ impl Watched {
     }
 }
 
-/// What the command may use.
+/// The resources available to the command.
 pub struct Allowance {
-    /// CPUs that the machine has, and those that the command may run on.
+    /// CPUs of the host, and those that the command may run on.
     pub cores: u64,
     pub allowed: Option<u64>,
-    /// CPUs' worth of time.
+    /// CPU time quota, in CPUs.
     pub quota: Option<f64>,
-    /// Bytes.
+    /// In bytes.
     pub memory_limit: Option<u64>,
 }
 
-/// Less than this part of the periods is not worth a word.
+/// A smaller share of throttled periods is not mentioned.
 const THROTTLED_MIN: f64 = 0.05;
-/// A group whose memory came so near to its limit drops its page cache, or soon will.
+/// A group whose memory is this close to its limit evicts its page cache, or soon will.
 const MEMORY_NEAR: f64 = 0.9;
-/// The part of the time that other guests took.
+/// The minimum share of time taken by other guests that is mentioned.
 const STOLEN_MIN: f64 = 0.05;
 
-/// Parts of the sentence; none where all was as usual.
+/// Returns the parts of the sentence; empty if nothing was unusual.
 pub fn remarks(allowance: &Allowance, watched: &Watched) -> Vec<String> {
     [cpus(allowance), throttled(watched), memory(allowance, watched), stolen(allowance, watched)]
         .into_iter()

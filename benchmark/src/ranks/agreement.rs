@@ -1,10 +1,10 @@
-//! Ranks that were started separately do one thing together: what one of them refuses none begins, and what only one may
-//! do, rank 0 does for all. Whatever fails is said once.
+//! Decisions that ranks started separately make together. If one rank refuses, none starts, and rank 0 alone does what
+//! only one rank may do. Each failure is reported once.
 
 use crate::failure::{Failure, Kind, Outcome};
 use crate::ranks::communicator::Communicator;
 
-/// Checks that all are prepared, and to the same end: `text` says what for, a line for each thing that may differ.
+/// Checks that all ranks are ready for the same run. `text` describes the run, one line per setting that may differ.
 pub fn all_prepared<T>(
     communicator: &mut dyn Communicator,
     prepared: Outcome<T>,
@@ -26,7 +26,8 @@ pub fn all_prepared<T>(
     }
 }
 
-/// Gives what rank 0 did for all to the others: `own` is its outcome. Where that failed it alone says why.
+/// Sends the outcome of what rank 0 did for all ranks to the other ranks; `own` is that outcome on rank 0. Only rank 0
+/// reports a failure.
 pub fn broadcast(communicator: &mut dyn Communicator, own: Option<Outcome<String>>) -> Outcome<String> {
     let message = own.as_ref().map(|own| own.as_ref().map_or_else(refusal, |text| consent(text.as_bytes())));
     let all = communicator.exchange(&message.unwrap_or_default())?;
@@ -37,7 +38,7 @@ pub fn broadcast(communicator: &mut dyn Communicator, own: Option<Outcome<String
     }
 }
 
-/// The first byte of a message when all is well; else there is the exit code.
+/// The first byte of a message if all is well; otherwise it is the exit code.
 const CONSENT: u8 = 0;
 
 fn consent(text: &[u8]) -> Vec<u8> {
@@ -66,7 +67,7 @@ fn disagreement(rank: usize, first: &[u8], other: &[u8]) -> Failure {
 mod tests {
     use super::*;
 
-    /// Rank 1 of two, and what rank 0 says.
+    /// Rank 1 of two, with the message that it receives from rank 0.
     struct Second(Vec<u8>);
 
     impl Communicator for Second {

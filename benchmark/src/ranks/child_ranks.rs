@@ -1,4 +1,4 @@
-//! Ranks that this program starts itself: processes of this machine, children of rank 0.
+//! Ranks that this program forks: processes of this host, children of rank 0.
 
 use crate::failure::Outcome;
 use crate::ranks::communicator::Communicator;
@@ -11,10 +11,10 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// The time ranks have to end by themselves once the run has failed.
+/// How long ranks have to exit on their own after the run has failed.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// The children of rank 0, by rank; of the others nobody knows any.
+/// The child processes of rank 0, by rank. On other ranks the list is empty.
 struct Children(Vec<libc::pid_t>);
 
 impl Children {
@@ -61,7 +61,7 @@ impl ChildRanks {
             let mut child = Star::new(rank, size, vec![Socket::Unix(theirs)], Box::new(Children(Vec::new())), patience);
             child.meet_at(gate);
             children.push(processes::fork(|| {
-                // Only rank 0 holds these, so that its end is seen by all.
+                // Only rank 0 keeps these sockets, so that all ranks notice when it exits.
                 sockets.clear();
                 board.join(rank);
                 body(&mut child)
@@ -78,18 +78,20 @@ impl ChildRanks {
         &mut self.star
     }
 
-    /// Rank 0 waits for the others to end. Where the run has failed they are stopped: they may be far from any barrier.
+    /// Makes rank 0 wait until all other ranks have exited. If the run has failed, rank 0 stops them, because they may
+    /// be far from any barrier.
     pub fn join(mut self, outcome: Outcome<()>) -> Outcome<()> {
         let code = outcome.as_ref().map_or_else(|failure| failure.exit_code(), |()| 0);
         let told = self.star.has_concluded();
         for mut socket in self.star.sockets.drain(..) {
-            // Whoever still waits for rank 0 learns that it is through. Closing would not do: its writers or workers may
-            // hold copies. A rank that is gone needs no word.
+            // Ranks that still wait for rank 0 learn from this message that it is done. Closing the socket would not be
+            // enough, because writers or workers of rank 0 may hold copies of it. A rank that is gone does not need the
+            // message.
             let _ = socket.send_farewell(code);
             socket.shutdown();
         }
         if outcome.is_err() && !told {
-            // Twice would end them in the middle of their files.
+            // A second signal would end them in the middle of their files.
             processes::tell_children(&self.children);
         }
         if outcome.is_err() {

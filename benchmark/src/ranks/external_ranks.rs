@@ -1,5 +1,5 @@
-//! The ranks of a run that somebody else started, however they talk: by an MPI where it is one that started them and
-//! `libdlio_mpi.so` is installed, else by sockets of their own.
+//! Ranks that a launcher started. They communicate through MPI if an MPI started them and `libdlio_mpi.so` is
+//! installed, and through sockets otherwise.
 
 use crate::failure::{Failure, Outcome};
 use crate::ranks::communicator::Communicator;
@@ -10,7 +10,7 @@ use crate::system::{locate, terminal};
 use std::path::Path;
 use std::time::Duration;
 
-/// How ranks talk, as it was typed.
+/// How ranks communicate, as given on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Talk {
     Auto,
@@ -24,7 +24,7 @@ pub enum ExternalRanks {
 }
 
 impl ExternalRanks {
-    /// Returns when all ranks have found each other. `shared` is a folder that those of other machines see too.
+    /// Returns when all ranks are connected. `shared` is a directory that ranks on other hosts see too.
     pub fn meet(world: &LaunchInfo, shared: &Path, patience: Duration, talk: Talk) -> Outcome<ExternalRanks> {
         match library(world, talk)? {
             Some(library) => Mpi::join(world, library, patience).map(ExternalRanks::Mpi),
@@ -47,7 +47,7 @@ impl ExternalRanks {
         }
     }
 
-    /// By what they talk.
+    /// Returns the name of the transport.
     pub fn name(&self) -> String {
         match self {
             ExternalRanks::Sockets(_) => "sockets".into(),
@@ -56,7 +56,7 @@ impl ExternalRanks {
     }
 }
 
-/// The MPI to talk by, if there is one to be used. All ranks of a start come to the same.
+/// Returns the MPI to use, if there is one. All ranks of a launch reach the same decision.
 fn library(world: &LaunchInfo, talk: Talk) -> Outcome<Option<Library>> {
     let refused = |what: String| Err(Failure::refused(what).remedy(mpi::SOCKETS));
     if talk == Talk::Sockets {

@@ -1,5 +1,5 @@
-//! Whether somebody else starts our ranks. Launchers of parallel programs start a program many times and tell each, by its
-//! environment, which one it is and how many there are.
+//! Detects whether a launcher started this process. A launcher of parallel programs starts a program many times;
+//! environment variables give each process its rank and the number of ranks.
 
 use crate::failure::{Failure, Outcome};
 
@@ -9,15 +9,15 @@ pub struct LaunchInfo {
     pub rank: u64,
     pub size: u64,
     pub launcher: &'static str,
-    /// All of them are on this machine, as far as the launcher says.
+    /// `true` if all ranks are on this host, as far as the launcher's variables show.
     pub here: bool,
-    /// The name that the processes of this start have in common, and others have not.
+    /// The name that all processes of this launch share and no other process has.
     pub job: String,
-    /// Where an MPI can join them.
+    /// How an MPI can join the ranks.
     pub door: Option<MpiRendezvous>,
 }
 
-/// The variables of a launcher: which one of how many, and how many of them are on this machine.
+/// The variables of a launcher: the rank, the number of ranks, and the number of ranks on this host.
 struct Launcher {
     name: &'static str,
     rank: &'static str,
@@ -29,7 +29,7 @@ const fn launcher(name: &'static str, rank: &'static str, size: &'static str, he
     Launcher { name, rank, size, here }
 }
 
-/// torchrun may be started by any of the others, and those by Slurm.
+/// torchrun may be started by any of the other launchers, and those by Slurm.
 const LAUNCHERS: &[Launcher] = &[
     launcher("torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"),
     launcher("Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"),
@@ -42,7 +42,7 @@ const LAUNCHERS: &[Launcher] = &[
     launcher("Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_TASKS_PER_NODE"),
 ];
 
-/// Names of a job, a step, a start: those that are there tell two of them apart.
+/// Names of a job, a step, a launch; together, those that are set tell two launches apart.
 const JOBS: &[&str] = &[
     "PMIX_NAMESPACE",
     "OMPI_MCA_ess_base_jobid",
@@ -61,14 +61,15 @@ const JOBS: &[&str] = &[
     "MASTER_PORT",
 ];
 
-/// The way in which an MPI finds whoever started it.
+/// How an MPI finds the launcher that started it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MpiRendezvous {
     Pmi,
     Pmix,
 }
 
-/// torchrun's workers are no ranks of the MPI that may have started it, though they have its variables.
+/// Returns the rendezvous of an MPI. torchrun's workers are not ranks of the MPI that may have started torchrun,
+/// although they inherit its variables.
 fn door(environment: Environment, launcher: &Launcher) -> Option<MpiRendezvous> {
     let has = |name: &str| environment(name).is_some();
     match launcher.name {
@@ -81,7 +82,8 @@ fn door(environment: Environment, launcher: &Launcher) -> Option<MpiRendezvous> 
 
 type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// The rank a launcher made of this process, if one did; `ranks` is what was typed.
+/// Returns the rank that a launcher assigned to this process, if there is a launcher; `ranks` is the number given on
+/// the command line.
 pub fn world(ranks: Option<u64>) -> Outcome<Option<LaunchInfo>> {
     world_of(&|name| std::env::var(name).ok(), ranks)
 }
@@ -116,7 +118,8 @@ fn world_of(environment: Environment, ranks: Option<u64>) -> Outcome<Option<Laun
     Ok(Some(LaunchInfo { rank, size, launcher: name, here, job, door }))
 }
 
-/// A rank of several whose start says nothing that they have in common: each would run alone, into one folder.
+/// Refuses a rank of several whose environment has nothing in common with the other ranks: each would run alone, all in
+/// one directory.
 fn refuse_without_place(environment: Environment) -> Outcome<()> {
     let [rank, size] = ["RANK", "WORLD_SIZE"].map(|name| number(environment, name));
     let (Some(rank), Some(size @ 2..)) = (rank, size) else { return Ok(()) };
@@ -132,7 +135,8 @@ fn number(environment: Environment, name: &str) -> Option<u64> {
     environment(name)?.trim().parse().ok()
 }
 
-/// Slurm says "3" of one machine with three tasks, "2(x4)" of four with two each.
+/// Returns `true` if all tasks are on this host. Slurm writes "3" for one host with three tasks and "2(x4)" for four
+/// hosts with two tasks each.
 fn all_here(count: &str, size: u64) -> bool {
     count.trim().parse() == Ok(size)
 }
@@ -140,12 +144,12 @@ fn all_here(count: &str, size: u64) -> bool {
 fn started_by(environment: Environment, ranks: Option<u64>) -> Option<(&'static Launcher, u64)> {
     let in_step = number(environment, "SLURM_STEP_NUM_TASKS").is_some();
     let counts = |launcher: &&Launcher| match launcher.size {
-        // torchrun says the size to every program below it; only its own workers have a rank too.
+        // torchrun sets the size for every program below it; only its own workers have a rank too.
         "WORLD_SIZE" => {
             environment("RANK").is_some()
                 && ["LOCAL_RANK", "MASTER_ADDR"].iter().any(|name| environment(name).is_some())
         }
-        // A batch script runs once, in a job of many tasks; there several ranks were asked for by hand.
+        // A batch script runs once, in a job of many tasks; several ranks there were requested by hand.
         "SLURM_NTASKS" => !in_step && ranks.is_none(),
         _ => true,
     };
@@ -153,7 +157,8 @@ fn started_by(environment: Environment, ranks: Option<u64>) -> Option<(&'static 
     known.filter_map(|launcher| Some((launcher, number(environment, launcher.size)?))).find(|(_, size)| *size > 1)
 }
 
-/// Slurm gives a batch script the rank 0 of its job, without a step; the others are never started.
+/// Returns `true` for a batch script: Slurm gives it rank 0 of its job but no step, and the other ranks are never
+/// started.
 fn is_batch_script(environment: Environment, launcher: &Launcher) -> bool {
     launcher.size == "SLURM_NTASKS" && environment("SLURM_JOB_ID").is_some() && environment("SLURM_STEP_ID").is_none()
 }

@@ -1,11 +1,11 @@
-//! The processes of ranks that somebody else started: whether one of this machine still lives is seen, of the others
-//! nothing is known but what they say.
+//! Watches the processes of ranks that a launcher started. Whether a process of this host is alive can be checked; for
+//! other hosts only their messages are known.
 
 use crate::ranks::star::Peers;
 use crate::system::processes;
 use crate::system::random::mixed;
 
-/// A process of a rank, and the machine on which its number means something.
+/// A process of a rank, and the host on which its pid is valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
     pub number: u32,
@@ -17,26 +17,26 @@ impl Process {
         Process { number: std::process::id(), machine: machine() }
     }
 
-    /// Its machine, as a number that is sent with others.
+    /// Returns the host as a number that is sent along with others.
     pub fn machine_number(&self) -> f64 {
         let name: Vec<u64> = self.machine.bytes().map(u64::from).collect();
         (mixed(&name) >> 12) as f64
     }
 }
 
-/// This start of this machine, and the processes that see the same numbers for processes as this one.
+/// Identifies this boot of this host and the pid namespace of this process.
 fn machine() -> String {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let space = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
     format!("{} {}", boot.trim(), space.display())
 }
 
-/// By rank, the numbers of the processes of this machine.
+/// The pids of this host's processes, by rank.
 #[derive(Debug, Clone, Default)]
 pub struct Processes(Vec<Option<u32>>);
 
 impl Processes {
-    /// From now on a sleep ends early when one of them is gone.
+    /// Makes sleeps end early when one of these processes is gone.
     pub fn watched(numbers: Vec<Option<u32>>) -> Processes {
         processes::look_at(numbers.iter().flatten().copied().collect());
         Processes(numbers)

@@ -1,10 +1,10 @@
-//! A barrier in memory that all ranks of a machine see: nobody talks, the last one to come wakes the others.
+//! A barrier in memory shared by all ranks of a host. No messages are sent: the last rank to arrive wakes the others.
 //!
 //! ```text
-//! 0            turns that all have come to; whoever waits sleeps on this number
-//! 1            arrivals of all
+//! 0            rounds that all ranks have completed; waiting ranks sleep on this number
+//! 1            arrivals of all ranks
 //! 2 + 2 rank   arrivals of that rank
-//! 3 + 2 rank   1 + the exit code it said goodbye with; 0 before
+//! 3 + 2 rank   1 + the exit code the rank left with; 0 before
 //! ```
 
 use crate::system::shared_memory::SharedNumbers;
@@ -30,21 +30,21 @@ fn count(ranks: u64) -> usize {
 }
 
 impl SharedBarrier {
-    /// For processes that this one forks.
+    /// Creates a barrier for processes that this one forks.
     pub fn new(ranks: u64) -> io::Result<SharedBarrier> {
         SharedNumbers::new(count(ranks)).map(|numbers| SharedBarrier::of(numbers, ranks))
     }
 
-    /// One for processes that are no children of this one, and the path under which they find it.
+    /// Creates a barrier for processes that are not children of this one; returns the path under which they open it.
     pub fn public(ranks: u64) -> io::Result<(SharedBarrier, String)> {
         let (numbers, file) = SharedNumbers::in_memory_file(count(ranks))?;
         let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
-        // It is found as long as it is open, and that is as long as this process lives.
+        // The path works as long as the file is open, which is as long as this process lives.
         std::mem::forget(file);
         Ok((SharedBarrier::of(numbers, ranks), path))
     }
 
-    /// That of another process.
+    /// Opens the barrier of another process.
     pub fn at(path: &Path, ranks: u64) -> io::Result<SharedBarrier> {
         SharedNumbers::of_file(count(ranks), path).map(|numbers| SharedBarrier::of(numbers, ranks))
     }
@@ -58,10 +58,10 @@ impl SharedBarrier {
         self.numbers.at(HEAD + WIDTH * rank as usize + which)
     }
 
-    /// Counts that a rank has come to its next turn, and opens the gate for all if it is the last; the number of that turn.
+    /// Counts the arrival of a rank, and opens the barrier if it is the last; returns the number of the round.
     pub fn come(&self, rank: u64) -> u64 {
         let turn = self.note(rank);
-        // The last one sees what all others did before they came, and those it wakes see it too.
+        // The last rank sees everything that the others did before they arrived, and the ranks it wakes see it too.
         if self.numbers.at(ALL).fetch_add(1, Ordering::AcqRel) + 1 == turn * self.ranks {
             self.numbers.at(OPEN).store(turn, Ordering::Release);
             self.numbers.wake(OPEN);
@@ -69,7 +69,7 @@ impl SharedBarrier {
         turn
     }
 
-    /// Counts that a rank has come to its next turn, where something else is the barrier.
+    /// Counts the arrival of a rank at a barrier that is implemented elsewhere.
     pub fn note(&self, rank: u64) -> u64 {
         self.of_rank(rank, 0).fetch_add(1, Ordering::AcqRel) + 1
     }
@@ -78,7 +78,7 @@ impl SharedBarrier {
         self.numbers.at(OPEN).load(Ordering::Acquire) >= turn
     }
 
-    /// Sleeps until the gate opens for this turn; at most so long, and less where a signal comes.
+    /// Sleeps until the barrier opens for this round, at most until the limit, or until a signal arrives.
     pub fn wait(&self, turn: u64, limit: Duration) {
         let open = self.numbers.at(OPEN).load(Ordering::Acquire);
         if open < turn {
@@ -86,7 +86,7 @@ impl SharedBarrier {
         }
     }
 
-    /// The ranks that have not come to a turn.
+    /// Returns the ranks that have not arrived for a round.
     pub fn missing(&self, turn: u64) -> Vec<u64> {
         (0..self.ranks).filter(|rank| self.of_rank(*rank, 0).load(Ordering::Acquire) < turn).collect()
     }
@@ -95,7 +95,7 @@ impl SharedBarrier {
         self.of_rank(rank, 1).store(1 + u64::from(code.unsigned_abs()), Ordering::Release);
     }
 
-    /// The exit code that a rank said goodbye with.
+    /// Returns the exit code a rank left with.
     pub fn farewell(&self, rank: u64) -> Option<i32> {
         self.of_rank(rank, 1).load(Ordering::Acquire).checked_sub(1).map(|code| code as i32)
     }

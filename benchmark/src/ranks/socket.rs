@@ -1,9 +1,9 @@
-//! A connection to another rank, on this machine or on another, and the messages that go over it.
+//! A connection to another rank, on this host or another one, and its messages.
 //!
 //! ```text
 //! message    length (8 bytes, little-endian)   bytes
-//! last       2^64 - 2   length   bytes         the run has failed: rank 0 says so with its exit code, the others with what they give
-//! farewell   2^64 - 1   exit code (8 bytes)    the last one: whoever sent it ends, in this way
+//! last       2^64 - 2   length   bytes         the run has failed: rank 0 sends its exit code, other ranks their final bytes
+//! farewell   2^64 - 1   exit code (8 bytes)    the final message: the sender exits with this code
 //! ```
 
 use std::io::{self, Read, Write};
@@ -17,38 +17,38 @@ pub enum Socket {
     Tcp(TcpStream),
 }
 
-/// A message of another rank.
+/// A message from another rank.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Message {
     Bytes(Vec<u8>),
-    /// The run has failed; this is what it gives, or as a number how rank 0 will end.
+    /// The run has failed. Contains the final bytes of a rank, or, from rank 0, its exit code as a number.
     Last(Vec<u8>),
-    /// It ends, with this exit code.
+    /// The sender exits with this code.
     Farewell(i32),
 }
 
-/// In the place of a length.
+/// Marker that replaces the length.
 const FAREWELL: u64 = u64::MAX;
 const LAST: u64 = u64::MAX - 1;
 
-/// No rank has more to say at once; a longer message is none of ours.
+/// The maximum size of a message. No rank sends more at a time, so a longer message is not from a rank.
 const MESSAGE_MAX: u64 = 1 << 32;
 
 impl Socket {
-    /// Sends bytes: always the ones of now, from those who have them to those who wait for them.
+    /// Sends bytes as one message.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         let length = (bytes.len() as u64).to_le_bytes();
         // One call, and with TCP one packet.
         self.write_all(&[&length, bytes].concat())
     }
 
-    /// Whoever hears it knows that the run has failed.
+    /// Sends the last message of a failed run; the receiver learns that the run has failed.
     pub fn send_last(&mut self, bytes: &[u8]) -> io::Result<()> {
         let length = (bytes.len() as u64).to_le_bytes();
         self.write_all(&[&LAST.to_le_bytes()[..], &length, bytes].concat())
     }
 
-    /// Whoever hears it knows that this end is no accident.
+    /// Sends a farewell; the receiver learns that this exit is orderly.
     pub fn send_farewell(&mut self, code: i32) -> io::Result<()> {
         self.write_all(&[FAREWELL.to_le_bytes(), (code as u64).to_le_bytes()].concat())
     }
@@ -74,14 +74,14 @@ impl Socket {
     }
 
     pub fn shutdown(&self) {
-        // One that is broken already needs no end.
+        // A broken connection does not need to be shut down.
         let _ = match self {
             Socket::Unix(stream) => stream.shutdown(Shutdown::Both),
             Socket::Tcp(stream) => stream.shutdown(Shutdown::Both),
         };
     }
 
-    /// Sets how long to wait for a message; `None` is as long as it takes.
+    /// Sets how long to wait for a message; `None` waits forever.
     pub fn set_limit(&self, limit: Option<Duration>) -> io::Result<()> {
         match self {
             Socket::Unix(stream) => stream.set_read_timeout(limit),

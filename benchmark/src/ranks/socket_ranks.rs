@@ -1,12 +1,12 @@
-//! Ranks that a launcher started: processes that know their number and nothing of each other, and how they meet.
+//! Ranks that a launcher started: processes that know their rank and nothing about each other, and how they connect.
 //!
-//! On one machine rank 0 listens at a socket whose name they all know, and which is no file. On several it listens at a
-//! port of its own and says in a file of a shared folder where: the folder that the results go to is one. Whoever
-//! connects says who he is and that he belongs to the same start; nobody else is let in.
+//! On one host rank 0 listens on an abstract socket whose name all ranks know. On several hosts it listens on a TCP
+//! port and writes the address to a file in a shared directory, such as the one for the results. A connecting rank
+//! identifies itself and proves that it belongs to the same launch; other connections are rejected.
 //!
 //! ```text
-//! rank r -> 0    a greeting: rank, size, process, its machine, and the word of the file
-//! rank 0 -> r    when all are there: its process, its machine, where the board of activities and the gate are
+//! rank r -> 0    a greeting: rank, size, pid, host, and the secret in the address file
+//! rank 0 -> r    when all are connected: its pid, its host, the paths of the status board and the barrier
 //! ```
 
 use crate::failure::{Failure, Kind, Outcome};
@@ -29,13 +29,13 @@ use std::os::unix::net::{SocketAddr as LocalAddress, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The time a rank has to end once the run has failed. One that is far from any barrier ends when rank 0 is gone.
+/// How long a rank has to exit after the run has failed. A rank that is far from any barrier exits when rank 0 is gone.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// The time another machine has to answer, and a stranger to say what he wants.
+/// How long another host may take to respond, and an unknown connection to identify itself.
 const ANSWER: Duration = Duration::from_secs(3);
 
-/// Between two tries to find rank 0.
+/// Pause between two attempts to find rank 0.
 const RETRY: Duration = Duration::from_millis(5);
 
 /// A rank among others that a launcher started.
@@ -45,7 +45,7 @@ pub struct SocketRanks {
 }
 
 impl SocketRanks {
-    /// Returns when all ranks have found each other. `shared` is a folder that those of other machines see too.
+    /// Returns when all ranks are connected. `shared` is a directory that ranks on other hosts see too.
     pub fn meet(world: &LaunchInfo, shared: &Path, patience: Duration) -> Outcome<SocketRanks> {
         let rendezvous =
             Rendezvous { world, place: Place::of(world, shared), until: Instant::now() + patience, patience };
@@ -58,7 +58,7 @@ impl SocketRanks {
         }
         let processes = Processes::watched(processes);
         let mut star = Star::new(world.rank, world.size, sockets, Box::new(processes.clone()), patience);
-        // One that all can see, or none.
+        // Used only if all ranks can see it.
         let seen = star.exchange(&[u8::from(gate.is_some())])?;
         if let Some(gate) = gate.filter(|_| seen.iter().all(|seen| *seen == [1])) {
             star.meet_at(gate);
@@ -66,11 +66,11 @@ impl SocketRanks {
         Ok(SocketRanks { star, processes })
     }
 
-    /// Ends this rank's part of the run: rank 0 does so last, and knows how the others ended.
+    /// Ends this rank's part of the run. Rank 0 does so last and learns how the others exited.
     pub fn part(mut self, outcome: Outcome<i32>) -> Outcome<i32> {
         let code = outcome.as_ref().map_or_else(|failure| failure.exit_code(), |code| *code);
         for socket in &mut self.star.sockets {
-            // One that is gone needs no word.
+            // A rank that is gone does not need the message.
             let _ = socket.send_farewell(code);
         }
         if self.star.rank() > 0 {
@@ -86,7 +86,7 @@ impl SocketRanks {
             match code_at_the_end(socket, process, until) {
                 Some(0) => {}
                 Some(code) => failed = failed.or(Some(ended(rank, code))),
-                // Where the run has failed that is said already.
+                // If the run has failed, that is already reported.
                 None => failed = failed.or(Some(killed(rank))),
             }
         }
@@ -95,15 +95,15 @@ impl SocketRanks {
 }
 
 impl SocketRanks {
-    /// A launcher stops all ranks once one has failed. Rank 0 has results to write, and words to say: it says farewell when
-    /// it has.
+    /// Lets rank 0 finish first: a launcher stops all ranks once one has failed, and rank 0 has results and messages to
+    /// write. It sends a farewell when it is done.
     fn let_first_finish(&mut self) {
         let first = self.processes.of(0);
         code_at_the_end(&mut self.star.sockets[0], first, Some(Instant::now() + GRACE));
     }
 }
 
-/// The exit code that a rank says goodbye with; `None` if it never does.
+/// Returns the exit code that a rank leaves with; `None` if it never sends one.
 fn code_at_the_end(socket: &mut Socket, process: Option<u32>, until: Option<Instant>) -> Option<i32> {
     loop {
         let ready = file_calls::readable(&[&*socket], LOOK)[0];
@@ -123,18 +123,19 @@ fn code_at_the_end(socket: &mut Socket, process: Option<u32>, until: Option<Inst
     }
 }
 
-/// The place where rank 0 is to be found.
+/// Where rank 0 can be reached.
 enum Place {
-    /// A name of this machine that is no file.
+    /// An abstract socket name on this host.
     Name(LocalAddress),
-    /// A file that says where.
+    /// A file that contains the address.
     File(PathBuf),
 }
 
 impl Place {
     fn of(world: &LaunchInfo, shared: &Path) -> Place {
-        // The same in all ranks of a start. Where the launcher has no name for it there is the command, and where it was
-        // typed; ranks with different commands find each other where it has, and can say so.
+        // Identical on all ranks of a launch. If the launcher has no name for the launch, it is made of the command and
+        // the directory it was started in. If the launcher has one, ranks with different commands still connect and can
+        // report the difference.
         let start = match world.job.is_empty() {
             false => format!("{}{}", world.job, world.size),
             true => {
@@ -157,13 +158,13 @@ enum Listener {
     Port(TcpListener),
 }
 
-/// What a rank has of the others once all are there.
+/// The information that a rank has about the others once all are connected.
 struct Connections {
     sockets: Vec<Socket>,
-    /// By rank, as far as they are of this machine.
+    /// The pids of processes on this host, by rank.
     processes: Vec<Option<u32>>,
     board: Option<StatusBoard>,
-    /// Of those that are on the machine of rank 0.
+    /// The barrier of the ranks on the host of rank 0.
     gate: Option<SharedBarrier>,
 }
 
@@ -195,7 +196,7 @@ impl Rendezvous<'_> {
                 }
             }
         }
-        // From here on nobody can come any more; a traced run meets again under the same name.
+        // No rank can connect after this point; a traced run meets again under the same name.
         drop((listener, _file));
         let (mut sockets, processes): (Vec<Socket>, Vec<Process>) = others.into_iter().flatten().unzip();
         let own = Process::own();
@@ -244,7 +245,8 @@ impl Rendezvous<'_> {
         Failure::new(Kind::System, what).remedy(place)
     }
 
-    /// Listens, and says where to whoever may know. The file is gone with what is returned.
+    /// Listens, and publishes the address to the ranks of this launch. The address file is removed when the returned
+    /// value is dropped.
     fn listen(&self, word: &str) -> Outcome<(Listener, Option<AddressFile>)> {
         match &self.place {
             Place::Name(name) => {
@@ -270,7 +272,7 @@ impl Rendezvous<'_> {
         }
     }
 
-    /// Finds rank 0, however late it comes.
+    /// Connects to rank 0, however late it starts.
     fn come(&self) -> Outcome<Connections> {
         loop {
             if processes::interrupted() {
@@ -295,7 +297,7 @@ impl Rendezvous<'_> {
                 ours.then(|| (Socket::Unix(stream), String::new()))
             }
             Place::File(path) => {
-                // Not there yet, or of a start that is over: in both cases the next look is the one that counts.
+                // Either the file does not exist yet or it belongs to an earlier launch; in both cases try again.
                 let text = fs::read_to_string(path).ok()?;
                 let mut lines = text.lines();
                 let (word, port) = (lines.next()?.to_string(), lines.next()?.parse::<u16>().ok()?);
@@ -311,7 +313,7 @@ impl Rendezvous<'_> {
         let LaunchInfo { rank, size, .. } = self.world;
         let greeting = format!("{word}\n{rank}\n{size}\n{}\n{}", own.number, own.machine);
         socket.send(greeting.as_bytes()).ok()?;
-        // The answer comes when all are there; whoever is no rank 0 hangs up.
+        // Rank 0 responds when all ranks are connected; it closes connections that are not from a rank.
         while !file_calls::readable(&[&socket], LOOK)[0] {
             if processes::interrupted() || Instant::now() > self.until + ANSWER {
                 return None;
@@ -330,17 +332,18 @@ impl Rendezvous<'_> {
     }
 }
 
-/// The file in which rank 0 says where it is, as long as it is to be found.
+/// The file in which rank 0 publishes its address; removed on drop.
 struct AddressFile(PathBuf);
 
 impl Drop for AddressFile {
     fn drop(&mut self) {
-        // Whoever still reads it finds nobody there.
+        // A rank that still reads the file finds no listener.
         let _ = fs::remove_file(&self.0);
     }
 }
 
-/// Writes the file that tells the other ranks where rank 0 listens. Only this user can read it, and nobody reads half of it.
+/// Writes the file with the address of rank 0 for the other ranks. Only this user can read it, and it appears complete
+/// or not at all.
 fn announce(path: &Path, bytes: &[u8]) -> Outcome<()> {
     let partial = partial_name(path);
     let created = File::options().write(true).create_new(true).mode(0o600).open(&partial);
@@ -351,7 +354,7 @@ fn announce(path: &Path, bytes: &[u8]) -> Outcome<()> {
     renamed.inspect_err(|_| drop(fs::remove_file(&partial)))
 }
 
-/// Whoever knows it may read what only this user may read.
+/// Returns a secret; knowing it proves access to a file that only this user can read.
 fn secret() -> String {
     let mut bytes = [0; 16];
     let drawn = File::open("/dev/urandom").and_then(|mut file| io::Read::read_exact(&mut file, &mut bytes));
@@ -379,7 +382,7 @@ struct Greeting {
 }
 
 impl Greeting {
-    /// The greeting of the other end; nothing if it is none of ours or is silent.
+    /// Reads the greeting of a new connection; `None` if it is not from a rank of this launch or sends nothing.
     fn heard(socket: &mut Socket, word: &str) -> Option<Greeting> {
         socket.set_limit(Some(ANSWER)).ok()?;
         let Ok(Message::Bytes(bytes)) = socket.receive() else { return None };
@@ -387,17 +390,17 @@ impl Greeting {
         let text = String::from_utf8(bytes).ok()?;
         let lines: Vec<&str> = text.split('\n').collect();
         let [secret, rank, size, number, machine] = lines[..] else { return None };
-        // Over a socket of one machine the kernel has said whose it is.
+        // On a local socket the kernel has reported which user is connected.
         let ours = matches!(socket, Socket::Unix(_)) || (secret == word && !word.is_empty());
         let process = Process { number: number.parse().ok()?, machine: machine.into() };
         ours.then_some(Greeting { rank: rank.parse().ok()?, size: size.parse().ok()?, process })
     }
 }
 
-/// Under what this machine may be known to others, the likeliest first.
+/// Returns the addresses under which other hosts may reach this one, the likeliest first.
 fn own_addresses() -> Vec<String> {
     let mut addresses: Vec<String> = std::env::var("MASTER_ADDR").into_iter().collect();
-    // No packet is sent: the system only chooses the address that one would come from.
+    // No packet is sent: the system only chooses the source address a packet would have.
     let outward = UdpSocket::bind(("0.0.0.0", 0)).and_then(|socket| {
         socket.connect(("192.0.2.1", 9))?;
         socket.local_addr()

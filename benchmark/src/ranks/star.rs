@@ -1,8 +1,8 @@
-//! Ranks around rank 0, each with a socket to it: rank 0 collects what all have to say, then tells all. A barrier needs no
-//! words where all are on one machine: there they meet at a [`SharedBarrier`].
+//! Ranks around rank 0, each connected to it by a socket. Rank 0 collects the bytes of all ranks, then sends the result
+//! to all. If all ranks are on one host, a barrier sends no messages: ranks meet at a [`SharedBarrier`].
 //!
-//! Nobody waits for ever for one that is gone. Sockets do not tell it: workers of a rank hold copies of its own. So whoever
-//! waits looks again and again whether those it waits for are alive, as far as [`Peers`] know.
+//! No rank waits forever for one that is gone. Sockets do not show that, because workers of a rank hold copies of its
+//! socket. So a waiting rank checks repeatedly whether the ranks it waits for are alive, as far as [`Peers`] know.
 
 use crate::failure::{Failure, Kind, Outcome};
 use crate::ranks::communicator::Communicator;
@@ -13,19 +13,19 @@ use crate::system::{file_calls, processes, terminal};
 use std::io;
 use std::time::{Duration, Instant};
 
-/// The processes of the other ranks, besides their messages.
+/// The processes of the other ranks, apart from their messages.
 pub trait Peers {
-    /// True if that rank's process is known to be gone. A rank of which nothing is known is not.
+    /// Returns `true` if that rank's process is known to be gone, and `false` if nothing is known about it.
     fn has_ended(&mut self, rank: u64) -> bool;
 
-    /// The end of a rank whose socket is closed, waiting a little for it: an exit code as a shell has it.
+    /// Returns the exit code, as a shell reports it, of a rank whose socket is closed; waits a little for it.
     fn code_of(&mut self, rank: u64) -> Option<i32>;
 
-    /// A rank whose end was noted since the last look, without waiting and at next to no cost.
+    /// Returns a rank whose exit was noted since the last check, without waiting and at almost no cost.
     fn lost(&mut self) -> Option<u64>;
 
-    /// Tells the others to stop, where that is possible without a message; returns how long they may take. A launcher gives
-    /// rank 0 no more time than this.
+    /// Stops the other ranks if that is possible without a message; returns how long they may take. A launcher does not
+    /// give rank 0 more time than this.
     fn stop(&mut self) -> Duration {
         Duration::from_millis(500)
     }
@@ -34,26 +34,26 @@ pub trait Peers {
 pub struct Star {
     rank: u64,
     size: u64,
-    /// Rank 0: to ranks 1, 2, ...; the others: to rank 0.
+    /// On rank 0: the sockets to ranks 1, 2, ...; on other ranks: the socket to rank 0.
     pub sockets: Vec<Socket>,
     peers: Box<dyn Peers>,
-    /// After this long rank 0 says which ranks it is waiting for.
+    /// After this long, rank 0 reports which ranks it is waiting for.
     patience: Duration,
-    /// The barrier of ranks that are all on one machine.
+    /// The barrier, if all ranks are on one host.
     gate: Option<SharedBarrier>,
-    /// By rank, what it gave when the run had failed.
+    /// The final bytes of each rank after the run failed.
     last: Vec<Option<Vec<u8>>>,
-    /// The others were told that it has.
+    /// `true` once the other ranks were informed of the failure.
     concluded: bool,
 }
 
-/// The time that a rank which has given its last has to say how it ends.
+/// How long a rank that has sent its final bytes may take to report its exit code.
 const PARTING: Duration = Duration::from_secs(3);
 
-/// The time between two looks at who of several has spoken or ended.
+/// Pause between two checks of several ranks for messages or exits.
 const GLANCE: Duration = Duration::from_millis(20);
 
-/// The time between two looks of a waiting rank at whether those it waits for are alive.
+/// Pause between two checks of a waiting rank that the ranks it waits for are alive.
 pub const LOOK: Duration = Duration::from_millis(250);
 
 impl Star {
@@ -62,12 +62,12 @@ impl Star {
         Star { rank, size, sockets, peers, patience, gate: None, last, concluded: false }
     }
 
-    /// True if the others were told that the run has failed.
+    /// Returns `true` if the other ranks were informed that the run has failed.
     pub fn has_concluded(&self) -> bool {
         self.concluded
     }
 
-    /// From now on this is the barrier. All ranks have the same one.
+    /// Uses this barrier from now on. All ranks share it.
     pub fn meet_at(&mut self, gate: SharedBarrier) {
         self.gate = Some(gate);
     }
@@ -76,20 +76,20 @@ impl Star {
         &mut self.sockets[rank as usize - 1]
     }
 
-    /// Why rank 0 hears no more of this rank.
+    /// Returns the reason why rank 0 no longer receives messages from this rank.
     fn lost(&mut self, rank: u64, error: &io::Error) -> Failure {
         if processes::interrupted() {
             return Failure::interrupted();
         }
         match self.peers.code_of(rank) {
             Some(code) => ended(rank, code),
-            // It would have said farewell.
+            // An orderly exit would have sent a farewell.
             None if self.peers.has_ended(rank) => killed(rank),
             None => Failure::new(Kind::System, format!("lost connection to rank {rank} ({error}){}", doing(rank))),
         }
     }
 
-    /// The bytes of each rank. Looks at all of them at once: the first that is gone is the one to name.
+    /// Collects the bytes of each rank. Polls all ranks together: the first one that is gone is the one to name.
     fn collect(&mut self, own: &[u8]) -> Outcome<Vec<Vec<u8>>> {
         let mut all: Vec<Option<Vec<u8>>> = vec![None; self.size as usize];
         all[0] = Some(own.to_vec());
@@ -121,12 +121,12 @@ impl Star {
         Ok(all.into_iter().flatten().collect())
     }
 
-    /// The failure of a rank that has given its last: it says how it ends, or is seen to.
+    /// Returns the failure of a rank that has sent its final bytes, from its exit code or the end of its process.
     fn leaving(&mut self, rank: u64, bytes: Vec<u8>) -> Failure {
         self.last[rank as usize] = Some(bytes);
         let until = Instant::now() + PARTING;
         loop {
-            // What it said before it ended is there when it has.
+            // Once the rank has exited, all its messages are in the socket.
             let over = self.peers.has_ended(rank) || Instant::now() >= until;
             if file_calls::readable(&[&*self.socket(rank)], GLANCE)[0] {
                 match self.socket(rank).receive() {
@@ -141,7 +141,7 @@ impl Star {
         }
     }
 
-    /// Takes what the others give as their last, as long as they may take.
+    /// Collects the final bytes of the other ranks until the deadline.
     fn collect_last(&mut self, until: Instant) {
         let given = |star: &Star, rank: u64| star.last[rank as usize].is_some();
         let mut missing: Vec<u64> = (1..self.size).filter(|rank| !given(self, *rank)).collect();
@@ -153,7 +153,7 @@ impl Star {
             for ((rank, ready), ended) in missing.iter().zip(ready).zip(ended) {
                 let is_through = match ready.then(|| self.socket(*rank).receive()) {
                     None => ended,
-                    // Of an exchange that never was one.
+                    // Left over from an exchange that was aborted.
                     Some(Ok(Message::Bytes(_))) => false,
                     Some(Ok(Message::Last(bytes))) => {
                         self.last[*rank as usize] = Some(bytes);
@@ -170,7 +170,7 @@ impl Star {
     fn find_dead(&mut self, missing: &[u64]) -> Outcome<()> {
         let dead = missing.iter().filter(|rank| **rank > 0).find(|rank| self.peers.has_ended(**rank)).copied();
         match dead {
-            // What it gave before it ended is there by now, if it gave anything.
+            // The rank has exited, so its final bytes are already here if it sent any.
             Some(rank) if !file_calls::readable(&[&*self.socket(rank)], Duration::ZERO)[0] => {
                 Err(self.lost(rank, &io::ErrorKind::UnexpectedEof.into()))
             }
@@ -178,13 +178,14 @@ impl Star {
         }
     }
 
-    /// Waits where all ranks are on one machine. Rank 0 looks after the others, and they after it.
+    /// Waits at the barrier of one host. Rank 0 watches the other ranks, and they watch rank 0.
     fn pass(&mut self, gate: SharedBarrier) -> Outcome<()> {
         let turn = gate.come(self.rank);
         let (mut begun, patience) = (Instant::now(), self.patience);
         while !gate.is_open(turn) {
             gate.wait(turn, LOOK.min(patience));
-            // A signal wakes too; whether the gate is open is asked first, for whoever opened it may be gone by now.
+            // A signal also ends the wait. Check first whether the barrier is open: the rank that opened it may already
+            // be gone.
             if gate.is_open(turn) {
                 break;
             }
@@ -206,7 +207,7 @@ impl Star {
         Ok(())
     }
 
-    /// Whoever has not come to a barrier has nothing to say but that it never will.
+    /// Reads from ranks that have not arrived at a barrier. Their only possible message is that they never will.
     fn hear_farewells(&mut self, missing: &[u64]) -> Outcome<()> {
         for rank in missing {
             if file_calls::readable(&[&*self.socket(*rank)], Duration::ZERO)[0] {
@@ -236,7 +237,7 @@ impl Star {
         }
     }
 
-    /// The bytes of all ranks, from rank 0.
+    /// Receives the bytes of all ranks from rank 0.
     fn hear(&mut self) -> Outcome<Vec<Vec<u8>>> {
         while !file_calls::readable(&[&self.sockets[0]], LOOK)[0] {
             if processes::interrupted() {
@@ -256,10 +257,10 @@ impl Star {
     }
 }
 
-/// A launcher hears from the connections of a process that it is dying, a little before the process is gone.
+/// A launcher learns from a process's connections that it is dying, a little before the process is gone.
 const DYING: Duration = Duration::from_millis(300);
 
-/// What is found now or in a little while.
+/// Returns the result of `find`, which is retried for a short time.
 pub fn soon(mut find: impl FnMut() -> Option<u64>) -> Option<u64> {
     let until = Instant::now() + DYING;
     loop {
@@ -271,12 +272,12 @@ pub fn soon(mut find: impl FnMut() -> Option<u64>) -> Option<u64> {
     }
 }
 
-/// A failure of which rank 0 says, once, what it is.
+/// Returns a failure that rank 0 reports in detail, once.
 fn said_elsewhere(kind: Kind) -> Failure {
     Failure::new(kind, "")
 }
 
-/// The kind of failure that ends with this exit code.
+/// Returns the kind of failure that ends with this exit code.
 pub fn kind_of(code: i32) -> Kind {
     let kinds = [Kind::Refused, Kind::MissingData, Kind::DamagedData, Kind::Interrupted];
     kinds.into_iter().find(|kind| *kind as i32 == code).unwrap_or(Kind::System)
@@ -290,7 +291,7 @@ fn doing(rank: u64) -> String {
     status::last(rank).map(|doing| format!("; it {doing}")).unwrap_or_default()
 }
 
-/// A rank that is no more, with the status it ended with: what it failed of it has said itself.
+/// Returns the failure for a rank that exited with this status; the rank itself has reported the cause.
 pub fn ended(rank: u64, code: i32) -> Failure {
     let kind = kind_of(code);
     let how = match code {
@@ -300,12 +301,12 @@ pub fn ended(rank: u64, code: i32) -> Failure {
     Failure::new(kind, format!("rank {rank} {how}{}", doing(rank)))
 }
 
-/// A rank that ended without a word, of whose end nobody tells.
+/// Returns the failure for a rank that ended without a message and whose exit status is unknown.
 pub fn killed(rank: u64) -> Failure {
     Failure::new(Kind::System, format!("rank {rank} was killed, or crashed{}", doing(rank)))
 }
 
-/// The bytes of all as one message; nothing at all where nobody gave anything, as at a barrier.
+/// Packs the bytes of all ranks into one message, empty if no rank gave any, as at a barrier.
 fn packed(all: &[Vec<u8>]) -> Vec<u8> {
     if all.iter().all(Vec::is_empty) {
         return Vec::new();
@@ -346,7 +347,7 @@ impl Communicator for Star {
     fn exchange(&mut self, bytes: &[u8]) -> Outcome<Vec<Vec<u8>>> {
         if self.rank > 0 {
             return match self.sockets[0].send(bytes) {
-                // What it said before it closed is still to be heard.
+                // Messages sent before the close can still be read.
                 Ok(()) => self.hear(),
                 Err(_) if processes::interrupted() => Err(Failure::interrupted()),
                 Err(_) => self.hear().and(Err(said_elsewhere(Kind::System))),
@@ -377,7 +378,8 @@ impl Communicator for Star {
         let failure = self.explained(Err(failure.clone())).err().unwrap_or(failure);
         self.concluded = true;
         for socket in &mut self.sockets {
-            // One that is gone needs no word, and one that is cut off in its own is not waited for.
+            // A rank that is gone does not need the message, and one that stops in the middle of its own is not waited
+            // for.
             let _ = socket.send_last(&failure.exit_code().to_le_bytes()).and_then(|()| socket.set_limit(Some(PARTING)));
         }
         let until = Instant::now() + self.peers.stop();
@@ -385,7 +387,8 @@ impl Communicator for Star {
         (failure, self.last.clone())
     }
 
-    /// Launchers stop all ranks when one is gone; that one is the reason.
+    /// Replaces the failure of this rank if another rank is gone: launchers then stop all ranks, and the missing rank
+    /// is the cause.
     fn explained(&mut self, outcome: Outcome<()>) -> Outcome<()> {
         let stopped = outcome.as_ref().is_err_and(|failure| failure.kind == Kind::Interrupted);
         if !stopped || self.rank > 0 || self.concluded {
@@ -399,7 +402,7 @@ impl Communicator for Star {
 }
 
 impl Star {
-    /// True if a rank that has ended said so. What it said before is of no use any more.
+    /// Returns `true` if a rank that has exited sent a farewell. Messages before it are no longer needed.
     fn has_said_farewell(&mut self, rank: u64) -> bool {
         while file_calls::readable(&[&*self.socket(rank)], Duration::ZERO)[0] {
             match self.socket(rank).receive() {
@@ -420,7 +423,7 @@ impl Star {
 mod tests {
     use super::*;
 
-    /// Ranks that end when rank 0 has heard them.
+    /// Ranks that end when rank 0 has received their messages.
     struct Living;
 
     impl Peers for Living {
@@ -450,7 +453,7 @@ mod tests {
         let [(first, its_first), (second, its_second)] = [pair(), pair()];
         let star = |rank, sockets| Star::new(rank, 3, sockets, Box::new(Living), PARTING);
         let mut root = star(0, vec![first, second]);
-        // Rank 2 is gone, rank 1 has come to an exchange that will not be.
+        // Rank 2 is gone; rank 1 has arrived at an exchange that will not happen.
         drop(its_second);
         let given = std::thread::scope(|threads| {
             threads.spawn(move || {

@@ -1,7 +1,8 @@
-//! What each rank of a run last began, in memory that all of them see: whoever waits at a barrier can say what the one is
-//! doing that does not come.
+//! The last span that each rank of a run started, in memory that all ranks see. A rank waiting at a barrier can report
+//! what a missing rank is doing.
 //!
-//! Ranks write through [`note`], which every span of theirs passes; loader workers and writers have spans of other names.
+//! Ranks write through [`note`], which every span of theirs passes; spans of loader workers and writers have other
+//! names.
 
 use crate::system::clock::monotonic_millis;
 use crate::system::shared_memory::SharedNumbers;
@@ -12,11 +13,11 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Names of spans that say where a rank is.
+/// Names of spans that show where a rank is.
 const STAGES: &[&str] =
     &["root", "generate", "epoch", "block", "evaluate", "fetch", "compute", "checkpoint.save", "checkpoint.load"];
 
-/// Numbers of a rank: stage and one, when, and two more with what they count.
+/// Numbers per rank: the stage plus one, the time, and two more with the values of the span.
 const WIDTH: usize = 4;
 const NONE: u64 = u64::MAX;
 
@@ -31,16 +32,16 @@ impl StatusBoard {
         SharedNumbers::new(ranks as usize * WIDTH).map(StatusBoard::of)
     }
 
-    /// A board for processes that are no children of this one, and the path under which they find it.
+    /// Creates a board for processes that are not children of this one; returns the path under which they open it.
     pub fn public(ranks: u64) -> io::Result<(StatusBoard, String)> {
         let (numbers, file) = SharedNumbers::in_memory_file(ranks as usize * WIDTH)?;
         let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
-        // It is found as long as it is open, and that is as long as this process lives.
+        // The path works as long as the file is open, which is as long as this process lives.
         std::mem::forget(file);
         Ok((StatusBoard::of(numbers), path))
     }
 
-    /// The board of another process.
+    /// Opens the board of another process.
     pub fn at(path: &Path, ranks: u64) -> io::Result<StatusBoard> {
         SharedNumbers::of_file(ranks as usize * WIDTH, path).map(StatusBoard::of)
     }
@@ -50,7 +51,7 @@ impl StatusBoard {
         StatusBoard(Box::leak(Box::new(numbers)))
     }
 
-    /// From now on this process is this rank.
+    /// Declares that this process is this rank.
     pub fn join(&self, rank: u64) {
         let _ = BOARD.set(self.clone());
         RANK.store(rank, Ordering::Relaxed);
@@ -61,12 +62,12 @@ impl StatusBoard {
     }
 }
 
-/// The rank of this process, or of the one that made it, where there are several.
+/// Returns the rank of this process, or of the process that forked it, if there are several ranks.
 pub fn own_rank() -> Option<u64> {
     Some(RANK.load(Ordering::Relaxed)).filter(|rank| *rank != NONE)
 }
 
-/// A span has begun in this process.
+/// Notes that a span has started in this process.
 #[inline]
 pub fn note(name: &str, values: &[(&'static str, u64)]) {
     let rank = RANK.load(Ordering::Relaxed);
@@ -98,7 +99,7 @@ pub fn last(rank: u64) -> Option<String> {
     Some(format!("last started {stage}{parts} {since:.1} s ago"))
 }
 
-/// The sentence about a rank that does not come to a barrier.
+/// Returns the warning about a rank that does not arrive at a barrier.
 pub fn missing(rank: u64, waited: Duration) -> String {
     let doing = last(rank).unwrap_or_else(|| "has not started".into());
     format!("rank {rank} has not reached the barrier for {:.0} s: it {doing}", waited.as_secs_f64())

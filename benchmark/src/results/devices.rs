@@ -1,5 +1,5 @@
-//! Counters of the block devices while a run goes on, sampled each second from /proc and kept in the shape of
-//! `iostat -x -o JSON`, which is what report tools of DLIO's runs read.
+//! Samples counters of the block devices during a run, each second from /proc, in the layout of `iostat -x -o JSON`,
+//! which report tools for DLIO's runs read.
 
 use crate::failure::Outcome;
 use crate::results::run_folder::RunFolder;
@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 
 const PERIOD: Duration = Duration::from_secs(1);
 const SECTOR: f64 = 512.0;
-/// A megabyte of `iostat -m`, and its kilobyte.
+/// A megabyte and a kilobyte as in `iostat -m`.
 const MEGABYTE: f64 = 1024.0 * 1024.0;
 const KILOBYTE: f64 = 1024.0;
 
-/// "04/23/26 16:33:43", as iostat says it where nothing else was asked for.
+/// Returns "04/23/26 16:33:43", iostat's default time format.
 fn short_time() -> String {
     let now = local_time();
     format!("{}/{}/{} {}", &now[5..7], &now[8..10], &now[2..4], &now[11..19])
@@ -36,16 +36,16 @@ fn counters(text: &str) -> BTreeMap<String, Counters> {
     text.lines().filter_map(line).filter(|(_, counters): &(String, Counters)| counters.len() >= 11).collect()
 }
 
-/// Rates between two readings of one device.
+/// Returns the rates between two readings of one device.
 fn rates(name: &str, before: &Counters, after: &Counters, seconds: f64) -> Value {
-    // Older kernels say nothing of discards and flushes.
+    // Older kernels do not report discards and flushes.
     let of = |counters: &Counters, field: usize| counters.get(field).copied().unwrap_or(0.0);
     let grown = |field: usize| of(after, field) - of(before, field);
     let mean = |total: f64, count: f64| if count > 0.0 { total / count } else { 0.0 };
     let hundredths = |number: f64| (number * 100.0).round() / 100.0;
     let mut fields = Map::from_iter([("disk_device".to_string(), json!(name))]);
     let mut put = |field: String, number: f64| fields.insert(field, json!(hundredths(number)));
-    // Of each kind: operations, merged ones, sectors, milliseconds.
+    // For each kind: operations, merged ones, sectors, milliseconds.
     let kinds = [("r", 0), ("w", 4), ("d", 11)];
     for (kind, at) in kinds {
         put(format!("{kind}/s"), grown(at) / seconds);
@@ -64,7 +64,7 @@ fn rates(name: &str, before: &Counters, after: &Counters, seconds: f64) -> Value
     Value::Object(fields)
 }
 
-/// user, nice, system, idle, iowait, irq, softirq, steal in ticks.
+/// Returns user, nice, system, idle, iowait, irq, softirq and steal in ticks.
 fn processor_ticks(text: &str) -> Vec<f64> {
     let line = text.lines().next().unwrap_or_default();
     line.split_whitespace().skip(1).filter_map(|word| word.parse().ok()).collect()
@@ -116,7 +116,7 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Only after all worker processes exist: a process with threads must not fork.
+    /// Must be called after all worker processes exist: a process with threads must not fork.
     pub fn start(wanted: Vec<String>) -> Sampler {
         let (stop, stopped) = channel();
         let thread = std::thread::spawn(move || {
@@ -135,7 +135,7 @@ impl Sampler {
     }
 
     pub fn finish(self, folder: &RunFolder) -> Outcome<()> {
-        // Ends also if the thread is gone; there is nothing more to wait for then.
+        // Fails if the thread has already ended; then there is nothing to wait for.
         let _ = self.stop.send(());
         let samples = self.thread.join().unwrap_or_default();
         let kernel =

@@ -1,23 +1,23 @@
-//! The numbers of a run, from nothing but times, counts and bytes.
+//! Computes the metrics of a run from times, counts and bytes only.
 //!
 //! ```text
 //! block |load|compute|load|compute| ... |load|compute|  end
 //!       |  excluded  |<------- the window ------->|excluded|
 //! ```
 //!
-//! Each figure exists twice. The corrected one counts what happened: the window is the time from the end of the last
+//! Each metric exists twice. The corrected one counts what happened: the window is the time from the end of the last
 //! excluded step to the end of the last counted one, the steps are those in it, the bytes are those read. The `compat`
 //! one is DLIO's formula with its constants, for comparison with old results.
 
 use crate::config::Excluded;
 use serde_json::{Map, Value, json};
 
-/// What DLIO calls a megabyte: its keys that end in `MB_per_second` count in these.
+/// DLIO's megabyte: its keys that end in `MB_per_second` count in these.
 const MIB: f64 = (1u64 << 20) as f64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Step {
-    /// Waiting for the batch, computing on it, in seconds.
+    /// Waiting for the batch, and computing on it, in seconds.
     pub load: f64,
     pub compute: f64,
     /// The end of the step, in seconds from the start of the block.
@@ -32,7 +32,7 @@ impl Step {
     }
 }
 
-/// A run of steps that is measured together: up to a checkpoint, or an evaluation.
+/// A series of steps that is measured together: up to a checkpoint, or an evaluation.
 #[derive(Debug, Clone, Default)]
 pub struct Block {
     pub steps: Vec<Step>,
@@ -40,7 +40,7 @@ pub struct Block {
     pub duration: f64,
 }
 
-/// The figures of one block on one rank.
+/// The metrics of one block on one rank.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Figures {
     pub au: f64,
@@ -96,7 +96,8 @@ impl Block {
         self.work(excluded).figures(self.steps.len() as f64)
     }
 
-    /// DLIO's of an evaluation: utilization has the window of a training, throughput all steps and the whole time.
+    /// Returns DLIO's metrics of an evaluation: utilization has the window of a training, throughput covers all steps
+    /// and the whole time.
     pub fn compat_evaluation(&self, excluded: Excluded, batch: u64, record_bytes: f64) -> Figures {
         let rate = ratio(self.steps.len() as f64 * batch as f64, self.duration);
         Figures {
@@ -106,7 +107,8 @@ impl Block {
         }
     }
 
-    /// DLIO's: the window's time is the block's without the steps outside, and its steps are always two fewer.
+    /// Returns DLIO's metrics: the window's time is the block's time minus the steps outside, and its steps are always
+    /// two fewer.
     pub fn compat(&self, excluded: Excluded, batch: u64, record_bytes: f64) -> Figures {
         let steps = self.steps.len();
         let window = excluded.start.min(steps)..steps.saturating_sub(excluded.end).max(excluded.start.min(steps));
@@ -118,7 +120,7 @@ impl Block {
             .map(|(_, step)| step.whole())
             .sum();
         let seconds = self.duration - outside;
-        // The sum of nothing is a zero below zero.
+        // An empty sum is negative zero.
         let computed: f64 = self.steps[window].iter().map(|step| step.compute).sum::<f64>().abs();
         let rate = ratio((steps as f64 - 2.0) * batch as f64, seconds);
         Figures {
@@ -134,8 +136,8 @@ fn ratio(number: f64, by: f64) -> f64 {
     if by > 0.0 { number / by } else { 0.0 }
 }
 
-/// Blocks of an epoch as one: rates are the work of all over the time of all. Utilization weighs them by their steps, as
-/// DLIO's does.
+/// Combines the blocks of an epoch: rates are total work divided by total time. Utilization is weighted by steps, as in
+/// DLIO.
 pub fn together<'a>(blocks: impl Iterator<Item = &'a Block> + Clone, excluded: Excluded) -> Figures {
     let each: Vec<Figures> = blocks.clone().map(|block| block.corrected(excluded)).collect();
     let Figures { au, steps, .. } = weighted(&each);
@@ -143,7 +145,7 @@ pub fn together<'a>(blocks: impl Iterator<Item = &'a Block> + Clone, excluded: E
     Figures { au, ..work.figures(steps) }
 }
 
-/// DLIO's: figures of the blocks of an epoch as one, each weighing as many steps as it had.
+/// Combines the metrics of an epoch's blocks as DLIO does, weighted by their steps.
 pub fn weighted(blocks: &[Figures]) -> Figures {
     let steps: f64 = blocks.iter().map(|block| block.steps).sum();
     let mean = |of: fn(&Figures) -> f64| ratio(blocks.iter().map(|block| of(block) * block.steps).sum(), steps);
@@ -155,7 +157,7 @@ pub fn weighted(blocks: &[Figures]) -> Figures {
     }
 }
 
-/// Ranks as one: utilization is a mean, rates add up.
+/// Combines ranks: utilization is averaged, rates are added.
 pub fn over_ranks(ranks: &[Figures]) -> Figures {
     let sum = |of: fn(&Figures) -> f64| ranks.iter().map(of).sum::<f64>();
     Figures {
@@ -166,14 +168,14 @@ pub fn over_ranks(ranks: &[Figures]) -> Figures {
     }
 }
 
-/// Mean and population deviation, both zero for nothing: a NaN is not JSON.
+/// Returns mean and population deviation, both zero for an empty slice: a NaN is not JSON.
 pub fn mean_stdev(numbers: &[f64]) -> (f64, f64) {
     let mean = ratio(numbers.iter().sum(), numbers.len() as f64);
     let variance = ratio(numbers.iter().map(|number| (number - mean).powi(2)).sum(), numbers.len() as f64);
     (mean, variance.sqrt())
 }
 
-/// The value below which a share of the sorted numbers lies, between neighbours.
+/// Returns the value below which a share of the sorted numbers is, interpolated between neighbors.
 pub fn percentile(sorted: &[f64], share: f64) -> f64 {
     let Some(last) = sorted.len().checked_sub(1) else { return 0.0 };
     let at = share * last as f64;
@@ -181,7 +183,7 @@ pub fn percentile(sorted: &[f64], share: f64) -> f64 {
     below + (above - below) * at.fract()
 }
 
-/// The waits of the trainer for batches, in milliseconds.
+/// Returns statistics of the trainer's waits for batches, in milliseconds.
 pub fn waits<'a>(steps: impl Iterator<Item = &'a Step>) -> Value {
     let mut waits: Vec<f64> = steps.map(|step| step.load * 1e3).collect();
     waits.sort_by(f64::total_cmp);
@@ -193,7 +195,7 @@ pub fn waits<'a>(steps: impl Iterator<Item = &'a Step>) -> Value {
     })
 }
 
-/// DLIO's keys for one phase (`train` or `eval`): a list with a number an epoch, mean and deviation.
+/// Adds DLIO's keys for one phase (`train` or `eval`): a list with one number per epoch, mean and deviation.
 pub fn phase(name: &str, epochs: &[Figures], expected_au: f64, into: &mut Map<String, Value>) {
     if epochs.is_empty() {
         return;
@@ -220,7 +222,7 @@ pub fn phase(name: &str, epochs: &[Figures], expected_au: f64, into: &mut Map<St
 mod tests {
     use super::*;
 
-    /// Steps of 1 s load and 3 s compute, the first with 5 s load.
+    /// Returns steps of 1 s load and 3 s compute, the first with 5 s load.
     fn block(steps: usize) -> Block {
         let mut block = Block::default();
         let mut end = 0.0;
@@ -253,13 +255,13 @@ mod tests {
         let mut into = Map::new();
         phase("train", &[block(5).corrected(FIRST)], 0.9, &mut into);
         assert_eq!(into["train_io_mean_MB_per_second"], 1.0);
-        // Four samples of a mebibyte a step: 12 in 16 s.
+        // Four samples of a mebibyte per step: 12 in 16 s.
         assert_eq!(block(5).compat(FIRST, 4, 1_048_576.0).mebibytes_per_second, 0.75);
     }
 
     #[test]
     fn rates_of_blocks_together_are_all_their_work_over_all_their_time() {
-        // 16 samples in 16 s, and 8 in 2 s of a window that began at 1 s.
+        // 16 samples in 16 s, and 8 in 2 s of a window that started at 1 s.
         let quick = |end| Step { load: 0.0, compute: 1.0, end, samples: 4, bytes: 1 << 20 };
         let short = Block { steps: vec![quick(1.0), quick(2.0), quick(3.0)], duration: 3.0 };
         let figures = together([&block(5), &short].into_iter(), FIRST);
@@ -270,7 +272,7 @@ mod tests {
 
     #[test]
     fn an_evaluation_in_compat_has_all_steps_over_all_time() {
-        // 8 + 4 s: DLIO's utilization leaves the first step out, its throughput does not.
+        // 8 + 4 s: DLIO's utilization excludes the first step, its throughput does not.
         let figures = block(2).compat_evaluation(FIRST, 3, 1024.0 * 1024.0);
         assert_eq!((figures.au, figures.samples_per_second, figures.mebibytes_per_second), (75.0, 0.5, 0.5));
     }

@@ -1,4 +1,4 @@
-//! What a run measured, and the files that contain it.
+//! The measurements of a run, and the files that contain them.
 //!
 //! ```text
 //! metrics      numbers from times, counts and bytes

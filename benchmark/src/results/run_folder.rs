@@ -1,10 +1,10 @@
-//! The files of a run folder, with DLIO's names and keys.
+//! The files of a run directory, with DLIO's names and keys.
 //!
 //! ```text
-//! dlio.log                         what happened, a line each
+//! dlio.log                         one line per action
 //! summary.json                     the numbers, rank 0          (rewritten after each epoch: partial results count)
 //! <rank>_output.json               every step of every epoch
-//! <rank>_per_epoch_stats.json      when epochs, blocks, checkpoints began and ended
+//! <rank>_per_epoch_stats.json      start and end of epochs, blocks and checkpoints
 //! .hydra/{config,overrides,hydra}.yaml
 //! ```
 
@@ -20,7 +20,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// What could not be written belongs to the run folder.
+/// Marks a write failure as one of the run directory.
 fn of_run<T>(outcome: Outcome<T>) -> Outcome<T> {
     outcome.map_err(|failure| failure.elsewhere("hydra.run.dir"))
 }
@@ -34,7 +34,7 @@ impl RunFolder {
     pub fn create(path: PathBuf) -> Outcome<RunFolder> {
         let folder = RunFolder { path };
         folder.make()?;
-        // Found out before hours of work and not after them.
+        // Detects a read-only directory before hours of work, not after.
         let probe = folder.path.join(".writable");
         fs::write(&probe, b"")
             .and_then(|()| fs::remove_file(&probe))
@@ -52,8 +52,8 @@ impl RunFolder {
         failure.remedy("choose another run directory with ++workload.output.folder=DIR")
     }
 
-    /// Keeps other runs out of the folder as long as the file is open, also in forked ranks. None where the file system has
-    /// no locks.
+    /// Keeps other runs out of the directory as long as the file is open, also in forked ranks. `None` if the file
+    /// system does not support locks.
     pub fn lock(&self) -> Outcome<Option<File>> {
         let Ok(folder) = File::open(&self.path) else { return Ok(None) };
         match folder.try_lock() {
@@ -69,7 +69,7 @@ impl RunFolder {
         }
     }
 
-    /// Removes the results of a run that was here before: whoever reads them would take them for this one's.
+    /// Removes the results of an earlier run, which could be mistaken for this one's.
     pub fn clear(&self) -> Outcome<()> {
         for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
             let name = entry.file_name();
@@ -89,7 +89,7 @@ impl RunFolder {
         of_run(write_whole(&self.path.join(name), text.as_bytes()))
     }
 
-    /// A file too long to be made in memory first.
+    /// Writes a file that is too long to be built in memory.
     pub fn write_streamed(
         &self,
         name: &str,
@@ -103,7 +103,7 @@ impl RunFolder {
         draft.commit()
     }
 
-    /// The configuration that was asked for, as Hydra keeps it.
+    /// Writes the requested configuration, as Hydra does.
     pub fn write_configuration(
         &self,
         subfolder: &str,
@@ -126,14 +126,14 @@ impl RunFolder {
     }
 }
 
-/// dlio.log, and the same lines on the terminal where they are wanted.
+/// dlio.log, and its lines on the terminal if requested.
 pub struct Log {
     file: Option<File>,
     echo: bool,
 }
 
 impl Log {
-    /// A log of rank 0; the others keep silent.
+    /// Creates the log on rank 0; other ranks log nothing.
     pub fn create(path: &Path, rank: u64, echo: bool) -> Outcome<Log> {
         if rank > 0 {
             return Ok(Log { file: None, echo: false });
@@ -154,14 +154,14 @@ impl Log {
         self.line(&format!("[WARNING] {message}"));
     }
 
-    /// True if its lines are on the terminal too.
+    /// Returns `true` if lines are printed on the terminal too.
     pub fn echoes(&self) -> bool {
         self.echo
     }
 
     fn line(&mut self, line: &str) {
         if let Some(file) = &mut self.file {
-            // A full disk shows in the results, which are written with care; the log is a convenience.
+            // A full disk shows when the results are written, which is checked; the log is a convenience.
             let _ = writeln!(file, "{line}");
         }
         if self.echo {

@@ -1,5 +1,5 @@
-//! What a run measured, and the JSON that says it: DLIO's keys with corrected figures, DLIO's own formulas beside them
-//! under `compat`.
+//! The measurements of a run and their JSON: DLIO's keys with corrected metrics, and DLIO's own formulas under
+//! `compat`.
 
 use crate::config::{Config, Excluded};
 use crate::data_set::layout::{Layout, Split};
@@ -14,7 +14,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::Instant;
 
-/// A moment on both clocks: one to tell, one to subtract.
+/// A point in time on both clocks: one to print, one to subtract.
 #[derive(Debug, Clone)]
 pub struct Moment {
     pub local_time: String,
@@ -26,7 +26,7 @@ impl Moment {
         Moment { local_time: local_time(), at: Instant::now() }
     }
 
-    /// A moment of now, so many seconds ago.
+    /// Returns the time `seconds` before now.
     pub fn before_now(seconds: f64) -> Moment {
         let ago = crate::config::compute_time::seconds(seconds);
         let at = Instant::now();
@@ -50,32 +50,32 @@ pub struct Saved {
     /// The start of the first rank, and the end of the last one.
     pub started: Moment,
     pub ended: Moment,
-    /// From one to the other.
+    /// The time between the two.
     pub seconds: f64,
     pub bytes: u64,
     pub fsyncs: u64,
-    /// Bytes a second of the slowest rank; None where nothing was moved within that time.
+    /// Bytes per second of the slowest rank; `None` if nothing was moved within that time.
     pub slowest_rank_rate: Option<f64>,
 }
 
-/// Checkpoints that were written or copied beside the training, by all ranks; times of the slowest.
+/// Checkpoints that were written or copied in the background, by all ranks; times of the slowest.
 #[derive(Debug, Clone, Default)]
 pub struct Beside {
     pub count: u64,
     pub bytes: u64,
     pub fsyncs: u64,
     pub seconds: f64,
-    /// Of those seconds, the ones in which training went on, and the ones in which it waited.
+    /// The part of those seconds in which training continued, and the part in which it waited.
     pub hidden: f64,
     pub waited: f64,
-    /// Checkpoints that the fast folder had no room for, and that went to the other one at once.
+    /// Checkpoints that did not fit in the fast directory and went directly to the final one.
     pub without_room: u64,
 }
 
 const GIB: f64 = (1u64 << 30) as f64;
 
 impl Saved {
-    /// None where nothing was moved within its time: what is written beside the training has a time of its own.
+    /// Returns `None` if nothing was moved within its time: background writes are timed separately.
     pub fn gibibytes_per_second(&self) -> Option<f64> {
         (self.bytes > 0 && self.seconds > 0.0).then(|| self.bytes as f64 / GIB / self.seconds)
     }
@@ -87,9 +87,9 @@ type Timed = (Moment, Moment, Block);
 pub struct Epoch {
     pub number: u64,
     pub started: Moment,
-    /// The end of its training, with the checkpoints of it; None where it was left before that.
+    /// The end of its training, including checkpoints; `None` if it was stopped earlier.
     pub trained: Option<Moment>,
-    /// The end of all of it: its evaluation may follow the training.
+    /// The end of the whole epoch: its evaluation may follow the training.
     pub ended: Moment,
     pub blocks: Vec<Timed>,
     pub evaluation: Option<Timed>,
@@ -99,24 +99,24 @@ pub struct Epoch {
     pub cached: Option<f64>,
     /// By rank: training corrected and compat, evaluation corrected and compat.
     pub ranks: Vec<Vec<Figures>>,
-    /// Samples that were trained with, of all ranks: those that could not be read are none.
+    /// Samples used for training, over all ranks, without unreadable ones.
     pub samples_all_ranks: u64,
-    /// Bytes that were read for training, of all ranks.
+    /// Bytes read for training, over all ranks.
     pub bytes_all_ranks: u64,
-    /// The same of its evaluation.
+    /// Samples used for evaluation, over all ranks, without unreadable ones.
     pub evaluated_samples: u64,
     pub evaluated_bytes: u64,
-    /// To the object store, of all ranks; None where there is none, or where the epoch was left early.
+    /// Requests to the object store, over all ranks; `None` without a store, or if the epoch was stopped early.
     pub requests: Option<Counts>,
-    /// It came to its end, on all ranks.
+    /// The epoch finished on all ranks.
     pub complete: bool,
-    /// Ranks that are not in its figures: they were gone when it was left.
+    /// Ranks missing from its metrics: they were gone when the epoch was stopped.
     pub missing_ranks: Vec<u64>,
 }
 
 impl Epoch {
-    /// True if its figures say something: every step that had to be is in them, or it was left early with counted steps
-    /// behind it, on all ranks.
+    /// Returns `true` if its metrics are meaningful: every required step is included, or the epoch was stopped after
+    /// some counted steps, on all ranks.
     pub fn counts(&self, excluded: Excluded) -> bool {
         let counted = |(_, _, block): &Timed| block.steps.len() > excluded.start + excluded.end;
         let stepped = |(_, _, block): &Timed| !block.steps.is_empty();
@@ -126,19 +126,19 @@ impl Epoch {
         }
     }
 
-    /// The ranks that its figures lack, in words.
+    /// Returns a text about the ranks missing from its metrics.
     pub fn without(&self) -> Option<String> {
         let ranks: Vec<String> = self.missing_ranks.iter().map(u64::to_string).collect();
         let word = if ranks.len() == 1 { "rank" } else { "ranks" };
         (!ranks.is_empty()).then(|| format!("results of {word} {} in epoch {}", ranks.join(", "), self.number))
     }
 
-    /// Figures of its training on this rank: the corrected ones.
+    /// Returns the corrected metrics of its training on this rank.
     pub fn trained_together(&self, excluded: Excluded) -> Figures {
         metrics::together(self.blocks.iter().map(|(_, _, block)| block), excluded)
     }
 
-    /// Those that weigh blocks by their steps.
+    /// Returns metrics that weigh blocks by their steps.
     pub fn train_figures(&self, of: impl Fn(&Block) -> Figures) -> Figures {
         metrics::weighted(&self.blocks.iter().map(|(_, _, block)| of(block)).collect::<Vec<_>>())
     }
@@ -147,7 +147,7 @@ impl Epoch {
         self.evaluation.as_ref().map(|(_, _, block)| of(block)).unwrap_or_default()
     }
 
-    /// Of this rank: samples and bytes of its training, and those of its evaluation.
+    /// Returns samples and bytes of its training, and of its evaluation, on this rank.
     pub fn amounts(&self) -> [u64; 4] {
         let [samples, bytes]: [fn(&Step) -> u64; 2] = [|step| step.samples, |step| step.bytes];
         [
@@ -166,17 +166,17 @@ impl Epoch {
         self.evaluation.iter().flat_map(|(_, _, block)| &block.steps)
     }
 
-    /// Seconds of its training and its checkpoints, without those of its evaluation.
+    /// Returns the seconds of its training and checkpoints, without its evaluation.
     pub fn seconds(&self) -> f64 {
         self.trained.as_ref().unwrap_or(&self.ended).since(&self.started)
     }
 
-    /// Seconds of all of it.
+    /// Returns the seconds of the whole epoch.
     pub fn whole_seconds(&self) -> f64 {
         self.ended.since(&self.started)
     }
 
-    /// Over all ranks; `which` as in `ranks`.
+    /// Returns the metrics over all ranks; `which` as in `ranks`.
     pub fn figures(&self, which: usize) -> Figures {
         metrics::over_ranks(&self.ranks.iter().filter_map(|rank| rank.get(which).copied()).collect::<Vec<_>>())
     }
@@ -185,7 +185,7 @@ impl Epoch {
 /// The state of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum Status {
-    /// Also what a killed run leaves.
+    /// Also the status that a killed run leaves.
     #[default]
     Running,
     Success,
@@ -220,7 +220,7 @@ impl Status {
 pub struct Results {
     pub status: Status,
     pub started: Moment,
-    /// The machines of all ranks.
+    /// The hosts of all ranks.
     pub hosts: Vec<Host>,
     pub epochs: Vec<Epoch>,
     pub checkpoint_bytes: u64,
@@ -244,11 +244,11 @@ impl Results {
 
     pub fn summary(&self, config: &Config, ranks: u64) -> Value {
         let layout = Layout::new(&config.dataset);
-        // As DLIO counts it: what a host reads of the training files.
+        // As in DLIO: the training data that one host reads.
         let own = [Host::own()];
         let hosts = if self.hosts.is_empty() { &own[..] } else { &self.hosts };
         let payload = layout.samples(Split::Train) as f64 * layout.record_bytes() / GIB / hosts.len() as f64;
-        // Columns have sizes of their own.
+        // Columns have individual sizes.
         let sample = if config.dataset.parquet_columns.is_empty() { layout.record_bytes() } else { 0.0 };
         let of_hosts = |of: fn(&Host) -> Value| hosts.iter().map(of).collect::<Vec<_>>();
         let caching: Vec<u8> = hosts.iter().map(|host| u8::from(payload < host.memory_gibibytes)).collect();
@@ -280,14 +280,14 @@ impl Results {
         })
     }
 
-    /// The parts that were asked for and are not in the results, in words.
+    /// Returns a text for each requested part that is missing from the results.
     pub fn missing(&self, config: &Config) -> Vec<String> {
         let samples = (self.failed > 0).then(|| format!("{} unreadable samples", self.failed));
         let ranks = self.epochs.iter().filter_map(Epoch::without);
         self.missing_parts(config).into_iter().chain(samples).chain(ranks).collect()
     }
 
-    /// True where the run came to its end and lacks samples that it was to go on without, and nothing else.
+    /// Returns `true` if the run finished and lacks only samples that it was allowed to skip.
     pub fn is_whole_but_for_samples(&self, config: &Config) -> bool {
         let failed = matches!(self.status, Status::Failed(_));
         failed && self.failed > 0 && self.missing_parts(config).is_empty()
@@ -310,7 +310,7 @@ impl Results {
         missing
     }
 
-    /// Epochs whose training figures say something.
+    /// Returns the epochs whose training metrics are meaningful.
     pub fn counted(&self, config: &Config) -> Vec<&Epoch> {
         let excluded = config.output.excluded();
         self.epochs.iter().filter(|epoch| epoch.counts(excluded)).collect()
@@ -347,7 +347,8 @@ impl Results {
         for phase in ["train", "eval"] {
             let key = format!("{phase}_au_meet_expectation");
             for figures in [&mut metric, &mut compat] {
-                // An expectation of a whole run; a part of one does not meet it, however busy its accelerators were.
+                // The expectation is for a whole run; an incomplete one does not meet it, however busy its accelerators
+                // were.
                 if self.status != Status::Success
                     && let Some(verdict) = figures.get_mut(&key)
                 {
@@ -392,13 +393,14 @@ impl Results {
         }
     }
 
-    /// `<rank>_per_epoch_stats.json`: durations of epochs and blocks are texts, of checkpoints numbers, as DLIO's are.
+    /// Returns `<rank>_per_epoch_stats.json`: durations of epochs and blocks are texts, of checkpoints numbers, as in
+    /// DLIO.
     pub fn per_epoch_stats(&self) -> Value {
         Value::Object(self.epochs.iter().map(|epoch| (epoch.number.to_string(), epoch_stats(epoch))).collect())
     }
 
-    /// `<rank>_output.json`: every step. Written as it goes: a tree of millions of numbers would be the largest thing
-    /// in the run's memory.
+    /// Writes `<rank>_output.json`, every step, as a stream: a tree of millions of numbers would be the largest object
+    /// in memory.
     pub fn write_output(&self, config: &Config, out: &mut impl Write) -> io::Result<()> {
         let facts = json!({
             "host_memory_GB": host::memory_gibibytes(),
@@ -421,7 +423,7 @@ impl Results {
     }
 }
 
-/// What to say beside a verdict where DLIO's own formula comes to the other one.
+/// Returns a note if DLIO's own formula gives a different verdict.
 fn other_verdict(phase: &str, metric: &Map<String, Value>, compat: &Map<String, Value>) -> Option<String> {
     let verdict = |figures: &Map<String, Value>| figures.get(&format!("{phase}_au_meet_expectation")).cloned();
     let (own, other) = (verdict(metric)?, verdict(compat)?);
@@ -430,7 +432,8 @@ fn other_verdict(phase: &str, metric: &Map<String, Value>, compat: &Map<String, 
     (own != other).then(|| format!("DLIO's own formula gives {au:.2} %: {other_word}"))
 }
 
-/// How the run of a summary ended, why, and what it therefore lacks; None where nothing says, as in DLIO's own.
+/// Returns how the run of a summary ended, why, and the resulting gaps; `None` if that is not recorded, as in DLIO's
+/// own summaries.
 pub fn standing(summary: &Value) -> Option<String> {
     let status = match summary["status"].as_str()? {
         "running" => "running, or killed",
@@ -443,15 +446,15 @@ pub fn standing(summary: &Value) -> Option<String> {
     Some(format!("{status}{reason}{missing}"))
 }
 
-/// What a run left, as it is read again.
+/// Reads the summary that a run left.
 pub fn summary_in(folder: &Path) -> Outcome<Value> {
     let path = folder.join("summary.json");
     let text = fs::read_to_string(&path).map_err(|error| Failure::io("read", &path, error))?;
     serde_json::from_str(&text).map_err(|error| Failure::damaged(&path, error))
 }
 
-/// Facts of an epoch that DLIO's files do not have: those of its training, and under a name of its own its evaluation.
-/// `sample` is the bytes of a sample; 0 where they are not known.
+/// Returns facts about an epoch that DLIO's files lack: its training, and separately its evaluation. `sample` is the
+/// size of a sample; 0 if unknown.
 fn epoch_facts(epoch: &Epoch, sample: f64) -> Value {
     let au = |which: usize| epoch.ranks.iter().filter_map(|rank| Some(rank.get(which)?.au)).collect::<Vec<f64>>();
     let seconds = epoch.seconds();
@@ -478,7 +481,7 @@ fn epoch_facts(epoch: &Epoch, sample: f64) -> Value {
         });
     }
     if let Some(requests) = &epoch.requests {
-        // Requests are those of the whole epoch.
+        // Requests are counted for the whole epoch.
         facts["object"] = requests.facts(epoch.whole_seconds());
         let asked = requests.of(Figure::BytesIn) as f64;
         let taken = (epoch.samples_all_ranks + epoch.evaluated_samples) as f64 * sample;
@@ -508,7 +511,7 @@ fn epoch_stats(epoch: &Epoch) -> Value {
         }
     }
     stats.insert("end".into(), json!(epoch.ended.local_time));
-    // As DLIO's: the end is that of all, the duration that of training.
+    // As in DLIO: the end is that of the epoch, the duration that of training.
     stats.insert("duration".into(), json!(format!("{:.2}", epoch.seconds())));
     Value::Object(stats)
 }
@@ -535,14 +538,14 @@ fn write_epoch(epoch: &Epoch, config: &Config, memory: &str, out: &mut impl Writ
     write!(out, "\"throughput\": {throughput}, \"au\": {au}, \"host_meminfo\": {memory}, \"end\": {end}}}")
 }
 
-/// A block or the evaluation of an epoch, under the name DLIO gives it.
+/// A block or the evaluation of an epoch, under its DLIO name.
 struct Part<'a> {
     name: String,
     block: &'a Block,
     excluded: Excluded,
 }
 
-/// One number of each step: "load": {"block1": [0.1, ...], ...},
+/// Writes one number of each step: "load": {"block1": [0.1, ...], ...},
 fn write_lists(what: &str, parts: &[Part], of: impl Fn(&Step) -> f64, out: &mut impl Write) -> io::Result<()> {
     write!(out, "\"{what}\": {{")?;
     for (place, part) in parts.iter().enumerate() {

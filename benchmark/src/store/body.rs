@@ -1,4 +1,4 @@
-//! An object read front to back, or a part of it. Where the connection breaks it goes on from the byte reached, as long as
+//! An object, or a part of it, read front to back. After a broken connection the read resumes at the byte reached, if
 //! the object is still the same.
 
 use super::client::Answer;
@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 pub struct Body {
     path: PathBuf,
     key: String,
-    /// None once all of it has come.
+    /// `None` once the whole body has been received.
     connection: Option<(Connection, Told)>,
-    /// The next byte of the object, and the one behind the last that was asked for.
+    /// The next byte of the object, and the end of the requested range.
     at: u64,
     end: u64,
     total: u64,
@@ -28,11 +28,11 @@ pub struct Body {
     broken: u64,
 }
 
-/// Before a body that broke is asked for again, times the number of breaks.
+/// The pause before a broken body is requested again, multiplied by the number of breaks.
 const PAUSE: Duration = Duration::from_millis(100);
 
 impl Body {
-    /// From byte `from` of an object to its end, or `length` bytes.
+    /// Opens an object from byte `from` to its end, or for `length` bytes.
     pub fn open(path: &Path, from: u64, length: Option<u64>) -> Outcome<Body> {
         let key = key_of(path);
         let part = Part { from, length, etag: None };
@@ -57,17 +57,17 @@ impl Body {
         Ok(body)
     }
 
-    /// Bytes of the whole object.
+    /// Returns the size of the whole object.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// The next byte that comes.
+    /// Returns the offset of the next byte.
     pub fn at(&self) -> u64 {
         self.at
     }
 
-    /// The next bytes; 0 at the end of what was asked for.
+    /// Reads the next bytes; returns 0 at the end of the requested range.
     pub fn next(&mut self, into: &mut [u8]) -> Outcome<usize> {
         loop {
             let most = (self.end - self.at).min(into.len() as u64) as usize;
@@ -88,7 +88,7 @@ impl Body {
         }
     }
 
-    /// Exactly as many bytes as there is room for.
+    /// Fills `into` completely.
     pub fn fill(&mut self, into: &mut [u8]) -> Outcome<()> {
         let mut done = 0;
         while done < into.len() {
@@ -108,7 +108,7 @@ impl Body {
         counts::time(Timed::Get, took);
         counts::add(Figure::GetNanos, took.as_nanos() as u64);
         if let Some((connection, _)) = self.connection.take() {
-            // Without a client there is none to keep it.
+            // Without a client the connection is dropped.
             let _ = with_client(|client| {
                 client.give_back(connection);
                 Ok(())
@@ -116,7 +116,7 @@ impl Body {
         }
     }
 
-    /// Asks for the rest of a body that broke.
+    /// Requests the rest of a body that broke.
     fn go_on(&mut self, error: &io::Error) -> Outcome<()> {
         if let Some((_, mut told)) = self.connection.take() {
             told.end(request_span::errno_of(error));
@@ -153,16 +153,16 @@ impl Read for Body {
     }
 }
 
-/// The bytes asked for, and of which object.
+/// A requested range of an object.
 struct Part<'a> {
     from: u64,
     length: Option<u64>,
-    /// Of the object it has to be.
+    /// The entity tag that the object must have.
     etag: Option<&'a str>,
 }
 
 impl Part<'_> {
-    /// The answer, and the bytes of the whole object.
+    /// Returns the answer, and the size of the whole object.
     fn answer(&self, path: &Path, key: &str) -> Outcome<(Answer, u64)> {
         let mut headers = Vec::new();
         let ranged = self.from > 0 || self.length.is_some();
@@ -191,13 +191,13 @@ impl Part<'_> {
     }
 }
 
-/// A range as requests name it.
+/// Returns a range in the syntax of requests.
 pub(super) fn range(from: u64, length: Option<u64>) -> String {
     let last = length.map_or(String::new(), |length| (from + length.max(1) - 1).to_string());
     format!("bytes={from}-{last}")
 }
 
-/// Bytes at the front of an object that are read at once: the head of a format, or all of a small object.
+/// Bytes at the front of an object that are read together: the head of a format, or all of a small object.
 const HEAD: u64 = 64 << 10;
 
 /// An object read in parts, in any order.
@@ -224,7 +224,7 @@ impl Ranges {
         self.total
     }
 
-    /// Bytes read since the last call.
+    /// Returns the bytes read since the last call.
     pub fn take_moved(&self) -> u64 {
         std::mem::take(&mut *self.moved.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -1,13 +1,14 @@
-//! A tier before the store: pieces of objects in a folder of this machine, fetched when they are first asked for, or before. A
+//! A cache in front of the store: pieces of objects in a directory of this host, fetched on first use or ahead of it. A
 //! piece is a whole object, or a block of one.
 //!
 //! ```text
 //! FOLDER/dlio-tier-RUN/[rank-N/]   used                      bytes of all pieces, under a lock
-//!                                  KEY/LENGTH, 0, 1, ...     how long the object is; its pieces
-//!                                  KEY/.0.lock               held by whoever fetches that piece: the others wait
+//!                                  KEY/LENGTH, 0, 1, ...     the length of the object; its pieces
+//!                                  KEY/.0.lock               held by the process that fetches that piece: others wait
 //! ```
 //!
-//! A piece is written beside its place and renamed. Its pages are forgotten, so that what is read is the tier and not memory.
+//! A piece is written to a temporary file and renamed. Its pages are dropped from the page cache, so that reads measure
+//! the cache's device and not memory.
 
 use super::body::{self, Body};
 use super::counts::{self, Figure};
@@ -22,50 +23,51 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-/// The tier that a workload asks for.
+/// The cache that a workload requests.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     pub folder: PathBuf,
-    /// Bytes it may take; 0: as many as there are.
+    /// The maximum size in bytes; 0 is unlimited.
     pub size: u64,
-    /// Bytes of a piece; None: whole objects.
+    /// Size of a piece in bytes; `None` for whole objects.
     pub block: Option<u64>,
-    /// A folder for each rank, and none that those of a machine share.
+    /// Each rank has a separate directory, instead of one shared by the ranks of a host.
     pub by_rank: bool,
     pub evict: Evict,
-    /// The objects of a rank's first epoch are fetched in their order, whether or not they have been asked for.
+    /// Prefetches the objects of a rank's first epoch in their order.
     pub ahead: bool,
-    /// The pieces stay for the next run.
+    /// Keeps the pieces for the next run.
     pub keep: bool,
 }
 
-/// Which piece goes where there is no room for another.
+/// Which piece is evicted when there is no space for another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Evict {
-    /// The one that was used longest ago.
+    /// The least recently used piece.
     Lru,
-    /// The one that came first.
+    /// The oldest piece.
     Fifo,
-    /// None: what finds no room is read past the tier.
+    /// None: reads of pieces that do not fit bypass the cache.
     Nothing,
 }
 
 struct Tier {
     root: PathBuf,
-    /// Objects below this are in it.
+    /// The cache covers objects below this path.
     of: PathBuf,
     settings: Settings,
 }
 
 static TIER: Mutex<Option<Arc<Tier>>> = Mutex::new(None);
 
-/// In use until it is dropped; then its pieces are gone, unless they are to stay.
+/// Keeps the cache in use until dropped; then its pieces are deleted, unless they are to be kept.
 pub struct CacheGuard {
     root: Option<PathBuf>,
     process: u32,
 }
 
-/// From now on objects below `of` are read through a tier. `name` tells runs apart, or what is kept from other data.
+/// Reads objects below `of` through a cache from now on. `name` distinguishes runs, or a persistent cache from caches
+/// of other data.
 pub fn enter(settings: &Settings, of: &Path, name: u64, rank: u64) -> Outcome<CacheGuard> {
     let whole = settings.folder.join(format!("dlio-tier-{name:016x}"));
     let root = if settings.by_rank { whole.join(format!("rank-{rank}")) } else { whole };
@@ -77,25 +79,26 @@ pub fn enter(settings: &Settings, of: &Path, name: u64, rank: u64) -> Outcome<Ca
 
 impl Drop for CacheGuard {
     fn drop(&mut self) {
-        // A forked worker that ends leaves it to the others.
+        // A forked worker that exits leaves the cache to the other processes.
         if self.process == std::process::id() {
             *TIER.lock().unwrap_or_else(PoisonError::into_inner) = None;
             if let Some(root) = &self.root {
-                // Another rank of this machine may have been faster.
+                // Another rank of this host may have been faster.
                 let _ = fs::remove_dir_all(root);
-                // The folder of all ranks goes with the last of theirs.
+                // The shared directory is removed with the last rank's.
                 let _ = root.parent().map(fs::remove_dir);
             }
         }
     }
 }
 
-/// A process beside a rank that fetches objects before they are asked for. It ends with them, where there is no more room, or
-/// with the rank.
+/// A background process of a rank that fetches objects ahead of their use. It exits after the last object, when the
+/// cache is full, or with the rank.
 pub struct PrefetchProcess(libc::pid_t);
 
 impl PrefetchProcess {
-    /// Only for a process with one thread. So many objects are asked for while another is fetched.
+    /// Starts the process, from a process with one thread. While one object is fetched, up to `window` others are
+    /// requested.
     pub fn start(mut objects: impl Iterator<Item = PathBuf>, window: usize) -> Outcome<PrefetchProcess> {
         let process = processes::fork(|| {
             processes::leave_interrupts_to_parent();
@@ -105,12 +108,12 @@ impl PrefetchProcess {
                     let Some(path) = objects.next() else { break };
                     let Some(object) = Tiered::of(&path).and_then(Tiered::reserved) else { continue };
                     asked.push_back(object);
-                    // What cannot be asked for now is asked for in its turn.
+                    // If the request cannot be sent now, it is sent when it is the object's turn.
                     if window == 0 || !ask_ahead(&path).unwrap_or(false) {
                         break;
                     }
                 }
-                // What cannot be fetched now is fetched when a reader asks for it, and what is wrong is told then.
+                // If this fails, the object is fetched when a reader needs it, and the error is reported then.
                 let fetched = asked.pop_front().is_some_and(|mut object| object.fetch_ahead().unwrap_or(false));
                 if !fetched || processes::interrupted() {
                     break;
@@ -132,7 +135,7 @@ impl Drop for PrefetchProcess {
     }
 }
 
-/// An object that is read through the tier.
+/// An object that is read through the cache.
 pub struct Tiered {
     tier: Arc<Tier>,
     path: PathBuf,
@@ -140,14 +143,14 @@ pub struct Tiered {
     total: Option<u64>,
     /// The piece that was read last.
     open: Option<(u64, File)>,
-    /// The lock of its first piece, where that was taken before its turn.
+    /// The lock of its first piece, if it was taken ahead.
     reserved: Option<File>,
-    /// Nobody has asked for it yet: it is counted apart, and no other piece gives way to it.
+    /// The object is being prefetched: it is counted separately, and no other piece is evicted for it.
     ahead: bool,
 }
 
 impl Tiered {
-    /// None where there is no tier, or the object is none of those in it.
+    /// Returns `None` if there is no cache or it does not cover the object.
     pub fn of(path: &Path) -> Option<Tiered> {
         let tier = TIER.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
         let below = path.strip_prefix(&tier.of).ok()?.to_string_lossy().replace('%', "%25").replace('/', "%2F");
@@ -155,12 +158,13 @@ impl Tiered {
         Some(Tiered { tier, path: path.to_path_buf(), folder, total: None, open: None, reserved: None, ahead: false })
     }
 
-    /// Bytes of a piece; None: of the whole object.
+    /// Returns the size of a piece in bytes; `None` for whole objects.
     pub fn block(&self) -> Option<u64> {
         self.tier.settings.block
     }
 
-    /// With the lock of its first piece, where that is not here; None where another fetches it.
+    /// Returns the object with the lock of its first piece, if that piece is missing; `None` if another process fetches
+    /// it.
     fn reserved(mut self) -> Option<Tiered> {
         if !self.is_begun() {
             fs::create_dir_all(&self.folder).ok()?;
@@ -176,12 +180,12 @@ impl Tiered {
         OpenOptions::new().create(true).truncate(false).write(true).open(path)
     }
 
-    /// True if its first piece is here.
+    /// Returns `true` if its first piece is in the cache.
     pub fn is_begun(&self) -> bool {
         self.folder.join("0").exists()
     }
 
-    /// Bytes of the whole object.
+    /// Returns the size of the whole object.
     pub fn length(&mut self) -> Outcome<u64> {
         if let Some(total) = self.total {
             return Ok(total);
@@ -189,7 +193,7 @@ impl Tiered {
         if self.noted_length().is_none() {
             self.piece(0)?;
         }
-        // Whoever fetched a piece knows it, or has noted it.
+        // The process that fetched a piece knows it, or has noted it.
         self.total = self.total.or_else(|| self.noted_length());
         self.total.ok_or_else(|| Failure::damaged(&self.path, "the cache does not contain its length"))
     }
@@ -198,7 +202,7 @@ impl Tiered {
         fs::read_to_string(self.folder.join("LENGTH")).ok()?.parse().ok()
     }
 
-    /// Exactly as many bytes as there is room for, from `offset` on.
+    /// Fills `into` completely, starting at `offset`.
     pub fn fill(&mut self, offset: u64, into: &mut [u8]) -> Outcome<()> {
         let total = self.length()?;
         let end = offset + into.len() as u64;
@@ -235,7 +239,7 @@ impl Tiered {
         self.open.as_ref().map(|(_, file)| file).ok_or_else(|| Failure::damaged(&self.path, "it is not in the cache"))
     }
 
-    /// What was read of the piece is not to be read from memory the next time.
+    /// Closes the piece and drops the pages that were read, so that the next read does not come from memory.
     fn close(&mut self) {
         if let Some((_, file)) = self.open.take() {
             let _ = file_calls::forget_pages(&file);
@@ -251,12 +255,12 @@ impl Tiered {
         let failed = |error| Failure::unwritable("create an entry in the cache:", &place, error);
         fs::create_dir_all(&self.folder).map_err(failed)?;
         let reserved = if index == 0 { self.reserved.take() } else { None };
-        // Held until the piece is in its place.
+        // Held until the piece has its final name.
         let _lock = match reserved {
             Some(lock) => lock,
             None => self.locked(index).map_err(failed)?,
         };
-        // Another may have fetched it since.
+        // Another process may have fetched it in the meantime.
         match self.found(&place)? {
             Some(file) => Ok(file),
             None => self.fetched(index, &place),
@@ -266,7 +270,7 @@ impl Tiered {
     fn locked(&self, index: u64) -> io::Result<File> {
         let lock = self.lock_file(index)?;
         match lock.try_lock() {
-            // Whoever has reserved others waits for none that another may have reserved.
+            // A process that has reserved objects does not wait for one that another process may have reserved.
             Err(TryLockError::WouldBlock) if self.ahead && index == 0 => return Err(io::ErrorKind::WouldBlock.into()),
             Err(TryLockError::WouldBlock) => {
                 counts::add(Figure::TierWaits, u64::from(!self.ahead));
@@ -281,7 +285,7 @@ impl Tiered {
         match File::open(place) {
             Ok(file) => {
                 if self.tier.settings.evict == Evict::Lru {
-                    // One that cannot be marked is older than it is, which costs a fetch at most.
+                    // If marking fails, the piece looks older than it is, which costs at most one fetch.
                     let _ = file.set_modified(SystemTime::now());
                 }
                 Ok(Some(file))
@@ -291,7 +295,7 @@ impl Tiered {
         }
     }
 
-    /// A piece from the store, kept where there is room.
+    /// Fetches a piece from the store, and keeps it if there is space.
     fn fetched(&mut self, index: u64, place: &Path) -> Outcome<File> {
         const BUFFER: usize = 1 << 20;
         let block = self.tier.settings.block;
@@ -324,7 +328,7 @@ impl Tiered {
 }
 
 impl Tiered {
-    /// Has all its pieces fetched; false where there is no room for one.
+    /// Fetches all its pieces; returns `false` if one does not fit.
     fn fetch_ahead(&mut self) -> Outcome<bool> {
         self.ahead = true;
         let mut index = 0;
@@ -341,7 +345,7 @@ impl Tiered {
         }
     }
 
-    /// Whole or not at all: another may read it meanwhile.
+    /// Writes the length atomically: another process may read it at the same time.
     fn note_length(&self, total: u64) -> io::Result<()> {
         let beside = self.folder.join(format!(".LENGTH.{}", std::process::id()));
         fs::write(&beside, total.to_string())?;
@@ -356,7 +360,8 @@ impl Drop for Tiered {
 }
 
 impl Tier {
-    /// Takes room for so many bytes, from other pieces where that is what it takes and they may go; false where there is none.
+    /// Reserves space for `length` bytes, evicting other pieces if needed and allowed; returns `false` if there is not
+    /// enough.
     fn make_room(&self, length: u64, may_evict: bool) -> io::Result<bool> {
         let size = self.settings.size;
         let may_evict = may_evict && self.settings.evict != Evict::Nothing;
@@ -381,7 +386,7 @@ impl Tier {
         Ok(has_room)
     }
 
-    /// Bytes left when pieces have gone until `most` are.
+    /// Evicts pieces until at most `most` bytes are used; returns the bytes used.
     fn evicted(&self, mut used: u64, most: u64) -> io::Result<u64> {
         let mut pieces = Vec::new();
         for folder in fs::read_dir(&self.root)?.flatten().filter(|entry| entry.path().is_dir()) {
@@ -405,7 +410,7 @@ impl Tier {
     }
 }
 
-/// Asks for what will be read first of an object. False where that cannot be sent now.
+/// Requests the part of an object that will be read first. Returns `false` if the request cannot be sent now.
 pub(super) fn ask_ahead(path: &Path) -> Outcome<bool> {
     let (tiered, key) = (Tiered::of(path), key_of(path));
     if tiered.as_ref().is_some_and(Tiered::is_begun) {
@@ -413,7 +418,7 @@ pub(super) fn ask_ahead(path: &Path) -> Outcome<bool> {
     }
     let range = tiered.as_ref().and_then(Tiered::block).map(|block| body::range(0, Some(block)));
     with_client(|client| {
-        // What the tier keeps is asked for once, however often it is come back to.
+        // A cached object is requested once, even if it is needed again.
         let is_asked = tiered.is_some() && client.has_asked_ahead(&key);
         Ok(is_asked || client.ask_ahead(&key, range))
     })

@@ -1,8 +1,8 @@
-//! The certificates that a store is known by: those of the web, of this system, and of a file.
+//! The certificates that a store is verified by: those of the web, of this system, and of a file.
 //!
-//! A server may show a certificate that stands in the file itself, such as the one that `openssl req -x509` makes. It is its
-//! own authority, which the rules of the web refuse for a server. Whoever put it into the file has said that it is the
-//! server's, so it holds for its names and within its dates.
+//! A server may show a certificate that is itself in the file, such as the one that `openssl req -x509` makes. Such a
+//! certificate is its own authority, which the rules of the web refuse for a server. By adding it to the file the user
+//! vouches for the server, so it is valid for its names and within its dates.
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -14,11 +14,11 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Returns what a client takes servers by. Certificates of the system are read where `asks_system`.
+/// Returns the TLS configuration that verifies servers. The system's certificates are read if `asks_system`.
 pub fn known_servers(bundle: Option<&Path>, asks_system: bool) -> Result<Arc<ClientConfig>, String> {
     let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
     if asks_system {
-        // What cannot be read there is not known, as for any other program.
+        // Certificates that cannot be read there are ignored, as in any other program.
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     }
     let mut named = Vec::new();
@@ -44,7 +44,7 @@ pub fn known_servers(bundle: Option<&Path>, asks_system: bool) -> Result<Arc<Cli
     Ok(Arc::new(config.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()))
 }
 
-/// The rules of the web, and the certificates of a file as they are.
+/// Applies the rules of the web, and additionally accepts the certificates of a file themselves.
 #[derive(Debug)]
 struct Verifier {
     web: Arc<WebPkiServerVerifier>,
@@ -90,7 +90,7 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
-/// Judges a certificate that the file has: by its name and its dates.
+/// Verifies a certificate that is in the file, by its name and its dates.
 fn itself(shown: &CertificateDer<'_>, name: &ServerName<'_>, now: UnixTime) -> Result<ServerCertVerified, Error> {
     let wrong = |error| Err(Error::InvalidCertificate(error));
     let Some(facts) = Facts::of(shown) else { return wrong(CertificateError::BadEncoding) };
@@ -107,7 +107,7 @@ fn itself(shown: &CertificateDer<'_>, name: &ServerName<'_>, now: UnixTime) -> R
     Ok(ServerCertVerified::assertion())
 }
 
-/// What a certificate says of itself.
+/// The fields of a certificate.
 struct Facts<'a> {
     /// Seconds since 1970.
     from: u64,
@@ -127,7 +127,7 @@ impl Facts<'_> {
             fields = rest;
             Some((kind, body))
         };
-        // The version is left out in the first one; serial number, algorithm and issuer follow.
+        // The version is absent in version 1; serial number, algorithm and issuer follow.
         if next()?.0 == 0xa0 {
             next()?;
         }
@@ -143,7 +143,7 @@ impl Facts<'_> {
     }
 }
 
-/// The first element of DER: its kind, its body, and what follows it.
+/// Returns the first element of DER: its kind, its body, and the rest.
 fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (kind, rest) = bytes.split_first()?;
     let (first, rest) = rest.split_first()?;
@@ -159,7 +159,7 @@ fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     Some((*kind, body, rest))
 }
 
-/// A date as certificates have it: `YYMMDDhhmmssZ`, or with four digits of the year.
+/// Parses a date of a certificate: `YYMMDDhhmmssZ`, or with a four-digit year.
 fn seconds(kind: u8, text: &[u8]) -> Option<u64> {
     let digits = text.strip_suffix(b"Z")?;
     let number = |some: &[u8]| {
@@ -176,14 +176,14 @@ fn seconds(kind: u8, text: &[u8]) -> Option<u64> {
         _ => return None,
     };
     let [month, day, hour, minute, second] = [0, 2, 4, 6, 8].map(|at| number(&rest[at..at + 2]).unwrap_or(99));
-    // Days since 1970, with years that begin in March.
+    // Days since 1970, with years that start in March.
     let (shifted, in_year) = if month > 2 { (year, month - 3) } else { (year.checked_sub(1)?, month + 9) };
     let days = 365 * shifted + shifted / 4 - shifted / 100 + shifted / 400 + (153 * in_year + 2) / 5 + day;
     let since = days.checked_sub(719_469)?;
     Some(since * 86_400 + hour * 3600 + minute * 60 + second)
 }
 
-/// Says what to do about a handshake that failed for good; None if another attempt may go better.
+/// Returns the remedy for a handshake that failed permanently; `None` if another attempt may succeed.
 pub fn remedy(error: &io::Error) -> Option<String> {
     use CertificateError as Wrong;
     let error = error.get_ref()?.downcast_ref::<Error>()?;

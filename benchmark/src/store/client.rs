@@ -1,8 +1,8 @@
-//! Requests to the store until they are answered: signed, tried again where that helps, followed where they are sent on,
-//! and explained in one sentence where they fail.
+//! Requests to the store until they are answered: signed, retried if that helps, redirected as the store directs, and
+//! explained in one sentence if they fail.
 //!
-//! Everything a request goes through happens in [`Client::answer`]; whoever looks for attempts, redirects or retries need
-//! look nowhere else. A client belongs to one thread of one process; a forked child makes its own.
+//! [`Client::answer`] contains everything that a request goes through: attempts, redirects and retries. A client
+//! belongs to one thread of one process; a forked child creates its own.
 
 use super::certificates;
 use super::counts::{self, Figure, Timed};
@@ -20,12 +20,12 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// An answer whose body is still to come.
+/// An answer whose body has not been received yet.
 pub struct Answer {
     pub head: Head,
     pub connection: Connection,
     pub told: Told,
-    /// When it was first asked for.
+    /// When it was first requested.
     pub asked: Instant,
 }
 
@@ -37,7 +37,7 @@ struct Target {
     query: String,
 }
 
-/// A request that was sent and whose answer nobody has looked at.
+/// A request that was sent and whose answer has not been read.
 struct Sent {
     key: String,
     connection: Connection,
@@ -46,15 +46,15 @@ struct Sent {
     written: io::Result<()>,
 }
 
-/// A request that came to nothing this time.
+/// An attempt that failed and may be retried.
 struct Retry {
     figure: Figure,
-    /// The wait that the store asked for.
+    /// The wait that the store requested.
     after: Option<Duration>,
     reason: String,
 }
 
-/// A request sent before its turn, and the range it asks for.
+/// A request sent ahead of its use, and its range.
 struct Prefetch {
     range: Option<String>,
     sent: Sent,
@@ -70,9 +70,9 @@ const WORDS_MAX: usize = 64 << 10;
 const HOPS_MAX: usize = 5;
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(15);
-/// The longest that a store may ask us to wait.
+/// The longest wait that a store may request.
 const LONGEST_ASKED: Duration = Duration::from_secs(60);
-/// Connections kept for the next request, where no window asks for more.
+/// Connections kept for the next request, unless a window needs more.
 const IDLE_MAX: usize = 4;
 
 pub struct Client {
@@ -80,14 +80,14 @@ pub struct Client {
     known: Arc<rustls::ClientConfig>,
     endpoint: (Server, String),
     idle: Vec<Connection>,
-    /// Objects asked for before their turn. Their answers lie in the sockets until somebody reads them.
+    /// Objects requested ahead of their use. Their answers remain in the sockets until they are read.
     ahead: VecDeque<Prefetch>,
     /// Makes the waits of two clients different.
     draws: u64,
 }
 
 impl Client {
-    /// `number` says which of several endpoints is asked.
+    /// `number` selects one of several endpoints.
     pub fn new(settings: Arc<Settings>, number: u64) -> Outcome<Client> {
         let endpoint = settings.endpoints[number as usize % settings.endpoints.len()].clone();
         let known = certificates::known_servers(settings.ca_bundle.as_deref(), endpoint.0.tls)
@@ -96,14 +96,14 @@ impl Client {
         Ok(Client { settings, known, endpoint, idle: Vec::new(), ahead: VecDeque::new(), draws })
     }
 
-    /// `s3://bucket/key`.
+    /// Returns `s3://bucket/key`.
     pub fn name_of(&self, key: &str) -> String {
         let slash = if key.is_empty() { "" } else { "/" };
         format!("{}{}{slash}{key}", super::settings::SCHEME, self.settings.bucket)
     }
 
-    /// Asks for an object, or a range of it, before its turn. False where that cannot be sent now: it is sent in its turn, and
-    /// what is wrong is told then.
+    /// Requests an object, or a range of it, ahead of its use. Returns `false` if the request cannot be sent now: it is
+    /// sent later, and an error is reported then.
     pub fn ask_ahead(&mut self, key: &str, range: Option<String>) -> bool {
         let headers: Vec<(&str, String)> = range.iter().map(|range| ("range", range.clone())).collect();
         let request = Request { headers: &headers, ..Request::new("GET", key, Figure::Gets) };
@@ -117,12 +117,12 @@ impl Client {
         self.ahead.iter().any(|ahead| ahead.sent.key == key)
     }
 
-    /// What is on its way is not wanted any more.
+    /// Drops the requests in flight that are no longer needed.
     pub fn forget_ahead(&mut self) {
         self.ahead.clear();
     }
 
-    /// The same request, sent before its turn. Those sent before it are not wanted any more.
+    /// Returns the matching request sent ahead. Earlier ones are no longer needed.
     fn taken_ahead(&mut self, request: Request) -> Option<Sent> {
         let range = match request.headers {
             [] => None,
@@ -135,7 +135,7 @@ impl Client {
         self.ahead.drain(..=place).next_back().map(|ahead| ahead.sent)
     }
 
-    /// The answer to a request, at the latest attempt.
+    /// Returns the answer to a request, after as many attempts as it takes.
     pub fn answer(&mut self, request: Request) -> Outcome<Answer> {
         let mut ahead = self.taken_ahead(request);
         let asked = ahead.as_ref().map_or_else(Instant::now, |sent| sent.at);
@@ -154,7 +154,7 @@ impl Client {
             }
             counts::add(again.figure, 1);
             self.draws = mixed(&[self.draws, attempt]);
-            // Half of it at random, so that those who failed together do not come back together.
+            // Half of the wait is random, so that clients that failed together do not retry together.
             let own = wait.mul_f64(0.5 + 0.5 * (self.draws >> 11) as f64 / (1u64 << 53) as f64);
             processes::sleep(again.after.map_or(own, |asked| asked.max(own)));
             wait = (wait * 2).min(LONGEST_WAIT);
@@ -166,7 +166,7 @@ impl Client {
         let times = if attempts == 1 { String::new() } else { format!(" ({attempts} attempts)") };
         let what =
             format!("{} {} at {}: {reason}{times}", request.method, self.name_of(request.key), self.endpoint.0.url());
-        // A server that is asked for TLS and has none may also hang up.
+        // A server without TLS may also hang up on a TLS handshake.
         let plain = if self.endpoint.0.tls { ", and does its port use TLS (https://)" } else { "" };
         Failure::new(Kind::System, what).remedy(format!(
             "is the endpoint correct, and is the store running{plain}? for more attempts set \
@@ -174,7 +174,7 @@ impl Client {
         ))
     }
 
-    /// Where a request goes first.
+    /// Returns the target of a request before any redirect.
     fn place_of(&self, request: Request) -> Target {
         let (mut server, base) = self.endpoint.clone();
         let key = sign::encoded(request.key, "/");
@@ -191,7 +191,7 @@ impl Client {
         Target { server, path, query: query.join("&") }
     }
 
-    /// One attempt, from server to server as it is sent on. The first of its requests may have been sent already.
+    /// Makes one attempt and follows redirects. The first of its requests may have been sent already.
     fn attempt(&mut self, request: Request, attempt: u64, mut sent: Option<Sent>) -> Result<Answer, Trouble> {
         let mut target = self.place_of(request);
         for _ in 0..=HOPS_MAX {
@@ -214,7 +214,7 @@ impl Client {
         Err(Trouble::Final(Failure::new(Kind::System, what)))
     }
 
-    /// The place a redirect leads to.
+    /// Returns the target of a redirect.
     fn sent_on(&self, request: Request, from: &Server, location: &str) -> Outcome<Target> {
         let refused = |why: &str| {
             Failure::new(
@@ -262,10 +262,10 @@ impl Client {
         Ok(Sent { key: request.key.to_string(), connection, told, at, written })
     }
 
-    /// The head of the answer to what was sent, whatever it is.
+    /// Receives the head of the answer, with any status.
     fn received(&mut self, request: Request, sent: Sent) -> Result<Answer, Trouble> {
         let Sent { mut connection, mut told, at, written, .. } = sent;
-        // A store that refuses a body may say so before it has all of it, and hang up.
+        // A store that refuses a body may answer before it has received all of it, and hang up.
         match (connection.receive(request.method), written) {
             (Ok(head), written) => {
                 let after = at.elapsed();
@@ -311,7 +311,7 @@ impl Client {
             let what = format!("cannot communicate with the store at {}: {error}", self.endpoint.0.url());
             return Trouble::Final(Failure::new(Kind::System, what).remedy(remedy));
         }
-        // The others were idle as long, or longer.
+        // The other connections were idle as long, or longer.
         self.idle.clear();
         let figure = if error.kind() == io::ErrorKind::TimedOut { Figure::Stalled } else { Figure::Broken };
         let reason = match error.kind() {
@@ -321,7 +321,7 @@ impl Client {
         Trouble::Retry(Retry { figure, after: None, reason })
     }
 
-    /// An answer that is one, or what to do about it.
+    /// Returns a successful answer, or how to proceed after an error.
     fn judged(&mut self, request: Request, mut answer: Answer) -> Result<Answer, Trouble> {
         let status = answer.head.status;
         if (200..300).contains(&status) {
@@ -345,7 +345,7 @@ impl Client {
         Err(Trouble::Final(self.refusal(request, &head, &code, &message)))
     }
 
-    /// The meaning of an error that stays.
+    /// Returns the meaning of a permanent error.
     fn refusal(&self, request: Request, head: &Head, code: &str, message: &str) -> Failure {
         let (name, at, status) = (self.name_of(request.key), self.endpoint.0.url(), head.status);
         let words = worded(status, code, message);
@@ -389,7 +389,7 @@ impl Client {
         }
     }
 
-    /// The words of an answer, after which its connection may be used again.
+    /// Returns the text of an answer, after which its connection may be used again.
     pub fn drained(&mut self, mut answer: Answer) -> String {
         let mut words = vec![0; WORDS_MAX];
         let mut length = 0;
@@ -397,7 +397,7 @@ impl Client {
             match answer.connection.body(&mut words[length..]) {
                 Ok(0) => break,
                 Ok(count) => length += count,
-                // The bytes that did come are worth reading.
+                // The bytes that did arrive are worth reading.
                 Err(_) => break,
             }
         }
@@ -405,7 +405,7 @@ impl Client {
         String::from_utf8_lossy(&words[..length]).into_owned()
     }
 
-    /// Keeps a connection for the next request, where that is possible.
+    /// Keeps a connection for the next request, if possible.
     pub fn give_back(&mut self, connection: Connection) {
         let most = IDLE_MAX.max(self.settings.prefetch_window as usize + 1);
         if connection.is_reusable() && self.idle.len() < most {
@@ -413,7 +413,7 @@ impl Client {
         }
     }
 
-    /// A request whose answer is all that counts.
+    /// Sends a request and returns its whole answer.
     pub fn ask(&mut self, request: Request) -> Outcome<(Head, String)> {
         let answer = self.answer(request)?;
         let head = answer.head.clone();
@@ -426,7 +426,7 @@ fn worded(status: u16, code: &str, message: &str) -> String {
     words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-/// The difference between this clock and the one that answered.
+/// Returns the difference between this clock and the server's.
 fn skew(head: &Head) -> String {
     let Some(theirs) = head.header("date").and_then(Utc::of_header) else { return "it is wrong".into() };
     let ahead = Utc::now().0 - theirs.0;

@@ -1,5 +1,5 @@
-//! Requests to the store: counted by all processes of a rank in memory they share, so that nothing has to be sent
-//! and what a killed worker did counts too.
+//! Counts requests to the store in memory shared by all processes of a rank. Nothing has to be sent, and the requests
+//! of a killed worker count too.
 
 use crate::failure::{Failure, Kind, Outcome};
 use crate::system::shared_memory::SharedNumbers;
@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// The counts. Requests are those sent, attempts and redirected ones each for itself: what the store counts.
+/// The counters. Each request sent counts, attempts and redirects included, as the store counts them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Figure {
@@ -17,22 +17,22 @@ pub enum Figure {
     Puts,
     Parts,
     Deletes,
-    /// Beginning, completing and aborting uploads, and whatever else is asked.
+    /// Starting, completing and aborting uploads, and all other requests.
     Others,
     BytesIn,
     BytesOut,
     Connections,
     Redirects,
-    /// Requests retried because the store was busy, failed, cut the connection, or was silent.
+    /// Requests sent again because the store was busy, failed, closed the connection, or did not respond.
     Throttled,
     Failed,
     Broken,
     Stalled,
-    /// Bodies that broke and resumed.
+    /// Bodies that broke and resumed at the byte reached.
     Resumed,
     GetNanos,
-    /// Pieces of objects in the tier before the store: found there, fetched when they were asked for and before, waited for
-    /// while another fetched them, given up for others; bytes fetched into it and read from it.
+    /// Pieces of objects in the cache: hits, fetched on use and ahead of it, waited for while another process fetched
+    /// them, evicted; bytes fetched into the cache and read from it.
     TierHits,
     TierMisses,
     TierAhead,
@@ -44,7 +44,7 @@ pub enum Figure {
 
 const FIGURES: usize = Figure::TierOut as usize + 1;
 
-/// Names in summary.json, in the order of the figures.
+/// Names in summary.json, in the order of the counters.
 const NAMES: [&str; FIGURES] = [
     "get_requests",
     "head_requests",
@@ -71,7 +71,7 @@ const NAMES: [&str; FIGURES] = [
     "tier_bytes_out",
 ];
 
-/// The times: a GET to its last byte, to the first one, a part or a whole object written.
+/// The measured times: a GET to its last byte, to the first one, a part or a whole object written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Timed {
@@ -82,7 +82,7 @@ pub enum Timed {
 
 const TIMED: usize = 3;
 
-/// Classes of times: eight to an octave of nanoseconds, so that a quantile is good to a tenth.
+/// Classes of times: eight per octave of nanoseconds, so that a quantile is accurate to 10 %.
 const PER_OCTAVE: usize = 8;
 const CLASSES: usize = 64 * PER_OCTAVE;
 
@@ -92,7 +92,7 @@ fn class_of(nanos: u64) -> usize {
     octave * PER_OCTAVE + (nanos >> (octave - 3)) as usize % PER_OCTAVE
 }
 
-/// The middle of a class, in nanoseconds.
+/// Returns the middle of a class, in nanoseconds.
 fn middle_of(class: usize) -> f64 {
     let (octave, part) = (class / PER_OCTAVE, class % PER_OCTAVE);
     2f64.powi(octave as i32) * (1.0 + (part as f64 + 0.5) / PER_OCTAVE as f64)
@@ -100,7 +100,7 @@ fn middle_of(class: usize) -> f64 {
 
 static NUMBERS: OnceLock<SharedNumbers> = OnceLock::new();
 
-/// Before the processes are forked whose requests count together.
+/// Creates the shared counters, before forking the processes that count together.
 pub fn share() -> Outcome<()> {
     if NUMBERS.get().is_none() {
         let numbers = SharedNumbers::new(FIGURES + TIMED * CLASSES).map_err(|error| {
@@ -124,12 +124,12 @@ pub fn time(what: Timed, took: Duration) {
     }
 }
 
-/// All figures at a moment, or what came between two.
+/// All counters at one time, or their difference between two.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Counts(Vec<f64>);
 
 impl Counts {
-    /// Of this rank so far.
+    /// Returns the counters of this rank so far.
     pub fn now() -> Counts {
         let number = |place| NUMBERS.get().map_or(0.0, |numbers| numbers.at(place).load(Relaxed) as f64);
         Counts((0..FIGURES + TIMED * CLASSES).map(number).collect())
@@ -139,12 +139,12 @@ impl Counts {
         Counts(self.0.iter().zip(&before.0).map(|(now, before)| now - before).collect())
     }
 
-    /// As ranks tell them each other.
+    /// Returns the numbers that ranks exchange.
     pub fn numbers(&self) -> &[f64] {
         &self.0
     }
 
-    /// Of all ranks together.
+    /// Returns the sum over all ranks.
     pub fn sum(ranks: &[Vec<f64>]) -> Counts {
         let mut sum = vec![0.0; FIGURES + TIMED * CLASSES];
         for rank in ranks {
@@ -157,7 +157,7 @@ impl Counts {
         self.0[figure as usize] as u64
     }
 
-    /// Milliseconds that a share of what was timed took at most; None where nothing was.
+    /// Returns the quantile of a measured time in milliseconds; `None` if nothing was measured.
     fn quantile(&self, what: Timed, share: f64) -> Option<f64> {
         let classes = &self.0[FIGURES + what as usize * CLASSES..][..CLASSES];
         let wanted = (classes.iter().sum::<f64>() * share).max(1.0);
@@ -169,7 +169,7 @@ impl Counts {
         Some(middle_of(class) / 1e6)
     }
 
-    /// The figures of summary.json, for an epoch of so many seconds.
+    /// Returns the numbers for summary.json, for an epoch of `seconds`.
     pub fn facts(&self, seconds: f64) -> Value {
         let mut facts = serde_json::Map::new();
         let tiered = self.has_tier();
@@ -195,13 +195,13 @@ impl Counts {
         Value::Object(facts)
     }
 
-    /// True if objects were read through a tier.
+    /// Returns `true` if objects were read through a cache.
     fn has_tier(&self) -> bool {
         let figures = [Figure::TierHits, Figure::TierMisses, Figure::TierAhead, Figure::TierWaits];
         figures.iter().any(|figure| self.of(*figure) > 0)
     }
 
-    /// A line of them for people.
+    /// Returns a readable line of the counters.
     pub fn line(&self, seconds: f64) -> String {
         let latency = |share| self.quantile(Timed::Get, share).map_or("?".into(), |ms| format!("{ms:.2}"));
         let mut line = format!(

@@ -1,7 +1,7 @@
-//! HTTP/1.1 to one server: a connection that sends a request and receives its answer, whose body goes straight to where it
-//! is wanted. Heads are parsed by `httparse`, ciphers are those of `rustls`.
+//! HTTP/1.1 to one server: a connection that sends a request and receives its answer, whose body goes straight to its
+//! destination. `httparse` parses heads, `rustls` encrypts.
 //!
-//! Not here: attempts, redirects and what an answer means (`client`).
+//! Not here: attempts, redirects and the meaning of an answer (`client`).
 
 use rustls::pki_types::ServerName;
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The place a server listens at.
+/// The address of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Server {
     pub tls: bool,
@@ -19,7 +19,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// The server of a URL, and the path behind it.
+    /// Returns the server of a URL, and the path after it.
     pub fn of_url(url: &str) -> Option<(Server, &str)> {
         let (scheme, rest) = url.split_once("://")?;
         let tls = match scheme {
@@ -37,27 +37,27 @@ impl Server {
         valid.then(|| (Server { tls, host: host.to_string(), port }, path))
     }
 
-    /// As the `Host` header says it.
+    /// Returns the value of the `Host` header.
     pub fn authority(&self) -> String {
         let own = if self.tls { 443 } else { 80 };
         if self.port == own { self.host.clone() } else { format!("{}:{}", self.host, self.port) }
     }
 
-    /// As a person types it.
+    /// Returns the URL as a user types it.
     pub fn url(&self) -> String {
         format!("{}://{}", if self.tls { "https" } else { "http" }, self.authority())
     }
 }
 
-/// The time to wait for a server.
+/// How long to wait for a server.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Patience {
     pub connect: Duration,
-    /// Without a byte in either direction.
+    /// Maximum time without a byte in either direction.
     pub stall: Duration,
 }
 
-/// An answer that is none of HTTP.
+/// An answer that is not HTTP.
 #[derive(Debug)]
 struct NoHttp(String);
 
@@ -69,7 +69,7 @@ impl std::fmt::Display for NoHttp {
 
 impl std::error::Error for NoHttp {}
 
-/// Says what to do about a server that does not speak HTTP, which no other attempt changes.
+/// Returns the remedy for a server that does not speak HTTP, which a retry does not change.
 pub fn remedy(error: &io::Error) -> Option<&'static str> {
     let is_no_http = error.get_ref().is_some_and(|inner| inner.is::<NoHttp>());
     is_no_http.then_some("is this the port of the store? write https:// for a port with TLS")
@@ -105,24 +105,24 @@ impl Head {
     }
 }
 
-/// The end of the body that is being received.
+/// How the end of the body being received is recognized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
     After(u64),
-    /// Bytes left of a chunk; None before its size is known.
+    /// Bytes left of a chunk; `None` before its size is known.
     Chunk(Option<u64>),
     WithConnection,
 }
 
-/// Bytes of the buffer that heads and the sizes of chunks are received into.
+/// Size of the buffer that receives heads and the sizes of chunks.
 const RECEIVED: usize = 16 << 10;
-/// The head of an answer is never longer.
+/// The maximum number of headers in an answer.
 const HEADERS_MAX: usize = 64;
 
 pub struct Connection {
     pub server: Server,
     stream: Stream,
-    /// Received and not yet taken: `taken..received` of it.
+    /// Received and not consumed: `taken..received` of the buffer.
     buffer: Box<[u8]>,
     taken: usize,
     received: usize,
@@ -131,7 +131,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Names are looked up in this thread, so that no other is there when a process forks.
+    /// Opens a connection. Names are resolved in this thread, so that no other thread exists when a process forks.
     pub fn open(server: &Server, known: &Arc<rustls::ClientConfig>, patience: Patience) -> io::Result<Connection> {
         let host = server.host.trim_start_matches('[').trim_end_matches(']');
         let mut refused = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
@@ -167,7 +167,7 @@ impl Connection {
         Ok(Connection { server, stream, buffer, taken: 0, received: 0, ending: Ending::After(0), keeps: true })
     }
 
-    /// Sends a request. `target` is its path and query, `headers` all but `Host` and `Content-Length`.
+    /// Sends a request. `target` is its path and query, `headers` are all except `Host` and `Content-Length`.
     pub fn send(
         &mut self,
         method: &str,
@@ -186,7 +186,7 @@ impl Connection {
         self.write_both(head.as_bytes(), body.unwrap_or_default())
     }
 
-    /// In one call where it fits: a head that travels alone is a packet more.
+    /// Writes head and body in one call if they fit: a head on its own costs one packet more.
     fn write_both(&mut self, head: &[u8], body: &[u8]) -> io::Result<()> {
         let mut slices = [IoSlice::new(head), IoSlice::new(body)];
         let mut left = &mut slices[..];
@@ -209,11 +209,11 @@ impl Connection {
         }
     }
 
-    /// The head of the answer; its body is next.
+    /// Receives the head of the answer; its body is next.
     pub fn receive(&mut self, method: &str) -> io::Result<Head> {
         loop {
             let head = self.head()?;
-            // 100 and its kin come before the answer.
+            // 100 and other interim answers precede the final one.
             if head.status >= 200 {
                 self.keeps = !head.closes();
                 self.ending = ending_of(&head, method);
@@ -245,7 +245,7 @@ impl Connection {
         }
     }
 
-    /// Receives more behind what is not yet taken.
+    /// Receives more bytes after those not yet consumed.
     fn fill(&mut self) -> io::Result<()> {
         self.buffer.copy_within(self.taken..self.received, 0);
         (self.taken, self.received) = (0, self.received - self.taken);
@@ -275,7 +275,7 @@ impl Connection {
         }
     }
 
-    /// The next bytes of the body; 0 at its end.
+    /// Reads the next bytes of the body; returns 0 at its end.
     pub fn body(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let most = match self.ending {
             Ending::WithConnection => into.len() as u64,
@@ -306,7 +306,7 @@ impl Connection {
         Ok(count)
     }
 
-    /// Bytes left of the present chunk, or of the next where it is through; 0 at the end of the body.
+    /// Returns the bytes left of the current chunk, or of the next one; 0 at the end of the body.
     fn chunk(&mut self) -> io::Result<u64> {
         if let Ending::Chunk(Some(left)) = self.ending
             && left > 0
@@ -342,7 +342,7 @@ impl Connection {
         }
     }
 
-    /// True if the answer is received whole and the server keeps the connection for the next request.
+    /// Returns `true` if the whole answer was received and the server keeps the connection open.
     pub fn is_reusable(&self) -> bool {
         self.keeps && self.ending == Ending::After(0) && self.taken == self.received
     }
@@ -357,7 +357,7 @@ fn ending_of(head: &Head, method: &str) -> Ending {
     }
 }
 
-/// A socket that was silent for too long says that it would block.
+/// Reports a timeout: a socket that was silent for too long returns "would block".
 fn stalled(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => io::Error::new(
@@ -375,7 +375,7 @@ mod tests {
     use crate::store::certificates::known_servers;
     use std::net::TcpListener;
 
-    /// A connection to a server that says `words`, whatever it is asked, and hangs up.
+    /// Returns a connection to a server that always answers `words` and hangs up.
     fn to(words: &'static [u8]) -> Connection {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();

@@ -1,24 +1,24 @@
-//! Objects of an S3 store in the place of files: a path that begins with `s3://` is one, wherever paths are taken.
+//! Objects of an S3 store instead of files: every path that starts with `s3://` is an object.
 //!
 //! ```text
 //! counts         requests of all processes of a rank, counted
-//! request        what is asked
-//! request_span   each request as a trace has it
-//! certificates   the certificates that a server is known by
-//! http, sign     a connection to a server; who asks, proved
-//! settings       which store, who asks; from keys and environment
-//! xml            the few words of XML that a store answers with
-//! client         a request until it is answered: attempts, redirects, what a refusal means; the only place that sends
+//! request        a request to the store
+//! request_span   the span of each request in a trace
+//! certificates   the certificates that a server is verified by
+//! http, sign     a connection to a server; the signature of the client
+//! settings       which store, which credentials; from keys and environment
+//! xml            the XML elements that a store answers with
+//! client         a request until it is answered: attempts, redirects, meanings of errors; the only place that sends
 //! session        the store of this run, and a client for each thread
-//! body           an object read, from the byte reached where it broke
+//! body           an object read, resumed at the byte reached after a break
 //! upload         an object written, whole or in parts; visible when it is complete
 //! cache          pieces of objects kept on this host, if a workload asks for that
-//! upcoming       objects requested before their turn
+//! upcoming       objects requested ahead of their use
 //! objects        whole objects: get, put, delete
 //! ```
 //!
-//! No thread and no runtime is behind it: a request is made in the thread that wants it, so that ranks, workers and writers
-//! fork as they do for files. Names of objects are computed, never listed.
+//! Requests use no extra thread and no runtime: each is made in the thread that needs it, so that ranks, workers and
+//! writers can fork as they do with files. Names of objects are computed, never listed.
 
 pub mod body;
 pub mod cache;

@@ -1,4 +1,4 @@
-//! Whole objects: read, written, removed; and whether the store lets us.
+//! Reads, writes and removes whole objects; checks access to the store.
 
 use super::body::Body;
 use super::counts::Figure;
@@ -9,7 +9,7 @@ use super::xml;
 use crate::failure::Outcome;
 use std::path::Path;
 
-/// A small object whole; None where there is none.
+/// Returns a small object; `None` if it does not exist.
 pub fn get(path: &Path) -> Outcome<Option<Vec<u8>>> {
     let Some(mut body) = if_there(Body::open(path, 0, None))? else { return Ok(None) };
     let mut bytes = vec![0; body.total() as usize];
@@ -23,15 +23,15 @@ pub fn put(path: &Path, bytes: &[u8]) -> Outcome<()> {
     upload.finish().map(drop)
 }
 
-/// Gone afterwards, whether or not it was there.
+/// Deletes an object, which need not exist.
 pub fn delete(path: &Path) -> Outcome<()> {
     let key = key_of(path);
     let asked = with_client(|client| client.ask(Request::new("DELETE", &key, Figure::Deletes)));
     if_there(asked).map(drop)
 }
 
-/// Fails unless the store answers and lets us in: one request for an object that is there or not. Makes the bucket where that
-/// was asked for.
+/// Fails unless the store answers and grants access, with one request for an object that may or may not exist. Creates
+/// the bucket if requested.
 pub fn preflight(probe: &Path) -> Outcome<()> {
     if settings_now()?.create_bucket {
         let request = Request { body: Some(b""), ..Request::new("PUT", "", Figure::Others) };
@@ -43,19 +43,19 @@ pub fn preflight(probe: &Path) -> Outcome<()> {
     get(probe).map(drop)
 }
 
-/// Fails unless objects can be written below a path: one is, and removed again.
+/// Fails unless objects can be written below a path: writes one and deletes it again.
 pub fn check_writable(below: &Path) -> Outcome<()> {
     let probe = below.join(format!(".dlio-{}", std::process::id()));
     put(&probe, b"").and_then(|()| delete(&probe))
 }
 
-/// Gives up uploads below a path that nobody will complete: what a killed writer left.
+/// Aborts uploads below a path that a killed writer left incomplete.
 pub fn sweep(below: &Path) -> Outcome<()> {
     let key = key_of(below);
     let prefix = if key.is_empty() { key } else { format!("{key}/") };
     let query = [("prefix", prefix), ("uploads", String::new())];
     let asked = with_client(|client| client.ask(Request { query: &query, ..Request::new("GET", "", Figure::Others) }));
-    // A store without uploads in parts has none to give up.
+    // A store without multipart uploads has none to abort.
     let Ok((_, words)) = asked else { return Ok(()) };
     for upload in xml::elements(&words, "Upload") {
         if let (Some(key), Some(id)) = (xml::text(upload, "Key"), xml::text(upload, "UploadId")) {

@@ -1,8 +1,8 @@
-//! What is asked of a store.
+//! A request to the store.
 
 use super::counts::Figure;
 
-/// A request about one object, or about the bucket where the key is empty.
+/// A request about one object, or about the bucket if the key is empty.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
     pub method: &'static str,
@@ -11,9 +11,9 @@ pub struct Request<'a> {
     pub query: &'a [(&'a str, String)],
     pub headers: &'a [(&'a str, String)],
     pub body: Option<&'a [u8]>,
-    /// The first byte of the object that it is about.
+    /// The first byte of the object that the request covers.
     pub at: u64,
-    /// Counted as this.
+    /// The counter of this kind of request.
     pub figure: Figure,
 }
 

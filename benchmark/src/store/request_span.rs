@@ -1,5 +1,5 @@
-//! A request as a trace has it: begun when it is sent, told when its answer is over. Attempts, redirected ones and those that
-//! go on where a body broke are requests of their own, as the store counts them.
+//! The span of a request in a trace: it starts when the request is sent and is recorded when the answer is complete.
+//! Attempts, redirects and requests that resume a broken body are separate requests, as the store counts them.
 
 use super::counts::Figure;
 use super::request::Request;
@@ -8,10 +8,10 @@ use dlio_tracer::ops::Op;
 use dlio_tracer::span::Value;
 use std::time::Duration;
 
-/// Told at the latest when it is dropped; nothing at all where nothing is traced.
+/// A request's span, recorded on drop at the latest; does nothing if nothing is traced.
 pub struct Told {
     open: Option<Box<Open>>,
-    /// Bytes of the body that came or went.
+    /// Bytes of the body sent or received.
     pub moved: u64,
 }
 
@@ -29,7 +29,7 @@ impl Told {
         Told::begin_as(operation(request), request, name, server, attempt)
     }
 
-    /// A connection for a request.
+    /// Opens a connection for a request.
     pub fn connect(request: &Request, name: impl FnOnce() -> String, server: &str, attempt: u64) -> Told {
         Told::begin_as(Op::OBJECT_CONNECT, request, name, server, attempt)
     }
@@ -58,7 +58,7 @@ impl Told {
         Told { open: Some(Box::new(open)), moved: 0 }
     }
 
-    /// Its answer has begun; `length` is that of the body, where a body is what was asked for.
+    /// Notes the start of the answer; `length` is the size of the body, if the request is for one.
     pub fn answered(&mut self, status: u16, after: Duration, length: Option<u64>) {
         if let Some(open) = &mut self.open {
             open.facts.push(("status", u64::from(status).into()));
@@ -69,7 +69,7 @@ impl Told {
         }
     }
 
-    /// It is over. A body that broke is what came of it, and the fact that it broke.
+    /// Ends the span. For a body that broke, records the bytes received and the error.
     pub fn end(&mut self, errno: i32) {
         let Some(mut open) = self.open.take() else { return };
         let has_moved = self.moved > 0 && errno != 0;
@@ -111,7 +111,7 @@ fn operation(request: &Request) -> Op {
     }
 }
 
-/// The error number that a status stands for; zero for one that is none.
+/// Returns the error number for a status; zero for a success.
 pub fn errno_of_status(status: u16) -> i32 {
     match status {
         ..400 => 0,

@@ -1,4 +1,4 @@
-//! The store of the present run, and its client in each thread.
+//! The store of the current run, and its client in each thread.
 
 use super::client::Client;
 use super::counts::{self, Figure};
@@ -11,24 +11,24 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-/// The store of the present run. A process has one run at a time; what it forks has the same.
+/// The store of the current run. A process has one run at a time, which its forks share.
 static STORE: Mutex<Option<Arc<Settings>>> = Mutex::new(None);
 /// The rank this process belongs to, and the number of ranks.
 static RANK: AtomicU64 = AtomicU64::new(0);
 static RANKS: AtomicU64 = AtomicU64::new(1);
 
 thread_local! {
-    /// With the process that it was made in: a connection belongs to one.
+    /// The client, with the process that created it: a connection belongs to one process.
     static CLIENT: RefCell<Option<(u32, Client)>> = const { RefCell::new(None) };
 }
 
-/// From now on objects are those of this store.
+/// Makes this the store of all objects from now on.
 pub fn enter(settings: Option<&Settings>) {
     *STORE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = settings.cloned().map(Arc::new);
     CLIENT.with_borrow_mut(|client| *client = None);
 }
 
-/// Says which rank this process is: each asks an endpoint of its own, where there are several, and counts for itself.
+/// Sets the rank of this process: each rank uses one of the endpoints and has separate counters.
 pub fn take_rank(rank: u64, ranks: u64) -> Outcome<()> {
     RANK.store(rank, Relaxed);
     RANKS.store(ranks.max(1), Relaxed);
@@ -36,7 +36,7 @@ pub fn take_rank(rank: u64, ranks: u64) -> Outcome<()> {
     counts::share()
 }
 
-/// Parts of an object on their way at once.
+/// Returns the number of parts of an object in flight.
 pub(super) fn parts_at_once(settings: &Settings) -> u64 {
     match settings.parts_at_once {
         0 => 16u64.div_ceil(RANKS.load(Relaxed)).max(2),
@@ -48,7 +48,7 @@ pub fn is_object(path: &Path) -> bool {
     path.as_os_str().as_encoded_bytes().starts_with(settings::SCHEME.as_bytes())
 }
 
-/// The key of an object's path, behind its bucket.
+/// Returns the key of an object's path, without its bucket.
 pub(super) fn key_of(path: &Path) -> String {
     let name = path.to_string_lossy();
     let behind = name.strip_prefix(settings::SCHEME).unwrap_or(&name);
@@ -71,7 +71,7 @@ pub(super) fn with_client<T>(work: impl FnOnce(&mut Client) -> Outcome<T>) -> Ou
     })
 }
 
-/// None in the place of "it is not there".
+/// Turns "not found" into `None`.
 pub(super) fn if_there<T>(outcome: Outcome<T>) -> Outcome<Option<T>> {
     match outcome {
         Err(failure) if failure.kind == Kind::MissingData && !failure.what.starts_with("the bucket does not exist") => {
@@ -81,7 +81,7 @@ pub(super) fn if_there<T>(outcome: Outcome<T>) -> Outcome<Option<T>> {
     }
 }
 
-/// The bytes of an object; None where there is none.
+/// Returns the size of an object; `None` if it does not exist.
 pub fn length(path: &Path) -> Outcome<Option<u64>> {
     let key = key_of(path);
     let head = with_client(|client| client.ask(Request::new("HEAD", &key, Figure::Heads)));

@@ -1,4 +1,4 @@
-//! The settings of the store, from the keys of a workload and, where they are silent, from the environment.
+//! The settings of the store, from the keys of a workload and, if those are not set, from the environment.
 
 use super::http::{Patience, Server};
 use super::sign::Credentials;
@@ -9,16 +9,16 @@ use dlio_schemas::words::nearest;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A store as a run uses it. What prints of it has no secrets.
+/// The store of a run. Its debug output contains no secrets.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     pub bucket: String,
-    /// The servers that requests go to, and the path before the bucket's name; ranks take them in turn.
+    /// The servers that receive requests, and the path before the bucket's name; ranks use them round-robin.
     pub endpoints: Vec<(Server, String)>,
-    /// The bucket is a part of the host's name and not of the path.
+    /// The bucket is part of the host's name, not of the path.
     pub virtual_hosts: bool,
     pub region: String,
-    /// None: requests are not signed.
+    /// `None`: requests are not signed.
     pub credentials: Option<Credentials>,
     pub attempts: u64,
     pub patience: Patience,
@@ -28,20 +28,20 @@ pub struct Settings {
     pub part_bytes: u64,
     /// Larger objects are written in parts.
     pub whole_bytes: u64,
-    /// Parts of an object on their way at once; 0: as the number of ranks allows.
+    /// Parts of an object in flight; 0 derives it from the number of ranks.
     pub parts_at_once: u64,
     pub verify_writes: bool,
     pub create_bucket: bool,
-    /// Keys are whole URIs, as DLIO's own are.
+    /// Keys are whole URIs, as in DLIO.
     pub whole_uris: bool,
-    /// Whole objects that a reader asks for before their turn.
+    /// Whole objects that a reader requests ahead of their use.
     pub prefetch_window: u64,
 }
 
-/// The beginning of the name of an object.
+/// The scheme of an object's name.
 pub const SCHEME: &str = "s3://";
 
-/// Options below `storage.storage_options`: name, whether it is a secret, what it means.
+/// Options below `storage.storage_options`: name, whether it is a secret, description.
 const OPTIONS: &[(&str, &str)] = &[
     ("endpoint_url", "address of the store, http://HOST:PORT"),
     ("aws", "true: use Amazon S3 of the region"),
@@ -72,18 +72,18 @@ const OPTIONS: &[(&str, &str)] = &[
     ("prefetch", "accepted: row groups are read in turn"),
 ];
 
-/// The options whose values are never written down.
+/// The options whose values are never written.
 const SECRETS: &[&str] = &["access_key_id", "secret_access_key", "session_token"];
 
-/// The text in their place.
+/// The text that replaces a secret.
 pub const HIDDEN: &str = "***";
 
-/// True if a key of a workload, or its last word, names a secret.
+/// Returns `true` if a key of a workload, or its last word, names a secret.
 pub fn is_secret(key: &str) -> bool {
     SECRETS.contains(&key.rsplit('.').next().unwrap_or(key))
 }
 
-/// A tree without its secrets.
+/// Returns a tree without its secrets.
 pub fn without_secrets(tree: &Value) -> Value {
     match tree {
         Value::Map(entries) => {
@@ -98,7 +98,7 @@ pub fn without_secrets(tree: &Value) -> Value {
     }
 }
 
-/// A typed `key=value` without its secrets, whether the key names one or its value has them inside.
+/// Masks the secrets of a `key=value` argument, whether the key names one or the value contains one.
 pub fn masked(typed: &str) -> String {
     match typed.split_once('=') {
         Some((key, _)) if is_secret(key) => format!("{key}={HIDDEN}"),
@@ -107,7 +107,7 @@ pub fn masked(typed: &str) -> String {
     }
 }
 
-/// An endpoint as it may be shown: without a login, whether it has a scheme or not, and without a signed query.
+/// Returns an endpoint without a login, with or without a scheme, and without a signed query.
 fn without_login(url: &str) -> String {
     let url = url.split_once('?').map_or(url.to_string(), |(url, _)| format!("{url}?{HIDDEN}"));
     match url.rsplit_once('@') {
@@ -166,7 +166,7 @@ impl Source<'_> {
         names.iter().find_map(|name| (self.variable)(name)).filter(|value| !value.is_empty())
     }
 
-    /// The settings, or everything that is wrong with them.
+    /// Returns the settings, or all errors in them.
     pub fn settings(&self) -> Result<Settings, Vec<Failure>> {
         let mut complaints = self.unknown();
         let mut flag = |name| self.flag(name, &mut complaints);
@@ -205,8 +205,7 @@ impl Source<'_> {
         if complaints.is_empty() { Ok(settings) } else { Err(complaints) }
     }
 
-    /// Options that nothing reads, and those whose value cannot be.
-    /// Complains about options that no store has.
+    /// Returns failures for options that do not exist, and for a scheme other than s3.
     pub fn unknown(&self) -> Vec<Failure> {
         let names = || OPTIONS.iter().map(|(name, _)| *name);
         let unknown =
@@ -283,7 +282,7 @@ impl Source<'_> {
         match (key_id, secret) {
             _ if anonymous => None,
             (Some(key_id), Some(secret)) => {
-                // A token belongs to the key it came with.
+                // A token belongs to its key.
                 let own = self.text("access_key_id").is_some();
                 let token = self
                     .text("session_token")
@@ -309,7 +308,7 @@ fn wrong(option: &str, value: &str, wanted: &str) -> Failure {
     Failure::refused(format!("workload.storage.storage_options.{option}: expected {wanted}, got {value}"))
 }
 
-/// A name without the schemes before it, and how many there were.
+/// Returns a name without its schemes, and the number of schemes.
 fn without_schemes(text: &str) -> (&str, usize) {
     let (mut rest, mut count) = (text, 0);
     while let Some(behind) = rest.strip_prefix(SCHEME).or_else(|| rest.strip_prefix("ais://")) {
@@ -319,8 +318,8 @@ fn without_schemes(text: &str) -> (&str, usize) {
 }
 
 impl Settings {
-    /// The folder of objects that a key of the workload names: `s3://bucket/prefix`, whatever form it was given in. And
-    /// a word where what was meant is not what was typed.
+    /// Returns the directory of objects that a key of the workload names, `s3://bucket/prefix` in any spelling, and a
+    /// note if the result differs from the text given.
     pub fn folder(&self, key: &str, storage_root: &str, typed: &str) -> Result<(PathBuf, Option<String>), Failure> {
         let (bare, schemes) = without_schemes(typed);
         let refused = |what: String, remedy: &str| {

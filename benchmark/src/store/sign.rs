@@ -1,13 +1,13 @@
-//! The signature of a request: Signature Version 4 in the headers of a request, and the dates that go with it.
+//! Signature Version 4 in the headers of a request, and the date formats it needs.
 
 use ring::{digest, hmac};
 use std::fmt::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The hash that stands for a body that is not signed.
+/// The hash that represents an unsigned body.
 pub const UNSIGNED: &str = "UNSIGNED-PAYLOAD";
 
-/// The key that requests are signed with. Its secrets are in no output: it prints as the last letters of its key id.
+/// The key that signs requests. Output shows only the last letters of its id, and no secrets.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
     pub key_id: String,
@@ -22,19 +22,19 @@ impl std::fmt::Debug for Credentials {
 }
 
 impl Credentials {
-    /// Enough of the key id to tell one from another.
+    /// Returns enough of the key id to distinguish keys.
     pub fn short(&self) -> String {
         let last: Vec<char> = self.key_id.chars().rev().take(4).collect();
         format!("…{}", last.into_iter().rev().collect::<String>())
     }
 }
 
-/// A request as it is signed: everything but its body, for which its hash stands.
+/// A request for signing: everything except its body, which its hash represents.
 pub struct Signed<'a> {
     pub method: &'a str,
-    /// Of the host, with its port unless that is the scheme's own.
+    /// The host, with its port unless that is the scheme's default.
     pub authority: &'a str,
-    /// Encoded, without its query.
+    /// Encoded, without the query.
     pub path: &'a str,
     /// Encoded, its parts sorted by name.
     pub query: &'a str,
@@ -43,7 +43,7 @@ pub struct Signed<'a> {
 }
 
 impl Signed<'_> {
-    /// The headers to send besides `host`.
+    /// Returns the headers to send in addition to `host`.
     pub fn headers(&self, credentials: &Credentials, now: Utc) -> Vec<(&'static str, String)> {
         let stamp = now.stamp();
         let token = credentials.token.as_deref();
@@ -78,7 +78,7 @@ fn keyed(key: &[u8], bytes: &[u8]) -> Vec<u8> {
     hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), bytes).as_ref().to_vec()
 }
 
-/// The hash of a body, in hexadecimal.
+/// Returns the hash of a body, in hexadecimal.
 pub fn sha256(bytes: &[u8]) -> String {
     hex(digest::digest(&digest::SHA256, bytes).as_ref())
 }
@@ -90,7 +90,7 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Encodes for a path (`keep` has a slash in it) or for a query (nothing is kept).
+/// Encodes for a path (`keep` contains a slash) or for a query (`keep` is empty).
 pub fn encoded(text: &str, keep: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -104,7 +104,7 @@ pub fn encoded(text: &str, keep: &str) -> String {
     encoded
 }
 
-/// A moment in seconds of Unix time, as headers say it.
+/// A time in seconds since 1970, as headers need it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Utc(pub i64);
 
@@ -116,14 +116,14 @@ impl Utc {
         Utc(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64))
     }
 
-    /// `20261122T091500Z`.
+    /// Returns `20261122T091500Z`.
     fn stamp(self) -> String {
         let (year, month, day) = civil(self.0.div_euclid(DAY));
         let second = self.0.rem_euclid(DAY);
         format!("{year:04}{month:02}{day:02}T{:02}{:02}{:02}Z", second / 3600, second / 60 % 60, second % 60)
     }
 
-    /// Of a `Date` header: `Sun, 22 Nov 2026 09:15:00 GMT`.
+    /// Parses a `Date` header: `Sun, 22 Nov 2026 09:15:00 GMT`.
     pub fn of_header(text: &str) -> Option<Utc> {
         let mut parts = text.split_once(", ")?.1.split([' ', ':']);
         let number = |text: Option<&str>| text?.parse::<i64>().ok();
@@ -135,16 +135,16 @@ impl Utc {
     }
 }
 
-/// Days since 1970 of a date, counted in years that begin with March, so that the leap day is a year's last.
+/// Returns the days since 1970 of a date, counted in years that start in March, so that the leap day is a year's last.
 fn days(year: i64, month: i64, day: i64) -> i64 {
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
     year * 365 + leap_days + (153 * month + 2) / 5 + day - 1 - 719_468
 }
 
-/// The date of a day since 1970.
+/// Returns the date of a day since 1970.
 fn civil(day: i64) -> (i64, i64, i64) {
-    // Guessed from the mean year, a guess is off by one at most.
+    // An estimate from the average year is off by at most one.
     let guess = 1970 + day.div_euclid(365) - day.div_euclid(365 * 1460);
     let year = (guess - 1..=guess + 1).rev().find(|year| days(*year, 1, 1) <= day).unwrap_or(guess - 1);
     let month = (1..=12).rev().find(|month| days(year, *month, 1) <= day).unwrap_or(1);
@@ -163,7 +163,7 @@ mod tests {
         }
     }
 
-    /// The list of objects in the documents of S3, which has no other headers than these.
+    /// The object list example of S3's documentation, which has no further headers.
     #[test]
     fn the_published_example_has_its_published_signature() {
         let signed = Signed {

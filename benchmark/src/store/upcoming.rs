@@ -1,11 +1,11 @@
-//! Objects that a thread will read, some of which are requested before their turn.
+//! Objects that a thread will read, some of them requested ahead.
 
 use super::cache::ask_ahead;
 use super::session::with_client;
 use crate::failure::Outcome;
 use std::path::PathBuf;
 
-/// The objects that this thread will come to, in their order, some of which are asked for before their turn.
+/// The objects that this thread will read, in order, some of them requested ahead of their use.
 pub struct Upcoming {
     objects: Box<dyn Iterator<Item = PathBuf>>,
     window: u64,
@@ -14,12 +14,12 @@ pub struct Upcoming {
 }
 
 impl Upcoming {
-    /// As many as `window` are asked for before their turn.
+    /// Creates the list; up to `window` objects are requested ahead.
     pub fn new(objects: impl Iterator<Item = PathBuf> + 'static, window: u64) -> Upcoming {
         Upcoming { objects: Box::new(objects), window, looked_at: 0, come_to: 0 }
     }
 
-    /// The thread comes to the next object: asks for those that its window shows now.
+    /// Advances to the next object, and requests those that are now within the window.
     pub fn come_to_next(&mut self) -> Outcome<()> {
         if self.come_to == 0 {
             with_client(|client| {

@@ -1,5 +1,5 @@
-//! An object written front to back: a small one in one request, a large one in parts, several on their way at once. It is
-//! visible when it is complete; one that is left, by an error or an interrupt, is given up and leaves nothing.
+//! An object written front to back: a small one in one request, a large one in parts, several in flight. It becomes
+//! visible when it is complete; after an error or an interrupt the upload is aborted and leaves nothing.
 
 use super::counts::{self, Figure, Timed};
 use super::request::Request;
@@ -15,14 +15,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-/// More parts an object cannot have.
+/// An object cannot have more parts.
 const PARTS_MAX: u64 = 10_000;
 
 pub struct Upload {
     path: PathBuf,
     key: String,
     settings: Arc<Settings>,
-    /// Bytes that are not sent yet: a part, or the whole object.
+    /// Bytes not sent yet: a part, or the whole object.
     pending: Vec<u8>,
     part_bytes: usize,
     written: u64,
@@ -30,7 +30,7 @@ pub struct Upload {
 }
 
 impl Upload {
-    /// Of an object of about so many bytes.
+    /// Starts an object of about `bytes` bytes.
     pub fn new(path: &Path, bytes: u64) -> Outcome<Upload> {
         let settings = settings_now()?;
         let in_parts = bytes > settings.whole_bytes;
@@ -66,7 +66,7 @@ impl Upload {
         Ok(())
     }
 
-    /// Makes it visible; its bytes.
+    /// Completes the upload, which makes the object visible; returns its size.
     pub fn finish(mut self) -> Outcome<u64> {
         let pending = std::mem::take(&mut self.pending);
         match self.parts.take() {
@@ -109,19 +109,19 @@ impl Write for Upload {
     }
 }
 
-/// Number, first byte in the object, bytes.
+/// Number, offset in the object, bytes.
 type Piece = (u64, u64, Vec<u8>);
 
-/// The parts of one object and the threads that send them. Dropped before it is complete, it is given up.
+/// The parts of one object and the threads that send them. Aborts the upload if dropped before it is complete.
 struct Parts {
     key: String,
     id: String,
     next: u64,
-    /// Bytes of the parts before.
+    /// Bytes of the previous parts.
     at: u64,
     sender: Option<SyncSender<Piece>>,
     senders: Vec<JoinHandle<Vec<(u64, String)>>>,
-    /// The first that failed: nothing is sent after it.
+    /// The first failure: nothing is sent after it.
     failed: Arc<Mutex<Option<Failure>>>,
     complete: bool,
 }
@@ -163,7 +163,7 @@ impl Parts {
         }
     }
 
-    /// Waits for all parts; their numbers and marks.
+    /// Waits for all parts; returns their numbers and entity tags.
     fn sent(&mut self) -> Vec<(u64, String)> {
         self.sender = None;
         let mut sent: Vec<_> = self.senders.drain(..).flat_map(|thread| thread.join().unwrap_or_default()).collect();
@@ -188,7 +188,7 @@ impl Parts {
         let request =
             Request { query: &query, body: Some(body.as_bytes()), ..Request::new("POST", &self.key, Figure::Others) };
         let (_, words) = with_client(|client| client.ask(request))?;
-        // An answer of 200 may hold an error.
+        // A response with status 200 may contain an error.
         if let Some(code) = xml::text(&words, "Code") {
             let message = xml::text(&words, "Message").unwrap_or_default();
             return Err(Failure::new(Kind::System, format!("cannot complete {}: {code} {message}", self.key)));
@@ -202,13 +202,13 @@ impl Drop for Parts {
     fn drop(&mut self) {
         if !self.complete {
             self.sent();
-            // An upload that stays is found by the next run in this place.
+            // The next run with this path finds an upload that could not be aborted.
             let _ = abort(&self.key, &self.id);
         }
     }
 }
 
-/// Gives up an upload in parts.
+/// Aborts a multipart upload.
 pub fn abort(key: &str, id: &str) -> Outcome<()> {
     let query = [("uploadId", id.to_string())];
     let asked =
@@ -216,7 +216,7 @@ pub fn abort(key: &str, id: &str) -> Outcome<()> {
     session::if_there(asked).map(drop)
 }
 
-/// Sends parts as they come until there are no more, or one has failed.
+/// Sends parts as they arrive until there are no more, or one has failed.
 fn send_parts(
     key: &str,
     id: &str,
@@ -227,7 +227,7 @@ fn send_parts(
     loop {
         let piece = pieces.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok((number, at, bytes)) = piece else { return sent };
-        // After a failure pieces are taken and dropped, so that nobody waits to hand one over.
+        // After a failure, parts are received and dropped, so that their sender does not block.
         if failed.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
             continue;
         }
@@ -240,7 +240,7 @@ fn send_parts(
     }
 }
 
-/// Sends one part; the mark that stands for it.
+/// Sends one part; returns its entity tag.
 fn send_part((key, id): (&str, &str), number: u64, at: u64, bytes: &[u8]) -> Outcome<String> {
     let begun = Instant::now();
     let query = [("partNumber", number.to_string()), ("uploadId", id.to_string())];

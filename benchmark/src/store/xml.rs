@@ -1,6 +1,6 @@
-//! The few words of XML that a store answers with: texts of elements whose names are known.
+//! Reads the few XML elements of a store's answers: texts of elements with known names.
 
-/// The text of the first element of this name.
+/// Returns the text of the first element of this name.
 pub fn text(xml: &str, name: &str) -> Option<String> {
     let (_, behind) = xml.split_once(&format!("<{name}>"))?;
     let (inside, _) = behind.split_once(&format!("</{name}>"))?;
@@ -8,7 +8,7 @@ pub fn text(xml: &str, name: &str) -> Option<String> {
     Some(plain.iter().fold(inside.to_string(), |text, (escaped, plain)| text.replace(escaped, plain)))
 }
 
-/// The text between the marks of each element of this name.
+/// Returns the content of each element of this name.
 pub fn elements<'a>(xml: &'a str, name: &str) -> Vec<&'a str> {
     let (open, close) = (format!("<{name}>"), format!("</{name}>"));
     xml.split(open.as_str())

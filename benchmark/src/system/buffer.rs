@@ -1,6 +1,6 @@
-//! Memory the allocator does not give: aligned for O_DIRECT, mapped from a file, or shared between processes.
+//! Memory that the allocator does not provide: aligned for O_DIRECT, mapped from a file, or shared between processes.
 //!
-//! The only `unsafe` of the data path besides the libc calls beside it and the HDF5 library is here.
+//! Apart from libc calls in this directory and the HDF5 library, this is the only `unsafe` code of the data path.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::fs::File;
@@ -8,16 +8,16 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 
-/// The alignment that O_DIRECT asks of addresses, offsets and lengths: no device in use wants more than a page.
+/// The alignment that O_DIRECT requires of addresses, offsets and lengths: no device in use needs more than a page.
 pub const ALIGNMENT: usize = 4096;
 
-/// A growing buffer whose first byte is page aligned. Its content is whatever was read into it last.
+/// A growing buffer whose first byte is page-aligned. It contains the bytes of the last read.
 pub struct AlignedBuffer {
     start: NonNull<u8>,
     capacity: usize,
 }
 
-// SAFETY: the buffer owns its memory alone and hands it out only through `&self` and `&mut self`.
+// SAFETY: the buffer owns its memory alone and lends it only through `&self` and `&mut self`.
 unsafe impl Send for AlignedBuffer {}
 
 impl Default for AlignedBuffer {
@@ -31,14 +31,14 @@ impl AlignedBuffer {
         Layout::from_size_align(capacity, ALIGNMENT).expect("a buffer of a file's size fits the address space")
     }
 
-    /// At least `length` bytes, in whole pages.
+    /// Returns at least `length` bytes, in whole pages.
     pub fn space(&mut self, length: usize) -> &mut [u8] {
         let wanted = length.next_multiple_of(ALIGNMENT).max(ALIGNMENT);
         if wanted > self.capacity {
             self.grow(wanted);
         }
         // SAFETY: `start` points to `capacity >= wanted` bytes that this buffer owns; they were zeroed when allocated,
-        // so every byte is initialised; `&mut self` makes the borrow unique.
+        // so every byte is initialized; `&mut self` makes the borrow unique.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), wanted) }
     }
 
@@ -47,7 +47,7 @@ impl AlignedBuffer {
         // SAFETY: the layout is not empty, `space` rounds up to a page.
         let raw = unsafe { alloc(layout) };
         let Some(start) = NonNull::new(raw) else { std::alloc::handle_alloc_error(layout) };
-        // SAFETY: the allocation above is `wanted` bytes long and nobody else knows it.
+        // SAFETY: the allocation above is `wanted` bytes long and has no other owner.
         unsafe { start.as_ptr().write_bytes(0, wanted) };
         self.release();
         *self = AlignedBuffer { start, capacity: wanted };
@@ -63,7 +63,7 @@ impl AlignedBuffer {
 
     pub fn bytes(&self, length: usize) -> &[u8] {
         assert!(length <= self.capacity, "more bytes asked for than were read");
-        // SAFETY: inside the owned, initialised memory, as just checked; with no capacity the length is zero and the
+        // SAFETY: inside the owned, initialized memory, as just checked; with no capacity the length is zero and the
         // dangling pointer is aligned and never read.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), length) }
     }
@@ -75,8 +75,8 @@ impl Drop for AlignedBuffer {
     }
 }
 
-/// A file mapped for reading. Whoever reads must have checked that the file is as long as the map: a page beyond the
-/// end of a file that was cut meanwhile kills the process, as it would with any mapping reader.
+/// A file mapped for reading. Before reading, check that the file is as long as the map: accessing a page beyond the
+/// end of a truncated file kills the process, as in any program that maps files.
 pub struct FileMap {
     start: NonNull<u8>,
     length: usize,
@@ -99,18 +99,18 @@ impl FileMap {
         }
     }
 
-    /// Copies a part out, which is what makes the kernel fetch its pages.
+    /// Copies a range of bytes, which makes the kernel fetch its pages.
     pub fn copy(&self, offset: usize, into: &mut [u8]) {
         assert!(offset + into.len() <= self.length, "part of the map");
-        // SAFETY: the source lies inside the mapping as checked; the target is a slice of its own. The copy goes
-        // through raw pointers because another process may write the file meanwhile: a torn value is possible, a
-        // reference to changing memory is not made.
+        // SAFETY: the source is inside the mapping, as just checked; the target is a separate slice. The copy uses raw
+        // pointers because another process may write the file at the same time: a torn value is possible, but no
+        // reference to changing memory is created.
         unsafe { std::ptr::copy_nonoverlapping(self.start.as_ptr().add(offset), into.as_mut_ptr(), into.len()) };
     }
 }
 
-/// The number of a file's pages in memory, and of all. It maps the file past the C library: a trace takes whatever else is
-/// mapped for what the workload reads unseen.
+/// Returns how many pages of a file are in memory, and how many it has. Maps the file without the C library, because a
+/// trace counts any other mapping as input that the workload reads unseen.
 pub fn resident_pages(file: &impl AsRawFd, length: usize) -> io::Result<(u64, u64)> {
     let pages = length.div_ceil(ALIGNMENT);
     let mut resident = vec![0u8; pages];
@@ -124,7 +124,7 @@ pub fn resident_pages(file: &impl AsRawFd, length: usize) -> io::Result<(u64, u6
     if start == -1 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the range is that mapping, the vector has a byte for each of its pages; none of it is used afterwards.
+    // SAFETY: the range is that mapping, the vector has one byte per page; it is not used afterwards.
     let asked = unsafe {
         let asked = match libc::mincore(start as *mut libc::c_void, length, resident.as_mut_ptr()) {
             0 => Ok(()),
@@ -145,7 +145,7 @@ impl Drop for FileMap {
     }
 }
 
-/// Anonymous memory that stays common after a fork: workers lay the arrays they hand over here, as PyTorch's do in
+/// Anonymous memory that remains shared after a fork: workers put the arrays for the trainer here, as PyTorch's do in
 /// /dev/shm.
 pub struct SharedSlots {
     start: NonNull<u8>,
@@ -153,8 +153,8 @@ pub struct SharedSlots {
     count: usize,
 }
 
-// SAFETY: the memory is written through `&mut [u8]` of one slot by the worker that holds its credit and read by nobody
-// at the same time; the mapping itself has no thread affinity.
+// SAFETY: the worker that has a slot's credit writes it through `&mut [u8]`, and nothing reads it at that time; the
+// mapping itself has no thread affinity.
 unsafe impl Send for SharedSlots {}
 // SAFETY: see above; `fill` takes the slot's number, and the credit protocol gives a slot to one writer at a time.
 unsafe impl Sync for SharedSlots {}
@@ -176,7 +176,7 @@ impl SharedSlots {
         }
     }
 
-    /// Copies as much of `bytes` as fits from `offset` on into a slot.
+    /// Copies as much of `bytes` as fits into a slot, starting at `offset`.
     pub fn fill(&self, slot: usize, offset: usize, bytes: &[u8]) {
         if self.slot == 0 || offset >= self.slot {
             return;

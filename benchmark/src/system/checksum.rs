@@ -1,8 +1,9 @@
-//! Checksums of the formats of checkpoints: zip's CRC-32, and the CRC-32C of TensorFlow and LevelDB.
+//! Checksums of checkpoint formats: zip's CRC-32, and the CRC-32C of TensorFlow and LevelDB.
 //!
-//! Both are linear: that of the xor of two texts of one length is the xor of theirs and of that of as many zeroes.
+//! Both are linear: the checksum of the xor of two texts of equal length is the xor of their checksums and of the
+//! checksum of that many zeroes.
 
-/// The kind a format has.
+/// The checksum that a format uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Checksum {
     Crc32,
@@ -14,7 +15,7 @@ impl Checksum {
         self.append(0, bytes)
     }
 
-    /// The checksum of a text with this one and the bytes behind it.
+    /// Extends the checksum of a text by the bytes that follow it.
     pub fn append(self, crc: u32, bytes: &[u8]) -> u32 {
         match self {
             Checksum::Crc32 => {
@@ -26,7 +27,8 @@ impl Checksum {
         }
     }
 
-    /// The checksum of two texts one behind the other, of which the second has so many bytes.
+    /// Combines the checksums of two texts into the checksum of their concatenation; `bytes` is the length of the
+    /// second.
     pub fn join(self, first: u32, second: u32, bytes: u64) -> u32 {
         match self {
             Checksum::Crc32 => {
@@ -39,10 +41,10 @@ impl Checksum {
     }
 }
 
-/// Added to a rotated CRC-32C where it is stored among the bytes that it is of: one of itself would be a constant.
+/// Added to a rotated CRC-32C that is stored among the bytes it covers: a checksum over itself would be a constant.
 const MASK: u32 = 0xa282_ead8;
 
-/// A CRC-32C as TensorFlow and LevelDB store it.
+/// Returns a CRC-32C as TensorFlow and LevelDB store it.
 pub fn masked(crc: u32) -> u32 {
     crc.rotate_right(15).wrapping_add(MASK)
 }

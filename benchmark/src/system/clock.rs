@@ -1,4 +1,4 @@
-//! The monotonic clock, and local time as DLIO's files have it.
+//! The monotonic clock, and local time in the format of DLIO's files.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub fn monotonic_nanos() -> i64 {
     now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
 
-/// Nanoseconds since the machine was booted, its sleep included: the time that traces are on.
+/// Returns the nanoseconds since boot, including suspend: the time base of traces.
 pub fn boot_nanos() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: writes the one timespec it is given.
@@ -21,19 +21,19 @@ pub fn boot_nanos() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// From now on the sleeps of this thread, and of processes it forks, end at their time: the kernel would put off the end of
-/// a sleep by up to 50 microseconds, to wake for several at once.
+/// Makes the sleeps of this thread, and of processes it forks, end on time: by default the kernel delays the end of a
+/// sleep by up to 50 microseconds, to combine wakeups.
 pub fn wake_in_time() {
-    // SAFETY: sets a number of this thread. Where it cannot be set, sleeps end as late as before.
+    // SAFETY: sets a number of this thread. If that fails, sleeps end as late as before.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
 }
 
-/// Local time as DLIO's files say it: 2026-11-21T00:08:48.773682.
+/// Returns the local time in the format of DLIO's files: 2026-11-21T00:08:48.773682.
 pub fn local_time() -> String {
     local_time_before(Duration::ZERO)
 }
 
-/// The local time so long ago.
+/// Returns the local time `ago` before now.
 pub fn local_time_before(ago: Duration) -> String {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     let since = since.saturating_sub(ago);

@@ -1,4 +1,4 @@
-//! Calls on files and sockets that the standard library does not have.
+//! Calls on files and sockets that the standard library lacks.
 
 use std::fs::File;
 use std::io;
@@ -7,16 +7,18 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// Waits until one of the files can be read without blocking, or a signal comes, at most so long. Which can.
+/// Waits until one of the files can be read without blocking or a signal arrives, at most until the limit. Returns
+/// which files are ready.
 pub fn readable(files: &[&impl AsRawFd], limit: Duration) -> Vec<bool> {
     let poll = |file: &&_| libc::pollfd { fd: AsRawFd::as_raw_fd(*file), events: libc::POLLIN, revents: 0 };
     let mut polls: Vec<libc::pollfd> = files.iter().map(poll).collect();
-    // SAFETY: as many pollfds as the count says; none are read where there are none.
+    // SAFETY: the pointer is to as many pollfds as the count; with a count of 0 nothing is read.
     unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, limit.as_millis() as libc::c_int) };
     polls.iter().map(|poll| poll.revents != 0).collect()
 }
 
-/// Bytes an unprivileged user may still write to the file system that holds `path`, where it says how large it is.
+/// Returns the bytes an unprivileged user may still write to the file system of `path`, if the file system reports its
+/// size.
 pub fn free_bytes(path: &Path) -> io::Result<u64> {
     let name = std::ffi::CString::new(path.as_os_str().as_encoded_bytes())?;
     // SAFETY: the name ends in a zero byte and lives through the call; a zeroed statvfs is valid to be overwritten.
@@ -30,7 +32,7 @@ pub fn free_bytes(path: &Path) -> io::Result<u64> {
     }
 }
 
-/// A file without a name, in memory; `name` is for whoever looks at the process.
+/// Creates an unnamed file in memory; `name` appears in /proc.
 pub fn memory_file(name: &std::ffi::CStr) -> io::Result<File> {
     // SAFETY: the name ends in a zero byte; a descriptor that is not negative is new and nobody else's.
     unsafe {
@@ -41,7 +43,7 @@ pub fn memory_file(name: &std::ffi::CStr) -> io::Result<File> {
     }
 }
 
-/// Asks the kernel to forget the file's pages. Dirty ones stay, so they are written first.
+/// Requests that the kernel drop the file's cached pages. Dirty pages would remain, so they are written first.
 pub fn forget_pages(file: &File) -> io::Result<()> {
     file.sync_data()?;
     forget_clean_pages(file)
@@ -59,8 +61,8 @@ fn forget_clean_pages_of(descriptor: RawFd) -> io::Result<()> {
     }
 }
 
-/// A file of the data set that the benchmark itself opens, to ask about its pages. It goes past the C library: a trace
-/// records that library's calls, and takes them for the workload's.
+/// A file of the data set that the benchmark itself opens to query its cached pages. It bypasses the C library, because
+/// a trace would attribute those calls to the workload.
 pub struct UnseenFile {
     descriptor: RawFd,
 }
@@ -71,8 +73,8 @@ impl UnseenFile {
         UnseenFile::open_resolved(path, 0)
     }
 
-    /// Opens a file if its name and inode are in memory. None if they are not: then nothing was read for it, so whoever
-    /// opens the file next finds it as cold as before.
+    /// Opens a file if its name and inode are in memory. Returns `None` if they are not: nothing was read then, so the
+    /// file is as cold as before.
     pub fn open_if_in_memory(path: &Path) -> io::Result<Option<UnseenFile>> {
         match UnseenFile::open_resolved(path, libc::RESOLVE_CACHED) {
             Ok(file) => Ok(Some(file)),
@@ -89,12 +91,12 @@ impl UnseenFile {
             let opened = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, name.as_ptr(), flags) };
             return UnseenFile::of(opened);
         }
-        // SAFETY: a zeroed open_how is one without any wish.
+        // SAFETY: a zeroed open_how requests nothing.
         let mut how: libc::open_how = unsafe { std::mem::zeroed() };
         how.flags = flags as u64;
         how.resolve = resolve;
         let size = size_of::<libc::open_how>();
-        // SAFETY: the name ends in a zero byte, `how` has the size that is told, and both live through the call.
+        // SAFETY: the name ends in a zero byte, the given size is that of `how`, and both live through the call.
         let opened = unsafe { libc::syscall(libc::SYS_openat2, libc::AT_FDCWD, name.as_ptr(), &raw const how, size) };
         UnseenFile::of(opened)
     }
@@ -103,9 +105,9 @@ impl UnseenFile {
         if opened < 0 { Err(io::Error::last_os_error()) } else { Ok(UnseenFile { descriptor: opened as RawFd }) }
     }
 
-    /// Returns the length, which only regular files have: the end of a folder is a number without meaning.
+    /// Returns the length of a regular file. The size of a directory has no meaning.
     pub fn length(&self) -> io::Result<u64> {
-        // SAFETY: a zeroed stat is one of nothing.
+        // SAFETY: a zeroed stat is a valid value.
         let mut found: libc::stat = unsafe { std::mem::zeroed() };
         // SAFETY: an open descriptor, and a struct that lives through the call.
         if unsafe { libc::syscall(libc::SYS_fstat, self.descriptor, &raw mut found) } != 0 {
@@ -117,9 +119,9 @@ impl UnseenFile {
         }
     }
 
-    /// Asks the kernel to forget the file's pages. Dirty ones stay, so they are written first.
+    /// Requests that the kernel drop the file's cached pages. Dirty pages would remain, so they are written first.
     pub fn forget_pages(&self) -> io::Result<()> {
-        // SAFETY: an open descriptor, and no memory.
+        // SAFETY: the descriptor is open; no memory is passed.
         match unsafe { libc::syscall(libc::SYS_fdatasync, self.descriptor) } {
             0 => forget_clean_pages_of(self.descriptor),
             _ => Err(io::Error::last_os_error()),
@@ -135,13 +137,13 @@ impl AsRawFd for UnseenFile {
 
 impl Drop for UnseenFile {
     fn drop(&mut self) {
-        // SAFETY: the descriptor is open, and nobody else's.
+        // SAFETY: the descriptor is open and owned by this value.
         unsafe { libc::syscall(libc::SYS_close, self.descriptor) };
     }
 }
 
-/// Whether a folder lies on a file system of this machine. There a name that is not in memory has no pages in memory; a
-/// network's file system may ask its server about a name although the pages are here.
+/// Returns `true` if a directory is on a local file system. There, a file whose name is not in memory has no pages in
+/// memory; a network file system may have to query its server for a name although the pages are here.
 pub fn is_on_this_machine(folder: &Path) -> bool {
     let Ok(name) = std::ffi::CString::new(folder.as_os_str().as_encoded_bytes()) else { return false };
     // SAFETY: the name ends in a zero byte and lives through the call; a zeroed statfs is valid to be overwritten.
@@ -151,22 +153,22 @@ pub fn is_on_this_machine(folder: &Path) -> bool {
     }
 }
 
-/// By their numbers: ext4, XFS, Btrfs, tmpfs, F2FS, overlayfs, ZFS.
+/// File system types by number: ext4, XFS, Btrfs, tmpfs, F2FS, overlayfs, ZFS.
 const LOCAL_FILE_SYSTEMS: [u32; 7] =
     [0xEF53, 0x5846_5342, 0x9123_683E, 0x0102_1994, 0xF2F5_2010, 0x794C_7630, 0x2FC1_2FC1];
 
-/// Drops the page cache of the whole machine; only root may.
+/// Drops the page cache of the whole host; only root may.
 pub fn drop_page_cache() -> io::Result<()> {
-    // SAFETY: no arguments, no memory. It goes past the C library, as above.
+    // SAFETY: no arguments, no memory. Bypasses the C library, as above.
     unsafe { libc::syscall(libc::SYS_sync) };
     std::fs::write("/proc/sys/vm/drop_caches", "3")
 }
 
-/// The user whose process made the other end of a socket of this machine.
+/// Returns the user whose process created the other end of a local socket.
 pub fn user_at_the_other_end(stream: &UnixStream) -> io::Result<u32> {
     let mut about = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: writes at most as many bytes as the length says into the ucred it is given.
+    // SAFETY: writes at most `length` bytes into the ucred it is given.
     let answered = unsafe {
         let into = (&raw mut about).cast();
         libc::getsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, into, &mut length)
@@ -175,7 +177,7 @@ pub fn user_at_the_other_end(stream: &UnixStream) -> io::Result<u32> {
 }
 
 pub fn user() -> u32 {
-    // SAFETY: asks for a number of this process, and cannot fail.
+    // SAFETY: returns a number of this process and cannot fail.
     unsafe { libc::geteuid() }
 }
 

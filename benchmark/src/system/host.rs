@@ -1,10 +1,10 @@
-//! The machine: processors and memory, as the output files have them.
+//! Processors and memory of the host, in the format of the output files.
 
 use crate::system::host;
 use serde_json::{Map, Value};
 use std::fs;
 
-/// A machine that ranks ran on.
+/// A host that ranks ran on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Host {
     pub name: String,
@@ -17,12 +17,12 @@ impl Host {
         Host { name: host::host_name(), memory_gibibytes: memory_gibibytes(), processors: all_processors() }
     }
 
-    /// As text for other ranks.
+    /// Returns the host as text for other ranks.
     pub fn to_text(&self) -> String {
         format!("{} {} {}", self.memory_gibibytes, self.processors, self.name)
     }
 
-    /// The machines of all ranks, each once, in the order of their first ranks.
+    /// Returns the hosts of all ranks, each once, in the order of their first ranks.
     pub fn all(texts: &[Vec<u8>]) -> Vec<Host> {
         let mut hosts: Vec<Host> = Vec::new();
         for host in texts.iter().filter_map(|text| Host::of(std::str::from_utf8(text).ok()?)) {
@@ -44,20 +44,20 @@ pub fn processors() -> u64 {
     std::thread::available_parallelism().map_or(1, |count| count.get() as u64)
 }
 
-/// Processors that this process may run on, whatever time it may have on them.
+/// Returns the number of processors that this process may run on, regardless of any time quota.
 pub fn processors_allowed() -> Option<u64> {
     let text = fs::read_to_string("/proc/self/status").ok()?;
     let mask = text.lines().find_map(|line| line.strip_prefix("Cpus_allowed:"))?;
     Some(mask.chars().filter_map(|digit| digit.to_digit(16)).map(|digit| u64::from(digit.count_ones())).sum())
 }
 
-/// Processors of the machine that are switched on. Asks no processor for its speed, as /proc/cpuinfo does: of a large machine that
-/// takes longer than a short command.
+/// Returns the number of online processors. Does not query processor frequencies, unlike /proc/cpuinfo: on a large host
+/// that takes longer than a short command.
 pub fn processors_online() -> Option<u64> {
     count_of_list(fs::read_to_string("/sys/devices/system/cpu/online").ok()?.trim())
 }
 
-/// The number of processors in a list, `0-3,8`.
+/// Returns the number of processors in a list, `0-3,8`.
 fn count_of_list(list: &str) -> Option<u64> {
     let count = |range: &str| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
@@ -66,19 +66,19 @@ fn count_of_list(list: &str) -> Option<u64> {
     list.split(',').map(count).try_fold(0u64, |sum, count| sum.checked_add(count?))
 }
 
-/// Of the whole machine, whatever part of it this process may use: what DLIO's files say.
+/// Returns the processors of the whole host, regardless of how many this process may use, as in DLIO's files.
 pub fn all_processors() -> u64 {
     let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let count = text.lines().filter(|line| line.starts_with("processor")).count() as u64;
     if count > 0 { count } else { processors() }
 }
 
-/// /proc/meminfo as it stands: "MemTotal": "24684412 kB", ...
+/// Returns /proc/meminfo as key and value: "MemTotal": "24684412 kB", ...
 pub fn memory() -> Map<String, Value> {
     fields("/proc/meminfo")
 }
 
-/// The first processor of /proc/cpuinfo, without its number.
+/// Returns the first processor of /proc/cpuinfo, without its number.
 pub fn processor() -> Map<String, Value> {
     let mut fields = fields("/proc/cpuinfo");
     fields.shift_remove("processor");

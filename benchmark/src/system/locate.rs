@@ -1,4 +1,4 @@
-//! The other parts of an installation: beside this program, in the folders next to it, or on the PATH.
+//! Finds the other parts of an installation: next to this program, in neighboring directories, or on the PATH.
 
 use std::ffi::OsString;
 use std::hash::{BuildHasher, RandomState};
@@ -17,12 +17,13 @@ fn own_folder() -> Option<PathBuf> {
     env::current_exe().ok()?.parent().map(Path::to_path_buf)
 }
 
-/// The tracing library: what DLIO_LIB names (a file or a folder), or one beside the program or in ../lib.
+/// Returns the tracing library: the one that DLIO_LIB names (a file or a directory), or one next to the program or in
+/// ../lib.
 pub fn library() -> Option<PathBuf> {
     library_called(LIBRARY, "DLIO_LIB")
 }
 
-/// What talks to an MPI: what DLIO_MPI_LIB names, or one in the same places.
+/// Returns the MPI library: the one that DLIO_MPI_LIB names, or one in the same places as the tracing library.
 pub fn mpi_library() -> Option<PathBuf> {
     library_called(MPI_LIBRARY, "DLIO_MPI_LIB")
 }
@@ -35,7 +36,7 @@ fn library_called(name: &str, variable: &str) -> Option<PathBuf> {
     places.chain(beside).find(|file| file.is_file()).and_then(|file| file.canonicalize().ok())
 }
 
-/// Another program of the installation, such as dlio-analyze.
+/// Returns the path of another program of the installation, such as dlio-analyze.
 pub fn program(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let folders = own_folder().into_iter().chain(env::split_paths(&path));
@@ -45,7 +46,7 @@ pub fn program(name: &str) -> Option<PathBuf> {
 /// The value of LD_PRELOAD for one job.
 pub struct Preload {
     pub value: OsString,
-    /// A folder of our own with a link to the library's folder, which goes when the job is done.
+    /// A temporary directory with a link to the library's directory; removed when the job is done.
     link: Option<PathBuf>,
 }
 
@@ -60,8 +61,8 @@ impl Drop for Preload {
 
 const LINK: &str = "lib";
 
-/// LD_PRELOAD with the library in front of what is there already. The loader takes no path with a space or a colon in it:
-/// such a one is reached by a link to its folder, so that what lies beside the library is found too.
+/// Returns LD_PRELOAD with the library before the existing entries. The loader does not accept a path with a space or a
+/// colon: such a path is replaced by a link to its directory, so that neighboring files of the library are found too.
 pub fn preload(library: &Path) -> Outcome<Preload> {
     check(library)?;
     let (mut value, mut link) = (library.as_os_str().to_os_string(), None);
@@ -81,12 +82,13 @@ pub fn preload(library: &Path) -> Outcome<Preload> {
     Ok(Preload { value, link })
 }
 
-/// As the loader splits its list, and expands `$ORIGIN`.
+/// Returns `true` if the loader's list can contain the path: it splits at spaces and colons and expands `$ORIGIN`.
 fn is_loadable(path: &Path) -> bool {
     !path.as_os_str().as_bytes().iter().any(|byte| b" :$\t\n".contains(byte))
 }
 
-/// A new folder that others can look into, as programs of other users may be started, and a link in it.
+/// Creates a directory with a link in it. The directory is accessible to other users, because programs of other users
+/// may be started.
 fn linked(library: &Path) -> io::Result<PathBuf> {
     let runtime = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let places = [env::temp_dir(), PathBuf::from("/tmp"), PathBuf::from("/dev/shm")].into_iter().chain(runtime);
@@ -105,9 +107,10 @@ fn linked(library: &Path) -> io::Result<PathBuf> {
     Err(failed)
 }
 
-/// Refuses a library that the loader would refuse in each program: one that cannot be read, or is of another machine.
+/// Refuses a library that the loader would refuse in each program: one that cannot be read or is for another
+/// architecture.
 fn check(library: &Path) -> Outcome<()> {
-    /// What names width, order of bytes and machine at the beginning of a program or library.
+    /// Returns the bytes of a file's header that give word size, byte order and architecture.
     fn kind(file: &Path) -> io::Result<[u8; 8]> {
         let mut head = [0; 20];
         fs::File::open(file)?.read_exact(&mut head)?;
@@ -124,7 +127,7 @@ fn check(library: &Path) -> Outcome<()> {
     }
 }
 
-/// True if this process runs under the library already.
+/// Returns `true` if this process already runs under the library.
 pub fn is_traced() -> bool {
     env::var_os("LD_PRELOAD").is_some_and(|value| value.to_string_lossy().contains(LIBRARY))
 }

@@ -1,4 +1,5 @@
-//! The machine below: what the standard library lacks. Every `unsafe` here is one libc call, or memory that it gives.
+//! System calls and host information that the standard library lacks. Every `unsafe` here is one libc call or memory
+//! that it returns.
 //!
 //! ```text
 //! clock           the monotonic clock, local time

@@ -1,11 +1,11 @@
-//! Names of files that are not complete yet. They end in the host and the process of their writer, which keeps two writers
-//! apart and shows whether one is gone.
+//! Names of files that are not complete yet. They end in the host and the pid of their writer, which keeps two writers
+//! apart and shows whether a writer is gone.
 
 use crate::system::host::host_name;
 use crate::system::processes;
 use std::path::{Path, PathBuf};
 
-/// The start of that ending.
+/// The start of that suffix.
 pub const PARTIAL: &str = ".partial-";
 
 /// Returns the name of a file until it is complete, in the directory where it will be.

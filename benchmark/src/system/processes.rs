@@ -1,6 +1,7 @@
-//! This process's signals, the children it forks or runs, and sleeps that end early because of either.
+//! Signals of this process, the children it forks or runs, and sleeps that either of them interrupts.
 //!
-//! Signals and children are one thing: the handler of SIGCHLD notes which child was lost, and a stop request ends a sleep.
+//! Signals and children belong together: the handler of SIGCHLD notes which child was lost, and a stop request ends a
+//! sleep.
 
 use crate::system::{clock, file_calls};
 use dlio_schemas::process_stat::ProcessStat;
@@ -14,52 +15,52 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The time of the first request to stop, in milliseconds of the monotonic clock; 0 before.
+/// The time of the first stop request, in milliseconds of the monotonic clock; 0 before.
 static STOP_ASKED: AtomicI64 = AtomicI64::new(0);
 
-/// One request may come twice: `timeout` signals a process and then its group, and whoever stands in front hands on what
-/// the whole group got. No hand presses Ctrl-C again this fast.
+/// Two signals within this time count as one request: `timeout` signals a process and then its group, and a wrapper
+/// forwards a signal that its whole group received. No user presses Ctrl-C again this fast.
 const SAME_REQUEST_MS: i64 = 500;
 
 extern "C" fn note_signal(signal: libc::c_int) {
     let now = clock::monotonic_millis();
     let first = STOP_ASKED.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
     if first.is_err_and(|first| now - first > SAME_REQUEST_MS) {
-        // The second time the user means it: no clean-up that could hang.
-        // SAFETY: `_exit` is safe in a signal handler and does not return.
+        // A second request is deliberate: exit without a clean-up that could hang. SAFETY: `_exit` is safe in a signal
+        // handler and does not return.
         unsafe { libc::_exit(128 + signal) };
     }
 }
 
-/// From now on Ctrl-C, termination and the end of the terminal are noted and the run ends at its next step; a second one
-/// ends it at once.
+/// Makes Ctrl-C, termination and hangup end the run at its next step; a second signal ends it immediately.
 pub fn note_interrupts() {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-        // Under `nohup` the end of the terminal is nothing to us.
+        // Under `nohup` hangups are ignored.
         if signal != libc::SIGHUP || !is_ignored(signal) {
             set_handler(signal, note_signal as extern "C" fn(libc::c_int) as libc::sighandler_t, 0);
         }
     }
 }
 
-/// For loader workers: a terminal sends Ctrl-C to all, but their end is the trainer's decision.
+/// Ignores Ctrl-C in loader workers: a terminal sends it to all processes, but the trainer decides when workers exit.
 pub fn leave_interrupts_to_parent() {
     set_handler(libc::SIGINT, libc::SIG_IGN, 0);
 }
 
 static IN_FRONT: AtomicI32 = AtomicI32::new(0);
-/// The signals that came before the command was there, a bit a signal.
+/// The signals that arrived before the command was started, one bit per signal.
 static EARLY: AtomicU64 = AtomicU64::new(0);
 
 const HANDED_ON: [libc::c_int; 6] =
     [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2];
 
 extern "C" fn hand_on(signal: libc::c_int, about: *mut libc::siginfo_t, _: *mut libc::c_void) {
-    // SAFETY: with SA_SIGINFO the kernel gives the handler a siginfo of its own. Who sent it is only asked for where a
-    // process did.
+    // SAFETY: with SA_SIGINFO the kernel passes a siginfo to the handler. The sender is read only if a process sent the
+    // signal.
     let (code, sender) = unsafe { ((*about).si_code, (*about).si_pid()) };
     let child = IN_FRONT.load(Ordering::Relaxed);
-    // A terminal's signals come from the kernel and go to the whole group in front: the command has its own.
+    // A terminal's signals come from the kernel and go to the whole foreground group, so the command has received its
+    // own.
     if code == libc::SI_KERNEL || (code <= 0 && child > 0 && sender == child) {
         return;
     }
@@ -74,8 +75,8 @@ fn send(child: libc::pid_t, signal: libc::c_int) {
     unsafe { libc::kill(child, signal) };
 }
 
-/// Standard descriptors that were closed when this program was started, a bit each, and whether SIGPIPE was ignored: before
-/// `main` the runtime opens the one on /dev/null, and ignores the other.
+/// Standard descriptors that were closed when this program was started, one bit each, and whether SIGPIPE was ignored:
+/// before `main` the runtime opens /dev/null for the former and ignores the latter.
 static CLOSED: AtomicU8 = AtomicU8::new(0);
 static IGNORED_PIPE: AtomicBool = AtomicBool::new(false);
 
@@ -84,7 +85,7 @@ static IGNORED_PIPE: AtomicBool = AtomicBool::new(false);
 static LOOK_AT_START: extern "C" fn() = look_at_start;
 
 extern "C" fn look_at_start() {
-    // SAFETY: asks for flags, and changes nothing.
+    // SAFETY: reads flags and changes nothing.
     let is_closed = |fd: &i32| unsafe { libc::fcntl(*fd, libc::F_GETFD) } < 0;
     CLOSED.store((0..3).filter(is_closed).map(|fd| 1 << fd).sum(), Ordering::Relaxed);
     IGNORED_PIPE.store(is_ignored(libc::SIGPIPE), Ordering::Relaxed);
@@ -92,7 +93,7 @@ extern "C" fn look_at_start() {
 
 extern "C" fn outlast(_: libc::c_int) {}
 
-/// What a command finds in its environment beside what we found in ours.
+/// The variables that a command gets in addition to the environment of this process.
 #[derive(Default)]
 pub struct Variables(Vec<(OsString, OsString)>);
 
@@ -101,7 +102,7 @@ impl Variables {
         self.0.push((name.as_ref().into(), value.as_ref().into()));
     }
 
-    /// Our environment in its order, and these behind it.
+    /// Returns the environment of this process in its order, followed by these variables.
     fn entries(&self) -> Vec<CString> {
         let kept = std::env::vars_os().filter(|(name, _)| !self.0.iter().any(|(set, _)| set == name));
         let entry = |(name, value): (OsString, OsString)| [name.as_bytes(), b"=", value.as_bytes()].concat();
@@ -109,13 +110,13 @@ impl Variables {
     }
 }
 
-/// Has a command start as it would without us: with the standard descriptors and with SIGPIPE as we were given them, and with
-/// an environment that is not sorted anew, as it is where the command is given variables itself.
+/// Starts a command as if dlio were absent: with the original standard descriptors and SIGPIPE, and with an environment
+/// in its original order, which is lost if variables are set on the `Command`.
 fn leave_as_found(command: &mut Command, variables: &Variables) {
     let entries = variables.entries();
     let environment: Vec<usize> = entries.iter().map(|entry| entry.as_ptr() as usize).chain([0]).collect();
-    // SAFETY: between fork and exec only system calls are made, nothing is allocated, and what the environment points to
-    // belongs to the closure.
+    // SAFETY: between fork and exec only system calls are made, nothing is allocated, and the closure owns everything
+    // that the environment points to.
     unsafe {
         command.pre_exec(move || {
             let _held = &entries;
@@ -131,12 +132,12 @@ fn leave_as_found(command: &mut Command, variables: &Variables) {
     }
 }
 
-/// Runs a command as if it stood in our place: a signal sent to us is handed on to it, one that a terminal sends to both
-/// is outlasted. Handlers, unlike "ignore", are not inherited: the command sees the signals it would see without us, and
-/// what else it would see but for the variables. Returns its number and how it ended.
+/// Runs a command in the foreground. Signals sent to this process are forwarded to it, and a terminal's signal to both
+/// is survived. Handlers, unlike "ignore", are not inherited, so except for the variables the command starts with the
+/// signals and environment it would have without dlio. Returns its pid and exit status.
 ///
-/// `before` is called when files that can grow no more end us no longer, and `started` with its result once the command runs, or
-/// could not be started: a thread of ours that is made earlier changes what the command finds of signals.
+/// `before` is called once SIGXFSZ no longer kills this process, and `started` with its result when the command runs or
+/// could not be started: a thread created earlier would change the signal state that the command inherits.
 pub fn run_in_front<T>(
     command: &mut Command,
     variables: &Variables,
@@ -149,7 +150,7 @@ pub fn run_in_front<T>(
     };
     HANDED_ON.into_iter().filter(|signal| !is_ignored(*signal)).for_each(listen);
     if !is_ignored(libc::SIGXFSZ) {
-        // What we say afterwards may meet a log that can grow no more.
+        // Messages printed afterwards may go to a log that has reached its size limit.
         set_handler(libc::SIGXFSZ, outlast as extern "C" fn(libc::c_int) as libc::sighandler_t, 0);
     }
     leave_as_found(command, variables);
@@ -157,7 +158,7 @@ pub fn run_in_front<T>(
     let spawned = command.spawn();
     started(made);
     let mut child = spawned?;
-    // What was ignored is ignored by the command too, unless it changes that: now it may have it as well.
+    // Signals that were ignored are ignored by the command too, unless it changes that; so they can be forwarded now.
     HANDED_ON.into_iter().for_each(listen);
     let id = child.id() as libc::pid_t;
     IN_FRONT.store(id, Ordering::Relaxed);
@@ -168,14 +169,14 @@ pub fn run_in_front<T>(
     Ok((child.id(), status?))
 }
 
-/// The command is told to end when we do, even by a kill that leaves us no time to tell it.
+/// Makes the command end when this process does, even if this process is killed and cannot signal it.
 pub fn ends_with_us(command: &mut Command) {
     let us = std::process::id();
     // SAFETY: between fork and exec only two system calls are made, and nothing is allocated.
     unsafe {
         command.pre_exec(move || {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
-            // Had we ended before that, nobody would tell it any more.
+            // If the parent had already exited, no signal would arrive.
             if libc::getppid() as u32 == us { Ok(()) } else { Err(io::ErrorKind::Interrupted.into()) }
         });
     }
@@ -204,16 +205,16 @@ pub fn interrupted() -> bool {
     STOP_ASKED.load(Ordering::Relaxed) != 0
 }
 
-/// The longest that a sleep goes on after a signal that came just before it.
+/// The maximum time that a sleep continues after a signal that arrived just before it.
 const NAP: i64 = 250_000_000;
 
-/// Sleeps to a deadline on the monotonic clock; comes back early when interrupted, or when a watched child is lost.
+/// Sleeps until a deadline on the monotonic clock; returns early when interrupted or when a watched child is lost.
 pub fn sleep(duration: Duration) {
     let until = clock::monotonic_nanos().saturating_add(i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX));
     while !interrupted() && !lost_child() {
         let end = until.min(clock::monotonic_nanos() + NAP);
         let time = libc::timespec { tv_sec: end / 1_000_000_000, tv_nsec: end % 1_000_000_000 };
-        // SAFETY: reads the one timespec it is given; the remainder is not asked for with an absolute time.
+        // SAFETY: reads the one timespec it is given; with an absolute time no remainder is written.
         let ended =
             unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &time, std::ptr::null_mut()) };
         if ended == 0 && end == until {
@@ -225,12 +226,12 @@ pub fn sleep(duration: Duration) {
     }
 }
 
-/// The children whose end is watched, and whether one ended badly.
+/// The children that are watched, and whether one exited abnormally.
 static WATCHED: OnceLock<Vec<libc::pid_t>> = OnceLock::new();
 static LOST_CHILD: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn note_child(_: libc::c_int) {
-    // SAFETY: the place of this thread's errno, which the call below may change under the code that was interrupted.
+    // SAFETY: the address of this thread's errno, which the call below may change under the interrupted code.
     let errno = unsafe { *libc::__errno_location() };
     let watched = WATCHED.get().map_or(&[][..], Vec::as_slice);
     if watched.iter().any(|child| ended_badly(*child)) {
@@ -240,10 +241,10 @@ extern "C" fn note_child(_: libc::c_int) {
     unsafe { *libc::__errno_location() = errno };
 }
 
-/// The end of a child without waiting for it: the way it ended and its status. Safe in a signal handler.
+/// Returns how a child ended and its status, without waiting for it. Safe in a signal handler.
 fn end_of(child: libc::pid_t) -> Option<(libc::c_int, libc::c_int)> {
-    // SAFETY: `waitid` writes the one siginfo it is given, which is valid when zeroed; with WNOWAIT the child stays to be
-    // waited for. Process and status are what it fills in for a child that ended.
+    // SAFETY: `waitid` writes the one siginfo it is given, which is valid when zeroed; with WNOWAIT the child can still
+    // be waited for. It fills in process and status for a child that ended.
     unsafe {
         let mut about: libc::siginfo_t = std::mem::zeroed();
         let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
@@ -256,7 +257,7 @@ pub fn ended_badly(child: libc::pid_t) -> bool {
     end_of(child).is_some_and(|(how, status)| how != libc::CLD_EXITED || status != 0)
 }
 
-/// From now on a sleep ends early when one of these children ends otherwise than well. Once in a process.
+/// Makes sleeps end early when one of these children exits abnormally. May be called once per process.
 pub fn watch_children(children: &[libc::pid_t]) {
     if WATCHED.set(children.to_vec()).is_ok() {
         let handler = note_child as extern "C" fn(libc::c_int) as libc::sighandler_t;
@@ -266,10 +267,10 @@ pub fn watch_children(children: &[libc::pid_t]) {
     }
 }
 
-/// Processes of this machine that are no children of ours, whose end nobody tells: they are looked at now and then.
+/// Processes of this host that are not children, so that no signal reports their exit; they are polled.
 static LOOKED_AT: OnceLock<Vec<u32>> = OnceLock::new();
 
-/// From now on a sleep ends early when one of these processes is gone. Once in a process.
+/// Makes sleeps end early when one of these processes is gone. May be called once per process.
 pub fn look_at(processes: Vec<u32>) {
     let _ = LOOKED_AT.set(processes);
 }
@@ -284,7 +285,7 @@ pub fn lost_child() -> bool {
     LOST_CHILD.load(Ordering::Relaxed)
 }
 
-/// True if there is a process of this number that is still at work: one that nobody has waited for is not.
+/// Returns `true` if a process with this pid is running; a zombie is not.
 pub fn lives(process: u32) -> bool {
     let line = std::fs::read(format!("/proc/{process}/stat")).unwrap_or_default();
     ProcessStat::parse(&line).is_some_and(ProcessStat::lives)
@@ -294,7 +295,7 @@ pub fn has_ended(child: libc::pid_t) -> bool {
     end_of(child).is_some()
 }
 
-/// The status of a child, as [`wait`] has it; it is given some time to end, and then ended.
+/// Returns the status of a child, like [`wait`]; kills the child if it does not exit in time.
 pub fn status_of(child: libc::pid_t, patience: Duration) -> i32 {
     until_ended(&[child], patience);
     match end_of(child) {
@@ -307,18 +308,18 @@ pub fn status_of(child: libc::pid_t, patience: Duration) -> i32 {
     }
 }
 
-/// Tells children to end.
+/// Sends SIGTERM to children.
 pub fn tell_children(children: &[libc::pid_t]) {
     children.iter().filter(|child| !has_ended(**child)).for_each(|child| send(*child, libc::SIGTERM));
 }
 
-/// Waits for children that were told to end, and ends those that have not within the time given.
+/// Waits for children that were asked to exit, and kills those that do not exit in time.
 pub fn end_children(children: &[libc::pid_t], patience: Duration) {
     until_ended(children, patience);
     children.iter().filter(|child| !has_ended(**child)).for_each(|child| send(*child, libc::SIGKILL));
 }
 
-/// Tells children to end, and ends those that have not within the time given.
+/// Asks children to exit, and kills those that do not exit in time.
 pub fn stop_children(children: &[libc::pid_t], patience: Duration) {
     tell_children(children);
     end_children(children, patience);
@@ -327,21 +328,22 @@ pub fn stop_children(children: &[libc::pid_t], patience: Duration) {
 fn until_ended(children: &[libc::pid_t], patience: Duration) {
     let begun = std::time::Instant::now();
     while !children.iter().all(|child| has_ended(*child)) && begun.elapsed() < patience {
-        // The end of a child is a signal, which ends the wait before its time.
+        // The exit of a child raises a signal, which ends this wait early.
         file_calls::readable(&[] as &[&File], Duration::from_millis(10));
     }
 }
 
-/// Forks. `work` runs in the child, which then exits with its result; the parent gets the child's id.
+/// Forks. `work` runs in the child, which then exits with its result; the parent gets the child's pid.
 ///
-/// Only for a process with one thread: the child has no other, and a lock held by one would stay locked for ever.
+/// Only for a process with one thread: the child has no other threads, and a lock held by one would stay locked
+/// forever.
 pub fn fork(work: impl FnOnce() -> i32) -> io::Result<libc::pid_t> {
-    // SAFETY: the callers are single-threaded at this point (workers are made before any thread of ours), so the
-    // child's memory is consistent. It ends in `exit` and never returns into the parent's frames.
+    // SAFETY: the callers are single-threaded at this point (workers are created before any thread), so the child's
+    // memory is consistent. The child ends in `exit` and never returns into the parent's frames.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => {
-            // SAFETY: a plain flag of this process: it ends when its parent does, however the parent ends.
+            // SAFETY: sets a flag of this process: it exits when its parent does, however the parent ends.
             unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) };
             std::process::exit(work())
         }
@@ -349,7 +351,7 @@ pub fn fork(work: impl FnOnce() -> i32) -> io::Result<libc::pid_t> {
     }
 }
 
-/// Waits for a child; its exit code, or 128 and the signal that ended it.
+/// Waits for a child; returns its exit code, or 128 plus the signal that ended it.
 pub fn wait(child: libc::pid_t) -> i32 {
     let mut status = 0;
     loop {

@@ -1,10 +1,11 @@
-//! Random numbers of three kinds: a counter-based stream for everything of our own, a permutation without a table for
-//! shuffles of any length, and NumPy's legacy generator for the one place where its exact numbers matter (file sizes).
+//! Three kinds of random numbers: a counter-based stream for everything of dlio's own, a permutation without a table
+//! for shuffles of any length, and NumPy's legacy generator for the one case in which its exact numbers matter (file
+//! sizes).
 
-/// A 64-bit word for each index, without state: any part of a stream can be made by anyone, in any order.
+/// Returns a 64-bit word per index, without state: any part of a stream can be computed independently, in any order.
 ///
-/// wyrand's fold: a 128-bit product whose halves are xored. One multiplication a word, which is what lets content be
-/// made at the speed it is written.
+/// wyrand's fold: a 128-bit product whose halves are xored. One multiplication per word makes generating content as
+/// fast as writing it.
 #[inline(always)]
 pub fn word(seed: u64, index: u64) -> u64 {
     let x = seed.wrapping_add(index.wrapping_mul(0xa076_1d64_78bd_642f));
@@ -17,7 +18,7 @@ pub fn mixed(parts: &[u64]) -> u64 {
     parts.iter().fold(0x9e37_79b9_7f4a_7c15, |seed, part| word(seed ^ part.rotate_left(32), part.wrapping_add(1)))
 }
 
-/// Draws for durations: uniform, normal, and what is built on them.
+/// Draws for durations: uniform, normal, and distributions built on them.
 #[derive(Debug, Clone)]
 pub struct Draws {
     seed: u64,
@@ -29,7 +30,7 @@ impl Draws {
         Draws { seed, drawn: 0 }
     }
 
-    /// In [0, 1).
+    /// Returns a number in [0, 1).
     pub fn uniform(&mut self) -> f64 {
         self.drawn += 1;
         (word(self.seed, self.drawn) >> 11) as f64 / (1u64 << 53) as f64
@@ -44,7 +45,7 @@ impl Draws {
         -(1.0 - self.uniform()).ln()
     }
 
-    /// Marsaglia and Tsang's method; shapes below one are lifted by one and scaled back.
+    /// Marsaglia and Tsang's method; shapes below one are raised by one and scaled back.
     pub fn gamma(&mut self, shape: f64) -> f64 {
         if shape < 1.0 {
             return self.gamma(shape + 1.0) * self.uniform().powf(1.0 / shape);
@@ -60,7 +61,8 @@ impl Draws {
         }
     }
 
-    /// Counts arrivals for small means; beyond fifty the normal curve is closer than anyone can measure a sleep.
+    /// Counts arrivals for small means; above fifty, the difference from the normal curve is smaller than any
+    /// measurable sleep.
     pub fn poisson(&mut self, mean: f64) -> f64 {
         if mean > 50.0 {
             return (mean + mean.sqrt() * self.normal()).round().max(0.0);
@@ -117,7 +119,7 @@ impl Permutation {
 pub struct NumpyLegacy {
     state: [u32; 624],
     next: usize,
-    /// The polar method makes two at a time; NumPy hands out the second one first next time.
+    /// The polar method produces two at a time; NumPy returns the second one next.
     kept: Option<f64>,
 }
 

@@ -14,29 +14,29 @@ pub struct SharedNumbers {
     count: usize,
 }
 
-// SAFETY: the pointer is to a mapping that lives as long as the value, and atomics may be used from everywhere.
+// SAFETY: the pointer is to a mapping that lives as long as the value, and atomics may be used from any thread.
 unsafe impl Sync for SharedNumbers {}
 
 // SAFETY: as above; the mapping belongs to no thread.
 unsafe impl Send for SharedNumbers {}
 
 impl SharedNumbers {
-    /// For this process and those it forks.
+    /// Creates numbers for this process and its forks.
     pub fn new(count: usize) -> io::Result<SharedNumbers> {
         SharedNumbers::mapped(count, libc::MAP_ANONYMOUS, -1)
     }
 
-    /// In a file without a name, which other processes open as `/proc/PROCESS/fd/DESCRIPTOR`.
+    /// Creates numbers in an unnamed file, which other processes open as `/proc/PROCESS/fd/DESCRIPTOR`.
     pub fn in_memory_file(count: usize) -> io::Result<(SharedNumbers, File)> {
         let file = memory_file(c"dlio-numbers")?;
         file.set_len((count * size_of::<AtomicU64>()) as u64)?;
         Ok((SharedNumbers::mapped(count, 0, file.as_raw_fd())?, file))
     }
 
-    /// Those of another process.
+    /// Opens the numbers of another process.
     pub fn of_file(count: usize, path: &Path) -> io::Result<SharedNumbers> {
         let file = File::options().read(true).write(true).open(path)?;
-        // Beyond the end of a file nothing may be touched.
+        // Memory beyond the end of the file must not be accessed.
         if file.metadata()?.len() < (count * size_of::<AtomicU64>()) as u64 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
@@ -44,8 +44,8 @@ impl SharedNumbers {
     }
 
     fn mapped(count: usize, kind: libc::c_int, descriptor: libc::c_int) -> io::Result<SharedNumbers> {
-        // SAFETY: a new mapping overlaps nothing; it is of zeroes, or of a file that is long enough and that only ranks of
-        // this run know, who change it as atomics. Any bytes are valid atomics.
+        // SAFETY: a new mapping overlaps nothing. Its content is zeroes, or a file that is long enough and known only
+        // to ranks of this run, which change it as atomics. Any bytes are valid atomics.
         let raw = unsafe {
             let access = libc::PROT_READ | libc::PROT_WRITE;
             let shared = libc::MAP_SHARED | kind;
@@ -58,8 +58,8 @@ impl SharedNumbers {
         }
     }
 
-    /// Sleeps while a number is `value`, until somebody wakes those who sleep on it; at most so long, and less where a
-    /// signal comes.
+    /// Sleeps while a number equals `value`, until another process wakes the sleepers, the limit passes, or a signal
+    /// arrives.
     pub fn sleep_on(&self, place: usize, value: u64, limit: Duration) {
         let time = libc::timespec {
             tv_sec: limit.as_secs() as libc::time_t,
@@ -69,13 +69,13 @@ impl SharedNumbers {
         unsafe { libc::syscall(libc::SYS_futex, self.low_half(place), libc::FUTEX_WAIT, value as u32, &time) };
     }
 
-    /// Wakes all who sleep on a number, in whatever process.
+    /// Wakes all processes that sleep on a number.
     pub fn wake(&self, place: usize) {
         // SAFETY: an address inside the mapping, which the kernel only looks up.
         unsafe { libc::syscall(libc::SYS_futex, self.low_half(place), libc::FUTEX_WAKE, libc::c_int::MAX) };
     }
 
-    /// The kernel sleeps on four bytes: those of a number that change first.
+    /// Returns the four bytes of a number that change first: the kernel sleeps on four bytes.
     fn low_half(&self, place: usize) -> *const u32 {
         let number = self.at(place).as_ptr().cast::<u32>();
         if cfg!(target_endian = "big") { number.wrapping_add(1) } else { number }

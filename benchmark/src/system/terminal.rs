@@ -1,5 +1,5 @@
-//! What is said to whoever called. An answer is the point of its command and must arrive; a word beside a work that goes
-//! on may find nobody listening, and the work goes on.
+//! Output for the user. An answer is the purpose of its command and must arrive; a progress line may have no reader,
+//! and the work continues.
 //!
 //! ```text
 //!                 reader gone (`| head`)    cannot be written (`> /dev/full`)
@@ -16,7 +16,7 @@ use std::fmt::Display;
 use std::io::{self, ErrorKind, IsTerminal, Stdout, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The answer a command was called for, on standard output.
+/// Prints the answer of a command on standard output.
 pub fn answer(text: &str) -> Outcome<()> {
     written(&mut stdout(), text)
 }
@@ -30,7 +30,7 @@ fn written(out: &mut impl Write, text: &str) -> Outcome<()> {
     }
 }
 
-/// A text beside the work, on standard output.
+/// Prints progress text on standard output.
 pub fn say(text: impl Display) {
     static NOTED: AtomicBool = AtomicBool::new(false);
     if let Err(failure) = written(&mut stdout(), &without_logins(&text.to_string()))
@@ -40,24 +40,24 @@ pub fn say(text: impl Display) {
     }
 }
 
-/// A line beside the work, on standard output.
+/// Prints a progress line on standard output.
 pub fn line(text: impl Display) {
     say(format_args!("{text}\n"));
 }
 
-/// A line on standard error. If that is gone too there is nobody left to tell.
+/// Prints a line on standard error; a failure to print it is ignored.
 pub fn warn(text: impl Display) {
     let _ = io::stderr().lock().write_all(visible(&without_logins(&format!("{text}\n"))).as_bytes());
 }
 
-/// Standard output, where a terminal gets nothing that it would obey.
+/// Returns standard output, with control characters escaped for a terminal.
 fn stdout() -> Visible<Stdout> {
     let stdout = io::stdout();
     let is_terminal = stdout.is_terminal();
     Visible::new(stdout, is_terminal)
 }
 
-/// Ends the program over its command line. Arguments that a terminal would obey are printed without colours.
+/// Ends the program with an error in its command line. Arguments with control characters are printed without colors.
 pub fn refuse(error: clap::Error, typed: &[OsString]) -> ! {
     let plain =
         |word: &OsString| word.to_str().is_some_and(|word| visible(word) == word && without_logins(word) == word);

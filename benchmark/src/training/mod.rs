@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! loader         brings batches to the trainer
-//! run_warnings   what a run does differently from what its keys suggest
+//! run_warnings  differences between a run and what its keys suggest
 //! progress       the progress bar
 //! trainer        epochs, steps, evaluations, checkpoints
 //! ```

@@ -1,20 +1,20 @@
-//! Progress for a person at a terminal while a run goes on. In a pipe there is nothing to see.
+//! Progress of a run for a user at a terminal; a pipe gets no output.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::time::Duration;
 
-/// Times a second the line is redrawn: more costs and shows nothing.
+/// Redraws per second: more would cost time and show nothing new.
 const REFRESH: u8 = 8;
 
 pub struct Progress(ProgressBar);
 
 impl Progress {
-    /// `shown` only on the rank that talks; the drawing target itself is silent without a terminal.
+    /// Creates a bar, with `shown` only on the rank that prints; without a terminal the drawing target is silent.
     pub fn new(shown: bool, what: &str, length: u64, unit: &str) -> Progress {
         let target = if shown { ProgressDrawTarget::stderr_with_hz(REFRESH) } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(Some(length), target);
         let template = format!("{{prefix}} [{{bar:30}}] {{pos}}/{{len}} {unit} {{msg}} {{elapsed}}<{{eta}}");
-        // The template is ours; if it were wrong the default style still shows the bar.
+        // The template is a constant; if it were wrong, the default style would still show the bar.
         bar.set_style(
             ProgressStyle::with_template(&template)
                 .unwrap_or_else(|_| ProgressStyle::default_bar())
@@ -28,7 +28,7 @@ impl Progress {
         self.0.inc(count);
     }
 
-    /// A figure beside the bar, such as a rate.
+    /// Shows a number next to the bar, such as a rate.
     pub fn say(&self, message: String) {
         self.0.set_message(message);
     }

@@ -1,9 +1,9 @@
-//! Remarks: what a run does otherwise than its keys may suggest, a line each before it trains.
+//! Notes printed before training about differences between a run and what its keys suggest, one line each.
 
 use crate::config::{Config, LoaderKind};
 use crate::training::loader::order::Share;
 
-/// Remarks about training and evaluation with shares of ranks like this one's.
+/// Returns notes about training and evaluation with shares like this rank's.
 pub fn about(config: &Config, train: Share, evaluation: Share, ranks: u64) -> Vec<String> {
     let evaluates = config.workflow.evaluate.then_some(config.dataset.files_eval);
     let trained = left_over(config, "", config.dataset.files_train, train, ranks);
@@ -13,11 +13,11 @@ pub fn about(config: &Config, train: Share, evaluation: Share, ranks: u64) -> Ve
     all.into_iter().flatten().collect()
 }
 
-/// Samples that fill no batch: frameworks leave them out too, under the name of `drop_last`.
+/// Returns the samples that do not fill a batch: frameworks drop them too (`drop_last`).
 fn left_over(config: &Config, of: &str, files: u64, share: Share, ranks: u64) -> Option<String> {
     let (all, batch) = (files * config.dataset.samples_per_file, share.batch);
     if all / batch.max(1) / ranks.max(1) != share.steps {
-        // The number of steps was limited by a key of its own.
+        // A separate key has limited the number of steps.
         return None;
     }
     let left = all - share.steps * batch * ranks;
@@ -25,11 +25,11 @@ fn left_over(config: &Config, of: &str, files: u64, share: Share, ranks: u64) ->
     (left > 0).then(|| format!("{left} of {all} {of}samples are dropped each epoch (batch size {batch}{each})"))
 }
 
-/// The steps that do not count: where they are more than one in ten, the figures do not fit the seconds beside them.
+/// Returns the excluded steps: if they are more than one in ten, the metrics do not match the seconds next to them.
 fn not_counted(config: &Config, share: Share) -> Option<String> {
     let (start, end) = (config.output.exclude_start, config.output.exclude_end);
     let (left_out, steps) = (start + end, share.steps);
-    // The one step of an epoch counts without a word: nobody asked for it to be left out.
+    // The only step of an epoch counts without a note, because its exclusion was not requested.
     if left_out >= steps && steps > 1 {
         return Some(format!(
             "AU and rates include all {steps} steps of an epoch: excluding {start} at the start and {end} at the end \
@@ -48,13 +48,13 @@ fn not_counted(config: &Config, share: Share) -> Option<String> {
     })
 }
 
-/// As in DLIO, where zero steps never pass and epochs no longer count.
+/// Returns a note if no checkpoint is written: as in DLIO, zero steps never pass, and epochs no longer count.
 fn no_checkpoints(config: &Config) -> Option<String> {
     let asked = config.workflow.checkpoint && config.checkpoint.every_steps == Some(0);
     asked.then(|| "no checkpoint is written: steps_between_checkpoints=0 turns them off (-1: after epochs)".into())
 }
 
-/// Each worker streams shards of its own: the last ones are read by some while others have none.
+/// Returns a note if workers have unequal work: each streams separate shards, so some still read when others are done.
 fn uneven(config: &Config, ranks: u64) -> Option<String> {
     let (shards, workers) = (config.dataset.files_train, config.reader.workers.max(1) as u64);
     let streams = config.dataset.format == "webdataset" && config.reader.loader != LoaderKind::Synthetic;
@@ -88,7 +88,7 @@ mod tests {
         about(&config, train, evaluation, ranks)
     }
 
-    /// Without the one on steps that do not count, which short runs all get.
+    /// Returns the notes except the one on excluded steps, which all short runs get.
     fn other_remarks(typed: &[&str], ranks: u64) -> Vec<String> {
         remarks(typed, ranks).into_iter().filter(|remark| !remark.starts_with("AU")).collect()
     }

@@ -1,7 +1,8 @@
-//! The loop: epochs of steps, each waiting for a batch and computing on it; evaluations and checkpoints between them.
+//! The training loop: epochs of steps, each waiting for a batch and computing on it; evaluations and checkpoints
+//! between them.
 //!
-//! Every rank runs this. What it measures is kept as it happens and handed to `results` after each epoch, so that a run
-//! that is stopped keeps what it has.
+//! Every rank runs this. Measurements are recorded as they happen and passed to `results` after each epoch, so that an
+//! interrupted run keeps its results.
 
 use crate::checkpoint::tiers::Tiered;
 use crate::checkpoint::{self, Mechanism, Moved, Shard, Shards};
@@ -27,17 +28,17 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::Instant;
 
-/// Options of a run besides its workload.
+/// Options of a run in addition to its workload.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
     pub drop_caches: bool,
     pub busy: bool,
     pub skip_failures: bool,
-    /// Progress is shown.
+    /// Whether progress is shown.
     pub shown: bool,
 }
 
-/// Steps whose memory is taken beforehand.
+/// Steps whose memory is allocated in advance.
 const STEPS_RESERVED: u64 = 1 << 16;
 
 pub struct Trainer<'a> {
@@ -49,12 +50,12 @@ pub struct Trainer<'a> {
     layout: Layout,
     shares: [Share; 2],
     checkpoints: Vec<Shard>,
-    /// The file that says what is in those of all ranks, where the format of checkpoints has one.
+    /// The file that describes the files of all ranks, if the checkpoint format has one.
     said_of_all: Option<(&'static str, Vec<u8>)>,
     mechanism: Tiered,
-    /// Those of the epochs so far, and what came before the first.
+    /// The requests of the epochs so far, and of the time before the first.
     requests_told: Counts,
-    /// The machine of this rank, as a number.
+    /// The host of this rank, as a number.
     machine: f64,
 }
 
@@ -114,7 +115,7 @@ impl<'a> Trainer<'a> {
                 self.tell_end(&epoch);
             }
             let figures = self.own_figures(&epoch);
-            // A rank that stopped early cannot wait for the others: they are elsewhere.
+            // A rank that stopped early cannot wait for the other ranks, which are in a different place.
             let (ended, all) = match outcome.and_then(|()| self.communicator.exchange(&figures)) {
                 Ok(all) => (Ok(()), all.into_iter().map(Some).collect()),
                 Err(failure) => {
@@ -134,8 +135,8 @@ impl<'a> Trainer<'a> {
         self.settle_checkpoints()
     }
 
-    /// The requests of all ranks to the store since it was last asked for them: what is fetched beside a training is fetched
-    /// between epochs too.
+    /// Returns the requests of all ranks to the store since the last call. Prefetches during a training also happen
+    /// between epochs.
     fn new_requests(&mut self) -> Outcome<Counts> {
         let now = Counts::now();
         let own = now.since(&self.requests_told);
@@ -143,7 +144,7 @@ impl<'a> Trainer<'a> {
         Ok(Counts::sum(&numbers(&self.communicator.exchange(&as_bytes(own.numbers()))?)))
     }
 
-    /// A run is over when its last checkpoint is where it stays.
+    /// Waits until the last checkpoint is in its final directory, which ends a run.
     fn settle_checkpoints(&mut self) -> Outcome<()> {
         if !self.mechanism.has_one_beside() {
             return Ok(());
@@ -196,7 +197,7 @@ impl<'a> Trainer<'a> {
 
     fn prepare_cache(&mut self) -> Outcome<Option<f64>> {
         let first = self.communicator.rank() == 0;
-        // The others wait for it: what that takes is no start of a training.
+        // Other ranks wait for it, so this time must not count as the start of a training.
         let span = self.options.drop_caches.then(|| spans::span("cache.drop", spans::PIPELINE, &[]));
         if self.options.drop_caches && first {
             let folder = &self.layout.dataset.folder;
@@ -237,7 +238,7 @@ impl<'a> Trainer<'a> {
         }
         drop(progress);
         if self.checkpoint_by_epoch(epoch.number) {
-            // DLIO names it after the step that would come next.
+            // DLIO names it after the step that would follow.
             self.save(epoch, steps, steps + 1)?;
         }
         epoch.trained = Some(Moment::now());
@@ -248,7 +249,7 @@ impl<'a> Trainer<'a> {
         Ok(())
     }
 
-    /// A block ends where a checkpoint is due, or the epoch ends.
+    /// Returns the steps of a block, which ends when a checkpoint is due or the epoch ends.
     fn block_steps(&self, done: u64, left: u64) -> u64 {
         match self.steps_between_checkpoints() {
             Some(every) => left.min(every - done % every),
@@ -256,7 +257,7 @@ impl<'a> Trainer<'a> {
         }
     }
 
-    /// Steps are counted anew in each epoch.
+    /// Returns `true` if a checkpoint is due after this many steps, which are counted per epoch.
     fn checkpoint_by_steps(&self, done: u64) -> bool {
         self.steps_between_checkpoints().is_some_and(|every| done.is_multiple_of(every))
     }
@@ -323,7 +324,7 @@ impl<'a> Trainer<'a> {
         Ok(())
     }
 
-    /// `place` says in the trace which step of which epoch this is.
+    /// Runs one step; `place` is the epoch and the step for its spans.
     fn step(
         &mut self,
         place: [(&'static str, u64); 2],
@@ -355,7 +356,7 @@ impl<'a> Trainer<'a> {
         })
     }
 
-    /// The exchange of gradients of a real step: the slowest rank is the one that waits least.
+    /// Waits like the gradient exchange of a real step: the slowest rank is the one that waits least.
     fn wait_for_all(&mut self, place: &[(&'static str, u64)]) -> Outcome<()> {
         let together = self.communicator.size() > 1;
         let _span = together.then(|| spans::span("barrier", spans::COMMUNICATION, place));
@@ -379,7 +380,8 @@ impl<'a> Trainer<'a> {
         outcome
     }
 
-    /// A checkpoint after so many steps of the epoch, named after one of them. Its number is that of the block it ends.
+    /// Writes a checkpoint after `done` steps of the epoch, with the step `name` in its name. Its number is that of the
+    /// block it ends.
     fn save(&mut self, epoch: &mut Epoch, done: u64, name: u64) -> Outcome<()> {
         let folder = checkpoint::folder(&self.config.checkpoint.folder, epoch.number, name);
         let place = [("epoch", epoch.number), ("checkpoint", epoch.blocks.len() as u64)];
@@ -401,7 +403,8 @@ impl<'a> Trainer<'a> {
         self.log.output(&format!("Finished {doing} checkpoint {number} for epoch {epoch} in {seconds:.4} s{rate}"));
     }
 
-    /// Writes this rank's files, and where the format has one for all ranks, rank 0 that one when theirs are there.
+    /// Writes this rank's files. Rank 0 then writes the file for all ranks, if the format has one, once all files
+    /// exist.
     fn save_whole(&mut self, folder: &Path) -> Outcome<Moved> {
         let moved = self.mechanism.save(folder, &self.checkpoints)?;
         if self.said_of_all.is_some() {
@@ -414,8 +417,8 @@ impl<'a> Trainer<'a> {
         Ok(Moved { bytes: moved.bytes + last.bytes, fsyncs: moved.fsyncs + last.fsyncs })
     }
 
-    /// A checkpoint takes from the start of the first rank to the end of the last, and is as large as all of them. A rank's
-    /// span is its part of that.
+    /// Times a checkpoint from the start of the first rank to the end of the last; its size is that of all ranks. A
+    /// rank's span covers its own part.
     fn timed(
         &mut self,
         span: &'static str,
@@ -450,7 +453,7 @@ impl<'a> Trainer<'a> {
         })
     }
 
-    /// Checkpoints and nothing else: all writes, then all reads.
+    /// Runs checkpoints only: all writes, then all reads.
     pub fn checkpoints_only(&mut self) -> Outcome<()> {
         let checkpoint = &self.config.checkpoint;
         let (writes, reads) = (checkpoint.writes.max(0) as u64, checkpoint.reads.max(0) as u64);
@@ -492,7 +495,8 @@ impl<'a> Trainer<'a> {
         outcome
     }
 
-    /// With a rank shift each rank reads its neighbour's, so that nothing comes from its own cache.
+    /// Returns the shards to read. With a rank shift each rank reads its neighbor's, so that nothing comes from its own
+    /// cache.
     fn shards_to_read(&self) -> Vec<Shard> {
         let (rank, ranks) = (self.communicator.rank(), self.communicator.size());
         let shift = u64::from(self.config.checkpoint.rank_shift);
@@ -518,14 +522,15 @@ impl<'a> Trainer<'a> {
             .output(&format!("{name} Computation time per step (second): {mean:.4}+/-{stdev:.4} (set value: {set})"));
     }
 
-    /// Utilization of this rank, and its throughput times the ranks, as DLIO tells them before those of the others are known.
+    /// Logs the utilization of this rank, and its throughput times the number of ranks, as DLIO does before the numbers
+    /// of other ranks are known.
     fn tell_rates(&mut self, name: &str, figures: Figures) {
         let rate = figures.samples_per_second * self.communicator.size() as f64;
         self.log.output(&format!("{name} Accelerator Utilization [AU] (%): {:.4}", figures.au));
         self.log.output(&format!("{name} Throughput (samples/second): {rate:.4}"));
     }
 
-    /// Its training, that is, which checkpoints are a part of.
+    /// Logs the end of an epoch's training, including its checkpoints.
     fn tell_end(&mut self, epoch: &Epoch) {
         let steps: usize = epoch.blocks.iter().map(|(_, _, block)| block.steps.len()).sum();
         self.log.output(&format!(
@@ -535,7 +540,7 @@ impl<'a> Trainer<'a> {
         ));
     }
 
-    /// The figures of this rank's epoch for the other ranks.
+    /// Returns the metrics of this rank's epoch for the other ranks.
     fn own_figures(&self, epoch: &Epoch) -> Vec<u8> {
         let (excluded, reader) = (self.config.output.excluded(), &self.config.reader);
         let record = self.layout.record_bytes();
@@ -554,7 +559,7 @@ impl<'a> Trainer<'a> {
 
 /// A rank's part of a checkpoint.
 struct Part {
-    /// The machine whose clock it is.
+    /// The host whose clock is used.
     machine: f64,
     /// In nanoseconds.
     begun: f64,
@@ -574,8 +579,8 @@ impl Part {
     }
 }
 
-/// Seconds from the first start to the last end, and the first start on this machine. Clocks of machines have nothing to do
-/// with each other: of several it is the longest on one, since all began together.
+/// Returns the seconds from the first start to the last end, and the first start on this host. Clocks of hosts are
+/// unrelated: for several hosts this is the longest time on one, because all started together.
 fn span_of(parts: &[Part], machine: f64) -> Option<(f64, f64)> {
     let of = |machine: f64| parts.iter().filter(move |part| part.machine == machine);
     let first = |machine| of(machine).map(|part| part.begun).min_by(f64::total_cmp);
@@ -584,12 +589,12 @@ fn span_of(parts: &[Part], machine: f64) -> Option<(f64, f64)> {
     Some((parts.iter().filter_map(whole).max_by(f64::total_cmp)?, first(machine)?))
 }
 
-/// What could not be written belongs to a checkpoint.
+/// Marks a write failure as one of a checkpoint.
 fn of_checkpoints<T>(outcome: Outcome<T>) -> Outcome<T> {
     outcome.map_err(|failure| failure.elsewhere("workload.checkpoint.checkpoint_folder"))
 }
 
-/// Takes the figures of this epoch that ranks gave, and notes who gave none.
+/// Takes the metrics of this epoch from each rank, and notes which ranks sent none.
 fn take_figures(epoch: &mut Epoch, all: Vec<Option<Vec<u8>>>) {
     let given: Vec<Vec<u8>> = all.into_iter().map(Option::unwrap_or_default).collect();
     let mut sums = [0.0; 4];
@@ -623,7 +628,7 @@ mod tests {
     #[test]
     fn a_checkpoint_takes_from_the_first_start_to_the_last_end() {
         let part = |machine, begun, done| Part { machine, begun, done, bytes: 1.0, fsyncs: 0.0 };
-        // One after the other on one machine; on another, whose clock is elsewhere, longer.
+        // In sequence on one host; longer on another host with a different clock.
         let mut parts = vec![part(1.0, 5e9, 6e9), part(1.0, 6e9, 8e9), part(1.0, 5.5e9, 6e9)];
         assert_eq!(span_of(&parts, 1.0), Some((3.0, 5e9)));
         parts.push(part(2.0, 100e9, 104e9));

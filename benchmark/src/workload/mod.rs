@@ -1,4 +1,4 @@
-//! Which workload is run, and which values cannot be combined.
+//! Selects a workload, and refuses impossible combinations of values.
 //!
 //! ```text
 //! presets   the workloads that are compiled in; composes one with its overrides

@@ -1,4 +1,4 @@
-//! The workloads that are compiled in, their short names, and how a workload is found and laid under the overrides.
+//! The built-in workloads, their short names, and how a workload is found and combined with overrides.
 //!
 //! Not here: what a key means (`keys`) and what follows from it (`config`).
 
@@ -17,7 +17,7 @@ macro_rules! compiled_in {
     };
 }
 
-/// Name and YAML, in the order they are listed.
+/// Name and YAML, in the order of the list.
 #[rustfmt::skip]
 pub const WORKLOADS: &[(&str, &str)] = compiled_in![
     "default",
@@ -34,7 +34,7 @@ pub const WORKLOADS: &[(&str, &str)] = compiled_in![
     "dlrm_b200", "dlrm_mi355", "dlrm_datagen",
 ];
 
-/// The name people type, and the variant for the newest accelerator.
+/// The short name, and the variant for the newest accelerator.
 pub const ALIASES: &[(&str, &str)] = &[
     ("unet3d", "unet3d_h100"),
     ("resnet50", "resnet50_h100"),
@@ -47,33 +47,33 @@ pub const ALIASES: &[(&str, &str)] = &[
     ("llama3", "llama3_8b"),
 ];
 
-/// The name of the workload that a short one means; any other as it is.
+/// Returns the full name of a workload given by its short name; other names are unchanged.
 pub fn full_name(name: &str) -> &str {
     ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, target)| *target)
 }
 
-/// The first line of a workload's file, without its mark.
+/// Returns the first line of a workload's file, without the comment mark.
 pub fn summary(yaml: &str) -> &str {
     yaml.lines().next().unwrap_or_default().trim_start_matches('#').trim()
 }
 
-/// A workload as found: before overrides.
+/// A workload before overrides.
 #[derive(Debug)]
 pub struct Found {
     pub name: String,
-    /// The short name that the user typed, if it was one.
+    /// The short name, if the user gave one.
     pub alias: Option<String>,
     pub tree: Value,
-    /// The file it stands in, and where; `None` of one that is compiled in.
+    /// The file it was read from, with the lines of its keys; `None` for a built-in one.
     pub source: Option<(PathBuf, Lines)>,
 }
 
 impl Found {
-    /// File and line of a key, where a file has it.
+    /// Returns file and line of a key, if a file contains it.
     fn place(&self, path: &str) -> Option<String> {
         let (file, lines) = self.source.as_ref()?;
         let (_, line) = lines.iter().rev().find(|(key, _)| {
-            // A value that became a section stands at the section's line.
+            // A value that became a section is on the section's line.
             keys::present_name(key) == path || keys::present_name_of_value(key) == path
         })?;
         Some(format!("{}, line {line}", file.display()))
@@ -103,7 +103,7 @@ pub fn find(name: &str, config_dir: Option<&Path>) -> Outcome<Found> {
     }
 }
 
-/// A workload that is named by its file: `job.yaml`, `./job`, `/home/me/job.yaml`.
+/// Returns the path of a workload given by its file: `job.yaml`, `./job`, `/home/me/job.yaml`.
 fn own_file(name: &str) -> Option<PathBuf> {
     let is_path = name.contains('/') || name.ends_with(".yaml") || name.ends_with(".yml");
     is_path.then(|| PathBuf::from(name))
@@ -122,18 +122,18 @@ fn unknown(name: &str, config_dir: Option<&Path>) -> Failure {
         .remedy(format!("{guess}`dlio workloads` lists them"))
 }
 
-/// The configuration as Hydra composes it: the tree under `workload`, and what is for Hydra itself.
+/// The configuration as Hydra composes it: the tree under `workload`, and the settings of Hydra itself.
 #[derive(Debug)]
 pub struct Composed {
     pub found: Found,
-    /// The meaning, with interpolations resolved.
+    /// The tree with interpolations resolved.
     pub workload: Value,
-    /// The tree as written and typed, as Hydra keeps it.
+    /// The tree as written, for Hydra's files.
     pub written: Value,
     pub hydra: Value,
-    /// The overrides that change nothing, and what others took away, a line each.
+    /// Overrides without effect, and values that were dropped because of an override, one line each.
     pub ignored: Vec<String>,
-    /// Keys nobody knows and values of a wrong kind; refused, or warned about with `--lenient`.
+    /// Unknown keys and values of a wrong type; refused, or warned about with `--lenient`.
     pub complaints: Vec<Failure>,
     /// The keys complained about, each with the number of its complaint.
     doubtful: Vec<(usize, String)>,
@@ -170,7 +170,7 @@ pub fn compose(overrides: &[Override], config_dir: Option<&Path>) -> Outcome<Com
     Ok(composed)
 }
 
-/// A workload is chosen and not added: there is one already.
+/// Refuses to add a workload: one always exists and can only be replaced.
 fn choice_of_workload(typed: &Override) -> Outcome<()> {
     if typed.action == Action::Change {
         return Ok(());
@@ -180,10 +180,10 @@ fn choice_of_workload(typed: &Override) -> Outcome<()> {
     Err(Failure::refused(what).remedy(format!("write workload={name}")))
 }
 
-/// The keys of Hydra's own configuration that mean something here.
+/// The keys of Hydra's own configuration that have a meaning here.
 const HYDRA_KEYS: &[&str] = &["hydra.run.dir", "hydra.sweep.dir", "hydra.output_subdir"];
 
-/// The tree under present names.
+/// Returns the tree with current names.
 pub fn renamed(tree: &Value) -> Value {
     let mut renamed = Value::empty();
     let mut put = |path: &str, value: Value| renamed.put(&path.split('.').collect::<Vec<_>>(), value);
@@ -227,7 +227,7 @@ impl Composed {
         }
     }
 
-    /// Keys that are accepted and do nothing are told where they were typed; files are full of them.
+    /// Notes an override without effect. Workload files are full of such keys, so those are not reported.
     fn note_without_effect(&mut self, typed: &Override) {
         let path = keys::present_name(typed.key.strip_prefix("workload.").unwrap_or_default());
         if let Some(key) = keys::find(&path).filter(|key| key.affects == keys::NOTHING) {
@@ -235,7 +235,7 @@ impl Composed {
         }
     }
 
-    /// Follows interpolations, and takes Python's word for nothing as YAML's.
+    /// Resolves interpolations, and reads Python's `None` as YAML's null.
     fn resolve(&mut self) -> Outcome<()> {
         let hydra = self.hydra.clone();
         let root = Value::Map(vec![("workload".into(), self.written.clone()), ("hydra".into(), hydra)]);
@@ -287,8 +287,8 @@ impl Composed {
         Ok(())
     }
 
-    /// Takes the numbers of a distribution that the file has away where another one is laid over it: of the two merged
-    /// neither would be left. What is typed stays, to be refused if the new one does not take it.
+    /// Removes the numbers of a distribution in the file that another distribution replaces: merging the two would give
+    /// neither. Numbers given on the command line remain, to be refused if the new distribution does not accept them.
     fn leave_distributions(&mut self, upper: &Value, typed: &str) {
         let file = renamed(&self.found.tree);
         for key in keys::KEYS.iter().filter(|key| key.kind == Kind::Time) {
@@ -309,7 +309,7 @@ impl Composed {
         }
     }
 
-    /// Leaves out every key complained about; what it was is the caller's to tell.
+    /// Removes every key complained about, and returns the complaints for the caller to report.
     pub fn take_complaints(&mut self) -> Vec<Failure> {
         let doubtful = std::mem::take(&mut self.doubtful);
         for (_, path) in &doubtful {
@@ -324,7 +324,7 @@ impl Composed {
         std::mem::take(&mut self.complaints)
     }
 
-    /// What sizes the checkpoints where a key is left out that was to do so.
+    /// Returns what determines the size of checkpoints when a key meant for that is dropped.
     fn size_without(&self, path: &str) -> Option<String> {
         let says = |path: &str| self.workload.at(&path.split('.').collect::<Vec<_>>());
         let key = keys::of_checkpoint_size(path)?;
@@ -338,7 +338,7 @@ impl Composed {
     fn complain(&mut self, overrides: &[Override]) {
         for (path, value) in self.workload.leaves() {
             let typed = format!("workload.{path}");
-            // What is typed stands on the command line, whatever the file says.
+            // Command-line overrides take precedence over the file.
             let is_typed = |key: &str| {
                 let key = keys::present_name(key.strip_prefix("workload.").unwrap_or(key));
                 path.strip_prefix(&key).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
@@ -546,7 +546,7 @@ mod tests {
         );
         let (spread, _) = time(&[&typed(".min=1"), &typed(".type=uniform"), &typed(".max=2")]);
         assert_eq!(spread.unwrap(), compute_time::Spread::Uniform { min: 1.0, max: 2.0 });
-        // What both have stays, as Hydra merges it.
+        // Values in both remain, as Hydra merges them.
         let (spread, notes) = time(&[&typed("={type: exponential}")]);
         assert_eq!(spread.unwrap(), compute_time::Spread::Exponential { scale: 0.005 });
         assert!(notes[0].ends_with("left out shape"), "{notes:?}");

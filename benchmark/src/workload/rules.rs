@@ -1,5 +1,4 @@
-//! What cannot be: combinations of values that no run could honour. All of them are told at once, before the first file
-//! is written.
+//! Impossible combinations of values. All of them are reported together, before the first file is written.
 
 use crate::checkpoint::Shards;
 use crate::config::{Config, Element, Framework, LoaderKind, Saving};
@@ -12,12 +11,12 @@ use crate::store;
 use crate::system::locate;
 use std::path::Path;
 
-/// Everything that is wrong with this configuration on so many ranks.
+/// Returns all errors in this configuration for a number of ranks.
 pub fn complaints(config: &Config, ranks: u64) -> Vec<Failure> {
     let mut list = List(Vec::new());
     quantities(config, ranks, &mut list);
     if !list.0.is_empty() {
-        // What follows counts with these numbers.
+        // The following rules compute with these numbers.
         return list.0;
     }
     storage(config, &mut list);
@@ -36,7 +35,7 @@ pub fn complaints(config: &Config, ranks: u64) -> Vec<Failure> {
     list.0
 }
 
-/// Checks that so many ranks can write the checkpoints; the first complaint is that of a run of them.
+/// Checks that this many ranks can write the checkpoints; returns the first complaint of such a run.
 pub fn possible_checkpoints(config: &Config, ranks: u64) -> Outcome<()> {
     let mut list = List(Vec::new());
     quantities(config, ranks, &mut list);
@@ -56,26 +55,26 @@ impl List {
     }
 }
 
-/// Bytes, samples and numbers up to here are counted exactly, with room for the sums that are made of them.
+/// The limit for bytes, samples and numbers: up to it they are counted exactly, with headroom for sums.
 const COUNTABLE: f64 = (1u64 << 62) as f64;
 
-/// Processes, threads, layers and folders: more than any machine or model has.
+/// Processes, threads, layers and directories: more than any host or model has.
 const PROCESSES_MAX: u64 = 4096;
 const LAYERS_MAX: i64 = 100_000;
 const SUBFOLDERS_MAX: u64 = 1_000_000;
-/// What is written at once is gathered in memory.
+/// The maximum transfer size, because a transfer is buffered in memory.
 const TRANSFER_MAX: u64 = 1 << 30;
-/// Bytes of a value of a Parquet column: its pages count in 32 bits.
+/// The maximum size of a value in a Parquet column: its pages count in 32 bits.
 const VALUE_MAX: i64 = i32::MAX as i64;
 
-/// Numbers so large that what is made of them could not be counted, or would not end.
+/// Refuses numbers so large that derived values would overflow or a loop would not end.
 fn quantities(config: &Config, ranks: u64, list: &mut List) {
     let mut at_most = |what: &str, number: f64, most: f64| {
         list.refuse(number > most, format!("{what} would be {number:.3e}; at most {most:.3e} is supported"), "");
     };
     let (dataset, reader, model) = (&config.dataset, &config.reader, &config.model);
     let side = dataset.record_bytes.sqrt();
-    // A drawn size is never further from the mean than this.
+    // A drawn size is never further from the mean.
     let widest = side + 10.0 * dataset.record_bytes_stdev / 2.0 / side.max(1.0);
     let elements = match dataset.record_dims.is_empty() {
         true => widest * widest,
@@ -144,7 +143,7 @@ fn storage(config: &Config, list: &mut List) {
     list.refuse(config.workflow.profile && profiler, what, "use iostat, or --trace for every single operation");
 }
 
-/// A folder that is named by a URL, where data are files.
+/// Returns the failure for a directory given by a URL if data are files.
 fn no_folder(key: &str, name: &str, storage_type: &str) -> Failure {
     let object = ["s3://", "ais://"].iter().find_map(|scheme| name.find(scheme).map(|at| (&name[at..], *scheme)));
     let Some((object, scheme)) = object else {
@@ -161,7 +160,7 @@ fn no_folder(key: &str, name: &str, storage_type: &str) -> Failure {
     ))
 }
 
-/// What only files can do.
+/// Refuses features that only files support.
 fn objects(config: &Config, list: &mut List) {
     if let Some(cache) = &config.cache {
         let (what, here) = ("workload.storage.cache", config.store.is_some());
@@ -315,7 +314,7 @@ fn compression(config: &Config, list: &mut List) {
     );
 }
 
-/// The largest side of an image either format can say.
+/// The maximum side of an image in either format.
 const IMAGE_SIDE: u64 = 65_535;
 
 fn images(config: &Config, list: &mut List) {
@@ -376,14 +375,14 @@ fn reading(config: &Config, list: &mut List) {
     );
 }
 
-/// What all ranks read together is one file, sample by sample, and by an MPI.
+/// Refuses collective reads unless all ranks read one file, sample by sample, through MPI.
 fn collective(config: &Config, list: &mut List) {
     let Config { reader, dataset, .. } = config;
     if !reader.collective {
         return;
     }
     let word = format!("workload.reader.file_access={}", reader.file_access);
-    // A run that is to be traced joins when it starts itself again.
+    // A run that is to be traced joins the MPI after its restart.
     let by_mpi = mpi::is_joined() || (mpi::is_offered() && !locate::is_traced());
     let remedy = "start dlio with mpirun and install libdlio_mpi.so (make build-mpi), or use multi";
     list.refuse(!by_mpi, format!("{word} needs MPI"), remedy);
@@ -497,8 +496,8 @@ fn checkpoints(config: &Config, ranks: u64, list: &mut List) {
     );
 }
 
-/// The data parallelism of which ranks are a subset: MLPerf Storage has 8 of models that a machine holds, and 2 of larger
-/// ones.
+/// Returns the data parallelism of which the ranks are a subset: in MLPerf Storage, 8 for models that fit on one host,
+/// and 2 for larger ones.
 fn copies(parallel: u64, ranks: u64) -> u64 {
     let usual = if parallel <= 8 { 8 } else { 2 };
     ranks.div_ceil(parallel).max(usual)
@@ -584,7 +583,7 @@ mod tests {
         assert!(one.contains("9 rank(s) are no subset of the 8"), "{one}");
     }
 
-    /// Whatever number is typed behind a key, it is refused or possible: nothing wraps, panics or fills the memory.
+    /// Every key with every number: refused or possible, without overflow, panic or exhausted memory.
     #[test]
     fn no_number_is_too_large_to_be_refused() {
         for key in crate::keys::KEYS {

@@ -1,11 +1,11 @@
-//! Launchers of ranks: what they say to each process, and Open MPI's own where it is installed.
+//! Launchers of ranks: the variables they set for each process, and Open MPI's own if it is installed.
 
 use super::Folder;
 use super::needs::needs;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Variables of launchers for one rank of many; all on one machine or, as far as they say, on several.
+/// Variables of launchers for one rank of many, all on one host or, as far as they show, on several.
 pub type Variables = fn(u64, u64) -> Vec<(&'static str, String)>;
 
 pub const LAUNCHERS: &[(&str, Variables)] = &[
@@ -27,7 +27,7 @@ pub const LAUNCHERS: &[(&str, Variables)] = &[
     }),
 ];
 
-/// The program started by mpirun in a folder, if there is one.
+/// Returns the program started by mpirun in a directory, if there is an mpirun.
 pub fn mpirun(folder: &Folder, ranks: u64, words: &[&str]) -> Option<Command> {
     needs("mpirun").then_some(())?;
     let mut mpirun = Command::new("mpirun");
@@ -39,7 +39,7 @@ pub fn mpirun(folder: &Folder, ranks: u64, words: &[&str]) -> Option<Command> {
     Some(mpirun)
 }
 
-/// What was built by `make build-mpi`, if it was.
+/// Returns the library built by `make build-mpi`, if it exists.
 pub fn mpi_library() -> Option<PathBuf> {
     let place = PathBuf::from(std::env::var_os("DLIO_DIST")?).join("lib/libdlio_mpi.so");
     place.is_file().then_some(place)

@@ -1,6 +1,6 @@
-//! Running the program in a folder of its own.
+//! Runs the program in a temporary directory.
 
-// Each test program uses its part of this.
+// Each test program uses a part of this.
 #![allow(dead_code)]
 
 pub mod launchers;
@@ -13,7 +13,7 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Far less than a step of `computation_time=300`, which whoever does not end at once would finish first.
+/// Far less than a step of `computation_time=300`, which a run would finish first if it did not end immediately.
 pub const SOON: Duration = Duration::from_secs(60);
 
 /// Longer than anything takes that does not hang.
@@ -41,7 +41,7 @@ impl Folder {
         serde_json::from_str(&text).unwrap()
     }
 
-    /// Files below, without folders, sorted; without what is noted of how a data set was made.
+    /// Returns the files below, without directories, sorted; without the fingerprint of a data set.
     pub fn files(&self, below: &str) -> Vec<String> {
         let mut found = Vec::new();
         let mut open = vec![self.path().join(below)];
@@ -60,7 +60,7 @@ impl Folder {
     }
 }
 
-/// The program with the folder as working directory; results go to `run` below it unless it is told otherwise.
+/// Returns the program with the directory as working directory; by default results go to `run` below it.
 pub fn command(folder: &Folder, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dlio"));
     command.current_dir(folder.path()).args(arguments);
@@ -77,8 +77,8 @@ pub fn dlio(folder: &Folder, arguments: &[&str]) -> Output {
 
 pub const GENERATE: &str = "++workload.workflow.generate_data=true";
 
-/// A training on eight small files in `data`, in batches of two: with the sizes and times of a test program, and then with
-/// `more`.
+/// Returns a training on eight small files in `data`, in batches of two: with the sizes and times of a test program,
+/// and then with `more`.
 pub fn eight_files(sizes: &[&str], more: &[&str]) -> Vec<String> {
     let common = [
         "bench",
@@ -92,12 +92,12 @@ pub fn eight_files(sizes: &[&str], more: &[&str]) -> Vec<String> {
     common.iter().chain(sizes).chain(more).map(ToString::to_string).collect()
 }
 
-/// Runs the program with words of its own.
+/// Runs the program with owned arguments.
 pub fn dlio_owned(folder: &Folder, arguments: &[String]) -> Output {
     dlio(folder, &arguments.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-/// Eight files of a small npz data set in `data`, and what trains on it quickly.
+/// Returns the arguments for eight files of a small npz data set in `data`, and a short training on it.
 pub fn small(more: &[&str]) -> Vec<String> {
     let sizes = [
         "++workload.dataset.record_length_bytes=40000",
@@ -112,7 +112,7 @@ pub fn run(folder: &Folder, more: &[&str]) -> Output {
     dlio_owned(folder, &small(more))
 }
 
-/// Waits until the condition holds. Only what hangs waits this long: a machine may be as slow as it likes.
+/// Waits until the condition holds, up to a limit that only a hang reaches: the host may be slow.
 pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !holds() {

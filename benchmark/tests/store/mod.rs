@@ -1,7 +1,7 @@
-//! An S3 store in the test's own process: objects in memory, signatures checked, uploads in parts, and faults where a test
-//! asks for them. It counts what it was asked and what it sent, which is what the benchmark's own figures are held against.
+//! An S3 store in the test's own process: objects in memory, signatures checked, multipart uploads, and faults on
+//! request. It counts its requests and bytes, to be compared with the benchmark's own numbers.
 
-// Each test program uses its part of this.
+// Each test program uses a part of this.
 #![allow(dead_code)]
 
 use ring::{digest, hmac};
@@ -16,39 +16,39 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub const KEY_ID: &str = "AKIDTESTSTORE";
 pub const SECRET: &str = "not-to-be-seen-anywhere";
 pub const BUCKET: &str = "bucket";
-/// For a request that has to come: however busy the machine is.
+/// How long to wait for an expected request, even on a busy host.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What happens in the place of an answer.
+/// A fault instead of a normal answer.
 #[derive(Debug, Clone)]
 pub enum Fault {
     /// An error with a status, a code and more headers.
     Answer(u16, &'static str, Vec<(&'static str, String)>),
-    /// The connection is cut before the answer.
+    /// The connection is closed before the answer.
     Reset,
-    /// So many bytes of the body are sent, then the connection is cut.
+    /// This many bytes of the body are sent, then the connection is closed.
     CutAt(usize),
-    /// The same, and the object is another one afterwards.
+    /// Like `CutAt`, and the object is a different one afterwards.
     ChangedAt(usize),
-    /// The head speaks of so many bytes fewer than there are, and so does the body.
+    /// The head announces this many bytes fewer than there are, and so does the body.
     Short(usize),
-    /// Nothing more is sent, and the connection stays, until the client goes.
+    /// Nothing more is sent, and the connection stays open until the client closes it.
     Silent,
-    /// The body comes in six pieces, with so long before each.
+    /// The body is sent in six pieces, with this delay before each.
     Slowly(Duration),
     /// A range is answered with the whole object.
     Whole,
-    /// An upload is confirmed and its last part is not in it.
+    /// An upload is confirmed but lacks its last part.
     LostPart,
     /// 200 with an error in it.
     ErrorInside,
-    /// The request is sent on to the store itself, and back as often as that is asked for.
+    /// The request is redirected to the store itself, repeatedly if repeated.
     SentOn,
-    /// The same, to another.
+    /// The request is redirected to another server.
     SentTo(String),
 }
 
-/// A fault for requests of a method whose target has these words in it, so many times.
+/// A fault for a number of requests of a method whose target contains these words.
 struct Planned {
     method: &'static str,
     words: &'static str,
@@ -56,7 +56,7 @@ struct Planned {
     fault: Fault,
 }
 
-/// A request as the store saw it.
+/// A request, as the store saw it.
 #[derive(Debug, Clone)]
 pub struct Seen {
     pub method: String,
@@ -65,7 +65,7 @@ pub struct Seen {
     pub range: String,
     pub received: usize,
     pub sent: usize,
-    /// Unix time in nanoseconds at which all of it had come.
+    /// Unix time in nanoseconds at which the whole request had arrived.
     pub at: i64,
     pub status: u16,
 }
@@ -108,12 +108,12 @@ impl Store {
         Store::start_as(|stream| Box::new(stream), false)
     }
 
-    /// One that is known by the authority in `tls/authority.pem`.
+    /// Starts a store whose certificate is signed by the authority in `tls/authority.pem`.
     pub fn start_with_tls() -> Store {
         Store::start_with(include_bytes!("tls/server.pem"), include_bytes!("tls/server.key"))
     }
 
-    /// One that shows this certificate.
+    /// Starts a store that shows this certificate.
     pub fn start_with(certificate: &[u8], key: &[u8]) -> Store {
         use rustls::pki_types::pem::PemObject;
         use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -149,7 +149,7 @@ impl Store {
         format!("{}://127.0.0.1:{}", if self.tls { "https" } else { "http" }, self.port)
     }
 
-    /// The variables of a client that may ask.
+    /// Returns the variables for a client with access.
     pub fn variables(&self) -> Vec<(&'static str, String)> {
         let endpoint = ("AWS_ENDPOINT_URL", self.endpoint());
         vec![("AWS_ACCESS_KEY_ID", KEY_ID.into()), ("AWS_SECRET_ACCESS_KEY", SECRET.into()), endpoint]
@@ -159,7 +159,7 @@ impl Store {
         of(&self.shared.planned).push(Planned { method, words, times, fault });
     }
 
-    /// Faults that nobody met.
+    /// Returns the number of faults that no request triggered.
     pub fn unmet(&self) -> usize {
         of(&self.shared.planned).iter().map(|planned| planned.times).sum()
     }
@@ -188,17 +188,17 @@ impl Store {
         of(&self.shared.seen).clear();
     }
 
-    /// Requests of a method, whatever became of them.
+    /// Returns the number of requests of a method, whatever their outcome.
     pub fn count(&self, method: &str) -> usize {
         self.seen().iter().filter(|seen| seen.method == method).count()
     }
 
-    /// Bytes sent in the bodies of answers to GETs of objects.
+    /// Returns the bytes sent in the bodies of answers to GETs of objects.
     pub fn sent(&self) -> usize {
         self.seen().iter().filter(|seen| seen.method == "GET" && !seen.key.is_empty()).map(|seen| seen.sent).sum()
     }
 
-    /// Returns when a request has come that `is` what the test waits for.
+    /// Returns when a request matching `is` has arrived.
     pub fn until(&self, is: impl Fn(&Seen) -> bool) {
         self.until_so_many(1, is);
     }
@@ -210,12 +210,12 @@ impl Store {
         assert!(!waited.1.timed_out(), "the request came");
     }
 
-    /// From now on each answer takes so long to its first byte, as one from far away does.
+    /// Delays the first byte of each answer from now on, like a distant store.
     pub fn answer_after(&self, latency: Duration) {
         self.shared.latency.store(latency.as_micros() as u64, Ordering::Relaxed);
     }
 
-    /// From now on requests with these words in `METHOD TARGET` are seen and not answered, until others or none are held.
+    /// Receives requests with these words in `METHOD TARGET` from now on without answering them, until the next call.
     pub fn hold(&self, words: Option<&'static str>) {
         *of(&self.shared.held) = words;
         self.shared.freed.notify_all();
@@ -268,12 +268,12 @@ impl Request {
         parts.into_iter().find(|(known, _)| *known == name).map(|(_, value)| decoded(value))
     }
 
-    /// Of an object, without its bucket; empty for the bucket itself.
+    /// The object's key, without its bucket; empty for the bucket itself.
     fn key(&self) -> String {
         decoded(self.path()).trim_start_matches('/').split_once('/').map_or(String::new(), |(_, key)| key.to_string())
     }
 
-    /// The code of the error that a wrong signature gets.
+    /// Returns the error code for a wrong signature.
     fn refusal(&self) -> Option<&'static str> {
         let mut fields = self.header("authorization").strip_prefix("AWS4-HMAC-SHA256 ").unwrap_or("").split(", ");
         let mut field = |name: &str| fields.next().and_then(|field| field.strip_prefix(name)).unwrap_or_default();
@@ -400,7 +400,7 @@ impl Conversation {
         Some(request)
     }
 
-    /// None where the connection ends with it.
+    /// Returns `None` if the connection ends with it.
     fn answer(&mut self, request: &Request) -> Option<()> {
         let seen = Seen {
             method: request.method.clone(),
@@ -447,7 +447,7 @@ impl Conversation {
         match fault {
             Some(Fault::Reset) => return None,
             Some(Fault::Silent) => {
-                // Until the client has gone.
+                // Until the client has disconnected.
                 while self.stream.read(&mut [0; 64]).is_ok_and(|count| count > 0) {}
                 return None;
             }
@@ -470,7 +470,7 @@ impl Conversation {
         (sent == answer.body.len()).then_some(())
     }
 
-    /// Bytes of the body that were sent.
+    /// Returns the bytes of the body that were sent.
     fn send(&mut self, request: &Request, answer: &Answer, cut: usize, pause: Duration) -> usize {
         let mut head = format!("HTTP/1.1 {} Said\r\n", answer.status);
         let dated = answer.headers.iter().any(|(name, _)| *name == "Date");
@@ -611,7 +611,7 @@ impl Conversation {
         }
         let Some((key, mut parts)) = of(&self.shared.uploads).remove(id) else { return error(404, "NoSuchUpload") };
         let list = String::from_utf8_lossy(&request.body).into_owned();
-        // Clients put the two in either order, and marks with quotes, with references in their place or without either.
+        // Clients put the two in either order, and entity tags with quotes, with XML entities instead, or with neither.
         let listed: Vec<String> =
             list.split("</Part>").map(|part| part.replace("&quot;", "").replace('"', "")).collect();
         let is_of = |part: &&String, number: &u64| {
@@ -633,7 +633,7 @@ impl Conversation {
     }
 }
 
-/// So long ago, as a `Date` header says it.
+/// Returns the time `when` ago, in the format of a `Date` header.
 pub fn date(when: &str) -> String {
     let mut command = Command::new("date");
     let output = command.env("LC_ALL", "C").args(["-u", "-d", when, "+%a, %d %b %Y %H:%M:%S GMT"]).output().unwrap();

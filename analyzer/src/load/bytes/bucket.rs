@@ -1,8 +1,8 @@
 //! Traces in buckets: `s3://bucket/prefix`, listed once and read in ranges.
 //!
-//! Readers are threads that ask for bytes and wait; requests are made by a runtime of their own, so that whoever asks may be
-//! inside another one. An object holds the bytes that came last, in a few windows: reading on from one in either direction
-//! fetches twice as much each time, a jump fetches what was asked for and no more.
+//! Readers are threads that block on their reads; a separate runtime makes the requests, because a reader may already
+//! be inside another runtime. An object keeps the bytes fetched last, in a few windows: sequential reads in either
+//! direction fetch twice as much each time, a jump fetches only the requested range.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::future::Future;
@@ -29,36 +29,36 @@ pub fn is_object(path: &Path) -> bool {
     path.as_os_str().as_encoded_bytes().starts_with(SCHEME.as_bytes())
 }
 
-/// Fetched at once when a reader begins to go on from where it was.
+/// The read-ahead when a reader starts to read sequentially.
 const AHEAD_MIN: u64 = 64 << 10;
 
-/// The most that is fetched at once beyond what was asked for.
+/// The maximum read-ahead.
 const AHEAD_MAX: u64 = 2 << 20;
 
-/// A read that is no further from the window than so many reads of its length goes on from it: threads share the units of a
-/// file. Headers of blocks, read from one to the next, are further apart than that.
+/// A read within this many times its length of the window continues it: threads share the units of a file. Headers of
+/// blocks, read one after another, are further apart.
 const NEAR: u64 = 16;
 const NEAR_MAX: u64 = 1 << 20;
 
-/// Bytes in the windows of an object: what one thread fetched ahead, another one comes to.
+/// Bytes in the windows of an object: bytes that one thread fetched ahead are used by another.
 const HELD_MAX: usize = 8 << 20;
 
-/// Objects that keep their windows.
+/// The number of objects that keep their windows.
 const HOLDING_MAX: usize = 8;
 
-/// An object up to this size is fetched as a whole.
+/// The maximum size of an object that is fetched whole.
 const WHOLE_MAX: u64 = 256 << 10;
 
-/// Parts of an object that are walked through at once are at least so large.
+/// The minimum size of the parts of an object that are searched in parallel.
 const PART_MIN: u64 = 1 << 20;
 
-/// Bytes in which a header is looked for at a time.
+/// Bytes searched for a header at a time.
 const SEARCHED: u64 = 16 << 10;
 
-/// The beginning of an object, by which its format is told: fetched of all of them when they are listed.
+/// The start of an object, which identifies its format: fetched for all objects when they are listed.
 const HEAD: u64 = 4096;
 
-/// Requests at the same time.
+/// The maximum number of requests in flight.
 const REQUESTS_AT_ONCE: usize = 64;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -66,7 +66,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 const RETRIES: usize = 4;
 const RETRY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// An object as it was listed.
+/// A listed object.
 pub struct Object {
     pub facts: Facts,
     path: PathBuf,
@@ -76,21 +76,21 @@ pub struct Object {
     held: Mutex<Held>,
 }
 
-/// Bytes of an object that are here.
+/// The cached bytes of an object.
 #[derive(Default)]
 struct Held {
     /// Latest last.
     windows: Vec<Window>,
-    /// Headers of its blocks, by their places.
+    /// Headers of its blocks, by offset.
     headers: BTreeMap<u64, Bytes>,
 }
 
-/// A piece of an object, which readers go on from.
+/// A cached range of an object, which later reads may continue.
 #[derive(Default)]
 struct Window {
     at: u64,
     bytes: Bytes,
-    /// Bytes that were fetched beyond what was asked for, last time.
+    /// The read-ahead of the last fetch.
     ahead: u64,
 }
 
@@ -104,7 +104,7 @@ impl Window {
         self.bytes.get(from..from.checked_add(length)?)
     }
 
-    /// The range to fetch for a read that goes on from this window, forwards or backwards.
+    /// Returns the range to fetch for a read that continues this window, forwards or backwards.
     fn next(&self, at: u64, length: u64, size: u64) -> Option<(u64, u64)> {
         let (end, near) = (at + length, (length * NEAR).min(NEAR_MAX));
         let ahead = (self.ahead * 2).clamp(AHEAD_MIN, AHEAD_MAX);
@@ -119,7 +119,7 @@ impl Window {
 }
 
 impl Held {
-    /// Lets go of what was used longest ago.
+    /// Drops the least recently used windows.
     fn shrink(&mut self) {
         let mut bytes: usize = self.windows.iter().map(|window| window.bytes.len()).sum();
         while bytes > HELD_MAX && self.windows.len() > 1 {
@@ -127,7 +127,7 @@ impl Held {
         }
     }
 
-    /// The range to fetch for a read, without what other windows have of it.
+    /// Returns the range to fetch for a read, without the parts in other windows.
     fn range(&self, at: u64, length: u64, size: u64) -> (u64, u64) {
         let end = at + length;
         let Some((from, to)) = self.windows.iter().rev().find_map(|window| window.next(at, length, size)) else {
@@ -166,8 +166,9 @@ impl Object {
         Ok(())
     }
 
-    /// Fetches the headers of all blocks, each of which tells where the next one is, from many places of the object at once;
-    /// of a small one everything. `first` finds the first header in some bytes: where it begins, and the length of its block.
+    /// Fetches the headers of all blocks, each of which gives the position of the next one, from several parts of the
+    /// object in parallel; a small object is fetched whole. `first` finds the first header in some bytes: its position,
+    /// and the length of its block.
     pub fn gather_headers(self: &Arc<Self>, length: u64, first: FindHeader) -> io::Result<()> {
         let size = self.facts.size;
         if size <= WHOLE_MAX {
@@ -213,10 +214,10 @@ impl Object {
     }
 }
 
-/// Where the first header in some bytes begins, and the length of its block.
+/// Finds the first header in some bytes: its position, and the length of its block.
 pub type FindHeader = fn(&[u8]) -> Option<(usize, u64)>;
 
-/// The headers that begin in a part of an object.
+/// Returns the headers that start in a part of an object.
 async fn walk(
     object: Arc<Object>,
     part: Range<u64>,
@@ -225,7 +226,7 @@ async fn walk(
 ) -> Result<Vec<(u64, Bytes)>, Error> {
     let (mut found, mut at) = (Vec::new(), part.start);
     let size = object.facts.size;
-    // Whoever walks in the middle of a block looks for the next one.
+    // A walk that starts in the middle of a block searches for the next one.
     while found.is_empty() && at < part.end {
         let to = (at + SEARCHED + length).min(size);
         let bytes = object.range(at, to).await?;
@@ -239,7 +240,7 @@ async fn walk(
     }
     while at < part.end && at + length <= size {
         let bytes = object.range(at, at + length).await?;
-        // What is damaged is looked into by whoever reads it.
+        // A reader of damaged bytes will report them.
         let Some((0, block)) = first(&bytes) else { break };
         found.push((at, bytes));
         at += block;
@@ -247,7 +248,7 @@ async fn walk(
     Ok(found)
 }
 
-/// The objects that were listed, and those of them whose windows hold bytes, latest last.
+/// The listed objects, and those whose windows contain bytes, latest last.
 #[derive(Default)]
 struct Known {
     objects: HashMap<PathBuf, Arc<Object>>,
@@ -257,7 +258,7 @@ struct Known {
 
 static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
 
-/// Of many objects only a few keep what they have fetched.
+/// Keeps the windows of a few objects only.
 fn remember(object: &Arc<Object>) {
     let mut known = KNOWN.lock().expect("objects");
     let this = Arc::downgrade(object);
@@ -270,12 +271,13 @@ fn remember(object: &Arc<Object>) {
     }
 }
 
-/// The object of a path that was listed.
+/// Returns the object of a listed path.
 pub fn object(path: &Path) -> io::Result<Arc<Object>> {
     KNOWN.lock().expect("objects").objects.get(path).cloned().ok_or(io::ErrorKind::NotFound.into())
 }
 
-/// The objects that are meant by `s3://bucket/key`, `s3://bucket/prefix` or a pattern, and whether each was given by name.
+/// Returns the objects that `s3://bucket/key`, `s3://bucket/prefix` or a pattern selects, and whether each was given by
+/// name.
 pub fn list(given: &str) -> io::Result<Vec<(PathBuf, bool)>> {
     let (bucket, rest) = given[SCHEME.len()..].split_once('/').unwrap_or((&given[SCHEME.len()..], ""));
     if bucket.is_empty() {
@@ -323,7 +325,7 @@ pub fn list(given: &str) -> io::Result<Vec<(PathBuf, bool)>> {
         .collect())
 }
 
-/// The part of what was typed below which all lies that is meant: a bucket, a prefix or an object.
+/// Returns the fixed part of an argument, which precedes all selected objects: a bucket, a prefix or an object.
 pub fn fixed(given: &str) -> &str {
     match given.find(['*', '?', '[']) {
         Some(wild) => given[..wild].rfind('/').map_or(given, |slash| &given[..slash]),
@@ -335,7 +337,7 @@ fn listed_object(bucket: &str, store: &Arc<AmazonS3>, meta: ObjectMeta) -> Objec
     let ObjectMeta { location, last_modified, size, e_tag, .. } = meta;
     let modified = (last_modified.timestamp(), i64::from(last_modified.timestamp_subsec_nanos()));
     let path = PathBuf::from(format!("{SCHEME}{bucket}/{location}"));
-    // An object has no inode; its tag is another after each change.
+    // An object has no inode; its entity tag differs after each change.
     let inode = FixedState::default().hash_one((&path, &e_tag));
     Object {
         facts: Facts { size, modified, changed: modified, inode, device: 0 },
@@ -347,7 +349,7 @@ fn listed_object(bucket: &str, store: &Arc<AmazonS3>, meta: ObjectMeta) -> Objec
     }
 }
 
-/// Fetches how the objects begin, many at a time.
+/// Fetches the start of each object, many in parallel.
 fn fetch_heads(objects: &[Arc<Object>]) -> Result<(), Error> {
     let wanted: Vec<Arc<Object>> = objects.iter().filter(|object| object.facts.size > 0).cloned().collect();
     wait(async move {
@@ -365,7 +367,7 @@ fn fetch_heads(objects: &[Arc<Object>]) -> Result<(), Error> {
     })
 }
 
-/// The store of a bucket, with credentials, region and endpoint of the environment.
+/// Returns the store of a bucket, with credentials, region and endpoint from the environment.
 fn store(bucket: &str) -> io::Result<Arc<AmazonS3>> {
     let mut known = KNOWN.lock().expect("objects");
     if let Some(store) = known.stores.get(bucket) {
@@ -384,7 +386,7 @@ fn store(bucket: &str) -> io::Result<Arc<AmazonS3>> {
     Ok(store)
 }
 
-/// What went wrong, and what to do about it.
+/// Returns the cause of an error, with the remedy.
 fn explained(error: Error) -> io::Error {
     let (kind, remedy) = match &error {
         Error::NotFound { .. } => (io::ErrorKind::NotFound, "check the bucket and AWS_ENDPOINT_URL"),
@@ -399,7 +401,7 @@ fn explained(error: Error) -> io::Error {
     io::Error::new(kind, format!("{}; {remedy}", said(&error)))
 }
 
-/// What happened, without all that it happened within: the store's own word for it, or the system's.
+/// Returns the root cause of an error, in the words of the store or the system.
 fn said(error: &dyn std::error::Error) -> String {
     let mut last = error;
     while let Some(source) = last.source() {
@@ -413,7 +415,7 @@ fn said(error: &dyn std::error::Error) -> String {
     }
 }
 
-/// Runs a request and waits for it, wherever the caller is.
+/// Runs a request and blocks until it is done, in any kind of caller.
 fn wait<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
     static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
         let mut builder = Builder::new_multi_thread();

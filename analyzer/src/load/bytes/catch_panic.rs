@@ -1,4 +1,4 @@
-//! Work of a library that ends its thread over damaged input: of a trace that is damage like any other, and said like it.
+//! Runs library code that panics on damaged input: a panic is reported as damage of the trace.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,11 +7,11 @@ use std::sync::Once;
 use arrow::error::ArrowError;
 
 thread_local! {
-    /// True if this thread is within [`guarded`].
+    /// `true` if this thread is within [`guarded`].
     static IS_GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Does work that may end the thread; then it is an error, and nothing else is said of it.
+/// Runs work that may panic; returns the panic as an error and prints no other message about it.
 pub fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, ArrowError> {
     static QUIET: Once = Once::new();
     QUIET.call_once(|| {

@@ -1,7 +1,7 @@
-//! One file under several names, and copies of it, are read once.
+//! Detects links to a file and copies of it, so that each is read once.
 //!
-//! Links are told by device and inode. A copy has the length of a file met before, the same beginning (where a trace of
-//! ours says which process it is of) and the same end. Parts of one trace differ in these: their blocks carry checksums and
+//! Links are recognized by device and inode. A copy has the length of an earlier file, the same start (where dlio's
+//! traces name their process) and the same end. Parts of one trace differ in these: their blocks contain checksums and
 //! times.
 
 use std::collections::{HashMap, HashSet};
@@ -13,39 +13,40 @@ use foldhash::fast::{FixedState, RandomState};
 use super::file_identity::Facts;
 use super::trace_file::StoredFile;
 
-/// Files up to this length are compared as a whole: a ring may differ anywhere.
+/// Files up to this length are compared whole: a ring may differ anywhere.
 const WHOLE_MAX: u64 = 16 << 20;
 
-/// Of longer ones this much of the end.
+/// The length of the compared end of longer files.
 const TAIL: u64 = 64 << 10;
 
-/// Shorter files hold no block yet, and all look alike.
+/// Shorter files contain no block yet, and all look alike.
 const LEAST: u64 = 256;
 
-/// Files with the same length and beginning that are compared with one more: others are taken for files of their own.
+/// The maximum number of files of equal length and start that are compared with a new one; beyond it, files count as
+/// distinct.
 const COMPARED_MAX: usize = 8;
 
-/// The files met so far.
+/// The files seen so far.
 #[derive(Default)]
 pub struct Copies {
     inodes: HashSet<(u64, u64), RandomState>,
-    /// By length and hash of the beginning.
+    /// By length and hash of the start.
     heads: HashMap<(u64, u64), Vec<PathBuf>, RandomState>,
 }
 
 impl Copies {
-    /// True if a file was met under another name.
+    /// Returns `true` if the file was seen under another name.
     pub fn is_link(&mut self, facts: &Facts) -> bool {
         !self.inodes.insert((facts.device, facts.inode))
     }
 
-    /// The file met before of which this one is a copy.
+    /// Returns the earlier file of which this one is a copy.
     pub fn original(&mut self, path: &Path, length: u64, head: &[u8]) -> Option<PathBuf> {
         if length < LEAST {
             return None;
         }
         let met = self.heads.entry((length, FixedState::default().hash_one(head))).or_default();
-        // What cannot be read now is noted when it is opened.
+        // Errors are noted when the file is opened.
         let original = met.iter().find(|other| same_end(other, path, length).unwrap_or(false)).cloned();
         if original.is_none() && met.len() < COMPARED_MAX {
             met.push(path.into());

@@ -1,7 +1,7 @@
-//! Bytes of files, read where they are needed.
+//! Reads the bytes of files on demand.
 //!
-//! Traces are read with positioned reads and not mapped: a mapped trace would count as memory of this program, and one that
-//! is cut while it is read (its program still runs) would end it with a signal.
+//! Traces are read with positioned reads and not mapped: a mapped trace would count as memory of this program, and
+//! truncating it during a read (its program may still run) would kill this program with a signal.
 
 use std::collections::HashMap;
 use std::io::{BufReader, Read};
@@ -14,10 +14,10 @@ use dlio_schemas::native::file::Store;
 
 use super::trace_file::StoredFile;
 
-/// Files a thread keeps open. A trace of 23,000 processes has more files than a process may open.
+/// The number of files that a thread keeps open. A trace of 23,000 processes has more files than a process may open.
 const OPEN_MAX: usize = 128;
 
-/// A file as a store of bytes; its size is that of the moment it was opened.
+/// A file as a byte store; its size is that at opening.
 pub struct FileStore {
     file: StoredFile,
     size: usize,
@@ -28,7 +28,7 @@ impl FileStore {
         FileStore::of(StoredFile::open(path)?)
     }
 
-    /// A file that is open already.
+    /// Creates a store from an open file.
     pub fn of(file: StoredFile) -> std::io::Result<FileStore> {
         let size = file.size()? as usize;
         Ok(FileStore { file, size })
@@ -49,7 +49,7 @@ impl Store for FileStore {
     }
 }
 
-/// Open files of one thread, forgotten all at once when there are too many.
+/// The open files of one thread, all closed together when there are too many.
 #[derive(Default)]
 pub struct OpenFiles {
     open: HashMap<PathBuf, StoredFile>,
@@ -69,21 +69,21 @@ impl OpenFiles {
     }
 }
 
-/// A line or object of a text longer than this is damage.
+/// A longer line or object in a text is damage.
 pub const ITEM_MAX: usize = 16 << 20;
 
-/// Traces pack to a tenth or a hundredth. What grows far beyond that is made to fill memory or time.
+/// Traces compress to 1 to 10 %. A text that expands far more is made to exhaust memory or time.
 const UNPACKED_RATIO: u64 = 500;
 
-/// The most that any text may unpack to, however small the file.
+/// The limit for any text, however small the file.
 const UNPACKED_LEAST: u64 = 64 << 20;
 
-/// The most that a text of which `size` bytes are stored may unpack to.
+/// Returns the maximum unpacked size of a text with `size` stored bytes.
 pub fn unpacked_most(size: u64) -> u64 {
     UNPACKED_LEAST.max(size.saturating_mul(UNPACKED_RATIO))
 }
 
-/// What packed a file, by its first bytes.
+/// The compression of a file, by its first bytes.
 enum Packing {
     Gzip,
     Zstd,
@@ -106,12 +106,12 @@ impl Packing {
     }
 }
 
-/// True if a file that begins so is packed, and unpacked where it is read.
+/// Returns `true` if a file with this start is compressed; readers unpack it.
 pub fn is_packed(head: &[u8]) -> bool {
     Packing::of(head).is_some()
 }
 
-/// Bytes from first to last, unpacked where they are packed.
+/// Returns a reader of the bytes, unpacked if they are compressed.
 pub fn unpacking<'a>(bytes: &'a [u8]) -> std::io::Result<Box<dyn Read + 'a>> {
     match Packing::of(bytes) {
         Some(packing) => packing.unpack(bytes),
@@ -119,7 +119,7 @@ pub fn unpacking<'a>(bytes: &'a [u8]) -> std::io::Result<Box<dyn Read + 'a>> {
     }
 }
 
-/// A file's bytes from first to last, unpacked where it is packed.
+/// Returns a reader of a file, unpacked if it is compressed.
 pub fn unpacked(path: &Path) -> std::io::Result<Box<dyn Read>> {
     let mut head = [0; 4];
     let file = StoredFile::open(path)?;
@@ -130,10 +130,10 @@ pub fn unpacked(path: &Path) -> std::io::Result<Box<dyn Read>> {
     }
 }
 
-/// Bytes behind the last place of a word, a few.
+/// The bytes returned after the last occurrence of a word.
 const BEHIND: usize = 64;
 
-/// The text behind the last place of a word in a text that is stored in `size` bytes.
+/// Returns the text after the last occurrence of a word in a text of `size` stored bytes.
 pub fn last_after(path: &Path, size: u64, word: &[u8]) -> Option<Vec<u8>> {
     let mut text = unpacked(path).ok()?.take(unpacked_most(size));
     let (mut window, mut found) = (Vec::new(), None);
@@ -142,23 +142,23 @@ pub fn last_after(path: &Path, size: u64, word: &[u8]) -> Option<Vec<u8>> {
             let behind = &window[at + word.len()..];
             found = Some(behind[..behind.len().min(BEHIND)].to_vec());
         }
-        // A word that is cut here, or what stands behind it, is whole with the next window.
+        // A word that is split here, or its following text, is whole in the next window.
         let kept = window.len().saturating_sub(word.len() + BEHIND);
         window.drain(..kept);
     }
     found
 }
 
-/// A whole file decompressed in memory may not grow beyond this: a bomb is refused, not obeyed.
+/// The maximum size of a file decompressed in memory: a decompression bomb is refused.
 pub const UNPACKED_MAX: u64 = 1 << 30;
 
-/// Bytes of a file that is read in pieces, or of a part of it.
+/// The bytes of a file that is read in pieces, or of a part of it.
 pub struct Bytes {
     held: Arc<Held>,
     part: Range<usize>,
 }
 
-/// A file that is packed as a whole lies unpacked in memory.
+/// A file compressed as a whole is unpacked in memory.
 enum Held {
     File(FileStore),
     Memory(Vec<u8>),
@@ -185,7 +185,7 @@ impl Bytes {
         Bytes { held: Arc::new(held), part: 0..size }
     }
 
-    /// A part of it, as far as it is there.
+    /// Returns a part of the bytes, up to their end.
     pub fn part(&self, from: usize, size: usize) -> Bytes {
         let start = self.part.start.saturating_add(from).min(self.part.end);
         Bytes { held: self.held.clone(), part: start..start.saturating_add(size).min(self.part.end) }
@@ -213,7 +213,7 @@ fn reader(path: &Path) -> Result<impl Read, Damage> {
     Ok(BufReader::with_capacity(1 << 18, file.reader(0)))
 }
 
-/// The unpacked text: a cut file gives what it holds.
+/// Returns the unpacked text; a truncated file gives its beginning.
 fn unpack(source: impl Read) -> Result<Bytes, Damage> {
     let mut out = Vec::new();
     let ended = source.take(UNPACKED_MAX + 1).read_to_end(&mut out);

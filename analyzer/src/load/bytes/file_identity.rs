@@ -1,15 +1,15 @@
-//! What tells a file from another, and from itself after a change.
+//! Identifies a file, and detects changes to it.
 
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-/// A file that changed less than this before it was read may change again without another time: clocks of file systems
-/// are that coarse.
+/// A file that changed less than this before it was read may change again with the same timestamp, because of the
+/// coarse clocks of file systems.
 const SETTLED: Duration = Duration::from_secs(2);
 
-/// The facts of a file, or of an object that was listed.
+/// The identity of a file, or of a listed object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Facts {
     pub size: u64,
@@ -21,7 +21,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// True if a later change would have another time.
+    /// Returns `true` if a later change would have a different timestamp.
     pub fn is_settled(&self, now: SystemTime) -> bool {
         let time = SystemTime::UNIX_EPOCH + Duration::new(self.modified.0.max(0) as u64, self.modified.1 as u32);
         now.duration_since(time).is_ok_and(|age| age > SETTLED)

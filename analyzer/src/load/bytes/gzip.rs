@@ -1,8 +1,8 @@
-//! Gzip as a stream: however many members, memory for one window.
+//! Gzip as a stream: any number of members, memory for one window.
 
 use std::io::Read;
 
-/// Unpacks member after member.
+/// Unpacks one member after another.
 pub struct Inflater<R: Read>(flate2::bufread::MultiGzDecoder<std::io::BufReader<R>>);
 
 impl<R: Read> Inflater<R> {

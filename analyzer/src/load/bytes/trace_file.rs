@@ -1,4 +1,4 @@
-//! A file of a trace: on a file system, or an object in a bucket, of which ranges are read.
+//! A file of a trace: in a file system, or an object in a bucket, which is read in ranges.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -13,7 +13,7 @@ use parquet::file::reader::{ChunkReader, Length};
 use super::bucket::{self, FindHeader, Object};
 use super::file_identity::Facts;
 
-/// The facts of a file as it is now, or of an object as it was listed.
+/// Returns the current identity of a file, or that of an object when it was listed.
 pub fn facts(path: &Path) -> io::Result<Facts> {
     match bucket::is_object(path) {
         true => bucket::object(path).map(|object| object.facts),
@@ -25,7 +25,7 @@ pub fn exists(path: &Path) -> bool {
     if bucket::is_object(path) { bucket::object(path).is_ok() } else { path.exists() }
 }
 
-/// A regular file, opened. A pipe that somebody put into its place meanwhile is not waited for.
+/// Opens a regular file. Does not block on a pipe that has replaced it.
 fn regular(path: &Path) -> io::Result<File> {
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
     match file.metadata()?.is_file() {
@@ -34,7 +34,7 @@ fn regular(path: &Path) -> io::Result<File> {
     }
 }
 
-/// An open file; it may be read by several threads.
+/// An open file that several threads may read.
 #[derive(Clone)]
 pub enum StoredFile {
     Local(Arc<File>),
@@ -67,7 +67,7 @@ impl StoredFile {
         }
     }
 
-    /// The bytes from a place on, at most as many as there is room for; how many there were.
+    /// Reads the bytes at an offset into `into`; returns their number, which is smaller at the end.
     fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<usize> {
         match self {
             StoredFile::Local(file) => file.read_at(into, at),
@@ -78,7 +78,7 @@ impl StoredFile {
         }
     }
 
-    /// Fetches the headers of its blocks at once, where each would be waited for.
+    /// Fetches the headers of its blocks together, if each would require a wait.
     pub fn gather_headers(&self, length: usize, first: FindHeader) -> io::Result<()> {
         match self {
             StoredFile::Local(_) => Ok(()),
@@ -86,7 +86,7 @@ impl StoredFile {
         }
     }
 
-    /// Its bytes from a place to the end.
+    /// Returns a reader from an offset to the end.
     pub fn reader(&self, at: u64) -> FrontToBack {
         FrontToBack { file: self.clone(), at }
     }

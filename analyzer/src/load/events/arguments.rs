@@ -1,4 +1,4 @@
-//! The column `args` of native events: what an operation's row says of its two numbers, under readable keys.
+//! The column `args` of native events: an operation's two numbers under readable keys, according to its row.
 
 use dlio_schemas::evidence::{Child, ChildEnd, Counters, Waker};
 use dlio_schemas::ops::{Arg as Meaning, OpInfo};
@@ -8,7 +8,7 @@ use crate::batch::Value;
 /// The key of the file that bytes came from.
 pub const SOURCE: &str = "source";
 
-/// Key and value of one of the two numbers, where it has no column of its own.
+/// Returns key and value of one of the two numbers, if it has no separate column.
 fn argument(meaning: Meaning, number: i64, path: impl Fn(u32) -> u32) -> Option<(&'static str, Value)> {
     Some(match meaning {
         Meaning::Flags => ("flags", Value::Hex(number)),
@@ -21,7 +21,7 @@ fn argument(meaning: Meaning, number: i64, path: impl Fn(u32) -> u32) -> Option<
         Meaning::Command => ("command", Value::Int(number)),
         Meaning::Count => ("count", Value::Int(number)),
         Meaning::Value => ("value", Value::Float(f64::from_bits(number as u64))),
-        // Traces had none before waits said it.
+        // Traces from before waits recorded it have none.
         Meaning::Object if number == 0 => return None,
         Meaning::Object => ("object", Value::Hex(number)),
         // Several numbers in one: see `waker` and `child`.
@@ -31,7 +31,7 @@ fn argument(meaning: Meaning, number: i64, path: impl Fn(u32) -> u32) -> Option<
     })
 }
 
-/// All arguments of an event. `path` turns a name id of the process into the number of a text.
+/// Returns all arguments of an event. `path` turns a name id of the process into the number of a text.
 pub fn arguments(
     info: &OpInfo,
     known: bool,
@@ -40,19 +40,19 @@ pub fn arguments(
     path: impl Fn(u32) -> u32,
 ) -> impl Iterator<Item = (&'static str, Value)> {
     let first = if known { argument(info.a, a, &path) } else { None };
-    // Of two counts each has a key.
+    // If both are counts, each has a different key.
     let second = argument(info.b, b, &path).map(|(key, value)| match (info.a, info.b) {
         (Meaning::Count, Meaning::Count) => ("second", value),
         _ => (key, value),
     });
-    // Only opening with O_CREAT has a mode that means anything, and the tracer then says that it knows it.
+    // Only opening with O_CREAT has a valid mode, and the tracer then marks it as known.
     let waker = (info.b == Meaning::Waker).then(|| waker(b));
     let child = (known && info.a == Meaning::Child).then(|| child(a));
     let packed = waker.into_iter().flatten().chain(child.into_iter().flatten()).flatten();
     [first, second].into_iter().flatten().chain(packed)
 }
 
-/// The thread that ended a wait, where one was seen.
+/// Returns the thread that ended a wait, if one was seen.
 fn waker(packed: i64) -> [Option<(&'static str, Value)>; 3] {
     let Waker { tid, woken_us, flags } = Waker::unpack(packed);
     let all = [("waker", tid as i64), ("woken_us", woken_us as i64), ("waker_flags", flags as i64)];
@@ -69,7 +69,7 @@ fn child(packed: i64) -> [Option<(&'static str, Value)>; 3] {
     [(pid != 0).then_some(("child", Value::Int(pid as i64))), ended, None]
 }
 
-/// Counters of a thread, which belong to the event behind them.
+/// Returns the counters of a thread, which belong to the following event.
 pub fn counters(counters: &Counters) -> impl Iterator<Item = (&'static str, Value)> + use<> {
     let all = [
         ("cpu_us", Some(counters.cpu_us)),

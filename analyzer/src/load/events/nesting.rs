@@ -1,7 +1,8 @@
-//! The depth of events in texts that do not say it: how many spans of their thread are open when they begin.
+//! Computes the depth of events in texts that do not contain it: the number of open spans of their thread when they
+//! start.
 //!
-//! Spans come in any order: behind what is part of them where they are written as they end. So all of a file are known
-//! before a depth is told. A span is 24 bytes here, a part of its text.
+//! Spans come in any order, for example after their children if they are written when they end. So all spans of a file
+//! are collected before the first depth is computed. A span takes 24 bytes here, a fraction of its text.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -11,7 +12,7 @@ use foldhash::fast::RandomState;
 use crate::batch::Batch;
 use crate::catalog::{Catalog, Origin};
 
-/// Spans of a file, by process and thread.
+/// The spans of a file, by process and thread.
 #[derive(Default)]
 pub struct Nesting {
     threads: HashMap<(u32, i32), Spans, RandomState>,
@@ -20,7 +21,7 @@ pub struct Nesting {
 
 #[derive(Default)]
 struct Spans {
-    /// Begin and end: in order, of those that begin together the longest first.
+    /// Start and end, in order; among equal starts the longest first.
     open: Vec<(i64, Reverse<i64>)>,
     /// All ends, in order.
     ends: Vec<i64>,
@@ -40,11 +41,11 @@ impl SpanKinds {
 }
 
 impl Nesting {
-    /// Takes note of the spans of a batch.
+    /// Adds the spans of a batch.
     pub fn add(&mut self, batch: &Batch, catalog: &Catalog) {
         let thread = self.threads.entry((batch.proc, batch.tid)).or_default();
         for (row, &kind) in batch.kind.iter().enumerate() {
-            // A moment encloses nothing.
+            // An instant encloses nothing.
             if batch.dur[row] > 0 && self.spans.has(kind, catalog) {
                 let end = end(batch, row);
                 thread.open.push((batch.ts[row], Reverse(end)));
@@ -53,7 +54,7 @@ impl Nesting {
         }
     }
 
-    /// All of the spans of several parts of a file.
+    /// Merges the spans of several parts of a file.
     pub fn of(parts: impl IntoIterator<Item = Nesting>) -> Nesting {
         let mut all = Nesting::default();
         for (thread, spans) in parts.into_iter().flat_map(|part| part.threads) {
@@ -68,7 +69,7 @@ impl Nesting {
         all
     }
 
-    /// The kinds that are spans as far as they are known, for [`Nesting::tell`].
+    /// Returns the known kinds that are spans, for [`Nesting::tell`].
     pub fn kinds(&self) -> SpanKinds {
         self.spans.clone()
     }
@@ -84,8 +85,8 @@ impl Nesting {
 }
 
 impl Spans {
-    /// The spans that are open when an event begins. One that begins with it is around it if it is longer, or as long and
-    /// the event no span.
+    /// Returns the number of spans that are open when an event starts. A span with an equal start encloses the event if
+    /// it is longer, or equally long and the event is not a span.
     fn around(&self, ts: i64, end: i64, is_span: bool) -> usize {
         let before = self.open.partition_point(|(start, _)| *start < ts);
         let ended = self.ends.partition_point(|ended| *ended <= ts);

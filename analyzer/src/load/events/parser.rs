@@ -1,7 +1,7 @@
-//! Parsers of foreign traces that are text, and where their events go.
+//! The interface of parsers for textual foreign traces, and the destination of their events.
 //!
-//! A [`Parser`] is given the text in pieces and says how much of it it could use. Its events go to [`Threads`], which
-//! gathers those of each thread into batches, because a batch is of one thread.
+//! A [`Parser`] receives the text in pieces and returns how much of it was used. Its events go to [`Threads`], which
+//! collects them into one batch per thread.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -13,67 +13,66 @@ use crate::batch::{ABSENT, Arg, Batch, Row, Value, Wanted};
 use crate::catalog::{Catalog, Host, Process};
 use crate::load::events::transfers::note_source;
 
-/// Moments that an event can be of, from 1897 to 2116: sums and differences of all of them fit into 64 bits.
+/// The valid timestamps, from 1897 to 2116: sums and differences of them fit into 64 bits.
 const TIMES: Range<i64> = -(1 << 61)..1 << 62;
 
-/// An event of more than two years is none.
+/// An event longer than two years is invalid.
 const LENGTH_END: i64 = 1 << 56;
 
-/// Bytes that a call can have moved, or calls that were counted together: less than 2^48, 256 Ti, of which tens of thousands
-/// can be added up.
+/// Valid bytes of a call, or calls counted together: less than 2^48, 256 Ti, so that tens of thousands can be added.
 pub const COUNTS: Range<i64> = 0..1 << 48;
 
-/// The remark on events that end before they begin.
+/// The note on events that end before they start.
 pub const BACKWARD: &str = "durations below zero: they count as none";
 
-/// The remark on a trace without durations.
+/// The note on a trace without durations.
 pub const DURATIONLESS: &str =
     "strace without -T: no call has a duration, and figures of time are zero; record with strace -f -ttt -T -y";
 
-/// Rows after which a thread's batch is handed on.
+/// Rows at which a thread's batch is passed on.
 const ROWS_MAX: usize = 8192;
 
-/// Rows of all threads together, after which all are handed on: a file may name any number of threads.
+/// Rows of all threads at which all batches are passed on: a file may name any number of threads.
 const GATHERED_MAX: usize = 1 << 20;
 
-/// True for an event whose numbers can be added to those of others.
+/// Returns `true` for an event whose numbers can be added to those of others.
 #[inline]
 pub fn is_event(row: &Row) -> bool {
     TIMES.contains(&row.ts) && row.dur < LENGTH_END && (row.bytes == ABSENT || COUNTS.contains(&row.bytes))
 }
 
-/// Something that makes events of text.
+/// Parses text into events.
 pub trait Parser {
-    /// Uses whole lines or objects from the start of `text` and says how many bytes they were. `last`: nothing follows.
+    /// Parses whole lines or objects at the start of `text`; returns the bytes used. With `last`, nothing follows.
     fn parse(&mut self, text: &[u8], last: bool, into: &mut Threads) -> usize;
 }
 
-/// The processes of one file: numbers by host, process id and run, the same however often the file is read.
+/// The processes of one file: numbers by host, process id and run, stable across readings of the file.
 pub struct Processes {
     source: String,
     numbers: Mutex<HashMap<(String, i32, i64), u32>>,
 }
 
 impl Processes {
-    /// Of the file of this name.
+    /// Creates the processes of the file with this name.
     pub fn of(source: String) -> Processes {
         Processes { source, numbers: Mutex::default() }
     }
 }
 
-/// Gathers events by thread.
+/// Collects events by thread.
 pub struct Threads<'a> {
     pub catalog: &'a Catalog,
     pub wanted: Wanted,
-    /// Pieces that could not be used.
+    /// Pieces that could not be parsed.
     pub broken: u64,
-    /// A remark on the trace though nothing of it is lost.
+    /// A note on the trace that involves no loss.
     pub remark: Option<&'static str>,
-    /// True if the text ends before its format says so.
+    /// `true` if the text ends before its format allows it.
     pub cut: bool,
     processes: &'a Processes,
     batches: Vec<Batch>,
-    /// Places in `batches` by process and thread, and that of the event before.
+    /// Indexes in `batches` by process and thread, and that of the previous event.
     places: HashMap<(u32, i32), usize, RandomState>,
     place_last: usize,
     gathered: usize,
@@ -103,12 +102,12 @@ impl<'a> Threads<'a> {
         }
     }
 
-    /// The number of a process, new or known.
+    /// Returns the number of a process, new or known.
     pub fn process(&mut self, host: &str, pid: i32, describe: impl FnOnce(&mut Process)) -> u32 {
         self.process_of_run(host, pid, 0, describe)
     }
 
-    /// The same where a file holds several runs, whose processes may have the same numbers.
+    /// Like [`process`](Self::process), for a file that contains several runs, whose processes may have equal numbers.
     pub fn process_of_run(&mut self, host: &str, pid: i32, run: i64, describe: impl FnOnce(&mut Process)) -> u32 {
         let mut numbers = self.processes.numbers.lock().expect("numbers of processes");
         *numbers.entry((host.to_string(), pid, run)).or_insert_with(|| {
@@ -125,7 +124,7 @@ impl<'a> Threads<'a> {
         self.event_from(proc, tid, row, None, args);
     }
 
-    /// An event whose bytes may have come from another file.
+    /// Adds an event whose bytes may have come from another file.
     #[inline]
     pub fn event_from(
         &mut self,
@@ -172,13 +171,13 @@ impl<'a> Threads<'a> {
         self.place_last
     }
 
-    /// Events of which only the number is known.
+    /// Adds events of which only the number is known.
     pub fn aggregated(&mut self, proc: u32, tid: i32, events: u64) {
         let mut batch = Batch { proc, tid, lost: events, aggregated: events, ..Batch::default() };
         (self.take)(&mut batch);
     }
 
-    /// Has something said of the trace, once; the first remark is the one.
+    /// Sets the note on the trace; the first one is kept.
     pub fn remarks(&mut self, what: &'static str) {
         self.remark.get_or_insert(what);
     }
@@ -192,7 +191,7 @@ impl<'a> Threads<'a> {
     }
 }
 
-/// Gives whole lines to `each`; returns how many bytes they were. A last line needs no line feed.
+/// Passes whole lines to `each`; returns their bytes. A last line needs no line feed.
 pub fn lines(text: &[u8], last: bool, mut each: impl FnMut(&[u8])) -> usize {
     let mut at = 0;
     while let Some(length) = text[at..].iter().position(|&byte| byte == b'\n') {

@@ -1,4 +1,4 @@
-//! Bytes that went from one file to another inside the kernel, by one call.
+//! Bytes that one call moved from one file to another inside the kernel.
 
 use crate::batch::{Arg, Batch, Value};
 use crate::catalog::{Catalog, FILE_NONE, is_stored};
@@ -6,9 +6,9 @@ use crate::catalog::{Catalog, FILE_NONE, is_stored};
 /// The key of the object that a file was sent to.
 pub const SENT_TO: &str = "sent_to";
 
-/// Notes where the bytes of row `place` came from; `target` is where they went. A file that was sent to a socket or into a pipe
-/// was read, and nothing else was done to files: the row becomes a read of it, with the call's time. `says` has it say in its
-/// arguments where the bytes went.
+/// Records where the bytes of row `place` came from; `target` is where they went. A file sent to a socket or into a
+/// pipe was read, and no other file was accessed: the row becomes a read of it, with the call's time. With `says`, its
+/// arguments contain the destination.
 pub fn note_source(batch: &mut Batch, place: u32, (source, target): (u32, u32), says: bool, catalog: &Catalog) {
     let is_file = |file: u32| file != FILE_NONE && is_stored(&catalog.path(file));
     if target == FILE_NONE || !is_file(source) || is_file(target) {
@@ -21,7 +21,7 @@ pub fn note_source(batch: &mut Batch, place: u32, (source, target): (u32, u32), 
     }
     let kind = &mut batch.kind[place as usize];
     *kind = catalog.reading(*kind);
-    // A column that is not wanted is empty.
+    // A column that is not requested is empty.
     batch.file.get_mut(place as usize).into_iter().for_each(|file| *file = source);
 }
 

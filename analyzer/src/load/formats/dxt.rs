@@ -1,4 +1,4 @@
-//! The output of `darshan-dxt-parser`: reads and writes of each file and rank, in seconds since the job began.
+//! The output of `darshan-dxt-parser`: reads and writes of each file and rank, in seconds since the start of the job.
 //!
 //! ```text
 //! # darshan log version: 3.41
@@ -11,8 +11,8 @@
 //!  X_POSIX       0   read        0               0         4096      0.0023      0.0024     [ 12]
 //! ```
 //!
-//! A rank of a job is a process. Logs one behind the other are jobs of their own. Newer versions say which thread it was, in
-//! a column that the head of the table names.
+//! A rank of a job is a process. Concatenated logs are separate jobs. Newer versions have a column with the thread,
+//! named in the head of the table.
 
 use std::collections::HashMap;
 
@@ -26,7 +26,7 @@ use crate::load::lines::text;
 use crate::load::sources::source::{Format, Opening, Sources};
 use dlio_schemas::readable::readable;
 
-/// See the module.
+/// Darshan's DXT format.
 pub const FORMAT: Format = Format {
     name: "darshan-dxt-parser",
     recognises: |head| is_dxt(&String::from_utf8_lossy(head)).into(),
@@ -44,13 +44,13 @@ fn is_dxt(text: &str) -> bool {
 #[derive(Default)]
 pub struct DxtParser {
     job: Job,
-    /// The number of logs before this one.
+    /// The number of earlier logs in the file.
     before: i64,
     file: u32,
     host: String,
-    /// Place of the column with the thread, where there is one.
+    /// Index of the column with the thread, if it exists.
     thread: Option<usize>,
-    /// Numbers of threads whose ids are none, such as addresses, in the order in which they come.
+    /// Numbers of threads whose ids are not numbers, such as addresses, in order of appearance.
     threads: HashMap<(i32, u64), i32>,
 }
 
@@ -144,13 +144,13 @@ impl DxtParser {
     }
 }
 
-/// The program of a command line.
+/// Returns the program of a command line.
 fn program(command: &str) -> Option<String> {
     let path = command.split_whitespace().next()?;
     Some(path.rsplit('/').next().unwrap_or(path).into())
 }
 
-/// Seconds as nanoseconds; what is no time is none.
+/// Converts seconds to nanoseconds; `None` if the text is not a time.
 fn seconds_ns(seconds: &str) -> Option<i64> {
     whole_ns(seconds.trim().parse::<f64>().ok()? * 1e9)
 }

@@ -1,4 +1,4 @@
-//! Files of JSON: small ones in one go, large ones with one object a line in chunks, on any thread.
+//! JSON files: small ones are read at once, large ones with one object per line in chunks, on any thread.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +17,7 @@ use crate::load::lines::text::{finish, read_whole, sizes, whole};
 use crate::load::sources::source::{Format, Opening, Reader, Source, Sources};
 use crate::unit::Unit;
 
-/// Chrome's trace events, DFTracer's lines among them.
+/// Chrome's trace events, including DFTracer's lines.
 pub const FORMAT: Format = Format {
     name: "Chrome JSON, DFTracer .pfw",
     recognises: |head| is_json(head).into(),
@@ -25,7 +25,8 @@ pub const FORMAT: Format = Format {
     names_processes: false,
 };
 
-/// Keys of which the beginning of a trace has one: those of an event, and of a file that has its events in a list.
+/// Keys at the start of a trace, at least one of which must exist: keys of an event, and of a file with a list of
+/// events.
 const KEYS: [&str; 9] = [
     "\"ph\"",
     "\"traceEvents\"",
@@ -38,7 +39,7 @@ const KEYS: [&str; 9] = [
     "\"deviceProperties\"",
 ];
 
-/// Whether it begins like JSON with events. Other people's data are JSON too.
+/// Recognizes JSON with events. Unrelated files may be JSON too.
 fn is_json(head: &[u8]) -> bool {
     let text = String::from_utf8_lossy(head);
     let start = text.trim_start_matches('\u{feff}').trim_start();
@@ -52,7 +53,7 @@ fn is_json(head: &[u8]) -> bool {
     objects.starts_with('{') && (KEYS.iter().any(|key| objects.contains(key)) || is_cut(objects))
 }
 
-/// True if the beginning ends within its first object, of which more may tell.
+/// Returns `true` if the text ends within its first object, so that more text may decide.
 fn is_cut(text: &str) -> bool {
     let first = serde_json::Deserializer::from_str(text).into_iter::<serde::de::IgnoredAny>().next();
     matches!(first, Some(Err(error)) if error.is_eof())
@@ -73,10 +74,10 @@ struct JsonFile {
     path: PathBuf,
     size: u64,
     processes: Processes,
-    /// The meanings of hashes in the command's files, and the place of this one among them.
+    /// The meanings of hashes in the command's files, and the index of this file among them.
     hashes: Arc<Hashes>,
     place: usize,
-    /// Its spans, read when depths are asked for.
+    /// Its spans, read when depths are requested.
     nesting: OnceLock<Nesting>,
 }
 
@@ -85,7 +86,7 @@ impl JsonFile {
         JsonParser::new(self.hashes.clone(), self.place)
     }
 
-    /// Reads one chunk. Its hashes may be explained in an earlier one, which is searched for that if nobody has.
+    /// Reads one chunk. Its hashes may be explained in an earlier one, which is searched if that has not been done.
     fn read_chunk(
         &self,
         chunks: &Chunks,
@@ -95,7 +96,7 @@ impl JsonFile {
     ) -> Result<(), Damage> {
         let learned = self.hashes.learn_chunk(self.place, chunk, memory, into.catalog);
         let (lines, result) = learned.unwrap_or_else(|| chunks.load(&self.path, chunk, memory));
-        // What is damaged in earlier ones is noted when they are read.
+        // Damage in earlier chunks is noted when they are read.
         let mut other = Vec::new();
         for earlier in 0..chunk {
             self.hashes.learn_chunk(self.place, earlier, &mut other, into.catalog);
@@ -111,7 +112,7 @@ impl JsonFile {
 }
 
 impl JsonFile {
-    /// Reads one chunk, or all where there is but one.
+    /// Reads one chunk, or the whole file if it has one only.
     fn read_part(&self, index: u32, memory: &mut Vec<u8>, mut into: Threads) -> Result<(), Damage> {
         let ended = match self.hashes.chunks(self.place) {
             Some(chunks) => self.read_chunk(chunks, index as usize, memory, &mut into),
@@ -120,7 +121,7 @@ impl JsonFile {
         finish(ended, into)
     }
 
-    /// The spans of all chunks. What is damaged is noted by whoever reads the events.
+    /// Returns the spans of all chunks. Damage is noted when the events are read.
     fn spans(&self, catalog: &Catalog) -> Nesting {
         let wanted = Wanted { columns: Columns::TS.and(Columns::DUR), ..Wanted::default() };
         let count = self.hashes.chunks(self.place).map_or(1, Chunks::count);
@@ -180,8 +181,8 @@ impl Source for JsonFile {
     }
 }
 
-/// How many bytes of text an event takes, at least. So small that each chunk is handed out on its own: neighbours wait for
-/// what is learned of a chunk, which a thread that had two of them would come to late.
+/// The minimum bytes of text per event. The value is so small that each chunk is assigned separately: neighboring
+/// chunks wait for the hashes learned from a chunk, which a thread with two chunks would reach late.
 const LINE_BYTES: u64 = 32;
 
 fn unit_of(source: u32, chunks: &Chunks, chunk: usize) -> Unit {

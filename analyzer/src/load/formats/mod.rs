@@ -1,4 +1,5 @@
-//! The formats of traces that are read beside the tracer's own files, in the order in which they are tried and opened.
+//! The formats of traces that are read in addition to the tracer's own files, in the order in which they are tried and
+//! opened.
 //!
 //! To add one: a file here with its [`Format`], and its lines here.
 
@@ -10,11 +11,11 @@ pub mod strace;
 
 use super::sources::source::Format;
 
-/// A process that lies there in several is read from the first of them.
+/// A process that several files contain is read from the first of them.
 pub const FORMATS: &[&Format] =
     &[&perfetto::FORMAT, &parquet::FORMAT, &json_file::FORMAT, &dxt::FORMAT, &strace::FORMAT];
 
-/// As a sentence lists them.
+/// Returns the names as a list in a sentence.
 pub fn names() -> String {
     let names: Vec<_> = FORMATS.iter().map(|format| format.name).collect();
     let (last, others) = names.split_last().expect("formats");

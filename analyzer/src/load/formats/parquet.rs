@@ -1,4 +1,4 @@
-//! Folders of Parquet that `--parquet` wrote, read again: every row group is a unit.
+//! Reads directories of Parquet written by `--parquet`: every row group is a unit.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -28,13 +28,13 @@ use crate::schema::arrow_schema::{is_events, schema};
 use crate::schema::tables;
 use crate::unit::Unit;
 
-/// Rows turned into a batch at once.
+/// Rows converted into a batch at a time.
 const ROWS: usize = 8192;
 
-/// The number of each process of a folder in the catalogue; none where another file has the process too.
+/// The number of each process of a directory in the catalog; `None` if another file has the process too.
 type Numbers = HashMap<i32, Option<u32>>;
 
-/// See the module.
+/// The Parquet format of this program.
 pub const FORMAT: Format = Format {
     name: "its own Parquet folders",
     recognises: |head| head.starts_with(b"PAR1").into(),
@@ -42,13 +42,14 @@ pub const FORMAT: Format = Format {
     names_processes: false,
 };
 
-/// Opens every file of events among `paths`, each folder's processes first. Other tables of a folder belong to those.
+/// Opens every file of events among `paths`, starting with the processes of each directory. Other tables of a directory
+/// belong to its events.
 fn open_all(paths: &[PathBuf], opening: &mut Opening) -> Sources {
     let Opening { catalog, notes, duplicates } = opening;
     if !paths.is_empty() {
         duplicates.add_all(catalog);
     }
-    // None where a folder's processes do not read, which is said once.
+    // `None` if a directory's processes cannot be read, which is reported once.
     let mut folders: HashMap<PathBuf, Option<Numbers>> = HashMap::new();
     let mut sources = Sources::new();
     for path in paths {
@@ -62,7 +63,7 @@ fn open_all(paths: &[PathBuf], opening: &mut Opening) -> Sources {
     sources
 }
 
-/// The fault of a file, and what to do.
+/// The error for an unreadable file, with the remedy.
 const UNREADABLE: &str = "it does not read as Parquet; write it again from the trace it came of: --parquet DIR";
 const UNLISTED: &str = "the hosts.parquet and processes.parquet that belong to it do not read as Parquet; write them all again \
                         from the trace they came of: --parquet DIR";
@@ -96,7 +97,7 @@ fn open(
     if !numbers.is_empty() && numbers.values().all(Option::is_none) {
         return Ok(None);
     }
-    // Numbers of processes are the catalogue's, unless another folder came before this one.
+    // The process numbers are the catalog's, unless another directory was read before.
     let is_table = numbers.iter().all(|(own, known)| known.is_some_and(|known| i64::from(known) == i64::from(*own)))
         && schema(tables::EVENTS).fields() == reader.schema().fields()
         && path.is_file();
@@ -109,7 +110,7 @@ fn open(
     Ok(Some(ParquetSource { path: path.into(), groups, start: first.min(), numbers: numbers.clone(), is_table }))
 }
 
-/// Reads `hosts.parquet` and `processes.parquet`; says which process became which.
+/// Reads `hosts.parquet` and `processes.parquet`; returns the new number of each process.
 fn processes(folder: &Path, catalog: &Catalog, duplicates: &mut Duplicates) -> Result<Numbers, ArrowError> {
     let mut numbers = Numbers::new();
     for rows in ParquetRecordBatchReaderBuilder::try_new(StoredFile::open(&folder.join("hosts.parquet"))?)?.build()? {
@@ -143,7 +144,7 @@ fn process(rows: &Rows, row: usize, catalog: &Catalog) -> Process {
     let host = rows.text("host", row).unwrap_or_default();
     let host = catalog.hosts().iter().position(|known| known.name == host).unwrap_or(0) as u32;
     Process {
-        // The tables do not tell.
+        // The tables do not contain it.
         resources: Resources::default(),
         host,
         pid: rows.int32("pid", row).unwrap_or(0),
@@ -169,7 +170,7 @@ fn process(rows: &Rows, row: usize, catalog: &Catalog) -> Process {
     }
 }
 
-/// Cells by the name of their column; a column that is missing or of another type has none.
+/// Cells by column name; a missing column, or one of another type, has no cells.
 struct Rows<'a>(&'a RecordBatch);
 
 impl Rows<'_> {
@@ -195,7 +196,7 @@ struct ParquetSource {
     groups: Vec<(u64, u64)>,
     start: Option<i64>,
     numbers: Numbers,
-    /// True if its rows are those of the table as they stand.
+    /// `true` if its rows are those of the table, unchanged.
     is_table: bool,
 }
 
@@ -249,7 +250,7 @@ impl Source for ParquetSource {
 }
 
 impl ParquetSource {
-    /// Splits rows where process or thread change. Says how many are no events.
+    /// Splits rows where process or thread change. Returns how many are not events.
     fn batches(
         &self,
         rows: &RecordBatch,
@@ -333,7 +334,7 @@ fn int32(rows: &RecordBatch, name: &str) -> Result<Vec<i32>, ArrowError> {
     Ok(column.as_primitive::<Int32Type>().iter().map(|value| value.unwrap_or(ABSENT_32)).collect())
 }
 
-/// Keys and values of a column of names.
+/// Returns keys and values of a column of names.
 fn names(rows: &RecordBatch, name: &str) -> Result<(Vec<Option<usize>>, Vec<String>), ArrowError> {
     let column = column(rows, name)?;
     let dictionary = column.as_dictionary_opt::<Int32Type>();
@@ -392,7 +393,7 @@ impl Columns {
         }
     }
 
-    /// The file that a row's bytes came from, for calls with a file on either side.
+    /// Returns the file that a row's bytes came from, for calls with a file on either side.
     fn source(&self, row: usize, catalog: &Catalog) -> Option<u32> {
         OPS.get(self.kind[row] as usize).filter(|info| info.a == Meaning::Source)?;
         let entries = (!self.args.is_null(row)).then(|| self.args.value(row))?;
@@ -414,7 +415,7 @@ impl Columns {
     }
 }
 
-/// The kind of each row; kinds are few, so they are looked up once a combination.
+/// Returns the kind of each row; kinds are few, so each combination is looked up once.
 fn kinds(rows: &RecordBatch, catalog: &Catalog) -> Result<Vec<u32>, ArrowError> {
     let (name, name_texts) = names(rows, "name")?;
     let (cat, cat_texts) = names(rows, "cat")?;
@@ -436,7 +437,7 @@ fn kinds(rows: &RecordBatch, catalog: &Catalog) -> Result<Vec<u32>, ArrowError> 
     Ok(numbers.collect())
 }
 
-/// The layer of events in tables that do not say it: those of an earlier version.
+/// Returns the layer of events in tables of an earlier version, which lack it.
 fn layer_of(cat: &str) -> &str {
     if matches!(cat, "posix" | "stdio" | "process" | "mpiio") { cat } else { "app" }
 }

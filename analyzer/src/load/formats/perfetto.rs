@@ -1,9 +1,9 @@
-//! Perfetto traces: our own exports, which give back what was recorded, and those of others.
+//! Perfetto traces: dlio's own exports, from which the recorded trace can be restored, and traces of other tools.
 //!
-//! A tar of them, a file a host, is as good as the files in it.
+//! A tar with one such file per host is read like the files in it.
 //!
-//! A file of ours is read chapter by chapter; of any other the whole is one unit, because what a packet means depends on
-//! those before it.
+//! A file of dlio's is read in chapters; any other file is one unit, because the meaning of a packet depends on earlier
+//! ones.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -28,14 +28,14 @@ use crate::load::sources::resolve::Resolver;
 use crate::load::sources::source::{Format, Opening, Reader, Source, Sources};
 use crate::unit::Unit;
 
-/// Bytes given to the reader at once, between which its batches are handed on.
+/// Bytes passed to the reader at a time; in between, its batches are passed on.
 const WINDOW: usize = 1 << 20;
 
-/// A longer packet is damage: its length would be memory.
+/// A longer packet is damage: memory of its length would be allocated.
 const PACKET_MAX: usize = 256 << 20;
 const PACKET_TOO_LONG: Damage = Damage::Broken("a packet of more than 256 MiB");
 
-/// See the module.
+/// Perfetto's format.
 pub const FORMAT: Format =
     Format { name: ".pftrace", recognises: |head| is_ours(head).into(), open: open_all, names_processes: true };
 
@@ -43,7 +43,7 @@ fn is_ours(head: &[u8]) -> bool {
     is_perfetto(head) || bundle::is_bundle(head)
 }
 
-/// The traces that a file holds: itself, or those in a tar of ours. One that is cut gives what is there, and says so.
+/// Returns the traces in a file: itself, or those in a tar of dlio's. A truncated file gives its beginning, and damage.
 pub fn traces_in(path: &Path) -> Result<(Vec<Bytes>, Option<Damage>), Damage> {
     let bytes = Bytes::open(path)?;
     let mut head = [0; bundle::HEAD];
@@ -67,14 +67,14 @@ pub fn traces_in(path: &Path) -> Result<(Vec<Bytes>, Option<Damage>), Damage> {
     Ok((traces, (!is_whole).then_some(Damage::Cut)))
 }
 
-/// A trace is a list of packets: a tag, a length, and fields whose lengths fit.
+/// Returns `true` for a list of packets: a tag, a length, and fields whose lengths fit.
 fn is_perfetto(head: &[u8]) -> bool {
     let Some(rest) = head.strip_prefix(&[0x0a]) else { return false };
     let digits = rest.iter().take_while(|byte| **byte >= 0x80).count();
     let Some(body) = rest.get(digits + 1..).filter(|_| digits < 5) else { return false };
     let length = rest[..=digits].iter().rev().fold(0usize, |sum, byte| sum << 7 | (byte & 0x7f) as usize);
     let fields = &body[..length.min(body.len())];
-    // A packet that goes beyond what was read is judged by its first field alone.
+    // A packet that extends beyond the bytes read is judged by its first field only.
     let walk = Walk::new(fields);
     match length <= body.len() {
         true => length > 0 && walk.into_iter().all(|field| field.is_ok()),
@@ -104,8 +104,8 @@ fn open_all(paths: &[PathBuf], opening: &mut Opening) -> Sources {
         if source.described().any(|process| process.fields.get(key::INCOMPLETE).is_some()) {
             notes.push(Note { path: source.path.clone(), what: Damage::Incomplete, events_max: None });
         }
-        // Facts of all our processes stand outside the packed part: their numbers follow the order of their starts.
-        // One without any is a track that the file's writer added, which gets a number with its first event.
+        // The facts of dlio's processes are outside the compressed part, and numbered in order of their starts. A
+        // process without facts is a track that the file's writer added, which gets a number with its first event.
         for process in source.described() {
             source.number(process, source.first.clocks.real_offset_ns, catalog);
         }
@@ -121,7 +121,7 @@ fn open_all(paths: &[PathBuf], opening: &mut Opening) -> Sources {
     files.into_iter().map(|file| Box::new(file) as Box<dyn Source>).collect()
 }
 
-/// The traces that a file holds, one or more, as one source: what is kept of a file is kept by its path.
+/// The traces of one file as one source: cached results of a file are stored by its path.
 struct PerfettoFile {
     traces: Vec<PerfettoSource>,
 }
@@ -131,7 +131,7 @@ impl Source for PerfettoFile {
         &self.traces[0].path
     }
 
-    /// Our own files begin with their processes.
+    /// dlio's own files start with their processes.
     fn knows_processes(&self) -> bool {
         self.traces.iter().all(PerfettoSource::knows_processes)
     }
@@ -219,7 +219,7 @@ impl PerfettoSource {
         self.passed_over = ours.filter(|uuid| duplicates.skips_image(*uuid, &self.path)).collect();
     }
 
-    /// Processes of which something is known, and that are not passed over.
+    /// Returns processes with known facts that are not skipped.
     fn described(&self) -> impl Iterator<Item = &read::Process> {
         let is_described = |process: &&read::Process| process.fields.iter().next().is_some();
         self.first.processes.iter().filter(is_described).filter(|process| !self.passed_over.contains(&process.uuid))
@@ -231,7 +231,7 @@ impl PerfettoSource {
         (fact(key::HOST).unwrap_or_default().into(), start.unwrap_or(0), self.path.clone())
     }
 
-    /// The number of a process, which may be seen for the first time.
+    /// Returns the number of a process, new or known.
     fn number(&self, process: &read::Process, real_offset_ns: Option<i64>, catalog: &Catalog) -> Numbered {
         let mut numbers = self.numbers.lock().expect("numbers of processes");
         *numbers.entry(process.uuid).or_insert_with(|| {
@@ -246,7 +246,7 @@ impl PerfettoSource {
         })
     }
 
-    /// Hands on what the reader hands out.
+    /// Passes on the reader's batches.
     fn hand_on(
         &self,
         read: read::Batch,
@@ -278,7 +278,7 @@ fn host(process: &read::Process, offset: i64) -> Host {
     }
 }
 
-/// One resolver a process, each knowing as many strings of the reader as there were when it was used last.
+/// One resolver per process, with the number of strings that the reader had at its last use.
 #[derive(Default)]
 struct Resolvers(HashMap<u64, (Resolver, u32)>);
 
@@ -295,7 +295,7 @@ impl Resolvers {
 }
 
 impl PerfettoSource {
-    /// Our own files begin with their processes.
+    /// dlio's own files start with their processes.
     fn knows_processes(&self) -> bool {
         !self.first.processes.is_empty() && self.first.processes.iter().all(|process| process.ours)
     }
@@ -310,7 +310,7 @@ impl PerfettoSource {
         is_known.then(|| numbers.values().map(|numbered| numbered.proc).collect())
     }
 
-    /// Of several chapters only the sum is known.
+    /// For several chapters only the sum is known.
     fn knows_events(&self) -> bool {
         self.chapters.len() == 1 && self.first.processes.iter().any(|process| process.complete.is_some())
     }
@@ -346,7 +346,7 @@ impl PerfettoSource {
         let mut window = Vec::new();
         let (mut at, mut held) = (chapter.start, 0);
         while at < chapter.end {
-            // What the reader could not use yet stands at the beginning of the window.
+            // Bytes that the reader could not use yet are at the start of the window.
             let more = WINDOW.max(held).min(chapter.end - at);
             window.resize(held + more, 0);
             self.bytes.load(at, &mut window[held..])?;
@@ -369,7 +369,7 @@ impl PerfettoSource {
 }
 
 impl PerfettoSource {
-    /// Spans that never ended, each where it was found first.
+    /// Adds spans that never ended, each to the chapter where it was found first.
     fn open_spans(
         &self,
         unit: &mut Resolvers,

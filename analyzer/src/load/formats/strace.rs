@@ -1,4 +1,4 @@
-//! The output of `strace -f -ttt -T`, with `-y` or without; `-tt` and `-t` in place of `-ttt`.
+//! The output of `strace -f -ttt -T`, with `-y` or without; `-tt` or `-t` instead of `-ttt`.
 //!
 //! ```text
 //! 1234  1700000000.123456 openat(AT_FDCWD, "/data/a", O_RDONLY) = 3 <0.000021>
@@ -12,15 +12,15 @@
 //! 1234  22:13:20.129000 +++ exited with 0 +++
 //! ```
 //!
-//! With `-ff` each thread has a file of its own, whose name ends in its number; files of one run are read together, in the
-//! order of their times. Without `-T` no call has a duration: not those either that are shown in two lines, which are but
-//! the ones that another thread's line came between.
+//! With `-ff` each thread has a separate file, whose name ends in its number; files of one run are read together, in
+//! the order of their times. Without `-T` calls have no duration, not even those shown on two lines, which are only the
+//! calls interrupted by another thread's line.
 //!
-//! An exec begins a new image of its process, unless the process has called nothing before.
+//! An exec starts a new image of its process, unless the process has made no call before.
 //!
-//! Descriptors and working folders are followed through open, dup, close, chdir, fork, clone and exit, as far as the text
-//! shows them; a path is made absolute where its folder is known. A clock without a day is that of the day on which the file
-//! was last written, or of the day before where that would lie in its future; a clock that falls back by hours has passed
+//! Descriptors and working directories are tracked through open, dup, close, chdir, fork, clone and exit, as far as the
+//! text shows them; a path is made absolute if its directory is known. A clock without a date gets the date of the
+//! file's last write, or the day before if that would be in its future; a clock that falls back by hours has passed
 //! midnight.
 
 mod clock;
@@ -53,7 +53,7 @@ use dlio_schemas::readable::readable;
 use syscalls::{File, Size, Syscall};
 use text::{Call, descriptor, is_name, number, object, quoted, shown, vector};
 
-/// See the module.
+/// strace's format.
 pub const FORMAT: Format = Format {
     name: "strace text",
     recognises,
@@ -69,11 +69,11 @@ pub const FORMAT: Format = Format {
     names_processes: false,
 };
 
-/// The remark on a text whose times are distances.
+/// The note on a text whose times are differences.
 const RELATIVE: &str = "strace's text with -r alone, which says how long after the line before a call began and not when; record it \
                         with strace -f -ttt -T -y -o FILE PROGRAM";
 
-/// The remark on a text from which no time can be analysed.
+/// The note on a text without usable times.
 const TIMELESS: &str = "strace's text without times, from which no time can be analysed; record it with strace -f -ttt -T -y \
                         -o FILE PROGRAM";
 
@@ -91,23 +91,23 @@ fn recognises(head: &[u8]) -> Recognised {
     }
 }
 
-/// The time of the last write to the file, in Unix time; the epoch where nobody knows.
+/// Returns the time of the last write to the file, in Unix time; the epoch if unknown.
 fn written(path: &Path) -> i64 {
     trace_file::facts(path).map_or(0, |facts| facts.modified.0 * 1_000_000_000 + facts.modified.1)
 }
 
-/// The number at the end of the file's name; 0 where there is none.
+/// Returns the number at the end of the file's name; 0 if there is none.
 fn thread_of_name(path: &Path) -> i32 {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let name = [".gz", ".zst"].iter().find_map(|packed| name.strip_suffix(packed)).unwrap_or(&name);
     name.rsplit_once('.').and_then(|(_, ending)| ending.parse().ok()).filter(|number| *number > 0).unwrap_or(0)
 }
 
-/// Bytes of a text in which its first thread is looked for.
+/// Bytes of a text that are searched for its first thread.
 const FIRST_THREAD_WITHIN: u64 = 64 << 20;
 
-/// The thread of the first lines of a text that name none. Without `-o` threads are named as long as there are several: it is
-/// the first that is named and that no other made. 0 where that cannot be said.
+/// Returns the thread of the first lines of a text that do not name theirs. Without `-o` threads are named as long as
+/// there are several: it is the first named one that no other thread created. 0 if unknown.
 fn first_thread(path: &Path) -> i32 {
     let Ok(text) = file_bytes::unpacked(path) else { return 0 };
     let (mut made, mut calls, mut line) = (Vec::new(), 0, Vec::new());
@@ -116,7 +116,7 @@ fn first_thread(path: &Path) -> i32 {
         let attached = line.strip_prefix(b"strace: ").unwrap_or(&line).strip_prefix(b"Process ");
         if let Some(pid) = attached.and_then(|rest| number(rest.split(|byte| *byte == b' ').next()?)) {
             if calls == 0 {
-                // With -p the first one is no other's.
+                // With -p the first thread was not created by another one.
                 return pid.try_into().unwrap_or(0);
             }
             made.push(pid);
@@ -141,30 +141,30 @@ type Map<K, V> = HashMap<K, V, RandomState>;
 
 #[derive(Default)]
 pub struct StraceParser {
-    /// Calls that have begun, by thread: when, and as much of them as was shown.
+    /// Calls that have started, by thread: the time, and the part of the call that was shown.
     begun: Map<i32, (i64, Vec<u8>)>,
-    /// Calls among them that make a process or thread which has not shown itself yet.
+    /// Calls among them that create a process or thread which has not appeared yet.
     forking: Vec<i32>,
-    /// Process of each thread that is not one of its own.
+    /// The process of each thread, unless the thread is its own leader.
     leaders: Map<i32, i32>,
     processes: Map<i32, Process>,
-    /// Images that began of each process id.
+    /// The number of images started per process id.
     images: Map<i32, i64>,
-    /// The number of them that use another's descriptors.
+    /// The number of processes that use another's descriptors.
     sharing: usize,
     clock: Clock,
-    /// The last moment of each thread.
+    /// The last timestamp of each thread.
     moments: Map<i32, i64>,
-    /// The thread of lines that name none, and whether it has ended.
+    /// The thread of lines that do not name theirs, and whether it has ended.
     tid: i32,
     tid_ended: bool,
-    /// True within the table of `-C`.
+    /// `true` within the table of `-C`.
     counts: bool,
     /// Kinds of calls by name.
     kinds: Map<Box<[u8]>, Kind>,
-    /// Files by what a descriptor is shown to lead to.
+    /// Files by the text shown for a descriptor.
     objects: Map<Box<[u8]>, u32>,
-    /// Calls, and those of them that say how long they took.
+    /// Calls, and the number of them with a duration.
     calls: u64,
     timed: u64,
 }
@@ -172,21 +172,21 @@ pub struct StraceParser {
 /// A process that is alive.
 #[derive(Default)]
 struct Process {
-    /// The number of its image in the catalogue; one that was made and never showed itself has none.
+    /// The number of its image in the catalog; `None` if it was created but never appeared.
     proc: Option<u32>,
     /// Calls of that image.
     calls: u64,
-    /// When it showed itself first.
+    /// When it first appeared.
     start: Option<i64>,
     parent: Option<i32>,
-    /// Whose descriptors it uses, where those are another process's too.
+    /// The process whose descriptors it shares, if any.
     shares: Option<i32>,
     descriptors: Descriptors,
-    /// Its working folder, where that is known.
+    /// Its working directory, if known.
     cwd: Option<u32>,
     program: Option<String>,
     command: Option<String>,
-    /// True if `-Y` shows its program.
+    /// `true` if `-Y` shows its program.
     is_named: bool,
 }
 
@@ -202,7 +202,7 @@ impl Kind {
     }
 }
 
-/// A line's time as it stands there, in nanoseconds.
+/// A line's time as written, in nanoseconds.
 #[derive(Clone, Copy)]
 enum Stamp {
     Unix(i64),
@@ -222,7 +222,7 @@ impl Stamp {
     }
 }
 
-/// A line, taken apart.
+/// A parsed line.
 struct Line<'a> {
     tid: Option<i32>,
     program: Option<&'a [u8]>,
@@ -230,7 +230,7 @@ struct Line<'a> {
     rest: &'a [u8],
 }
 
-/// A call that a line ended: by whom, and when.
+/// A call that a line completed: its thread and time.
 struct Ended<'a> {
     tid: i32,
     process: i32,
@@ -240,27 +240,27 @@ struct Ended<'a> {
     kind: Kind,
 }
 
-/// True if a line reads like one of strace's with times.
+/// Returns `true` if a line looks like one of strace's with times.
 fn is_line(line: &str) -> bool {
     let Some(Line { stamp, rest, .. }) = start(line.as_bytes()) else { return false };
     !matches!(stamp, Stamp::Unix(..DISTANCE_END))
         && (is_call(rest) || ["<...", "+++", "---"].iter().any(|mark| rest.starts_with(mark.as_bytes())))
 }
 
-/// True for a line whose time is a distance from the line before.
+/// Returns `true` for a line whose time is the difference from the previous line.
 fn is_relative(line: &str) -> bool {
     start(line.as_bytes()).is_some_and(|line| matches!(line.stamp, Stamp::Unix(..DISTANCE_END)) && is_call(line.rest))
 }
 
-/// A number of seconds below this, which is in 1973, is no moment of a trace.
+/// A smaller number of seconds, before 1973, cannot be a timestamp of a trace.
 const DISTANCE_END: i64 = 100_000_000 * 1_000_000_000;
 
-/// True if a text begins like a call.
+/// Returns `true` if a text starts like a call.
 fn is_call(text: &[u8]) -> bool {
     memchr::memchr(b'(', text).is_some_and(|at| is_name(&text[..at]))
 }
 
-/// True for a line of strace's from which nobody learns when something happened: without `-t`, or of `-c`.
+/// Returns `true` for a strace line from which no time can be derived: without `-t`, or of `-c`.
 fn is_timeless(line: &str) -> bool {
     let line = line.strip_prefix("[pid").map_or(line, str::trim_start).trim_start();
     let line = line.trim_start_matches(|c: char| c.is_ascii_digit() || c == ']' || c == ' ');
@@ -271,7 +271,7 @@ fn is_timeless(line: &str) -> bool {
 /// The head of the table of `-c` and `-C`.
 const COUNTS_HEAD: &[u8] = b"% time     seconds  usecs/call";
 
-/// True for a line that is no call: what strace says of itself, or a frame of a stack.
+/// Returns `true` for a line that is not a call: a message of strace, or a stack frame.
 fn is_remark(line: &[u8]) -> bool {
     line.is_empty()
         || [&b"strace: "[..], b" > ", b"[ Process PID=", b"System call usage summary"]
@@ -280,7 +280,7 @@ fn is_remark(line: &[u8]) -> bool {
         || line.starts_with(b"Process ") && [&b" attached"[..], b" detached"].iter().any(|end| line.ends_with(end))
 }
 
-/// Thread, time and what follows.
+/// Parses thread and time; also returns the rest of the line.
 fn start(line: &[u8]) -> Option<Line<'_>> {
     let line = line.strip_prefix(b"[pid").unwrap_or(line).trim_ascii_start();
     let (tid, program, line) = match thread(line) {
@@ -291,8 +291,7 @@ fn start(line: &[u8]) -> Option<Line<'_>> {
     Some(Line { tid, program, stamp: Stamp::of(&line[..space])?, rest: beyond(line[space..].trim_ascii_start()) })
 }
 
-/// What follows the distance from the line before, the number of the call and the pointer to its instruction, where those
-/// are shown.
+/// Skips the difference from the previous line, the number of the call and the instruction pointer, if they are shown.
 fn beyond(mut text: &[u8]) -> Rest<'_> {
     let is_number = |byte: &u8| byte.is_ascii_hexdigit() || matches!(byte, b' ' | b'?');
     let is_distance = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b' ' | b'.');
@@ -306,22 +305,22 @@ fn beyond(mut text: &[u8]) -> Rest<'_> {
     }
 }
 
-/// What follows a bracket with nothing but such bytes in it.
+/// Skips a bracket that contains only bytes accepted by `takes`.
 fn bracket(text: &[u8], end: u8, takes: impl Fn(&u8) -> bool) -> Option<Rest<'_>> {
     let end = memchr::memchr(end, text).filter(|end| *end > 0 && text[..*end].iter().all(takes))?;
     Some(text[end + 1..].trim_ascii_start())
 }
 
-/// The rest of a line that is still to be read.
+/// The part of a line that is not parsed yet.
 type Rest<'a> = &'a [u8];
 
-/// The thread that a line begins with, its program, and what follows.
+/// Parses the thread at the start of a line, and its program; also returns the rest.
 fn thread(line: &[u8]) -> Option<(i32, Option<&[u8]>, Rest<'_>)> {
     let digits = line.iter().position(|byte| !byte.is_ascii_digit())?;
     let (tid, rest) = (number(&line[..digits])?.try_into().ok()?, &line[digits..]);
     let (program, rest) = match rest.strip_prefix(b"<") {
         None => (None, rest),
-        // A program's name may hold anything.
+        // A program's name may contain any character.
         Some(named) => {
             let end = memchr::memmem::find(named, b"> ").or_else(|| memchr::memmem::find(named, b">]"))?;
             (Some(&named[..end]), &named[end + 1..])
@@ -331,7 +330,7 @@ fn thread(line: &[u8]) -> Option<(i32, Option<&[u8]>, Rest<'_>)> {
     Some((tid, program, rest.trim_ascii_start()))
 }
 
-/// `22:13:20` or `22:13:20.123456` in nanoseconds.
+/// Parses `22:13:20` or `22:13:20.123456` into nanoseconds.
 fn of_day(text: &[u8]) -> Option<i64> {
     let mut parts = text.splitn(3, |byte| *byte == b':');
     let (hour, minute, rest) = (number(parts.next()?)?, number(parts.next()?)?, parts.next()?);
@@ -340,7 +339,7 @@ fn of_day(text: &[u8]) -> Option<i64> {
     valid.then_some((hour * 3600 + minute * 60) * 1_000_000_000 + second)
 }
 
-/// `1700000000.123456` in nanoseconds.
+/// Parses `1700000000.123456` into nanoseconds.
 fn seconds(text: &[u8]) -> Option<i64> {
     let point = memchr::memchr(b'.', text)?;
     let (whole, fraction) = (&text[..point], &text[point + 1..]);
@@ -353,7 +352,7 @@ fn seconds(text: &[u8]) -> Option<i64> {
     number(whole)?.checked_mul(1_000_000_000)?.checked_add(nanos)
 }
 
-/// What a call is known by: `fcntl` that waits for a lock is another than the rest of it.
+/// Returns the name under which a call is counted: `fcntl` that waits for a lock is separate from other `fcntl`.
 fn operation<'a>(call: &Call<'a>) -> &'a [u8] {
     let waits = || [&b"F_SETLKW"[..], b"F_OFD_SETLKW"].iter().any(|command| call.argument(1).starts_with(command));
     match call.name {
@@ -362,7 +361,7 @@ fn operation<'a>(call: &Call<'a>) -> &'a [u8] {
     }
 }
 
-/// Calls that make a process or thread.
+/// Returns `true` for calls that create a process or thread.
 fn forks(call: &[u8]) -> bool {
     [&b"clone"[..], b"clone3", b"fork", b"vfork"].contains(&call)
 }
@@ -384,13 +383,13 @@ impl Parser for StraceParser {
 }
 
 impl StraceParser {
-    /// `written` is when the file was last written: the day of clocks that have none. `tid` is whose lines those are that
-    /// do not say it.
+    /// Creates a parser. `written` is when the file was last written, the date of clocks without one. `tid` is the
+    /// thread of lines that do not name theirs.
     pub fn new(written: i64, tid: i32) -> StraceParser {
         StraceParser { clock: Clock::new(written), tid, ..StraceParser::default() }
     }
 
-    /// A line of the text; `of` says whose it is and when, where that is known from elsewhere.
+    /// Parses a line of the text; `of` is its thread and time, if known from another source.
     fn text_line(&mut self, line: &[u8], of: Option<(i32, i64)>, into: &mut Threads) {
         let line = line.trim_ascii_end();
         if self.is_counted(line) {
@@ -401,7 +400,7 @@ impl StraceParser {
         }
     }
 
-    /// True for a line of the table that `-C` closes the text with.
+    /// Returns `true` for a line of the table that `-C` prints at the end.
     fn is_counted(&mut self, line: &[u8]) -> bool {
         let begins = line.starts_with(COUNTS_HEAD);
         let counted = self.counts || begins;
@@ -409,7 +408,7 @@ impl StraceParser {
         counted
     }
 
-    /// Nothing follows.
+    /// Ends the text.
     fn end(&mut self, into: &mut Threads) {
         if self.calls > 0 && self.timed == 0 {
             into.remarks(DURATIONLESS);
@@ -425,7 +424,7 @@ impl StraceParser {
         self.meet(tid, ts, into);
         let last = self.moments.insert(tid, ts).unwrap_or(ts);
         if ts < last {
-            // Lines of a thread are written as it goes on: the clock went back.
+            // Lines of a thread are written in order, so the clock was set back.
             let proc = self.image(self.process_of(tid), into);
             into.catalog.stepped(proc, last.saturating_sub(ts));
         }
@@ -459,7 +458,7 @@ impl StraceParser {
         self.call(tid, (ts, 0), rest, into)
     }
 
-    /// The thread of a line that names none: without `-o` that is the only one there is.
+    /// Returns the thread of a line that does not name one: without `-o` it is the only one.
     fn nameless(&mut self) -> i32 {
         if self.tid_ended {
             let mut left = self.processes.keys().chain(self.leaders.keys()).copied();
@@ -470,7 +469,7 @@ impl StraceParser {
         self.tid
     }
 
-    /// A thread that shows itself. If it is new, and a call that makes one has not returned, it is that call's.
+    /// Notes a thread that appears. A new thread belongs to a pending call that creates one, if there is any.
     fn meet(&mut self, tid: i32, ts: i64, into: &mut Threads) {
         let is_known = self.processes.contains_key(&tid) || self.leaders.contains_key(&tid);
         if !is_known && !self.forking.is_empty() {
@@ -485,12 +484,12 @@ impl StraceParser {
         }
     }
 
-    /// A process, new or known.
+    /// Returns a process, new or known.
     fn process(&mut self, pid: i32) -> &mut Process {
         self.processes.entry(pid).or_default()
     }
 
-    /// The number of a process's image, which is made where there is none.
+    /// Returns the number of a process's image, which is created if needed.
     fn image(&mut self, pid: i32, into: &mut Threads) -> u32 {
         let begun = self.images.entry(pid).or_insert(1);
         let process = self.processes.entry(pid).or_default();
@@ -506,7 +505,7 @@ impl StraceParser {
         self.leaders.get(&tid).copied().unwrap_or(tid)
     }
 
-    /// A process runs another program from now on.
+    /// Notes that a process runs another program from now on.
     fn runs(&mut self, pid: i32, program: &[u8], into: &mut Threads) {
         let (program, proc) = (readable(program), self.image(pid, into));
         let process = self.process(pid);
@@ -517,10 +516,10 @@ impl StraceParser {
         }
     }
 
-    /// The end of a thread; with its first thread a process ends.
+    /// Ends a thread; a process ends with its first thread.
     fn ended(&mut self, tid: i32, ts: i64, ending: &[u8], into: &mut Threads) {
         if let Some(rest) = ending.strip_prefix(b"superseded by execve in pid ") {
-            // Another thread takes over the number, and with it what it has begun.
+            // Another thread takes over the number, and the calls in progress.
             let other = rest.split(|byte| *byte == b' ').next().and_then(number).unwrap_or(0) as i32;
             self.leaders.remove(&other);
             self.begun.remove(&other).map(|begun| self.begun.insert(tid, begun));
@@ -542,7 +541,7 @@ impl StraceParser {
         }
     }
 
-    /// Gives up what a process had, unless others share it.
+    /// Drops a process's state, unless others share it.
     fn forget(&mut self, pid: i32) {
         let shared = self.sharing > 0 && self.processes.values().any(|process| process.shares == Some(pid));
         if !shared && let Some(process) = self.processes.remove(&pid) {
@@ -550,12 +549,12 @@ impl StraceParser {
         }
     }
 
-    /// A call whose lines say that it began then, and took as long as that at least.
+    /// Adds a call with its start and its minimum duration, as shown by its lines.
     fn call(&mut self, tid: i32, (ts, shown_dur): (i64, i64), text: &[u8], into: &mut Threads) -> Option<()> {
         let call = Call::read(text)?;
         self.calls += 1;
         self.timed += call.result.dur.is_some() as u64;
-        // Of some calls alone, times would be of no share in anything.
+        // If only some calls had durations, sums of time would be meaningless.
         let dur = call.result.dur.unwrap_or(if self.timed > 0 { shown_dur } else { 0 });
         let kind = self.kind(operation(&call), into.catalog);
         let ended = Ended { tid, process: self.process_of(tid), ts, dur, call, kind };
@@ -610,7 +609,7 @@ impl StraceParser {
         row.file
     }
 
-    /// The file that an argument names.
+    /// Returns the file that an argument names.
     fn file(&mut self, process: i32, call: &Call, place: File, catalog: &Catalog) -> u32 {
         match place {
             File::Descriptor(place) => self.behind(process, call.argument(place), catalog),
@@ -637,7 +636,7 @@ impl StraceParser {
         }
     }
 
-    /// The file of a descriptor: as it is shown, or as it was opened.
+    /// Returns the file of a descriptor: as shown, or as it was opened.
     fn behind(&mut self, process: i32, argument: &[u8], catalog: &Catalog) -> u32 {
         if let Some(shown) = shown(argument) {
             return self.object(shown, catalog);
@@ -659,7 +658,7 @@ impl StraceParser {
         self.processes.get(&process).and_then(|process| process.cwd).unwrap_or(FILE_NONE)
     }
 
-    /// A path, made absolute where the folder it is relative to is known.
+    /// Returns a path, made absolute if its directory is known.
     fn path(&self, folder: u32, path: &[u8], catalog: &Catalog) -> u32 {
         let path = readable(path);
         if path.starts_with('/') || folder == FILE_NONE {
@@ -668,7 +667,7 @@ impl StraceParser {
         catalog.file(&clean(&catalog.path(folder), &path))
     }
 
-    /// Keeps track of who owns which descriptor, and works in which folder.
+    /// Tracks descriptors and working directories.
     fn follow(&mut self, ended: &Ended, file: u32, into: &mut Threads) {
         let Ended { tid, process, call, .. } = ended;
         if forks(call.name) {
@@ -704,7 +703,7 @@ impl StraceParser {
                 } else {
                     self.processes.get(&child).and_then(|child| child.parent)
                 };
-                // One that has shown itself already was given to whoever seemed to make it.
+                // A process that has already appeared was assigned to its apparent creator.
                 if parent != Some(process) {
                     let flags = call.arguments().concat();
                     self.begin(process, child, &flags, into);
@@ -717,7 +716,7 @@ impl StraceParser {
         }
     }
 
-    /// The process whose table of descriptors a process uses.
+    /// Returns the process whose table of descriptors a process uses.
     fn table(&self, process: i32) -> Option<&Process> {
         let process = self.processes.get(&process)?;
         process.shares.and_then(|other| self.processes.get(&other)).or(Some(process))
@@ -734,7 +733,7 @@ impl StraceParser {
         }
     }
 
-    /// `[3<pipe:[1]>, 4<pipe:[1]>]`
+    /// Parses `[3<pipe:[1]>, 4<pipe:[1]>]`.
     fn opens_pair(&mut self, process: i32, call: &Call, catalog: &Catalog) {
         let list = if call.name == b"socketpair" { call.argument(3) } else { call.argument(0) };
         let kind = catalog.file(if call.name == b"socketpair" { "<socket>" } else { "<pipe>" });
@@ -751,7 +750,7 @@ impl StraceParser {
         }
     }
 
-    /// A process becomes another program. What it did before is an image of its own.
+    /// Starts a new image for a process that runs another program.
     fn executes(&mut self, ended: &Ended, into: &mut Threads) {
         let Ended { process: pid, call, .. } = ended;
         let place = if call.name == b"execveat" { 1 } else { 0 };
@@ -762,7 +761,7 @@ impl StraceParser {
         let (command, proc) = (words.collect::<Vec<_>>().join(" "), self.image(*pid, into));
         let process = self.process(*pid);
         process.command = Some(command).filter(|command| !command.is_empty());
-        // What -Y shows is the kernel's word for it.
+        // The program that -Y shows is the kernel's name for it.
         if !process.is_named {
             process.program = program;
         }
@@ -786,7 +785,7 @@ impl StraceParser {
         }
         self.leaders.remove(&child);
         if !self.processes.contains_key(&child) {
-            // Another one had the number before.
+            // Another process had the number before.
             self.images.entry(child).and_modify(|images| *images += 1);
         }
         let maker = self.process(parent);
@@ -815,7 +814,7 @@ fn has_flag(call: &Call, flag: &str) -> bool {
     call.arguments().iter().any(|argument| has(argument, flag))
 }
 
-/// All texts of a list: `["cat", "/a"]`.
+/// Returns all texts of a list: `["cat", "/a"]`.
 fn texts(list: &[u8]) -> impl Iterator<Item = Cow<'_, [u8]>> {
     let mut rest = list;
     std::iter::from_fn(move || {
@@ -826,7 +825,7 @@ fn texts(list: &[u8]) -> impl Iterator<Item = Cow<'_, [u8]>> {
     })
 }
 
-/// The name of what a call makes that returns a descriptor of no file.
+/// Returns the name of the object that a call creates with a descriptor but without a file.
 fn made_by(call: &[u8]) -> Option<&'static str> {
     Some(match call {
         b"socket" | b"accept" | b"accept4" => "<socket>",
@@ -841,7 +840,7 @@ fn made_by(call: &[u8]) -> Option<&'static str> {
     })
 }
 
-/// Bytes a call asks for.
+/// Returns the bytes that a call requests.
 fn requested(known: &Syscall, call: &Call) -> Option<i64> {
     match known.size? {
         Size::Number(place) => number(call.argument(place)),
@@ -849,7 +848,7 @@ fn requested(known: &Syscall, call: &Call) -> Option<i64> {
     }
 }
 
-/// A path below a folder, without its empty and `.` components.
+/// Returns a path below a directory, without its empty and `.` components.
 fn clean(folder: &str, path: &str) -> String {
     let mut out = String::with_capacity(folder.len() + path.len() + 1);
     out.push_str(folder.trim_end_matches('/'));

@@ -1,6 +1,7 @@
-//! Calls of the C library as other tools write them: under which names, and what their numbers mean.
+//! Calls of the C library as other tools write them: their names, and the meaning of their numbers.
 //!
-//! DFTracer writes what a function returned, which is not what it moved: `fread` returns items, `fgetc` a character.
+//! DFTracer writes the return value of a function, which is not the number of bytes: `fread` returns items, `fgetc` a
+//! character.
 
 use dlio_schemas::ops::{Arg, Class, Op, OpInfo};
 
@@ -8,14 +9,14 @@ use crate::batch::{ABSENT, FAILED, Row};
 use crate::catalog::Catalog;
 use dlio_schemas::readable::readable;
 
-/// Facts of a call besides its columns.
+/// Facts of a call in addition to its columns.
 #[derive(Clone, Copy, Debug)]
 pub struct Beside {
-    /// Bytes of an item, where the other numbers are counted in items.
+    /// Bytes of an item, if the other numbers count items.
     pub item: i64,
     /// Bytes of a text that was read or written.
     pub length: i64,
-    /// True if a number that bytes follow from is larger than any.
+    /// `true` if a number that determines the bytes is too large.
     pub too_large: bool,
 }
 
@@ -23,7 +24,7 @@ impl Beside {
     pub const NOTHING: Beside = Beside { item: ABSENT, length: ABSENT, too_large: false };
 }
 
-/// Names of calls that are another spelling of an operation.
+/// Names of calls that are variants of an operation.
 const SPELLINGS: [(&str, &str); 16] = [
     ("getc", "fgetc"),
     ("getchar", "fgetc"),
@@ -43,7 +44,7 @@ const SPELLINGS: [(&str, &str); 16] = [
     ("vprintf", "printf"),
 ];
 
-/// Calls that ask about files or change what is known of them, and of which our tracer makes no event.
+/// Metadata calls for which dlio's tracer records no event.
 const ASKING: [&str; 14] = [
     "flockfile",
     "ftrylockfile",
@@ -61,7 +62,7 @@ const ASKING: [&str; 14] = [
     "umask",
 ];
 
-/// The kind of a call of a layer, and its operation where it is one of ours.
+/// Returns the kind of a call of a layer, and its operation if it is one of dlio's.
 pub fn kind(name: &str, layer: &str, catalog: &Catalog) -> (u32, Option<&'static OpInfo>) {
     let call = operation(name);
     let kind = call.and_then(|info| Catalog::kind_of_op(info.op)).unwrap_or_else(|| {
@@ -71,7 +72,7 @@ pub fn kind(name: &str, layer: &str, catalog: &Catalog) -> (u32, Option<&'static
     (kind, call)
 }
 
-/// The operation behind a name with the decorations of large files and of old C libraries.
+/// Returns the operation of a name, without the affixes of large files and of old C libraries.
 pub fn operation(name: &str) -> Option<&'static OpInfo> {
     let plain = name.strip_prefix("__x").or_else(|| name.strip_prefix("__")).unwrap_or(name);
     let plain = plain.strip_suffix("64").filter(|_| plain != "getdents64").unwrap_or(plain);
@@ -87,22 +88,22 @@ pub fn has_size(info: &OpInfo) -> bool {
     info.b == Arg::Size
 }
 
-/// True if its bytes come from another file.
+/// Returns `true` if its bytes come from another file.
 pub fn has_source(info: &OpInfo) -> bool {
     info.a == Arg::Source
 }
 
-/// True if its numbers may be counted in items.
+/// Returns `true` if its numbers may count items.
 pub fn has_items(info: &OpInfo) -> bool {
     matches!(info.op, Op::FREAD | Op::FWRITE)
 }
 
-/// A file of which only a descriptor is known.
+/// Returns a file of which only a descriptor is known.
 pub fn nameless(fd: &[u8], catalog: &Catalog) -> u32 {
     catalog.file(&format!("(file without a name, descriptor {})", readable(fd)))
 }
 
-/// Bytes follow from the result, and the result from bytes.
+/// Derives bytes from the result, and the result from bytes.
 #[inline]
 pub fn complete(row: &mut Row, call: Option<&OpInfo>, beside: &Beside) {
     let Some(call) = call.filter(|call| call.moves_bytes()) else { return };
@@ -113,7 +114,7 @@ pub fn complete(row: &mut Row, call: Option<&OpInfo>, beside: &Beside) {
         match call.op {
             Op::FREAD | Op::FWRITE if beside.item != ABSENT => complete_items(row, beside.item),
             Op::FGETS | Op::FPUTS | Op::PUTS => complete_text(row, beside.length),
-            // Where the size is given, the result is a size too.
+            // If the size is given, the result is a size too.
             Op::FGETC | Op::FPUTC if row.requested == ABSENT => complete_character(row),
             _ => {}
         }
@@ -130,12 +131,13 @@ fn complete_items(row: &mut Row, item: i64) {
         row.requested = row.requested.checked_mul(item).unwrap_or(ABSENT);
     }
     if row.ret >= 0 {
-        // What does not fit is damage.
+        // An overflow is damage.
         row.ret = row.ret.saturating_mul(item);
     }
 }
 
-/// Of `fgets` only a text says its length: without one it met the end. What `fputs` and `puts` return is no number.
+/// Completes `fgets`, whose length only its text shows: without a text it reached the end. The results of `fputs` and
+/// `puts` are not lengths.
 fn complete_text(row: &mut Row, length: i64) {
     let failed = row.ret < 0 && row.ret != ABSENT;
     if length != ABSENT && !failed {
@@ -146,7 +148,7 @@ fn complete_text(row: &mut Row, length: i64) {
     }
 }
 
-/// A character counts one, the end of a file nothing.
+/// Completes a character call: a character counts one, the end of a file zero.
 fn complete_character(row: &mut Row) {
     if row.ret != ABSENT {
         let moved = (row.ret != FAILED && row.ret >= 0) as i64;
@@ -158,7 +160,7 @@ fn complete_character(row: &mut Row) {
 mod tests {
     use super::*;
 
-    /// Requested, bytes and result of a call that had these.
+    /// Returns requested bytes, moved bytes and result of a call with these numbers.
     fn completed(op: Op, requested: i64, ret: i64, beside: Beside) -> (i64, i64, i64) {
         let mut row = Row { requested, ret, ..Row::new(0, 0, 0) };
         complete(&mut row, op.info(), &beside);

@@ -1,4 +1,4 @@
-//! The keys of JSON that mean something, and the columns that arguments fill.
+//! The JSON keys that have a meaning, and the columns that arguments fill.
 
 use dlio_schemas::ops::OpInfo;
 
@@ -29,7 +29,7 @@ pub enum Column {
 }
 
 impl Column {
-    /// The column an argument has of its own.
+    /// Returns the column for an argument, if it has one.
     pub fn of(key: &[u8], call: Option<&OpInfo>) -> Option<Column> {
         Some(match word(key) {
             key::EPOCH => Column::Epoch,
@@ -50,13 +50,13 @@ impl Column {
         })
     }
 
-    /// True if its value is a text that stands for a file.
+    /// Returns `true` if its value is a text that identifies a file.
     #[inline(always)]
     pub fn is_file(self) -> bool {
         matches!(self, Column::Hash | Column::Path)
     }
 
-    /// Writes a number. `number` is what the value says where it is a plain one.
+    /// Writes a number. `number` is the value if it is a plain number.
     #[inline(always)]
     pub fn set(self, row: &mut Row, beside: &mut Beside, value: Json, number: Option<i64>) {
         let number = number.or_else(|| whole(value));
@@ -70,12 +70,12 @@ impl Column {
             Column::Step => row.step = short(row.step),
             Column::Fd => row.fd = short(row.fd),
             Column::Pos => row.pos = number.unwrap_or(ABSENT),
-            // Sizes below zero say that nothing was moved, or that nothing is known.
+            // Negative sizes mean that nothing was moved, or that the size is unknown.
             Column::Requested => row.requested = number.filter(|number| *number >= 0).unwrap_or(ABSENT),
             Column::Bytes => row.bytes = number.filter(|number| *number >= 0).unwrap_or(ABSENT),
             Column::Item => beside.item = number.filter(|number| *number >= 0).unwrap_or(ABSENT),
             Column::Length => beside.length = number.filter(|number| *number >= 0).unwrap_or(ABSENT),
-            // An error says more than that there was one.
+            // An error number is more precise than the fact of an error.
             Column::Ret if row.ret < 0 && row.ret != ABSENT => {}
             Column::Ret => row.ret = if number == Some(-1) { FAILED } else { number.unwrap_or(ABSENT) },
             Column::Errno => row.ret = number.and_then(i64::checked_neg).unwrap_or(row.ret),
@@ -83,7 +83,8 @@ impl Column {
     }
 }
 
-/// A key of up to sixteen bytes as one number, which is compared with many others at once; longer ones are all the same.
+/// Returns a key of up to sixteen bytes as one number, to be compared with many others at once; all longer keys are
+/// equal.
 #[inline(always)]
 pub const fn word(key: &[u8]) -> u128 {
     let length = key.len();
@@ -94,7 +95,7 @@ pub const fn word(key: &[u8]) -> u128 {
         8..=16 => eight(key, 0) as u128 | (eight(key, length - 8) as u128) << 64,
         _ => return u128::MAX,
     };
-    // The first and last bytes overlap where there are few: the length tells those keys apart.
+    // In short keys the first and last bytes overlap; the length distinguishes them.
     whole ^ (length as u128) << 123
 }
 
@@ -108,7 +109,7 @@ const fn eight(key: &[u8], at: usize) -> u64 {
     four(key, at) as u64 | (four(key, at + 4) as u64) << 32
 }
 
-/// The keys that mean something.
+/// The keys that have a meaning.
 pub mod key {
     use super::word;
 
@@ -150,23 +151,23 @@ pub mod key {
     pub const SOURCE: u128 = word(super::SOURCE.as_bytes());
 }
 
-/// A whole number, though some write it with a point.
+/// Returns a whole number, even if it is written with a decimal point.
 #[inline]
 pub fn whole(value: Json) -> Option<i64> {
     let pointed = || value.float().filter(|number| number.fract() == 0.0 && number.abs() < EXACT_MAX);
     value.integer().or_else(|| pointed().map(|number| number as i64))
 }
 
-/// Beyond this a number with a point may not be the one that was meant.
+/// Above this, a floating-point number may differ from the one written.
 const EXACT_MAX: f64 = (1u64 << 53) as f64;
 
-/// True for a number that has no place in 64 bits.
+/// Returns `true` for a number that does not fit into 64 bits.
 #[cold]
 fn is_too_large(value: Json) -> bool {
     value.float().is_some_and(|number| number.abs() >= i64::MAX as f64)
 }
 
-/// The value of an argument without a column.
+/// Returns the value of an argument without a column.
 pub fn meta(value: Json, catalog: &Catalog) -> Value {
     match value {
         Json::Word(_) if value.integer().is_some() => Value::Int(value.integer().unwrap_or(0)),

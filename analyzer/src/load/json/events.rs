@@ -1,4 +1,4 @@
-//! Chrome's trace events, as an array or an object, and DFTracer's lines, which are a relative of them.
+//! Chrome's trace events, as an array or an object, and DFTracer's lines, which are similar.
 //!
 //! ```text
 //! [{"ph":"X","name":"read","cat":"posix","pid":1,"tid":2,"ts":12.345,"dur":0.678,"args":{"file":"/a","bytes":4096}}, ...
@@ -6,10 +6,10 @@
 //! {"id":3,"name":"pread","cat":"POSIX","pid":1,"tid":2,"ts":1795219511213560,"dur":738,"ph":1,"args":{"fhash":"4aa1", ...}}
 //! ```
 //!
-//! Complete events, pairs of begin and end, instants and counters become events; flows and what describes the view do not.
-//! A slice that never ends lasts to the end of the trace and is marked `unfinished`. DFTracer names files, hosts and programs
-//! by hashes, which lines of their own resolve. Its aggregates say how many calls there were and not when: they count as
-//! lost.
+//! Complete events, pairs of begin and end, instants and counters become events; flows and display settings do not. A
+//! slice that never ends lasts until the end of the trace and is marked `unfinished`. DFTracer names files, hosts and
+//! programs by hashes, which separate lines resolve. Its aggregates contain numbers of calls but no times: they count
+//! as lost.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasher;
@@ -36,45 +36,45 @@ type Map<K, V> = HashMap<K, V, RandomState>;
 pub struct JsonParser {
     begun: bool,
     list: List,
-    /// The meanings of DFTracer's hashes, and the place of this file among those.
+    /// The meanings of DFTracer's hashes, and the index of this file among those.
     hashes: Arc<Hashes>,
     place: usize,
     header: Header,
-    /// Files by hash, so that most events need no look at what is shared.
+    /// Files by hash, so that most events need no access to shared data.
     files: Map<Box<[u8]>, u32>,
-    /// Hash and number of the file of the event before.
+    /// Hash and number of the previous event's file.
     file_last: Option<(u128, u32)>,
-    /// Numbers of kinds by category and name, so that most events need no look at the catalogue.
+    /// Numbers of kinds by category and name, so that most events need no catalog lookup.
     kinds: Map<Box<[u8]>, Known>,
-    /// Of the kind being looked up.
+    /// Buffer for the key of the kind being looked up.
     key: Vec<u8>,
     processes: Map<(i64, Box<[u8]>), u32>,
-    /// Processes and threads of which it was said that they have names in the place of numbers.
+    /// Processes and threads for which a note was made that they have names instead of numbers.
     named: HashSet<(u32, i64, i64), RandomState>,
-    /// Process id, hash of the host and number of the process of the event before.
+    /// Process id, host hash and process number of the previous event.
     process_last: Option<(i64, u128, u32)>,
     paths: Map<Box<[u8]>, u32>,
     open: HashMap<Vec<u8>, Vec<Begun>>,
-    /// Ends of slices that are told apart by an id and whose begin stands behind.
+    /// Ends of slices with ids whose begin follows later in the text.
     ended: HashMap<Vec<u8>, i64>,
-    /// The last moment of anything.
+    /// The last timestamp of anything.
     last: i64,
 }
 
-/// Begun slices of one thread or id that are remembered; deeper ones are damage.
+/// The maximum number of open slices per thread or id; deeper ones are damage.
 const OPEN_MAX: usize = 4096;
 
-/// Ends that wait for their begin.
+/// The maximum number of ends that wait for their begin.
 const ENDED_MAX: usize = 1 << 20;
 
 /// The fields before the list of events in the object form.
 #[derive(Default)]
 struct Header {
-    /// The moment that times are counted from.
+    /// The origin of times.
     zero_ns: Option<i64>,
     host: Option<String>,
     rank: Option<i32>,
-    /// True if it is of PyTorch's profiler.
+    /// `true` for PyTorch's profiler.
     torch: bool,
 }
 
@@ -83,12 +83,12 @@ struct Header {
 struct List {
     begun: bool,
     ended: bool,
-    /// True if a bracket of the object's end stands behind the last event.
+    /// `true` if the bracket that ends the object follows the last event.
     closed: bool,
 }
 
 impl List {
-    /// Takes note of what stands between two objects, or behind the last of a text.
+    /// Handles the text between two objects, or after the last one.
     #[inline]
     fn between(&mut self, text: &[u8]) {
         if self.begun {
@@ -97,7 +97,7 @@ impl List {
         }
     }
 
-    /// True if the list and the object around it have ended.
+    /// Returns `true` if the list and the object around it have ended.
     fn is_over(&self) -> bool {
         self.begun && self.ended && self.closed
     }
@@ -107,24 +107,24 @@ impl List {
     }
 }
 
-/// Tracks that PyTorch's profiler draws in the place of processes.
+/// Tracks that PyTorch's profiler draws instead of processes.
 const TORCH_TRACKS: [&[u8]; 3] = [b"Spans", b"Traces", b""];
 
-/// The key of the moment that times are counted from.
+/// The key for the origin of times.
 const BASE_KEY: &[u8] = b"baseTimeNanoseconds";
 
-/// The remark on process ids that no system gives.
+/// The note on process ids that no system assigns.
 const NAMED_PROCESSES: &str = "process ids that are no numbers, or of more than 32 bits: each is a process of its own under a negative \
      number, and stands as its program where nothing else names that";
 
-/// The remark on events that do not say which process they are of.
+/// The note on events without a process id.
 const NO_PROCESS: &str = "events without a process id: they count as those of process 0";
 
-/// The remark on ends of slices that began before the window that was cut from a profile.
+/// The note on ends of slices that started before the window of a profile.
 const BEGINLESS: &str =
     "ends of slices whose beginning is not in it, as where it was cut out of a longer trace: they are left out";
 
-/// The remark of an export on what it was made from.
+/// An export's note on its source.
 const INCOMPLETE: &str = "what it was made from was damaged: an unknown number of events is missing";
 
 /// A kind of event, looked up once.
@@ -134,7 +134,7 @@ struct Known {
     call: Option<&'static OpInfo>,
 }
 
-/// A slice that has begun.
+/// A slice that has started.
 struct Begun {
     ts: i64,
     known: Known,
@@ -142,7 +142,7 @@ struct Begun {
     args: Option<Vec<u8>>,
 }
 
-/// The fields of an event that matter.
+/// The relevant fields of an event.
 #[derive(Clone, Default)]
 struct Event<'a> {
     name: Option<Json<'a>>,
@@ -150,32 +150,33 @@ struct Event<'a> {
     ph: u8,
     ts: Option<i64>,
     dur: Option<i64>,
-    /// True if its duration is no number, or too large.
+    /// `true` if its duration is not a number, or is too large.
     misses_dur: bool,
     pid: i64,
     tid: i64,
-    /// The name in the place of a process id, where that is none; and of a thread's.
+    /// The name instead of a process id, if that is not a number; and a thread's name.
     track: Option<&'a [u8]>,
     thread: Option<&'a [u8]>,
     has_pid: bool,
     id: &'a [u8],
-    /// The arguments, and all of them as they stand in the text.
+    /// The arguments, and their whole text.
     args: Vec<(&'a [u8], Json<'a>)>,
     args_text: &'a [u8],
-    /// The values that may differ in events that are alike, and where each belongs.
+    /// The values that may differ between similar events, and where each belongs.
     values: Vec<(&'a [u8], Belongs)>,
 }
 
-/// The place of a value in an event.
+/// The position of a value in an event.
 #[derive(Clone, Copy)]
 enum Belongs {
     Slot(Slot),
-    /// To the arguments, by its place among them.
+    /// An argument, by its index.
     Arg(usize),
 }
 
 impl<'a> Event<'a> {
-    /// Reads the object at the start of `text` in one go and says how long it is; `None` where it is cut or malformed.
+    /// Reads the object at the start of `text` in one pass and returns its length; `None` if it is truncated or
+    /// malformed.
     fn read(&mut self, text: &'a [u8], scale: Scale) -> Option<usize> {
         let (args, values) = (std::mem::take(&mut self.args), std::mem::take(&mut self.values));
         *self = Event { args, values, ..Event::default() };
@@ -235,13 +236,13 @@ impl<'a> Event<'a> {
         self.args.iter().find(|(key, _)| *key == wanted).map(|(_, value)| *value)
     }
 
-    /// The hash of the host, where the event names it.
+    /// Returns the hash of the host, if the event contains it.
     fn host(&self) -> Option<&'a [u8]> {
         self.args.iter().find(|(key, _)| word(key) == key::HHASH).map(|(_, value)| value.raw())
     }
 }
 
-/// The number of a process or thread; where that is a name, one that is its own.
+/// Returns the number of a process or thread; for a name, a number derived from it.
 #[inline]
 fn number_or_name(value: Json<'_>) -> (i64, Option<&[u8]>) {
     match value.integer() {
@@ -251,13 +252,13 @@ fn number_or_name(value: Json<'_>) -> (i64, Option<&[u8]>) {
     }
 }
 
-/// A negative number that nothing has but what is called so: the same in every reading, whoever reads.
+/// Returns a negative number derived from a name: unique to that name and identical in every reading.
 #[cold]
 fn own_number(name: &[u8]) -> i64 {
     if name.is_empty() { 0 } else { -1 - (FixedState::default().hash_one(name) >> 33) as i64 }
 }
 
-/// The bytes of a number or a text.
+/// Returns the bytes of a number or a text.
 #[inline]
 fn variable<'a>(value: Json<'a>) -> Option<&'a [u8]> {
     match value {
@@ -292,7 +293,7 @@ impl JsonParser {
             self.list.between(&text[at..at + start]);
             at += start;
             if self.list.is_over() && before_events(&text[at..]).is_some() {
-                // Somebody put two traces one behind the other.
+                // Two traces were concatenated.
                 self.list = List::default();
                 at += self.begin_file(&text[at..]);
                 (scale, templates) = (self.scale(), Templates::default());
@@ -307,7 +308,7 @@ impl JsonParser {
             if let Some(length) = event.read(&text[at..], scale) {
                 into.broken += !self.event(&event, into) as u64;
                 if matches!(event.ph, b'M' | b'4') && self.scale() != scale {
-                    // It says what the times that follow are counted in.
+                    // It defines the unit of the following times.
                     (scale, templates) = (self.scale(), Templates::default());
                 } else if templates.pays() {
                     self.template(&text[at..at + length], &event, into)
@@ -329,14 +330,14 @@ impl JsonParser {
     }
 }
 
-/// Where an object that is not well formed ends, if it is here at all. A quote that is missing would swallow all that
-/// follows: what has no end is given up with its line.
+/// Returns the end of a malformed object, if that is in the text. A missing quote would swallow all that follows, so an
+/// object without an end is abandoned with its line.
 fn broken_end(text: &[u8], gives_up: bool) -> Option<usize> {
     let line = || text.iter().position(|&byte| byte == b'\n').map(|length| length + 1);
     value_end(text).or_else(|| if gives_up { line() } else { None })
 }
 
-/// The beginning of the list of events in the object form; `None` in any other.
+/// Returns the start of the list of events in the object form; `None` in any other form.
 fn before_events(text: &[u8]) -> Option<usize> {
     let key = b"\"traceEvents\"";
     let first_event = memchr::memmem::find(text, b"\"ph\":").unwrap_or(text.len());
@@ -365,7 +366,7 @@ impl Header {
 }
 
 impl JsonParser {
-    /// A parser of a file, or of one piece of it; `place` is that of the file among those of `hashes`.
+    /// Creates a parser of a file, or of one piece of it; `place` is the index of the file in `hashes`.
     pub fn new(hashes: Arc<Hashes>, place: usize) -> JsonParser {
         JsonParser {
             begun: false,
@@ -387,29 +388,29 @@ impl JsonParser {
         }
     }
 
-    /// Goes on in the middle of a file.
+    /// Continues in the middle of a file.
     pub fn continues(&mut self) {
         self.begun = true;
     }
 
-    /// The scale of the file's times, as far as it is known by now.
+    /// Returns the scale of the file's times, as known so far.
     fn scale(&self) -> Scale {
         Scale { unit_ns: self.hashes.unit_ns(self.place), zero_ns: self.header.zero_ns.unwrap_or(0) }
     }
 
-    /// Takes note of what stands before the events, and says where they begin.
+    /// Reads the text before the events; returns where they start.
     fn begin_file(&mut self, text: &[u8]) -> usize {
         let Some(at) = before_events(text) else { return 0 };
         self.list.begun = true;
         self.header = Header::read(&text[..at]);
         if self.header.zero_ns.is_none() {
-            // VizTracer says it behind its events.
+            // VizTracer writes it after its events.
             self.header.zero_ns = self.hashes.last_number(self.place, BASE_KEY);
         }
         at
     }
 
-    /// True if the object was one of the format.
+    /// Returns `true` if the object was one of the format.
     fn event(&mut self, event: &Event, into: &mut Threads) -> bool {
         if self.header.torch && event.track.is_some_and(|track| TORCH_TRACKS.contains(&track)) {
             return true;
@@ -418,12 +419,12 @@ impl JsonParser {
             b'X' | b'1' => self.complete(event, into).is_some(),
             b'B' | b'b' | b'S' => self.begin(event, into).is_some(),
             b'E' | b'e' | b'F' => self.end(event, into).is_some(),
-            // Snapshots of objects, marks and samples are moments too.
+            // Snapshots of objects, marks and samples are instants too.
             b'i' | b'I' | b'n' | b'O' | b'R' | b'P' => self.moment(event, Origin::Instant, into).is_some(),
             b'C' | b'2' => self.moment(event, Origin::Counter, into).is_some(),
             b'M' | b'4' => self.describe(event, into),
             b'3' => self.aggregate(event, into).is_some(),
-            // Without a phase it is no event: what stands beside the list, as `otherData`.
+            // An object without a phase is not an event but data next to the list, such as `otherData`.
             _ => true,
         }
     }
@@ -436,7 +437,7 @@ impl JsonParser {
         proc
     }
 
-    /// Says what is known of a process or a thread that has a name in the place of its number, or nothing.
+    /// Sets the name of a process or a thread that has a name instead of a number, if any.
     #[cold]
     fn name(&mut self, proc: u32, event: &Event, into: &mut Threads) {
         let text = |name: &[u8]| Json::Text(name).text().into_owned();
@@ -486,7 +487,7 @@ impl JsonParser {
         proc
     }
 
-    /// The name of a process's host.
+    /// Returns the name of a process's host.
     fn host_name(&self, pid: i64, hash: &[u8]) -> String {
         self.header.host.clone().unwrap_or_else(|| self.hashes.host(self.place, pid, hash))
     }
@@ -520,7 +521,7 @@ impl JsonParser {
         Some(())
     }
 
-    /// Slices that never ended become events up to the last moment; ends without a begin are none.
+    /// Turns slices that never ended into events up to the last timestamp; ends without a begin are dropped.
     fn finish(&mut self, into: &mut Threads) {
         if !std::mem::take(&mut self.ended).is_empty() {
             into.remarks(BEGINLESS);
@@ -538,7 +539,7 @@ impl JsonParser {
 
     fn place(event: &Event) -> Vec<u8> {
         let mut place = event.pid.to_le_bytes().to_vec();
-        // Slices that do not nest are told apart by their id, the others by their thread.
+        // Slices that do not nest are identified by their id, others by their thread.
         match event.ph {
             b'b' | b'e' | b'S' | b'F' => place.extend_from_slice(event.id),
             _ => place.extend_from_slice(&event.tid.to_le_bytes()),
@@ -589,7 +590,7 @@ impl JsonParser {
         Some(())
     }
 
-    /// Writes an event with what its arguments say.
+    /// Writes an event with the values of its arguments.
     fn put(&mut self, event: &Event, row: Row, known: Known, into: &mut Threads) {
         self.put_args(event, event.args.iter().copied(), row, known, into);
     }
@@ -639,7 +640,7 @@ impl JsonParser {
             }
         }
         if let Some(written) = written {
-            // The file that is named is then the one that was read.
+            // The named file is then the one that was read.
             source = Some(std::mem::replace(&mut row.file, written));
         }
         let has = |args: &[(u32, Value)], key: u32| args.iter().any(|(known, _)| *known == key);
@@ -667,8 +668,8 @@ impl JsonParser {
         values.timed
     }
 
-    /// How to read events like this one. Pairs are told apart by more than numbers; what describes others comes but once,
-    /// and copies from file to file are few.
+    /// Returns a template for events like this one. Excluded are pairs, whose identity is more than numbers, metadata,
+    /// which occurs once, and copies between files, which are rare.
     fn template<'a>(&mut self, object: &'a [u8], event: &Event<'a>, into: &Threads) -> Option<Template<'a>> {
         let origin = match event.ph {
             b'X' | b'1' => Origin::Span,
@@ -727,7 +728,7 @@ impl JsonParser {
         file
     }
 
-    /// A file named by its hash. The line that resolves it may stand behind.
+    /// Returns a file named by its hash. The line that resolves it may follow later.
     fn hashed(&mut self, value: Json, catalog: &Catalog) -> u32 {
         let (Json::Text(hash) | Json::Word(hash)) = value else { return FILE_NONE };
         let word = word(hash);
@@ -749,7 +750,7 @@ impl JsonParser {
         file
     }
 
-    /// Lines that say something of processes or resolve a hash.
+    /// Handles lines that describe processes or resolve a hash.
     fn describe(&mut self, event: &Event, into: &mut Threads) -> bool {
         let Some(Json::Text(name)) = event.name else { return false };
         let text = |key: &[u8]| event.arg(key).map(|value| value.text().into_owned());
@@ -773,7 +774,7 @@ impl JsonParser {
                 let proc = self.process(event, into);
                 let name = text(b"name").unwrap_or_default();
                 into.catalog.amend(proc, |process| {
-                    // DFTracer calls threads by their numbers.
+                    // DFTracer names threads by their numbers.
                     if name != event.tid.to_string() && !process.threads.iter().any(|(tid, _)| *tid == event.tid as i32)
                     {
                         process.threads.push((event.tid as i32, name));
@@ -785,18 +786,18 @@ impl JsonParser {
         true
     }
 
-    /// Lines of DFTracer that explain something.
+    /// Handles DFTracer's lines that explain a name.
     fn explain(&mut self, event: &Event, catalog: &Catalog) {
         let mut line = Line { pid: event.pid, ..Line::default() };
         event.args.iter().for_each(|(key, value)| line.argument(key, *value));
         line.name = event.name.map_or(b"", Json::raw);
         self.hashes.say(self.place, &line, catalog);
-        // What was looked up before may have another name from here on.
+        // A hash that was looked up before may have another name from here on.
         self.files.remove(line.hash);
         self.file_last = None;
     }
 
-    /// Begin and end of tracing a process, and its name.
+    /// Handles start and end of tracing a process, and its name.
     fn lifetime(&mut self, event: &Event, into: &mut Threads) {
         let proc = self.process(event, into);
         let text = |key: &[u8]| event.arg(key).and_then(|hash| self.hashes.text(self.place, hash.raw()));
@@ -822,8 +823,8 @@ impl JsonParser {
     }
 }
 
-/// Where the values of the arguments belong; those without a column are added to `args`, where they are wanted. `None` if
-/// an argument has a column and a value that is neither number nor text.
+/// Returns where the values of the arguments belong; values without a column are added to `args`, if requested. `None`
+/// if an argument with a column has a value that is neither number nor text.
 fn slots_of_args(
     event: &Event,
     call: Option<&OpInfo>,
@@ -843,7 +844,7 @@ fn slots_of_args(
     event.args.iter().enumerate().map(slot).collect()
 }
 
-/// A length in time. Others write those below zero too: that is said, and they count as none.
+/// Returns a duration. Other tools also write negative ones: these are noted and count as zero.
 #[inline(always)]
 fn length(ns: i64, into: &mut Threads) -> i64 {
     if ns < 0 {
@@ -857,7 +858,7 @@ fn trimmed_start(line: &[u8]) -> &[u8] {
     &line[start..]
 }
 
-/// True if it is of DFTracer itself.
+/// Returns `true` for an event of DFTracer itself.
 fn is_of_the_tracer(event: &Event) -> bool {
     event.cat == Some(Json::Text(b"dftracer"))
 }
@@ -865,15 +866,15 @@ fn is_of_the_tracer(event: &Event) -> bool {
 /// The key of a second path.
 const TARGET: &str = "target";
 
-/// Layers whose names programs use for categories of their own.
+/// Returns `true` for layers whose names programs also use as their own categories.
 fn is_known_by_names(layer: &str) -> bool {
     [Layer::Wait, Layer::Object, Layer::Net].iter().any(|known| known.name() == layer)
 }
 
-/// A call of a known layer, or a span.
+/// Returns the kind of a call of a known layer, or of a span.
 fn kind(name: &str, cat: &str, origin: Origin, catalog: &Catalog) -> Known {
     let layer = cat.to_ascii_lowercase();
-    // Programs call spans of their own "wait", "object" and "net"; the calls of those layers are known by name.
+    // Programs call their own spans "wait", "object" and "net"; the calls of those layers are known by name.
     let is_listed = || calls::operation(name).is_some_and(|info| info.layer.name() == layer);
     let is_layer = matches!(layer.as_str(), "posix" | "stdio" | "process") || is_known_by_names(&layer) && is_listed();
     if origin != Origin::Span || !is_layer {

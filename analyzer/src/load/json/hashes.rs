@@ -5,9 +5,9 @@
 //! {"name":"HH", ...}  a host     {"name":"SH", ...}  a text     {"name":"CM", ... "name":"time_metric","value":"NS"}  the unit
 //! ```
 //!
-//! A name is explained once by the process that meets it first: a forked child uses what only its parent's file explains.
-//! So each file is asked first and then, where it does not know, all the others of the command; each of them is searched
-//! once at most. A hash that none explains is a file without a name.
+//! A name is explained once, by the first process that uses it: a forked child uses hashes that only its parent's file
+//! explains. So each file is searched first, and then, if it lacks the hash, all other files of the command; each of
+//! them is searched at most once. A hash without an explanation is a file without a name.
 
 use std::io::Read;
 use std::ops::Range;
@@ -25,22 +25,22 @@ use dlio_schemas::readable::readable;
 
 type Map<K, V> = std::collections::HashMap<K, V, RandomState>;
 
-/// All files of JSON that a command was given.
+/// All JSON files of a command.
 pub struct Hashes {
     files: Vec<Explained>,
-    /// Files by hash, whoever explained them.
+    /// Files by hash, explained in any file.
     found: Mutex<Map<Box<[u8]>, u32>>,
-    /// The first of the files that nobody searched for the sake of another.
+    /// The first file that was not yet searched on behalf of another one.
     next: Mutex<usize>,
 }
 
-/// One file, and what it says.
+/// One file, and its explanations.
 struct Explained {
     path: PathBuf,
     size: u64,
-    /// Of a large file with one object a line.
+    /// The chunks of a large file with one object per line.
     chunks: Option<Chunks>,
-    /// The chunks that have been searched; one for the whole where it has none.
+    /// The chunks that have been searched; one entry for a file without chunks.
     learned: Vec<Once>,
     meanings: Mutex<Meanings>,
 }
@@ -50,19 +50,19 @@ struct Meanings {
     files: Map<Box<[u8]>, Named>,
     hosts: Map<Box<[u8]>, String>,
     texts: Map<Box<[u8]>, String>,
-    /// The host of each process, by hash: an event without arguments does not name it.
+    /// The host of each process, by hash: an event without arguments lacks it.
     pids: Map<i64, Box<[u8]>>,
     unit_ns: Option<i64>,
 }
 
-/// The number of a file, and whether its name is known by now.
+/// The number of a file, and whether its name is known.
 #[derive(Clone, Copy)]
 struct Named {
     file: u32,
     known: bool,
 }
 
-/// A line that explains something, as far as that matters.
+/// The relevant fields of a line that explains a name.
 #[derive(Default)]
 pub struct Line<'a> {
     pub name: &'a [u8],
@@ -72,17 +72,17 @@ pub struct Line<'a> {
     pub text: Option<Json<'a>>,
 }
 
-/// The unit of DFTracer and Chrome's viewers, unless a file has another.
+/// The unit of DFTracer and Chrome's viewers, unless a file sets another.
 pub const MICROSECOND: i64 = 1000;
 
 /// Text is searched in chunks of this size.
 const WINDOW: usize = 1 << 20;
 
-/// By this a line of DFTracer's own is found.
+/// Marks a line of DFTracer's own.
 const MARK: &[u8] = b"\"dftracer\"";
 
 impl Hashes {
-    /// Of files and their sizes.
+    /// Creates the table for files and their sizes.
     pub fn new(files: impl Iterator<Item = (PathBuf, u64)>) -> Hashes {
         let explained = |(path, size): (PathBuf, u64)| {
             let chunks = Chunks::of(&path, size);
@@ -96,8 +96,8 @@ impl Hashes {
         self.files[file].chunks.as_ref()
     }
 
-    /// Loads a chunk and learns from it, the first time it is asked for. Who asks for one that another thread is learning
-    /// waits: that costs less than to unpack it twice.
+    /// Loads a chunk and learns from it on first use. If another thread is learning from it, the caller waits: that
+    /// costs less than unpacking it twice.
     pub fn learn_chunk(
         &self,
         file: usize,
@@ -116,7 +116,7 @@ impl Hashes {
         loaded
     }
 
-    /// Takes note of what a text says, and of nothing else in it.
+    /// Learns the explanations in a text and ignores everything else.
     fn learn(&self, file: usize, text: &[u8], catalog: &Catalog) {
         for at in memchr::memmem::find_iter(text, MARK) {
             let start = memchr::memrchr(b'{', &text[..at]).unwrap_or(at);
@@ -126,7 +126,7 @@ impl Hashes {
         }
     }
 
-    /// Searches all of a file. What is damaged in it is noted when it is read.
+    /// Searches a whole file. Damage is noted when the file is read.
     fn learn_all(&self, file: usize, catalog: &Catalog) {
         let explained = &self.files[file];
         if explained.chunks.is_some() {
@@ -142,7 +142,7 @@ impl Hashes {
             let (mut window, mut more) = (Vec::new(), true);
             while more {
                 more = (&mut text).take(WINDOW as u64).read_to_end(&mut window).is_ok_and(|read| read > 0);
-                // A line that is cut here is whole with the next window.
+                // A line that is split here is whole in the next window.
                 let last = memchr::memrchr(b'\n', &window).map_or(0, |end| end + 1);
                 let whole = if more { last } else { window.len() };
                 self.learn(file, &window[..whole], catalog);
@@ -152,7 +152,7 @@ impl Hashes {
         });
     }
 
-    /// Adds the meaning that one line gives.
+    /// Adds the explanation in one line.
     pub fn say(&self, file: usize, line: &Line, catalog: &Catalog) {
         let text = || line.text.map_or_else(String::new, |text| text.text().into_owned());
         let mut meanings = self.files[file].meanings.lock().expect("meanings of hashes");
@@ -171,7 +171,7 @@ impl Hashes {
         }
     }
 
-    /// The number of the file behind a hash.
+    /// Returns the number of the file for a hash.
     pub fn file(&self, file: usize, hash: &[u8], catalog: &Catalog) -> u32 {
         if matches!(hash, b"" | b"0") {
             return FILE_NONE;
@@ -188,7 +188,7 @@ impl Hashes {
         meanings.files.entry(hash.into()).or_insert_with(unknown).file
     }
 
-    /// Asks all files.
+    /// Searches all files.
     fn find(&self, hash: &[u8], catalog: &Catalog) -> Option<u32> {
         let found = || self.found.lock().expect("files by hash").get(hash).copied();
         if let Some(number) = found() {
@@ -202,19 +202,19 @@ impl Hashes {
         found()
     }
 
-    /// The name of a process's host; `hash` is empty where an event does not give it.
+    /// Returns the name of a process's host; `hash` is empty if an event does not contain it.
     pub fn host(&self, file: usize, pid: i64, hash: &[u8]) -> String {
         let meanings = self.files[file].meanings.lock().expect("meanings of hashes");
         let hash = if hash.is_empty() { meanings.pids.get(&pid).map_or(hash, |hash| hash) } else { hash };
         meanings.hosts.get(hash).cloned().unwrap_or_else(|| "unknown".into())
     }
 
-    /// The text behind a hash, where the file explains it.
+    /// Returns the text for a hash, if the file explains it.
     pub fn text(&self, file: usize, hash: &[u8]) -> Option<String> {
         self.files[file].meanings.lock().expect("meanings of hashes").texts.get(hash).cloned()
     }
 
-    /// The number behind the last such key in a file, in which it may stand behind everything else.
+    /// Returns the number after the last occurrence of a key in a file, where everything else may precede it.
     pub fn last_number(&self, file: usize, key: &[u8]) -> Option<i64> {
         let after = file_bytes::last_after(&self.files[file].path, self.files[file].size, key)?;
         let digits = after.iter().position(u8::is_ascii_digit)?;
@@ -224,14 +224,14 @@ impl Hashes {
         Json::Word(&number[..end]).integer().filter(|_| matches!(between, b"\":" | b"\" :" | b"\": "))
     }
 
-    /// The unit of time of a file.
+    /// Returns the time unit of a file.
     pub fn unit_ns(&self, file: usize) -> i64 {
         self.files[file].meanings.lock().expect("meanings of hashes").unit_ns.unwrap_or(MICROSECOND)
     }
 }
 
 impl Meanings {
-    /// Gives a hash its name; events may have used it before, if it could not be looked for.
+    /// Sets the name of a hash; events may have used it before, if it could not be searched for.
     fn name(&mut self, hash: &[u8], name: &str, catalog: &Catalog) -> u32 {
         let file = match self.files.get(hash) {
             Some(named) if !named.known => {
@@ -275,7 +275,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// The units DFTracer knows.
+/// Returns the length of a unit that DFTracer knows.
 fn unit_ns(name: &[u8]) -> Option<i64> {
     Some(match name {
         b"NS" => 1,
@@ -286,7 +286,7 @@ fn unit_ns(name: &[u8]) -> Option<i64> {
     })
 }
 
-/// The name of a file whose hash nobody explains.
+/// Returns the name of a file whose hash is not explained.
 fn unnamed(hash: &[u8]) -> String {
     format!("(file without a name, hash {})", readable(hash))
 }

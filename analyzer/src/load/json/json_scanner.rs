@@ -1,14 +1,14 @@
-//! JSON taken apart in place: one object's fields, one after the other, nothing built.
+//! Scans JSON in place: the fields of one object in order, without building a tree.
 //!
-//! A trace holds hundreds of millions of small objects of which few fields matter; a general parser costs three times what
-//! finding those does.
+//! A trace contains hundreds of millions of small objects of which few fields matter; a general parser costs three
+//! times as much as finding those.
 
 use dlio_schemas::readable::readable;
 
-/// A value as it stands in the text.
+/// A value as written in the text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Json<'a> {
-    /// Between the quotes, escapes as they are.
+    /// Between the quotes, escapes not resolved.
     Text(&'a [u8]),
     /// A number, `true`, `false` or `null`.
     Word(&'a [u8]),
@@ -18,7 +18,7 @@ pub enum Json<'a> {
 }
 
 impl<'a> Json<'a> {
-    /// A text or word as it stands; nothing of what has more inside.
+    /// Returns a text or word as written; empty for objects and lists.
     #[inline]
     pub fn raw(self) -> &'a [u8] {
         match self {
@@ -41,7 +41,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// Text with its escapes resolved; of anything else how it is written.
+    /// Returns a text with its escapes resolved; any other value as written.
     pub fn text(self) -> std::borrow::Cow<'a, str> {
         match self {
             Json::Text(text) if text.contains(&b'\\') => unescaped(text).into(),
@@ -49,7 +49,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// A moment or length in units of `unit_ns` nanoseconds, with any number of decimals, in nanoseconds.
+    /// Parses a timestamp or duration in units of `unit_ns` nanoseconds, with any number of decimals, into nanoseconds.
     pub fn time(self, unit_ns: i64) -> Option<i64> {
         let (Json::Text(text) | Json::Word(text)) = self else { return None };
         if let Some(whole) = digits(text) {
@@ -70,15 +70,15 @@ impl<'a> Json<'a> {
     }
 }
 
-/// The nearest whole nanosecond; none where that does not fit, or the number is none.
+/// Returns the nearest whole nanosecond; `None` if that does not fit, or for NaN.
 pub fn whole_ns(ns: f64) -> Option<i64> {
-    // The largest number that fits is no float, and the next one is too large.
+    // The largest number that fits is not a float, and the next float is too large.
     (ns.abs() < i64::MAX as f64).then(|| ns.round() as i64)
 }
 
-/// The nanoseconds of the decimals behind a point.
+/// Returns the nanoseconds of the decimals after a point.
 fn part_ns(fraction: &[u8], unit_ns: i64) -> Option<i64> {
-    // Of seconds the ninth is a nanosecond.
+    // The ninth decimal of seconds is a nanosecond.
     let fraction = &fraction[..fraction.len().min(9)];
     if fraction.is_empty() {
         return Some(0);
@@ -91,17 +91,17 @@ fn part_ns(fraction: &[u8], unit_ns: i64) -> Option<i64> {
     Some((part * unit_ns + scale / 2) / scale)
 }
 
-/// The meaning of numbers of time in a file.
+/// How numbers in a file are converted to times.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scale {
-    /// The unit that is counted.
+    /// The unit of the numbers.
     pub unit_ns: i64,
-    /// The moment it is counted from, in Unix time.
+    /// The origin of the numbers, in Unix time.
     pub zero_ns: i64,
 }
 
 impl Scale {
-    /// `number` is what the value says where it is a plain number.
+    /// Converts a value to a timestamp; `number` is the value if it is a plain number.
     #[inline(always)]
     pub fn moment(self, value: Json, number: Option<i64>) -> Option<i64> {
         self.length(value, number)?.checked_add(self.zero_ns)
@@ -120,21 +120,21 @@ fn integer(text: &[u8]) -> Option<i64> {
     let (negative, rest) = text.strip_prefix(b"-").map_or((false, text), |rest| (true, rest));
     match digits(rest) {
         Some(number) => Some(if negative { -number } else { number }),
-        // Leading zeros, the smallest number and nonsense take the long way.
+        // Leading zeros, the smallest number and invalid text take the slow path.
         None => std::str::from_utf8(text).ok()?.parse().ok(),
     }
 }
 
-/// A number of digits and nothing else.
+/// Parses a number that consists of digits only.
 #[inline]
 fn digits(text: &[u8]) -> Option<i64> {
     leading_digits(text).filter(|(_, length)| *length == text.len()).map(|(number, _)| number)
 }
 
-/// Digits of the largest numbers that fit. Unix time in nanoseconds has as many.
+/// The number of digits of the largest numbers that fit. Unix time in nanoseconds has as many.
 const DIGITS_MAX: usize = 19;
 
-/// The number of digits at the start of a text, and how many there are; `None` where there are none, or too many.
+/// Returns the number at the start of a text, and its digits; `None` if there are none, or too many.
 #[inline(always)]
 pub fn leading_digits(text: &[u8]) -> Option<(i64, usize)> {
     let (mut number, mut at) = (0u64, 0);
@@ -158,7 +158,7 @@ pub fn leading_digits(text: &[u8]) -> Option<(i64, usize)> {
 
 const POWERS: [u64; 8] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 
-/// The first bytes of a text, zeros behind its end.
+/// Returns the first bytes of a text, padded with zeros.
 #[inline(always)]
 fn eight_bytes(text: &[u8]) -> u64 {
     match text.first_chunk() {
@@ -167,14 +167,15 @@ fn eight_bytes(text: &[u8]) -> u64 {
     }
 }
 
-/// Some bit of each byte that is no digit.
+/// Returns a nonzero byte for each byte that is not a digit.
 #[inline(always)]
 fn no_digits(eight: u64) -> u64 {
     let (high, low) = (eight & 0xf0f0_f0f0_f0f0_f0f0, eight & 0x0f0f_0f0f_0f0f_0f0f);
     high ^ 0x3030_3030_3030_3030 | (low + 0x0606_0606_0606_0606) & 0xf0f0_f0f0_f0f0_f0f0
 }
 
-/// Eight digits at once: neighbours become numbers of two digits, those of four, those of eight. A byte of zero is a 0.
+/// Parses eight digits at once: pairs become numbers of two digits, those of four, those of eight. A zero byte counts
+/// as 0.
 #[inline(always)]
 fn eight_digits(text: u64) -> u64 {
     let values = text & 0x0f0f_0f0f_0f0f_0f0f;
@@ -183,7 +184,7 @@ fn eight_digits(text: u64) -> u64 {
     fours.wrapping_mul(10_000).wrapping_add(fours >> 32) & 0xffff_ffff
 }
 
-/// Text without its escapes. Half a pair of surrogates is how Python writes a byte that is no UTF-8.
+/// Returns text without its escapes. Half a surrogate pair is how Python writes a byte that is not UTF-8.
 fn unescaped(text: &[u8]) -> String {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -201,7 +202,7 @@ fn unescaped(text: &[u8]) -> String {
         rest = &escape[length..];
     }
     out.extend_from_slice(rest);
-    // A name with a byte that is no UTF-8 was written so that this is text, and stays as it was written.
+    // A name that was not UTF-8 was encoded as text by its writer, and remains so.
     String::from_utf8(out).unwrap_or_else(|odd| readable(odd.as_bytes()).into_owned())
 }
 
@@ -216,7 +217,7 @@ fn unescaped_letter(letter: u8) -> u8 {
     }
 }
 
-/// Writes what `u` and four digits stand for, or two such; says how much of the text that was.
+/// Writes the character of `\u` and four digits, or of a pair of them; returns the length of the escape.
 fn unescaped_unit(text: &[u8], out: &mut Vec<u8>) -> usize {
     let unit = |text: &[u8]| {
         let digits = text.strip_prefix(b"u").and_then(|text| text.get(..4))?;
@@ -244,7 +245,7 @@ fn unescaped_unit(text: &[u8], out: &mut Vec<u8>) -> usize {
     5
 }
 
-/// The end of the value at the start of `text`; `None` where the text ends before it does.
+/// Returns the end of the value at the start of `text`; `None` if the text ends first.
 pub fn value_end(text: &[u8]) -> Option<usize> {
     match text.first()? {
         b'"' => string_end(text),
@@ -253,7 +254,7 @@ pub fn value_end(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// Past the closing quote.
+/// Returns the position after the closing quote.
 #[inline]
 pub fn string_end(text: &[u8]) -> Option<usize> {
     let mut at = 1;
@@ -274,14 +275,15 @@ pub fn string_end(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// The high bit of each byte that is a quote or a backslash; bytes above the first such may be marked too.
+/// Returns the high bit of each byte that is a quote or a backslash; bytes above the first one may be marked too.
 #[inline]
 fn quotes_and_escapes(eight: u64) -> u64 {
     let zeros = |bytes: u64| bytes.wrapping_sub(0x0101_0101_0101_0101) & !bytes & 0x8080_8080_8080_8080;
     zeros(eight ^ 0x2222_2222_2222_2222) | zeros(eight ^ 0x5c5c_5c5c_5c5c_5c5c)
 }
 
-/// Past the bracket that closes the first one. Brackets are counted, not matched: what is wrong inside is found later.
+/// Returns the position after the bracket that closes the first one. Brackets are counted, not matched: errors inside
+/// are found later.
 fn nested_end(text: &[u8]) -> Option<usize> {
     let (mut depth, mut at) = (0usize, 0);
     loop {
@@ -300,18 +302,18 @@ fn nested_end(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// Fields of an object; ends early where it is not well formed.
+/// The fields of an object; ends early if it is malformed.
 pub struct Fields<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Fields<'a> {
-    /// `object` has its brackets.
+    /// `object` includes its brackets.
     pub fn new(object: &'a [u8]) -> Fields<'a> {
         Fields { rest: object.get(1..).unwrap_or_default() }
     }
 
-    /// The next field's name; its value is to be taken next.
+    /// Returns the next field's name; its value must be read next.
     #[inline]
     pub fn key(&mut self) -> Option<&'a [u8]> {
         let text = trimmed(self.rest);
@@ -337,7 +339,7 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// Gives the fields of a value that is an object to `each`, and all of it back.
+    /// Passes the fields of an object value to `each`; returns the whole value.
     pub fn inner(&mut self, mut each: impl FnMut(&'a [u8], Json<'a>)) -> Option<&'a [u8]> {
         let all = self.rest.first().filter(|byte| **byte == b'{').map(|_| self.rest)?;
         let mut fields = Fields::new(all);
@@ -346,7 +348,7 @@ impl<'a> Fields<'a> {
         Some(&all[..all.len() - self.rest.len()])
     }
 
-    /// The text behind the object, once all its fields were taken; `None` where it has no end here.
+    /// Returns the text after the object, once all its fields were read; `None` if it has no end here.
     pub fn after(&self) -> Option<&'a [u8]> {
         trimmed(self.rest).strip_prefix(b"}")
     }

@@ -1,18 +1,18 @@
-//! Objects of a text that are alike but for their numbers and a few strings.
+//! Objects in a text that differ only in their numbers and a few strings.
 //!
-//! A tracer writes each kind of event by one pattern. Once an object has been taken apart, the next of its kind need not be:
-//! what stays is compared as bytes, and what may differ stands between.
+//! A tracer writes each kind of event with one pattern. Once an object has been parsed, the next one of its kind can be
+//! read by comparing the constant parts as bytes; the values are between them.
 //!
 //! ```text
 //! {"id":41,"name":"pread","ts":1795,"dur":12,"args":{"fhash":"4aa1","ret":4096}}
 //! {"id":..,"name":"pread","ts":....,"dur":..,"args":{"fhash":"....","ret":....}}
 //! ```
 //!
-//! What the values mean is not known here.
+//! This module does not know the meaning of the values.
 
 use super::json_scanner::{Json, leading_digits, string_end};
 
-/// See the module.
+/// The constant and variable parts of an object.
 pub struct Shape<'a> {
     text: &'a [u8],
     holes: Vec<Hole>,
@@ -26,7 +26,7 @@ struct Hole {
 }
 
 impl<'a> Shape<'a> {
-    /// The shape of an object. `values` lie in it, in order: numbers, and strings without their quotes.
+    /// Creates the shape of an object. `values` are its parts in order: numbers, and strings without their quotes.
     pub fn new(object: &'a [u8], values: impl Iterator<Item = &'a [u8]>) -> Shape<'a> {
         let hole = |value: &[u8]| {
             let start = value.as_ptr() as usize - object.as_ptr() as usize;
@@ -35,8 +35,8 @@ impl<'a> Shape<'a> {
         Shape { text: object, holes: values.map(hole).collect() }
     }
 
-    /// Gives the values of the object at the start of `text` to `each`, by their place among all, and what they say where
-    /// they are whole numbers; says how long the object is, or `None` where it has another shape, after any number of its
+    /// Passes the values of the object at the start of `text` to `each`, with their indexes, and as numbers if they are
+    /// whole numbers. Returns the object's length, or `None` if it has another shape, possibly after some of its
     /// values.
     #[inline(always)]
     pub fn fill<'t>(&self, text: &'t [u8], mut each: impl FnMut(usize, Json<'t>, Option<i64>)) -> Option<usize> {
@@ -59,14 +59,15 @@ impl<'a> Shape<'a> {
     }
 }
 
-/// The length of the expected, where a text begins with it. It is a few words long: a call to compare would cost more.
+/// Returns the length of `expected` if a text starts with it. It is a few words long: a call to compare would cost
+/// more.
 #[inline(always)]
 fn same(text: &[u8], expected: &[u8]) -> Option<usize> {
     let length = expected.len();
     let text = text.get(..length)?;
     let (eights, last) = expected.as_chunks::<8>();
     let is_same = match length {
-        // The last eight bytes overlap those before.
+        // The last eight bytes overlap the previous ones.
         8.. => {
             eights.iter().zip(text.as_chunks().0).all(|(a, b)| a == b)
                 && text.last_chunk::<8>() == expected.last_chunk()
@@ -77,7 +78,7 @@ fn same(text: &[u8], expected: &[u8]) -> Option<usize> {
     is_same.then_some(length)
 }
 
-/// The number at the start of a text where it is a whole one, and its length.
+/// Returns the number at the start of a text, if it is a whole one, and its length.
 #[inline(always)]
 fn number(text: &[u8]) -> Option<(Option<i64>, usize)> {
     let is_part = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E');

@@ -1,4 +1,4 @@
-//! Templates of JSON events: where the values of an event belong is found out once for all events written like it.
+//! Templates of JSON events: the meaning of an event's values is determined once for all events with the same shape.
 //!
 //! ```text
 //! {"id":41,"name":"pread","pid":7,"ts":1795,"dur":12,"args":{"hhash":"68","fhash":"4aa1","ret":4096,"offset":0}}
@@ -6,7 +6,7 @@
 //!    nowhere                 pid      ts        dur                host        column      column        column
 //! ```
 //!
-//! [`super::shapes`] says which objects are written alike, [`super::events`] what their keys mean.
+//! [`super::shapes`] recognizes equal shapes, [`super::events`] knows the meaning of keys.
 
 use super::calls::Beside;
 use super::columns::{Column, meta};
@@ -16,27 +16,27 @@ use crate::batch::{Row, Value};
 use crate::catalog::Catalog;
 use dlio_schemas::ops::OpInfo;
 
-/// Templates that are kept; a trace has few kinds of events, and most of its events are of fewer.
+/// The number of templates kept; a trace has few kinds of events, and most of its events are of even fewer.
 const TEMPLATES_MAX: usize = 16;
 
-/// Events after which looking for a template has to have paid.
+/// The number of events after which searching for a template must have paid off.
 const TRIES: u64 = 1000;
 
-/// The way to read all events that are written like one of them.
+/// How to read all events of one shape.
 pub struct Template<'a> {
     pub shape: Shape<'a>,
-    /// The place of each value of the shape.
+    /// The destination of each value of the shape.
     pub slots: Vec<Slot>,
     pub call: Option<&'static OpInfo>,
     /// The row before the values are written into it.
     pub row: Row,
-    /// True if a value of the shape is its time.
+    /// `true` if a value of the shape is its time.
     pub timed: bool,
-    /// The event read last, or the one this was made of: what no value says is the same in all.
+    /// The last event read, or the one this template was created from: fields without a value are equal in all of them.
     pub values: Values<'a>,
 }
 
-/// The place of a value in an event.
+/// The destination of a value.
 #[derive(Clone, Copy)]
 pub enum Slot {
     Ts,
@@ -46,9 +46,9 @@ pub enum Slot {
     /// The hash of the host.
     Host,
     Column(Column),
-    /// An argument without a column, by its place among those.
+    /// An argument without a column, by its index.
     Arg(usize),
-    /// Nobody looks at it.
+    /// The value is ignored.
     Nowhere,
 }
 
@@ -58,7 +58,7 @@ pub struct Values<'a> {
     pub row: Row,
     pub beside: Beside,
     pub scale: Scale,
-    /// True if it has a time, and a duration that is one if any: it is no event without.
+    /// `true` if it has a time, and its duration, if any, is valid: otherwise it is not an event.
     pub timed: bool,
     pub pid: i64,
     pub tid: i64,
@@ -69,7 +69,7 @@ pub struct Values<'a> {
 }
 
 impl<'a> Template<'a> {
-    /// Reads the object at the start of `text` and says how long it is; `None` where it is not like this.
+    /// Reads the object at the start of `text` and returns its length; `None` if its shape differs.
     #[inline]
     fn read(&mut self, text: &'a [u8], catalog: &Catalog) -> Option<usize> {
         let (values, slots) = (&mut self.values, &self.slots);
@@ -79,7 +79,7 @@ impl<'a> Template<'a> {
 }
 
 impl<'a> Values<'a> {
-    /// `number` is what the value says where it is a plain number.
+    /// Writes a value; `number` is the value if it is a plain number.
     #[inline(always)]
     fn set(&mut self, slot: Slot, value: Json<'a>, number: Option<i64>, catalog: &Catalog) {
         let integer = || number.or_else(|| value.integer());
@@ -109,7 +109,7 @@ impl<'a> Values<'a> {
 #[derive(Default)]
 pub struct Templates<'a> {
     templates: Vec<Template<'a>>,
-    /// The one that fitted last; the next to be replaced.
+    /// The one that matched last; the next one to replace.
     last: usize,
     oldest: usize,
     found: u64,
@@ -117,7 +117,7 @@ pub struct Templates<'a> {
 }
 
 impl<'a> Templates<'a> {
-    /// Reads the object at the start of `text` by a template; what it says, which call it is and how long it is.
+    /// Reads the object at the start of `text` by a template; returns its values, its operation and its length.
     #[inline]
     pub fn read(&mut self, text: &'a [u8], catalog: &Catalog) -> Option<(&Values<'a>, Option<&'static OpInfo>, usize)> {
         if !self.pays() {
@@ -136,7 +136,7 @@ impl<'a> Templates<'a> {
         Some((&template.values, template.call, length))
     }
 
-    /// True if it has paid so far.
+    /// Returns `true` if templates have paid off so far.
     pub fn pays(&self) -> bool {
         self.missed < TRIES.max(self.found)
     }

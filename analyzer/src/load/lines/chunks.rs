@@ -1,14 +1,14 @@
-//! Large texts of one object a line, cut into chunks that are read on their own, on any thread.
+//! Large texts with one object per line, split into chunks that any thread can read independently.
 //!
 //! ```text
 //! plain  |------ chunk ------|------ chunk ------|      of equal length
-//! gzip   |member|member|member|member|member|...|      as many members as make a chunk; each is unpacked at once
+//! gzip   |member|member|member|member|member|...|      enough members to make a chunk; each is unpacked at once
 //!              line
 //! ```
 //!
-//! A line belongs to the chunk in which the line before it ends: a chunk begins behind its first line feed and goes on to
-//! the first one of the next. Members are found by the first bytes they share. Where a guess is wrong, a member does not
-//! unpack, is read as a stream as far as it goes, and is noted as damage; what follows it is not lost with it.
+//! A line belongs to the chunk in which the previous line ends: a chunk starts after its first line feed and extends to
+//! the first one of the next chunk. Members are found by the first bytes they share. If a guess is wrong, the member
+//! does not unpack, is read as a stream as far as possible, and is noted as damage; the text after it is not lost.
 
 use std::io::Read;
 use std::ops::Range;
@@ -19,43 +19,43 @@ use flate2::bufread::GzDecoder;
 
 use crate::load::bytes::trace_file::StoredFile;
 
-/// Smaller files are read in one go.
+/// Smaller files are read at once.
 const SPLIT_FROM: u64 = 4 << 20;
 
-/// Bytes of a chunk of a plain file.
+/// Bytes of a chunk of an uncompressed file.
 const PLAIN: u64 = 16 << 20;
 
-/// Stored bytes of a chunk of a packed file, at least.
+/// The minimum stored bytes of a chunk of a compressed file.
 const STORED: u64 = 512 << 10;
 
-/// The most that a chunk may unpack to: DFTracer's members are of 16 MiB. A file with larger ones is read as a stream.
+/// The maximum unpacked size of a chunk: DFTracer's members have 16 MiB. A file with larger ones is read as a stream.
 const UNPACKED_MAX: usize = 64 << 20;
 
 /// Bytes of a member's head that all members of a file share: magic, method, flags, time, system.
 const MEMBER_HEAD: usize = 10;
 
-/// Bytes of a member in which its first line ends, as a rule.
+/// Bytes of a member that usually contain its first line.
 const FIRST_LINE: u64 = 4 << 10;
 
 /// Bytes searched for members at a time.
 const WINDOW: usize = 4 << 20;
 
-/// The beginning of a text, by which it is told whether it has one object a line.
+/// The start of a text, which shows whether it has one object per line.
 const SAMPLE: usize = 256 << 10;
 
-/// Chunks of one file.
+/// The chunks of one file.
 pub struct Chunks {
     packed: bool,
-    /// Members, or ranges of a plain file.
+    /// Members, or ranges of an uncompressed file.
     places: Vec<Range<u64>>,
     /// The places that make a chunk.
     chunks: Vec<Range<usize>>,
-    /// Bytes of text of each place, as far as it says.
+    /// Bytes of text of each place, if known.
     lengths: Vec<usize>,
 }
 
 impl Chunks {
-    /// The chunks of a file; `None` where it is small, or one line hangs on another.
+    /// Returns the chunks of a file; `None` if it is small, or if lines depend on each other.
     pub fn of(path: &Path, size: u64) -> Option<Chunks> {
         let file = StoredFile::open(path).ok().filter(|_| size >= SPLIT_FROM)?;
         let mut head = vec![0; SAMPLE.min(size as usize)];
@@ -75,19 +75,19 @@ impl Chunks {
         self.chunks.len()
     }
 
-    /// Stored bytes of a chunk.
+    /// Returns the stored bytes of a chunk.
     pub fn size(&self, chunk: usize) -> u64 {
         let places = &self.chunks[chunk];
         self.places[places.end - 1].end - self.places[places.start].start
     }
 
-    /// About how many bytes of text a chunk has.
+    /// Returns the approximate bytes of text in a chunk.
     pub fn length(&self, chunk: usize) -> u64 {
         self.lengths[self.chunks[chunk].clone()].iter().map(|length| *length as u64).sum()
     }
 
-    /// Loads the lines of a chunk and says where in `memory` they lie, which may be given again for the next chunk.
-    /// Where it is damaged, those that are there, and what is wrong.
+    /// Loads the lines of a chunk into `memory`, which may be reused for the next chunk, and returns their range. For a
+    /// damaged chunk, returns the readable lines and the damage.
     pub fn load(&self, path: &Path, chunk: usize, memory: &mut Vec<u8>) -> (Range<usize>, Result<(), Damage>) {
         let mut out = Room { memory, used: 0 };
         let (from, result) = match StoredFile::open(path) {
@@ -97,7 +97,7 @@ impl Chunks {
         (from..out.used, result)
     }
 
-    /// Loads a chunk and says where its first line begins.
+    /// Loads a chunk; returns where its first line starts.
     fn lines(&self, file: &StoredFile, chunk: usize, out: &mut Room) -> (usize, Result<(), Damage>) {
         let mut result = Ok(());
         for place in self.chunks[chunk].clone() {
@@ -128,7 +128,7 @@ impl Chunks {
         Ok(())
     }
 
-    /// Appends up to the first line feed of a place; `false` where it has none.
+    /// Appends the text up to the first line feed of a place; returns `false` if it has none.
     fn append_first_line(&self, file: &StoredFile, place: usize, out: &mut Room) -> Result<bool, Damage> {
         let range = &self.places[place];
         let mut length = FIRST_LINE;
@@ -148,13 +148,14 @@ impl Chunks {
     }
 }
 
-/// Parts of a plain file, and their lengths.
+/// Returns the parts of an uncompressed file, and their lengths.
 fn ranges(size: u64) -> (Vec<Range<u64>>, Vec<usize>) {
     let ranges = (0..size).step_by(PLAIN as usize).map(|at| at..(at + PLAIN).min(size));
     ranges.map(|range| (range.clone(), (range.end - range.start) as usize)).unzip()
 }
 
-/// Memory that grows and is never cleared: clearing what is written over at once costs as much as reading it.
+/// Memory that grows and is never cleared: clearing bytes that are overwritten immediately costs as much as reading
+/// them.
 struct Room<'m> {
     memory: &'m mut Vec<u8>,
     used: usize,
@@ -165,7 +166,7 @@ impl Room<'_> {
         &self.memory[..self.used]
     }
 
-    /// So many bytes behind what is used.
+    /// Returns `length` bytes after the used part.
     fn more(&mut self, length: usize) -> &mut [u8] {
         let end = self.used + length;
         if self.memory.len() < end {
@@ -186,7 +187,7 @@ fn load(file: &StoredFile, range: &Range<u64>) -> Result<Vec<u8>, Damage> {
     Ok(bytes)
 }
 
-/// Unpacks one member, all of it or as far as it goes.
+/// Unpacks one member, whole or as far as possible.
 fn unpack(member: &[u8], out: &mut Room) -> Result<(), Damage> {
     let claimed = unpacked_length(member);
     if claimed <= UNPACKED_MAX {
@@ -201,12 +202,12 @@ fn unpack(member: &[u8], out: &mut Room) -> Result<(), Damage> {
     if whole { Ok(()) } else { Err(Damage::Cut) }
 }
 
-/// The length that the last bytes of a member give.
+/// Returns the length in the last bytes of a member.
 fn unpacked_length(member: &[u8]) -> usize {
     member.last_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes) as usize)
 }
 
-/// As much of a member as there is, up to `most` bytes; whether that is all.
+/// Returns the start of a member, up to `most` bytes, and whether that is all of it.
 fn begin_of_member(member: &[u8], most: usize) -> (Vec<u8>, bool) {
     let mut out = Vec::new();
     let ended = GzDecoder::new(member).take(most as u64).read_to_end(&mut out);
@@ -214,7 +215,7 @@ fn begin_of_member(member: &[u8], most: usize) -> (Vec<u8>, bool) {
     (out, whole)
 }
 
-/// Begin, end and unpacked length of members; `None` where there is but one, or one that is too large.
+/// Returns range and unpacked length of members; `None` if there is only one, or a too large one.
 fn members(file: &StoredFile, size: u64, head: &[u8]) -> Option<(Vec<Range<u64>>, Vec<usize>)> {
     let mut starts = Vec::new();
     let finder = memchr::memmem::Finder::new(head);
@@ -223,7 +224,7 @@ fn members(file: &StoredFile, size: u64, head: &[u8]) -> Option<(Vec<Range<u64>>
         window.resize(WINDOW.min((size - at) as usize), 0);
         file.read_exact_at(&mut window, at).ok()?;
         starts.extend(finder.find_iter(&window).map(|place| at + place as u64));
-        // The last bytes may be the beginning of a head.
+        // The last bytes may be the start of a head.
         at += (window.len() - MEMBER_HEAD + 1) as u64;
     }
     let ends = starts.iter().skip(1).copied().chain([size]);
@@ -239,7 +240,7 @@ fn members(file: &StoredFile, size: u64, head: &[u8]) -> Option<(Vec<Range<u64>>
     fits.then_some((members, lengths))
 }
 
-/// Neighbouring places that are a chunk together.
+/// Groups neighboring places into chunks.
 fn grouped(places: &[Range<u64>], lengths: &[usize]) -> Vec<Range<usize>> {
     let mut chunks = Vec::new();
     let (mut from, mut unpacked) = (0, 0);
@@ -254,8 +255,8 @@ fn grouped(places: &[Range<u64>], lengths: &[usize]) -> Vec<Range<usize>> {
     chunks
 }
 
-/// True if each line is an object, and none is the begin or end of what another line ends or begins. Lines of the object form
-/// hang on the first: it says what all are of, and how they end.
+/// Returns `true` if each line is an object that does not pair with another line. Lines of the object form depend on
+/// the first, which describes all of them and how they end.
 fn has_lines(sample: &[u8]) -> bool {
     let is_line = |line: &[u8]| {
         let line = line.trim_ascii();

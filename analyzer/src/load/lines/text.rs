@@ -1,4 +1,4 @@
-//! Foreign traces that are text: one pass over a file, from which events come one by one.
+//! Textual foreign traces: one pass over a file that produces events one by one.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -17,10 +17,10 @@ use crate::unit::Unit;
 /// Text is read in pieces of this size.
 const WINDOW: usize = 1 << 20;
 
-/// Makes the parser of a file.
+/// Creates the parser of a file.
 pub type MakeParser = fn(&Path) -> Box<dyn Parser>;
 
-/// Makes sources of text files that are read in one go; nothing is read before their events are asked for.
+/// Creates sources of text files that are read in one pass; nothing is read before their events are requested.
 pub fn open_all(paths: &[PathBuf], opening: &mut Opening, parser: MakeParser) -> Sources {
     let mut sources = Sources::new();
     for (path, size) in sizes(paths, opening) {
@@ -30,7 +30,7 @@ pub fn open_all(paths: &[PathBuf], opening: &mut Opening, parser: MakeParser) ->
     sources
 }
 
-/// The files that are there, and how long they are.
+/// Returns the existing files, with their sizes.
 pub fn sizes(paths: &[PathBuf], opening: &mut Opening) -> Vec<(PathBuf, u64)> {
     let mut sizes = Vec::new();
     for path in paths {
@@ -75,21 +75,21 @@ impl Source for TextSource {
     }
 }
 
-/// The bytes of a file that an event takes, about: scans are shared out by it.
+/// Approximate bytes of a file per event, by which scans are distributed.
 const EVENT_BYTES: u64 = 16;
 
-/// The only unit of a file that is read in one go.
+/// Returns the only unit of a file that is read in one pass.
 pub fn whole(source: u32, size: u64) -> Unit {
     Unit::new(source, 0, size / EVENT_BYTES, size)
 }
 
-/// Gives a parser all of a file, of which `size` bytes are stored.
+/// Passes a whole file, of `size` stored bytes, to a parser.
 pub fn read_whole(path: &Path, size: u64, parser: &mut dyn Parser, into: &mut Threads) -> Result<(), Damage> {
     let mut text = file_bytes::unpacked(path).map_err(|_| Damage::Broken("the file cannot be opened"))?;
     feed(&mut *text, size, parser, into)
 }
 
-/// Hands on what was gathered, and says what of the text could not be used.
+/// Passes on the collected batches; returns which text could not be used.
 pub fn finish(ended: Result<(), Damage>, mut into: Threads) -> Result<(), Damage> {
     into.flush();
     match (ended, into.broken) {
@@ -100,7 +100,7 @@ pub fn finish(ended: Result<(), Damage>, mut into: Threads) -> Result<(), Damage
     }
 }
 
-/// Gives a parser all of a text, of which `size` bytes are stored.
+/// Passes a whole text, of `size` stored bytes, to a parser.
 fn feed(text: &mut dyn Read, size: u64, parser: &mut dyn Parser, into: &mut Threads) -> Result<(), Damage> {
     let mut window: Vec<u8> = Vec::new();
     let (mut total, mut result) = (0u64, Ok(()));
@@ -133,7 +133,7 @@ fn feed(text: &mut dyn Read, size: u64, parser: &mut dyn Parser, into: &mut Thre
     }
 }
 
-/// Reads until the buffer is full or the text ends; an error gives what was read before it.
+/// Reads until the buffer is full or the text ends; an error gives the bytes read before it.
 fn fill(text: &mut dyn Read, into: &mut [u8]) -> Result<usize, usize> {
     let mut used = 0;
     while used < into.len() {

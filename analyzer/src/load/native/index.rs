@@ -1,16 +1,16 @@
-//! The index of blocks: what opening found out about the larger native files, kept so that the next question need not walk
+//! The index of blocks: the structure of the larger native files, stored so that the next command does not have to walk
 //! from header to header.
 //!
 //! ```text
-//! PLACE-blocks       beside what was counted: see `crate::cache`
+//! PLACE-blocks       next to the cached counts: see `crate::cache`
 //!
 //! magic  version  length  table  |  image  image ...       table and images zstd of MessagePack
 //! ```
 //!
-//! Images are those of whole files whose processes have ended: contiguous blocks without damage, no ring, no table of
-//! counts. An entry counts only for the very file that was walked: same place, size, times of change, inode, first and last
-//! bytes. Of an object the ETag is among these. Whatever does not fit (damage, another version, a file that grew) is as if
-//! it were not there: the file is walked.
+//! It contains images of whole files whose processes have ended: contiguous blocks without damage, no ring, no table of
+//! counts. An entry is valid only for the very file that was walked: path, size, times of change, inode, first and last
+//! bytes must match, for an object also the ETag. Anything that does not match (damage, another version, a file that
+//! grew) is ignored and the file is walked.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -39,19 +39,19 @@ const VERSION: u32 = 1;
 /// The bytes before the table: magic, version, length of the table.
 const HEAD: usize = 20;
 
-/// Files of fewer blocks are walked in less time than it takes to keep them.
+/// Files with fewer blocks are walked faster than they can be stored.
 const BLOCKS_MIN: usize = 64;
 
 /// The last bytes of a file that are compared.
 const TAIL: u64 = 256;
 
-/// See the module.
+/// Stored images, and the images walked in this run.
 #[derive(Default)]
 pub struct Index {
-    /// Paths are relative to it, where they lie in it.
+    /// Paths in this directory are relative to it.
     root: PathBuf,
     kept: Option<(File, HashMap<String, Place>)>,
-    /// What was walked in place of being found here; `None` where nobody wants to know.
+    /// Images that were walked because the index lacks them; `None` if they are not collected.
     walked: Option<Mutex<Vec<Walked>>>,
 }
 
@@ -69,10 +69,10 @@ struct Walked {
     packed: Vec<u8>,
 }
 
-/// An image as it is kept.
+/// A stored image.
 #[derive(Serialize, Deserialize)]
 struct Kept {
-    /// Of the first and the last bytes of its file.
+    /// Checksum of the first and last bytes of its file.
     sum: u32,
     fields: Vec<(String, String)>,
     anchors: Columns,
@@ -81,17 +81,17 @@ struct Kept {
 }
 
 impl Index {
-    /// The index that lies in a file; of none an empty one. It notes what has to be walked.
+    /// Opens the index in a file, or an empty one without a file. It collects images that have to be walked.
     pub fn of(file: Option<File>, root: &Path) -> Index {
         Index { root: root.into(), kept: file.and_then(opened), walked: Some(Mutex::default()) }
     }
 
-    /// True of every one but that of whoever wants none.
+    /// Returns `true` unless the index is disabled.
     pub fn is_used(&self) -> bool {
         self.walked.is_some()
     }
 
-    /// The image of an open file, if this very file was walked before.
+    /// Returns the image of an open file, if this very file was walked before.
     pub fn image(&self, path: &Path, file: &StoredFile) -> Option<Image> {
         let (index, places) = self.kept.as_ref()?;
         let place = places.get(&sidecar::relative(path, &self.root))?;
@@ -103,7 +103,7 @@ impl Index {
         (kept.sum == ends(file, &facts)?).then(|| unpacked(kept, facts.size)).flatten()
     }
 
-    /// Notes what a walk has found in an open file, where it may be kept.
+    /// Stores the result of walking an open file, if it may be stored.
     pub fn note(&self, path: &Path, file: &StoredFile, before: &Facts, image: &Image) {
         let Some(walked) = &self.walked else { return };
         let Ok(facts) = file.facts() else { return };
@@ -117,12 +117,12 @@ impl Index {
         }
     }
 
-    /// True if there is something that the file does not hold.
+    /// Returns `true` if there are images that the file lacks.
     pub fn is_longer(&self) -> bool {
         self.walked.as_ref().is_some_and(|walked| !walked.lock().expect("what was walked").is_empty())
     }
 
-    /// Writes all images of files that are still there as they were, those of before included.
+    /// Writes all images of unchanged files, including earlier ones.
     pub fn write(&self, to: &mut impl Write) -> io::Result<()> {
         let mut images: Vec<(String, Facts, Vec<u8>)> = Vec::new();
         let walked = self.walked.as_ref().map(|walked| std::mem::take(&mut *walked.lock().expect("what was walked")));
@@ -155,7 +155,7 @@ impl Index {
     }
 }
 
-/// The table of an index, its places counted from the beginning of the file.
+/// Opens the table of an index; its offsets count from the start of the file.
 fn opened(file: File) -> Option<(File, HashMap<String, Place>)> {
     let mut head = [0; HEAD];
     file.read_exact_at(&mut head, 0).ok()?;
@@ -170,7 +170,8 @@ fn opened(file: File) -> Option<(File, HashMap<String, Place>)> {
     Some((file, places))
 }
 
-/// The sum of a file's first and last bytes. Of an object the ETag says as much, and asking costs a request.
+/// Returns the checksum of a file's first and last bytes. For an object the ETag serves this purpose, and a read would
+/// cost a request.
 fn ends(file: &StoredFile, facts: &Facts) -> Option<u32> {
     if let StoredFile::Object(_) = file {
         return Some(0);
@@ -185,8 +186,8 @@ fn ends(file: &StoredFile, facts: &Facts) -> Option<u32> {
     Some(sum.sum())
 }
 
-/// Blocks as rows: where it begins after the one before, then its header. What no reader asks a block for once the file is
-/// open (its anchor, for the image has them all) is left out.
+/// Blocks as rows: the distance from the previous block, then the header. Fields that no reader needs after opening
+/// (the anchor, because the image has all anchors) are left out.
 fn columns(blocks: &[EventBlock]) -> Columns {
     let before = |get: fn(&EventBlock) -> i64| {
         let before = std::iter::once(0).chain(blocks.iter().map(get));
@@ -234,7 +235,7 @@ fn blocks(columns: &Columns, kind: Kind) -> Option<Vec<EventBlock>> {
     rows.into_iter().map(block).collect()
 }
 
-/// `None` of what is not to be kept.
+/// Returns `None` for an image that must not be stored.
 fn packed(image: &Image, sum: u32) -> Option<Kept> {
     if !image.damage.is_empty() || !image.has_ended() || image.tally.is_some() || !image.is_of_blocks_alone() {
         return None;
@@ -246,7 +247,7 @@ fn packed(image: &Image, sum: u32) -> Option<Kept> {
         .map(|anchor| {
             let Anchor { ticks, boot_ns, real_ns } = std::mem::replace(&mut before, *anchor);
             let moved = |now: u64, before: u64| now.wrapping_sub(before) as i64;
-            // All clocks go on by about as much.
+            // All clocks advance at about the same rate.
             let boot = moved(anchor.boot_ns, boot_ns);
             let real = moved(anchor.real_ns, real_ns).wrapping_sub(boot);
             [moved(anchor.ticks, ticks), boot, real]
@@ -261,9 +262,9 @@ fn packed(image: &Image, sum: u32) -> Option<Kept> {
     })
 }
 
-/// The image, if its blocks lie in a file of that size.
+/// Returns the image, if its blocks fit in a file of that size.
 fn unpacked(kept: Kept, size: u64) -> Option<Image> {
-    // Of each block there is a header in the file: more are damage, not a reason to allocate.
+    // Each block has a header in the file: more blocks are damage, not a reason to allocate.
     if [&kept.anchors, &kept.names, &kept.events].iter().any(|columns| columns.rows() > size / HEADER_SIZE as u64 + 1) {
         return None;
     }
@@ -299,7 +300,7 @@ mod tests {
 
     const SIZE: usize = 100_000;
 
-    /// A file of any bytes, and an image whose blocks lie in it.
+    /// Creates a file of arbitrary bytes, and an image whose blocks are in it.
     fn walked(folder: &Path) -> (PathBuf, Image) {
         let path = folder.join("a.dlt");
         std::fs::write(&path, vec![7; SIZE]).unwrap();
@@ -343,7 +344,7 @@ mod tests {
         Index::of(File::open(folder.join("index")).ok(), folder)
     }
 
-    /// An index in a folder that holds the image of one file.
+    /// Creates an index in a directory, with the image of one file.
     fn made(folder: &Path) -> (PathBuf, Image) {
         let (path, image) = walked(folder);
         let index = read(folder);
@@ -368,7 +369,7 @@ mod tests {
         assert!(!index.is_longer());
         written(&index, folder.path());
         same(found(folder.path(), &path));
-        // The index of files that are gone forgets them.
+        // The index drops files that no longer exist.
         std::fs::remove_file(&path).unwrap();
         written(&read(folder.path()), folder.path());
         assert_eq!(read(folder.path()).kept.unwrap().1.len(), 0);
@@ -437,12 +438,12 @@ mod tests {
             noticed += check(&spoiled, &format!("byte {at}")) as usize;
             noticed += check(&whole[..at], &format!("cut at {at}")) as usize;
         }
-        // But for a bit of a frame's header that says nothing.
+        // Except for a meaningless bit in a frame's header.
         assert!(noticed > 2 * whole.len() - 20, "{noticed} of {}", 2 * whole.len());
         assert!(check(b"", "empty"));
         assert!(check(&[&whole[..8], &[0xff; 100][..]].concat(), "another version"));
         assert!(check(&[&whole[..12], &[0xff; 100][..]].concat(), "a length beyond all"));
-        // Blocks that lie behind the end of the file they are said to be of.
+        // Blocks beyond the end of their file.
         std::fs::write(folder.path().join("index"), &whole).unwrap();
         let kept = packed(&image, 0).unwrap();
         assert!(unpacked(kept, 10_000).is_none());

@@ -1,8 +1,8 @@
-//! Our own traces: `.dlt` files and the rings that killed processes leave.
+//! dlio's own traces: `.dlt` files and the rings that killed processes leave.
 //!
-//! Opening reads facts of all processes and passes over their strings and events; afterwards every block is a unit. The
-//! strings of a process are read with the first of its blocks: a question about one of a thousand processes needs no
-//! others. Its numbers (names, ticks) become numbers of the catalogue and Unix time while a block is decoded.
+//! Opening reads the facts of all processes and skips their strings and events; afterwards every block is a unit. The
+//! strings of a process are read with the first of its blocks, so a query about one of a thousand processes needs no
+//! others. Process-specific numbers (names, ticks) become catalog numbers and Unix time when a block is decoded.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::Read;
@@ -39,14 +39,14 @@ use crate::load::sources::tally::ProcessTally;
 use crate::resources::Resources;
 use crate::unit::Unit;
 
-/// An image as it was opened, before it has a number.
+/// An opened image, before it has a number.
 pub struct Opened {
     pub path: PathBuf,
     pub image: Image,
     clock: Clock,
     has_ring: bool,
     is_running: bool,
-    /// The `.dlt` of a process that runs: it may become another file while it is read.
+    /// The `.dlt` of a running process: it may be replaced by another file while it is read.
     held: Option<StoredFile>,
 }
 
@@ -55,18 +55,18 @@ pub struct Natives {
     pub sources: Vec<Box<dyn Source>>,
     /// Exports that are read instead of damaged images.
     pub stand_ins: Vec<(PathBuf, &'static Format)>,
-    /// True if no process writes any more, as far as can be told.
+    /// `true` if no process still writes, as far as is known.
     pub settled: bool,
 }
 
-/// How files are looked at: again, where they changed meanwhile, and not at all, where they are known.
+/// How files are opened: again if they changed in between, and not at all if they are indexed.
 #[derive(Clone, Copy)]
 pub struct Look<'a> {
     pub again: LookAgain,
     pub index: &'a Index,
 }
 
-/// Opens all images and gives them numbers in order of host, start and process id.
+/// Opens all images and numbers them in order of host, start and process id.
 pub fn open_all(
     found: &[NativeFiles],
     look: Look,
@@ -92,17 +92,17 @@ pub fn open_all(
     Natives { sources: sources.collect(), stand_ins, settled }
 }
 
-/// Images that can be read, and what is read in place of others.
+/// Readable images, and exports to read instead of other images.
 pub struct Images {
     pub opened: Vec<Opened>,
     /// Exports that are read instead of damaged images.
     pub stand_ins: Vec<(PathBuf, &'static Format)>,
-    /// Images of which nothing can be used.
+    /// Images that are not usable at all.
     pub failed: Vec<Note>,
 }
 
-/// Opens images, in order of host, start and process id. Where one is damaged, or nothing of it can be read, and it was
-/// exported before, the export is to be read instead.
+/// Opens images, in order of host, start and process id. If an image is damaged or unreadable and was exported before,
+/// the export is read instead.
 pub fn open_images(found: &[NativeFiles], threads: usize, look: Look) -> Images {
     let (opened, failed, became) = open_some(found, threads, look);
     let paths: HashSet<&PathBuf> = opened.iter().map(|opened| &opened.path).collect();
@@ -118,8 +118,8 @@ pub fn open_images(found: &[NativeFiles], threads: usize, look: Look) -> Images 
     Images { opened, stand_ins, failed }
 }
 
-/// What of an image cannot be used. How many events that costs is counted among the lost where it is known, and else
-/// nobody knows.
+/// Returns the unusable parts of an image. The events they cost count as lost if their number is known; otherwise it is
+/// unknown.
 fn damage_of(opened: &Opened) -> Vec<Note> {
     let missing = opened.image.missing();
     let ending = ending(&opened.image.fields);
@@ -140,21 +140,22 @@ fn damage_of(opened: &Opened) -> Vec<Note> {
     }
 }
 
-/// Of a process that was killed while it added calls to its table some may be in there and beside it.
+/// Returns a note for a process that was killed while it added calls to its table: some may be both in the table and in
+/// a block.
 fn twice_in(opened: &Opened) -> Option<Note> {
     const TWICE: &str = "its process was killed while it counted: at most 64 calls may count twice";
     let may_be = opened.image.twice_most > 0 && ending(&opened.image.fields) == Ending::Killed;
     may_be.then(|| Note { path: opened.path.clone(), what: Damage::Remark(TWICE), events_max: Some(0) })
 }
 
-/// Why events were lost, where its process knew.
+/// Returns why events were lost, if the process recorded it.
 fn cause_of(opened: &Opened) -> Option<Note> {
     let trouble = opened.image.trouble.filter(|_| opened.image.lost > 0)?;
     Some(Note { path: opened.path.clone(), what: Damage::Remark(trouble::remark(trouble)), events_max: Some(0) })
 }
 
-/// True if nobody writes to an image: its process has ended, here or as it said itself. Of a ring left on another machine
-/// that is not known, and its times of change tell nothing, because it is mapped.
+/// Returns `true` if nothing writes to an image any more: its process has ended, here or by its own record. For a ring
+/// left on another host this is unknown, and its times of change are useless, because it is mapped.
 fn is_settled(opened: &Opened) -> bool {
     match ending(&opened.image.fields) {
         Ending::Killed => !opened.has_ring || is_here(&opened.image.fields),
@@ -162,7 +163,7 @@ fn is_settled(opened: &Opened) -> bool {
     }
 }
 
-/// Reads images on several threads; those that cannot be used are noted, and what has become an export is named.
+/// Reads images on several threads; returns notes on unusable ones, and exports that replaced images.
 fn open_some(found: &[NativeFiles], threads: usize, look: Look) -> (Vec<Opened>, Vec<Note>, Vec<Export>) {
     let next = AtomicUsize::new(0);
     let done = Mutex::new((Vec::new(), Vec::new(), Vec::new()));
@@ -187,26 +188,26 @@ fn open_some(found: &[NativeFiles], threads: usize, look: Look) -> (Vec<Opened>,
     (opened, notes, became)
 }
 
-/// Why there is no image.
+/// Why an image was not opened.
 enum Unopened {
-    /// By now it is an export.
+    /// It has been replaced by an export.
     Became(Export),
     Useless(Vec<Note>),
 }
 
-/// The number of times that an image is opened that changes meanwhile.
+/// How often an image that changes is opened.
 const OPENED_MAX: usize = 8;
 
-/// Longer than any of the tracer's steps from one form of a file to the next, unless the machine is very busy.
+/// Longer than any of the tracer's steps from one format of a file to the next, unless the host is very busy.
 const BETWEEN_FORMS: Duration = Duration::from_millis(2);
 
-/// Opens an image. While its process ends its files become other ones, and then they are looked up again.
+/// Opens an image. When its process exits, its files are replaced by others, and are looked up again.
 fn open_image(files: &NativeFiles, look: Look) -> Result<(Opened, Vec<Note>), Unopened> {
     let mut files = files.clone();
     let mut has_rested = false;
     for _ in 1..OPENED_MAX {
         let result = open_files(&files, look.index);
-        // A part that could not be read may have gone into another one.
+        // A part that could not be read may have been moved into another file.
         if result.as_ref().is_ok_and(|(opened, notes)| notes.is_empty() && is_final(opened, &files)) {
             return result.map_err(Unopened::Useless);
         }
@@ -216,20 +217,20 @@ fn open_image(files: &NativeFiles, look: Look) -> Result<(Opened, Vec<Note>), Un
             (None, Some(export)) => return Err(Unopened::Became(export)),
             // It may have been killed since its ring was read.
             _ if result.is_ok() && !has_rested => has_rested = true,
-            // One form is gone and the next one not there yet, or a ring has its name and not its room.
+            // One file is gone and its successor does not exist yet, or a ring was created but not allocated yet.
             _ if result.is_err() && changed_just_now(path) => std::thread::sleep(BETWEEN_FORMS),
             _ => return result.map_err(Unopened::Useless),
         }
     }
-    // A process that had nothing to leave takes its ring away.
+    // A process without events removes its ring.
     let is_gone = !files.own().any(|path| trace_file::exists(path));
     open_files(&files, look.index).map_err(|notes| Unopened::Useless(if is_gone { Vec::new() } else { notes }))
 }
 
-/// True if what was read of an image stays true: its end is in it, or its process still runs.
+/// Returns `true` if the image cannot become outdated: its end was read, or its process still runs.
 fn is_final(opened: &Opened, files: &NativeFiles) -> bool {
     match opened.is_running {
-        // A `.dlt` that was begun since the ring was read has blocks that this does not hold any more.
+        // A `.dlt` created after the ring was read contains blocks that the ring has lost since.
         true => {
             opened.image.has_ended() || files.dlt.is_some() || !trace_file::exists(&opened.path.with_extension("dlt"))
         }
@@ -281,7 +282,7 @@ fn open_files(files: &NativeFiles, index: &Index) -> Result<(Opened, Vec<Note>),
     Ok((Opened { path: path.clone(), image, clock, has_ring, is_running, held }, notes))
 }
 
-/// What a file holds, and the file.
+/// Returns the image of a file, and the open file.
 fn surveyed(path: &Path, index: &Index) -> Result<(Image, StoredFile), Damage> {
     let not_open = |_| Damage::Broken("the file cannot be opened");
     let file = StoredFile::open(path).map_err(not_open)?;
@@ -295,7 +296,7 @@ fn surveyed(path: &Path, index: &Index) -> Result<(Image, StoredFile), Damage> {
     Ok((image, file))
 }
 
-/// The first header of a block in some bytes, and the length of its block.
+/// Returns the first header of a block in some bytes, and the length of its block.
 fn first_header(bytes: &[u8]) -> Option<(usize, u64)> {
     let magic = MAGIC.to_le_bytes();
     memchr::memmem::find_iter(bytes, &magic).find_map(|place| {
@@ -304,7 +305,7 @@ fn first_header(bytes: &[u8]) -> Option<(usize, u64)> {
     })
 }
 
-/// An image of which there is nothing but the name of its file, which ends in the process's number and a time.
+/// Returns an image of which only the file name is known, which ends in a process id and a time.
 fn named_image(path: &Path) -> Image {
     let mut image = Image::default();
     let whole = stem(path);
@@ -322,8 +323,8 @@ fn read_ring(path: &Path) -> Result<Ring, Damage> {
     Ring::parse(&bytes)
 }
 
-/// The host of each image. All images of one boot share one offset to Unix time: that of the earliest moment known, so
-/// that a step of the wall clock moves nothing against anything else.
+/// Returns the host of each image. All images of one boot share one offset to Unix time, that of the earliest known
+/// time, so that a step of the wall clock does not move them relative to each other.
 fn hosts(opened: &[Opened], catalog: &Catalog) -> Vec<u32> {
     let key_of = |fields: &Fields| {
         (fields.get(key::HOST).unwrap_or("unknown").to_string(), fields.get(key::BOOT_ID).map(str::to_string))
@@ -332,7 +333,7 @@ fn hosts(opened: &[Opened], catalog: &Catalog) -> Vec<u32> {
     for image in opened {
         boots.entry(key_of(&image.image.fields)).or_default().push(image);
     }
-    // Once a boot, not once an image: there may be thousands of both, and hosts are numbered as they come.
+    // Once per boot, not once per image: there may be thousands of both, and hosts are numbered in order of appearance.
     let mut numbers = HashMap::new();
     let number = |image: &Opened| {
         let key = key_of(&image.image.fields);
@@ -363,22 +364,22 @@ struct NativeSource {
     proc: u32,
     clock: Clock,
     offset: i64,
-    /// Strings found in a ring, and blocks of others.
+    /// Strings found in a ring, and blocks of strings.
     names: Names,
     name_blocks: Vec<EventBlock>,
     resolver: OnceLock<Resolver>,
-    /// One that knows no files, for whoever does not ask for any: most strings are paths.
+    /// A resolver without files, for queries that need none: most strings are paths.
     fileless: OnceLock<Resolver>,
     blocks: Vec<EventBlock>,
     leftovers: Vec<Leftover>,
-    /// Blocks and leftovers by stream and sequence.
+    /// Blocks and ring contents by stream and sequence.
     order: OnceLock<BTreeMap<(u32, u32), usize>>,
     open_spans: Vec<OpenSpan>,
     tally: Option<Tallied>,
     last_tick: u64,
 }
 
-/// The stream of the segment that is made with a ring.
+/// The stream of the segment that is created with a ring.
 const FIRST_STREAM: u32 = 0;
 
 impl NativeSource {
@@ -407,12 +408,12 @@ impl NativeSource {
         (self.clock.boot_ns(ticks) as i64).wrapping_add(self.offset)
     }
 
-    /// The resolver, with the strings of the process.
+    /// Returns the resolver, with the strings of the process.
     fn resolver(&self, catalog: &Catalog) -> &Resolver {
         self.resolver.get_or_init(|| self.learned(|resolver, names| resolver.learn(names, 0, catalog)))
     }
 
-    /// The resolver for what is wanted of some events.
+    /// Returns the resolver for the requested columns of some events.
     fn resolver_for(&self, wanted: Wanted, catalog: &Catalog) -> &Resolver {
         match self.resolver.get() {
             Some(resolver) => resolver,
@@ -425,7 +426,8 @@ impl NativeSource {
         let mut names = self.names.clone();
         let store = self.held.clone().map_or_else(|| FileStore::open(&self.path), FileStore::of);
         if let (Ok(store), Ok(mut opener)) = (store, Opener::new()) {
-            // Their checksums were proved when the file was opened; a string that is gone since then has no name.
+            // Their checksums were verified when the file was opened; a string that has been lost since then has no
+            // name.
             self.name_blocks.iter().for_each(|block| drop(learn(&mut names, block, &store, &mut opener)));
         }
         let mut resolver = Resolver::new(self.proc, self.clock.clone(), self.offset);
@@ -433,7 +435,8 @@ impl NativeSource {
         resolver
     }
 
-    /// Loads a block and decodes what is asked for, once its operations are known, into the reader's scratch.
+    /// Loads a block and decodes the requested columns, chosen once its operations are known, into the reader's
+    /// scratch.
     fn decode(&self, block: &EventBlock, reader: &mut Reader, ask: impl FnOnce(&[u16]) -> Asked) -> Result<(), Damage> {
         let file = self.held.clone().map_or_else(|| reader.files.get(&self.path), Ok);
         let file = file.map_err(|_| Damage::Broken("the file cannot be opened any more"))?;
@@ -454,7 +457,7 @@ impl NativeSource {
         Ok(())
     }
 
-    /// Metadata at the end of the piece before, whose span begins this one.
+    /// Returns metadata at the end of the previous piece that belong to the first span of this one.
     fn carried_into(&self, index: usize, reader: &mut Reader) -> Vec<Meta> {
         let Some(before) = self.piece_before(index) else { return Vec::new() };
         let events = match before.checked_sub(self.blocks.len()) {
@@ -466,8 +469,8 @@ impl NativeSource {
         (events.len() - trailing..events.len()).map(|i| Meta::of(events, i)).collect()
     }
 
-    /// The piece that the same thread filled before: of the same stream, or of the small segment in which the first thread
-    /// of a process begins before it goes on in a large one.
+    /// Returns the previous piece of a thread: of the same stream, or of the small segment in which the first thread of
+    /// a process starts before it switches to a large one.
     fn piece_before(&self, index: usize) -> Option<usize> {
         let order = self.order.get_or_init(|| {
             let pieces = 0..self.blocks.len() + self.leftovers.len();
@@ -476,7 +479,7 @@ impl NativeSource {
         let ((stream, sequence), tid) = self.place_of(index);
         let at = |before| sequence.checked_sub(before).and_then(|sequence| order.get(&(stream, sequence)));
         let before = match (stream, sequence) {
-            // The half of a small segment follows itself where there was no memory for a large one.
+            // The halves of a small segment follow each other if there was no memory for a large one.
             (FIRST_STREAM, _) => at(1).or_else(|| at(2)),
             (_, 0) => order.range((FIRST_STREAM, 0)..(FIRST_STREAM + 1, 0)).next_back().map(|(_, index)| index),
             _ => at(1),
@@ -484,7 +487,7 @@ impl NativeSource {
         before.copied().filter(|&before| self.place_of(before).1 == tid)
     }
 
-    /// Stream and sequence of a piece, and its thread.
+    /// Returns stream and sequence of a piece, and its thread.
     fn place_of(&self, index: usize) -> ((u32, u32), u32) {
         match index.checked_sub(self.blocks.len()).map(|leftover| &self.leftovers[leftover]) {
             Some(leftover) => ((leftover.stream, leftover.sequence), leftover.tid),
@@ -513,7 +516,7 @@ impl Source for NativeSource {
         blocks.chain(leftovers).chain(spans).min().map(|tick| self.unix_ns(tick))
     }
 
-    /// One that recorded nothing says when it began, too.
+    /// A process that recorded nothing still has a start time.
     fn knows_processes(&self) -> bool {
         true
     }
@@ -588,7 +591,7 @@ fn process(image: &Image, path: &Path, host: u32, clock: &Clock, offset: i64) ->
     }
 }
 
-/// A process as its facts describe it. `last` is the last boot time anything is known of.
+/// Returns a process as described by its facts. `last` is the last boot time at which anything is known about it.
 pub fn process_of(fields: &Fields, path: &Path, host: u32, offset: i64, last: Option<i64>) -> Process {
     let unix = |boot_ns: i64| boot_ns.wrapping_add(offset);
     let text = |key| fields.get(key).map(str::to_string);
@@ -618,7 +621,7 @@ pub fn process_of(fields: &Fields, path: &Path, host: u32, offset: i64, last: Op
     }
 }
 
-/// Arguments as one would type them.
+/// Returns arguments in the syntax of a shell.
 fn command_line(arguments: &str) -> String {
     let quoted = |argument: &str| match argument.is_empty() || argument.contains([' ', '"', '\'', '\n', '\t']) {
         true => format!("'{}'", argument.replace('\'', "'\\''")),
@@ -632,7 +635,7 @@ fn threads(fields: &Fields) -> Vec<(i32, String)> {
     pairs.filter_map(|(tid, name)| Some((tid.parse().ok()?, name.to_string()))).collect()
 }
 
-/// A process that did not say how it ended was killed, unless it is still there.
+/// Returns how a process ended. One without a recorded end was killed, unless it is still running.
 fn ending(fields: &Fields) -> Ending {
     match fields.ending() {
         Ending::Killed if is_running(fields) => Ending::Running,
@@ -640,18 +643,19 @@ fn ending(fields: &Fields) -> Ending {
     }
 }
 
-/// The largest distance between the kernel's start time of a process and ours: it counts in hundredths of a second.
+/// The maximum difference between a process's start times in the kernel and in its trace: the kernel counts hundredths
+/// of a second.
 const START_SLACK_NS: u64 = 50_000_000;
 
-/// True if the process ran on this machine since it was started.
+/// Returns `true` if the process ran on this host during its current boot.
 pub fn is_here(fields: &Fields) -> bool {
     static HERE: LazyLock<String> =
         LazyLock::new(|| std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default());
     fields.get(key::BOOT_ID) == Some(HERE.trim())
 }
 
-/// True if a process runs on this machine. Of one on another machine that is not known. One of its number that the kernel
-/// had started when its image began is that one.
+/// Returns `true` if a process is running on this host; for another host that is unknown. A running process with its
+/// pid is the same one if the kernel started it before its image.
 pub fn is_running(fields: &Fields) -> bool {
     if !is_here(fields) {
         return false;
@@ -661,7 +665,7 @@ pub fn is_running(fields: &Fields) -> bool {
     start.zip(ours).is_some_and(|(kernel, ours)| kernel <= ours.saturating_add(START_SLACK_NS))
 }
 
-/// The start of a living process, by the kernel.
+/// Returns the kernel's start time of a living process.
 fn start_boot_ns(pid: i32) -> Option<u64> {
     let stat = ProcessStat::parse(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)?;
     stat.lives().then_some(stat.start_boot_ns)

@@ -1,8 +1,8 @@
-//! A process that lies in files of several forms counts once.
+//! Counts a process once if files of several formats contain it.
 //!
-//! An export beside what it was made of holds the same processes again: native files are read rather than Perfetto traces,
-//! and both rather than Parquet. Files of one form are all read, because a process may well have several: a segment each,
-//! one for each program it became, a ring beside its blocks.
+//! An export next to its source contains the same processes again: native files take precedence over Perfetto traces,
+//! and both over Parquet. Files of one format are all read, because a process may have several: one per segment, one
+//! per program it executed, a ring next to its blocks.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -13,52 +13,53 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalog::{Catalog, Process};
 
-/// The largest distance between the starts of one process in two forms: they count from clocks that were related anew.
+/// The maximum difference between the starts of one process in two formats, whose clocks were related separately.
 const START_SLACK_NS: u64 = 1_000_000;
 
-/// A file some of whose processes are not read.
+/// A file with processes that are not read from it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PassedOver {
     pub path: String,
-    /// Zero where the whole file is a copy of the other one.
+    /// Zero if the whole file is a copy of the other one.
     pub processes: u64,
-    /// A file that has the first of them too.
+    /// A file that also contains the first of them.
     pub instead: String,
 }
 
-/// The processes met so far.
+/// The processes seen so far.
 #[derive(Default)]
 pub struct Duplicates {
     /// The paths of the images of native files.
     images: HashMap<u64, PathBuf>,
-    /// Those of the catalogue, by host and process id.
+    /// The processes of the catalog, by host and process id.
     rows: HashMap<(u32, i32), Vec<Process>>,
     pub passed_over: Vec<PassedOver>,
 }
 
 impl Duplicates {
-    /// An image of a process that is read from a native file.
+    /// Adds an image of a process that is read from a native file.
     pub fn add_image(&mut self, fields: &Fields, path: &Path) {
         if fields.get(key::PID).is_some() {
             self.images.entry(process_uuid(fields)).or_insert_with(|| path.into());
         }
     }
 
-    /// Everything the catalogue holds by now.
+    /// Adds all processes in the catalog so far.
     pub fn add_all(&mut self, catalog: &Catalog) {
         for process in catalog.processes().into_iter().filter(|process| process.start_ts.is_some()) {
             self.rows.entry((process.host, process.pid)).or_default().push(process);
         }
     }
 
-    /// True if an image, by the number it has in Perfetto traces, is read already; if so, that is noted of the file.
+    /// Returns `true` if an image, given by its number in Perfetto traces, is already read; then notes that for the
+    /// file.
     pub fn skips_image(&mut self, uuid: u64, path: &Path) -> bool {
         let Some(instead) = self.images.get(&uuid).map(|instead| instead.display().to_string()) else { return false };
         self.pass(path, instead);
         true
     }
 
-    /// The same for a process of which only its row is known.
+    /// Returns `true` if a process, of which only the row is known, is already read; then notes that for the file.
     pub fn skips_process(&mut self, process: &Process, path: &Path) -> bool {
         let is_same = |other: &&Process| {
             let starts = process.start_ts.zip(other.start_ts);

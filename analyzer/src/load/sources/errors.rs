@@ -1,33 +1,33 @@
-//! Errors of what was given: one file of many, or all of it.
+//! Errors in the inputs: one file of many, or all of them.
 
 use std::path::PathBuf;
 
 use dlio_schemas::native::Damage;
 
-/// Something that could not be used.
+/// An input that could not be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     pub path: PathBuf,
     pub what: Damage,
-    /// The most events that can have cost; `None` where it is not known.
+    /// The maximum number of events lost by that; `None` if unknown.
     pub events_max: Option<u64>,
 }
 
-/// Why there is nothing to analyse. One sentence each: what, where, what to do.
+/// Why there is nothing to analyze. One sentence each: the problem, its location, the remedy.
 #[derive(Debug)]
 pub enum LoadError {
     Missing(PathBuf),
     Unreadable(PathBuf, std::io::Error),
-    /// A place in a bucket: what went wrong, and what to do.
+    /// A location in a bucket: the problem, and the remedy.
     Bucket(String, String),
     /// A pipe, socket or device.
     NoFile(PathBuf),
-    /// A folder of Parquet whose writer has not ended, or was killed.
+    /// A directory of Parquet whose writer has not finished, or was killed.
     Unfinished(PathBuf),
     Empty(PathBuf),
-    /// With the names of the formats that are read.
+    /// With the names of the supported formats.
     NoTrace(PathBuf, String),
-    /// A file that seems to be meant for a trace and is none: why, and what to do.
+    /// A file that seems to be meant as a trace but is not one: the reason, and the remedy.
     Useless(PathBuf, &'static str),
     Unusable(PathBuf, Damage),
     NoMatch(String),

@@ -1,7 +1,7 @@
-//! From a process's own numbers to the catalogue's and to Unix time.
+//! Converts a process's own numbers to the catalog's, and its clock to Unix time.
 //!
-//! Our traces, native or exported, hold events in one form: operations, ticks, numbers of strings. A [`Resolver`] knows one
-//! process and turns that form into batches.
+//! dlio's traces, native or exported, contain events in one representation: operations, ticks, numbers of strings. A
+//! [`Resolver`] knows one process and converts that representation into batches.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex};
@@ -21,7 +21,7 @@ use crate::load::events::parser::COUNTS;
 use crate::load::events::transfers::note_source;
 use dlio_schemas::readable::readable;
 
-/// The largest gap of the numbers of files beyond their count, for the names in between that are no files.
+/// The largest gap of the numbers of files beyond their count, for the numbers in between that are not files.
 const NAME_GAP_MAX: usize = 1 << 22;
 
 fn is_file(kind: NameKind) -> bool {
@@ -35,7 +35,7 @@ pub struct Times {
     end_ns: Vec<i64>,
 }
 
-/// See the module.
+/// Converts the events of one process.
 pub struct Resolver {
     pub proc: u32,
     clock: Clock,
@@ -43,7 +43,7 @@ pub struct Resolver {
     offset: i64,
     /// Numbers of files by the process's own numbers.
     files: Vec<u32>,
-    /// Strings that are no files: of spans, categories, metadata.
+    /// Strings that are not files: of spans, categories, metadata.
     texts: HashMap<u32, String>,
     /// Kinds of the program's own events, by operation, name and category.
     app_kinds: Mutex<HashMap<AppKey, u32>>,
@@ -51,7 +51,7 @@ pub struct Resolver {
 
 type AppKey = (u16, u32, i32);
 
-/// An operation as a block needs it, without looking at its row.
+/// The properties of an operation that a block needs, without a lookup of its row.
 #[derive(Clone, Copy, Default)]
 struct Traits {
     kind: u32,
@@ -60,16 +60,16 @@ struct Traits {
     moves: bool,
     /// Moves bytes from another file.
     source: bool,
-    /// Says who ended it, and what it was on.
+    /// Records which thread ended it, and what it waited on.
     woken: bool,
-    /// Says something of the program itself, or of other events.
+    /// Was recorded by the program itself, or describes other events.
     app: bool,
-    /// Brings metadata, though it is a call.
+    /// Has metadata, although it is a call.
     told: bool,
     known: bool,
 }
 
-/// Calls that say who is at the other end of a socket.
+/// Calls that record the peer of a socket.
 const TELLS_PEER: [Op; 4] = [Op::ACCEPT, Op::ACCEPT4, Op::CONNECT, Op::SOCKETPAIR];
 
 static TRAITS: LazyLock<Vec<Traits>> = LazyLock::new(|| (0..=OP_MAX).map(|op| traits(Op(op))).collect());
@@ -98,22 +98,22 @@ impl Resolver {
         (self.clock.boot_ns(ticks) as i64).wrapping_add(self.offset)
     }
 
-    /// Length of a duration that began at a tick.
+    /// Returns the length of a duration that started at a tick.
     pub fn length_ns(&self, start: u64, ticks: u64) -> u64 {
         self.clock.duration_ns(start, ticks)
     }
 
-    /// Number of a file by the process's own number.
+    /// Returns the number of a file by the process's own number.
     pub fn file(&self, id: u32) -> u32 {
         self.files.get(id as usize).copied().unwrap_or(FILE_NONE)
     }
 
-    /// A string that is no file.
+    /// Returns a string that is not a file.
     pub fn text(&self, id: u32) -> &str {
         self.texts.get(&id).map_or("<name lost>", String::as_str)
     }
 
-    /// The kind of an operation, or of the span of a name and category.
+    /// Returns the kind of an operation, or of the span of a name and category.
     pub fn kind_of(&self, op: Op, span: Option<(u32, u32)>, catalog: &Catalog) -> u32 {
         match span {
             Some((name, category)) => self.app_kind((op.0, name, category as i32), catalog),
@@ -121,13 +121,13 @@ impl Resolver {
         }
     }
 
-    /// Learns the strings of a process from number `from` on; numbers that are known stay.
+    /// Adds the strings of a process from number `from`; known ones are kept.
     pub fn learn(&mut self, names: &Names, from: u32, catalog: &Catalog) {
         let new = || names.iter_from(from);
         let ids: Vec<u32> = new().filter(|(_, kind, _)| is_file(*kind)).map(|(id, ..)| id).collect();
         let paths = new().filter(|(_, kind, _)| is_file(*kind)).map(|(_, _, text)| readable(text));
         let numbers = catalog.file_numbers(paths);
-        // A damaged chunk of names could claim any number: the table is as long as what was found, not what was claimed.
+        // A damaged chunk of names could claim any number: the table is as long as the strings found, not as claimed.
         let longest = self.files.len().max((names.end() as usize).min(self.files.len() + ids.len() + NAME_GAP_MAX));
         self.files.resize(longest, FILE_NONE);
         for (id, number) in ids.into_iter().zip(numbers) {
@@ -138,18 +138,18 @@ impl Resolver {
         self.learn_texts(names, from);
     }
 
-    /// Learns those strings alone that are no files.
+    /// Adds only those strings that are not files.
     pub fn learn_texts(&mut self, names: &Names, from: u32) {
         let texts = names.iter_from(from).filter(|(_, kind, _)| !is_file(*kind));
         self.texts.extend(texts.map(|(id, _, text)| (id, readable(text).into_owned())));
     }
 
-    /// True if the process said anything of itself, which metadata may belong to.
+    /// Returns `true` if the process recorded anything itself, to which metadata may belong.
     pub fn says_spans(&self) -> bool {
         !self.texts.is_empty()
     }
 
-    /// Turns decoded events into a batch.
+    /// Converts decoded events into a batch.
     pub fn fill(
         &self,
         tid: u32,
@@ -188,12 +188,12 @@ impl Resolver {
         batch.ts.iter_mut().for_each(|ts| *ts = ts.wrapping_add(self.offset));
     }
 
-    /// Corrects the rows that are no calls, and takes those out that are no events.
+    /// Corrects the rows that are not calls, and removes those that are not events.
     fn fill_app(&self, events: &Events, carried: Vec<Meta>, batch: &mut Batch, catalog: &Catalog, wanted: Wanted) {
         let mut metas = carried;
         let mut keep = vec![true; events.len()];
         let mut app_kinds = self.app_kinds.lock().expect("kinds of spans");
-        // Where nobody wants what is in it, it is not there.
+        // A column that is not requested is missing.
         let a = |i: usize| events.a.get(i).copied();
         for (i, keep) in keep.iter_mut().enumerate() {
             let op = Op(events.op[i]);
@@ -246,7 +246,7 @@ impl Resolver {
                         let (source, target) = (self.file(source as u32), self.file(events.file[i]));
                         note_source(batch, i as u32, (source, target), wanted.args, catalog);
                     }
-                    // Counters belong to any event, values with names to those that tell of themselves.
+                    // Counters belong to any event, named values to events of the program itself.
                     let is_its_own = |meta: &mut Meta| traits.told || meta.kind == MetaKind::Counters;
                     let metas: Vec<_> = metas.extract_if(.., is_its_own).collect();
                     if wanted.args {
@@ -302,7 +302,7 @@ impl Resolver {
         }
     }
 
-    /// A span that had begun when the process was killed ends with the last that is known of it.
+    /// Ends a span that was open when the process was killed at the last known time.
     pub fn open_span(&self, span: &OpenSpan, end: i64, catalog: &Catalog, wanted: Wanted) -> Batch {
         let mut batch = Batch { proc: self.proc, tid: span.tid as i32, ..Batch::default() };
         let kind = self.app_kind((Op::SPAN.0, span.name, span.category as i32), catalog);
@@ -323,13 +323,13 @@ impl Traits {
     }
 }
 
-/// The columns of a block of some operations that a batch needs to have those that are wanted.
+/// Returns the columns of a block of these operations that a batch needs for the requested ones.
 pub fn asked(ops: &[u16], wanted: Wanted) -> Asked {
     if wanted.args || wanted.columns == Columns::ALL {
         return Asked::ALL;
     }
     let has = |columns| wanted.columns.has(columns);
-    // Spans have their names in the columns of files and descriptors, and steps in that of positions.
+    // Spans use the columns of files and descriptors for their names, and that of positions for steps.
     let says = ops.iter().any(|&op| traits_of(op).needs_care());
     Asked {
         times: has(Columns::TS.and(Columns::DUR)),
@@ -346,7 +346,7 @@ fn traits_of(op: u16) -> &'static Traits {
     &TRAITS[op as usize & OP_MAX as usize]
 }
 
-/// The columns of calls, all rows alike.
+/// Fills the columns of calls, treating all rows alike.
 fn fill_calls(events: &Events, batch: &mut Batch, columns: Columns) {
     let ops = || events.op.iter();
     batch.kind.extend(ops().map(|&op| traits_of(op).kind));
@@ -371,16 +371,16 @@ fn fill_calls(events: &Events, batch: &mut Batch, columns: Columns) {
     }
 }
 
-/// Counters of a thread and when they were taken, where all their columns are there.
+/// Returns the counters of a thread and their time, if all their columns exist.
 fn counters_of(events: &Events, i: usize) -> Option<(u64, Counters)> {
     let counters = Counters::unpack(*events.a.get(i)?, *events.b.get(i)?, *events.ret.get(i)?);
     Some((*events.start.get(i)?, counters))
 }
 
-/// Makes row `i` one that the program said of itself.
+/// Turns row `i` into one that the program recorded itself.
 pub fn say(batch: &mut Batch, i: usize, kind: u32, steps: Option<i64>) {
     batch.kind[i] = kind;
-    // Columns that are not wanted are empty.
+    // Columns that are not requested are empty.
     batch.file.get_mut(i).into_iter().for_each(|file| *file = FILE_NONE);
     batch.fd.get_mut(i).into_iter().for_each(|fd| *fd = ABSENT_32);
     for column in [&mut batch.pos, &mut batch.requested, &mut batch.bytes, &mut batch.ret] {
@@ -400,7 +400,7 @@ pub struct Meta {
     key: u32,
     kind: MetaKind,
     value: i64,
-    /// Of counters, which are three numbers.
+    /// The further numbers of counters, which are three.
     more: [i64; 2],
 }
 

@@ -1,4 +1,4 @@
-//! The interface of readers: what each brings, and what it is given.
+//! The interface of readers: their input and output.
 
 use std::path::{Path, PathBuf};
 
@@ -15,15 +15,15 @@ use crate::catalog::Catalog;
 use crate::load::bytes::file_bytes::OpenFiles;
 use crate::unit::Unit;
 
-/// A format of traces: how its files are recognised and opened.
+/// A format of traces: how its files are recognized and opened.
 pub struct Format {
-    /// As people call it.
+    /// The common name.
     pub name: &'static str,
-    /// The format that the first bytes of a file show, unpacked where the file is packed.
+    /// Recognizes the format from the first bytes of a file, unpacked if the file is compressed.
     pub recognises: fn(head: &[u8]) -> Recognised,
-    /// Makes sources of files; what cannot be used is noted.
+    /// Creates sources of files; unusable ones are noted.
     pub open: fn(paths: &[PathBuf], opening: &mut Opening) -> Sources,
-    /// True if its files say of which process they are, so that two alike are copies and not two runs alike.
+    /// `true` if files identify their process, so that two identical files are copies and not two identical runs.
     pub names_processes: bool,
 }
 
@@ -39,12 +39,12 @@ impl std::fmt::Debug for Format {
     }
 }
 
-/// The answer whether a file is of a format.
+/// Whether a file has a format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Recognised {
     Yes,
     No,
-    /// It was meant to be, and nothing of it can be used: why, and what to do.
+    /// It was meant to have it but is unusable: the reason, and the remedy.
     Useless(&'static str),
 }
 
@@ -63,49 +63,49 @@ pub struct Opening<'a> {
     pub duplicates: &'a mut Duplicates,
 }
 
-/// The input of one reader, opened.
+/// The opened input of one reader.
 pub trait Source: Send + Sync {
     fn path(&self) -> &Path;
 
-    /// All files that it is read from.
+    /// Returns all files that it is read from.
     fn paths(&self) -> Vec<&Path> {
         vec![self.path()]
     }
 
-    /// The file whose rows are those of the table `events` as they stand, if that is what it reads.
+    /// Returns the file whose rows are those of the table `events`, unchanged, if it reads such a file.
     fn table(&self) -> Option<&Path> {
         None
     }
 
-    /// The counts that stand in the place of events.
+    /// Returns the counts that replace events.
     fn tally(&self, _catalog: &Catalog) -> Option<ProcessTally> {
         None
     }
 
-    /// The start of the first of its events, where that is known before reading.
+    /// Returns the start of its first event, if known before reading.
     fn start(&self) -> Option<i64> {
         None
     }
 
-    /// True if all of its processes, and when they began, are known before reading.
+    /// Returns `true` if all of its processes and their starts are known before reading.
     fn knows_processes(&self) -> bool {
         self.start().is_some()
     }
 
-    /// The processes whose events it may hold; `None` where that is not known before reading.
+    /// Returns the processes whose events it may contain; `None` if unknown before reading.
     fn processes(&self) -> Option<Vec<u32>> {
         None
     }
 
-    /// `source` is to be written into each.
+    /// Returns the units; `source` is written into each.
     fn units(&self, source: u32) -> Vec<Unit>;
 
-    /// True if its units know how many events they hold, and do not guess.
+    /// Returns `true` if its units have exact numbers of events, not estimates.
     fn knows_events(&self) -> bool {
         false
     }
 
-    /// Reads one unit and hands its batches on. What is damaged is returned; what was read before it counts.
+    /// Reads one unit and passes on its batches. Damage is returned; batches before it count.
     fn read(
         &self,
         index: u32,
@@ -136,7 +136,7 @@ impl Reader {
         })
     }
 
-    /// The parts that resolving writes to.
+    /// Returns the parts that resolving writes to.
     pub fn split(&mut self) -> (&mut Times, &mut Batch) {
         (&mut self.times, &mut self.batch)
     }

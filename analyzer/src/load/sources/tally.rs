@@ -1,4 +1,4 @@
-//! What a process counted in the place of events (see `dlio_schemas::native::tally`), in numbers of the catalogue and Unix
+//! The counts that a process kept instead of events (see `dlio_schemas::native::tally`), in catalog numbers and Unix
 //! time.
 
 use dlio_schemas::native::tally::{self, Bin, OTHER, Row, Shape, Tallied};
@@ -7,10 +7,10 @@ use dlio_schemas::ops::Op;
 use super::resolve::Resolver;
 use crate::catalog::{Catalog, FILE_NONE};
 
-/// The name of all files without a row of their own.
+/// The name for all files without a separate row.
 pub const OTHER_FILES: &str = "(other files)";
 
-/// All that one process counted.
+/// All counts of one process.
 pub struct ProcessTally {
     pub proc: u32,
     pub events: u64,
@@ -26,7 +26,7 @@ pub struct Thread {
     pub tid: i32,
     pub events: u64,
     pub does_io: bool,
-    /// Of its spans.
+    /// The categories of its spans.
     pub categories: Vec<String>,
 }
 
@@ -56,17 +56,17 @@ pub struct KindShape {
     pub sizes: Vec<(u64, u64)>,
 }
 
-/// The times in which at least one thing was going on.
+/// The times in which at least one event was in progress.
 pub struct Busy {
-    /// Of spans; `None` for I/O.
+    /// For spans; `None` for I/O.
     pub category: Option<String>,
     /// Gaps up to this long may be part of an interval.
     pub gap_ns: u64,
-    /// Start, end, and how much of it was busy.
+    /// Start, end, and the busy part.
     pub intervals: Vec<(i64, i64, i64)>,
 }
 
-/// The activity of each stretch of time.
+/// The activity per time interval.
 #[derive(Default)]
 pub struct Activity {
     pub start_ts: i64,

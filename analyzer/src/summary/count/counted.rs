@@ -1,4 +1,4 @@
-//! Counts: plain values by kind of event, file, process and thread, and how two threads' counts become one.
+//! Counts: plain values by kind of event, file, process and thread, and how the counts of two threads are merged.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -20,34 +20,34 @@ use crate::unit::Seen;
 
 const CLASSES: usize = Class::ALL.len();
 
-/// The row of a kind: calls past files (on pipes, sockets and terminals) have rows of their own.
+/// Returns the row of a kind: calls on pipes, sockets and terminals have separate rows.
 #[inline(always)]
 pub fn row(kind: u32, past_files: bool) -> u32 {
     kind << 1 | past_files as u32
 }
 
-/// The kind of a row, and whether it is of calls past files.
+/// Returns the kind of a row, and whether its calls are on pipes, sockets or terminals.
 pub fn kind_of(row: u32) -> (u32, bool) {
     (row >> 1, row & 1 == 1)
 }
 
-/// Of one kind of event.
+/// The counts of one kind of event.
 #[derive(Clone, Default, Debug, Serialize, Deserialize)]
 pub struct KindCount {
     pub durations: Histogram,
-    /// Calls that moved bytes, failed ones left out.
+    /// Calls that moved bytes, without failed ones.
     pub sized: u64,
     pub bytes: u128,
     pub failed: u64,
 }
 
-/// Of one file.
+/// The counts of one file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FileCount {
     pub events: u64,
     pub opens: u64,
     pub time_ns: u64,
-    /// Of this, in calls that ask about it.
+    /// The part of it in metadata calls.
     pub asked_ns: u64,
     pub bytes_read: u64,
     pub bytes_written: u64,
@@ -73,7 +73,7 @@ impl Default for FileCount {
     }
 }
 
-/// Files as they travel.
+/// Encodes the counts of files.
 mod file_columns {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -103,34 +103,34 @@ mod file_columns {
     }
 }
 
-/// Of one thread of a process.
+/// The counts of one thread of a process.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct ThreadCount {
     pub events: u64,
     pub does_io: bool,
     pub computes: bool,
-    /// Read from files.
+    /// Bytes read from files.
     pub bytes_read: u64,
     /// Requests to object stores.
     pub requests: u64,
-    /// Messages taken from pipes and sockets, and handed to them.
+    /// Messages received from pipes and sockets, and sent to them.
     pub taken: u64,
     pub handed: u64,
-    /// Of those handed over, the ones through sockets.
+    /// The sent messages that went through sockets.
     pub handed_by_socket: u64,
-    /// Waits for batches that spans tell of.
+    /// Waits for batches, recorded as spans.
     pub batches: u64,
     /// First start and last end of spans of a training: waits for batches, compute.
     pub spans_from: i64,
     pub spans_to: i64,
-    /// The first and the last epoch that spans number.
+    /// The first and the last epoch in spans.
     pub epoch_from: i32,
     pub epoch_to: i32,
     /// Its reads of data files.
     pub data_reads: DataReads,
 }
 
-/// The reads of data files by one thread: those of files that programs read to start are none.
+/// The reads of data files by one thread, without files that programs read to start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct DataReads {
     pub from_ts: i64,
@@ -140,7 +140,7 @@ pub struct DataReads {
     pub pauses: u64,
 }
 
-/// Reads that are so far from one another have a pause between them.
+/// Reads that are at least this far apart have a pause between them.
 const PAUSE_NS: i64 = 1_000_000;
 
 impl Default for DataReads {
@@ -205,12 +205,12 @@ impl ThreadCount {
         self.data_reads.merge(&other.data_reads);
     }
 
-    /// The number of epochs that its spans have.
+    /// Returns the number of epochs in its spans.
     pub fn epochs(&self) -> u64 {
         (self.epoch_to as i64 - self.epoch_from as i64 + 1).max(0) as u64
     }
 
-    /// Adds a call on a file, which may be one of data.
+    /// Adds a call on a file, possibly a data file.
     #[inline(always)]
     pub(in crate::summary) fn add_call(&mut self, interval: Interval, read: u64, is_data: bool) {
         self.does_io = true;
@@ -226,30 +226,30 @@ impl ThreadCount {
     }
 }
 
-/// Of one process.
+/// The counts of one process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ProcessCount {
     pub events: u64,
     pub lost: u64,
-    /// Of what is lost, what the tracer counted together on purpose.
+    /// The lost events that the tracer aggregated on purpose.
     pub aggregated: u64,
     pub first_ts: i64,
     pub last_ts: i64,
-    /// Time of calls by class, summed; of those on files.
+    /// Time of calls on files, summed by class.
     pub(in crate::summary) time_ns: [u64; CLASSES],
     /// Time of compute spans, summed.
     pub compute_ns: u64,
-    /// Time of calls that wait for others, summed.
+    /// Time of calls that wait for other threads or processes, summed.
     pub idle_ns: u64,
     pub bytes_read: u64,
     pub bytes_written: u64,
     pub failed: u64,
-    /// A node of the map has room for eleven threads, and most processes have one: so each has its place elsewhere.
+    /// A node of the map has space for eleven threads, and most processes have one, so counts are boxed.
     pub threads: BTreeMap<i32, Box<ThreadCount>>,
 }
 
 impl ProcessCount {
-    /// Of a process without events.
+    /// The counts of a process without events.
     pub const NOTHING: ProcessCount = ProcessCount {
         events: 0,
         lost: 0,
@@ -272,7 +272,7 @@ impl Default for ProcessCount {
     }
 }
 
-/// From the first start to the last end of the spans in which a data set is made; none of it where there are none.
+/// From the first start to the last end of the spans that generate a data set; empty without such spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Generated {
     start: i64,
@@ -294,13 +294,13 @@ impl Generated {
         *self = Generated { start: self.start.min(other.start), end: self.end.max(other.end) };
     }
 
-    /// True of a file that was first used then: it is data, and no checkpoint.
+    /// Returns `true` for a file that was first used then: it is data, not a checkpoint.
     fn has(&self, file: &FileCount) -> bool {
         (self.start..self.end).contains(&file.first_ts)
     }
 }
 
-/// Everything counted.
+/// Everything that was counted.
 #[derive(Default, Serialize, Deserialize)]
 pub struct Counted {
     /// The content of each unit, by source and index.
@@ -315,7 +315,7 @@ pub struct Counted {
     pub processes: Vec<ProcessCount>,
     pub course: Course,
     pub epochs: Epochs,
-    /// When a data set was made.
+    /// When a data set was generated.
     #[serde(default)]
     pub generated: Generated,
     /// Where ranks write.
@@ -323,30 +323,31 @@ pub struct Counted {
     /// The processes that used a file: file in the upper half, process in the lower.
     #[serde(with = "pairs")]
     pub users: HashSet<u64, RandomState>,
-    /// The processes that moved bytes of a file by calls of the system or of the C library.
+    /// The processes that moved bytes of a file with calls of the system or the C library.
     #[serde(with = "pairs")]
     pub(in crate::summary) movers: HashSet<u64, RandomState>,
-    /// Bytes and times of reads and writes by calls that stand above those, likewise: they are the same where there are both.
+    /// Bytes and times of reads and writes by calls of higher layers, with equal keys: the lower calls move the same
+    /// bytes if both were recorded.
     above: HashMap<u64, Above, RandomState>,
 }
 
-/// What upper calls read and wrote, and how long they took for each.
+/// Bytes and times that calls of higher layers read and wrote.
 #[derive(Serialize, Deserialize, Clone, Copy, Default)]
 pub(in crate::summary) struct Above {
     pub(in crate::summary) bytes: (u64, u64),
     pub(in crate::summary) ns: (u64, u64),
 }
 
-/// Files of which less was written are logs and settings.
+/// Files with fewer bytes written are logs and settings.
 const CHECKPOINT_LEAST: u64 = 1 << 20;
 
 impl Counted {
-    /// Returns `true` if enough of a file was written for a checkpoint, and the run did not make it as data to read.
+    /// Returns `true` if enough of a file was written for a checkpoint, and the run did not generate it as data.
     pub fn may_be_checkpoint(&self, file: &FileCount) -> bool {
         file.bytes_written >= CHECKPOINT_LEAST && !self.generated.has(file)
     }
 
-    /// Whether a process moved bytes of a file.
+    /// Returns `true` if a process moved bytes of a file.
     pub fn has_moved(&self, proc: u32, file: u32) -> bool {
         self.movers.contains(&((file as u64) << 32 | proc as u64))
     }
@@ -372,20 +373,20 @@ impl Counted {
 }
 
 impl Counted {
-    /// True if calls, or requests to object stores, were recorded: otherwise nobody knows of I/O.
+    /// Returns `true` if calls, or requests to object stores, were recorded: otherwise I/O is unknown.
     pub fn knows_calls(&self, kinds: &[Kind]) -> bool {
         let counted = (0u32..).zip(&self.kinds).filter(|(_, count)| count.durations.count > 0);
         let tells = |kind: &Kind| kind.origin == Origin::Call || *kind.cat == *OBJECT;
         counted.filter_map(|(row, _)| kinds.get(kind_of(row).0 as usize)).any(tells)
     }
 
-    /// True if spans tell of all computing, and not of parts alone.
+    /// Returns `true` if spans cover all computing, and not only parts of it.
     pub fn knows_computing(&self, kinds: &[Kind]) -> bool {
         let counted = (0u32..).zip(&self.kinds).filter(|(_, count)| count.durations.count > 0);
         !counted.filter_map(|(row, _)| kinds.get(kind_of(row).0 as usize)).any(is_part)
     }
 
-    /// Gives kinds and files other numbers: those of another catalogue. Two that get one number become one.
+    /// Renumbers kinds and files for another catalog. Two that get one number are merged.
     pub fn renumber(&mut self, mut kind: impl FnMut(u32) -> u32, mut file: impl FnMut(u32) -> u32) {
         let mut row = |old: u32| {
             let (of, past_files) = kind_of(old);
@@ -394,7 +395,7 @@ impl Counted {
         let mut kinds: Vec<KindCount> = Vec::new();
         for (old, count) in (0u32..).zip(&self.kinds).filter(|(_, count)| count.is_used()) {
             let new = row(old) as usize;
-            // Rows of a kind stand side by side.
+            // The rows of a kind are adjacent.
             lengthen(&mut kinds, (new | 1) + 1);
             kinds[new].merge(count);
         }
@@ -414,13 +415,13 @@ impl Counted {
         let above = std::mem::take(&mut self.above);
         above.into_iter().for_each(|(user, moved)| self.add_above(pair(user), moved));
         self.blocks.renumber(&mut file);
-        // What else was named is a row too: a count of it may follow.
+        // Other named files need a row too, which may get counts later.
         let named = self.users.iter().map(|user| (user >> 32) as usize + 1).max().unwrap_or(0);
         lengthen(&mut files, named);
         self.files = files;
     }
 
-    /// Closes the counts once everything is in: a file under two numbers becomes one, bytes seen twice count once.
+    /// Completes the counts: a file under two numbers becomes one, bytes recorded in two layers count once.
     pub fn finish(&mut self, aliases: &[(u32, u32)]) {
         if !aliases.is_empty() {
             self.unite_files(aliases);
@@ -435,7 +436,7 @@ impl Counted {
         *sum = Above { bytes: add(sum.bytes, more.bytes), ns: add(sum.ns, more.ns) };
     }
 
-    /// Bytes and times of upper calls count where the calls beneath them were not seen.
+    /// Counts bytes and times of higher layers if the calls below them were not recorded.
     fn unite_layers(&mut self) {
         for (user, Above { bytes: (read, written), ns }) in std::mem::take(&mut self.above) {
             if self.movers.contains(&user) {
@@ -502,7 +503,7 @@ impl FileCount {
 }
 
 impl ProcessCount {
-    /// Summed time of calls of a class.
+    /// Returns the summed time of calls of a class.
     pub fn call_time(&self, class: Class) -> u64 {
         self.time_ns[class as usize]
     }

@@ -19,13 +19,13 @@ use crate::summary::tree::LaneId;
 use crate::summary::waits::timeline::{Object, Step, StepKind, TimelinePart};
 use crate::unit::{Seen, Unit};
 
-/// Counts what one thread reads.
+/// Counts the events that one thread reads.
 pub struct Counter<'a> {
     catalog: &'a Catalog,
     sweep: &'a SharedSweep,
     kinds: Vec<KindTraits>,
     files: Vec<FileTraits>,
-    /// The process that used a file last, doubled, and whether it moved bytes: most of `users` need not be asked.
+    /// The last process that used a file, doubled, plus whether it moved bytes: avoids most lookups in `users`.
     last_user: Vec<u32>,
     /// By file, the last batch that wrote to it, and the last that read it.
     moved_in: Vec<[u32; 2]>,
@@ -33,35 +33,36 @@ pub struct Counter<'a> {
     lists: Lists,
     lanes: LanePart,
     timelines: TimelinePart,
-    /// The next of the wakes of the batch being read, and of the counters.
+    /// Indexes of the next wake in the batch, and of the next counters.
     wake: usize,
     usage: usize,
-    /// Passes through files of the batch being read.
+    /// Passes through files in the current batch.
     passes: Passes,
-    /// The lane of the batch being read, and whether its process has a rank.
+    /// The lane of the current batch, and whether its process has a rank.
     lane: usize,
     is_ranked: bool,
-    /// Of the unit being read: process ids, and what it holds.
+    /// For the current unit: process ids, and its content.
     pids: Vec<u32>,
     seen: Seen,
-    /// Times beyond are not counted where wall time is.
+    /// Times outside are not counted as wall time.
     window: (i64, i64),
-    /// Lengths as they come, while they are few enough to be kept.
+    /// Lengths of events, while they are few enough to be kept.
     lengths: Option<Lengths>,
     pub counted: Counted,
 }
 
-/// Rows and lengths of events, side by side.
+/// Rows and lengths of events, in parallel lists.
 #[derive(Default, Serialize, Deserialize)]
 pub struct Lengths {
     pub rows: Vec<u32>,
     pub durations: Vec<i64>,
 }
 
-/// Events whose lengths are kept, in 12 bytes each: exact quantiles of that many need no second pass over the trace.
+/// The maximum number of events whose lengths are kept, in 12 bytes each: their exact quantiles need no second pass
+/// over the trace.
 pub const LENGTHS_MAX: usize = 2_000_000;
 
-/// Nothing yet.
+/// An empty unit.
 const UNSEEN: Seen = Seen { first_start: i64::MAX, last_end: i64::MIN, pid: None, categories: 0 };
 
 impl<'a> Counter<'a> {
@@ -90,17 +91,17 @@ impl<'a> Counter<'a> {
         }
     }
 
-    /// One that leaves out what of events lies beyond a filter's window.
+    /// Returns a counter that excludes the parts of events outside a filter's window.
     pub fn within(self, filter: &Filter) -> Self {
         Counter { window: filter.within(i64::MIN, i64::MAX), ..self }
     }
 
-    /// One that keeps the lengths of events too, up to [`LENGTHS_MAX`].
+    /// Returns a counter that also keeps the lengths of events, up to [`LENGTHS_MAX`].
     pub fn keeping_lengths(self) -> Self {
         Counter { lengths: Some(Lengths::default()), ..self }
     }
 
-    /// The lengths of all its events, unless they were too many or not asked for.
+    /// Returns the lengths of all its events, unless they were too many or not requested.
     pub fn take_lengths(&mut self) -> Option<Lengths> {
         self.lengths.take()
     }
@@ -114,7 +115,7 @@ impl<'a> Counter<'a> {
         }
     }
 
-    /// Foreign formats name things as they come to them: the tables grow with the catalogue.
+    /// Extends the tables to the catalog, which grows because foreign formats name things on first use.
     fn learn(&mut self, batch: &Batch) {
         let largest = |column: &[u32]| column.iter().copied().max().unwrap_or(0) as usize;
         if largest(&batch.kind) >= self.kinds.len() {
@@ -205,7 +206,8 @@ impl Consumer for Counter<'_> {
 }
 
 impl Counter<'_> {
-    /// Notes which files a batch reads and writes: what a call that opens or closes one is for shows in what follows it.
+    /// Notes which files a batch reads and writes: the purpose of opening or closing a file shows in the calls after
+    /// it.
     fn see_moves(&mut self, batch: &Batch) {
         self.batches += 1;
         for (&kind, &file) in batch.kind.iter().zip(&batch.file) {
@@ -216,8 +218,8 @@ impl Counter<'_> {
         }
     }
 
-    /// True if a call on a file is for writing it: of those that move nothing, where its batch writes the file and reads none
-    /// of it.
+    /// Returns `true` if a call on a file is for writing. A call that moves nothing is, if its batch writes the file
+    /// and does not read it.
     #[inline(always)]
     fn puts(&self, traits: KindTraits, file: u32) -> bool {
         match traits.class {
@@ -253,9 +255,9 @@ impl Counter<'_> {
         }
         process.first_ts = process.first_ts.min(ts);
         process.last_ts = process.last_ts.max(end);
-        // A wait whose time ran out did what it was asked for.
+        // A wait that timed out did what was requested.
         process.failed += if traits.class == Class::Wait { 0 } else { failed };
-        // What upper calls take is taken by those beneath them, where these were seen.
+        // The time of calls in higher layers is part of the calls below, if those were recorded.
         let is_above = traits.above && stored && matches!(traits.class, Class::Read | Class::Write);
         process.time_ns[traits.class as usize] += if traits.call && stored && !is_above { dur as u64 } else { 0 };
         let whole = Interval { start: ts, end };
@@ -301,7 +303,7 @@ impl Counter<'_> {
         }
     }
 
-    /// Adds a call to what its thread does: on a file, or with others.
+    /// Adds a call to the activity of its thread: on a file, or with other threads.
     #[inline(always)]
     fn conversation(
         &mut self,
@@ -342,7 +344,7 @@ impl Counter<'_> {
             ..Step::NOTHING
         };
         if kind == StepKind::Post && !self.is_shared(batch, i) {
-            // Who waits for it has its thread in the wait.
+            // A waiting thread is recorded in the wait itself.
             return;
         }
         while batch.wakes.get(self.wake).is_some_and(|wake| (wake.row as usize) < i) {
@@ -364,14 +366,14 @@ impl Counter<'_> {
         self.timelines.step(step);
     }
 
-    /// True if a post is of a semaphore that processes share.
+    /// Returns `true` if a post is on a semaphore that processes share.
     fn is_shared(&self, batch: &Batch, i: usize) -> bool {
         let from = &batch.wakes[self.wake.min(batch.wakes.len())..];
         let wake = from.iter().find(|wake| wake.row as usize >= i).filter(|wake| wake.row as usize == i);
         wake.is_some_and(|wake| Waker::unpack(wake.waker).flags & Waker::SHARED != 0)
     }
 
-    /// Adds a call in which a thread waits for another, and takes a message where it moved bytes.
+    /// Adds a call in which a thread waits for another, and receives a message if it moved bytes.
     #[inline(always)]
     fn wait(&mut self, file: u32, interval: Interval, takes: bool, thread: &mut ThreadCount) {
         self.lanes.push(self.lane, Track::Idle, interval);
@@ -384,7 +386,7 @@ impl Counter<'_> {
         }
     }
 
-    /// A call on a file: how long it took, where it began, how it failed.
+    /// Adds a call on a file: its duration, position and error.
     #[inline(always)]
     fn access(&mut self, batch: &Batch, i: usize, (row, traits): (u32, KindTraits), failed: bool) {
         let (ts, dur, file, bytes) = (batch.ts[i], batch.dur[i] as u64, batch.file[i], batch.bytes[i]);
@@ -449,7 +451,7 @@ impl Counter<'_> {
         }
     }
 
-    /// The bytes that a call copied from a second file, of which it has no more.
+    /// Adds the bytes that a call copied from a second file, the only effect on that file.
     fn source(&mut self, file: u32, proc: u32, bytes: i64, interval: Interval, process: &mut ProcessCount) {
         if file != FILE_NONE && bytes != ABSENT {
             process.bytes_read += bytes as u64;
@@ -475,7 +477,7 @@ impl Counter<'_> {
         let ns = (interval.end - interval.start) as u64;
         count.events += 1;
         count.opens += opened as u64;
-        // Starting a program is no I/O on its file.
+        // Starting a program is not I/O on its file.
         let is_above = traits.above && matches!(traits.class, Class::Read | Class::Write);
         count.time_ns += if traits.io && !is_above { ns } else { 0 };
         count.asked_ns += if traits.timed == Timed::Metadata && traits.io { ns } else { 0 };
@@ -503,13 +505,14 @@ impl Counter<'_> {
     }
 }
 
-/// True if a wait ended because its time ran out: `poll` and its kin then return zero, all others an error.
+/// Returns `true` if a wait timed out: `poll` and similar calls then return zero, all others an error.
 fn timed_out(kind: StepKind, ret: i64) -> bool {
     const TIMED_OUT: i64 = -110;
     ret == TIMED_OUT || kind == StepKind::Poll && ret == 0
 }
 
-/// Returns how far a call reached into its file. If nothing was moved, its position says nothing: it may lie after the end.
+/// Returns how far a call reached into its file. If nothing was moved, the position is meaningless: it may be after the
+/// end.
 #[inline(always)]
 fn reached(batch: &Batch, i: usize, moved: u64, traits: KindTraits) -> i64 {
     match batch.pos[i] {

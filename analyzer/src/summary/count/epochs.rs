@@ -1,4 +1,4 @@
-//! What spans tell of each epoch that they number.
+//! Counts per epoch, from spans that contain the epoch's number.
 
 use std::collections::BTreeMap;
 
@@ -6,34 +6,34 @@ use serde::{Deserialize, Serialize};
 
 use crate::summary::time::intervals::Interval;
 
-/// Epochs at most: the lowest numbers. More than these are no epochs.
+/// The maximum number of epochs, keeping the lowest numbers: larger numbers are not epochs.
 pub const EPOCHS_MAX: usize = 4096;
 
-/// One of them, of all trainers.
+/// One epoch, over all trainers.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EpochCount {
-    /// From the first start to the last end of what carries its number.
+    /// From the first start to the last end of the spans with its number.
     pub start: i64,
     pub end: i64,
     /// Waits for batches, and compute, summed over spans.
     pub batches: u64,
     pub wait_ns: i64,
     pub compute_ns: i64,
-    /// When the first of its batches was there.
+    /// When the first of its batches was available.
     pub first_batch_ts: Option<i64>,
 }
 
-/// What a span is of an epoch.
+/// The role of a span in an epoch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
     Wait,
-    /// A wait that found that there are no more batches.
+    /// A wait that found no more batches.
     VainWait,
     Compute,
     Other,
 }
 
-/// See the module.
+/// The counts by epoch.
 #[derive(Clone, Default, Debug, Serialize, Deserialize)]
 pub struct Epochs(BTreeMap<i32, EpochCount>);
 
@@ -58,7 +58,7 @@ impl Epochs {
         other.0.into_iter().for_each(|(epoch, count)| self.put(epoch, count));
     }
 
-    /// In order of their numbers.
+    /// Iterates in order of their numbers.
     pub fn iter(&self) -> impl Iterator<Item = (i32, &EpochCount)> {
         self.0.iter().map(|(&epoch, count)| (epoch, count))
     }
@@ -75,7 +75,7 @@ impl Epochs {
             };
         };
         self.0.entry(epoch).and_modify(add).or_insert(more);
-        // Whatever the order in which they came, the lowest are kept.
+        // The lowest are kept, independent of the order of arrival.
         if self.0.len() > EPOCHS_MAX {
             self.0.pop_last();
         }

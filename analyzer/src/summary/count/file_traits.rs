@@ -1,22 +1,22 @@
-//! What a file is to whoever counts calls on it, by its name.
+//! The properties of a file that counting needs, derived from its name.
 
 use crate::catalog::{is_hand_over_memory, is_program_part, is_socket, is_stored};
 use crate::summary::files::blocks::name_hash;
 use crate::summary::waits::timeline::{Object, object_of};
 
-/// See the module.
+/// The properties of one file.
 #[derive(Clone, Copy, Debug)]
 pub struct FileTraits {
-    /// True of a file, and no pipe.
+    /// `true` for a file, `false` for a pipe.
     pub stored: bool,
     pub socket: bool,
-    /// True of memory that batches are handed over in.
+    /// `true` for shared memory that transfers batches.
     pub hand_over: bool,
-    /// True of a file that programs do not read to start.
+    /// `true` for a file that programs do not read to start.
     pub data: bool,
-    /// Of its name.
+    /// Hash of its name.
     pub hash: u64,
-    /// What a call waits on or passes bytes through, where it is no stored file.
+    /// The object that a call waits on or passes bytes through, if it is not a stored file.
     pub object: Object,
 }
 

@@ -1,4 +1,4 @@
-//! Kinds of events as counting needs them: which are I/O, which wait, which open a file, which train.
+//! Kinds of events, classified for counting: which are I/O, waits, opens, training.
 
 use dlio_schemas::ops::{Class, Layer};
 
@@ -8,7 +8,7 @@ use crate::summary::files::access::{Timed, stream};
 use crate::summary::waits::timeline::StepKind;
 use crate::unit::Categories;
 
-/// A kind of event without its strings: all that counting asks of it.
+/// The properties of a kind of event that counting needs, without its strings.
 #[derive(Clone, Copy)]
 pub(in crate::summary) struct KindTraits {
     pub(in crate::summary) class: Class,
@@ -21,38 +21,38 @@ pub(in crate::summary) struct KindTraits {
     pub(in crate::summary) next_batch: bool,
     /// A span in which a loader starts its workers.
     pub(in crate::summary) starts_loader: bool,
-    /// And it finds that there are no more: it waits, and takes none.
+    /// A wait for a batch that finds no more: it waits but receives none.
     pub(in crate::summary) in_vain: bool,
-    /// Waits, whatever it waits on: a lock on a file, a pipe.
+    /// Waits for anything, including a lock on a file and a pipe.
     pub(in crate::summary) waits: bool,
     /// Goes through a socket.
     pub(in crate::summary) net: bool,
-    /// Waits for others, and not for a file or until a time.
+    /// Waits for other threads or processes, not for a file or until a time.
     pub(in crate::summary) idle: bool,
-    /// Moves its bytes by calls that may have been seen too.
+    /// Moves its bytes by calls that may have been recorded too.
     pub(in crate::summary) above: bool,
-    /// Is a span of a device's track, which trains for others and waits for nobody.
+    /// Is a span of a device's track, which trains for a process and waits for none.
     pub(in crate::summary) on_device: bool,
-    /// Is a span in which a data set is made.
+    /// Is a span in which a data set is generated.
     pub(in crate::summary) generates: bool,
     /// Is a span of communication.
     pub(in crate::summary) communicates: bool,
-    /// Is a request to an object store, or a span of one. One that begins at the object's first byte is as good as an open.
+    /// Is a request to an object store, or a span of one. A request from the object's first byte counts as an open.
     pub(in crate::summary) requests: bool,
-    /// Whose times are measured, and which stream its bytes belong to.
+    /// Which times are measured, and which stream its bytes belong to.
     pub(in crate::summary) timed: Timed,
     pub(in crate::summary) stream: u8,
     /// Ends a pass through a file by opening it, or by closing it.
     pub(in crate::summary) closes: bool,
-    /// Sets how large a file is, or makes it as large at least.
+    /// Sets the size of a file, or a minimum size.
     pub(in crate::summary) sizes: bool,
-    /// Its part in what threads say to one another, where it is no call on a stored file.
+    /// Its role in communication between threads, if it is not a call on a stored file.
     pub(in crate::summary) step: Option<StepKind>,
     pub(in crate::summary) category: u64,
 }
 
 impl KindTraits {
-    /// The part of an epoch that it is.
+    /// Returns its role in an epoch.
     pub(in crate::summary) fn part(&self) -> Part {
         match self.class {
             _ if self.in_vain => Part::VainWait,
@@ -62,7 +62,7 @@ impl KindTraits {
         }
     }
 
-    /// True if a call counts among those on files, where what it is on is stored. Waits have a row of their own there.
+    /// Returns `true` if a call on a stored object counts among the calls on files. Waits have a separate row there.
     #[inline(always)]
     pub(in crate::summary) fn is_on_file(&self, is_stored: bool) -> bool {
         self.waits || is_stored && !self.net
@@ -102,7 +102,7 @@ impl KindTraits {
     }
 }
 
-/// What a call is in the conversation of threads.
+/// Returns the role of a call in communication between threads.
 fn step_of(kind: &Kind) -> Option<StepKind> {
     let name = kind.name.as_ref();
     let begins = |starts: &[&str]| starts.iter().any(|start| name.starts_with(start));
@@ -126,15 +126,15 @@ fn step_of(kind: &Kind) -> Option<StepKind> {
     }
 }
 
-/// The span in which the benchmark makes the data set that it then reads.
+/// The span in which the benchmark generates the data set that it then reads.
 pub const GENERATE: &str = "generate";
 
-/// Calls that count as I/O: what reads, writes, synchronises or asks about files.
+/// Returns `true` for calls that count as I/O: reads, writes, syncs and metadata calls.
 pub fn is_io(kind: &Kind) -> bool {
     matches!(kind.class, Class::Read | Class::Write | Class::Metadata | Class::Sync)
 }
 
-/// Spans in which a trainer waits for its next batch, by the beginning of their name: ours and the benchmark's, PyTorch's
+/// Spans in which a trainer waits for its next batch, by prefix of their name: dlio's and the benchmark's, PyTorch's
 /// profiler's, Lightning's.
 pub const NEXT_BATCH: [&str; 3] = ["fetch", "enumerate(DataLoader)", "[_TrainingEpochLoop].train_dataloader_next"];
 
@@ -142,7 +142,7 @@ pub fn is_next_batch(kind: &Kind) -> bool {
     kind.class != Class::Compute && NEXT_BATCH.iter().any(|name| kind.name.starts_with(name))
 }
 
-/// A wait for a batch that finds that there are no more.
+/// Returns `true` for a wait for a batch that finds no more.
 pub fn finds_no_more(kind: &Kind) -> bool {
     *kind.name == *"fetch.end" && is_next_batch(kind)
 }
@@ -150,44 +150,45 @@ pub fn finds_no_more(kind: &Kind) -> bool {
 /// The span in which a loader starts its workers.
 const START_LOADER: &str = "loader.start";
 
-/// Spans of a training step whose forward nobody saw: a part of the computing, which must not be taken for all of it.
+/// Spans of a training step whose forward pass was not recorded: a part of the computing, which must not be treated as
+/// all of it.
 const PARTS: [&str; 3] = ["backward", "optimizer.step", "optimizer.part"];
 
 pub(in crate::summary) fn is_part(kind: &Kind) -> bool {
     kind.origin == Origin::Span && *kind.cat == *"pipeline" && PARTS.contains(&kind.name.as_ref())
 }
 
-/// Calls that wait, whatever for.
+/// Returns `true` for calls that wait for anything.
 pub fn is_wait(kind: &Kind) -> bool {
     kind.class == Class::Wait
 }
 
-/// Calls that wait for others. One that sleeps waits for nobody.
+/// Returns `true` for calls that wait for other threads or processes. A sleep does not.
 pub fn is_idle(kind: &Kind) -> bool {
     is_wait(kind) && !kind.name.ends_with("sleep")
 }
 
-/// Calls whose success opens a file. `fdopen` puts a stream before one that is open.
+/// Calls whose success opens a file. `fdopen` attaches a stream to an open one.
 pub const OPENING: [&str; 7] = ["open", "openat", "creat", "mkstemp", "fopen", "freopen", "MPI_File_open"];
 
-/// Calls whose success sets the size of a file. What `fallocate` does to it is in its mode, which traces do not have.
+/// Calls whose success sets the size of a file. The effect of `fallocate` depends on its mode, which traces lack.
 const SIZING: [&str; 3] = ["truncate", "ftruncate", "posix_fallocate"];
 
 pub fn opens(name: &str) -> bool {
     OPENING.contains(&name)
 }
 
-/// The layer of calls whose bytes are moved by calls beneath.
+/// The layer of calls whose bytes are moved by lower calls.
 pub const ABOVE: &str = "mpiio";
 
 /// The category of requests to object stores.
 pub const OBJECT: &str = "object";
 
-/// Categories that PyTorch's profiler gives to what runs on a device: each device is a process there, and its streams are
+/// Categories of PyTorch's profiler for events on a device: each device is a process there, and its streams are
 /// threads.
 const DEVICE: [&str; 4] = ["kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation"];
 
-/// True of spans that a device's own clock timed.
+/// Returns `true` for spans timed by a device's own clock.
 pub fn times_device(kind: &Kind) -> bool {
     kind.origin == Origin::Span && is_on_device(&kind.cat)
 }
@@ -196,12 +197,12 @@ fn is_on_device(category: &str) -> bool {
     DEVICE.iter().any(|known| known.eq_ignore_ascii_case(category))
 }
 
-/// Categories of spans in which ranks talk to one another begin so.
+/// The prefix of categories of spans in which ranks communicate.
 pub fn communicates(category: &str) -> bool {
     category.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("comm"))
 }
 
-/// Bytes read and bytes written by a call of a class.
+/// Returns the bytes read and written by a call of a class.
 #[inline(always)]
 pub fn directions(class: Class, moved: u64) -> (u64, u64) {
     match class {

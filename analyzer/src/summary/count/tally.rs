@@ -1,7 +1,7 @@
-//! Events that the traced programs counted themselves become part of the figures, as far as counts can.
+//! Adds the counts that traced programs kept instead of events to the results, as far as counts allow.
 //!
-//! Counts, sums, smallest and largest values are as exact as those of events. Quantiles come from buckets, and unions of
-//! intervals from intervals that may have grown together over short gaps: how short stands in the report.
+//! Counts, sums, minimums and maximums are as exact as those of events. Quantiles are from buckets, and unions of
+//! intervals from intervals that may have been merged over short gaps, whose length is in the report.
 
 use dlio_schemas::native::tally::Bin;
 use dlio_schemas::ops::{Class, Layer};
@@ -15,36 +15,36 @@ use crate::load::Trace;
 use crate::load::sources::tally::{self, Busy, KindRow, KindShape, ProcessTally};
 use crate::summary::time::intervals::{Interval, Lists, Set};
 
-/// Columns of the picture of a run.
+/// Columns of the activity chart of a run.
 const COLUMNS: usize = 60;
 
-/// The figures that come of tallies alone.
+/// The numbers that only tallies provide.
 #[derive(Serialize, Deserialize, Clone, Debug, Default)]
 pub struct Tally {
     pub processes: u64,
-    /// Events that were counted; no single one of them is in the tables.
+    /// Counted events; none of them is an individual row in the tables.
     pub events: u64,
-    /// Of these, events that are in no figure because a filter asks for what counts do not tell.
+    /// The part of these events that is in no result, because counts cannot be filtered that way.
     pub left_out: u64,
-    /// Unions of intervals are off by gaps up to this long.
+    /// Unions of intervals are inexact by gaps up to this long.
     pub gap_ns: u64,
     pub access: Vec<Access>,
     pub activity: Activity,
 }
 
-/// The way the calls of a function went through their files.
+/// How the calls of a function accessed their files.
 #[derive(Serialize, Deserialize, Clone, Debug)]
 pub struct Access {
     pub name: String,
-    /// Calls whose position was known.
+    /// Calls with a known position.
     pub calls: u64,
-    /// Calls that began where the one before on their file ended, or beyond.
+    /// Calls that started at or after the end of the previous one on their file.
     pub sequential: u64,
-    /// Calls that began exactly there.
+    /// Calls that started exactly there.
     pub consecutive: u64,
 }
 
-/// The activity, in stretches of equal length.
+/// The activity, in time intervals of equal length.
 #[derive(Serialize, Deserialize, Clone, Debug, Default)]
 pub struct Activity {
     pub start_ts: i64,
@@ -56,7 +56,7 @@ pub struct Activity {
     pub io_ns: Vec<u64>,
 }
 
-/// The tallies of a trace's processes, as far as a filter lets them through.
+/// The tallies of a trace's processes that a filter accepts.
 pub struct Tallies {
     taken: Vec<ProcessTally>,
     found: Option<Tally>,
@@ -65,7 +65,7 @@ pub struct Tallies {
 impl Tallies {
     pub fn open(trace: &Trace, filter: &Filter, sieve: &Sieve) -> Tallies {
         let all = trace.sources.iter().filter_map(|source| source.tally(&trace.catalog));
-        // What another run counted is no business of this one.
+        // Counts of another run are excluded.
         let of_run =
             |tally: &ProcessTally| trace.catalog.is_process(tally.proc, |process| filter.takes_run_of(process));
         let all: Vec<_> = all.filter(of_run).collect();
@@ -79,14 +79,14 @@ impl Tallies {
         Tallies { taken: all.into_iter().filter(takes).collect(), found }
     }
 
-    /// The intervals, which are known before those of single events.
+    /// Returns the intervals, which are known before those of individual events.
     pub fn intervals(&self) -> Lists {
         let mut lists = Lists::default();
         self.taken.iter().flat_map(|tally| &tally.busy).for_each(|busy| intervals(busy, &mut lists));
         lists
     }
 
-    /// Adds everything else to what was read; `None` where nothing was counted.
+    /// Adds everything else to the counts of events; returns `None` if there are no tallies.
     pub fn add_to(self, counted: &mut Counted, catalog: &Catalog) -> Option<Tally> {
         let mut found = self.found?;
         let kinds = catalog.kinds();
@@ -100,14 +100,15 @@ impl Tallies {
     }
 }
 
-/// Events that processes counted and did not record, among the processes a filter asks for: no row stands for them.
+/// Returns the number of events that processes counted and did not record, among the processes that a filter accepts:
+/// they have no rows.
 pub fn unrecorded(trace: &Trace, filter: &Filter) -> u64 {
     let sieve = trace.sieve(filter);
     let tallies = trace.sources.iter().filter_map(|source| source.tally(&trace.catalog));
     tallies.filter(|tally| sieve.takes_proc(tally.proc)).map(|tally| tally.events).sum()
 }
 
-/// Busy intervals in place of the exact ones: each as long as it was busy, from its beginning.
+/// Adds busy intervals as a substitute for the exact ones: each as long as it was busy, from its start.
 fn intervals(busy: &Busy, lists: &mut Lists) {
     let set = match &busy.category {
         None => Some(Set::Io),
@@ -133,7 +134,7 @@ impl Adding<'_> {
     fn tally(&mut self, tally: &ProcessTally) {
         let mut process = ProcessCount { events: tally.events, ..ProcessCount::default() };
         tally.rows.iter().for_each(|row| self.row(row, tally.proc, &mut process));
-        // Older tables do not say whose spans they are: then it may have been any thread.
+        // Older tables lack the process of a span, so it may have been any thread.
         let is_said = tally.threads.iter().any(|thread| !thread.categories.is_empty());
         let anybody = process.compute_ns > 0 && !is_said;
         let threads = tally.threads.iter().map(|thread| {
@@ -164,7 +165,7 @@ impl Adding<'_> {
     fn row(&mut self, row: &KindRow, proc: u32, process: &mut ProcessCount) {
         let kind = &self.kinds[row.kind as usize];
         let counts = &row.row;
-        // What goes through sockets is no I/O on files.
+        // Calls on sockets are not I/O on files.
         let is_net = kind.origin == Origin::Call && *kind.cat == *Layer::Net.name();
         let (read, written) = directions(kind.class, if is_net { 0 } else { counts.bytes });
         lengthen(&mut self.counted.kinds, 2 * self.kinds.len());
@@ -195,7 +196,7 @@ impl Adding<'_> {
         self.counted.files[row.file as usize].merge(&FileCount {
             events: counts.count,
             opens: if opened { counts.count - counts.failed } else { 0 },
-            // As of events: starting a program is no I/O on its file, nor is waiting for a lock.
+            // As for events: starting a program is not I/O on its file, nor is waiting for a lock.
             time_ns: if is_io(kind) { row.time_ns } else { 0 },
             asked_ns: if kind.class == Class::Metadata { row.time_ns } else { 0 },
             bytes_read: moved.0,
@@ -225,7 +226,7 @@ impl Adding<'_> {
 
     fn shape(&mut self, shape: &KindShape, tally: &ProcessTally) {
         let sum = tally.rows.iter().filter(|row| row.kind == shape.kind).map(|row| row.time_ns).sum();
-        // Of one kind there is one shape, whatever the calls were on.
+        // A kind has one distribution, for calls on all objects.
         let row = counted::row(shape.kind, false);
         let durations = &mut self.counted.kinds[row as usize].durations;
         durations.add_steps(&shape.durations, sum, (shape.shortest_ns, shape.longest_ns));
@@ -233,7 +234,7 @@ impl Adding<'_> {
     }
 }
 
-/// All processes in columns of equal length.
+/// Returns the activity of all processes in columns of equal length.
 fn activity(tallies: &[ProcessTally]) -> Activity {
     let used = || tallies.iter().filter(|tally| tally.events > 0).map(|tally| &tally.activity);
     let start_ts = used().map(|activity| activity.start_ts).min().unwrap_or(0);

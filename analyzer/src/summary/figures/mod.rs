@@ -1,4 +1,4 @@
-//! Numbers of the report: [`quantiles`], and [`units`] in which people read them.
+//! Numbers of the report: [`quantiles`], and their formatting for readers ([`units`]).
 
 pub mod quantiles;
 pub mod units;

@@ -1,8 +1,8 @@
 //! Distributions: exact ones by counting each value, compact ones by counting in buckets.
 //!
-//! Sizes are few different numbers, so each is counted and every quantile is exact. Durations are many, so they are counted
-//! in buckets of which 128 make a doubling: a quantile is off by 0.4 % at most, smallest, largest and mean not at all. The
-//! few buckets in which quantiles lie can be counted value by value in a second pass, which makes them exact.
+//! Sizes have few distinct values, so each is counted and every quantile is exact. Durations have many, so they are
+//! counted in buckets, 128 per doubling: a quantile is inexact by at most 0.4 %; minimum, maximum and mean are exact. A
+//! second pass can count the values in the few buckets that contain quantiles, which makes them exact.
 
 use std::collections::HashMap;
 
@@ -11,14 +11,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::packed_serde::Columns;
 
-/// Buckets of a doubling, as a power of two.
+/// Buckets per doubling, as a power of two.
 const FINE_BITS: u32 = 7;
 const FINE: u64 = 1 << FINE_BITS;
 
-/// Declares the quantiles: a name and a share of the values each, and the place of the mean among them in reports.
+/// Declares the quantiles, each a name and a share of the values, and the position of the mean among them in reports.
 macro_rules! quantiles {
     ($($below:ident: $low:literal),*; mean; $($above:ident: $high:literal),*) => {
-        /// The quantiles of a distribution, from the smallest value to the largest: their names in reports and their shares.
+        /// The quantiles of a distribution, from minimum to maximum: their names in reports and their shares.
         pub const QUANTILES: &[(&str, f64)] =
             &[$((stringify!($below), $low),)* $((stringify!($above), $high)),*];
 
@@ -31,7 +31,7 @@ macro_rules! quantiles {
             $(pub $below: f64,)*
             pub mean: f64,
             $(pub $above: f64,)*
-            /// True if the quantiles are those of the very values; otherwise they are off by 0.4 % at most.
+            /// `true` if the quantiles are exact; otherwise they are inexact by at most 0.4 %.
             pub exact: bool,
         }
 
@@ -43,20 +43,20 @@ macro_rules! quantiles {
     };
 }
 
-// The only list of them: reports, SQL and pages are made from it. SUMMARY.md describes it.
+// The only list of them, from which reports, SQL and pages are generated. SUMMARY.md describes it.
 quantiles! {
     min: 0.0, p25: 0.25;
     mean;
     median: 0.5, p75: 0.75, p95: 0.95, p99: 0.99, max: 1.0
 }
 
-/// Returns how a heading shows a percentile: `25 %` for `p25`; nothing for other names.
+/// Returns the heading of a percentile: `25 %` for `p25`; `None` for other names.
 pub fn percentile(name: &str) -> Option<String> {
     let (_, share) = QUANTILES.iter().find(|(known, _)| *known == name && name.starts_with('p'))?;
     Some(format!("{} %", (share * 1e4).round() / 1e2))
 }
 
-/// Returns the columns by which SQL gives the distribution of a column, called like the fields of `name`.
+/// Returns the SQL columns of a column's distribution, named like the fields of `name`.
 pub fn sql_columns(column: &str, name: &str) -> Vec<String> {
     let quantile = |(quantile, share): &(&str, f64)| {
         let value = match share {
@@ -71,14 +71,14 @@ pub fn sql_columns(column: &str, name: &str) -> Vec<String> {
     columns
 }
 
-/// Bucket of a value: exact below [`FINE`], then 128 a doubling.
+/// Returns the bucket of a value: exact below [`FINE`], then 128 per doubling.
 #[inline(always)]
 pub fn bucket(value: u64) -> usize {
     let octave = (63 - (value | 1).leading_zeros()).saturating_sub(FINE_BITS);
     ((octave as u64 * FINE) + (value >> octave)) as usize
 }
 
-/// The smallest and the largest value of a bucket.
+/// Returns the smallest and the largest value of a bucket.
 fn ends(bucket: usize) -> (f64, f64) {
     let bucket = bucket as u64;
     if bucket < 2 * FINE {
@@ -89,17 +89,17 @@ fn ends(bucket: usize) -> (f64, f64) {
     (low as f64, low as f64 + ((1u64 << octave) - 1) as f64)
 }
 
-/// The middle of a bucket.
+/// Returns the middle of a bucket.
 fn middle(bucket: usize) -> f64 {
     let (low, high) = ends(bucket);
     low + (high - low) / 2.0
 }
 
-/// Events of one kind whose buckets are listed: with more of them a count for every bucket takes no more than they do.
+/// The number of events of one kind whose buckets are listed: for more events, a count per bucket takes no more memory.
 const FEW_MAX: usize = 1024;
 
-/// Counts of durations in buckets. Traces may have hundreds of thousands of names of which each occurs a few times: of
-/// those the buckets are listed one by one.
+/// Counts of durations in buckets. Traces may have hundreds of thousands of names that occur a few times each: for
+/// those the buckets are listed individually.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(into = "HistogramSteps", from = "HistogramSteps")]
 pub struct Histogram {
@@ -119,7 +119,7 @@ impl Default for Histogram {
     }
 }
 
-/// A histogram as it travels: buckets that hold something, and what is known of all values.
+/// The encoding of a histogram: nonempty buckets, and the exact numbers over all values.
 #[derive(Serialize, Deserialize)]
 struct HistogramSteps {
     steps: Vec<(u32, u64)>,
@@ -139,14 +139,14 @@ impl From<HistogramSteps> for Histogram {
     fn from(from: HistogramSteps) -> Histogram {
         let (min, max) = from.ends;
         let mut histogram = Histogram { count: from.count, sum: from.sum, min, max, ..Histogram::default() };
-        // The last one first: room is made once.
+        // The last one first, so that memory is allocated once.
         let known = from.steps.iter().rev().filter(|(bucket, _)| *bucket <= bucket_last());
         known.for_each(|(bucket, count)| histogram.add_counts(*bucket as usize, *count));
         histogram
     }
 }
 
-/// The bucket of the largest value there is: what claims to lie beyond is damage.
+/// Returns the bucket of the largest possible value: a higher one is damage.
 fn bucket_last() -> u32 {
     bucket(u64::MAX) as u32
 }
@@ -181,7 +181,7 @@ impl Histogram {
         self.counts[bucket] += count;
     }
 
-    /// Buckets that hold something, in ascending order.
+    /// Returns the nonempty buckets in ascending order.
     fn steps(&self) -> Vec<(usize, u64)> {
         let mut few = self.few.clone();
         few.sort_unstable();
@@ -189,13 +189,13 @@ impl Histogram {
         few.chain(self.counts.iter().copied().enumerate().filter(|(_, n)| *n > 0)).collect()
     }
 
-    /// Values and how often each came, in ascending order, as far as buckets tell them apart.
+    /// Returns values and their counts in ascending order, at the resolution of buckets.
     pub fn values(&self) -> Vec<(f64, u64)> {
         let (min, max) = (self.min as f64, self.max as f64);
         self.steps().into_iter().map(|(bucket, count)| (middle(bucket).clamp(min, max), count)).collect()
     }
 
-    /// The same by the lower ends of buckets: round numbers are themselves.
+    /// Returns the lower ends of buckets and their counts: round numbers are preserved.
     pub fn floors(&self) -> Vec<(f64, u64)> {
         let (min, max) = (self.min as f64, self.max as f64);
         self.steps().into_iter().map(|(bucket, count)| (ends(bucket).0.clamp(min, max), count)).collect()
@@ -205,14 +205,14 @@ impl Histogram {
         self.sum as f64 / self.count.max(1) as f64
     }
 
-    /// Standard deviation.
+    /// Returns the standard deviation.
     pub fn deviation(&self) -> f64 {
         let mean = self.mean();
         let squares: f64 = self.values().iter().map(|(value, count)| (value - mean).powi(2) * *count as f64).sum();
         (squares / self.count.max(1) as f64).sqrt()
     }
 
-    /// Values that were counted elsewhere, in steps; their sum and ends are known better than the steps tell.
+    /// Adds values that were counted elsewhere, as steps; their sum and range are more exact than the steps.
     pub fn add_steps(&mut self, steps: &[(u64, u64)], sum: u64, (min, max): (u64, u64)) {
         for &(value, count) in steps {
             self.add_counts(bucket(value), count);
@@ -235,7 +235,7 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
-    /// Buckets that hold the values between which quantiles lie, where those are not known from the bucket alone.
+    /// Returns the buckets with the values that determine quantiles, unless the bucket alone determines them.
     pub fn buckets_of_quantiles(&self) -> Vec<usize> {
         let last = self.count.saturating_sub(1);
         let ranks = QUANTILES.iter().flat_map(|(_, share)| {
@@ -259,8 +259,8 @@ impl Histogram {
         found
     }
 
-    /// Exact quantiles, given how often each value of the buckets of quantiles occurs, in ascending order; `None` where
-    /// that does not add up to what was counted.
+    /// Returns exact quantiles, given the count of each value in the buckets of quantiles, in ascending order; `None`
+    /// if these counts do not match the buckets.
     pub fn refined(&self, values: &[(u64, u64)]) -> Option<Quantiles> {
         let buckets = self.buckets_of_quantiles();
         let mut steps = Vec::new();
@@ -288,27 +288,28 @@ impl Histogram {
     }
 }
 
-/// The middle of values in any order; of an even number of them, between the two.
+/// Returns the median of values in any order; for an even number, the mean of the middle two.
 pub fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let last = values.len().checked_sub(1)?;
     Some((values[last / 2] + values[last.div_ceil(2)]) / 2.0)
 }
 
-/// Returns the quantiles of values in ascending order, each with its count; `exact` where these are the very values.
+/// Returns the quantiles of values in ascending order with their counts; `exact` if these are the original values.
 pub fn quantiles(steps: impl Iterator<Item = (f64, u64)>, count: u64, sum: u128, exact: bool) -> Option<Quantiles> {
     Some(Quantiles::new(values_at(steps, count)?, sum as f64 / count as f64, exact))
 }
 
-/// Returns the values at the places of quantiles; between two values by their distance, as SQL's `percentile_cont`, numpy
-/// and pandas do.
+/// Returns the values at the positions of quantiles, interpolated linearly like SQL's `percentile_cont`, numpy and
+/// pandas.
 fn values_at(steps: impl Iterator<Item = (f64, u64)>, count: u64) -> Option<[f64; QUANTILES.len()]> {
     let last = count.checked_sub(1)? as f64;
     let places: [f64; QUANTILES.len()] = std::array::from_fn(|i| QUANTILES[i].1 * last);
     let mut values = [0.0; QUANTILES.len()];
     let (mut next, mut seen, mut before) = (0, 0u64, 0.0);
     for (value, n) in steps {
-        // Ranks `seen .. seen + n` have this value; a place between the last rank and this one lies between both values.
+        // Ranks `seen .. seen + n` have this value; a position between the last rank and this one is between both
+        // values.
         while next < places.len() && places[next] <= (seen + n - 1) as f64 {
             let past = places[next] - (seen as f64 - 1.0);
             values[next] = if past < 1.0 { before + (value - before) * past } else { value };
@@ -320,27 +321,27 @@ fn values_at(steps: impl Iterator<Item = (f64, u64)>, count: u64) -> Option<[f64
     Some(values)
 }
 
-/// Different values a thread counts one by one. Beyond that new ones are rounded to their bucket, which bounds memory on
-/// inputs that no program writes.
+/// The maximum number of distinct values that a thread counts individually. Beyond it new ones are rounded to their
+/// bucket, which bounds memory for inputs that no program writes.
 const DISTINCT_MAX: usize = 4 << 20;
 
 const FREE: u64 = u64::MAX;
 
-/// How often each value of each kind occurred: a flat table, because the hash map of the standard library costs three
-/// times as much for keys of eight bytes.
+/// The count of each value of each kind: a flat table, because the hash map of the standard library costs three times
+/// as much for keys of eight bytes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(into = "CountsSorted", try_from = "CountsSorted")]
 pub struct Counts {
     /// Kind in the upper 16 bits, value in the lower 48.
     slots: Vec<(u64, u64)>,
-    /// Of kinds and values that need more bits.
+    /// Kinds and values that need more bits.
     wide: HashMap<(u32, u64), u64, RandomState>,
     used: usize,
-    /// True if values had to be rounded.
+    /// `true` if values had to be rounded.
     pub rounded: bool,
 }
 
-/// Counts as they travel.
+/// The encoding of counts.
 #[derive(Serialize, Deserialize)]
 struct CountsSorted {
     /// Kind, value and count.
@@ -376,7 +377,7 @@ impl Default for Counts {
 
 const VALUE_BITS: u32 = 48;
 
-/// Kinds below this have room beside a value.
+/// Kinds below this fit next to a value.
 const KIND_END: u32 = (1 << (64 - VALUE_BITS)) - 1;
 
 impl Counts {
@@ -402,7 +403,7 @@ impl Counts {
         *self.wide.entry((kind, value)).or_default() += count;
     }
 
-    /// Values that were counted elsewhere, in steps.
+    /// Adds values that were counted elsewhere, as steps.
     pub fn add_steps(&mut self, kind: u32, steps: &[(u64, u64)]) {
         for &(value, count) in steps {
             self.add_value(kind, value, count);
@@ -465,14 +466,14 @@ impl Counts {
         other.wide.iter().for_each(|((kind, value), count)| self.add_wide(*kind, *value, *count));
     }
 
-    /// The same values of kinds with other numbers.
+    /// Returns the counts with other numbers of kinds.
     pub fn renumbered(&self, mut number: impl FnMut(u32) -> u32) -> Counts {
         let mut counts = Counts { rounded: self.rounded, ..Counts::default() };
         self.sorted().into_iter().for_each(|(kind, value, count)| counts.add_value(number(kind), value, count));
         counts
     }
 
-    /// Values and their counts in ascending order, kind by kind.
+    /// Returns values and their counts in ascending order, kind by kind.
     pub fn sorted(&self) -> Vec<(u32, u64, u64)> {
         let kept = self.slots.iter().filter(|(key, _)| *key != FREE);
         let narrow = kept.map(|(key, n)| ((key >> VALUE_BITS) as u32, key & ((1 << VALUE_BITS) - 1), *n));

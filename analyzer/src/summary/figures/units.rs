@@ -1,6 +1,7 @@
-//! Numbers as people read them. MB is 10^6 bytes and MiB 2^20; reports use MB, but for limits that are powers of two.
+//! Formats numbers for readers. MB is 10^6 bytes and MiB 2^20; reports use MB, except for limits that are powers of
+//! two.
 
-/// `1,234,567`.
+/// Formats `1,234,567`.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
@@ -13,24 +14,24 @@ pub fn grouped(number: u64) -> String {
     out
 }
 
-/// `1 event`, `2,000 events`.
+/// Formats `1 event`, `2,000 events`.
 pub fn many(number: u64, one: &str, more: &str) -> String {
     format!("{} {}", grouped(number), if number == 1 { one } else { more })
 }
 
-/// `950 B`, `1.23 MB`: three digits.
+/// Formats `950 B`, `1.23 MB`: three digits.
 pub fn bytes(number: f64) -> String {
     scaled(number, 1000.0, &["B", "kB", "MB", "GB", "TB", "PB", "EB"])
 }
 
-/// `512 B`, `4 KiB`: a power of two.
+/// Formats `512 B`, `4 KiB`: a power of two.
 pub fn power_of_two(number: u64) -> String {
     const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     let power = number.max(1).ilog2() as usize;
     format!("{} {}", 1u64 << (power % 10), UNITS[power / 10])
 }
 
-/// `12 ns`, `1.23 ms`, `2 min 5 s`.
+/// Formats `12 ns`, `1.23 ms`, `2 min 5 s`.
 pub fn time(ns: f64) -> String {
     if ns < 120e9 {
         return scaled(ns, 1000.0, &["ns", "us", "ms", "s"]);
@@ -42,7 +43,7 @@ pub fn time(ns: f64) -> String {
     }
 }
 
-/// A time by which something changed, with its sign: `+1.23 ms`.
+/// Formats a change in time with its sign: `+1.23 ms`.
 pub fn signed(ns: i64) -> String {
     match ns {
         0 => "0".into(),
@@ -51,7 +52,7 @@ pub fn signed(ns: i64) -> String {
     }
 }
 
-/// `37 %`; what is little and not nothing is said as that.
+/// Formats `37 %`; a small nonzero share is not rounded to zero.
 pub fn share(part: i64, whole: i64) -> String {
     if whole <= 0 {
         return "-".into();
@@ -79,7 +80,7 @@ fn scaled(number: f64, step: f64, units: &[&str]) -> String {
     }
 }
 
-/// Nanoseconds since the Unix epoch as `2026-11-21 02:08:07.123 UTC`.
+/// Formats nanoseconds since the Unix epoch as `2026-11-21 02:08:07.123 UTC`.
 pub fn moment(ts: i64) -> String {
     let seconds = ts.div_euclid(1_000_000_000);
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
@@ -89,10 +90,10 @@ pub fn moment(ts: i64) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{millis:03} UTC")
 }
 
-/// Year, month and day of a day counted from 1970, by the 400 years after which the calendar repeats.
+/// Returns year, month and day of a day counted from 1970, using the calendar's period of 400 years.
 fn civil(days: i64) -> (i64, i64, i64) {
     const ERA: i64 = 146_097;
-    // Years that begin in March end with the leap day.
+    // Years that start in March end with the leap day.
     let shifted = days + 719_468;
     let era = shifted.div_euclid(ERA);
     let day_of_era = shifted.rem_euclid(ERA);

@@ -1,18 +1,19 @@
-//! Access to files: where calls begin, how large they are and how long they take.
+//! Access to files: positions, sizes and durations of calls.
 //!
-//! A pass is what one thread reads (or writes) of one file between opening and closing it, each layer for itself. A call of
-//! a pass is related to the one before it:
+//! A pass is the sequence of bytes that one thread reads (or writes) in one file between opening and closing it,
+//! separately for each layer. A call of a pass is related to the previous call:
 //!
 //! ```text
-//!   |== before ==|            first: nothing lies before it in the pass
-//!                |--|         consecutive: begins where that ended
-//!                     |--|    forward: begins further on
-//!   |--|                      repeated: begins where that began
-//!  |--|  or   |--|            backward: begins anywhere else before its end
+//!   |== before ==|            first: nothing precedes it in the pass
+//!                |--|         consecutive: starts at the end of the previous call
+//!                     |--|    forward: starts further on
+//!   |--|                      repeated: starts where the previous call started
+//!  |--|  or   |--|            backward: starts anywhere else before that end
 //! ```
 //!
-//! Batches are read in no order. What the first call of a pass follows may lie in another batch: such ends are kept as
-//! [`Stitch`]es and put together when everything is there. They are as many as files that are open while a batch ends.
+//! Batches are read in any order. The predecessor of the first call of a pass may be in another batch: such ends are
+//! kept as [`Stitch`]es and joined when everything has been read. Their number is that of files that are open when a
+//! batch ends.
 
 use std::collections::HashMap;
 
@@ -21,19 +22,19 @@ use serde::{Deserialize, Serialize};
 use crate::packed_serde::arrays;
 use crate::summary::figures::quantiles::Histogram;
 
-/// Passes that a file has at the same time: by layer, read or written.
+/// The number of simultaneous passes of a file: by layer, read or written.
 pub const STREAMS: usize = 6;
 
-/// Layers of streams; MPI-IO and its kin are the last.
+/// Layers of streams; MPI-IO and similar layers are the last.
 pub const LAYERS: [&str; 3] = ["posix", "stdio", "other"];
 
-/// The stream of a call.
+/// Returns the stream of a call.
 pub fn stream(layer: &str, writes: bool) -> u8 {
     let layer = LAYERS.iter().position(|known| *known == layer).unwrap_or(2);
     (2 * layer + writes as usize) as u8
 }
 
-/// The place where a call begins, against the one before it. See the module.
+/// The position of a call relative to the previous one. See the module.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Relation {
     First,
@@ -41,7 +42,7 @@ pub enum Relation {
     Forward,
     Backward,
     Repeated,
-    /// Nobody knows where it began.
+    /// The position is unknown.
     Unknown,
 }
 
@@ -64,7 +65,8 @@ pub struct Pattern {
     /// By [`Relation`].
     pub calls: [u64; RELATIONS],
     pub bytes: [u64; RELATIONS],
-    /// Of calls whose position is known: those that do not begin at a block of 4 KiB, those that are no whole blocks, and both.
+    /// Among calls with a known position: those that do not start at a block of 4 KiB, those that are not whole blocks,
+    /// and both.
     pub off_start: u64,
     pub off_size: u64,
     pub off_both: u64,
@@ -97,7 +99,7 @@ impl Pattern {
     }
 }
 
-/// Calls of one size: 0, then a doubling each.
+/// Calls of one size class: 0, then one class per doubling.
 #[derive(Clone, Copy, Default, Debug, Serialize, Deserialize)]
 pub struct SizeBin {
     pub count: u64,
@@ -105,19 +107,19 @@ pub struct SizeBin {
     pub time_ns: u64,
 }
 
-/// Bins of sizes: nothing, then each number of binary digits.
+/// The number of size classes: zero, then each number of binary digits.
 pub const SIZE_BINS: usize = 65;
 
-/// Bands of latency: by class, reads and writes by size too.
+/// Bands of latency: by class, for reads and writes also by size.
 pub const BANDS: usize = 14;
 
-/// The upper ends of the bands of sizes; the last has none. The first is of calls that moved nothing.
+/// The upper ends of the bands of sizes; the last has none. The first is for calls that moved nothing.
 pub const BAND_ENDS: [u64; 5] = [1, 4 << 10, 64 << 10, 1 << 20, 16 << 20];
 
-/// The band of a size.
+/// Returns the band of a size.
 #[inline(always)]
 pub fn band(bytes: u64) -> usize {
-    // Bands end at powers of two: binary digits tell.
+    // Bands end at powers of two, so binary digits determine the band.
     const BAND_OF: [u8; SIZE_BINS] = {
         let mut bands = [5; SIZE_BINS];
         let mut digits = 0;
@@ -142,18 +144,18 @@ fn digits(bytes: u64) -> usize {
     (64 - bytes.leading_zeros()) as usize
 }
 
-/// All that is known of accesses.
+/// All counts of accesses.
 #[derive(Default, Serialize, Deserialize)]
 pub struct Access {
     pub patterns: [Pattern; STREAMS],
-    /// Of reads, of writes.
+    /// For reads and writes.
     #[serde(with = "arrays")]
     pub sizes: Vec<[SizeBin; SIZE_BINS]>,
-    /// Of reads and of writes by band, of metadata, of synchronising.
+    /// For reads and writes by band, for metadata, for syncs.
     pub latency: Vec<Histogram>,
-    /// Calls on files that failed: by row and error number, zero where it is not known.
+    /// Calls on files that failed, by row and error number; zero if unknown.
     pub failures: HashMap<(u32, i32), Failures>,
-    /// Reads and writes of a stream that belong to a pass which began in another batch. What travels is put together.
+    /// Reads and writes of passes that started in another batch. They are joined before they are sent.
     #[serde(skip)]
     stitches: Vec<Stitch>,
     /// The number of stitches, kept or not.
@@ -161,16 +163,16 @@ pub struct Access {
     heads: Heads,
 }
 
-/// The first calls of passes within batches, once all stitches of their passes are here.
+/// The first calls of passes within batches, once all stitches of their passes are known.
 #[derive(Default, Serialize, Deserialize)]
 struct Heads {
-    /// By what they follow.
+    /// By their relation.
     together: [Pattern; STREAMS],
-    /// Of unknown relation all: what holds where there are too many stitches in all.
+    /// All as unknown, which is used if there are too many stitches.
     apart: [Pattern; STREAMS],
 }
 
-/// Calls that failed in one way.
+/// Calls that failed with one error.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Failures {
     pub count: u64,
@@ -179,7 +181,7 @@ pub struct Failures {
     pub first: (i64, u32),
 }
 
-/// Ends of passes that are kept: with more of them, none is put together and calls at the beginning of a batch are of unknown
+/// The maximum number of stitches; beyond it, none is joined, and calls at the start of a batch have an unknown
 /// relation. At 64 bytes each, 64 MiB.
 const STITCHES_MAX: u64 = 1 << 20;
 
@@ -196,15 +198,15 @@ struct Stitch {
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum What {
-    /// A call that begins at a position and moved so much.
+    /// A call that starts at a position, and its size.
     Head(i64, i64),
-    /// The last call's beginning and end.
+    /// Start and end of the last call.
     Tail(i64, i64),
     Bound,
 }
 
 impl Access {
-    /// Makes room for what is measured of times; before the first.
+    /// Allocates the histograms; call this before adding the first time.
     pub fn ready(&mut self) {
         if self.latency.is_empty() {
             self.latency.resize(BANDS, Histogram::default());
@@ -212,7 +214,7 @@ impl Access {
         }
     }
 
-    /// A call on a file took so long. `bytes` is what it moved, `None` where it failed or moves none.
+    /// Adds the duration of a call on a file. `bytes` is the size it moved, `None` if it failed or moves none.
     #[inline(always)]
     pub fn time(&mut self, kind: Timed, bytes: Option<u64>, dur: u64) {
         let place = match (kind, bytes) {
@@ -267,7 +269,7 @@ impl Access {
         }
     }
 
-    /// The same of files and kinds with other numbers, once passes are put together.
+    /// Renumbers files and kinds, after passes were joined.
     pub fn renumber(&mut self, mut row: impl FnMut(u32) -> u32, mut file: impl FnMut(u32) -> u32) {
         let failures = std::mem::take(&mut self.failures).into_iter();
         self.failures = failures
@@ -278,7 +280,7 @@ impl Access {
             .collect();
     }
 
-    /// Ends the counts, now that all of them are here.
+    /// Completes the counts after all of them were merged.
     pub fn finish(&mut self) {
         self.put_together();
         let heads = std::mem::take(&mut self.heads);
@@ -286,10 +288,10 @@ impl Access {
         self.patterns.iter_mut().zip(&counted).for_each(|(mine, heads)| mine.merge(heads));
     }
 
-    /// Puts passes together, now that all of theirs are here.
+    /// Joins passes, once all of their stitches are known.
     pub fn put_together(&mut self) {
         let mut stitches = std::mem::take(&mut self.stitches);
-        // A call that is first and last of its batch is first before it is last.
+        // A call that is first and last in its batch must be sorted as first, then as last.
         stitches.sort_by_key(|stitch| (stitch.key, stitch.ts, !matches!(stitch.what, What::Head(..))));
         let mut open: Option<(Key, (i64, i64))> = None;
         for Stitch { key, what, .. } in stitches {
@@ -316,7 +318,7 @@ impl Access {
     }
 }
 
-/// Whose time is measured.
+/// Which time is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Timed {
     Read,
@@ -328,11 +330,11 @@ pub enum Timed {
 /// The passes of one batch.
 #[derive(Default)]
 pub struct Passes {
-    /// By file: the number of the batch in which it was used last, and its place among the slots.
+    /// By file: the number of the batch in which it was used last, and its index among the slots.
     places: Vec<(u32, u32)>,
     batch: u32,
     slots: Vec<Slot>,
-    /// The file that was used last in this batch, and its place: most calls are on that again.
+    /// The last file used in this batch, and its slot: most calls are on it again.
     latest: Option<(u32, usize)>,
 }
 
@@ -340,10 +342,10 @@ pub struct Passes {
 #[derive(Clone, Copy)]
 struct Slot {
     file: u32,
-    /// The last opening or closing, if there was one, and whether the first of that was a closing with nothing before.
+    /// The last opening or closing, if any, and whether the first of them was a closing with nothing before.
     bound: Option<i64>,
     closed_first: bool,
-    /// True if it was closed and not opened after.
+    /// `true` if it was closed and not opened afterwards.
     closed: bool,
     last: [Option<(i64, i64, i64)>; STREAMS],
 }
@@ -374,7 +376,7 @@ impl Passes {
         &mut self.slots[place]
     }
 
-    /// A call moved bytes.
+    /// Adds a call that moved bytes.
     #[inline(always)]
     pub fn moved(&mut self, access: &mut Access, lane: (u32, i32), file: u32, stream: u8, at: (i64, Option<i64>, i64)) {
         let (ts, pos, bytes) = at;
@@ -390,7 +392,7 @@ impl Passes {
         }
     }
 
-    /// A file was opened or closed.
+    /// Notes that a file was opened or closed.
     pub fn bound(&mut self, ts: i64, file: u32, closes: bool) {
         let slot = self.slot(file);
         slot.closed_first |= closes && slot.bound.is_none() && slot.last.iter().all(Option::is_none);
@@ -399,7 +401,7 @@ impl Passes {
         slot.last = [None; STREAMS];
     }
 
-    /// The batch is over: what goes on in another one is kept.
+    /// Ends the batch; passes that continue in another one are kept.
     pub fn end(&mut self, access: &mut Access, (proc, tid): (u32, i32)) {
         self.latest = None;
         for slot in self.slots.drain(..) {
@@ -431,7 +433,7 @@ mod tests {
         access.patterns[0].calls
     }
 
-    /// Positions of reads of 10 bytes, cut into batches, which are read in the reverse order.
+    /// Positions of reads of 10 bytes, divided into batches, which are read in reverse order.
     fn read(batches: &[&[i64]]) -> Access {
         let (mut access, mut passes) = (Access::default(), Passes::default());
         let mut ts = 1000;
@@ -453,7 +455,7 @@ mod tests {
     #[test]
     fn calls_are_related_to_the_one_before() {
         let found = read(&[&[0, 10, 20, 50, 50, 40, 45, 55]]);
-        // 55 begins where 45 ended.
+        // 55 starts where 45 ended.
         assert_eq!(calls(&found), [1, 3, 1, 2, 1, 0]);
         assert_eq!(found.patterns[0].bytes, [10, 30, 10, 20, 10, 0]);
     }

@@ -1,8 +1,8 @@
-//! Blocks of files that several processes write to: where ranks stand in each other's way.
+//! Blocks of files that several processes write to, where ranks may conflict.
 //!
-//! Remembered are the blocks in which a write begins or ends, and who wrote there when. Where they become too many, a half of
-//! them is forgotten and every one that is kept stands for two: which, the block and the name of its file decide, and not the
-//! order in which they came.
+//! It keeps the blocks in which a write starts or ends, with their writers and times. If there are too many, half of
+//! them are dropped, and each one that is kept counts for two. The selection depends on the block and its file name,
+//! not on the order of arrival.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,16 +12,16 @@ use serde::{Deserialize, Serialize};
 use crate::packed_serde::Columns;
 use crate::summary::time::intervals::Interval;
 
-/// A block, as locks of parallel file systems and stripes are: 1 MiB.
+/// A block, as in locks of parallel file systems and stripes: 1 MiB.
 const BLOCK_SHIFT: u32 = 20;
 
-/// Blocks that are remembered.
+/// The maximum number of blocks.
 const KEPT_MAX: usize = 1 << 16;
 
-/// Processes that are remembered of a block.
+/// The maximum number of processes per block.
 const WRITERS_MAX: usize = 8;
 
-/// What one process wrote to a block.
+/// The writes of one process to a block.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Writer {
     proc: u32,
@@ -31,29 +31,29 @@ struct Writer {
     last: i64,
 }
 
-/// See the module.
+/// The blocks with their writers.
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(into = "Sent", try_from = "Sent")]
 pub struct Blocks {
-    /// Of so many blocks, as a power of two, one is kept.
+    /// One of 2^shift blocks is kept.
     shift: u32,
     blocks: HashMap<(u32, i64), Block, RandomState>,
 }
 
-/// One of them.
+/// One block.
 #[derive(Clone, Default)]
 struct Block {
-    /// Of the name of its file.
+    /// Hash of its file's name.
     hash: u64,
     writers: Vec<Writer>,
 }
 
-/// Blocks as they travel, without the hashes of names: those who get them have the names.
+/// The encoding of blocks, without hashes of names, which the receiver computes.
 #[derive(Serialize, Deserialize)]
 struct Sent {
     shift: u32,
-    /// A row for each writer of a block, in order: how much further on file and block are than before, process, calls, their
-    /// time, the start of the first, and how much later than after that time the last one ended.
+    /// One row per writer of a block, in order: differences of file and block to the previous row, process, calls,
+    /// their time, the start of the first, and how long after that plus the time the last one ended.
     writers: Columns,
 }
 
@@ -91,12 +91,12 @@ impl TryFrom<Sent> for Blocks {
     }
 }
 
-/// The number that decides which blocks of a file are kept: the same whatever number the file has.
+/// Returns the number that decides which blocks of a file are kept, independent of the file's number.
 pub fn name_hash(path: &str) -> u64 {
     path.bytes().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ byte as u64).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
-/// Writes to blocks of a file to which another process wrote in the same time.
+/// Writes to blocks of a file to which another process wrote at the same time.
 #[derive(Clone, Copy, Default, Debug, PartialEq)]
 pub struct Common {
     pub writes: u64,
@@ -104,7 +104,7 @@ pub struct Common {
 }
 
 impl Blocks {
-    /// A write of some bytes to a file, by its number and the hash of its name.
+    /// Adds a write of some bytes to a file, given by its number and the hash of its name.
     pub fn wrote(&mut self, proc: u32, (file, hash): (u32, u64), (pos, bytes): (i64, i64), interval: Interval) {
         let (first, last) = (pos >> BLOCK_SHIFT, pos.saturating_add(bytes - 1) >> BLOCK_SHIFT);
         let ns = interval.end.saturating_sub(interval.start) as u64;
@@ -123,12 +123,12 @@ impl Blocks {
         }
     }
 
-    /// Gives blocks that have travelled the hashes of their files' names.
+    /// Sets the hashes of file names in received blocks.
     pub fn name(&mut self, hash: impl Fn(u32) -> u64) {
         self.blocks.iter_mut().for_each(|((file, _), block)| block.hash = hash(*file));
     }
 
-    /// The same of files with other numbers.
+    /// Renumbers files.
     pub fn renumber(&mut self, mut number: impl FnMut(u32) -> u32) {
         for ((file, at), block) in std::mem::take(&mut self.blocks) {
             let place = (number(file), at);
@@ -136,7 +136,7 @@ impl Blocks {
         }
     }
 
-    /// By file; two processes of one rank do not stand in each other's way.
+    /// Returns the conflicts by file; two processes of one rank do not conflict.
     pub fn common(&self, rank: impl Fn(u32) -> Option<i32>) -> BTreeMap<u32, Common> {
         let mut files: BTreeMap<u32, Common> = BTreeMap::new();
         let shared = self.blocks.iter().filter(|(_, block)| block.writers.len() > 1);
@@ -169,7 +169,7 @@ impl Blocks {
         } else if let Some(highest) =
             writers.iter_mut().max_by_key(|known| known.proc).filter(|it| it.proc > writer.proc)
         {
-            // Those of the lowest numbers stay, in whatever order they come.
+            // The lowest numbers are kept, independent of their order.
             *highest = writer;
         }
         if self.blocks.len() > KEPT_MAX {
@@ -178,7 +178,7 @@ impl Blocks {
     }
 
     fn keeps(&self, hash: u64, block: i64) -> bool {
-        // Fibonacci's multiplier: neighbours are no longer.
+        // Fibonacci's multiplier separates neighbors.
         let mixed = (hash ^ (block as u64).rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         mixed.leading_zeros() >= self.shift
     }
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn writes_to_a_block_at_one_time_are_in_common() {
         let mut blocks = Blocks::default();
-        // Two processes, record by record, in one file; each its own megabytes in another.
+        // Two processes, record by record, in one file; separate megabytes in another.
         for record in 0..100i64 {
             for proc in 0..2u32 {
                 let turn = 2 * record + proc as i64;

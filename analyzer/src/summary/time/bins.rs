@@ -1,32 +1,32 @@
-//! Sums by columns of time, over a run whose length nobody knows beforehand, in memory of a fixed size.
+//! Sums per time bin, over a run of unknown length, in a fixed amount of memory.
 //!
 //! ```text
-//!   bin  |-8-|-9-|10-|11-|12-|      a bin is 2^shift ns wide and begins at a whole multiple of that; where there are more
-//!        |---4---|---5---|---6---|  than the ring holds, two become one and bins are twice as wide
+//!   bin  |-8-|-9-|10-|11-|12-|      a bin is 2^shift ns wide and starts at a multiple of that; if there are more
+//!        |---4---|---5---|---6---|  than the ring can hold, pairs are merged and bins become twice as wide
 //! ```
 //!
-//! Because all edges of wider bins are edges of narrower ones, the order in which things are added changes nothing: not the
-//! width in the end, and no sum in any bin.
+//! All edges of wider bins are edges of narrower ones, so the order of additions affects neither the final width nor
+//! the sum of any bin.
 
 use serde::{Deserialize, Serialize};
 
 use super::intervals::Interval;
 
-/// Bins at most; at least half of them are in use once a run is longer than a millisecond.
+/// The maximum number of bins; at least half of them are used once a run is longer than a millisecond.
 pub const BINS_MAX: i64 = 1024;
 
 /// The narrowest bin is a microsecond wide.
 pub const SHIFT_MIN: u32 = 10;
 
-/// See the module. `N` sums are kept for each bin.
+/// Time bins, each with `N` sums.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(into = "BinsInUse", try_from = "BinsInUse")]
 pub struct Bins<const N: usize> {
     shift: u32,
-    /// Numbers of the first and last bin in use; the other way round where there is none.
+    /// Numbers of the first and last used bin; reversed if there is none.
     first: i64,
     last: i64,
-    /// A bin's place is its number, modulo the length.
+    /// A bin's index is its number modulo the length.
     ring: Vec<[u64; N]>,
 }
 
@@ -36,7 +36,7 @@ impl<const N: usize> Default for Bins<N> {
     }
 }
 
-/// Bins as they travel: the sums of those in use, one behind the other.
+/// The encoding of bins: the sums of those used, concatenated.
 #[derive(Serialize, Deserialize)]
 struct BinsInUse {
     shift: u32,
@@ -75,13 +75,13 @@ fn place(bin: i64) -> usize {
     (bin & (BINS_MAX - 1)) as usize
 }
 
-/// The bins that hold an interval; an empty one lies in the bin of its start.
+/// Returns the bins that an interval touches; an empty one is in the bin of its start.
 pub fn touched(interval: Interval, shift: u32) -> (i64, i64) {
     (interval.start >> shift, interval.end.saturating_sub(1).max(interval.start) >> shift)
 }
 
-/// How much of `amount`, which is spread evenly over an interval, lies before a moment. Rounded down, so that what lies
-/// between moments adds up to all of it, wherever they are; what cannot be divided comes with the end.
+/// Returns how much of `amount`, spread evenly over an interval, is before a timestamp. Rounded down, so that the parts
+/// between any timestamps add up to the whole; an indivisible amount counts at the end.
 pub fn before(amount: u64, interval: Interval, ts: i64) -> u64 {
     let length = interval.end.saturating_sub(interval.start);
     if ts >= interval.end {
@@ -96,12 +96,12 @@ impl<const N: usize> Bins<N> {
         self.shift
     }
 
-    /// Numbers of the first and the last bin in use.
+    /// Returns the numbers of the first and the last used bin.
     pub fn range(&self) -> Option<(i64, i64)> {
         (self.first <= self.last).then_some((self.first, self.last))
     }
 
-    /// Makes room for an interval; bins may become wider.
+    /// Extends the bins to an interval; they may become wider.
     pub fn reach(&mut self, interval: Interval) -> (i64, i64) {
         loop {
             let (from, to) = touched(interval, self.shift);
@@ -115,7 +115,7 @@ impl<const N: usize> Bins<N> {
         }
     }
 
-    /// Adds to a bin within reach.
+    /// Adds to a bin within the range.
     #[inline(always)]
     pub fn add_to(&mut self, bin: i64, amounts: &[u64; N]) {
         let sums = &mut self.ring[place(bin)];
@@ -128,8 +128,8 @@ impl<const N: usize> Bins<N> {
         spread(interval, amounts, self.shift, |bin, part| self.add_to(bin, part));
     }
 
-    /// Adds the lengths of intervals to one of the sums. Neighbours lie in one bin mostly: what they add up to waits until
-    /// another begins.
+    /// Adds the lengths of intervals to one of the sums. Neighbors are usually in one bin, so their total is added when
+    /// another bin starts.
     pub fn add_lengths(&mut self, list: &[Interval], sum: usize) {
         let mut bin = Interval { start: 0, end: 0 };
         let mut held = 0;
@@ -157,7 +157,7 @@ impl<const N: usize> Bins<N> {
         }
     }
 
-    /// The bin in which an interval begins, which is within reach from then on.
+    /// Extends the bins to the start of an interval.
     fn enter(&mut self, interval: Interval) -> Interval {
         let (bin, _) = self.reach(interval);
         let start = bin << self.shift;
@@ -191,7 +191,7 @@ impl<const N: usize> Bins<N> {
         (first..=last).for_each(|bin| self.add_to(bin, &other.ring[place(bin)]));
     }
 
-    /// One of the sums in bins of a width that is no smaller than the own, `first..=last`.
+    /// Returns one of the sums in bins of the given or a larger width, `first..=last`.
     pub fn column(&self, sum: usize, shift: u32, (first, last): (i64, i64)) -> Vec<u64> {
         let mut column = vec![0; (last - first + 1) as usize];
         let Some((from, to)) = self.range() else { return column };
@@ -205,7 +205,7 @@ impl<const N: usize> Bins<N> {
     }
 }
 
-/// Hands out amounts, spread evenly over an interval, bin by bin.
+/// Distributes amounts, spread evenly over an interval, to bins.
 pub fn spread<const N: usize>(interval: Interval, amounts: [u64; N], shift: u32, mut take: impl FnMut(i64, &[u64; N])) {
     let (from, to) = touched(interval, shift);
     let mut done = [0; N];
@@ -266,7 +266,7 @@ mod tests {
     fn a_call_is_spread_over_its_time() {
         let mut bins = Bins::<2>::default();
         bins.add(Interval { start: 512, end: 512 + 4 * 1024 }, [4096, 1]);
-        // What cannot be divided, such as one call, comes with the end.
+        // An indivisible amount, such as one call, counts at the end.
         assert_eq!(all(&bins), (10, (0, 4), vec![512, 1024, 1024, 1024, 512], vec![0, 0, 0, 0, 1]));
         bins.add(Interval { start: 1024, end: 1024 }, [5, 1]);
         bins.add(Interval { start: 0, end: 1024 }, [1, 1]);

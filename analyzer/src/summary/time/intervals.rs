@@ -1,4 +1,4 @@
-//! Intervals of time, and the arithmetic of lists of them.
+//! Intervals of time, and operations on lists of them.
 
 /// From `start` to `end`, `end` not included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -12,7 +12,7 @@ pub struct Interval {
 pub enum Set {
     /// Spans of compute categories.
     Compute,
-    /// Spans that the program calls reading, writing or a checkpoint.
+    /// Spans that the program names reading, writing or a checkpoint.
     AppIo,
     /// Calls on files.
     Io,
@@ -22,7 +22,7 @@ pub enum Set {
 
 pub const SETS: usize = 4;
 
-/// One list for each set.
+/// One list per set.
 pub type Lists = [Vec<Interval>; SETS];
 
 /// Makes a list disjoint and ascending, in place.
@@ -51,24 +51,25 @@ pub fn unite(list: &mut Vec<Interval>) {
     list.drain(..kept);
 }
 
-/// True if there is nothing to do: the calls of one thread, mostly, and whatever was united before.
+/// Returns `true` if nothing is to be done: usually for the calls of one thread, and for lists united before.
 fn is_united(list: &[Interval]) -> bool {
     let is_some = |interval: &Interval| interval.start < interval.end;
     list.is_sorted_by(|a, b| is_some(a) && a.end < b.start) && list.last().is_none_or(is_some)
 }
 
-/// Length of a disjoint list.
+/// Returns the length of a disjoint list.
 pub fn length(list: &[Interval]) -> i64 {
     list.iter().map(|interval| interval.end - interval.start).sum()
 }
 
-/// Length of what two disjoint ascending lists share.
+/// Returns the length of the intersection of two disjoint ascending lists.
 pub fn shared(a: &[Interval], b: &[Interval]) -> i64 {
     let (few, many) = if a.len() < b.len() { (a, b) } else { (b, a) };
     if few.len() * MANY < many.len() { shared_of_few(few, many) } else { shared_of_alike(few, many) }
 }
 
-/// Where one list is so many times as long as the other, what lies within each of the few is looked for and summed.
+/// If one list is this many times as long as the other, the parts within each interval of the shorter one are searched
+/// and summed.
 const MANY: usize = 8;
 
 fn shared_of_few(few: &[Interval], many: &[Interval]) -> i64 {
@@ -81,7 +82,7 @@ fn shared_of_few(few: &[Interval], many: &[Interval]) -> i64 {
             && let [.., last] = within
         {
             sum += length(within) - (interval.start - first.start).max(0) - (last.end - interval.end).max(0);
-            // The last may reach into the next of the few.
+            // The last one may extend into the next interval of the shorter list.
             from += within.len() - 1;
         }
     }
@@ -97,7 +98,7 @@ fn shared_of_alike(a: &[Interval], b: &[Interval]) -> i64 {
     sum
 }
 
-/// What of a disjoint ascending list lies in no interval of another one.
+/// Returns the parts of a disjoint ascending list that are in no interval of another one.
 pub fn without(list: &[Interval], other: &[Interval]) -> Vec<Interval> {
     let (mut left, mut from) = (Vec::with_capacity(list.len()), 0);
     for interval in list {
@@ -116,7 +117,7 @@ pub fn without(list: &[Interval], other: &[Interval]) -> Vec<Interval> {
     left
 }
 
-/// One list of all that are in several: two become one and so on, because what overlaps is fewer each time.
+/// Unites several lists pairwise, because overlaps reduce their length in each round.
 pub fn united(mut lists: Vec<Vec<Interval>>) -> Vec<Interval> {
     let of_pair = |pair: &[Vec<Interval>]| {
         let mut both = pair.concat();
@@ -129,13 +130,13 @@ pub fn united(mut lists: Vec<Vec<Interval>>) -> Vec<Interval> {
     lists.pop().unwrap_or_default()
 }
 
-/// The part of a disjoint ascending list after a moment.
+/// Returns the part of a disjoint ascending list after a timestamp.
 pub fn tail(list: &[Interval], ts: i64) -> i64 {
     let from = list.partition_point(|interval| interval.end <= ts);
     list[from..].iter().map(|interval| interval.end - interval.start.max(ts)).sum()
 }
 
-/// A list of intervals, for the tests of whatever takes one.
+/// Returns a list of intervals, for tests.
 #[cfg(test)]
 pub fn list(pairs: &[(i64, i64)]) -> Vec<Interval> {
     pairs.iter().map(|&(start, end)| Interval { start, end }).collect()
@@ -173,7 +174,7 @@ mod tests {
         assert_eq!(shared(&list(&[(0, 10)]), &[]), 0);
     }
 
-    /// Disjoint ascending lists of random gaps and lengths, some of which touch those of another.
+    /// Returns disjoint ascending lists of random gaps and lengths, some touching those of another.
     fn random(state: &mut u64, count: usize, gap: u64, length: u64) -> Vec<Interval> {
         let mut below = |limit: u64| {
             *state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);

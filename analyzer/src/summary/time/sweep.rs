@@ -1,17 +1,18 @@
-//! A union of intervals, exactly, in one pass and little memory: the time at least one of many things was going on.
+//! An exact union of intervals in one pass and little memory: the time in which at least one of many activities was in
+//! progress.
 //!
-//! Events lie in their streams in the order in which they *ended*, so time is swept backwards: an interval that reaches far
-//! back (a span around thousands of reads) comes before everything inside it, and what has been passed is final.
+//! Streams contain events in the order in which they *ended*, so time is swept backwards: an interval that reaches far
+//! back (a span around thousands of reads) precedes everything inside it, and the results for passed time are final.
 //!
 //! ```text
 //!   |----------- span -----------|     the sweep moves to the left; everything right of `horizon`
-//!     |read|  |read|    |read|         is counted and forgotten; what reaches beyond it to the left
-//!        <-----------+                 is remembered as one interval that ends at the horizon
+//!     |read|  |read|    |read|         is counted and dropped; an interval that reaches beyond it to the left
+//!        <-----------+                 is kept, shortened to end at the horizon
 //!                 horizon
 //! ```
 //!
-//! Threads turn their parts of a trace into lists of disjoint intervals in any order; a [`Sweep`] takes the lists in order
-//! of time and measures sets and their overlap. Lists of which nobody knew the time before wait in [`unordered`].
+//! Threads turn their parts of a trace into lists of disjoint intervals in any order; a [`Sweep`] takes the lists in
+//! order of time and measures sets and their overlap. Lists with unknown times are buffered in [`unordered`].
 //!
 //! [`unordered`]: super::unordered
 
@@ -35,23 +36,23 @@ impl Measures {
     }
 }
 
-/// All that a sweep found.
+/// The results of a sweep.
 pub struct Swept {
     pub measures: Measures,
     /// The time of each set in each column.
     pub bands: Bins<SETS>,
-    /// Intervals that ended behind the horizon although their stream promised otherwise, and by how much in all.
+    /// Intervals that ended after the horizon although their stream guaranteed otherwise, and their total delay.
     pub late: u64,
     pub late_ns: i64,
-    /// What a sweep of a part united, which it did not measure.
+    /// The united intervals of a partial sweep, which it did not measure.
     pub parts: Vec<Part>,
 }
 
-/// See the module.
+/// A sweep in progress.
 pub struct Sweep {
-    /// Lists that reach beyond the horizon, each disjoint and ascending.
+    /// Lists that extend beyond the horizon, each disjoint and ascending.
     waiting: [Vec<Vec<Interval>>; SETS],
-    /// The number of intervals that may wait before they are united.
+    /// The number of intervals that may be buffered before they are united.
     room: [usize; SETS],
     unordered: Unordered,
     horizon: i64,
@@ -59,11 +60,11 @@ pub struct Sweep {
     bands: Bins<SETS>,
     late: u64,
     late_ns: i64,
-    /// What has passed and is not packed yet, latest first, where it is kept to be united with that of others.
+    /// United intervals not packed yet, latest first, if they are kept to be united with those of other parts.
     kept: Option<Kept>,
 }
 
-/// United lists on their way to another sweep.
+/// United lists for another sweep.
 #[derive(Default)]
 struct Kept {
     passed: Vec<Lists>,
@@ -71,7 +72,7 @@ struct Kept {
     parts: Vec<Part>,
 }
 
-/// Intervals that are packed at once: few of them would take more room than they need.
+/// Intervals packed at a time: fewer would take more space than necessary.
 const PACKED: usize = 1 << 16;
 
 impl Kept {
@@ -111,7 +112,7 @@ impl Default for Sweep {
 }
 
 impl Sweep {
-    /// Takes the next lists, and the latest end that anything after them can have: `i64::MAX` where nobody knows.
+    /// Takes the next lists, and the latest possible end of anything after them: `i64::MAX` if unknown.
     pub fn take(&mut self, lists: Lists, horizon: i64) {
         if horizon == i64::MAX {
             return self.unordered.keep(&lists);
@@ -122,17 +123,17 @@ impl Sweep {
         }
     }
 
-    /// A sweep of a part of what there is: what it united is kept, for the sweep that takes all of it.
+    /// Creates a sweep of a part: its united intervals are kept for the sweep over everything.
     pub fn of_a_part() -> Sweep {
         Sweep { kept: Some(Kept::default()), ..Sweep::default() }
     }
 
-    /// Takes what a sweep of a part kept.
+    /// Adds the intervals of a partial sweep.
     pub fn take_part(&mut self, part: Part) {
         self.unordered.add(part);
     }
 
-    /// Puts lists where they belong and measures what can be measured, now that nothing but what waits ends after `horizon`.
+    /// Adds lists and measures everything after `horizon`, beyond which only buffered intervals end.
     fn place(&mut self, lists: Lists, horizon: i64) {
         let horizon = horizon.max(self.unordered.last_end());
         for (waiting, mut list) in self.waiting.iter_mut().zip(lists) {
@@ -156,7 +157,7 @@ impl Sweep {
         self.waiting.iter_mut().zip(&mut self.room).for_each(|(waiting, room)| gather(waiting, room));
     }
 
-    /// Everything is here.
+    /// Completes the sweep.
     pub fn finish(mut self) -> Swept {
         self.take(Lists::default(), i64::MIN);
         self.advance(i64::MIN);
@@ -187,12 +188,13 @@ impl Sweep {
     }
 }
 
-/// Intervals of a set that wait as they came, in 16 MiB.
+/// Intervals of a set that are buffered unmerged, in 16 MiB.
 pub(in crate::summary) const WAITING: usize = 1 << 20;
 
-/// Makes one list of all that wait when they have become many: where parts of a trace span all of its time, no horizon
-/// passes them, and without this each event of the trace would wait for the end. Room grows with what is left, so that the
-/// work stays in proportion, and faster where uniting gains little, as with calls that never overlap.
+/// Unites all buffered lists when they become many: if parts of a trace span all of its time, the horizon never passes
+/// them, and each event of the trace would be buffered until the end. The limit grows with the number of remaining
+/// intervals, so that the work stays proportional, and faster if uniting gains little, as with calls that never
+/// overlap.
 pub(in crate::summary) fn gather(waiting: &mut Vec<Vec<Interval>>, room: &mut usize) {
     let before = waiting.iter().map(Vec::len).sum::<usize>();
     if before <= *room {
@@ -205,10 +207,10 @@ pub(in crate::summary) fn gather(waiting: &mut Vec<Vec<Interval>>, room: &mut us
     *waiting = vec![all];
 }
 
-/// Takes what lies behind the horizon out of the waiting lists, united; what it covers before the horizon stays.
+/// Removes the time after the horizon from the buffered lists, and returns it united; time before the horizon remains.
 pub(in crate::summary) fn pass(waiting: &mut Vec<Vec<Interval>>, horizon: i64) -> Vec<Interval> {
     let mut passed = Vec::new();
-    // Lists that came later are earlier: behind one another so, most need no sorting.
+    // Later lists contain earlier times: in reverse, most need no sorting.
     for list in waiting.iter_mut().rev() {
         let from = list.partition_point(|interval| interval.end <= horizon);
         if from == 0 && passed.is_empty() {
@@ -236,7 +238,7 @@ mod tests {
     use super::*;
     use crate::summary::time::intervals::list;
 
-    /// Random intervals, cut into parts at random, against a bitmap of the same time.
+    /// Random intervals, divided into parts at random, against a bitmap of the same time.
     #[test]
     fn a_sweep_in_parts_equals_a_bitmap() {
         let mut state = 42u64;

@@ -1,7 +1,7 @@
-//! The course of a run: what was read, written and asked for in each column of time, and by which process.
+//! Activity over time: bytes read and written and metadata calls, per column of time and by process.
 //!
-//! Events of one thread come in order of time, so that nearly each falls into the bin of the one before: what they add up to
-//! waits in [`Course::bin`] and goes to its places when another bin begins.
+//! Events of one thread come in order of time, so nearly each is in the bin of the previous one: their sums are kept in
+//! [`Course::bin`] and added when another bin starts.
 
 use std::collections::HashMap;
 
@@ -11,23 +11,23 @@ use serde::{Deserialize, Serialize};
 use super::bins::{Bins, SHIFT_MIN, spread};
 use super::intervals::Interval;
 
-/// Sums of a bin.
+/// The sums of a bin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sum {
     Read,
     Written,
-    /// Calls on files, counted where they end.
+    /// Calls on files, counted at their end.
     Calls,
     /// Time of calls on files, summed.
     Io,
-    /// Calls that ask about files or change their names.
+    /// Metadata calls.
     Metadata,
 }
 
 pub const SUMS: usize = 5;
 
-/// Buckets of the times of calls, of which two make a doubling, so that a quantile is off by a fifth at most: from a quarter of
-/// a microsecond to nine seconds, and what is beyond.
+/// Buckets of durations of calls, two per doubling, so that a quantile is inexact by at most 20 %: from a quarter of a
+/// microsecond to nine seconds, and one for longer calls.
 pub const LATENCIES: usize = 52;
 const LATENCY_FIRST: u32 = 8;
 
@@ -36,12 +36,12 @@ fn latency(ns: u64) -> usize {
     if octave < LATENCY_FIRST {
         return 0;
     }
-    // Its upper half begins at the root of two.
+    // Its upper half starts at the root of two.
     let upper = ((ns as u128 * ns as u128) >> (2 * octave)) >= 2;
     ((2 * (octave - LATENCY_FIRST) + upper as u32 + 1) as usize).min(LATENCIES - 1)
 }
 
-/// The value at a part of those that were counted; `None` of none.
+/// Returns the quantile of counts; `None` if there are none.
 pub fn latency_at(counts: &[u64], part: f64) -> Option<f64> {
     let all: u64 = counts.iter().sum();
     let wanted = (part * all as f64).ceil().max(1.0) as u64;
@@ -51,27 +51,27 @@ pub fn latency_at(counts: &[u64], part: f64) -> Option<f64> {
         all > 0 && passed >= wanted
     })?;
     let edge = |bucket: usize| 2f64.powf(LATENCY_FIRST as f64 + (bucket as f64 - 1.0) / 2.0);
-    // The middle of the bucket, as doublings go.
+    // The geometric middle of the bucket.
     Some((edge(bucket) * edge(bucket + 1)).sqrt())
 }
 
-/// See the module.
+/// The activity over time.
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub struct Course {
-    /// Nothing of it travels: parts of a trace are flushed when they end.
+    /// Not encoded: parts of a trace are flushed when they end.
     #[serde(skip)]
     bin: Pending,
     pub columns: Bins<SUMS>,
-    /// How many calls took how long, counted where they end.
+    /// Counts of durations of calls, at their end.
     pub latencies: Bins<LATENCIES>,
     pub heat: Heat,
 }
 
-/// Sums that have not gone to their columns yet.
+/// Sums not yet added to their columns.
 #[derive(Clone, Copy)]
 struct Pending {
     proc: u32,
-    /// Number of the bin; one that cannot be where there is none.
+    /// Number of the bin; an impossible one if there is none.
     number: i64,
     sums: [u64; SUMS],
     latencies: [u64; LATENCIES],
@@ -86,7 +86,7 @@ impl Default for Pending {
 }
 
 impl Course {
-    /// Whose calls come next.
+    /// Sets the process of the next calls.
     pub fn begin(&mut self, proc: u32) {
         if self.bin.proc != proc {
             self.flush();
@@ -111,7 +111,7 @@ impl Course {
         self.bin.latencies[latency(length)] += 1;
     }
 
-    /// Adds bytes read that are not those of a call.
+    /// Adds bytes read that are not part of a call.
     pub fn add_bytes(&mut self, interval: Interval, read: u64) {
         let mut sums = [0; SUMS];
         sums[Sum::Read as usize] = read;
@@ -125,11 +125,11 @@ impl Course {
         self.add_sums(interval, [read, written, 1, length, metadata as u64]);
         let mut one = [0; LATENCIES];
         one[latency(length)] = 1;
-        // In the bin that calls are counted in.
+        // In the bin in which calls are counted.
         self.put_latencies(interval.end.saturating_sub(1).max(interval.start), &one);
     }
 
-    /// Their bins are no wider than those of the sums, since they hold no moment that those do not.
+    /// Their bins are no wider than those of the sums, because they cover no further times.
     fn put_latencies(&mut self, ts: i64, counts: &[u64; LATENCIES]) {
         let (bin, _) = self.latencies.reach(Interval { start: ts, end: ts });
         self.latencies.add_to(bin, counts);
@@ -150,7 +150,7 @@ impl Course {
         });
     }
 
-    /// Everything that waits goes to its places.
+    /// Adds all pending sums to their columns.
     pub fn flush(&mut self) {
         let Pending { proc, number, sums, latencies } = self.bin;
         self.bin = Pending { proc, ..Pending::default() };
@@ -171,16 +171,16 @@ impl Course {
     }
 }
 
-/// Columns of the heat map at most.
+/// The maximum number of columns of the heat map.
 pub const HEAT_COLUMNS: i64 = 200;
 
-/// Cells of the heat map at most, but for one a process: where there are more, its columns become wider.
+/// The maximum number of cells of the heat map, apart from one per process: beyond it, columns become wider.
 const CELLS_MAX: usize = 1 << 18;
 
 /// A cell of the heat map.
 pub type Cell = [u64; 3];
 
-/// Bytes, time and metadata calls by process and column of time, as sparse as they are.
+/// Bytes, time and metadata calls by process and column of time, stored sparsely.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Heat {
     shift: u32,
@@ -200,12 +200,12 @@ impl Heat {
         self.shift
     }
 
-    /// By process and number of the column.
+    /// Iterates over process, number of the column, and cell.
     pub fn cells(&self) -> impl Iterator<Item = (u32, i64, &Cell)> {
         self.cells.iter().map(|(&(proc, column), cell)| (proc, column, cell))
     }
 
-    /// `ts` is the start of a bin that is no wider than the columns will be in the end.
+    /// `ts` is the start of a bin that is no wider than the final columns.
     fn add(&mut self, proc: u32, ts: i64, sums: &[u64; SUMS]) {
         let of = |sum: Sum| sums[sum as usize];
         self.put(proc, ts, [of(Sum::Read) + of(Sum::Written), of(Sum::Io), of(Sum::Metadata)]);
@@ -264,7 +264,7 @@ mod tests {
         (course.heat.shift(), cells)
     }
 
-    /// Calls of three processes, some of them long, in no order.
+    /// Calls of three processes, some of them long, unordered.
     fn calls() -> Vec<(u32, Interval, u64)> {
         let mut state = 3u64;
         let mut below = |most: u64| {

@@ -1,8 +1,8 @@
-//! Intervals whose place in time nobody knew before they were read, as in traces that are text: kept small until all are
-//! there and their order is known.
+//! Buffers intervals whose time is unknown before they are read, as in textual traces: packed until all are read and
+//! their order is known.
 //!
 //! ```text
-//! list = for each interval: gap since the end of the one before, length      both varints
+//! list = for each interval: gap since the end of the previous one, length      both varints
 //! ```
 
 use dlio_schemas::perfetto::proto::{Message, varint};
@@ -12,14 +12,14 @@ use serde::{Deserialize, Serialize};
 use super::intervals::{Interval, Lists, SETS};
 use crate::packed_serde::bytes;
 
-/// Lists that wait, a few bytes an interval.
+/// Buffered lists, a few bytes per interval.
 #[derive(Default)]
 pub struct Unordered {
     parts: Vec<Part>,
     sorted: bool,
 }
 
-/// Lists of a stretch of time, packed.
+/// The packed lists of a period.
 #[derive(Serialize, Deserialize)]
 pub struct Part {
     last_end: i64,
@@ -30,7 +30,7 @@ pub struct Part {
 struct Packed(#[serde(with = "bytes")] Box<[u8]>);
 
 impl Part {
-    /// Of lists that are each disjoint and ascending; `None` of empty ones.
+    /// Packs lists that are each disjoint and ascending; `None` if they are empty.
     pub fn of(lists: &Lists) -> Option<Part> {
         let ends = lists.iter().filter_map(|list| list.last()).map(|interval| interval.end);
         Some(Part { last_end: ends.max()?, lists: lists.each_ref().map(|list| Packed(pack(list))) })
@@ -38,20 +38,20 @@ impl Part {
 }
 
 impl Unordered {
-    /// Keeps lists that are each disjoint and ascending.
+    /// Adds lists that are each disjoint and ascending.
     pub fn keep(&mut self, lists: &Lists) {
         if let Some(part) = Part::of(lists) {
             self.add(part);
         }
     }
 
-    /// Keeps lists that are packed already.
+    /// Adds packed lists.
     pub fn add(&mut self, part: Part) {
         self.parts.push(part);
         self.sorted = false;
     }
 
-    /// The end of the last of them; the beginning of time where there are none.
+    /// Returns the latest end of them; the minimum timestamp if there are none.
     pub fn last_end(&mut self) -> i64 {
         if !self.sorted {
             self.parts.sort_by_key(|part| part.last_end);
@@ -60,7 +60,7 @@ impl Unordered {
         self.parts.last().map_or(i64::MIN, |part| part.last_end)
     }
 
-    /// The lists that end last, if that is later than `horizon`.
+    /// Returns the lists that end last, if that is later than `horizon`.
     pub fn next_beyond(&mut self, horizon: i64) -> Option<Lists> {
         if self.last_end() <= horizon {
             return None;

@@ -1,4 +1,4 @@
-//! A file a host in one tar, which viewers from v58 on merge, machine by machine.
+//! One file per host in one tar, which viewers since v58 merge by host.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
@@ -26,7 +26,8 @@ pub const KIND: Kind = Kind {
     remark: |_, packing| perfetto::zstd_remark(packing),
 };
 
-/// A manifest and a file a host. A member's size stands before it and is known after it, so its head is written twice.
+/// Writes a manifest and one file per host. A member's size precedes it but is known only afterwards, so its head is
+/// written twice.
 fn bundle(
     export: &Export,
     hosts: &[Vec<&Recorded>],
@@ -70,7 +71,8 @@ fn member(
     out.write_all(&vec![0; bundle::padding(size)])
 }
 
-/// Called like its host, in letters that every tar and viewer takes; the second boot of a host gets a number.
+/// Returns a name after the host, in characters that every tar and viewer accepts; the second boot of a host gets a
+/// number.
 fn member_name(hosts: &[Vec<&Recorded>], at: usize) -> String {
     let host = |processes: &Vec<&Recorded>| {
         let name = processes[0].fields.get(key::HOST).unwrap_or("host");

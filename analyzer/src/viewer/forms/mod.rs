@@ -1,6 +1,6 @@
-//! The forms of exports, and the walk over what an [`Export`] holds that all of them share.
+//! The formats of exports, and the iteration over an [`Export`] that all of them share.
 //!
-//! To add one: a file here with its [`Kind`], and its lines below. What writes it is an [`Exporter`].
+//! To add one: a file here with its [`Kind`], and its lines below. An [`Exporter`] writes it.
 
 mod bundle;
 mod chrome;
@@ -26,35 +26,35 @@ use super::{Export, Written, selection, waits};
 use crate::load::recorded::Recorded;
 use crate::scan::Progress;
 
-/// In the order in which people are told of them.
+/// In the order in which they are listed.
 pub const KINDS: &[&Kind] = &[&perfetto::KIND, &bundle::KIND, &chrome::KIND, &dftracer::KIND];
 
-/// A kind of file that an export can be.
+/// A kind of export file.
 pub struct Kind {
-    /// The ending of its files, before that of what packs them.
+    /// The extension of its files, without that of a compressor.
     pub ending: &'static str,
-    /// True if it can be written packed by gzip as a whole, which a further `.gz` asks for.
+    /// `true` if it can be compressed with gzip as a whole, which an additional `.gz` requests.
     gzip: bool,
-    /// Bytes and nanoseconds of CPU that an event takes, as measured, for an estimate.
+    /// Measured bytes and nanoseconds of CPU per event, for an estimate.
     cost: fn(Packing) -> (u64, u64),
     /// Writes processes, host by host.
     write: Write,
-    /// True if waits of trainers are drawn beside the events.
+    /// `true` if waits of trainers are drawn in addition to the events.
     draws_waits: bool,
-    /// A remark on what was written.
+    /// A note on the written file.
     remark: fn(&Written, Packing) -> Option<String>,
 }
 
 type Write = fn(&Export, &[Vec<&Recorded>], Packing, &mut BufWriter<&File>, &Progress) -> io::Result<Summary>;
 
-/// The packing of the bytes: of packets in the file, or of the file as a whole.
+/// The compression: of packets in the file, or of the whole file.
 #[derive(Clone, Copy, Debug)]
 pub struct Packing {
     pub packets: Compression,
     pub gzip: bool,
 }
 
-/// A kind of file, and how it is packed.
+/// A kind of file, and its compression.
 #[derive(Clone, Copy)]
 pub struct Form {
     kind: &'static Kind,
@@ -62,7 +62,7 @@ pub struct Form {
 }
 
 impl Form {
-    /// The form that the ending of a file's name asks for.
+    /// Returns the format for the extension of a file's name.
     pub fn of(path: &Path, packets: Compression) -> Option<Form> {
         let name = path.file_name()?.to_str()?;
         let (name, gzip) = name.strip_suffix(".gz").map_or((name, false), |name| (name, true));
@@ -73,7 +73,7 @@ impl Form {
         Some(Form { kind, packing: Packing { packets, gzip } })
     }
 
-    /// A kind by its ending, whatever the file is called.
+    /// Returns a kind by its extension, for a file with any name.
     pub fn named(ending: &str, packets: Compression, gzip: bool) -> Form {
         let kind = KINDS.iter().find(|kind| kind.ending == ending).expect("a kind of this ending");
         Form { kind, packing: Packing { packets, gzip } }
@@ -87,7 +87,7 @@ impl Form {
         (self.kind.remark)(written, self.packing)
     }
 
-    /// True if waits of trainers are drawn in it.
+    /// Returns `true` if waits of trainers are drawn in it.
     pub fn draws_waits(self) -> bool {
         self.kind.draws_waits
     }
@@ -96,7 +96,7 @@ impl Form {
         (self.kind.cost)(self.packing)
     }
 
-    /// Writes all hosts; says how many events and bytes that were.
+    /// Writes all hosts; returns the number of events and bytes.
     pub(super) fn write(
         self,
         export: &Export,
@@ -111,7 +111,7 @@ impl Form {
     }
 }
 
-/// A path whose ending says which form is written there.
+/// Parses a path whose extension selects a format.
 pub fn parse_path(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
     if Form::of(&path, Compression::None).is_some() {
@@ -120,17 +120,17 @@ pub fn parse_path(text: &str) -> Result<PathBuf, String> {
     Err(format!("its ending says what is written: {}", endings()))
 }
 
-/// All endings, as a sentence lists them.
+/// Returns all extensions as a list in a sentence.
 fn endings() -> String {
     let packed = |kind: &&Kind| kind.gzip.then(|| format!(".{}.gz", kind.ending));
     let endings = KINDS.iter().flat_map(|kind| [Some(format!(".{}", kind.ending)), packed(kind)]);
     endings.flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// Endings of packed files, by which a file would be taken for one.
+/// Extensions of compressed files, which would be misleading for other files.
 const PACKED: [&str; 7] = ["gz", "zst", "xz", "bz2", "lz4", "zip", "tgz"];
 
-/// A path for a form that an option names: any, but for one whose ending says another.
+/// Parses a path for a format given by an option: any path except one with the extension of another format.
 pub fn path_of(option: &str, endings: &[&str], text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
     let packing = path.extension().and_then(|ending| ending.to_str()).filter(|ending| PACKED.contains(ending));
@@ -144,7 +144,7 @@ pub fn path_of(option: &str, endings: &[&str], text: &str) -> Result<PathBuf, St
     }
 }
 
-/// The processes of all hosts.
+/// Returns the processes of all hosts.
 fn all<'r>(export: &'r Export) -> Vec<&'r Recorded> {
     export.processes.iter().collect()
 }
@@ -180,7 +180,8 @@ fn write_processes(
     exporter.finish()
 }
 
-/// The counters of a machine, as far as processes of it are written: other commands may have been traced into the folder.
+/// Writes the counters of a host, while its exported processes ran: other commands may have been traced into the
+/// directory.
 fn write_machine(exporter: &mut dyn Exporter, samples: &Samples, processes: &[&Recorded]) -> io::Result<()> {
     let host = [key::HOST, key::BOOT_ID].map(|key| samples.fact(key));
     let here: Vec<_> = processes.iter().filter(|process| <[_; 2]>::from(process.host()) == host).collect();
@@ -219,7 +220,7 @@ fn write_overview(
     Ok(())
 }
 
-/// A batch of which nothing is left does not announce its thread.
+/// Adds a batch; an empty one does not announce its thread.
 fn put(
     exporter: &mut dyn Exporter,
     process: ProcessId,
@@ -242,7 +243,7 @@ mod tests {
         assert_eq!(of("a/b.pftrace"), Some(("pftrace", false)));
         assert_eq!(of("x.json.gz"), Some(("json", true)));
         assert_eq!([of("pftrace"), of("x.gz"), of("x.txt"), of("")], [None; 4]);
-        // What is not packed must not be called so.
+        // An uncompressed file must not have a compressor's extension.
         assert_eq!([of("x.tar.gz"), of("x.pftrace.gz"), of("x.json.zst")], [None; 3]);
         let asked = |option, endings: &[&str], name| path_of(option, endings, name).is_ok();
         assert!(asked("--chrome", &["json", "pfw"], "x.json.gz") && asked("--perfetto", &["pftrace", "tar"], "x"));

@@ -11,7 +11,7 @@ use crate::load::recorded::Recorded;
 use crate::scan::Progress;
 use crate::viewer::Export;
 
-/// Bytes of an event in a packed trace.
+/// Bytes per event in a compressed trace.
 const PACKED_BYTES: u64 = 15;
 
 pub const KIND: Kind = Kind {

@@ -1,13 +1,13 @@
-//! A checkpoint as torch.distributed.checkpoint has it: a file of tensors for each part of a rank, and one for all that says
-//! which they are and where.
+//! Checkpoints in the layout of torch.distributed.checkpoint: one file of tensors per part of a rank, and one file for
+//! all ranks that lists the tensors and where they are.
 //!
 //! ```text
-//! __RANK_NUMBER.distcp   what `torch.save` makes of the first tensor, and behind it of the next, ...
-//! .metadata              pickle 2: a Metadata with each tensor's type and size, and the file, place and length it has
+//! __RANK_NUMBER.distcp   the output of `torch.save` for the first tensor, then for the second, ...
+//! .metadata              pickle 2: a Metadata with each tensor's type and size, and its file, offset and length
 //! ```
 //!
-//! Tensors are not divided here: each is one chunk, under the names that a `.pt` of the same part would have for its file
-//! and for its keys. The checkpoint is whole when `.metadata` is there.
+//! Tensors are not split here: each is one chunk, under the names that a `.pt` of the same part would have for its file
+//! and its keys. The checkpoint is complete when `.metadata` exists.
 
 use crate::checkpoint::files::tensor_file::TensorFile;
 use crate::checkpoint::files::torch::{State, TorchFile, global, integer, text};
@@ -15,14 +15,14 @@ use crate::checkpoint::verify::Part;
 use crate::config::Datatype;
 use crate::files::input::ReadAt;
 
-/// The file that says what is in all others.
+/// The file that describes the content of all others.
 pub const METADATA: &str = ".metadata";
 
-/// Several files of one tensor each, one behind the other.
+/// Several files of one tensor each, concatenated.
 pub struct DistributedFile {
     names: Vec<String>,
     archives: Vec<TorchFile>,
-    /// Where each begins.
+    /// Offset of each file.
     starts: Vec<u64>,
     bytes: u64,
 }
@@ -41,7 +41,8 @@ impl DistributedFile {
         DistributedFile { names: state.names("."), archives, starts, bytes }
     }
 
-    /// The tensors of such a file with the checksums that stand before them; None where it is another file, or cut.
+    /// Returns the tensors of such a file with the checksums stored before them; `None` if it is a different file or
+    /// truncated.
     pub fn parts(&self, file: &dyn ReadAt) -> Option<Vec<Part>> {
         if file.length().ok()? != self.bytes {
             return None;
@@ -56,7 +57,7 @@ impl DistributedFile {
             let bytes = self.tensor_bytes(tensor);
             let part =
                 Part { name: self.names[tensor].clone(), at: at + header.len() as u64, bytes, crc: Some(number) };
-            // But for its checksum the header is known.
+            // Everything in the header except its checksum is known.
             (found == header).then_some(part)
         };
         (0..self.tensors()).map(part).collect()
@@ -112,7 +113,7 @@ struct Stored {
     length: u64,
 }
 
-/// The bytes of `.metadata` for files of these names with these tensors.
+/// Returns the bytes of `.metadata` for files of these names with these tensors.
 pub fn metadata<'a>(files: impl Iterator<Item = (String, &'a State)>) -> Vec<u8> {
     let of_file = |(file, state): (String, &State)| {
         let written = DistributedFile::new(state);
@@ -149,11 +150,11 @@ pub fn metadata<'a>(files: impl Iterator<Item = (String, &'a State)>) -> Vec<u8>
 }
 
 const MODULE: &str = "torch.distributed.checkpoint.metadata";
-/// A tuple of what was pushed last; a call with a tuple of arguments.
+/// Makes a tuple of the last value pushed; calls with a tuple of arguments.
 const ONE: u8 = b'\x85';
 const CALL: u8 = b'R';
 
-/// A dictionary of all tensors.
+/// Pushes a dictionary of all tensors.
 fn each(all: &[Stored], code: &mut Vec<u8>, key: fn(&Stored, &mut Vec<u8>), value: fn(&Stored, &mut Vec<u8>)) {
     code.extend(b"}(");
     for stored in all {
@@ -163,20 +164,20 @@ fn each(all: &[Stored], code: &mut Vec<u8>, key: fn(&Stored, &mut Vec<u8>), valu
     code.push(b'u');
 }
 
-/// An object of a class, without its attributes.
+/// Pushes an object of a class, without its attributes.
 fn object(module: &str, class: &str, code: &mut Vec<u8>) {
     global(module, class, code);
     code.extend(b")\x81");
 }
 
-/// `torch.Size((number,))`.
+/// Pushes `torch.Size((number,))`.
 fn size(number: u64, code: &mut Vec<u8>) {
     global("torch", "Size", code);
     integer(number, code);
     code.extend([ONE, ONE, CALL]);
 }
 
-/// A TensorStorageMetadata of one chunk.
+/// Pushes a TensorStorageMetadata of one chunk.
 fn described(stored: &Stored, code: &mut Vec<u8>) {
     object(MODULE, "TensorStorageMetadata", code);
     code.extend(b"}(");
@@ -189,7 +190,7 @@ fn described(stored: &Stored, code: &mut Vec<u8>) {
     code.extend([ONE, CALL, b'\x89']);
     global(MODULE, "_MEM_FORMAT_ENCODING", code);
     code.extend([b'K', 0, ONE, CALL]);
-    // No pinned memory; the end of the tuple, which is its state.
+    // No pinned memory, then the end of the tuple, which is the object's state.
     code.extend(b"\x89tb");
     text("size", code);
     size(stored.numbers, code);
@@ -204,7 +205,7 @@ fn described(stored: &Stored, code: &mut Vec<u8>) {
     code.extend(b"ubaub");
 }
 
-/// A MetadataIndex: its name, and the chunk that begins at 0.
+/// Pushes a MetadataIndex: the tensor's name, and the chunk that starts at 0.
 fn index(stored: &Stored, code: &mut Vec<u8>) {
     object(MODULE, "MetadataIndex", code);
     code.extend(b"}(");
@@ -216,7 +217,7 @@ fn index(stored: &Stored, code: &mut Vec<u8>) {
     code.extend(b"K\x00ub");
 }
 
-/// A _StorageInfo.
+/// Pushes a _StorageInfo.
 fn placed(stored: &Stored, code: &mut Vec<u8>) {
     object("torch.distributed.checkpoint.filesystem", "_StorageInfo", code);
     code.extend(b"}(");

@@ -1,10 +1,10 @@
 //! The file formats of checkpoints.
 //!
 //! ```text
-//! tensor_file    what the others implement
+//! tensor_file  the trait of all formats
 //! torch          `torch.save`
 //! safetensors    safetensors
-//! sorted_table   LevelDB's table, in which TensorFlow keeps its index
+//! sorted_table  LevelDB's table, used for TensorFlow's index
 //! tensorflow     TensorFlow's two files
 //! distributed    `torch.distributed.checkpoint`
 //! ```

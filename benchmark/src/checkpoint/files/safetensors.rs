@@ -1,13 +1,13 @@
-//! The file of the safetensors format: tensors by name, read where they are mapped and without running anything.
+//! The safetensors file format: tensors by name, which can be memory-mapped and read without executing code.
 //!
 //! ```text
-//! length      8 bytes, little-endian: of the header
+//! length      8 bytes, little-endian: length of the header
 //! header      JSON: {"__metadata__": {"crc32.NAME": "0a1b2c3d", ...}, "NAME": {"dtype", "shape", "data_offsets"}, ...},
-//!             filled up with spaces to a multiple of eight bytes
-//! tensors     one behind the other
+//!             padded with spaces to a multiple of eight bytes
+//! tensors     back to back
 //! ```
 //!
-//! The checksums are this benchmark's own: the format has none, and readers leave alone what metadata they do not know.
+//! The checksums are this benchmark's addition: the format has none, and readers ignore metadata they do not know.
 
 use crate::checkpoint::files::tensor_file::TensorFile;
 use crate::checkpoint::files::torch::State;
@@ -15,17 +15,17 @@ use crate::files::input::ReadAt;
 use serde_json::Value;
 use std::fmt::Write;
 
-/// A longer header is refused by other readers too.
+/// Other readers refuse longer headers too.
 const HEADER_MAX: u64 = 100_000_000;
 
-/// Of every checksum's place in the metadata.
+/// Prefix of the metadata keys of checksums.
 const CHECKSUM: &str = "crc32.";
 
 pub struct SafetensorsFile {
     head: Vec<u8>,
-    /// Bytes of each tensor.
+    /// Size of each tensor in bytes.
     sizes: Vec<u64>,
-    /// The places of the digits of each checksum, and the checksums.
+    /// Offset of the digits of each checksum, and the checksum.
     sums: Vec<(u64, u32)>,
 }
 
@@ -84,16 +84,16 @@ impl TensorFile for SafetensorsFile {
     }
 }
 
-/// A tensor of a file that is there.
+/// A tensor of an existing file.
 pub struct Found {
     pub name: String,
     pub at: u64,
     pub bytes: u64,
-    /// The checksum, where whoever wrote it noted one.
+    /// The checksum, if the writer stored one.
     pub crc: Option<u32>,
 }
 
-/// The tensors of a file, or None where it is no complete one.
+/// Returns the tensors of a file, or `None` if it is not a complete one.
 pub fn tensors(file: &dyn ReadAt) -> Option<Vec<Found>> {
     let length = file.length().ok()?;
     let mut eight = [0; 8];

@@ -1,22 +1,22 @@
-//! The sorted table of LevelDB, in which TensorFlow keeps the index of a checkpoint.
+//! LevelDB's sorted table, which TensorFlow uses for the index of a checkpoint.
 //!
 //! ```text
-//! blocks      entries: bytes shared with the key before, other bytes of the key, bytes of the value (varints), key, value;
-//!             where each run of 16 begins (u32), how many runs (u32); kind 0, u32 masked crc32c of block and kind
+//! blocks      entries: bytes shared with the previous key, other bytes of the key, bytes of the value (varints), key, value;
+//!             offset of each run of 16 (u32), number of runs (u32); kind 0, u32 masked crc32c of block and kind
 //! filters     a block without entries
-//! index       a block: a key not below the last of a block -> its offset and size (varints)
-//! footer      offset and size of filters and index, filled up to 40 bytes, and a number that all tables end with
+//! index       a key not below the last of a block -> the block's offset and size (varints)
+//! footer      offset and size of filters and index, padded to 40 bytes, and the magic number of all tables
 //! ```
 
 use crate::system::checksum::{Checksum, masked, unmasked};
 
 const MAGIC: u64 = 0xdb47_7524_8b80_fb57;
 const FOOTER: usize = 48;
-/// Bytes behind a block that are not counted in its size.
+/// Bytes after a block that are not part of its size.
 const TRAILER: usize = 5;
-/// Entries whose keys are written without what they share with the one before.
+/// Every sixteenth key is written in full, without sharing bytes with the previous one.
 const RUN: usize = 16;
-/// A block is closed when it has so many bytes: TensorFlow's own choice.
+/// A block of at least this size is closed: TensorFlow's own choice.
 const BLOCK: usize = 256 << 10;
 
 type Entry = (Vec<u8>, Vec<u8>);
@@ -29,7 +29,7 @@ pub fn varint(mut number: u64, into: &mut Vec<u8>) {
     into.push(number as u8);
 }
 
-/// The number at the start of `bytes`, which then begins behind it.
+/// Reads the number at the start of `bytes` and advances `bytes` past it.
 pub fn taken_varint(bytes: &mut &[u8]) -> Option<u64> {
     let mut number = 0;
     for shift in (0..64).step_by(7) {
@@ -68,7 +68,7 @@ impl Block {
         self.count += 1;
     }
 
-    /// Appends the block to a table; its offset and size as its index has them.
+    /// Appends the block to a table; returns its offset and size as the index stores them.
     fn close(mut self, table: &mut Vec<u8>) -> Vec<u8> {
         if self.runs.is_empty() {
             self.runs.push(0);
@@ -86,7 +86,7 @@ impl Block {
     }
 }
 
-/// A table of these entries, whose keys are sorted.
+/// Returns a table of these entries, whose keys are sorted.
 pub fn table(entries: &[Entry]) -> Vec<u8> {
     let (mut table, mut index, mut block) = (Vec::new(), Block::default(), Block::default());
     for (place, (key, value)) in entries.iter().enumerate() {
@@ -105,7 +105,7 @@ pub fn table(entries: &[Entry]) -> Vec<u8> {
     table
 }
 
-/// The entries of a table, or None where it is no whole one.
+/// Returns the entries of a table, or `None` if it is not complete.
 pub fn entries(table: &[u8]) -> Option<Vec<Entry>> {
     let (_, footer) = table.split_last_chunk::<FOOTER>()?;
     let (mut places, magic) = footer.split_last_chunk::<8>()?;
@@ -120,7 +120,7 @@ pub fn entries(table: &[u8]) -> Option<Vec<Entry>> {
     Some(all)
 }
 
-/// The entries of the block whose offset and size come next in `place`.
+/// Returns the entries of the block whose offset and size are next in `place`.
 fn block_at(table: &[u8], place: &mut &[u8]) -> Option<Vec<Entry>> {
     let at = usize::try_from(taken_varint(place)?).ok()?;
     let size = usize::try_from(taken_varint(place)?).ok()?;
@@ -168,7 +168,7 @@ mod tests {
         for cut in 0..whole.len() {
             assert_eq!(entries(&whole[..cut]), None);
         }
-        // Behind the places in the footer are bytes that nobody reads.
+        // The bytes of the footer after the offsets are never read.
         for at in (0..whole.len() - FOOTER + 4).chain(whole.len() - 8..whole.len()) {
             let mut changed = whole.clone();
             changed[at] ^= 1;

@@ -1,46 +1,47 @@
-//! A file of tensors as it is written front to back: what stands around the tensors, whose bytes somebody else streams.
+//! A file of tensors, written front to back: everything around the tensors, whose bytes the caller streams.
 
 use crate::system::checksum::Checksum;
 
-/// One layout of such a file, and where its parts are.
+/// A layout of such a file and the positions of its parts.
 pub trait TensorFile {
-    /// The bytes before everything of the first tensor.
+    /// Returns the bytes before everything that belongs to the first tensor.
     fn head(&self) -> &[u8];
     fn tensors(&self) -> usize;
     fn tensor_bytes(&self, tensor: usize) -> u64;
 
-    /// The bytes between a tensor and the one before it.
+    /// Returns the bytes between a tensor and the previous one.
     fn before(&self, _: usize) -> Vec<u8> {
         Vec::new()
     }
 
     fn set_crc(&mut self, _tensor: usize, _crc: u32) {}
 
-    /// The kind that `set_crc` takes.
+    /// Returns the kind of checksum that `set_crc` expects.
     fn checksum(&self) -> Checksum {
         Checksum::Crc32
     }
 
-    /// The place and bytes that are only known when a tensor has been written and stand before it. A checksum, mostly.
+    /// Returns an offset and bytes that precede the tensor but are known only once it has been written; usually a
+    /// checksum.
     fn afterwards(&self, _: usize) -> Option<(u64, Vec<u8>)> {
         None
     }
 
-    /// The bytes behind the last tensor.
+    /// Returns the bytes after the last tensor.
     fn tail(&self) -> Vec<u8> {
         Vec::new()
     }
 
-    /// The bytes of a second file, which says what is in this one.
+    /// Returns the bytes of a second file that describes this one.
     fn index(&self) -> Option<Vec<u8>> {
         None
     }
 
-    /// Of this file, without its index.
+    /// Returns the size of this file, without its index.
     fn file_bytes(&self) -> u64;
 }
 
-/// The bytes of tensors and nothing else.
+/// A file that contains only the bytes of tensors.
 pub struct Bytes(pub u64);
 
 impl TensorFile for Bytes {

@@ -1,11 +1,11 @@
-//! The two files in which TensorFlow keeps the tensors of a checkpoint, as `tf.train.load_checkpoint` reads them.
+//! The two files of a TensorFlow checkpoint, as `tf.train.load_checkpoint` reads them.
 //!
 //! ```text
 //! STEM.pb-1.data-00000-of-00001    the bytes of the tensors, in the order of their names
-//! STEM.pb-1.index                  a sorted table: "" -> how many files of data; NAME -> type, shape, place, checksum
+//! STEM.pb-1.index                  a sorted table: "" -> number of data files; NAME -> type, shape, offset, checksum
 //! ```
 //!
-//! A third, `checkpoint`, says which checkpoint of a folder is the newest.
+//! A third file, `checkpoint`, names the newest checkpoint of a directory.
 
 use crate::checkpoint::files::sorted_table::{self, taken_varint, varint};
 use crate::checkpoint::files::tensor_file::TensorFile;
@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 /// The file that names the newest checkpoint.
 pub const NEWEST: &str = "checkpoint";
 
-/// Its content, for a checkpoint whose files begin with this.
+/// Returns the content of that file for a checkpoint whose file names start with `name`.
 pub fn newest(name: &str) -> String {
     format!("model_checkpoint_path: \"{name}\"\nall_model_checkpoint_paths: \"{name}\"\n")
 }
@@ -32,13 +32,13 @@ const FILE: u8 = 3 << 3;
 const OFFSET: u8 = 4 << 3;
 const SIZE: u8 = 5 << 3;
 const CRC: u8 = 6 << 3 | 5;
-/// And of TensorShapeProto and its Dim.
+/// Fields of TensorShapeProto and its Dim.
 const DIM: u8 = 2 << 3 | 2;
 const DIM_SIZE: u8 = 1 << 3;
 
 pub struct TensorflowFile {
     kind: u8,
-    /// By place in the data: name, count of numbers, bytes, checksum.
+    /// By position in the data: name, count of numbers, bytes, checksum.
     tensors: Vec<(String, u64, u64, u32)>,
 }
 
@@ -65,7 +65,7 @@ impl TensorflowFile {
             entry.extend([SHAPE, dim.len() as u8 + 2, DIM, dim.len() as u8]);
             entry.extend(dim);
             for (field, number) in [(OFFSET, offset), (SIZE, *bytes)] {
-                // What is zero is not written.
+                // Zeroes are not written.
                 if number > 0 {
                     entry.push(field);
                     varint(number, &mut entry);
@@ -110,7 +110,8 @@ impl TensorFile for TensorflowFile {
     }
 }
 
-/// The tensors that an index tells of, or None where it is no whole one, or has data in files that are not read here.
+/// Returns the tensors that an index lists, or `None` if it is incomplete or refers to data files that are not
+/// supported here.
 pub fn parts(index: &[u8]) -> Option<Vec<Part>> {
     let entries = sorted_table::entries(index)?;
     let ((first, header), tensors) = entries.split_first()?;
@@ -128,7 +129,7 @@ pub fn parts(index: &[u8]) -> Option<Vec<Part>> {
     tensors.iter().map(part).collect()
 }
 
-/// The numbers of a message, by field and kind; messages within it are passed over.
+/// Returns the numbers of a message, by field and kind; nested messages are skipped.
 fn fields(mut message: &[u8]) -> Option<BTreeMap<u8, u64>> {
     let mut found = BTreeMap::new();
     while let Some((key, rest)) = message.split_first() {
@@ -169,7 +170,7 @@ mod tests {
         assert_eq!(file.file_bytes(), 610 + (1 << 34));
     }
 
-    /// The bytes of an index that TensorFlow's own writer makes of one vector.
+    /// The index that TensorFlow's own writer produces for one vector.
     #[test]
     fn an_entry_is_a_message_of_tensorflow() {
         let file = TensorflowFile::new(&State::of(Datatype::named("fp32"), &[("v", 2)]));

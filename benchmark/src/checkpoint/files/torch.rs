@@ -1,28 +1,28 @@
-//! The file that `torch.save` makes of a dictionary of tensors, so that a checkpoint has the size, the layout and the
+//! The file that `torch.save` writes for a dictionary of tensors, so that a checkpoint has the size, the layout and the
 //! readers of a real one.
 //!
 //! ```text
 //! STEM/data.pkl     pickle 2: {"a": tensor whose storage is "0", "1": {"0": tensor of storage "1", ...}}
 //! STEM/byteorder    little
 //! STEM/data/0       the first tensor, stored, at a multiple of 64 bytes
-//! STEM/data/1 ...   the others
+//! STEM/data/1 ...   further tensors
 //! STEM/version      3
 //! directory
 //! ```
 //!
-//! Everything but the tensors is made here; whoever writes the tensors streams them, each behind [`TorchFile::before`].
+//! This module produces everything except the tensors; the caller streams each of them after [`TorchFile::before`].
 
 use crate::checkpoint::files::tensor_file::TensorFile;
 use crate::config::Datatype;
 use crate::data_set::formats::containers::zip::{self, Member, Method};
 
-/// Tensors begin at a multiple of this, so that they can be used where they are mapped.
+/// Tensors start at a multiple of this, so that they can be used directly from a memory map.
 const ALIGNMENT: u64 = 64;
 
-/// The value of a key of a dictionary.
+/// A value in a dictionary.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
-    /// One of the tensors, by its number. Several entries may be the same tensor.
+    /// A tensor, by its number. Several entries may refer to one tensor.
     Tensor(usize),
     Dictionary(Vec<(String, Entry)>),
 }
@@ -31,7 +31,7 @@ pub enum Entry {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct State {
     pub datatype: Datatype,
-    /// The count of numbers of each.
+    /// The count of numbers in each tensor.
     pub tensors: Vec<u64>,
     pub entries: Vec<(String, Entry)>,
 }
@@ -41,7 +41,7 @@ impl State {
         State { datatype, tensors: Vec::new(), entries: Vec::new() }
     }
 
-    /// Tensors by name; those without a number are left out.
+    /// Returns a state with these named tensors; empty tensors are left out.
     pub fn of(datatype: Datatype, named: &[(&str, u64)]) -> State {
         let mut state = State::new(datatype);
         for (name, numbers) in named.iter().filter(|(_, numbers)| *numbers > 0) {
@@ -51,7 +51,7 @@ impl State {
         state
     }
 
-    /// The keys on the way to each tensor, with `between` between them. One with several places has the name of the first.
+    /// Returns the path of keys to each tensor, joined by `between`. A tensor with several paths gets the first.
     pub fn names(&self, between: &str) -> Vec<String> {
         let mut names = vec![String::new(); self.tensors.len()];
         name_below("", between, &self.entries, &mut names);
@@ -78,12 +78,12 @@ pub struct TorchFile {
 }
 
 impl TorchFile {
-    /// A file whose name without its ending is `stem`.
+    /// Creates a file whose name without extension is `stem`.
     pub fn new(stem: &str, state: &State) -> TorchFile {
         TorchFile::of(stem, state, |code| dictionary(&state.entries, state, code))
     }
 
-    /// One tensor and no dictionary around it.
+    /// Creates a file of one tensor, without a dictionary around it.
     pub fn of_tensor(stem: &str, datatype: Datatype, numbers: u64) -> TorchFile {
         let state = State { tensors: vec![numbers], ..State::new(datatype) };
         TorchFile::of(stem, &state, |code| tensor(0, &state, code))
@@ -130,7 +130,7 @@ impl TensorFile for TorchFile {
         self.tensors[tensor].size
     }
 
-    /// Its header, without a checksum yet.
+    /// Returns the header of a tensor, without a checksum yet.
     fn before(&self, tensor: usize) -> Vec<u8> {
         zip::aligned_local_header(&self.tensors[tensor], ALIGNMENT)
     }
@@ -139,7 +139,7 @@ impl TensorFile for TorchFile {
         self.tensors[tensor].crc = crc;
     }
 
-    /// The header with its checksum.
+    /// Returns the header of a tensor with its checksum.
     fn afterwards(&self, tensor: usize) -> Option<(u64, Vec<u8>)> {
         Some((self.tensors[tensor].at, self.before(tensor)))
     }
@@ -159,7 +159,7 @@ impl TensorFile for TorchFile {
     }
 }
 
-/// Appends a member that fits in memory to `into`, whose first byte is byte `from` of the file.
+/// Appends a member that fits in memory to `into`, whose first byte is at offset `from` of the file.
 fn small(name: String, bytes: &[u8], from: u64, into: &mut Vec<u8>) -> Member {
     let (size, at) = (bytes.len() as u64, from + into.len() as u64);
     let member = Member { name, method: Method::Stored, crc: crc32fast::hash(bytes), packed: size, size, at };
@@ -180,7 +180,7 @@ fn dictionary(entries: &[(String, Entry)], state: &State, code: &mut Vec<u8>) {
     code.push(b'u');
 }
 
-/// `_rebuild_tensor_v2(storage on the CPU, offset 0, (numbers,), (1,), False, OrderedDict())`.
+/// Pushes `_rebuild_tensor_v2(storage on the CPU, offset 0, (numbers,), (1,), False, OrderedDict())`.
 fn tensor(number: usize, state: &State, code: &mut Vec<u8>) {
     let numbers = state.tensors[number];
     global("torch._utils", "_rebuild_tensor_v2", code);
@@ -190,7 +190,7 @@ fn tensor(number: usize, state: &State, code: &mut Vec<u8>) {
     text(&number.to_string(), code);
     text("cpu", code);
     integer(numbers, code);
-    // The tuple becomes the storage; then its offset, the shape, the stride, no gradient, no hooks.
+    // The tuple becomes the storage; then offset, shape, stride, no gradient, no hooks.
     code.extend(b"tQK\x00");
     integer(numbers, code);
     code.extend(b"\x85K\x01\x85\x89");
@@ -198,19 +198,19 @@ fn tensor(number: usize, state: &State, code: &mut Vec<u8>) {
     code.extend(b")RtR");
 }
 
-/// The instruction of a pickle that pushes a text.
+/// Appends the pickle instruction that pushes a text.
 pub fn text(text: &str, code: &mut Vec<u8>) {
     code.push(b'X');
     code.extend((text.len() as u32).to_le_bytes());
     code.extend(text.as_bytes());
 }
 
-/// The one that pushes what a module has under a name.
+/// Appends the pickle instruction that pushes a module's attribute.
 pub fn global(module: &str, name: &str, code: &mut Vec<u8>) {
     code.extend(format!("c{module}\n{name}\n").as_bytes());
 }
 
-/// Four signed bytes where they suffice, else eight.
+/// Four signed bytes if they suffice, else eight.
 pub fn integer(number: u64, code: &mut Vec<u8>) {
     match i32::try_from(number) {
         Ok(number) => {

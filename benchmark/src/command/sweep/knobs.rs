@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Outcome};
 
-/// A key and the values it takes.
+/// A key and its values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Knob {
     pub key: String,
@@ -10,7 +10,7 @@ pub struct Knob {
 }
 
 impl Knob {
-    /// `KEY=a,b,c`, or `KEY=64K..8M`, which doubles.
+    /// Parses `KEY=a,b,c`, or `KEY=64K..8M`, which doubles.
     pub fn parse(typed: &str) -> Outcome<Knob> {
         let wrong = |why: &str| {
             Failure::refused(format!("--sweep {typed}: {why}"))
@@ -31,7 +31,7 @@ impl Knob {
     }
 }
 
-/// `64K` in bytes; anything else as it is.
+/// Returns `64K` in bytes, and anything else unchanged.
 fn sized(value: &str) -> String {
     size(value).map_or_else(|| value.to_string(), |bytes| bytes.to_string())
 }
@@ -56,7 +56,7 @@ fn doubled(from: &str, to: &str) -> Option<Vec<String>> {
     (!values.is_empty()).then_some(values)
 }
 
-/// Every combination of values, the last knob turning fastest.
+/// Returns every combination of values; the last knob varies fastest.
 pub(super) fn settings(knobs: &[Knob]) -> Vec<Vec<String>> {
     knobs.iter().fold(vec![Vec::new()], |settings, knob| {
         let with = |setting: &Vec<String>, value: &String| [setting.clone(), vec![value.clone()]].concat();

@@ -1,14 +1,14 @@
-//! A sweep as one page for a browser: the answer, rates against each key, and every setting with its spread. One file that
-//! fetches nothing and runs nothing.
+//! A sweep as one page for a browser: the result, rates against each key, and every setting with its spread. The file
+//! loads nothing and runs no scripts.
 
 use super::knobs::{Knob, named};
 use super::results::{RunResult, spread};
 use std::fmt::Write;
 
-/// Lines of one plot; more tell nobody anything. Those with the highest rates are drawn.
+/// The maximum number of lines in a plot, for readability; those with the highest rates are drawn.
 const LINES_MAX: usize = 6;
 
-/// Size of a plot, and room for its labels.
+/// Size of a plot, and space for its labels.
 const WIDTH: f64 = 460.0;
 const HEIGHT: f64 = 260.0;
 const LEFT: f64 = 64.0;
@@ -16,12 +16,12 @@ const RIGHT: f64 = 14.0;
 const TOP: f64 = 30.0;
 const BOTTOM: f64 = 34.0;
 
-/// With the policy that nothing is fetched.
+/// The head of the page, with a policy that forbids loading anything.
 const HEAD: &str = include_str!("page.html");
 
 const STYLE: &str = include_str!("page.css");
 
-/// Something that is drawn against a key.
+/// A metric that is drawn against a key.
 struct Measure {
     name: &'static str,
     of: fn(&RunResult) -> f64,
@@ -32,7 +32,7 @@ const MEASURES: [Measure; 2] = [
     Measure { name: "MB/s", of: |it| it.megabytes_per_second },
 ];
 
-/// All that was run, with a few sentences on what it says.
+/// Returns the page of all runs, with a few sentences about the result.
 pub fn page(knobs: &[Knob], settings: &[Vec<String>], outturns: &[Vec<RunResult>], sentences: &[&str]) -> String {
     let keys: Vec<&str> = knobs.iter().map(|knob| knob.key.as_str()).collect();
     let title = escaped(&format!("Sweep of {}", keys.join(", ")));
@@ -57,7 +57,7 @@ pub fn page(knobs: &[Knob], settings: &[Vec<String>], outturns: &[Vec<RunResult>
     page + "</main></body></html>\n"
 }
 
-/// The settings that differ in one knob alone, in the order of its values.
+/// The settings that differ in one knob only, in the order of its values.
 struct Line {
     name: String,
     settings: Vec<usize>,
@@ -185,7 +185,7 @@ fn table(knobs: &[Knob], settings: &[Vec<String>], outturns: &[Vec<RunResult>], 
     *page += "</tbody></table></div></section>";
 }
 
-/// 1, 2 or 5 of a power of ten, at least as much as asked for.
+/// Returns 1, 2 or 5 times a power of ten, at least `least`.
 fn round_step(least: f64) -> f64 {
     if least <= 0.0 || !least.is_finite() {
         return 1.0;
@@ -194,13 +194,13 @@ fn round_step(least: f64) -> f64 {
     [1.0, 2.0, 5.0, 10.0].into_iter().map(|part| part * power).find(|step| *step >= least).unwrap_or(10.0 * power)
 }
 
-/// A mark of an axis, with the places its step has.
+/// Returns the label of an axis tick, with as many decimal places as its step.
 fn mark_text(value: f64, step: f64) -> String {
     let places = (-step.log10()).ceil().max(0.0) as usize;
     format!("{value:.places$}")
 }
 
-/// With as many places as tell something.
+/// Formats a number with its significant decimal places.
 fn number(value: f64) -> String {
     let places = match value.abs() {
         value if value == 0.0 || value >= 100.0 => 0,
@@ -211,7 +211,7 @@ fn number(value: f64) -> String {
     format!("{value:.places$}")
 }
 
-/// A size in bytes by its binary unit, anything else as it is.
+/// Formats a size in bytes with its binary unit, and anything else unchanged.
 fn shown(value: &str) -> String {
     let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
     let in_unit = |bytes: u64| {
@@ -255,7 +255,7 @@ mod tests {
         assert_eq!(page.matches("<tr>").count(), 1 + 6);
         assert!(page.contains("128 KiB") && page.contains("Best: one &amp; only.") && page.contains("a&lt;b"));
         assert!(!page.contains("a<b") && !page.contains("http://") && !page.contains("<script"));
-        // The median of 1 and 1.5, within its ends.
+        // The median of 1 and 1.5, with its range.
         assert!(page.contains("64 KiB, x: 1.25 samples/s (1.00 to 1.50)"), "{page}");
     }
 

@@ -5,7 +5,7 @@ use crate::results::metrics::percentile;
 use crate::results::summary::summary_in;
 use std::path::Path;
 
-/// What one run came to.
+/// The result of one run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct RunResult {
     pub(super) seconds: f64,
@@ -21,7 +21,7 @@ pub(super) fn outturn(folder: &Path) -> Outcome<RunResult> {
         let epochs = summary["epoch"].as_array().into_iter().flatten();
         epochs.filter_map(|epoch| epoch[key].as_f64()).sum()
     };
-    // Whole epochs: without their first steps a short run looks as fast as its readers had worked ahead.
+    // Whole epochs, because without its first steps a short run looks as fast as its readers had prefetched.
     let seconds = sum("seconds");
     Ok(RunResult {
         seconds,
@@ -31,7 +31,7 @@ pub(super) fn outturn(folder: &Path) -> Outcome<RunResult> {
     })
 }
 
-/// Median, smallest and largest.
+/// Returns the median, minimum and maximum.
 pub(super) fn spread(outturns: &[RunResult], of: fn(&RunResult) -> f64) -> (f64, f64, f64) {
     let mut values: Vec<f64> = outturns.iter().map(of).collect();
     values.sort_by(f64::total_cmp);

@@ -12,17 +12,17 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Runs of a sweep: more are a slip of the keyboard.
+/// The maximum number of runs in a sweep: more must be a typing error.
 const RUNS_MAX: usize = 1000;
 
-/// Runs all of it; the results lie in `folder`.
+/// Runs the whole sweep; the results go to `folder`.
 pub fn run(request: &Request, knobs: &[Knob], repeats: usize, seed: u64, folder: &Path) -> Outcome<()> {
     let settings = settings(knobs);
     let runs = settings.len().saturating_mul(repeats);
     if runs > RUNS_MAX {
         return Err(Failure::refused(format!("the sweep has {runs} runs; at most {RUNS_MAX} are supported")));
     }
-    // Whatever is wrong with a setting is told before the first run.
+    // Errors in any setting are reported before the first run.
     let mut requests = Vec::new();
     for setting in &settings {
         let request = of_setting(request, knobs, setting, folder)?;
@@ -122,7 +122,7 @@ fn table(knobs: &[Knob], settings: &[Vec<String>], outturns: &[Vec<RunResult>], 
     text + &verdict(knobs, settings, outturns) + cache(request)
 }
 
-/// The best setting, unless its runs and those of another one overlap.
+/// Returns the best setting, unless its runs overlap with those of another one.
 fn verdict(knobs: &[Knob], settings: &[Vec<String>], outturns: &[Vec<RunResult>]) -> String {
     let of = |outturns: &Vec<RunResult>| spread(outturns, |it| it.samples_per_second);
     let mut ranked: Vec<usize> = (0..settings.len()).collect();
@@ -153,7 +153,7 @@ fn verdict(knobs: &[Knob], settings: &[Vec<String>], outturns: &[Vec<RunResult>]
     }
 }
 
-/// Accelerator use in percent from which on nothing waits for data.
+/// Accelerator utilization in percent at which data loading is no longer the limit.
 const COMPUTES: f64 = 97.0;
 
 fn cache(request: &Request) -> &'static str {

@@ -1,6 +1,6 @@
-//! `.csv`: a row a sample, decimal numbers between commas, no header and no index, as DLIO has pandas write them.
-//! A header that is there is passed over.
-//! Compressed files carry the ending that tells pandas how (`.csv.gz`, ...).
+//! `.csv`: one row per sample, decimal numbers separated by commas, no header and no index, as DLIO has pandas write
+//! them. An existing header is skipped. Compressed files have the extension that tells pandas how to read them
+//! (`.csv.gz`, ...).
 
 use super::containers::zip::{self, EXPANSION_MAX, Member, Method};
 use super::format::{Format, Output, Reader, content_of, other, packed_with, packer_of};
@@ -16,7 +16,7 @@ use std::path::Path;
 
 pub struct Csv;
 
-/// Bytes of samples whose text tells how long that of all is.
+/// The bytes of samples from which the text size of all samples is estimated.
 const SAMPLED: u64 = 1 << 16;
 
 impl Format for Csv {
@@ -29,7 +29,7 @@ impl Format for Csv {
         if dataset.compression == "none" {
             return rows(spec, scratch, |text| output.write(text));
         }
-        // Compressors take the whole text: pieces would be separate streams in gzip and zip.
+        // Compressors get the whole text: pieces would be separate streams in gzip and zip.
         let mut text = Vec::new();
         rows(spec, scratch, |piece| {
             text.extend_from_slice(piece);
@@ -42,7 +42,7 @@ impl Format for Csv {
         None
     }
 
-    /// That of the first bytes of a data set: all are drawn alike.
+    /// Estimates the growth from the first bytes of a data set: all values have one distribution.
     fn growth(&self, dataset: &Dataset) -> f64 {
         let row = vec![SAMPLED / dataset.element.bytes];
         let spec = Layout::new(dataset).spec(0, row);
@@ -62,7 +62,7 @@ impl Format for Csv {
         packed_with(dataset, true)
     }
 
-    /// The numbers of the first row, where they can be read without unpacking.
+    /// Compares the numbers of the first row, if they can be read without unpacking.
     fn differs(&self, spec: &FileSpec, dataset: &Dataset) -> Option<String> {
         if dataset.compression != "none" {
             return None;
@@ -88,7 +88,7 @@ impl Format for Csv {
     }
 }
 
-/// The text of all samples in pieces.
+/// Writes the text of all samples in pieces.
 fn rows(spec: &FileSpec, scratch: &mut Vec<u8>, mut write: impl FnMut(&[u8]) -> Outcome<()>) -> Outcome<()> {
     let bytes = spec.sample_bytes();
     let table = byte_texts();
@@ -100,7 +100,7 @@ fn rows(spec: &FileSpec, scratch: &mut Vec<u8>, mut write: impl FnMut(&[u8]) -> 
             numbers(piece, spec.element, &table, &mut text);
             left -= piece.len() as u64;
             if left == 0 {
-                // The last comma of a row is its end.
+                // The last comma of a row becomes its line end.
                 *text.last_mut().expect("a sample is not empty") = b'\n';
             }
             write(&text)
@@ -109,7 +109,7 @@ fn rows(spec: &FileSpec, scratch: &mut Vec<u8>, mut write: impl FnMut(&[u8]) -> 
     Ok(())
 }
 
-/// Each byte's digits and comma in four bytes, and how many of them count.
+/// Returns each byte's digits and comma in four bytes, and how many of them count.
 fn byte_texts() -> Vec<([u8; 4], u8)> {
     let text = |byte: u8| {
         let mut four = [b' '; 4];
@@ -130,7 +130,7 @@ fn numbers(piece: &[u8], element: Element, table: &[([u8; 4], u8)], text: &mut V
     }
 }
 
-/// Writes four bytes for every number and moves on by those that count: no branch depends on a value.
+/// Writes four bytes for every number and advances by those that count, so no branch depends on a value.
 fn bytes_as_numbers(piece: &[u8], table: &[([u8; 4], u8)], text: &mut Vec<u8>) {
     text.resize(piece.len() * 4, 0);
     let mut at = 0;
@@ -158,7 +158,8 @@ fn write_number(bytes: &[u8], element: Element, text: &mut Vec<u8>) {
     };
 }
 
-/// Half-precision numbers of our content are normal ones below one; others' may be anything a half can be.
+/// Converts a half-precision number. Numbers of dlio's content are normal and below one; other content may have any
+/// value.
 fn half_value(bits: u16) -> f32 {
     let (exponent, fraction) = (i32::from(bits >> 10 & 31), f32::from(bits & 1023));
     let size = match exponent {
@@ -197,7 +198,7 @@ fn packed(spec: &FileSpec, dataset: &Dataset, text: &[u8]) -> Outcome<Vec<u8>> {
     }
 }
 
-/// One member with the name of the file, as pandas does.
+/// Returns a zip file with one member of the file's name, as pandas does.
 fn zipped(spec: &FileSpec, text: &[u8], level: u32) -> Vec<u8> {
     let name = spec.path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let deflated = zip::deflated(text, level);
@@ -241,7 +242,7 @@ impl Reader for CsvReader {
         Ok(())
     }
 
-    /// The whole file, since rows are found by counting.
+    /// Reads the whole file, because rows are found by counting.
     fn sample(&mut self, index: u64) -> Outcome<()> {
         let input = self.input.as_mut().expect("a reader is opened before it reads");
         let length = input.read_whole(&mut self.buffer)?;
@@ -282,7 +283,7 @@ impl Reader for CsvReader {
     }
 }
 
-/// None if the text is stored as it is.
+/// Returns `None` if the text is stored uncompressed.
 fn unpacked(path: &Path, compression: &str, bytes: &[u8]) -> Outcome<Option<Vec<u8>>> {
     let damaged = |_: std::io::Error| Failure::damaged(path, format!("not a complete {compression} stream"));
     let mut text = Vec::new();
@@ -311,8 +312,8 @@ fn unpacked(path: &Path, compression: &str, bytes: &[u8]) -> Outcome<Option<Vec<
     Ok(Some(text))
 }
 
-/// True for names of columns, which pandas writes above the rows where it is not told otherwise. The name of an index is empty,
-/// those of columns without names are 0, 1, 2 and on.
+/// Returns `true` for column names, which pandas writes above the rows by default. An index has an empty name; columns
+/// without names are 0, 1, 2, and so on.
 fn is_header(row: &[u8]) -> bool {
     let fields = || row.split(|byte| *byte == b',').map(|field| std::str::from_utf8(field).unwrap_or("?").trim());
     let is_number = |field: &str| field.is_empty() || field.parse::<f64>().is_ok();
@@ -321,7 +322,7 @@ fn is_header(row: &[u8]) -> bool {
     named || fields().enumerate().all(|(column, field)| field.parse() == Ok(column)) && fields().count() >= COUNTED_MIN
 }
 
-/// Fewer numbers that count from zero may be a sample.
+/// A shorter row of numbers that count from zero may be a sample.
 const COUNTED_MIN: usize = 16;
 
 fn parse_row(row: &[u8], element: Element, into: &mut Vec<u8>) -> Option<()> {
@@ -341,7 +342,7 @@ fn parse_row(row: &[u8], element: Element, into: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// Rounds towards zero; exact for what `half_value` printed.
+/// Rounds towards zero; exact for output of `half_value`.
 fn half_bits(number: f32) -> u16 {
     let bits = number.to_bits();
     let exponent = ((bits >> 23) & 255) as i32 - 127;

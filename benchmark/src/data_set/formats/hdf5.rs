@@ -1,11 +1,12 @@
 //! `.hdf5`: data sets `records_0` ... `records_{k-1}` of shape (samples, ...dims) and `labels` (int64 zeros), in the
-//! layout of HDF5 1.14, contiguous unless chunks or compression are asked for. With several data sets a record, the
-//! first dimension of the sample is divided among them; where one is left of dimensions that were given, it is left out,
-//! as DLIO does. Newer layouts are read, and not written: most installations of HDF5 could not read them.
+//! layout of HDF5 1.14, contiguous unless chunks or compression are requested. With several data sets per record, the
+//! first dimension of the sample is divided among them; if that leaves a size of one, the dimension is dropped, as in
+//! DLIO. Newer layouts can be read but are not written: most installations of HDF5 could not read them.
 //!
-//! The library's own calls do the I/O, so a trace sees what h5py would have done. Raw reads and writes go through its C
-//! interface: the wrapper would allocate an array for every sample. The plainest files are read without the library, by
-//! the same opens, locks and reads as it makes: see [`head`]. So are those it is too old for: see [`chunks`].
+//! The library itself does the I/O, so a trace shows the calls of h5py. Raw reads and writes use its C interface: the
+//! wrapper would allocate an array for every sample. The simplest files are read without the library, with the same
+//! opens, locks and reads: see [`head`]. Files that the library is too old for are also read without it: see
+//! [`chunks`].
 
 pub mod chunk;
 pub mod chunks;
@@ -47,7 +48,7 @@ impl Format for Hdf5 {
         scratch: &mut Vec<u8>,
     ) -> Outcome<()> {
         let failed = |error: hdf5_metno::Error| write_failure(&spec.path, &error);
-        // The root does not say when it was made: the same configuration makes the same bytes.
+        // The root group has no timestamp: equal configurations produce equal bytes.
         let mut options = File::with_options();
         options.with_fapl(|access| access.libver_latest()).with_fcpl(|made| made.obj_track_times(false));
         let object = store::is_object(&spec.path);
@@ -88,7 +89,7 @@ impl Format for Hdf5 {
         };
         let parts = settings.datasets_per_record.max(1);
         let there = (0..).take_while(|part| file.link_exists(&records_name(*part))).count() as u64;
-        // One that the library is too old for is not looked into.
+        // Data sets that the library is too old for are not inspected.
         let records = file.dataset(&records_name(0)).ok();
         let parts_differ = other("data sets of a record:", &there, &parts);
         parts_differ.or_else(|| records.and_then(|records| differs_in(&records, spec, settings)))
@@ -105,8 +106,8 @@ impl Format for Hdf5 {
     }
 }
 
-/// A new name in memory, for the copy of an object: the library takes names and no descriptors, nor the names that
-/// descriptors have.
+/// Returns a new path in memory for the copy of an object: the library requires names, and does not accept descriptors
+/// or their /proc names.
 fn unnamed() -> PathBuf {
     static NUMBERS: AtomicU64 = AtomicU64::new(0);
     let memory = Path::new("/dev/shm");
@@ -114,7 +115,7 @@ fn unnamed() -> PathBuf {
     folder.join(format!("dlio-hdf5-{}-{}", std::process::id(), NUMBERS.fetch_add(1, Ordering::Relaxed)))
 }
 
-/// Opens a file and takes its name away: it goes with the last who has it open. `object` is what it is a copy of.
+/// Opens a file and unlinks it, so that it disappears with its last descriptor. `object` is the original of the copy.
 fn without_name(place: &Path, object: &Path) -> Outcome<std::fs::File> {
     let opened = std::fs::File::open(place).and_then(|file| std::fs::remove_file(place).map(|()| file));
     opened.map_err(|error| Failure::io("copy", object, error))
@@ -122,7 +123,7 @@ fn without_name(place: &Path, object: &Path) -> Outcome<std::fs::File> {
 
 fn write_failure(path: &Path, error: &hdf5_metno::Error) -> Failure {
     let system = std::io::Error::last_os_error();
-    // The library says what it was doing, the system why it could not.
+    // The library reports what it was doing, the system why it failed.
     if matches!(
         system.kind(),
         std::io::ErrorKind::StorageFull | std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::NotFound
@@ -160,7 +161,7 @@ fn differs_in(records: &Dataset, spec: &FileSpec, settings: &Settings) -> Option
         .or_else(|| other("elements", &element, &Some(type_of(spec.element))))
         .or_else(|| other("compression", &filters, &asked))
         .or_else(|| {
-            // Where nothing is asked of the chunks that packing needs, each program has its own.
+            // If no chunk shape is requested but compression requires chunks, each program chooses its own.
             let is_asked = asked.is_empty() || !settings.chunk_dims.is_empty() || settings.chunk_bytes > 0;
             let chunks = chunk_of(settings, &shape, spec.element);
             if is_asked { other("chunks", &records.chunk(), &chunks) } else { None }
@@ -175,7 +176,7 @@ fn filter_name(filter: &Filter) -> &'static str {
     }
 }
 
-/// Dimensions of a data set of the record: samples, then the sample with its first dimension divided.
+/// Returns the dimensions of a data set of the record: samples, then the sample with its first dimension divided.
 pub fn part_shape(dims: &[u64], samples: u64, settings: &Settings) -> Vec<usize> {
     let mut shape = vec![samples as usize];
     shape.extend(dims.iter().map(|dim| *dim as usize));
@@ -197,7 +198,7 @@ fn records(file: &File, spec: &FileSpec, settings: &Settings, part: u64) -> hdf5
         "lzf" => builder.lzf(),
         _ => builder,
     };
-    // Given for the sample alone, or for samples and sample.
+    // May be given for the sample alone, or for samples and sample.
     let samples = (settings.max_shape.len() < shape.len()).then_some(spec.samples);
     let limits = samples.into_iter().chain(settings.max_shape.iter().copied());
     let extents: Vec<Extent> = match settings.max_shape.is_empty() {
@@ -207,11 +208,11 @@ fn records(file: &File, spec: &FileSpec, settings: &Settings, part: u64) -> hdf5
     builder.empty_as(&type_of(spec.element)).shape(extents).create(records_name(part).as_str())
 }
 
-/// None: contiguous. Compression and growth need chunks, so a sample is a chunk where nothing was asked for.
+/// Returns the chunk shape; `None` for contiguous. Compression and growth require chunks, by default one sample each.
 fn chunk_of(settings: &Settings, shape: &[usize], element: Element) -> Option<Vec<usize>> {
     if !settings.chunk_dims.is_empty() {
         let asked = settings.chunk_dims.iter().map(|dim| *dim as usize);
-        // Chunks may be given for the sample alone.
+        // May be given for the sample alone.
         let whole: Vec<usize> =
             std::iter::repeat_n(1, shape.len().saturating_sub(settings.chunk_dims.len())).chain(asked).collect();
         return Some(whole.iter().zip(shape).map(|(chunk, dim)| (*chunk).clamp(1, *dim)).collect());
@@ -223,7 +224,7 @@ fn chunk_of(settings: &Settings, shape: &[usize], element: Element) -> Option<Ve
     needed.then(|| std::iter::once(1).chain(shape[1..].iter().copied()).collect())
 }
 
-/// Whole inner dimensions as long as they fit, then a part of the next one.
+/// Returns whole inner dimensions as long as they fit, then a part of the next one.
 fn chunk_of_bytes(mut elements: usize, shape: &[usize]) -> Vec<usize> {
     let mut chunk = vec![1; shape.len()];
     for axis in (1..shape.len()).rev() {
@@ -233,7 +234,7 @@ fn chunk_of_bytes(mut elements: usize, shape: &[usize]) -> Vec<usize> {
     chunk
 }
 
-/// Writes sample by sample: each is one hyperslab, and memory stays one sample large.
+/// Writes sample by sample: each is one hyperslab, and memory for one sample suffices.
 fn write_part(dataset: &Dataset, spec: &FileSpec, part: u64, parts: u64, scratch: &mut Vec<u8>) -> Outcome<()> {
     let bytes = spec.sample_bytes();
     let share = bytes / parts;
@@ -245,7 +246,7 @@ fn write_part(dataset: &Dataset, spec: &FileSpec, part: u64, parts: u64, scratch
     Ok(())
 }
 
-/// One sample of a data set selected in the file, and its twin in memory; closed when dropped.
+/// One sample of a data set, selected in the file and in memory; closed on drop.
 struct Selection {
     file: h5i::hid_t,
     memory: h5i::hid_t,
@@ -277,7 +278,8 @@ impl Selection {
 
 impl Drop for Selection {
     fn drop(&mut self) {
-        // SAFETY: both were made by `sample` and are closed once; the library refuses what it failed to make.
+        // SAFETY: both were created by `sample` and are closed once; the library refuses handles that it failed to
+        // create.
         hdf5_metno::sync::sync(|| unsafe {
             h5s::H5Sclose(self.file);
             h5s::H5Sclose(self.memory);
@@ -299,7 +301,7 @@ fn write_sample(dataset: &Dataset, index: u64, bytes: &[u8]) -> hdf5_metno::Resu
     if status >= 0 { Ok(()) } else { Err(hdf5_metno::Error::query().unwrap_or_else(|error| error)) }
 }
 
-/// An open data set and what is asked of it for every sample, asked once.
+/// An open data set and its properties, queried once for all samples.
 struct Records {
     id: h5i::hid_t,
     element: h5i::hid_t,
@@ -310,10 +312,10 @@ struct Records {
 }
 
 impl Records {
-    /// None if there is no such data set, or none with a sample axis.
+    /// Returns `None` if the data set does not exist or has no sample axis.
     fn open(file: h5i::hid_t, name: &CStr) -> Option<Records> {
-        // SAFETY: the file is open and the name ends in a zero byte; what `H5Dopen2` gives is checked before use, and
-        // the two dimension calls agree because the data set stays open in between.
+        // SAFETY: the file is open and the name ends in a zero byte; the result of `H5Dopen2` is checked before use,
+        // and the two dimension calls agree because the data set stays open in between.
         hdf5_metno::sync::sync(|| unsafe {
             let id = h5d::H5Dopen2(file, name.as_ptr(), h5p::H5P_DEFAULT);
             if id < 0 {
@@ -334,7 +336,7 @@ impl Records {
     /// Reads into `into`, which is `sample_bytes` long.
     fn read(&self, index: u64, into: &mut [u8]) -> bool {
         assert_eq!(into.len(), self.sample_bytes);
-        // The only sample is all there is: selecting it would cost a tenth of reading it.
+        // A single sample needs no selection, which would cost a tenth of reading it.
         let part = (self.shape[0] > 1).then(|| Selection::sample(self.id, &self.shape, index));
         let (memory, file) = part.as_ref().map_or((h5s::H5S_ALL, h5s::H5S_ALL), |part| (part.memory, part.file));
         // SAFETY: the selection covers one sample of the data set's own element type, and `into` has its size.
@@ -344,12 +346,12 @@ impl Records {
         status >= 0
     }
 
-    /// The failure of a read: a filter that the library lacks is told by its name.
+    /// Returns the failure of a read; names the filter if the library lacks it.
     fn unread(&self, path: &Path, index: u64) -> Failure {
-        // Asked first: the calls below have errors of their own.
+        // Queried first, because the calls below replace the error.
         let told = hdf5_metno::Error::query().map(|error| error.to_string()).unwrap_or_default();
-        // SAFETY: the data set is open; the list of its properties is checked and closed here; no values and no name are
-        // asked for, so the pointers may be null.
+        // SAFETY: the data set is open; its property list is checked and closed here; no values and no name are
+        // requested, so the pointers may be null.
         let lacking = hdf5_metno::sync::sync(|| unsafe {
             let made = h5d::H5Dget_create_plist(self.id);
             let number = if made < 0 { 0 } else { h5p::H5Pget_nfilters(made).max(0) as u32 };
@@ -388,12 +390,12 @@ struct Open {
     records: Vec<Records>,
     path: PathBuf,
     id: h5i::hid_t,
-    /// Bytes of the object that it is a copy of.
+    /// Size of the object if the file is a copy of one.
     copied: Option<u64>,
 }
 
 impl Open {
-    /// An object whole, in memory: the library reads files.
+    /// Returns a whole object in memory, because the library reads files.
     fn object(path: &Path) -> Outcome<Open> {
         let failed = |error| Failure::io("allocate memory for", path, error);
         let name = unnamed();
@@ -417,11 +419,11 @@ impl Open {
     fn file(path: &Path) -> Outcome<Open> {
         let damaged = || Failure::damaged(path, "no complete HDF5 file");
         let name = CString::new(path.as_os_str().as_encoded_bytes()).map_err(|_| damaged())?;
-        // SAFETY: the name ends in a zero byte; a negative answer is no file and is not closed.
+        // SAFETY: the name ends in a zero byte; a negative result is not a handle and is not closed.
         let id =
             hdf5_metno::sync::sync(|| unsafe { h5f::H5Fopen(name.as_ptr(), h5f::H5F_ACC_RDONLY, h5p::H5P_DEFAULT) });
         if id < 0 {
-            // The library reports a missing file as one it cannot read.
+            // The library reports a missing file as an unreadable one.
             std::fs::metadata(path).map_err(|error| Failure::io("open", path, error))?;
             return Err(damaged());
         }
@@ -439,7 +441,8 @@ impl Open {
         Ok(())
     }
 
-    /// A data set that the library does not open: it may be there all the same, in a form that it does not know.
+    /// Returns the failure for a data set that the library does not open. It may exist in a version that the library
+    /// does not know.
     fn unopened(&self, name: &CStr, part: u64) -> Failure {
         // SAFETY: the file is open and the name ends in a zero byte.
         let is_there =
@@ -463,25 +466,26 @@ impl Drop for Open {
     }
 }
 
-/// As the library decides it.
+/// Returns `true` if the library locks files, by its own rule.
 fn locks_files() -> bool {
     let locking = std::env::var_os("HDF5_USE_FILE_LOCKING");
     !locking.is_some_and(|value| value == "FALSE" || value == "0")
 }
 
 enum Opened {
-    /// Samples lie where the head of the file says.
+    /// Samples are at the positions given in the head of the file.
     Plain(Input, Vec<Place>),
-    /// In chunks of a layout that the library does not know.
+    /// Chunks of a layout that the library does not know.
     Chunked(Input, Vec<Chunked>),
     ByLibrary(Open),
-    /// The same as plain, of an object.
+    /// Like `Plain`, for an object.
     Parts(PathBuf, Parts, Vec<Place>),
 }
 
 impl Opened {
-    /// Collectively read are samples that lie one after another, where the head of the file says: each rank knows where.
-    /// Beside it the bytes that were read to learn that. Those that the library reads for itself it does not tell.
+    /// Opens a file. Collective reads require consecutive samples whose positions are in the head of the file, so that
+    /// each rank knows them. Also returns the bytes read to learn this; the bytes that the library itself reads are
+    /// unknown.
     fn file(path: &Path, parts: u64, access: Access) -> Outcome<(Opened, u64)> {
         let names = || (0..parts).map(records_name);
         let mut moved = 0;
@@ -528,7 +532,7 @@ impl Opened {
         }
     }
 
-    /// Shape and bytes of a sample of each data set.
+    /// Returns shape and bytes of a sample in each data set.
     fn forms(&self) -> Vec<(&[u64], usize)> {
         match self {
             Opened::Plain(_, places) | Opened::Parts(_, _, places) => {
@@ -576,7 +580,7 @@ struct Hdf5Reader {
     parts: u64,
     access: Access,
     file: Option<Opened>,
-    /// Aligned: the kernel copies a sample into it a fifth faster than into memory of the allocator.
+    /// Aligned: the kernel copies a sample 20 % faster into it than into memory of the allocator.
     buffer: AlignedBuffer,
     length: usize,
     moved: u64,

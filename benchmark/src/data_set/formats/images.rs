@@ -1,7 +1,7 @@
-//! `.jpeg` and `.png`: a sample is one 8-bit grey image of noise, decoded when read.
+//! `.jpeg` and `.png`: a sample is one 8-bit gray image of noise, decoded when read.
 //!
-//! Noise does not compress, so our PNGs store their pixels in uncompressed deflate blocks: the size is within a
-//! thousandth of what Pillow makes of the same pixels, at the speed of the checksums.
+//! Noise does not compress, so dlio's PNGs store their pixels in uncompressed deflate blocks: the size is within 0.1 %
+//! of Pillow's for the same pixels, at the speed of the checksums.
 
 use super::format::{Format, Output, Reader, content_of, gathered, other};
 use crate::config::Dataset;
@@ -14,7 +14,7 @@ use std::io::{BufReader, Cursor};
 use std::path::Path;
 use zune_png::zune_core::options::DecoderOptions;
 
-/// Pillow's quality unless told otherwise.
+/// Pillow's default quality.
 const QUALITY: u8 = 75;
 
 pub struct Jpeg;
@@ -49,7 +49,7 @@ impl Format for Jpeg {
         Output::create(draft, &spec.path)?.write(&bytes)
     }
 
-    /// The file: of the pixels that went in it keeps what an eye sees.
+    /// Returns the file itself, because the decoded pixels only resemble the original ones.
     fn expected(&self, spec: &FileSpec, _: &Dataset, _: u64) -> Outcome<Vec<u8>> {
         encoded_jpeg(spec, &mut Vec::new())
     }
@@ -70,7 +70,7 @@ impl Format for Jpeg {
     }
 }
 
-/// Pixel bytes of an IDAT chunk: a deflate block holds at most 65,535 bytes, and a chunk a whole number of blocks.
+/// Pixel bytes of an IDAT chunk: a deflate block contains at most 65,535 bytes, and a chunk a whole number of blocks.
 const BLOCK: usize = 65_535;
 
 impl Format for Png {
@@ -85,7 +85,7 @@ impl Format for Png {
         let mut head = [0; 13];
         head[..4].copy_from_slice(&(width as u32).to_be_bytes());
         head[4..8].copy_from_slice(&(height as u32).to_be_bytes());
-        // Eight bits, grey, deflate, adaptive filters, not interlaced.
+        // Eight bits, gray, deflate, adaptive filters, not interlaced.
         head[8] = 8;
         chunk(&mut output, b"IHDR", &[&head])?;
         image_data(spec, &mut output, scratch)?;
@@ -99,7 +99,7 @@ impl Format for Png {
         Some(8 + 25 + 12 + blocks * (12 + 5) + raw + 6)
     }
 
-    /// Others pack their pixels: the size says nothing, the head does.
+    /// Compares the head of the file: other programs compress pixels, so the size means nothing.
     fn differs(&self, spec: &FileSpec, _: &Dataset) -> Option<String> {
         let (file, _) = open_regular(&spec.path, 0).ok()?;
         let mut decoder = zune_png::PngDecoder::new(BufReader::new(file));
@@ -112,7 +112,7 @@ impl Format for Png {
     }
 }
 
-/// Every row has the number of its filter in front: none.
+/// Returns the pixel bytes with a filter number, none, before every row.
 fn raw_bytes(spec: &FileSpec) -> u64 {
     let (height, width) = sides(spec);
     height * (width + 1)
@@ -190,14 +190,14 @@ fn encoded_jpeg(spec: &FileSpec, scratch: &mut Vec<u8>) -> Outcome<Vec<u8>> {
 type Decode = fn(&[u8]) -> Result<Vec<u8>, String>;
 
 fn decoded_jpeg(bytes: &[u8]) -> Result<Vec<u8>, String> {
-    // Decoders fill what is missing with grey; a file without its end mark was cut.
+    // Decoders fill missing parts with gray; a file without its end marker is truncated.
     if !bytes.ends_with(&[0xff, 0xd9]) {
         return Err("the image has no end".into());
     }
     let mut decoder = zune_jpeg::JpegDecoder::new(Cursor::new(bytes));
     let failed = |error| format!("{error:?}");
     decoder.decode_headers().map_err(failed)?;
-    // The pixels as stored: the decoder would make colours of grey.
+    // The pixels as stored: by default the decoder would convert gray to color.
     if let Some(stored) = decoder.input_colorspace() {
         decoder.set_options(decoder.options().jpeg_set_out_colorspace(stored));
     }
@@ -216,7 +216,7 @@ fn decoded_png(bytes: &[u8]) -> Result<Vec<u8>, String> {
 struct ImageReader {
     access: Access,
     decode: Decode,
-    /// Decoded pixels are not those that were written.
+    /// Decoded pixels differ from the written ones.
     lossy: bool,
     input: Option<Input>,
     /// The file that was read last, and its length.

@@ -1,9 +1,9 @@
-//! `indexed_binary` and `mmap_indexed_binary`: raw samples in one file, and two index files of u64: where each sample
-//! begins (`.off.idx`) and how long it is (`.sz.idx`). Offsets count from the start of the file, however large it is.
+//! `indexed_binary` and `mmap_indexed_binary`: raw samples in one file, and two index files of u64: the offset of each
+//! sample (`.off.idx`) and its length (`.sz.idx`). Offsets count from the start of the file, however large it is.
 //!
-//! The mapped reader copies the sample out of the map: a slice that nobody looks at reads nothing from storage. It maps a
-//! file once an epoch, whatever `reader.read_type` is, as DLIO's does. Index files are read once and kept, as frameworks do
-//! it; those too large for that are mapped.
+//! The mapped reader copies the sample out of the map: a slice that is never accessed reads nothing from storage. It
+//! maps a file once per epoch, regardless of `reader.read_type`, as in DLIO. Index files are read once and kept, as in
+//! frameworks; large ones are mapped.
 
 use super::format::{Format, LARGE, Output, Reader, content_of, other};
 use crate::config::Dataset;
@@ -87,20 +87,21 @@ fn write_index(temporary: &Path, data: &Path, numbers: impl Iterator<Item = u64>
 /// The numbers of one of the two index files.
 enum Numbers {
     Read(Vec<u8>),
-    /// Of a quarter of a billion samples: its pages come and go.
+    /// An index of a quarter of a billion samples is mapped, so that its pages can be evicted.
     Mapped(FileMap, u64),
 }
 
-/// Bytes of an index that is kept in memory. One of four million samples is.
+/// The maximum size of an index that is kept in memory, enough for four million samples.
 const KEPT_FILE: u64 = 32 << 20;
-/// Bytes of all that a reader keeps; beyond, it begins anew.
+/// The maximum size of all indexes that a reader keeps; beyond this it drops them all.
 const KEPT_ALL: u64 = 64 << 20;
 
 impl Numbers {
-    /// The numbers, and how many bytes were read for them. All of a mapped file count: so many will be, once.
+    /// Opens an index; returns the numbers, and the bytes read for them. A mapped file counts in full, because all of
+    /// it will be read once.
     fn open(path: &Path) -> Outcome<(Numbers, u64)> {
         let mut input = Input::open(path, Access::default())?;
-        // An object is one request, which also says how long it is.
+        // An object takes one request, which also returns its size.
         let length = input.length_of_stream(0)?;
         if let Some(file) = input.file().filter(|_| length > KEPT_FILE) {
             let map = FileMap::new(file, length as usize);
@@ -127,13 +128,13 @@ impl Numbers {
     }
 }
 
-/// The places and lengths of the samples of a file.
+/// The offsets and lengths of the samples of a file.
 struct Index {
     offsets: Numbers,
     sizes: Numbers,
 }
 
-/// The indexes of the files a reader has been in.
+/// The indexes of the files that a reader has visited.
 #[derive(Default)]
 struct Indexes {
     known: HashMap<PathBuf, Index>,
@@ -141,14 +142,14 @@ struct Indexes {
 }
 
 impl Indexes {
-    /// Reads what is not known yet; the bytes that took.
+    /// Reads the index of a new file; returns the bytes read.
     fn learn(&mut self, path: &Path) -> Outcome<u64> {
         if self.known.contains_key(path) {
             return Ok(0);
         }
         let (offsets, first) = Numbers::open(&beside(path, OFFSETS))?;
         let (sizes, second) = Numbers::open(&beside(path, SIZES))?;
-        // A name and a place in the table cost something too: a million small files have small indexes.
+        // Path and table entry have a cost too: a million small files have small indexes.
         let kept = offsets.kept_bytes() + sizes.kept_bytes() + 2 * path.as_os_str().len() as u64 + 256;
         if self.kept + kept > KEPT_ALL {
             (self.known, self.kept) = (HashMap::new(), 0);
@@ -158,7 +159,7 @@ impl Indexes {
         Ok(first + second)
     }
 
-    /// The place and length of a sample.
+    /// Returns the offset and length of a sample.
     fn place(&self, path: &Path, index: u64) -> Outcome<(u64, u64)> {
         let known = self.known.get(path);
         let place = known.and_then(|known| Some((known.offsets.get(index)?, known.sizes.get(index)?)));
@@ -166,20 +167,20 @@ impl Indexes {
     }
 }
 
-/// Files that a reader keeps mapped; then the first of them is unmapped.
+/// The maximum number of files that a reader keeps mapped; beyond this the oldest is unmapped.
 const MAPS_MAX: usize = 1024;
 
-/// The maps that a reader has made in an epoch, by their numbers: the oldest is the first.
+/// The maps that a reader created in an epoch, by number, oldest first.
 #[derive(Default)]
 struct Maps {
     numbers: HashMap<PathBuf, u64>,
     maps: VecDeque<(PathBuf, FileMap, u64)>,
-    /// The number of the first.
+    /// The number of the oldest map.
     first: u64,
 }
 
 impl Maps {
-    /// The number of the map of a file, which is mapped where it is not. None of an object.
+    /// Returns the number of a file's map, which is created if needed. `None` for an object.
     fn of(&mut self, path: &Path, access: Access) -> Outcome<Option<u64>> {
         if let Some(number) = self.numbers.get(path) {
             return Ok(Some(*number));
@@ -200,7 +201,7 @@ impl Maps {
         Ok(Some(number))
     }
 
-    /// The map of a number that was given last, and its length.
+    /// Returns the map with the number returned last, and its length.
     fn get(&self, number: u64) -> Option<(&FileMap, u64)> {
         self.maps.get((number - self.first) as usize).map(|(_, map, length)| (map, *length))
     }
@@ -211,10 +212,10 @@ struct Open {
     origin: Origin,
 }
 
-/// Where samples come from.
+/// The source of samples.
 enum Origin {
     Read(Input),
-    /// The number of its map.
+    /// The number of the map.
     Mapped(u64),
 }
 
@@ -248,7 +249,8 @@ impl Reader for IndexedReader {
         let (offset, length) = self.indexes.place(&open.path, index)?;
         let there = match &mut open.origin {
             Origin::Mapped(number) => self.maps.get(*number).map_or(0, |(_, length)| length),
-            // Of an object a range says by itself whether it is there; a large one is asked about before it gets memory.
+            // The range request on an object reports missing bytes itself; for a large sample, check the size before
+            // allocating memory.
             Origin::Read(data) if data.file().is_some() || length > LARGE => data.length()?,
             Origin::Read(_) => u64::MAX,
         };

@@ -1,12 +1,12 @@
-//! `mds`: the shards of Mosaic's streaming data sets, `shard.00000.mds` and on, and `index.json` beside them, which its
-//! reader begins with. A sample has two columns: `image` (its bytes) and `label` (an integer).
+//! `mds`: the shards of Mosaic's streaming data sets, `shard.00000.mds`, ..., and `index.json`, which its reader opens
+//! first. A sample has two columns: `image` (its bytes) and `label` (an integer).
 //!
 //! ```text
 //! u32 samples | u32 offset of each sample, and of the end | configuration as JSON | samples
 //! sample: u32 size of each column whose size varies | columns, by name
 //! ```
 //!
-//! A sample is read by its number: two offsets, then its bytes. Offsets are kept, as its own reader keeps the index.
+//! A sample is read by its number: two offsets, then its bytes. Offsets are kept, as Mosaic's reader keeps the index.
 
 use super::format::{Format, LARGE, Output, Reader, content_of, packer_of};
 use crate::config::Dataset;
@@ -21,12 +21,12 @@ use std::path::{Path, PathBuf};
 
 pub struct Mds;
 
-/// The bytes of a sample's size and its label.
+/// The bytes of a sample's size and label.
 const AROUND: u64 = 4 + 8;
-/// Offsets of so many bytes are kept; beyond, a reader begins anew.
+/// The maximum size of the offsets that are kept; beyond this a reader drops them all.
 const KEPT_MAX: usize = 64 << 20;
 
-/// The configuration in a shard, its keys sorted.
+/// Returns the configuration in a shard, its keys sorted.
 fn configuration() -> Json {
     json!({
         "column_encodings": ["bytes", "int"],
@@ -48,7 +48,7 @@ fn shard_bytes(spec: &FileSpec) -> u64 {
     head_bytes(spec.samples) + spec.samples * (spec.sample_bytes() + AROUND)
 }
 
-/// A shard whose offsets would not fit has no place.
+/// Returns `true` if the shard's offsets fit into 32 bits.
 pub fn fits(spec: &FileSpec) -> bool {
     shard_bytes(spec) <= u64::from(u32::MAX)
 }
@@ -81,7 +81,7 @@ impl Format for Mds {
         Some(shard_bytes(spec))
     }
 
-    /// Its reader begins with this list of all shards.
+    /// Returns the list of all shards, which its reader opens first.
     fn index(&self, layout: &Layout, split: Split) -> Option<(PathBuf, Vec<u8>)> {
         let mut shapes = layout.shapes();
         let first = if split == Split::Valid { layout.files(Split::Train) } else { 0 };
@@ -113,11 +113,11 @@ impl Format for Mds {
 struct MdsReader {
     access: Access,
     input: Option<Input>,
-    /// Of the shards a reader has been in.
+    /// The offsets of the shards that a reader has visited.
     offsets: HashMap<PathBuf, Vec<u32>>,
     kept: usize,
     buffer: AlignedBuffer,
-    /// The place of the last sample's bytes in the buffer.
+    /// The range of the last sample's bytes in the buffer.
     place: std::ops::Range<usize>,
     moved: u64,
 }
@@ -169,7 +169,8 @@ impl Reader for MdsReader {
         let (begin, end) = ends.ok_or_else(|| damaged(format!("sample {index} does not exist")))?;
         let length = end.checked_sub(*begin).filter(|length| u64::from(*length) >= AROUND);
         let length = length.ok_or_else(|| damaged(format!("the offsets of sample {index} are invalid")))? as usize;
-        // Of an object a range says by itself whether it is there; a large one is asked about before it gets memory.
+        // The range request on an object reports missing bytes itself; for a large sample, check the size before
+        // allocating memory.
         let is_told = input.file().is_some() || length as u64 > LARGE;
         if is_told && u64::from(*end) > input.length()? {
             return Err(damaged(format!("sample {index} ends after the end of the shard")));

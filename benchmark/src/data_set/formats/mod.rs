@@ -1,10 +1,10 @@
-//! File formats. A format writes one file of samples and reads one sample; it knows nothing of epochs, ranks, workers
-//! or order. To add one: a file with the two traits, and a line in [`ALL`].
+//! File formats. A format writes one file of samples and reads one sample; epochs, ranks, workers and order do not
+//! concern it. To add one: a file with the two traits, and a line in [`ALL`].
 //!
 //! ```text
 //! format       the two traits
 //! containers   zip and tar
-//! NAME         one format; hdf5 has files of its own
+//! NAME         one format; hdf5 has several files
 //! ```
 
 pub mod containers;
@@ -79,7 +79,7 @@ mod tests {
         Layout::new(&config.dataset)
     }
 
-    /// Writes file 0 and gives back its path and what went in.
+    /// Writes file 0; returns its path and content.
     fn written(layout: &Layout) -> (FileSpec, Vec<u8>) {
         for folder in layout.folders() {
             std::fs::create_dir_all(folder).unwrap();
@@ -100,7 +100,7 @@ mod tests {
         find(&layout.dataset.format).unwrap().reader(&layout.dataset, Access { map: true, ..Access::default() })
     }
 
-    /// The sample as the content stream has it: one after another, or strided where the sample axis is last.
+    /// Returns the sample from the content stream: consecutive, or strided if the sample axis is last.
     fn expected(spec: &FileSpec, format: &str, content: &[u8], index: u64) -> Vec<u8> {
         if format == "npz" || format == "npy" {
             return strided_sample(content, spec.element, spec.samples, index);
@@ -124,7 +124,7 @@ mod tests {
         }
     }
 
-    /// JPEG loses bits, and columns of Parquet have types of their own.
+    /// JPEG is lossy, and columns of Parquet have various types.
     #[test]
     fn a_change_is_found_where_samples_do_not_come_back_as_they_were() {
         let column = |dtype: &str, size: u64| format!("{{name: {dtype}, dtype: {dtype}, size: {size}}}");
@@ -168,7 +168,7 @@ mod tests {
         );
     }
 
-    /// What the system says this thread has read.
+    /// Returns the bytes that this thread has read, as counted by the kernel.
     fn read_by_this_thread() -> Option<(u64, u64)> {
         let text = std::fs::read_to_string("/proc/thread-self/io").ok()?;
         let read = text.lines().find_map(|line| line.strip_prefix("rchar: "))?.parse().ok()?;
@@ -214,7 +214,7 @@ mod tests {
         let one = length / 300;
         assert_eq!((read(true, &[7]), read(true, &[0]), read(true, &[299, 4, 100])), (one, one, 3 * one));
         assert_eq!((read(false, &[0]), read(false, &[0, 299])), (1 << 18, (1 << 18) + one));
-        // Behind the first they come in turn.
+        // After the first one they are read in order.
         assert_eq!((read(true, &[0, 1, 2]), read(true, &(0..300).collect::<Vec<_>>())), (one + (1 << 18), length));
         let index = spec.index_path.clone();
         std::fs::write(&index, std::fs::read_to_string(&index).unwrap().replace(&format!(" {one}\n"), "\n")).unwrap();

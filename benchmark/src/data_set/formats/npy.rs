@@ -44,12 +44,12 @@ impl Format for Npy {
     }
 }
 
-/// The array of a file: sample dimensions, then the samples.
+/// Returns the shape of a file's array: sample dimensions, then the samples.
 pub fn shape(spec: &FileSpec) -> Vec<u64> {
     spec.dims.iter().copied().chain([spec.samples]).collect()
 }
 
-/// NumPy pads headers to this so that the data is aligned.
+/// NumPy pads headers to this so that the data are aligned.
 const HEADER_ALIGNMENT: usize = 64;
 const GROWTH_DIGITS: usize = 21;
 
@@ -57,7 +57,7 @@ pub fn header(descr: &str, shape: &[u64]) -> Vec<u8> {
     let comma = if shape.len() == 1 { "," } else { "" };
     let shape: Vec<String> = shape.iter().map(u64::to_string).collect();
     let text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({}{comma}), }}", shape.join(", "));
-    // NumPy leaves room for the first axis to grow, and at least one blank before the end of the line.
+    // NumPy leaves space for the first axis to grow, and at least one blank before the end of the line.
     let growth = GROWTH_DIGITS - shape.first().map_or(0, String::len);
     let unpadded = 10 + text.len() + growth + 1;
     let length = unpadded + HEADER_ALIGNMENT - unpadded % HEADER_ALIGNMENT;
@@ -69,10 +69,10 @@ pub fn header(descr: &str, shape: &[u64]) -> Vec<u8> {
     header
 }
 
-/// Bytes in which the header of a plain array ends.
+/// The maximum header size of a plain array.
 const HEADER_MAX: usize = 4096;
 
-/// The differences between the array that begins at `at` of the file and the one asked for.
+/// Returns the differences between the array at offset `at` of the file and the requested one.
 pub fn differs_from(path: &Path, at: u64, spec: &FileSpec) -> Option<String> {
     let mut bytes = vec![0; HEADER_MAX];
     let read = open_regular(path, 0).and_then(|(file, _)| file.read_at(&mut bytes, at)).unwrap_or(0);
@@ -91,7 +91,7 @@ pub fn differs_from(path: &Path, at: u64, spec: &FileSpec) -> Option<String> {
 pub struct Array {
     pub element: Element,
     pub shape: Vec<u64>,
-    /// The beginning of the data.
+    /// Offset of the data.
     pub start: usize,
 }
 
@@ -116,7 +116,7 @@ impl Array {
             shape: shape.map(|part| part.parse().ok()).collect::<Option<_>>()?,
             start: text_start.checked_add(length)?,
         };
-        // A product that no file reaches is none.
+        // A product larger than any file is invalid.
         let bytes = array.shape.iter().try_fold(array.element.bytes, |bytes, dim| bytes.checked_mul(*dim));
         bytes.filter(|bytes| *bytes < 1 << 60).map(|_| array)
     }
@@ -129,7 +129,7 @@ impl Array {
         (self.shape.iter().product::<u64>() * self.element.bytes) as usize
     }
 
-    /// The data, or a word about what is missing.
+    /// Returns the data, or an error if some are missing.
     pub fn data<'a>(&self, path: &Path, bytes: &'a [u8]) -> Outcome<&'a [u8]> {
         let end = self.start + self.bytes();
         bytes.get(self.start..end).ok_or_else(|| {
@@ -150,7 +150,7 @@ struct NpyReader {
     access: Access,
     input: Option<Input>,
     buffer: AlignedBuffer,
-    /// Of the file now in the buffer.
+    /// The array of the file in the buffer.
     array: Option<Array>,
     moved: u64,
 }
@@ -162,7 +162,7 @@ impl Reader for NpyReader {
         Ok(())
     }
 
-    /// The whole file, since the sample axis is the last: every sample is spread over all of it.
+    /// Reads the whole file: the sample axis is the last one, so every sample is spread over all of it.
     fn sample(&mut self, index: u64) -> Outcome<()> {
         let input = self.input.as_mut().expect("a reader is opened before it reads");
         if self.array.is_none() || !self.access.keep_open {

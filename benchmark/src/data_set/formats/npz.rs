@@ -49,7 +49,7 @@ impl Format for Npz {
         let samples = header_of(spec).len() as u64 + spec.payload_bytes();
         let labels = labels(spec).len() as u64;
         let start = zip::local_header_bytes(SAMPLES) + samples + zip::local_header_bytes(LABELS) + labels;
-        // Beyond four gigabytes the directory has wider fields; such files are told by their content.
+        // Beyond four gigabytes the directory has wider fields; such files are recognized by their content.
         (start < u64::from(u32::MAX)).then_some(start + zip::narrow_directory_bytes(&[SAMPLES, LABELS]))
     }
 
@@ -81,7 +81,7 @@ fn header_of(spec: &FileSpec) -> Vec<u8> {
     header(spec.element.descr, &shape(spec))
 }
 
-/// The member with the samples, whoever wrote it.
+/// Returns the member with the samples, written by any program.
 fn samples_of(path: &Path) -> Option<zip::Entry> {
     let (file, _) = open_regular(path, 0).ok()?;
     zip::entries(&file)?.into_iter().find(|entry| entry.name == SAMPLES)
@@ -93,7 +93,7 @@ fn labels(spec: &FileSpec) -> Vec<u8> {
     bytes
 }
 
-/// Streams the samples; the checksum, which stands before them, is filled in afterwards.
+/// Streams the samples; then fills in their checksum, which precedes them.
 fn stored_samples(spec: &FileSpec, output: &mut Output, scratch: &mut Vec<u8>) -> Outcome<Member> {
     let array_header = header_of(spec);
     let size = array_header.len() as u64 + spec.payload_bytes();
@@ -126,7 +126,7 @@ fn member(name: &str, bytes: &[u8], level: Option<u32>, output: &mut Output) -> 
     Ok(member)
 }
 
-/// The places of the samples of the file in the buffer.
+/// The location of the samples in the buffer.
 enum Samples {
     InFile { array: Array, start: usize },
     Inflated { array: Array, bytes: Vec<u8> },
@@ -151,14 +151,14 @@ struct NpzReader {
 }
 
 impl NpzReader {
-    /// One read of the whole file: the member is nearly all of it, and the directory at its end is needed too.
+    /// Reads the whole file at once: the member is nearly all of it, and the directory at its end is needed too.
     fn load(&mut self) -> Outcome<()> {
         let input = self.input.as_mut().expect("a reader is opened before it reads");
         self.length = input.read_whole(&mut self.buffer)?;
         self.moved += input.take_moved();
         let path = input.path();
         let found = zip::find(path, self.buffer.bytes(self.length), |name| name == SAMPLES)?;
-        // As Python's zipfile does for whoever reads a member to its end.
+        // As in Python's zipfile, which checks a member that is read to its end.
         let wrong = |bytes| !self.access.unchecked && crc32fast::hash(bytes) != found.crc;
         self.samples = Some(match found.method {
             Method::Stored if wrong(found.packed) => return Err(Failure::damaged(path, WRONG_CRC)),

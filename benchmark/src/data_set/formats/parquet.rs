@@ -1,7 +1,7 @@
-//! `.parquet`: a row a sample. Columns as the workload names them, or one binary column `image`.
+//! `.parquet`: one row per sample. Columns are named in the workload; the default is one binary column `image`.
 //!
-//! Numbers with a size above one become a list column, `binary` and `string` columns have values of that many bytes. A column
-//! with `read: false` is written and not read.
+//! Numbers with a size above one become a list column; `binary` and `string` columns have values of that many bytes. A
+//! column with `read: false` is written but not read.
 
 use super::format::{Format, Output, Reader, content_of, other, sample_of};
 use crate::config::Dataset;
@@ -69,7 +69,7 @@ impl Column {
         Column { name: text("name", "column"), physical, logical, size }
     }
 
-    /// The whole number of a random one.
+    /// Returns a random integer of the column's type.
     fn whole(&self, value: u64) -> i32 {
         match &self.logical {
             Some(LogicalType::Integer(kind)) if kind.is_signed => i32::from(value as i8),
@@ -78,7 +78,7 @@ impl Column {
         }
     }
 
-    /// A row as it is read back. `number` is the column's among all of the file.
+    /// Returns a row as it is read back. `number` is the column's index in the file.
     fn row(&self, spec: &FileSpec, number: u64, row: u64) -> Vec<u8> {
         let range = row * self.values_per_row()..(row + 1) * self.values_per_row();
         let values = range.map(|index| word(spec.content_seed ^ number, index));
@@ -109,7 +109,7 @@ impl Column {
     }
 }
 
-/// From a half to below one: an exponent, and a fraction of ten bits.
+/// Returns a half-precision number in [0.5, 1): a fixed exponent, and a fraction of ten bits.
 fn half(value: u64) -> u16 {
     0x3800 | value as u16 & 0x3ff
 }
@@ -122,10 +122,10 @@ fn double(value: u64) -> f64 {
     (value >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// Bytes of a number of half precision.
+/// Bytes of a half-precision number.
 const HALF_BYTES: i32 = 2;
 
-/// The names of the columns that nobody reads.
+/// Returns the names of the columns that are not read.
 fn unread(dataset: &Dataset) -> Vec<String> {
     let is_unread = |column: &&Value| column.get("read") == Some(&Value::Bool(false));
     dataset.parquet_columns.iter().filter(is_unread).map(|column| Column::read(column).name).collect()
@@ -217,7 +217,7 @@ fn write_file<W: std::io::Write + Send>(
     }
     let fields = columns.iter().map(Column::schema).collect::<Result<Vec<_>>>()?;
     let schema = Arc::new(Type::group_type_builder("schema").with_fields(fields).build()?);
-    // Noise has no repeated values to collect in a dictionary.
+    // Noise has no repeated values for a dictionary.
     let properties =
         WriterProperties::builder().set_compression(Compression::UNCOMPRESSED).set_dictionary_enabled(false);
     let mut writer = SerializedFileWriter::new(file, schema, Arc::new(properties.build()))?;
@@ -244,7 +244,7 @@ fn write_column(
     scratch: &mut Vec<u8>,
     samples_as_bytes: bool,
 ) -> Result<()> {
-    // A batch holds a row or a thousand, whichever is more values.
+    // A batch is one row or 1,024 values, whichever is more.
     let step = (1024 / column.values_per_row()).max(1);
     let step = if column.physical == Physical::BYTE_ARRAY { (1 << 20) / column.size.clamp(1, 1 << 20) } else { step };
     let mut first = rows.start;
@@ -300,7 +300,7 @@ fn bytes_of(spec: &FileSpec, column: &Column, row: u64, scratch: &mut Vec<u8>, s
     bytes
 }
 
-/// The library reads through this, so that transfers are the workload's and bytes are counted.
+/// The library reads through this, so that transfers have the workload's size and bytes are counted.
 #[derive(Clone)]
 struct Shared(Arc<Mutex<Input>>, u64);
 
@@ -313,7 +313,7 @@ impl Length for Shared {
 impl ChunkReader for Shared {
     type T = BufReader<Following>;
 
-    /// Page headers: mostly small, of unknown length. The smallest and the largest value of a page are in them.
+    /// Reads page headers: mostly small, of unknown length. They contain the minimum and maximum of a page.
     fn get_read(&self, start: u64) -> Result<Self::T> {
         Ok(BufReader::with_capacity(4096, Following { shared: self.clone(), at: start }))
     }
@@ -326,7 +326,7 @@ impl ChunkReader for Shared {
     }
 }
 
-/// The bytes from a place on, read as they are asked for.
+/// A reader from an offset on, which fetches bytes as they are needed.
 struct Following {
     shared: Shared,
     at: u64,
@@ -346,9 +346,9 @@ struct Open {
     file: SerializedFileReader<Shared>,
     shared: Shared,
     path: std::path::PathBuf,
-    /// The numbers of the columns that are read.
+    /// The indexes of the columns to read.
     wanted: Vec<usize>,
-    /// The columns of the row group being read, and the rows it covers.
+    /// The columns of the row group being read, and its rows.
     columns: Vec<ColumnReader>,
     rows: std::ops::Range<u64>,
     next: u64,
@@ -479,7 +479,7 @@ mod tests {
     use parquet::data_type::ByteArrayType;
     use parquet::file::properties::EnabledStatistics;
 
-    /// As pyarrow writes them: the smallest and the largest value stand whole in the header of each page.
+    /// As pyarrow writes them: the header of each page contains the whole minimum and maximum.
     #[test]
     fn pages_with_long_headers_are_read() {
         let folder = tempfile::tempdir().unwrap();

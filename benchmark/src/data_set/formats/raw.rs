@@ -1,5 +1,5 @@
-//! `raw`: bytes and nothing else, samples of one size one behind the other. It stands in for files of any other format where
-//! only their sizes and the calls on them matter.
+//! `raw`: consecutive samples of one size and nothing else. It can replace any other format if only file sizes and
+//! calls matter.
 
 use super::format::{Format, Output, Reader, content_of};
 use crate::config::Dataset;
@@ -43,7 +43,7 @@ struct RawReader {
     samples: u64,
     input: Option<Input>,
     buffer: AlignedBuffer,
-    /// Where in the buffer the last sample is.
+    /// Position of the last sample in the buffer.
     last: (usize, usize),
     moved: u64,
 }

@@ -1,4 +1,4 @@
-//! `synthetic`: files that hold their own number and are never read. The floor of a run: everything but input.
+//! `synthetic`: files that contain only their number and are never read. It measures a run without any input.
 
 use super::format::{Format, Output, Reader};
 use crate::config::Dataset;

@@ -1,9 +1,9 @@
-//! `.tfrecord`: TensorFlow's framed records, each an `Example` with the features `image` (bytes) and `size` (its length),
-//! and the text index DALI reads.
+//! `.tfrecord`: TensorFlow's framed records, each an `Example` with the features `image` (bytes) and `size` (its
+//! length), and the text index that DALI reads.
 //!
 //! ```text
 //! u64 length | u32 masked crc32c of the 8 bytes | Example | u32 masked crc32c of the Example       (a record)
-//! <offset> <bytes with frame>\n                                                                    (index, a line each)
+//! <offset> <bytes with frame>\n                                                                    (index, one line each)
 //! ```
 
 use super::containers::window::Window;
@@ -72,7 +72,7 @@ fn record(spec: &FileSpec, sample: u64, output: &mut Output, scratch: &mut Vec<u
     output.write(&tail)
 }
 
-/// An `Example`'s bytes before and after an image of `bytes`.
+/// Returns an `Example`'s bytes before and after an image of `bytes`.
 ///
 /// ```text
 /// Example{1: Features{1: map entry{1: "image", 2: Feature{1: BytesList{1: ...}}}, 1: entry{1: "size", 2: Feature{3: Int64List{1: [n]}}}}}
@@ -95,7 +95,7 @@ fn example(bytes: u64) -> (Vec<u8>, Vec<u8>) {
     ([features, image, name, value, feature, list].concat(), after)
 }
 
-/// The tag and length of a length-delimited field.
+/// Returns the tag and length of a length-delimited field.
 fn field(number: u8, length: u64) -> Vec<u8> {
     let mut bytes = vec![number << 3 | 2];
     bytes.extend(varint(length));
@@ -116,7 +116,7 @@ fn varint(mut number: u64) -> Vec<u8> {
     bytes
 }
 
-/// The bytes of the feature `image` inside an Example, wherever it stands.
+/// Returns the bytes of the feature `image`, at any position in an Example.
 fn image_in(example: &[u8]) -> Option<&[u8]> {
     let features = fields(example).find(|(number, _)| *number == 1)?.1;
     let entry = fields(features).map(|(_, entry)| entry).find(|entry| fields(entry).next() == Some((1, b"image")))?;
@@ -125,7 +125,7 @@ fn image_in(example: &[u8]) -> Option<&[u8]> {
     fields(list).find(|(number, _)| *number == 1).map(|(_, bytes)| bytes)
 }
 
-/// The length-delimited fields of a message, up to the first of another kind.
+/// Iterates over the length-delimited fields of a message, up to the first field of another kind.
 fn fields(mut message: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
     std::iter::from_fn(move || {
         let (tag, rest) = take_varint(message)?;
@@ -147,14 +147,15 @@ fn take_varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     None
 }
 
-/// The place of a record and its length, with the frame.
+/// Offset and length of each record, including the frame.
 type Places = Vec<(u64, u64)>;
 
-/// Places of records that a reader keeps, of all files it was in: 64 MiB. Beyond, it begins anew.
+/// The maximum number of records whose offsets a reader keeps, for all its files: 64 MiB. Beyond this it drops them
+/// all.
 const KEPT_PLACES: usize = 4 << 20;
 
-/// Reads records in order through a window of one transfer. One out of turn, and where samples are asked for by index the
-/// first of a file, is read by itself: the index says where it is and how long.
+/// Reads records in order through a window of one transfer. A record out of order, or the first one of a file when
+/// samples are requested by index, gets a separate read: the index has its offset and length.
 #[derive(Default)]
 struct RecordReader {
     access: Access,
@@ -163,7 +164,7 @@ struct RecordReader {
     next: u64,
     /// Nothing was read since the file was opened.
     fresh: bool,
-    /// Bytes of the record behind its head, and of all of it: the window passed it last.
+    /// Bytes of the record after its head, and of the whole record: the window consumed it last.
     record: usize,
     whole: usize,
     places: HashMap<PathBuf, Places>,
@@ -223,7 +224,7 @@ impl RecordReader {
                 Some(places) => places,
                 None => self.walk()?,
             };
-            // A name and a place in the table cost something too.
+            // Path and table entry have a cost too.
             let kept = places.len() + 16;
             if self.kept + kept > KEPT_PLACES {
                 (self.places, self.kept) = (HashMap::new(), 0);
@@ -238,12 +239,13 @@ impl RecordReader {
         }
     }
 
-    /// Makes the bytes of one record available and no more. A length that is not the record's is mended by what its head says.
+    /// Makes exactly one record available. If the index has a wrong length, the record's head corrects it.
     fn go_to_record(&mut self, index: u64) -> Outcome<()> {
         let (offset, length) = self.place_of(index)?;
         self.go_to(offset, index);
         let input = self.input.as_mut().expect("a reader is opened before it reads");
-        // Of an object a range says by itself whether it is there; a large one is asked about before it gets memory.
+        // The range request on an object reports missing bytes itself; for a large record, check the size before
+        // allocating memory.
         let there = match input.file().is_some() || length > LARGE {
             true => input.length()?.saturating_sub(offset),
             false => length,
@@ -253,7 +255,7 @@ impl RecordReader {
         result
     }
 
-    /// Places from the frames themselves, for data without an index.
+    /// Finds the records by their frames, for data without an index.
     fn walk(&mut self) -> Outcome<Places> {
         let input = self.input.as_mut().expect("a reader is opened before it reads");
         let (mut at, mut places) = (0u64, Vec::new());
@@ -269,7 +271,7 @@ impl RecordReader {
     }
 }
 
-/// `<data>/train/.../f` has its index at `<data>/index/train/.../f.idx`.
+/// Returns the index path: `<data>/index/train/.../f.idx` for `<data>/train/.../f`.
 fn index_path(path: &Path) -> Option<PathBuf> {
     let split =
         path.ancestors().find(|folder| folder.file_name().is_some_and(|name| name == "train" || name == "valid"))?;
@@ -279,13 +281,13 @@ fn index_path(path: &Path) -> Option<PathBuf> {
     Some(PathBuf::from(name))
 }
 
-/// None where there is no index, or none that can be read.
+/// Returns `None` if the index does not exist or is invalid.
 fn read_index(path: &Path) -> Outcome<Option<Places>> {
     let bytes = if store::is_object(path) { store::get(path)? } else { std::fs::read(path).ok() };
     let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
     let place = |line: &str| {
         let mut numbers = line.split_whitespace().map(str::parse);
-        // Without a length the head of the record says it.
+        // Without a length, the record's head contains it.
         Some((numbers.next()?.ok()?, numbers.next().and_then(Result::ok).unwrap_or(0)))
     };
     Ok(text.and_then(|text| text.lines().map(place).collect()))
@@ -339,7 +341,7 @@ mod tests {
 
     #[test]
     fn checksums_are_masked_as_tensorflow_does() {
-        // The frame of an empty record, as TensorFlow writes it.
+        // The frame of an empty record, as written by TensorFlow.
         assert_eq!(masked(crc32c::crc32c(&0u64.to_le_bytes())).to_le_bytes(), [0x29, 0x03, 0x98, 0x07]);
     }
 

@@ -1,9 +1,9 @@
-//! `webdataset`: shards that are tar files, `<prefix>-000000.tar` and on. The members of a sample stand one after another
-//! and have its key in common: `000000007.bin` (its bytes) and `000000007.cls` (its label).
+//! `webdataset`: shards that are tar files, `<prefix>-000000.tar`, .... The members of a sample are adjacent and share
+//! its key: `000000007.bin` (its bytes) and `000000007.cls` (its label).
 //!
-//! Shards are read front to back, whatever the loader; a sample is where the one before it ends. Everybody's shards are
-//! read: a key ends at the first dot of the last part of a name, in lower case the rest is the extension; folders, links
-//! and names in double underscores belong to no sample.
+//! Shards are read front to back, with every loader; a sample starts where the previous one ends. Shards of other
+//! programs can be read too: a key ends at the first dot of the last part of a name, and the rest in lower case is the
+//! extension; directories, links and names in double underscores belong to no sample.
 
 use super::containers::tar::{self, Announced, BLOCK, Header};
 use super::containers::window::Window;
@@ -20,7 +20,7 @@ pub struct Webdataset;
 
 /// The label of every sample.
 const LABEL: &[u8] = b"0";
-/// Names and records that are announced are never longer.
+/// The maximum size of an announced name or record.
 const ANNOUNCED_MAX: u64 = 1 << 20;
 
 impl Format for Webdataset {
@@ -61,7 +61,7 @@ impl Format for Webdataset {
     }
 }
 
-/// Of a sample, among all of a data set with shards of one size.
+/// Returns the key of a sample, among all samples of a data set with shards of equal size.
 fn key(spec: &FileSpec, sample: u64) -> String {
     format!("{:09}", spec.number * spec.samples + sample)
 }
@@ -77,7 +77,7 @@ fn fill(output: &mut Output, size: u64) -> Outcome<()> {
     output.write(&[0; BLOCK][..(tar::padded(size) - size) as usize])
 }
 
-/// Key and extension of a member; None where it belongs to no sample.
+/// Returns key and extension of a member; `None` if it belongs to no sample.
 fn parts_of(name: &str) -> Option<(&str, String)> {
     let last = name.rfind('/').map_or(0, |slash| slash + 1);
     let dot = last + name[last..].find('.')?;
@@ -86,7 +86,7 @@ fn parts_of(name: &str) -> Option<(&str, String)> {
     (dot > last && !reserved).then(|| (&name[..dot], name[dot + 1..].to_lowercase()))
 }
 
-/// A member of the open shard that is next: its header was passed, its data are not.
+/// The next member of the open shard: its header was read, its data were not.
 struct Member {
     key: String,
     extension: String,
@@ -99,10 +99,10 @@ struct ShardReader {
     extension: String,
     input: Option<Input>,
     window: Window,
-    /// The number of the sample that comes next, and its first member where that was met already.
+    /// The number of the next sample, and its first member if that was already reached.
     next: u64,
     met: Option<Member>,
-    /// Of the last sample: the member with its bytes.
+    /// The member with the last sample's bytes.
     bytes: Vec<u8>,
     moved: u64,
 }
@@ -126,7 +126,7 @@ impl ShardReader {
         (self.next, self.met) = (0, None);
     }
 
-    /// True if as many bytes are left in the file.
+    /// Returns `true` if the file has at least `length` bytes left.
     fn has(&mut self, length: u64) -> Outcome<bool> {
         let at = self.window.position();
         let input = self.input.as_mut().expect("a reader is opened before it reads");
@@ -134,7 +134,7 @@ impl ShardReader {
         Ok(at.checked_add(length).is_some_and(|last| last <= end))
     }
 
-    /// Data that were announced, padding and all.
+    /// Returns announced data, including padding.
     fn announcement(&mut self, size: u64) -> Outcome<Vec<u8>> {
         if size > ANNOUNCED_MAX || !self.has(tar::padded(size))? {
             return Err(self.damaged("the shard is truncated in a header"));
@@ -157,12 +157,12 @@ impl ShardReader {
         Ok(())
     }
 
-    /// The next member that belongs to a sample; None at the end of the shard.
+    /// Returns the next member that belongs to a sample; `None` at the end of the shard.
     fn member(&mut self) -> Outcome<Option<Member>> {
         let mut announced = Announced::default();
         loop {
             if !self.has(BLOCK as u64)? {
-                // Some leave out the empty blocks at the end.
+                // Some writers omit the empty blocks at the end.
                 return if self.has(1)? { Err(self.damaged("the shard is truncated in a header")) } else { Ok(None) };
             }
             self.need(BLOCK)?;
@@ -189,8 +189,8 @@ impl ShardReader {
         }
     }
 
-    /// Passes the members of the next sample, and keeps the bytes of one of them: the one with the extension of the data
-    /// set, or the first. False at the end of the shard.
+    /// Passes the members of the next sample, and keeps the bytes of one of them: the one with the data set's
+    /// extension, or the first. Returns `false` at the end of the shard.
     fn next_sample(&mut self) -> Outcome<bool> {
         let first = match self.met.take() {
             Some(member) => member,
@@ -207,7 +207,7 @@ impl ShardReader {
                 return Err(self.damaged(&format!("`{key}` has two members with the extension {}", member.extension)));
             }
             let padded = tar::padded(member.size);
-            // The last member of a cut shard may have its bytes and not its padding.
+            // The last member of a truncated shard may have its bytes but not its padding.
             let there = if self.has(padded)? { padded } else { member.size };
             if extensions.is_empty() || member.extension == self.extension {
                 self.need(there as usize)?;
@@ -268,7 +268,7 @@ mod tests {
     use super::*;
     use tempfile::TempDir;
 
-    /// A shard of these members.
+    /// Creates a shard with these members.
     fn shard(folder: &TempDir, members: &[(&str, &[u8])], before: &[u8]) -> std::path::PathBuf {
         let mut bytes = before.to_vec();
         for (name, data) in members {

@@ -1,4 +1,4 @@
-//! `libdlio_mpi.so`, loaded when it is wanted: the program itself links no MPI, and goes without where there is none.
+//! Loads `libdlio_mpi.so` on demand. The program itself links no MPI, so it also runs where none is installed.
 
 use super::table::{Table, VERSION};
 use crate::failure::{Failure, Kind, Outcome};
@@ -10,25 +10,25 @@ const ENTRY: &CStr = c"dlio_mpi_table";
 
 type Entry = unsafe extern "C" fn() -> *const Table;
 
-/// An MPI. Memory that it was given belongs to it until what was started is done.
+/// A loaded MPI. Memory passed to it belongs to it until the operation has finished.
 pub struct Library {
     table: &'static Table,
     under_way: Option<Gather>,
-    /// Memory that the last read went into.
+    /// Buffer of the last read, kept for reuse.
     spare: Vec<u8>,
 }
 
-/// A file that all ranks have opened together.
+/// A file that all ranks opened together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SharedFile(*mut c_void);
 
-/// The bytes of all ranks one behind the other, or what was read.
+/// The bytes of all ranks concatenated, or the bytes of a read.
 pub struct Done {
     pub bytes: Vec<u8>,
     pub count: usize,
 }
 
-/// What a collective reads and writes. A barrier has nothing of it.
+/// The buffers of a collective. A barrier uses neither.
 #[derive(Default)]
 struct Gather {
     own: Vec<u8>,
@@ -37,15 +37,15 @@ struct Gather {
     places: Vec<c_int>,
 }
 
-/// The longest name of an MPI that is kept.
+/// The maximum length of an MPI's name.
 const TEXT: usize = 1024;
 
 impl Library {
-    /// Loads the library; where that fails, why, in one line.
+    /// Loads the library; on failure returns the cause in one line.
     pub fn load(path: &Path) -> Result<Library, String> {
         let name = CString::new(path.as_os_str().as_encoded_bytes()).map_err(|error| error.to_string())?;
-        // SAFETY: the name ends in a zero byte. The library is one of this program's own, and runs nothing when loaded but
-        // what the MPI behind it does; its names are global because an MPI loads parts of itself that ask for them.
+        // SAFETY: the name ends in a zero byte. The library is dlio's own and runs nothing when loaded except what the
+        // MPI behind it does. Its names are global because an MPI loads plugins that need them.
         let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
         if library.is_null() {
             return Err(last_error());
@@ -57,48 +57,48 @@ impl Library {
         }
         // SAFETY: the symbol of this name is a function of this type in every version of the library.
         let table = unsafe { std::mem::transmute::<*mut c_void, Entry>(entry)() };
-        // SAFETY: it returns a table that lives as long as the library; its first field is the same in every version.
+        // SAFETY: it returns a table that lives as long as the library; the first field is identical in every version.
         let version = unsafe { (*table).version };
         if version != VERSION {
             return Err(format!("{} has another version than this program", path.display()));
         }
-        // SAFETY: of this version the table has all the fields it has here.
+        // SAFETY: in this version the table has all the fields of the struct.
         Ok(Library { table: unsafe { &*table }, under_way: None, spare: Vec::new() })
     }
 
-    /// What the MPI calls itself: "Open MPI v4.1.4, package: ...".
+    /// Returns the MPI's own name: "Open MPI v4.1.4, package: ...".
     pub fn name(&self) -> String {
         let mut text = vec![0; 8192];
-        // SAFETY: as many bytes may be written as the length says.
+        // SAFETY: the function writes at most `length` bytes.
         let length = unsafe { (self.table.name)(text.as_mut_ptr(), text.len()) };
         let text = String::from_utf8_lossy(&text[..length]).into_owned();
         let first = text.split(['\n', ',', '\0']).next().unwrap_or_default();
         first.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
-    /// The rank and the number of ranks that the MPI knows.
+    /// Initializes the MPI; returns the rank and the number of ranks that it reports.
     pub fn begin(&mut self) -> Outcome<(u64, u64)> {
         let (mut rank, mut size) = (0, 0);
-        // SAFETY: writes the two numbers it is given. Once in a process: the only caller is `Mpi::join`.
+        // SAFETY: writes the two numbers it is given. Called once per process: the only caller is `Mpi::join`.
         let code = unsafe { (self.table.begin)(&mut rank, &mut size) };
         self.checked("join the other ranks", code).map(|()| (rank, size))
     }
 
-    /// All ranks come here, or none.
+    /// Finalizes the MPI. Either all ranks call this or none.
     pub fn end(&mut self) -> Outcome<()> {
-        // SAFETY: after `begin`, and nothing is under way: whoever ends has waited for it.
+        // SAFETY: called after `begin`, with nothing in flight: the caller has waited for the last operation.
         let code = unsafe { (self.table.end)() };
         self.checked("leave the other ranks", code)
     }
 
     pub fn start_barrier(&mut self) -> Outcome<()> {
         self.under_way = Some(Gather::default());
-        // SAFETY: after `begin`; it needs no memory.
+        // SAFETY: called after `begin`; it needs no memory.
         let code = unsafe { (self.table.start_barrier)() };
         self.started("the barrier", code)
     }
 
-    /// Starts giving `own` to all ranks, and getting from each as many bytes as `counts` says.
+    /// Starts sending `own` to all ranks and receiving `counts[rank]` bytes from each.
     pub fn start_gather(&mut self, own: Vec<u8>, counts: &[usize]) -> Outcome<()> {
         let mut places = Vec::with_capacity(counts.len());
         let mut total = 0;
@@ -112,8 +112,8 @@ impl Library {
             return Err(Failure::new(Kind::System, format!("ranks cannot exchange {total} bytes at once")));
         };
         let gather = self.under_way.insert(Gather { own, into: vec![0; total], counts, places });
-        // SAFETY: after `begin`. The memory has the sizes that the numbers say, and stays where it is until `test` has said
-        // that it is done: `under_way` owns it, and forgets it where that never comes.
+        // SAFETY: called after `begin`. The buffers have the given sizes and are not moved until `test` reports
+        // completion: `under_way` owns them, and leaks them if that never happens.
         let code = unsafe {
             (self.table.start_gather)(
                 gather.own.as_ptr(),
@@ -134,7 +134,7 @@ impl Library {
         checked
     }
 
-    /// What came of what was started, if it is done.
+    /// Returns the result of the operation in flight, if it has finished.
     pub fn test(&mut self) -> Outcome<Option<Done>> {
         let (mut done, mut count) = (0, 0);
         // SAFETY: writes the two numbers it is given.
@@ -147,7 +147,7 @@ impl Library {
         Ok(Some(Done { bytes, count: usize::try_from(count).unwrap_or(0) }))
     }
 
-    /// Opens a file for reading. All ranks open the same one.
+    /// Opens a file for reading. All ranks open the same file together.
     pub fn open(&mut self, path: &Path) -> Outcome<SharedFile> {
         let name = CString::new(path.as_os_str().as_encoded_bytes())
             .map_err(|error| Failure::refused(format!("{}: {error}", path.display())))?;
@@ -157,14 +157,14 @@ impl Library {
         self.checked(&format!("open {}", path.display()), code).map(|()| SharedFile(file))
     }
 
-    /// All ranks close the same one.
+    /// Closes a file. All ranks close the same file together.
     pub fn close(&mut self, file: SharedFile) -> Outcome<()> {
-        // SAFETY: it is what `open` gave; whoever closes forgets it.
+        // SAFETY: the file came from `open`; the caller drops it on close.
         let code = unsafe { (self.table.close)(file.0) };
         self.checked("close a shared file", code)
     }
 
-    /// Starts reading so many bytes of a file, while all other ranks read theirs.
+    /// Starts reading `length` bytes of a file while all other ranks read theirs.
     pub fn start_read(&mut self, file: SharedFile, offset: u64, length: usize) -> Outcome<()> {
         let (Ok(count), Ok(offset)) = (c_int::try_from(length), i64::try_from(offset)) else {
             return Err(Failure::refused(format!("ranks cannot read {length} bytes in one collective call")));
@@ -172,13 +172,13 @@ impl Library {
         let mut into = std::mem::take(&mut self.spare);
         into.resize(length, 0);
         let gather = self.under_way.insert(Gather { into, ..Gather::default() });
-        // SAFETY: the file is what `open` gave. The memory has the length that is said, and stays where it is until `test`
-        // has said that it is done: `under_way` owns it, and forgets it where that never comes.
+        // SAFETY: the file came from `open`. The buffer has the given length and is not moved until `test` reports
+        // completion: `under_way` owns it, and leaks it if that never happens.
         let code = unsafe { (self.table.start_read)(file.0, offset, gather.into.as_mut_ptr(), count) };
         self.started("read a shared file", code)
     }
 
-    /// Takes back the memory of a read.
+    /// Takes back the buffer of a read for reuse.
     pub fn recycle(&mut self, bytes: Vec<u8>) {
         self.spare = bytes;
     }
@@ -188,7 +188,7 @@ impl Library {
             return Ok(());
         }
         let mut text = vec![0; TEXT];
-        // SAFETY: as many bytes may be written as the length says.
+        // SAFETY: the function writes at most `length` bytes.
         let length = unsafe { (self.table.error_text)(code, text.as_mut_ptr(), text.len()) };
         let text = String::from_utf8_lossy(&text[..length]).into_owned();
         Err(Failure::new(Kind::System, format!("MPI cannot {doing}: {text} ({code})")))
@@ -203,7 +203,8 @@ impl Drop for Library {
 }
 
 fn last_error() -> String {
-    // SAFETY: the text belongs to the loader and stays until its next call on this thread; null where there is none.
+    // SAFETY: the text belongs to the loader and is valid until its next call on this thread; it is null if there is no
+    // error.
     unsafe {
         let text = libc::dlerror();
         if text.is_null() { "unknown reason".into() } else { CStr::from_ptr(text).to_string_lossy().into_owned() }

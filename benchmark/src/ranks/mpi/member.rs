@@ -1,8 +1,8 @@
-//! Ranks of an MPI. It is asked now and then whether a collective is done, so that a rank that waits can look after the
-//! others, and be stopped: nobody waits for ever for one that is gone.
+//! Ranks of an MPI. A waiting rank polls for the end of a collective, so that in between it can check on the other
+//! ranks and can be stopped: no rank waits forever for one that is gone.
 //!
-//! [`super::table`] is what `libdlio_mpi.so` offers, [`super::library`] loads it. Which rank is missing is seen in memory that
-//! the ranks of one machine share ([`SharedBarrier`]); of other machines nothing is known.
+//! [`super::table`] is the interface of `libdlio_mpi.so`, [`super::library`] loads it. Memory that the ranks of one
+//! host share ([`SharedBarrier`]) shows which rank is missing; for other hosts this is unknown.
 
 use super::library::{Done, Library, SharedFile};
 use crate::failure::{Failure, Kind, Outcome};
@@ -17,13 +17,13 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// This process among the ranks of an MPI, which it joins once.
+/// This process as a rank of an MPI, which it joins once.
 struct Member {
     library: Library,
     rank: u64,
     size: u64,
     patience: Duration,
-    /// Of this machine's ranks.
+    /// The barrier of this host's ranks.
     gate: Option<SharedBarrier>,
     processes: Processes,
     /// Files that all ranks have open together.
@@ -31,7 +31,7 @@ struct Member {
 }
 
 thread_local! {
-    /// The trainer's thread is the only one that talks to the MPI: for the loop, and for its reader.
+    /// Only the trainer's thread uses the MPI: for the loop, and for its reader.
     static MEMBER: RefCell<Option<Member>> = const { RefCell::new(None) };
 }
 
@@ -40,7 +40,8 @@ pub fn is_joined() -> bool {
     MEMBER.with_borrow(Option::is_some)
 }
 
-/// True if an MPI could join this process to others: a launcher made it a rank, and the library is installed.
+/// Returns `true` if an MPI could connect this process to others: a launcher made it a rank, and the library is
+/// installed.
 pub fn is_offered() -> bool {
     launcher::world(None).is_ok_and(|world| world.is_some_and(|world| world.door.is_some()))
         && locate::mpi_library().is_some()
@@ -51,7 +52,7 @@ fn with<T>(act: impl FnOnce(&mut Member) -> Outcome<T>) -> Outcome<T> {
     MEMBER.with_borrow_mut(|member| act(member.as_mut().ok_or_else(absent)?))
 }
 
-/// Reads as many bytes of a file at `offset` as there is room for, while all other ranks read theirs; how many there were.
+/// Fills `into` from a file at `offset` while all other ranks read theirs; returns the number of bytes read.
 pub fn read_together(path: &Path, offset: u64, into: &mut [u8]) -> Outcome<usize> {
     with(|member| {
         let file = member.file(path)?;
@@ -64,22 +65,22 @@ pub fn read_together(path: &Path, offset: u64, into: &mut [u8]) -> Outcome<usize
     })
 }
 
-/// The ranks of an MPI as those of a run.
+/// The ranks of an MPI as the ranks of a run.
 pub struct Mpi {
     rank: u64,
     size: u64,
 }
 
-/// Bytes of a message that come with its length; a longer one takes a second round.
+/// The bytes of a message that are sent along with its length; a longer message needs a second round.
 const SHORT: usize = 120;
 const SLOT: usize = SHORT + 8;
 
-/// A rank that waits gives its processor away at every look for so long, and then sleeps between looks.
+/// How long a waiting rank yields its processor at every poll before it sleeps between polls.
 const EAGER: Duration = Duration::from_millis(2);
 const NAP: Duration = Duration::from_micros(100);
 const LONG_NAP: Duration = Duration::from_millis(1);
 
-/// The time that a rank that has failed leaves rank 0. mpirun itself leaves no rank more.
+/// How long a failed rank leaves rank 0 to finish. mpirun itself does not give a rank more time.
 const GRACE: Duration = Duration::from_secs(1);
 
 impl Mpi {
@@ -98,19 +99,19 @@ impl Mpi {
         Ok(Mpi { rank, size })
     }
 
-    /// What the MPI calls itself.
+    /// Returns the MPI's own name.
     pub fn name(&self) -> String {
         MEMBER.with_borrow(|member| member.as_ref().map(|member| member.library.name()).unwrap_or_default())
     }
 
-    /// Ends this rank's part of the run. Where it went well all ranks come here.
+    /// Ends this rank's part of the run. After a success all ranks call this together.
     pub fn part(self, outcome: Outcome<i32>) -> Outcome<i32> {
         with(|member| member.part(outcome))
     }
 }
 
 impl Member {
-    /// Finds the ranks of this machine, and memory to share with them.
+    /// Finds the ranks of this host and sets up memory shared with them.
     fn meet(&mut self) -> Outcome<()> {
         let own = Process::own();
         let shared = if self.rank == 0 {
@@ -145,7 +146,7 @@ impl Member {
 
     fn part(&mut self, outcome: Outcome<i32>) -> Outcome<i32> {
         let outcome = outcome.and_then(|code| self.exchange(&code.to_le_bytes()).map(|_| code));
-        // Without the others nothing can be ended in good order: the launcher sees our status and stops them.
+        // Without the other ranks an orderly end is impossible: the launcher sees the exit status and stops them.
         let outcome = outcome.and_then(|code| self.leave().map(|()| code));
         self.say_farewell(outcome.as_ref().map_or_else(Failure::exit_code, |code| *code));
         if outcome.is_err() && self.rank > 0 {
@@ -154,7 +155,8 @@ impl Member {
         outcome
     }
 
-    /// A launcher stops all ranks once one has failed. Rank 0 has results to write, and words to say.
+    /// Lets rank 0 finish first: a launcher stops all ranks once one has failed, and rank 0 has results and messages to
+    /// write.
     fn let_first_finish(&mut self) {
         let Some(gate) = self.gate else { return };
         let until = Instant::now() + GRACE;
@@ -170,7 +172,7 @@ impl Member {
         self.library.end()
     }
 
-    /// A file that stays open until the end.
+    /// Opens a file that stays open until the end.
     fn file(&mut self, path: &Path) -> Outcome<SharedFile> {
         if let Some((_, file)) = self.files.iter().find(|(known, _)| known == path) {
             return Ok(*file);
@@ -186,7 +188,7 @@ impl Member {
         }
     }
 
-    /// Waits for what was started; what came of it.
+    /// Waits for the operation in flight; returns its result.
     fn finish(&mut self) -> Outcome<Done> {
         let turn = self.gate.map(|gate| gate.note(self.rank));
         let begun = Instant::now();
@@ -237,7 +239,7 @@ impl Member {
         }
     }
 
-    /// The failure of another rank that is no more. One rank says it: the first of those that are left.
+    /// Returns the failure of a rank that is gone. One rank reports it: the first of those that are left.
     fn gone(&self, rank: u64) -> Failure {
         let failure = match self.gate.and_then(|gate| gate.farewell(rank)) {
             Some(code) => ended(rank, code),
@@ -286,7 +288,8 @@ impl Member {
         }
     }
 
-    /// Launchers stop all ranks when one is gone; that one is the reason.
+    /// Replaces the failure of this rank if another rank is gone: launchers then stop all ranks, and the missing rank
+    /// is the cause.
     fn explained(&mut self, outcome: Outcome<()>) -> Outcome<()> {
         let stopped = outcome.as_ref().is_err_and(|failure| failure.kind == Kind::Interrupted);
         if !stopped {
@@ -303,11 +306,11 @@ impl Member {
     }
 }
 
-/// The remedy where the MPI is not the launcher's.
+/// The remedy if the MPI is not the launcher's.
 pub const SOCKETS: &str = "build libdlio_mpi.so with the mpicc of that launcher (make build-mpi), or use \
     --communicator=sockets";
 
-/// The MPI that fits a launcher, at a path; where there is none, why.
+/// Checks that the library at `path` is the MPI of the launcher; returns the reason if it is not.
 pub fn library_for(world: &LaunchInfo, path: &Path) -> Result<Library, String> {
     let library = Library::load(path)?;
     let name = library.name();
@@ -315,7 +318,7 @@ pub fn library_for(world: &LaunchInfo, path: &Path) -> Result<Library, String> {
     let fits = match world.launcher {
         "Open MPI" => open,
         "MVAPICH" => name.contains("MVAPICH"),
-        // Open MPI knows one of the two ways only. Whether the others know this one they say in `join`.
+        // Open MPI supports only one of the two rendezvous. Whether other MPIs support this one shows in `join`.
         _ => !open || world.door == Some(MpiRendezvous::Pmix),
     };
     match fits {

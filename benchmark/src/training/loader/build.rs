@@ -12,13 +12,13 @@ pub fn build(config: &Config, terms: Terms) -> Outcome<Box<dyn Loader>> {
     let plan = Plan::new(config, terms)?;
     match config.reader.loader {
         LoaderKind::Synthetic => Ok(Box::new(Nothing { plan, split: Split::Train })),
-        // Only the rank itself can read together with the others.
+        // Collective reads are only possible in the rank itself.
         _ if config.reader.workers == 0 || config.reader.collective => Ok(Box::new(Plain::new(plan)?)),
         _ => Ok(Box::new(Pool::start(plan, config.reader.workers as u64)?)),
     }
 }
 
-/// The trainer reads each batch itself when it needs it.
+/// A loader without workers: the trainer reads each batch when it needs it.
 struct Plain {
     source: Source,
     plan: Plan,
@@ -52,7 +52,7 @@ impl Loader for Plain {
     }
 }
 
-/// No input: what the loop itself costs.
+/// A loader without input, which measures the loop itself.
 struct Nothing {
     plan: Plan,
     split: Split,

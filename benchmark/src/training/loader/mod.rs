@@ -1,10 +1,10 @@
-//! Loaders: how batches reach the trainer. By index as PyTorch's, as streams through a shuffle buffer as TensorFlow's, in
-//! worker processes or threads, or read by the trainer itself.
+//! Loaders: how batches reach the trainer. By index as in PyTorch, as streams through a shuffle buffer as in
+//! TensorFlow, in worker processes or threads, or read by the trainer itself.
 //!
 //! ```text
 //! order     which samples, in which order, for which rank
-//! replay    a sample read by the calls of a profile
-//! source    reads samples, one after the other
+//! replay    reads a sample with the calls of a profile
+//! source    reads consecutive samples
 //! plan      what all loaders share
 //! workers   processes or threads that read ahead
 //! build     the loader of a workload

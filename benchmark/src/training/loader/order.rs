@@ -1,5 +1,5 @@
-//! Which samples, in which order, for whom. Pure: everything follows from the configuration, the epoch and a seed, so
-//! the trainer and its workers agree without talking.
+//! The order of samples for each rank and worker. Pure computation: everything follows from the configuration, the
+//! epoch and a seed, so the trainer and its workers agree without communicating.
 //!
 //! ```text
 //! all samples in the epoch's order    0 ........................................ n
@@ -19,14 +19,14 @@ pub struct SampleId {
     pub index: u64,
 }
 
-/// The inputs of an order; the same for every rank and worker of a run.
+/// The inputs of an order, identical for every rank and worker of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Shuffling {
     pub files: Shuffle,
     pub samples: Shuffle,
     pub seed: u64,
     pub seed_change_epoch: bool,
-    /// Drawn once a run, for shuffles that are to be different each time.
+    /// Drawn once per run, for shuffles that differ in each run.
     pub run_seed: u64,
     /// A streaming loader shuffles samples in a buffer, not by position.
     pub streams: bool,
@@ -67,13 +67,13 @@ impl Order {
     }
 }
 
-/// A rank's part of an epoch: whole batches, as many on every rank.
+/// A rank's part of an epoch: whole batches, the same number on every rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Share {
     pub start: u64,
     pub steps: u64,
     pub batch: u64,
-    /// Positions from the start of one batch to that of the next.
+    /// Positions from the start of one batch to the next.
     pub stride: u64,
 }
 
@@ -84,12 +84,13 @@ impl Share {
         Share { start, steps: steps.min(steps_max.unwrap_or(u64::MAX)), batch, stride: batch }
     }
 
-    /// The same number of batches, in turn with those of the other ranks: together they go through the samples in order.
+    /// Returns a share of the same size whose batches alternate with those of other ranks, so that together they read
+    /// the samples in order.
     pub fn strided(self, rank: u64, ranks: u64) -> Share {
         Share { start: rank * self.batch, stride: ranks * self.batch, ..self }
     }
 
-    /// All of them, where one batch follows the other.
+    /// Returns all positions, if batches are consecutive.
     pub fn positions(&self) -> Range<u64> {
         self.start..self.start + self.steps * self.batch
     }
@@ -100,7 +101,7 @@ impl Share {
     }
 }
 
-/// The runs of positions that one of `streams` readers goes through: its files, each in pieces of `piece` samples.
+/// Returns the ranges of positions that one of `streams` readers reads: its files, in pieces of `piece` samples.
 pub fn stream_pieces(
     share: Share,
     samples_per_file: u64,
@@ -185,7 +186,7 @@ mod tests {
         assert!(visited.flatten().eq(0..36));
     }
 
-    /// 16 files of 8 samples in batches of 8 are 16 steps: files and samples are not to be mixed up.
+    /// 16 files of 8 samples in batches of 8 are 16 steps: files and samples must not be confused.
     #[test]
     fn many_samples_a_file_make_many_steps() {
         assert_eq!(Share::new(16 * 8, 8, 0, 1, None).steps, 16);

@@ -1,4 +1,4 @@
-//! What all loaders share: which samples belong to which batch of which rank, and who reads them.
+//! The plan that all loaders share: the samples of each batch of each rank, and the workers that read them.
 
 use super::order::{Order, Share, Shuffling};
 use super::source::{Report, Source, Supply, Window};
@@ -22,20 +22,20 @@ pub struct Terms {
     pub rank: u64,
     pub ranks: u64,
     pub run_seed: u64,
-    /// The original's order: nothing is shuffled.
+    /// DLIO's order: nothing is shuffled.
     pub original_order: bool,
     pub workers: WorkerKind,
     pub skip_failures: bool,
 }
 
-/// One batch as the trainer sees it.
+/// One batch, as the trainer sees it.
 pub type Batch = Report;
 
 pub trait Loader {
-    /// Starts on an epoch. Workers begin to read at once.
+    /// Starts an epoch. Workers start to read immediately.
     fn begin(&mut self, split: Split, epoch: u64) -> Outcome<()>;
 
-    /// The next batch; never called more often than the share has steps.
+    /// Returns the next batch; never called more often than the share has steps.
     fn next(&mut self) -> Outcome<Batch>;
 }
 
@@ -53,7 +53,7 @@ pub struct Plan {
 impl Plan {
     pub fn new(config: &Config, terms: Terms) -> Outcome<Plan> {
         let reading = &config.reader;
-        // Shards of webdataset are streams whoever reads them.
+        // Shards of webdataset are streams with any loader.
         let by_shard = config.dataset.format == "webdataset" && reading.loader != LoaderKind::Synthetic;
         let streams = by_shard || matches!(reading.loader, LoaderKind::TensorFlow | LoaderKind::NativeDali);
         let shuffle = |kind| if terms.original_order { Shuffle::Off } else { kind };
@@ -102,7 +102,7 @@ impl Plan {
         Order::new(layout.files(split), layout.dataset.samples_per_file, &self.shuffling, split, epoch)
     }
 
-    /// Batches that may be on their way in one worker.
+    /// Returns the number of batches that one worker may have in flight.
     pub(super) fn ahead(&self) -> u64 {
         let workers = self.supply.reading.workers.max(1) as u64;
         match self.supply.reading.prefetch {
@@ -111,14 +111,15 @@ impl Plan {
         }
     }
 
-    /// Samples of a piece of a stream: small ones travel together, since each message costs microseconds.
+    /// Returns the samples in a piece of a stream: small samples are sent together, because each message costs
+    /// microseconds.
     pub(super) fn piece(&self) -> u64 {
         const PIECE_BYTES: f64 = 1024.0 * 1024.0;
         let record = self.supply.layout.record_bytes().max(1.0);
         ((PIECE_BYTES / record) as u64).clamp(1, 256)
     }
 
-    /// Samples a streaming loader holds back to mix them.
+    /// Returns the samples a streaming loader buffers to mix them.
     pub(super) fn shuffle_buffer(&self) -> u64 {
         let shuffled = self.supply.streams && self.shuffling.samples != Shuffle::Off;
         if shuffled { self.supply.reading.shuffle_size } else { 0 }
@@ -129,8 +130,8 @@ impl Plan {
     }
 }
 
-/// Objects are asked for before their turn where the window of their store says so and they are read whole. Where a tier is
-/// filled ahead, what fills it does so in the first epoch.
+/// Returns how many objects are requested ahead: the store's window, if objects are read whole. If a cache is
+/// prefetched, its own process does so in the first epoch.
 fn window(config: &Config) -> Window {
     let objects = config.store.as_ref().map_or(0, |store| store.prefetch_window);
     let whole = formats::find(&config.dataset.format).is_ok_and(|format| format.reads_whole());
@@ -141,7 +142,7 @@ fn window(config: &Config) -> Window {
     }
 }
 
-/// Room for every array that can be handed over at the same time.
+/// Allocates space for every array that may be in use at the same time.
 fn slots(config: &Config) -> std::io::Result<SharedSlots> {
     let reading = &config.reader;
     let workers = reading.workers.max(1) as u64;
@@ -150,7 +151,7 @@ fn slots(config: &Config) -> std::io::Result<SharedSlots> {
     SharedSlots::new(batch.saturating_mul(reading.handed_bytes) as usize, ahead as usize)
 }
 
-/// The files of a rank's first epoch, each as often as it is come back to.
+/// Returns the files of a rank's first epoch, each as often as it is read.
 pub fn first_files(config: &Config, terms: Terms) -> Outcome<impl Iterator<Item = PathBuf>> {
     let plan = Plan::new(config, terms)?;
     let (order, share) = (plan.order(Split::Train, 1), plan.share(Split::Train));

@@ -1,7 +1,7 @@
-//! Reads samples by the calls of a profile, whatever the format of the files.
+//! Reads samples with the calls of a profile, regardless of the format of the files.
 //!
-//! Each read goes to memory of its own, as programs do that hand over what they read: that pages are touched for the first
-//! time is part of what a read costs them.
+//! Each read goes to new memory, as in programs that pass on the data they read: the cost of a read includes the first
+//! access to its pages.
 
 use crate::config::profile::{Amount, At, Call, Distribution, Profile, Repeat};
 use crate::data_set::formats::Reader;
@@ -14,7 +14,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// A read: how much it asks for, after which pause.
+/// A read: how much it requests, and the pause before it.
 type Each<'a> = (&'a Amount, Option<&'a Distribution>);
 
 pub struct Replay {
@@ -27,7 +27,7 @@ pub struct Replay {
     /// Draws so far.
     drawn: u64,
     seed: u64,
-    /// How late the last pause ended, which is taken off the next.
+    /// How late the last pause ended, which is subtracted from the next.
     late: Duration,
 }
 
@@ -54,7 +54,7 @@ impl Replay {
         }
     }
 
-    /// In [0, 1).
+    /// Returns a number in [0, 1).
     fn share(&mut self) -> f64 {
         self.drawn += 1;
         (word(self.seed, self.drawn) >> 11) as f64 / (1u64 << 53) as f64
@@ -91,7 +91,7 @@ impl Replay {
         }
         match repeat {
             Repeat::Times(times) => (0..times).try_for_each(|_| self.read(each).map(drop)),
-            // One that comes to the end of the file has read all there is.
+            // At the end of the file the whole sample has been read.
             Repeat::Sample => {
                 while self.open.as_ref().is_some_and(|open| open.at < end) && self.read(each)? > 0 {}
                 Ok(())
@@ -99,14 +99,14 @@ impl Replay {
         }
     }
 
-    /// Lets time go by, on average as much as is asked for: a sleep ends late.
+    /// Pauses for the requested time on average: a sleep ends late.
     fn pause(&mut self, asked: Duration) {
         let begun = Instant::now();
         std::thread::sleep(asked.saturating_sub(self.late));
         self.late = (self.late + begun.elapsed()).saturating_sub(asked);
     }
 
-    /// How much it moved.
+    /// Reads once; returns the bytes read.
     fn read(&mut self, (bytes, think): Each) -> Outcome<u64> {
         if let Some(pauses) = think {
             let asked = Duration::from_nanos(pauses.at(self.share()));
@@ -178,7 +178,7 @@ mod tests {
         Replay::new(Profile::read(&parse_yaml("t", text).unwrap()).unwrap().unwrap(), samples, 1)
     }
 
-    /// What the samples of a file of 100 bytes, each its own place, end with, and how much was moved.
+    /// Returns the final bytes of each sample of a file of 100 bytes, and the number of bytes read for it.
     fn read(text: &str, samples: u64) -> Vec<(Vec<u8>, u64)> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn a_stream_is_read_until_the_sample_is_there() {
         let found = read("{sample: [{call: read, bytes: 40, repeat: sample}]}", 4);
-        // Forty bytes hold the first sample, eighty the second and the third, and the last needs what is left.
+        // Forty bytes contain the first sample, eighty the second and the third, and the last needs the remainder.
         let moved: Vec<u64> = found.iter().map(|(_, moved)| *moved).collect();
         assert_eq!(moved, [40, 40, 0, 20]);
     }

@@ -1,4 +1,4 @@
-//! Reads the samples of a run of positions, one after another: what a worker does all day.
+//! Reads the samples at a range of positions, in order: the work of a loader worker.
 
 use super::order::{Order, SampleId};
 use super::replay::Replay;
@@ -30,26 +30,28 @@ pub struct Report {
     pub failure: Option<Failure>,
 }
 
-/// Everything a worker needs besides the order.
+/// Everything a worker needs in addition to the order.
 #[derive(Clone)]
 pub struct Supply {
     pub layout: Layout,
     pub reading: Reading,
-    /// A streaming loader keeps a file open while it goes through it.
+    /// A streaming loader keeps a file open while it reads it.
     pub streams: bool,
-    /// Objects that are asked for before their turn.
+    /// Objects that are requested ahead.
     pub window: Window,
     pub slots: Arc<SharedSlots>,
 }
 
-/// How many objects a reader asks for before their turn, from an epoch on: before it, what fills their tier does so.
+/// How many objects a reader requests ahead, and the first epoch in which it does: before it, the process that fills
+/// the cache does so.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Window {
     pub objects: u64,
     pub from_epoch: u64,
 }
 
-/// Files that stay open until the end of an epoch where `reader.read_type` is memory; then the first of them is closed.
+/// The maximum number of files that stay open until the end of an epoch if `reader.read_type` is memory; beyond it the
+/// oldest is closed.
 const KEPT_MAX: usize = 64;
 
 pub struct Source {
@@ -59,10 +61,10 @@ pub struct Source {
     reader: Box<dyn Reader>,
     /// The file that the reader has open.
     open: Option<(Split, u64)>,
-    /// Files read before it that stay open, with their readers.
+    /// Earlier files that stay open, with their readers.
     kept: VecDeque<((Split, u64), Box<dyn Reader>)>,
     keeps_more: bool,
-    /// The objects of this epoch, where they are asked for before their turn.
+    /// The objects of this epoch, if they are requested ahead.
     upcoming: Option<Upcoming>,
     preprocess: Pace,
 }
@@ -87,7 +89,7 @@ impl Source {
             by_index: !supply.streams,
             collective: reading.collective,
         };
-        // Of a file that is read whole all of its bytes would stay.
+        // Keeping a file that is read whole would keep all its bytes in memory.
         let format = formats::find(&supply.layout.dataset.format)?;
         let by_range = !format.reads_whole() && !format.keeps_files(access);
         let keeps_more = reading.keep_open && reading.profile.is_none() && !supply.streams && by_range;
@@ -97,7 +99,7 @@ impl Source {
         Ok(Source { access, worker, reader, open: None, kept, keeps_more, upcoming: None, preprocess, supply })
     }
 
-    /// An epoch begins, in which the samples at these positions are read, in this order.
+    /// Starts an epoch in which the samples at these positions are read, in this order.
     pub fn begin(&mut self, order: Order, split: Split, positions: impl Iterator<Item = u64> + 'static) {
         self.upcoming = None;
         let window = self.supply.window;
@@ -115,7 +117,7 @@ impl Source {
         self.upcoming = Some(Upcoming::new(opened.map(move |file| layout.path(split, file)), window.objects));
     }
 
-    /// Reads the samples at `positions`; the arrays they are handed over as go to `slot`.
+    /// Reads the samples at `positions`; their arrays for the trainer go to `slot`.
     pub fn unit(&mut self, order: &Order, split: Split, positions: Range<u64>, slot: usize) -> Report {
         let mut report = Report::default();
         for (place, position) in positions.enumerate() {
@@ -193,7 +195,7 @@ impl Source {
         Ok(())
     }
 
-    /// Leaves the open file open, for when it is come back to.
+    /// Keeps the current file open for later samples.
     fn keep(&mut self) -> Outcome<()> {
         let Some(file) = self.open.take() else { return Ok(()) };
         let fresh = reader(&self.supply, self.access, self.worker)?;

@@ -1,15 +1,15 @@
-//! Workers: processes or threads that read ahead, and the trainer's end of them.
+//! Workers: processes or threads that read ahead, and the trainer's end of their connections.
 //!
 //! ```text
 //! trainer -> worker   begin(split, epoch) · credit(n) · end          24 bytes each
 //! worker -> trainer   report of a unit · end of the epoch            56 bytes and the text of a failure
 //! ```
 //!
-//! The lines are sockets, read and written as files are: a trace shows by that when a worker waits for its trainer.
+//! The connections are sockets used with `read` and `write`, so that a trace shows when a worker waits for its trainer.
 //!
-//! Each side computes the same plan, so a begin says only which epoch. A credit is the right to send one more unit: the
-//! prefetch depth is the number of credits a worker starts with. Processes are forked before any thread exists; they
-//! share the trainer's memory pages and start in a millisecond, so the first epoch is like the others.
+//! Each side computes the same plan, so a begin contains only the epoch. A credit is permission to send one more unit:
+//! the prefetch depth is the number of credits a worker starts with. Processes are forked before any thread exists;
+//! they share the trainer's memory pages and start in a millisecond, so the first epoch is like the others.
 
 use super::order::stream_pieces;
 use super::plan::{Batch, Loader, Plan, WorkerKind, checked};
@@ -56,7 +56,7 @@ fn receive(stream: &mut impl Read) -> io::Result<Command> {
     })
 }
 
-/// None stands for the end of a worker's part of the epoch.
+/// Sends a report; `None` marks the end of a worker's part of the epoch.
 fn send_report(stream: &mut impl Write, report: Option<&Report>) -> io::Result<()> {
     let empty = Report::default();
     let (more, report) = (report.is_some(), report.unwrap_or(&empty));
@@ -110,7 +110,7 @@ struct Worker {
 }
 
 impl Worker {
-    /// Ends when told to, or when the trainer is gone.
+    /// Runs until told to end, or until the trainer is gone.
     fn run(mut self) -> io::Result<()> {
         let mut source = match self.plan.source(self.number) {
             Ok(source) => source,
@@ -130,7 +130,7 @@ impl Worker {
         }
     }
 
-    /// Works through an epoch; true if it goes on afterwards.
+    /// Works through an epoch; returns `true` if the worker continues afterwards.
     fn epoch(&mut self, source: &mut Source, split: Split, epoch: u64) -> io::Result<bool> {
         let order = self.plan.order(split, epoch);
         source.begin(order, split, self.units(split).flatten());
@@ -170,16 +170,16 @@ enum Handle {
 struct Line {
     stream: File,
     handle: Handle,
-    /// Its part of the epoch has been received whole.
+    /// The worker's whole part of the epoch has been received.
     finished: bool,
 }
 
 pub struct Pool {
     plan: Plan,
     lines: Vec<Line>,
-    /// The worker whose unit comes next.
+    /// The worker whose unit is next.
     turn: usize,
-    /// Samples received and not yet given out, streams only.
+    /// Samples received but not yet returned, streams only.
     held: u64,
     mixed: bool,
     batch: u64,
@@ -202,7 +202,7 @@ impl Pool {
         }
         let line = |(stream, handle)| Line { stream, handle, finished: true };
         let mut lines: Vec<Line> = streams.into_iter().zip(handles).map(line).collect();
-        // Every credit used comes back within the epoch, so once is enough.
+        // Every credit used is returned within the epoch, so once is enough.
         let ahead = Pool::ahead(&plan, count);
         for line in &mut lines {
             send(&mut line.stream, &Command::Credit(ahead)).map_err(failed)?;
@@ -210,7 +210,7 @@ impl Pool {
         Ok(Pool { plan, lines, turn: 0, held: 0, mixed: false, batch: 0, pending: Batch::default() })
     }
 
-    /// A stream needs credit for its part of the shuffle buffer and of the batches ahead.
+    /// A stream needs credits for its part of the shuffle buffer and of the prefetched batches.
     fn ahead(plan: &Plan, workers: u64) -> u64 {
         if !plan.supply.streams {
             return plan.ahead();
@@ -225,7 +225,7 @@ impl Pool {
             .remedy("it was killed or ran out of memory; check the kernel log")
     }
 
-    /// The next unit in turn; None when all workers are through.
+    /// Returns the next unit in turn; `None` when all workers are done.
     fn unit(&mut self) -> Outcome<Option<Report>> {
         while self.lines.iter().any(|line| !line.finished) {
             let turn = self.turn;
@@ -235,7 +235,7 @@ impl Pool {
             }
             match receive_report(&mut self.lines[turn].stream) {
                 Ok(Some(report)) => {
-                    // A worker that is through may be gone already; its end is noticed when it is waited for.
+                    // A worker that is done may be gone already; its exit is noticed later.
                     let _ = send(&mut self.lines[turn].stream, &Command::Credit(1));
                     return Ok(Some(report));
                 }
@@ -246,7 +246,7 @@ impl Pool {
         Ok(None)
     }
 
-    /// Pieces of streams until there is a batch, and before the first one until the shuffle buffer is full.
+    /// Returns pieces of streams until there is a batch; before the first one, until the shuffle buffer is full.
     fn streamed_batch(&mut self) -> Outcome<Batch> {
         let batch = self.batch;
         let wanted = batch + if self.mixed { 0 } else { self.plan.shuffle_buffer() };
@@ -267,7 +267,7 @@ impl Pool {
         Ok(batch)
     }
 
-    /// Units of an epoch that was left early, by an error or an interrupt, are thrown away.
+    /// Discards units of an epoch that was stopped by an error or an interrupt.
     fn drain(&mut self) -> Outcome<()> {
         while self.unit()?.is_some() {}
         Ok(())
@@ -297,10 +297,10 @@ impl Loader for Pool {
     }
 }
 
-/// `trainers` are the trainer's ends so far.
+/// Forks a worker; `trainers` are the trainer's ends so far.
 fn forked(worker: Worker, trainers: &mut Vec<File>) -> io::Result<libc::pid_t> {
     processes::fork(|| {
-        // A worker that held them would never learn that the trainer is gone: it would be waiting for itself.
+        // A worker with copies of these would never learn that the trainer is gone: it would be waiting for itself.
         trainers.clear();
         processes::leave_interrupts_to_parent();
         spans::name_rank();
@@ -311,7 +311,7 @@ fn forked(worker: Worker, trainers: &mut Vec<File>) -> io::Result<libc::pid_t> {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        // A worker that is gone needs no telling.
+        // A worker that is gone does not need a message.
         let end = |mut line: Line| {
             let _ = send(&mut line.stream, &Command::End);
             let _ = UnixStream::from(OwnedFd::from(line.stream)).shutdown(Shutdown::Both);

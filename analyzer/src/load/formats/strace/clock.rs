@@ -1,11 +1,11 @@
-//! Moments of clocks without a day.
+//! Timestamps from clocks without a date.
 
-/// The clock that makes moments of times without a day.
+/// Converts times of day to timestamps.
 #[derive(Default)]
 pub struct Clock {
     /// The time of the last write to the file, in Unix time.
     written: i64,
-    /// The day that the clock is of, and where it stood last.
+    /// The current day of the clock, and its last time of day.
     day: i64,
     last: Option<i64>,
 }
@@ -16,7 +16,7 @@ const DAY: i64 = 24 * 60 * MINUTE;
 /// A clock may be set back by an hour when summer ends; one that falls back by more has passed midnight.
 const SET_BACK_MAX: i64 = 120 * MINUTE;
 
-/// The largest distance of a line behind others that happened later.
+/// The largest distance of a line after others that happened later.
 const DISORDER_MAX: i64 = MINUTE;
 
 impl Clock {
@@ -24,7 +24,7 @@ impl Clock {
         Clock { written, ..Clock::default() }
     }
 
-    /// The moment at which it showed so many nanoseconds of its day.
+    /// Returns the timestamp of a time of day in nanoseconds.
     pub fn moment(&mut self, of_day: i64) -> i64 {
         match self.last {
             None => {
@@ -32,7 +32,7 @@ impl Clock {
                 self.day = if today + of_day > self.written { today - DAY } else { today };
             }
             Some(last) if last - of_day > SET_BACK_MAX => self.day += DAY,
-            // Threads may be written a little out of order, about midnight too.
+            // Threads may be written a little out of order, around midnight too.
             Some(last) if of_day - last > DAY - DISORDER_MAX => return self.day - DAY + of_day,
             Some(_) => {}
         }

@@ -1,4 +1,4 @@
-//! The table of descriptors and their files, which a fork copies for next to nothing.
+//! A table of descriptors and their files that a fork copies at almost no cost.
 //!
 //! ```text
 //! process  own: 7 -> /c, 3 closed
@@ -15,24 +15,24 @@ use foldhash::fast::RandomState;
 
 type Map = HashMap<i32, u32, RandomState>;
 
-/// Descriptors of one process and the numbers of their files.
+/// The descriptors of one process and the numbers of their files.
 #[derive(Clone, Default)]
 pub struct Descriptors {
     own: Map,
     below: Option<Rc<Layer>>,
 }
 
-/// The state before a fork, which is not changed any more.
+/// The state before a fork, which never changes again.
 struct Layer {
     entries: Map,
     below: Option<Rc<Layer>>,
     depth: usize,
 }
 
-/// Stands for a file in a table whose layers below hold the descriptor.
+/// Marks a descriptor as closed in a table whose lower layers contain it.
 const CLOSED: u32 = u32::MAX;
 
-/// Layers a look-up goes through at most; more are united.
+/// The maximum number of layers in a lookup; more layers are merged.
 const DEPTH_MAX: usize = 16;
 
 impl Descriptors {
@@ -56,14 +56,14 @@ impl Descriptors {
         }
     }
 
-    /// Closes those from `first` to `last`.
+    /// Closes descriptors `first` to `last`.
     pub fn close_range(&mut self, first: i64, last: i64) {
         let mut open = self.united();
         open.retain(|fd, _| !(first..=last).contains(&i64::from(*fd)));
         *self = Descriptors { own: open, below: None };
     }
 
-    /// The table of a child that begins with the same.
+    /// Returns the table of a child, which starts with the same content.
     pub fn fork(&mut self) -> Descriptors {
         if !self.own.is_empty() {
             let depth = self.below.as_ref().map_or(0, |layer| layer.depth) + 1;
@@ -76,7 +76,7 @@ impl Descriptors {
         self.clone()
     }
 
-    /// All that is open, in one table.
+    /// Returns all open descriptors in one table.
     fn united(&self) -> Map {
         let mut tables = vec![&self.own];
         let mut layer = self.below.as_ref();

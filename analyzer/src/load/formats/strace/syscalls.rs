@@ -1,4 +1,4 @@
-//! System calls: which operation each is, and what its arguments mean.
+//! System calls: the operation of each, and the meaning of its arguments.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -6,16 +6,16 @@ use std::sync::LazyLock;
 use dlio_schemas::ops::{Layer, Op, OpInfo};
 use foldhash::fast::RandomState;
 
-/// The argument with which a call names a file. Numbers are places of arguments.
+/// The argument with which a call names a file. Numbers are positions of arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum File {
     Descriptor(u8),
     Path(u8),
-    /// A folder's descriptor, with the path behind it.
+    /// A directory's descriptor, followed by a path.
     At(u8),
 }
 
-/// The argument or result with which a call gives its size.
+/// The argument or result that gives the size of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
     Number(u8),
@@ -37,7 +37,7 @@ pub struct Syscall {
     pub target: Option<File>,
 }
 
-/// A call by its name.
+/// Returns a call by its name.
 pub fn known(name: &[u8]) -> Option<&'static Syscall> {
     SYSCALLS.get(name)
 }
@@ -46,7 +46,8 @@ static SYSCALLS: LazyLock<HashMap<&'static [u8], Syscall, RandomState>> = LazyLo
     let rows = ROWS.iter().flat_map(|(names, operation, row)| {
         let of = move |name: &'static str| {
             let operation = if operation.is_empty() { name } else { operation };
-            // Of messages strace does not tell the bytes, or tells how many there were: they are calls that it names, and no more.
+            // strace does not show the bytes of messages, or only how many were requested: network calls count by name
+            // only.
             let is_ours = |info: &&OpInfo| info.layer != Layer::Net;
             Syscall { info: Op::from_name(operation).and_then(Op::info).filter(is_ours), ..*row }
         };
@@ -85,7 +86,7 @@ impl Syscall {
 
 use File::{At, Descriptor, Path};
 
-/// Names; the operation, where it has another name; the meaning of the arguments.
+/// Names; the operation, if it has another name; the meaning of the arguments.
 const ROWS: &[(&str, &str, Syscall)] = &[
     ("read write", "", on(Descriptor(0)).size(2)),
     ("pread64", "pread", on(Descriptor(0)).size(2).pos(3)),

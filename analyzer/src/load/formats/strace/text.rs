@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! name(argument, argument, ...) = result <seconds>
-//!      "a\303\244\n"...         text, cut where dots follow
-//!      3</data/a\76>(deleted)   a descriptor and what it leads to, with -y; 3</dev/full<char 1:7>> and
+//!      "a\303\244\n"...         text, truncated if dots follow
+//!      3</data/a\76>(deleted)   a descriptor and its target, with -y; 3</dev/full<char 1:7>> and
 //!                               3<TCP:[127.0.0.1:80->127.0.0.1:81]> with -yy
 //! ```
 
@@ -16,22 +16,22 @@ use crate::batch::{ABSENT, FAILED};
 use crate::errno;
 use dlio_schemas::readable::readable;
 
-/// Arguments that are looked at; no call has more that matter.
+/// The number of arguments parsed; no call has more that matter.
 const ARGUMENTS_MAX: usize = 8;
 
-/// A call, taken apart.
+/// A parsed call.
 pub struct Call<'a> {
     pub name: &'a [u8],
     arguments: [&'a [u8]; ARGUMENTS_MAX],
     pub result: Outcome<'a>,
 }
 
-/// The part of a line behind the equals sign.
+/// The part of a line after the equals sign.
 #[derive(Debug, PartialEq)]
 pub struct Outcome<'a> {
     /// A number, or the negative error number.
     pub ret: i64,
-    /// The file of the descriptor that was made, where `-y` shows it.
+    /// The file of the new descriptor, if `-y` shows it.
     pub made: Option<&'a [u8]>,
     /// The duration of the call, with `-T`.
     pub dur: Option<i64>,
@@ -47,7 +47,7 @@ impl<'a> Call<'a> {
             rest = rest.trim_ascii_start();
             let end = argument_end(rest)?;
             if let Some(argument) = arguments.get_mut(place) {
-                // A call that was cut has a blank where its rest is joined.
+                // A call that was split has a blank where its parts are joined.
                 *argument = rest[..end].trim_ascii_end();
             }
             let closed = rest[end] == b')';
@@ -60,7 +60,7 @@ impl<'a> Call<'a> {
         Some(Call { name, arguments, result: Outcome::read(result.trim_ascii())? })
     }
 
-    /// One of its arguments; nothing where it has fewer.
+    /// Returns one of its arguments; empty if it has fewer.
     pub fn argument(&self, place: u8) -> &'a [u8] {
         self.arguments.get(place as usize).copied().unwrap_or_default()
     }
@@ -71,8 +71,8 @@ impl<'a> Call<'a> {
 }
 
 impl<'a> Outcome<'a> {
-    /// `3</a>`, `-1 EBADF (Bad file descriptor)`, `-1 (errno 512)`, `?`, each with `<0.000021>` behind it.
-    /// `None` where a number is larger than any.
+    /// Parses `3</a>`, `-1 EBADF (Bad file descriptor)`, `-1 (errno 512)`, `?`, each followed by `<0.000021>`. Returns
+    /// `None` if a number is too large.
     fn read(text: &'a [u8]) -> Option<Outcome<'a>> {
         let shown_time = |at: usize| {
             let digits = text[at + 1..].strip_suffix(b">")?;
@@ -95,7 +95,7 @@ impl<'a> Outcome<'a> {
     }
 }
 
-/// `EBADF (Bad file descriptor)`, or `(errno 512)` for one that strace has no name for.
+/// Parses `EBADF (Bad file descriptor)`, or `(errno 512)` for an error that strace cannot name.
 fn errno_of(text: &[u8]) -> Option<i64> {
     if let Some(rest) = text.strip_prefix(b"(errno ") {
         return number(rest.split(|byte| *byte == b')').next()?);
@@ -107,7 +107,7 @@ pub fn is_name(text: &[u8]) -> bool {
     !text.is_empty() && text.iter().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'_')
 }
 
-/// The place of the comma or bracket that ends the argument at the start of a text.
+/// Returns the position of the comma or bracket that ends the argument at the start of a text.
 fn argument_end(text: &[u8]) -> Option<usize> {
     let (mut at, mut depth) = (0, 0usize);
     loop {
@@ -123,7 +123,7 @@ fn argument_end(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// Past the closing quote.
+/// Returns the position after the closing quote.
 fn quoted_end(text: &[u8]) -> Option<usize> {
     let mut at = 1;
     loop {
@@ -138,13 +138,13 @@ fn quoted_end(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// True if what is shown in brackets behind a text is where a descriptor leads to.
+/// Returns `true` if the text before a bracket is a descriptor, so that the bracket shows its target.
 fn is_descriptor(before: &[u8]) -> bool {
     before.last().is_some_and(u8::is_ascii_digit) || before.ends_with(b"AT_FDCWD")
 }
 
-/// Past the bracket that closes the first one. Brackets of a path are escaped; a device's are within, an address has one
-/// in its arrow.
+/// Returns the position after the bracket that closes the first one. Brackets of a path are escaped; a device's are
+/// inside, an address has one in its arrow.
 fn shown_end(text: &[u8]) -> Option<usize> {
     if is_address(&text[1..]) {
         return memchr::memmem::find(text, b"]>").map(|at| at + 2);
@@ -159,20 +159,20 @@ fn shown_end(text: &[u8]) -> Option<usize> {
     None
 }
 
-/// True if what is shown is `TCP:[...]`, `pipe:[...]`, `anon_inode:[...]` and no path.
+/// Returns `true` if the shown text is `TCP:[...]`, `pipe:[...]`, `anon_inode:[...]` and not a path.
 fn is_address(shown: &[u8]) -> bool {
     let word = shown.iter().take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')).count();
     word > 0 && shown[word..].starts_with(b":[")
 }
 
-/// The file of the descriptor at the start of an argument, with `-y`.
+/// Returns the file of the descriptor at the start of an argument, with `-y`.
 pub fn shown(argument: &[u8]) -> Option<&[u8]> {
     let at = memchr::memchr(b'<', argument).filter(|at| is_descriptor(&argument[..*at]))?;
     let end = shown_end(&argument[at..])?;
     Some(&argument[at + 1..at + end - 1]).filter(|shown| !shown.is_empty())
 }
 
-/// The name of what a descriptor leads to: a path, or a kind in angle brackets, as our own traces have it.
+/// Returns the name of a descriptor's target: a path, or a kind in angle brackets, as in dlio's own traces.
 pub fn object(shown: &[u8]) -> Cow<'static, str> {
     const KINDS: [(&[u8], &str); 9] = [
         (b"pipe:", "<pipe>"),
@@ -192,7 +192,7 @@ pub fn object(shown: &[u8]) -> Cow<'static, str> {
     match KINDS.iter().find(|(start, _)| plain.starts_with(start)) {
         Some((_, kind)) => Cow::Borrowed(kind),
         None if is_address(&plain) => Cow::Borrowed("<socket>"),
-        // A device says its numbers behind its path.
+        // A device has its numbers after its path.
         None => {
             let end = memchr::memchr(b'<', shown).filter(|_| shown.ends_with(b">"));
             let path = end.map_or(plain, |end| Cow::Owned(unescaped(&shown[..end])));
@@ -201,19 +201,19 @@ pub fn object(shown: &[u8]) -> Cow<'static, str> {
     }
 }
 
-/// The bytes of the text in quotes at the start of an argument; `None` where it is none.
+/// Returns the bytes of the quoted text at the start of an argument; `None` if it is not quoted.
 pub fn quoted(argument: &[u8]) -> Option<Cow<'_, [u8]>> {
     let end = quoted_length(argument)?;
     let inside = &argument[1..end - 1];
     Some(if inside.contains(&b'\\') { Cow::Owned(unescaped(inside)) } else { Cow::Borrowed(inside) })
 }
 
-/// The length of the text in quotes at the start of an argument, with its quotes.
+/// Returns the length of the quoted text at the start of an argument, with its quotes.
 pub fn quoted_length(argument: &[u8]) -> Option<usize> {
     argument.first().filter(|byte| **byte == b'"').and_then(|_| quoted_end(argument))
 }
 
-/// Bytes without their escapes: `\n`, `\"`, up to three octal digits, or `\x` and two hexadecimal ones.
+/// Returns bytes without their escapes: `\n`, `\"`, up to three octal digits, or `\x` and two hexadecimal ones.
 fn unescaped(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -245,7 +245,7 @@ fn hex(digit: u8) -> u8 {
     (digit as char).to_digit(16).unwrap_or(0) as u8
 }
 
-/// A whole number, or an address.
+/// Parses a whole number, or an address.
 pub fn number(text: &[u8]) -> Option<i64> {
     let text = std::str::from_utf8(text).ok()?;
     match text.strip_prefix("0x") {
@@ -254,14 +254,15 @@ pub fn number(text: &[u8]) -> Option<i64> {
     }
 }
 
-/// The descriptor that an argument is.
+/// Parses an argument that is a descriptor.
 pub fn descriptor(argument: &[u8]) -> Option<i32> {
     let end = argument.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(argument.len());
     let ends = argument.get(end).is_none_or(|byte| *byte == b'<');
     std::str::from_utf8(&argument[..end]).ok().filter(|_| ends)?.parse().ok()
 }
 
-/// Bytes of all buffers of a vector, where all are shown: `[{iov_base="ab", iov_len=2}, {iov_base="c", iov_len=1}]`.
+/// Returns the bytes of all buffers of a vector, if all are shown: `[{iov_base="ab", iov_len=2}, {iov_base="c",
+/// iov_len=1}]`.
 pub fn vector(argument: &[u8]) -> Option<i64> {
     let key = b"iov_len=";
     let mut sum = None;

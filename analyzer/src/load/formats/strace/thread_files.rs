@@ -1,5 +1,5 @@
-//! The files of one run of `strace -ff`, a thread each: who made whom, what a child inherits and which threads are of one
-//! process stands in the files of others, so their lines are read in the order of their times.
+//! The files of one run of `strace -ff`, one per thread. The creator of a thread, its inherited state and its process
+//! are recorded in other files, so all lines are read in the order of their times.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -19,16 +19,16 @@ use crate::load::lines::text::{finish, sizes, whole};
 use crate::load::sources::source::{Opening, Reader, Source};
 use crate::unit::Unit;
 
-/// Bytes that are looked at to tell whether lines name their threads.
+/// Bytes inspected to detect whether lines name their threads.
 const HEAD: u64 = 4096;
 
-/// Bytes of a file that are read at once: there may be as many files at a time as threads.
+/// Bytes of a file that are read at a time: as many files may be open as there are threads.
 const WINDOW: usize = 64 << 10;
 
-/// Files of one run, with the numbers of their threads, in the order of these.
+/// The files of one run, with the numbers of their threads, in that order.
 type Run = Vec<(i32, PathBuf)>;
 
-/// Files that are of one run, and those that are by themselves.
+/// Returns the files that belong to runs, and separate files.
 pub fn runs(paths: &[PathBuf]) -> (Vec<Run>, Vec<PathBuf>) {
     let (mut runs, mut alone) = (BTreeMap::<_, Run>::new(), Vec::new());
     for path in paths {
@@ -45,7 +45,7 @@ pub fn runs(paths: &[PathBuf]) -> (Vec<Run>, Vec<PathBuf>) {
     (runs, alone)
 }
 
-/// True if a file's lines begin with a thread's number, or it cannot be said.
+/// Returns `true` if a file's lines start with a thread's number, or if that is unknown.
 fn names_threads(path: &Path) -> bool {
     let mut head = Vec::new();
     let read = file_bytes::unpacked(path).and_then(|text| text.take(HEAD).read_to_end(&mut head));
@@ -53,7 +53,7 @@ fn names_threads(path: &Path) -> bool {
     read.is_err() || line.is_none_or(|line| line.tid.is_some())
 }
 
-/// The source of a run's files; `None` where none of them is there.
+/// Opens the files of a run; `None` if none of them exists.
 pub fn open(run: &Run, opening: &mut Opening) -> Option<Box<dyn Source>> {
     let paths: Vec<PathBuf> = run.iter().map(|(_, path)| path.clone()).collect();
     let files: Vec<_> =
@@ -98,8 +98,8 @@ impl Source for Together {
 }
 
 impl Together {
-    /// Gives a parser the lines of all files in the order of their times; of one moment those of lower numbers first, which as
-    /// a rule are those of parents.
+    /// Passes the lines of all files to a parser in the order of their times. Lines of one time are ordered by thread,
+    /// because parents usually have lower numbers.
     fn merge(&self, parser: &mut StraceParser, into: &mut Threads) -> Result<(), Damage> {
         let mut files: Vec<_> = self.files.iter().map(|(_, path, size)| Lines::new(path, *size)).collect();
         let mut next = BinaryHeap::new();
@@ -122,7 +122,7 @@ impl Together {
     }
 }
 
-/// The lines of a file. A plain one is not kept open: a run has as many as threads.
+/// The lines of a file. An uncompressed file is not kept open: a run has as many files as threads.
 struct Lines<'a> {
     path: &'a Path,
     size: u64,
@@ -131,7 +131,7 @@ struct Lines<'a> {
     /// Bytes that were read.
     read: u64,
     text: Vec<u8>,
-    /// The line that is next, and where the one behind it begins.
+    /// The next line, and the start of the one after it.
     from: usize,
     end: usize,
     last_ts: i64,
@@ -160,13 +160,13 @@ impl<'a> Lines<'a> {
         line.strip_suffix(b"\n").unwrap_or(line)
     }
 
-    /// Goes on to the line behind, and says when that was.
+    /// Advances to the next line; returns its time.
     fn step(&mut self) -> Result<Option<i64>, Damage> {
         self.from = self.end;
         self.moment()
     }
 
-    /// When the next line was; one without a time is of the moment of the line before. `None` at the end.
+    /// Returns the time of the next line, or the previous time if it has none; `None` at the end.
     fn moment(&mut self) -> Result<Option<i64>, Damage> {
         loop {
             if let Some(length) = memchr::memchr(b'\n', &self.text[self.from..]) {

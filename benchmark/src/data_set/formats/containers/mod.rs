@@ -1,4 +1,4 @@
-//! Files that contain files, as far as the formats need them, and reading a long one in order.
+//! Files that contain files, as far as the formats need them, and sequential reading of long files.
 //!
 //! ```text
 //! zip      zip files

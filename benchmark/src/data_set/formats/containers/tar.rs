@@ -1,6 +1,5 @@
-//! As much of the tar format as shards of samples are made of: plain files with short names and sizes are written, with or
-//! without a header of POSIX's newer kind before each; what others write is read, long names of either kind and large sizes
-//! included.
+//! The part of the tar format that shards of samples use. Writes plain files with short names and sizes, optionally
+//! each with a pax header. Reads other writers' files, including long names of both styles and large sizes.
 //!
 //! ```text
 //! header 512   name 100 · mode 8 · user 8 · group 8 · size 12 · time 12 · checksum 8 · kind 1 · link 100 · "ustar" ... prefix 155
@@ -9,10 +8,10 @@
 //! ```
 
 pub const BLOCK: usize = 512;
-/// Files are padded to this, as Python pads them.
+/// Files are padded to this size, as in Python.
 const RECORD: u64 = 10_240;
 
-/// The header of a plain file whose name has at most a hundred bytes.
+/// Returns the header of a plain file whose name has at most a hundred bytes.
 pub fn header(name: &str, size: u64) -> [u8; BLOCK] {
     header_of(name, size, b'0')
 }
@@ -35,7 +34,7 @@ fn header_of(name: &str, size: u64, kind: u8) -> [u8; BLOCK] {
     header
 }
 
-/// The blocks before a member's own header that announce it in the newer way: here its time, in fractions.
+/// Returns the pax blocks that precede a member's header; here they contain its fractional time.
 pub fn pax() -> [u8; 2 * BLOCK] {
     const RECORD: &[u8] = b"15 mtime=0.000\n";
     let mut blocks = [0; 2 * BLOCK];
@@ -44,23 +43,23 @@ pub fn pax() -> [u8; 2 * BLOCK] {
     blocks
 }
 
-/// The sum of a header's bytes, its own field taken for blanks.
+/// Returns the sum of a header's bytes, with its own field read as blanks.
 fn checksum(header: &[u8; BLOCK]) -> u32 {
     let blank = |at: usize| (148..156).contains(&at);
     header.iter().enumerate().map(|(at, byte)| u32::from(if blank(at) { b' ' } else { *byte })).sum()
 }
 
-/// Bytes that a member's data take in the file.
+/// Returns the space of a member's data in the file.
 pub fn padded(size: u64) -> u64 {
     size.next_multiple_of(BLOCK as u64)
 }
 
-/// Zeros behind the last member, which ends at byte `at`.
+/// Returns the number of zeros after the last member, which ends at byte `at`.
 pub fn end(at: u64) -> u64 {
     (at + 2 * BLOCK as u64).next_multiple_of(RECORD) - at
 }
 
-/// A header as it was read.
+/// A parsed header.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Header {
     pub name: String,
@@ -69,7 +68,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// None for the zeros at the end. An error says what is no header.
+    /// Returns `None` for the zeros at the end; an error explains why a block is not a header.
     pub fn parse(block: &[u8; BLOCK]) -> Result<Option<Header>, &'static str> {
         if block.iter().all(|byte| *byte == 0) {
             return Ok(None);
@@ -89,7 +88,7 @@ impl Header {
         matches!(self.kind, b'0' | 0 | b'7')
     }
 
-    /// True if its data are about the member behind it: a long name, or records of the newer kind.
+    /// Returns `true` if its data describe the next member: a long name, or pax records.
     pub fn announces(&self) -> bool {
         matches!(self.kind, b'L' | b'x')
     }
@@ -100,7 +99,7 @@ fn text(field: &[u8]) -> String {
     String::from_utf8_lossy(&field[..end]).into_owned()
 }
 
-/// Octal digits between blanks and zeros, or, where that is too short, bytes behind a mark.
+/// Parses octal digits between blanks and zeros, or, for larger numbers, bytes after a marker.
 fn number(field: &[u8]) -> Option<u64> {
     if field[0] & 0x80 != 0 {
         let first = u64::from(field[0] & 0x7f);
@@ -113,7 +112,7 @@ fn number(field: &[u8]) -> Option<u64> {
     if digits.is_empty() { Some(0) } else { u64::from_str_radix(digits, 8).ok() }
 }
 
-/// The announced name and size of the next member.
+/// The name and size announced for the next member.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Announced {
     pub name: Option<String>,
@@ -121,7 +120,7 @@ pub struct Announced {
 }
 
 impl Announced {
-    /// Takes in the data of a header that announces; false where they cannot be read.
+    /// Reads the data of an announcing header; returns `false` if they are invalid.
     pub fn take(&mut self, header: &Header, data: &[u8]) -> bool {
         if header.kind == b'L' {
             self.name = Some(text(data));
@@ -140,7 +139,7 @@ impl Announced {
     }
 }
 
-/// `LENGTH KEY=VALUE\n`, the length that of all of it.
+/// Reads `LENGTH KEY=VALUE\n`; the length includes itself.
 fn next_record<'a>(rest: &mut &'a [u8]) -> Option<(&'a str, &'a str)> {
     let blank = rest.iter().position(|byte| *byte == b' ')?;
     let length: usize = std::str::from_utf8(&rest[..blank]).ok()?.parse().ok()?;

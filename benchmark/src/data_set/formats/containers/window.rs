@@ -1,33 +1,33 @@
-//! A window over a file that is read front to back in transfers: the bytes at hand, and where they are in the file.
+//! A window over a file that is read front to back in transfers: the bytes in memory and their offset in the file.
 
 use crate::failure::Outcome;
 use crate::files::input::Input;
 
-/// The bytes that TensorFlow reads at once by default, and a fair size for anybody.
+/// TensorFlow's default read size, and a reasonable one in general.
 const DEFAULT_TRANSFER: usize = 256 * 1024;
 
 #[derive(Default)]
 pub struct Window {
     bytes: Vec<u8>,
-    /// The place of the window in the file.
+    /// Offset of the window in the file.
     at: u64,
-    /// Bytes of it that were passed.
+    /// Bytes of the window that were consumed.
     used: usize,
 }
 
 impl Window {
-    /// Empty, at a place of the file.
+    /// Empties the window and moves it to an offset.
     pub fn go_to(&mut self, offset: u64) {
         self.bytes.clear();
         (self.at, self.used) = (offset, 0);
     }
 
-    /// The place of the next byte in the file.
+    /// Returns the offset of the next byte in the file.
     pub fn position(&self) -> u64 {
         self.at + self.used as u64
     }
 
-    /// Makes the next `length` bytes available. `transfer` is the workload's own; 0: none.
+    /// Makes the next `length` bytes available. `transfer` is the workload's transfer size; 0 if not set.
     pub fn need(&mut self, input: &mut Input, length: usize, transfer: usize) -> Outcome<()> {
         if self.bytes.len() - self.used >= length {
             return Ok(());
@@ -48,7 +48,7 @@ impl Window {
         result
     }
 
-    /// Makes `length` bytes available that are asked for by themselves, in an empty window.
+    /// Makes `length` bytes available with a separate read, in an empty window.
     pub fn take(&mut self, input: &mut Input, length: usize) -> Outcome<()> {
         self.bytes.resize(length, 0);
         let result = input.read_exact_at(self.at, &mut self.bytes);
@@ -58,12 +58,12 @@ impl Window {
         result
     }
 
-    /// The next bytes, which were made available.
+    /// Consumes and returns the next bytes, which were made available.
     pub fn next(&self, length: usize) -> &[u8] {
         &self.bytes[self.used..self.used + length]
     }
 
-    /// The same behind the first `skip` of them.
+    /// Returns available bytes after the first `skip`.
     pub fn part(&self, skip: usize, length: usize) -> &[u8] {
         &self.bytes[self.used + skip..self.used + skip + length]
     }
@@ -72,7 +72,7 @@ impl Window {
         self.used += length;
     }
 
-    /// Bytes that were passed last and are still at hand.
+    /// Returns the bytes that were consumed last and are still in memory.
     pub fn passed(&self, back: usize, length: usize) -> &[u8] {
         &self.bytes[self.used - back..self.used - back + length]
     }

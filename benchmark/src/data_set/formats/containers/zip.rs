@@ -1,5 +1,5 @@
-//! As much of the zip format as `numpy.savez` and pandas use: members stored or deflated, each with the zip64 field that
-//! Python's `force_zip64` writes, no encryption, no comments.
+//! The part of the zip format that `numpy.savez` and pandas use: members stored or deflated, each with the zip64 field
+//! that Python's `force_zip64` writes, no encryption, no comments.
 //!
 //! ```text
 //! local header 30 | name | zip64 extra 20 | data        (for each member)
@@ -12,7 +12,7 @@ use crate::files::input::ReadAt;
 use libdeflater::DecompressionError;
 use std::path::Path;
 
-/// Midnight of the first day zip can say: data sets made twice are the same bytes.
+/// Midnight of the first day that zip can represent: generating a data set twice gives identical bytes.
 const DOS_DATE: u16 = 0x0021;
 const ZIP64_EXTRA: u16 = 20;
 const NEEDS_ZIP64: u16 = 45;
@@ -23,7 +23,7 @@ pub enum Method {
     Deflated = 8,
 }
 
-/// A member as the directory knows it.
+/// A member, as listed in the directory.
 #[derive(Debug, Clone)]
 pub struct Member {
     pub name: String,
@@ -31,7 +31,7 @@ pub struct Member {
     pub crc: u32,
     pub packed: u64,
     pub size: u64,
-    /// The beginning of its local header.
+    /// Offset of its local header.
     pub at: u64,
 }
 
@@ -53,7 +53,7 @@ pub fn local_header(member: &Member) -> Vec<u8> {
     header
 }
 
-/// A local header with as much padding that the data behind it begin at a multiple of `alignment` bytes of the file.
+/// Returns a local header padded so that the data after it start at a multiple of `alignment` bytes of the file.
 pub fn aligned_local_header(member: &Member, alignment: u64) -> Vec<u8> {
     const EXTRA_LENGTH: std::ops::Range<usize> = 28..30;
     let mut header = local_header(member);
@@ -67,12 +67,12 @@ pub fn aligned_local_header(member: &Member, alignment: u64) -> Vec<u8> {
     header
 }
 
-/// Bytes of the directory of a file below four gigabytes.
+/// Returns the size of the directory of a file below four gigabytes.
 pub fn narrow_directory_bytes(names: &[&str]) -> u64 {
     names.iter().map(|name| 46 + name.len() as u64).sum::<u64>() + 22
 }
 
-/// Everything after the members' data.
+/// Returns everything after the members' data.
 pub fn directory(members: &[Member], start: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     for member in members {
@@ -131,25 +131,27 @@ fn put16(bytes: &mut Vec<u8>, numbers: &[u16]) {
     numbers.iter().for_each(|number| bytes.extend(number.to_le_bytes()));
 }
 
-/// A member as the directory of a file on disk tells it.
+/// A member, as listed in the directory of a file on disk.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
     pub name: String,
     pub method: Method,
     pub size: u64,
-    /// Of its unpacked bytes.
+    /// The checksum of its unpacked bytes.
     pub crc: u32,
-    /// The beginning of its packed bytes in the file.
+    /// Offset of its packed bytes in the file.
     pub data_at: u64,
 }
 
-/// Bytes at the end of a file in which its end record is: the record, a comment, what is before it in a large file.
+/// The part of a file's end that contains its end record: the record, a comment, and the records before it in a large
+/// file.
 const END_MAX: u64 = 22 + 65_535 + 20 + 56;
 
-/// A directory larger than this is nobody's data set or checkpoint.
+/// No data set or checkpoint has a larger directory.
 const DIRECTORY_MAX: u64 = 64 << 20;
 
-/// All members of a file, or None where it is no complete zip file. Reads its directory and their heads, not their data.
+/// Returns all members of a file, or `None` if it is not a complete zip file. Reads the directory and local headers,
+/// not the data.
 pub fn entries(file: &dyn ReadAt) -> Option<Vec<Entry>> {
     let length = file.length().ok()?;
     let tail_at = length.saturating_sub(END_MAX);
@@ -182,10 +184,11 @@ fn part_of(file: &dyn ReadAt, from: u64, to: u64) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The beginning of the directory and the number of its entries, from the last bytes of a file, which begin at `tail_at`.
+/// Returns the offset of the directory and the number of its entries, from the last bytes of a file, which start at
+/// `tail_at`.
 fn directory_place(tail: &[u8], tail_at: u64) -> Option<(u64, u64)> {
     let end = tail.windows(4).rposition(|four| four == b"PK\x05\x06")?;
-    // A file that was cut in its very end is cut.
+    // A file without its last bytes is truncated.
     tail.get(end..end + 22)?;
     let (count, start) = (le16(tail, end + 10)?, le32(tail, end + 16)?);
     if start != u32::MAX && count != u16::MAX {
@@ -195,12 +198,12 @@ fn directory_place(tail: &[u8], tail_at: u64) -> Option<(u64, u64)> {
     Some((le64(tail, zip64 + 48)?, le64(tail, zip64 + 32)?))
 }
 
-/// A member found in a file held in memory: how it is packed, its checksum and its bytes as stored.
+/// A member of a file in memory: its compression, its checksum and its stored bytes.
 pub struct Found<'a> {
     pub method: Method,
     pub crc: u32,
     pub size: u64,
-    /// The beginning of the packed bytes in the file.
+    /// Offset of the packed bytes in the file.
     pub start: usize,
     pub packed: &'a [u8],
 }
@@ -233,12 +236,12 @@ fn member_in(file: &[u8], wanted: impl Fn(&str) -> bool) -> Option<Found<'_>> {
     None
 }
 
-/// The place of a member, from its entry in the directory.
+/// The location of a member, from its directory entry.
 struct Place {
     method: Method,
     packed: u64,
     size: u64,
-    /// The beginning of its local header.
+    /// Offset of its local header.
     local: u64,
 }
 
@@ -254,7 +257,7 @@ impl Place {
             next += 8;
             le64(wide?, next - 8)
         };
-        // The order of the zip64 field: size, packed, place.
+        // The order of the zip64 field: size, packed size, offset.
         let size = number(entry + 24)?;
         let packed = number(entry + 20)?;
         let local = number(entry + 42)?;
@@ -267,7 +270,7 @@ impl Place {
     }
 }
 
-/// The field of wide numbers among the extra fields.
+/// Returns the zip64 field among the extra fields.
 fn zip64_field(mut extra: &[u8]) -> Option<&[u8]> {
     loop {
         let (kind, length) = (le16(extra, 0)?, usize::from(le16(extra, 2)?));
@@ -299,7 +302,7 @@ fn le64(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.get(at..at.checked_add(8)?)?.try_into().ok()?))
 }
 
-/// Deflates `bytes`; levels beyond nine are libdeflate's own, slower ones.
+/// Deflates `bytes`; levels above nine are libdeflate's slower ones.
 pub fn deflated(bytes: &[u8], level: u32) -> Vec<u8> {
     let level = libdeflater::CompressionLvl::new(level as i32).unwrap_or_default();
     let mut packer = libdeflater::Compressor::new(level);
@@ -309,10 +312,10 @@ pub fn deflated(bytes: &[u8], level: u32) -> Vec<u8> {
     packed
 }
 
-/// The most that deflate can make of one byte: a run of 258 bytes takes two bits.
+/// The maximum expansion of one byte: a run of 258 bytes takes two bits.
 pub const EXPANSION_MAX: u64 = 1032;
 
-/// Returns `size` unpacked bytes. Refuses a size that the packed bytes cannot reach before it allocates any memory.
+/// Returns `size` unpacked bytes. Refuses a size that the packed bytes cannot reach before allocating memory.
 pub fn inflated(path: &Path, packed: &[u8], size: u64) -> Outcome<Vec<u8>> {
     if size > (packed.len() as u64 + 1).saturating_mul(EXPANSION_MAX) {
         let bytes = packed.len();
@@ -321,7 +324,7 @@ pub fn inflated(path: &Path, packed: &[u8], size: u64) -> Outcome<Vec<u8>> {
             format!("the header announces {size} bytes, too many for {bytes} compressed bytes"),
         ));
     }
-    // Memory grows with what comes out: a header that promises too much gets little more than there is.
+    // Memory grows with the output: a header with an inflated size gets little more than the data need.
     let mut room = size.min((packed.len() as u64).saturating_mul(8) + (1 << 16));
     loop {
         let mut bytes = vec![0; room as usize];

@@ -1,8 +1,8 @@
-//! A chunk of a data set, and what indexes of chunks say of one.
+//! A chunk of a data set, and the format of its entry in an index.
 
 use super::head::{Fields, UNDEFINED};
 
-/// The place of a chunk, or that nothing was ever written to it.
+/// The location of a chunk, or that it was never written.
 #[derive(Debug, Clone, Copy)]
 pub struct Chunk {
     pub address: u64,
@@ -14,11 +14,11 @@ impl Chunk {
     pub const NEVER_WRITTEN: Chunk = Chunk { address: UNDEFINED, packed: 0, skipped: 0 };
 }
 
-/// The form of what an index says of a chunk.
+/// The format of the entries of an index.
 pub struct Entries {
     pub length: u64,
     pub packed: bool,
-    /// The length of a chunk that is not packed.
+    /// The length of an unfiltered chunk.
     pub bytes: u64,
 }
 

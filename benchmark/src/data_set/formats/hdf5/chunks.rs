@@ -1,16 +1,16 @@
-//! Data sets in chunks as HDF5 2 writes them, which is what h5py does since 3.16: version 5 of the layout, which the
-//! library we build is too old to open. What is in it has not changed: chunks, packed or not, and an index of them.
+//! Chunked data sets as written by HDF5 2, which h5py uses since 3.16: version 5 of the layout, which the bundled
+//! library is too old to open. Their structure has not changed: chunks, filtered or not, and an index of them.
 //!
 //! ```text
 //! layout       5 · 2 · flags · rank+1 · n · chunk dimensions n each, the element last · index · its own fields · address 8
 //! one chunk    [packed length 8 · skipped filters 4]
 //! fixed array  "FAHD" 0 · client · entry length · page bits · entries 8 · block 8 · sum 4
-//! its block    "FADB" 0 · client · header 8 · [a bit a page · sum 4] · entries or pages of them, each with a sum 4
+//! its block    "FADB" 0 · client · header 8 · [one bit per page · sum 4] · entries or pages of them, each with a sum 4
 //! entry        address 8 [· packed length · skipped filters 4]
 //! ```
 //!
-//! As in [`head`] nothing is guessed: what is not known to the last byte gives None. Such are filters other than the ones
-//! below. The indexes of data sets that may grow without end are in [`growing`].
+//! As in [`head`], nothing is guessed: `None` for anything that is not fully understood, such as filters other than the
+//! ones below. The indexes of data sets of unlimited size are in [`growing`].
 
 use super::chunk::{Chunk, Entries};
 use super::growing;
@@ -23,13 +23,13 @@ const DATATYPE: u8 = 0x03;
 const LAYOUT: u8 = 0x08;
 const FILTERS: u8 = 0x0b;
 
-/// The versions this module reads; the first only for its tests, since the library writes it.
+/// The versions this module reads; the first one only for its tests, because the library writes it.
 const VERSIONS: [u64; 2] = [4, 5];
 
-/// Chunks in a data set, at most: an index of more is not kept in memory.
+/// The maximum number of chunks in a data set: a larger index is not kept in memory.
 const CHUNKS_MAX: u64 = 1 << 24;
 
-/// Bytes of a chunk or a sample: a header that says more is wrong, whatever its checksum says.
+/// The maximum size of a chunk or a sample: a header with more is wrong, even if its checksum matches.
 const LARGEST: u64 = 1 << 36;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -47,15 +47,15 @@ pub struct Chunked {
     pub sample_bytes: u64,
     element: u64,
     chunk: Vec<u64>,
-    /// Chunks along each dimension: for as large as it may grow, or as it is where it may grow without end.
+    /// Chunks along each dimension: for the maximum size, or for the current size of an unlimited dimension.
     counts: Vec<u64>,
     filters: Vec<Filter>,
     chunks: Vec<Chunk>,
-    /// The chunk last unpacked, by its address.
+    /// The chunk that was unpacked last, by its address.
     last: (u64, Vec<u8>),
 }
 
-/// The data sets of these names in the root group, or None where the library has to look.
+/// Returns the data sets of these names in the root group, or `None` if the library is needed.
 pub fn data_sets(file: &dyn ReadAt, names: impl Iterator<Item = String>) -> Option<Vec<Chunked>> {
     let all = head::members(file, names, &[FILTERS])?;
     all.iter().map(|messages| Chunked::of(file, messages, &VERSIONS[1..])).collect()
@@ -91,9 +91,9 @@ impl Chunked {
         })
     }
 
-    /// Reads a sample; returns the bytes that came from the file, or None where a chunk is damaged.
+    /// Reads a sample; returns the bytes read from the file, or `None` if a chunk is damaged.
     pub fn read(&mut self, file: &dyn ReadAt, index: u64, into: &mut [u8]) -> Option<u64> {
-        // Of a chunk that was never written, and of what it lacks.
+        // Missing chunks, and missing parts of chunks, read as zeros.
         into.fill(0);
         let mut moved = 0;
         let mut place = vec![0; self.shape.len()];
@@ -111,7 +111,7 @@ impl Chunked {
         }
     }
 
-    /// The next chunk of the same samples, the last dimension first; false after the last one.
+    /// Advances to the next chunk of the same samples, the last dimension first; returns `false` after the last one.
     fn next(&self, place: &mut [u64]) -> bool {
         for axis in (1..place.len()).rev() {
             place[axis] += 1;
@@ -143,7 +143,7 @@ impl Chunked {
         (self.last.1.len() as u64 == whole).then_some(chunk.packed)
     }
 
-    /// Copies the part of a sample that lies in the chunk last unpacked, a run of the last dimension at a time.
+    /// Copies the part of a sample that the last unpacked chunk contains, one run of the last dimension at a time.
     fn copy(&self, index: u64, place: &[u64], into: &mut [u8]) {
         let rank = self.shape.len();
         let mut within = vec![0; rank];
@@ -200,7 +200,7 @@ impl Layout {
             _ => return None,
         };
         let address = fields.number(8)?;
-        // Bit 0: chunks at the edge are not packed.
+        // Bit 0: chunks at the edge are not filtered.
         let known = versions.contains(&version) && flags & !2 == 0 && !chunk.contains(&0);
         known.then_some(Layout { chunk, element, index, filtered, address })
     }
@@ -211,8 +211,8 @@ impl Layout {
         limits.zip(&self.chunk).map(|(dim, chunk)| dim.div_ceil(*chunk)).collect()
     }
 
-    /// All chunks in the order of their places; `grows` is the dimension that grows without end, `bytes` the length of a
-    /// chunk that is not packed.
+    /// Returns all chunks in the order of their positions; `grows` is the unlimited dimension, `bytes` the length of an
+    /// unfiltered chunk.
     fn chunks(&self, file: &dyn ReadAt, counts: &[u64], grows: Option<usize>, bytes: u64) -> Option<Vec<Chunk>> {
         let count = counts.iter().try_fold(1u64, |all, count| all.checked_mul(*count))?;
         if count > CHUNKS_MAX {
@@ -239,7 +239,7 @@ impl Layout {
     }
 }
 
-/// An array that grows is listed with the dimension that grows first.
+/// Sorts chunks by position: an extensible array lists the unlimited dimension first.
 fn by_place(listed: &[Chunk], counts: &[u64], grows: usize) -> Vec<Chunk> {
     let after: u64 = counts[grows + 1..].iter().product();
     let before: u64 = counts[..grows].iter().product();
@@ -287,7 +287,7 @@ fn fixed_array(file: &dyn ReadAt, address: u64, count: u64, page_bits: u64, byte
     Some(all)
 }
 
-/// The entries behind the head of a block.
+/// Returns the entries after the head of a block.
 fn block_entries(block: &[u8], packed: bool) -> Option<&[u8]> {
     let mut fields = Fields(checked(block)?);
     fields.is(b"FADB\0")?;
@@ -296,7 +296,7 @@ fn block_entries(block: &[u8], packed: bool) -> Option<&[u8]> {
     Some(fields.0)
 }
 
-/// Says what keeps a data set from being read, as far as its header tells; None if it does not.
+/// Returns why a data set cannot be read, as far as its header shows; `None` if it can.
 pub fn unread(file: &dyn ReadAt, name: String) -> Option<String> {
     let members = head::members(file, std::iter::once(name), &[FILTERS])?;
     let body = |kind| members[0].iter().find(|message| message.kind == kind).map(|message| &message.body[..]);
@@ -309,7 +309,7 @@ pub fn unread(file: &dyn ReadAt, name: String) -> Option<String> {
     newer.then(|| format!("its layout has version {version} of HDF5 2, with an unsupported index"))
 }
 
-/// The name of a filter, by its number in HDF5's registry.
+/// Returns the name of a filter, by its number in HDF5's registry.
 pub fn filter_name(id: u64) -> String {
     let known = [
         (1, "gzip"),
@@ -362,7 +362,7 @@ impl Filter {
         }
     }
 
-    /// The bytes before the filter; `whole` is the length of a chunk.
+    /// Reverses the filter; `whole` is the length of a chunk.
     fn undone(self, bytes: Vec<u8>, whole: usize, element: usize) -> Option<Vec<u8>> {
         match self {
             Filter::Deflate => {
@@ -383,7 +383,7 @@ impl Filter {
     }
 }
 
-/// Fletcher's sum over pairs of bytes, the first one high, as HDF5 takes it.
+/// Returns Fletcher's sum over pairs of bytes, high byte first, as in HDF5.
 fn fletcher32(data: &[u8]) -> u32 {
     let (pairs, rest) = data.as_chunks::<2>();
     let (mut low, mut high) = (0u32, 0u32);
@@ -407,7 +407,8 @@ fn fletcher32(data: &[u8]) -> u32 {
     high << 16 | low
 }
 
-/// First bytes of all elements, then their second ones, ...; what is over at the end is as it was.
+/// Reverses the shuffle filter: the first bytes of all elements, then their second ones, ...; the remainder at the end
+/// is unchanged.
 fn unshuffled(bytes: &[u8], element: usize) -> Vec<u8> {
     let count = bytes.len() / element.max(1);
     let mut out = bytes.to_vec();
@@ -419,9 +420,9 @@ fn unshuffled(bytes: &[u8], element: usize) -> Vec<u8> {
     out
 }
 
-/// LZF: a byte below 32 begins a run of literals, others a copy of what was written up to 8 KiB before.
+/// Unpacks LZF: a byte below 32 starts a run of literals; others start a copy of output at most 8 KiB back.
 fn lzf(bytes: &[u8], most: usize) -> Option<Vec<u8>> {
-    // Three bytes become 264 at most.
+    // Three bytes become at most 264.
     let mut out: Vec<u8> = Vec::with_capacity(most.min(bytes.len().saturating_mul(88)));
     let mut fields = Fields(bytes);
     while !fields.0.is_empty() {
@@ -447,19 +448,19 @@ mod tests {
     use hdf5_metno::{DatasetBuilderEmptyShape as Builder, Extent};
     use std::fs::File;
 
-    /// Writes numbers as chunks by the library, reads every sample here, in the version the library writes.
+    /// Writes numbers in chunks with the library and reads every sample here, in the version the library writes.
     fn comes_back(shape: &[usize], chunk: &[usize], form: impl Fn(Builder) -> Builder) {
         grown_comes_back(shape, shape.iter().map(|dim| Extent::fixed(*dim)).collect(), chunk, form)
     }
 
-    /// The same of a data set that may grow.
+    /// Writes and reads a data set that may grow.
     fn grown_comes_back(shape: &[usize], extents: Vec<Extent>, chunk: &[usize], form: impl Fn(Builder) -> Builder) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.hdf5");
         let count: usize = shape.iter().product();
         let numbers: Vec<u16> = (0..count).map(|number| (number / 3 * 7) as u16).collect();
         let file = hdf5_metno::File::with_options().with_fapl(|access| access.libver_latest()).create(&path).unwrap();
-        // A builder that lives keeps the file open.
+        // A live builder keeps the file open.
         let builder =
             |file: &hdf5_metno::File| form(file.new_dataset::<u16>().chunk(chunk.to_vec()).shape(extents.clone()));
         builder(&file).create("records_0").unwrap().write_raw(&numbers).unwrap();
@@ -531,7 +532,7 @@ mod tests {
         comes_back(&[2100, 3], &[1, 3], |builder| builder.deflate(1));
     }
 
-    /// Data sets that may grow along some dimensions without end, with the limits of the others.
+    /// Data sets with unlimited dimensions, and the limits of their other dimensions.
     #[test]
     fn chunks_of_data_sets_that_grow_come_back() {
         let grow = |dims: &[usize], which: &[usize], limit: usize| {

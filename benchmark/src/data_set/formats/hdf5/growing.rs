@@ -1,29 +1,29 @@
-//! The indexes of chunks in data sets that may grow without end. One dimension that grows has an extensible array, several
-//! have a B-tree.
+//! The chunk indexes of data sets with unlimited dimensions: an extensible array for one such dimension, a B-tree for
+//! several.
 //!
 //! ```text
 //! array        "EAHD" 0 · client · entry length · index bits · in index · in smallest · least pointers · page bits
 //!              · 6 counts 8 each · index block 8 · sum 4
 //! index block  "EAIB" 0 · client · header 8 · entries · data blocks 8 each · secondary blocks 8 each · sum 4
-//! secondary    "EASB" 0 · client · header 8 · offset · [a bit a page] · data blocks 8 each · sum 4
+//! secondary    "EASB" 0 · client · header 8 · offset · [one bit per page] · data blocks 8 each · sum 4
 //! data block   "EADB" 0 · client · header 8 · offset · [sum 4 · pages, each with] entries · sum 4
 //! tree         "BTHD" 0 · kind · node 4 · record 2 · depth 2 · split · merge · root 8 · its records 2 · all 8 · sum 4
 //! leaf         "BTLF" 0 · kind · records · sum 4
 //! inner node   "BTIN" 0 · kind · records · children (address 8 · records · [records below it]) · sum 4
-//! record       address 8 · [packed length · skipped filters 4] · place 8 each
+//! record       address 8 · [packed length · skipped filters 4] · position 8 each
 //! ```
 
 use super::chunk::{Chunk, Entries};
 use super::head::{Fields, UNDEFINED, bytes_at, checked};
 use crate::files::input::ReadAt;
 
-/// Bytes of a block of an index: a header that asks for more is wrong.
+/// The maximum size of an index block: a header with more is wrong.
 const BLOCK_MAX: u64 = 1 << 28;
 
-/// Levels of a tree: one of more has more chunks than a file has bytes.
+/// The maximum depth of a tree: a deeper one would have more chunks than a file has bytes.
 const DEPTH_MAX: u64 = 16;
 
-/// Nodes of a tree that are read: one that comes back to itself ends.
+/// The maximum number of nodes read, which ends a cyclic tree.
 const NODES_MAX: u64 = 1 << 22;
 
 fn block_at(file: &dyn ReadAt, address: u64, length: u64) -> Option<Vec<u8>> {
@@ -35,7 +35,7 @@ fn block_at(file: &dyn ReadAt, address: u64, length: u64) -> Option<Vec<u8>> {
 struct Array<'a> {
     file: &'a dyn ReadAt,
     entries: Entries,
-    /// Bytes of an offset in it.
+    /// Bytes of an offset in the array.
     offset: u64,
     smallest: u64,
     page: u64,
@@ -43,7 +43,7 @@ struct Array<'a> {
     found: Vec<Chunk>,
 }
 
-/// Reads the first `count` entries of an extensible array; `bytes` is the length of a chunk that is not packed.
+/// Reads the first `count` entries of an extensible array; `bytes` is the length of an unfiltered chunk.
 pub fn array(file: &dyn ReadAt, address: u64, count: u64, bytes: u64) -> Option<Vec<Chunk>> {
     let header = bytes_at(file, address, 72)?;
     let mut fields = Fields(checked(&header)?);
@@ -91,7 +91,7 @@ impl Array<'_> {
         self.found.extend(std::iter::repeat_n(Chunk::NEVER_WRITTEN, left));
     }
 
-    /// The fields behind the head of a block.
+    /// Returns the fields after the head of a block.
     fn body<'b>(&self, block: &'b [u8], signature: &[u8], with_offset: bool) -> Option<Fields<'b>> {
         let mut fields = Fields(checked(block)?);
         fields.is(signature)?;
@@ -101,7 +101,7 @@ impl Array<'_> {
     }
 
     fn index_block(&mut self, address: u64, bits: u64, in_index: u64, pointers: u64) -> Option<()> {
-        // The first groups of data blocks hang on the index block, the others on a secondary block each.
+        // The first groups of data blocks are attached to the index block, each later group to a secondary block.
         let direct = 2 * u64::from(pointers.ilog2());
         let groups = 1 + bits - u64::from(self.smallest.ilog2());
         let (blocks, secondary) = (2 * (pointers - 1), groups.saturating_sub(direct));
@@ -125,7 +125,7 @@ impl Array<'_> {
         Some(())
     }
 
-    /// Entries of a data block of a group.
+    /// Returns the number of entries in a data block of a group.
     fn in_block(&self, group: u64) -> Option<u64> {
         1u64.checked_shl(u32::try_from(group.div_ceil(2)).ok()?)?.checked_mul(self.smallest)
     }
@@ -154,7 +154,7 @@ impl Array<'_> {
         Some(())
     }
 
-    /// Adds the entries of a data block; `written` says which of its pages are, where it has pages.
+    /// Adds the entries of a data block; `written` marks the written pages of a paged block.
     fn data_block(&mut self, address: u64, each: u64, written: &[bool]) -> Option<()> {
         if self.is_done() || address == UNDEFINED {
             self.skip(each);
@@ -184,22 +184,22 @@ impl Array<'_> {
     }
 }
 
-/// A B-tree of chunks by their places.
+/// A B-tree of chunks by their positions.
 struct Tree<'a> {
     file: &'a dyn ReadAt,
     kind: u8,
     record: usize,
     entries: Entries,
-    /// Along each dimension, as many chunks as there are now.
+    /// The current number of chunks along each dimension.
     counts: &'a [u64],
-    /// Bytes of the number of records of a node, and of those below a node at each depth.
+    /// Width in bytes of a node's record count, and of the count of records below a node at each depth.
     own_width: usize,
     below_widths: Vec<usize>,
     nodes_left: u64,
     found: Vec<Chunk>,
 }
 
-/// Reads all chunks of a B-tree, in the order of their places; `bytes` is the length of a chunk that is not packed.
+/// Reads all chunks of a B-tree, in the order of their positions; `bytes` is the length of an unfiltered chunk.
 pub fn tree(file: &dyn ReadAt, address: u64, counts: &[u64], bytes: u64) -> Option<Vec<Chunk>> {
     let header = bytes_at(file, address, 38)?;
     let mut fields = Fields(checked(&header)?);
@@ -241,7 +241,7 @@ pub fn tree(file: &dyn ReadAt, address: u64, counts: &[u64], bytes: u64) -> Opti
     Some(tree.found)
 }
 
-/// Bytes of a number up to `most`.
+/// Returns the width in bytes of numbers up to `most`.
 fn width(most: u64) -> usize {
     most.max(1).ilog2() as usize / 8 + 1
 }
@@ -274,7 +274,7 @@ impl Tree<'_> {
         let mut number = Some(0);
         for count in self.counts {
             let at = fields.number(8)?;
-            // A chunk outside of what the data set is now was left by one that was larger.
+            // A chunk outside of the current extent remains from a larger one.
             number = number.filter(|_| at < *count).map(|number| number * count + at);
         }
         if let Some(number) = number {

@@ -1,11 +1,12 @@
-//! The place of the bytes in a plain HDF5 file, found without the library.
+//! Finds the data of a plain HDF5 file without the library.
 //!
-//! The library clears a table of half a megabyte for every file it opens, and more: a fifth of the time in which a sample
-//! of two megabytes is read. What training reads is nearly always the plainest file there is, contiguous data sets
-//! in the root group in the newest layout, and its head is three small reads, the ones that the library makes too.
+//! The library clears a table of half a megabyte for every file it opens, among other work: 20 % of the time to read a
+//! sample of two megabytes. Training nearly always reads the simplest kind of file, contiguous data sets in the root
+//! group in the newest layout; its head takes three small reads, which the library makes too.
 //!
-//! Nothing is guessed: blocks carry checksums, and whatever is not known to the last byte gives None. Then the library
-//! opens the file and says what it is, or what is wrong with it. Chunks, filters and the old layout are always its own.
+//! Nothing is guessed: blocks have checksums, and anything that is not fully understood gives `None`. The library then
+//! opens the file and reports what it is, or what is wrong with it. Chunks, filters and the old layout are always left
+//! to the library.
 //!
 //! ```text
 //! superblock      signature 8 · version · sizes 2 · flags · base 8 · extension 8 · end 8 · root 8 · checksum 4
@@ -25,14 +26,14 @@ pub struct Place {
     pub sample_bytes: u64,
 }
 
-/// The data sets of these names in the root group, or None where the library has to look.
+/// Returns the data sets of these names in the root group, or `None` if the library is needed.
 pub fn places(file: &dyn ReadAt, names: impl Iterator<Item = String>) -> Option<Vec<Place>> {
     let end = file.length().ok()?;
     members(file, names, &[])?.iter().map(|messages| place(messages, end)).collect()
 }
 
-/// What the headers of the data sets of these names say; `also` are kinds that the caller knows besides those of plain
-/// data sets.
+/// Returns the headers of the data sets of these names; `also` are message kinds that the caller knows in addition to
+/// those of plain data sets.
 pub fn members(file: &dyn ReadAt, names: impl Iterator<Item = String>, also: &[u8]) -> Option<Vec<Vec<Message>>> {
     let (root, end) = root_of(&bytes_at(file, 0, SUPERBLOCK)?)?;
     if end > file.length().ok()? {
@@ -44,7 +45,7 @@ pub fn members(file: &dyn ReadAt, names: impl Iterator<Item = String>, also: &[u
 }
 
 const SUPERBLOCK: usize = 48;
-/// The bytes of a header that are read before its length is known; most end within.
+/// The bytes of a header that are read before its length is known; most headers are shorter.
 const HEADER: usize = 512;
 pub const UNDEFINED: u64 = u64::MAX;
 
@@ -53,9 +54,9 @@ const DATATYPE: u8 = 0x03;
 const LAYOUT: u8 = 0x08;
 const LINK: u8 = 0x06;
 const CONTINUATION: u8 = 0x10;
-/// Nothing, links and their kinds, attributes, references. Links beyond these are found by the library.
+/// Nil, links and their kinds, attributes, references. The library finds other kinds of links.
 const GROUP_KINDS: &[u8] = &[0x00, 0x02, LINK, 0x0a, 0x0c, CONTINUATION, 0x15, 0x16];
-/// Nothing, fill values, times, attributes, references. Not: filters, external files, shared tables.
+/// Nil, fill values, times, attributes, references. Not: filters, external files, shared tables.
 const DATA_SET_KINDS: &[u8] = &[0x00, DATASPACE, DATATYPE, 0x04, 0x05, LAYOUT, 0x0c, CONTINUATION, 0x12, 0x15, 0x16];
 
 pub fn bytes_at(file: &dyn ReadAt, address: u64, length: usize) -> Option<Vec<u8>> {
@@ -64,7 +65,7 @@ pub fn bytes_at(file: &dyn ReadAt, address: u64, length: usize) -> Option<Vec<u8
     Some(bytes)
 }
 
-/// As many of `length` bytes as there are.
+/// Reads up to `length` bytes, fewer at the end of the file.
 fn some_bytes_at(file: &dyn ReadAt, address: u64, length: usize) -> Option<Vec<u8>> {
     let mut bytes = vec![0; length];
     let read = file.read_at(&mut bytes, address).ok()?;
@@ -72,7 +73,7 @@ fn some_bytes_at(file: &dyn ReadAt, address: u64, length: usize) -> Option<Vec<u
     Some(bytes)
 }
 
-/// Little-endian fields one after another.
+/// Consecutive little-endian fields.
 pub struct Fields<'a>(pub &'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -91,18 +92,18 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A block without the checksum at its end, which must be that of the rest.
+/// Returns a block without its checksum, after verifying it.
 pub fn checked(block: &[u8]) -> Option<&[u8]> {
     let (bytes, sum) = block.split_last_chunk::<4>().map(|(bytes, sum)| (bytes, u32::from_le_bytes(*sum)))?;
     (checksum(bytes) == sum).then_some(bytes)
 }
 
-/// The root group's header, and where the file ends.
+/// Returns the address of the root group's header, and the end of the file.
 fn root_of(superblock: &[u8]) -> Option<(u64, u64)> {
     let mut fields = Fields(checked(superblock)?);
     fields.is(b"\x89HDF\r\n\x1a\n")?;
     let version = fields.number(1)?;
-    // Addresses and lengths of eight bytes; nobody is writing.
+    // Addresses and lengths of eight bytes; no writer has the file open.
     fields.is(&[8, 8, 0])?;
     let [base, extension, end, root] = [fields.number(8)?, fields.number(8)?, fields.number(8)?, fields.number(8)?];
     (matches!(version, 2 | 3) && base == 0 && extension == UNDEFINED).then_some((root, end))
@@ -113,7 +114,7 @@ pub struct Message {
     pub body: Vec<u8>,
 }
 
-/// All messages of an object header, or None if one of them is of no kind in `known`.
+/// Returns all messages of an object header, or `None` if the kind of one is not in `known`.
 fn messages(file: &dyn ReadAt, address: u64, known: &[u8]) -> Option<Vec<Message>> {
     let mut block = some_bytes_at(file, address, HEADER)?;
     let (first, length, ordered) = header_form(&block)?;
@@ -123,7 +124,7 @@ fn messages(file: &dyn ReadAt, address: u64, known: &[u8]) -> Option<Vec<Message
     }
     let mut found = Vec::new();
     let mut continued = collect(&checked(&block[..whole])?[first..], ordered, known, &mut found)?;
-    // A chain that comes back to itself ends too.
+    // Also ends a cyclic chain.
     for _ in 0..64 {
         let Some((address, length)) = continued.pop() else { return Some(found) };
         let block = bytes_at(file, address, usize::try_from(length).ok().filter(|length| *length < 1 << 20)?)?;
@@ -134,7 +135,7 @@ fn messages(file: &dyn ReadAt, address: u64, known: &[u8]) -> Option<Vec<Message
     None
 }
 
-/// The beginning of the first message, the number of bytes of messages, and whether each has a number.
+/// Returns the offset of the first message, the size of all messages, and whether each has a number.
 fn header_form(block: &[u8]) -> Option<(usize, usize, bool)> {
     let mut fields = Fields(block);
     fields.is(b"OHDR\x02")?;
@@ -149,13 +150,13 @@ fn collect(block: &[u8], ordered: bool, known: &[u8], found: &mut Vec<Message>) 
     let mut continued = Vec::new();
     let mut fields = Fields(block);
     let head = if ordered { 6 } else { 4 };
-    // Less than a head at the end is a gap.
+    // A remainder shorter than a message head is a gap.
     while fields.0.len() >= head {
         let kind = fields.number(1)? as u8;
         let (length, flags) = (fields.number(2)?, fields.number(1)?);
         fields.take(head - 4)?;
         let body = fields.take(length as usize)?;
-        // Bit 1: the body lies elsewhere.
+        // Bit 1: the body is stored elsewhere.
         if !known.contains(&kind) || flags & 2 != 0 {
             return None;
         }
@@ -169,7 +170,7 @@ fn collect(block: &[u8], ordered: bool, known: &[u8], found: &mut Vec<Message>) 
     Some(continued)
 }
 
-/// The object that a group's hard link of this name leads to.
+/// Returns the object that a group's hard link of this name points to.
 fn linked(links: &[Message], name: &str) -> Option<u64> {
     links.iter().filter(|message| message.kind == LINK).find_map(|link| hard_link(&link.body, name))
 }
@@ -204,7 +205,7 @@ fn dimensions(body: &[u8]) -> Option<Vec<u64>> {
     extent(body).map(|(shape, _)| shape)
 }
 
-/// The size of a data set, and the size it may reach.
+/// Returns the current size of a data set, and its maximum size.
 pub fn extent(body: &[u8]) -> Option<(Vec<u64>, Vec<u64>)> {
     let mut fields = Fields(body);
     fields.is(&[2])?;
@@ -216,7 +217,7 @@ pub fn extent(body: &[u8]) -> Option<(Vec<u64>, Vec<u64>)> {
     Some((shape, largest))
 }
 
-/// Of integers and floats, whose bytes are read as they are.
+/// Returns the size of integers and floats, whose bytes need no conversion.
 pub fn element_bytes(body: &[u8]) -> Option<u64> {
     let mut fields = Fields(body);
     let class = fields.number(1)? & 15;
@@ -232,11 +233,11 @@ fn contiguous(body: &[u8]) -> Option<(u64, u64)> {
     (matches!(version, 3 | 4) && address != UNDEFINED).then_some((address, bytes))
 }
 
-/// Bob Jenkins' lookup3 over bytes with seed 0: the checksum of HDF5's metadata.
+/// Returns Bob Jenkins' lookup3 over bytes with seed 0: the checksum of HDF5's metadata.
 fn checksum(bytes: &[u8]) -> u32 {
     let start = 0xdead_beef_u32.wrapping_add(bytes.len() as u32);
     let mut words = [start; 3];
-    // The last twelve bytes, or what there is of them, are mixed differently.
+    // The last twelve bytes, or fewer, are mixed differently.
     let (body, tail) = bytes.split_at(bytes.len().saturating_sub(1) / 12 * 12);
     for chunk in body.chunks_exact(12) {
         add(&mut words, chunk);
@@ -283,7 +284,7 @@ mod tests {
         (0..parts).map(|part| format!("records_{part}"))
     }
 
-    /// A file with data sets of two samples of `side` by 3 bytes, in the newest layout or the oldest.
+    /// Creates a file with data sets of two samples of `side` by 3 bytes, in the newest layout or the oldest.
     fn file(folder: &TempDir, parts: u64, newest: bool, edit: impl Fn(&hdf5_metno::File)) -> PathBuf {
         let path = folder.path().join(format!("{parts}-{newest}.hdf5"));
         let mut options = hdf5_metno::File::with_options();
