@@ -446,7 +446,13 @@ impl<'a> Family<'a> {
         }
     }
 
-    /// A lock whose holder waits for input makes everybody else wait for input.
+    /// Returns `true` if a post was the last act of a thread: Python joins a thread by a lock that it holds all its life.
+    fn ends_by(&self, act: Act) -> bool {
+        let thread = &self.threads[act.thread];
+        !thread.is_first && thread.last <= act.at + NEXT_NS
+    }
+
+    /// A lock whose holder waits for input makes everybody else wait for input, and so does a thread that is joined.
     fn find_idle_holders(&mut self) {
         let mut changes: Vec<(usize, Vec<(usize, Part)>)> = Vec::new();
         for (number, thread) in self.threads.iter().enumerate() {
@@ -455,7 +461,7 @@ impl<'a> Family<'a> {
                 let wait = &thread.steps[at];
                 let Some(holder) = self.ender(number, at).act() else { return false };
                 let held = self.threads[holder.thread].composition(wait.start, wait.end);
-                2 * held.get(Part::Idle) > wait.end - wait.start
+                2 * held.get(Part::Idle) > wait.end - wait.start || self.ends_by(holder)
             };
             let idle: Vec<_> = locks.filter(is_idle).map(|at| (at, Part::Idle)).collect();
             if !idle.is_empty() {

@@ -330,7 +330,7 @@ impl<'f, 'a> Trainer<'f, 'a> {
     fn goes_on(&self, last: &Ender, next: &Ender) -> bool {
         match (last, next) {
             (Ender::Timer, _) => true,
-            (Ender::Thread(last), Ender::Thread(next)) => self.relation(last) == self.relation(next),
+            (Ender::Thread(last), Ender::Thread(next)) => self.source(last) == self.source(next),
             (Ender::Dead(_), Ender::Dead(_)) => true,
             (Ender::Exit(last), Ender::Exit(next)) => self.reader_of(*last) == self.reader_of(*next),
             (last, next) => last == next,
@@ -338,8 +338,18 @@ impl<'f, 'a> Trainer<'f, 'a> {
     }
 
     fn relation(&self, act: &Act) -> Relation {
+        self.relation_of(self.explainer.maker(*act).0.thread)
+    }
+
+    /// The relation of whoever made something, or delivered it because the trainer asked: a batch is not the answer of a
+    /// thread that the trainer joined before.
+    fn source(&self, act: &Act) -> Relation {
         let (maker, _) = self.explainer.maker(*act);
-        let proc = self.family.threads[maker.thread].lane.proc;
+        self.relation_of(if maker.thread == self.thread { act.thread } else { maker.thread })
+    }
+
+    fn relation_of(&self, thread: usize) -> Relation {
+        let proc = self.family.threads[thread].lane.proc;
         match proc {
             _ if proc == self.lane().proc => Relation::OwnThread,
             _ if self.family.is_below(proc, self.lane().proc) => Relation::Child,
@@ -810,6 +820,26 @@ mod tests {
         assert!(only(&found).parts(WaitKind::Data).get(Part::Start) >= 92 * MS, "{:?}", only(&found));
         assert_eq!(only(&found).ns(WaitKind::Data), (150 + 12 + 80) * MS);
         assert_eq!(only(&found).ns(WaitKind::Unknown), 0);
+    }
+
+    /// A trainer starts a thread for each step and joins it; then a reader delivers what it asks for.
+    #[test]
+    fn a_joined_thread_and_the_delivery_after_it_are_two_waits() {
+        let (asks, answers) = (Object { id: 8, network: false }, Object { id: 9, network: false });
+        let (mut own, mut server, mut threads) = (Vec::new(), Vec::new(), Vec::new());
+        for i in 0..6 {
+            let worker = LaneId { proc: 0, tid: 100 + i as i32 };
+            own.push(Step { is_lock: true, ..woken(40 * i, 40 * i + 30, worker) });
+            own.push(step(StepKind::Give, asks, 40 * i + 30, 40 * i + 30));
+            own.push(step(StepKind::Take, answers, 40 * i + 30, 40 * i + 31));
+            server.push(step(StepKind::Take, asks, 40 * i - 9, 40 * i + 30));
+            server.push(step(StepKind::Give, answers, 40 * i + 31, 40 * i + 31));
+            let edge = |at: i64| step(StepKind::Edge, Object::default(), at, at);
+            threads.push((worker, vec![edge(40 * i), edge(40 * i + 30)], Vec::new()));
+        }
+        threads.extend([(TRAINER, own, Vec::new()), (FEEDER, server, Vec::new()), (READER, reader(1), Vec::new())]);
+        let found = waits(threads);
+        assert!(only(&found).ns(WaitKind::Data) <= 6 * MS, "{:?}", only(&found));
     }
 
     /// The thread of the reader answers what the trainer asks for, as PyTorch's does that passes descriptors on.
