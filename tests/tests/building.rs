@@ -107,7 +107,7 @@ fn a_library_that_is_gone_from_the_build_folder_is_made_again() {
     let again = build(&project, &target);
     let said = String::from_utf8_lossy(&again.stderr);
     assert!(again.status.success(), "{said}");
-    assert!(said.contains("libmade.a is gone from the build folder: maker is built anew"), "{said}");
+    assert!(said.contains("libmade.a is missing from the build directory; rebuilding maker"), "{said}");
 
     // A fault of the sources stays one.
     write(&project.join("linker/src/lib.rs"), "no Rust");
