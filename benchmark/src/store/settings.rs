@@ -224,8 +224,7 @@ impl Source<'_> {
             complaints.push(wrong(
                 "uri_scheme",
                 &scheme,
-                "s3; for local directories use storage_type=local_fs or \
-                direct_fs",
+                "s3; for local directories use storage_type=local_fs or direct_fs",
             ));
         }
         complaints

@@ -502,10 +502,8 @@ impl Opened {
             }
             if access.collective {
                 let what = format!("{}: collective reads do not support chunked samples", path.display());
-                return Err(Failure::refused(what).remedy(
-                    "generate it without chunks and compression, or use \
-                        file_access=multi",
-                ));
+                return Err(Failure::refused(what)
+                    .remedy("generate it without chunks and compression, or use file_access=multi"));
             }
             let sets = chunks::data_sets(&counted, names());
             moved += counted.moved();
