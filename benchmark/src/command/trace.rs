@@ -77,7 +77,7 @@ pub struct Options {
     /// List the traced functions, and the calls that cannot be traced
     #[arg(long)]
     list: bool,
-    /// Attaching is what other tracers do; whoever types it is told what can be done here.
+    /// Option of other tracers; an error message names the alternative.
     #[arg(short, long, hide = true, value_name = "PID")]
     pid: Option<String>,
     /// The command and its arguments
