@@ -62,10 +62,9 @@ impl Failure {
         let failure = Failure::new(kind, format!("cannot {doing} {}: {error}", path.display()));
         match error.kind() {
             std::io::ErrorKind::StorageFull => failure.remedy(FREE_SPACE),
-            std::io::ErrorKind::PermissionDenied => failure.remedy(
-                "choose a directory that this user may read and \
-                write",
-            ),
+            std::io::ErrorKind::PermissionDenied => {
+                failure.remedy("choose a directory that this user may read and write")
+            }
             _ => failure,
         }
     }

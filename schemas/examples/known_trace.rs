@@ -268,7 +268,7 @@ fn hosts(stem: &str, events: u64) {
         let mut recorder = Recorder::new(machine);
         let end = mixed(&mut recorder, pid, 2, events);
         let native = recorder.finish(pid as i64, end);
-        let image = Image::from_dlt(&native).expect("a trace of our own");
+        let image = Image::from_dlt(&native).expect("a trace of this program");
         figures.add_image(&image, &native).expect("whole blocks");
         one_file.add_image(&image, &native).expect("whole blocks");
         one_file.id_shift += 1 << 22;
@@ -279,7 +279,7 @@ fn hosts(stem: &str, events: u64) {
         };
         let writer = Writer::new(&mut sink, &Options { machines: true, ..Options::default() }).expect("memory");
         export(&image, &native, Box::new(writer)).expect("memory");
-        std::fs::write(format!("{stem}-{}.dlt", machine.name), &native).expect("a writable folder");
+        std::fs::write(format!("{stem}-{}.dlt", machine.name), &native).expect("a writable directory");
         packed.push(out);
         members.push((format!("{}.pftrace", machine.name), image, native));
     }
@@ -306,10 +306,10 @@ fn hosts(stem: &str, events: u64) {
         export_image(image, native, &mut writer).expect("memory");
     }
     Box::new(writer).finish().expect("memory");
-    std::fs::write(format!("{stem}.one.pftrace"), one).expect("a writable folder");
-    std::fs::write(format!("{stem}.one.figures.json"), one_file.to_json()).expect("a writable folder");
-    std::fs::write(format!("{stem}.tar"), tar).expect("a writable folder");
-    std::fs::write(format!("{stem}.figures.json"), figures.to_json()).expect("a writable folder");
+    std::fs::write(format!("{stem}.one.pftrace"), one).expect("a writable directory");
+    std::fs::write(format!("{stem}.one.figures.json"), one_file.to_json()).expect("a writable directory");
+    std::fs::write(format!("{stem}.tar"), tar).expect("a writable directory");
+    std::fs::write(format!("{stem}.figures.json"), figures.to_json()).expect("a writable directory");
 }
 
 /// Returns the file that an exporter makes of an image.
@@ -351,7 +351,7 @@ fn main() {
     };
     let native = recorder.finish(4200, end);
     let image = Image::from_dlt(&native).expect("a trace of our own");
-    // Allocated in full: the export is measured, not the growth of this buffer.
+    // Room for all of it: what is measured is the export and not the growing of this.
     let mut out = Vec::with_capacity(80 * image.events() as usize);
     let began = cpu_ns();
     let mut sink = |bytes: &[u8]| {
@@ -390,6 +390,6 @@ fn main() {
         ("pfw.gz", exported(&image, &native, |sink| Box::new(dftracer::Writer::new(sink, true)))),
     ];
     for (end, bytes) in written {
-        std::fs::write(format!("{stem}.{end}"), bytes).expect("a writable folder");
+        std::fs::write(format!("{stem}.{end}"), bytes).expect("a writable directory");
     }
 }

@@ -48,7 +48,7 @@ def programs():
 def require(values):
     for name in ("dlio", "analyze", "library"):
         if not Path(values[name]).exists():
-            raise Missing(f"{values[name]} is missing: `make build` makes it")
+            raise Missing(f"cannot find {values[name]}; run `make build`")
 
 
 class Places:

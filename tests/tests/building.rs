@@ -108,7 +108,7 @@ fn a_library_that_is_gone_from_the_build_folder_is_made_again() {
     let again = build(&project, &target);
     let said = String::from_utf8_lossy(&again.stderr);
     assert!(again.status.success(), "{said}");
-    assert!(said.contains("libmade.a is gone from the build folder: maker is built anew"), "{said}");
+    assert!(said.contains("libmade.a is missing from the build directory; rebuilding maker"), "{said}");
 
     // An error in the sources remains one.
     write(&project.join("linker/src/lib.rs"), "no Rust");

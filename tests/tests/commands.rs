@@ -196,7 +196,10 @@ fn an_earlier_run_in_the_folder_is_told_of() {
     let first = traced(&sandbox, "cat /dev/null");
     assert!(!first.contains("earlier"), "{first}");
     let second = traced(&sandbox, "cat /dev/null");
-    assert!(second.contains("earlier runs lie there too") && second.contains("-o DIR keeps runs apart"), "{second}");
+    assert!(
+        second.contains("the directory also contains earlier runs") && second.contains("use -o DIR to separate runs"),
+        "{second}"
+    );
 }
 
 #[test]

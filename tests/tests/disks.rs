@@ -174,7 +174,7 @@ fn a_folder_of_which_all_is_lost_says_so_and_why() {
          exit 0",
     );
     assert_eq!(left.exit, "0", "{}", left.message);
-    assert!(scene.file("message").contains("5002 events are lost"), "{}", scene.file("message"));
+    assert!(scene.file("message").contains("5002 events were lost"), "{}", scene.file("message"));
     assert!(scene.file("names").contains(".lost-5002-28.ring"), "{}", scene.file("names"));
     for name in ["report", "page", "strict", "export", "filtered"] {
         let text = scene.file(name).replace('\n', " ");
@@ -428,7 +428,7 @@ fn counts_that_find_no_room_at_home_are_lost_until_they_come() {
     assert_eq!(left.exit, "0", "{}", left.message);
     assert_eq!(scene.counted(), (0, 58_282), "{}", scene.file("complaint"));
     let message = scene.file("message");
-    assert!(message.contains("could not be written (no space left)") && message.contains("/spool/"), "{message}");
+    assert!(message.contains("cannot write the trace (no space left)") && message.contains("/spool/"), "{message}");
     assert!(scene.file("later").contains(&format!("\"events\": {}", 58_282 + 12)), "{}", scene.file("later"));
 }
 

@@ -226,7 +226,7 @@ fn files_of_others_under_the_traces_name_are_not_written_to() {
         fs::write(scene.at("work/go"), "").unwrap();
         let (status, message) = ended(child);
         assert_eq!(status.code(), Some(42), "{kind}: {message}");
-        assert!(message.contains("events are lost"), "{kind}: {message}");
+        assert!(message.contains("events were lost"), "{kind}: {message}");
         assert_eq!(fs::read_to_string(&precious).unwrap(), "theirs", "{kind}");
         if kind == "another file" {
             assert_eq!(fs::read_to_string(&dlt).unwrap(), "theirs");

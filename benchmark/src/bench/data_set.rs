@@ -229,10 +229,8 @@ impl Run {
             if Fingerprint::found(&layout, split)?.is_none()
                 && let Some(difference) = fingerprint::looked_at(&layout, split)?
             {
-                self.notes.push(format!(
-                    "the data set differs from the configuration and is read unchanged: \
-                    {difference}"
-                ));
+                self.notes
+                    .push(format!("the data set differs from the configuration and is read unchanged: {difference}"));
             }
         }
         Ok(())

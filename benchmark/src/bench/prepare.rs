@@ -245,7 +245,7 @@ mod tests {
     fn a_run_that_would_do_nothing_is_refused() {
         let idle = ["workload=default", "++workload.workflow.train=false"];
         let refused = prepare(&request(&idle)).unwrap_err();
-        assert!(refused.what.contains("nothing is asked for") && refused.what.contains("an evaluation"), "{refused}");
+        assert!(refused.what.contains("nothing to do") && refused.what.contains("an evaluation"), "{refused}");
         let with = |more: &'static str| prepare(&request(&[idle[0], idle[1], more]));
         assert!(!with("++workload.workflow.evaluation=false").unwrap_err().what.contains("an evaluation"));
         assert!(with("++workload.workflow.generate_data=true").is_ok());

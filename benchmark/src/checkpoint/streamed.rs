@@ -456,7 +456,7 @@ mod tests {
         assert_ne!(bytes, ours.file_bytes());
         assert_eq!(mechanism.load(scratch.path(), std::slice::from_ref(&ours)).unwrap().bytes, bytes);
         let larger = mechanism.load(scratch.path(), &[file("a.pt", 5001)]).unwrap_err();
-        assert!(larger.what.contains("5000 bytes of tensors, the configuration has 5001"), "{larger}");
+        assert!(larger.what.contains("5000 bytes of tensors, but the configuration has 5001"), "{larger}");
         let path = scratch.path().join("a.pt");
         File::options().write(true).open(&path).unwrap().set_len(bytes - 10).unwrap();
         assert_eq!(mechanism.load(scratch.path(), &[ours]).unwrap_err().exit_code(), 5);
@@ -489,7 +489,7 @@ mod tests {
                 bytes[at] ^= 0x10;
                 fs::write(&path, &bytes).unwrap();
                 let noticed = streamed(false).load(scratch.path(), &shards).unwrap_err();
-                assert!(noticed.exit_code() == 5 && noticed.what.contains("is not what was written"), "{noticed}");
+                assert!(noticed.exit_code() == 5 && noticed.what.contains("differs from the written one"), "{noticed}");
                 let unverified = Streamed { verify: false, ..streamed(false) };
                 assert_eq!(unverified.clone().load(scratch.path(), &shards).unwrap().bytes, shards[0].file_bytes());
             }

@@ -126,7 +126,7 @@ impl Tiered {
     }
 
     fn background_of(&mut self) -> Outcome<&mut Background> {
-        self.background.as_mut().ok_or_else(|| Failure::refused("there is nobody beside"))
+        self.background.as_mut().ok_or_else(|| Failure::refused("the background writer does not exist"))
     }
 }
 

@@ -204,7 +204,7 @@ fn table(settings: &[Setting], outturns: &[RunResult], terms: Terms) -> String {
         if let Some((_, modelled)) = factors(**loose, **sharded, terms) {
             let _ = write!(text, "; latency and rate explain {modelled:.1}");
         }
-        text += if told_apart(**loose, **sharded) { "\n" } else { ": one run each does not tell them apart\n" };
+        text += if told_apart(**loose, **sharded) { "\n" } else { ": one run each cannot distinguish them\n" };
     }
     text
 }
@@ -255,10 +255,10 @@ mod tests {
         };
         for (loose, sharded) in [(0.0024, 0.002), (0.008, 0.002), (12.0, 10.0), (10.0, 12.0)] {
             let text = told(loose, sharded);
-            assert!(text.ends_with("times as fast, once: one run each does not tell them apart\n"), "{text}");
+            assert!(text.ends_with("times as fast, in one run: one run each cannot distinguish them\n"), "{text}");
         }
-        assert!(told(20.0, 10.0).ends_with("files: shards were read 2.0 times as fast, once\n"));
-        assert!(told(10.0, 20.0).ends_with("files: shards were read 0.5 times as fast, once\n"));
+        assert!(told(20.0, 10.0).ends_with("files: shards were read 2.0 times as fast, in one run\n"));
+        assert!(told(10.0, 20.0).ends_with("files: shards were read 0.5 times as fast, in one run\n"));
     }
 
     #[test]

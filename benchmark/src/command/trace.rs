@@ -77,7 +77,7 @@ pub struct Options {
     /// List the traced functions, and the calls that cannot be traced
     #[arg(long)]
     list: bool,
-    /// Attaching is what other tracers do; whoever types it is told what can be done here.
+    /// Option of other tracers; an error message names the alternative.
     #[arg(short, long, hide = true, value_name = "PID")]
     pid: Option<String>,
     /// The command and its arguments
@@ -109,8 +109,7 @@ fn megabytes(typed: &str) -> Result<u64, String> {
 fn refuse_impossible(options: &Options) -> Outcome<()> {
     if let Some(pid) = &options.pid {
         return Err(Failure::refused(format!(
-            "cannot attach to process {pid}: the tracer must be loaded when a program \
-            starts"
+            "cannot attach to process {pid}: the tracer must be loaded when a program starts"
         ))
         .remedy(
             "start the program with dlio trace -- COMMAND, or trace the running one with \
@@ -475,10 +474,9 @@ fn report(folder: &Path, before: &Images, remains: &RunLeftovers, loading: Loadi
                     );
                     terminal::warn("      (see `dlio trace --help-env`). Without --include all files are recorded.");
                 }
-                None if is_all => terminal::warn(
-                    "dlio: nothing was recorded: the program made no calls that dlio \
-                    traces",
-                ),
+                None if is_all => {
+                    terminal::warn("dlio: nothing was recorded: the program made no calls that dlio traces")
+                }
                 None => {
                     terminal::warn(
                         "dlio: nothing was recorded. By default, /proc, /sys, /dev, libraries and interpreter files",
@@ -522,8 +520,7 @@ fn report(folder: &Path, before: &Images, remains: &RunLeftovers, loading: Loadi
     }
     if !before.is_empty() {
         terminal::warn(
-            "      the directory also contains earlier runs: dlio-analyze reports the last one, --run N \
-            another one;",
+            "      the directory also contains earlier runs: dlio-analyze reports the last one, --run N another one;",
         );
         terminal::warn("      use -o DIR to separate runs");
     }
@@ -604,8 +601,7 @@ const UNSEEN: &[(&str, &str)] = &[
     ),
     (
         "calls bypassing exported names",
-        "through pointers from dlsym, or RTLD_DEEPBIND: recorded with \
-        DLIO_TRACE_INLINE=1",
+        "through pointers from dlsym, or RTLD_DEEPBIND: recorded with DLIO_TRACE_INLINE=1",
     ),
     (
         "inlined functions",

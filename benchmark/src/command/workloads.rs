@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn a_key_a_section_and_everything_can_be_explained() {
-        assert!(explain(Some("workload.reader.batch_size")).unwrap().contains("samples of a step"));
+        assert!(explain(Some("workload.reader.batch_size")).unwrap().contains("samples per step"));
         assert!(explain(Some("hdf6")).is_err());
         assert!(explain(Some("num_files")).unwrap().contains("dataset.num_files_eval"));
         assert!(explain(Some("num_files_train")).unwrap().starts_with("workload.dataset.num_files_train\n"));

@@ -216,17 +216,17 @@ mod tests {
     #[test]
     fn what_cannot_be_done_is_refused_with_what_can() {
         for (text, said) in [
-            ("{samples: []}", "takes opening and sample"),
-            ("{sample: []}", "reads nothing"),
+            ("{samples: []}", "expected `opening` and `sample`"),
+            ("{sample: []}", "has no read"),
             ("{sample: [{call: write}]}", "read, stat or seek"),
             ("{sample: [{call: read}]}", "needs bytes"),
-            ("{sample: [{call: read, bytes: -1}]}", "no size"),
-            ("{sample: [{call: read, bytes: 1, at: end}]}", "no place"),
+            ("{sample: [{call: read, bytes: -1}]}", "expected the size"),
+            ("{sample: [{call: read, bytes: 1, at: end}]}", "expected next, place"),
             ("{sample: [{call: read, bytes: 1, repeat: 0}]}", "repeat"),
-            ("{sample: [{call: read, byte: 1}]}", "no `byte`"),
-            ("{sample: [{call: read, bytes: 1, think: -1}]}", "no pause"),
-            ("{sample: [{call: read, bytes: 1, think: []}]}", "no pause"),
-            ("7", "lists of calls"),
+            ("{sample: [{call: read, byte: 1}]}", "unknown key `byte`"),
+            ("{sample: [{call: read, bytes: 1, think: -1}]}", "expected a pause"),
+            ("{sample: [{call: read, bytes: 1, think: []}]}", "expected a pause"),
+            ("7", "a list of calls"),
         ] {
             let failure = profile(text).unwrap_err();
             assert!(failure.to_string().contains(said), "{text}: {failure}");

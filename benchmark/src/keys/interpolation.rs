@@ -247,7 +247,7 @@ mod tests {
             ("a: '${b}'\nb: '${a}'", "itself"),
             ("a: '${oc.env:DLIO_NOT_SET}'", "DLIO_NOT_SET"),
             ("a: '${open'", "closing"),
-            ("a: '${what:x}'", "there is no"),
+            ("a: '${what:x}'", "unknown resolver"),
             (&format!("a0: {}\n{}", "x".repeat(64), doubling(20)), "more characters"),
             (&format!("a0: ''\n{}", doubling(30)), "no end"),
         ] {

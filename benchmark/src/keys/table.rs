@@ -394,9 +394,9 @@ mod tests {
     fn numbers_are_not_negative_unless_that_says_nothing() {
         let complaint_of =
             |path, text| complaint(find(path).unwrap(), &crate::keys::value::parse_yaml("t", text).unwrap());
-        assert_eq!(complaint_of("reader.read_threads", "-1").unwrap(), "-1 is less than 0");
+        assert_eq!(complaint_of("reader.read_threads", "-1").unwrap(), "-1 is less than the minimum 0");
         assert_eq!(complaint_of("train.total_training_steps", "-1"), None);
-        assert_eq!(complaint_of("train.total_training_steps", "-2").unwrap(), "-2 is less than -1");
+        assert_eq!(complaint_of("train.total_training_steps", "-2").unwrap(), "-2 is less than the minimum -1");
         assert!(
             complaint_of("dataset.record_dims", "[4, -4]").is_some()
                 && complaint_of("dataset.record_length_bytes", "-5").is_some()
@@ -418,7 +418,7 @@ mod tests {
     #[test]
     fn a_wrong_type_is_named_with_its_value() {
         let complaint = complaint(find("reader.batch_size").unwrap(), &yaml_scalar("many")).unwrap();
-        assert!(complaint.contains("whole number") && complaint.contains("many"));
+        assert!(complaint.contains("integer") && complaint.contains("many"));
         let choice = super::complaint(find("checkpoint.format").unwrap(), &yaml_scalar("safetensor")).unwrap();
         assert!(choice.contains("did you mean safetensors?"), "{choice}");
     }

@@ -98,8 +98,7 @@ fn world_of(environment: Environment, ranks: Option<u64>) -> Outcome<Option<Laun
             "--ranks={typed} applies to each of the {size} processes that {name} started ({variable}={size})"
         ))
         .remedy(format!(
-            "remove --ranks, so that these processes are the ranks, or start dlio once with \
-            --ranks={size}"
+            "remove --ranks, so that these processes are the ranks, or start dlio once with --ranks={size}"
         )));
     }
     let rank =
@@ -126,8 +125,7 @@ fn refuse_without_place(environment: Environment) -> Outcome<()> {
     let what = format!("RANK={rank} and WORLD_SIZE={size} are set, but the address of rank 0 is unknown");
     Err(Failure::refused(what).remedy(format!(
         "set the same MASTER_ADDR and MASTER_PORT for all processes, start dlio once with --ranks={size}, or unset \
-            RANK and \
-         WORLD_SIZE for a run with one process"
+            RANK and WORLD_SIZE for a run with one process"
     )))
 }
 

@@ -189,8 +189,7 @@ impl Rendezvous<'_> {
                 Some(place) if size == self.world.size && place.is_none() => *place = Some((socket, greeting.process)),
                 _ => {
                     let what = format!(
-                        "a process announced itself as rank {rank} of {size}, which already exists or \
-                        is invalid"
+                        "a process announced itself as rank {rank} of {size}, which already exists or is invalid"
                     );
                     return Err(Failure::refused(what).remedy("start each rank once, all with the same launcher"));
                 }

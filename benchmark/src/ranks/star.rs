@@ -232,7 +232,7 @@ impl Star {
             });
         }
         match self.peers.has_ended(0) {
-            true => Err(Failure::new(Kind::System, "rank 0 is gone")),
+            true => Err(Failure::new(Kind::System, "lost connection to rank 0")),
             false => Ok(()),
         }
     }
@@ -244,7 +244,7 @@ impl Star {
                 return Err(Failure::interrupted());
             }
             if self.peers.has_ended(0) {
-                return Err(Failure::new(Kind::System, "rank 0 is gone"));
+                return Err(Failure::new(Kind::System, "lost connection to rank 0"));
             }
         }
         match self.sockets[0].receive() {

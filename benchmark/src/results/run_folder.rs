@@ -60,10 +60,8 @@ impl RunFolder {
             Ok(()) => Ok(Some(folder)),
             Err(TryLockError::WouldBlock) => {
                 let what = format!("cannot run in {}: another run is using it", self.path.display());
-                Err(Failure::refused(what).remedy(
-                    "wait for it to end, or choose another directory with \
-                    ++hydra.run.dir=DIR",
-                ))
+                Err(Failure::refused(what)
+                    .remedy("wait for it to end, or choose another directory with ++hydra.run.dir=DIR"))
             }
             Err(TryLockError::Error(_)) => Ok(None),
         }

@@ -570,8 +570,8 @@ mod tests {
             metric
         };
         let said = |own, other| other_verdict("train", &figures(own), &figures(other));
-        assert_eq!(said(91.43, 88.26).unwrap(), "by DLIO's own formula 88.26 %: not reached");
-        assert_eq!(said(89.0, 90.5).unwrap(), "by DLIO's own formula 90.50 %: reached");
+        assert_eq!(said(91.43, 88.26).unwrap(), "DLIO's own formula gives 88.26 %: not reached");
+        assert_eq!(said(89.0, 90.5).unwrap(), "DLIO's own formula gives 90.50 %: reached");
         assert_eq!((said(91.0, 92.0), other_verdict("eval", &figures(91.0), &figures(1.0))), (None, None));
     }
 

@@ -128,10 +128,8 @@ impl Body {
         if self.broken >= settings_now()?.attempts {
             let what =
                 format!("cannot read {}: {error} at byte {}, {} times", self.path.display(), self.at, self.broken);
-            return Err(Failure::new(Kind::System, what).remedy(
-                "check the store and the network: connections are \
-                being closed",
-            ));
+            return Err(Failure::new(Kind::System, what)
+                .remedy("check the store and the network: connections are being closed"));
         }
         counts::add(if error.kind() == io::ErrorKind::TimedOut { Figure::Stalled } else { Figure::Broken }, 1);
         counts::add(Figure::Resumed, 1);

@@ -209,10 +209,7 @@ impl Tiered {
         if end > total {
             return Err(Failure::damaged(
                 &self.path,
-                format!(
-                    "needs bytes {offset} to {end}, but the object has \
-                {total}"
-                ),
+                format!("needs bytes {offset} to {end}, but the object has {total}"),
             ));
         }
         let block = self.tier.settings.block.unwrap_or(u64::MAX);

@@ -376,13 +376,9 @@ impl Client {
                 Failure::new(Kind::System, format!("{at} denies {who} access to {name} in region {region}: {words}"))
                     .remedy("check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, the region and the permissions of the key")
             }
-            (_, 404) if request.method != "POST" => Failure::new(
-                Kind::MissingData,
-                format!(
-                    "{name} does not exist at \
-                {at}"
-                ),
-            ),
+            (_, 404) if request.method != "POST" => {
+                Failure::new(Kind::MissingData, format!("{name} does not exist at {at}"))
+            }
             (_, 412) => Failure::damaged(std::path::Path::new(&name), "it was modified while it was read"),
             (_, 416) => Failure::damaged(std::path::Path::new(&name), "it ends before the requested range"),
             _ => Failure::new(Kind::System, format!("{} {name} at {at}: {words}", request.method)),

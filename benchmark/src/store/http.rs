@@ -360,11 +360,9 @@ fn ending_of(head: &Head, method: &str) -> Ending {
 /// Reports a timeout: a socket that was silent for too long returns "would block".
 fn stalled(error: io::Error) -> io::Error {
     match error.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => io::Error::new(
-            io::ErrorKind::TimedOut,
-            "no data \
-            received",
-        ),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            io::Error::new(io::ErrorKind::TimedOut, "no data received")
+        }
         _ => error,
     }
 }

@@ -223,8 +223,7 @@ impl Source<'_> {
             complaints.push(wrong(
                 "uri_scheme",
                 &scheme,
-                "s3; for local directories use storage_type=local_fs or \
-                direct_fs",
+                "s3; for local directories use storage_type=local_fs or direct_fs",
             ));
         }
         complaints
@@ -408,7 +407,7 @@ mod tests {
         for word in ["did you mean endpoint_url?", "no endpoint", "no credentials", "no bucket is set", "few"] {
             assert!(all.contains(word), "{word}: {all}");
         }
-        assert!(text(settings("{endpoint_url: 'localhost:9000'}", "b", KEYS)).contains("is no URL"));
+        assert!(text(settings("{endpoint_url: 'localhost:9000'}", "b", KEYS)).contains("is not the URL"));
         assert!(settings("{aws: true}", "b", KEYS).unwrap().virtual_hosts);
     }
 
@@ -454,8 +453,8 @@ mod tests {
         ] {
             assert_eq!(folder(root, typed).unwrap(), expected);
         }
-        assert!(folder("b", "/mnt/data").unwrap_err().to_string().contains("a folder of this machine"));
-        assert!(folder("b", "s3://c/x").unwrap_err().to_string().contains("another bucket"));
+        assert!(folder("b", "/mnt/data").unwrap_err().to_string().contains("a local directory"));
+        assert!(folder("b", "s3://c/x").unwrap_err().to_string().contains("bucket differs"));
         assert!(folder("b", "../x").is_err());
         assert!(here.folder("k", "b", "s3://s3://b/x").unwrap().1.is_some());
         let whole = Settings { whole_uris: true, ..here.clone() };

@@ -21,7 +21,7 @@ fn left_over(config: &Config, of: &str, files: u64, share: Share, ranks: u64) ->
         return None;
     }
     let left = all - share.steps * batch * ranks;
-    let each = if ranks > 1 { format!(" on {ranks} ranks each") } else { String::new() };
+    let each = if ranks > 1 { format!(" on each of {ranks} ranks") } else { String::new() };
     (left > 0).then(|| format!("{left} of {all} {of}samples are dropped each epoch (batch size {batch}{each})"))
 }
 
@@ -33,9 +33,8 @@ fn not_counted(config: &Config, share: Share) -> Option<String> {
     if left_out >= steps && steps > 1 {
         return Some(format!(
             "AU and rates include all {steps} steps of an epoch: excluding {start} at the start and {end} at the end \
-                would leave \
-             none (workload.output.metric.exclude_start_steps and exclude_end_steps); DLIO's own formulas, below \
-             `metric.compat`, then have no steps"
+             would leave none (workload.output.metric.exclude_start_steps and exclude_end_steps); DLIO's own formulas, \
+             below `metric.compat`, then have no steps"
         ));
     }
     (left_out < steps && left_out * 10 > steps).then(|| {
@@ -111,7 +110,7 @@ mod tests {
 
     #[test]
     fn samples_that_fill_no_batch_are_told() {
-        let expected = "2 of 16 samples are left over each epoch: batches of 7";
+        let expected = "2 of 16 samples are dropped each epoch (batch size 7)";
         assert_eq!(other_remarks(&["workload=unet3d", FILES], 1), [expected]);
         assert!(other_remarks(&["workload=unet3d", FILES, "++workload.reader.batch_size=4"], 1).is_empty());
         assert!(
@@ -125,7 +124,7 @@ mod tests {
         let typed = ["workload=unet3d", FILES, "++workload.reader.batch_size=4", "++workload.dataset.num_files_eval=5"];
         let typed = [&typed[..], &["++workload.reader.batch_size_eval=2"]].concat();
         assert!(other_remarks(&typed, 1).is_empty());
-        let expected = "1 of 5 evaluation samples are left over each epoch: batches of 2";
+        let expected = "1 of 5 evaluation samples are dropped each epoch (batch size 2)";
         assert_eq!(other_remarks(&[&typed[..], &["++workload.workflow.evaluation=true"]].concat(), 1), [expected]);
     }
 

@@ -310,18 +310,18 @@ fn reread(left: &Left) -> io::Result<(Vec<u8>, Image)> {
 fn in_parallel<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> Option<R> + Sync) -> Vec<R> {
     let threads = std::thread::available_parallelism().map_or(1, |number| number.get()).min(items.len());
     let (waiting, done) = (Mutex::new(items.into_iter()), Mutex::new(Vec::new()));
-    let next = || waiting.lock().expect("nobody panics with it").next();
+    let next = || waiting.lock().expect("no thread panics while holding it").next();
     let help = || {
         while let Some(item) = next() {
             let result = work(item);
-            done.lock().expect("nobody panics with it").extend(result);
+            done.lock().expect("no thread panics while holding it").extend(result);
         }
     };
     std::thread::scope(|scope| {
         (1..threads).for_each(|_| drop(scope.spawn(help)));
         help();
     });
-    done.into_inner().expect("nobody panics with it")
+    done.into_inner().expect("no thread panics while holding it")
 }
 
 #[cfg(test)]

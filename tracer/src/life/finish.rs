@@ -68,8 +68,7 @@ pub fn finish(ending: Ending) {
             sys::say(&[
                 b"the file ",
                 ring_path().to_bytes(),
-                b" was truncated by another process; its events are \
-            lost",
+                b" was truncated by another process; its events are lost",
             ]);
         }
         return complain_of_nothing();

@@ -266,8 +266,7 @@ fn succeed_cut() -> bool {
     sys::say(&[
         b"the file ",
         ring,
-        b" was truncated by another process; its events are lost, and a new file is \
-    started",
+        b" was truncated by another process; its events are lost, and a new file is started",
     ]);
     thread_state::retire_all();
     wiped_page::next_generation();

@@ -210,6 +210,6 @@ mod tests {
         let said = verdict(&knobs, &all, &[runs(&[10.0, 11.0, 21.0]), runs(&[20.0, 22.0, 24.0])]);
         assert!(said.contains("cannot be distinguished"), "{said}");
         let said = verdict(&knobs, &all, &[runs(&[10.0]), runs(&[20.0])]);
-        assert!(said.starts_with("a=2 was 100.0 % before the next, once") && said.contains("--repeat 3"), "{said}");
+        assert!(said.starts_with("a=2 was 100.0 % faster than the next one") && said.contains("--repeat 3"), "{said}");
     }
 }

@@ -85,7 +85,7 @@ impl Format for Hdf5 {
 
     fn differs(&self, spec: &FileSpec, settings: &Settings) -> Option<String> {
         let Some(file) = spec.path.is_file().then(|| File::open(&spec.path).ok()).flatten() else {
-            return Some("no complete HDF5 file".into());
+            return Some("not a complete HDF5 file".into());
         };
         let parts = settings.datasets_per_record.max(1);
         let there = (0..).take_while(|part| file.link_exists(&records_name(*part))).count() as u64;
@@ -409,7 +409,7 @@ impl Open {
             file.write_all(&piece[..count]).map_err(failed)?;
             at += count as u64;
         }
-        let opened = Open::file(&name).map_err(|_| Failure::damaged(path, "no complete HDF5 file"));
+        let opened = Open::file(&name).map_err(|_| Failure::damaged(path, "not a complete HDF5 file"));
         without_name(&name, path)?;
         let mut open = opened?;
         (open.path, open.copied) = (path.to_path_buf(), Some(total));
@@ -417,7 +417,7 @@ impl Open {
     }
 
     fn file(path: &Path) -> Outcome<Open> {
-        let damaged = || Failure::damaged(path, "no complete HDF5 file");
+        let damaged = || Failure::damaged(path, "not a complete HDF5 file");
         let name = CString::new(path.as_os_str().as_encoded_bytes()).map_err(|_| damaged())?;
         // SAFETY: the name ends in a zero byte; a negative result is not a handle and is not closed.
         let id =
@@ -506,10 +506,8 @@ impl Opened {
             }
             if access.collective {
                 let what = format!("{}: collective reads do not support chunked samples", path.display());
-                return Err(Failure::refused(what).remedy(
-                    "generate it without chunks and compression, or use \
-                        file_access=multi",
-                ));
+                return Err(Failure::refused(what)
+                    .remedy("generate it without chunks and compression, or use file_access=multi"));
             }
             let sets = chunks::data_sets(&counted, names());
             moved += counted.moved();

@@ -59,7 +59,7 @@ impl Format for Npz {
 
     fn differs(&self, spec: &FileSpec, dataset: &Dataset) -> Option<String> {
         let asked = if dataset.compression == "zip" { Method::Deflated } else { Method::Stored };
-        let Some(samples) = samples_of(&spec.path) else { return Some("no complete npz file".into()) };
+        let Some(samples) = samples_of(&spec.path) else { return Some("not a complete npz file".into()) };
         other("method", &samples.method, &asked).or_else(|| match samples.method {
             Method::Stored => npy::differs_from(&spec.path, samples.data_at, spec),
             Method::Deflated => {

@@ -167,7 +167,7 @@ impl Format for Parquet {
 
     fn differs(&self, spec: &FileSpec, dataset: &Dataset) -> Option<String> {
         let (file, _) = open_regular(&spec.path, 0).ok()?;
-        let Ok(reader) = SerializedFileReader::new(file) else { return Some("no complete Parquet file".into()) };
+        let Ok(reader) = SerializedFileReader::new(file) else { return Some("not a complete Parquet file".into()) };
         let found = reader.metadata();
         let names = |names: &mut dyn Iterator<Item = String>| names.collect::<Vec<_>>();
         let asked = match dataset.parquet_columns.is_empty() {

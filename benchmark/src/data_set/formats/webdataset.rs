@@ -166,7 +166,7 @@ impl ShardReader {
                 return if self.has(1)? { Err(self.damaged("the shard is truncated in a header")) } else { Ok(None) };
             }
             self.need(BLOCK)?;
-            let block = self.window.next(BLOCK).first_chunk::<BLOCK>().expect("a block was asked for");
+            let block = self.window.next(BLOCK).first_chunk::<BLOCK>().expect("a block was requested");
             let header = Header::parse(block).map_err(|what| self.damaged(what))?;
             let Some(header) = header else { return Ok(None) };
             self.window.pass(BLOCK);

@@ -27,8 +27,7 @@ pub(super) fn put_track(out: &mut Message, process: &Process, tid: u32, is_only:
 }
 
 const MEANING: &str = "Waits of the training thread, each named after its largest cause. An arrow comes from the \
-    thread that made \
-    the awaited item and ends where the training thread takes it over.";
+    thread that made the awaited item and ends where the training thread takes it over.";
 
 /// Returns the number of waits by thread.
 pub(super) fn threads(waits: &[DrawnWait]) -> BTreeMap<(ProcessId, u32), u64> {
