@@ -12,10 +12,10 @@ static LEFT: AtomicUsize = AtomicUsize::new(0);
 
 /// The first pages to be allocated, available without a system call. Most processes need no more.
 #[repr(align(4096))]
-struct First([AtomicUsize; FIRST_SIZE / size_of::<usize>()]);
+struct FirstPages([AtomicUsize; FIRST_SIZE / size_of::<usize>()]);
 const FIRST_SIZE: usize = 64 << 10;
 crate::large! {
-    static FIRST: First = First([const { AtomicUsize::new(0) }; FIRST_SIZE / size_of::<usize>()]);
+    static FIRST: FirstPages = FirstPages([const { AtomicUsize::new(0) }; FIRST_SIZE / size_of::<usize>()]);
 }
 static FIRST_IS_TAKEN: AtomicBool = AtomicBool::new(false);
 

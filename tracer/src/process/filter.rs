@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
 use crate::kernel::hash;
-use crate::kernel::path_buffer::{any_place, last_slash};
+use crate::kernel::path_buffer::{find_byte, last_slash};
 
 /// Patterns for absolute paths.
 #[derive(Default, Debug)]
@@ -155,7 +155,7 @@ pub fn absolute(list: &[u8], cwd: &[u8]) -> Vec<u8> {
 
 fn patterns(list: &[u8], cwd: &[u8]) -> Vec<Vec<u8>> {
     let parts = list.split(|&byte| byte == b':').filter(|part| !part.is_empty());
-    parts.flat_map(|part| alternatives(part.to_vec())).map(|part| tidied(&part, cwd)).collect()
+    parts.flat_map(|part| alternatives(part.to_vec())).map(|part| normalize_pattern(&part, cwd)).collect()
 }
 
 /// Most patterns per list: above that, braces are taken literally.
@@ -201,7 +201,7 @@ fn without_braces(pattern: &[u8]) -> Option<Vec<Vec<u8>>> {
 
 /// Normalizes a pattern to the form of file names: absolute and without removable components. A pattern that begins
 /// with `**` matches at any depth.
-fn tidied(pattern: &[u8], cwd: &[u8]) -> Vec<u8> {
+fn normalize_pattern(pattern: &[u8], cwd: &[u8]) -> Vec<u8> {
     let parts_of = |text| <[u8]>::split(text, |&byte| byte == b'/').filter(|part| !matches!(*part, b"" | b"."));
     let is_anywhere = pattern.starts_with(b"**");
     let mut parts: Vec<&[u8]> = Vec::new();
@@ -285,7 +285,7 @@ fn holds_program_part(path: &[u8]) -> bool {
         name = &path[at..];
         names_program_part(name)
     };
-    any_place(path, b'/', is_part) || ends_program_part(path, name)
+    find_byte(path, b'/', is_part) || ends_program_part(path, name)
 }
 
 /// Returns `true` if a part begins at a slash.
@@ -327,7 +327,7 @@ fn begins_one_of(name: &[u8], key: u32) -> bool {
 
 /// Recognizes `libx.so` and `libx.so.6`.
 fn is_shared_object(name: &[u8]) -> bool {
-    any_place(name, b'.', |at| match &name[at..] {
+    find_byte(name, b'.', |at| match &name[at..] {
         [b'.', b's', b'o', rest @ ..] => rest.first().is_none_or(|byte| *byte == b'.'),
         _ => false,
     })

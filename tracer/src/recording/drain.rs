@@ -258,7 +258,7 @@ pub unsafe fn write_names(thread: *mut Thread) -> bool {
         if !written {
             header_page::count_names_lost(count as u64);
         }
-        chunk::count_given(count);
+        chunk::count_assigned(count);
         written
     }
 }
