@@ -81,7 +81,7 @@ fn all_queries() -> Vec<String> {
 }
 
 #[test]
-fn native_traces_give_workers_the_same_rows() {
+fn native_traces_give_the_same_rows_with_workers() {
     let folder = temp_dir("cluster-sql-native");
     let by = workers(8, folder.path());
     let trace = folder.path().join("trace");
@@ -126,7 +126,7 @@ fn assert_some_pass(trace: &Path, by: &[Worker]) {
 }
 
 #[test]
-fn traces_of_other_forms_give_workers_the_same_rows() {
+fn other_formats_give_the_same_rows_with_workers() {
     let folder = temp_dir("cluster-sql-forms");
     let by = workers(8, folder.path());
     let native = folder.path().join("native");
@@ -149,7 +149,7 @@ fn traces_of_other_forms_give_workers_the_same_rows() {
 }
 
 #[test]
-fn samples_of_other_tools_give_workers_the_same_rows() {
+fn foreign_samples_give_the_same_rows_with_workers() {
     let samples = Path::new(&std::env::var("CARGO_MANIFEST_DIR").unwrap()).join("tests/samples");
     let by = workers(3, &samples);
     for name in ["dftracer.pfw", "strace.txt", "dxt.txt", "torch.json.gz"] {
@@ -216,7 +216,7 @@ fn question<'a>(trace: &'a Path, sql: &'a str) -> [&'a str; 6] {
 }
 
 #[test]
-fn a_worker_that_goes_away_costs_no_row() {
+fn lost_worker_costs_no_row() {
     let folder = temp_dir("cluster-sql-lost");
     let trace = long(&folder);
     // Rows that are sent while the worker disconnects, and groups.
@@ -232,14 +232,14 @@ fn a_worker_that_goes_away_costs_no_row() {
 }
 
 #[test]
-fn without_workers_there_are_no_rows() {
+fn query_fails_without_workers() {
     let folder = temp_dir("cluster-sql-nobody");
     let trace = long(&folder);
     without_any(&workers(2, folder.path()), &question(&trace, SLOW));
 }
 
 #[test]
-fn a_limit_ends_the_reading() {
+fn limit_stops_reading() {
     let folder = temp_dir("cluster-sql-limit");
     let trace = long(&folder);
     let by = workers(2, folder.path());
@@ -258,7 +258,7 @@ fn failure(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn what_is_wrong_with_a_query_is_said_as_without_workers() {
+fn wrong_query_gives_the_same_error_with_workers() {
     let folder = temp_dir("cluster-sql-wrong");
     let trace = folder.path().join("trace");
     generate(&trace, &Plan::default(), &|_, _, _| ()).unwrap();
@@ -278,7 +278,7 @@ fn what_is_wrong_with_a_query_is_said_as_without_workers() {
 }
 
 #[test]
-fn a_plan_says_what_workers_do() {
+fn plan_shows_the_work_of_workers() {
     let folder = temp_dir("cluster-sql-plan");
     let trace = folder.path().join("trace");
     generate(&trace, &Plan::default(), &|_, _, _| ()).unwrap();
@@ -298,7 +298,7 @@ fn a_plan_says_what_workers_do() {
 }
 
 #[test]
-fn the_shell_asks_workers_and_views_and_tables_are_its_own() {
+fn shell_uses_workers_and_keeps_its_tables() {
     let folder = temp_dir("cluster-sql-shell");
     let trace = folder.path().join("trace");
     generate(&trace, &Plan { processes: 3, ..Plan::default() }, &|_, _, _| ()).unwrap();
@@ -329,7 +329,7 @@ fn children(of: u32) -> Vec<u32> {
 }
 
 #[test]
-fn an_interrupted_question_leaves_no_workers() {
+fn interrupted_query_leaves_no_workers() {
     let folder = temp_dir("cluster-sql-interrupted");
     let trace = long(&folder);
     let mut asking = begun(&[&question(&trace, SLOW)[..], &["--workers", "local:2"]].concat());
@@ -468,7 +468,7 @@ fn workers_write_the_same_parquet() {
 }
 
 #[test]
-fn parquet_is_whole_or_not_there_whoever_goes_away() {
+fn parquet_is_complete_or_absent_after_a_loss() {
     let folder = temp_dir("cluster-parquet-lost");
     let trace = long(&folder);
     let writer = |to: &Path| {

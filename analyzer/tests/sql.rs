@@ -163,7 +163,7 @@ fn native(name: &str, plan: &Plan) -> TempDir {
 }
 
 #[test]
-fn of_a_trace_of_requests_to_a_store() {
+fn sql_matches_for_object_store_requests() {
     let folder = temp_dir("sql-objects");
     for pid in [100, 101] {
         let mut process = Script::new(pid, 1);
@@ -218,7 +218,7 @@ fn a_cancelled_query_ends_with_an_error() {
 }
 
 #[test]
-fn of_a_trace_of_our_own_and_of_its_parquet() {
+fn sql_matches_for_native_and_parquet() {
     let folder = native("sql-native", &Plan { copies: true, killed: true, ..Plan::default() });
     let trace = opened(folder.path());
     assert!(compare("native", &trace) > 300);
@@ -229,7 +229,7 @@ fn of_a_trace_of_our_own_and_of_its_parquet() {
 
 /// Every process that makes calls and one that only records a loss, on separate hosts and ranks.
 #[test]
-fn with_each_filter_of_a_trace_and_of_its_parquet() {
+fn sql_matches_with_each_filter() {
     let folder = temp_dir("sql-filtered");
     generate(folder.path(), &Plan { events: 2000, copies: true, moments: true, ..Plan::default() }, &|_, _, _| ())
         .unwrap();
@@ -277,7 +277,7 @@ fn with_each_filter_of_a_trace_and_of_its_parquet() {
 
 /// Stored events are read unchanged, except for numbers of files, which are reassigned.
 #[test]
-fn a_folder_of_parquet_answers_as_the_trace_it_came_of() {
+fn parquet_directory_equals_its_trace() {
     let folder = native("sql-stored", &Plan { copies: true, ..Plan::default() });
     let trace = opened(folder.path());
     let tables = temp_dir("sql-stored-parquet");
@@ -300,14 +300,14 @@ fn a_folder_of_parquet_answers_as_the_trace_it_came_of() {
 }
 
 #[test]
-fn of_a_trace_without_spans() {
+fn sql_matches_without_spans() {
     let folder = native("sql-plain", &Plan { events: 3000, spans: false, ..Plan::default() });
     assert!(compare("no spans", &opened(folder.path())) > 100);
 }
 
 /// MPI-IO calls count as calls: among functions, in I/O and in bytes, with or without POSIX calls below them.
 #[test]
-fn of_darshans_text() {
+fn sql_matches_for_darshan_text() {
     let folder = temp_dir("sql-dxt");
     let path = folder.path().join("dxt.txt");
     let sample = include_str!("samples/dxt.txt");
@@ -324,7 +324,7 @@ fn of_darshans_text() {
 }
 
 #[test]
-fn of_lines_some_of_which_stand_for_many_calls() {
+fn sql_matches_for_aggregated_lines() {
     let folder = temp_dir("sql-dftracer");
     let path = folder.path().join("trace.pfw");
     std::fs::write(&path, include_str!("samples/dftracer.pfw")).unwrap();
@@ -332,7 +332,7 @@ fn of_lines_some_of_which_stand_for_many_calls() {
 }
 
 #[test]
-fn of_a_training_whose_forward_was_not_seen() {
+fn sql_matches_without_forward_spans() {
     let folder = temp_dir("sql-parts");
     let path = folder.path().join("trace.json");
     let event = |name: &str, cat: &str, ts: u32| {

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_come_back_as_they_were_and_nothing_else_does() {
+    fn only_frames_decode_and_they_round_trip() {
         let frames = [
             Frame::Progress(Done { events: 7, bytes: u64::MAX }),
             Frame::Part(Bytes::from_static(b"abc")),

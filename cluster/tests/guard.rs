@@ -73,7 +73,7 @@ fn run(test: impl Future<Output = ()>) {
 }
 
 #[test]
-fn who_has_the_token_and_the_version_is_answered() {
+fn token_and_version_are_accepted() {
     run(async {
         let address = worker(guard(Some(TOKEN), "1")).await;
         assert_eq!(asked(&address, guard(Some(TOKEN), "1")).await, Ok(b"cba".to_vec()));
@@ -90,7 +90,7 @@ fn who_has_the_token_and_the_version_is_answered() {
 }
 
 #[test]
-fn a_plain_wire_wants_the_token_too_if_there_is_one() {
+fn unencrypted_connection_requires_the_token() {
     run(async {
         let plain = |token| Guard { encrypted: false, ..guard(token, "1") };
         let address = worker(plain(Some(TOKEN))).await;
@@ -105,7 +105,7 @@ fn a_plain_wire_wants_the_token_too_if_there_is_one() {
 }
 
 #[test]
-fn every_piece_is_done_once_and_a_refusal_ends_all() {
+fn each_piece_runs_once_and_refusal_ends_all() {
     run(async {
         let mut connections = Vec::new();
         for _ in 0..3 {

@@ -69,12 +69,12 @@ fn agrees(batch: u64, samples_read: f64) {
 }
 
 #[test]
-fn utilization_and_bytes_of_a_trace_are_those_of_the_benchmark() {
+fn trace_matches_the_benchmarks_results() {
     agrees(4, 16.0);
 }
 
 #[test]
-fn samples_that_fill_no_batch_are_not_read() {
+fn samples_without_a_full_batch_are_not_read() {
     agrees(7, 14.0);
 }
 
@@ -107,7 +107,7 @@ fn trace_of_ranks(program: &str, before: &[&str], more: &[&str]) {
 }
 
 #[test]
-fn a_trace_of_ranks_is_one_that_names_them() {
+fn trace_of_ranks_names_them() {
     let dlio = artefacts::command("dlio").unwrap();
     trace_of_ranks(dlio.to_str().unwrap(), &[], &["--ranks=3"]);
     if !needs("mpirun") {

@@ -58,7 +58,7 @@ fn run_known(sandbox: &Sandbox) -> (PathBuf, PathBuf) {
 }
 
 #[test]
-fn strace_and_we_tell_the_same_of_one_run() {
+fn strace_and_tracer_agree_on_one_run() {
     if !needs("strace") {
         return;
     }
@@ -102,7 +102,7 @@ fn assert_dftracer_agrees(theirs: &Path, ours: &Path) {
 }
 
 #[test]
-fn dftracers_stored_trace_tells_the_calls_that_ours_does() {
+fn stored_dftracer_trace_agrees_with_ours() {
     if !needs("strace") {
         return;
     }
@@ -121,7 +121,7 @@ fn dftracer() -> Option<PathBuf> {
 }
 
 #[test]
-fn a_run_under_dftracer_tells_the_calls_that_ours_does() {
+fn run_under_dftracer_agrees_with_ours() {
     let library = dftracer();
     if !needs("strace") || !has("DFTracer", library.is_some()) {
         return;
@@ -143,7 +143,7 @@ fn a_run_under_dftracer_tells_the_calls_that_ours_does() {
 }
 
 #[test]
-fn viztracers_calls_hold_ours() {
+fn viztracer_calls_contain_ours() {
     let python = std::env::var("DLIO_TEST_PYTHON").unwrap_or_else(|_| "python3".into());
     if !needs_module(&python, "viztracer") {
         return;

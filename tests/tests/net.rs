@@ -244,7 +244,7 @@ fn an_object_has_one_name_in_every_process() {
 }
 
 #[test]
-fn both_ends_of_a_connection_meet() {
+fn both_ends_of_a_connection_match() {
     let traced = Traced::new("net.ends", &[]);
     let tcp = |event: &&Event| object(event).is_some_and(|it| it.kind == Kind::Tcp && it.peer.is_some());
     let ended = |event: &&Event| event.name != "connect" || event.ret == 0;
@@ -283,7 +283,7 @@ fn both_ends_of_a_connection_meet() {
 }
 
 #[test]
-fn what_finds_nothing_is_counted_and_hosts_are_named() {
+fn empty_receives_are_counted_and_hosts_named() {
     let traced = Traced::new("net.nothing", &[("DLIO_TRACE_INCLUDE", "/nowhere/**")]);
     let recorded = traced.seen.named("recv").filter(|event| event.ret == -EAGAIN).count() as u64;
     let filtered: u64 = traced.seen.processes.iter().map(|process| process.filtered).sum();
@@ -296,7 +296,7 @@ fn what_finds_nothing_is_counted_and_hosts_are_named() {
 }
 
 #[test]
-fn a_layer_may_be_left_out() {
+fn layer_can_be_excluded() {
     let traced = Traced::new("net.layers", &[("DLIO_TRACE_LAYERS", "posix,process")]);
     let net = ["recv", "send", "connect", "socketpair", "getaddrinfo", "eventfd"];
     assert!(traced.seen.events().all(|event| !net.contains(&event.name)));
@@ -304,7 +304,7 @@ fn a_layer_may_be_left_out() {
 }
 
 #[test]
-fn messages_are_no_io_in_any_form() {
+fn messages_are_not_io_in_any_format() {
     const FILES: &str = "select count(*) from files where path like '<pipe%'";
     const CALLS: &str = "select name, class, sum(bytes) as bytes from events where layer = 'net' and bytes > 0 \
                          group by name, class order by name";

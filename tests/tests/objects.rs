@@ -61,7 +61,7 @@ fn reported(run: &Path) -> Vec<Vec<i64>> {
 }
 
 #[test]
-fn requests_and_bytes_are_the_same_in_the_trace_the_report_and_the_store() {
+fn trace_report_and_store_agree_on_requests() {
     for (workers, ranks) in [(0, 1), (2, 1), (2, 2)] {
         let (store, sandbox) = (Store::start(), Sandbox::new(&format!("objects-{workers}-{ranks}")).unwrap());
         bench(&store, &sandbox, "made", &["++workload.workflow.generate_data=true", "++workload.workflow.train=false"]);
@@ -121,7 +121,7 @@ fn whole(store: &Store, trace: &Path) {
 }
 
 #[test]
-fn checkpoints_in_parts_are_events_with_places_and_bytes() {
+fn multipart_checkpoints_have_positions_and_bytes() {
     let (store, sandbox) = (Store::start(), Sandbox::new("objects-checkpoint").unwrap());
     let saving = [
         "--trace",

@@ -64,7 +64,7 @@ const GROUP_FILE: usize = 3;
 const CLOCK: usize = 3;
 
 #[test]
-fn a_short_process_is_traced_in_few_system_calls() {
+fn short_process_needs_few_system_calls() {
     let sandbox = Sandbox::new("short").unwrap();
     build(&sandbox, READS, sandbox.root());
     let (source, empty) = (sandbox.root().join("empty.c"), sandbox.root().join("empty.so"));
@@ -117,7 +117,7 @@ int main(int argc, char **argv) {
 
 /// A process started when its first image did, whatever it executes; a child has a new start.
 #[test]
-fn images_of_a_process_agree_when_it_began() {
+fn images_of_a_process_agree_on_its_start() {
     let sandbox = Sandbox::new("short.born").unwrap();
     build(&sandbox, BECOMES, sandbox.root());
     let library = artefacts::library().unwrap().display().to_string();
@@ -137,7 +137,7 @@ fn images_of_a_process_agree_when_it_began() {
 
 /// Inherited facts equal those that the program would determine itself, and those of another host are not trusted.
 #[test]
-fn what_is_told_about_a_machine_is_what_would_be_found() {
+fn inherited_host_facts_equal_queried_ones() {
     let sandbox = Sandbox::new("short.told").unwrap();
     build(&sandbox, READS, sandbox.root());
     let (told, library) = (told_by_dlio(&sandbox), artefacts::library().unwrap().display().to_string());
@@ -177,7 +177,7 @@ exit 0
 ";
 
 #[test]
-fn short_processes_share_a_file_and_nothing_is_missing() {
+fn short_processes_share_a_complete_file() {
     let sandbox = Sandbox::new("short.shared").unwrap();
     build(&sandbox, READS, &sandbox.work());
     let traced = |folder: &str, convert: Option<&str>| {

@@ -100,7 +100,7 @@ fn as_map(causes: &Value) -> BTreeMap<String, i64> {
 }
 
 #[test]
-fn the_table_of_waits_sums_to_what_the_report_says() {
+fn waits_table_sums_match_the_report() {
     let training = Training::record("trainings.table");
     let trace = training.sandbox.trace();
     for window in [&[][..], &["--to", "0.2s"]] {
@@ -145,7 +145,7 @@ fn parquet_has_the_table_of_waits() {
 }
 
 #[test]
-fn the_text_has_the_chain_of_each_wait() {
+fn text_contains_the_chain_of_each_wait() {
     let training = Training::record("trainings.text");
     let text = training.ask(&training.sandbox.trace(), &["--section", "waits"]);
     let chains: Vec<&str> = text.lines().filter(|line| line.contains(" <- ")).collect();
@@ -249,7 +249,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn an_arrow_leads_to_each_wait_from_the_thread_that_made_its_batch() {
+fn arrow_connects_each_wait_with_its_maker() {
     let training = Training::record("trainings.arrows");
     let (trace, copy) = (training.sandbox.trace(), training.folder("copy.pftrace"));
     training.ask(&trace, &["--export", copy.to_str().unwrap(), "--compress", "none"]);
@@ -276,7 +276,7 @@ fn an_arrow_leads_to_each_wait_from_the_thread_that_made_its_batch() {
 }
 
 #[test]
-fn a_trace_with_waits_drawn_is_read_back_without_them() {
+fn drawn_waits_are_ignored_when_read() {
     let training = Training::record("trainings.again");
     let (trace, copy) = (training.sandbox.trace(), training.folder("copy.pftrace"));
     training.ask(&trace, &["--export", copy.to_str().unwrap()]);

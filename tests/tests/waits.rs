@@ -55,7 +55,7 @@ impl Traced {
 }
 
 #[test]
-fn waits_that_did_not_wait_are_counted_and_left_out() {
+fn short_waits_are_counted_and_left_out() {
     let traced = Traced::new("waits.short", &[]);
     let seen = seen::read(&traced.sandbox.trace());
     let waits = seen.count("poll") + seen.count("sem_wait");
@@ -71,7 +71,7 @@ const WAITED: &str = "select name, class, cat, ret, requested from events where 
 const FOUND: &str = "name,class,cat,ret,requested\npoll,wait,wait,0,\n";
 
 #[test]
-fn a_wait_is_one_in_every_form() {
+fn waits_are_waits_in_every_format() {
     for format in ["native", "perfetto", "chrome"] {
         let traced = Traced::new(&format!("waits.{format}"), &[("DLIO_TRACE_FORMAT", format)]);
         let trace = traced.sandbox.trace().display().to_string();
@@ -87,7 +87,7 @@ fn a_wait_is_one_in_every_form() {
 }
 
 #[test]
-fn a_wait_is_no_io() {
+fn waits_are_not_io() {
     const SPLIT: &str = "select sum(dur) < 100000000 from events where class in ('read', 'write', 'metadata', 'sync')";
     for mode in ["full", "summary"] {
         let traced = Traced::new(&format!("waits.io.{mode}"), &[("DLIO_TRACE_MODE", mode)]);

@@ -116,12 +116,12 @@ mod tests {
     }
 
     #[test]
-    fn children_of_a_span_that_was_never_recorded_do_no_harm() {
+    fn children_of_an_unrecorded_span_are_placed() {
         assert_eq!(places(&[(10, 20, 1), (30, 40, 0), (50, 60, 1), (45, 70, 0)]), [Place::Track; 4]);
     }
 
     #[test]
-    fn too_many_calls_at_once_find_no_track() {
+    fn too_many_parallel_calls_get_no_track() {
         let calls: Vec<_> = (0..LANES_MAX as u64 + 2).map(|i| (i, 1000 + i, 0)).collect();
         assert_eq!(places(&calls).last(), Some(&Place::Nowhere));
     }

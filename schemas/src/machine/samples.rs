@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn samples_round_trip() {
         let samples = Samples::parse(example().as_bytes()).unwrap();
         assert_eq!((samples.fact("host"), samples.has_ended), (Some("node\t7"), true));
         assert_eq!((samples.mounts[0].folder.as_str(), samples.mounts[0].get("options")), ("/da\nta", Some("rw,a=b")));
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_cut_at_any_byte_costs_no_more_than_a_line() {
+    fn truncated_samples_lose_at_most_a_line() {
         let text = example();
         let whole = Samples::parse(text.as_bytes()).unwrap();
         for cut in HEAD.len() + 1..text.len() {
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_passed_over() {
+    fn invalid_lines_are_skipped() {
         assert_eq!(Samples::parse(b"dlio-machine 2\n"), None);
         let text = "dlio-machine 1\n0\t5\ncounter\tx\tcpu_busy_ns\t\ncounter\t1\tnone\t\nat\t1\n1\t2\n\n\t\nat\t5\t6\n7\t8\nfact\n";
         let samples = Samples::parse(text.as_bytes()).unwrap();

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_grows_becomes_a_rate_and_what_is_not_written_has_not_changed() {
+    fn growing_counters_become_rates() {
         let given = [(0, 100), (1, 300), (3, 350)];
         assert_eq!(values("device_reads", &given, 0, 9), [(0, 200.0), (1, 0.0), (2, 50.0), (3, 0.0)]);
         assert_eq!(values("device_busy_ns", &[(0, 0), (1, 500_000_000)], 0, 9)[0], (0, 0.5));
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_stay_and_what_lies_outside_is_left_out() {
+    fn levels_are_kept_within_the_window() {
         assert_eq!(values("memory_dirty", &[(0, 5), (2, 7)], 0, 9), [(0, 5.0), (2, 7.0)]);
         assert_eq!(values("memory_dirty", &[(0, 5), (1, 6), (2, 7), (3, 8)], 1, 2), [(1, 6.0), (2, 7.0)]);
         assert_eq!(values("memory_dirty", &[(0, 5), (3, 8)], 2, 2), [(0, 5.0)]);

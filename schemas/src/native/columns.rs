@@ -694,14 +694,14 @@ mod tests {
     }
 
     #[test]
-    fn blocks_of_every_boundary_size_come_back() {
+    fn blocks_of_boundary_sizes_round_trip() {
         for count in [0, 1, 2, EVENTS_MAX - 1, EVENTS_MAX] {
             round_trip(&mixed(count));
         }
     }
 
     #[test]
-    fn a_column_that_is_asked_for_alone_is_what_it_is_among_all() {
+    fn column_decoded_alone_matches_full_decode() {
         let records = mixed(EVENTS_MAX);
         let mut out = vec![0; RAW_MAX];
         let length = encode(&records, &mut Scratch::new(), &mut out);
@@ -726,7 +726,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_and_smallest_values_come_back() {
+    fn extreme_values_round_trip() {
         let extreme = Record {
             word: word(Op(1023), DEPTH_MAX, true, DURATION_MAX),
             start: u64::MAX,
@@ -760,7 +760,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_calls_that_waited_do_not_make_all_others_wide() {
+    fn few_slow_calls_do_not_widen_the_column() {
         let records: Vec<_> = (0..EVENTS_MAX as u64)
             .map(|i| Record {
                 word: word(Op::PREAD, 0, true, if i % 100 == 7 { 1 << 40 } else { 500 + i % 50 }),
@@ -775,7 +775,7 @@ mod tests {
     }
 
     #[test]
-    fn a_survey_finds_what_began_before_the_first_event_that_ended() {
+    fn survey_finds_the_earliest_start() {
         let of = |start| Record { word: word(Op::READ, 0, false, 10), start, ..Record::default() };
         let mut scratch = Scratch::new();
         let survey = Survey::of(&[of(500), of(200), of(700)], &mut scratch);
@@ -785,7 +785,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payload_cut_or_stretched_is_refused() {
+    fn payload_of_wrong_length_is_rejected() {
         let records = mixed(100);
         let mut out = vec![0; RAW_MAX];
         let length = encode(&records, &mut Scratch::new(), &mut out);

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn records_are_read_as_far_as_slots_are_handed_out_and_filled() {
+    fn only_taken_and_filled_slots_are_read() {
         let bytes = ring();
         let live = Live::look(&bytes[..]).unwrap();
         let counts: Vec<_> =
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn records_that_are_in_the_table_or_lost_are_left_out() {
+    fn tallied_and_lost_records_are_skipped() {
         let mut bytes = ring();
         put(&mut bytes, half_at(0) + HALF_COUNTED, &HALF_LOST.to_le_bytes());
         put(&mut bytes, half_at(1) + HALF_COUNTED, &3u32.to_le_bytes());
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_half_that_is_used_again_meanwhile_is_not_believed() {
+    fn reused_half_is_rejected() {
         let bytes = ring();
         let live = Live::look(&bytes[..]).unwrap();
         let moving = Moving(RefCell::new(bytes));
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_not_written_yet_are_found() {
+    fn unwritten_names_are_found() {
         let mut bytes = ring();
         let at = SEGMENTS_START + SHAPE.names_at();
         put(&mut bytes, at, &5u32.to_le_bytes());
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_anywhere_is_no_fault() {
+    fn truncated_ring_does_not_panic() {
         let bytes = ring();
         for length in 0..bytes.len() {
             if let Ok(live) = Live::look(&bytes[..length]) {

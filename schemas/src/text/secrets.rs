@@ -774,7 +774,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_like_a_secret_is_masked() {
+    fn apparent_secrets_are_masked() {
         let cases: &[(&[&str], &str)] = &[
             (&["app", "--password=hunter2"], "app --password=***"),
             (&["app", "--password=hunter 2&x=y"], "app --password=***"),
@@ -802,7 +802,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_stays_as_it_is() {
+    fn other_text_is_unchanged() {
         for arguments in [
             &["train.py", "--tokenizer=bert", "--max_tokens", "512", "--lr=1e-3", "++reader.batch_size=4"][..],
             &["ssh", "-p", "22", "host"],
@@ -815,7 +815,7 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_that_is_too_small_holds_the_beginning() {
+    fn small_buffer_contains_the_start() {
         let mut room = [0; 8];
         assert_eq!(masked(b"app\0--token=abcdef", &mut room), b"app\0--to");
     }

@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_of_look_ups_are_errors() {
+    fn lookup_errors_map_to_errno() {
         assert_eq!(errno_of(0), 0);
         assert_eq!(errno_of(libc::EAI_NONAME), -libc::ENOENT as i64);
         assert_eq!(errno_of(libc::EAI_SERVICE), -libc::EINVAL as i64);

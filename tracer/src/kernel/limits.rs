@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tightest_limit_on_the_way_up_holds() {
+    fn tightest_limit_of_all_parents_applies() {
         let files = [
             ("cgroup.controllers", "cpu memory"),
             ("job/cpu.max", "200000 100000\n"),
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn version_1_has_a_folder_for_each_controller() {
+    fn version_1_has_one_directory_per_controller() {
         let files = [
             ("cpu,cpuacct/cpu.cfs_quota_us", "-1\n"),
             ("cpu,cpuacct/cpu.cfs_period_us", "100000\n"),
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_forged_is_not_known() {
+    fn missing_or_forged_limits_are_unknown() {
         let unknown = (Limit::Unknown, Limit::Unknown, groups("", ""));
         assert_eq!(limits_below("empty", "", &[]), unknown);
         assert_eq!(limits_below("unmounted", "0::/job\n4:memory:/job\n", &[]), unknown);

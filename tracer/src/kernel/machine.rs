@@ -269,7 +269,7 @@ mod tests {
     use crate::kernel::limits::BUFFERS_IN_TEST;
 
     #[test]
-    fn what_is_told_is_what_was_found() {
+    fn inherited_facts_equal_queried_facts() {
         let _one = BUFFERS_IN_TEST.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let (facts, mut limits) = (MachineFacts::query(), Limits::query(b""));
         limits.cpu_group = Folder::new(b"/pod:a/b:");
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_not_believed() {
+    fn invalid_facts_are_rejected() {
         for text in [
             "",
             ":",

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reserve_is_given_out_from_its_end_until_nothing_is_left() {
+    fn reserve_is_used_from_its_end() {
         let reserve = Reserve::of(3 * PAGE).expect("three pages");
         let start = START.load(Relaxed);
         assert_eq!(from_reserve(2 * PAGE), start.wrapping_add(PAGE));

@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_found_wherever_they_stand() {
+    fn bytes_are_found_at_any_index() {
         let text: Vec<u8> = (0..70).map(|i| if i % 7 == 3 || i == 64 || i == 65 { b'/' } else { 128 + i }).collect();
         for length in 0..text.len() {
             let simply: Vec<usize> = (0..length).filter(|at| text[*at] == b'/').collect();
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_join_and_overlong_ones_are_cut() {
+    fn parts_join_and_long_paths_are_truncated() {
         let mut path = PathBuffer::new();
         path.push(b"b").push(b".dlt").prefix(b"/tmp/a");
         assert_eq!((path.as_bytes(), path.file_name()), (&b"/tmp/a/b.dlt"[..], &b"b.dlt"[..]));

@@ -659,7 +659,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signal_raised_inside_is_taken_away_and_the_mask_restored() {
+    fn raised_signal_is_discarded_and_mask_restored() {
         let survived = without_signal(libc::SIGXFSZ, || {
             // SAFETY: raising a blocked signal at ourselves.
             unsafe { libc::raise(libc::SIGXFSZ) };

@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_remembered_as_far_as_there_is_room() {
+    fn paths_are_cached_up_to_the_limit() {
         let long = [&b"/"[..], &[b'x'; LENGTH_MAX - 1]].concat();
         for text in [&b"/"[..], b"/data", b"/data/of/some/depth", &long] {
             let hash = remember(text);

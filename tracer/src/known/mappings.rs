@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_of_a_mapping_can_go() {
+    fn parts_of_a_mapping_can_be_removed() {
         add(0x10_0000, 0x5000, 7);
         add(0x20_0000, 0x1000, 8);
         assert_eq!((file(0x10_0000, 1), file(0x10_4fff, 1), file(0x10_5000, 1)), (Some(7), Some(7), None));

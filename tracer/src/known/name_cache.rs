@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_remembered_last_is_found_whatever_came_before() {
+    fn latest_entry_is_always_found() {
         // Passes through all table sizes and wraps around the largest one many times.
         for number in 0..100_000 {
             remember(hash(number), number as u32);

@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_semaphore_is_known_until_it_is_closed_as_often_as_opened() {
+    fn semaphore_is_known_until_the_last_close() {
         note(0x7f00_0000_1000, 77);
         note(0x7f00_0000_1000, 77);
         assert!(are_any());
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_there_is_room_for_are_passed_over() {
+    fn semaphores_beyond_the_table_are_ignored() {
         let address = |i: usize| 0x5500_0000_0000 + i * 32;
         (0..4 * SLOTS).for_each(|i| note(address(i), 5));
         (0..4 * SLOTS).for_each(|i| gone(address(i)));
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn one_place_of_one_file_has_one_id_wherever_it_is_mapped() {
+    fn shared_offset_has_one_id_in_all_mappings() {
         let line = b"7f0000001000-7f0000003000 rw-s 00004000 00:17 1234                       /dev/shm/x";
         let other = b"7e0000001000-7e0000002000 rw-s 00005000 00:17 1234 /dev/shm/x (deleted)";
         let id = id_in(line, 0x7f00_0000_2010);

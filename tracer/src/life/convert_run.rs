@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_file_bears_the_name_of_the_first_and_how_many_more() {
+    fn shared_file_name_counts_the_other_processes() {
         let three = ["a-b-host-7-100.ring", "c-host-8-200.dlt", "d-host-9-300.ring"].map(|name| left(name, 1));
         assert_eq!(name_of(&three, Form::Perfetto).as_deref(), Some("a-b+2more-host-7-100.pftrace"));
         assert_eq!(name_of(&three[1..2], Form::Perfetto).as_deref(), Some("c-host-8-200.pftrace"));
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_that_did_little_share_files_where_there_are_many() {
+    fn many_small_processes_share_files() {
         assert_eq!(sizes(Form::Perfetto, &[5; ALONE_MAX]), [1; ALONE_MAX]);
         assert_eq!(sizes(Form::Perfetto, &[5; 5_000]), [2_000, 2_000, 1_000]);
         assert_eq!(sizes(Form::Chrome, &[5; 20]), [1; 20]);

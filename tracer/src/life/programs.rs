@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn loaders_are_told_by_their_names() {
+    fn loaders_are_recognized_by_name() {
         assert_eq!(of_loader(b"/lib64/ld-linux-x86-64.so.2\0"), Loading::Works);
         assert_eq!(of_loader(b"/lib/ld-musl-x86_64.so.1\0"), Loading::WithoutStreams);
         assert_eq!(of_loader(b"/system/bin/linker64\0"), Loading::OtherLibrary);
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn the_linker_of_go_leaves_a_note() {
+    fn go_programs_are_recognized_by_their_note() {
         let mut head = vec![0; 64 + PART];
         (head[32], head[56], head[64], head[72], head[96]) = (64, 1, 4, 200, 100);
         let holding = |text: &'static [u8]| {
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn this_program_is_one_that_can_be_traced() {
+    fn test_program_can_be_traced() {
         assert_eq!(loading(c"/proc/self/exe"), Loading::Works);
         assert_eq!(loading_of_command(c"sh"), Loading::Works);
         assert!(!search(c"no such program", &mut PathBuffer::new()));

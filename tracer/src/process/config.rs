@@ -399,7 +399,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_spool_that_somebody_else_made_is_not_used() {
+    fn spool_of_another_user_is_not_used() {
         use std::fs;
         use std::os::unix::fs::{PermissionsExt, chown, symlink};
         let root = std::env::temp_dir().join(format!("dlio-config-{}", std::process::id()));
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn relative_folders_are_resolved_and_slashes_at_the_end_go() {
+    fn relative_directories_are_made_absolute() {
         assert_eq!(absolute(b"trace/", b"/home/u"), b"/home/u/trace");
         assert_eq!(absolute(b"/trace//", b"/home/u"), b"/trace");
     }

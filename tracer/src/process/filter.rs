@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_means_the_same_from_everywhere() {
+    fn absolute_list_means_the_same_everywhere() {
         let cases = [
             ("data/**:/scratch:**/*.h5", "/home/u", "/home/u/data/**:/scratch:**/*.h5"),
             ("", "/home/u", ""),
@@ -497,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_match_as_they_would_if_everything_were_tried() {
+    fn patterns_match_like_an_exhaustive_search() {
         let mut state = 1u64;
         let mut word = |letters: &[u8], longest: u64| -> Vec<u8> {
             let mut random = |below: u64| {
@@ -518,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn no_pattern_takes_long() {
+    fn every_pattern_matches_fast() {
         let path = [b'a'; 4095];
         for part in ["*a", "**a", "*a**a"] {
             assert!(!matches((part.repeat(200) + "b").as_bytes(), &path));
@@ -526,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn relative_patterns_count_from_the_working_directory() {
+    fn relative_patterns_use_the_working_directory() {
         let filter = filter("data/**:other", "");
         assert!(!filter.leaves_out(b"/home/u/data/a"));
         assert!(!filter.leaves_out(b"/home/u/other/b"));
@@ -534,7 +534,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_is_made_of_is_left_out_unless_asked_for() {
+    fn program_files_are_excluded_by_default() {
         let filter = filter("", "");
         for path in [
             "/proc/self/maps",
@@ -564,7 +564,7 @@ mod tests {
     }
 
     #[test]
-    fn each_part_is_found_wherever_it_stands() {
+    fn each_program_part_is_found_anywhere() {
         let filter = filter("", "");
         let left_out = |path: String| filter.leaves_out(path.as_bytes());
         for part in PROGRAM_PARTS {
@@ -582,7 +582,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_asked_about_before_changes_no_answer() {
+    fn cached_directory_does_not_change_the_result() {
         let (mut state, mut left_out) = (1u64, 0);
         let mut random = |below: usize| {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -623,7 +623,7 @@ mod tests {
     }
 
     #[test]
-    fn the_trace_itself_is_never_in_the_trace() {
+    fn trace_files_are_always_excluded() {
         assert!(filter("/home/u/**", "").leaves_out(b"/home/u/trace/a.dlt"));
     }
 }

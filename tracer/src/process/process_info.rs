@@ -265,7 +265,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_the_image_before_has_told_is_believed() {
+    fn only_recent_facts_of_this_process_are_used() {
         for (text, began) in [
             ("7:100:200", Some(100)),
             ("8:100:200", None),
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_at_an_exec_is_what_this_image_says() {
+    fn exec_passes_on_the_start_time() {
         note_start();
         let (mut room, pid) = ([0; BORN_MAX], sys::process_id());
         let entry = born(&mut room).to_str().expect("digits");

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kept_event_is_handed_back_once() {
+    fn queued_event_is_returned_once() {
         keep(&Record { start: 7, ..Record::default() });
         keep(&Record { start: 8, ..Record::default() });
         let sum = AtomicU32::new(0);

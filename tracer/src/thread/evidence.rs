@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_between_two_waits_is_counted_and_sleep_is_not() {
+    fn work_between_waits_is_counted_without_sleep() {
         let mut evidence = Evidence::NONE;
         let exact = Precision { exact_cpu: true, run_delay: true };
         // SAFETY: evidence of this thread's own.
@@ -236,13 +236,13 @@ mod tests {
     }
 
     #[test]
-    fn the_delay_counts_from_when_it_was_last_taken() {
+    fn run_delay_counts_since_the_last_reading() {
         let mut evidence = Evidence::NONE;
         assert_eq!((evidence.delay_since(5_000_000, 1), evidence.delay_since(7_000_000, 2)), (5000, 2000));
     }
 
     #[test]
-    fn clocks_that_disagree_count_nothing_backwards() {
+    fn disagreeing_clocks_count_nothing_negative() {
         let mut evidence = Evidence { cpu_us: u64::MAX, ..Evidence::NONE };
         // SAFETY: evidence of this thread's own.
         let counters =

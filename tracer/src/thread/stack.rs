@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_on_the_own_stack_returns_and_may_nest() {
+    fn work_on_the_large_stack_may_nest() {
         let (start, size) = scratch();
         let (sum, place) = on_large_stack(|| {
             let marker = std::hint::black_box(1u64);

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_block_is_given_up_before_events_and_names_never() {
+    fn torn_block_is_dropped_before_events() {
         let whole = file(&[(Kind::Process, 100), (Kind::Names, 500), (Kind::Events, 9000), (Kind::Events, 9000)]);
         let one = 9000 + HEADER_SIZE;
         assert_eq!(Tail::of(&whole).give_up(100), Some((whole.len() - one, 10)));
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_block_costs_nothing_wherever_it_stands() {
+    fn dropping_a_torn_block_costs_no_events() {
         let events = |length| file(&[(Kind::Events, length)])[FILE_HEADER..].to_vec();
         let head = file(&[(Kind::Process, 100)]);
         for cut in 1..9000 + HEADER_SIZE {

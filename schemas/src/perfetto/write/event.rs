@@ -559,7 +559,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn far_numbers_take_no_memory() {
+    fn large_numbers_take_no_memory() {
         let mut numbers = Numbers::default();
         for number in [0, 63, 64, FAR - 1, FAR, FAR + 1, u64::MAX] {
             assert!(numbers.insert(number));

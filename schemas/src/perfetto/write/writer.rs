@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn an_overview_keeps_the_counters_of_what_it_merged() {
+    fn overview_keeps_counters_of_merged_events() {
         let image = image(50_000);
         let (whole, _) = exported(&image, Compression::None);
         let (clock, leftover) = (image.clock().unwrap(), &image.leftovers[0]);
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_without_a_clock_is_refused() {
+    fn image_without_a_clock_is_rejected() {
         let mut sink = |_: &[u8]| Ok(());
         let writer = Writer::new(&mut sink, &Options::default()).unwrap();
         let error = export(&Image::default(), &[], Box::new(writer)).unwrap_err();
@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sink_that_fails_ends_the_export() {
+    fn failing_sink_ends_the_export() {
         let mut room = 1000;
         let mut sink = |bytes: &[u8]| {
             room -= bytes.len() as i64;
