@@ -48,7 +48,7 @@ int main(int argc, char **argv) {
 
 #[test]
 fn interposed_clock_does_not_change_times() {
-    let sandbox = Sandbox::new("surroundings.clock").unwrap();
+    let sandbox = Sandbox::new("process_environment.clock").unwrap();
     let binary = program(&sandbox, "reads", READS);
     let faketime = Command::new(needed("faketime")).args(["2001-02-03 04:05:06", "printenv", "LD_PRELOAD"]).output();
     let library = text(&faketime.unwrap().stdout).trim().to_string();
@@ -135,7 +135,7 @@ int main(int argc, char **argv) {
 
 #[test]
 fn musl_programs_are_traced_and_unchanged() {
-    let sandbox = Sandbox::new("surroundings.musl").unwrap();
+    let sandbox = Sandbox::new("process_environment.musl").unwrap();
     let program = musl_program(&sandbox, "threads", THREADS_OF_MUSL);
     fs::write(sandbox.work().join("data"), "data\n").unwrap();
     let untraced = sandbox.run(Command::new(&program).arg("data"), true).unwrap();
@@ -155,7 +155,7 @@ fn musl_programs_are_traced_and_unchanged() {
 
 #[test]
 fn musl_programs_start_from_any_program() {
-    let sandbox = Sandbox::new("surroundings.tree").unwrap();
+    let sandbox = Sandbox::new("process_environment.tree").unwrap();
     let other = musl_program(&sandbox, "other", "#include <stdio.h>\nint main(void) { puts(\"other\"); return 42; }\n");
     // Deep in a process tree, by each way to start a program, as the interpreter of a script, and by a program that
     // is not traced.
@@ -175,7 +175,7 @@ fn musl_programs_start_from_any_program() {
 
 #[test]
 fn static_programs_are_reported() {
-    let sandbox = Sandbox::new("surroundings.static").unwrap();
+    let sandbox = Sandbox::new("process_environment.static").unwrap();
     let (source, binary) = (sandbox.root().join("static.c"), sandbox.root().join("static"));
     fs::write(&source, "int main(void) { return 42; }\n").unwrap();
     compile(&source, &binary, &["-static"]).unwrap();
@@ -186,7 +186,7 @@ fn static_programs_are_reported() {
 
 #[test]
 fn untraceable_programs_are_reported() {
-    let sandbox = Sandbox::new("surroundings.untraced").unwrap();
+    let sandbox = Sandbox::new("process_environment.untraced").unwrap();
     let (source, binary) = (sandbox.root().join("quiet.c"), sandbox.work().join("quiet"));
     fs::write(&source, "int main(void) { return 42; }\n").unwrap();
     compile(&source, &binary, &["-static"]).unwrap();
@@ -221,7 +221,7 @@ int main(int argc, char **argv) {
     return stat("/etc/passwd", &facts) == 0 ? 42 : 1;
 }
 "#;
-    let sandbox = Sandbox::new("surroundings.title").unwrap();
+    let sandbox = Sandbox::new("process_environment.title").unwrap();
     let binary = program(&sandbox, "server", TITLED);
     let mut command = Command::new(&binary);
     command
@@ -259,7 +259,7 @@ int main(int argc, char **argv) {
     return wait(&status) > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : 4;
 }
 "#;
-    let sandbox = Sandbox::new("surroundings.confined").unwrap();
+    let sandbox = Sandbox::new("process_environment.confined").unwrap();
     let binary = program(&sandbox, "server", CONFINED);
     let root = sandbox.work().join("root");
     fs::create_dir(&root).unwrap();
@@ -292,7 +292,7 @@ int main(int argc, char **argv) {
 
 #[test]
 fn failed_directory_is_reported_once() {
-    let sandbox = Sandbox::new("surroundings.refused").unwrap();
+    let sandbox = Sandbox::new("process_environment.refused").unwrap();
     let binary = program(&sandbox, "reads", READS);
     fs::write(sandbox.work().join("file"), "").unwrap();
     for (folder, reason) in [("file/trace", "is not a folder"), ("/proc/dlio/a/b", "cannot be made")] {
@@ -307,7 +307,7 @@ fn failed_directory_is_reported_once() {
 
 /// Runs a script that reads `data` and writes `out`; returns the files in the trace.
 fn files_of(name: &str, interpreter: &Path, arguments: &[&str]) -> BTreeSet<String> {
-    let sandbox = Sandbox::new(&format!("surroundings.{name}")).unwrap();
+    let sandbox = Sandbox::new(&format!("process_environment.{name}")).unwrap();
     let ruby = "require 'json'\nrequire 'csv'\nrequire 'fileutils'\nrequire 'time'\nd = File.read('data')\nFile.write('out', JSON.generate({a: d}))\n";
     let node = "const fs = require('fs'), zlib = require('zlib'), crypto = require('crypto');\nfs.writeFileSync('out', JSON.stringify({a: fs.readFileSync('data', 'utf8')}));\n";
     let java = "import java.nio.file.*;\npublic class T { public static void main(String[] a) throws Exception { Files.writeString(Paths.get(\"out\"), Files.readString(Paths.get(\"data\"))); } }\n";
@@ -352,7 +352,7 @@ fn interpreter_files_are_excluded_and_data_kept() {
 
 #[test]
 fn pattern_variants_mean_the_same() {
-    let sandbox = Sandbox::new("surroundings.patterns").unwrap();
+    let sandbox = Sandbox::new("process_environment.patterns").unwrap();
     let work = sandbox.work();
     fs::create_dir_all(work.join("data/deep")).unwrap();
     fs::create_dir(work.join("other")).unwrap();
