@@ -4,10 +4,10 @@
     dliotrace/_start/*.py            what `run --torch` runs before the program
     dliotrace/_engine.abi3.so        built here with cargo
     dliotrace/lib/*.so               from $DLIO_DIST/lib, which `make build` fills
-    dliotrace/bin/dlio*              from $DLIO_DIST/bin, as far as they are there
+    dliotrace/bin/dlio*              from $DLIO_DIST/bin, those that exist
 
-lib/ and bin/ lie side by side, as in any other installation: there the programs find the library. A build backend as pip
-wants it (PEP 517), so that `pip wheel python/` works wherever there is Rust. Nothing beyond Python is needed for it.
+lib/ and bin/ are side by side, as in any other installation, where the programs find the library. This is a build backend
+for pip (PEP 517), so `pip wheel python/` works on every host with Rust and needs nothing else but Python.
 """
 
 import base64
@@ -113,7 +113,7 @@ def installed():
 
 
 def stripped(path, scratch):
-    """A copy without what only a debugger reads: that is most of a program's size."""
+    """Returns a copy without debug information, which is most of a program's size."""
     strip = shutil.which("strip")
     if strip is None:
         return path

@@ -15,7 +15,7 @@ SAMPLE = 128 << 10
 
 
 class Dataset:
-    """One file a sample."""
+    """One file per sample."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -39,7 +39,7 @@ class Dataset:
 
 
 def work(dataset, tasks, batches):
-    """A worker: until there are no more tasks."""
+    """Runs a worker until there are no more tasks."""
     for epoch, step in iter(tasks.get, None):
         with span("batch", cat="data", epoch=epoch, step=step):
             samples = [dataset[index] for index in range(step * BATCH, (step + 1) * BATCH)]

@@ -1,7 +1,7 @@
 """From a program to a benchmark that does its I/O, and what the benchmark is for. ``round_trip.py FOLDER``.
 
-Traces a small training that knows nothing of all this, derives a workload from the trace, runs the workload under the same
-tracer, says how alike both are, and then asks what nobody can ask of the program: how many readers would an accelerator
+Traces a small, unmodified training, derives a workload from the trace, runs the workload under the tracer and reports how
+similar both are. Then it answers a question that the program itself cannot answer: how many readers would an accelerator
 need that is ten times as fast?
 ``round_trip.py --train DATA`` is the training itself: two processes read samples of different sizes, a third one trains.
 """
@@ -22,7 +22,7 @@ def program(name):
 
 
 def shown(*command):
-    """Runs a command as it would be typed, with its output below."""
+    """Prints a command as typed, and runs it."""
     print("\n$ " + " ".join([os.path.basename(command[0]), *command[1:]]), flush=True)
     subprocess.run(command, check=True)
 

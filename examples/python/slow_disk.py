@@ -1,8 +1,7 @@
-"""From the question to the proof: a training that waits for a slow disk. ``slow_disk.py FOLDER [--torch]``.
+"""From the symptom to the verified fix: a training that waits for a slow disk. ``slow_disk.py FOLDER [--torch]``.
 
-Runs the job tests/jobs/train.py with two workers, asks what it waited for, does what the answer says (more workers), and
-asks again what that changed. The trainer's own clock stands below, to hold the answers against. With ``--torch`` the loader
-is PyTorch's.
+Runs the job tests/jobs/train.py with two workers, reports the cause of its waits, applies the advice (more workers), and
+reports the change. The times of the trainer's own clock follow, for comparison. With ``--torch`` the loader is PyTorch's.
 """
 
 import json
@@ -17,13 +16,13 @@ ANALYZE = os.path.join(BIN, "dlio-analyze") if BIN else "dlio-analyze"
 
 
 def shown(command):
-    """Runs a command as it would be typed, with its output below."""
+    """Prints a command as typed, and runs it."""
     print("\n$ " + " ".join([os.path.basename(command[0]), *command[1:]]), flush=True)
     subprocess.run(command, check=True)
 
 
 def train(trace, workers, options):
-    """A traced run, and what its own clock says of it."""
+    """Runs the training traced; returns the times of its own clock."""
     command = [sys.executable, "-m", "dliotrace", "run", "-o", trace, JOB, "storage", "data", "--spans"]
     ran = subprocess.run([*command, "--workers", str(workers), *options], check=True, stdout=subprocess.PIPE, text=True)
     return json.loads(ran.stdout.splitlines()[-1])
