@@ -128,13 +128,13 @@ fn peak(process: &Child) -> u64 {
 }
 
 /// A shell that runs queries, with its peak memory.
-struct Asking {
+struct ShellProcess {
     shell: Child,
     lines: std::io::Lines<BufReader<ChildStdout>>,
 }
 
-impl Asking {
-    fn new(trace: &Path, memory: &str) -> Asking {
+impl ShellProcess {
+    fn new(trace: &Path, memory: &str) -> ShellProcess {
         let mut shell = Command::new(env!("CARGO_BIN_EXE_dlio-analyze"))
             .arg(trace)
             .args(["--shell", "--no-cache", "--format", "csv", "--memory", memory])
@@ -144,7 +144,7 @@ impl Asking {
             .spawn()
             .unwrap();
         let lines = BufReader::new(shell.stdout.take().unwrap()).lines();
-        Asking { shell, lines }
+        ShellProcess { shell, lines }
     }
 
     /// Returns the only row of a result.
@@ -176,10 +176,10 @@ fn many_processes_take_little_memory_each() {
         .unwrap();
     }
     drop(file);
-    let mut asking = Asking::new(&path, "1GiB");
-    let (_, before) = asking.row("select 1 as one");
-    let (count, after) = asking.row("select count(*) from processes");
-    asking.end();
+    let mut shell_process = ShellProcess::new(&path, "1GiB");
+    let (_, before) = shell_process.row("select 1 as one");
+    let (count, after) = shell_process.row("select count(*) from processes");
+    shell_process.end();
     assert_eq!(count, PROCESSES.to_string());
     assert!(after - before < PROCESSES * EACH_KIB, "{before} KiB became {after}");
 }
@@ -225,11 +225,11 @@ fn query_over_many_names_respects_memory_limit() {
         writeln!(file, "{line}").unwrap();
     }
     drop(file);
-    let mut asking = Asking::new(&path, &format!("{MEMORY_KIB}KiB"));
-    let (_, before) = asking.row("select 1 as one");
+    let mut shell_process = ShellProcess::new(&path, &format!("{MEMORY_KIB}KiB"));
+    let (_, before) = shell_process.row("select 1 as one");
     let grouped = "select name, count(*) n, sum(dur) from events group by name";
-    let (counted, after) = asking.row(&format!("select sum(n), count(*) from ({grouped})"));
-    asking.end();
+    let (counted, after) = shell_process.row(&format!("select sum(n), count(*) from ({grouped})"));
+    shell_process.end();
     let (events, names) = counted.split_once(',').unwrap();
     assert_eq!(events, NAMES.to_string(), "no event is lost where names find no room");
     assert!(names.parse::<u64>().unwrap() > 10_000, "{names}");

@@ -90,7 +90,7 @@ impl Receiving for Vec<u8> {
 }
 
 /// A piece, the worker that ran it, its result, and the number of bytes received for it.
-type Ended<R> = (usize, String, Result<(R, u64), Fault>);
+type PieceResult<R> = (usize, String, Result<(R, u64), Fault>);
 
 /// Has all pieces done. `progress` gets the progress of each piece. Each result is received by a value from `begin`
 /// and, when it is complete, is passed to `take` once. While `take` blocks, so do workers that have finished a piece.
@@ -162,7 +162,7 @@ impl<P, B> Shared<P, B> {
     }
 
     /// Handles a worker that disconnected while it had a piece.
-    fn lose(&self, piece: usize, lost: Lost) {
+    fn return_piece(&self, piece: usize, lost: Lost) {
         let mut table = self.table();
         table.waiting.push_front(piece);
         table.lost.push(lost);
@@ -172,7 +172,7 @@ impl<P, B> Shared<P, B> {
 }
 
 /// Runs one worker's pieces, one after another.
-async fn work<P, B, R>(worker: Connection, shared: Arc<Shared<P, B>>, ended: mpsc::Sender<Ended<R>>)
+async fn work<P, B, R>(worker: Connection, shared: Arc<Shared<P, B>>, ended: mpsc::Sender<PieceResult<R>>)
 where
     P: Fn(usize, Done) + Send + Sync,
     B: Fn() -> R + Send + Sync,
@@ -184,7 +184,7 @@ where
         let result = worker.perform(shared.pieces[piece].clone(), told, |part| into.part(part)).await;
         if let Err(Fault::Lost(why) | Fault::Unreachable(why)) = result {
             (shared.progress)(piece, Done::default());
-            return shared.lose(piece, Lost { address: worker.address.clone(), why });
+            return shared.return_piece(piece, Lost { address: worker.address.clone(), why });
         }
         let result = result.map(|received| (into, received));
         if ended.send((piece, worker.address.clone(), result)).await.is_err() {

@@ -131,7 +131,7 @@ fn native(seen: &mut Seen, dlt: &Path, ring: &Path) {
     }
     image.damage.iter().for_each(|(at, damage)| fault(format!("{damage} at {at}")));
     let Some(clock) = image.clock() else { return fault("no anchor".into()) };
-    let mut events = Found::default();
+    let mut events = EventCollector::default();
     let mut opener = Opener::new().expect("memory to decompress");
     for block in &image.blocks {
         let mut decoded = Events::default();
@@ -172,11 +172,11 @@ fn perfetto(seen: &mut Seen, path: &Path) {
     }
     for (index, process) in reader.processes.iter().enumerate() {
         let clock = reader.clock(index);
-        let mut found = Found::default();
+        let mut found = EventCollector::default();
         for (_, tid, batch) in batches.iter().filter(|(owner, ..)| *owner == index) {
             found.add(batch, *tid, &reader.names, &clock);
         }
-        let Found { all: events, counted, .. } = found;
+        let EventCollector { all: events, counted, .. } = found;
         if process.complete != Some(events.len() as u64) {
             fault(format!("holds {} events and claims {:?}", events.len(), process.complete));
         }
@@ -196,13 +196,13 @@ fn perfetto(seen: &mut Seen, path: &Path) {
 
 /// The events of a process, and counters of threads that precede their event.
 #[derive(Default)]
-struct Found {
+struct EventCollector {
     all: Vec<Event>,
     counted: usize,
     counters: BTreeMap<u32, Counters>,
 }
 
-impl Found {
+impl EventCollector {
     fn add(&mut self, events: &Events, tid: u32, names: &Names, clock: &Clock) {
         for i in 0..events.len() {
             if events.op[i] == Op::META.0 && events.fd[i] == MetaKind::Counters as i32 {

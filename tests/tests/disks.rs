@@ -91,7 +91,7 @@ struct Scene {
 }
 
 /// The result of a line of shell.
-struct Left {
+struct ShellResult {
     exit: String,
     message: String,
 }
@@ -111,7 +111,7 @@ impl Scene {
 
     /// Runs a line of shell with a disk of `size` at `small`. Its variables are `$reads`, `$dlio`, `$analyze` and
     /// `$library`.
-    fn shell(&self, size: &str, line: &str) -> Left {
+    fn shell(&self, size: &str, line: &str) -> ShellResult {
         let mut command = Command::new("unshare");
         command.args(["--mount", "--map-root-user", "sh", "-c"]);
         command.arg(format!("mount -t tmpfs -o size={size} tmpfs small || exit 99\n{line}"));
@@ -121,11 +121,11 @@ impl Scene {
         command.env("DLIO_LIB", artefacts::library().unwrap()).env("XDG_CACHE_HOME", self.sandbox.work().join("home"));
         let run = self.sandbox.run(&mut command, true).unwrap();
         let message = [run.output, run.errors].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
-        Left { exit: run.exit, message }
+        ShellResult { exit: run.exit, message }
     }
 
     /// Runs the program that waits; see [`MEANWHILE`].
-    fn meanwhile(&self, size: &str, reads: u64, ending: Ending, meanwhile: &str) -> Left {
+    fn meanwhile(&self, size: &str, reads: u64, ending: Ending, meanwhile: &str) -> ShellResult {
         let ending = ["", "kill", "thread"][ending as usize];
         let set = format!("waits={} reads_made={reads} ending={ending} meanwhile='{meanwhile}'", self.waits.display());
         let left = self.shell(size, &format!("{set}\n{MEANWHILE}"));

@@ -132,7 +132,7 @@ impl Series {
 
 /// A point in time on both clocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Moment {
+pub struct SampleTime {
     pub boot_ns: u64,
     pub unix_ns: u64,
 }
@@ -155,7 +155,7 @@ impl Mount {
 pub struct Samples {
     pub facts: Vec<(String, String)>,
     pub mounts: Vec<Mount>,
-    pub moments: Vec<Moment>,
+    pub moments: Vec<SampleTime>,
     pub series: Vec<Series>,
     /// `true` if the command ended during the recording.
     pub has_ended: bool,
@@ -194,7 +194,7 @@ impl Samples {
             ["at", boot, unix] => {
                 // Values below an invalid time must not be attributed to the previous time.
                 let moment = boot.parse().ok().zip(unix.parse().ok());
-                self.moments.extend(moment.map(|(boot_ns, unix_ns)| Moment { boot_ns, unix_ns }));
+                self.moments.extend(moment.map(|(boot_ns, unix_ns)| SampleTime { boot_ns, unix_ns }));
             }
             ["end"] => self.has_ended = true,
             [number, value] => {
@@ -249,7 +249,7 @@ mod tests {
         let samples = Samples::parse(example().as_bytes()).unwrap();
         assert_eq!((samples.fact("host"), samples.has_ended), (Some("node\t7"), true));
         assert_eq!((samples.mounts[0].folder.as_str(), samples.mounts[0].get("options")), ("/da\nta", Some("rw,a=b")));
-        assert_eq!(samples.moments[1], Moment { boot_ns: 20, unix_ns: 1020 });
+        assert_eq!(samples.moments[1], SampleTime { boot_ns: 20, unix_ns: 1020 });
         let busy = samples.of("cpu_busy_ns").next().unwrap();
         assert_eq!((busy.values.as_slice(), busy.growth()), (&[(0, 5), (1, 9)][..], Some(4)));
         let reads = samples.of("device_reads").next().unwrap();

@@ -78,11 +78,11 @@ fn rates(samples: &Samples, series: &Series, is_time: bool) -> Vec<(u64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::super::counters::place;
-    use super::super::samples::Moment;
+    use super::super::samples::SampleTime;
     use super::*;
 
     fn samples(name: &str, values: &[(usize, u64)]) -> Samples {
-        let moments = (0..4u64).map(|second| Moment { boot_ns: second * 1_000_000_000, unix_ns: 0 }).collect();
+        let moments = (0..4u64).map(|second| SampleTime { boot_ns: second * 1_000_000_000, unix_ns: 0 }).collect();
         let series = Series { counter: place(name).unwrap(), scope: "sda".into(), values: values.to_vec() };
         Samples { moments, series: vec![series], ..Samples::default() }
     }

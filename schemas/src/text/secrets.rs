@@ -465,7 +465,7 @@ fn in_line(line: &[u8], put: &mut dyn FnMut(&[u8])) {
 }
 
 /// The state after the words so far.
-struct Reading {
+struct ScanState {
     /// The secrecy of the next word, if it is a value.
     next: Secrecy,
     /// The last word was a name, which a colon or an equals sign may follow: `"password": "x"`.
@@ -477,7 +477,7 @@ struct Reading {
 
 fn in_words(line: &[u8], put: &mut dyn FnMut(&[u8])) {
     let mut rest = line;
-    let mut reading = Reading { next: Open, named: Open, quote: None, program: "" };
+    let mut reading = ScanState { next: Open, named: Open, quote: None, program: "" };
     while !rest.is_empty() {
         let used = in_next_word(rest, &mut reading, put);
         let after = &rest[used..];
@@ -497,7 +497,7 @@ fn in_words(line: &[u8], put: &mut dyn FnMut(&[u8])) {
 }
 
 /// Passes on the first word of a text, and returns its length.
-fn in_next_word(rest: &[u8], reading: &mut Reading, put: &mut dyn FnMut(&[u8])) -> usize {
+fn in_next_word(rest: &[u8], reading: &mut ScanState, put: &mut dyn FnMut(&[u8])) -> usize {
     let end = |at: &dyn Fn(usize) -> bool| (0..rest.len()).find(|&i| at(i)).unwrap_or(rest.len());
     let quoted =
         |(quote, escaped): (u8, bool)| end(&|i| rest[i] == quote && (escaped || i == 0 || rest[i - 1] != b'\\'));

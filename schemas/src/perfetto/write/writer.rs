@@ -23,7 +23,7 @@ use super::activity::{Activity, FileCall};
 use super::event::{Thread, introduce, put_counter, put_instant, put_slice};
 use super::process_packets::{
     Flows, Head, Process, moved, put_activity, put_attributes, put_chapter, put_clocks, put_complete, put_life,
-    put_machine, put_moment, put_packet, put_process_track, thread_names,
+    put_machine, put_packet, put_process_instant, put_process_track, thread_names,
 };
 use super::waits;
 use crate::event::clock::Clock;
@@ -103,7 +103,7 @@ impl Exporter for Writer<'_> {
         put_process_track(out, &process, fields);
         put_life(out, &process, fields, last_ns);
         if let Some(overview) = fields.get(key::OVERVIEW) {
-            put_moment(out, &process, process.first_ns, overview);
+            put_process_instant(out, &process, process.first_ns, overview);
         }
         self.packer.flush_raw()?;
         self.processes.push(process);
