@@ -18,7 +18,7 @@ use crate::event::ops::{Layer, Op, Ret};
 use crate::export::exporter::{Call, Calls, Exporter, Meta, ProcessId, Sink, Summary, unfinished};
 use crate::export::json::{List, Output};
 use crate::export::key::{Key, of_waker};
-use crate::export::lanes::{Lanes, Place};
+use crate::export::lanes::{Lanes, Placement};
 use crate::native::columns::Events;
 use crate::native::fields::{Fields, key};
 use crate::native::names::Names;
@@ -235,7 +235,7 @@ fn put_call(out: &mut Output, (pid, tid): (i64, i64), lanes: &mut Lanes, call: &
             head(out, "i", call.begin);
             out.raw(",\"s\":\"t\"");
         }
-        _ if lanes.place(call.begin, call.end, call.depth) == Place::Track => {
+        _ if lanes.place(call.begin, call.end, call.depth) == Placement::Track => {
             head(out, "X", call.begin);
             out.raw(",\"dur\":");
             out.microseconds((call.end - call.begin) as i64);

@@ -8,7 +8,7 @@ use crate::event::ops::{Arg, Layer, OpInfo, Ret};
 use crate::event::record::{MetaKind, POS_UNKNOWN, STEP_NONE, unpack_steps};
 use crate::export::exporter::{Call, Meta};
 use crate::export::key::{Key, of_counters, of_waker};
-use crate::export::lanes::{Lanes, Place};
+use crate::export::lanes::{Lanes, Placement};
 use crate::native::names::Names;
 use crate::perfetto::layout::{ANNOTATION_NAMES, CATEGORY_NAMES, DEPTH_BITS, EVENT_NAMES, child_uuid, layer_index};
 use crate::perfetto::pack::Packer;
@@ -171,9 +171,9 @@ pub(super) fn put_slice(
 ) {
     let place = thread.lanes.place(call.begin, call.end, call.depth);
     let lane = match place {
-        Place::Track => None,
-        Place::Lane(lane) => Some(lane_track(packer.out(), owner, thread, lane)),
-        Place::Nowhere => return put_without_track(packer.out(), thread, call, flows, names),
+        Placement::Track => None,
+        Placement::Lane(lane) => Some(lane_track(packer.out(), owner, thread, lane)),
+        Placement::NoTrack => return put_without_track(packer.out(), thread, call, flows, names),
     };
     let state = thread.state.as_mut().expect("introduced");
     if lane.is_none()
