@@ -424,7 +424,7 @@ fn store_wide(values: &[i64], out: &mut [u8]) -> Stored {
 
 /// The columns of a block to decode, in addition to those of the heads.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct ColumnSet {
     /// Starts and durations.
     pub times: bool,
     pub file: bool,
@@ -434,13 +434,13 @@ pub struct Asked {
     pub ret: bool,
 }
 
-impl Asked {
-    pub const ALL: Asked = Asked { times: true, file: true, fd: true, a: true, b: true, ret: true };
+impl ColumnSet {
+    pub const ALL: ColumnSet = ColumnSet { times: true, file: true, fd: true, a: true, b: true, ret: true };
 
     /// Adds the columns that these are stored as differences from.
-    fn whole(self) -> Asked {
+    fn whole(self) -> ColumnSet {
         let ret = self.ret || self.a;
-        Asked { ret, file: self.file || self.a, fd: self.fd || ret, b: self.b || ret, ..self }
+        ColumnSet { ret, file: self.file || self.a, fd: self.fd || ret, b: self.b || ret, ..self }
     }
 }
 
@@ -494,7 +494,7 @@ impl Events {
 
     /// Replaces the contents by the events of a block's payload. `first` is that of its header.
     pub fn decode(&mut self, payload: &[u8], count: usize, first: u64) -> Result<(), Damage> {
-        self.decode_some(payload, count, first, |_| Asked::ALL)
+        self.decode_some(payload, count, first, |_| ColumnSet::ALL)
     }
 
     /// Decodes like [`decode`](Self::decode), but only the requested columns, which are chosen once the operations
@@ -504,7 +504,7 @@ impl Events {
         payload: &[u8],
         count: usize,
         first: u64,
-        ask: impl FnOnce(&[u16]) -> Asked,
+        ask: impl FnOnce(&[u16]) -> ColumnSet,
     ) -> Result<(), Damage> {
         let mut planes = Planes::new(payload, count)?;
         planes.next(&mut self.scratch)?;
@@ -710,7 +710,7 @@ mod tests {
         let mut some = all.clone();
         for bits in 0..64u8 {
             let [times, file, fd, a, b, ret] = std::array::from_fn(|column| bits >> column & 1 == 1);
-            let asked = Asked { times, file, fd, a, b, ret };
+            let asked = ColumnSet { times, file, fd, a, b, ret };
             some.decode_some(&out[..length], records.len(), records[0].start, |_| asked).unwrap();
             assert_eq!((&some.op, &some.depth, &some.known), (&all.op, &all.depth, &all.known));
             let whole = asked.whole();

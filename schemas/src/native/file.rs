@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 
 use super::block::{self, HEADER_SIZE, Header, Kind, Opener};
-use super::columns::{Asked, EVENTS_MAX, Events};
+use super::columns::{ColumnSet, EVENTS_MAX, Events};
 use super::fields::{Fields, key};
 use super::names::Names;
 use super::ring::{self, OpenSpan, Ring};
@@ -450,7 +450,7 @@ pub fn decode_some(
     bytes: &[u8],
     opener: &mut Opener,
     into: &mut Events,
-    ask: impl FnOnce(&[u16]) -> Asked,
+    ask: impl FnOnce(&[u16]) -> ColumnSet,
 ) -> Result<(), Damage> {
     let payload = opener.open(header, bytes)?;
     into.decode_some(payload, header.count as usize, header.first, ask)

@@ -8,7 +8,7 @@ use std::sync::{LazyLock, Mutex};
 
 use dlio_schemas::clock::Clock;
 use dlio_schemas::evidence::Counters;
-use dlio_schemas::native::columns::{Asked, Events};
+use dlio_schemas::native::columns::{ColumnSet, Events};
 use dlio_schemas::native::names::{NameKind, Names};
 use dlio_schemas::native::ring::OpenSpan;
 use dlio_schemas::ops::{Arg as Meaning, Layer, OP_MAX, Op};
@@ -324,14 +324,14 @@ impl Traits {
 }
 
 /// The columns of a block of some operations that a batch needs to have those that are wanted.
-pub fn asked(ops: &[u16], wanted: Wanted) -> Asked {
+pub fn asked(ops: &[u16], wanted: Wanted) -> ColumnSet {
     if wanted.args || wanted.columns == Columns::ALL {
-        return Asked::ALL;
+        return ColumnSet::ALL;
     }
     let has = |columns| wanted.columns.has(columns);
     // Spans have their names in the columns of files and descriptors, and steps in that of positions.
     let says = ops.iter().any(|&op| traits_of(op).needs_care());
-    Asked {
+    ColumnSet {
         times: has(Columns::TS.and(Columns::DUR)),
         file: has(Columns::FILE) || says,
         fd: has(Columns::FD) || says,
