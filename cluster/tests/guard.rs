@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use dlio_cluster::client::{Connection, Fault};
-use dlio_cluster::dispatch::{Undone, dispatch};
+use dlio_cluster::dispatch::{DispatchError, dispatch};
 use dlio_cluster::guard::Guard;
 use dlio_cluster::server::Listening;
 use dlio_cluster::token::Token;
@@ -125,6 +125,6 @@ fn each_piece_runs_once_and_refusal_ends_all() {
         let with_a_bad_one = [pieces, vec![vec![0].into()]].concat();
         let forget = |_, _: Vec<u8>| ready(Ok(()));
         let undone = dispatch(&connections, with_a_bad_one, |_, _| (), Vec::new, forget).await.unwrap_err();
-        assert!(matches!(undone, Undone::Refused { why, .. } if why == "it begins with a zero"));
+        assert!(matches!(undone, DispatchError::Refused { why, .. } if why == "it begins with a zero"));
     });
 }
