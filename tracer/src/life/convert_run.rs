@@ -45,7 +45,7 @@ pub enum Form {
 }
 
 /// A conversion: its files, and its options.
-pub struct Gathering<'a> {
+pub struct ConvertRun<'a> {
     pub folder: &'a Path,
     /// The converter that the processes recorded for.
     pub converter: &'a str,
@@ -57,7 +57,7 @@ pub struct Gathering<'a> {
     pub umask: Option<u32>,
 }
 
-impl Gathering<'_> {
+impl ConvertRun<'_> {
     /// The limit of `auto`.
     pub const AUTO_EVENTS_MAX: u64 = AUTO_EVENTS_MAX;
 
@@ -332,14 +332,14 @@ mod tests {
         PendingImage { path: Path::new("/t").join(name), events, order: (0, 0, 0) }
     }
 
-    fn gathering(form: Form) -> Gathering<'static> {
+    fn convert_run_to(form: Form) -> ConvertRun<'static> {
         let folder = Path::new("/t");
-        Gathering { folder, converter: "", form, events_max: u64::MAX, bytes_max: u64::MAX, umask: None }
+        ConvertRun { folder, converter: "", form, events_max: u64::MAX, bytes_max: u64::MAX, umask: None }
     }
 
     fn sizes(form: Form, events: &[u64]) -> Vec<usize> {
         let left = events.iter().map(|&events| left("a-h-1-2.ring", events)).collect();
-        gathering(form).group_by_file(left).iter().map(Vec::len).collect()
+        convert_run_to(form).group_by_file(left).iter().map(Vec::len).collect()
     }
 
     #[test]
