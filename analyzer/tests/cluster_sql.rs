@@ -27,7 +27,7 @@ use support::workers::{Worker, listed, without_any, without_one, workers};
 use tempfile::TempDir;
 
 /// Returns the results of queries, as JSON; of several, row by row.
-fn asked(trace: &Path, queries: &[impl AsRef<str>], more: &[&str]) -> String {
+fn query_rows(trace: &Path, queries: &[impl AsRef<str>], more: &[&str]) -> String {
     let words = queries.iter().flat_map(|sql| ["--sql", sql.as_ref()]).collect::<Vec<_>>();
     let format = if queries.len() == 1 { "json" } else { "ndjson" };
     printed(&[&[trace.to_str().unwrap(), "--format", format, "--no-cache"], &words[..], more].concat())
@@ -37,9 +37,9 @@ fn asked(trace: &Path, queries: &[impl AsRef<str>], more: &[&str]) -> String {
 const ALL: [usize; 4] = [1, 2, 3, 8];
 
 fn assert_same(trace: &Path, (by, numbers): (&[Worker], &[usize]), queries: &[impl AsRef<str>], more: &[&str]) {
-    let alone = asked(trace, queries, more);
+    let alone = query_rows(trace, queries, more);
     for &number in numbers {
-        let together = asked(trace, queries, &[&["--workers", &listed(&by[..number])], more].concat());
+        let together = query_rows(trace, queries, &[&["--workers", &listed(&by[..number])], more].concat());
         let differs = alone.lines().zip(together.lines()).find(|(alone, together)| alone != together);
         assert!(alone == together, "{}, {number} workers: {differs:?}", trace.display());
     }
@@ -117,7 +117,7 @@ fn assert_some_pass(trace: &Path, by: &[Worker]) {
     let (from, to) = (relative(window.from), relative(window.to));
     let filter = ["--from", from.as_str(), "--to", to.as_str(), "--pid", "1003,1004"];
     assert_same(trace, (by, &[by.len()]), &QUERIES, &filter);
-    let rows = asked(trace, &["select pid, count(*) n from events group by pid order by pid"], &filter);
+    let rows = query_rows(trace, &["select pid, count(*) n from events group by pid order by pid"], &filter);
     let rows: Vec<serde_json::Value> = serde_json::from_str(&rows).unwrap();
     assert_eq!(rows.iter().map(|row| row["pid"].as_i64().unwrap()).collect::<Vec<_>>(), [1003, 1004]);
     let passed: i64 = rows.iter().map(|row| row["n"].as_i64().unwrap()).sum();
@@ -144,7 +144,8 @@ fn other_formats_give_the_same_rows_with_workers() {
     assert_same(&tables, (&by, &ALL), &all_queries(), &[]);
     assert_same(&tables, (&by, &[2]), &QUERIES, &["--cat", "posix"]);
     assert_same(&tables, (&by, &[2]), &QUERIES, &["--pid", "1003"]);
-    let counted = asked(&tables, &["select pid, count(*) > 1000 many from events group by pid"], &["--pid", "1003"]);
+    let counted =
+        query_rows(&tables, &["select pid, count(*) > 1000 many from events group by pid"], &["--pid", "1003"]);
     assert_eq!(counted.trim(), r#"[{"pid":1003,"many":true}]"#);
 }
 
@@ -157,8 +158,8 @@ fn foreign_samples_give_the_same_rows_with_workers() {
     }
     // Processes of its files are numbered in the order in which threads reach them, even in one process.
     let several = samples.join("dftracer-fork");
-    let alone = asked(&several, &all_queries(), &[]);
-    let together = asked(&several, &all_queries(), &["--workers", &listed(&by[..3])]);
+    let alone = query_rows(&several, &all_queries(), &[]);
+    let together = query_rows(&several, &all_queries(), &["--workers", &listed(&by[..3])]);
     assert_eq!(unnumbered(&alone), unnumbered(&together));
 }
 
@@ -196,8 +197,8 @@ fn all_rows_of_a_trace_come_once_in_every_format() {
         assert!(sorted(&alone) == sorted(&together), "{format}");
     }
     let count = "select count(*) n, count(distinct file_id) f, count(distinct file) p from events";
-    let counted = asked(&trace, &[count], &[]);
-    assert_eq!(counted, asked(&trace, &[count], &["--workers", "local:2"]));
+    let counted = query_rows(&trace, &[count], &[]);
+    assert_eq!(counted, query_rows(&trace, &[count], &["--workers", "local:2"]));
 }
 
 /// Returns a trace that keeps a worker busy for a while.
@@ -223,7 +224,7 @@ fn lost_worker_costs_no_row() {
     let every =
         "select ts, dur, name, pid, tid, file, pos from events where pos % 3 = 0 order by ts, dur, pid, tid, name, pos";
     for sql in [SLOW, every] {
-        let alone = asked(&trace, &[sql], &[]);
+        let alone = query_rows(&trace, &[sql], &[]);
         for signal in ["KILL", "STOP"] {
             let by = workers(4, folder.path());
             assert!(alone == without_one(&by, signal, &question(&trace, sql)), "{signal}, {sql}");
@@ -243,7 +244,7 @@ fn limit_stops_reading() {
     let folder = temp_dir("cluster-sql-limit");
     let trace = long(&folder);
     let by = workers(2, folder.path());
-    let rows = asked(&trace, &["select ts, name from events limit 5"], &["--workers", &listed(&by)]);
+    let rows = query_rows(&trace, &["select ts, name from events limit 5"], &["--workers", &listed(&by)]);
     assert_eq!(rows.matches("\"ts\"").count(), 5, "{rows}");
     let size: u64 = std::fs::read_dir(&trace).unwrap().map(|file| file.unwrap().metadata().unwrap().len()).sum();
     let read: u64 = by.iter().map(Worker::read_so_far).sum();
@@ -282,7 +283,7 @@ fn plan_shows_the_work_of_workers() {
     let folder = temp_dir("cluster-sql-plan");
     let trace = folder.path().join("trace");
     generate(&trace, &Plan::default(), &|_, _, _| ()).unwrap();
-    let plan = |sql: &str| asked(&trace, &[&format!("explain {sql}")], &["--workers", "local:3"]);
+    let plan = |sql: &str| query_rows(&trace, &[&format!("explain {sql}")], &["--workers", "local:3"]);
     for (sql, does) in [
         (
             "select name, count(*) from events where dur > 9 group by 1",
@@ -508,7 +509,7 @@ fn parquet_is_complete_or_absent_after_a_loss() {
         let output = asking.wait_with_output().unwrap();
         let said = text(&output.stderr);
         assert!(output.status.success() && said.contains("no event is missing"), "{signal}: {said}");
-        assert_eq!(asked(&tables, &[count], &[]), asked(&trace, &[count], &[]), "{signal}");
+        assert_eq!(query_rows(&tables, &[count], &[]), query_rows(&trace, &[count], &[]), "{signal}");
         let names = std::fs::read_dir(tables.join("events")).unwrap().map(|file| file.unwrap().file_name());
         assert!(names.into_iter().all(|name| name.to_string_lossy().starts_with("part-")), "{signal}");
     }

@@ -64,7 +64,7 @@ fn read_text(name: &str, text: &str) -> Summary {
 }
 
 /// Returns results of SQL as text, one line per row.
-fn ask(name: &str, text: &str, sql: &str) -> Vec<String> {
+fn query_lines(name: &str, text: &str, sql: &str) -> Vec<String> {
     let folder = temp_dir(&format!("ask-{name}"));
     let path = folder.path().join(name);
     std::fs::write(&path, text).unwrap();
@@ -93,7 +93,7 @@ fn open_slice_lasts_to_the_end() {
     ];
     assert_eq!(rows(&summary), expected);
     assert_eq!((summary.time.compute_ns, summary.damage.len()), (Some(30_000), 0));
-    let message = ask(
+    let message = query_lines(
         "unfinished-sql.json",
         text,
         "select name, depth from events where args['unfinished'] = 'true' order by ts",
@@ -133,7 +133,7 @@ fn complete_events_get_depth_in_any_order() {
     let mut behind = events.clone();
     behind.reverse();
     for events in [events, behind] {
-        assert_eq!(ask("depths.json", &format!("[{}]", events.join(",")), sql), expected);
+        assert_eq!(query_lines("depths.json", &format!("[{}]", events.join(",")), sql), expected);
     }
 }
 
@@ -233,7 +233,7 @@ fn bytes_of_two_layers_count_once() {
     for sql in [include_str!("../sql/ranks.sql"), include_str!("../sql/processes.sql")] {
         let of_section = sql.trim().trim_end_matches(';');
         let sql = format!("select rank, read_ns / 1000000, write_ns / 1000000 from ({of_section}) order by rank");
-        assert_eq!(ask("dxt-layers.txt", text, &sql), ["0,140,100", "1,100,0"]);
+        assert_eq!(query_lines("dxt-layers.txt", text, &sql), ["0,140,100", "1,100,0"]);
     }
     let read = |cat: &str| summary.functions.iter().find(|row| row.name == "read" && row.cat == cat).unwrap();
     assert_eq!(read("mpiio").named(&summary.functions), "read (mpiio)");
@@ -267,7 +267,7 @@ fn strace_gives_programs_and_endings() {
     let who: Vec<_> = summary.processes.iter().map(|p| (p.pid, p.program.as_str(), p.ended.as_str())).collect();
     assert_eq!(who, [(7, "my cat", "exit 3"), (8, "my cat", "killed")]);
     let sql = "select name, coalesce(file, '-'), coalesce(requested, -1), fd from events where name in ('mmap', 'munmap', 'writev') order by ts";
-    let message = ask("strace-y-sql.txt", text, sql);
+    let message = query_lines("strace-y-sql.txt", text, sql);
     assert_eq!(message, ["mmap,/lib/x,832,3", "munmap,-,832,", "writev,/d/out,4096,1", "writev,/d/out,-1,1"]);
 }
 

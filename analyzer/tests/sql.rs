@@ -56,11 +56,11 @@ fn filtered_summary(trace: &Trace, filter: &Filter) -> Value {
 }
 
 /// Returns the rows of a query, their columns by name.
-fn asked(trace: &Arc<Trace>, sql: &str) -> Vec<Map<String, Value>> {
-    asked_of(trace, &Filter::default(), sql)
+fn query_rows(trace: &Arc<Trace>, sql: &str) -> Vec<Map<String, Value>> {
+    query_filtered(trace, &Filter::default(), sql)
 }
 
-fn asked_of(trace: &Arc<Trace>, filter: &Filter, sql: &str) -> Vec<Map<String, Value>> {
+fn query_filtered(trace: &Arc<Trace>, filter: &Filter, sql: &str) -> Vec<Map<String, Value>> {
     let session = Session::new(trace.clone(), filter.clone(), 2, 1 << 30).unwrap();
     let mut out = Vec::new();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -138,7 +138,7 @@ fn compare_filtered(name: &str, trace: &Arc<Trace>, filter: &Filter) -> usize {
             Value::Array(rows) => rows.iter().map(flat).collect(),
             row => vec![flat(row)],
         };
-        let found = asked_of(trace, filter, &within(section, &sql, filter));
+        let found = query_filtered(trace, filter, &within(section, &sql, filter));
         assert_eq!(found.len(), printed.len(), "{name}, {section}: {found:?}");
         for (found, printed) in found.iter().zip(&printed) {
             let unknown: Vec<_> = found.keys().filter(|column| !printed.contains_key(*column)).collect();
@@ -181,7 +181,7 @@ fn sql_matches_for_object_store_requests() {
     }
     let trace = opened(folder.path());
     assert!(compare("requests", &trace) > 200);
-    let places = asked(&trace, "select distinct file, layer from events where name = 'object.part'");
+    let places = query_rows(&trace, "select distinct file, layer from events where name = 'object.part'");
     assert_eq!((&places[0]["file"], &places[0]["layer"]), (&"s3://other/ckpt".into(), &"object".into()));
     let summary = summary(&trace);
     let places: Vec<&str> =
@@ -247,10 +247,10 @@ fn sql_matches_with_each_filter() {
     let trace = opened(folder.path());
     let tables = temp_dir("sql-filtered-parquet");
     export::write(&trace, &Filter::default(), (2, 1 << 30), &Progress::default(), tables.path()).unwrap();
-    let bounds = &asked(&trace, "select min(ts) a, max(ts) b from events where cat <> 'app'")[0];
+    let bounds = &query_rows(&trace, "select min(ts) a, max(ts) b from events where cat <> 'app'")[0];
     let (first, last) = (bounds["a"].as_i64().unwrap(), bounds["b"].as_i64().unwrap());
     let all = Filter::default;
-    let pids = asked(&trace, "select pid from processes order by proc limit 1");
+    let pids = query_rows(&trace, "select pid from processes order by proc limit 1");
     let glob = |pattern: &str| vec![glob::Pattern::new(pattern).unwrap()];
     let filters = [
         Filter { pids: vec![pids[0]["pid"].as_i64().unwrap() as i32, 99], ..all() },
@@ -294,9 +294,9 @@ fn parquet_directory_equals_its_trace() {
         "select path, count(*) n from events join files on events.file_id = files.file_id group by path order by path",
         "select distinct layer from events where rank is null order by 1",
     ] {
-        assert_eq!(asked(&stored, sql), asked(&trace, sql), "{sql}");
+        assert_eq!(query_rows(&stored, sql), query_rows(&trace, sql), "{sql}");
     }
-    assert_eq!(asked(&stored, "select ts from events limit 3").len(), 3);
+    assert_eq!(query_rows(&stored, "select ts from events limit 3").len(), 3);
 }
 
 #[test]
@@ -316,7 +316,7 @@ fn sql_matches_for_darshan_text() {
     std::fs::write(&path, format!("{sample}{both}")).unwrap();
     let trace = opened(&path);
     assert!(compare("DXT", &trace) > 100);
-    let found = asked(&trace, "select distinct layer from events where name like 'MPI%' or cat = 'mpiio'");
+    let found = query_rows(&trace, "select distinct layer from events where name like 'MPI%' or cat = 'mpiio'");
     assert_eq!(found.iter().map(|row| &row["layer"]).collect::<Vec<_>>(), ["mpiio"]);
     let tables = temp_dir("sql-dxt-parquet");
     export::write(&trace, &Filter::default(), (2, 1 << 30), &Progress::default(), tables.path()).unwrap();

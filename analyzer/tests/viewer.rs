@@ -36,14 +36,14 @@ fn fails(words: &[&str]) -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
-fn ask(trace: &str, filters: &[&str], sql: &str) -> String {
+fn query_rows(trace: &str, filters: &[&str], sql: &str) -> String {
     let output = run(&[&[trace, "--format", "csv", "--sql", sql], filters].concat());
     assert!(output.status.success(), "{filters:?}: {output:?}");
     String::from_utf8(output.stdout).unwrap().lines().skip(1).collect::<Vec<_>>().join("\n")
 }
 
 fn count(trace: &str, filters: &[&str]) -> u64 {
-    ask(trace, filters, "select count(*) from events").parse().unwrap()
+    query_rows(trace, filters, "select count(*) from events").parse().unwrap()
 }
 
 fn trace(folder: &TempDir, plan: &Plan) -> String {
@@ -136,7 +136,7 @@ fn step_window_covers_first_to_last_step() {
     let folder = temp_dir("steps");
     let trace = trace(&folder, &Plan { events: 40_000, ..Plan::default() });
     let bounds = "select min(ts), max(ts + dur) from events where step between 3 and 5";
-    let bounds = ask(&trace, &[], bounds);
+    let bounds = query_rows(&trace, &[], bounds);
     let (from, to) = bounds.split_once(',').unwrap();
     assert_eq!(count(&trace, &["--step", "3..5"]), count(&trace, &["--from", from, "--to", to]));
 }
@@ -235,9 +235,9 @@ fn several_hosts_become_a_tar() {
     // The tar itself is a trace, of both hosts, which can be exported again.
     let (tar, again) = (tar.to_str().unwrap(), folder.path().join("again.tar"));
     let told = "select host, count(*) from events group by host order by host";
-    assert_eq!(ask(tar, &[], told), ask(&trace, &[], told));
+    assert_eq!(query_rows(tar, &[], told), query_rows(&trace, &[], told));
     succeeds(&[tar, "--export", again.to_str().unwrap()]);
-    assert_eq!(ask(again.to_str().unwrap(), &[], told), ask(&trace, &[], told));
+    assert_eq!(query_rows(again.to_str().unwrap(), &[], told), query_rows(&trace, &[], told));
     let cut = folder.path().join("cut.tar");
     let whole = std::fs::read(tar).unwrap();
     std::fs::write(&cut, &whole[..whole.len() - 3000]).unwrap();

@@ -52,7 +52,7 @@ async fn worker(guard: Guard) -> String {
     address
 }
 
-async fn asked(address: &str, guard: Guard) -> Result<Vec<u8>, Fault> {
+async fn run_piece(address: &str, guard: Guard) -> Result<Vec<u8>, Fault> {
     let connection = Connection::open(address, &guard).await?;
     let large = Bytes::from(vec![7; 3 << 20]);
     assert_eq!(turned(&connection, large.clone()).await?, large);
@@ -76,16 +76,16 @@ fn run(test: impl Future<Output = ()>) {
 fn token_and_version_are_accepted() {
     run(async {
         let address = worker(guard(Some(TOKEN), "1")).await;
-        assert_eq!(asked(&address, guard(Some(TOKEN), "1")).await, Ok(b"cba".to_vec()));
-        let refused = asked(&address, guard(Some(TOKEN), "2")).await.unwrap_err();
+        assert_eq!(run_piece(&address, guard(Some(TOKEN), "1")).await, Ok(b"cba".to_vec()));
+        let refused = run_piece(&address, guard(Some(TOKEN), "2")).await.unwrap_err();
         assert!(
             matches!(&refused, Fault::Refused(why) if why.contains("version 1") && why.contains("version 2")),
             "{refused:?}"
         );
-        let refused = asked(&address, guard(Some(OTHER), "1")).await.unwrap_err();
+        let refused = run_piece(&address, guard(Some(OTHER), "1")).await.unwrap_err();
         assert!(matches!(refused, Fault::NotBelieved(_)), "{refused:?}");
         // Not encrypted, and therefore rejected.
-        assert!(asked(&address, guard(None, "1")).await.is_err());
+        assert!(run_piece(&address, guard(None, "1")).await.is_err());
     });
 }
 
@@ -94,13 +94,13 @@ fn unencrypted_connection_requires_the_token() {
     run(async {
         let plain = |token| Guard { encrypted: false, ..guard(token, "1") };
         let address = worker(plain(Some(TOKEN))).await;
-        assert_eq!(asked(&address, plain(Some(TOKEN))).await, Ok(b"cba".to_vec()));
+        assert_eq!(run_piece(&address, plain(Some(TOKEN))).await, Ok(b"cba".to_vec()));
         for wrong in [Some(OTHER), None] {
-            let refused = asked(&address, plain(wrong)).await;
+            let refused = run_piece(&address, plain(wrong)).await;
             assert_eq!(refused, Err(Fault::Refused("it has another token".into())));
         }
         let open = worker(plain(None)).await;
-        assert_eq!(asked(&open, plain(None)).await, Ok(b"cba".to_vec()));
+        assert_eq!(run_piece(&open, plain(None)).await, Ok(b"cba".to_vec()));
     });
 }
 

@@ -52,13 +52,13 @@ pub struct Process {
 
 /// The content of a directory.
 #[derive(Debug, Default)]
-pub struct Seen {
+pub struct RecordedTrace {
     pub processes: Vec<Process>,
     /// The faults that a valid trace does not have: damage, files of other names.
     pub faults: Vec<String>,
 }
 
-impl Seen {
+impl RecordedTrace {
     pub fn events(&self) -> impl Iterator<Item = &Event> {
         self.processes.iter().flat_map(|process| &process.events)
     }
@@ -77,8 +77,8 @@ impl Seen {
 }
 
 /// Reads a directory; one that does not exist is empty.
-pub fn read(folder: &Path) -> Seen {
-    let mut seen = Seen::default();
+pub fn read(folder: &Path) -> RecordedTrace {
+    let mut seen = RecordedTrace::default();
     for stem in stems(folder, &mut seen.faults) {
         let (dlt, ring) = (path(folder, &stem, ".dlt"), path(folder, &stem, ".ring"));
         let pftrace = path(folder, &stem, ".pftrace");
@@ -113,7 +113,7 @@ fn stems(folder: &Path, faults: &mut Vec<String>) -> BTreeSet<String> {
     all
 }
 
-fn native(seen: &mut Seen, dlt: &Path, ring: &Path) {
+fn native(seen: &mut RecordedTrace, dlt: &Path, ring: &Path) {
     let bytes = std::fs::read(dlt).unwrap_or_default();
     let mut fault = |what: String| seen.faults.push(format!("{}: {what}", dlt.display()));
     let mut image = match Image::from_dlt(&bytes) {
@@ -155,7 +155,7 @@ fn native(seen: &mut Seen, dlt: &Path, ring: &Path) {
     });
 }
 
-fn perfetto(seen: &mut Seen, path: &Path) {
+fn perfetto(seen: &mut RecordedTrace, path: &Path) {
     let bytes = std::fs::read(path).unwrap_or_default();
     let mut reader = Reader::default();
     let mut batches: Vec<(usize, u32, Events)> = Vec::new();

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use dlio_tests::compile::compile;
 use dlio_tests::sandbox::Sandbox;
-use dlio_tests::seen::{Event, Seen};
+use dlio_tests::seen::{Event, RecordedTrace};
 use dlio_tests::{artefacts, home, seen};
 
 use dlio_schemas::evidence::Waker;
@@ -12,7 +12,7 @@ use dlio_schemas::evidence::Waker;
 /// One of the jobs, traced; and the numbers it printed.
 struct Job {
     sandbox: Sandbox,
-    seen: Seen,
+    seen: RecordedTrace,
     said: Vec<Vec<u64>>,
 }
 
@@ -159,7 +159,7 @@ fn counters_and_wakers_survive_export() {
     assert_eq!(run.exit, "0", "{}", String::from_utf8_lossy(&run.errors));
     let copy = seen::read(&copies);
     assert!(copy.faults.is_empty(), "{:?}", copy.faults);
-    let rows = |seen: &Seen| -> Vec<_> {
+    let rows = |seen: &RecordedTrace| -> Vec<_> {
         let row = |event: &Event| {
             let Event { tid, start_ns, duration_ns, a, b, counters, .. } = event;
             (*tid, *start_ns, *duration_ns, event.name, *a, *b, *counters)

@@ -50,7 +50,7 @@ fn traced(sandbox: &Sandbox, command: &[std::ffi::OsString]) -> Run {
     sandbox.run(&mut dlio, true).unwrap()
 }
 
-fn told(run: &Run) -> Value {
+fn parse_output(run: &Run) -> Value {
     let text = String::from_utf8_lossy(&run.output);
     serde_json::from_str(&text)
         .unwrap_or_else(|error| panic!("{error}: {text} {}", String::from_utf8_lossy(&run.errors)))
@@ -77,7 +77,7 @@ fn cpus() -> Vec<u32> {
 fn process_records_limits_and_usage() {
     let sandbox = Sandbox::new("machine.own").unwrap();
     let (run, facts) = alone(&sandbox, &["plain"]);
-    let own = &told(&run)["own"];
+    let own = &parse_output(&run)["own"];
     let expected = |key: &str| own[key].as_i64().unwrap();
     for key in ["cpus_allowed", "nice", "shm_size"] {
         assert_eq!(facts.number(key), Some(expected(key)), "{key}: {facts:?}");
@@ -124,7 +124,7 @@ fn separately_pinned_threads_share_their_cpus() {
 fn host_counters_match_a_second_reader() {
     let sandbox = Sandbox::new("machine.counters").unwrap();
     let run = traced(&sandbox, &reader(&sandbox, &["plain"]));
-    let told = told(&run);
+    let told = parse_output(&run);
     let [samples] = &samples(&sandbox.trace())[..] else { panic!("one file of samples") };
     assert!(samples.has_ended && samples.moments.len() >= 2, "{samples:?}");
     assert_eq!(samples.fact("cpus_allowed"), Some(cpus().len().to_string().as_str()));

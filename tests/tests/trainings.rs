@@ -53,7 +53,7 @@ impl Training {
         Training { sandbox }
     }
 
-    fn ask(&self, trace: &Path, arguments: &[&str]) -> String {
+    fn analyze(&self, trace: &Path, arguments: &[&str]) -> String {
         let mut command = Command::new(artefacts::command("dlio-analyze").unwrap());
         let run = self.sandbox.run(command.arg(trace).args(arguments), true).unwrap();
         assert_eq!(run.exit, "0", "{arguments:?}: {}", String::from_utf8_lossy(&run.errors));
@@ -62,13 +62,13 @@ impl Training {
 
     /// The rows of a query.
     fn rows(&self, trace: &Path, arguments: &[&str], query: &str) -> Vec<Value> {
-        let text = self.ask(trace, &[arguments, &["--format", "ndjson", "--sql", query]].concat());
+        let text = self.analyze(trace, &[arguments, &["--format", "ndjson", "--sql", query]].concat());
         let row = |line: &str| serde_json::from_str(line).unwrap_or_else(|error| panic!("{query}: {error}: {text}"));
         text.lines().map(row).collect()
     }
 
     fn report(&self, trace: &Path, arguments: &[&str]) -> Value {
-        serde_json::from_str(&self.ask(trace, &[arguments, &["--format", "json"]].concat())).unwrap()
+        serde_json::from_str(&self.analyze(trace, &[arguments, &["--format", "json"]].concat())).unwrap()
     }
 
     fn folder(&self, name: &str) -> PathBuf {
@@ -136,7 +136,7 @@ fn waits_table_sums_match_the_report() {
 fn parquet_has_the_table_of_waits() {
     let training = Training::record("trainings.parquet");
     let (trace, folder) = (training.sandbox.trace(), training.folder("parquet"));
-    training.ask(&trace, &["--parquet", folder.to_str().unwrap()]);
+    training.analyze(&trace, &["--parquet", folder.to_str().unwrap()]);
     let file = folder.join("waits.parquet");
     let create = format!("create external table written stored as parquet location '{}'", file.display());
     let select = "select * from written order by start_ts";
@@ -147,7 +147,7 @@ fn parquet_has_the_table_of_waits() {
 #[test]
 fn text_contains_the_chain_of_each_wait() {
     let training = Training::record("trainings.text");
-    let text = training.ask(&training.sandbox.trace(), &["--section", "waits"]);
+    let text = training.analyze(&training.sandbox.trace(), &["--section", "waits"]);
     let chains: Vec<&str> = text.lines().filter(|line| line.contains(" <- ")).collect();
     // The heading, and one line per wait.
     assert!(chains.len() >= 12, "{text}");
@@ -252,7 +252,7 @@ fn text(bytes: &[u8]) -> String {
 fn arrow_connects_each_wait_with_its_maker() {
     let training = Training::record("trainings.arrows");
     let (trace, copy) = (training.sandbox.trace(), training.folder("copy.pftrace"));
-    training.ask(&trace, &["--export", copy.to_str().unwrap(), "--compress", "none"]);
+    training.analyze(&trace, &["--export", copy.to_str().unwrap(), "--compress", "none"]);
     let rows = training.rows(&trace, &[], "select * from waits order by start_ts");
     let drawn = Drawn::read(&copy);
     let tracks: Vec<u64> = drawn.tracks.iter().filter(|(_, name)| *name == "waits").map(|(uuid, _)| *uuid).collect();
@@ -279,13 +279,13 @@ fn arrow_connects_each_wait_with_its_maker() {
 fn drawn_waits_are_ignored_when_read() {
     let training = Training::record("trainings.again");
     let (trace, copy) = (training.sandbox.trace(), training.folder("copy.pftrace"));
-    training.ask(&trace, &["--export", copy.to_str().unwrap()]);
+    training.analyze(&trace, &["--export", copy.to_str().unwrap()]);
     let (before, after) = (training.report(&trace, &[]), training.report(&copy, &[]));
     for section in ["allocation", "training", "waits", "functions", "spans", "past_files"] {
         assert_eq!(before[section], after[section], "{section}");
     }
     // Events of one kind alone do not show which thread ended a wait.
     let some = training.folder("some.pftrace");
-    training.ask(&trace, &["--export", some.to_str().unwrap(), "--compress", "none", "--cat", "posix"]);
+    training.analyze(&trace, &["--export", some.to_str().unwrap(), "--compress", "none", "--cat", "posix"]);
     assert!(!Drawn::read(&some).tracks.values().any(|name| name == "waits"));
 }

@@ -42,7 +42,7 @@ impl Traced {
         Traced { sandbox }
     }
 
-    fn ask(&self, arguments: &[&str]) -> String {
+    fn analyze(&self, arguments: &[&str]) -> String {
         let run =
             self.sandbox.run(Command::new(artefacts::command("dlio-analyze").unwrap()).args(arguments), true).unwrap();
         assert_eq!(run.exit, "0", "{arguments:?}: {}", String::from_utf8_lossy(&run.errors));
@@ -50,7 +50,7 @@ impl Traced {
     }
 
     fn sql(&self, trace: &str, query: &str) -> String {
-        self.ask(&[trace, "--format", "csv", "--sql", query])
+        self.analyze(&[trace, "--format", "csv", "--sql", query])
     }
 }
 
@@ -79,7 +79,7 @@ fn waits_are_waits_in_every_format() {
         if format == "chrome" {
             continue;
         }
-        traced.ask(&[&trace, "--export", "p.pftrace", "--export", "c.json.gz", "--parquet", "tables"]);
+        traced.analyze(&[&trace, "--export", "p.pftrace", "--export", "c.json.gz", "--parquet", "tables"]);
         for copy in ["p.pftrace", "c.json.gz", "tables"] {
             assert_eq!(traced.sql(copy, WAITED), FOUND, "{format} as {copy}");
         }
@@ -92,7 +92,7 @@ fn waits_are_not_io() {
     for mode in ["full", "summary"] {
         let traced = Traced::new(&format!("waits.io.{mode}"), &[("DLIO_TRACE_MODE", mode)]);
         let trace = traced.sandbox.trace().display().to_string();
-        let report = traced.ask(&[&trace, "--format", "json"]);
+        let report = traced.analyze(&[&trace, "--format", "json"]);
         let number = |key: &str| -> f64 {
             let (_, rest) = report.split_once(&format!("\"{key}\":")).unwrap_or_else(|| panic!("no {key} in {report}"));
             let end = rest.find([',', '}', '\n']).unwrap();
