@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""The documented command lines of MLPerf Storage's own program, scaled down, with ours in the place of DLIO.
+"""The documented command lines of MLPerf Storage's own program, scaled down, with our benchmark instead of DLIO.
 
     tests/run-mlpstorage.py COMMAND
 
-COMMAND is what starts `mlpstorage` here: one word, or several in quotes. It is not installed: it is no package of a
-registry. Its version 2 is what the command lines are of. Needs `mpirun`, which it types itself.
+COMMAND starts `mlpstorage` here: one word, or several in quotes. It is not installed, because no registry has a package of it.
+The command lines are those of its version 2. Needs `mpirun`, which it runs itself.
 
-Held: what it starts ends well, every file that its report reads is there, its report takes each run for what it was and
+Checks that its children succeed, that every file that its report reads exists, and that its report recognizes each run and
 computes the same verdict as `dlio bench check`.
 """
 
@@ -24,7 +24,7 @@ DIST = pathlib.Path(os.environ["DLIO_BIN_DIR"])
 
 
 class Storage:
-    """Its program, with a folder of its own for everything that is written."""
+    """Its program, with a separate directory for all output."""
 
     def __init__(self, command: list[str], folder: pathlib.Path):
         self.command, self.folder = command, folder

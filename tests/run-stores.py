@@ -4,8 +4,8 @@ interface, nginx, and nginx that sends every request on, as AIStore's proxy does
 
     tests/run-stores.py [swift] [nginx] [sent-on]
 
-`tests/setup.sh stores` installs them from Debian. They listen on this machine alone and are gone afterwards. What reads along is
-boto3, and the server's own log: it has to have counted as many requests and bytes as are reported.
+`tests/setup.sh stores` installs them from Debian. They listen only on this host and are stopped afterwards. boto3 and the
+server's own log verify the results: the log must have the reported numbers of requests and bytes.
 """
 
 import contextlib
@@ -164,7 +164,7 @@ http {{
 
 @contextlib.contextmanager
 def nginx(folder: pathlib.Path, sends_on: bool):
-    """Signatures are nothing to it. A bucket is a folder."""
+    """Starts nginx, which ignores signatures. A bucket is a directory."""
     port, front = free_port(), free_port()
     (folder / "disk" / "bucket").mkdir(parents=True)
     user = "user root;\n" if os.geteuid() == 0 else ""
@@ -249,7 +249,7 @@ where events.name = 'object.get' and file like 's3://bucket/data/traced/%' group
 
 
 def three_counts(bench: Bench, log: pathlib.Path | None) -> None:
-    """Of each epoch the trace, the report and the server have the same requests and bytes."""
+    """Checks that trace, report and server agree on the requests and bytes of each epoch."""
     ways = {"two readers": [], "a window": ["storage.storage_options.prefetch_window=3"],
             "a tier": ["storage.cache.folder=tier", "storage.storage_options.prefetch_window=3"]}
     keys = [*SMALL, "dataset.format=npz", "dataset.data_folder=data/traced", "reader.read_threads=2", "train.epochs=3"]
@@ -297,7 +297,7 @@ def listed(bench: Bench) -> dict[str, int]:
 
 
 def faults(bench: Bench) -> None:
-    """What a real server says to what is wrong."""
+    """Checks the errors of a real server."""
     option = "storage.storage_options."
     bench.refused("SignatureDoesNotMatch", *SMALL, f"{option}access_key_id={KEY_ID}", f"{option}secret_access_key=wrong")
     bench.refused("refuses key", *SMALL, f"{option}access_key_id=nobody:here", f"{option}secret_access_key=wrong", GENERATE)
@@ -327,7 +327,7 @@ def killed_generation(bench: Bench, disk: pathlib.Path) -> None:
 
 
 def standstill(bench: Bench, proxy: subprocess.Popen) -> None:
-    """A server that stands still, and one that is gone."""
+    """Checks a server that hangs, and one that has ended."""
     keys = [*SMALL, "dataset.data_folder=data/npz", "dataset.format=npz"]
     (bench.folder / "run" / "summary.json").unlink(missing_ok=True)
     running = bench.start(*keys, "storage.storage_options.stall_timeout=2", "train.computation_time=0.2", "train.epochs=6")

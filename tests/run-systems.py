@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What is shipped, on other systems: in roots with other C libraries, programs are run untraced and traced and compared, and the
-analyzer reads the traces there.
+"""Tests the shipped files on other systems: in roots with other C libraries, programs are run untraced and traced and compared,
+and the analyzer reads the traces there.
 
     tests/run-systems.py [ROOT ...]
 
 Without roots, Debian's older and newer releases are installed with debootstrap below the cache folder, 300 MB each, once. A root
-is a folder with a system in it: what `docker export` writes, for one. It takes root (chroot). What cannot be had is said and left
-out; the rest has to hold.
+is a directory with a system in it, such as the output of `docker export`. This needs root (chroot). Missing systems are
+reported and skipped; the rest must pass.
 """
 
 import os
@@ -113,7 +113,7 @@ class System:
             say(f"{self.name}: does not hold: {what}")
 
     def check(self, name, line, reads=1):
-        """The same with the library and without, however it is loaded; a trace has all `reads`."""
+        """Checks that results are equal with and without the library, however it is loaded, and that a trace has all `reads`."""
         untraced = self.run(line)
         library = {"LD_PRELOAD": f"{PLACE}/lib/libdliotrace.so"}
         for loading in ({}, {"LD_BIND_NOW": "1"}, {"DLIO_TRACE_INLINE": "1"}):

@@ -63,7 +63,7 @@ fn shown(summary: &Summary) -> String {
 }
 
 #[test]
-fn an_unchanged_trace_has_the_same_summary_without_being_read() {
+fn unchanged_trace_uses_the_cached_summary() {
     let folder = made("cache-same");
     let (counted, kept) = count(folder.path());
     assert!(kept);
@@ -74,7 +74,7 @@ fn an_unchanged_trace_has_the_same_summary_without_being_read() {
 }
 
 #[test]
-fn a_file_that_changed_came_or_went_is_noticed() {
+fn changed_new_and_removed_files_are_noticed() {
     let folder = made("cache-changes");
     let first = file_of(folder.path(), 0);
     let bytes = std::fs::read(&first).unwrap();
@@ -102,7 +102,7 @@ fn a_file_that_changed_came_or_went_is_noticed() {
 }
 
 #[test]
-fn a_trace_that_changed_a_moment_ago_is_not_kept() {
+fn recently_changed_trace_is_not_cached() {
     let folder = temp_dir("cache-fresh");
     generate(folder.path(), &Plan::default(), &|_, _, _| ()).unwrap();
     assert!(!count(folder.path()).1);
@@ -110,7 +110,7 @@ fn a_trace_that_changed_a_moment_ago_is_not_kept() {
 }
 
 #[test]
-fn a_file_that_grew_while_it_was_counted_is_not_kept() {
+fn file_that_grows_during_count_is_not_cached() {
     let folder = made("cache-grew");
     let cache = cache_of(folder.path());
     let trace = Trace::open(&given(folder.path()), 2).unwrap();
@@ -122,7 +122,7 @@ fn a_file_that_grew_while_it_was_counted_is_not_kept() {
 }
 
 #[test]
-fn a_damaged_cache_is_as_good_as_none() {
+fn damaged_cache_is_ignored() {
     let folder = made("cache-damaged");
     count(folder.path());
     let place = folder.path().join(".dlio-cache");
@@ -149,7 +149,7 @@ fn block(folder: &Path) -> PathBuf {
 }
 
 #[test]
-fn where_the_folder_cannot_be_written_the_users_cache_is() {
+fn read_only_directory_uses_the_user_cache() {
     let home = temp_dir("cache-home");
     let folder = made("cache-read-only");
     block(folder.path());
@@ -157,7 +157,7 @@ fn where_the_folder_cannot_be_written_the_users_cache_is() {
     if std::env::var_os("XDG_CACHE_HOME")
         .is_none_or(|path| !path.to_string_lossy().contains("dlio-analyzer-cache-home"))
     {
-        let name = "where_the_folder_cannot_be_written_the_users_cache_is";
+        let name = "read_only_directory_uses_the_user_cache";
         let status = std::process::Command::new(std::env::current_exe().unwrap())
             .args(["--exact", name])
             .env("XDG_CACHE_HOME", home.path())
@@ -174,7 +174,7 @@ fn where_the_folder_cannot_be_written_the_users_cache_is() {
 }
 
 #[test]
-fn several_at_once_find_a_whole_cache_or_none() {
+fn concurrent_readers_find_a_complete_cache() {
     let folder = made("cache-many");
     let truth = shown(&count(folder.path()).0);
     std::thread::scope(|scope| {
@@ -193,7 +193,7 @@ fn several_at_once_find_a_whole_cache_or_none() {
 }
 
 #[test]
-fn a_window_of_one_process_reads_few_blocks_and_finds_all_of_it() {
+fn window_of_one_process_reads_few_blocks() {
     let folder = made("cache-window");
     count(folder.path());
     let cache = cache_of(folder.path());
@@ -258,7 +258,7 @@ fn walked(folder: &Path) -> Trace {
 }
 
 #[test]
-fn a_trace_that_is_opened_by_its_index_is_the_one_that_was_walked() {
+fn index_gives_the_same_trace_as_a_walk() {
     let folder = made_long("cache-index");
     let truth = walked(folder.path());
     let (first, kept) = open_by_index(folder.path());
@@ -283,7 +283,7 @@ fn a_trace_that_is_opened_by_its_index_is_the_one_that_was_walked() {
 }
 
 #[test]
-fn an_index_is_not_believed_of_a_file_that_changed() {
+fn index_of_a_changed_file_is_rejected() {
     let folder = made_long("cache-index-changes");
     let first = file_of(folder.path(), 0);
     let bytes = std::fs::read(&first).unwrap();
@@ -308,7 +308,7 @@ fn an_index_is_not_believed_of_a_file_that_changed() {
 }
 
 #[test]
-fn a_file_that_came_costs_the_index_of_itself_alone() {
+fn new_file_needs_only_its_own_index() {
     let folder = made_long("cache-index-came");
     open_by_index(folder.path());
     let plan = Plan { events: 200_000, processes: 1, seed: 2, ..Plan::default() };

@@ -37,7 +37,7 @@ fn assert_same(trace: &Path, by: &[Worker], more: &[&str]) {
 }
 
 #[test]
-fn native_traces_are_counted_alike_by_any_number_of_workers() {
+fn native_traces_count_the_same_with_any_workers() {
     let folder = temp_dir("cluster-native");
     let by = workers(8, folder.path());
     let plans = [
@@ -61,7 +61,7 @@ fn native_traces_are_counted_alike_by_any_number_of_workers() {
 }
 
 #[test]
-fn relatives_are_measured_against_each_other_wherever_they_are_read() {
+fn process_tree_split_over_workers_is_joined() {
     let folder = temp_dir("cluster-families");
     let by = workers(8, folder.path());
     for (name, scripts, _) in scenarios() {
@@ -75,7 +75,7 @@ fn relatives_are_measured_against_each_other_wherever_they_are_read() {
 }
 
 #[test]
-fn traces_of_other_forms_are_counted_alike() {
+fn other_formats_count_the_same_with_workers() {
     let folder = temp_dir("cluster-forms");
     let by = workers(8, folder.path());
     let native = folder.path().join("native");
@@ -98,7 +98,7 @@ fn traces_of_other_forms_are_counted_alike() {
 }
 
 #[test]
-fn samples_of_other_tools_are_counted_alike() {
+fn foreign_samples_count_the_same_with_workers() {
     let samples = Path::new(&std::env::var("CARGO_MANIFEST_DIR").unwrap()).join("tests/samples");
     let by = workers(3, &samples);
     for name in
@@ -111,7 +111,7 @@ fn samples_of_other_tools_are_counted_alike() {
 }
 
 #[test]
-fn workers_started_for_one_question_give_the_same_page_and_text() {
+fn temporary_workers_give_the_same_report() {
     let folder = temp_dir("cluster-local");
     let trace = folder.path().join("trace");
     generate(&trace, &Plan { processes: 4, ..Plan::default() }, &|_, _, _| ()).unwrap();
@@ -135,7 +135,7 @@ fn long(folder: &TempDir) -> PathBuf {
 }
 
 #[test]
-fn a_worker_that_goes_away_costs_no_event() {
+fn lost_worker_costs_no_event() {
     let folder = temp_dir("cluster-lost");
     let trace = long(&folder);
     let alone = report(&trace, &[]);
@@ -147,14 +147,14 @@ fn a_worker_that_goes_away_costs_no_event() {
 }
 
 #[test]
-fn without_workers_there_is_no_figure() {
+fn report_fails_without_workers() {
     let folder = temp_dir("cluster-nobody");
     let trace = long(&folder);
     without_any(&workers(2, folder.path()), &[trace.to_str().unwrap(), "--no-cache"]);
 }
 
 #[test]
-fn who_asked_goes_away_and_the_worker_stops_reading() {
+fn worker_stops_when_its_client_disconnects() {
     let folder = temp_dir("cluster-given-up");
     let trace = long(&folder);
     let worker = Worker::below(folder.path());
@@ -174,7 +174,7 @@ fn who_asked_goes_away_and_the_worker_stops_reading() {
 }
 
 #[test]
-fn exact_quantiles_of_many_events_are_those_of_one_process() {
+fn exact_quantiles_match_one_process() {
     let folder = temp_dir("cluster-exact");
     let trace = long(&folder);
     let by = workers(3, folder.path());
@@ -196,7 +196,7 @@ fn refusal(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn workers_that_cannot_answer_say_why_in_a_sentence() {
+fn failing_workers_report_the_reason() {
     let (folder, elsewhere) = (temp_dir("cluster-refused"), temp_dir("cluster-elsewhere"));
     let trace = folder.path().join("trace");
     generate(&trace, &Plan::default(), &|_, _, _| ()).unwrap();
@@ -233,7 +233,7 @@ fn workers_that_cannot_answer_say_why_in_a_sentence() {
 }
 
 #[test]
-fn a_token_is_asked_for_where_one_was_given() {
+fn worker_with_a_token_requires_it() {
     use std::os::unix::fs::PermissionsExt;
     let folder = temp_dir("cluster-token");
     let trace = folder.path().join("trace");

@@ -27,7 +27,7 @@ use support::workers::{Worker, listed, without_any, without_one, workers};
 use tempfile::TempDir;
 
 /// Returns the results of queries, as JSON; of several, row by row.
-fn asked(trace: &Path, queries: &[impl AsRef<str>], more: &[&str]) -> String {
+fn query_rows(trace: &Path, queries: &[impl AsRef<str>], more: &[&str]) -> String {
     let words = queries.iter().flat_map(|sql| ["--sql", sql.as_ref()]).collect::<Vec<_>>();
     let format = if queries.len() == 1 { "json" } else { "ndjson" };
     printed(&[&[trace.to_str().unwrap(), "--format", format, "--no-cache"], &words[..], more].concat())
@@ -37,9 +37,9 @@ fn asked(trace: &Path, queries: &[impl AsRef<str>], more: &[&str]) -> String {
 const ALL: [usize; 4] = [1, 2, 3, 8];
 
 fn assert_same(trace: &Path, (by, numbers): (&[Worker], &[usize]), queries: &[impl AsRef<str>], more: &[&str]) {
-    let alone = asked(trace, queries, more);
+    let alone = query_rows(trace, queries, more);
     for &number in numbers {
-        let together = asked(trace, queries, &[&["--workers", &listed(&by[..number])], more].concat());
+        let together = query_rows(trace, queries, &[&["--workers", &listed(&by[..number])], more].concat());
         let differs = alone.lines().zip(together.lines()).find(|(alone, together)| alone != together);
         assert!(alone == together, "{}, {number} workers: {differs:?}", trace.display());
     }
@@ -81,7 +81,7 @@ fn all_queries() -> Vec<String> {
 }
 
 #[test]
-fn native_traces_give_workers_the_same_rows() {
+fn native_traces_give_the_same_rows_with_workers() {
     let folder = temp_dir("cluster-sql-native");
     let by = workers(8, folder.path());
     let trace = folder.path().join("trace");
@@ -117,7 +117,7 @@ fn assert_some_pass(trace: &Path, by: &[Worker]) {
     let (from, to) = (relative(window.from), relative(window.to));
     let filter = ["--from", from.as_str(), "--to", to.as_str(), "--pid", "1003,1004"];
     assert_same(trace, (by, &[by.len()]), &QUERIES, &filter);
-    let rows = asked(trace, &["select pid, count(*) n from events group by pid order by pid"], &filter);
+    let rows = query_rows(trace, &["select pid, count(*) n from events group by pid order by pid"], &filter);
     let rows: Vec<serde_json::Value> = serde_json::from_str(&rows).unwrap();
     assert_eq!(rows.iter().map(|row| row["pid"].as_i64().unwrap()).collect::<Vec<_>>(), [1003, 1004]);
     let passed: i64 = rows.iter().map(|row| row["n"].as_i64().unwrap()).sum();
@@ -126,7 +126,7 @@ fn assert_some_pass(trace: &Path, by: &[Worker]) {
 }
 
 #[test]
-fn traces_of_other_forms_give_workers_the_same_rows() {
+fn other_formats_give_the_same_rows_with_workers() {
     let folder = temp_dir("cluster-sql-forms");
     let by = workers(8, folder.path());
     let native = folder.path().join("native");
@@ -144,12 +144,13 @@ fn traces_of_other_forms_give_workers_the_same_rows() {
     assert_same(&tables, (&by, &ALL), &all_queries(), &[]);
     assert_same(&tables, (&by, &[2]), &QUERIES, &["--cat", "posix"]);
     assert_same(&tables, (&by, &[2]), &QUERIES, &["--pid", "1003"]);
-    let counted = asked(&tables, &["select pid, count(*) > 1000 many from events group by pid"], &["--pid", "1003"]);
+    let counted =
+        query_rows(&tables, &["select pid, count(*) > 1000 many from events group by pid"], &["--pid", "1003"]);
     assert_eq!(counted.trim(), r#"[{"pid":1003,"many":true}]"#);
 }
 
 #[test]
-fn samples_of_other_tools_give_workers_the_same_rows() {
+fn foreign_samples_give_the_same_rows_with_workers() {
     let samples = Path::new(&std::env::var("CARGO_MANIFEST_DIR").unwrap()).join("tests/samples");
     let by = workers(3, &samples);
     for name in ["dftracer.pfw", "strace.txt", "dxt.txt", "torch.json.gz"] {
@@ -157,8 +158,8 @@ fn samples_of_other_tools_give_workers_the_same_rows() {
     }
     // Processes of its files are numbered in the order in which threads reach them, even in one process.
     let several = samples.join("dftracer-fork");
-    let alone = asked(&several, &all_queries(), &[]);
-    let together = asked(&several, &all_queries(), &["--workers", &listed(&by[..3])]);
+    let alone = query_rows(&several, &all_queries(), &[]);
+    let together = query_rows(&several, &all_queries(), &["--workers", &listed(&by[..3])]);
     assert_eq!(unnumbered(&alone), unnumbered(&together));
 }
 
@@ -196,8 +197,8 @@ fn all_rows_of_a_trace_come_once_in_every_format() {
         assert!(sorted(&alone) == sorted(&together), "{format}");
     }
     let count = "select count(*) n, count(distinct file_id) f, count(distinct file) p from events";
-    let counted = asked(&trace, &[count], &[]);
-    assert_eq!(counted, asked(&trace, &[count], &["--workers", "local:2"]));
+    let counted = query_rows(&trace, &[count], &[]);
+    assert_eq!(counted, query_rows(&trace, &[count], &["--workers", "local:2"]));
 }
 
 /// Returns a trace that keeps a worker busy for a while.
@@ -216,14 +217,14 @@ fn question<'a>(trace: &'a Path, sql: &'a str) -> [&'a str; 6] {
 }
 
 #[test]
-fn a_worker_that_goes_away_costs_no_row() {
+fn lost_worker_costs_no_row() {
     let folder = temp_dir("cluster-sql-lost");
     let trace = long(&folder);
     // Rows that are sent while the worker disconnects, and groups.
     let every =
         "select ts, dur, name, pid, tid, file, pos from events where pos % 3 = 0 order by ts, dur, pid, tid, name, pos";
     for sql in [SLOW, every] {
-        let alone = asked(&trace, &[sql], &[]);
+        let alone = query_rows(&trace, &[sql], &[]);
         for signal in ["KILL", "STOP"] {
             let by = workers(4, folder.path());
             assert!(alone == without_one(&by, signal, &question(&trace, sql)), "{signal}, {sql}");
@@ -232,18 +233,18 @@ fn a_worker_that_goes_away_costs_no_row() {
 }
 
 #[test]
-fn without_workers_there_are_no_rows() {
+fn query_fails_without_workers() {
     let folder = temp_dir("cluster-sql-nobody");
     let trace = long(&folder);
     without_any(&workers(2, folder.path()), &question(&trace, SLOW));
 }
 
 #[test]
-fn a_limit_ends_the_reading() {
+fn limit_stops_reading() {
     let folder = temp_dir("cluster-sql-limit");
     let trace = long(&folder);
     let by = workers(2, folder.path());
-    let rows = asked(&trace, &["select ts, name from events limit 5"], &["--workers", &listed(&by)]);
+    let rows = query_rows(&trace, &["select ts, name from events limit 5"], &["--workers", &listed(&by)]);
     assert_eq!(rows.matches("\"ts\"").count(), 5, "{rows}");
     let size: u64 = std::fs::read_dir(&trace).unwrap().map(|file| file.unwrap().metadata().unwrap().len()).sum();
     let read: u64 = by.iter().map(Worker::read_so_far).sum();
@@ -258,7 +259,7 @@ fn failure(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn what_is_wrong_with_a_query_is_said_as_without_workers() {
+fn wrong_query_gives_the_same_error_with_workers() {
     let folder = temp_dir("cluster-sql-wrong");
     let trace = folder.path().join("trace");
     generate(&trace, &Plan::default(), &|_, _, _| ()).unwrap();
@@ -278,11 +279,11 @@ fn what_is_wrong_with_a_query_is_said_as_without_workers() {
 }
 
 #[test]
-fn a_plan_says_what_workers_do() {
+fn plan_shows_the_work_of_workers() {
     let folder = temp_dir("cluster-sql-plan");
     let trace = folder.path().join("trace");
     generate(&trace, &Plan::default(), &|_, _, _| ()).unwrap();
-    let plan = |sql: &str| asked(&trace, &[&format!("explain {sql}")], &["--workers", "local:3"]);
+    let plan = |sql: &str| query_rows(&trace, &[&format!("explain {sql}")], &["--workers", "local:3"]);
     for (sql, does) in [
         (
             "select name, count(*) from events where dur > 9 group by 1",
@@ -298,7 +299,7 @@ fn a_plan_says_what_workers_do() {
 }
 
 #[test]
-fn the_shell_asks_workers_and_views_and_tables_are_its_own() {
+fn shell_uses_workers_and_keeps_its_tables() {
     let folder = temp_dir("cluster-sql-shell");
     let trace = folder.path().join("trace");
     generate(&trace, &Plan { processes: 3, ..Plan::default() }, &|_, _, _| ()).unwrap();
@@ -329,7 +330,7 @@ fn children(of: u32) -> Vec<u32> {
 }
 
 #[test]
-fn an_interrupted_question_leaves_no_workers() {
+fn interrupted_query_leaves_no_workers() {
     let folder = temp_dir("cluster-sql-interrupted");
     let trace = long(&folder);
     let mut asking = begun(&[&question(&trace, SLOW)[..], &["--workers", "local:2"]].concat());
@@ -468,7 +469,7 @@ fn workers_write_the_same_parquet() {
 }
 
 #[test]
-fn parquet_is_whole_or_not_there_whoever_goes_away() {
+fn parquet_is_complete_or_absent_after_a_loss() {
     let folder = temp_dir("cluster-parquet-lost");
     let trace = long(&folder);
     let writer = |to: &Path| {
@@ -508,7 +509,7 @@ fn parquet_is_whole_or_not_there_whoever_goes_away() {
         let output = asking.wait_with_output().unwrap();
         let said = text(&output.stderr);
         assert!(output.status.success() && said.contains("no event is missing"), "{signal}: {said}");
-        assert_eq!(asked(&tables, &[count], &[]), asked(&trace, &[count], &[]), "{signal}");
+        assert_eq!(query_rows(&tables, &[count], &[]), query_rows(&trace, &[count], &[]), "{signal}");
         let names = std::fs::read_dir(tables.join("events")).unwrap().map(|file| file.unwrap().file_name());
         assert!(names.into_iter().all(|name| name.to_string_lossy().starts_with("part-")), "{signal}");
     }

@@ -27,7 +27,7 @@ fn made(name: &str) -> (TempDir, String) {
 }
 
 #[test]
-fn a_wrong_query_is_answered_with_its_place_and_the_tables() {
+fn wrong_query_reports_position_and_tables() {
     let (_folder, trace) = made("queries");
     let message = |sql: &str| refused(&[&trace, "--sql", sql]);
     let unknown = message("select * from event");
@@ -46,7 +46,7 @@ fn a_wrong_query_is_answered_with_its_place_and_the_tables() {
 }
 
 #[test]
-fn sections_that_are_asked_for_are_all_that_any_form_holds() {
+fn only_requested_sections_are_in_any_format() {
     let (_folder, trace) = made("sections");
     let keys = |arguments: &[&str]| -> Vec<String> {
         let printed = printed(&[&[&trace[..], "--format", "json"], arguments].concat());
@@ -65,7 +65,7 @@ fn sections_that_are_asked_for_are_all_that_any_form_holds() {
 }
 
 #[test]
-fn a_page_says_what_the_summary_says_and_replaces_nothing_unasked() {
+fn page_matches_summary_and_replaces_no_file() {
     let (_folder, trace) = made("page");
     let elsewhere = temp_dir("page-elsewhere");
     let path = elsewhere.path().join("report.html");
@@ -128,13 +128,13 @@ fn peak(process: &Child) -> u64 {
 }
 
 /// A shell that runs queries, with its peak memory.
-struct Asking {
+struct ShellProcess {
     shell: Child,
     lines: std::io::Lines<BufReader<ChildStdout>>,
 }
 
-impl Asking {
-    fn new(trace: &Path, memory: &str) -> Asking {
+impl ShellProcess {
+    fn new(trace: &Path, memory: &str) -> ShellProcess {
         let mut shell = Command::new(env!("CARGO_BIN_EXE_dlio-analyze"))
             .arg(trace)
             .args(["--shell", "--no-cache", "--format", "csv", "--memory", memory])
@@ -144,7 +144,7 @@ impl Asking {
             .spawn()
             .unwrap();
         let lines = BufReader::new(shell.stdout.take().unwrap()).lines();
-        Asking { shell, lines }
+        ShellProcess { shell, lines }
     }
 
     /// Returns the only row of a result.
@@ -162,7 +162,7 @@ impl Asking {
 
 /// It was 10 KiB per process, mostly memory for maps with one thread each.
 #[test]
-fn a_trace_of_very_many_processes_takes_little_memory_per_process() {
+fn many_processes_take_little_memory_each() {
     const PROCESSES: u64 = 100_000;
     const EACH_KIB: u64 = 6;
     let folder = temp_dir("many-processes");
@@ -176,10 +176,10 @@ fn a_trace_of_very_many_processes_takes_little_memory_per_process() {
         .unwrap();
     }
     drop(file);
-    let mut asking = Asking::new(&path, "1GiB");
-    let (_, before) = asking.row("select 1 as one");
-    let (count, after) = asking.row("select count(*) from processes");
-    asking.end();
+    let mut shell_process = ShellProcess::new(&path, "1GiB");
+    let (_, before) = shell_process.row("select 1 as one");
+    let (count, after) = shell_process.row("select count(*) from processes");
+    shell_process.end();
     assert_eq!(count, PROCESSES.to_string());
     assert!(after - before < PROCESSES * EACH_KIB, "{before} KiB became {after}");
 }
@@ -212,7 +212,7 @@ fn sorts_continue_on_disk_with_little_memory() {
 
 /// Without a limit it is twice as much.
 #[test]
-fn a_query_over_very_many_names_stays_within_its_memory() {
+fn query_over_many_names_respects_memory_limit() {
     const NAMES: u64 = 400_000;
     const MEMORY_KIB: u64 = 128 << 10;
     let folder = temp_dir("many-names");
@@ -225,11 +225,11 @@ fn a_query_over_very_many_names_stays_within_its_memory() {
         writeln!(file, "{line}").unwrap();
     }
     drop(file);
-    let mut asking = Asking::new(&path, &format!("{MEMORY_KIB}KiB"));
-    let (_, before) = asking.row("select 1 as one");
+    let mut shell_process = ShellProcess::new(&path, &format!("{MEMORY_KIB}KiB"));
+    let (_, before) = shell_process.row("select 1 as one");
     let grouped = "select name, count(*) n, sum(dur) from events group by name";
-    let (counted, after) = asking.row(&format!("select sum(n), count(*) from ({grouped})"));
-    asking.end();
+    let (counted, after) = shell_process.row(&format!("select sum(n), count(*) from ({grouped})"));
+    shell_process.end();
     let (events, names) = counted.split_once(',').unwrap();
     assert_eq!(events, NAMES.to_string(), "no event is lost where names find no room");
     assert!(names.parse::<u64>().unwrap() > 10_000, "{names}");
@@ -237,7 +237,7 @@ fn a_query_over_very_many_names_stays_within_its_memory() {
 }
 
 #[test]
-fn functions_stay_within_the_memory_that_queries_may_take() {
+fn functions_respect_the_query_memory_limit() {
     let (_folder, trace) = made("bounded");
     for much in [
         "length(repeat('x', 2000000000))",
@@ -263,7 +263,7 @@ fn functions_stay_within_the_memory_that_queries_may_take() {
 }
 
 #[test]
-fn without_a_trace_the_one_in_this_folder_is_meant() {
+fn missing_argument_means_trace_in_this_directory() {
     let (folder, _) = made("default");
     let run = |at: &std::path::Path| {
         Command::new(env!("CARGO_BIN_EXE_dlio-analyze")).current_dir(at).args(["--format", "json"]).output().unwrap()
@@ -276,7 +276,7 @@ fn without_a_trace_the_one_in_this_folder_is_meant() {
 }
 
 #[test]
-fn the_first_screen_fits_and_long_tables_come_on_request() {
+fn first_screen_fits_and_tables_are_optional() {
     let folder = temp_dir("screen");
     let plan = Plan { processes: 40, events: 200_000, files: 3000, ..Plan::default() };
     generate(folder.path(), &plan, &|_, _, _| ()).unwrap();
@@ -302,7 +302,7 @@ fn the_first_screen_fits_and_long_tables_come_on_request() {
 }
 
 #[test]
-fn runs_of_one_folder_are_told_apart() {
+fn runs_of_one_directory_are_distinguished() {
     let folder = temp_dir("runs");
     let (early, late) = (Plan { events: 1000, ..Plan::default() }, Plan { events: 5000, seed: 2, ..Plan::default() });
     generate(folder.path(), &early, &|_, _, _| ()).unwrap();
@@ -326,7 +326,7 @@ fn runs_of_one_folder_are_told_apart() {
 }
 
 #[test]
-fn filters_that_nothing_passes_end_alike() {
+fn empty_filter_results_exit_the_same() {
     let (_folder, trace) = made("alike");
     for filters in
         [&["--pid", "1"][..], &["--rank", "77"], &["--cat", "nosuch"], &["--from", "1h"], &["--epoch", "900"]]
@@ -343,7 +343,7 @@ fn filters_that_nothing_passes_end_alike() {
 }
 
 #[test]
-fn the_tables_can_be_looked_up_without_a_trace() {
+fn tables_are_listed_without_a_trace() {
     let tables = printed(&["--tables"]);
     assert!(
         ["events: one row", "tracer_ns", "CPU time the tracer itself took"].iter().all(|part| tables.contains(part))
@@ -352,7 +352,7 @@ fn the_tables_can_be_looked_up_without_a_trace() {
 }
 
 #[test]
-fn completions_end_quietly_where_nobody_reads_and_fail_on_a_full_disk() {
+fn completions_handle_closed_pipe_and_full_disk() {
     let to = |output: Stdio| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_dlio-analyze"));
         command.args(["--completions", "bash"]).stdout(output).output().unwrap()
@@ -366,7 +366,7 @@ fn completions_end_quietly_where_nobody_reads_and_fail_on_a_full_disk() {
 }
 
 #[test]
-fn completions_are_printed_whichever_way_they_are_asked_for() {
+fn completions_are_printed_in_both_ways() {
     assert_eq!(printed(&["completions", "bash"]), printed(&["--completions", "bash"]));
     let top = |words: &[&str]| Command::new(env!("CARGO_BIN_EXE_dlio-top")).args(words).output().unwrap().stdout;
     assert!(String::from_utf8_lossy(&top(&["completions", "fish"])).contains("complete -c dlio-top -l once"));
@@ -390,7 +390,7 @@ fn queries_and_commands_come_through_a_pipe() {
 }
 
 #[test]
-fn filters_that_nothing_passes_are_told_what_there_is() {
+fn empty_filter_result_lists_available_values() {
     let (_folder, trace) = made("filters");
     let unmatched = |words: &[&str]| {
         let output = analyze(words);
@@ -438,7 +438,7 @@ fn top_lists_as_many_files_as_it_says() {
 }
 
 #[test]
-fn a_pipe_is_refused_for_what_it_is_and_a_file_on_standard_input_is_read() {
+fn pipe_is_rejected_and_file_on_stdin_is_read() {
     let (_folder, trace) = made("stdin");
     let tables = temp_dir("stdin-fifo");
     let fifo = tables.path().join("fifo");
@@ -459,7 +459,7 @@ fn a_pipe_is_refused_for_what_it_is_and_a_file_on_standard_input_is_read() {
 }
 
 #[test]
-fn nobody_is_told_of_a_pipe_that_was_closed_whatever_the_format() {
+fn closed_pipe_is_silent_in_every_format() {
     let (_folder, trace) = made("deserted");
     let query = ["--sql", "select * from events"];
     let (reports, tables) = (["text", "json", "csv"], ["text", "json", "csv", "ndjson", "parquet", "arrow"]);
@@ -474,7 +474,7 @@ fn nobody_is_told_of_a_pipe_that_was_closed_whatever_the_format() {
 }
 
 #[test]
-fn what_show_sql_prints_is_taken_as_a_query() {
+fn output_of_show_sql_is_a_valid_query() {
     let (_folder, trace) = made("shown");
     let mut asked = 0;
     for section in dlio_analyzer::summary::report::SECTIONS.iter().filter(|section| section.sql.is_some()) {
@@ -492,7 +492,7 @@ fn in_one_line(text: &str) -> String {
 }
 
 #[test]
-fn a_rule_a_section_or_a_figure_is_explained_by_its_name() {
+fn rule_section_and_metric_are_explained_by_name() {
     let (_folder, trace) = made("explained");
     let rule = printed(&["--explain", "small-reads"]);
     assert!(rule.starts_with("small-reads: a rule of the findings.") && rule.contains("(small-reads.time)"), "{rule}");
@@ -510,7 +510,7 @@ fn a_rule_a_section_or_a_figure_is_explained_by_its_name() {
 }
 
 #[test]
-fn sections_are_found_by_what_stands_above_them_too() {
+fn sections_are_found_by_their_heading() {
     let (_folder, trace) = made("titles");
     let full = printed(&[&trace, "--full"]);
     let lines: Vec<&str> = full.lines().collect();
@@ -527,7 +527,7 @@ fn sections_are_found_by_what_stands_above_them_too() {
 }
 
 #[test]
-fn damaged_parquet_is_one_sentence_that_says_what_to_do() {
+fn damaged_parquet_reports_a_remedy() {
     let (_folder, trace) = made("parquet");
     let tables = temp_dir("parquet-damaged");
     let (whole, hurt) = (tables.path().join("whole"), tables.path().join("hurt"));

@@ -40,7 +40,7 @@ fn report(folder: &TempDir, name: &str, wall_ns: i64, more: Value) -> String {
 }
 
 #[test]
-fn reports_of_some_sections_alone_are_said_to_be() {
+fn partial_reports_are_reported_as_partial() {
     let folder = temp_dir("sections-alone");
     let a = trace(&folder, "a", &Plan { events: 1000, ..Plan::default() });
     let part = folder.path().join("part.json").display().to_string();
@@ -57,7 +57,7 @@ fn metric<'a>(comparison: &'a Value, name: &str) -> &'a Value {
 }
 
 #[test]
-fn the_figures_of_both_sides_are_those_of_their_reports() {
+fn comparison_values_match_both_reports() {
     let folder = temp_dir("compared");
     let a = trace(&folder, "a", &Plan { events: 3000, ..Plan::default() });
     let b = trace(&folder, "b", &Plan { events: 5000, seed: 2, ..Plan::default() });
@@ -86,7 +86,7 @@ fn the_figures_of_both_sides_are_those_of_their_reports() {
 }
 
 #[test]
-fn the_side_that_is_typed_first_was_before() {
+fn first_side_is_the_baseline() {
     let folder = temp_dir("order");
     let (a, b) = (report(&folder, "a.json", 100, json!({})), report(&folder, "b.json", 200, json!({})));
     for typed in [vec![&a[..], "--compare", &b], vec!["--compare", &a, "--", &b]] {
@@ -96,7 +96,7 @@ fn the_side_that_is_typed_first_was_before() {
 }
 
 #[test]
-fn a_run_beside_itself_changed_nothing() {
+fn run_compared_with_itself_has_no_change() {
     let folder = temp_dir("itself");
     let a = trace(&folder, "a", &Plan { events: 3000, ..Plan::default() });
     let message = printed(&[&a, "--compare", &a, "--fail-if", "read.bytes > +0%", "--fail-if", "wall_s > +0"]);
@@ -109,7 +109,7 @@ fn a_run_beside_itself_changed_nothing() {
 }
 
 #[test]
-fn runs_of_one_length_may_wait_more_than_before() {
+fn equal_runs_may_wait_more() {
     let folder = temp_dir("shifted");
     let made = |name: &str, wait| report(&folder, name, 10_000_000_000, steps(100_000_000, wait, 100));
     let (waits, computes) = (made("waits.json", 80_000_000), made("computes.json", 1_000_000));
@@ -122,7 +122,7 @@ fn runs_of_one_length_may_wait_more_than_before() {
 }
 
 #[test]
-fn of_several_runs_the_medians_answer() {
+fn several_runs_are_compared_by_medians() {
     let folder = temp_dir("medians");
     let made = |name: &str, ms: i64| report(&folder, name, ms * 1_000_000, json!({}));
     let (a, b) = (["a1", "a2"].map(|name| made(name, 100)), [made("b1", 50), made("b2", 250)]);
@@ -141,7 +141,7 @@ fn of_several_runs_the_medians_answer() {
 }
 
 #[test]
-fn limits_are_answered_with_exit_statuses() {
+fn limits_set_the_exit_status() {
     let folder = temp_dir("limits");
     let trainer = |waited: i64| json!({ "training": [{ "trained_ns": 1000, "waited_ns": waited }] });
     let (a, b) = (report(&folder, "a.json", 1000, trainer(100)), report(&folder, "b.json", 1200, trainer(300)));
@@ -172,7 +172,7 @@ fn lengths(mean: i64) -> Vec<i64> {
 }
 
 #[test]
-fn several_runs_a_side_tell_a_change_from_noise() {
+fn several_runs_distinguish_change_from_noise() {
     let folder = temp_dir("several");
     let side = |name: &str, mean: i64| -> Vec<String> {
         let reports = lengths(mean).into_iter().enumerate();
@@ -201,7 +201,7 @@ fn several_runs_a_side_tell_a_change_from_noise() {
 }
 
 #[test]
-fn four_runs_a_side_that_all_took_longer_are_slower() {
+fn four_slower_runs_per_side_are_significant() {
     let folder = temp_dir("four");
     let side = |name: &str, mean: i64| -> Vec<String> {
         let reports = lengths(mean).into_iter().take(4).enumerate();
@@ -240,7 +240,7 @@ fn steps(mean: i64, wait: i64, count: i64) -> Value {
 }
 
 #[test]
-fn one_run_a_side_is_judged_by_its_steps() {
+fn single_runs_are_compared_by_steps() {
     let folder = temp_dir("steps");
     let made = |name: &str, mean, wait, count| report(&folder, name, 50_000_000_000, steps(mean, wait, count));
     let base = made("base.json", 100_000_000, 40_000_000, 400);
@@ -285,7 +285,7 @@ fn findings_are_new_gone_better_or_worse() {
 }
 
 #[test]
-fn what_findings_cost_in_one_run_a_side_is_no_claim() {
+fn costs_of_findings_are_no_claim_for_single_runs() {
     let folder = temp_dir("findings-claims");
     let side = |name: &str, worth: i64| {
         let finding = json!({ "id": "x", "state": "fired", "worth_ns": worth, "says": "x" });
@@ -309,7 +309,7 @@ fn what_findings_cost_in_one_run_a_side_is_no_claim() {
 }
 
 #[test]
-fn a_wait_that_became_shorter_is_what_the_headline_tells_of() {
+fn headline_reports_a_shorter_wait() {
     let folder = temp_dir("headline");
     let side = |name: &str, wall_ns: i64, waited: i64| {
         let trainer = json!({ "inferred": true, "trained_ns": wall_ns - 100_000_000, "waited_ns": waited });
@@ -328,7 +328,7 @@ fn a_wait_that_became_shorter_is_what_the_headline_tells_of() {
 }
 
 #[test]
-fn calls_on_files_and_on_pipes_are_rows_of_their_own() {
+fn calls_on_files_and_pipes_are_separate_rows() {
     let folder = temp_dir("pipes");
     let call = |class: &str, bytes: u64| json!({ "name": "write", "cat": "posix", "class": class, "count": bytes / 10, "time_ns": bytes, "bytes": bytes });
     let side = |name: &str, files: u64, pipes: u64| {
@@ -362,7 +362,7 @@ fn small_counts_are_compared_as_counts() {
 }
 
 #[test]
-fn how_often_a_program_waits_is_no_change_of_it() {
+fn number_of_waits_is_not_a_change() {
     let folder = temp_dir("polls");
     let side = |name: &str, (opens, failed, waits): (u64, u64, u64)| {
         let open = json!({ "name": "open", "cat": "posix", "class": "metadata", "count": opens, "failed": failed });
@@ -388,7 +388,7 @@ fn how_often_a_program_waits_is_no_change_of_it() {
 }
 
 #[test]
-fn reports_of_older_versions_are_read_and_what_they_lack_is_not_known() {
+fn older_reports_are_read_with_unknown_fields() {
     let folder = temp_dir("older");
     let old = json!({ "version": 1, "functions": [{ "name": "read", "cat": "posix", "count": 3, "time_ns": 5 }] });
     let (a, b) = (report(&folder, "a.json", 100, old), report(&folder, "b.json", 100, json!({})));
@@ -399,7 +399,7 @@ fn reports_of_older_versions_are_read_and_what_they_lack_is_not_known() {
 }
 
 #[test]
-fn what_is_no_run_is_refused_by_name() {
+fn non_run_is_rejected_by_name() {
     let folder = temp_dir("no-run");
     let a = report(&folder, "a.json", 100, json!({}));
     let refused = |other: &Path| {
@@ -426,7 +426,7 @@ fn what_is_no_run_is_refused_by_name() {
 }
 
 #[test]
-fn the_page_of_a_comparison_is_written_beside_the_text_and_has_its_figures() {
+fn comparison_page_matches_the_text() {
     let folder = temp_dir("compared-page");
     let a = trace(&folder, "a", &Plan { events: 3000, ..Plan::default() });
     let b = trace(&folder, "b", &Plan { events: 5000, seed: 2, ..Plan::default() });
@@ -446,7 +446,7 @@ fn the_page_of_a_comparison_is_written_beside_the_text_and_has_its_figures() {
 }
 
 #[test]
-fn markdown_holds_names_and_no_markup() {
+fn markdown_escapes_names() {
     let folder = temp_dir("markdown");
     let folders = |time: u64| {
         let hostile = "/d/<img src=x onerror=alert()>|*b*";

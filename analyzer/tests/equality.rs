@@ -88,7 +88,7 @@ fn every_format_of_a_run_gives_the_same_figures() {
 }
 
 #[test]
-fn copies_inside_the_kernel_are_the_same_in_traces_for_viewers() {
+fn kernel_copies_survive_export() {
     let folder = temp_dir("equal-copies");
     generate(folder.path(), &Plan { copies: true, ..Plan::default() }, &|_, _, _| ()).unwrap();
     let exports = temp_dir("equal-copies-exports");
@@ -103,7 +103,7 @@ fn copies_inside_the_kernel_are_the_same_in_traces_for_viewers() {
 
 /// Its times are whole microseconds, and its lines contain no ranks, thread names or exit statuses.
 #[test]
-fn dftracers_form_of_a_run_gives_the_same_counts_and_bytes() {
+fn dftracer_export_gives_same_counts_and_bytes() {
     let folder = made("equal-dftracer");
     let truth = summary(folder.path());
     let exports = temp_dir("equal-dftracer-exports");
@@ -139,7 +139,7 @@ fn tables(folder: &Path, into: &Path) {
 }
 
 #[test]
-fn an_export_among_its_own_files_is_passed_over_and_named() {
+fn export_next_to_its_source_is_skipped() {
     let folder = made("duplicates");
     let truth = summary(folder.path());
     let exports = temp_dir("duplicates-exports");
@@ -174,7 +174,7 @@ fn an_export_among_its_own_files_is_passed_over_and_named() {
 }
 
 #[test]
-fn what_lies_beside_a_whole_trace_is_not_counted_again() {
+fn leftovers_of_a_complete_trace_are_not_counted() {
     let folder = made("beside");
     let truth = summary(folder.path());
     let stem = file_of(folder.path(), 0).with_extension("");
@@ -205,7 +205,7 @@ fn what_lies_beside_a_whole_trace_is_not_counted_again() {
 /// `dfanalyzer` treats the time of the last event since 1970 as the duration of the job, and a bucket's edge as a
 /// quantile.
 #[test]
-fn a_job_of_milliseconds_is_no_job_of_decades_and_a_median_is_no_maximum() {
+fn dfanalyzer_misreadings_are_avoided() {
     let folder = temp_dir("absurd");
     let line = |ts: u64, dur: u64| {
         format!(

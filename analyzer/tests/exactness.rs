@@ -124,7 +124,7 @@ fn numbers(trace: &Arc<Trace>, sql: &str) -> Vec<i64> {
 }
 
 #[test]
-fn a_window_has_the_events_that_lie_in_it_and_takes_few_blocks_beside_theirs() {
+fn window_reads_few_extra_blocks() {
     let (folder, truth) = made("windows", &Plan { processes: 3, events: 600_000, ..Plan::default() });
     let trace = opened(&folder);
     let first = truth.all.iter().map(|(start, _)| *start).min().unwrap();
@@ -201,7 +201,7 @@ fn quantile(sorted: &[u64], share: f64) -> f64 {
 }
 
 #[test]
-fn quantiles_of_durations_are_exact_at_once_or_after_a_second_pass() {
+fn duration_quantiles_are_exact() {
     let (folder, truth) = made("precise", &Plan::default());
     let trace = opened(&folder);
     // With few events, their durations are kept.
@@ -248,7 +248,7 @@ fn dataset(summary: &Summary) -> [i64; 8] {
 }
 
 #[test]
-fn what_the_kernel_copies_is_read_from_one_file_and_written_to_the_other() {
+fn kernel_copy_counts_for_both_files() {
     let (folder, truth) = made("copies", &Plan { copies: true, ..Plan::default() });
     let trace = opened(&folder);
     let found = summary(&trace, &Filter::default());
@@ -264,7 +264,7 @@ fn what_the_kernel_copies_is_read_from_one_file_and_written_to_the_other() {
 }
 
 #[test]
-fn columns_of_time_add_up_to_the_figures_of_the_run() {
+fn time_columns_add_up_to_the_totals() {
     for plan in [Plan::default(), Plan { copies: true, events: 60_000, processes: 3, ..Plan::default() }] {
         let (folder, truth) = made("columns-of-time", &plan);
         let trace = opened(&folder);
@@ -324,7 +324,7 @@ fn columns(trace: &Arc<Trace>) -> Vec<(&'static str, Vec<i64>)> {
 }
 
 #[test]
-fn every_column_written_as_parquet_comes_back() {
+fn every_column_round_trips_through_parquet() {
     let (folder, _) = made("columns", &Plan::default());
     let trace = opened(&folder);
     // With little memory there are many row groups.
@@ -359,7 +359,7 @@ fn lines(spaces: fn(usize) -> usize) -> String {
 }
 
 #[test]
-fn events_that_are_alike_are_read_like_those_that_are_not() {
+fn similar_and_different_events_read_the_same() {
     let read = |name: &str, spaces: fn(usize) -> usize| {
         let folder = temp_dir(name);
         std::fs::write(folder.path().join("trace.pfw"), lines(spaces)).unwrap();
@@ -388,7 +388,7 @@ fn filters_give_what_sql_gives() {
 }
 
 #[test]
-fn a_filter_leaves_the_processes_of_which_something_passes() {
+fn filter_keeps_processes_with_passing_events() {
     let plan = Plan { processes: 5, killed: true, ..Plan::default() };
     let (folder, _) = made("partakers", &plan);
     let trace = opened(&folder);
@@ -407,7 +407,7 @@ fn a_filter_leaves_the_processes_of_which_something_passes() {
 }
 
 #[test]
-fn a_file_too_many_makes_numbers_of_files_the_least_there_can_be() {
+fn file_counts_are_lower_bounds_after_overflow() {
     let folder = temp_dir("counted");
     let figures = |files| {
         generator::generate_counted(folder.path(), files).unwrap();
@@ -434,7 +434,7 @@ fn a_file_too_many_makes_numbers_of_files_the_least_there_can_be() {
 }
 
 #[test]
-fn sizes_that_were_counted_keep_their_smallest_and_largest() {
+fn counted_sizes_keep_their_extremes() {
     let folder = temp_dir("counted-sizes");
     generator::generate_counted(folder.path(), 4).unwrap();
     let summary = summary(&opened(&folder), &Filter::default());
@@ -443,7 +443,7 @@ fn sizes_that_were_counted_keep_their_smallest_and_largest() {
 }
 
 #[test]
-fn a_trace_cut_anywhere_gives_what_it_holds_and_says_so() {
+fn truncated_trace_gives_its_events_and_warns() {
     let plan = Plan { processes: 1, threads: 1, events: 8000, ..Plan::default() };
     let (folder, truth) = made("cut", &plan);
     let file = generator::file_of(folder.path(), 0);
@@ -459,7 +459,7 @@ fn a_trace_cut_anywhere_gives_what_it_holds_and_says_so() {
 }
 
 #[test]
-fn a_process_that_does_not_say_how_it_ended_was_killed() {
+fn process_without_ending_was_killed() {
     let (folder, _) = made("killed", &Plan { killed: true, ..Plan::default() });
     let summary = summary(&opened(&folder), &Filter::default());
     let ended: Vec<_> = summary.processes.iter().map(|process| process.ended.as_str()).collect();

@@ -78,7 +78,7 @@ fn each_rule_fires_on_its_trace_and_on_no_others() {
 }
 
 #[test]
-fn a_healthy_run_has_nothing_to_mend() {
+fn healthy_run_has_no_findings() {
     let (name, processes, _) = scenarios().swap_remove(0);
     let trace = written(&format!("{name}-text"), processes);
     let screen = analyze(&trace, &[]);
@@ -88,7 +88,7 @@ fn a_healthy_run_has_nothing_to_mend() {
 }
 
 #[test]
-fn worth_is_the_time_that_was_waited() {
+fn savings_equal_the_waited_time() {
     let trace = written("worth", slow_storage(&Loader::starved()));
     let report = report(&trace, &[]);
     let bound = finding(&report, "input-bound");
@@ -99,7 +99,7 @@ fn worth_is_the_time_that_was_waited() {
 }
 
 #[test]
-fn requests_to_a_store_are_storage_that_training_waits_for() {
+fn object_store_requests_count_as_storage() {
     let trace = written("store", slow_store(&Loader::starved()));
     let report = report(&trace, &[]);
     assert!(report["verdict"][1].as_str().unwrap().contains("it was storage"), "{}", report["verdict"]);
@@ -110,7 +110,7 @@ fn requests_to_a_store_are_storage_that_training_waits_for() {
 }
 
 #[test]
-fn the_first_screen_says_what_to_change_within_its_size() {
+fn first_screen_has_advice_and_fits() {
     let trace = written("screen", slow_storage(&Loader::starved()));
     let screen = analyze(&trace, &[]);
     assert!(screen.contains("  critical: up to 5 s (50 % of the run), input-bound: "), "{screen}");
@@ -132,7 +132,7 @@ fn the_first_screen_says_what_to_change_within_its_size() {
 }
 
 #[test]
-fn what_held_a_rule_back_is_marked() {
+fn suppressed_rules_are_marked() {
     let all = analyze(&written("marks", slow_storage(&Loader::starved())), &["--findings"]);
     let quiet = &all[all.find("Did not fire").unwrap()..];
     let of = |rule: &str| -> Vec<&str> {
@@ -186,7 +186,7 @@ fn reading_for_itself() -> Vec<Script> {
 }
 
 #[test]
-fn a_trainer_that_reads_for_itself_waits_where_it_reads_within_its_training() {
+fn trainer_reading_itself_waits_in_its_reads() {
     let report = report(&written("reads-itself", reading_for_itself()), &[]);
     let training = &report["training"][0];
     let of = |field: &str| training[field].as_i64().unwrap() / 1000;
@@ -203,7 +203,7 @@ fn a_trainer_that_reads_for_itself_waits_where_it_reads_within_its_training() {
 }
 
 #[test]
-fn what_is_read_before_a_training_is_no_wait_of_it() {
+fn reads_before_training_are_not_waits() {
     let mut trainer = Script::new(100, 1);
     (0..100).for_each(|number| {
         trainer.load(&sample(0, number), MIB, 9000);
@@ -245,7 +245,7 @@ fn feeding(step: impl Fn(&mut Script, u64)) -> Vec<Script> {
 }
 
 #[test]
-fn a_training_stands_for_what_its_own_thread_writes_whatever_its_readers_do() {
+fn training_stalls_while_its_thread_writes() {
     let synced = report(
         &written(
             "stands",
@@ -284,7 +284,7 @@ fn a_training_stands_for_what_its_own_thread_writes_whatever_its_readers_do() {
 }
 
 #[test]
-fn an_answer_on_a_socket_is_no_batch_where_readers_hand_over_through_pipes() {
+fn socket_response_is_no_batch_with_pipes() {
     let mut processes = feeding(|trainer, _| {
         trainer.call(Op::WRITE, "<socket>", 10, (POS_UNKNOWN, 8, 8));
         trainer.call(Op::READ, "<socket>", 15_000, (POS_UNKNOWN, 8, 8));
@@ -304,7 +304,7 @@ fn an_answer_on_a_socket_is_no_batch_where_readers_hand_over_through_pipes() {
 }
 
 #[test]
-fn an_inferred_wait_is_said_to_be_without_unpickling_where_batches_are_unpickled() {
+fn inferred_wait_mentions_missing_unpickling() {
     let said = |name: &str, bytes: i64| {
         let verdict = report(&written(name, taking(bytes, "")), &[])["verdict"].to_string();
         assert!(verdict.contains("(inferred from calls)"), "{verdict}");
@@ -314,7 +314,7 @@ fn an_inferred_wait_is_said_to_be_without_unpickling_where_batches_are_unpickled
 }
 
 #[test]
-fn remedies_have_the_words_of_pytorch_where_the_trace_tells_of_it() {
+fn remedies_use_pytorch_terms_for_pytorch() {
     let words = |name: &str, processes: Vec<Script>| {
         let report = report(&written(name, processes), &[]);
         let all: Vec<_> =
@@ -351,7 +351,7 @@ fn fed(readers: u64, step_us: u64, batch: impl Fn(&mut Script, u64, u64)) -> Vec
 }
 
 #[test]
-fn a_lock_that_readers_wait_for_is_no_storage_and_its_file_is_not_hot() {
+fn lock_waits_are_not_storage() {
     // One of four has the lock and reads; the others wait.
     for op in [Op::FLOCK, Op::FCNTL_SETLKW] {
         let processes = fed(4, 20_000, |reader, number, step| {
@@ -387,7 +387,7 @@ fn a_lock_that_readers_wait_for_is_no_storage_and_its_file_is_not_hot() {
 }
 
 #[test]
-fn long_reads_of_little_are_latency_though_as_many_are_always_in_flight() {
+fn long_small_reads_are_latency_bound() {
     let of = |us: u64, bytes: i64| {
         let processes = fed(2, us + 600, |reader, number, step| {
             reader.load(&sample(number, step), bytes, us);
@@ -405,7 +405,7 @@ fn long_reads_of_little_are_latency_though_as_many_are_always_in_flight() {
 }
 
 #[test]
-fn a_start_without_io_is_not_for_storage_to_mend() {
+fn start_without_io_is_not_storage() {
     let start = |name: &str, us: u64| {
         let mut processes = fed(2, 10_000, |reader, number, step| {
             reader.load(&sample(number, step), MIB, 300);
@@ -425,7 +425,7 @@ fn a_start_without_io_is_not_for_storage_to_mend() {
 }
 
 #[test]
-fn one_reader_that_does_all_the_work_is_slow_and_more_of_them_would_not_help() {
+fn single_busy_reader_is_the_bottleneck() {
     let processes = fed(3, 30_000, |reader, number, step| {
         reader.load(&sample(number, step), MIB, 100).rest(if number == 1 { 29_000 } else { 50 });
     });
@@ -447,7 +447,7 @@ fn one_reader_that_does_all_the_work_is_slow_and_more_of_them_would_not_help() {
 }
 
 #[test]
-fn a_file_that_is_damaged_in_several_places_is_one() {
+fn file_with_several_damages_counts_once() {
     let mut process = Script::new(100, 1);
     (0..5000).for_each(|at| {
         process.load(&sample(0, at % 5), 4096 + at as i64, 100 + at % 7);
@@ -484,7 +484,7 @@ fn limits_are_changed_and_rules_left_out() {
 }
 
 #[test]
-fn what_is_not_known_is_said_and_not_taken_for_zero() {
+fn unknown_values_are_reported_not_zero() {
     let mut reader = Script::new(100, 1);
     (0..200).for_each(|step| {
         reader.load(&sample(0, step), 8 * MIB, 30_000);
@@ -534,7 +534,7 @@ fn reported(name: &str) -> Value {
 }
 
 #[test]
-fn what_steps_were_spent_on_is_known_to_the_nanosecond() {
+fn step_time_is_divided_exactly() {
     let report = reported("one-saves");
     let steps = report["steps"].as_array().unwrap();
     let spent = |rank: usize, part: &str| steps[rank]["sum"][part].as_i64().unwrap() / 1000;
@@ -620,7 +620,7 @@ fn readers_that_start() -> Vec<Script> {
 }
 
 #[test]
-fn the_start_of_readers_is_a_part_of_the_wait_and_no_work_of_theirs() {
+fn reader_start_is_wait_and_not_work() {
     let trace = written("starting", readers_that_start());
     let report = report(&trace, &[]);
     let (said, input) = (report["verdict"][0].as_str().unwrap(), finding(&report, "input-bound"));
@@ -642,7 +642,7 @@ fn the_start_of_readers_is_a_part_of_the_wait_and_no_work_of_theirs() {
 }
 
 #[test]
-fn verdict_and_findings_tell_of_one_wait() {
+fn verdict_and_findings_agree_on_the_wait() {
     for (name, processes, _) in scenarios() {
         let trace = written(&format!("one-wait-{name}"), processes);
         let report = report(&trace, &[]);
@@ -665,7 +665,7 @@ fn verdict_and_findings_tell_of_one_wait() {
 }
 
 #[test]
-fn generating_data_is_no_start_of_a_training() {
+fn data_generation_is_not_a_training_start() {
     let mut trainer = Script::new(100, 1);
     trainer.write("/data/train/img-0.npz.partial-vm-100", 0, 8 * MIB, 4_000_000);
     trainer.at(0).span("generate", "pipeline", 5_000_000).span("cache.drop", "pipeline", 3_000_000).rest(1000);
@@ -687,7 +687,7 @@ fn generating_data_is_no_start_of_a_training() {
 }
 
 #[test]
-fn ranks_that_wait_for_one_another_lose_what_one_waits() {
+fn ranks_waiting_for_each_other_lose_one_wait() {
     let rank = |rank: i32| {
         let mut process = Script::ranked(100 + rank, rank);
         for step in 0..100 {
@@ -717,7 +717,7 @@ fn ranks_that_wait_for_one_another_lose_what_one_waits() {
 }
 
 #[test]
-fn reading_faster_wins_no_more_than_is_waited() {
+fn faster_reads_save_at_most_the_wait() {
     let (mut trainer, mut worker) = (Script::new(100, 1), Script::new(200, 100));
     for step in 0..100 {
         trainer.span("fetch", "data", 100).span("train", "compute", 20_000);
@@ -735,7 +735,7 @@ fn reading_faster_wins_no_more_than_is_waited() {
 }
 
 #[test]
-fn one_that_reads_by_itself_is_told_so() {
+fn trainer_without_readers_gets_advice() {
     let (_, processes, _) = scenarios().into_iter().find(|(name, ..)| *name == "no-workers").unwrap();
     let trace = written("by-itself", processes);
     let verdict = report(&trace, &[])["verdict"].to_string();
@@ -744,7 +744,7 @@ fn one_that_reads_by_itself_is_told_so() {
 }
 
 #[test]
-fn what_lies_in_memory_already_is_not_to_be_copied_there() {
+fn cached_data_gets_no_copy_advice() {
     let run = |folder: &str| {
         let mut reader = Script::new(100, 1);
         reader.memory = Some(64 << 30);
@@ -758,7 +758,7 @@ fn what_lies_in_memory_already_is_not_to_be_copied_there() {
 }
 
 #[test]
-fn checkpoints_alone_are_no_training_that_waits() {
+fn checkpoints_without_training_are_not_waits() {
     let mut saver = Script::new(100, 1);
     for step in 0..5 {
         let now = saver.now();
@@ -784,7 +784,7 @@ fn in_an_epoch() -> Script {
 }
 
 #[test]
-fn under_a_filter_of_time_the_window_is_the_run_and_its_start_is_not_measured() {
+fn time_filter_makes_the_window_the_run() {
     let trace = written("window", vec![in_an_epoch()]);
     let whole = report(&trace, &[]);
     assert_eq!(finding(&whole, "slow-start")["state"], "fired");
@@ -817,7 +817,7 @@ fn under_a_filter_of_time_the_window_is_the_run_and_its_start_is_not_measured() 
 }
 
 #[test]
-fn where_no_call_was_recorded_nothing_is_said_of_calls() {
+fn trace_without_calls_has_no_call_findings() {
     let mut trainer = Script::new(100, 1);
     for _ in 0..20 {
         trainer.span("fetch", "data", 80_000).span("step", "compute", 20_000);
@@ -838,7 +838,7 @@ fn where_no_call_was_recorded_nothing_is_said_of_calls() {
 }
 
 #[test]
-fn locks_seeks_and_truncations_are_no_asking() {
+fn locks_and_seeks_are_not_metadata_calls() {
     for op in [Op::FLOCK, Op::LSEEK, Op::FTRUNCATE] {
         let mut program = Script::new(100, 1);
         for at in 0..200 {
@@ -850,7 +850,7 @@ fn locks_seeks_and_truncations_are_no_asking() {
 }
 
 #[test]
-fn opens_that_failed_are_no_opens_of_files_that_are_never_read() {
+fn failed_opens_are_not_unread_files() {
     let mut program = Script::new(100, 1);
     for at in 0..500 {
         program.call(Op::OPENAT, &format!("/d/none{at}"), 900, (0, 0, -2));
@@ -865,7 +865,7 @@ fn opens_that_failed_are_no_opens_of_files_that_are_never_read() {
 }
 
 #[test]
-fn waits_that_find_no_batch_are_no_steps() {
+fn waits_without_a_batch_are_not_steps() {
     let mut trainer = Script::new(100, 1);
     for epoch in 0..2 {
         for step in 0..5 {
@@ -911,7 +911,7 @@ fn fed_anew(epochs: u64, readers: u64, is_one_slow: bool) -> Vec<Script> {
 }
 
 #[test]
-fn a_slow_reader_is_seen_by_its_number_where_readers_are_started_anew() {
+fn slow_reader_is_found_across_restarts() {
     let found = |name: &str, is_one_slow| report(&written(name, fed_anew(4, 3, is_one_slow)), &[]);
     let slow = found("slow-anew", true);
     let rule = finding(&slow, "slow-worker");
@@ -921,7 +921,7 @@ fn a_slow_reader_is_seen_by_its_number_where_readers_are_started_anew() {
 }
 
 #[test]
-fn readers_of_an_evaluation_are_not_held_against_those_of_the_training() {
+fn evaluation_readers_are_not_compared() {
     let mut processes = fed(2, 30_000, |reader, number, step| {
         reader.load(&sample(number, step), MIB, 100).rest(28_000);
     });
@@ -947,7 +947,7 @@ fn readers_of_an_evaluation_are_not_held_against_those_of_the_training() {
 }
 
 #[test]
-fn readers_that_start_anew_cost_what_training_waited_for_their_start() {
+fn restarted_readers_cost_their_start_waits() {
     let found = report(&written("start-anew", fed_anew(4, 3, false)), &[]);
     let mut summary: Summary = serde_json::from_value(found).unwrap();
     let trained = summary.training[0].trained_ns;
@@ -983,7 +983,7 @@ fn two_ranks() -> Vec<Script> {
 }
 
 #[test]
-fn a_time_of_several_ranks_is_their_mean() {
+fn times_of_several_ranks_are_averaged() {
     let trace = written("two-ranks", two_ranks());
     let found = report(&trace, &[]);
     let answer = found["verdict"][0].as_str().unwrap();
@@ -1005,7 +1005,7 @@ fn a_time_of_several_ranks_is_their_mean() {
 }
 
 #[test]
-fn a_trace_of_too_many_waits_says_that_their_causes_were_not_worked_out() {
+fn too_many_waits_report_missing_causes() {
     let trace = written("many-waits", two_ranks());
     let mut summary: Summary = serde_json::from_value(report(&trace, &[])).unwrap();
     let said = |summary: &Summary| verdict(summary, &[]).join(" ");

@@ -50,7 +50,7 @@ fn files(summary: &Summary) -> BTreeMap<&str, (u64, u64)> {
 }
 
 #[test]
-fn processes_that_have_names_for_numbers_are_told_apart() {
+fn processes_with_names_as_ids_are_distinguished() {
     let event =
         |pid: &str, ts: u32| format!(r#"{{"name":"a","cat":"compute","ph":"X",{pid}"tid":1,"ts":{ts},"dur":2}}"#);
     let pids =
@@ -74,7 +74,7 @@ fn processes_that_have_names_for_numbers_are_told_apart() {
 }
 
 #[test]
-fn events_without_a_process_are_said_to_be() {
+fn events_without_a_process_are_reported() {
     let summary = read_text("nobodys.json", r#"[{"name":"a","ph":"X","tid":"main","ts":1,"dur":2}]"#);
     let remark = summary.damage.iter().find(|note| note.remark).unwrap();
     assert!(remark.what.contains("without a process id"), "{remark:?}");
@@ -122,7 +122,7 @@ fn check_known(summary: &Summary) {
 }
 
 #[test]
-fn a_forked_childs_hashes_are_those_of_its_parents_file() {
+fn forked_child_uses_its_parents_hashes() {
     let summary = read_sample("dftracer-fork");
     check_known(&summary);
     assert_eq!((summary.allocation.events, summary.time.start_ts / 1_000_000_000), (250, 1_795_306_950));
@@ -138,7 +138,7 @@ fn a_forked_childs_hashes_are_those_of_its_parents_file() {
 }
 
 #[test]
-fn dftracers_unit_is_the_one_its_file_says() {
+fn dftracer_unit_comes_from_its_file() {
     let summary = read_sample("dftracer-ns");
     check_known(&summary);
     assert_eq!(summary.time.start_ts / 1_000_000_000, 1_795_306_951);
@@ -152,13 +152,13 @@ fn dftracers_unit_is_the_one_its_file_says() {
 }
 
 #[test]
-fn what_dftracer_aggregated_is_lost_and_said_to_be() {
+fn dftracer_aggregates_count_as_lost() {
     let summary = read_sample("dftracer-aggregated");
     assert_eq!((summary.allocation.lost, summary.allocation.aggregated), (377, 377));
 }
 
 #[test]
-fn a_large_file_is_explained_by_another_and_a_hash_of_two_names_is_each_files_own() {
+fn dftracer_hashes_resolve_per_file() {
     let uses = dftracer_line("read", "POSIX", 2, 1, "\"ret\":5,\"fhash\":\"ff\"");
     let many = uses.repeat((5 << 20) / uses.len());
     let summary = read_texts("large", &[("a.pfw", many.as_bytes()), ("b.pfw", explains("ff", "/data/f").as_bytes())]);
@@ -169,7 +169,7 @@ fn a_large_file_is_explained_by_another_and_a_hash_of_two_names_is_each_files_ow
 }
 
 #[test]
-fn what_dftracers_functions_return_is_not_what_they_moved() {
+fn dftracer_results_are_not_byte_counts() {
     let lines = [
         ("fread", "\"ret\":20,\"size\":4096,\"count\":20"),
         ("fputs", "\"ret\":1,\"str_len\":7"),
@@ -196,7 +196,7 @@ fn what_dftracers_functions_return_is_not_what_they_moved() {
 }
 
 #[test]
-fn straces_view_of_the_known_program_has_its_files_bytes_and_ends() {
+fn strace_of_the_known_program_is_exact() {
     for (name, folder) in [("strace-known.txt.gz", "/tmp/sample"), ("strace-known-y.txt.gz", "/tmp/sample")] {
         let summary = read_sample(name);
         let (calls, files) = (calls(&summary), files(&summary));
@@ -215,7 +215,7 @@ fn straces_view_of_the_known_program_has_its_files_bytes_and_ends() {
 }
 
 #[test]
-fn strace_books_copies_on_both_their_sides() {
+fn strace_copies_count_on_both_sides() {
     let text = "1 1700000000.1 openat(AT_FDCWD</w>, \"in\", O_RDONLY) = 3</w/in> <0.1>\n\
         1 1700000000.2 splice(3</w/in>, [0], 6<pipe:[1]>, NULL, 1000, 0) = 1000 <0.1>\n\
         1 1700000000.3 tee(5<pipe:[1]>, 9<pipe:[2]>, 500, 0) = 500 <0.1>\n\
@@ -232,7 +232,7 @@ fn strace_books_copies_on_both_their_sides() {
 }
 
 #[test]
-fn strace_gives_paths_their_folders_and_takes_their_escapes_away() {
+fn strace_paths_are_absolute_and_unescaped() {
     let text = "1 1700000000.1 openat(AT_FDCWD</w/d\\74i\\76r>, \"./a\", O_RDONLY) = 3</w/d\\74i\\76r/a> <0.1>\n\
         1 1700000000.2 newfstatat(7</w>, \"b\\303\\244\\\"\\377\", {st_mode=S_IFREG|0600, ...}, 0) = 0 <0.1>\n\
         1 1700000000.3 unlink(\"c\") = 0 <0.1>\n\
@@ -247,7 +247,7 @@ fn strace_gives_paths_their_folders_and_takes_their_escapes_away() {
 }
 
 #[test]
-fn strace_follows_descriptors_through_forks_of_any_order() {
+fn strace_descriptors_survive_forks_in_any_order() {
     let text = "1 1700000000.1 open(\"/a\", O_RDONLY) = 3 <0.1>\n\
         1 1700000000.2 clone(child_stack=NULL, flags=SIGCHLD <unfinished ...>\n\
         2 1700000000.3 read(3, \"x\", 10) = 10 <0.1>\n\
@@ -266,7 +266,7 @@ fn strace_follows_descriptors_through_forks_of_any_order() {
 }
 
 #[test]
-fn strace_keeps_the_descriptor_of_a_call_whose_only_argument_is_cut() {
+fn strace_split_call_keeps_its_descriptor() {
     let text = "1 1700000000.1 open(\"/a\", O_RDWR) = 3 <0.1>\n1 1700000000.2 fsync(3 <unfinished ...>\n\
         1 1700000000.3 <... fsync resumed>) = 0 <0.1>\n1 1700000000.4 dup(3 <unfinished ...>\n\
         1 1700000000.5 <... dup resumed>) = 4 <0.1>\n1 1700000000.6 close(3 <unfinished ...>\n\
@@ -278,7 +278,7 @@ fn strace_keeps_the_descriptor_of_a_call_whose_only_argument_is_cut() {
 }
 
 #[test]
-fn files_of_straces_ff_are_one_run_with_its_threads_and_what_children_inherit() {
+fn strace_ff_files_form_one_run() {
     let files_of_run = [
         (
             "t.100",
@@ -310,7 +310,7 @@ fn files_of_straces_ff_are_one_run_with_its_threads_and_what_children_inherit() 
 }
 
 #[test]
-fn a_clock_that_steps_back_under_strace_is_said() {
+fn strace_backward_clock_step_is_reported() {
     let step = |ts: &str| {
         let text = format!(
             "5 1700000001.0 read(3</a>, \"x\", 10) = 10 <0.1>\n6 1700000000.5 getpid() = 6 <0.1>\n5 {ts} close(3</a>) = 0 <0.1>\n"
@@ -321,7 +321,7 @@ fn a_clock_that_steps_back_under_strace_is_said() {
 }
 
 #[test]
-fn strace_is_read_with_numbers_pointers_distances_and_a_closing_table() {
+fn strace_options_are_read() {
     let lines =
         ["", "[   3] ", "[00007f96b33f8c47] ", "(+     0.000385378) ", "(+ 0.1) [ 3] [????????] "].map(|shown| {
             format!("1 1700000000.1 {shown}close(3</a>) = 0 <0.1>\n1 1700000000.3 {shown}+++ exited with 0 +++\n")
@@ -339,7 +339,7 @@ fn strace_is_read_with_numbers_pointers_distances_and_a_closing_table() {
 }
 
 #[test]
-fn straces_first_process_has_its_number_before_it_is_named() {
+fn strace_first_process_has_its_id() {
     let text = "1700000000.1 open(\"/a\", O_RDONLY) = 3 <0.01>\n1700000000.2 clone(child_stack=NULL, flags=SIGCHLD) = 8 <0.01>\n\
         strace: Process 8 attached\n[pid     8] 1700000000.3 read(3, \"x\", 10) = 10 <0.01>\n\
         [pid     7] 1700000000.4 read(3, \"x\", 20) = 20 <0.01>\n[pid     7] 1700000000.5 +++ exited with 0 +++\n\
@@ -353,7 +353,7 @@ fn straces_first_process_has_its_number_before_it_is_named() {
 }
 
 #[test]
-fn strace_names_every_error_and_none_it_does_not_know() {
+fn strace_errors_are_known_or_unknown() {
     let text = "1 1700000000.1 open(\"/a\", O_RDONLY) = -1 ELOOP (Too many levels of symbolic links) <0.1>\n\
         1 1700000000.2 read(3</a>, 0x1, 5) = -1 ENEVERHEARDOF (Something) <0.1>\n\
         1 1700000000.3 read(3</a>, 0x1, 5) = ? ERESTARTSYS (To be restarted if SA_RESTART is set) <0.1>\n";
@@ -386,7 +386,7 @@ fn assert_grows(pair: impl Fn() -> (Duration, Duration), most: u32) {
 }
 
 #[test]
-fn many_forks_with_many_descriptors_take_time_that_grows_with_the_text() {
+fn many_forks_take_linear_time() {
     let text = |forks: u32| {
         let opens = (3..1003).map(|fd| format!("1 1700000000.1 open(\"/f{fd}\", O_RDONLY) = {fd} <0.1>\n"));
         let fork = |child: u32| {
@@ -409,7 +409,7 @@ fn many_forks_with_many_descriptors_take_time_that_grows_with_the_text() {
 }
 
 #[test]
-fn torchs_profiler_says_its_clock_its_host_and_what_computes() {
+fn torch_profiler_gives_clock_host_and_compute() {
     let summary = read_sample("torch.json.gz");
     let counts: BTreeMap<_, _> =
         summary.spans.iter().map(|row| (row.name.as_str(), (row.count, &*row.class))).collect();
@@ -429,7 +429,7 @@ fn torchs_profiler_says_its_clock_its_host_and_what_computes() {
 }
 
 #[test]
-fn viztracer_says_its_clock_behind_its_events() {
+fn viztracer_clock_follows_its_events() {
     let summary = read_sample("viztracer.json");
     let mut rows: Vec<_> = summary.spans.iter().map(|row| (row.name.as_str(), row.count)).collect();
     rows.sort_unstable();
@@ -449,7 +449,7 @@ fn viztracer_says_its_clock_behind_its_events() {
 }
 
 #[test]
-fn darshans_logs_are_runs_of_their_own_with_jobs_and_threads() {
+fn darshan_logs_are_separate_runs() {
     let summary = read_sample("dxt-darshan.txt");
     let rows: Vec<_> = summary.functions.iter().map(|row| (row.name.as_str(), &*row.cat, row.count)).collect();
     assert_eq!(rows, [("write", "mpiio", 1), ("write", "posix", 2)]);
@@ -474,7 +474,7 @@ fn darshans_logs_are_runs_of_their_own_with_jobs_and_threads() {
 }
 
 #[test]
-fn names_that_differ_in_bytes_that_are_no_text_stay_different() {
+fn names_with_different_non_utf8_stay_different() {
     let strace = b"1 1700000000.1 unlink(\"/d/a\\377\") = 0 <0.1>\n1 1700000000.2 unlink(\"/d/a\\376\") = 0 <0.1>\n\
         1 1700000000.3 unlink(\"/d/a\xfd\") = 0 <0.1>\n";
     let json = b"[{\"ph\":\"X\",\"name\":\"read\",\"cat\":\"posix\",\"pid\":1,\"tid\":1,\"ts\":1,\"dur\":1,\"args\":{\"file\":\"/d/a\xff\"}},\
@@ -490,7 +490,7 @@ fn names_that_differ_in_bytes_that_are_no_text_stay_different() {
 }
 
 #[test]
-fn hundreds_of_thousands_of_names_are_counted_in_time_that_grows_with_them() {
+fn many_names_take_linear_time() {
     let text = |names: u64| {
         let line = |i: u64| {
             let (ts, dur) = (10 * i, i % 977);
@@ -515,7 +515,7 @@ fn hundreds_of_thousands_of_names_are_counted_in_time_that_grows_with_them() {
 }
 
 #[test]
-fn names_that_find_no_room_are_counted_together() {
+fn names_beyond_the_limit_are_counted_together() {
     let folder = temp_dir("foreign-other-names");
     let path = folder.path().join("names.json");
     let line = |i: u64| {
@@ -534,7 +534,7 @@ fn names_that_find_no_room_are_counted_together() {
 }
 
 #[test]
-fn times_at_the_ends_of_what_fits_are_counted_without_overflow() {
+fn extreme_times_do_not_overflow() {
     let line = |ts: &str, dur: &str| {
         format!("{{\"ph\":\"X\",\"name\":\"read\",\"cat\":\"posix\",\"pid\":1,\"tid\":1,\"ts\":{ts},\"dur\":{dur}}}\n")
     };
@@ -548,7 +548,7 @@ fn times_at_the_ends_of_what_fits_are_counted_without_overflow() {
 
 /// Each is tested among events of its form, which are read by a template, and alone.
 #[test]
-fn numbers_that_do_not_fit_are_damage_whatever_they_say() {
+fn numbers_out_of_range_are_damage() {
     let event = |ts: &str, dur: &str, ret: &str| {
         let args = format!("{{\"ret\":{ret},\"fname\":\"/a\"}}");
         format!(
@@ -618,7 +618,7 @@ fn profiled(operators: &[(u32, u32)], device: bool) -> Summary {
 }
 
 #[test]
-fn the_track_of_a_device_is_no_trainer() {
+fn device_track_is_not_a_trainer() {
     let summary = profiled(&[(60_000, 40_000)], true);
     let [trainer] = &summary.training[..] else { panic!("{:?}", summary.training) };
     assert_eq!((trainer.pid, trainer.waited_ns, trainer.trained_ns), (77, Some(600_000_000), 1_000_000_000));
@@ -627,14 +627,14 @@ fn the_track_of_a_device_is_no_trainer() {
 }
 
 #[test]
-fn computing_within_a_wait_of_the_same_thread_is_none() {
+fn compute_within_a_wait_does_not_count() {
     let summary = profiled(&[(5000, 55_000), (60_000, 40_000)], false);
     let [trainer] = &summary.training[..] else { panic!("{:?}", summary.training) };
     assert_eq!((trainer.waited_ns, trainer.computed_ns), (Some(600_000_000), Some(400_000_000)));
 }
 
 #[test]
-fn durations_below_zero_are_said_and_count_as_none() {
+fn negative_durations_are_reported_and_ignored() {
     let event = |dur: i32| {
         format!("{{\"ph\":\"X\",\"name\":\"read\",\"cat\":\"posix\",\"pid\":1,\"tid\":1,\"ts\":5,\"dur\":{dur}}}")
     };
@@ -649,7 +649,7 @@ fn durations_below_zero_are_said_and_count_as_none() {
 
 /// The object form marks its end; the array form does not have to.
 #[test]
-fn a_list_of_events_in_an_object_that_has_no_end_is_cut() {
+fn event_list_in_unclosed_object_is_truncated() {
     let event = "{\"ph\":\"X\",\"name\":\"a\",\"ts\":1,\"dur\":2,\"pid\":1,\"tid\":1}";
     let is_cut = |text: &str| {
         let summary = read_text("cut.json", text);
@@ -669,7 +669,7 @@ fn a_list_of_events_in_an_object_that_has_no_end_is_cut() {
 }
 
 #[test]
-fn two_objects_one_behind_the_other_are_both_read() {
+fn two_consecutive_objects_are_both_read() {
     let event = |ts: u32| {
         format!(r#"{{"name":"read","cat":"POSIX","ph":"X","ts":{ts},"dur":5,"pid":1,"tid":1,"args":{{"ret":10}}}}"#)
     };
@@ -681,7 +681,7 @@ fn two_objects_one_behind_the_other_are_both_read() {
 }
 
 #[test]
-fn sizes_below_zero_are_none() {
+fn negative_sizes_are_unknown() {
     let event =
         r#"{"name":"read","cat":"POSIX","ph":"X","ts":1,"dur":5,"pid":1,"tid":1,"args":{"bytes":-1,"size":4096}}"#;
     let summary = read_text("negative.json", format!("[{event},\n{event}]"));
@@ -690,7 +690,7 @@ fn sizes_below_zero_are_none() {
 }
 
 #[test]
-fn texts_that_are_packed_twice_or_in_utf_16_say_what_they_are() {
+fn double_compression_and_utf_16_are_reported() {
     let folder = temp_dir("foreign-packed");
     let utf_16: Vec<u8> = "\u{feff}[{\"ph\":\"X\"}]".encode_utf16().flat_map(u16::to_le_bytes).collect();
     let path = folder.path().join("a.json");

@@ -37,7 +37,7 @@ fn row(name: &str, count: u64, time_ns: u64, bytes: Option<u64>) -> (String, u64
 }
 
 #[test]
-fn chromes_array_gives_calls_spans_instants_and_counters() {
+fn chrome_array_gives_all_kinds_of_events() {
     let (_, summary) = read(&sample("chrome-array.json"));
     let expected = [
         row("aio_read_done", 1, 100_000, Some(8)),
@@ -64,7 +64,7 @@ fn read_text(name: &str, text: &str) -> Summary {
 }
 
 /// Returns results of SQL as text, one line per row.
-fn ask(name: &str, text: &str, sql: &str) -> Vec<String> {
+fn query_lines(name: &str, text: &str, sql: &str) -> Vec<String> {
     let folder = temp_dir(&format!("ask-{name}"));
     let path = folder.path().join(name);
     std::fs::write(&path, text).unwrap();
@@ -78,7 +78,7 @@ fn ask(name: &str, text: &str, sql: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_slice_that_never_ends_lasts_to_the_end_of_the_trace() {
+fn open_slice_lasts_to_the_end() {
     let text = r#"[{"name":"read","cat":"POSIX","ph":"X","ts":1000,"dur":10,"pid":1,"tid":1,"args":{"fname":"/d/a","ret":100}},
         {"name":"step","cat":"compute","ph":"B","ts":1020,"pid":1,"tid":1,"args":{"n":7}},
         {"name":"inner","cat":"x","ph":"B","ts":1030,"pid":1,"tid":1},
@@ -93,7 +93,7 @@ fn a_slice_that_never_ends_lasts_to_the_end_of_the_trace() {
     ];
     assert_eq!(rows(&summary), expected);
     assert_eq!((summary.time.compute_ns, summary.damage.len()), (Some(30_000), 0));
-    let message = ask(
+    let message = query_lines(
         "unfinished-sql.json",
         text,
         "select name, depth from events where args['unfinished'] = 'true' order by ts",
@@ -105,7 +105,7 @@ fn a_slice_that_never_ends_lasts_to_the_end_of_the_trace() {
 }
 
 #[test]
-fn complete_events_have_their_depth_in_whatever_order_they_come() {
+fn complete_events_get_depth_in_any_order() {
     let event = |name: &str, cat: &str, tid: u32, ts: u32, dur: u32| {
         format!(r#"{{"name":"{name}","cat":"{cat}","ph":"X","ts":{ts},"dur":{dur},"pid":1,"tid":{tid}}}"#)
     };
@@ -133,12 +133,12 @@ fn complete_events_have_their_depth_in_whatever_order_they_come() {
     let mut behind = events.clone();
     behind.reverse();
     for events in [events, behind] {
-        assert_eq!(ask("depths.json", &format!("[{}]", events.join(",")), sql), expected);
+        assert_eq!(query_lines("depths.json", &format!("[{}]", events.join(",")), sql), expected);
     }
 }
 
 #[test]
-fn whole_numbers_with_a_point_and_wide_process_ids_are_taken_as_said() {
+fn decimal_integers_and_wide_pids_are_exact() {
     let text = r#"[{"name":"read","cat":"POSIX","ph":"X","ts":1000,"dur":10,"pid":1,"tid":1,"args":{"ret":10.0}},
         {"name":"read","cat":"POSIX","ph":"X","ts":1040,"dur":10,"pid":99999999999,"tid":1,"args":{"ret":5}}]"#;
     let summary = read_text("numbers.json", text);
@@ -149,7 +149,7 @@ fn whole_numbers_with_a_point_and_wide_process_ids_are_taken_as_said() {
 }
 
 #[test]
-fn a_result_of_zero_comes_back_from_an_export() {
+fn zero_result_survives_export() {
     let folder = temp_dir("zero");
     generator::generate(folder.path(), &generator::Plan { events: 2000, ..Default::default() }, &|_, _, _| ()).unwrap();
     let (trace, out) = (folder.path().display().to_string(), folder.path().join("out"));
@@ -172,14 +172,14 @@ fn a_result_of_zero_comes_back_from_an_export() {
 }
 
 #[test]
-fn chromes_object_form_is_read_too() {
+fn chrome_object_form_is_read() {
     let (_, summary) = read(&sample("chrome-object.json"));
     assert_eq!(rows(&summary), [row("write", 2, 4000, Some(11))]);
     assert_eq!(summary.allocation.threads, 2);
 }
 
 #[test]
-fn dftracers_hashes_are_resolved_and_aggregates_count_as_lost() {
+fn dftracer_hashes_are_resolved() {
     let (_, summary) = read(&sample("dftracer.pfw"));
     let expected = [
         row("open", 1, 8000, None),
@@ -212,7 +212,7 @@ fn darshans_segments_become_reads_and_writes() {
 }
 
 #[test]
-fn bytes_that_two_layers_moved_count_once() {
+fn bytes_of_two_layers_count_once() {
     let folder = temp_dir("dxt-layers");
     let path = folder.path().join("dxt.txt");
     let text = "# darshan log version: 3.41\n# start_time: 1700000000\n# DXT, file_id: 1, file_name: /data/a\n# DXT, rank: 0, hostname: h\n \
@@ -233,7 +233,7 @@ fn bytes_that_two_layers_moved_count_once() {
     for sql in [include_str!("../sql/ranks.sql"), include_str!("../sql/processes.sql")] {
         let of_section = sql.trim().trim_end_matches(';');
         let sql = format!("select rank, read_ns / 1000000, write_ns / 1000000 from ({of_section}) order by rank");
-        assert_eq!(ask("dxt-layers.txt", text, &sql), ["0,140,100", "1,100,0"]);
+        assert_eq!(query_lines("dxt-layers.txt", text, &sql), ["0,140,100", "1,100,0"]);
     }
     let read = |cat: &str| summary.functions.iter().find(|row| row.name == "read" && row.cat == cat).unwrap();
     assert_eq!(read("mpiio").named(&summary.functions), "read (mpiio)");
@@ -242,7 +242,7 @@ fn bytes_that_two_layers_moved_count_once() {
 }
 
 #[test]
-fn straces_calls_find_their_files() {
+fn strace_calls_are_matched_with_files() {
     let (_, summary) = read(&sample("strace.txt"));
     let find = |name: &str| rows(&summary).into_iter().find(|row| row.0 == name).unwrap();
     assert_eq!(find("read"), row("read", 1, 1_000_000, Some(4096)));
@@ -254,7 +254,7 @@ fn straces_calls_find_their_files() {
 }
 
 #[test]
-fn strace_says_who_ran_what_and_how_it_ended() {
+fn strace_gives_programs_and_endings() {
     let text = "7<strace> 1700000000.1 execve(\"/bin/cat\", [\"cat\"], 0x7f /* 3 vars */) = 0 <0.000100>\n\
         7<my cat> 1700000000.2 openat(AT_FDCWD, \"/lib/x\", O_RDONLY) = 3</lib/x> <0.000010>\n\
         7<my cat> 1700000000.3 mmap(NULL, 832, PROT_READ, MAP_PRIVATE, 3</lib/x>, 0) = 0x7f12 <0.000010>\n\
@@ -267,19 +267,19 @@ fn strace_says_who_ran_what_and_how_it_ended() {
     let who: Vec<_> = summary.processes.iter().map(|p| (p.pid, p.program.as_str(), p.ended.as_str())).collect();
     assert_eq!(who, [(7, "my cat", "exit 3"), (8, "my cat", "killed")]);
     let sql = "select name, coalesce(file, '-'), coalesce(requested, -1), fd from events where name in ('mmap', 'munmap', 'writev') order by ts";
-    let message = ask("strace-y-sql.txt", text, sql);
+    let message = query_lines("strace-y-sql.txt", text, sql);
     assert_eq!(message, ["mmap,/lib/x,832,3", "munmap,-,832,", "writev,/d/out,4096,1", "writev,/d/out,-1,1"]);
 }
 
 #[test]
-fn a_file_of_straces_ff_is_of_the_process_its_name_says() {
+fn strace_ff_file_name_gives_the_process() {
     let text = "1700000000.1 read(3</a>, \"x\"..., 10) = 10 <0.000100>\n1700000000.2 +++ killed by SIGTERM +++\n";
     let summary = read_text("s.24536", text);
     assert_eq!((summary.processes[0].pid, summary.processes[0].ended.as_str()), (24536, "killed"));
 }
 
 #[test]
-fn strace_without_durations_is_remarked_upon_once() {
+fn strace_without_durations_warns_once() {
     let text = "7 1700000000.1 read(3</a>, \"x\"..., 10) = 10\n7 1700000000.2 read(3</a>,  <unfinished ...>\n\
         7 1700000000.5 <... read resumed>\"\", 10) = 0\n";
     let summary = read_text("durationless.txt", text);
@@ -294,7 +294,7 @@ fn strace_without_durations_is_remarked_upon_once() {
 }
 
 #[test]
-fn ends_of_slices_that_began_before_the_trace_are_no_damage() {
+fn ends_of_earlier_slices_are_not_damage() {
     let event = |ph: char, more: &str| format!(r#"{{"ph":"{ph}","name":"a","pid":1,"tid":1,{more}}}"#);
     let events = [event('X', r#""ts":5,"dur":1"#), event('E', r#""ts":7"#), event('e', r#""ts":8,"id":3"#)];
     let summary = read_text("cut-window.json", &format!("[{}]", events.join(",\n")));
@@ -304,7 +304,7 @@ fn ends_of_slices_that_began_before_the_trace_are_no_damage() {
 }
 
 #[test]
-fn dftracer_without_metadata_names_no_files_and_no_bytes() {
+fn dftracer_without_metadata_has_no_files() {
     let call = |name: &str, ts: u32| {
         format!(r#"{{"id":{ts},"name":"{name}","cat":"POSIX","pid":7,"tid":7,"ts":{ts},"dur":3,"ph":"X"}}"#)
     };
@@ -316,7 +316,7 @@ fn dftracer_without_metadata_names_no_files_and_no_bytes() {
 }
 
 #[test]
-fn straces_clocks_get_the_day_of_their_file() {
+fn strace_times_get_the_date_of_their_file() {
     let folder = temp_dir("strace-clock");
     let path = folder.path().join("strace.txt");
     std::fs::copy(sample("strace-clock.txt"), &path).unwrap();
@@ -334,7 +334,7 @@ fn straces_clocks_get_the_day_of_their_file() {
 }
 
 #[test]
-fn strace_without_times_is_told_how_to_get_them() {
+fn strace_without_times_suggests_the_option() {
     let folder = temp_dir("strace-timeless");
     for text in [
         "openat(AT_FDCWD, \"/a\", O_RDONLY) = 3\n",
@@ -351,7 +351,7 @@ fn strace_without_times_is_told_how_to_get_them() {
 }
 
 #[test]
-fn a_file_that_holds_nothing_is_named() {
+fn empty_file_is_reported() {
     let folder = temp_dir("hollow");
     let refused = || Trace::open(&[folder.path().display().to_string()], 1).err().unwrap().to_string();
     for name in ["python3.11-host-1-2.dlt", "a-host-1-3.ring", "b-host-1-4.pftrace"] {
@@ -381,7 +381,7 @@ fn a_file_that_holds_nothing_is_named() {
 }
 
 #[test]
-fn a_file_counts_once_under_however_many_names_and_in_however_many_copies() {
+fn duplicate_files_count_once() {
     let folder = temp_dir("copies");
     let first = folder.path().join("first");
     let plan = generator::Plan { processes: 2, events: 500, ..Default::default() };
@@ -429,7 +429,7 @@ fn a_file_counts_once_under_however_many_names_and_in_however_many_copies() {
 }
 
 #[test]
-fn gzip_of_several_members_is_read_and_a_cut_one_gives_its_beginning() {
+fn truncated_gzip_gives_its_start() {
     let folder = temp_dir("gzip");
     let text = std::fs::read(sample("dftracer.pfw")).unwrap();
     let mut packed = Vec::new();
@@ -487,7 +487,7 @@ fn members(text: &[u8], length: usize) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn a_large_file_of_lines_is_read_in_pieces_without_a_line_lost_or_doubled() {
+fn large_text_file_is_read_without_gaps() {
     let folder = temp_dir("pieces");
     let text = dftracer_lines(LINES);
     let path = folder.path().join("trace.pfw");
@@ -504,7 +504,7 @@ fn a_large_file_of_lines_is_read_in_pieces_without_a_line_lost_or_doubled() {
 }
 
 #[test]
-fn a_damaged_member_costs_its_own_lines() {
+fn damaged_member_loses_only_its_lines() {
     let folder = temp_dir("member");
     let text = dftracer_lines(LINES);
     let path = folder.path().join("trace.pfw.gz");
@@ -525,7 +525,7 @@ fn a_damaged_member_costs_its_own_lines() {
 }
 
 #[test]
-fn a_file_that_two_processes_name_by_one_hash_is_one_file() {
+fn file_with_one_hash_in_two_processes_is_one() {
     let folder = temp_dir("aliases");
     let line = |name: &str, ph: u32, args: &str| {
         format!(
@@ -553,7 +553,7 @@ fn export(folder: &std::path::Path) -> std::path::PathBuf {
 }
 
 #[test]
-fn a_file_that_is_made_to_fill_memory_is_refused() {
+fn decompression_bomb_is_rejected() {
     let folder = temp_dir("bomb");
     let line = b"{\"name\":\"read\",\"cat\":\"POSIX\",\"pid\":1,\"tid\":1,\"ts\":5,\"dur\":1,\"ph\":\"X\"}\n";
     let spaces = vec![b' '; 96 << 20];
@@ -571,7 +571,7 @@ fn a_file_that_is_made_to_fill_memory_is_refused() {
 }
 
 #[test]
-fn a_cut_export_does_not_pretend_to_know_what_it_lost() {
+fn truncated_export_has_unknown_loss() {
     let folder = temp_dir("cut-export");
     let plan = generator::Plan { processes: 1, threads: 2, events: 20_000, files: 5, ..generator::Plan::default() };
     generator::generate(folder.path(), &plan, &|_, _, _| ()).unwrap();
@@ -583,7 +583,7 @@ fn a_cut_export_does_not_pretend_to_know_what_it_lost() {
 }
 
 #[test]
-fn what_is_no_trace_is_named_with_a_remedy() {
+fn non_trace_is_reported_with_a_remedy() {
     let folder = temp_dir("nothing");
     let error = |path: &str| Trace::open(&[path.to_string()], 1).err().unwrap().to_string();
     let empty = folder.path().display().to_string();

@@ -113,6 +113,6 @@ fn samples(entry: &str) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn damaged_input_makes_no_reader_panic() {
+fn damaged_input_does_not_panic_readers() {
     rounds::run(parsers::ENTRIES, samples, 80);
 }

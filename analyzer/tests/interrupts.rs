@@ -59,7 +59,7 @@ fn waiting(program: &mut Command, trace: &str, out: &TempDir) -> Child {
 }
 
 #[test]
-fn a_signal_leaves_no_draft_of_an_output() {
+fn signal_leaves_no_temporary_output() {
     let (_folder, trace) = made("interrupted-output", 1000);
     for signal in ENDING {
         let out = temp_dir("interrupted-out");
@@ -73,7 +73,7 @@ fn a_signal_leaves_no_draft_of_an_output() {
 }
 
 #[test]
-fn what_was_there_stays_until_the_output_is_whole_and_nohup_holds() {
+fn old_output_stays_until_the_new_is_complete() {
     let (_folder, trace) = made("nohup-output", 1000);
     let out = temp_dir("nohup-out");
     std::fs::write(out.path().join("report"), "of yesterday").unwrap();
@@ -98,7 +98,7 @@ fn stopped(trace: &str, folder: &str) -> Child {
 }
 
 #[test]
-fn a_signal_leaves_no_half_export() {
+fn signal_leaves_no_partial_export() {
     let (_folder, trace) = made("interrupted-parquet", 1_000_000);
     for signal in ENDING {
         let out = temp_dir("interrupted-tables");
@@ -112,7 +112,7 @@ fn a_signal_leaves_no_half_export() {
 }
 
 #[test]
-fn half_an_export_is_told_from_a_whole_one_and_replaced() {
+fn partial_export_is_recognized_and_replaced() {
     let (_folder, trace) = made("killed-parquet", 1_000_000);
     let out = temp_dir("killed-tables");
     let folder = out.path().join("tables").display().to_string();

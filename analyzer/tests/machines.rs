@@ -69,7 +69,7 @@ impl Drop for Machine {
 }
 
 #[test]
-fn machines_with_the_token_answer_and_a_cut_wire_costs_no_event() {
+fn hosts_with_the_token_work_and_cut_link_is_safe() {
     let (Some(one), Some(other)) = (Machine::new(1), Machine::new(2)) else {
         return println!("not run: this user may not make network namespaces");
     };

@@ -54,7 +54,7 @@ fn run(home: &Path, arguments: &[&str]) {
 }
 
 #[test]
-fn links_and_pipes_beside_a_trace_are_left_and_what_is_kept_lies_with_the_user() {
+fn planted_links_and_pipes_are_ignored() {
     for kind in ["links", "pipes"] {
         let (home, trace) = (temp_dir("neighbours-home"), temp_dir("neighbours-trace"));
         let plan = Plan { events: 1_200_000, files: 10, ..Plan::default() };
@@ -91,7 +91,7 @@ fn links_and_pipes_beside_a_trace_are_left_and_what_is_kept_lies_with_the_user()
 }
 
 #[test]
-fn what_others_can_have_written_is_not_believed() {
+fn files_writable_by_others_are_not_trusted() {
     let folder = temp_dir("neighbours-believed");
     let place = folder.path().join(".dlio-cache");
     std::fs::write(&place, "kept").unwrap();

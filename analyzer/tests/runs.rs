@@ -56,7 +56,7 @@ fn without_runs(mut report: Value) -> Value {
 }
 
 #[test]
-fn figures_shares_and_findings_are_those_of_the_last_run() {
+fn report_covers_only_the_last_run() {
     let (folder, _) = training_and_loss("runs-figures");
     let alone = report(&folder.path().join("run1"), &[]);
     let (last, all) = (report(folder.path(), &[]), report(folder.path(), &["--run", "all"]));
@@ -91,7 +91,7 @@ fn forget(value: &mut Value) {
 }
 
 #[test]
-fn each_form_of_the_report_says_which_run_it_is_about() {
+fn each_report_format_names_its_run() {
     let (folder, _) = training_and_loss("runs-forms");
     let about =
         "This trace holds 2 runs; this report is about the last one, which began 2023-11-14 23:13:25 UTC and took ";
@@ -122,7 +122,7 @@ fn each_form_of_the_report_says_which_run_it_is_about() {
 }
 
 #[test]
-fn what_another_run_lost_or_left_damaged_is_not_said_of_this_one() {
+fn losses_of_other_runs_are_not_reported() {
     let (folder, place) = training_and_loss("runs-loss");
     let status = |more: &[&str]| {
         let output = analyze(&[&[folder.path().to_str().unwrap(), "--strict", "--no-cache"], more].concat());
@@ -144,7 +144,7 @@ fn what_another_run_lost_or_left_damaged_is_not_said_of_this_one() {
 }
 
 #[test]
-fn damage_of_a_file_whose_run_is_not_known_is_said_to_be_of_any() {
+fn damage_with_unknown_run_applies_to_any() {
     let (folder, _) = training_and_loss("runs-unknown");
     let nothing = folder.path().join("run1/train-node0-77-5000000000.dlt");
     std::fs::write(nothing, b"").unwrap();
@@ -156,7 +156,7 @@ fn damage_of_a_file_whose_run_is_not_known_is_said_to_be_of_any() {
 }
 
 #[test]
-fn rows_are_those_of_all_runs_unless_one_is_asked_for() {
+fn queries_cover_all_runs_by_default() {
     let (folder, _) = training_and_loss("runs-rows");
     let trace = folder.path().to_str().unwrap();
     let asked = |more: &[&str]| {
@@ -181,7 +181,7 @@ fn rows_are_those_of_all_runs_unless_one_is_asked_for() {
 }
 
 #[test]
-fn both_sides_of_a_comparison_take_the_same_choice() {
+fn both_sides_use_the_same_run_option() {
     let (folder, _) = training_and_loss("runs-compared");
     let trace = folder.path().to_str().unwrap();
     let compared = |more: &[&str]| -> Value {
@@ -201,7 +201,7 @@ fn both_sides_of_a_comparison_take_the_same_choice() {
 }
 
 #[test]
-fn several_places_are_a_choice_and_taken_together() {
+fn several_directories_are_read_together() {
     let (folder, _) = training_and_loss("runs-places");
     let [first, last] = ["run0", "run1"].map(|run| folder.path().join(run).display().to_string());
     let both = printed(&[&first, &last]).replace('\n', " ");
@@ -211,7 +211,7 @@ fn several_places_are_a_choice_and_taken_together() {
 }
 
 #[test]
-fn what_is_remembered_is_the_report_of_the_last_run() {
+fn cached_report_is_of_the_last_run() {
     let folder = temp_dir("runs-remembered");
     let plan = Plan { events: 1_100_000, ..Plan::default() };
     generate(folder.path(), &Plan { events: 20_000, ..plan.clone() }, &|_, _, _| ()).unwrap();
@@ -236,7 +236,7 @@ fn what_is_remembered_is_the_report_of_the_last_run() {
 }
 
 #[test]
-fn an_empty_last_run_is_told_as_such() {
+fn empty_last_run_is_reported() {
     let folder = temp_dir("runs-empty");
     add(&folder, 0, slow_storage(&Loader::starved()));
     add(&folder, 1, vec![Script::new(900, 1)]);
@@ -246,7 +246,7 @@ fn an_empty_last_run_is_told_as_such() {
 
 #[cfg(feature = "cluster")]
 #[test]
-fn workers_answer_for_the_same_run() {
+fn workers_report_the_same_run() {
     let (folder, _) = training_and_loss("runs-workers");
     for more in [&[][..], &["--run", "1"], &["--run", "all"]] {
         let alone = report(folder.path(), more);

@@ -56,11 +56,11 @@ fn filtered_summary(trace: &Trace, filter: &Filter) -> Value {
 }
 
 /// Returns the rows of a query, their columns by name.
-fn asked(trace: &Arc<Trace>, sql: &str) -> Vec<Map<String, Value>> {
-    asked_of(trace, &Filter::default(), sql)
+fn query_rows(trace: &Arc<Trace>, sql: &str) -> Vec<Map<String, Value>> {
+    query_filtered(trace, &Filter::default(), sql)
 }
 
-fn asked_of(trace: &Arc<Trace>, filter: &Filter, sql: &str) -> Vec<Map<String, Value>> {
+fn query_filtered(trace: &Arc<Trace>, filter: &Filter, sql: &str) -> Vec<Map<String, Value>> {
     let session = Session::new(trace.clone(), filter.clone(), 2, 1 << 30).unwrap();
     let mut out = Vec::new();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -138,7 +138,7 @@ fn compare_filtered(name: &str, trace: &Arc<Trace>, filter: &Filter) -> usize {
             Value::Array(rows) => rows.iter().map(flat).collect(),
             row => vec![flat(row)],
         };
-        let found = asked_of(trace, filter, &within(section, &sql, filter));
+        let found = query_filtered(trace, filter, &within(section, &sql, filter));
         assert_eq!(found.len(), printed.len(), "{name}, {section}: {found:?}");
         for (found, printed) in found.iter().zip(&printed) {
             let unknown: Vec<_> = found.keys().filter(|column| !printed.contains_key(*column)).collect();
@@ -163,7 +163,7 @@ fn native(name: &str, plan: &Plan) -> TempDir {
 }
 
 #[test]
-fn of_a_trace_of_requests_to_a_store() {
+fn sql_matches_for_object_store_requests() {
     let folder = temp_dir("sql-objects");
     for pid in [100, 101] {
         let mut process = Script::new(pid, 1);
@@ -181,7 +181,7 @@ fn of_a_trace_of_requests_to_a_store() {
     }
     let trace = opened(folder.path());
     assert!(compare("requests", &trace) > 200);
-    let places = asked(&trace, "select distinct file, layer from events where name = 'object.part'");
+    let places = query_rows(&trace, "select distinct file, layer from events where name = 'object.part'");
     assert_eq!((&places[0]["file"], &places[0]["layer"]), (&"s3://other/ckpt".into(), &"object".into()));
     let summary = summary(&trace);
     let places: Vec<&str> =
@@ -218,7 +218,7 @@ fn a_cancelled_query_ends_with_an_error() {
 }
 
 #[test]
-fn of_a_trace_of_our_own_and_of_its_parquet() {
+fn sql_matches_for_native_and_parquet() {
     let folder = native("sql-native", &Plan { copies: true, killed: true, ..Plan::default() });
     let trace = opened(folder.path());
     assert!(compare("native", &trace) > 300);
@@ -229,7 +229,7 @@ fn of_a_trace_of_our_own_and_of_its_parquet() {
 
 /// Every process that makes calls and one that only records a loss, on separate hosts and ranks.
 #[test]
-fn with_each_filter_of_a_trace_and_of_its_parquet() {
+fn sql_matches_with_each_filter() {
     let folder = temp_dir("sql-filtered");
     generate(folder.path(), &Plan { events: 2000, copies: true, moments: true, ..Plan::default() }, &|_, _, _| ())
         .unwrap();
@@ -247,10 +247,10 @@ fn with_each_filter_of_a_trace_and_of_its_parquet() {
     let trace = opened(folder.path());
     let tables = temp_dir("sql-filtered-parquet");
     export::write(&trace, &Filter::default(), (2, 1 << 30), &Progress::default(), tables.path()).unwrap();
-    let bounds = &asked(&trace, "select min(ts) a, max(ts) b from events where cat <> 'app'")[0];
+    let bounds = &query_rows(&trace, "select min(ts) a, max(ts) b from events where cat <> 'app'")[0];
     let (first, last) = (bounds["a"].as_i64().unwrap(), bounds["b"].as_i64().unwrap());
     let all = Filter::default;
-    let pids = asked(&trace, "select pid from processes order by proc limit 1");
+    let pids = query_rows(&trace, "select pid from processes order by proc limit 1");
     let glob = |pattern: &str| vec![glob::Pattern::new(pattern).unwrap()];
     let filters = [
         Filter { pids: vec![pids[0]["pid"].as_i64().unwrap() as i32, 99], ..all() },
@@ -277,7 +277,7 @@ fn with_each_filter_of_a_trace_and_of_its_parquet() {
 
 /// Stored events are read unchanged, except for numbers of files, which are reassigned.
 #[test]
-fn a_folder_of_parquet_answers_as_the_trace_it_came_of() {
+fn parquet_directory_equals_its_trace() {
     let folder = native("sql-stored", &Plan { copies: true, ..Plan::default() });
     let trace = opened(folder.path());
     let tables = temp_dir("sql-stored-parquet");
@@ -294,20 +294,20 @@ fn a_folder_of_parquet_answers_as_the_trace_it_came_of() {
         "select path, count(*) n from events join files on events.file_id = files.file_id group by path order by path",
         "select distinct layer from events where rank is null order by 1",
     ] {
-        assert_eq!(asked(&stored, sql), asked(&trace, sql), "{sql}");
+        assert_eq!(query_rows(&stored, sql), query_rows(&trace, sql), "{sql}");
     }
-    assert_eq!(asked(&stored, "select ts from events limit 3").len(), 3);
+    assert_eq!(query_rows(&stored, "select ts from events limit 3").len(), 3);
 }
 
 #[test]
-fn of_a_trace_without_spans() {
+fn sql_matches_without_spans() {
     let folder = native("sql-plain", &Plan { events: 3000, spans: false, ..Plan::default() });
     assert!(compare("no spans", &opened(folder.path())) > 100);
 }
 
 /// MPI-IO calls count as calls: among functions, in I/O and in bytes, with or without POSIX calls below them.
 #[test]
-fn of_darshans_text() {
+fn sql_matches_for_darshan_text() {
     let folder = temp_dir("sql-dxt");
     let path = folder.path().join("dxt.txt");
     let sample = include_str!("samples/dxt.txt");
@@ -316,7 +316,7 @@ fn of_darshans_text() {
     std::fs::write(&path, format!("{sample}{both}")).unwrap();
     let trace = opened(&path);
     assert!(compare("DXT", &trace) > 100);
-    let found = asked(&trace, "select distinct layer from events where name like 'MPI%' or cat = 'mpiio'");
+    let found = query_rows(&trace, "select distinct layer from events where name like 'MPI%' or cat = 'mpiio'");
     assert_eq!(found.iter().map(|row| &row["layer"]).collect::<Vec<_>>(), ["mpiio"]);
     let tables = temp_dir("sql-dxt-parquet");
     export::write(&trace, &Filter::default(), (2, 1 << 30), &Progress::default(), tables.path()).unwrap();
@@ -324,7 +324,7 @@ fn of_darshans_text() {
 }
 
 #[test]
-fn of_lines_some_of_which_stand_for_many_calls() {
+fn sql_matches_for_aggregated_lines() {
     let folder = temp_dir("sql-dftracer");
     let path = folder.path().join("trace.pfw");
     std::fs::write(&path, include_str!("samples/dftracer.pfw")).unwrap();
@@ -332,7 +332,7 @@ fn of_lines_some_of_which_stand_for_many_calls() {
 }
 
 #[test]
-fn of_a_training_whose_forward_was_not_seen() {
+fn sql_matches_without_forward_spans() {
     let folder = temp_dir("sql-parts");
     let path = folder.path().join("trace.json");
     let event = |name: &str, cat: &str, ts: u32| {

@@ -36,14 +36,14 @@ fn fails(words: &[&str]) -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
-fn ask(trace: &str, filters: &[&str], sql: &str) -> String {
+fn query_rows(trace: &str, filters: &[&str], sql: &str) -> String {
     let output = run(&[&[trace, "--format", "csv", "--sql", sql], filters].concat());
     assert!(output.status.success(), "{filters:?}: {output:?}");
     String::from_utf8(output.stdout).unwrap().lines().skip(1).collect::<Vec<_>>().join("\n")
 }
 
 fn count(trace: &str, filters: &[&str]) -> u64 {
-    ask(trace, filters, "select count(*) from events").parse().unwrap()
+    query_rows(trace, filters, "select count(*) from events").parse().unwrap()
 }
 
 fn trace(folder: &TempDir, plan: &Plan) -> String {
@@ -53,7 +53,7 @@ fn trace(folder: &TempDir, plan: &Plan) -> String {
 }
 
 #[test]
-fn what_a_filter_exports_is_what_it_counts() {
+fn filtered_export_matches_filtered_counts() {
     let folder = temp_dir("filters");
     let trace = trace(&folder, &Plan { events: 40_000, moments: true, ..Plan::default() });
     let filters: [&[&str]; 11] = [
@@ -90,7 +90,7 @@ fn what_a_filter_exports_is_what_it_counts() {
 }
 
 #[test]
-fn options_of_one_format_write_what_export_writes() {
+fn format_options_write_the_same_as_export() {
     let folder = temp_dir("formats");
     let trace = trace(&folder, &Plan { events: 3000, ..Plan::default() });
     let all = count(&trace, &[]);
@@ -115,7 +115,7 @@ fn options_of_one_format_write_what_export_writes() {
 }
 
 #[test]
-fn an_export_holds_each_process_once_and_takes_packed_traces() {
+fn export_contains_each_process_once() {
     let folder = temp_dir("once");
     let trace = trace(&folder, &Plan { events: 3000, ..Plan::default() });
     let all = count(&trace, &[]);
@@ -132,17 +132,17 @@ fn an_export_holds_each_process_once_and_takes_packed_traces() {
 }
 
 #[test]
-fn a_window_of_steps_reaches_from_the_first_to_the_last_of_them() {
+fn step_window_covers_first_to_last_step() {
     let folder = temp_dir("steps");
     let trace = trace(&folder, &Plan { events: 40_000, ..Plan::default() });
     let bounds = "select min(ts), max(ts + dur) from events where step between 3 and 5";
-    let bounds = ask(&trace, &[], bounds);
+    let bounds = query_rows(&trace, &[], bounds);
     let (from, to) = bounds.split_once(',').unwrap();
     assert_eq!(count(&trace, &["--step", "3..5"]), count(&trace, &["--from", from, "--to", to]));
 }
 
 #[test]
-fn windows_and_filters_with_nothing_in_them_say_so() {
+fn empty_windows_and_filters_are_reported() {
     let folder = temp_dir("nothing-there");
     let trace = trace(&folder, &Plan::default());
     let out = folder.path().join("out.pftrace");
@@ -166,7 +166,7 @@ fn windows_and_filters_with_nothing_in_them_say_so() {
 }
 
 #[test]
-fn an_output_that_exists_is_kept_unless_forced() {
+fn existing_output_is_kept_unless_forced() {
     let folder = temp_dir("exists");
     let trace = trace(&folder, &Plan::default());
     let out = folder.path().join("out.pftrace");
@@ -180,7 +180,7 @@ fn an_output_that_exists_is_kept_unless_forced() {
 }
 
 #[test]
-fn an_output_among_the_traces_is_refused_for_it_would_count_twice() {
+fn output_among_the_traces_is_rejected() {
     let folder = temp_dir("among");
     let trace = trace(&folder, &Plan::default());
     let all = count(&trace, &[]);
@@ -211,7 +211,7 @@ fn members(tar: &[u8]) -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn several_hosts_become_a_tar_of_machines() {
+fn several_hosts_become_a_tar() {
     let folder = temp_dir("hosts");
     let trace = trace(&folder, &Plan { processes: 5, ..Plan::default() });
     let tar = folder.path().join("all.tar");
@@ -235,9 +235,9 @@ fn several_hosts_become_a_tar_of_machines() {
     // The tar itself is a trace, of both hosts, which can be exported again.
     let (tar, again) = (tar.to_str().unwrap(), folder.path().join("again.tar"));
     let told = "select host, count(*) from events group by host order by host";
-    assert_eq!(ask(tar, &[], told), ask(&trace, &[], told));
+    assert_eq!(query_rows(tar, &[], told), query_rows(&trace, &[], told));
     succeeds(&[tar, "--export", again.to_str().unwrap()]);
-    assert_eq!(ask(again.to_str().unwrap(), &[], told), ask(&trace, &[], told));
+    assert_eq!(query_rows(again.to_str().unwrap(), &[], told), query_rows(&trace, &[], told));
     let cut = folder.path().join("cut.tar");
     let whole = std::fs::read(tar).unwrap();
     std::fs::write(&cut, &whole[..whole.len() - 3000]).unwrap();
@@ -249,7 +249,7 @@ fn several_hosts_become_a_tar_of_machines() {
 }
 
 #[test]
-fn what_is_packed_is_read_or_said_to_be() {
+fn compressed_input_is_read_or_reported() {
     let folder = temp_dir("packed");
     let trace = trace(&folder, &Plan { events: 40_000, ..Plan::default() });
     let named = |name: &str| folder.path().join(name).display().to_string();
@@ -264,7 +264,7 @@ fn what_is_packed_is_read_or_said_to_be() {
 }
 
 #[test]
-fn too_many_events_become_an_overview_unless_all_are_asked_for() {
+fn too_many_events_become_an_overview() {
     let folder = temp_dir("too-many");
     let trace = trace(&folder, &Plan { events: 1_100_000, processes: 1, threads: 2, ..Plan::default() });
     let all = count(&trace, &[]);
@@ -328,7 +328,7 @@ impl Drop for Viewing {
 }
 
 #[test]
-fn a_browser_is_given_the_trace_and_an_offline_viewer() {
+fn browser_gets_the_trace_and_offline_viewer() {
     let folder = temp_dir("view");
     let trace = trace(&folder, &Plan::default());
     let ui = folder.path().join("ui");
@@ -368,7 +368,7 @@ fn a_stranger_is_not_answered(place: &str) {
 
 /// The viewer's policy allows one port, so this is one test.
 #[test]
-fn the_public_viewer_fetches_once_from_its_port_and_a_port_that_is_taken_is_said() {
+fn public_viewer_fetches_once_from_its_port() {
     let folder = temp_dir("port");
     let trace = trace(&folder, &Plan::default());
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 9001));

@@ -49,7 +49,7 @@ fn file(number: u64, suffix: &str) -> String {
 }
 
 #[test]
-fn a_program_without_spans_is_told_by_its_pauses() {
+fn steps_without_spans_come_from_pauses() {
     let folder = temp_dir("pauses");
     let mut program = Script::new(100, 1);
     for epoch in 0..2 {
@@ -84,7 +84,7 @@ fn a_program_without_spans_is_told_by_its_pauses() {
 }
 
 #[test]
-fn spans_tell_steps_and_what_a_reader_does_not_do_becomes_a_profile() {
+fn steps_come_from_spans() {
     let folder = temp_dir("places");
     let mut program = Script::new(100, 1);
     program.open(&file(0, "h5"), 5).read(&file(0, "h5"), 0, 8, 5);
@@ -141,7 +141,7 @@ fn train_and_save(folder: &TempDir, every: i32, save: impl Fn(&mut Script, i32))
 }
 
 #[test]
-fn checkpoints_are_told_with_their_period() {
+fn checkpoints_have_their_period() {
     let folder = temp_dir("saved");
     train_and_save(&folder, 5, |program, step| {
         let path = format!("/no-such-data/out/model-{step}.pt");
@@ -162,7 +162,7 @@ fn checkpoints_are_told_with_their_period() {
 }
 
 #[test]
-fn checkpoints_of_files_that_are_no_tensors_are_told_by_their_sizes() {
+fn checkpoints_without_tensors_match_by_size() {
     let folder = temp_dir("pickled");
     train_and_save(&folder, 10, |program, step| {
         for (name, mebibytes) in [("weights", 2), ("moments", 4)] {
@@ -235,7 +235,7 @@ fn evaluated(folder: &TempDir) {
 }
 
 #[test]
-fn evaluations_are_no_training_and_a_data_set_that_is_made_is_no_checkpoint() {
+fn evaluation_and_generation_are_distinguished() {
     let folder = temp_dir("evaluated");
     evaluated(&folder);
     let found = derived(&folder, &[]);
@@ -264,7 +264,7 @@ fn evaluations_are_no_training_and_a_data_set_that_is_made_is_no_checkpoint() {
 }
 
 #[test]
-fn a_program_that_makes_its_data_and_reads_its_own_code_trains_on_the_data() {
+fn program_that_makes_its_data_trains_on_it() {
     let folder = temp_dir("own-data");
     let mut program = Script::new(100, 1);
     program.load("/no-such-data/train.py", 40_000, 20);
@@ -280,7 +280,7 @@ fn a_program_that_makes_its_data_and_reads_its_own_code_trains_on_the_data() {
 }
 
 #[test]
-fn lost_events_make_everything_less_sure() {
+fn lost_events_reduce_confidence() {
     let folder = temp_dir("lost");
     let mut program = Script::new(100, 1);
     (0..32).for_each(|number| {
@@ -295,7 +295,7 @@ fn lost_events_make_everything_less_sure() {
 }
 
 #[test]
-fn what_is_no_job_is_refused_with_a_way_out() {
+fn non_job_is_rejected_with_a_remedy() {
     let refused = |folder: &TempDir, more: &[&str]| {
         let trace = folder.path().display().to_string();
         let output = analyze(&[&[&*trace, "--workload", "-"], more].concat());
@@ -326,7 +326,7 @@ fn what_is_no_job_is_refused_with_a_way_out() {
 }
 
 #[test]
-fn a_file_that_is_there_is_not_replaced_unasked() {
+fn existing_file_is_not_replaced() {
     let folder = temp_dir("there");
     let mut program = Script::new(100, 1);
     (0..32).for_each(|number| {
@@ -365,7 +365,7 @@ fn similarity(a: &TempDir, b: &TempDir, more: &[&str]) -> Value {
 }
 
 #[test]
-fn a_run_is_like_itself_and_unlike_one_of_other_sizes() {
+fn run_is_similar_only_to_itself() {
     let (a, same, other) = (run("a", MIB, 64), run("same", MIB, 64), run("other", MIB / 4, 64));
     let found = similarity(&a, &same, &[]);
     assert_eq!(
@@ -389,7 +389,7 @@ fn a_run_is_like_itself_and_unlike_one_of_other_sizes() {
 }
 
 #[test]
-fn similarity_takes_one_trace_a_side_and_no_other_form() {
+fn similarity_needs_one_trace_per_side() {
     let (a, b) = (run("one", MIB, 8), run("two", MIB, 8));
     let (a, b) = (a.path().display().to_string(), b.path().display().to_string());
     for (typed, said) in [
@@ -405,7 +405,7 @@ fn similarity_takes_one_trace_a_side_and_no_other_form() {
 }
 
 #[test]
-fn files_are_as_large_as_bytes_were_moved_in_them_or_as_they_were_made() {
+fn file_sizes_come_from_moved_bytes() {
     const FAR: i64 = 1 << 40;
     let folder = temp_dir("sizes");
     let mut program = Script::new(100, 1);
@@ -493,7 +493,7 @@ fn gatherer(program: &'static str, own_us: u64) -> TempDir {
 }
 
 #[test]
-fn a_parent_that_only_gathers_trains_nothing() {
+fn collecting_parent_is_not_a_trainer() {
     let report = |program, own_us| -> Value {
         let folder = gatherer(program, own_us);
         serde_json::from_str(&printed(&[&folder.path().display().to_string(), "--format", "json"])).unwrap()
@@ -516,7 +516,7 @@ fn a_parent_that_only_gathers_trains_nothing() {
 }
 
 #[test]
-fn a_training_lasts_until_its_last_batch_is_computed_and_reads_what_its_readers_read() {
+fn training_includes_its_last_batch_and_readers() {
     let folder = temp_dir("pool");
     pool().into_iter().for_each(|process| process.write_to(folder.path()));
     let report: Value =
@@ -538,7 +538,7 @@ fn message(process: &mut Script, op: Op, us: u64) {
 /// Two readers make batches of four files. Their trainer sometimes takes two at a time; it computes 10 ms per batch
 /// and saves after every tenth for 200 ms.
 #[test]
-fn tasks_of_readers_tell_the_batch_and_what_is_saved_is_not_computed() {
+fn batch_size_comes_from_reader_tasks() {
     const BATCHES: u64 = 40;
     let folder = temp_dir("tasks");
     let mut trainer = Script::new(100, 1);
@@ -582,7 +582,7 @@ fn tasks_of_readers_tell_the_batch_and_what_is_saved_is_not_computed() {
 }
 
 #[test]
-fn the_recipe_makes_its_data_in_a_run_of_its_own() {
+fn recipe_generates_data_in_a_separate_run() {
     let folder = temp_dir("recipe");
     let mut program = Script::new(100, 1);
     (0..32).for_each(|number| {

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_token_is_one_key_wherever_it_is() {
+    fn token_gives_the_same_key_everywhere() {
         let token = |text: &str| Token::new(text).unwrap();
         let key = |text: &str| pair(&token(text)).unwrap().key;
         let (one, other) = ("0123456789abcdef01234567", "0123456789abcdef01234568");

@@ -13,7 +13,7 @@ use tonic::{Code, Extensions, Request, Status};
 
 use crate::certificate;
 use crate::guard::Guard;
-use crate::wire::{FRAME_MAX, Frame, METHOD, PATIENCE, PIECE_MAX, Plain, SIGN_OF_LIFE, TOKEN, VERSION};
+use crate::wire::{FRAME_MAX, Frame, METHOD, PATIENCE, PIECE_MAX, RawCodec, SIGN_OF_LIFE, TOKEN, VERSION};
 use crate::work::Done;
 
 /// Time after which a worker that does not accept a connection is unreachable.
@@ -58,18 +58,18 @@ pub struct Connection {
     /// The address given on the command line, `host:port`.
     pub address: String,
     channel: Channel,
-    shown: Shown,
+    headers: CallHeaders,
 }
 
 /// The data sent with every call: the version, and the token if there is one.
 #[derive(Clone, Debug)]
-pub struct Shown {
+pub struct CallHeaders {
     version: HeaderValue,
     token: Option<HeaderValue>,
 }
 
-impl Shown {
-    pub fn of(guard: &Guard) -> Result<Shown, Fault> {
+impl CallHeaders {
+    pub fn of(guard: &Guard) -> Result<CallHeaders, Fault> {
         let value =
             |text: &str| text.parse().map_err(|_| Fault::Unreachable("a header cannot contain this value".into()));
         let token = guard.token.as_ref().map(|token| value(&format!("Bearer {}", token.text()))).transpose()?;
@@ -77,7 +77,7 @@ impl Shown {
             token.set_sensitive(true);
             token
         });
-        Ok(Shown { version: value(&guard.version)?, token })
+        Ok(CallHeaders { version: value(&guard.version)?, token })
     }
 
     pub fn show(&self, headers: &mut HeaderMap) {
@@ -112,7 +112,7 @@ impl Connection {
     /// Connects to a worker, which refuses a coordinator only at the first request.
     pub async fn open(address: &str, guard: &Guard) -> Result<Connection, Fault> {
         let channel = connected(address, guard).await?;
-        Ok(Connection { address: address.into(), channel, shown: Shown::of(guard)? })
+        Ok(Connection { address: address.into(), channel, headers: CallHeaders::of(guard)? })
     }
 
     /// Runs a piece and passes its result to `part`, part by part; returns the number of bytes received. Dropping the
@@ -128,9 +128,9 @@ impl Connection {
             .max_encoding_message_size(PIECE_MAX);
         grpc.ready().await.map_err(|error| Fault::Lost(innermost(&error)))?;
         let mut headers = HeaderMap::new();
-        self.shown.show(&mut headers);
+        self.headers.show(&mut headers);
         let request = Request::from_parts(MetadataMap::from_headers(headers), Extensions::new(), piece);
-        let answer = grpc.server_streaming(request, PathAndQuery::from_static(METHOD), Plain).await;
+        let answer = grpc.server_streaming(request, PathAndQuery::from_static(METHOD), RawCodec).await;
         let mut frames = answer.map_err(fault)?.into_inner();
         let mut received = 0;
         while let Some(frame) = frames.message().await.map_err(fault)? {

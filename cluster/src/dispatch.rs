@@ -18,18 +18,18 @@ use crate::work::Done;
 
 /// A worker that disconnected, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lost {
+pub struct LostWorker {
     pub address: String,
     pub why: String,
 }
 
 /// The reason why the pieces were not completed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Undone {
+pub enum DispatchError {
     /// A worker refuses a piece, and gives a reason.
     Refused { address: String, why: String },
     /// All workers disconnected.
-    NobodyLeft(Vec<Lost>),
+    NoWorkersLeft(Vec<LostWorker>),
     /// A result could not be used.
     Unusable { address: String, why: String },
 }
@@ -37,7 +37,7 @@ pub enum Undone {
 /// The completed pieces, and their cost.
 #[derive(Clone, Default, Debug, PartialEq, Eq)]
 pub struct Dispatched {
-    pub lost: Vec<Lost>,
+    pub lost: Vec<LostWorker>,
     /// Bytes sent to workers and received from them.
     pub sent: u64,
     pub received: u64,
@@ -62,7 +62,7 @@ impl Dispatched {
 struct Table {
     waiting: VecDeque<usize>,
     undone: usize,
-    lost: Vec<Lost>,
+    lost: Vec<LostWorker>,
     sent: u64,
     received: u64,
 }
@@ -90,7 +90,7 @@ impl Receiving for Vec<u8> {
 }
 
 /// A piece, the worker that ran it, its result, and the number of bytes received for it.
-type Ended<R> = (usize, String, Result<(R, u64), Fault>);
+type PieceResult<R> = (usize, String, Result<(R, u64), Fault>);
 
 /// Has all pieces done. `progress` gets the progress of each piece. Each result is received by a value from `begin`
 /// and, when it is complete, is passed to `take` once. While `take` blocks, so do workers that have finished a piece.
@@ -100,7 +100,7 @@ pub async fn dispatch<P, B, R, T>(
     progress: P,
     begin: B,
     mut take: impl FnMut(usize, R) -> T,
-) -> Result<Dispatched, Undone>
+) -> Result<Dispatched, DispatchError>
 where
     P: Fn(usize, Done) + Send + Sync + 'static,
     B: Fn() -> R + Send + Sync + 'static,
@@ -119,14 +119,14 @@ where
     drop(ended);
     while shared.table().undone > 0 {
         let Some((piece, address, result)) = results.recv().await else {
-            return Err(Undone::NobodyLeft(shared.table().lost.clone()));
+            return Err(DispatchError::NoWorkersLeft(shared.table().lost.clone()));
         };
         let (result, received) = match result {
             Ok(whole) => whole,
-            Err(Fault::Unusable(why)) => return Err(Undone::Unusable { address, why }),
-            Err(fault) => return Err(Undone::Refused { address, why: fault.to_string() }),
+            Err(Fault::Unusable(why)) => return Err(DispatchError::Unusable { address, why }),
+            Err(fault) => return Err(DispatchError::Refused { address, why: fault.to_string() }),
         };
-        take(piece, result).await.map_err(|why| Undone::Unusable { address, why })?;
+        take(piece, result).await.map_err(|why| DispatchError::Unusable { address, why })?;
         let mut table = shared.table();
         table.undone -= 1;
         table.received += received;
@@ -162,7 +162,7 @@ impl<P, B> Shared<P, B> {
     }
 
     /// Handles a worker that disconnected while it had a piece.
-    fn lose(&self, piece: usize, lost: Lost) {
+    fn return_piece(&self, piece: usize, lost: LostWorker) {
         let mut table = self.table();
         table.waiting.push_front(piece);
         table.lost.push(lost);
@@ -172,7 +172,7 @@ impl<P, B> Shared<P, B> {
 }
 
 /// Runs one worker's pieces, one after another.
-async fn work<P, B, R>(worker: Connection, shared: Arc<Shared<P, B>>, ended: mpsc::Sender<Ended<R>>)
+async fn work<P, B, R>(worker: Connection, shared: Arc<Shared<P, B>>, ended: mpsc::Sender<PieceResult<R>>)
 where
     P: Fn(usize, Done) + Send + Sync,
     B: Fn() -> R + Send + Sync,
@@ -184,7 +184,7 @@ where
         let result = worker.perform(shared.pieces[piece].clone(), told, |part| into.part(part)).await;
         if let Err(Fault::Lost(why) | Fault::Unreachable(why)) = result {
             (shared.progress)(piece, Done::default());
-            return shared.lose(piece, Lost { address: worker.address.clone(), why });
+            return shared.return_piece(piece, LostWorker { address: worker.address.clone(), why });
         }
         let result = result.map(|received| (into, received));
         if ended.send((piece, worker.address.clone(), result)).await.is_err() {

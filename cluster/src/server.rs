@@ -20,7 +20,7 @@ use tonic::{Request, Response, Status};
 
 use crate::certificate;
 use crate::guard::Guard;
-use crate::wire::{FRAME_MAX, Frame, METHOD, PATIENCE, PIECE_MAX, PROGRESS, Plain, SERVICE, SIGN_OF_LIFE};
+use crate::wire::{FRAME_MAX, Frame, METHOD, PATIENCE, PIECE_MAX, PROGRESS, RawCodec, SERVICE, SIGN_OF_LIFE};
 use crate::work::{Piece, Work};
 
 /// The reason why a worker cannot listen, as one sentence.
@@ -83,7 +83,7 @@ where
             if request.uri().path() != METHOD {
                 return Ok(Status::unimplemented("there is no such method").into_http());
             }
-            let mut grpc = Grpc::new(Plain).apply_max_message_size_config(Some(PIECE_MAX), None);
+            let mut grpc = Grpc::new(RawCodec).apply_max_message_size_config(Some(PIECE_MAX), None);
             Ok(grpc.server_streaming(work, request).await)
         })
     }

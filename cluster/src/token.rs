@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_others_can_read_holds_no_token() {
+    fn token_file_readable_by_others_is_rejected() {
         use std::os::unix::fs::PermissionsExt;
         let path = std::env::temp_dir().join(format!("dlio-token-{}", std::process::id()));
         std::fs::write(&path, "0123456789abcdef0123456789abcdef\n").unwrap();
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_long_and_shown_to_nobody() {
+    fn token_is_long_and_not_printed() {
         assert!(Token::new("short").unwrap_err().contains("5 characters"));
         assert!(Token::new("with a space in it, however long it is").is_err());
         let token = Token::new("0123456789abcdef0123456789abcdef\n").unwrap();

@@ -75,24 +75,24 @@ impl Frame {
 
 /// A codec that passes bytes unchanged, because the connection does not interpret them.
 #[derive(Clone, Copy, Default, Debug)]
-pub struct Plain;
+pub struct RawCodec;
 
-impl Codec for Plain {
+impl Codec for RawCodec {
     type Encode = Bytes;
     type Decode = Bytes;
-    type Encoder = Plain;
-    type Decoder = Plain;
+    type Encoder = RawCodec;
+    type Decoder = RawCodec;
 
-    fn encoder(&mut self) -> Plain {
-        Plain
+    fn encoder(&mut self) -> RawCodec {
+        RawCodec
     }
 
-    fn decoder(&mut self) -> Plain {
-        Plain
+    fn decoder(&mut self) -> RawCodec {
+        RawCodec
     }
 }
 
-impl Encoder for Plain {
+impl Encoder for RawCodec {
     type Item = Bytes;
     type Error = Status;
 
@@ -102,7 +102,7 @@ impl Encoder for Plain {
     }
 }
 
-impl Decoder for Plain {
+impl Decoder for RawCodec {
     type Item = Bytes;
     type Error = Status;
 
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_come_back_as_they_were_and_nothing_else_does() {
+    fn only_frames_decode_and_they_round_trip() {
         let frames = [
             Frame::Progress(Done { events: 7, bytes: u64::MAX }),
             Frame::Part(Bytes::from_static(b"abc")),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use dlio_cluster::client::{Connection, Fault};
-use dlio_cluster::dispatch::{Undone, dispatch};
+use dlio_cluster::dispatch::{DispatchError, dispatch};
 use dlio_cluster::guard::Guard;
 use dlio_cluster::server::Listening;
 use dlio_cluster::token::Token;
@@ -52,7 +52,7 @@ async fn worker(guard: Guard) -> String {
     address
 }
 
-async fn asked(address: &str, guard: Guard) -> Result<Vec<u8>, Fault> {
+async fn run_piece(address: &str, guard: Guard) -> Result<Vec<u8>, Fault> {
     let connection = Connection::open(address, &guard).await?;
     let large = Bytes::from(vec![7; 3 << 20]);
     assert_eq!(turned(&connection, large.clone()).await?, large);
@@ -73,39 +73,39 @@ fn run(test: impl Future<Output = ()>) {
 }
 
 #[test]
-fn who_has_the_token_and_the_version_is_answered() {
+fn token_and_version_are_accepted() {
     run(async {
         let address = worker(guard(Some(TOKEN), "1")).await;
-        assert_eq!(asked(&address, guard(Some(TOKEN), "1")).await, Ok(b"cba".to_vec()));
-        let refused = asked(&address, guard(Some(TOKEN), "2")).await.unwrap_err();
+        assert_eq!(run_piece(&address, guard(Some(TOKEN), "1")).await, Ok(b"cba".to_vec()));
+        let refused = run_piece(&address, guard(Some(TOKEN), "2")).await.unwrap_err();
         assert!(
             matches!(&refused, Fault::Refused(why) if why.contains("version 1") && why.contains("version 2")),
             "{refused:?}"
         );
-        let refused = asked(&address, guard(Some(OTHER), "1")).await.unwrap_err();
+        let refused = run_piece(&address, guard(Some(OTHER), "1")).await.unwrap_err();
         assert!(matches!(refused, Fault::NotBelieved(_)), "{refused:?}");
         // Not encrypted, and therefore rejected.
-        assert!(asked(&address, guard(None, "1")).await.is_err());
+        assert!(run_piece(&address, guard(None, "1")).await.is_err());
     });
 }
 
 #[test]
-fn a_plain_wire_wants_the_token_too_if_there_is_one() {
+fn unencrypted_connection_requires_the_token() {
     run(async {
         let plain = |token| Guard { encrypted: false, ..guard(token, "1") };
         let address = worker(plain(Some(TOKEN))).await;
-        assert_eq!(asked(&address, plain(Some(TOKEN))).await, Ok(b"cba".to_vec()));
+        assert_eq!(run_piece(&address, plain(Some(TOKEN))).await, Ok(b"cba".to_vec()));
         for wrong in [Some(OTHER), None] {
             let refused = asked(&address, plain(wrong)).await;
             assert_eq!(refused, Err(Fault::Refused("it uses another token".into())));
         }
         let open = worker(plain(None)).await;
-        assert_eq!(asked(&open, plain(None)).await, Ok(b"cba".to_vec()));
+        assert_eq!(run_piece(&open, plain(None)).await, Ok(b"cba".to_vec()));
     });
 }
 
 #[test]
-fn every_piece_is_done_once_and_a_refusal_ends_all() {
+fn each_piece_runs_once_and_refusal_ends_all() {
     run(async {
         let mut connections = Vec::new();
         for _ in 0..3 {
@@ -125,6 +125,6 @@ fn every_piece_is_done_once_and_a_refusal_ends_all() {
         let with_a_bad_one = [pieces, vec![vec![0].into()]].concat();
         let forget = |_, _: Vec<u8>| ready(Ok(()));
         let undone = dispatch(&connections, with_a_bad_one, |_, _| (), Vec::new, forget).await.unwrap_err();
-        assert!(matches!(undone, Undone::Refused { why, .. } if why == "it begins with a zero"));
+        assert!(matches!(undone, DispatchError::Refused { why, .. } if why == "it begins with a zero"));
     });
 }

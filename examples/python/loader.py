@@ -15,7 +15,7 @@ SAMPLE = 128 << 10
 
 
 class Dataset:
-    """A data set with one file per sample."""
+    """One file per sample."""
 
     def __init__(self, folder):
         self.folder = folder

@@ -22,7 +22,7 @@ def program(name):
 
 
 def shown(*command):
-    """Prints a command and runs it."""
+    """Prints a command as typed, and runs it."""
     print("\n$ " + " ".join([os.path.basename(command[0]), *command[1:]]), flush=True)
     subprocess.run(command, check=True)
 

@@ -1,4 +1,4 @@
-"""Finds and fixes the cause of a wait: a training on a slow disk. ``slow_disk.py DIR [--torch]``.
+"""From the symptom to the verified fix: a training that waits for a slow disk. ``slow_disk.py FOLDER [--torch]``.
 
 Runs the job tests/jobs/train.py with two workers, prints the report, applies the suggested change (more workers), and compares
 both runs. The times measured by the trainer itself follow, to check the reports. With ``--torch`` the loader is PyTorch's.
@@ -16,13 +16,13 @@ ANALYZE = os.path.join(BIN, "dlio-analyze") if BIN else "dlio-analyze"
 
 
 def shown(command):
-    """Prints a command and runs it."""
+    """Prints a command as typed, and runs it."""
     print("\n$ " + " ".join([os.path.basename(command[0]), *command[1:]]), flush=True)
     subprocess.run(command, check=True)
 
 
 def train(trace, workers, options):
-    """Traces a run and returns the times that it measured itself."""
+    """Runs the training traced; returns the times of its own clock."""
     command = [sys.executable, "-m", "dliotrace", "run", "-o", trace, JOB, "storage", "data", "--spans"]
     ran = subprocess.run([*command, "--workers", str(workers), *options], check=True, stdout=subprocess.PIPE, text=True)
     return json.loads(ran.stdout.splitlines()[-1])

@@ -107,7 +107,7 @@ Symbol table '.dynsym' contains 3110 entries:
 ";
 
     #[test]
-    fn each_symbol_is_where_it_was() {
+    fn each_symbol_has_its_former_library() {
         let all = parse(TEXT);
         assert_eq!(all.len(), 7);
         let places = in_oldest(all, "libc.so.6");

@@ -50,7 +50,7 @@ static START: extern "C" fn(c_int, *const *const c_char) = {
         }
         dlio_tracer::life::lifecycle::start();
         if dlio_tracer::life::lifecycle::wants_patches() {
-            dlio_tracer::thread::stack::with_room(inline::start);
+            dlio_tracer::thread::stack::on_large_stack(inline::start);
         }
         process::watch_quick_exit();
     }

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::*};
 
-use dlio_tracer::thread::stack::{with_room, with_some_room};
+use dlio_tracer::thread::stack::{on_large_stack, with_stack_space};
 
 /// The next definition of a name in load order.
 #[repr(C)]
@@ -38,7 +38,7 @@ impl Next {
     #[cold]
     fn find(&self) -> *mut c_void {
         // The loader needs some kilobytes of stack, which the caller may not have.
-        let found = with_some_room(|| self.search());
+        let found = with_stack_space(|| self.search());
         self.found.store(found, Relaxed);
         found
     }
@@ -73,7 +73,7 @@ pub fn find_all() {
             let (first, end) = ((&raw const FIRST).cast::<Next>(), (&raw const END).cast::<Next>());
             std::slice::from_raw_parts(first, end.offset_from(first) as usize)
         };
-        with_room(|| all.iter().for_each(|next| _ = next.get()));
+        on_large_stack(|| all.iter().for_each(|next| _ = next.get()));
     }
 }
 

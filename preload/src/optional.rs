@@ -6,7 +6,7 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::*};
 
-use dlio_tracer::thread::stack::with_some_room;
+use dlio_tracer::thread::stack::with_stack_space;
 
 /// The real function behind a hook, looked up at its first call.
 pub struct Next {
@@ -30,7 +30,7 @@ impl Next {
         if !found.is_null() {
             return (found, self.is_meant.load(Relaxed));
         }
-        let (found, is_meant) = with_some_room(|| search(name, version, libraries, hook));
+        let (found, is_meant) = with_stack_space(|| search(name, version, libraries, hook));
         self.is_meant.store(is_meant, Relaxed);
         self.found.store(found, Release);
         (found, is_meant)

@@ -37,7 +37,7 @@ fn bad_descriptor() -> c_int {
 pub unsafe extern "C" fn close(fd: c_int) -> c_int {
     real!(next: close(c_int) -> c_int);
     // Does not exist for the program.
-    if reserved_fds::holds(fd) {
+    if reserved_fds::is_reserved(fd) {
         return bad_descriptor();
     }
     // SAFETY: the argument is passed on unchanged.
@@ -55,7 +55,7 @@ pub unsafe extern "C" fn close(fd: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dup2(from: c_int, to: c_int) -> c_int {
     real!(next: dup2(c_int, c_int) -> c_int);
-    reserved_fds::move_held(to);
+    reserved_fds::move_away(to);
     // SAFETY: the arguments are passed on unchanged.
     unsafe {
         let Some(call) = call::begin(Layer::Posix) else { return next(from, to) };
@@ -70,7 +70,7 @@ pub unsafe extern "C" fn dup2(from: c_int, to: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int {
     real!(next: dup3(c_int, c_int, c_int) -> c_int);
-    reserved_fds::move_held(to);
+    reserved_fds::move_away(to);
     // SAFETY: the arguments are passed on unchanged.
     unsafe {
         let Some(call) = call::begin(Layer::Posix) else { return next(from, to, flags) };
@@ -93,7 +93,7 @@ pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) 
             descriptors::closed_range(first, last);
         }
         let (mut from, mut ret) = (first, 0);
-        while let Some(held) = reserved_fds::first_held(from, last) {
+        while let Some(held) = reserved_fds::first_reserved(from, last) {
             ret |= if held > from { next(from, held - 1, flags) } else { 0 };
             from = held + 1;
         }
@@ -110,7 +110,7 @@ pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn closefrom(first: c_int) {
     real!(next: closefrom(c_int) -> ());
-    if reserved_fds::first_held(first.max(0) as c_uint, c_uint::MAX).is_some() {
+    if reserved_fds::first_reserved(first.max(0) as c_uint, c_uint::MAX).is_some() {
         // SAFETY: has the same effect, around the tracer's own descriptors.
         unsafe { close_range(first.max(0) as c_uint, c_uint::MAX, 0) };
         return;
@@ -207,13 +207,13 @@ macro_rules! holding {
     )*};
 }
 
-holding! { loses_root
+holding! { before_root_change
     chroot(path: *const c_char);
     unshare(flags: c_int);
     setns(fd: c_int, kind: c_int);
 }
 
-holding! { loses_rights
+holding! { before_privilege_drop
     setuid(user: c_uint);
     seteuid(user: c_uint);
     setreuid(real_user: c_uint, user: c_uint);
@@ -318,10 +318,10 @@ macro_rules! walking {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($arg: $of),*) -> $ret {
             real!(next: $name($($of),*) -> $ret);
-            folders::wander(true);
+            folders::set_cwd_walk(true);
             // SAFETY: the arguments are passed on unchanged.
             let result = unsafe { next($($arg),*) };
-            folders::wander(false);
+            folders::set_cwd_walk(false);
             result
         }
     )*};
@@ -550,7 +550,7 @@ unsafe fn spawn(
     unsafe {
         let place = if child.is_null() { &raw mut id } else { child };
         let program = paths::is_readable(path).then(|| CStr::from_ptr(path));
-        environment::with_carried(program, variables, None, |variables| {
+        environment::with_inherited(program, variables, None, |variables| {
             let Some(call) = call::begin(Layer::Process) else { return next(place, variables) };
             let error = next(place, variables);
             let done = call.end();
@@ -589,7 +589,7 @@ unsafe fn exec(
         // A child on its parent's memory has not started its own record yet.
         let mut room = [0; processes::BORN_MAX];
         let born = if lifecycle::borrows_memory() { None } else { Some(processes::born(&mut room)) };
-        let result = environment::with_carried(program.filter(|name| !name.is_empty()), variables, born, next);
+        let result = environment::with_inherited(program.filter(|name| !name.is_empty()), variables, born, next);
         phase::exec_failed();
         result
     }
@@ -700,7 +700,7 @@ crate::variadic! {
 /// As the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn exit(status: c_int) -> ! {
-    phase::let_another_end();
+    phase::wait_for_shutdown();
     static NEXT: crate::next::Next = crate::next::Next::new("exit");
     // SAFETY: the C library's function of this name; every C library has it.
     let next = unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn(c_int) -> !>(NEXT.get()) };

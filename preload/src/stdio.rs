@@ -472,7 +472,7 @@ fn printed_wide(done: Done, fd: c_int, ret: c_int) {
 }
 
 /// The position of a stream before a scan.
-enum Before {
+enum StreamPosition {
     /// In a buffer: the next byte, and the buffer's end and start.
     Buffer([usize; 3]),
     /// In the file, if there is no buffer of bytes. Negative if the stream has no positions.
@@ -488,16 +488,16 @@ const ORIENTATION_AT: usize = 192;
 ///
 /// # Safety
 /// `stream` is an open stream of the program.
-unsafe fn before_scan(stream: *mut FILE) -> Before {
+unsafe fn before_scan(stream: *mut FILE) -> StreamPosition {
     let flag = |at: usize| {
         // SAFETY: laid out as described above.
         unsafe { stream.cast::<u8>().add(at).cast::<c_int>().read() }
     };
     // Wide streams also have a buffer of characters.
     match flag(FLAGS_AT) & IS_UNBUFFERED != 0 || flag(ORIENTATION_AT) > 0 {
-        true => Before::Place(place_of(stream)),
+        true => StreamPosition::Place(place_of(stream)),
         // SAFETY: as above.
-        false => Before::Buffer(unsafe { read_pointers(stream) }),
+        false => StreamPosition::Buffer(unsafe { read_pointers(stream) }),
     }
 }
 
@@ -539,17 +539,17 @@ fn told_place(stream: *mut FILE) -> i64 {
 ///
 /// # Safety
 /// `stream` is an open stream of the program.
-unsafe fn scanned(done: Done, op: Op, stream: *mut FILE, before: Before) {
+unsafe fn scanned(done: Done, op: Op, stream: *mut FILE, before: StreamPosition) {
     let fd = of(stream);
     let bytes = match before {
-        Before::Buffer([at, end, base]) => {
+        StreamPosition::Buffer([at, end, base]) => {
             // SAFETY: as above.
             let [now, now_end, now_base] = unsafe { read_pointers(stream) };
             let is_same = (now_end, now_base) == (end, base) && now >= at;
             let taken = if is_same { now - at } else { end.saturating_sub(at) + now.saturating_sub(now_base) };
             taken as i64
         }
-        Before::Place(before) => {
+        StreamPosition::Place(before) => {
             let after = told_place(stream);
             if before < 0 || after < before {
                 descriptors::lose_position(fd);

@@ -15,13 +15,13 @@
 //! the name of its type.
 
 mod engine;
-mod held;
+mod gil_cell;
 mod phase;
-mod recent;
+mod site_cache;
 mod template;
 mod value;
 
-mod ask;
+mod torch_state;
 mod direct;
 mod iterate;
 mod library_io;
@@ -40,7 +40,7 @@ use template::Template;
 #[pyo3(signature = (name, /, cat = None, **meta))]
 fn instant(name: &Bound<PyString>, cat: Option<&Bound<PyString>>, meta: Option<&Bound<PyDict>>) {
     if let Some(engine) = engine::recording() {
-        Template::new(recent::site(name, cat), NO_STEPS, meta).mark(engine, name.py());
+        Template::new(site_cache::site(name, cat), NO_STEPS, meta).mark(engine, name.py());
     }
 }
 
@@ -49,7 +49,7 @@ fn instant(name: &Bound<PyString>, cat: Option<&Bound<PyString>>, meta: Option<&
 #[pyo3(signature = (name, value, /, cat = None))]
 fn counter(name: &Bound<PyString>, value: f64, cat: Option<&Bound<PyString>>) {
     if let Some(engine) = engine::recording() {
-        let (name, category) = recent::site(name, cat).numbers(engine, name.py());
+        let (name, category) = site_cache::site(name, cat).numbers(engine, name.py());
         engine.counter(name, category, value);
     }
 }
@@ -80,9 +80,9 @@ fn _engine(module: &Bound<PyModule>) -> PyResult<()> {
     module.add_class::<loader::Items>()?;
     module.add_class::<loader::Batches>()?;
     module.add_class::<loader::ItemIterator>()?;
-    module.add_class::<ask::Forwards>()?;
-    module.add_function(wrap_pyfunction!(ask::forward_was_seen, module)?)?;
-    module.add_function(wrap_pyfunction!(ask::file_size, module)?)?;
+    module.add_class::<torch_state::Forwards>()?;
+    module.add_function(wrap_pyfunction!(torch_state::forward_was_seen, module)?)?;
+    module.add_function(wrap_pyfunction!(torch_state::file_size, module)?)?;
     module.add_function(wrap_pyfunction!(phase::busy, module)?)?;
     module.add_function(wrap_pyfunction!(phase::hold, module)?)?;
     module.add_function(wrap_pyfunction!(instant, module)?)?;

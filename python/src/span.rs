@@ -12,9 +12,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
 use crate::engine;
-use crate::held::Held;
+use crate::gil_cell::GilCell;
 use crate::phase::{self, Phase};
-use crate::recent;
+use crate::site_cache;
 use crate::template::{Running, Template};
 use crate::value;
 
@@ -72,12 +72,12 @@ pub struct Span {
     template: Template,
     /// The phase of a thread while one of these runs is open.
     phase: Phase,
-    runs: Held<Runs>,
+    runs: GilCell<Runs>,
 }
 
 impl Span {
     fn of(template: Template, phase: Phase) -> Span {
-        Span { template, phase, runs: Held::new(Runs::default()) }
+        Span { template, phase, runs: GilCell::new(Runs::default()) }
     }
 
     pub fn template(&self) -> &Template {
@@ -125,7 +125,7 @@ impl Span {
     #[new]
     #[pyo3(signature = (name, /, cat = None, **meta))]
     fn new(name: &Bound<PyString>, cat: Option<&Bound<PyString>>, meta: Option<&Bound<PyDict>>) -> Span {
-        Span::of(Template::new(recent::site(name, cat), NO_STEPS, meta), Phase::NONE)
+        Span::of(Template::new(site_cache::site(name, cat), NO_STEPS, meta), Phase::NONE)
     }
 
     #[getter]

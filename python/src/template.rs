@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
 use crate::engine::{self, Engine};
-use crate::held::Held;
+use crate::gil_cell::GilCell;
 use crate::value;
 
 /// Category of spans without one.
@@ -22,13 +22,13 @@ pub struct Site {
     name: String,
     category: String,
     /// Generation, name's number, category's number. Zero is never a generation.
-    numbers: Held<(u32, u32, u32)>,
+    numbers: GilCell<(u32, u32, u32)>,
 }
 
 impl Site {
     pub fn of(name: &Bound<PyString>, category: Option<&Bound<PyString>>) -> Arc<Site> {
         let category = category.map_or_else(|| APP.to_string(), value::text);
-        Arc::new(Site { name: value::text(name), category, numbers: Held::new((0, 0, 0)) })
+        Arc::new(Site { name: value::text(name), category, numbers: GilCell::new((0, 0, 0)) })
     }
 
     pub fn name(&self) -> &str {
@@ -65,14 +65,14 @@ pub struct Template {
     steps: i64,
     pairs: Vec<(String, Value)>,
     /// The pairs, numbered, and the generation in which the numbers are valid.
-    meta: Held<(u32, Vec<Meta>)>,
+    meta: GilCell<(u32, Vec<Meta>)>,
 }
 
 impl Template {
     pub fn new(site: Arc<Site>, steps: i64, meta: Option<&Bound<PyDict>>) -> Template {
         let (mut steps, mut pairs) = (steps, Vec::new());
         value::each(meta, &mut steps, |key, value| pairs.push((key, value)));
-        Template { site, steps, pairs, meta: Held::new((0, Vec::new())) }
+        Template { site, steps, pairs, meta: GilCell::new((0, Vec::new())) }
     }
 
     /// Returns the template with more metadata.
@@ -108,8 +108,8 @@ impl Template {
 
     /// Returns the template under another name.
     pub fn named(&self, name: String, category: String) -> Template {
-        let site = Arc::new(Site { name, category, numbers: Held::new((0, 0, 0)) });
-        Template { site, steps: self.steps, pairs: self.pairs.clone(), meta: Held::new((0, Vec::new())) }
+        let site = Arc::new(Site { name, category, numbers: GilCell::new((0, 0, 0)) });
+        Template { site, steps: self.steps, pairs: self.pairs.clone(), meta: GilCell::new((0, Vec::new())) }
     }
 
     pub fn mark(&self, engine: Engine, py: Python) {
@@ -142,12 +142,12 @@ fn numbered(engine: Engine, key: &str, value: &Value) -> Meta {
 pub struct Key {
     text: &'static str,
     /// Generation and number.
-    number: Held<(u32, u32)>,
+    number: GilCell<(u32, u32)>,
 }
 
 impl Key {
     pub const fn of(text: &'static str) -> Key {
-        Key { text, number: Held::new((0, 0)) }
+        Key { text, number: GilCell::new((0, 0)) }
     }
 
     #[inline(always)]

@@ -1,4 +1,4 @@
-"""Requests of other people's clients, as the store saw them and as they arrive in the trace."""
+"""Tests requests of common clients: as counted by the store and as recorded in the trace."""
 
 import contextlib
 import importlib.util
@@ -21,14 +21,14 @@ ENDPOINT = os.environ["AWS_ENDPOINT_URL"]
 
 
 def missing(*modules):
-    """What the tests of these modules lack here; empty where all is there."""
+    """Returns the missing requirements of the tests of these modules; empty if there are none."""
     lacks = [name for name in modules if importlib.util.find_spec(name) is None]
     lacks += [] if STORE else ["the store (DLIO_TEST_STORE)"]
     return ", ".join(lacks)
 
 
 class Store:
-    """The store of the tests, in a process of its own."""
+    """The store of the tests, in a separate process."""
 
     def __init__(self):
         self.process = subprocess.Popen([STORE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -65,7 +65,7 @@ class Objects(TracedTest):
             self.store.tell(f"put data/{number}.bin {size}")
 
     def traced(self, code):
-        """The trace of a program and what the store saw of it."""
+        """Returns the trace of a program and the store's counts."""
         trace, said = self.trace_code(HEAD + code)
         return trace, self.store.seen(), said
 

@@ -1,4 +1,4 @@
-"""The example that goes from a program to a benchmark and back."""
+"""Tests the example from a program to a benchmark and back."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""`python -m dliotrace run --torch`: spans in PyTorch programs that nobody changed, and nothing that a program could notice."""
+"""`python -m dliotrace run --torch`: tests spans in unmodified PyTorch programs, and that the programs cannot notice them."""
 
 import json
 import os
@@ -22,10 +22,10 @@ print(json.dumps({
 
 
 class Unseen(TracedTest):
-    """What a program sees of itself is the same with --torch and without."""
+    """Tests that a program's view of itself is the same with --torch and without."""
 
     def check_state(self, *program, options=(), **variables):
-        """Runs with and without the option. Returns what the program saw."""
+        """Runs with and without the option. Returns the program's output."""
         states = []
         for torch in ([], ["--torch"]):
             command = [sys.executable, *options, "-m", "dliotrace", "run", "-q", "-o", "trace", *torch, *program]
@@ -61,7 +61,7 @@ class Unseen(TracedTest):
         self.check_state("-c", code, PYTHONPATH=self.path("mine"))
 
     def run_both(self, code, status, **variables):
-        """What is printed with and without the option, which is the same. Returns it."""
+        """Returns the output, which is the same with and without the option."""
         said = []
         for torch in ([], ["--torch"]):
             command = [sys.executable, "-m", "dliotrace", "run", "-q", "-o", "trace", *torch, self.write("program.py", code)]

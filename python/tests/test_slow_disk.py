@@ -1,4 +1,4 @@
-"""The example that goes from the question to the proof, and whether its proof is true by the trainer's own clock."""
+"""Tests the example slow_disk.py, and that its result agrees with the trainer's own clock."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The hooks in the real PyTorch: what they see, and that nobody else can tell that they are there."""
+"""Tests the hooks in the real PyTorch: their spans, and that programs cannot notice them."""
 
 import collections
 import importlib.util

@@ -1,4 +1,4 @@
-"""Training jobs whose truth is known: what the report says of them, with spans and without."""
+"""Tests the report of training jobs with known causes of waiting, with spans and without."""
 
 import importlib.util
 import json
@@ -15,13 +15,13 @@ TORCH = importlib.util.find_spec("torch") is not None
 
 
 def readers_of(start):
-    """A fork server was asked for one process before those that read."""
+    """A fork server was asked to start one process before those that read."""
     return ["worker 1", "worker 2"] if start == "forkserver" else ["worker 0", "worker 1"]
 
 
 class Jobs(TracedTest):
     def run_job(self, kind, *options):
-        """What the trainer's own clock saw, the report, and its first screen with three rows of each table."""
+        """Returns the times of the trainer's own clock, the report, and its first screen with three rows per table."""
         trace, printed = self.run_traced(JOB, kind, self.path("data"), *options)
         screen, report = (
             subprocess.run(
@@ -34,7 +34,7 @@ class Jobs(TracedTest):
         return json.loads(printed.splitlines()[-1]), json.loads(report), screen
 
     def check_figures(self, training, seen, spans):
-        """Against the trainer's clock. Whoever infers does not see the very first and last moments of the training."""
+        """Compares with the trainer's clock. Inference misses the very first and last moments of the training."""
         slack = 0.05 * seen["trained_s"] + (0.02 if spans else 0.3)
         self.assertEqual((training["trainer"], training["inferred"]), ("train.py", not spans))
         self.assertAlmostEqual(training["trained_ns"] / 1e9, seen["trained_s"], delta=slack)
@@ -55,7 +55,7 @@ class Jobs(TracedTest):
         self.assertEqual(named, [("train.py", "trainer"), *((reader, "reader") for reader in readers)])
 
     def check_share(self, training, in_io):
-        """Of what readers did once they had started, so much was I/O."""
+        """Checks the share of I/O in the readers' work after their start."""
         busy = training["wait_io_ns"] + training["wait_elsewhere_ns"]
         part = training["wait_io_ns"] / busy
         self.assertTrue(in_io[0] <= part <= in_io[1], (part, training))
@@ -102,7 +102,7 @@ class Verdicts(Jobs):
 
 @unittest.skipUnless(TORCH, "`make test-torch` installs PyTorch")
 class TorchVerdicts(Jobs):
-    """The same jobs with PyTorch's loader. Workers that are spawned import PyTorch anew, which is no waiting for data."""
+    """Tests the jobs with PyTorch's loader. Spawned workers import PyTorch again, which is not waiting for data."""
 
     def check_torch(self, kind, start, spans, in_io):
         seen, report, screen = self.run_job(kind, "--torch", "--start", start, *(["--spans"] if spans else []))

@@ -1,4 +1,4 @@
-"""What the tests share: running a program under the package and asking its trace."""
+"""Helpers of the tests: they run a program under the package and query its trace."""
 
 import csv
 import json
@@ -18,7 +18,7 @@ def analyzer():
 
 
 def clean_environment(**more):
-    """Ours without anything that would trace."""
+    """Returns our environment without variables of a tracer."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("DLIO_TRACE", "LD_PRELOAD"))}
     return {**kept, **more}
 

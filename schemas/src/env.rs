@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_typing_error_finds_its_name() {
+    fn typo_suggests_the_right_name() {
         assert_eq!(suggestion("DLIO_TRACE_FORMATS"), Some(FORMAT));
         assert_eq!(suggestion("DLIO_TRACE_DRI"), Some(DIR));
         assert_eq!(suggestion("DLIO_TRACE_SOMETHING_ELSE"), None);

@@ -100,6 +100,6 @@ fn samples(entry: &str) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn damaged_input_makes_no_parser_panic() {
+fn damaged_input_does_not_panic_parsers() {
     rounds::run(parsers::ENTRIES, samples, 3000);
 }

@@ -288,7 +288,7 @@ fn secrets_in_command_lines_are_masked() {
 }
 
 #[test]
-fn tokens_of_known_shape_are_masked_wherever_they_are() {
+fn tokens_of_known_form_are_masked_anywhere() {
     for token in TOKENS {
         for form in
             ["app|T", "app|--x=T", "app|https://host/a?b=T&c=d", "T|a", "app|{\"a\": \"T\"}", "sh|-c|run T; b", "/a/T"]
@@ -309,7 +309,7 @@ fn words_that_only_look_like_secrets_stay() {
 }
 
 #[test]
-fn what_explains_a_job_stays_beside_its_secrets() {
+fn harmless_arguments_stay_next_to_secrets() {
     for (typed, expected) in [
         ("curl|-H|Authorization: Bearer X|https://host/a", "curl|-H|Authorization: ***|https://host/a"),
         ("app|{\"a\":1,\"api_key\" : \"X\",\"b\":2}", "app|{\"a\":1,\"api_key\" : \"***\",\"b\":2}"),
@@ -322,7 +322,7 @@ fn what_explains_a_job_stays_beside_its_secrets() {
 }
 
 #[test]
-fn logins_of_addresses_are_in_no_message() {
+fn logins_in_addresses_are_masked() {
     for (message, expected) in [
         ("the endpoint `https://me:X@host` is not a URL", "the endpoint `https://***@host` is not a URL"),
         ("https://me:a/X@host:9000/b, twice http://X@h", "https://***@host:9000/b, twice http://***@h"),

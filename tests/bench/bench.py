@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Measures dlio beside its peers: `bench.py [--quick] [--only TEXT] [--folder DIR] [--results DIR]`.
 
-Reads cases.toml, runs every case in rounds (A B C, A B C, ...), prints each as it is done and keeps what was seen in
-RESULTS/<date>-<full|quick|part>/ as results.json and results.md. A peer that is missing, crashes or hangs is told as such,
+Reads cases.toml, runs every case in rounds (A B C, A B C, ...), prints each result and keeps all of them in
+RESULTS/<date>-<full|quick|part>/ as results.json and results.md. A peer that is missing, crashes or hangs is reported as such,
 and the rest goes on. README.md beside this file says more.
 """
 
@@ -50,7 +50,7 @@ def main():
 
 
 def clean_environment():
-    """Nothing of a tracer that happens to be switched on where this is started."""
+    """Returns an environment without a tracer that is active in ours."""
     for name in list(os.environ):
         if name == "LD_PRELOAD" or name.startswith(("DLIO_TRACE", "DFTRACER_", "DARSHAN_ENABLE")):
             del os.environ[name]
@@ -81,7 +81,7 @@ class Bench:
         print(report.tail(self.kept.data, self.kept.folder), flush=True)
 
     def case(self, case):
-        """What each side took in each round, as results keep it."""
+        """Returns the results of each side in each round."""
         events, troubles = self.prepare(case)
         others, began = machine.Others(), time.monotonic()
         rows = {side.name: [] for side in case.sides}
@@ -96,7 +96,7 @@ class Bench:
         return results.case(case, rows, troubles, (events, self.asked(case)), taken)
 
     def asked(self, case):
-        """Events that were to be read, were the disk large enough."""
+        """Returns the number of events to be read, if the disk is large enough."""
         steps = [self.plan.preparations[name].events for name in cases.needed(case)]
         return min((events for events in steps if events), default=0)
 
@@ -105,7 +105,7 @@ class Bench:
         return min(case.rounds, side.rounds or case.rounds)
 
     def prepare(self, case):
-        """Events of what the case reads, and the sides that cannot be measured with the reason."""
+        """Returns the events of the case's input, and the sides that cannot be measured, with the reason."""
         events, common = self.prepare_all(case.prepare)
         troubles = {}
         for side in case.sides:
@@ -120,7 +120,7 @@ class Bench:
         return events, next((trouble for _, trouble in made if trouble), "")
 
     def once(self, case, side, events):
-        """One run of one side, with everything that is known of it."""
+        """Runs one side once; returns everything known about the run."""
         with places.fresh_folder(self.here.work / "run") as folder:
             more = {"out": folder, "trace": f"{folder}/trace", "events": events, "operations": int(case.operations)}
             for before in filter(None, (case.before, side.before)):

@@ -1,7 +1,7 @@
-"""Reads the list of cases: what is measured, against what, how often. Runs nothing.
+"""Reads the list of cases: the measured programs, their peers, the number of rounds. Runs nothing.
 
-The grammar is told at the head of cases.toml. Texts are templates, `{name}` stands for a place or a number, and are filled
-when the case is run; here only their form is checked, so that a typing error is told before an hour of measuring.
+The grammar is documented at the head of cases.toml. Texts are templates in which `{name}` represents a location or a number;
+they are filled when the case is run. Here only their form is checked, so that a typo is reported before an hour of measuring.
 """
 
 import re
@@ -31,7 +31,7 @@ class Peer:
 
 @dataclass(frozen=True)
 class Preparation:
-    """Something made once before the cases that read it. With `events`, fewer of them where the disk has no room."""
+    """Something made once before the cases that read it. With `events`, fewer events if the disk is too small."""
 
     name: str
     command: list
@@ -127,7 +127,7 @@ def plan(table, quick):
 
 
 def spelled_out(thing, words):
-    """The same with lists of words in the place of their names."""
+    """Returns the sides with lists of words instead of their names."""
     if isinstance(thing, list):
         known = [words[part[1:]] if isinstance(part, str) and part[:1] == "@" and part[1:] in words else [part] for part in thing]
         return [spelled_out(part, words) for parts in known for part in parts]
@@ -165,7 +165,7 @@ def put_in(thing, values):
 
 
 def for_run(row, quick):
-    """Without what a row says of quick runs; in a quick run, that in place of the rest."""
+    """Returns a row without its settings for quick runs or, in a quick run, with these settings applied."""
     instead = row.get("quick")
     rest = {key: value for key, value in row.items() if key != "quick"}
     return rest | instead if quick and isinstance(instead, dict) else rest
@@ -211,7 +211,7 @@ def expect(row, known, where):
 
 
 def check(plan, every_case):
-    """What names something names something that is there."""
+    """Checks that every name refers to something that exists."""
     for case in plan.cases:
         if case.group not in GROUPS:
             raise Wrong(f"{case.name}: group {case.group} is none of {', '.join(GROUPS)}")
@@ -240,7 +240,7 @@ def known(name, names, what, where):
 
 
 def filled(text, values):
-    """The text with its holes filled; a hole nothing fills is an error of the list."""
+    """Returns the text with its placeholders filled; an unknown placeholder is an error of the list."""
 
     def value(found):
         if found[1] not in values:

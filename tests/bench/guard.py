@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Counts the instructions of a traced call, of a short process and of a decoded event, and fails where one costs a tenth more
-than it did (an event that is summarised a quarter).
+"""Counts the instructions of a traced call, of a short process and of a decoded event, and fails if one costs 10 % more
+than before (25 % for an event that is summarized).
 
     guard.py              compares with baseline.toml
-    guard.py --renew      writes baseline.toml anew, to be committed with the change that needs it and its reason
+    guard.py --renew      rewrites baseline.toml, to be committed with the change that needs it and its reason
 
 Instructions, not time: they are the same on a busy machine. A program is run with N calls and with 2 N under valgrind's
-callgrind; the difference over N is a call, whatever start and end cost. The kernel's own instructions are not counted.
+callgrind; the difference over N is a call, without the cost of start and end. The kernel's own instructions are not counted.
 """
 
 import os
@@ -63,15 +63,15 @@ class Guard:
         subprocess.run(self.loop_command("distinct", 2 * CALLS), check=True, capture_output=True)
 
     def count_all(self):
-        """Instructions for each thing that is guarded, by its name."""
+        """Returns the instructions of each guarded operation, by its name."""
         tasks = self.tasks()
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             running = {name: pool.submit(task, mode) for name, (task, mode) in tasks.items()}
             return {name: count.result() for name, count in running.items()}
 
     def count_again(self, name):
-        """One thing, with nothing beside it. Times between calls take more bytes where two programs share the processors, and
-        a call then more instructions."""
+        """Counts one operation while nothing else runs. If two programs share the processors, times between calls take more
+    bytes, and a call takes more instructions."""
         task, mode = self.tasks()[name]
         return task(mode)
 
@@ -95,11 +95,11 @@ class Guard:
         return self.slope(CALLS, lambda calls: self.loop_instructions(mode, calls, "native", DLIO_TRACE_INCLUDE="/no/such/**"))
 
     def exported(self, mode):
-        """What making a .pftrace of an event takes at the end, without recording it."""
+        """Counts the conversion of an event to .pftrace at the end, without recording it."""
         return self.traced(mode, "perfetto") - self.traced(mode)
 
     def short(self, command):
-        """What a whole process takes more, its start and its end included, whose trace somebody else converts."""
+        """Counts the overhead of a whole process, including its start and end; its trace is converted by another program."""
         trace = self.folder / f"short-{len(command)}"
         traced = self.traced_environment(trace, "auto") | {"DLIO_TRACE_CONVERT": "later"}
         return callgrind(command, traced) - callgrind(command, os.environ)
@@ -147,7 +147,7 @@ def has_grown(name, count, baseline):
 
 
 def grown(counted, baseline):
-    """A sentence for each count that is too large, or that nothing is known of."""
+    """Returns a message for each count that is too large or has no baseline."""
     sentences = []
     for name, count in counted.items():
         if name not in baseline:

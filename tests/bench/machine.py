@@ -1,4 +1,4 @@
-"""What a measurement was taken on: processors, load, room on the disk, versions."""
+"""The environment of a measurement: processors, load, disk space, versions."""
 
 import datetime
 import os
@@ -35,7 +35,7 @@ def load():
 
 
 class Others:
-    """Processor time that others took while something of ours was measured."""
+    """CPU time of other processes during a measurement."""
 
     def __init__(self):
         self.began = self._busy(), self._own()
@@ -65,7 +65,7 @@ def free_bytes(folder):
 
 
 def version(command, environment=None):
-    """The first line that looks like a version, or nothing where the command does not run."""
+    """Returns the first line that looks like a version, or nothing if the command does not run."""
     try:
         said = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
     except (OSError, subprocess.TimeoutExpired):

@@ -1,4 +1,4 @@
-"""Runs the micro-benchmarks of micro/ and reads what criterion measured: nanoseconds an event, beside a limit for each."""
+"""Runs the micro-benchmarks of micro/ and reads criterion's results: nanoseconds per event, with a limit for each."""
 
 import json
 import os
@@ -20,7 +20,7 @@ TIME_LIMIT = 600
 
 
 def measure(quick):
-    """A row for each piece, or the trouble."""
+    """Returns a row per part, or the error."""
     with tempfile.TemporaryDirectory(prefix="dlio-micro.") as folder:
         try:
             said = subprocess.run(
@@ -52,7 +52,7 @@ def row(folder, piece):
 
 
 def nanoseconds(folder, name):
-    """The median of one event and its interval; nothing where it was not measured, as on another processor."""
+    """The median of one event and its interval; nothing if it was not measured, as on another processor."""
     found = folder / name / "new"
     try:
         estimate = json.loads((found / "estimates.json").read_text())["median"]

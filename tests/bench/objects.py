@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Clients of an object store beside one another: GETs of large and of small objects from nginx on this machine, by CPU time.
+"""Compares clients of an object store: GETs of large and of small objects from nginx on this machine, by CPU time.
 
     tests/bench/objects.py     needs nginx (Debian's nginx-light); boto3 and s3fs where `make test-stores` has installed them, and
                                s3torchconnector, by which DLIO reads with PyTorch, where `make test-torch` has
 
-Each client runs a few passes and many, and what is between them is counted: what starting costs is in neither.
+Each client runs a few passes and many, and the difference is counted, so the cost of starting is not included.
 """
 
 import contextlib

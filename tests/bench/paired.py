@@ -1,7 +1,7 @@
 """Pure arithmetic of paired measurements: medians, and intervals that no outlier moves.
 
 The interval of a median is made of two of the measured values themselves: sorted, the k-th from below and the k-th from
-above hold the true median between them with a probability that only the count decides (half of all values lie below it,
+above hold the true median between them with a probability that depends only on the count (half of all values are below it,
 like tosses of a coin). No distribution is assumed. Few values hold it less often: of five, the least and the largest do in
 94 % of cases, which is why every interval carries its coverage.
 """
@@ -49,13 +49,13 @@ def values_outside(count):
 
 
 def covered(count, left_out):
-    """How probable it is that the true median lies within, where so many values at each end are outside."""
+    """Returns the probability that the true median is inside an interval that excludes this many values at each end."""
     tail = sum(comb(count, below) for below in range(left_out + 1))
     return max(0.0, 1 - 2 * tail / 2**count)
 
 
 def ratios(base, side):
-    """Of each round, the side's value over the base's; rounds without a value of both are left out."""
+    """Returns the side's value divided by the base's for each round; rounds without both values are skipped."""
     return [theirs / ours for ours, theirs in both(base, side) if ours > 0]
 
 

@@ -1,4 +1,4 @@
-"""Where everything a case names lies: programs, peers, the folder measured in; and what has been prepared there."""
+"""The locations of everything a case names: programs, peers, the measured directory; and the prepared data."""
 
 import glob
 import os
@@ -19,7 +19,7 @@ EVENTS_LEAST = 100_000
 
 
 class Missing(Exception):
-    """Something the run cannot do without; the text names the command that makes it."""
+    """A missing requirement of the run; the text names the command that provides it."""
 
 
 def cache():
@@ -31,7 +31,7 @@ def target():
 
 
 def programs():
-    """Programs by their names in the list; what is not built is told where a case asks for it."""
+    """Returns programs by their names in the list; a missing one is reported when a case needs it."""
     dist = Path(os.environ.get("DLIO_DIST") or HERE.parents[1] / "target/dist")
     release = target() / "release"
     return {
@@ -52,7 +52,7 @@ def require(values):
 
 
 class Places:
-    """Names and what they stand for, and what has been prepared so far."""
+    """Names and their values, and the data prepared so far."""
 
     def __init__(self, plan, work):
         self.plan = plan
@@ -89,7 +89,7 @@ class Places:
         return {peer.what: machine.version(self.fill(peer.version)) or "?" for peer in rows.values() if peer.version}
 
     def prepare(self, name, runner):
-        """Makes it unless it is there, and answers how many events it has and what is wrong with it."""
+        """Prepares data unless they exist; returns the number of events and the error, if any."""
         if name not in self.prepared:
             self.prepared[name] = self._make(self.plan.preparations[name], runner)
         return self.prepared[name]
@@ -118,7 +118,7 @@ class Places:
 
 
 def found(peer, values):
-    """Where a peer is: a file, a command, or what a variable of the environment names."""
+    """Returns the location of a peer: a file, a command, or the value of an environment variable."""
     if peer.variable:
         path = os.environ.get(peer.variable, "")
         return path if path and Path(path).exists() else None
@@ -129,7 +129,7 @@ def found(peer, values):
 
 
 def events_with_room(wanted, bytes_an_event, free):
-    """As many events as fit, in powers of ten below what is wanted; none where even the fewest do not."""
+    """Returns how many events fit, the requested number divided by a power of ten; none if even the fewest do not fit."""
     while wanted * bytes_an_event + DISK_RESERVE > free:
         wanted //= 10
         if wanted < EVENTS_LEAST:
@@ -138,7 +138,7 @@ def events_with_room(wanted, bytes_an_event, free):
 
 
 class fresh_folder:
-    """A folder that is empty at first and gone at the end."""
+    """A directory that is empty at first and removed at the end."""
 
     def __init__(self, path):
         self.path = Path(path)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Puts the tables of the last full run into BENCHMARKS.md: `readme.py [DOCUMENT] [--results FILE] [--then FILE ...]`.
 
-Between `<!-- bench: NAME -->` and `<!-- bench: end -->` stands what that run saw, NAME being one of the tables below. A
+The text between `<!-- bench: NAME -->` and `<!-- bench: end -->` is the result of that run, NAME being one of the tables below. A
 marker with another name, or without its end, is an error and nothing is written. `--then` names a later run of some cases,
-which take the place of those of the full run; the document says so.
+which replace those of the full run; the document mentions it.
 """
 
 import argparse
@@ -24,7 +24,7 @@ class Wrong(Exception):
 
 
 def filled(text, data):
-    """The text with every table made anew."""
+    """Returns the text with every table regenerated."""
 
     def table(found):
         if found[2] not in TABLES:
@@ -38,7 +38,7 @@ def filled(text, data):
 
 
 def merged(data, later):
-    """The full run with the cases of a later one in place of its own."""
+    """Returns the full run with its cases replaced by those of a later one."""
     newer = {case["name"]: case for case in later["cases"]}
     unknown = newer.keys() - {case["name"] for case in data["cases"]}
     if unknown:
@@ -75,7 +75,7 @@ def budgets(data):
 
 
 def capture(data):
-    """What a call costs under each tracer: added CPU, and the wall of two threads."""
+    """Returns the cost of a call under each tracer: added CPU time, and the run time of two threads."""
     modes = ["pread", "read", "write", "stat", "openclose", "fread", "mixed"]
     heads = ["dlio, .dlt", "as it comes", "summary mode", "off", "DFTracer", "Darshan"]
     rows = [["", *heads, "2 threads, wall: dlio", "DFTracer", "Darshan"]]
@@ -89,7 +89,7 @@ def capture(data):
 
 
 def blindness(case, side):
-    """What costs nothing because it sees nothing."""
+    """Returns the tracers that cost nothing because they record nothing."""
     return " (sees none)" if value(case, side, "medians", "captured") == "0" else ""
 
 

@@ -26,7 +26,7 @@ OWN = {"cpu", "wall", "memory", "bytes", "captured", "issued", "lost", "bytes an
 
 
 def number(value):
-    """As many figures as count: three, or two of a small one."""
+    """Returns a number with its significant digits: three, or two for a small one."""
     if value is None:
         return "-"
     size = abs(value)
@@ -75,7 +75,7 @@ def captured(medians):
 
 
 def columns(case):
-    """Those of the group that a side has something for, and what the commands printed."""
+    """Returns the columns of the group that have a value for a side, and those of the commands' output."""
     said = [name for side in case["sides"] for name in side["series"] if name not in OWN]
     printed = [column for name in dict.fromkeys(said) for column in (name, f"{name} ratio")]
     wanted = COLUMNS.get(case["group"], []) + printed
@@ -127,7 +127,7 @@ def case_text(case):
 
 
 def common_trouble(case):
-    """Where nothing of a case could be measured for one reason, that once."""
+    """Returns the common reason if nothing of a case could be measured."""
     troubles = {side["trouble"] for side in case["sides"]}
     return f"  {troubles.pop()}" if len(troubles) == 1 and not any(side["medians"] for side in case["sides"]) else ""
 

@@ -1,6 +1,6 @@
-"""What was seen, as it is kept: from runs to figures, comparisons and budgets, and the files they are written to.
+"""Stored results: from runs to numbers, comparisons and budgets, and their files.
 
-A figure of a side is a list with one value a round. `cpu` and `wall` are seconds, `memory` MiB; `bytes` and `captured` are
+A number of a side is a list with one value per round. `cpu` and `wall` are seconds, `memory` MiB; `bytes` and `captured` are
 what a trace holds, `issued` and everything else is what the command printed. A comparison is made round by round with the
 first side of its case.
 """
@@ -57,7 +57,7 @@ def side(declared, runs, trouble, operations):
 
 
 def derive(series, operations):
-    """Figures made of others: bytes an event, calls lost, work done in a second."""
+    """Derives numbers from others: bytes per event, lost calls, work per second."""
     if "captured" in series:
         series["bytes an event"] = divided(series["bytes"], series["captured"])
         if "issued" in series:
@@ -117,7 +117,7 @@ def budget(declared, cases):
 
 
 def answer(declared, name, cases):
-    """The figure a budget is about in one case, or why there is none."""
+    """Returns the number of a budget in one case, or the reason why there is none."""
     if name not in cases:
         return None, "its case is not part of this run"
     return looked_up(cases[name], declared.side, declared.figure)
@@ -139,7 +139,7 @@ def looked_up(case, side, figure):
 
 
 def beside(declared, text, cases):
-    """What a peer has in the same place: `SIDE` of the budget's first case, for the figure the budget is about."""
+    """Returns a peer's value for the budget's number: `SIDE` of the budget's first case."""
     case = cases.get(declared.cases[0])
     found = looked_up(case, text, declared.figure)[0] if case else None
     if not found:
@@ -193,7 +193,7 @@ class Results:
 
 
 def write_whole(path, text):
-    """Never a moment with half a file."""
+    """Writes a file atomically."""
     path.with_suffix(".new").write_text(text)
     path.with_suffix(".new").rename(path)
 

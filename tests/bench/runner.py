@@ -1,4 +1,4 @@
-"""Runs one command and says what it took, or what went wrong with it: never both, never an exception.
+"""Runs one command and returns its cost or its error: never both, never an exception.
 
 The command is started by `launch` (programs/launch.c), in a session of its own, so that a time limit ends it with all it
 started.
@@ -27,7 +27,7 @@ class Run:
 
 
 class Runner:
-    """Runs commands; tests put another in its place."""
+    """Runs commands; tests replace it."""
 
     def __init__(self, launch):
         self.launch = launch
@@ -50,7 +50,7 @@ class Runner:
 
 
 def wait(process, limit):
-    """Whether it ended in time. What is left of its session is killed either way: a peer may leave servers behind."""
+    """Returns True if it ended in time. The rest of its session is killed in any case: a peer may leave servers behind."""
     try:
         process.wait(limit)
         return True
@@ -83,7 +83,7 @@ def ending(status):
 
 
 def complaint(text):
-    """The last line that speaks of an error, else the last one."""
+    """Returns the last line that mentions an error, otherwise the last one."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if re.match(r"\S*(error|exception)\b", line, re.I)]
     return (errors or lines or ["it said nothing"])[-1][:160]

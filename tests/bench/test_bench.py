@@ -1,4 +1,4 @@
-"""The harness itself: its arithmetic, its list, and what it does with commands that hang, crash or lack room."""
+"""Tests the harness itself: its arithmetic, its list, and its handling of commands that hang, crash or run out of space."""
 
 import contextlib
 import io

@@ -1,4 +1,4 @@
-"""What a run left behind: how large it is and how many calls it holds, for each tracer that is compared."""
+"""The traces of a run: their size and number of calls, for each compared tracer."""
 
 import gzip
 import json
@@ -17,13 +17,13 @@ def files(folder):
 
 
 def events(kind, folder, analyze):
-    """Calls of files and streams that the trace holds; nothing where they cannot be counted."""
+    """Returns the number of calls on files and streams in the trace; nothing if they cannot be counted."""
     counters = {"dlio": by_summary, "dftracer": by_lines}
     return counters[kind](folder, analyze) if kind else None
 
 
 def by_summary(folder, analyze):
-    """What the summary says of each function: there whether calls were stored one by one or only counted."""
+    """Returns the summary's number for each function, which exists for recorded and for counted calls."""
     if not files(folder):
         return 0
     command = [analyze, str(folder), "--summary", "--format", "json", "--top", "1000", "--no-progress"]

@@ -1,16 +1,16 @@
-"""A small training job whose truth is known: ``train.py WAITS_FOR FOLDER [--torch] [--spans] [--start METHOD]``.
+"""A small training job with a known cause of waiting: ``train.py WAITS_FOR FOLDER [--torch] [--spans] [--start METHOD]``.
 
 =========  ===========================================================================================================
 decode     its workers decode on the CPU for longer than the training computes: it waits, and not for storage
 storage    its workers read from a slow disk (slow_reads.c, loaded into the workers only): it waits for storage
-nothing    batches are there before the training asks: it waits for neither
+nothing    batches are ready before the training requests them: it waits for neither
 =========  ===========================================================================================================
 
-Two workers (``--workers``) make batches, each those it is asked for or, with ``--shares``, a share that it knows from the
-start; the trainer "computes" each for a fixed time, as one does that waits for its accelerator. With ``--torch`` the loader
+Two workers (``--workers``) make batches: those requested from it or, with ``--shares``, a share that it knows from the
+start; the trainer "computes" each for a fixed time, like one that waits for its accelerator. With ``--torch`` the loader
 is PyTorch's and the model a real one; without it both are made of processes and queues. With ``--spans`` the package
-dliotrace says what happens when. Samples are the same in each run, and so is the sum that is printed last: one line of
-JSON, with what the trainer's own clock saw.
+dliotrace records spans. Samples are equal in each run, and so is the sum that is printed last: one line of
+JSON, with the times of the trainer's own clock.
 """
 
 import argparse
@@ -28,7 +28,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 class Samples:
-    """One file a sample; a data set as PyTorch takes it."""
+    """One file per sample; a data set as PyTorch expects it."""
 
     def __init__(self, folder, decode):
         self.folder, self.decode = folder, decode
@@ -53,14 +53,14 @@ class Samples:
 
 
 def compute_for(seconds):
-    """Keeps a core busy for so much of this thread's own time, however many others want it."""
+    """Keeps a core busy for this much of the thread's CPU time, however many other threads compete for it."""
     end = time.thread_time() + seconds
     while time.thread_time() < end:
         sum(range(500))
 
 
 def slow_disk(folder, seconds):
-    """Lets processes that are started from now on read slowly."""
+    """Makes processes that are started from now on read slowly."""
     library = os.path.join(folder, "slow_reads.so")
     subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", library, os.path.join(HERE, "slow_reads.c"), "-ldl"], check=True)
     os.environ["LD_PRELOAD"] = ":".join(filter(None, [os.environ.get("LD_PRELOAD"), library]))
@@ -79,7 +79,7 @@ def context(start, preload=()):
 
 
 class Clock:
-    """What the trainer itself sees of its time."""
+    """The trainer's own measurement of its time."""
 
     def __init__(self):
         self.waited = self.computed = 0.0
@@ -87,7 +87,7 @@ class Clock:
         self.start = time.perf_counter()
 
     def fetch(self, batches):
-        """The batches, with the time until each is there; also the time in which the last turns out to be the last."""
+        """Yields the batches and measures the wait for each, including the wait for the end of the iteration."""
         batches = iter(batches)
         while True:
             start = time.perf_counter()
@@ -114,7 +114,7 @@ class Clock:
 
 
 def make_batches(samples, worker, tasks, batches, spans):
-    """A worker, until there are no more tasks."""
+    """Runs a worker until there are no more tasks."""
     for epoch, step in iter(tasks.get, None):
         indices = range(step * BATCH, (step + 1) * BATCH)
         if spans:
@@ -130,14 +130,14 @@ def make_batches(samples, worker, tasks, batches, spans):
 
 
 def make_share(samples, worker, workers, batches):
-    """A worker that nobody asks: it makes its part of the batches of each epoch."""
+    """Runs a worker without requests: it makes its part of the batches of each epoch."""
     for _ in range(EPOCHS):
         for step in range(worker, STEPS, workers):
             batches.put([samples[index] for index in range(step * BATCH, (step + 1) * BATCH)])
 
 
 class Shares:
-    """As many batches ahead as the queue takes, in the order in which they are made."""
+    """A loader with as many batches ahead as the queue holds, in the order in which they are made."""
 
     def __init__(self, samples, context, workers):
         self.batches = context.Queue(2 * workers)
@@ -157,7 +157,7 @@ class Shares:
 
 
 class Loader:
-    """Two batches ahead for each worker, in order, as PyTorch does."""
+    """A loader with two batches ahead per worker, in order, like PyTorch's."""
 
     def __init__(self, samples, context, spans, workers):
         self.tasks, self.batches = [context.Queue() for _ in range(workers)], context.Queue()

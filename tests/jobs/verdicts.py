@@ -4,17 +4,17 @@
     tests/jobs/verdicts.py [--list] [--short] [--tries N] [--keep DIR | --again DIR] [--markdown] [JOB...]
 
 Each job in ``waits/`` has a built-in cause for which its training waits, and measures it: its last line is the truth. Each runs
-under ``dlio trace``; what ``dlio-analyze`` says of the trace must be true:
+under ``dlio trace``; the report of ``dlio-analyze`` must be true:
 
 * the share of the training that was spent waiting for data is within 5 percentage points of the job's;
 * the cause that the verdict names is the largest by the job's clock, or within 15 points of it;
   the CPU and the lack of one (or of the GIL) count as one cause as long as each is a quarter of the wait;
-* the finding that belongs to a built-in cause is there;
+* the finding for the built-in cause fires;
 * no sentence of the verdict or of a finding makes a claim that is false (``CLAIMS``), and the start of readers is within 5 points.
 
-``--short`` runs one job of each kind, as ``make test`` does; ``--tries`` repeats what came out wrong, for a machine that is busy
-with something else. "Unknown" is never right and never wrong. The exit status is 1 if anything false was said. Run it on an idle machine: the jobs'
-clocks are true on a busy one too, but then more of them wait for a CPU.
+``--short`` runs one job of each kind, as ``make test`` does; ``--tries`` repeats jobs with a wrong result, for a busy host.
+"Unknown" is never right and never wrong. The exit status is 1 if any claim was false. Run it on an idle host: the jobs'
+clocks are true on a busy one, too, but then more of them wait for a CPU.
 
 DLIO_BIN_DIR is where the programs are (``target/dist/bin``), DLIO_TORCH_VENV an environment with PyTorch and the libraries of
 ``waits/requirements.txt`` (``~/.cache/dlio-torch-venv``); jobs that import them run only there. Jobs marked (spans) run under
@@ -27,7 +27,7 @@ readers are processes (``waits/processes.py``)
 -----------------------------------------------------------------------------------------------------------------------------
 slow-files                      storage      2 workers read slow files | the plain case
 slow-files-forkserver           storage      slow files, workers of a fork server | a server between trainer and workers
-slow-files-unasked              storage      slow files, workers know from the start what to read | nobody requests a batch
+slow-files-unasked              storage      slow files, workers know from the start what to read | no batch is requested
 slow-files-pool                 storage      slow files, `Pool.imap` | a result thread in the trainer, a shared queue of tasks with a lock
 slow-files-executor             storage      slow files, `ProcessPoolExecutor.map` | a manager thread between the pipe and the trainer
 slow-files-manager              storage      slow files, `Manager().Queue()` | batches pass through sockets and a third process
@@ -35,12 +35,12 @@ slow-files-pipe                 storage      slow files, one forked reader behin
 slow-files-socketpair           storage      slow files, one forked reader behind a socketpair | `recv` is not the network
 slow-files-semaphores           storage      slow files, 2 workers with a slot of shared memory and a pair of semaphores each | no pipe at all
 large-slow-reads                storage      reads of 1 MiB from shards, 20 ms each | storage by bytes, few calls
-slow-stats                      storage      16 slow `stat` per batch | storage that reads nothing
+slow-stats                      storage      16 slow `stat` per batch | storage without reads
 read-20-decode-5                storage      1 worker reads 20 ms, decodes 5 ms, step 17 ms | the path within the wait says decoding
 decode-20-read-6                cpu          1 worker reads 6 ms, decodes 20 ms, step 17 ms | most of the reads are hidden
 read-20-decode-18               storage      1 worker reads 20 ms and decodes 18 ms | both take part
-stages-slow-reader              storage      reader process (30 ms), decoder process (8 ms), trainer | who sends to the trainer opens no file
-stages-slow-decoder             cpu          reader process (6 ms), decoder process (25 ms), trainer | who reads files is blocked on a full pipe
+stages-slow-reader              storage      reader process (30 ms), decoder process (8 ms), trainer | the sender to the trainer opens no file
+stages-slow-decoder             cpu          reader process (6 ms), decoder process (25 ms), trainer | the reader of files is blocked on a full pipe
 head-of-line-file               storage      every 20th file takes 200 ms, batches in order | the mean says healthy
 one-slow-worker                 storage      1 of 3 workers reads from a slow disk | two thirds of the readers are idle
 slow-evaluation                 storage      an evaluation every 20 steps reads slow files, training files are fast | two loaders in one trainer
@@ -68,15 +68,15 @@ pickles-of-24-mb                handover     batches of 24 MB are pickled throug
 batches-in-shared-memory        none         batches of 24 MB stay in shared memory, only names are sent | healthy
 new-workers-each-epoch          start        5 epochs of 15 steps, each with new workers that need 300 ms to get ready | once started they are fast
 spawned-workers-each-epoch      start        3 epochs, each with spawned workers that import modules | imports are CPU time and file reads of the start
-killed-reader                   start        a reader is killed in mid-batch, the next one needs 1.5 s to begin | nobody sends meanwhile; parts must add up
+killed-reader                   start        a reader is killed in mid-batch, the next one needs 1.5 s to begin | no batch is sent in between; parts must add up
 healthy                         none         batches are ready before the training needs them | the plain case
-healthy-readers-always-reading  none         readers read slow files all the time, batches come in time | reading is no waiting
-healthy-decoding                none         readers decode for most of the time, batches come in time | decoding is no waiting
+healthy-readers-always-reading  none         readers read slow files all the time, batches come in time | reading is not waiting
+healthy-decoding                none         readers decode for most of the time, batches come in time | decoding is not waiting
 healthy-pool                    none         `Pool.imap`, batches come in time | idle workers wait for the lock of the task queue
 healthy-random-steps            none         steps of 5 to 90 ms, batches come in time | no rhythm
 readers are threads (``waits/threads.py``)
 -----------------------------------------------------------------------------------------------------------------------------
-threads-slow-files              storage      2 threads read slow files, `queue.Queue` | no process hands anything over
+threads-slow-files              storage      2 threads read slow files, `queue.Queue` | no process delivers anything
 threads-simple-queue            storage      2 threads read slow files, `queue.SimpleQueue` | parking lot from Python 3.13 on
 threads-executor                storage      slow files, `ThreadPoolExecutor.map` | waits for futures, each with a lock of its own
 prefetch-thread                 storage      one thread reads one batch ahead | the smallest loader there is
@@ -88,27 +88,27 @@ asyncio-thread                  network      an event loop in a thread requests 
 data come from a server (``waits/network.py``)
 -----------------------------------------------------------------------------------------------------------------------------
 http                            network      2 workers request samples over HTTP, 25 ms each | no data file, and not decoding
-https                           network      the same over TLS | the bytes are ciphertext
+https                           network      HTTP over TLS | the bytes are ciphertext
 http-decode                     cpu          samples over HTTP at once, then 20 ms of decoding | network traffic that costs nothing
-http-8-threads                  network      one worker process with 8 threads that fetch, as clients of object stores do | the maker is not who receives
+http-8-threads                  network      one worker process with 8 threads that fetch, as clients of object stores do | the maker is not the receiving thread
 plain-socket                    network      one worker reads samples from a plain TCP socket, 15 ms each | `recv`, and no library that could be known
 server-in-the-trace             network      the server is traced as well, its disk is slow | storage of the server; the chain crosses TCP
 download-then-read              network      the first epoch downloads to local files, 3 more read them | two phases
 slow-name-server                network      each worker needs 1 s before its connection is made, then all is fast | start, and network
-http-healthy                    none         samples over HTTP, batches come in time | requests are no wait
+http-healthy                    none         samples over HTTP, batches come in time | requests are not waits
 the training thread reads itself, or waits for something else (``waits/alone.py``)
 -----------------------------------------------------------------------------------------------------------------------------
-no-workers-slow-files           storage      `num_workers=0`, slow files | no wait for anybody
+no-workers-slow-files           storage      `num_workers=0`, slow files | no wait for another thread
 no-workers-decode               cpu          `num_workers=0`, decoding for half of the time | without spans decoding and training look alike
 no-workers-healthy              none         `num_workers=0`, fast files, a training that computes on the CPU | reads of 1 % of the time
 own-thread-pool                 own-work     each step waits for a thread of its own (`submit().result()`), batches come in time | a wait, but not for data
 own-thread-reads                storage      the trainer lets a thread of its own read each batch and waits for it | a loader without read-ahead
-program-per-step                child        each step runs a program (`subprocess.run`), batches come in time | `waitpid` is no wait for data
+program-per-step                child        each step runs a program (`subprocess.run`), batches come in time | `waitpid` is not a wait for data
 helper-process-per-step         child        each step asks a helper process and waits for its answer | an answer through a pipe looks like a batch
 polling-trainer                 storage      slow files, the trainer polls with a timeout of 5 ms | a wait in many parts that end by a timer
-checkpoints                     checkpoint   checkpoints take 40 % of the training, batches come in time | the training stands, but not for data
-checkpoints-in-a-thread         none         a thread writes the same checkpoints beside the training | nothing stands
-checkpoints-and-slow-files      storage      slow files and checkpoints | both stand, for different reasons
+checkpoints                     checkpoint   checkpoints take 40 % of the training, batches come in time | the training stalls, but not for data
+checkpoints-in-a-thread         none         a thread writes the checkpoints during the training | nothing stalls
+checkpoints-and-slow-files      storage      slow files and checkpoints | both stall the training, for different reasons
 two ranks (``waits/ranks.py``)
 -----------------------------------------------------------------------------------------------------------------------------
 ranks-one-slow                  storage      2 ranks meet at a barrier, the files of rank 1 are slow | rank 0 waits for rank 1 and not for its own readers
@@ -118,10 +118,10 @@ torchrun-one-slow               storage      (spans) torchrun, 2 ranks of Distri
 a program in C or C++, without Python (``waits/programs.py``)
 -----------------------------------------------------------------------------------------------------------------------------
 c-condition                     storage      `pthread_cond_wait`, slow files | no fork, no pipe, no Python
-c-semaphore                     storage      `sem_wait`, slow files | the waiter's semaphore is no lock
-c-inline-futex                  storage      a queue that spins and then calls futex by an instruction of its own, slow files | nobody sees the wait: unknown
-c-syscall-futex                 storage      the same by the function `syscall`, slow files | seen only by who hooks `syscall`
-c-eventfd                       storage      eventfd, slow files, beside a second loader that is far ahead | all eventfds share one inode
+c-semaphore                     storage      `sem_wait`, slow files | the waiter's semaphore is not a lock
+c-inline-futex                  storage      a queue that spins and then calls futex by an instruction of its own, slow files | the wait is not visible: unknown
+c-syscall-futex                 storage      a futex by the function `syscall`, slow files | visible only with a hook of `syscall`
+c-eventfd                       storage      eventfd, slow files, with a second loader that is far ahead | all eventfds share one inode
 c-decode                        cpu          `pthread_cond_wait`, 25 ms of decoding per batch | CPU time of a thread
 c-cold-mapping                  page-faults  `pthread_cond_wait`, random pages of a mapped file that is not cached | page faults of a thread
 c-healthy                       none         `pthread_cond_wait`, fast files | healthy
@@ -134,12 +134,12 @@ torch-slow-files-file-system    storage      slow files, tensors by `file_system
 torch-decode                    cpu          DataLoader, 2 workers, 10 ms of decoding per sample | CPU
 torch-read-20-decode-10         storage      DataLoader, 2 workers, samples read in 20 ms and decoded in 10 ms | both take part
 torch-healthy                   none         DataLoader, 2 workers, batches come in time | healthy
-torch-large-tensors             handover     DataLoader, batches of 24 MB as tensors in shared memory | memory is no storage; descriptors take their time
+torch-large-tensors             handover     DataLoader, batches of 24 MB as tensors in shared memory | memory is not storage; descriptors take their time
 torch-many-small-tensors        handover     DataLoader, 400 small tensors per batch | each passes as a descriptor
 torch-pickled-arrays            handover     DataLoader, batches of 24 MB as bytes | they are pickled through a pipe
 torch-new-workers-each-epoch    start        DataLoader without `persistent_workers`, 5 epochs, workers need 150 ms to begin | their end is a wait, too
 torch-spawned-workers           start        DataLoader with spawned workers | each imports PyTorch
-torch-no-workers-slow-files     storage      DataLoader with `num_workers=0`, slow files | no wait for anybody
+torch-no-workers-slow-files     storage      DataLoader with `num_workers=0`, slow files | no wait for another thread
 torch-decode-in-memory          cpu          DataLoader, 2 workers compute on data in memory | no data file is opened
 torch-iterable-slow-files       storage      an IterableDataset, 2 workers, slow files | workers are not told what to read
 data come through libraries of formats, in PyTorch's DataLoader (``waits/formats.py``)
@@ -148,27 +148,27 @@ webdataset-slow-tars            storage      webdataset, tars on a slow disk | a
 webdataset-jpeg                 cpu          (spans) webdataset, pictures are decoded | decoding in a library that releases the GIL
 mds-slow-shards                 storage      mosaicml-streaming, shards on a slow disk | threads of each worker prepare shards, workers agree by files in /dev/shm
 datasets-jpeg                   cpu          (spans) Hugging Face datasets, pictures of a mapped Arrow file are decoded | the data come from a mapping, which is cached
-h5py-slow-chunks                storage      h5py, chunks on a slow disk | reads by a library in C under a lock of its own
+h5py-slow-chunks                storage      h5py, chunks on a slow disk | reads by a library in C under its own lock
 h5py-gzip                       cpu          (spans) h5py, compressed chunks | reading and unpacking are one call of the library
 zarr-slow-chunks                storage      zarr, chunks are files on a slow disk | an event loop and threads in each worker read, the worker's main thread waits for them
 lmdb-cold                       page-faults  LMDB, random values of a table that is not cached | the table is mapped: `mmap` is the only call
 gzip-json-lines                 cpu          (spans) gzip and JSON line by line, `prefetch_factor=1`, `persistent_workers`, two epochs | pure Python, small reads
 sqlite-locked                   lock         SQLite, a process outside the training locks the table for 20 of 25 ms | SQLite polls: it sleeps and asks for the lock again
-gzip-program                    child        workers read from `gzip -dc` through a pipe | a program started by a worker has the CPU time; a pipe that is no hand-over
+gzip-program                    child        workers read from `gzip -dc` through a pipe | a program started by a worker has the CPU time; a pipe that is not a hand-over
 tar-program-slow-disk           storage      workers read from `tar -xO` through a pipe, tars on a slow disk | a program started by a worker waits for the disk
 spawned-workers-jpeg            start        (spans) spawned workers, 2 epochs without `persistent_workers` | imports are CPU time and file reads of the start
 readers run under frameworks, servers and in other ways (``waits/frameworks.py``)
 -----------------------------------------------------------------------------------------------------------------------------
 lightning-slow-files            storage      (spans) Lightning, slow files | hooks and closures between the loader and the step
-lightning-healthy               none         Lightning, a training that computes on the CPU, batches come in time | threads of the backward, CPU time that is no reader's
+lightning-healthy               none         Lightning, a training that computes on the CPU, batches come in time | threads of the backward, CPU time that is not a reader's
 joblib-decode                   cpu          joblib's processes, its generator | a manager thread, a feeder thread and a callback thread deliver
 joblib-large-results            handover     joblib, batches of 24 MB | they are pickled through a pipe
 aiohttp-worker                  network      (spans) one worker requests 8 samples at a time with aiohttp | an event loop in the worker, `epoll` and no blocking read
 traced-feature-server           cpu          2 workers ask a server of one thread for features, through a Unix socket; it is traced | the CPU time is another process's
 posix-ipc-ring                  storage      a reader process, a ring in shared memory, named semaphores of posix_ipc | semaphores are files that both map
 processes-and-a-thread          storage      processes read slow files, a thread of the trainer copies their batches | a thread between the readers and the training
-threads-in-a-worker             gil          (spans) one worker decodes in 4 threads, in Python | its threads take turns: more threads win nothing, more processes would
-no-workers-slow-files-spans     storage      (spans) DataLoader with `num_workers=0`, slow files | no wait for anybody
+threads-in-a-worker             gil          (spans) one worker decodes in 4 threads, in Python | its threads take turns: more threads would not help, more processes would
+no-workers-slow-files-spans     storage      (spans) DataLoader with `num_workers=0`, slow files | no wait for another thread
 no-workers-jpeg-spans           cpu          (spans) DataLoader with `num_workers=0`, pictures are decoded, steps compute on the CPU | both are CPU time of one thread
 pickled-records-spans           handover     (spans) batches are lists of 40,000 small records of Python | pickled by a thread of the worker, unpickled by the training
 forkserver-read-and-decode      storage      (spans) workers of a fork server, which has imported PyTorch, read for 10 ms and decode for 6 ms per sample | both take part
@@ -227,9 +227,8 @@ Row = collections.namedtuple("Row", "job truth found result false")
 
 
 def find(report):
-    """What the report says: the share of the training spent waiting, the cause that it names first, the share of the readers'
-    start. The share is None and the cause "unknown" if it says that it does not know. All that reads the wording is here and in
-    CLAIMS."""
+    """Returns the report's share of the training spent waiting, its first cause, and its share of the readers' start.
+    The share is None and the cause "unknown" if the report does not know it. Only this and CLAIMS depend on the wording."""
     groups = [group for group in report["training"] if group["waited_ns"] is not None]
     trained = sum(group["trained_ns"] for group in groups)
     text = " ".join(report["verdict"])
@@ -257,7 +256,7 @@ def find(report):
 
 
 def find_own_reads(report, text):
-    """What the report says of a script whose main thread reads its data itself."""
+    """Returns the report's result for a script whose main thread reads its data itself."""
     reads = [process["own_reads"] for process in report["processes"] if process.get("own_reads")]
     if len(reads) != 1 or "storage is the cause of that" not in text:
         return Found(None, "unknown", None)
@@ -269,7 +268,7 @@ CALLED = {"hand-over": "handover", "outside-calls": "unknown", "not-asked": "unk
 
 
 def sentences(report):
-    """All sentences that a user reads first: those of the verdict and those of findings that fired."""
+    """Returns the sentences that a user reads first: those of the verdict and of findings that fired."""
     yield from report["verdict"]
     for finding in report["findings"]:
         if finding["state"] == "fired" and not finding["silenced_by"]:
@@ -277,7 +276,7 @@ def sentences(report):
 
 
 def true_causes(job, truth):
-    """The causes that are right for a job: the largest, and those that are nearly as large."""
+    """Returns the correct causes of a job: the largest, and those that are nearly as large."""
     trained, waited = truth["trained_s"], truth["waited_s"]
     parts = {cause: s for cause, s in truth["causes"].items() if cause in OTHER or waited >= SHARE * trained}
     most, total = max(parts.values(), default=0), sum(parts.values())
@@ -342,11 +341,11 @@ def lacks(python, module):
 
 
 def missing(job):
-    """What a job needs and this machine lacks, with the command that installs it; an empty text if nothing is missing."""
+    """Returns the requirements of a job that this host lacks, with the command that installs them; empty if nothing is missing."""
     if (job.torch or job.needs or job.spans) and not os.path.exists(os.path.join(TORCH, ".installed")):
         return "PyTorch; `make setup-torch` installs it (6 GB)"
     if job.group and not own_group(job.group):
-        return f"a control group of its own for {job.group}; root has one, or whoever was given one"
+        return f"its own control group for {job.group}; root has one, or whoever was given one"
     modules = [module for module in job.needs if lacks(python_for(job), module)]
     if modules:
         return f"{', '.join(modules)}; `make setup-torch` installs what jobs need"
@@ -398,13 +397,13 @@ def run(job, trace):
 
 
 def report_of(trace):
-    """What the analyzer says of a trace."""
+    """Returns the analyzer's report of a trace."""
     command = [os.path.join(BIN, "dlio-analyze"), trace, "--format", "json"]
     return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
 def kept(job, folder):
-    """The truth of a job that was kept there, and what the analyzer says of its trace now."""
+    """Returns the truth of a job that was kept there, and the analyzer's current report of its trace."""
     with open(os.path.join(folder, f"{job.name}.truth.json")) as file:
         return json.load(file), report_of(os.path.join(folder, job.name))
 
@@ -460,13 +459,13 @@ SHORT = [
 
 
 def is_true(row):
-    """Nothing false was said, nor anything wrong found."""
+    """Returns True if no claim is false and no wrong finding fired."""
     return not row.false and not row.result.startswith("wrong")
 
 
 def judged(job, tries, again, folder):
-    """A job, compared, up to so many times, with the number of tries that are left. Traces, truths and reports are kept in the
-    folder."""
+    """Runs and compares a job, up to ``tries`` times; returns the number of tries that are left, too. Traces, truths and
+    reports are kept in the directory."""
     trace = os.path.join(folder, job.name)
     for left in reversed(range(1 if again else tries)):
         if not again:

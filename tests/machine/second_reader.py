@@ -1,4 +1,4 @@
-"""Reads what the kernel tells of this process and machine a second time, for tests/tests/machine.rs."""
+"""Reads the kernel's data on this process and host a second time, for tests/tests/machine.rs."""
 
 import json
 import os
@@ -47,7 +47,7 @@ def machine():
 
 
 def own():
-    """What this process may use and has used."""
+    """Returns the limits and the usage of this process."""
     stat = os.statvfs("/dev/shm")
     io = dict(line.split(": ") for line in text("/proc/self/io").strip().split("\n")) if text("/proc/self/io") else {}
     soft = lambda which: resource.getrlimit(which)[0]

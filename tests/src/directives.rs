@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_case_has_what_was_said_before_the_first_and_its_own() {
+    fn case_inherits_the_common_directives() {
         let all =
             cases("//= exit: 0\n// prose\n//= case: one\n//= run: a b\n//= case: two\n//= events: read=2*3\n").unwrap();
         assert_eq!(all.iter().map(|case| case.name.as_str()).collect::<Vec<_>>(), ["one", "two"]);
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_pass_untouched_are_cases_of_their_own() {
+    fn passing_calls_are_separate_cases() {
         let all = cases("#= passes: off filtered\n#= events: read=1\n").unwrap();
         assert_eq!(all.len(), 3);
         assert_eq!(all[1].processes, Some(Number::Exactly(0)));

@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_handed_on_is_followed_to_where_it_stands() {
+    fn re_exports_are_followed() {
         let root = ("x/src/lib.rs", "mod a; mod b; pub use a::Thing; use b::other;");
         let found = circles(&[root, ("x/src/a.rs", "use crate::other;"), ("x/src/b.rs", "fn f(_: super::Thing) {}")]);
         assert_eq!(found, [["x/src/a.rs", "x/src/b.rs"]]);

@@ -52,13 +52,13 @@ pub struct Process {
 
 /// The content of a directory.
 #[derive(Debug, Default)]
-pub struct Seen {
+pub struct RecordedTrace {
     pub processes: Vec<Process>,
     /// The faults that a valid trace does not have: damage, files of other names.
     pub faults: Vec<String>,
 }
 
-impl Seen {
+impl RecordedTrace {
     pub fn events(&self) -> impl Iterator<Item = &Event> {
         self.processes.iter().flat_map(|process| &process.events)
     }
@@ -77,8 +77,8 @@ impl Seen {
 }
 
 /// Reads a directory; one that does not exist is empty.
-pub fn read(folder: &Path) -> Seen {
-    let mut seen = Seen::default();
+pub fn read(folder: &Path) -> RecordedTrace {
+    let mut seen = RecordedTrace::default();
     for stem in stems(folder, &mut seen.faults) {
         let (dlt, ring) = (path(folder, &stem, ".dlt"), path(folder, &stem, ".ring"));
         let pftrace = path(folder, &stem, ".pftrace");
@@ -113,7 +113,7 @@ fn stems(folder: &Path, faults: &mut Vec<String>) -> BTreeSet<String> {
     all
 }
 
-fn native(seen: &mut Seen, dlt: &Path, ring: &Path) {
+fn native(seen: &mut RecordedTrace, dlt: &Path, ring: &Path) {
     let bytes = std::fs::read(dlt).unwrap_or_default();
     let mut fault = |what: String| seen.faults.push(format!("{}: {what}", dlt.display()));
     let mut image = match Image::from_dlt(&bytes) {
@@ -131,7 +131,7 @@ fn native(seen: &mut Seen, dlt: &Path, ring: &Path) {
     }
     image.damage.iter().for_each(|(at, damage)| fault(format!("{damage} at {at}")));
     let Some(clock) = image.clock() else { return fault("no anchor".into()) };
-    let mut events = Found::default();
+    let mut events = EventCollector::default();
     let mut opener = Opener::new().expect("memory to decompress");
     for block in &image.blocks {
         let mut decoded = Events::default();
@@ -155,7 +155,7 @@ fn native(seen: &mut Seen, dlt: &Path, ring: &Path) {
     });
 }
 
-fn perfetto(seen: &mut Seen, path: &Path) {
+fn perfetto(seen: &mut RecordedTrace, path: &Path) {
     let bytes = std::fs::read(path).unwrap_or_default();
     let mut reader = Reader::default();
     let mut batches: Vec<(usize, u32, Events)> = Vec::new();
@@ -172,11 +172,11 @@ fn perfetto(seen: &mut Seen, path: &Path) {
     }
     for (index, process) in reader.processes.iter().enumerate() {
         let clock = reader.clock(index);
-        let mut found = Found::default();
+        let mut found = EventCollector::default();
         for (_, tid, batch) in batches.iter().filter(|(owner, ..)| *owner == index) {
             found.add(batch, *tid, &reader.names, &clock);
         }
-        let Found { all: events, counted, .. } = found;
+        let EventCollector { all: events, counted, .. } = found;
         if process.complete != Some(events.len() as u64) {
             fault(format!("holds {} events and claims {:?}", events.len(), process.complete));
         }
@@ -196,13 +196,13 @@ fn perfetto(seen: &mut Seen, path: &Path) {
 
 /// The events of a process, and counters of threads that precede their event.
 #[derive(Default)]
-struct Found {
+struct EventCollector {
     all: Vec<Event>,
     counted: usize,
     counters: BTreeMap<u32, Counters>,
 }
 
-impl Found {
+impl EventCollector {
     fn add(&mut self, events: &Events, tid: u32, names: &Names, clock: &Clock) {
         for i in 0..events.len() {
             if events.op[i] == Op::META.0 && events.fd[i] == MetaKind::Counters as i32 {

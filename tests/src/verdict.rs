@@ -9,7 +9,7 @@ use dlio_schemas::ops::{Layer, Op};
 
 use crate::directives::{Case, Counts, Number};
 use crate::sandbox::Run;
-use crate::seen::{Event, Process, Seen, tally};
+use crate::seen::{Event, Process, RecordedTrace, tally};
 
 /// With up to this many events, a process leaves a `.pftrace` under `auto`.
 const AUTO_EVENTS_MAX: usize = 1_000_000;
@@ -21,7 +21,7 @@ const CLOCK_SLACK_NS: i64 = 20_000_000;
 const VOICE: &str = "dliotrace: ";
 
 /// Returns all differences between a traced run and its expectations.
-pub fn differences(case: &Case, format: &str, untraced: &Run, traced: &Run, seen: &Seen) -> Vec<String> {
+pub fn differences(case: &Case, format: &str, untraced: &Run, traced: &Run, seen: &RecordedTrace) -> Vec<String> {
     let mut found = if case.damage { Vec::new() } else { seen.faults.clone() };
     found.retain(|fault| !(case.leftovers && fault.ends_with(".part")));
     outputs(case, untraced, traced, &mut found);
@@ -62,7 +62,7 @@ fn is_on(file: &str, suffix: &str) -> bool {
     file.ends_with(suffix) || shared_name(file) == Some(suffix)
 }
 
-fn counts(case: &Case, seen: &Seen, found: &mut Vec<String>) {
+fn counts(case: &Case, seen: &RecordedTrace, found: &mut Vec<String>) {
     let all = tally(seen.events());
     if let Some(expected) = &case.events {
         exactly("events", expected, &all, found);
@@ -110,7 +110,7 @@ fn differ(what: &str, name: &str, expected: Number, count: u64, found: &mut Vec<
     }
 }
 
-fn arguments(case: &Case, seen: &Seen, found: &mut Vec<String>) {
+fn arguments(case: &Case, seen: &RecordedTrace, found: &mut Vec<String>) {
     for (name, expected) in &case.positions {
         let positions: Vec<_> = seen.named(name).map(|event| event.a).collect();
         if positions != *expected {
@@ -125,7 +125,7 @@ fn arguments(case: &Case, seen: &Seen, found: &mut Vec<String>) {
     }
 }
 
-fn processes(case: &Case, format: &str, seen: &Seen, found: &mut Vec<String>) {
+fn processes(case: &Case, format: &str, seen: &RecordedTrace, found: &mut Vec<String>) {
     let count = seen.processes.len();
     let expected = case.processes.unwrap_or(Number::Exactly(1));
     if !expected.allows(count as u64) {
@@ -200,7 +200,7 @@ fn files(case: &Case, process: &Process, format: &str, found: &mut Vec<String>) 
 /// Checks that events are within the run, and that none with a system call took no time at all. A call that the C
 /// library handles alone may take less than the clock can measure: the counters of some processors advance in steps
 /// of several nanoseconds.
-fn times(traced: &Run, seen: &Seen, found: &mut Vec<String>) {
+fn times(traced: &Run, seen: &RecordedTrace, found: &mut Vec<String>) {
     let ns = |time: SystemTime| time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as i64);
     let (began, ended) = (ns(traced.began) - CLOCK_SLACK_NS, ns(traced.ended) + CLOCK_SLACK_NS);
     let outside = |event: &&Event| event.start_ns < began || event.start_ns + event.duration_ns as i64 > ended;

@@ -1,7 +1,7 @@
-"""Names and arguments that a terminal would obey: ``hostile.py PROGRAMS SAMPLES``, two folders. None of them may arrive.
+"""Tests names and arguments with control characters: ``hostile.py PROGRAMS SAMPLES``, two directories. None may reach the terminal.
 
-What arrives is letters, line ends and the colours that the programs use themselves. The shell's line editor moves the cursor,
-too.
+The output contains letters, line ends and the colors that the programs use themselves. The shell's line editor also moves
+the cursor.
 """
 
 import json
@@ -30,7 +30,7 @@ EDITOR = re.compile(r"\x1b\[(\d*[ABCDGHJK]|\?\d+[hl]|6n)|\r")
 
 
 def shown(command, typed, folder):
-    """All that a program writes to a terminal of its own; a line is typed at each prompt."""
+    """Returns all output of a program on its own terminal; a line is typed at each prompt."""
     pid, fd = pty.fork()
     if pid == 0:
         os.chdir(folder)
@@ -54,7 +54,7 @@ def shown(command, typed, folder):
 
 
 def obeyed(text, allowed):
-    """Characters of a text that a terminal obeys, or that cannot be seen."""
+    """Returns the characters of a text that control a terminal, or that are invisible."""
     for sequence in allowed:
         text = sequence.sub("", text)
     hidden = set("\u3164\ufe0f")

@@ -1,6 +1,6 @@
 """Ctrl-C in the shell of dlio-analyze, typed at a terminal: ``interrupt.py PROGRAM TRACE``.
 
-Nothing here waits for a time to pass: what the terminal shows, or the threads of the process, say when to go on.
+Nothing here sleeps: the terminal's output and the threads of the process show when to continue.
 """
 
 import os
@@ -21,7 +21,7 @@ SILENT = "select count(*) from generate_series(1, 5000000) a(x), generate_series
 
 
 class Terminal:
-    """A program at a terminal of its own, and what it has shown."""
+    """A program at its own terminal, and its output."""
 
     def __init__(self, command, environment):
         self.shown = ""
@@ -33,7 +33,7 @@ class Terminal:
         os.write(self.fd, text.encode())
 
     def expect(self, text):
-        """Reads until the text has been shown; what stands before it is done with."""
+        """Reads until the text has been shown, and discards the output before it."""
         end = time.monotonic() + PATIENCE
         while text not in self.shown:
             ready, _, _ = select.select([self.fd], [], [], max(0, end - time.monotonic()))

@@ -26,7 +26,7 @@ const STEPS: &str = "SELECT epoch, count(DISTINCT step) AS steps FROM events
     WHERE name = 'fetch' GROUP BY epoch ORDER BY epoch";
 
 /// Returns the second column of the analyzer's output.
-fn asked(trace: &Path, sql: &str) -> Vec<f64> {
+fn query_rows(trace: &Path, sql: &str) -> Vec<f64> {
     let mut command = Command::new(artefacts::command("dlio-analyze").unwrap());
     let output = command.arg(trace).args(["--sql", sql, "--format", "csv"]).output().unwrap();
     let message = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -57,24 +57,24 @@ fn agrees(batch: u64, samples_read: f64) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let run = sandbox.root().join("run");
     let own = numbers(&fs::read_to_string(run.join("summary.json")).unwrap(), "train_au_percentage");
-    let traced = asked(&run.join("trace"), AU);
+    let traced = query_rows(&run.join("trace"), AU);
     assert_eq!((own.len(), traced.len()), (2, 2));
     for (own, traced) in own.iter().zip(&traced) {
         assert!((own - traced).abs() < 1.0, "AU of the benchmark {own}, of its trace {traced}");
     }
     let file = fs::metadata(sandbox.root().join("data/unet3d/train/img_00_of_16.npz")).unwrap().len();
     let steps = samples_read / batch as f64;
-    assert_eq!(asked(&run.join("trace"), STEPS), [steps, steps]);
-    assert_eq!(asked(&run.join("trace"), BYTES), [2.0 * samples_read * file as f64]);
+    assert_eq!(query_rows(&run.join("trace"), STEPS), [steps, steps]);
+    assert_eq!(query_rows(&run.join("trace"), BYTES), [2.0 * samples_read * file as f64]);
 }
 
 #[test]
-fn utilization_and_bytes_of_a_trace_are_those_of_the_benchmark() {
+fn trace_matches_the_benchmarks_results() {
     agrees(4, 16.0);
 }
 
 #[test]
-fn samples_that_fill_no_batch_are_not_read() {
+fn samples_without_a_full_batch_are_not_read() {
     agrees(7, 14.0);
 }
 
@@ -102,12 +102,12 @@ fn trace_of_ranks(program: &str, before: &[&str], more: &[&str]) {
     assert_eq!(printed.matches("Findings").count(), 1, "one summary: {printed}");
     let trace = sandbox.root().join("run/trace");
     // Two steps in each of two epochs.
-    assert_eq!(asked(&trace, BARRIERS), [4.0, 4.0, 4.0]);
-    assert_eq!(asked(&trace, READERS), [3.0]);
+    assert_eq!(query_rows(&trace, BARRIERS), [4.0, 4.0, 4.0]);
+    assert_eq!(query_rows(&trace, READERS), [3.0]);
 }
 
 #[test]
-fn a_trace_of_ranks_is_one_that_names_them() {
+fn trace_of_ranks_names_them() {
     let dlio = artefacts::command("dlio").unwrap();
     trace_of_ranks(dlio.to_str().unwrap(), &[], &["--ranks=3"]);
     if !needs("mpirun") {

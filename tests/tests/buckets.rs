@@ -53,7 +53,7 @@ fn complaint(store: &Store, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn what_lies_in_a_bucket_is_counted_as_what_lies_in_a_folder() {
+fn bucket_counts_like_a_directory() {
     let sandbox = Sandbox::new("bucket").unwrap();
     let folder = sandbox.root();
     fs::write(folder.join("data"), vec![7; 300_000]).unwrap();
@@ -78,7 +78,7 @@ fn what_lies_in_a_bucket_is_counted_as_what_lies_in_a_folder() {
 }
 
 #[test]
-fn a_question_about_one_process_fetches_what_that_recorded() {
+fn query_for_one_process_fetches_its_files() {
     let sandbox = Sandbox::new("bucket-process").unwrap();
     let folder = sandbox.root();
     fs::write(folder.join("data"), vec![7; 1 << 20]).unwrap();
@@ -104,7 +104,7 @@ fn a_question_about_one_process_fetches_what_that_recorded() {
 }
 
 #[test]
-fn a_window_of_time_fetches_its_blocks_and_no_others() {
+fn time_window_fetches_only_its_blocks() {
     let sandbox = Sandbox::new("bucket-window").unwrap();
     let folder = sandbox.root();
     fs::write(folder.join("data"), vec![7; 2 << 20]).unwrap();
@@ -128,7 +128,7 @@ fn a_window_of_time_fetches_its_blocks_and_no_others() {
 }
 
 #[test]
-fn workers_read_a_bucket_that_they_were_started_for() {
+fn workers_read_their_bucket() {
     let sandbox = Sandbox::new("bucket-workers").unwrap();
     let folder = sandbox.root();
     fs::write(folder.join("data"), vec![7; 300_000]).unwrap();
@@ -182,7 +182,7 @@ impl Drop for Worker {
 }
 
 #[test]
-fn what_is_wrong_with_a_bucket_is_one_sentence_with_a_remedy() {
+fn bucket_errors_have_a_remedy() {
     let store = Store::start();
     let nothing = complaint(&store, &["s3://bucket/nothing"]);
     assert!(nothing.contains("no objects there") && nothing.contains("aws s3 ls"), "{nothing}");

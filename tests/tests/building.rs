@@ -93,7 +93,7 @@ fn clone(project: &Path) {
 }
 
 #[test]
-fn a_library_that_is_gone_from_the_build_folder_is_made_again() {
+fn missing_library_is_rebuilt() {
     let sandbox = Sandbox::new("building.lost").unwrap();
     let (project, target) = (sandbox.work().join("project"), sandbox.work().join("target"));
     clone(&project);
@@ -116,7 +116,7 @@ fn a_library_that_is_gone_from_the_build_folder_is_made_again() {
 }
 
 #[test]
-fn an_mpicc_alone_is_no_mpi_to_build_with() {
+fn mpicc_without_headers_is_not_an_mpi() {
     let sandbox = Sandbox::new("building.mpicc").unwrap();
     let probe = dlio_tests::home().join("builds-mpi.sh");
     let said = |body: &str| {
@@ -139,7 +139,7 @@ fn programs_of(clone: &Path) -> std::path::PathBuf {
 }
 
 #[test]
-fn each_clone_has_what_it_built_itself() {
+fn each_clone_has_its_own_build() {
     let sandbox = Sandbox::new("building.clones").unwrap();
     let target = sandbox.work().join("target");
     let clones = ["older", "newer"].map(|name| sandbox.work().join(name));
@@ -170,7 +170,7 @@ fn each_clone_has_what_it_built_itself() {
 }
 
 #[test]
-fn what_was_built_is_installed_without_building_and_taken_away_again() {
+fn install_does_not_build_and_uninstall_removes() {
     let sandbox = Sandbox::new("building.install").unwrap();
     let root = dlio_tests::home().parent().unwrap().to_path_buf();
     let make = |target: &str, dist: &Path| {

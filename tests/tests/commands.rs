@@ -25,7 +25,7 @@ fn compiled(sandbox: &Sandbox, source: &str) -> String {
 const COUNT: &str = "select count(*) from events";
 
 #[test]
-fn events_that_were_only_counted_are_said_to_be_in_no_row() {
+fn counted_events_are_reported_as_not_in_rows() {
     let sandbox = Sandbox::new("commands.counted").unwrap();
     let program = compiled(&sandbox, "loops_in_threads_are_recorded_call_for_call.c");
     for (mode, folder) in [(["--mode", "summary"], "counted"), (["--max-mb", "1"], "full")] {
@@ -49,7 +49,7 @@ fn traced(sandbox: &Sandbox, line: &str) -> String {
 }
 
 #[test]
-fn processes_are_counted_once_whatever_they_run() {
+fn processes_are_counted_once_across_exec() {
     let sandbox = Sandbox::new("commands.processes").unwrap();
     std::fs::write(sandbox.work().join("p.c"), "int x;\n").unwrap();
     let message = traced(&sandbox, "cat p.c | wc -c; sleep 0");
@@ -64,7 +64,7 @@ fn processes_are_counted_once_whatever_they_run() {
 }
 
 #[test]
-fn shells_complete_what_stands_behind_other_programs_verbs() {
+fn shells_complete_commands_after_verbs() {
     let sandbox = Sandbox::new("commands.completed").unwrap();
     let programs = artefacts::command("dlio").unwrap().parent().unwrap().display().to_string();
     // As readline calls it.
@@ -112,7 +112,7 @@ int main(int argc, char **argv) {
 "#;
 
 #[test]
-fn a_ring_of_io_uring_is_told_of() {
+fn io_uring_ring_is_reported() {
     let sandbox = Sandbox::new("commands.ring").unwrap();
     let (source, binary) = (sandbox.root().join("ring.c"), sandbox.root().join("ring"));
     std::fs::write(&source, RING).unwrap();
@@ -153,7 +153,7 @@ int main(int argc, char **argv) {
 "#;
 
 #[test]
-fn a_daemon_is_of_the_run_that_started_it() {
+fn daemon_belongs_to_its_run() {
     let sandbox = Sandbox::new("commands.daemon").unwrap();
     let (source, binary) = (sandbox.root().join("daemon.c"), sandbox.root().join("daemon"));
     std::fs::write(&source, DAEMON).unwrap();
@@ -172,7 +172,7 @@ fn a_daemon_is_of_the_run_that_started_it() {
 }
 
 #[test]
-fn a_traced_command_leaves_the_page_that_was_asked_for() {
+fn traced_command_writes_the_requested_page() {
     let sandbox = Sandbox::new("commands.page").unwrap();
     std::fs::write(sandbox.work().join("<b>data"), "some").unwrap();
     // The background process has started when the command ends, and ends shortly afterwards.
@@ -191,7 +191,7 @@ fn a_traced_command_leaves_the_page_that_was_asked_for() {
 }
 
 #[test]
-fn an_earlier_run_in_the_folder_is_told_of() {
+fn earlier_run_in_the_directory_is_reported() {
     let sandbox = Sandbox::new("commands.mixed").unwrap();
     let first = traced(&sandbox, "cat /dev/null");
     assert!(!first.contains("earlier"), "{first}");
@@ -237,7 +237,7 @@ fn bytes_read(sandbox: &Sandbox, more: &[&str]) -> u64 {
 }
 
 #[test]
-fn runs_whose_events_were_only_counted_are_told_apart() {
+fn counted_runs_are_distinguished() {
     let sandbox = Sandbox::new("commands.counted-runs").unwrap();
     let program = compiled(&sandbox, "loops_in_threads_are_recorded_call_for_call.c");
     for calls in ["10000", "30000"] {
@@ -276,7 +276,7 @@ fn the_page_of_a_command_is_about_its_run() {
 }
 
 #[test]
-fn nobody_who_listens_to_what_is_said_is_no_panic() {
+fn closed_stderr_does_not_panic() {
     let sandbox = Sandbox::new("commands.deaf").unwrap();
     traced(&sandbox, "cat /dev/null");
     let mut command = Command::new("sh");
@@ -289,7 +289,7 @@ fn nobody_who_listens_to_what_is_said_is_no_panic() {
 }
 
 #[test]
-fn a_killed_process_is_told_of_with_the_size_of_what_it_left() {
+fn killed_process_is_reported_with_its_size() {
     let sandbox = Sandbox::new("commands.killed").unwrap();
     let program = compiled(&sandbox, "every_ending_keeps_every_completed_call.c");
     let (exit, _, message) = run(&sandbox, "dlio", &["trace", "-o", "trace", "--", &program, "SIGKILL", "100"]);
@@ -302,7 +302,7 @@ fn a_killed_process_is_told_of_with_the_size_of_what_it_left() {
 }
 
 #[test]
-fn what_a_call_on_descriptors_was_given_has_a_key_for_each() {
+fn descriptor_arguments_have_separate_keys() {
     let sandbox = Sandbox::new("commands.descriptors").unwrap();
     let program = compiled(&sandbox, "descriptors_that_multiply_are_recorded.c");
     let (exit, _, message) = run(&sandbox, "dlio", &["trace", "-o", "trace", "--", &program]);
@@ -317,7 +317,7 @@ fn what_a_call_on_descriptors_was_given_has_a_key_for_each() {
 
 /// Its last call bypasses the C library, and nothing in the process can record it.
 #[test]
-fn a_program_that_only_the_kernel_saw_end_has_the_status_that_was_waited_for() {
+fn raw_exit_gets_the_status_from_wait() {
     let sandbox = Sandbox::new("commands.past").unwrap();
     let program = compiled(&sandbox, "every_ending_keeps_every_completed_call.c");
     for count in ["100", "100000"] {
@@ -330,7 +330,7 @@ fn a_program_that_only_the_kernel_saw_end_has_the_status_that_was_waited_for() {
 }
 
 #[test]
-fn a_program_that_gave_up_its_rights_is_not_taken_for_a_killed_one() {
+fn dropped_privileges_do_not_look_like_a_kill() {
     let sandbox = Sandbox::new("commands.rights").unwrap();
     let program = compiled(&sandbox, "chroot_and_setuid_keep_the_trace.c");
     for way in ["setuid", "chroot", "both"] {
@@ -341,7 +341,7 @@ fn a_program_that_gave_up_its_rights_is_not_taken_for_a_killed_one() {
 }
 
 #[test]
-fn an_option_nobody_knows_is_not_run() {
+fn unknown_option_runs_nothing() {
     let sandbox = Sandbox::new("commands.options").unwrap();
     let (exit, _, message) = run(&sandbox, "dlio", &["trace", "--fromat", "native", "--", "ls"]);
     assert!(exit == "2" && message.contains("--format"), "{exit} {message}");
@@ -350,7 +350,7 @@ fn an_option_nobody_knows_is_not_run() {
 }
 
 #[test]
-fn what_goes_through_pipes_is_said_beside_the_data_set() {
+fn pipe_traffic_is_reported_separately() {
     let sandbox = Sandbox::new("commands.pipes").unwrap();
     traced(&sandbox, "seq 100000 | cat | wc -c");
     let summary = run(&sandbox, "dlio-analyze", &["trace", "--full"]).1;
@@ -359,7 +359,7 @@ fn what_goes_through_pipes_is_said_beside_the_data_set() {
 }
 
 #[test]
-fn a_stream_before_an_open_file_is_no_further_open() {
+fn fdopen_is_not_a_second_open() {
     const FILES: usize = 128;
     const PROGRAM: &str = r#"
 #include <fcntl.h>

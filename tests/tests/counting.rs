@@ -77,7 +77,7 @@ fn counted(images: &[Image]) -> Counts {
 }
 
 #[test]
-fn counts_are_those_of_the_events() {
+fn counts_match_the_events() {
     let program = Program::new("counting.loops", "loops_in_threads_are_recorded_call_for_call.c");
     for mode in ["pread", "read", "write", "openclose", "stat", "fread", "mixed"] {
         for threads in ["1", "8"] {
@@ -92,7 +92,7 @@ fn counts_are_those_of_the_events() {
 }
 
 #[test]
-fn ten_million_spans_from_four_threads_are_all_there() {
+fn ten_million_spans_are_all_recorded() {
     let program = Program::new("counting.spans", "spans_of_many_threads_are_all_there_in_flat_memory.c");
     // The program itself checks its memory.
     assert_eq!(program.run(&["4", "2500000"], &[]), "42");
@@ -115,7 +115,7 @@ fn quantiles_of_counts_are_marked_in_every_report() {
 }
 
 #[test]
-fn a_killed_program_leaves_its_counts() {
+fn killed_program_keeps_its_counts() {
     let program = Program::new("counting.killed", "every_ending_keeps_every_completed_call.c");
     assert_eq!(program.run(&["SIGKILL", "100000"], &[("DLIO_TRACE_MODE", "summary")]), "signal 9");
     let images = program.images();
@@ -126,7 +126,7 @@ fn a_killed_program_leaves_its_counts() {
 }
 
 #[test]
-fn a_trace_that_is_full_goes_on_as_counts() {
+fn full_trace_continues_as_counts() {
     const MEGABYTE: u64 = 1_000_000;
     let program = Program::new("counting.full", "loops_in_threads_are_recorded_call_for_call.c");
     program.run(&["mixed", "2", "1000000"], &[("DLIO_TRACE_MAX_MB", "1")]);
@@ -143,7 +143,7 @@ fn a_trace_that_is_full_goes_on_as_counts() {
 }
 
 #[test]
-fn memory_and_disk_do_not_grow_with_what_is_counted() {
+fn counting_uses_constant_memory_and_disk() {
     let program = Program::new("counting.constant", "loops_in_threads_are_recorded_call_for_call.c");
     let size = |operations: &str| {
         program.run(&["mixed", "1", operations], &[("DLIO_TRACE_MODE", "summary")]);

@@ -314,7 +314,7 @@ fn every_call_is_recorded_or_counted_as_lost() {
 }
 
 #[test]
-fn a_table_of_counts_without_an_ending_is_lost_once() {
+fn table_without_ending_is_lost_once() {
     const PAGE: u64 = 4096;
     let bench = Bench::new("crashes.table");
     if !bench.is_root {
@@ -336,7 +336,7 @@ fn a_table_of_counts_without_an_ending_is_lost_once() {
 }
 
 #[test]
-fn threads_at_work_while_their_process_ends_lose_nothing_unseen() {
+fn threads_working_at_exit_lose_nothing_uncounted() {
     const THREADS: u64 = 4;
     let bench = Bench::new("crashes.ending");
     let forms: [&[(&str, &str)]; 5] = [
@@ -362,7 +362,7 @@ fn threads_at_work_while_their_process_ends_lose_nothing_unseen() {
 }
 
 #[test]
-fn a_reader_beside_ending_processes_sees_no_damage() {
+fn concurrent_reader_sees_no_damage() {
     const LANES: usize = 3;
     const RUNS: usize = 40;
     const FORMS: [&str; 4] = ["auto", "native", "chrome", "perfetto"];
@@ -398,7 +398,7 @@ fn a_reader_beside_ending_processes_sees_no_damage() {
 }
 
 #[test]
-fn rights_that_are_given_up_cost_no_event_of_a_killed_process() {
+fn dropped_privileges_cost_no_events_on_kill() {
     let bench = Bench::new("crashes.rights");
     if !bench.is_root {
         return println!("not root: no rights to give up");

@@ -91,7 +91,7 @@ struct Scene {
 }
 
 /// The result of a line of shell.
-struct Left {
+struct ShellResult {
     exit: String,
     message: String,
 }
@@ -111,7 +111,7 @@ impl Scene {
 
     /// Runs a line of shell with a disk of `size` at `small`. Its variables are `$reads`, `$dlio`, `$analyze` and
     /// `$library`.
-    fn shell(&self, size: &str, line: &str) -> Left {
+    fn shell(&self, size: &str, line: &str) -> ShellResult {
         let mut command = Command::new("unshare");
         command.args(["--mount", "--map-root-user", "sh", "-c"]);
         command.arg(format!("mount -t tmpfs -o size={size} tmpfs small || exit 99\n{line}"));
@@ -121,11 +121,11 @@ impl Scene {
         command.env("DLIO_LIB", artefacts::library().unwrap()).env("XDG_CACHE_HOME", self.sandbox.work().join("home"));
         let run = self.sandbox.run(&mut command, true).unwrap();
         let message = [run.output, run.errors].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
-        Left { exit: run.exit, message }
+        ShellResult { exit: run.exit, message }
     }
 
     /// Runs the program that waits; see [`MEANWHILE`].
-    fn meanwhile(&self, size: &str, reads: u64, ending: Ending, meanwhile: &str) -> Left {
+    fn meanwhile(&self, size: &str, reads: u64, ending: Ending, meanwhile: &str) -> ShellResult {
         let ending = ["", "kill", "thread"][ending as usize];
         let set = format!("waits={} reads_made={reads} ending={ending} meanwhile='{meanwhile}'", self.waits.display());
         let left = self.shell(size, &format!("{set}\n{MEANWHILE}"));
@@ -159,7 +159,7 @@ impl Scene {
 }
 
 #[test]
-fn a_folder_of_which_all_is_lost_says_so_and_why() {
+fn complete_loss_is_reported_with_its_cause() {
     let scene = Scene::new("lost");
     let left = scene.shell(
         "4k",
@@ -186,7 +186,7 @@ fn a_folder_of_which_all_is_lost_says_so_and_why() {
 }
 
 #[test]
-fn a_program_that_closes_its_standard_error_loses_no_event_unsaid() {
+fn closed_stderr_hides_no_loss() {
     let scene = Scene::new("unsaid");
     let left = scene.shell(
         "300k",
@@ -207,7 +207,7 @@ fn a_program_that_closes_its_standard_error_loses_no_event_unsaid() {
 }
 
 #[test]
-fn a_ring_that_finds_no_room_at_home_is_told_of_and_comes_later() {
+fn stranded_ring_is_reported_and_moved_later() {
     let scene = Scene::new("stranded");
     let left = scene.shell(
         "64k",
@@ -243,7 +243,7 @@ fn holds_only(folder: &str, names: [&str; 2]) {
 }
 
 #[test]
-fn an_export_that_finds_no_room_costs_no_old_file_and_leaves_no_part() {
+fn failed_export_keeps_the_old_file() {
     let scene = Scene::new("exports");
     scene.trace("trace", "native", 200_000);
     // Formats whose whole output does not fit on the disk, each replacing an old file.
@@ -278,7 +278,7 @@ fn an_export_that_finds_no_room_costs_no_old_file_and_leaves_no_part() {
 }
 
 #[test]
-fn a_folder_of_parquet_that_finds_no_room_is_not_left_half() {
+fn failed_parquet_leaves_no_partial_directory() {
     let scene = Scene::new("parquet");
     scene.trace("trace", "native", 200_000);
     for folder in ["small/tables", "small"] {
@@ -303,7 +303,7 @@ fn a_folder_of_parquet_that_finds_no_room_is_not_left_half() {
 }
 
 #[test]
-fn a_cache_that_finds_no_room_costs_nothing_but_itself() {
+fn full_disk_costs_only_the_cache() {
     let scene = Scene::new("cache");
     // Enough events to be worth keeping; and a trace old enough to be trusted.
     let left = scene.shell(
@@ -325,7 +325,7 @@ fn a_cache_that_finds_no_room_costs_nothing_but_itself() {
 }
 
 #[test]
-fn a_conversion_at_the_end_that_finds_no_room_keeps_what_it_was_made_from() {
+fn failed_conversion_keeps_its_source() {
     for form in ["auto", "perfetto", "chrome"] {
         let scene = Scene::new(&format!("conversion.{form}"));
         // The ring is removed when the trace is complete; a filler that takes its space leaves none for the new
@@ -357,7 +357,7 @@ const READS_MADE: u64 = 60_000;
 const CALLS: u64 = READS_MADE + 1;
 
 #[test]
-fn what_was_written_to_files_that_are_removed_counts_as_lost() {
+fn events_in_removed_files_count_as_lost() {
     let scene = Scene::new("removed");
     for (meanwhile, names_ring) in
         [("rm small/trace/*.dlt", true), ("rm small/trace/*", false), ("rm -r small/trace; mkdir small/trace", false)]
@@ -376,7 +376,7 @@ fn what_was_written_to_files_that_are_removed_counts_as_lost() {
 }
 
 #[test]
-fn a_killed_process_whose_blocks_others_took_away_lost_them() {
+fn removed_blocks_of_a_killed_process_are_lost() {
     let scene = Scene::new("removed.killed");
     for meanwhile in ["rm small/trace/*.dlt", "truncate -s 3000 small/trace/*.dlt", "truncate -s 16 small/trace/*.dlt"]
     {
@@ -389,7 +389,7 @@ fn a_killed_process_whose_blocks_others_took_away_lost_them() {
 }
 
 #[test]
-fn a_folder_that_is_renamed_is_followed_and_named() {
+fn renamed_directory_is_followed() {
     let scene = Scene::new("renamed");
     for ending in [Ending::Own, Ending::Kill, Ending::Thread] {
         scene.meanwhile("64m", READS_MADE, ending, "mv small/trace small/elsewhere");
@@ -401,7 +401,7 @@ fn a_folder_that_is_renamed_is_followed_and_named() {
 }
 
 #[test]
-fn a_kill_on_a_full_disk_costs_no_more_than_is_said() {
+fn kill_on_full_disk_reports_all_losses() {
     let scene = Scene::new("killed");
     for size in ["16k", "64k"] {
         scene.meanwhile(size, 300_000, Ending::Kill, ":");
@@ -414,7 +414,7 @@ fn a_kill_on_a_full_disk_costs_no_more_than_is_said() {
 }
 
 #[test]
-fn counts_that_find_no_room_at_home_are_lost_until_they_come() {
+fn stranded_counts_are_lost_until_moved() {
     let scene = Scene::new("counts");
     let left = scene.shell(
         "4k",
@@ -433,7 +433,7 @@ fn counts_that_find_no_room_at_home_are_lost_until_they_come() {
 }
 
 #[test]
-fn a_report_gives_the_reason_that_was_met() {
+fn report_gives_the_actual_reason() {
     let scene = Scene::new("reasons");
     // Four descriptors are permitted: the shell's redirections take three, and the program the last one.
     for (limit, said, remark) in [

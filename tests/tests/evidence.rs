@@ -4,7 +4,7 @@ use std::process::Command;
 
 use dlio_tests::compile::compile;
 use dlio_tests::sandbox::Sandbox;
-use dlio_tests::seen::{Event, Seen};
+use dlio_tests::seen::{Event, RecordedTrace};
 use dlio_tests::{artefacts, home, seen};
 
 use dlio_schemas::evidence::Waker;
@@ -12,7 +12,7 @@ use dlio_schemas::evidence::Waker;
 /// One of the jobs, traced; and the numbers it printed.
 struct Job {
     sandbox: Sandbox,
-    seen: Seen,
+    seen: RecordedTrace,
     said: Vec<Vec<u64>>,
 }
 
@@ -71,7 +71,7 @@ fn waits_name_the_thread_that_ended_them() {
 }
 
 #[test]
-fn a_child_knows_nothing_of_who_waited_in_its_parent() {
+fn child_inherits_no_waiters() {
     let job = Job::run("forks", "native");
     // A thread of the parent waits at the same address.
     let of_child: Vec<u64> = job.said.iter().map(|line| line[1]).collect();
@@ -79,7 +79,7 @@ fn a_child_knows_nothing_of_who_waited_in_its_parent() {
 }
 
 #[test]
-fn a_semaphore_that_is_a_lock_is_told_from_one_that_hands_over() {
+fn lock_and_handover_semaphores_differ() {
     for name in ["lock", "tried lock"] {
         let job = Job::run(name, "native");
         let waits = job.waits(job.said[0][0]);
@@ -89,7 +89,7 @@ fn a_semaphore_that_is_a_lock_is_told_from_one_that_hands_over() {
 }
 
 #[test]
-fn processes_know_a_semaphore_they_share_by_one_number() {
+fn shared_semaphore_has_one_id() {
     for name in ["named", "unnamed"] {
         let job = Job::run(name, "perfetto");
         let posts: Vec<_> = job.seen.named("sem_post").collect();
@@ -104,7 +104,7 @@ fn processes_know_a_semaphore_they_share_by_one_number() {
 }
 
 #[test]
-fn a_thread_that_computed_between_two_waits_has_the_time_as_its_own() {
+fn compute_between_waits_counts_for_its_thread() {
     for format in ["native", "perfetto"] {
         let job = Job::run("computes", format);
         let naps: Vec<_> = job.seen.named("usleep").map(|event| event.counters.unwrap()).collect();
@@ -115,7 +115,7 @@ fn a_thread_that_computed_between_two_waits_has_the_time_as_its_own() {
 }
 
 #[test]
-fn a_maker_that_never_waits_counts_at_its_hand_overs() {
+fn maker_without_waits_counts_at_its_posts() {
     let job = Job::run("hands over", "native");
     let writes: Vec<_> = job.seen.named("write").filter_map(|event| event.counters).collect();
     assert_eq!(writes.len(), 10);
@@ -125,7 +125,7 @@ fn a_maker_that_never_waits_counts_at_its_hand_overs() {
 }
 
 #[test]
-fn pages_that_were_not_there_are_major_faults() {
+fn missing_pages_are_major_faults() {
     let job = Job::run("faults", "native");
     let counters = job.seen.named("usleep").last().unwrap().counters.unwrap();
     // None if the file system keeps its pages.
@@ -135,7 +135,7 @@ fn pages_that_were_not_there_are_major_faults() {
 
 /// Counters are not events if events are only counted: the table has the number of events that the process reports.
 #[test]
-fn a_table_of_counts_has_as_many_events_as_it_claims() {
+fn table_of_counts_matches_its_event_count() {
     let sandbox = Sandbox::new("evidence.summary").unwrap();
     let binary = sandbox.root().join("jobs");
     compile(&home().join("evidence/jobs.c"), &binary, &["-pthread"]).unwrap();
@@ -149,7 +149,7 @@ fn a_table_of_counts_has_as_many_events_as_it_claims() {
 }
 
 #[test]
-fn counters_and_wakers_come_back_from_another_form() {
+fn counters_and_wakers_survive_export() {
     let job = Job::run("semaphores", "native");
     let copies = job.sandbox.root().join("copies");
     std::fs::create_dir_all(&copies).unwrap();
@@ -159,7 +159,7 @@ fn counters_and_wakers_come_back_from_another_form() {
     assert_eq!(run.exit, "0", "{}", String::from_utf8_lossy(&run.errors));
     let copy = seen::read(&copies);
     assert!(copy.faults.is_empty(), "{:?}", copy.faults);
-    let rows = |seen: &Seen| -> Vec<_> {
+    let rows = |seen: &RecordedTrace| -> Vec<_> {
         let row = |event: &Event| {
             let Event { tid, start_ns, duration_ns, a, b, counters, .. } = event;
             (*tid, *start_ns, *duration_ns, event.name, *a, *b, *counters)

@@ -54,7 +54,7 @@ fn every_pattern_of_the_linker_script_matches_a_function() {
 }
 
 #[test]
-fn patterns_match_as_the_linkers_do() {
+fn patterns_match_like_the_linker() {
     assert!(matches(".text*_ZN6tracer3sys*", ".text._ZN6tracer3sys4openE"));
     assert!(matches(".text*_ZN6tracer3sys*", ".text.unlikely._ZN6tracer3sys4openE"));
     assert!(!matches(".text*_ZN6tracer3sys*", ".text._ZN6tracer4life4openE"));

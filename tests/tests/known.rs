@@ -17,7 +17,7 @@ use dlio_tests::sandbox::Sandbox;
 use dlio_tests::{artefacts, home};
 
 /// Returns the rows of a query, without its heading.
-fn asked(trace: &Path, sql: &str) -> Vec<String> {
+fn query_rows(trace: &Path, sql: &str) -> Vec<String> {
     let mut analyze = Command::new(artefacts::command("dlio-analyze").unwrap());
     let output = analyze.arg(trace).args(["--no-cache", "--format", "csv", "--sql", sql]).output().unwrap();
     assert!(output.status.success(), "{}: {}", trace.display(), String::from_utf8_lossy(&output.stderr));
@@ -26,7 +26,7 @@ fn asked(trace: &Path, sql: &str) -> Vec<String> {
 
 /// Returns start and end of the chosen events.
 fn times(trace: &Path, condition: &str) -> Vec<(i64, i64)> {
-    let rows = asked(trace, &format!("select ts, ts + dur as till from events where {condition} order by ts"));
+    let rows = query_rows(trace, &format!("select ts, ts + dur as till from events where {condition} order by ts"));
     let number = |text: &str| text.parse::<i64>().unwrap();
     rows.iter().map(|row| row.split_once(',').unwrap()).map(|(from, to)| (number(from), number(to))).collect()
 }
@@ -58,14 +58,14 @@ fn run_known(sandbox: &Sandbox) -> (PathBuf, PathBuf) {
 }
 
 #[test]
-fn strace_and_we_tell_the_same_of_one_run() {
+fn strace_and_tracer_agree_on_one_run() {
     if !needs("strace") {
         return;
     }
     let sandbox = Sandbox::new("known.strace").unwrap();
     let (theirs, ours) = run_known(&sandbox);
     let same = |sql: &str| {
-        let both = [asked(&theirs, sql), asked(&ours, sql)];
+        let both = [query_rows(&theirs, sql), query_rows(&ours, sql)];
         assert_eq!(both[0], both[1], "{sql}");
         both[1].len()
     };
@@ -79,7 +79,7 @@ fn strace_and_we_tell_the_same_of_one_run() {
                  and name not in ('open', 'openat', 'fstat', 'fstatat') group by name order by name";
     assert_eq!(same(calls), 10);
     let failed = "select errno from events where file = '/nonexistent/file'";
-    assert_eq!((same(failed), asked(&ours, failed)), (1, vec!["2".to_string()]));
+    assert_eq!((same(failed), query_rows(&ours, failed)), (1, vec!["2".to_string()]));
     // strace stops a call within the time that we measure.
     let preads = "name = 'pread' and file like '%/items'";
     let (inner, outer) = (times(&theirs, preads), times(&ours, preads));
@@ -93,16 +93,16 @@ fn assert_dftracer_agrees(theirs: &Path, ours: &Path) {
                  where name in ('fopen', 'fclose', 'fwrite', 'fread', 'fputc', 'fgets', 'fgetc', 'write', 'pwrite', \
                  'writev', 'read', 'pread', 'copy_file_range', 'unlink', 'rename') \
                  and (file is null or file not like '<%') group by name order by name";
-    let rows = asked(ours, calls);
-    assert_eq!((rows.len(), &rows), (15, &asked(theirs, calls)));
+    let rows = query_rows(ours, calls);
+    assert_eq!((rows.len(), &rows), (15, &query_rows(theirs, calls)));
     let files = "select regexp_replace(path, '^.*/', '') as name, bytes_read, bytes_written from files \
                  where path like '%/items' or path like '%/text' order by name";
-    let rows = asked(ours, files);
-    assert_eq!((rows.len(), &rows), (2, &asked(theirs, files)));
+    let rows = query_rows(ours, files);
+    assert_eq!((rows.len(), &rows), (2, &query_rows(theirs, files)));
 }
 
 #[test]
-fn dftracers_stored_trace_tells_the_calls_that_ours_does() {
+fn stored_dftracer_trace_agrees_with_ours() {
     if !needs("strace") {
         return;
     }
@@ -121,7 +121,7 @@ fn dftracer() -> Option<PathBuf> {
 }
 
 #[test]
-fn a_run_under_dftracer_tells_the_calls_that_ours_does() {
+fn run_under_dftracer_agrees_with_ours() {
     let library = dftracer();
     if !needs("strace") || !has("DFTracer", library.is_some()) {
         return;
@@ -143,7 +143,7 @@ fn a_run_under_dftracer_tells_the_calls_that_ours_does() {
 }
 
 #[test]
-fn viztracers_calls_hold_ours() {
+fn viztracer_calls_contain_ours() {
     let python = std::env::var("DLIO_TEST_PYTHON").unwrap_or_else(|_| "python3".into());
     if !needs_module(&python, "viztracer") {
         return;
@@ -165,6 +165,6 @@ fn viztracers_calls_hold_ours() {
         let shift = *shift.get_or_insert(outer[0].0 - inner[0].0);
         assert_within(&inner, &outer, shift);
     }
-    let moved = asked(&ours, "select bytes_read, bytes_written from files where path like '%/blocks'");
+    let moved = query_rows(&ours, "select bytes_read, bytes_written from files where path like '%/blocks'");
     assert_eq!(moved, ["5000,20000"]);
 }

@@ -49,7 +49,7 @@ fn others() -> Vec<PathBuf> {
 }
 
 #[test]
-fn what_is_shipped_loads_with_a_c_library_of_2012() {
+fn shipped_files_load_with_glibc_of_2012() {
     assert_oldest(&artefacts::library().unwrap(), (2, 17));
     others().iter().for_each(|binary| assert_oldest(binary, (2, 17)));
 }
@@ -119,7 +119,7 @@ fn bound_references(binary: &Path) -> Vec<(String, String)> {
 }
 
 #[test]
-fn each_function_is_sought_in_the_library_that_had_it_in_2012() {
+fn functions_are_looked_up_in_their_2012_library() {
     for binary in others() {
         let all = bound_references(&binary);
         assert!(all.iter().any(|(_, library)| library == "libpthread.so.0"), "{}: {all:?}", binary.display());
@@ -179,7 +179,7 @@ fn versioned_references(binary: &Path) -> Vec<String> {
 
 #[test]
 #[cfg(target_arch = "x86_64")]
-fn every_symbol_is_bound_to_the_library_that_has_it_in_the_oldest_c_library() {
+fn symbols_are_bound_to_their_2012_library() {
     let all = versioned_references(&artefacts::library().unwrap());
     assert!(all.len() > 10, "{all:?}");
     let elsewhere: Vec<_> = all.iter().filter(|one| !IN_LIBC_SINCE_2012.contains(&one.as_str())).collect();
@@ -187,7 +187,7 @@ fn every_symbol_is_bound_to_the_library_that_has_it_in_the_oldest_c_library() {
 }
 
 #[test]
-fn the_library_brings_no_other_library_into_a_process() {
+fn library_loads_no_other_library() {
     let library = artefacts::library().unwrap();
     let further: Vec<_> = needed(&library).into_iter().filter(|name| !name.starts_with("libc.")).collect();
     assert!(further.is_empty(), "{} needs {further:?}", library.display());

@@ -50,7 +50,7 @@ fn traced(sandbox: &Sandbox, command: &[std::ffi::OsString]) -> Run {
     sandbox.run(&mut dlio, true).unwrap()
 }
 
-fn told(run: &Run) -> Value {
+fn parse_output(run: &Run) -> Value {
     let text = String::from_utf8_lossy(&run.output);
     serde_json::from_str(&text)
         .unwrap_or_else(|error| panic!("{error}: {text} {}", String::from_utf8_lossy(&run.errors)))
@@ -74,10 +74,10 @@ fn cpus() -> Vec<u32> {
 }
 
 #[test]
-fn a_process_says_what_it_may_use_and_has_used() {
+fn process_records_limits_and_usage() {
     let sandbox = Sandbox::new("machine.own").unwrap();
     let (run, facts) = alone(&sandbox, &["plain"]);
-    let own = &told(&run)["own"];
+    let own = &parse_output(&run)["own"];
     let expected = |key: &str| own[key].as_i64().unwrap();
     for key in ["cpus_allowed", "nice", "shm_size"] {
         assert_eq!(facts.number(key), Some(expected(key)), "{key}: {facts:?}");
@@ -103,7 +103,7 @@ fn a_process_says_what_it_may_use_and_has_used() {
 }
 
 #[test]
-fn a_process_that_pins_itself_and_is_killed_has_said_so() {
+fn pinning_is_recorded_before_a_kill() {
     let sandbox = Sandbox::new("machine.pin").unwrap();
     let last = cpus().pop().unwrap().to_string();
     let (run, facts) = alone(&sandbox, &["pin", &last]);
@@ -113,7 +113,7 @@ fn a_process_that_pins_itself_and_is_killed_has_said_so() {
 }
 
 #[test]
-fn threads_that_are_pinned_apart_may_use_all_their_cpus() {
+fn separately_pinned_threads_share_their_cpus() {
     let [first, second, ..] = cpus()[..] else { return eprintln!("skipped: there is one CPU") };
     let sandbox = Sandbox::new("machine.threads").unwrap();
     let (_, facts) = alone(&sandbox, &["threads", &first.to_string(), &second.to_string()]);
@@ -121,10 +121,10 @@ fn threads_that_are_pinned_apart_may_use_all_their_cpus() {
 }
 
 #[test]
-fn counters_of_the_machine_are_those_a_second_reader_finds() {
+fn host_counters_match_a_second_reader() {
     let sandbox = Sandbox::new("machine.counters").unwrap();
     let run = traced(&sandbox, &reader(&sandbox, &["plain"]));
-    let told = told(&run);
+    let told = parse_output(&run);
     let [samples] = &samples(&sandbox.trace())[..] else { panic!("one file of samples") };
     assert!(samples.has_ended && samples.moments.len() >= 2, "{samples:?}");
     assert_eq!(samples.fact("cpus_allowed"), Some(cpus().len().to_string().as_str()));
@@ -151,7 +151,7 @@ fn rows(sandbox: &Sandbox, folder: &Path, sql: &str) -> String {
 }
 
 #[test]
-fn the_machine_is_no_process_and_its_counters_are_no_events() {
+fn host_counters_are_neither_process_nor_events() {
     let sandbox = Sandbox::new("machine.apart").unwrap();
     traced(&sandbox, &reader(&sandbox, &["plain"]));
     let [samples] = &samples(&sandbox.trace())[..] else { panic!("one file of samples") };
@@ -187,7 +187,7 @@ fn the_machine_is_no_process_and_its_counters_are_no_events() {
 }
 
 #[test]
-fn of_two_for_one_folder_one_samples() {
+fn one_of_two_commands_samples_per_directory() {
     let sandbox = Sandbox::new("machine.two").unwrap();
     let mut first = Command::new(artefacts::command("dlio").unwrap());
     first.args(["trace", "-o"]).arg(sandbox.trace()).args([
@@ -213,7 +213,7 @@ fn of_two_for_one_folder_one_samples() {
 }
 
 #[test]
-fn top_says_what_the_machine_does_now() {
+fn top_shows_current_host_activity() {
     let sandbox = Sandbox::new("machine.top").unwrap();
     let mut command = Command::new(artefacts::command("dlio").unwrap());
     command.args(["trace", "-o"]).arg(sandbox.trace()).args([
@@ -251,7 +251,7 @@ fn top_says_what_the_machine_does_now() {
 }
 
 #[test]
-fn a_command_that_records_nothing_leaves_nothing() {
+fn command_without_events_leaves_no_files() {
     let sandbox = Sandbox::new("machine.nothing").unwrap();
     assert_eq!(traced(&sandbox, &["true".into()]).exit, "0");
     assert_eq!(traced(&sandbox, &["/no/such/program".into()]).exit, "127");
@@ -285,7 +285,7 @@ impl Drop for Group {
 }
 
 #[test]
-fn quota_and_limit_of_control_groups_are_told() {
+fn control_group_limits_are_recorded() {
     let name = format!("dlio-test-{}", std::process::id());
     let groups = Group::new("cpu", &name).zip(Group::new("memory", &name));
     let set = |(cpu, memory): &(Group, Group)| {

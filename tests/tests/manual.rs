@@ -13,7 +13,7 @@ fn write(program: &str, how: &str, folder: &Path) {
 }
 
 #[test]
-fn every_verb_has_a_page_that_man_reads_without_a_warning() {
+fn every_verb_has_a_valid_manual_page() {
     if !needs("groff") {
         return;
     }

@@ -7,7 +7,7 @@ use std::process::Command;
 use dlio_schemas::objects::{Kind, Object};
 use dlio_tests::compile::compile;
 use dlio_tests::sandbox::Sandbox;
-use dlio_tests::seen::{Event, Seen};
+use dlio_tests::seen::{Event, RecordedTrace};
 use dlio_tests::{artefacts, seen};
 
 /// Communicates through each kind of object and prints what it did.
@@ -168,7 +168,7 @@ const ECONNREFUSED: i64 = 111;
 
 struct Traced {
     sandbox: Sandbox,
-    seen: Seen,
+    seen: RecordedTrace,
     /// The program's output about itself.
     said: BTreeMap<String, u64>,
 }
@@ -189,7 +189,7 @@ impl Traced {
         Traced { seen: seen::read(&sandbox.trace()), said, sandbox }
     }
 
-    fn ask(&self, arguments: &[&str]) -> String {
+    fn analyze(&self, arguments: &[&str]) -> String {
         let run =
             self.sandbox.run(Command::new(artefacts::command("dlio-analyze").unwrap()).args(arguments), true).unwrap();
         assert_eq!(run.exit, "0", "{arguments:?}: {}", String::from_utf8_lossy(&run.errors));
@@ -244,7 +244,7 @@ fn an_object_has_one_name_in_every_process() {
 }
 
 #[test]
-fn both_ends_of_a_connection_meet() {
+fn both_ends_of_a_connection_match() {
     let traced = Traced::new("net.ends", &[]);
     let tcp = |event: &&Event| object(event).is_some_and(|it| it.kind == Kind::Tcp && it.peer.is_some());
     let ended = |event: &&Event| event.name != "connect" || event.ret == 0;
@@ -283,7 +283,7 @@ fn both_ends_of_a_connection_meet() {
 }
 
 #[test]
-fn what_finds_nothing_is_counted_and_hosts_are_named() {
+fn empty_receives_are_counted_and_hosts_named() {
     let traced = Traced::new("net.nothing", &[("DLIO_TRACE_INCLUDE", "/nowhere/**")]);
     let recorded = traced.seen.named("recv").filter(|event| event.ret == -EAGAIN).count() as u64;
     let filtered: u64 = traced.seen.processes.iter().map(|process| process.filtered).sum();
@@ -296,7 +296,7 @@ fn what_finds_nothing_is_counted_and_hosts_are_named() {
 }
 
 #[test]
-fn a_layer_may_be_left_out() {
+fn layer_can_be_excluded() {
     let traced = Traced::new("net.layers", &[("DLIO_TRACE_LAYERS", "posix,process")]);
     let net = ["recv", "send", "connect", "socketpair", "getaddrinfo", "eventfd"];
     assert!(traced.seen.events().all(|event| !net.contains(&event.name)));
@@ -304,7 +304,7 @@ fn a_layer_may_be_left_out() {
 }
 
 #[test]
-fn messages_are_no_io_in_any_form() {
+fn messages_are_not_io_in_any_format() {
     const FILES: &str = "select count(*) from files where path like '<pipe%'";
     const CALLS: &str = "select name, class, sum(bytes) as bytes from events where layer = 'net' and bytes > 0 \
                          group by name, class order by name";
@@ -312,12 +312,12 @@ fn messages_are_no_io_in_any_form() {
     for format in ["native", "perfetto", "chrome"] {
         let traced = Traced::new(&format!("net.forms.{format}"), &[("DLIO_TRACE_FORMAT", format)]);
         let trace = traced.sandbox.trace().display().to_string();
-        let sql = |of: &str, query: &str| traced.ask(&[of, "--format", "csv", "--sql", query]);
+        let sql = |of: &str, query: &str| traced.analyze(&[of, "--format", "csv", "--sql", query]);
         let found = sql(&trace, CALLS);
         assert!(found.contains("recv,read,12\n") && found.contains("sendmmsg,write,8\n"), "{format}: {found}");
         assert_eq!(sql(&trace, FILES), "count(*)\n1\n", "{format}: pipes are counted together");
         assert_eq!(sql(&trace, SENT), "name,class,bytes\nsendfile,read,7\n", "{format}");
-        let report = traced.ask(&[&trace, "--format", "json"]);
+        let report = traced.analyze(&[&trace, "--format", "json"]);
         let report: serde_json::Value = serde_json::from_str(&report).unwrap();
         let names = |section: &str| -> Vec<(String, String)> {
             let rows = report[section].as_array().unwrap_or_else(|| panic!("no {section}"));
@@ -336,7 +336,7 @@ fn messages_are_no_io_in_any_form() {
         if format == "chrome" {
             continue;
         }
-        traced.ask(&[&trace, "--export", "p.pftrace", "--export", "c.json.gz", "--parquet", "tables"]);
+        traced.analyze(&[&trace, "--export", "p.pftrace", "--export", "c.json.gz", "--parquet", "tables"]);
         for copy in ["p.pftrace", "c.json.gz", "tables"] {
             assert_eq!(sql(copy, CALLS), found, "{format} as {copy}");
             assert_eq!(sql(copy, SENT), "name,class,bytes\nsendfile,read,7\n", "{format} as {copy}");
@@ -348,9 +348,9 @@ fn messages_are_no_io_in_any_form() {
 fn counting_keeps_one_row_for_all_pipes() {
     let traced = Traced::new("net.counted", &[("DLIO_TRACE_MODE", "summary")]);
     let trace = traced.sandbox.trace().display().to_string();
-    let report: serde_json::Value = serde_json::from_str(&traced.ask(&[&trace, "--format", "json"])).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&traced.analyze(&[&trace, "--format", "json"])).unwrap();
     let read: u64 = report["files"].as_array().unwrap().iter().map(|file| file["bytes_read"].as_u64().unwrap()).sum();
     assert_eq!(read, 7, "by `cat`: {report}");
-    let text = traced.ask(&[&trace]);
+    let text = traced.analyze(&[&trace]);
     assert!(!text.contains("<pipe "), "{text}");
 }

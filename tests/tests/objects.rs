@@ -11,10 +11,10 @@ use std::process::Command;
 use dlio_tests::artefacts;
 use dlio_tests::sandbox::Sandbox;
 use serde_json::Value;
-use store::{Fault, Seen, Store};
+use store::{Fault, RecordedTrace, Store};
 
 /// Returns rows of the analyzer's output, as numbers.
-fn asked(trace: &Path, sql: &str) -> Vec<Vec<i64>> {
+fn query_rows(trace: &Path, sql: &str) -> Vec<Vec<i64>> {
     let mut command = Command::new(artefacts::command("dlio-analyze").unwrap());
     let output = command.arg(trace).args(["--sql", sql, "--format", "csv"]).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -47,7 +47,7 @@ fn bench(store: &Store, sandbox: &Sandbox, run: &str, more: &[&str]) -> std::pat
     sandbox.root().join(run)
 }
 
-fn of_data(seen: &Seen) -> bool {
+fn of_data(seen: &RecordedTrace) -> bool {
     seen.method == "GET" && seen.key.contains("/train/")
 }
 
@@ -61,7 +61,7 @@ fn reported(run: &Path) -> Vec<Vec<i64>> {
 }
 
 #[test]
-fn requests_and_bytes_are_the_same_in_the_trace_the_report_and_the_store() {
+fn trace_report_and_store_agree_on_requests() {
     for (workers, ranks) in [(0, 1), (2, 1), (2, 2)] {
         let (store, sandbox) = (Store::start(), Sandbox::new(&format!("objects-{workers}-{ranks}")).unwrap());
         bench(&store, &sandbox, "made", &["++workload.workflow.generate_data=true", "++workload.workflow.train=false"]);
@@ -76,18 +76,18 @@ fn requests_and_bytes_are_the_same_in_the_trace_the_report_and_the_store() {
         assert_eq!(store.unmet(), 0);
         let trace = run.join("trace");
         // The time of an epoch, over all ranks.
-        let epochs = asked(
+        let epochs = query_rows(
             &trace,
             "select epoch, min(ts), max(ts + dur) from events where name = 'epoch' group by epoch order by epoch",
         );
         let gets = "select count(*), coalesce(sum(bytes), 0) from events
             where layer = 'object' and name = 'object.get' and file like 's3://bucket/data/train/%'";
         let epoch = |times: &Vec<i64>| {
-            asked(&trace, &format!("{gets} and ts >= {} and ts < {}", times[1], times[2])).swap_remove(0)
+            query_rows(&trace, &format!("{gets} and ts >= {} and ts < {}", times[1], times[2])).swap_remove(0)
         };
         let traced: Vec<Vec<i64>> = epochs.iter().map(epoch).collect();
         let served = |times: &Vec<i64>| {
-            let seen: Vec<Seen> = store.seen().into_iter().filter(of_data).collect();
+            let seen: Vec<RecordedTrace> = store.seen().into_iter().filter(of_data).collect();
             let within = || seen.iter().filter(|seen| seen.at >= times[1] && seen.at < times[2]);
             vec![within().count() as i64, within().map(|seen| seen.sent as i64).sum()]
         };
@@ -98,9 +98,9 @@ fn requests_and_bytes_are_the_same_in_the_trace_the_report_and_the_store() {
         whole(&store, &trace);
         // A broken body counts with the bytes that arrived; the request that resumes gives its start.
         let resumed = "select pos, bytes from events where name = 'object.get' and pos > 0";
-        assert_eq!(asked(&trace, resumed).len(), 1);
+        assert_eq!(query_rows(&trace, resumed).len(), 1);
         let short = "select bytes from events where name = 'object.get' and bytes < requested and bytes > 0";
-        assert_eq!(asked(&trace, short), [[70_000]]);
+        assert_eq!(query_rows(&trace, short), [[70_000]]);
     }
 }
 
@@ -108,20 +108,20 @@ fn requests_and_bytes_are_the_same_in_the_trace_the_report_and_the_store() {
 /// store exist.
 fn whole(store: &Store, trace: &Path) {
     let gets = "select count(*), coalesce(sum(bytes), 0) from events where name = 'object.get'";
-    let begun = asked(trace, "select min(ts) from events")[0][0];
-    let of_run = |seen: &Seen| !seen.key.is_empty() && seen.at >= begun;
-    let seen: Vec<Seen> = store.seen().into_iter().filter(of_run).collect();
+    let begun = query_rows(trace, "select min(ts) from events")[0][0];
+    let of_run = |seen: &RecordedTrace| !seen.key.is_empty() && seen.at >= begun;
+    let seen: Vec<RecordedTrace> = store.seen().into_iter().filter(of_run).collect();
     let of = |method: &str| seen.iter().filter(|seen| seen.method == method).count() as i64;
     let sent: usize = seen.iter().filter(|seen| seen.method == "GET").map(|seen| seen.sent).sum();
-    assert_eq!(asked(trace, gets), [[of("GET"), sent as i64]]);
+    assert_eq!(query_rows(trace, gets), [[of("GET"), sent as i64]]);
     let others = "select count(*) filter (where name = 'object.head'), count(*) filter (where name in ('object.put', 'object.part')),
         count(*) filter (where name in ('object.begin', 'object.complete')),
         count(*) filter (where name in ('object.delete', 'object.abort')) from events";
-    assert_eq!(asked(trace, others), [[of("HEAD"), of("PUT"), of("POST"), of("DELETE")]]);
+    assert_eq!(query_rows(trace, others), [[of("HEAD"), of("PUT"), of("POST"), of("DELETE")]]);
 }
 
 #[test]
-fn checkpoints_in_parts_are_events_with_places_and_bytes() {
+fn multipart_checkpoints_have_positions_and_bytes() {
     let (store, sandbox) = (Store::start(), Sandbox::new("objects-checkpoint").unwrap());
     let saving = [
         "--trace",
@@ -139,11 +139,11 @@ fn checkpoints_in_parts_are_events_with_places_and_bytes() {
     whole(&store, &trace);
     let written = store.seen().iter().filter(|seen| seen.method == "PUT").map(|seen| seen.received as i64).sum::<i64>();
     let moved = "select sum(bytes) from events where name in ('object.put', 'object.part')";
-    assert_eq!(asked(&trace, moved), [[written]]);
+    assert_eq!(query_rows(&trace, moved), [[written]]);
     // The parts of an object are consecutive.
     let parts =
         "select count(*), min(pos), max(pos + bytes), sum(bytes) from events where name = 'object.part' group by file";
-    for part in asked(&trace, parts) {
+    for part in query_rows(&trace, parts) {
         assert!(part[0] >= 4 && part[1] == 0 && part[2] == part[3], "{part:?}");
     }
     let mut command = Command::new(artefacts::command("dlio-analyze").unwrap());

@@ -37,7 +37,7 @@ fn sources(folder: &Path, into: &mut Vec<(String, String)>) {
 }
 
 #[test]
-fn a_plug_in_is_known_to_its_list_alone() {
+fn plug_in_is_imported_only_by_its_list() {
     for (member, folder, shared) in PLUGINS {
         let src = format!("{member}/src/");
         let mut all = Vec::new();

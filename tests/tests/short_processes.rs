@@ -7,7 +7,7 @@ use std::process::Command;
 use dlio_tests::artefacts;
 use dlio_tests::compile::compile;
 use dlio_tests::sandbox::Sandbox;
-use dlio_tests::seen::{self, Seen};
+use dlio_tests::seen::{self, RecordedTrace};
 
 /// Reads its own file as often as its argument says, if at all.
 const READS: &str = r#"
@@ -64,13 +64,13 @@ const GROUP_FILE: usize = 3;
 const CLOCK: usize = 3;
 
 #[test]
-fn a_short_process_is_traced_in_few_system_calls() {
+fn short_process_needs_few_system_calls() {
     let sandbox = Sandbox::new("short").unwrap();
     build(&sandbox, READS, sandbox.root());
     let (source, empty) = (sandbox.root().join("empty.c"), sandbox.root().join("empty.so"));
     std::fs::write(&source, "int nothing;\n").unwrap();
     compile(&source, &empty, &["-shared", "-fPIC"]).unwrap();
-    let machine = told_by_dlio(&sandbox);
+    let machine = inherited_from_dlio(&sandbox);
     let (empty, library) = (empty.display().to_string(), artefacts::library().unwrap().display().to_string());
     for (arguments, convert, machine, most) in [
         (&[][..], "exit", "", WITHOUT_EVENTS),
@@ -92,7 +92,7 @@ fn a_short_process_is_traced_in_few_system_calls() {
 
 /// Returns the facts about the host that `dlio trace` passes to a command whose trace goes to the sandbox's
 /// directory.
-fn told_by_dlio(sandbox: &Sandbox) -> String {
+fn inherited_from_dlio(sandbox: &Sandbox) -> String {
     let mut command = Command::new(artefacts::command("dlio").unwrap());
     command.args(["trace", "-q", "-o"]).arg(sandbox.trace()).args(["--", "env"]);
     command.env("DLIO_LIB", artefacts::library().unwrap());
@@ -117,7 +117,7 @@ int main(int argc, char **argv) {
 
 /// A process started when its first image did, whatever it executes; a child has a new start.
 #[test]
-fn images_of_a_process_agree_when_it_began() {
+fn images_of_a_process_agree_on_its_start() {
     let sandbox = Sandbox::new("short.born").unwrap();
     build(&sandbox, BECOMES, sandbox.root());
     let library = artefacts::library().unwrap().display().to_string();
@@ -137,10 +137,10 @@ fn images_of_a_process_agree_when_it_began() {
 
 /// Inherited facts equal those that the program would determine itself, and those of another host are not trusted.
 #[test]
-fn what_is_told_about_a_machine_is_what_would_be_found() {
+fn inherited_host_facts_equal_queried_ones() {
     let sandbox = Sandbox::new("short.told").unwrap();
     build(&sandbox, READS, sandbox.root());
-    let (told, library) = (told_by_dlio(&sandbox), artefacts::library().unwrap().display().to_string());
+    let (told, library) = (inherited_from_dlio(&sandbox), artefacts::library().unwrap().display().to_string());
     // Changed only in the boot, the cores or the host's name.
     let (booted, rest) = told.split_once(':').unwrap();
     let parts: Vec<&str> = told.split(':').collect();
@@ -177,7 +177,7 @@ exit 0
 ";
 
 #[test]
-fn short_processes_share_a_file_and_nothing_is_missing() {
+fn short_processes_share_a_complete_file() {
     let sandbox = Sandbox::new("short.shared").unwrap();
     build(&sandbox, READS, &sandbox.work());
     let traced = |folder: &str, convert: Option<&str>| {
@@ -195,7 +195,7 @@ fn short_processes_share_a_file_and_nothing_is_missing() {
     assert_eq!(shared.processes.iter().filter(|process| process.ending == "killed").count(), 1);
     assert!(shared.processes.iter().all(|process| process.fields.get("converter").is_none() || process.has_ring));
     // The number of times the shell checks for ended children is random; the reads of the children are not.
-    let told = |seen: &Seen| (seen.processes.len(), seen.count("pread"));
+    let told = |seen: &RecordedTrace| (seen.processes.len(), seen.count("pread"));
     assert_eq!((told(&shared), told(&each)), ((23, 12_100), (23, 12_100)));
     let processes = |said: &str| said.split(" recorded in ").next().map(str::to_string);
     assert_eq!(processes(&said), processes(&said_of_each), "{said}");

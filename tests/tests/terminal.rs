@@ -6,7 +6,7 @@ use dlio_tests::{artefacts, home};
 
 /// Tests a query that makes rows endlessly and one that makes none, interrupted immediately and while they work.
 #[test]
-fn an_interrupted_query_says_so_frees_its_threads_and_leaves_the_shell() {
+fn interrupted_query_returns_to_the_shell() {
     let here = home();
     let home = std::env::temp_dir().join(format!("dlio-terminal-{}", std::process::id()));
     std::fs::create_dir_all(&home).unwrap();
@@ -23,7 +23,7 @@ fn an_interrupted_query_says_so_frees_its_threads_and_leaves_the_shell() {
 
 /// Tests names of files, processes, threads and spans, arguments, and every form of output.
 #[test]
-fn no_name_is_obeyed_by_the_terminal() {
+fn names_do_not_control_the_terminal() {
     let typed = Command::new("python3")
         .arg(home().join("terminal/hostile.py"))
         .arg(artefacts::command("dlio-analyze").unwrap().parent().unwrap())

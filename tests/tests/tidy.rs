@@ -33,7 +33,7 @@ fn assert_never(package: &str, forbidden: &[&str]) {
 }
 
 #[test]
-fn capture_knows_no_analysis_and_no_framework() {
+fn capture_depends_on_no_analysis() {
     for package in ["dlio-schemas", "dlio-tracer", "dlio-preload"] {
         assert_never(
             package,
@@ -44,22 +44,22 @@ fn capture_knows_no_analysis_and_no_framework() {
 }
 
 #[test]
-fn what_writes_into_functions_is_only_where_it_is_asked_for() {
+fn patching_code_is_only_in_its_own_library() {
     assert_never("dlio-preload", &["retour", "iced-x86", "mmap-fixed-fixed", "region", "slice-pool2", "dlio-inline"]);
 }
 
 #[test]
-fn analysis_knows_no_capture() {
+fn analysis_depends_on_no_capture() {
     assert_never("dlio-analyzer", &["dlio-tracer", "dlio-preload", "dlio-benchmark"]);
 }
 
 #[test]
-fn the_benchmark_reads_no_traces() {
+fn benchmark_reads_no_traces() {
     assert_never("dlio-benchmark", &["dlio-analyzer", "dlio-preload", "datafusion", "arrow"]);
 }
 
 #[test]
-fn a_wire_between_machines_knows_nothing_of_what_it_carries() {
+fn cluster_depends_on_no_crate_of_ours() {
     assert_never(
         "dlio-cluster",
         &["dlio-schemas", "dlio-tracer", "dlio-preload", "dlio-analyzer", "dlio-benchmark", "clap"],
@@ -67,12 +67,12 @@ fn a_wire_between_machines_knows_nothing_of_what_it_carries() {
 }
 
 #[test]
-fn contracts_depend_on_nothing_of_ours() {
+fn schemas_depend_on_no_crate_of_ours() {
     assert_never("dlio-schemas", &["dlio-tracer", "dlio-preload", "dlio-analyzer", "dlio-benchmark"]);
 }
 
 #[test]
-fn the_library_that_is_preloaded_is_nothing_else() {
+fn preload_crate_is_only_a_cdylib() {
     let manifest = std::fs::read_to_string(root().join("preload/Cargo.toml")).expect("the manifest of preload");
     assert!(manifest.contains("crate-type = [\"cdylib\"]"), "an rlib's `read` would replace libc's in every program");
     for other in members().iter().filter(|member| *member != "preload") {
@@ -156,7 +156,7 @@ const WITHOUT_CIRCLES: &[&str] =
     &["schemas", "tracer", "preload", "benchmark", "analyzer", "cluster", "linking", "python", "tests"];
 
 #[test]
-fn no_files_of_a_crate_make_a_circle() {
+fn files_do_not_import_in_a_circle() {
     let sources = sources(&[".rs"]);
     for member in WITHOUT_CIRCLES {
         let all = sources.iter().map(|(path, text)| (path.to_str().expect("a name in UTF-8"), text.as_str()));
@@ -278,7 +278,7 @@ fn floor(place: &str, rooms: &[&str], file: &str) -> Option<usize> {
 }
 
 #[test]
-fn folders_import_only_from_folders_below_them() {
+fn directories_import_only_from_lower_ones() {
     let sources = sources(&[".rs"]);
     for (place, rooms) in FLOORS {
         let below = |path: &PathBuf| path.to_str().is_some_and(|path| path.starts_with(place));
@@ -387,7 +387,7 @@ fn unsafe_lines(text: &str) -> Vec<usize> {
 }
 
 #[test]
-fn no_file_is_listed_for_unsafe_that_has_none() {
+fn files_listed_for_unsafe_contain_unsafe() {
     let sources = sources(&[".rs"]);
     for start in UNSAFE {
         let has = |(path, text): &(PathBuf, String)| {
@@ -398,7 +398,7 @@ fn no_file_is_listed_for_unsafe_that_has_none() {
 }
 
 #[test]
-fn unsafe_stands_only_where_it_is_expected() {
+fn unsafe_is_only_in_listed_files() {
     for (path, text) in sources(&[".rs"]) {
         let name = path.to_string_lossy().into_owned();
         let expected = UNSAFE.iter().any(|start| name.starts_with(start));
@@ -431,7 +431,7 @@ fn is_argued(lines: &[&str], at: usize) -> bool {
 }
 
 #[test]
-fn every_unsafe_is_argued() {
+fn every_unsafe_has_an_argument() {
     let mut without = BTreeMap::new();
     for (path, text) in sources(&[".rs"]).into_iter().filter(|(path, _)| !path.ends_with("tests/tests/tidy.rs")) {
         let lines: Vec<&str> = text.lines().collect();
@@ -476,7 +476,7 @@ fn functions(text: &str) -> Vec<(String, usize)> {
 }
 
 #[test]
-fn no_function_is_long() {
+fn functions_have_at_most_70_lines() {
     let is_test = |path: &Path| path.starts_with("tests") || path.components().any(|part| part.as_os_str() == "tests");
     let mut long = BTreeSet::new();
     for (path, text) in sources(&[".rs"]).into_iter().filter(|(path, _)| !is_test(path) && !path.ends_with("tests.rs"))
@@ -496,7 +496,7 @@ fn the_lines_of_functions_are_counted() {
 }
 
 #[test]
-fn nothing_is_left_for_later() {
+fn no_todo_remains() {
     let words = [
         concat!("todo", "!("),
         concat!("unimplemented", "!("),
@@ -512,7 +512,7 @@ fn nothing_is_left_for_later() {
 }
 
 #[test]
-fn no_file_names_a_developers_machine() {
+fn files_contain_no_developer_paths() {
     // Home directories and workplaces, written so that this file does not contain them.
     let places = [concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/ho", "me/ub"), concat!("/Us", "ers/")];
     for (path, text) in sources(&[".rs", ".py", ".sh", ".toml", ".md", ".c", ".h", ".sql", ".yaml", ".js", "Makefile"])
@@ -526,7 +526,7 @@ fn no_file_names_a_developers_machine() {
 
 /// Cargo does not rebuild a test for another clone that shares its target directory.
 #[test]
-fn no_test_keeps_the_clone_that_it_was_built_in() {
+fn tests_do_not_embed_their_clone() {
     let kept = concat!("env!(\"CARGO_", "MANIFEST_DIR\")");
     let found: Vec<_> =
         sources(&[".rs"]).into_iter().filter(|(_, text)| text.contains(kept)).map(|(path, _)| path).collect();
@@ -534,7 +534,7 @@ fn no_test_keeps_the_clone_that_it_was_built_in() {
 }
 
 #[test]
-fn names_say_what_a_thing_is() {
+fn names_are_not_vague() {
     let vague = ["utils", "util", "common", "manager", "helpers", "misc"];
     for (path, _) in sources(&[".rs", ".py"]) {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
@@ -588,7 +588,7 @@ const EDGES: &[&str] =
     &["analyzer/src/terminal.rs", "analyzer/src/top/terminal.rs", "benchmark/src/system/terminal.rs"];
 
 #[test]
-fn nothing_is_printed_past_the_writer_for_terminals() {
+fn all_output_uses_the_terminal_writer() {
     for (path, text) in sources(&[".rs"]) {
         let name = path.to_str().expect("a name in UTF-8");
         let ours = ["analyzer/src/", "benchmark/src/", "cluster/src/"].iter().any(|start| name.starts_with(start));

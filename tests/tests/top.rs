@@ -113,22 +113,22 @@ fn assert_exact_with(name: &str, variables: &[(&str, &str)]) {
 }
 
 #[test]
-fn every_call_of_a_full_trace_is_counted_once() {
+fn calls_of_a_full_trace_are_counted_once() {
     assert_exact_with("top.full", &[("DLIO_TRACE_FORMAT", "native")]);
 }
 
 #[test]
-fn every_call_of_a_table_of_counts_is_counted_once() {
+fn calls_of_a_table_are_counted_once() {
     assert_exact_with("top.summary", &[("DLIO_TRACE_MODE", "summary")]);
 }
 
 #[test]
-fn every_call_before_and_after_a_trace_is_full_is_counted_once() {
+fn calls_count_once_across_a_full_trace() {
     assert_exact_with("top.limited", &[("DLIO_TRACE_MAX_MB", "1"), ("DLIO_TRACE_FORMAT", "native")]);
 }
 
 #[test]
-fn several_processes_are_seen_together() {
+fn several_processes_are_shown_together() {
     let sandbox = Sandbox::new("top.several").unwrap();
     let mut workers: Vec<_> = (0..3).map(|_| Worker::start(&sandbox, (READS, OPENS), &[])).collect();
     workers.iter_mut().for_each(Worker::step);
@@ -137,7 +137,7 @@ fn several_processes_are_seen_together() {
 }
 
 #[test]
-fn a_killed_process_runs_no_more() {
+fn killed_process_is_no_longer_running() {
     let sandbox = Sandbox::new("top.killed").unwrap();
     let mut worker = Worker::start(&sandbox, (READS, OPENS), &[]);
     worker.process.kill().unwrap();
@@ -150,7 +150,7 @@ fn a_killed_process_runs_no_more() {
 /// While a worker runs all the time, each snapshot is between its counts before and after, and no step is partly
 /// counted or counted twice.
 #[test]
-fn a_process_that_never_rests_is_counted_once() {
+fn busy_process_is_counted_once() {
     const STEP: (u64, u64) = (20, 10);
     let sandbox = Sandbox::new("top.busy").unwrap();
     let mut worker = Worker::start(&sandbox, STEP, &[("DLIO_TRACE_FORMAT", "native".into())]);
@@ -192,7 +192,7 @@ fn a_process_that_never_rests_is_counted_once() {
 }
 
 #[test]
-fn spans_say_who_waits_and_who_computes() {
+fn spans_show_waiting_and_computing() {
     let sandbox = Sandbox::new("top.spans").unwrap();
     let (source, binary) = (sandbox.root().join("spans.c"), sandbox.root().join("spans"));
     let program = r#"
@@ -237,7 +237,7 @@ fn spans_say_who_waits_and_who_computes() {
 }
 
 #[test]
-fn a_scraper_reads_the_same_figures() {
+fn scraper_reads_the_same_numbers() {
     let python = std::env::var("DLIO_TEST_PYTHON").unwrap_or_else(|_| "python3".into());
     let parser = "import sys, prometheus_client.openmetrics.parser as p\n\
         for f in p.text_string_to_metric_families(sys.stdin.read()):\n    \
@@ -267,7 +267,7 @@ fn a_scraper_reads_the_same_figures() {
 }
 
 #[test]
-fn keys_signals_and_sizes_leave_the_terminal_as_it_was() {
+fn terminal_is_restored_after_keys_and_signals() {
     let sandbox = Sandbox::new("top.terminal").unwrap();
     let worker = Worker::start(&sandbox, (READS, OPENS), &[]);
     let new = sandbox.root().join("new");
@@ -282,7 +282,7 @@ fn keys_signals_and_sizes_leave_the_terminal_as_it_was() {
 }
 
 #[test]
-fn what_is_no_folder_is_refused_with_a_word() {
+fn non_directory_is_rejected() {
     let sandbox = Sandbox::new("top.refused").unwrap();
     let file = sandbox.root().join("file");
     std::fs::write(&file, "").unwrap();

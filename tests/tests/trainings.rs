@@ -84,7 +84,7 @@ impl Training {
         Training { sandbox }
     }
 
-    fn ask(&self, trace: &Path, arguments: &[&str]) -> String {
+    fn analyze(&self, trace: &Path, arguments: &[&str]) -> String {
         let mut command = Command::new(artefacts::command("dlio-analyze").unwrap());
         let run = self.sandbox.run(command.arg(trace).args(arguments), true).unwrap();
         assert_eq!(run.exit, "0", "{arguments:?}: {}", String::from_utf8_lossy(&run.errors));
@@ -93,13 +93,13 @@ impl Training {
 
     /// The rows of a query.
     fn rows(&self, trace: &Path, arguments: &[&str], query: &str) -> Vec<Value> {
-        let text = self.ask(trace, &[arguments, &["--format", "ndjson", "--sql", query]].concat());
+        let text = self.analyze(trace, &[arguments, &["--format", "ndjson", "--sql", query]].concat());
         let row = |line: &str| serde_json::from_str(line).unwrap_or_else(|error| panic!("{query}: {error}: {text}"));
         text.lines().map(row).collect()
     }
 
     fn report(&self, trace: &Path, arguments: &[&str]) -> Value {
-        serde_json::from_str(&self.ask(trace, &[arguments, &["--format", "json"]].concat())).unwrap()
+        serde_json::from_str(&self.analyze(trace, &[arguments, &["--format", "json"]].concat())).unwrap()
     }
 
     fn folder(&self, name: &str) -> PathBuf {
@@ -154,7 +154,7 @@ fn a_wait_for_a_killed_reader_is_reported_as_such() {
 }
 
 #[test]
-fn the_table_of_waits_sums_to_what_the_report_says() {
+fn waits_table_sums_match_the_report() {
     let training = Training::record("trainings.table");
     let trace = training.sandbox.trace();
     for window in [&[][..], &["--to", "0.2s"]] {
@@ -190,7 +190,7 @@ fn the_table_of_waits_sums_to_what_the_report_says() {
 fn parquet_has_the_table_of_waits() {
     let training = Training::record("trainings.parquet");
     let (trace, folder) = (training.sandbox.trace(), training.folder("parquet"));
-    training.ask(&trace, &["--parquet", folder.to_str().unwrap()]);
+    training.analyze(&trace, &["--parquet", folder.to_str().unwrap()]);
     let file = folder.join("waits.parquet");
     let create = format!("create external table written stored as parquet location '{}'", file.display());
     let select = "select * from written order by start_ts";
@@ -199,9 +199,9 @@ fn parquet_has_the_table_of_waits() {
 }
 
 #[test]
-fn the_text_has_the_chain_of_each_wait() {
+fn text_contains_the_chain_of_each_wait() {
     let training = Training::record("trainings.text");
-    let text = training.ask(&training.sandbox.trace(), &["--section", "waits"]);
+    let text = training.analyze(&training.sandbox.trace(), &["--section", "waits"]);
     let chains: Vec<&str> = text.lines().filter(|line| line.contains(" <- ")).collect();
     // The heading, and one line per wait.
     assert!(chains.len() >= 12, "{text}");
@@ -303,10 +303,10 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn an_arrow_leads_to_each_wait_from_the_thread_that_made_its_batch() {
+fn arrow_connects_each_wait_with_its_maker() {
     let training = Training::record("trainings.arrows");
     let (trace, copy) = (training.sandbox.trace(), training.folder("copy.pftrace"));
-    training.ask(&trace, &["--export", copy.to_str().unwrap(), "--compress", "none"]);
+    training.analyze(&trace, &["--export", copy.to_str().unwrap(), "--compress", "none"]);
     let rows = training.rows(&trace, &[], "select * from waits order by start_ts");
     let drawn = Drawn::read(&copy);
     let tracks: Vec<u64> = drawn.tracks.iter().filter(|(_, name)| *name == "waits").map(|(uuid, _)| *uuid).collect();
@@ -330,16 +330,16 @@ fn an_arrow_leads_to_each_wait_from_the_thread_that_made_its_batch() {
 }
 
 #[test]
-fn a_trace_with_waits_drawn_is_read_back_without_them() {
+fn drawn_waits_are_ignored_when_read() {
     let training = Training::record("trainings.again");
     let (trace, copy) = (training.sandbox.trace(), training.folder("copy.pftrace"));
-    training.ask(&trace, &["--export", copy.to_str().unwrap()]);
+    training.analyze(&trace, &["--export", copy.to_str().unwrap()]);
     let (before, after) = (training.report(&trace, &[]), training.report(&copy, &[]));
     for section in ["allocation", "training", "waits", "functions", "spans", "past_files"] {
         assert_eq!(before[section], after[section], "{section}");
     }
     // Events of one kind alone do not show which thread ended a wait.
     let some = training.folder("some.pftrace");
-    training.ask(&trace, &["--export", some.to_str().unwrap(), "--compress", "none", "--cat", "posix"]);
+    training.analyze(&trace, &["--export", some.to_str().unwrap(), "--compress", "none", "--cat", "posix"]);
     assert!(!Drawn::read(&some).tracks.values().any(|name| name == "waits"));
 }

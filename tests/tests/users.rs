@@ -156,7 +156,7 @@ fn copy_program(from: &Path, to: &Path) {
 }
 
 #[test]
-fn what_lies_in_a_shared_spool_is_no_ring_because_of_its_name() {
+fn files_named_like_rings_are_rejected() {
     let scene = Scene::new("spool");
     let (spool, trace) = (scene.make("spool", 0o1777, ATTACKER), scene.make("trace", 0o700, VICTIM));
     let precious = scene.write("precious", "theirs", VICTIM);
@@ -176,7 +176,7 @@ fn what_lies_in_a_shared_spool_is_no_ring_because_of_its_name() {
 }
 
 #[test]
-fn another_users_ring_is_not_carried_into_a_trace() {
+fn ring_of_another_user_is_not_moved() {
     if !is_root() {
         return eprintln!("not root: there is one user");
     }
@@ -207,7 +207,7 @@ fn wait_until_ready(child: &mut Child) {
 }
 
 #[test]
-fn files_of_others_under_the_traces_name_are_not_written_to() {
+fn planted_files_are_not_written_to() {
     for kind in ["symbolic link", "hard link", "pipe", "another file"] {
         let scene = Scene::new("swapped");
         // A group works in it together: all users may remove and rename everything.
@@ -235,7 +235,7 @@ fn files_of_others_under_the_traces_name_are_not_written_to() {
 }
 
 #[test]
-fn a_file_that_others_put_in_the_traces_place_is_the_reason_that_is_given() {
+fn planted_file_is_reported_as_the_cause() {
     let scene = Scene::new("planted");
     let trace = scene.make("trace", 0o777, VICTIM);
     let mut child = scene.traced(&["go", "short"], &[("DLIO_TRACE_DIR", &trace)]).spawn().unwrap();
@@ -260,7 +260,7 @@ fn a_file_that_others_put_in_the_traces_place_is_the_reason_that_is_given() {
 }
 
 #[test]
-fn a_trace_is_its_users_alone_unless_it_is_shared() {
+fn trace_is_private_unless_shared() {
     for (mask, folder_mode, file_mode) in
         [(None, 0o700, 0o600), (Some("022"), 0o755, 0o644), (Some("027"), 0o750, 0o640)]
     {
@@ -294,7 +294,7 @@ fn a_trace_is_its_users_alone_unless_it_is_shared() {
 }
 
 #[test]
-fn what_others_put_beside_a_trace_neither_hangs_nor_misleads_its_reader() {
+fn planted_files_do_not_affect_the_reader() {
     let scene = Scene::new("reader");
     let trace = scene.make("trace", 0o777, VICTIM);
     run(scene.traced(&[], &[("DLIO_TRACE_DIR", &trace)]));

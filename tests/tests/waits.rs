@@ -42,7 +42,7 @@ impl Traced {
         Traced { sandbox }
     }
 
-    fn ask(&self, arguments: &[&str]) -> String {
+    fn analyze(&self, arguments: &[&str]) -> String {
         let run =
             self.sandbox.run(Command::new(artefacts::command("dlio-analyze").unwrap()).args(arguments), true).unwrap();
         assert_eq!(run.exit, "0", "{arguments:?}: {}", String::from_utf8_lossy(&run.errors));
@@ -50,12 +50,12 @@ impl Traced {
     }
 
     fn sql(&self, trace: &str, query: &str) -> String {
-        self.ask(&[trace, "--format", "csv", "--sql", query])
+        self.analyze(&[trace, "--format", "csv", "--sql", query])
     }
 }
 
 #[test]
-fn waits_that_did_not_wait_are_counted_and_left_out() {
+fn short_waits_are_counted_and_left_out() {
     let traced = Traced::new("waits.short", &[]);
     let seen = seen::read(&traced.sandbox.trace());
     let waits = seen.count("poll") + seen.count("sem_wait");
@@ -71,7 +71,7 @@ const WAITED: &str = "select name, class, cat, ret, requested from events where 
 const FOUND: &str = "name,class,cat,ret,requested\npoll,wait,wait,0,\n";
 
 #[test]
-fn a_wait_is_one_in_every_form() {
+fn waits_are_waits_in_every_format() {
     for format in ["native", "perfetto", "chrome"] {
         let traced = Traced::new(&format!("waits.{format}"), &[("DLIO_TRACE_FORMAT", format)]);
         let trace = traced.sandbox.trace().display().to_string();
@@ -79,7 +79,7 @@ fn a_wait_is_one_in_every_form() {
         if format == "chrome" {
             continue;
         }
-        traced.ask(&[&trace, "--export", "p.pftrace", "--export", "c.json.gz", "--parquet", "tables"]);
+        traced.analyze(&[&trace, "--export", "p.pftrace", "--export", "c.json.gz", "--parquet", "tables"]);
         for copy in ["p.pftrace", "c.json.gz", "tables"] {
             assert_eq!(traced.sql(copy, WAITED), FOUND, "{format} as {copy}");
         }
@@ -87,12 +87,12 @@ fn a_wait_is_one_in_every_form() {
 }
 
 #[test]
-fn a_wait_is_no_io() {
+fn waits_are_not_io() {
     const SPLIT: &str = "select sum(dur) < 100000000 from events where class in ('read', 'write', 'metadata', 'sync')";
     for mode in ["full", "summary"] {
         let traced = Traced::new(&format!("waits.io.{mode}"), &[("DLIO_TRACE_MODE", mode)]);
         let trace = traced.sandbox.trace().display().to_string();
-        let report = traced.ask(&[&trace, "--format", "json"]);
+        let report = traced.analyze(&[&trace, "--format", "json"]);
         let number = |key: &str| -> f64 {
             let (_, rest) = report.split_once(&format!("\"{key}\":")).unwrap_or_else(|| panic!("no {key} in {report}"));
             let end = rest.find([',', '}', '\n']).unwrap();

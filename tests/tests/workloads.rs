@@ -81,7 +81,7 @@ fn not_below(keys: &BTreeMap<String, String>, key: &str, asked: f64) {
 }
 
 #[test]
-fn a_workload_of_volumes_comes_back() {
+fn volume_workload_round_trips() {
     let sandbox = Sandbox::new("back-unet3d").unwrap();
     let found = derived(
         &sandbox,
@@ -130,7 +130,7 @@ fn a_workload_of_volumes_comes_back() {
 }
 
 #[test]
-fn workloads_of_records_come_back() {
+fn record_workloads_round_trip() {
     for (name, files, samples, length, batch, threads) in
         [("resnet50", 8, 64, 20_000, 16, 2), ("cosmoflow", 48, 1, 300_000, 1, 4), ("bert", 4, 256, 2500, 8, 1)]
     {
@@ -176,7 +176,7 @@ fn workloads_of_records_come_back() {
 }
 
 #[test]
-fn a_workload_of_checkpoints_comes_back() {
+fn checkpoint_workload_round_trips() {
     let sandbox = Sandbox::new("back-checkpoints").unwrap();
     let found = derived(
         &sandbox,
@@ -242,7 +242,7 @@ fn similarity(name: &str, spans: bool) -> (f64, BTreeMap<String, f64>) {
 const TIMED: [&str; 3] = ["io.s", "read.bandwidth", "write.bandwidth"];
 
 #[test]
-fn the_workload_of_a_program_does_what_the_program_does() {
+fn derived_workload_repeats_the_program() {
     for name in ["numpy_loader.py", "hdf5_samples.py", "csv_tables.py", "tfrecords.py", "image_folder.py"] {
         for spans in [true, false] {
             let (cosine, features) = similarity(name, spans);
@@ -264,7 +264,7 @@ fn usual_reads(folder: &Path) -> Vec<u64> {
 }
 
 #[test]
-fn the_applications_of_the_paper_keep_their_shape_when_they_are_scaled() {
+fn scaled_applications_keep_their_shape() {
     let few = "++workload.dataset.num_samples_per_file=4";
     for (name, scale, more, reads) in [
         ("cosmic_tagger", "0.005", None, vec![2048, 6144]),

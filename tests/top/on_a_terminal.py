@@ -1,4 +1,4 @@
-"""Runs `dlio-top` on a terminal of its own, types, and holds what it draws and leaves behind against what is expected.
+"""Runs `dlio-top` on its own terminal, types, and compares its screen and its leftovers with the expected ones.
 
 usage: on_a_terminal.py DLIO-TOP FOLDER WAY, where WAY is how it is ended: q, ctrl-c or term
 """
@@ -36,7 +36,7 @@ class Terminal:
         os.write(self.ours, text)
 
     def read_until(self, what, is_enough):
-        """Takes what is drawn until that is enough."""
+        """Reads output until it is sufficient."""
         until = time.monotonic() + PATIENCE
         while not is_enough(self.seen):
             if time.monotonic() > until:
@@ -58,8 +58,7 @@ class Terminal:
 
 
 def shown(drawn, width, height):
-    """What the screen shows after all of this was drawn. The program places every piece it draws, and what did not change is
-    not drawn again."""
+    """Returns the contents of the screen. The program positions every part it draws, and does not redraw unchanged parts."""
     lines, x, y = {}, 0, 0
     for piece in re.finditer(r"\x1b\[(\??[0-9;]*)([A-Za-z])|([^\x1b])", drawn):
         numbers, command, letter = piece.groups()

@@ -4,7 +4,7 @@
         browser.call("Page.navigate", url="file:///tmp/page.html")
         browser.evaluate("document.title")
 
-What the browser reports by itself is kept in `events`, once the domain is enabled that reports it.
+Events from the browser are kept in `events`, once their domain is enabled.
 """
 
 import base64
@@ -96,8 +96,8 @@ class Browser:
         return result["result"].get("value")
 
     def settle(self):
-        """Waits until nothing is drawn any more: two pictures in a row are the same. On a busy machine the browser has no
-        picture at times."""
+        """Waits until drawing has finished: two consecutive pictures are equal. On a busy host the browser sometimes has no
+        picture."""
         last = None
         end = time.monotonic() + START_SECONDS
         while True:

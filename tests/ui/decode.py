@@ -3,7 +3,7 @@
 
     decode.py TRACE...
 
-Ours are written by hand, so somebody else's decoder has to agree that they are what they seem: no field that Perfetto does
+Our encoder is handwritten, so an independent decoder has to confirm its output: no field that Perfetto does
 not know, no packed packet within a packed one, every number of a string given before it is used, every slice ended, and the
 number of events that the end of the file promises.
 """
@@ -28,7 +28,7 @@ TABLES = ("event_names", "event_categories", "debug_annotation_names", "debug_an
 
 
 def packets(trace):
-    """All packets, those within packed ones in their place."""
+    """Returns all packets, with packed ones expanded."""
     outer = Trace.FromString(trace.read_bytes())
     for packet in outer.packet:
         if not packet.compressed_packets:

@@ -137,7 +137,7 @@ def shape(page, found):
 
 
 def by_keys(page):
-    """What the pointer shows, keys show too."""
+    """Checks that keys show everything that the pointer shows."""
     for name, beginning in (("lanes", "at "), ("both", "at "), ("both-steps", "step")):
         if not page.evaluate(f"!!document.getElementById('{name}')"):
             continue

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use dlio_cluster::client::{Connection, Fault};
-use dlio_cluster::dispatch::{Dispatched, Undone, dispatch};
+use dlio_cluster::dispatch::{DispatchError, Dispatched, dispatch};
 use dlio_cluster::work::Done;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
@@ -140,7 +140,7 @@ impl Cluster {
     /// Waits until all work is done, or the result is no longer needed.
     fn wanted(
         &self,
-        done: impl Future<Output = Result<Dispatched, Undone>>,
+        done: impl Future<Output = Result<Dispatched, DispatchError>>,
         progress: &Progress,
     ) -> Result<Dispatched, Trouble> {
         self.runtime.block_on(async {
@@ -215,11 +215,11 @@ fn refusal(address: &str, fault: &Fault) -> String {
     }
 }
 
-pub fn undone(undone: Undone) -> Trouble {
+pub fn undone(undone: DispatchError) -> Trouble {
     Trouble(match undone {
-        Undone::Refused { address, why } => format!("worker {address} does not answer: {why}"),
-        Undone::Unusable { address, why } => format!("worker {address}: {why}"),
-        Undone::NobodyLeft(lost) => {
+        DispatchError::Refused { address, why } => format!("worker {address} does not answer: {why}"),
+        DispatchError::Unusable { address, why } => format!("worker {address}: {why}"),
+        DispatchError::NoWorkersLeft(lost) => {
             let each =
                 lost.iter().map(|lost| format!("{} ({})", lost.address, lost.why)).collect::<Vec<_>>().join(", ");
             format!(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray};
 use arrow::error::ArrowError;
 use dlio_schemas::machine::counters::COUNTERS;
-use dlio_schemas::machine::samples::{Moment, Samples, Series};
+use dlio_schemas::machine::samples::{SampleTime, Samples, Series};
 use dlio_schemas::native::fields::key;
 
 use crate::batch::ABSENT;
@@ -167,7 +167,7 @@ pub fn machine(trace: &Trace) -> Result<RecordBatch, ArrowError> {
         let (name, boot) = (samples.fact(key::HOST), samples.fact(key::BOOT_ID));
         let is_it = |host: &&Host| Some(host.name.as_str()) == name && host.boot_id.as_deref() == boot;
         let offset = hosts.iter().find(is_it).map(|host| host.clock_offset_ns);
-        // On the clock of the events, if there are events of that host.
+        // On the clock of the events, where there are any of that host.
         let unix = |moment: &Moment| {
             offset.map_or(moment.unix_ns as i64, |offset| (moment.boot_ns as i64).wrapping_add(offset))
         };

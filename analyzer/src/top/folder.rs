@@ -79,7 +79,7 @@ fn spools() -> Vec<PathBuf> {
 fn in_spool(spool: &Path, dir: &Path) -> Vec<Place> {
     let Ok(dir) = dir.canonicalize() else { return Vec::new() };
     let place = |ring: PathBuf| {
-        let live = Live::look(&FileStore::open(&ring).ok()?).ok()?;
+        let live = Live::read(&FileStore::open(&ring).ok()?).ok()?;
         let home = Path::new(live.fields.get(key::TRACE_DIR)?).canonicalize().ok()?;
         let file = home.join(ring.file_name()?).with_extension("dlt");
         (home.starts_with(&dir) && !ring.starts_with(&dir)).then_some(Place { ring, file })

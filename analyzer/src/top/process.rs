@@ -130,7 +130,7 @@ const WRITTEN_KEPT: usize = 8;
 impl Watched {
     /// `file` is where its blocks go.
     pub fn new(ring: &Path, file: PathBuf) -> Result<Watched, Unseen> {
-        let live = Live::look(&store(ring)?).map_err(Unseen::Unreadable)?;
+        let live = Live::read(&store(ring)?).map_err(Unseen::Unreadable)?;
         Ok(Watched {
             ring: ring.into(),
             file,
@@ -353,11 +353,11 @@ fn contents(ring: &FileStore) -> Result<(Live, Found, Option<Vec<Row>>), Damage>
     let mut tries = 0;
     loop {
         tries += 1;
-        let live = Live::look(ring)?;
+        let live = Live::read(ring)?;
         let found = live.halves().map(|half| (*half, half.records(ring).unwrap_or_default())).collect();
         let rows = live.rows(ring);
         // A half that went into the table in between would count twice.
-        let is_settled = || Live::look(ring).is_ok_and(|again| again.halves().eq(live.halves()));
+        let is_settled = || Live::read(ring).is_ok_and(|again| again.halves().eq(live.halves()));
         if rows.is_none() || tries == TRIES || is_settled() {
             return Ok((live, found, rows));
         }

@@ -390,7 +390,7 @@ mod tests {
         let mut lanes = dlio_schemas::perfetto::lanes::Lanes::default();
         for i in (0..found.len()).filter(|&i| found.op[i] != Op::META.0) {
             let place = lanes.place(found.start[i], found.start[i] + found.duration[i], found.depth[i]);
-            assert_eq!(place, dlio_schemas::perfetto::lanes::Place::Track, "{i}");
+            assert_eq!(place, dlio_schemas::perfetto::lanes::Placement::Track, "{i}");
         }
         assert!(slices(&found).len() < records.len());
     }

@@ -17,8 +17,8 @@ use clap::Args;
 use dlio_schemas::env;
 use dlio_schemas::native::file::Image;
 use dlio_schemas::ops::{Layer, OPS};
+use dlio_tracer::convert_run::{self, ConvertRun, Form};
 use dlio_tracer::environment;
-use dlio_tracer::gathering::{self, Form, Gathering};
 use dlio_tracer::programs::{self, Loading};
 use dlio_tracer::spool::{self, Stranded};
 use dlio_tracer::untraced::{self, Untraced};
@@ -167,9 +167,9 @@ pub fn run(options: &Options) -> Outcome<i32> {
     let recorded = new_images(&folder, &before);
     keep_beside_trace(&machine, &recorded);
     if let Some(code) = status.code() {
-        gathering::note_exit(recorded.values().flatten(), pid, code);
+        convert_run::note_exit(recorded.values().flatten(), pid, code);
     }
-    let lost = options.form().map_or(0, |form| options.gathering(&folder, &converter, form).run());
+    let lost = options.form().map_or(0, |form| options.convert_run(&folder, &converter, form).run());
     if !options.quiet {
         let remains = RunLeftovers { images: &recorded, lost, is_elsewhere: stranded.is_some() };
         report(&folder, &before, &remains, loading, options);
@@ -335,14 +335,14 @@ impl Options {
         }
     }
 
-    fn gathering<'a>(&self, folder: &'a Path, converter: &'a str, form: Form) -> Gathering<'a> {
+    fn convert_run<'a>(&self, folder: &'a Path, converter: &'a str, form: Form) -> ConvertRun<'a> {
         let is_auto = !["perfetto", "chrome"].contains(&self.format().as_str());
         let max_mb = self.max_mb.or_else(|| asked(env::MAX_MB)?.parse().ok()).filter(|&megabytes| megabytes > 0);
-        Gathering {
+        ConvertRun {
             folder,
             converter,
             form,
-            events_max: if is_auto { Gathering::AUTO_EVENTS_MAX } else { u64::MAX },
+            events_max: if is_auto { ConvertRun::AUTO_EVENTS_MAX } else { u64::MAX },
             bytes_max: max_mb.map_or(u64::MAX, |megabytes| megabytes.saturating_mul(1_000_000)),
             umask: (self.share || asked(env::UMASK).is_some()).then(|| self.umask()),
         }

@@ -1,5 +1,5 @@
-"""What people do with PyTorch, case by case: ``torch_cases.py [plain]``. Each case is a span of category case, and prints what
-came of it, which has to be the same without any span (``plain``)."""
+"""Common uses of PyTorch, case by case: ``torch_cases.py [plain]``. Each case is a span of category case, and prints its
+result, which must be the same without any span (``plain``)."""
 
 import array
 import collections
@@ -28,7 +28,7 @@ def case(function):
 
 
 class Squares(Dataset):
-    """Samples that show which random numbers their worker was given."""
+    """Samples that show the random numbers of their worker."""
 
     def __len__(self):
         return 12
@@ -57,7 +57,7 @@ class Broken(Squares):
 
 
 class Transformed(Squares):
-    """Modules may transform samples: that is no training."""
+    """Modules may transform samples, which is not training."""
 
     def __init__(self):
         self.transform = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
@@ -331,7 +331,7 @@ def compiled_models():
 
 @case
 def compiled_functions():
-    """Their modules run inside: what is left to see is no picture of the computing."""
+    """Their modules run inside: the visible calls do not show the computing."""
     model = small_model()
     forward = torch.compile(lambda batch: model(batch), backend="aot_eager", fullgraph=True)
     data = TensorDataset(torch.arange(80.0).reshape(20, 4) / 80)
@@ -414,7 +414,7 @@ def instrument():
 
 
 def random_numbers():
-    """All generators, in one number."""
+    """Returns the state of all generators as one number."""
     state = [torch.get_rng_state().tolist(), random.getstate(), [str(part) for part in np.random.get_state()]]
     return hashlib.sha256(json.dumps(state).encode()).hexdigest()
 

@@ -1,4 +1,4 @@
-"""Lightning's Trainer: ``torch_lightning.py [plain]``. Its optimizers are given a closure that computes."""
+"""Lightning's Trainer: ``torch_lightning.py [plain]``. Its optimizers get a closure that computes."""
 
 import json
 import sys

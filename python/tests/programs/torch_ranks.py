@@ -1,4 +1,4 @@
-"""Two ranks train together: ``torch_ranks.py [plain]``. Rank 0 prints what came of it."""
+"""Two ranks train together: ``torch_ranks.py [plain]``. Rank 0 prints the result."""
 
 import json
 import sys

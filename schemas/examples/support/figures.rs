@@ -12,7 +12,7 @@ use dlio_schemas::native::fields::key;
 use dlio_schemas::native::file::{Image, decode};
 use dlio_schemas::native::names::Names;
 use dlio_schemas::ops::{Arg, Op, Ret};
-use dlio_schemas::perfetto::lanes::{Lanes, Place};
+use dlio_schemas::perfetto::lanes::{Lanes, Placement};
 
 /// The expected numbers of a trace: see the module.
 #[derive(Default)]
@@ -86,7 +86,7 @@ impl Figures {
 
     fn depth(&mut self, pid: i64, tid: u32, begin: u64, end: u64, depth: u8) -> u64 {
         let lanes = self.lanes.entry((pid + self.id_shift as i64, tid)).or_default();
-        if lanes.place(begin, end, depth) == Place::Track { depth as u64 } else { 0 }
+        if lanes.place(begin, end, depth) == Placement::Track { depth as u64 } else { 0 }
     }
 
     fn row(&mut self, pid: i64, tid: u32, name: String) -> &mut Row {

@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nothing_was_said_about_comes_back() {
+    fn undeclared_bytes_round_trip() {
         let text = b"/data/train/part-0001.npz ".repeat(4000);
         let mut deflate = Deflate::default();
         for input in [&b""[..], b"a", b"aaaa", b"abcabcabcabcabd", &text, &noise(100_000, 1), &[0; 70_000]] {
@@ -473,7 +473,7 @@ mod tests {
     /// Templates with a byte that differs, at distances up to the maximum, and runs of every length around the
     /// longest copy.
     #[test]
-    fn what_was_said_comes_back() {
+    fn declared_repeats_round_trip() {
         let mut deflate = Deflate::default();
         for length in (1..20).chain(250..270).chain([515, 516, 517, 518, 519, 4096]) {
             for distance in [length, length + 1, REACH] {
@@ -521,7 +521,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_lengths_are_said_in_all_three_ways() {
+    fn lengths_are_encoded_in_all_three_ways() {
         let lengths = [&[3; 9][..], &[0; 2], &[5], &[0; 150], &[4, 4, 4, 4]].concat();
         let mut again = Vec::new();
         for (symbol, extra, _) in runs(&lengths) {

@@ -130,14 +130,14 @@ mod tests {
     }
 
     #[test]
-    fn frequent_symbols_get_short_codes_and_no_bits_are_wasted() {
+    fn frequent_symbols_get_short_codes() {
         let code = Code::of(&[1, 0, 20, 5, 5, 1], 15);
         assert_eq!(code.lengths[..6], [4, 0, 1, 3, 2, 4]);
         assert!(is_whole(&code, 15));
     }
 
     #[test]
-    fn no_code_is_longer_than_it_may_be() {
+    fn codes_respect_the_maximum_length() {
         // Fibonacci numbers produce the deepest possible tree.
         let mut counts = vec![1u32, 1];
         (2..40).for_each(|i| counts.push(counts[i - 1] + counts[i - 2]));
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn few_symbols_make_a_whole_code_all_the_same() {
+    fn few_symbols_make_a_complete_code() {
         for counts in [&[0, 0, 0][..], &[0, 9, 0], &[7, 0, 0], &[3, 2]] {
             let code = Code::of(counts, 15);
             assert!(is_whole(&code, 15), "{counts:?}");
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn words_differ_and_none_begins_another() {
+    fn code_words_are_prefix_free() {
         let counts: Vec<u32> = (0..SYMBOLS_MAX as u32).map(|i| i * i % 97).collect();
         let code = Code::of(&counts, 15);
         let words: Vec<_> = code.words.iter().zip(code.lengths).filter(|(_, length)| *length > 0).collect();

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_that_changes_is_followed() {
+    fn changing_rate_is_followed() {
         let clock = Clock::new(
             &[anchor(0, 0), anchor(1_000_000_000, 1_000_000_000), anchor(2_000_000_000, 3_000_000_000)],
             None,
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_jumps_back_makes_no_duration_negative() {
+    fn backward_clock_keeps_durations_positive() {
         let jump =
             [anchor(0, 5_000_000_000), anchor(1_000_000_000, 9_000_000_000), anchor(2_000_000_000, 1_000_000_000)];
         for anchors in [&jump[..], &jump[..2], &jump[1..]] {

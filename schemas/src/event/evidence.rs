@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_that_do_not_fit_are_the_largest_that_do() {
+    fn large_counters_saturate() {
         let all = u64::MAX;
         let large = Counters {
             cpu_us: all,
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn the_record_says_what_it_is() {
+    fn counters_record_is_recognized() {
         let record = Counters { cpu_us: 5, ..Counters::default() }.record(77);
         assert_eq!((record.op(), record.start, record.duration(), record.file), (Op::META, 77, 0, 0));
         assert_eq!(MetaKind::from_fd(record.fd), Some(MetaKind::Counters));

@@ -478,7 +478,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_stands_once() {
+    fn operation_names_are_unique() {
         let mut names: Vec<_> = OPS.iter().map(|info| info.name).collect();
         names.sort_unstable();
         let before = names.len();

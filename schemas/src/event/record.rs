@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_is_48_bytes_and_its_word_keeps_every_part() {
+    fn record_has_48_bytes_and_keeps_every_field() {
         assert_eq!(size_of::<Record>(), RECORD_SIZE);
         let record = Record { word: word(Op(1023), 31, true, DURATION_MAX), ..Record::default() };
         assert_eq!(
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_cut_to_the_largest() {
+    fn large_depth_and_duration_saturate() {
         let record = Record { word: word(Op::READ, 200, true, u64::MAX), ..Record::default() };
         assert_eq!((record.depth(), record.duration()), (DEPTH_MAX, DURATION_MAX));
     }

@@ -235,7 +235,7 @@ fn put_call(out: &mut Output, (pid, tid): (i64, i64), lanes: &mut Lanes, call: &
             head(out, "i", call.begin);
             out.raw(",\"s\":\"t\"");
         }
-        _ if lanes.place(call.begin, call.end, call.depth) == Place::Track => {
+        _ if lanes.place(call.begin, call.end, call.depth) == Placement::Track => {
             head(out, "X", call.begin);
             out.raw(",\"dur\":");
             out.microseconds((call.end - call.begin) as i64);

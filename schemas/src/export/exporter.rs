@@ -352,7 +352,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_whose_name_is_lost_is_no_file_in_every_form() {
+    fn file_with_lost_name_is_no_file_in_all_formats() {
         let mut image = example();
         image.leftovers[0].events.file[0] = 77;
         let mut written = Vec::new();

@@ -14,10 +14,10 @@ pub const LANES_MAX: usize = 256;
 
 /// The track on which a call is drawn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum Placement {
     Track,
     Lane(usize),
-    Nowhere,
+    NoTrack,
 }
 
 /// The calls at one depth that have ended since a call above it ended.
@@ -45,7 +45,7 @@ impl Default for Lanes {
 
 impl Lanes {
     #[inline]
-    pub fn place(&mut self, begin: u64, end: u64, depth: u8) -> Place {
+    pub fn place(&mut self, begin: u64, end: u64, depth: u8) -> Placement {
         let depth = depth as usize;
         // The most common case: one after another, and nothing nested.
         if let [level] = &mut self.levels[..]
@@ -53,7 +53,7 @@ impl Lanes {
             && level.ended <= begin
         {
             *level = Level { began: level.began.min(begin), ended: end };
-            return Place::Track;
+            return Placement::Track;
         }
         if self.levels.len() <= depth {
             self.levels.resize(depth + 1, EMPTY);
@@ -62,7 +62,7 @@ impl Lanes {
             self.levels.truncate(depth + 1);
             let level = &mut self.levels[depth];
             *level = Level { began: level.began.min(begin), ended: level.ended.max(end) };
-            return Place::Track;
+            return Placement::Track;
         }
         self.lane(begin, end)
     }
@@ -76,16 +76,16 @@ impl Lanes {
     }
 
     #[cold]
-    fn lane(&mut self, begin: u64, end: u64) -> Place {
+    fn lane(&mut self, begin: u64, end: u64) -> Placement {
         if let Some(lane) = self.ends.iter().position(|&ended| ended <= begin) {
             self.ends[lane] = end;
-            return Place::Lane(lane);
+            return Placement::Lane(lane);
         }
         if self.ends.len() == LANES_MAX {
-            return Place::Nowhere;
+            return Placement::NoTrack;
         }
         self.ends.push(end);
-        Place::Lane(self.ends.len() - 1)
+        Placement::Lane(self.ends.len() - 1)
     }
 }
 
@@ -93,7 +93,7 @@ impl Lanes {
 mod tests {
     use super::*;
 
-    fn places(calls: &[(u64, u64, u8)]) -> Vec<Place> {
+    fn places(calls: &[(u64, u64, u8)]) -> Vec<Placement> {
         let mut lanes = Lanes::default();
         calls.iter().map(|&(begin, end, depth)| lanes.place(begin, end, depth)).collect()
     }
@@ -101,12 +101,12 @@ mod tests {
     #[test]
     fn nested_and_successive_calls_share_the_track() {
         let calls = [(10, 20, 1), (20, 30, 1), (5, 40, 0), (40, 40, 0), (45, 50, 2), (44, 60, 1), (43, 60, 0)];
-        assert!(places(&calls).iter().all(|&place| place == Place::Track));
+        assert!(places(&calls).iter().all(|&place| place == Placement::Track));
     }
 
     #[test]
     fn crossing_calls_get_lanes() {
-        use Place::*;
+        use Placement::*;
         assert_eq!(places(&[(10, 30, 0), (20, 40, 0), (35, 50, 0)]), [Track, Lane(0), Track]);
         assert_eq!(places(&[(10, 30, 1), (20, 40, 0)]), [Track, Lane(0)]);
         assert_eq!(
@@ -116,13 +116,13 @@ mod tests {
     }
 
     #[test]
-    fn children_of_a_span_that_was_never_recorded_do_no_harm() {
-        assert_eq!(places(&[(10, 20, 1), (30, 40, 0), (50, 60, 1), (45, 70, 0)]), [Place::Track; 4]);
+    fn children_of_an_unrecorded_span_are_placed() {
+        assert_eq!(places(&[(10, 20, 1), (30, 40, 0), (50, 60, 1), (45, 70, 0)]), [Placement::Track; 4]);
     }
 
     #[test]
-    fn too_many_calls_at_once_find_no_track() {
+    fn too_many_parallel_calls_get_no_track() {
         let calls: Vec<_> = (0..LANES_MAX as u64 + 2).map(|i| (i, 1000 + i, 0)).collect();
-        assert_eq!(places(&calls).last(), Some(&Place::Nowhere));
+        assert_eq!(places(&calls).last(), Some(&Placement::NoTrack));
     }
 }

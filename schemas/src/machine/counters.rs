@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_unique_and_say_their_unit() {
+    fn counter_names_are_unique_and_end_in_the_unit() {
         for (at, counter) in COUNTERS.iter().enumerate() {
             assert_eq!(place(counter.name), Some(at));
             assert_eq!(counter.name.ends_with("_ns"), counter.unit == Unit::Nanoseconds, "{}", counter.name);

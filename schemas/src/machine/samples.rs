@@ -132,7 +132,7 @@ impl Series {
 
 /// A point in time on both clocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Moment {
+pub struct SampleTime {
     pub boot_ns: u64,
     pub unix_ns: u64,
 }
@@ -155,7 +155,7 @@ impl Mount {
 pub struct Samples {
     pub facts: Vec<(String, String)>,
     pub mounts: Vec<Mount>,
-    pub moments: Vec<Moment>,
+    pub moments: Vec<SampleTime>,
     pub series: Vec<Series>,
     /// `true` if the command ended during the recording.
     pub has_ended: bool,
@@ -194,7 +194,7 @@ impl Samples {
             ["at", boot, unix] => {
                 // Values below an invalid time must not be attributed to the previous time.
                 let moment = boot.parse().ok().zip(unix.parse().ok());
-                self.moments.extend(moment.map(|(boot_ns, unix_ns)| Moment { boot_ns, unix_ns }));
+                self.moments.extend(moment.map(|(boot_ns, unix_ns)| SampleTime { boot_ns, unix_ns }));
             }
             ["end"] => self.has_ended = true,
             [number, value] => {
@@ -245,11 +245,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn samples_round_trip() {
         let samples = Samples::parse(example().as_bytes()).unwrap();
         assert_eq!((samples.fact("host"), samples.has_ended), (Some("node\t7"), true));
         assert_eq!((samples.mounts[0].folder.as_str(), samples.mounts[0].get("options")), ("/da\nta", Some("rw,a=b")));
-        assert_eq!(samples.moments[1], Moment { boot_ns: 20, unix_ns: 1020 });
+        assert_eq!(samples.moments[1], SampleTime { boot_ns: 20, unix_ns: 1020 });
         let busy = samples.of("cpu_busy_ns").next().unwrap();
         assert_eq!((busy.values.as_slice(), busy.growth()), (&[(0, 5), (1, 9)][..], Some(4)));
         let reads = samples.of("device_reads").next().unwrap();
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_cut_at_any_byte_costs_no_more_than_a_line() {
+    fn truncated_samples_lose_at_most_a_line() {
         let text = example();
         let whole = Samples::parse(text.as_bytes()).unwrap();
         for cut in HEAD.len() + 1..text.len() {
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_passed_over() {
+    fn invalid_lines_are_skipped() {
         assert_eq!(Samples::parse(b"dlio-machine 2\n"), None);
         let text = "dlio-machine 1\n0\t5\ncounter\tx\tcpu_busy_ns\t\ncounter\t1\tnone\t\nat\t1\n1\t2\n\n\t\nat\t5\t6\n7\t8\nfact\n";
         let samples = Samples::parse(text.as_bytes()).unwrap();

@@ -78,11 +78,11 @@ fn rates(samples: &Samples, series: &Series, is_time: bool) -> Vec<(u64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::super::counters::place;
-    use super::super::samples::Moment;
+    use super::super::samples::SampleTime;
     use super::*;
 
     fn samples(name: &str, values: &[(usize, u64)]) -> Samples {
-        let moments = (0..4u64).map(|second| Moment { boot_ns: second * 1_000_000_000, unix_ns: 0 }).collect();
+        let moments = (0..4u64).map(|second| SampleTime { boot_ns: second * 1_000_000_000, unix_ns: 0 }).collect();
         let series = Series { counter: place(name).unwrap(), scope: "sda".into(), values: values.to_vec() };
         Samples { moments, series: vec![series], ..Samples::default() }
     }
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_grows_becomes_a_rate_and_what_is_not_written_has_not_changed() {
+    fn growing_counters_become_rates() {
         let given = [(0, 100), (1, 300), (3, 350)];
         assert_eq!(values("device_reads", &given, 0, 9), [(0, 200.0), (1, 0.0), (2, 50.0), (3, 0.0)]);
         assert_eq!(values("device_busy_ns", &[(0, 0), (1, 500_000_000)], 0, 9)[0], (0, 0.5));
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_stay_and_what_lies_outside_is_left_out() {
+    fn levels_are_kept_within_the_window() {
         assert_eq!(values("memory_dirty", &[(0, 5), (2, 7)], 0, 9), [(0, 5.0), (2, 7.0)]);
         assert_eq!(values("memory_dirty", &[(0, 5), (1, 6), (2, 7), (3, 8)], 1, 2), [(1, 6.0), (2, 7.0)]);
         assert_eq!(values("memory_dirty", &[(0, 5), (3, 8)], 2, 2), [(0, 5.0)]);

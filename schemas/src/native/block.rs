@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_comes_back_as_it_was_written() {
+    fn header_round_trips() {
         let mut header = sample();
         let bytes = header.seal(Codec::Raw, 5, b"hello");
         assert_eq!(Header::from_bytes(&bytes).unwrap(), header);
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reach_is_never_shorter_than_it_was_and_hardly_longer() {
+    fn reach_rounds_up_by_little() {
         let near = |at: u64| [at.saturating_sub(1), at, at.saturating_add(1)];
         let powers = (0..u64::BITS).flat_map(|bit| near(1 << bit).into_iter().chain(near(1023 << bit >> 1)));
         for ticks in powers.chain([0, 1 << 53 | 1, u64::MAX]) {
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flipped_bit_of_a_header_is_noticed() {
+    fn flipped_header_bits_are_detected() {
         let bytes = sample().seal(Codec::Raw, 5, b"hello");
         for bit in 0..HEADER_SIZE * 8 {
             let mut broken = bytes;
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flipped_bit_of_the_payload_is_noticed() {
+    fn flipped_payload_bit_is_detected() {
         let mut header = sample();
         let mut bytes = header.seal(Codec::Raw, 5, b"hello").to_vec();
         bytes.extend_from_slice(b"hellp");

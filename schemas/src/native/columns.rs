@@ -424,7 +424,7 @@ fn store_wide(values: &[i64], out: &mut [u8]) -> Stored {
 
 /// The columns of a block to decode, in addition to those of the heads.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct ColumnSet {
     /// Starts and durations.
     pub times: bool,
     pub file: bool,
@@ -434,13 +434,13 @@ pub struct Asked {
     pub ret: bool,
 }
 
-impl Asked {
-    pub const ALL: Asked = Asked { times: true, file: true, fd: true, a: true, b: true, ret: true };
+impl ColumnSet {
+    pub const ALL: ColumnSet = ColumnSet { times: true, file: true, fd: true, a: true, b: true, ret: true };
 
     /// Adds the columns that these are stored as differences from.
-    fn whole(self) -> Asked {
+    fn whole(self) -> ColumnSet {
         let ret = self.ret || self.a;
-        Asked { ret, file: self.file || self.a, fd: self.fd || ret, b: self.b || ret, ..self }
+        ColumnSet { ret, file: self.file || self.a, fd: self.fd || ret, b: self.b || ret, ..self }
     }
 }
 
@@ -494,7 +494,7 @@ impl Events {
 
     /// Replaces the contents by the events of a block's payload. `first` is that of its header.
     pub fn decode(&mut self, payload: &[u8], count: usize, first: u64) -> Result<(), Damage> {
-        self.decode_some(payload, count, first, |_| Asked::ALL)
+        self.decode_some(payload, count, first, |_| ColumnSet::ALL)
     }
 
     /// Decodes like [`decode`](Self::decode), but only the requested columns, which are chosen once the operations
@@ -504,7 +504,7 @@ impl Events {
         payload: &[u8],
         count: usize,
         first: u64,
-        ask: impl FnOnce(&[u16]) -> Asked,
+        ask: impl FnOnce(&[u16]) -> ColumnSet,
     ) -> Result<(), Damage> {
         let mut planes = Planes::new(payload, count)?;
         planes.next(&mut self.scratch)?;
@@ -694,14 +694,14 @@ mod tests {
     }
 
     #[test]
-    fn blocks_of_every_boundary_size_come_back() {
+    fn blocks_of_boundary_sizes_round_trip() {
         for count in [0, 1, 2, EVENTS_MAX - 1, EVENTS_MAX] {
             round_trip(&mixed(count));
         }
     }
 
     #[test]
-    fn a_column_that_is_asked_for_alone_is_what_it_is_among_all() {
+    fn column_decoded_alone_matches_full_decode() {
         let records = mixed(EVENTS_MAX);
         let mut out = vec![0; RAW_MAX];
         let length = encode(&records, &mut Scratch::new(), &mut out);
@@ -710,7 +710,7 @@ mod tests {
         let mut some = all.clone();
         for bits in 0..64u8 {
             let [times, file, fd, a, b, ret] = std::array::from_fn(|column| bits >> column & 1 == 1);
-            let asked = Asked { times, file, fd, a, b, ret };
+            let asked = ColumnSet { times, file, fd, a, b, ret };
             some.decode_some(&out[..length], records.len(), records[0].start, |_| asked).unwrap();
             assert_eq!((&some.op, &some.depth, &some.known), (&all.op, &all.depth, &all.known));
             let whole = asked.whole();
@@ -726,7 +726,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_and_smallest_values_come_back() {
+    fn extreme_values_round_trip() {
         let extreme = Record {
             word: word(Op(1023), DEPTH_MAX, true, DURATION_MAX),
             start: u64::MAX,
@@ -760,7 +760,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_calls_that_waited_do_not_make_all_others_wide() {
+    fn few_slow_calls_do_not_widen_the_column() {
         let records: Vec<_> = (0..EVENTS_MAX as u64)
             .map(|i| Record {
                 word: word(Op::PREAD, 0, true, if i % 100 == 7 { 1 << 40 } else { 500 + i % 50 }),
@@ -775,7 +775,7 @@ mod tests {
     }
 
     #[test]
-    fn a_survey_finds_what_began_before_the_first_event_that_ended() {
+    fn survey_finds_the_earliest_start() {
         let of = |start| Record { word: word(Op::READ, 0, false, 10), start, ..Record::default() };
         let mut scratch = Scratch::new();
         let survey = Survey::of(&[of(500), of(200), of(700)], &mut scratch);
@@ -785,7 +785,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payload_cut_or_stretched_is_refused() {
+    fn payload_of_wrong_length_is_rejected() {
         let records = mixed(100);
         let mut out = vec![0; RAW_MAX];
         let length = encode(&records, &mut Scratch::new(), &mut out);

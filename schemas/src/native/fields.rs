@@ -288,7 +288,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn facts_come_back_and_later_ones_win() {
+    fn facts_round_trip_and_later_ones_win() {
         let mut out = [0; 100];
         let mut writer = FieldWriter::new(&mut out);
         writer.text(key::HOST, b"node7");
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_does_not_fit_is_cut_and_nothing_overflows() {
+    fn long_text_is_truncated_without_overflow() {
         for room in 0..40 {
             let mut out = vec![0; room];
             let mut writer = FieldWriter::new(&mut out);
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_facts_are_refused() {
+    fn truncated_facts_are_rejected() {
         let mut out = [0; 100];
         let mut writer = FieldWriter::new(&mut out);
         writer.text(key::HOST, b"node7");

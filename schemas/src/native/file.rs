@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 
 use super::block::{self, HEADER_SIZE, Header, Kind, Opener};
-use super::columns::{Asked, EVENTS_MAX, Events};
+use super::columns::{ColumnSet, EVENTS_MAX, Events};
 use super::fields::{Fields, key};
 use super::names::Names;
 use super::ring::{self, OpenSpan, Ring};
@@ -450,7 +450,7 @@ pub fn decode_some(
     bytes: &[u8],
     opener: &mut Opener,
     into: &mut Events,
-    ask: impl FnOnce(&[u16]) -> Asked,
+    ask: impl FnOnce(&[u16]) -> ColumnSet,
 ) -> Result<(), Damage> {
     let payload = opener.open(header, bytes)?;
     into.decode_some(payload, header.count as usize, header.first, ask)
@@ -551,7 +551,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_cut_at_any_byte_costs_only_what_was_cut() {
+    fn truncated_file_loses_only_the_cut_part() {
         let (bytes, ends) = sample();
         for cut in FILE_HEADER..bytes.len() {
             let image = Image::from_dlt(&bytes[..cut]).unwrap();
@@ -562,7 +562,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_cut_short_costs_itself_and_not_its_neighbours() {
+    fn truncated_block_loses_only_itself() {
         let (bytes, ends) = sample();
         for cut in ends[2] + 1..ends[3] {
             let torn = [&bytes[..cut], &events_block(3), &events_block(5)].concat();
@@ -574,7 +574,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_torn_in_two_costs_itself_and_not_those_between_its_parts() {
+    fn torn_block_keeps_the_blocks_inside_it() {
         let (bytes, ends) = sample();
         let (start, end) = (ends[2], ends[3]);
         for cut in start + HEADER_SIZE..end {
@@ -595,7 +595,7 @@ mod tests {
     }
 
     #[test]
-    fn a_killed_process_whose_block_was_torn_in_two_lacks_nothing_that_its_ring_holds() {
+    fn ring_replaces_a_torn_block_after_a_kill() {
         let (bytes, ends) = sample();
         let cut = (ends[2] + ends[3]) / 2;
         let torn = [&bytes[..cut], &events_block(3), &bytes[cut..ends[3]]].concat();
@@ -610,7 +610,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_ended_trace_lacks_is_known_to_the_event() {
+    fn missing_events_of_an_ended_trace_are_counted() {
         let (bytes, ends) = sample();
         let mut facts = [0; 64];
         let mut writer = FieldWriter::new(&mut facts);
@@ -625,13 +625,13 @@ mod tests {
     }
 
     #[test]
-    fn a_name_says_what_is_lost() {
+    fn file_name_contains_the_loss() {
         assert_eq!(lost_in_name("cp-host-1-2.lost-345.ring"), Some(345));
         assert_eq!(lost_in_name("cp-host-1-2.ring"), None);
     }
 
     #[test]
-    fn a_damaged_byte_costs_at_most_its_block() {
+    fn damaged_byte_loses_at_most_its_block() {
         let (bytes, _) = sample();
         for at in FILE_HEADER..bytes.len() {
             let mut broken = bytes.clone();
@@ -645,7 +645,7 @@ mod tests {
     }
 
     #[test]
-    fn other_files_and_newer_files_are_told_apart() {
+    fn foreign_and_newer_files_are_distinguished() {
         assert_eq!(Image::from_dlt(b"#!/bin/sh\nexit 0 and more").unwrap_err(), Damage::NotATrace);
         assert_eq!(Image::from_dlt(b"").unwrap_err(), Damage::NotATrace);
         let mut newer = file_header();

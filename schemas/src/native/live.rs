@@ -57,7 +57,7 @@ pub struct Half {
 
 impl Live {
     /// Reads the heads. Segments that are in the header but not yet in the file are left for the next time.
-    pub fn look<S: Store + ?Sized>(store: &S) -> Result<Live, Damage> {
+    pub fn read<S: Store + ?Sized>(store: &S) -> Result<Live, Damage> {
         let mut page = [0; HEADER_SIZE];
         if !store.load(0, &mut page) || u64_at(&page, header::MAGIC) != MAGIC {
             return Err(Damage::NotATrace);
@@ -80,7 +80,7 @@ impl Live {
         };
         let mut at = SEGMENTS_START;
         for stream in 0..u32_at(&page, header::SEGMENTS) {
-            let Some((segment, lost, size)) = look_at_segment(store, at, stream) else { break };
+            let Some((segment, lost, size)) = read_segment(store, at, stream) else { break };
             live.lost += lost;
             live.segments.push(segment);
             at += size;
@@ -110,14 +110,14 @@ impl Live {
 }
 
 /// Returns a segment, its number of lost events, and its size. `None` if it does not exist yet.
-fn look_at_segment<S: Store + ?Sized>(store: &S, at: usize, stream: u32) -> Option<(Segment, u64, usize)> {
+fn read_segment<S: Store + ?Sized>(store: &S, at: usize, stream: u32) -> Option<(Segment, u64, usize)> {
     let mut page = [0; PAGE_USED];
     if !store.load(at, &mut page) {
         return None;
     }
     let shape = Shape::read(&page)?;
     let (tid, first) = (u32_at(&page, segment::TID), at + SEGMENT_HEADER);
-    let half = |which: usize| look_at_half(store, first + which * half_size(shape.half_records), stream, &shape);
+    let half = |which: usize| read_half(store, first + which * half_size(shape.half_records), stream, &shape);
     let found = Segment {
         tid,
         open_spans: open_spans(&page, tid),
@@ -128,7 +128,7 @@ fn look_at_segment<S: Store + ?Sized>(store: &S, at: usize, stream: u32) -> Opti
     Some((found, u64_at(&page, segment::LOST), shape.size()))
 }
 
-fn look_at_half<S: Store + ?Sized>(store: &S, at: usize, stream: u32, shape: &Shape) -> Option<Half> {
+fn read_half<S: Store + ?Sized>(store: &S, at: usize, stream: u32, shape: &Shape) -> Option<Half> {
     let mut head = [0; HALF_COUNTED + 4];
     let taken = |head: &[u8]| (u32_at(head, 0) & !HALF_SEALED).min(shape.half_records as u32);
     store.load(at, &mut head).then(|| Half {
@@ -198,20 +198,20 @@ mod tests {
     }
 
     #[test]
-    fn records_are_read_as_far_as_slots_are_handed_out_and_filled() {
+    fn only_taken_and_filled_slots_are_read() {
         let bytes = ring();
-        let live = Live::look(&bytes[..]).unwrap();
+        let live = Live::read(&bytes[..]).unwrap();
         let counts: Vec<_> =
             live.halves().map(|half| (half.sequence, half.records(&bytes[..]).unwrap().len())).collect();
         assert_eq!((live.segments[0].tid, counts), (7, vec![(2, 1), (1, 4)]));
     }
 
     #[test]
-    fn records_that_are_in_the_table_or_lost_are_left_out() {
+    fn tallied_and_lost_records_are_skipped() {
         let mut bytes = ring();
         put(&mut bytes, half_at(0) + HALF_COUNTED, &HALF_LOST.to_le_bytes());
         put(&mut bytes, half_at(1) + HALF_COUNTED, &3u32.to_le_bytes());
-        let live = Live::look(&bytes[..]).unwrap();
+        let live = Live::read(&bytes[..]).unwrap();
         let counts: Vec<_> = live.halves().map(|half| half.records(&bytes[..]).unwrap().len()).collect();
         assert_eq!(counts, [0, 1]);
     }
@@ -233,30 +233,30 @@ mod tests {
     }
 
     #[test]
-    fn a_half_that_is_used_again_meanwhile_is_not_believed() {
+    fn reused_half_is_rejected() {
         let bytes = ring();
-        let live = Live::look(&bytes[..]).unwrap();
+        let live = Live::read(&bytes[..]).unwrap();
         let moving = Moving(RefCell::new(bytes));
         let read: Vec<_> = live.halves().map(|half| half.records(&moving).is_some()).collect();
         assert_eq!(read, [true, false]);
     }
 
     #[test]
-    fn names_that_are_not_written_yet_are_found() {
+    fn unwritten_names_are_found() {
         let mut bytes = ring();
         let at = SEGMENTS_START + SHAPE.names_at();
         put(&mut bytes, at, &5u32.to_le_bytes());
         put(&mut bytes, at + NAMES_USED, &6u32.to_le_bytes());
         write_entry(NameKind::Path, b"/ab", &mut bytes[at + NAMES_HEAD..]);
-        let names = Live::look(&bytes[..]).unwrap().names(&bytes[..]);
+        let names = Live::read(&bytes[..]).unwrap().names(&bytes[..]);
         assert_eq!((names.len(), names[0].0, &names[0].1[3..]), (1, 5, &b"/ab"[..]));
     }
 
     #[test]
-    fn what_is_cut_anywhere_is_no_fault() {
+    fn truncated_ring_does_not_panic() {
         let bytes = ring();
         for length in 0..bytes.len() {
-            if let Ok(live) = Live::look(&bytes[..length]) {
+            if let Ok(live) = Live::read(&bytes[..length]) {
                 live.halves().for_each(|half| drop(half.records(&bytes[..length])));
                 live.names(&bytes[..length]);
             }

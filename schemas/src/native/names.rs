@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_found_by_number_whatever_order_chunks_come_in() {
+    fn names_are_found_in_any_order_of_chunks() {
         let mut names = Names::default();
         names.add(3, &chunk(&[b"c", b"d"])).unwrap();
         names.add(1, &chunk(&[b"a", b""])).unwrap();
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn names_pushed_follow_those_there_are() {
+    fn pushed_names_follow_existing_ones() {
         let mut names = Names::default();
         assert_eq!(names.push(NameKind::Path, b"a"), 1);
         names.add(5, &chunk(&[b"e"])).unwrap();
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_name_is_kept_and_longer_ones_are_cut() {
+    fn names_are_truncated_at_the_maximum() {
         for (length, kept) in [(NAME_MAX - 1, NAME_MAX - 1), (NAME_MAX, NAME_MAX), (NAME_MAX + 1, NAME_MAX)] {
             let mut names = Names::default();
             names.add(1, &chunk(&[&vec![b'x'; length]])).unwrap();
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_chunk_is_refused() {
+    fn truncated_chunk_is_rejected() {
         let whole = chunk(&[b"abc"]);
         for cut in 1..whole.len() {
             assert!(Names::default().add(1, &whole[..cut]).is_err());

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn object_names_round_trip() {
         assert_eq!((read(&Name::pipe(7)).kind, read(&Name::pipe(7)).id), (Kind::Pipe, 7));
         assert_eq!((read(&Name::socket(8)).kind, read(&Name::socket(8)).id), (Kind::Socket, 8));
         assert_eq!(read(&Name::eventfd(9, 2)).id, 9 << 32 | 2);
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_kinds_alone_and_of_files_are_no_objects() {
+    fn names_without_identity_are_not_objects() {
         for name in ["<pipe>", "<socket>", "<terminal>", "<pipe x>", "<tcp 1:2>", "/data/<pipe 7>", "pipe 7", ""] {
             assert_eq!(Object::parse(name), None, "{name}");
         }
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_names_are_cut_and_stay_closed() {
+    fn long_names_are_truncated_and_stay_closed() {
         let name = Name::host(&[b'x'; 400]);
         assert!(name.as_bytes().ends_with(b"x>") && name.as_bytes().len() < Name::MAX);
         assert_eq!(

@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_says_what_is_gone_with_its_process() {
+    fn ring_reports_private_losses() {
         let mut bytes = sample();
         put(&mut bytes, header::LOST, &5u64.to_le_bytes());
         put(&mut bytes, header::SEGMENTS_UNSAVED, &2u64.to_le_bytes());
@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_that_makes_no_sense_ends_what_is_read() {
+    fn invalid_segment_ends_the_reading() {
         for (at, number) in [(segment::SIZE, 0), (segment::HALF_RECORDS, u32::MAX), (segment::NAMES, 4096)] {
             let mut bytes = sample();
             put(&mut bytes, SEGMENTS_START + at, &number.to_le_bytes());
@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_cut_anywhere_is_read_as_far_as_it_goes() {
+    fn truncated_ring_is_read_to_its_end() {
         let whole = sample();
         for cut in 0..whole.len() {
             match Ring::parse(&whole[..cut]) {
@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_ring_is_named_as_such() {
+    fn newer_ring_is_reported() {
         let mut bytes = sample();
         put(&mut bytes, header::VERSION, &(VERSION + 1).to_le_bytes());
         assert_eq!(Ring::parse(&bytes).unwrap_err(), Damage::TooNew(VERSION + 1));

@@ -759,13 +759,13 @@ mod tests {
     }
 
     #[test]
-    fn a_position_where_nothing_was_moved_is_not_reached() {
+    fn position_without_data_is_not_reached() {
         let ends = [read(1, 100, 10, 0, 64), read(1, 120, 10, 1 << 40, 0), read(1, 140, 10, 1 << 41, -5)];
         assert_eq!(tallied(&ends).rows[0].reached, 64);
     }
 
     #[test]
-    fn more_files_than_rows_are_counted_together_and_none_is_missing() {
+    fn files_beyond_the_rows_are_counted_together() {
         let records: Vec<_> = (1..10_000).map(|i| read(i, i as u64 * 10, 5, 0, 100)).collect();
         let found = tallied(&records);
         assert_eq!(found.rows.iter().map(|row| row.count).sum::<u64>(), 9_999);
@@ -774,7 +774,7 @@ mod tests {
     }
 
     #[test]
-    fn time_that_was_busy_stays_exact_when_intervals_grow_together() {
+    fn merged_intervals_keep_exact_busy_time() {
         let records: Vec<_> = (0..100_000).map(|i| read(1, 1000 + i * 1000, 300, 0, 1)).collect();
         let busy = &tallied(&records).busy[0];
         assert_eq!(busy.intervals.iter().map(|interval| interval[2]).sum::<u64>(), 100_000 * 300);
@@ -782,7 +782,7 @@ mod tests {
     }
 
     #[test]
-    fn overlapping_intervals_count_once_in_whatever_order_they_come() {
+    fn overlapping_intervals_count_once_in_any_order() {
         let found = tallied(&[read(1, 500, 100, 0, 1), read(1, 100, 450, 0, 1), read(1, 550, 10, 0, 1)]);
         assert_eq!(found.busy[0].intervals, [[100, 600, 500]]);
     }
@@ -796,7 +796,7 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_and_the_largest_size_are_those_of_the_events() {
+    fn extreme_sizes_are_exact() {
         for sizes in [&[100, 101, 102, 103][..], &[1, 2, 3, 50], &[103, 100], &[50], &[49, 50, 51, 51]] {
             let records: Vec<_> = sizes.iter().map(|&size| read(1, 100, 10, 0, size)).collect();
             let steps = tallied(&records).shapes[0].sizes();
@@ -808,7 +808,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_hold_every_value_within_a_sixteenth() {
+    fn bucket_middles_are_within_6_percent() {
         for value in (0..48).flat_map(|bits| [(1u64 << bits) - 1, 1 << bits, (1 << bits) + (1 << bits) / 3]) {
             let middle = middle(bucket(value));
             assert!(middle.abs_diff(value) * 16 <= value, "{value} {middle}");
@@ -816,7 +816,7 @@ mod tests {
     }
 
     #[test]
-    fn any_bytes_are_read_without_a_panic() {
+    fn arbitrary_bytes_do_not_panic() {
         let mut bytes = vec![0xff; SIZE];
         bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
         Tallied::from_bytes(&bytes).unwrap();

@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_holds_a_program() {
+    fn line_contains_a_program() {
         let all: Vec<_> =
             parse(b"1700000000000000000 42 static /opt/a b/tool\n17 x static /tool\n\n17 42 stat").collect();
         let expected = Untraced {

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn images_of_one_process_have_tracks_of_their_own() {
+    fn images_of_one_process_have_separate_tracks() {
         let mut fields = Fields::default();
         fields.set(key::HOST, "node7");
         fields.set(key::PID, 12);

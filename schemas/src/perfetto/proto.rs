@@ -355,7 +355,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_of_every_length_come_back() {
+    fn varints_of_every_length_round_trip() {
         for shift in 0..64 {
             for value in [1u64 << shift, (1 << shift) - 1, u64::MAX << shift] {
                 let mut message = Message::default();
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn nested_messages_around_the_length_of_one_byte_come_back() {
+    fn nested_messages_near_one_byte_length_round_trip() {
         for length in [0, 1, 125, 126, 127, 128, 129, 16_383, 16_384, 70_000] {
             let text = vec![7; length];
             let mut message = Message::default();
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_message_ends_in_an_error() {
+    fn truncated_message_is_an_error() {
         let mut message = Message::default();
         message.number(1, 300);
         message.fixed(2, 9);

@@ -122,7 +122,7 @@ mod tests {
     const VERSION_1: &[u8] = b"4:memory:/job/7\n2:cpu,cpuacct:/a:b\n1:name=systemd:/\n0::/x\n";
 
     #[test]
-    fn a_group_is_found_in_the_hierarchy_that_has_the_controller() {
+    fn group_is_found_by_its_controller() {
         let found = |controller| Group::find(VERSION_1, controller).map(|group| (group.is_unified, group.path));
         assert_eq!(found(b"memory"), Some((false, &b"/job/7"[..])));
         assert_eq!(found(b"cpu"), Some((false, &b"/a:b"[..])));
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_is_none_is_none() {
+    fn missing_limit_is_none() {
         assert_eq!(memory_limit(b"8589934592\n"), Some(8 << 30));
         for text in ["max\n", "9223372036854771712\n", "-1", "", "12a", "18446744073709551616"] {
             assert_eq!(memory_limit(text.as_bytes()), None);
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_found_by_their_whole_name() {
+    fn lines_match_by_full_name() {
         let text = b"read_bytes_x: 1\nread_bytes: 42\nwrite_bytes:\ncancelled -3\nlast 5";
         assert_eq!(line(text, b"read_bytes"), Some(42));
         for name in ["write_bytes", "cancelled", "last", "read"] {

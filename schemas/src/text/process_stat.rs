@@ -42,7 +42,7 @@ mod tests {
         "42 (a (b) c) S 1 42 42 0 -1 4194560 99 0 0 0 1 2 0 0 20 0 1 0 5177 8888 99 18446744073709551615";
 
     #[test]
-    fn a_name_may_hold_brackets() {
+    fn program_name_may_contain_parentheses() {
         let stat = ProcessStat::parse(LINE.as_bytes());
         assert_eq!(stat, Some(ProcessStat { state: b'S', parent: 1, start_boot_ns: 51_770_000_000 }));
         assert!(stat.unwrap().lives());
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_cut_is_none() {
+    fn truncated_line_is_none() {
         let start = LINE.find("5177").unwrap();
         (0..=start).for_each(|cut| assert_eq!(ProcessStat::parse(&LINE.as_bytes()[..cut]), None, "{cut}"));
         assert_eq!(ProcessStat::parse(LINE.replace("5177", "99999999999999999999").as_bytes()), None);

@@ -465,7 +465,7 @@ fn in_line(line: &[u8], put: &mut dyn FnMut(&[u8])) {
 }
 
 /// The state after the words so far.
-struct Reading {
+struct ScanState {
     /// The secrecy of the next word, if it is a value.
     next: Secrecy,
     /// The last word was a name, which a colon or an equals sign may follow: `"password": "x"`.
@@ -477,7 +477,7 @@ struct Reading {
 
 fn in_words(line: &[u8], put: &mut dyn FnMut(&[u8])) {
     let mut rest = line;
-    let mut reading = Reading { next: Open, named: Open, quote: None, program: "" };
+    let mut reading = ScanState { next: Open, named: Open, quote: None, program: "" };
     while !rest.is_empty() {
         let used = in_next_word(rest, &mut reading, put);
         let after = &rest[used..];
@@ -497,7 +497,7 @@ fn in_words(line: &[u8], put: &mut dyn FnMut(&[u8])) {
 }
 
 /// Passes on the first word of a text, and returns its length.
-fn in_next_word(rest: &[u8], reading: &mut Reading, put: &mut dyn FnMut(&[u8])) -> usize {
+fn in_next_word(rest: &[u8], reading: &mut ScanState, put: &mut dyn FnMut(&[u8])) -> usize {
     let end = |at: &dyn Fn(usize) -> bool| (0..rest.len()).find(|&i| at(i)).unwrap_or(rest.len());
     let quoted =
         |(quote, escaped): (u8, bool)| end(&|i| rest[i] == quote && (escaped || i == 0 || rest[i - 1] != b'\\'));
@@ -774,7 +774,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_like_a_secret_is_masked() {
+    fn apparent_secrets_are_masked() {
         let cases: &[(&[&str], &str)] = &[
             (&["app", "--password=hunter2"], "app --password=***"),
             (&["app", "--password=hunter 2&x=y"], "app --password=***"),
@@ -802,7 +802,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_stays_as_it_is() {
+    fn other_text_is_unchanged() {
         for arguments in [
             &["train.py", "--tokenizer=bert", "--max_tokens", "512", "--lr=1e-3", "++reader.batch_size=4"][..],
             &["ssh", "-p", "22", "host"],
@@ -815,7 +815,7 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_that_is_too_small_holds_the_beginning() {
+    fn small_buffer_contains_the_start() {
         let mut room = [0; 8];
         assert_eq!(masked(b"app\0--token=abcdef", &mut room), b"app\0--to");
     }

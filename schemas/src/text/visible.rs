@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_that_a_terminal_obeys_is_left() {
+    fn no_control_characters_remain() {
         let hidden = "\u{1b}\u{7}\u{9b}\u{85}\r\u{8}\u{7f}\u{ad}\u{61c}\u{200b}\u{200f}\u{202e}\u{2028}\u{2066}\u{2060}\
                       \u{feff}\u{fe0f}\u{fff9}\u{3164}\u{e0041}\u{e0100}\u{e000}";
         assert_eq!(visible(hidden), "\u{fffd}".repeat(hidden.chars().count()));
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn characters_cut_between_writes_come_whole() {
+    fn split_characters_are_written_whole() {
         let text = "a\u{202e}\u{e4}\x1b]0;x\x07\u{1f600}\n";
         for size in 1..8 {
             let (mut terminal, mut file) = (Visible::new(Vec::new(), true), Visible::new(Vec::new(), false));

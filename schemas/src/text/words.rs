@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slips_are_few_edits_away() {
+    fn typos_are_few_edits_away() {
         assert_eq!([edits("kitten", "sitting"), edits("", "abc"), edits("same", "same")], [3, 3, 0]);
         assert_eq!(edits("x", &"x".repeat(100)), 62);
         assert_eq!(nearest("wal_s", ["wall_s", "io.s"].into_iter()), Some("wall_s"));

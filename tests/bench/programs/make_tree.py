@@ -1,5 +1,5 @@
 """Makes a folder for real programs to work on: make_tree.py FOLDER [SUBFOLDERS]. A hundred small files in each of 20 subfolders,
-or as many as are said, for tar; arrays for a loader."""
+or the given number, for tar; arrays for a loader."""
 
 import random
 import struct
@@ -10,7 +10,7 @@ FOLDERS, FILES, ARRAYS, SIDE = 20, 100, 200, 128
 
 
 def array(side, noise):
-    """A .npy file of one byte an element."""
+    """Writes a .npy file with one byte per element."""
     head = f"{{'descr': '|u1', 'fortran_order': False, 'shape': ({side}, {side}), }}".encode()
     head += b" " * (-(len(head) + 11) % 64) + b"\n"
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + noise.randbytes(side * side)

@@ -1,6 +1,6 @@
 """Reads whole files into one buffer, each in turn, as fast as Python lets it: plain_reads.py WORKERS EPOCHS FOLDER.
 
-What no benchmark that reads the same files in as many processes can be much faster than. Says the median of all epochs but
+A benchmark that reads these files with this number of processes can hardly be faster. Prints the median of all epochs except
 the first.
 """
 

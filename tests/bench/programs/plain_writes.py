@@ -1,4 +1,4 @@
-"""Writes as many bytes as a checkpoint, of noise, in large pieces: plain_writes.py FOLDER BYTES TIMES. Says its rate."""
+"""Writes as many bytes as a checkpoint, of noise, in large pieces: plain_writes.py FOLDER BYTES TIMES. Prints its rate."""
 
 import os
 import statistics

@@ -1,7 +1,7 @@
-"""What a span costs in Python: `spans.py KIND` prints nanoseconds of processor time a span, the least of many rounds.
+"""Measures the cost of a span in Python: `spans.py KIND` prints nanoseconds of CPU time per span, the minimum of many rounds.
 
 KIND is one (a span made once, entered again and again), new (a new one each time), meta (a new one with a value), function or
-method (decorated); or nothing_one and so on: the same of what is as empty as Python allows.
+method (decorated); or nothing_one and so on: the empty Python equivalent.
 """
 
 import sys

@@ -1,4 +1,5 @@
-"""What a span costs in DFTracer's Python interface: `spans_dftracer.py new|meta|function FOLDER` prints what spans.py does."""
+"""Measures the cost of a span in DFTracer's Python interface: `spans_dftracer.py new|meta|function FOLDER` prints the
+numbers of spans.py."""
 
 import sys
 import time

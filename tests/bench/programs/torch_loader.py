@@ -1,5 +1,5 @@
-"""What a batch of PyTorch's loader costs: `torch_loader.py SAMPLES [traced]` prints nanoseconds of processor time a batch, the
-least of many passes. Samples are numbers, and nothing is made of them: what is left is the loader, and what stands in it."""
+"""Measures the cost of a batch of PyTorch's loader: `torch_loader.py SAMPLES [traced]` prints nanoseconds of CPU time per
+batch, the minimum of many passes. Samples are numbers and not processed, so only the loader and its hooks are measured."""
 
 import sys
 import time

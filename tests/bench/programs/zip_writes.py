@@ -1,4 +1,4 @@
-"""Saves as PyTorch does, by NumPy and zipfile: new noise, stored with its checksum: zip_writes.py FOLDER BYTES TIMES. Says its rate."""
+"""Saves as PyTorch does, by NumPy and zipfile: new noise, stored with its checksum: zip_writes.py FOLDER BYTES TIMES. Prints its rate."""
 
 import statistics
 import sys

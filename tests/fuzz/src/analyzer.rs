@@ -30,20 +30,20 @@ pub const ENTRIES: &[crate::rounds::Entry] = &[
 ];
 
 /// A directory with one file in it, removed when dropped.
-struct Given(PathBuf);
+struct InputDirectory(PathBuf);
 
-impl Given {
-    fn new(name: &str, bytes: &[u8]) -> Given {
+impl InputDirectory {
+    fn new(name: &str, bytes: &[u8]) -> InputDirectory {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("dlio-fuzz-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder for temporary files");
         std::fs::write(folder.join(name), bytes).expect("room for temporary files");
-        Given(folder)
+        InputDirectory(folder)
     }
 }
 
-impl Drop for Given {
+impl Drop for InputDirectory {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -51,7 +51,7 @@ impl Drop for Given {
 
 /// Opens a file of this name, summarizes all of it and prints the result.
 fn summarised(name: &str, bytes: &[u8]) {
-    let given = Given::new(name, bytes);
+    let given = InputDirectory::new(name, bytes);
     let path = given.0.join(name).display().to_string();
     let Ok(trace) = Trace::open(&[path], 1) else { return };
     for filter in [Filter::default(), Filter { cats: vec!["posix".into()], min_dur_ns: 1, ..Filter::default() }] {
@@ -121,7 +121,7 @@ pub fn limits(bytes: &[u8]) {
 
 /// Parses the sidecar that an earlier reading left next to a trace.
 pub fn kept(bytes: &[u8]) {
-    let given = Given::new(".dlio-cache", bytes);
+    let given = InputDirectory::new(".dlio-cache", bytes);
     let typed = [given.0.display().to_string()];
     let kept = Cache::of(&typed, &[]).expect("a folder without traces");
     if let Some(remembered) = kept.load() {

@@ -65,15 +65,15 @@ pub fn workload(bytes: &[u8]) {
 }
 
 /// A file of these bytes, removed when dropped.
-struct Given(PathBuf);
+struct InputFile(PathBuf);
 
-impl Given {
-    fn new(bytes: &[u8]) -> Given {
+impl InputFile {
+    fn new(bytes: &[u8]) -> InputFile {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("dlio-fuzz-{}-{number}.file", std::process::id()));
         std::fs::write(&path, bytes).expect("room for temporary files");
-        Given(path)
+        InputFile(path)
     }
 
     fn open(&self) -> File {
@@ -81,25 +81,25 @@ impl Given {
     }
 }
 
-impl Drop for Given {
+impl Drop for InputFile {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
     }
 }
 
 pub fn zip_directory(bytes: &[u8]) {
-    let given = Given::new(bytes);
+    let given = InputFile::new(bytes);
     zip::entries(&given.open());
     let _ = zip::find(&given.0, bytes, |name| name.ends_with(".npy"));
 }
 
 pub fn safetensors(bytes: &[u8]) {
-    safetensors::tensors(&Given::new(bytes).open());
+    safetensors::tensors(&InputFile::new(bytes).open());
 }
 
 /// Opens a file as one of a data set and reads two samples of it.
 fn sampled(format: &str, bytes: &[u8]) {
-    let given = Given::new(bytes);
+    let given = InputFile::new(bytes);
     let text = format!("{{dataset: {{format: {format}, num_samples_per_file: 3, record_length_bytes: 400}}}}");
     let config = Config::read(&parse_yaml("fuzz", &text).expect("a workload")).expect("a workload");
     let format = formats::find(format).expect("a format");
@@ -152,7 +152,7 @@ pub fn mds(bytes: &[u8]) {
 
 /// Parses headers and chunks of HDF5, without its library.
 pub fn hdf5(bytes: &[u8]) {
-    let given = Given::new(bytes);
+    let given = InputFile::new(bytes);
     let file = given.open();
     let names = || ["records".to_string(), "labels".to_string()].into_iter();
     head::places(&file, names());

@@ -135,7 +135,7 @@ pub fn ring(bytes: &[u8]) {
 
 /// Parses the ring of a running process.
 pub fn live_ring(bytes: &[u8]) {
-    if let Ok(live) = Live::look(bytes) {
+    if let Ok(live) = Live::read(bytes) {
         let _ = (live.rows(bytes), live.names(bytes));
         live.halves().for_each(|half| drop(half.records(bytes)));
     }

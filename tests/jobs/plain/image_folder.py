@@ -1,4 +1,4 @@
-"""Images in a folder a class, decoded by two threads with Pillow."""
+"""Images in one directory per class, decoded by two threads with Pillow."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor

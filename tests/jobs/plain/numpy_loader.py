@@ -1,4 +1,4 @@
-"""Arrays of different sizes, one a file, loaded by two worker processes ahead of the trainer."""
+"""Arrays of different sizes, one per file, loaded by two worker processes ahead of the trainer."""
 
 import multiprocessing
 import os

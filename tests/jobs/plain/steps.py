@@ -1,4 +1,4 @@
-"""What the jobs beside this share: making their data apart from running, and spans only where they are asked for.
+"""The common part of the jobs in this directory: data are made separately from running, and spans are optional.
 
     job.py make DIR            writes the data set
     job.py run DIR [--spans]   trains on it
@@ -69,6 +69,6 @@ def main(make, train):
 
 
 def compute(seconds, span, **where):
-    """What an accelerator would do meanwhile."""
+    """Simulates the work of an accelerator."""
     with span("compute", "compute", **where):
         time.sleep(seconds)

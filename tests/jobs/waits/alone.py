@@ -1,4 +1,4 @@
-"""Jobs whose training thread reads itself, or waits for something else than data."""
+"""Jobs whose training thread reads its data itself, or waits for something other than data."""
 
 import concurrent.futures
 import multiprocessing
@@ -24,7 +24,7 @@ def own_batches(make, steps, rest="no-cpu"):
 
 @job("storage", SLOW)
 def no_workers_slow_files():
-    """`num_workers=0`, slow files | no wait for anybody"""
+    """`num_workers=0`, slow files | no wait for another thread"""
     return train(own_batches(samples(SLOW, number=2), 40), 0.025)
 
 
@@ -72,7 +72,7 @@ def own_thread_reads():
 
 @job("child", FAST)
 def program_per_step():
-    """each step runs a program (`subprocess.run`), batches come in time | `waitpid` is no wait for data"""
+    """each step runs a program (`subprocess.run`), batches come in time | `waitpid` is not a wait for data"""
     loader, trainer = Loader(samples(FAST), 40), Trainer()
     for _ in trainer.fetch(loader):
         with trainer.waiting_for("child"):
@@ -83,7 +83,7 @@ def program_per_step():
 
 
 def answer(connection):
-    """A helper process: it computes what it is asked for."""
+    """Runs a helper process, which computes requests."""
     for seconds in iter(connection.recv, None):
         compute_for(seconds)
         connection.send(seconds)
@@ -145,7 +145,7 @@ def save(path, size=4 << 20):
 
 @job("checkpoint", FAST)
 def checkpoints():
-    """checkpoints take 40 % of the training, batches come in time | the training stands, but not for data"""
+    """checkpoints take 40 % of the training, batches come in time | the training stalls, but not for data"""
     loader, trainer = Loader(samples(FAST), 60), Trainer()
     for step, _ in enumerate(trainer.fetch(loader)):
         trainer.compute(0.02)
@@ -158,7 +158,7 @@ def checkpoints():
 
 @job("none", FAST)
 def checkpoints_in_a_thread():
-    """a thread writes the same checkpoints beside the training | nothing stands"""
+    """a thread writes the checkpoints during the training | nothing stalls"""
     loader, trainer = Loader(samples(FAST), 60), Trainer()
     for step, _ in enumerate(trainer.fetch(loader)):
         trainer.compute(0.03)
@@ -170,7 +170,7 @@ def checkpoints_in_a_thread():
 
 @job("storage", SLOW)
 def checkpoints_and_slow_files():
-    """slow files and checkpoints | both stand, for different reasons"""
+    """slow files and checkpoints | both stall the training, for different reasons"""
     loader, trainer = Loader(samples(SLOW), 40), Trainer()
     for step, _ in enumerate(trainer.fetch(loader)):
         trainer.compute(0.01)

@@ -1,4 +1,4 @@
-"""Clocks for loaders of other people: a batch begins when its first sample is asked for, and ends when it is collated."""
+"""Clocks for loaders of libraries: a batch begins when its first sample is requested, and ends when it is collated."""
 
 import os
 import threading
@@ -20,7 +20,7 @@ class BatchWork(Work):
     is_open = False
 
     def sample(self):
-        """A sample is asked for. The first begins a batch."""
+        """Handles the request for a sample. The first one begins a batch."""
         if not self.is_open:
             self.is_open = True
             self.begin()
@@ -45,7 +45,7 @@ def own(rest):
 
 
 class Samples:
-    """A data set of ``count`` samples: ``load(index)`` makes one. What a reader waits for in it is ``rest``."""
+    """A data set of ``count`` samples: ``load(index)`` makes one. The cause of a reader's waits in it is ``rest``."""
 
     def __init__(self, load, count, rest):
         self.load, self.count, self.rest = load, count, rest
@@ -76,7 +76,7 @@ def stream(iterable, rest):
 
 
 class Collate:
-    """Samples become one array, and their record goes with it."""
+    """Combines samples into one array, together with their record."""
 
     def __init__(self, rest, combine=None):
         self.rest, self.combine = rest, combine

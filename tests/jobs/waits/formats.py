@@ -178,7 +178,7 @@ H5_GZIP = Made("h5-gzip", write_h5("gzip"))
 
 @job("storage", H5, torch=True, needs=("h5py",))
 def h5py_slow_chunks():
-    """h5py, chunks on a slow disk | reads by a library in C under a lock of its own"""
+    """h5py, chunks on a slow disk | reads by a library in C under its own lock"""
     return train_model(of_workers(h5_samples(H5.path("samples.read-15ms.h5"), 160, "storage"), "storage"), 0.015)
 
 
@@ -336,7 +336,7 @@ GZ = Made("gz", write_gz)
 @job("child", GZ, also=("cpu",), torch=True, needs=("numpy",))
 def gzip_program():
     """workers read from `gzip -dc` through a pipe |
-    a program started by a worker has the CPU time; a pipe that is no hand-over"""
+    a program started by a worker has the CPU time; a pipe that is not a hand-over"""
 
     def samples():
         for name in worker_share(sorted(os.listdir(GZ.name))):

@@ -71,7 +71,7 @@ def lightning_slow_files():
 @job("none", FAST, torch=True, needs=("lightning",))
 def lightning_healthy():
     """Lightning, a training that computes on the CPU, batches come in time |
-    threads of the backward, CPU time that is no reader's"""
+    threads of the backward, CPU time that is not a reader's"""
 
     def step(trainer):
         compute_for(0.08)
@@ -155,7 +155,7 @@ def aiohttp_worker():
 
 
 def serve(listener):
-    """A server of one thread: it unpacks what it is asked for, whoever asks."""
+    """Runs a server of one thread, which unpacks the requests of all clients."""
     import selectors
 
     waiting, packed = selectors.DefaultSelector(), zlib.compress(bytes(range(256)) * 4096, 1)
@@ -266,7 +266,7 @@ def processes_and_a_thread():
 @job("gil", torch=True, needs=("numpy",), also=("cpu",), spans=True)
 def threads_in_a_worker():
     """(spans) one worker decodes in 4 threads, in Python |
-    its threads take turns: more threads win nothing, more processes would"""
+    its threads take turns: more threads would not help, more processes would"""
     pools = {}
 
     def decode(_):
@@ -292,7 +292,7 @@ def threads_in_a_worker():
 
 @job("storage", SLOW, torch=True, spans=True)
 def no_workers_slow_files_spans():
-    """(spans) DataLoader with `num_workers=0`, slow files | no wait for anybody"""
+    """(spans) DataLoader with `num_workers=0`, slow files | no wait for another thread"""
     return train_model(of_workers(SLOW_SAMPLES, "storage", batch=2, workers=0), 0.03)
 
 

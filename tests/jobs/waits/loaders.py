@@ -1,4 +1,4 @@
-"""Loaders of the plain kind: processes that make batches and hand them over through queues of multiprocessing."""
+"""Simple loaders: processes that make batches and deliver them through queues of multiprocessing."""
 
 import multiprocessing
 import os
@@ -10,7 +10,7 @@ from clock import Batch, Trainer, Work
 
 
 def context(start="fork"):
-    """How processes start. The fork server is started first: it imports modules, which is no training."""
+    """How processes start. Starts the fork server first: it imports modules, which is not training."""
     chosen = multiprocessing.get_context(start)
     if start == "forkserver":
         chosen.set_forkserver_preload(["clock", "registry"])

@@ -60,7 +60,7 @@ def limited(controller, **limits):
 
 
 def quota(cpus):
-    """A quota of so many CPUs."""
+    """Sets a quota in CPUs."""
     us = str(int(cpus * 100_000))
     return limited("cpu", cpu__cfs_quota_us=us, cpu__max=f"{us} 100000")
 
@@ -102,14 +102,14 @@ def torch_threads_in_each_worker():
 
 
 def forget(path):
-    """Has the kernel keep nothing of a file in memory: what is there counts against the group that read it first."""
+    """Drops a file from the page cache: cached pages count against the group that read them first."""
     with open(path, "rb") as file:
         os.fsync(file.fileno())
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def cold_reads():
-    """A maker that reads the working set, of which nothing is in memory."""
+    """Makes batches from the working set, which is not cached."""
     for index in range(WORKING_SET.count):
         forget(WORKING_SET.path(index))
 

@@ -59,7 +59,7 @@ def http():
 
 @job("network")
 def https():
-    """the same over TLS | the bytes are ciphertext"""
+    """HTTP over TLS | the bytes are ciphertext"""
     subject = ["-subj", "/CN=127.0.0.1"]
     files = ["-keyout", "server.pem", "-out", "server.crt"]
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *files, *subject]
@@ -79,7 +79,7 @@ def http_decode():
 
 @job("network")
 def http_8_threads():
-    """one worker process with 8 threads that fetch, as clients of object stores do | the maker is not who receives"""
+    """one worker process with 8 threads that fetch, as clients of object stores do | the maker is not the receiving thread"""
     with server(0.1) as port:
         state = {}
 
@@ -158,6 +158,6 @@ def slow_name_server():
 
 @job("none")
 def http_healthy():
-    """samples over HTTP, batches come in time | requests are no wait"""
+    """samples over HTTP, batches come in time | requests are not waits"""
     with server(0.01) as port:
         return train(Loader(requests(port, number=1), 50), 0.04)

@@ -1,4 +1,4 @@
-"""Jobs whose readers are processes that hand over through queues and pipes of multiprocessing."""
+"""Jobs whose readers are processes that deliver through queues and pipes of multiprocessing."""
 
 import concurrent.futures
 import contextlib
@@ -68,7 +68,7 @@ def make_share(make, worker, workers, steps, batches):
 
 @job("storage", SLOW)
 def slow_files_unasked():
-    """slow files, workers know from the start what to read | nobody requests a batch"""
+    """slow files, workers know from the start what to read | no batch is requested"""
     steps, batches = 40, multiprocessing.Queue(4)
     workers = [multiprocessing.Process(target=make_share, args=(samples(SLOW), n, 2, steps, batches)) for n in (0, 1)]
     trainer = Trainer()
@@ -205,7 +205,7 @@ def stat_samples(index, work):
 
 @job("storage", STATS, FAST)
 def slow_stats():
-    """16 slow `stat` per batch | storage that reads nothing"""
+    """16 slow `stat` per batch | storage without reads"""
     return train(Loader(stat_samples, 40), 0.012)
 
 
@@ -259,13 +259,13 @@ def two_stages(read, decode, step, steps=60):
 
 @job("storage", THIRTY)
 def stages_slow_reader():
-    """reader process (30 ms), decoder process (8 ms), trainer | who sends to the trainer opens no file"""
+    """reader process (30 ms), decoder process (8 ms), trainer | the sender to the trainer opens no file"""
     return two_stages(THIRTY, 0.008, 0.017)
 
 
 @job("cpu", SIX)
 def stages_slow_decoder():
-    """reader process (6 ms), decoder process (25 ms), trainer | who reads files is blocked on a full pipe"""
+    """reader process (6 ms), decoder process (25 ms), trainer | the reader of files is blocked on a full pipe"""
     return two_stages(SIX, 0.025, 0.017)
 
 
@@ -367,7 +367,7 @@ def head_of_line_cpu():
 
 
 def on_cpu_0(make):
-    """The same maker, on one CPU with whoever else runs there."""
+    """Runs the maker on one CPU together with other processes there."""
 
     def make_there(index, work):
         os.sched_setaffinity(0, {0})
@@ -589,7 +589,7 @@ def fast_samples(index, work):
 
 @job("start", FAST, also=("unknown",))
 def killed_reader():
-    """a reader is killed in mid-batch, the next one needs 1.5 s to begin | nobody sends meanwhile; parts must add up"""
+    """a reader is killed in mid-batch, the next one needs 1.5 s to begin | no batch is sent in between; parts must add up"""
     kill_at = 20
 
     def batches():
@@ -622,13 +622,13 @@ def healthy():
 
 @job("none", SLOW)
 def healthy_readers_always_reading():
-    """readers read slow files all the time, batches come in time | reading is no waiting"""
+    """readers read slow files all the time, batches come in time | reading is not waiting"""
     return train(Loader(samples(SLOW), 40, workers=3, ahead=3), 0.06)
 
 
 @job("none", FAST)
 def healthy_decoding():
-    """readers decode for most of the time, batches come in time | decoding is no waiting"""
+    """readers decode for most of the time, batches come in time | decoding is not waiting"""
     return train(Loader(samples(FAST, decode=0.004), 40), 0.07)
 
 

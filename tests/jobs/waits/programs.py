@@ -20,25 +20,25 @@ def c_condition():
 
 @job("storage", SLOW)
 def c_semaphore():
-    """`sem_wait`, slow files | the waiter's semaphore is no lock"""
+    """`sem_wait`, slow files | the waiter's semaphore is not a lock"""
     run("semaphore", "read", 80, 8, SLOW)
 
 
 @job("storage", SLOW)
 def c_inline_futex():
-    """a queue that spins and then calls futex by an instruction of its own, slow files | nobody sees the wait: unknown"""
+    """a queue that spins and then calls futex by an instruction of its own, slow files | the wait is not visible: unknown"""
     run("inline", "read", 80, 8, SLOW)
 
 
 @job("storage", SLOW)
 def c_syscall_futex():
-    """the same by the function `syscall`, slow files | seen only by who hooks `syscall`"""
+    """a futex by the function `syscall`, slow files | visible only with a hook of `syscall`"""
     run("syscall", "read", 80, 8, SLOW)
 
 
 @job("storage", SLOW)
 def c_eventfd():
-    """eventfd, slow files, beside a second loader that is far ahead | all eventfds share one inode"""
+    """eventfd, slow files, with a second loader that is far ahead | all eventfds share one inode"""
     run("eventfd", "read", 80, 8, SLOW)
 
 

@@ -10,7 +10,7 @@ WORK = Work()
 
 
 class Samples:
-    """A data set as PyTorch takes it. An item is a batch of the other jobs; ``content()`` is what is handed over."""
+    """A data set as PyTorch takes it. An item is a batch of the other jobs; ``content()`` is the delivered object."""
 
     def __init__(self, make, count, content=None):
         self.make, self.count, self.content = make, count, content
@@ -110,7 +110,7 @@ def torch_healthy():
 
 @job("handover", FAST, torch=True)
 def torch_large_tensors():
-    """DataLoader, batches of 24 MB as tensors in shared memory | memory is no storage; descriptors take their time"""
+    """DataLoader, batches of 24 MB as tensors in shared memory | memory is not storage; descriptors take their time"""
     import torch
 
     return train_torch(Samples(fast, 40, content=lambda: torch.zeros(6 << 20)), 0.03)
@@ -144,7 +144,7 @@ def torch_spawned_workers():
 
 @job("storage", SLOW, torch=True)
 def torch_no_workers_slow_files():
-    """DataLoader with `num_workers=0`, slow files | no wait for anybody"""
+    """DataLoader with `num_workers=0`, slow files | no wait for another thread"""
     return train_torch(Samples(samples(SLOW, number=2), 40), 0.03, num_workers=0)
 
 

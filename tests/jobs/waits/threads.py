@@ -36,7 +36,7 @@ def train_with_threads(make, steps, step, threads=2, rest="no-cpu", of_queue=lam
 
 @job("storage", SLOW)
 def threads_slow_files():
-    """2 threads read slow files, `queue.Queue` | no process hands anything over"""
+    """2 threads read slow files, `queue.Queue` | no process delivers anything"""
     return train_with_threads(samples(SLOW), 40, 0.018)
 
 

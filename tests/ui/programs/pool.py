@@ -1,4 +1,4 @@
-"""A pool of worker processes that read pieces of a file: pool.py FILE"""
+"""A pool of worker processes that read parts of a file: pool.py FILE"""
 
 import multiprocessing
 import sys

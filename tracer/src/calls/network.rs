@@ -54,9 +54,9 @@ pub unsafe fn connected(done: Done, fd: i32, address: *const libc::c_void, lengt
     let outcome = outcome(ret);
     let is_read = !UNREAD.iter().any(|error| -*error as i64 == outcome);
     // SAFETY: by the contract above.
-    let peer = if is_read { unsafe { sockets::given(address, length) } } else { None };
+    let peer = if is_read { unsafe { sockets::read_address(address, length) } } else { None };
     let goes_on = [0, -libc::EINPROGRESS as i64, -libc::EINTR as i64].contains(&outcome);
-    let to_peer = || stack::with_some_room(|| object_names::connecting(fd, peer?));
+    let to_peer = || stack::with_stack_space(|| object_names::connecting(fd, peer?));
     let (file, other) = match to_peer() {
         Some(file) => {
             descriptors::renamed(fd, if goes_on { file } else { number::NONE });
@@ -95,7 +95,7 @@ pub fn paired(done: Done, (first, second): (i32, i32), ret: i64) {
     if ret != 0 {
         return done.record(Op::SOCKETPAIR, object_names::some_socket(), -1, (0, true), 0, outcome);
     }
-    let [own, other] = stack::with_some_room(|| {
+    let [own, other] = stack::with_stack_space(|| {
         [first, second].map(|fd| {
             let inode = crate::kernel::sys::type_device_and_inode(fd).2;
             descriptors::closed(fd);
@@ -118,7 +118,7 @@ pub fn eventfd_made(done: Done, count: i64, flags: i64, fd: i32) {
         let outcome = outcome(fd as i64);
         return done.record(Op::EVENTFD, object_names::some_eventfd(), -1, (count, true), flags, outcome);
     }
-    let (file, identity) = stack::with_some_room(object_names::new_eventfd);
+    let (file, identity) = stack::with_stack_space(object_names::new_eventfd);
     descriptors::opened(fd, file, 0);
     descriptors::set_eventfd(fd, identity);
     done.record(Op::EVENTFD, file, fd, (count, true), flags, fd as i64);
@@ -126,7 +126,7 @@ pub fn eventfd_made(done: Done, count: i64, flags: i64, fd: i32) {
 
 /// Records the lookup of a host name, empty for the local host; `error` is the result of `getaddrinfo`.
 pub fn looked_up(done: Done, host: &[u8], error: i32) {
-    let file = stack::with_some_room(|| object_names::host(host));
+    let file = stack::with_stack_space(|| object_names::host(host));
     done.record(Op::GETADDRINFO, file, -1, (0, true), 0, errno_of(error));
 }
 
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_of_look_ups_are_errors() {
+    fn lookup_errors_map_to_errno() {
         assert_eq!(errno_of(0), 0);
         assert_eq!(errno_of(libc::EAI_NONAME), -libc::ENOENT as i64);
         assert_eq!(errno_of(libc::EAI_SERVICE), -libc::EINVAL as i64);

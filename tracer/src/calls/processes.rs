@@ -50,7 +50,7 @@ pub fn before_shared(waits: bool) {
     image::note_shared();
     // From here on, this distinguishes parent and child.
     if lifecycle::records_anything() {
-        stack::with_room(image::ensure);
+        stack::on_large_stack(image::ensure);
     }
     if waits {
         phase::pass(true);
@@ -76,7 +76,7 @@ pub fn spawned(done: Done, file: u32, result: i64) {
 pub fn before_exec(path: &CStr) {
     // An image is not started for this event alone: a child between fork and exec has no other events.
     if image::exists() && !lifecycle::borrows_memory() {
-        stack::with_room(|| finish_for_exec(path));
+        stack::on_large_stack(|| finish_for_exec(path));
     }
 }
 
@@ -150,19 +150,19 @@ impl Confines {
 /// Notes that the program pinned a thread, or another process, to CPUs.
 pub fn pinned() {
     if lifecycle::records_anything() && !lifecycle::borrows_memory() {
-        stack::with_some_room(latest::at_pin);
+        stack::with_stack_space(latest::at_pin);
     }
 }
 
 /// Notes that the program is about to change its root directory, after which paths may resolve differently.
-pub fn loses_root() {
-    loses_rights();
-    trace_dirs::loses_root();
+pub fn before_root_change() {
+    before_privilege_drop();
+    trace_dirs::mark_root_changed();
 }
 
 /// Notes that the program is about to drop privileges or change its root directory, and with them loses access to the
 /// trace directory.
-pub fn loses_rights() {
+pub fn before_privilege_drop() {
     process_info::user_changes();
     if lifecycle::records_anything() {
         image::hold();

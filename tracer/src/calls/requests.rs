@@ -169,7 +169,7 @@ unsafe fn note(context: usize, address: *const Request) {
     let take = |is: u64| move |note: &&Note| note.key.compare_exchange(is, BUSY, Acquire, Relaxed).is_ok();
     let note = match near(key).find(take(key)) {
         Some(note) => {
-            lose();
+            count_lost_result();
             note
         }
         None => match near(key).find(take(FREE)) {
@@ -180,7 +180,8 @@ unsafe fn note(context: usize, address: *const Request) {
             None => return,
         },
     };
-    let size = if has_vector(request.command) { wanted(request.buffer, request.size) } else { request.size as i64 };
+    let size =
+        if has_vector(request.command) { requested_bytes(request.buffer, request.size) } else { request.size as i64 };
     let is_sync = op == Op::AIO_FSYNC_DONE;
     note.context.store(context, Relaxed);
     note.size.store(if is_sync { 0 } else { size }, Relaxed);
@@ -194,7 +195,7 @@ unsafe fn note(context: usize, address: *const Request) {
 }
 
 /// Returns the total length of a list of buffers, or zero if the list cannot be read.
-fn wanted(list: u64, count: u64) -> i64 {
+fn requested_bytes(list: u64, count: u64) -> i64 {
     let (list, count) = (std::ptr::without_provenance::<libc::iovec>(list as usize), count.min(BUFFERS_MAX) as usize);
     if count == 0 || !list.is_aligned() || !is_readable(list.addr(), count * size_of::<libc::iovec>()) {
         return 0;
@@ -204,7 +205,7 @@ fn wanted(list: u64, count: u64) -> i64 {
 }
 
 /// Counts a lost event: its result was fetched unseen, or its request was not noted.
-fn lose() {
+fn count_lost_result() {
     write_errors::note(write_errors::UNSEEN_RESULT);
     header_page::count_lost(1);
 }
@@ -276,7 +277,7 @@ pub unsafe fn fetched(events: *const Event, ret: i32) {
             note.record(done, (note.ops.load(Relaxed) >> 16) as u16, event.result);
         });
         if !known {
-            lose();
+            count_lost_result();
         }
     }
 }

@@ -45,23 +45,23 @@ pub fn waited_for_child(done: Done, op: Op, child: Child, options: i64, outcome:
 
 /// Records a wait for a semaphore. A wait that timed out has no waker.
 pub fn waited_for_semaphore(done: Done, op: Op, waiting: Waiting, outcome: i64) {
-    waited_for_object(done, op, waiting, outcome, if outcome == 0 { Ended::Took } else { Ended::ByNobody });
+    waited_for_object(done, op, waiting, outcome, if outcome == 0 { WaitEnd::Took } else { WaitEnd::ByNobody });
 }
 
 /// Records a wait for a condition.
 pub fn waited_for_condition(done: Done, op: Op, waiting: Waiting, outcome: i64) {
-    waited_for_object(done, op, waiting, outcome, if outcome == 0 { Ended::Woken } else { Ended::ByNobody });
+    waited_for_object(done, op, waiting, outcome, if outcome == 0 { WaitEnd::Woken } else { WaitEnd::ByNobody });
 }
 
 /// Records a wait at a barrier. The last thread to arrive gets -1, which is not an error: it did not wait.
 pub fn waited_at_barrier(done: Done, waiting: Waiting, error: i32) {
-    let ended = if error == 0 { Ended::AllArrived } else { Ended::ByNobody };
+    let ended = if error == 0 { WaitEnd::AllArrived } else { WaitEnd::ByNobody };
     waited_for_object(done, Op::PTHREAD_BARRIER_WAIT, waiting, -error.max(0) as i64, ended);
 }
 
 /// The way a wait for an object ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Ended {
+enum WaitEnd {
     Took,
     Woken,
     AllArrived,
@@ -69,15 +69,15 @@ enum Ended {
 }
 
 #[inline]
-fn waited_for_object(done: Done, op: Op, waiting: Waiting, outcome: i64, ended: Ended) {
+fn waited_for_object(done: Done, op: Op, waiting: Waiting, outcome: i64, ended: WaitEnd) {
     if is_left_out(done.duration) {
-        waiting.over(ended == Ended::Took);
+        waiting.over(ended == WaitEnd::Took);
         return header_page::count_filtered();
     }
     let end = done.start.wrapping_add(done.duration);
-    let mut waker = if ended == Ended::ByNobody { Waker::default() } else { waiting.waker(end) };
-    waiting.over(ended == Ended::Took);
-    if ended == Ended::AllArrived && waker.tid != 0 {
+    let mut waker = if ended == WaitEnd::ByNobody { Waker::default() } else { waiting.waker(end) };
+    waiting.over(ended == WaitEnd::Took);
+    if ended == WaitEnd::AllArrived && waker.tid != 0 {
         // All other threads have posted, one after another, and this one was the last.
         waker.flags &= !Waker::SEVERAL;
     }

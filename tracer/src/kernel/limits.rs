@@ -73,7 +73,7 @@ pub struct Limits {
 }
 
 /// Buffers for paths and files, used under the image lock.
-struct Room {
+struct Buffers {
     path: PathBuffer,
     text: [u8; TEXT_MAX],
     file: [u8; TEXT_MAX],
@@ -82,11 +82,11 @@ struct Room {
 /// Maximum number of bytes read of a file.
 const TEXT_MAX: usize = 4096;
 
-struct Rooms(UnsafeCell<Room>);
+struct SharedBuffers(UnsafeCell<Buffers>);
 // SAFETY: used only under the image lock.
-unsafe impl Sync for Rooms {}
+unsafe impl Sync for SharedBuffers {}
 crate::large! {
-    static ROOM: Rooms = Rooms(UnsafeCell::new(Room {
+    static BUFFERS: SharedBuffers = SharedBuffers(UnsafeCell::new(Buffers {
         path: PathBuffer::new(),
         text: [0; TEXT_MAX],
         file: [0; TEXT_MAX],
@@ -97,9 +97,9 @@ impl Limits {
     /// Reads the limits from the kernel, under the image lock. `root` is empty except in tests.
     #[cold]
     #[inline(never)]
-    pub fn ask(root: &[u8]) -> Limits {
+    pub fn query(root: &[u8]) -> Limits {
         // SAFETY: the lock gives exclusive access to the buffers.
-        let Room { path, text, file } = unsafe { &mut *ROOM.0.get() };
+        let Buffers { path, text, file } = unsafe { &mut *BUFFERS.0.get() };
         let text = sys::read_small(placed(path, [root, b"/proc/self/cgroup"]), text);
         let (quota, cpu_group) = cpu_of(root, text, path, file);
         let (memory, memory_group) = memory_of(root, text, path, file);
@@ -108,7 +108,7 @@ impl Limits {
     }
 
     /// Returns `true` if this process is in the same groups, or if the kernel does not list them.
-    pub fn are_of_here(&self) -> bool {
+    pub fn apply_here(&self) -> bool {
         [0, self.groups].contains(&mark())
     }
 
@@ -215,10 +215,10 @@ fn read<'a>(path: &mut PathBuffer, name: &[u8], file: &'a mut [u8]) -> &'a [u8] 
     text
 }
 
-type Found = (Limit, Folder);
+type GroupLimit = (Limit, Folder);
 
 /// Returns a limit and the group that sets it, or the process's own group.
-fn found(path: &mut PathBuffer, top: usize, value: impl FnMut(&mut PathBuffer) -> Option<u64>) -> Found {
+fn group_limit(path: &mut PathBuffer, top: usize, value: impl FnMut(&mut PathBuffer) -> Option<u64>) -> GroupLimit {
     let own = Folder::new(path.as_bytes());
     let mut whole = own;
     match tightest(path, top, value) {
@@ -230,13 +230,13 @@ fn found(path: &mut PathBuffer, top: usize, value: impl FnMut(&mut PathBuffer) -
     }
 }
 
-fn cpu_of(root: &[u8], text: &[u8], path: &mut PathBuffer, file: &mut [u8; TEXT_MAX]) -> Found {
+fn cpu_of(root: &[u8], text: &[u8], path: &mut PathBuffer, file: &mut [u8; TEXT_MAX]) -> GroupLimit {
     let unknown = (Limit::Unknown, Folder::UNKNOWN);
     let Some(group) = Group::find(text, b"cpu") else { return unknown };
     let mounts: &[&[u8]] = if group.is_unified { &UNIFIED } else { &CPU };
     let Some(top) = find_folder(root, &group, mounts, path) else { return unknown };
     // A version 2 group without the controller can only get a quota from its parents.
-    found(path, top, |path| {
+    group_limit(path, top, |path| {
         if group.is_unified {
             return Quota::of_version_2(read(path, b"/cpu.max", file)).map(Quota::thousandths);
         }
@@ -246,19 +246,19 @@ fn cpu_of(root: &[u8], text: &[u8], path: &mut PathBuffer, file: &mut [u8; TEXT_
     })
 }
 
-fn memory_of(root: &[u8], text: &[u8], path: &mut PathBuffer, file: &mut [u8; TEXT_MAX]) -> Found {
+fn memory_of(root: &[u8], text: &[u8], path: &mut PathBuffer, file: &mut [u8; TEXT_MAX]) -> GroupLimit {
     let unknown = (Limit::Unknown, Folder::UNKNOWN);
     let Some(group) = Group::find(text, b"memory") else { return unknown };
     let mounts: &[&[u8]] = if group.is_unified { &UNIFIED } else { &MEMORY };
     let Some(top) = find_folder(root, &group, mounts, path) else { return unknown };
     if group.is_unified {
-        return found(path, top, |path| control_groups::memory_limit(read(path, b"/memory.max", file)));
+        return group_limit(path, top, |path| control_groups::memory_limit(read(path, b"/memory.max", file)));
     }
     // The sum includes events caused by limits of parents that are not visible.
     let sum = control_groups::line(read(path, b"/memory.stat", file), b"hierarchical_memory_limit")
         .filter(|bytes| *bytes < control_groups::MEMORY_MAX);
     let (limit, group) =
-        found(path, top, |path| control_groups::memory_limit(read(path, b"/memory.limit_in_bytes", file)));
+        group_limit(path, top, |path| control_groups::memory_limit(read(path, b"/memory.limit_in_bytes", file)));
     match (limit, sum) {
         (Limit::Of(seen), Some(sum)) if sum < seen => (Limit::Of(sum), group),
         (Limit::None, Some(sum)) => (Limit::Of(sum), group),
@@ -268,7 +268,7 @@ fn memory_of(root: &[u8], text: &[u8], path: &mut PathBuffer, file: &mut [u8; TE
 
 /// Held by tests that read limits, because they share the buffers.
 #[cfg(test)]
-pub static ASKED_BY_ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+pub static BUFFERS_IN_TEST: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
 #[cfg(test)]
 mod tests {
@@ -278,8 +278,8 @@ mod tests {
     use super::*;
 
     /// Returns the limits found below a fake root: quota, memory limit and their groups.
-    fn asked(name: &str, groups: &str, files: &[(&str, &str)]) -> (Limit, Limit, [String; 2]) {
-        let _one = ASKED_BY_ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    fn limits_below(name: &str, groups: &str, files: &[(&str, &str)]) -> (Limit, Limit, [String; 2]) {
+        let _one = BUFFERS_IN_TEST.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let root = std::env::temp_dir().join(format!("dlio-limits-{}-{name}", std::process::id()));
         let put = |path: &Path, text: &str| {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -291,7 +291,7 @@ mod tests {
             put(&path, text);
             put(&path.with_file_name("cgroup.procs"), "");
         }
-        let limits = Limits::ask(root.as_os_str().as_bytes());
+        let limits = Limits::query(root.as_os_str().as_bytes());
         std::fs::remove_dir_all(&root).unwrap();
         let below = root.join("sys/fs/cgroup").to_string_lossy().into_owned();
         let group = |folder: &Folder| String::from_utf8_lossy(folder.path()).replace(&below, "");
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tightest_limit_on_the_way_up_holds() {
+    fn tightest_limit_of_all_parents_applies() {
         let files = [
             ("cgroup.controllers", "cpu memory"),
             ("job/cpu.max", "200000 100000\n"),
@@ -313,15 +313,15 @@ mod tests {
             ("job/step/memory.max", "1000\n"),
             ("job/step/task/memory.max", "2000\n"),
         ];
-        let found = asked("unified", "0::/job/step/task\n", &files);
+        let found = limits_below("unified", "0::/job/step/task\n", &files);
         assert_eq!(found, (Limit::Of(2000), Limit::Of(1000), groups("/job", "/job/step")));
         let none = [("job/cpu.max", "max 100000\n"), ("job/memory.max", "max\n")];
-        let found = asked("none", "0::/job\n", &none);
+        let found = limits_below("none", "0::/job\n", &none);
         assert_eq!(found, (Limit::None, Limit::None, groups("/job", "/job")));
     }
 
     #[test]
-    fn version_1_has_a_folder_for_each_controller() {
+    fn version_1_has_one_directory_per_controller() {
         let files = [
             ("cpu,cpuacct/cpu.cfs_quota_us", "-1\n"),
             ("cpu,cpuacct/cpu.cfs_period_us", "100000\n"),
@@ -331,28 +331,28 @@ mod tests {
             ("memory/job/memory.stat", "cache 5\nhierarchical_memory_limit 4096\n"),
         ];
         let text = "4:memory:/job\n2:cpu,cpuacct:/job\n0::/\n";
-        let found = asked("first", text, &files);
+        let found = limits_below("first", text, &files);
         assert_eq!(found, (Limit::Of(1500), Limit::Of(4096), groups("/cpu,cpuacct/job", "/memory/job")));
     }
 
     #[test]
     fn a_container_sees_its_own_group_as_the_root() {
         let files = [("cpu.max", "50000 100000\n"), ("inner/cpu.max", "max 100000\n"), ("memory.max", "7\n")];
-        let found = asked("outside", "0::/docker/0123/inner\n", &files);
+        let found = limits_below("outside", "0::/docker/0123/inner\n", &files);
         assert_eq!(found, (Limit::Of(500), Limit::Of(7), groups("", "")));
     }
 
     #[test]
-    fn what_is_missing_or_forged_is_not_known() {
+    fn missing_or_forged_limits_are_unknown() {
         let unknown = (Limit::Unknown, Limit::Unknown, groups("", ""));
-        assert_eq!(asked("empty", "", &[]), unknown);
-        assert_eq!(asked("unmounted", "0::/job\n4:memory:/job\n", &[]), unknown);
-        assert_eq!(asked("above", "0::/../../etc\n", &[("cpu.max", "1 1\n")]), unknown);
+        assert_eq!(limits_below("empty", "", &[]), unknown);
+        assert_eq!(limits_below("unmounted", "0::/job\n4:memory:/job\n", &[]), unknown);
+        assert_eq!(limits_below("above", "0::/../../etc\n", &[("cpu.max", "1 1\n")]), unknown);
         let long = format!("0::/{}\n", "a/".repeat(GROUP_MAX));
-        let (quota, ..) = asked("long", &long, &[("cpu.max", "1000 1000\n")]);
+        let (quota, ..) = limits_below("long", &long, &[("cpu.max", "1000 1000\n")]);
         assert_eq!(quota, Limit::Of(1000));
         for text in ["", "max", "1", "x y", "-5 100", "1 0"] {
-            let (quota, ..) = asked("forged", "0::/job\n", &[("job/cpu.max", text)]);
+            let (quota, ..) = limits_below("forged", "0::/job\n", &[("job/cpu.max", text)]);
             assert_eq!(quota, Limit::None, "{text}");
         }
     }

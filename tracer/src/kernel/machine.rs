@@ -30,13 +30,13 @@ const SAME_NS: u64 = 1_000_000;
 /// The host of this process, as recorded in its trace.
 pub struct Machine {
     names: libc::utsname,
-    answers: Answers,
+    facts: MachineFacts,
     limits: Limits,
 }
 
 /// Facts that are slow to query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Answers {
+struct MachineFacts {
     /// Unix time of the boot.
     booted_ns: u64,
     /// `true` if events are stamped with the TSC.
@@ -47,8 +47,8 @@ struct Answers {
 }
 
 /// The facts in the form in which they are passed on.
-struct Told<'a> {
-    answers: Answers,
+struct InheritedFacts<'a> {
+    facts: MachineFacts,
     limits: Limits,
     kernel: &'a [u8],
     host: &'a [u8],
@@ -58,25 +58,26 @@ struct Told<'a> {
 impl Machine {
     /// Returns the facts about the host. Must be called under the image lock. Newly queried facts are passed on
     /// together with the trace directory, which is empty if it may be on another host.
-    pub fn ask(folder: &[u8]) -> Machine {
+    pub fn query(folder: &[u8]) -> Machine {
         // SAFETY: a struct of bytes, for which zeros are a value.
         let mut names: libc::utsname = unsafe { std::mem::zeroed() };
         // SAFETY: fills the struct, and does not touch errno when it succeeds.
         unsafe { libc::uname(&mut names) };
         let (kernel, host) = (text(&names.release), text(&names.nodename));
-        let told = told().filter(|told| told.answers.are_of_here() && (told.kernel, told.host) == (kernel, host));
-        let (answers, limits) = match told {
-            Some(told) if told.limits.are_of_here() => (told.answers, told.limits),
+        let inherited = inherited_facts()
+            .filter(|inherited| inherited.facts.apply_here() && (inherited.kernel, inherited.host) == (kernel, host));
+        let (facts, limits) = match inherited {
+            Some(inherited) if inherited.limits.apply_here() => (inherited.facts, inherited.limits),
             // The parent of this process moved it into another group; its children are in that group, too.
-            told => {
-                let folder = told.as_ref().map_or(folder, |told| told.folder);
-                let answers = told.as_ref().map_or_else(Answers::ask, |told| told.answers);
-                let limits = Limits::ask(b"");
-                note(&answers, &limits, [kernel, host, folder]);
-                (answers, limits)
+            inherited => {
+                let folder = inherited.as_ref().map_or(folder, |inherited| inherited.folder);
+                let facts = inherited.as_ref().map_or_else(MachineFacts::query, |inherited| inherited.facts);
+                let limits = Limits::query(b"");
+                note(&facts, &limits, [kernel, host, folder]);
+                (facts, limits)
             }
         };
-        Machine { names, answers, limits }
+        Machine { names, facts, limits }
     }
 
     pub fn limits(&self) -> &Limits {
@@ -93,16 +94,16 @@ impl Machine {
 
     /// Returns the boot id; empty if the kernel does not provide it.
     pub fn boot_id(&self) -> &[u8] {
-        if self.answers.boot_id == [0; BOOT_ID] { b"" } else { &self.answers.boot_id }
+        if self.facts.boot_id == [0; BOOT_ID] { b"" } else { &self.facts.boot_id }
     }
 
     pub fn cores(&self) -> u64 {
-        self.answers.cores
+        self.facts.cores
     }
 
     /// Returns the memory size in bytes.
     pub fn memory(&self) -> u64 {
-        self.answers.memory
+        self.facts.memory
     }
 }
 
@@ -112,10 +113,10 @@ fn text(field: &[c_char]) -> &[u8] {
     &bytes[..bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len())]
 }
 
-impl Answers {
+impl MachineFacts {
     #[cold]
     #[inline(never)]
-    fn ask() -> Answers {
+    fn query() -> MachineFacts {
         let (mut boot_id, mut read) = ([0; BOOT_ID], [0; 2 * BOOT_ID]);
         let found = sys::read_small(c"/proc/sys/kernel/random/boot_id", &mut read).trim_ascii();
         if found.len() == BOOT_ID {
@@ -127,10 +128,10 @@ impl Answers {
             libc::sysinfo(&mut info);
             (info.totalram * info.mem_unit as u64, libc::sysconf(libc::_SC_NPROCESSORS_ONLN).max(0) as u64)
         };
-        Answers { booted_ns: booted_ns(), has_steady_tsc: SWITCHES.tsc.load(Relaxed), cores, memory, boot_id }
+        MachineFacts { booted_ns: booted_ns(), has_steady_tsc: SWITCHES.tsc.load(Relaxed), cores, memory, boot_id }
     }
 
-    fn are_of_here(&self) -> bool {
+    fn apply_here(&self) -> bool {
         self.booted_ns.abs_diff(booted_ns()) < SAME_NS
     }
 }
@@ -141,26 +142,28 @@ fn booted_ns() -> u64 {
 
 /// Returns whether events are stamped with the TSC on this host, if that is already known.
 pub fn has_steady_tsc() -> Option<bool> {
-    told().filter(|told| told.answers.are_of_here()).map(|told| told.answers.has_steady_tsc)
+    inherited_facts().filter(|inherited| inherited.facts.apply_here()).map(|inherited| inherited.facts.has_steady_tsc)
 }
 
 /// Returns `true` if the trace directory is known to be on a local file system of this host.
 pub fn is_local(folder: &[u8]) -> bool {
-    told().is_some_and(|told| told.folder == folder && told.answers.are_of_here())
+    inherited_facts().is_some_and(|inherited| inherited.folder == folder && inherited.facts.apply_here())
 }
 
 /// Returns the number of CPUs and the limits of the control groups, if they are already known.
 pub fn limits() -> Option<(u64, Limits)> {
-    told().filter(|told| told.answers.are_of_here()).map(|told| (told.answers.cores, told.limits))
+    inherited_facts()
+        .filter(|inherited| inherited.facts.apply_here())
+        .map(|inherited| (inherited.facts.cores, inherited.limits))
 }
 
 /// Returns the facts that this process inherited, or that were determined by it or by a process whose memory it has.
-fn told() -> Option<Told<'static>> {
+fn inherited_facts() -> Option<InheritedFacts<'static>> {
     let found = entry().map(CStr::to_bytes).and_then(|entry| entry.splitn(2, |byte| *byte == b'=').nth(1));
     parse(found.or_else(|| variable(env::MACHINE))?)
 }
 
-fn parse(text: &[u8]) -> Option<Told<'_>> {
+fn parse(text: &[u8]) -> Option<InheritedFacts<'_>> {
     let mut parts = Parts(text);
     let (booted_ns, has_steady_tsc) = (parts.number()?, parts.number()? == 1);
     let (cores, memory) = (parts.number()?, parts.number()?);
@@ -172,8 +175,8 @@ fn parse(text: &[u8]) -> Option<Told<'_>> {
     let [cpu, memory_group] = [parts.number()?, parts.number()?];
     let (cpu_group, memory_group) = (parts.folder(cpu)?, parts.folder(memory_group)?);
     let limits = Limits { quota, memory: memory_limit, shm, groups, cpu_group, memory_group };
-    let answers = Answers { booted_ns, has_steady_tsc, cores, memory, boot_id };
-    Some(Told { answers, limits, kernel, host, folder: parts.0 })
+    let facts = MachineFacts { booted_ns, has_steady_tsc, cores, memory, boot_id };
+    Some(InheritedFacts { facts, limits, kernel, host, folder: parts.0 })
 }
 
 /// The unread rest of the variable.
@@ -222,7 +225,7 @@ static NOTED: AtomicUsize = AtomicUsize::new(0);
 /// A process and its ancestors rarely move to other groups.
 const ENTRIES_MAX: usize = 3;
 
-fn note(answers: &Answers, limits: &Limits, [kernel, host, folder]: [&[u8]; 3]) {
+fn note(facts: &MachineFacts, limits: &Limits, [kernel, host, folder]: [&[u8]; 3]) {
     let noted = NOTED.load(Acquire);
     if noted == ENTRIES_MAX {
         // This process queries the facts itself, and so do its children.
@@ -231,10 +234,10 @@ fn note(answers: &Answers, limits: &Limits, [kernel, host, folder]: [&[u8]; 3]) 
     // SAFETY: the lock is held, and this entry is not readable yet.
     let entry = unsafe { &mut (*ENTRIES.0.get())[noted] };
     entry.push(env::MACHINE.as_bytes()).push(b"=");
-    for number in [answers.booted_ns, answers.has_steady_tsc as u64, answers.cores, answers.memory] {
+    for number in [facts.booted_ns, facts.has_steady_tsc as u64, facts.cores, facts.memory] {
         entry.push(decimal(number as i64, &mut [0; 20])).push(b":");
     }
-    let boot_id: &[u8] = if answers.boot_id == [0; BOOT_ID] { b"" } else { &answers.boot_id };
+    let boot_id: &[u8] = if facts.boot_id == [0; BOOT_ID] { b"" } else { &facts.boot_id };
     entry.push(boot_id).push(b":").push(kernel).push(b":").push(host).push(b":");
     for limit in [limits.quota, limits.memory, limits.shm] {
         match limit {
@@ -263,25 +266,25 @@ pub fn entry() -> Option<&'static CStr> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::limits::ASKED_BY_ONE;
+    use crate::kernel::limits::BUFFERS_IN_TEST;
 
     #[test]
-    fn what_is_told_is_what_was_found() {
-        let _one = ASKED_BY_ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let (answers, mut limits) = (Answers::ask(), Limits::ask(b""));
+    fn inherited_facts_equal_queried_facts() {
+        let _one = BUFFERS_IN_TEST.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let (facts, mut limits) = (MachineFacts::query(), Limits::query(b""));
         limits.cpu_group = Folder::new(b"/pod:a/b:");
-        note(&answers, &limits, [b"6.1", b"node", b"/a:b"]);
-        let told = told().expect("what was noted");
-        assert_eq!((told.answers, told.answers.are_of_here()), (answers, true));
-        assert_eq!(told.limits, limits);
-        assert_eq!((told.kernel, told.host, told.folder), (&b"6.1"[..], &b"node"[..], &b"/a:b"[..]));
+        note(&facts, &limits, [b"6.1", b"node", b"/a:b"]);
+        let inherited = inherited_facts().expect("what was noted");
+        assert_eq!((inherited.facts, inherited.facts.apply_here()), (facts, true));
+        assert_eq!(inherited.limits, limits);
+        assert_eq!((inherited.kernel, inherited.host, inherited.folder), (&b"6.1"[..], &b"node"[..], &b"/a:b"[..]));
         assert_eq!((is_local(b"/a:b"), is_local(b"/a")), (true, false));
         // The host name differs, so this host is queried.
-        assert_eq!(Machine::ask(b"").boot_id().len(), BOOT_ID);
+        assert_eq!(Machine::query(b"").boot_id().len(), BOOT_ID);
     }
 
     #[test]
-    fn what_makes_no_sense_is_not_believed() {
+    fn invalid_facts_are_rejected() {
         for text in [
             "",
             ":",
@@ -295,8 +298,8 @@ mod tests {
             "1:1:1:1::k:h:1:1:1:1:999999:2:/a:/b:",
             "18446744073709551616:1:1:1::k:h:",
         ] {
-            let told = parse(text.as_bytes());
-            assert!(told.is_none_or(|told| !told.answers.are_of_here()), "{text}");
+            let inherited = parse(text.as_bytes());
+            assert!(inherited.is_none_or(|inherited| !inherited.facts.apply_here()), "{text}");
         }
     }
 }

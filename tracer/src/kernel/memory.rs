@@ -12,10 +12,10 @@ static LEFT: AtomicUsize = AtomicUsize::new(0);
 
 /// The first pages to be allocated, available without a system call. Most processes need no more.
 #[repr(align(4096))]
-struct First([AtomicUsize; FIRST_SIZE / size_of::<usize>()]);
+struct FirstPages([AtomicUsize; FIRST_SIZE / size_of::<usize>()]);
 const FIRST_SIZE: usize = 64 << 10;
 crate::large! {
-    static FIRST: First = First([const { AtomicUsize::new(0) }; FIRST_SIZE / size_of::<usize>()]);
+    static FIRST: FirstPages = FirstPages([const { AtomicUsize::new(0) }; FIRST_SIZE / size_of::<usize>()]);
 }
 static FIRST_IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reserve_is_given_out_from_its_end_until_nothing_is_left() {
+    fn reserve_is_used_from_its_end() {
         let reserve = Reserve::of(3 * PAGE).expect("three pages");
         let start = START.load(Relaxed);
         assert_eq!(from_reserve(2 * PAGE), start.wrapping_add(PAGE));

@@ -65,7 +65,7 @@ impl PathBuffer {
 /// Returns the first index of `byte` for which `is_meant` returns true. It scans eight bytes at a time, because every
 /// new path is scanned for slashes.
 #[inline(always)]
-pub fn any_place(text: &[u8], byte: u8, mut is_meant: impl FnMut(usize) -> bool) -> bool {
+pub fn find_byte(text: &[u8], byte: u8, mut is_meant: impl FnMut(usize) -> bool) -> bool {
     let pattern = u64::from_ne_bytes([byte; 8]);
     let mut start = 0;
     let mut is_in = |word: u64, start: usize| {
@@ -116,23 +116,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_found_wherever_they_stand() {
+    fn bytes_are_found_at_any_index() {
         let text: Vec<u8> = (0..70).map(|i| if i % 7 == 3 || i == 64 || i == 65 { b'/' } else { 128 + i }).collect();
         for length in 0..text.len() {
             let simply: Vec<usize> = (0..length).filter(|at| text[*at] == b'/').collect();
             let mut found = Vec::new();
-            assert!(!any_place(&text[..length], b'/', |at| {
+            assert!(!find_byte(&text[..length], b'/', |at| {
                 found.push(at);
                 false
             }));
             assert_eq!(found, simply);
-            assert_eq!(any_place(&text[..length], b'/', |at| at == 10), length > 10);
+            assert_eq!(find_byte(&text[..length], b'/', |at| at == 10), length > 10);
             assert_eq!(last_slash(&text[..length]), simply.last().copied());
         }
     }
 
     #[test]
-    fn pieces_join_and_overlong_ones_are_cut() {
+    fn parts_join_and_long_paths_are_truncated() {
         let mut path = PathBuffer::new();
         path.push(b"b").push(b".dlt").prefix(b"/tmp/a");
         assert_eq!((path.as_bytes(), path.file_name()), (&b"/tmp/a/b.dlt"[..], &b"b.dlt"[..]));

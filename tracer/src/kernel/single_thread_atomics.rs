@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn with_and_without_the_lock_numbers_become_the_same() {
+    fn locked_and_unlocked_results_are_equal() {
         let (position, holders, entry) = (AtomicI64::new(5), AtomicU32::new(0), AtomicU64::new(7));
         assert_eq!((unlocked::add(&position, 3), unlocked::add(&position, -1)), (5, 8));
         assert_eq!((unlocked::change_small(&holders, 0, 1), unlocked::change_small(&holders, 0, 1)), (0, 1));

@@ -21,14 +21,14 @@ pub struct Local {
 
 /// Returns the local end of a socket; `None` if the descriptor is not a socket.
 pub fn local(fd: c_int) -> Option<Local> {
-    let address = asked(libc::SYS_getsockname, fd)?;
+    let address = socket_address(libc::SYS_getsockname, fd)?;
     let is_internet = matches!(address.ss_family as c_int, libc::AF_INET | libc::AF_INET6);
     Some(Local { is_internet, address: internet(&address).filter(|address| address.port() != 0) })
 }
 
 /// Returns the remote end of an internet connection.
 pub fn peer(fd: c_int) -> Option<SocketAddr> {
-    internet(&asked(libc::SYS_getpeername, fd)?)
+    internet(&socket_address(libc::SYS_getpeername, fd)?)
 }
 
 /// Returns an option of a socket, such as its kind (`SO_TYPE`) or whether it accepts connections (`SO_ACCEPTCONN`).
@@ -55,7 +55,7 @@ pub fn peer_process(fd: c_int) -> i32 {
 ///
 /// # Safety
 /// `length` bytes can be read at `address`.
-pub unsafe fn given(address: *const libc::c_void, length: u32) -> Option<SocketAddr> {
+pub unsafe fn read_address(address: *const libc::c_void, length: u32) -> Option<SocketAddr> {
     // SAFETY: an address is a structure of numbers, for which zero is a value.
     let mut copy: Address = unsafe { std::mem::zeroed() };
     let length = (length as usize).min(size_of::<Address>());
@@ -65,7 +65,7 @@ pub unsafe fn given(address: *const libc::c_void, length: u32) -> Option<SocketA
 }
 
 /// Returns an address from `getsockname` or `getpeername`.
-fn asked(call: c_long, fd: c_int) -> Option<Address> {
+fn socket_address(call: c_long, fd: c_int) -> Option<Address> {
     // SAFETY: as above.
     let mut address: Address = unsafe { std::mem::zeroed() };
     let mut length = size_of::<Address>() as u32;

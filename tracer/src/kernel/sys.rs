@@ -113,7 +113,7 @@ pub fn has_capabilities(fd: c_int) -> bool {
 
 /// The type and identity of an open file or of the target of a path.
 #[derive(Clone, Copy, Debug)]
-pub struct Found {
+pub struct FileStatus {
     pub is_file: bool,
     pub is_folder: bool,
     pub owner: u32,
@@ -127,23 +127,23 @@ pub struct Found {
 }
 
 /// Returns the status of an open file.
-pub fn found(fd: c_int) -> Option<Found> {
+pub fn status(fd: c_int) -> Option<FileStatus> {
     look(fd, c"", libc::AT_EMPTY_PATH)
 }
 
 /// Returns the status of the file at a path, without following a link there.
-pub fn found_at(path: &CStr) -> Option<Found> {
+pub fn status_at(path: &CStr) -> Option<FileStatus> {
     look(libc::AT_FDCWD, path, libc::AT_SYMLINK_NOFOLLOW)
 }
 
-fn look(folder: c_int, path: &CStr, flags: c_int) -> Option<Found> {
+fn look(folder: c_int, path: &CStr, flags: c_int) -> Option<FileStatus> {
     // SAFETY: stat is a struct of integers, for which zero is a value.
     let mut stat: libc::stat = unsafe { std::mem::zeroed() };
     if kernel!(SYS_newfstatat, folder as isize, path.as_ptr(), &raw mut stat, flags) != 0 {
         return None;
     }
     let kind = stat.st_mode & libc::S_IFMT;
-    Some(Found {
+    Some(FileStatus {
         is_file: kind == libc::S_IFREG,
         is_folder: kind == libc::S_IFDIR,
         owner: stat.st_uid,
@@ -659,7 +659,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signal_raised_inside_is_taken_away_and_the_mask_restored() {
+    fn raised_signal_is_discarded_and_mask_restored() {
         let survived = without_signal(libc::SIGXFSZ, || {
             // SAFETY: raising a blocked signal at ourselves.
             unsafe { libc::raise(libc::SIGXFSZ) };

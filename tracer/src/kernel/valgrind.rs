@@ -9,7 +9,7 @@
 const STACK: usize = 0x1501;
 
 /// Registers one of the tracer's stacks. Registering it twice is unnecessary but harmless.
-pub fn tell_of_stack(start: *mut u8, size: usize) {
+pub fn register_stack(start: *mut u8, size: usize) {
     if !start.is_null() {
         request(&[STACK, start.addr(), start.addr() + size - 1, 0, 0, 0]);
     }

@@ -74,14 +74,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variables_are_found_by_their_whole_name() {
+    fn variables_match_by_full_name() {
         let path = variable("PATH").expect("every shell sets it");
         assert_eq!(Some(path.to_vec()), std::env::var_os("PATH").map(|path| path.into_encoded_bytes()));
         assert_eq!((variable("PAT"), variable("PATHS")), (None, None));
     }
 
     #[test]
-    fn arguments_lie_before_the_environment() {
+    fn arguments_are_before_the_environment() {
         let (count, list) = arguments().expect("nothing has moved the environment");
         // SAFETY: as many strings as were counted.
         let given = (0..count as usize).map(|i| unsafe { CStr::from_ptr(*list.add(i)) }.to_string_lossy().into_owned());

@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernels_clock_is_the_one_the_c_library_reads() {
+    fn vdso_clock_equals_the_c_library_clock() {
         find();
         let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         for id in [libc::CLOCK_MONOTONIC, libc::CLOCK_REALTIME, libc::CLOCK_BOOTTIME] {

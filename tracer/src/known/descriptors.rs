@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn duplicates_share_a_position_and_outlive_each_other() {
+    fn duplicates_share_a_position() {
         let _alone = alone();
         opened(200, 5, 0);
         duplicated(200, 201);
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_opened_again_while_a_duplicate_lives_begins_anew() {
+    fn reopened_number_gets_a_new_position() {
         let _alone = alone();
         for _ in 0..3 {
             opened(210, 5, 0);
@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn a_description_that_outlived_its_name_takes_another() {
+    fn surviving_description_keeps_its_file() {
         let _alone = alone();
         opened(310, 5, 0);
         renamed(310, 6);
@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn eventfds_keep_their_identity_through_forks_and_duplicates() {
+    fn eventfds_keep_identity_across_fork_and_dup() {
         let _alone = alone();
         opened(320, 5, 0);
         assert_eq!(eventfd(320), None);
@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_beyond_every_table_are_passed_over() {
+    fn numbers_beyond_the_table_are_ignored() {
         let _alone = alone();
         for fd in [-1, i32::MAX, DESCRIPTORS as i32] {
             opened(fd, 5, 0);

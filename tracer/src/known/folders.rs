@@ -17,12 +17,12 @@ use crate::known::number::UNKNOWN;
 pub const LENGTH_MAX: usize = 248;
 
 /// Number of cached directories: programs work in one after another and walk back through the parents.
-const PLACES: usize = 64;
+const CACHED_PATHS: usize = 64;
 const WORDS: usize = LENGTH_MAX / 8;
 
 /// A cached path, protected by a sequence lock: the writer makes `version` odd; readers accept the path if `version`
 /// is even and unchanged.
-struct Place {
+struct CachedPath {
     version: AtomicU32,
     length: AtomicU32,
     hash: AtomicU64,
@@ -32,15 +32,15 @@ struct Place {
 }
 
 crate::large! {
-    static TABLE: [Place; PLACES] = [const {
-        Place {
+    static TABLE: [CachedPath; CACHED_PATHS] = [const {
+        CachedPath {
             version: AtomicU32::new(0),
             length: AtomicU32::new(0),
             hash: AtomicU64::new(UNKNOWN),
             parts: AtomicU64::new(0),
             words: [const { AtomicU64::new(0) }; WORDS],
         }
-    }; PLACES];
+    }; CACHED_PATHS];
 }
 
 /// Hash of the working directory's path.
@@ -48,7 +48,7 @@ static WORKING: AtomicU64 = AtomicU64::new(UNKNOWN);
 /// Counts changes that may have invalidated a path: a path that was queried before a change is not used after it.
 static CHANGES: AtomicU32 = AtomicU32::new(0);
 /// Calls in progress that change the working directory unseen.
-static WANDERING: AtomicU32 = AtomicU32::new(0);
+static CWD_WALKS: AtomicU32 = AtomicU32::new(0);
 
 /// A copy of a directory's path.
 pub struct Path {
@@ -91,13 +91,13 @@ pub fn path(hash: u64) -> Option<Path> {
 pub fn working(into: &mut PathBuffer) -> &[u8] {
     match path(known(libc::AT_FDCWD)) {
         Some(path) => drop(into.push(path.as_bytes())),
-        None => drop(ask(libc::AT_FDCWD, into)),
+        None => drop(query(libc::AT_FDCWD, into)),
     }
     into.as_bytes()
 }
 
 /// Queries the kernel for a directory's path and caches it; empty if it cannot be determined. Returns its hash.
-pub fn ask(dir: i32, into: &mut PathBuffer) -> u64 {
+pub fn query(dir: i32, into: &mut PathBuffer) -> u64 {
     let changes = CHANGES.load(Acquire);
     let mut buffer = [0; PATH_MAX];
     let found = match dir {
@@ -111,7 +111,7 @@ pub fn ask(dir: i32, into: &mut PathBuffer) -> u64 {
     }
     let hash = remember(found);
     set(dir, hash);
-    if CHANGES.load(Acquire) != changes || WANDERING.load(Relaxed) != 0 && dir == libc::AT_FDCWD {
+    if CHANGES.load(Acquire) != changes || CWD_WALKS.load(Relaxed) != 0 && dir == libc::AT_FDCWD {
         set(dir, UNKNOWN);
     }
     hash
@@ -151,11 +151,11 @@ pub fn moved_to(dir: i32) {
 }
 
 /// Notes the start or the return of a C library call that changes the working directory while it runs.
-pub fn wander(begins: bool) {
+pub fn set_cwd_walk(begins: bool) {
     if begins {
-        WANDERING.fetch_add(1, AcqRel)
+        CWD_WALKS.fetch_add(1, AcqRel)
     } else {
-        WANDERING.fetch_sub(1, AcqRel)
+        CWD_WALKS.fetch_sub(1, AcqRel)
     };
     moved_to(-1);
 }
@@ -202,8 +202,8 @@ fn remember(path: &[u8]) -> u64 {
     hash
 }
 
-fn place(hash: u64) -> &'static Place {
-    &TABLE[hash as usize % PLACES]
+fn place(hash: u64) -> &'static CachedPath {
+    &TABLE[hash as usize % CACHED_PATHS]
 }
 
 fn bit(part: &[u8]) -> u64 {
@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_remembered_as_far_as_there_is_room() {
+    fn paths_are_cached_up_to_the_limit() {
         let long = [&b"/"[..], &[b'x'; LENGTH_MAX - 1]].concat();
         for text in [&b"/"[..], b"/data", b"/data/of/some/depth", &long] {
             let hash = remember(text);

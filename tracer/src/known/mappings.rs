@@ -10,7 +10,7 @@ use crate::known::number;
 use crate::thread::lock::Lock;
 
 /// Maximum number of mappings noted at a time: 24 bytes each, in memory that is not touched before the first.
-const PLACES: usize = 4096;
+const SLOTS: usize = 4096;
 
 #[repr(C)]
 struct Mapping {
@@ -61,7 +61,7 @@ pub fn forget_files() {
 fn places() -> &'static [Mapping] {
     let table = TABLE.load(Acquire);
     // SAFETY: the table has PLACES slots, for which zeroed memory is a value, and is never unmapped.
-    if table.is_null() { &[] } else { unsafe { std::slice::from_raw_parts(table, USED.load(Acquire).min(PLACES)) } }
+    if table.is_null() { &[] } else { unsafe { std::slice::from_raw_parts(table, USED.load(Acquire).min(SLOTS)) } }
 }
 
 #[cold]
@@ -87,11 +87,11 @@ fn cut(start: usize, end: usize) {
 /// Fills a free slot. Call this under the lock.
 fn put(start: usize, end: usize, file: u32) {
     if TABLE.load(Acquire).is_null() {
-        TABLE.store(sys::map_memory(PLACES * size_of::<Mapping>()).cast(), Release);
+        TABLE.store(sys::map_memory(SLOTS * size_of::<Mapping>()).cast(), Release);
     }
     if !places().iter().any(|place| place.end.load(Relaxed) == 0) {
         let used = USED.load(Relaxed);
-        if used == PLACES || TABLE.load(Relaxed).is_null() {
+        if used == SLOTS || TABLE.load(Relaxed).is_null() {
             return;
         }
         USED.store(used + 1, Release);
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_of_a_mapping_can_go() {
+    fn parts_of_a_mapping_can_be_removed() {
         add(0x10_0000, 0x5000, 7);
         add(0x20_0000, 0x1000, 8);
         assert_eq!((file(0x10_0000, 1), file(0x10_4fff, 1), file(0x10_5000, 1)), (Some(7), Some(7), None));

@@ -11,7 +11,7 @@ use crate::kernel::{hash, sys};
 
 /// Number of slots of the tables, each replaced by the next when it is full: a process that uses few names touches
 /// little memory. The largest table is 144 KiB.
-const PLACES: [usize; 3] = [FEW, 1024, 8192];
+const SLOTS: [usize; 3] = [FEW, 1024, 8192];
 const FEW: usize = 64;
 const WAYS: usize = 4;
 
@@ -20,10 +20,10 @@ const EMPTY: u16 = 0;
 const BEING_WRITTEN: u16 = 1;
 
 #[repr(C)]
-struct Set([AtomicU16; WAYS]);
+struct TagSet([AtomicU16; WAYS]);
 
 #[repr(C)]
-struct Place {
+struct Slot {
     hash: AtomicU64,
     id: AtomicU32,
 }
@@ -38,16 +38,16 @@ struct Head {
 }
 
 #[repr(C)]
-struct Few {
+struct SmallTable {
     head: Head,
-    sets: [Set; FEW / WAYS],
-    places: [Place; FEW],
+    sets: [TagSet; FEW / WAYS],
+    places: [Slot; FEW],
 }
 
-static SMALLEST: Few = Few {
+static SMALLEST: SmallTable = SmallTable {
     head: Head { last: AtomicU32::new((FEW / WAYS - 1) as u32), count: AtomicU32::new(0) },
-    sets: [const { Set([const { AtomicU16::new(EMPTY) }; WAYS]) }; FEW / WAYS],
-    places: [const { Place { hash: AtomicU64::new(0), id: AtomicU32::new(0) } }; FEW],
+    sets: [const { TagSet([const { AtomicU16::new(EMPTY) }; WAYS]) }; FEW / WAYS],
+    places: [const { Slot { hash: AtomicU64::new(0), id: AtomicU32::new(0) } }; FEW],
 };
 
 static TABLE: AtomicPtr<Head> = AtomicPtr::new((&raw const SMALLEST).cast_mut().cast());
@@ -89,7 +89,7 @@ pub fn remember(hash: u64, id: u32) {
     let count = table.head().count.load(Relaxed).wrapping_add(1);
     table.head().count.store(count, Relaxed);
     table.place(hash, id);
-    if count as usize >= table.size() / 2 && table.size() < PLACES[PLACES.len() - 1] {
+    if count as usize >= table.size() / 2 && table.size() < SLOTS[SLOTS.len() - 1] {
         grow(table);
     }
 }
@@ -110,7 +110,7 @@ fn tag_of(hash: u64) -> u16 {
 
 impl Table {
     const fn bytes(places: usize) -> usize {
-        size_of::<Head>() + places / WAYS * size_of::<Set>() + places * size_of::<Place>()
+        size_of::<Head>() + places / WAYS * size_of::<TagSet>() + places * size_of::<Slot>()
     }
 
     #[inline(always)]
@@ -129,16 +129,16 @@ impl Table {
     }
 
     #[inline(always)]
-    fn set(self, hash: u64) -> &'static Set {
+    fn set(self, hash: u64) -> &'static TagSet {
         // SAFETY: the sets follow, `last + 1` of them; zeroed memory is an empty set.
-        unsafe { &*self.0.add(1).cast::<Set>().add(hash as usize & self.last()) }
+        unsafe { &*self.0.add(1).cast::<TagSet>().add(hash as usize & self.last()) }
     }
 
     #[inline(always)]
-    fn places(self, hash: u64) -> &'static [Place; WAYS] {
+    fn places(self, hash: u64) -> &'static [Slot; WAYS] {
         // SAFETY: the slots follow the sets.
         unsafe {
-            let first = self.0.add(1).cast::<Set>().add(self.last() + 1).cast::<Place>();
+            let first = self.0.add(1).cast::<TagSet>().add(self.last() + 1).cast::<Slot>();
             &*first.add((hash as usize & self.last()) * WAYS).cast()
         }
     }
@@ -168,7 +168,7 @@ fn grow(old: Table) {
     if IS_GROWING.swap(true, AcqRel) {
         return;
     }
-    let size = PLACES.into_iter().find(|places| *places > old.size()).unwrap_or(old.size());
+    let size = SLOTS.into_iter().find(|places| *places > old.size()).unwrap_or(old.size());
     let new = Table(sys::map_memory(Table::bytes(size)).cast());
     // If there is no memory, this is not tried again.
     if new.0.is_null() {
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_remembered_last_is_found_whatever_came_before() {
+    fn latest_entry_is_always_found() {
         // Passes through all table sizes and wraps around the largest one many times.
         for number in 0..100_000 {
             remember(hash(number), number as u32);

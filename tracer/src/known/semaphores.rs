@@ -11,7 +11,7 @@ use crate::kernel::path_buffer::PathBuffer;
 use crate::kernel::sys;
 use crate::known::wakers;
 
-const PLACES: usize = 1 << 10;
+const SLOTS: usize = 1 << 10;
 /// Number of slots searched for an address.
 const NEAR: usize = 32;
 
@@ -22,7 +22,7 @@ const GONE: usize = 1;
 /// Instead of an id: to be determined at the first wait or post.
 const UNKNOWN: u64 = 0;
 
-struct Place {
+struct Slot {
     address: AtomicUsize,
     id: AtomicU64,
     /// Number of opens minus closes.
@@ -30,9 +30,9 @@ struct Place {
 }
 
 crate::large! {
-    static TABLE: [Place; PLACES] = [const {
-        Place { address: AtomicUsize::new(FREE), id: AtomicU64::new(UNKNOWN), opens: AtomicU32::new(0) }
-    }; PLACES];
+    static TABLE: [Slot; SLOTS] = [const {
+        Slot { address: AtomicUsize::new(FREE), id: AtomicU64::new(UNKNOWN), opens: AtomicU32::new(0) }
+    }; SLOTS];
 }
 
 /// Number of semaphores in the table.
@@ -44,12 +44,12 @@ pub fn are_any() -> bool {
     COUNT.load(Relaxed) != 0
 }
 
-fn near(address: usize) -> impl Iterator<Item = &'static Place> {
+fn near(address: usize) -> impl Iterator<Item = &'static Slot> {
     let at = ((address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize;
-    (0..NEAR).map(move |i| &TABLE[(at + i) % PLACES])
+    (0..NEAR).map(move |i| &TABLE[(at + i) % SLOTS])
 }
 
-fn find(address: usize) -> Option<&'static Place> {
+fn find(address: usize) -> Option<&'static Slot> {
     let until_free = near(address).take_while(|place| place.address.load(Acquire) != FREE);
     until_free.into_iter().find(|place| place.address.load(Acquire) == address)
 }
@@ -60,7 +60,7 @@ pub fn opened(address: usize, name: &CStr) {
     let after_slashes = name.iter().position(|byte| *byte != b'/').unwrap_or(name.len());
     let mut path = PathBuffer::new();
     path.push(b"/dev/shm/sem.").push(&name[after_slashes..]);
-    if let Some(found) = sys::found_at(path.as_c_str()) {
+    if let Some(found) = sys::status_at(path.as_c_str()) {
         note(address, found.identity[1]);
     }
 }
@@ -84,7 +84,7 @@ fn note(address: usize, id: u64) {
         place.opens.fetch_add(1, Relaxed);
         return;
     }
-    let take = |place: &&Place| {
+    let take = |place: &&Slot| {
         let was = place.address.load(Relaxed);
         was <= GONE && place.address.compare_exchange(was, address, AcqRel, Relaxed).is_ok()
     };
@@ -110,7 +110,7 @@ pub fn gone(address: usize) {
     find(address).into_iter().for_each(remove);
 }
 
-fn remove(place: &Place) {
+fn remove(place: &Slot) {
     place.address.store(GONE, Release);
     COUNT.fetch_sub(1, Relaxed);
 }
@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_semaphore_is_known_until_it_is_closed_as_often_as_opened() {
+    fn semaphore_is_known_until_the_last_close() {
         note(0x7f00_0000_1000, 77);
         note(0x7f00_0000_1000, 77);
         assert!(are_any());
@@ -188,15 +188,15 @@ mod tests {
     }
 
     #[test]
-    fn more_than_there_is_room_for_are_passed_over() {
+    fn semaphores_beyond_the_table_are_ignored() {
         let address = |i: usize| 0x5500_0000_0000 + i * 32;
-        (0..4 * PLACES).for_each(|i| note(address(i), 5));
-        (0..4 * PLACES).for_each(|i| gone(address(i)));
-        assert!((0..4 * PLACES).all(|i| id(address(i)).is_none()));
+        (0..4 * SLOTS).for_each(|i| note(address(i), 5));
+        (0..4 * SLOTS).for_each(|i| gone(address(i)));
+        assert!((0..4 * SLOTS).all(|i| id(address(i)).is_none()));
     }
 
     #[test]
-    fn one_place_of_one_file_has_one_id_wherever_it_is_mapped() {
+    fn shared_offset_has_one_id_in_all_mappings() {
         let line = b"7f0000001000-7f0000003000 rw-s 00004000 00:17 1234                       /dev/shm/x";
         let other = b"7e0000001000-7e0000002000 rw-s 00005000 00:17 1234 /dev/shm/x (deleted)";
         let id = id_in(line, 0x7f00_0000_2010);

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn several_posts_are_said_to_be_several() {
+    fn several_posts_set_the_flag() {
         let object = 0x2000;
         let waiting = wait(object);
         (0..2).for_each(|_| _ = post(object));
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_post_by_its_taker_is_told_from_one_that_hands_over() {
+    fn lock_posts_differ_from_handover_posts() {
         let object = 0x3000;
         use_table();
         // Taken without a wait, as by sem_trywait.
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_forked_child_counts_no_waiters_of_its_parent() {
+    fn forked_child_inherits_no_waiters() {
         let object = 0x5000;
         let waiting = wait(object);
         // SAFETY: the child reads the table and ends.

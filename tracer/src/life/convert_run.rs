@@ -45,7 +45,7 @@ pub enum Form {
 }
 
 /// A conversion: its files, and its options.
-pub struct Gathering<'a> {
+pub struct ConvertRun<'a> {
     pub folder: &'a Path,
     /// The converter that the processes recorded for.
     pub converter: &'a str,
@@ -57,7 +57,7 @@ pub struct Gathering<'a> {
     pub umask: Option<u32>,
 }
 
-impl Gathering<'_> {
+impl ConvertRun<'_> {
     /// The limit of `auto`.
     pub const AUTO_EVENTS_MAX: u64 = AUTO_EVENTS_MAX;
 
@@ -68,9 +68,9 @@ impl Gathering<'_> {
             sys::set_umask(mask);
         }
         let lost = AtomicU64::new(0);
-        let mut left: Vec<Left> = in_parallel(self.candidates(), |path| self.look_at(path, &lost));
+        let mut left: Vec<PendingImage> = in_parallel(self.candidates(), |path| self.inspect(path, &lost));
         left.sort_by_key(|left| left.order);
-        in_parallel(self.shared_out(left), |together| {
+        in_parallel(self.group_by_file(left), |together| {
             self.convert(&together);
             None::<()>
         });
@@ -85,8 +85,8 @@ impl Gathering<'_> {
     }
 
     /// Returns an image's metadata, if its file is complete and is to be converted here.
-    fn look_at(&self, path: PathBuf, lost: &AtomicU64) -> Option<Left> {
-        let image = Found::read(&path)?.image()?;
+    fn inspect(&self, path: PathBuf, lost: &AtomicU64) -> Option<PendingImage> {
+        let image = ImageBytes::read(&path)?.image()?;
         let number = |key| image.fields.number::<u64>(key).unwrap_or(0);
         let is_whole = image.has_ended() && image.damage.is_empty() && image.missing() == Some(0);
         let is_ours = image.fields.get(key::CONVERTER) == Some(self.converter);
@@ -96,15 +96,15 @@ impl Gathering<'_> {
         let events = image.events();
         let is_fit = events <= self.events_max && events.saturating_mul(EXPORTED_EVENT) <= self.bytes_max;
         let order = (number(key::START_BOOT_NS), number(key::IMAGE), number(key::PID));
-        (is_whole && is_ours && is_fit && image.tally.is_none()).then_some(Left { path, events, order })
+        (is_whole && is_ours && is_fit && image.tally.is_none()).then_some(PendingImage { path, events, order })
     }
 
     /// Groups the images that share a file.
-    fn shared_out(&self, left: Vec<Left>) -> Vec<Vec<Left>> {
-        let does_little = |left: &Left| self.form == Form::Perfetto && left.events <= LITTLE;
+    fn group_by_file(&self, left: Vec<PendingImage>) -> Vec<Vec<PendingImage>> {
+        let does_little = |left: &PendingImage| self.form == Form::Perfetto && left.events <= LITTLE;
         let (little, much): (Vec<_>, Vec<_>) = left.into_iter().partition(does_little);
         let alone = |left| vec![left];
-        let mut files: Vec<Vec<Left>> = much.into_iter().map(alone).collect();
+        let mut files: Vec<Vec<PendingImage>> = much.into_iter().map(alone).collect();
         if little.len() <= ALONE_MAX {
             files.extend(little.into_iter().map(alone));
             return files;
@@ -129,7 +129,7 @@ impl Gathering<'_> {
     }
 
     /// Writes one file and removes its sources.
-    fn convert(&self, together: &[Left]) -> Option<()> {
+    fn convert(&self, together: &[PendingImage]) -> Option<()> {
         let path = self.folder.join(name_of(together, self.form)?);
         let part = self.folder.join(format!("{}.{:x}.part", path.file_name()?.to_string_lossy(), sys::random()));
         let part_name = CString::new(part.as_os_str().as_bytes()).ok()?;
@@ -172,7 +172,7 @@ impl Unended {
             return None;
         }
         let file = spool::opened(libc::AT_FDCWD, path.as_os_str(), libc::O_RDWR)?;
-        let found = sys::found(std::os::fd::AsRawFd::as_raw_fd(&file))?;
+        let found = sys::status(std::os::fd::AsRawFd::as_raw_fd(&file))?;
         if !found.is_file || found.owner != sys::user_id() {
             return None;
         }
@@ -213,7 +213,7 @@ const ALONE_MAX: usize = 16;
 const TOGETHER_MAX: usize = 2_000;
 
 /// An image to be converted.
-struct Left {
+struct PendingImage {
     path: PathBuf,
     events: u64,
     /// The start times of its process and of the image, and the process id.
@@ -221,18 +221,18 @@ struct Left {
 }
 
 /// The bytes of a file that a process left.
-struct Found {
+struct ImageBytes {
     bytes: Vec<u8>,
     is_ring: bool,
 }
 
-impl Found {
+impl ImageBytes {
     /// Reads a file; `None` if it is not such a file, because others may be able to write to the directory. A ring
     /// that remained is small.
-    fn read(path: &Path) -> Option<Found> {
+    fn read(path: &Path) -> Option<ImageBytes> {
         let is_ring = path.extension() == Some(OsStr::new("ring"));
         let file = spool::opened(libc::AT_FDCWD, path.as_os_str(), 0)?;
-        let found = sys::found(std::os::fd::AsRawFd::as_raw_fd(&file)).filter(|found| found.is_file)?;
+        let found = sys::status(std::os::fd::AsRawFd::as_raw_fd(&file)).filter(|found| found.is_file)?;
         let is_one = found.owner == sys::user_id() && (!is_ring || found.size == FIRST_PART as u64);
         // If both exist, the process was killed or could not remove one of them.
         if !is_one || path.with_extension(if is_ring { "dlt" } else { "ring" }).exists() {
@@ -240,7 +240,7 @@ impl Found {
         }
         let mut bytes = Vec::with_capacity(found.size as usize);
         (&file).take(found.size).read_to_end(&mut bytes).ok()?;
-        Some(Found { bytes, is_ring })
+        Some(ImageBytes { bytes, is_ring })
     }
 
     fn image(&self) -> Option<Image> {
@@ -253,7 +253,7 @@ impl Found {
 
 /// Returns the name of the output: the process's name, or for several processes the name of the first one and the
 /// number of others.
-fn name_of(together: &[Left], form: Form) -> Option<String> {
+fn name_of(together: &[PendingImage], form: Form) -> Option<String> {
     let stem = together.first()?.path.file_stem()?.to_str()?;
     let ending = match form {
         Form::Perfetto => "pftrace",
@@ -271,7 +271,7 @@ type Sink<'a> = dyn FnMut(&[u8]) -> io::Result<()> + 'a;
 
 /// Writes images one after another. Images of one boot share the first image's offset to Unix time, as readers
 /// expect.
-fn write_perfetto(together: &[Left], sink: &mut Sink) -> io::Result<()> {
+fn write_perfetto(together: &[PendingImage], sink: &mut Sink) -> io::Result<()> {
     let mut writer = perfetto::write::Writer::new(sink, &Default::default())?;
     let mut offsets = BTreeMap::new();
     for left in together {
@@ -286,15 +286,15 @@ fn write_perfetto(together: &[Left], sink: &mut Sink) -> io::Result<()> {
     Box::new(writer).finish().map(drop)
 }
 
-fn write_chrome(together: &[Left], sink: &mut Sink) -> io::Result<()> {
+fn write_chrome(together: &[PendingImage], sink: &mut Sink) -> io::Result<()> {
     let [left] = together else { return Err(io::ErrorKind::InvalidInput.into()) };
     let (bytes, image) = reread(left)?;
     let options = chrome::Options { gzip: true, ..Default::default() };
     finish::whole(export(&image, &bytes, Box::new(chrome::Writer::new(sink, &options)))?.damaged)
 }
 
-fn reread(left: &Left) -> io::Result<(Vec<u8>, Image)> {
-    let found = Found::read(&left.path).ok_or(io::ErrorKind::NotFound)?;
+fn reread(left: &PendingImage) -> io::Result<(Vec<u8>, Image)> {
+    let found = ImageBytes::read(&left.path).ok_or(io::ErrorKind::NotFound)?;
     let mut image = found.image().ok_or(io::ErrorKind::InvalidData)?;
     if image.events() != left.events {
         return Err(io::ErrorKind::InvalidData.into());
@@ -328,22 +328,22 @@ fn in_parallel<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> Option<R> + 
 mod tests {
     use super::*;
 
-    fn left(name: &str, events: u64) -> Left {
-        Left { path: Path::new("/t").join(name), events, order: (0, 0, 0) }
+    fn left(name: &str, events: u64) -> PendingImage {
+        PendingImage { path: Path::new("/t").join(name), events, order: (0, 0, 0) }
     }
 
-    fn gathering(form: Form) -> Gathering<'static> {
+    fn convert_run_to(form: Form) -> ConvertRun<'static> {
         let folder = Path::new("/t");
-        Gathering { folder, converter: "", form, events_max: u64::MAX, bytes_max: u64::MAX, umask: None }
+        ConvertRun { folder, converter: "", form, events_max: u64::MAX, bytes_max: u64::MAX, umask: None }
     }
 
     fn sizes(form: Form, events: &[u64]) -> Vec<usize> {
         let left = events.iter().map(|&events| left("a-h-1-2.ring", events)).collect();
-        gathering(form).shared_out(left).iter().map(Vec::len).collect()
+        convert_run_to(form).group_by_file(left).iter().map(Vec::len).collect()
     }
 
     #[test]
-    fn a_shared_file_bears_the_name_of_the_first_and_how_many_more() {
+    fn shared_file_name_counts_the_other_processes() {
         let three = ["a-b-host-7-100.ring", "c-host-8-200.dlt", "d-host-9-300.ring"].map(|name| left(name, 1));
         assert_eq!(name_of(&three, Form::Perfetto).as_deref(), Some("a-b+2more-host-7-100.pftrace"));
         assert_eq!(name_of(&three[1..2], Form::Perfetto).as_deref(), Some("c-host-8-200.pftrace"));
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_that_did_little_share_files_where_there_are_many() {
+    fn many_small_processes_share_files() {
         assert_eq!(sizes(Form::Perfetto, &[5; ALONE_MAX]), [1; ALONE_MAX]);
         assert_eq!(sizes(Form::Perfetto, &[5; 5_000]), [2_000, 2_000, 1_000]);
         assert_eq!(sizes(Form::Chrome, &[5; 20]), [1; 20]);

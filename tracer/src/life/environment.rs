@@ -20,7 +20,7 @@ use crate::thread::stack;
 use crate::trace::files::LOCK;
 
 /// The `NAME=value` entries passed to children, LD_PRELOAD first, and the library's own entry in LD_PRELOAD.
-struct Carried {
+struct InheritedEntries {
     variables: Vec<CString>,
     library: Vec<u8>,
 }
@@ -28,7 +28,7 @@ struct Carried {
 const PRELOAD: &str = "LD_PRELOAD";
 const LIBRARY: &str = "libdliotrace.so";
 
-static CARRIED: AtomicPtr<Carried> = AtomicPtr::new(std::ptr::null_mut());
+static INHERITED_ENTRIES: AtomicPtr<InheritedEntries> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Stores the entries for children. Directories and patterns are made absolute, so that they mean the same to a child
 /// in another working directory.
@@ -50,7 +50,7 @@ pub fn remember(config: &Config) {
     let mut variables: Vec<CString> =
         variables::all().filter(wanted).filter_map(|text| CString::new(text).ok()).collect();
     variables.sort_by_key(|pair| !pair.as_bytes().starts_with(PRELOAD.as_bytes()));
-    CARRIED.store(Box::leak(Box::new(Carried { variables, library: library.to_vec() })), Release);
+    INHERITED_ENTRIES.store(Box::leak(Box::new(InheritedEntries { variables, library: library.to_vec() })), Release);
 }
 
 /// Returns a list of patterns that means the same to all programs that `dlio trace` starts, wherever they run. A
@@ -84,7 +84,7 @@ pub fn of_machine(folder: &[u8]) -> Option<(&'static OsStr, &'static OsStr)> {
     {
         let _held = LOCK.take()?;
         let is_local = !config::is_spool_given() && config::spool_of(folder) == folder;
-        Machine::ask(if is_local { folder } else { b"" });
+        Machine::query(if is_local { folder } else { b"" });
     }
     let (name, value) = machine::entry()?.to_str().ok()?.split_once('=')?;
     Some((OsStr::new(name), OsStr::new(value)))
@@ -104,7 +104,7 @@ pub struct ControlGroups {
 /// Reads the limits of this process's control groups from the kernel. `root` is empty except in tests.
 pub fn control_groups(root: &Path) -> ControlGroups {
     let _held = LOCK.take();
-    let limits = Limits::ask(root.as_os_str().as_bytes());
+    let limits = Limits::query(root.as_os_str().as_bytes());
     let folder = |folder: &Folder| {
         let path = Path::new(OsStr::from_bytes(folder.path()));
         (*folder != Folder::UNKNOWN).then(|| path.to_path_buf())
@@ -120,7 +120,7 @@ pub fn control_groups(root: &Path) -> ControlGroups {
 
 /// Returns `true` if this process was started traced.
 pub fn is_traced() -> bool {
-    !CARRIED.load(Acquire).is_null()
+    !INHERITED_ENTRIES.load(Acquire).is_null()
 }
 
 /// Maximum number of entries in an environment on the stack. A larger one is passed on unchanged.
@@ -133,18 +133,18 @@ const ENTRIES_MAX: usize = 4096;
 ///
 /// # Safety
 /// `given` is null or a null-terminated list of strings.
-pub unsafe fn with_carried<T>(
+pub unsafe fn with_inherited<T>(
     program: Option<&CStr>,
     given: *const *const c_char,
     born: Option<&CStr>,
     exec: impl FnOnce(*const *const c_char) -> T,
 ) -> T {
-    let carried = CARRIED.load(Acquire);
+    let carried = INHERITED_ENTRIES.load(Acquire);
     // SAFETY: set once, to a leaked box.
     let Some(carried) = (unsafe { carried.as_ref() }) else { return exec(given) };
-    let Some(room) = Room::of_this_thread() else { return exec(given) };
-    let Room { list, preload } = room;
-    let loads = program.is_none_or(|program| stack::with_some_room(|| may_load(program, preload)));
+    let Some(room) = EnvironmentBuffers::of_this_thread() else { return exec(given) };
+    let EnvironmentBuffers { list, preload } = room;
+    let loads = program.is_none_or(|program| stack::with_stack_space(|| may_load(program, preload)));
     let mut used = 0;
     // SAFETY: `given` is a null-terminated list; our copy ends with an entry that stays null.
     unsafe {
@@ -202,19 +202,19 @@ fn may_load(program: &CStr, path: &mut PathBuffer) -> bool {
 }
 
 /// Buffers for the new environment, too large for a small stack.
-struct Room {
+struct EnvironmentBuffers {
     list: [*const c_char; ENTRIES_MAX],
     preload: PathBuffer,
 }
 
-impl Room {
-    fn of_this_thread() -> Option<&'static mut Room> {
+impl EnvironmentBuffers {
+    fn of_this_thread() -> Option<&'static mut EnvironmentBuffers> {
         let (memory, size) = stack::scratch();
-        assert!(size_of::<Room>() <= size);
+        assert!(size_of::<EnvironmentBuffers>() <= size);
         // SAFETY: memory of this thread, large enough, aligned to a page, and not used by anything else; any previous
         // bits are a valid value of every part except the text's length, which is set here.
         unsafe {
-            let room = memory.cast::<Room>();
+            let room = memory.cast::<EnvironmentBuffers>();
             (!room.is_null()).then(|| {
                 (&raw mut (*room).preload).write(PathBuffer::new());
                 &mut *room

@@ -18,7 +18,7 @@ use crate::kernel::memory::Reserve;
 use crate::kernel::path_buffer::PathBuffer;
 use crate::kernel::sys;
 use crate::life::shutdown;
-use crate::life::shutdown::Closed;
+use crate::life::shutdown::ClosedImage;
 use crate::process::config::{self, AUTO_EVENTS_MAX, Format};
 use crate::thread::{chunk, stack};
 use crate::trace::files::{dlt_path, ring_path};
@@ -71,13 +71,13 @@ pub fn finish(ending: Ending) {
                 b" was truncated by another process; its events are lost",
             ]);
         }
-        return complain_of_nothing();
+        return report_no_image();
     };
-    complain(&closed);
+    report_losses(&closed);
     let is_asked_for = config.format != Format::Native && config.converter.is_none();
     if closed.written && is_asked_for && !blocks::has_counted() && blocks::may_be_exported() {
         let few = blocks::events() <= AUTO_EVENTS_MAX;
-        stack::with_room(|| match config.format {
+        stack::on_large_stack(|| match config.format {
             Format::Perfetto => convert(&closed, b".pftrace", to_perfetto),
             Format::Auto if few => convert(&closed, b".pftrace", to_perfetto),
             Format::Chrome => convert(&closed, b".json.gz", to_chrome),
@@ -104,13 +104,13 @@ fn to_chrome(image: &Image, bytes: &[u8], sink: &mut dyn FnMut(&[u8]) -> io::Res
 }
 
 /// Replaces the native file with a converted one, if it can be written completely.
-fn convert(closed: &Closed, ending: &[u8], conversion: Conversion) {
+fn convert(closed: &ClosedImage, ending: &[u8], conversion: Conversion) {
     let name = closed.path.to_bytes();
     let stem = name.iter().rposition(|&byte| byte == b'.').map_or(name, |dot| &name[..dot]);
     let (mut part, mut whole, mut digits) = (PathBuffer::new(), PathBuffer::new(), [0; 20]);
     whole.push(stem).push(ending);
     part.push(stem).push(ending).push(b".").push(decimal((sys::random() >> 1) as i64, &mut digits)).push(b".part");
-    let room = CONVERTING + chunk::given() * CONVERTING_NAME + ring_file::threads() * CONVERTING_THREAD;
+    let room = CONVERTING + chunk::names_assigned() * CONVERTING_NAME + ring_file::threads() * CONVERTING_THREAD;
     let Some(_reserve) = Reserve::of(room) else { return };
     let Some(bytes) = read(closed.path) else { return };
     let image = match closed.is_ring {
@@ -159,10 +159,10 @@ pub(crate) fn write(
 }
 
 /// Prints once what was lost, and why.
-fn complain(closed: &Closed) {
+fn report_losses(closed: &ClosedImage) {
     if closed.lost == 0 {
         if !closed.written && closed.is_ring && config::get().has_spool() {
-            complain_of_room(closed);
+            report_stranded(closed);
         }
         return;
     }
@@ -191,7 +191,8 @@ fn complain(closed: &Closed) {
 
 /// Returns the owner and the name of the file that occupies our file's name.
 fn planted(errno: i32, digits: &mut [u8; 20]) -> [&[u8]; 4] {
-    let found = [libc::EEXIST, libc::ELOOP, libc::ESTALE].contains(&errno).then(|| sys::found_at(dlt_path())).flatten();
+    let found =
+        [libc::EEXIST, libc::ELOOP, libc::ESTALE].contains(&errno).then(|| sys::status_at(dlt_path())).flatten();
     match found {
         Some(found) => [b": ", dlt_path().to_bytes(), b", owned by user ", decimal(found.owner as i64, digits)],
         None => [b""; 4],
@@ -199,7 +200,7 @@ fn planted(errno: i32, digits: &mut [u8; 20]) -> [&[u8]; 4] {
 }
 
 /// Reports a trace that is complete but not in its directory.
-fn complain_of_room(closed: &Closed) {
+fn report_stranded(closed: &ClosedImage) {
     let mut errno = [0; 20];
     let reason = write_errors::reason(closed.trouble, &mut errno);
     sys::say(&[
@@ -212,7 +213,7 @@ fn complain_of_room(closed: &Closed) {
 }
 
 /// Reports that no image could be created; there is no other record of it.
-fn complain_of_nothing() {
+fn report_no_image() {
     let mut lost = [0; 20];
     if header_page::page().is_null() && !write_errors::is_reported() && header_page::lost_early() > 0 {
         let count = decimal(header_page::lost_early() as i64, &mut lost);

@@ -74,11 +74,11 @@ fn layers(config: &config::Config) -> u32 {
 pub fn start() {
     if !STARTING.swap(true, AcqRel) {
         // The first thread to get here may have a small stack.
-        stack::with_some_room(start_with_room);
+        stack::with_stack_space(start_with_stack_space);
     }
 }
 
-fn start_with_room() {
+fn start_with_stack_space() {
     vdso::find();
     process_info::note_start();
     process_info::find_command();
@@ -97,7 +97,7 @@ fn start_with_room() {
 }
 
 /// Detects an unannounced child. Call this before any lookup of cached data, which would be the parent's.
-pub fn notice_child() {
+pub fn detect_child() {
     if phase::is_unannounced() {
         after_fork_in_child();
     }
@@ -105,7 +105,7 @@ pub fn notice_child() {
 
 /// Notes that the process is about to have a second thread.
 pub fn before_thread() {
-    notice_child();
+    detect_child();
     single_thread_atomics::ends();
     static IS_SAID: AtomicBool = AtomicBool::new(false);
     if records_anything() && !IS_SAID.swap(true, Relaxed) {
@@ -126,7 +126,7 @@ fn records_again(layer: Layer, mode: u32) -> bool {
     if mode == phase::CLOSED {
         phase::await_end()
     } else {
-        notice_child()
+        detect_child()
     }
     phase::mode() & 1 << layer as u32 != 0
 }
@@ -136,7 +136,7 @@ pub fn records_anything() -> bool {
     if phase::is_strict() {
         return false;
     }
-    notice_child();
+    detect_child();
     phase::is_recording()
 }
 
@@ -232,7 +232,7 @@ pub fn end(ending: Ending) {
     let before = phase::close();
     // If nothing was recorded, there is nothing to forget, and searching for it takes longer than the rest.
     if before.records() && finish::is_needed() {
-        stack::with_some_room(|| finish::finish(ending));
+        stack::with_stack_space(|| finish::finish(ending));
         image::forget();
         descriptors::forget_files();
         mappings::forget_files();
@@ -252,7 +252,7 @@ pub fn before_strict() {
     }
     if records_anything() {
         // Otherwise a loss could not be reported.
-        stack::with_room(image::ensure);
+        stack::on_large_stack(image::ensure);
         header_page::refresh_anchor();
     }
     phase::confine();

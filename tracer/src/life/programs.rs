@@ -50,14 +50,14 @@ pub fn loading(path: &CStr) -> Loading {
 /// Inspects a program; `tells_more` selects whether privileges and the language are checked, too.
 fn loading_as(path: &CStr, tells_more: bool) -> Loading {
     let mut name = [0; NAME_MAX];
-    let mut found = look(path, &mut name, tells_more);
+    let mut found = inspect(path, &mut name, tells_more);
     for _ in 0..SCRIPTS_MAX {
         match found {
             Some(loading) => return loading,
             None => {
                 let interpreter = name;
                 let Ok(path) = CStr::from_bytes_until_nul(&interpreter) else { break };
-                found = look(path, &mut name, tells_more);
+                found = inspect(path, &mut name, tells_more);
             }
         }
     }
@@ -101,7 +101,7 @@ pub(crate) fn search(name: &CStr, path: &mut PathBuffer) -> bool {
 }
 
 /// Returns the kind of a file; `None` for a script, whose interpreter is then in `interpreter`.
-fn look(path: &CStr, interpreter: &mut [u8; NAME_MAX], tells_more: bool) -> Option<Loading> {
+fn inspect(path: &CStr, interpreter: &mut [u8; NAME_MAX], tells_more: bool) -> Option<Loading> {
     let fd = sys::open_program(path) as i32;
     if fd < 0 {
         return Some(Loading::Works);
@@ -110,7 +110,7 @@ fn look(path: &CStr, interpreter: &mut [u8; NAME_MAX], tells_more: bool) -> Opti
     let length = sys::read_at(fd, &mut head, 0).len();
     let head = &head[..length];
     let gains_rights =
-        || sys::found(fd).is_some_and(|found| found.is_file && found.mode & 0o6000 != 0) || sys::has_capabilities(fd);
+        || sys::status(fd).is_some_and(|found| found.is_file && found.mode & 0o6000 != 0) || sys::has_capabilities(fd);
     let looked = match script_of(head) {
         Some(name) if name.len() < NAME_MAX => {
             interpreter.fill(0);
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn loaders_are_told_by_their_names() {
+    fn loaders_are_recognized_by_name() {
         assert_eq!(of_loader(b"/lib64/ld-linux-x86-64.so.2\0"), Loading::Works);
         assert_eq!(of_loader(b"/lib/ld-musl-x86_64.so.1\0"), Loading::WithoutStreams);
         assert_eq!(of_loader(b"/system/bin/linker64\0"), Loading::OtherLibrary);
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn the_linker_of_go_leaves_a_note() {
+    fn go_programs_are_recognized_by_their_note() {
         let mut head = vec![0; 64 + PART];
         (head[32], head[56], head[64], head[72], head[96]) = (64, 1, 4, 200, 100);
         let holding = |text: &'static [u8]| {
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn this_program_is_one_that_can_be_traced() {
+    fn test_program_can_be_traced() {
         assert_eq!(loading(c"/proc/self/exe"), Loading::Works);
         assert_eq!(loading_of_command(c"sh"), Loading::Works);
         assert!(!search(c"no such program", &mut PathBuffer::new()));

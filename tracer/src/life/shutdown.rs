@@ -24,7 +24,7 @@ use crate::trace::files::{LOCK, dlt_path, is_ring_gone, ring_path};
 use crate::trace::{files, header_page, ring_file, sigbus, tally, trace_dirs, write_errors};
 
 /// The result of [`close`].
-pub struct Closed {
+pub struct ClosedImage {
     /// The `.dlt` or the ring; does not exist if nothing could be written.
     pub path: &'static CStr,
     pub is_ring: bool,
@@ -37,16 +37,16 @@ pub struct Closed {
 /// if this thread was interrupted while writing; then everything remains where a reader finds it. `is_passed_on`
 /// means that another format will be made from the result, so that a ring with all the data does not have to be
 /// renamed to `.dlt`.
-pub fn close(ended: &[u8], is_passed_on: bool) -> Option<Closed> {
+pub fn close(ended: &[u8], is_passed_on: bool) -> Option<ClosedImage> {
     if header_page::page().is_null() || tally::is_interrupted() {
         return None;
     }
     let closed = close_open(ended, is_passed_on);
-    reserved_fds::let_go();
+    reserved_fds::stop_closing();
     closed
 }
 
-fn close_open(ended: &[u8], is_passed_on: bool) -> Option<Closed> {
+fn close_open(ended: &[u8], is_passed_on: bool) -> Option<ClosedImage> {
     if ring_file::is_cut() || !stop_threads() || ring_file::is_cut() {
         return None;
     }
@@ -58,13 +58,13 @@ fn close_open(ended: &[u8], is_passed_on: bool) -> Option<Closed> {
         } else {
             ring_path()
         };
-        return Some(Closed { path, is_ring: true, written: true, lost, trouble: write_errors::first() });
+        return Some(ClosedImage { path, is_ring: true, written: true, lost, trouble: write_errors::first() });
     }
-    Some(stack::with_room(|| write_all(ended)))
+    Some(stack::on_large_stack(|| write_all(ended)))
 }
 
 /// Writes everything to the `.dlt`. If that fails, the ring remains with the rest.
-fn write_all(ended: &[u8]) -> Closed {
+fn write_all(ended: &[u8]) -> ClosedImage {
     if ring_file::is_in_file() && !trace_dirs::exists(ring_path()) {
         files::follow();
     }
@@ -77,13 +77,13 @@ fn write_all(ended: &[u8]) -> Closed {
     let has_ring = ring_file::is_in_file() && (written || !is_ring_gone());
     if !written {
         if blocks::are_gone() {
-            blocks::lose();
+            blocks::count_lost();
         }
         if ring_file::is_in_file() && !has_ring {
-            lose_ring();
+            note_ring_lost();
         }
         // Without an ending, the part of a table in the blocks counts as incomplete.
-        lose_private_table();
+        count_private_table_lost();
     }
     CLOSING.store(false, Relaxed);
     // The file for blocks exists, but none could be written.
@@ -106,11 +106,11 @@ fn write_all(ended: &[u8]) -> Closed {
         }
     };
     let is_ring = !written && has_ring;
-    Closed { path, is_ring, written, lost, trouble: write_errors::first() }
+    ClosedImage { path, is_ring, written, lost, trouble: write_errors::first() }
 }
 
 /// Handles the loss of the ring, which another process removed and which was meant to keep the rest.
-fn lose_ring() {
+fn note_ring_lost() {
     write_errors::note(libc::ENOENT);
     let counted = if tally::is_on() && ring_file::has_table_in_file() { tally::take_events() } else { 0 };
     header_page::count_lost(counted + drain::left());
@@ -118,7 +118,7 @@ fn lose_ring() {
 
 /// Returns `true` if a reader finds everything in the ring and the ring is in the trace directory.
 fn ring_holds_all() -> bool {
-    let in_place = ring_file::is_in_file() && reserved_fds::held(reserved_fds::RING) < 0 && !config::get().has_spool();
+    let in_place = ring_file::is_in_file() && reserved_fds::get(reserved_fds::RING) < 0 && !config::get().has_spool();
     // A program may have removed the directory.
     let is_there = || trace_dirs::exists(ring_path());
     in_place && ring_file::is_small() && !blocks::is_begun() && !tally::is_on() && is_there()
@@ -187,12 +187,12 @@ fn write_threads() {
 /// Writes the table of counts, if there is one. If it cannot be written and will not outlive the process, its
 /// contents are counted as lost.
 fn write_table() -> bool {
-    tally::write(blocks::append) || lose_private_table()
+    tally::write(blocks::append) || count_private_table_lost()
 }
 
 /// Counts the contents of a table as lost if it does not outlive the process. Returns `false` if there is no such
 /// table.
-fn lose_private_table() -> bool {
+fn count_private_table_lost() -> bool {
     if !tally::is_on() || ring_file::has_table_in_file() {
         return false;
     }
@@ -272,7 +272,7 @@ fn leave_ending(ended: &[u8], events: u64) {
 /// Removes the ring, because the trace is complete without it. If its directory is no longer accessible, its space is
 /// freed and an empty file remains.
 fn remove_ring() {
-    let held = reserved_fds::held(reserved_fds::RING);
+    let held = reserved_fds::get(reserved_fds::RING);
     if trace_dirs::unlink(ring_path()) != 0 && held >= 0 {
         sigbus::leave_file();
         sys::truncate(held, 0);
@@ -292,7 +292,10 @@ fn leave_name(lost: u64) {
     if trace_dirs::rename(ring_path(), name.as_c_str()) != 0 {
         // A directory that was removed is created again for it: the next image of the process would do so anyway, and
         // would look complete.
-        if trace_dirs::make_empty(name.as_c_str()) != 0 && !trace_dirs::is_lost() && config::get().make_dirs().is_ok() {
+        if trace_dirs::make_empty(name.as_c_str()) != 0
+            && !trace_dirs::root_changed()
+            && config::get().make_dirs().is_ok()
+        {
             trace_dirs::make_empty(name.as_c_str());
         }
         trace_dirs::unlink(ring_path());

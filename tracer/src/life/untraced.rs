@@ -25,7 +25,7 @@ pub(crate) fn note(program: &CStr, loading: Loading) {
         return;
     }
     // In a directory that others can write to, the file may belong to someone else.
-    if sys::found(fd).is_some_and(|found| found.is_file && found.owner == sys::user_id()) {
+    if sys::status(fd).is_some_and(|found| found.is_file && found.owner == sys::user_id()) {
         let (mut time, mut process) = ([0; 20], [0; 20]);
         path.clear();
         path.push(decimal(sys::clock_ns(libc::CLOCK_REALTIME) as i64, &mut time)).push(b" ");

@@ -5,13 +5,13 @@ use dlio_schemas::native::names::URING;
 use crate::kernel::path_buffer::PATH_MAX;
 use crate::kernel::sys;
 use crate::known::{folders, number};
-use crate::naming::object_names::{self, Named};
+use crate::naming::object_names::{self, ObjectName};
 use crate::naming::path_numbers::{intern_path, object};
 use crate::thread::stack;
 
 /// Returns the name of a descriptor's object from the kernel, for descriptors whose opening was not seen.
-pub fn of_descriptor(fd: i32) -> Named {
-    stack::with_some_room(|| well_known(fd).unwrap_or_else(|| Named { number: read_name(fd), stays: true }))
+pub fn of_descriptor(fd: i32) -> ObjectName {
+    stack::with_stack_space(|| well_known(fd).unwrap_or_else(|| ObjectName { number: read_name(fd), stays: true }))
 }
 
 const NULL_DEVICE: &[u8] = b"/dev/null";
@@ -19,12 +19,12 @@ const NULL_DEVICE: &[u8] = b"/dev/null";
 /// Returns the names of objects that most programs have as their first three descriptors, if the type is sufficient.
 /// A lookup in /proc works for everything, but makes the kernel create directory entries for this process: forty
 /// times the cost of querying the type.
-fn well_known(fd: i32) -> Option<Named> {
+fn well_known(fd: i32) -> Option<ObjectName> {
     const PIPE_FILE_SYSTEM: i64 = 0x5049_5045;
     // Major device numbers of pseudo terminals.
     const TERMINALS: std::ops::RangeInclusive<u32> = 136..=143;
     if let Some(number) = object_names::known_eventfd(fd) {
-        return Some(Named { number, stays: true });
+        return Some(ObjectName { number, stays: true });
     }
     let (kind, device, inode) = sys::type_device_and_inode(fd);
     let number = match (kind, (libc::major(device), libc::minor(device))) {
@@ -35,7 +35,7 @@ fn well_known(fd: i32) -> Option<Named> {
         (libc::S_IFIFO, _) if sys::file_system_of(fd) == Some(PIPE_FILE_SYSTEM) => object_names::pipe(inode),
         _ => return None,
     };
-    Some(Named { number, stays: true })
+    Some(ObjectName { number, stays: true })
 }
 
 fn read_name(fd: i32) -> u32 {

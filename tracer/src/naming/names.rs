@@ -15,7 +15,7 @@ use dlio_schemas::native::names::{NAME_MAX, NameKind};
 use crate::known::name_cache;
 use crate::known::number::NONE;
 use crate::recording::ring;
-use crate::thread::chunk::Kept;
+use crate::thread::chunk::HandlerReserve;
 use crate::thread::local::{Local, local};
 use crate::thread::thread_state::Thread;
 use crate::trace::{header_page, tally};
@@ -80,7 +80,7 @@ unsafe fn put(line: *mut Local, kind: NameKind, text: &[u8]) -> Option<u32> {
     unsafe {
         (*line).naming += 1;
         compiler_fence(SeqCst);
-        let kept = if (*line).naming == 1 { FOR_HANDLERS } else { Kept { room: 0, ids: 0 } };
+        let kept = if (*line).naming == 1 { FOR_HANDLERS } else { HandlerReserve { room: 0, ids: 0 } };
         let id = (*(*line).thread).names().put(kind, text, kept);
         compiler_fence(SeqCst);
         (*line).naming -= 1;
@@ -100,4 +100,4 @@ unsafe fn has_ring(line: *const Local) -> bool {
 
 /// Space at the end of a chunk for signal handlers that interrupt the adding of a name: they cannot turn the chunk
 /// over. Enough for one or two paths; longer or more names in those nanoseconds are counted as lost.
-const FOR_HANDLERS: Kept = Kept { room: 192, ids: 4 };
+const FOR_HANDLERS: HandlerReserve = HandlerReserve { room: 192, ids: 4 };

@@ -10,7 +10,7 @@ use crate::naming::path_numbers::{identified, object};
 
 /// A name, and whether it is final. A socket without a port gets another name when it is connected.
 #[derive(Clone, Copy)]
-pub struct Named {
+pub struct ObjectName {
     pub number: u32,
     pub stays: bool,
 }
@@ -41,18 +41,18 @@ pub fn some_eventfd() -> u32 {
 }
 
 /// Returns the name of the socket with this inode.
-pub fn socket(fd: i32, inode: u64) -> Named {
-    let named = |kind, name: &Name| Named { number: identified(kind, name), stays: true };
-    let own = || Named { number: local_socket(inode), stays: true };
+pub fn socket(fd: i32, inode: u64) -> ObjectName {
+    let named = |kind, name: &Name| ObjectName { number: identified(kind, name), stays: true };
+    let own = || ObjectName { number: local_socket(inode), stays: true };
     let Some(local) = sockets::local(fd).filter(|local| local.is_internet) else { return own() };
-    let Some(address) = local.address else { return Named { stays: false, ..own() } };
+    let Some(address) = local.address else { return ObjectName { stays: false, ..own() } };
     match sockets::option(fd, libc::SO_TYPE) {
         libc::SOCK_STREAM => match sockets::peer(fd) {
             Some(peer) => named(Kind::Tcp, &Name::tcp(address, peer)),
             None if sockets::option(fd, libc::SO_ACCEPTCONN) != 0 => {
                 named(Kind::TcpListening, &Name::tcp_listening(address))
             }
-            None => Named { stays: false, ..own() },
+            None => ObjectName { stays: false, ..own() },
         },
         libc::SOCK_DGRAM => named(Kind::Udp, &Name::udp(address, sockets::peer(fd))),
         _ => own(),

@@ -8,7 +8,7 @@
 
 use std::ffi::{CStr, c_char};
 
-use crate::kernel::path_buffer::{PATH_MAX, PathBuffer, any_place, zeros};
+use crate::kernel::path_buffer::{PATH_MAX, PathBuffer, find_byte, zeros};
 use crate::kernel::{hash, sys};
 use crate::known::{folders, name_cache, number};
 use crate::naming::descriptor_files;
@@ -76,7 +76,7 @@ pub fn is_readable(path: *const c_char) -> bool {
 fn new_absolute(text: &[u8], hash: u64) -> u32 {
     match is_clean(&text[1..]) && !is_of_kernel(text) {
         true => new_name(text, hash),
-        false => stack::with_some_room(|| new_spelling(libc::AT_FDCWD, text)),
+        false => stack::with_stack_space(|| new_spelling(libc::AT_FDCWD, text)),
     }
 }
 
@@ -98,7 +98,7 @@ fn new_relative(dir: i32, text: &[u8]) -> u32 {
             return new_name(&whole[..length], hash::of(text, folder));
         }
     }
-    stack::with_some_room(|| new_spelling(dir, text))
+    stack::with_stack_space(|| new_spelling(dir, text))
 }
 
 /// Returns `true` if a path, starting after its leading slash, has no component to remove. Most paths have no
@@ -135,7 +135,7 @@ fn is_clean_in_parts(text: &[u8]) -> bool {
         start = end + 1;
         goes
     };
-    !any_place(text, b'/', ends) && !may_go(start, text.len())
+    !find_byte(text, b'/', ends) && !may_go(start, text.len())
 }
 
 #[cold]
@@ -188,7 +188,7 @@ fn push_folder(dir: i32, into: &mut PathBuffer) -> u64 {
             into.push(path.as_bytes());
             hash
         }
-        None => folders::ask(dir, into),
+        None => folders::query(dir, into),
     }
 }
 
@@ -221,7 +221,7 @@ fn append_clean(path: &mut PathBuffer, text: &[u8]) -> Option<usize> {
 /// Returns `true` if `..` after a path resolves to the parent of its last component. The parent of the root is the
 /// root.
 fn leads_above(path: &PathBuffer, named: usize) -> bool {
-    let is_folder = || sys::found_at(path.as_c_str()).is_some_and(|it| it.is_folder);
+    let is_folder = || sys::status_at(path.as_c_str()).is_some_and(|it| it.is_folder);
     match path.as_bytes() {
         b"" | b"/" => true,
         whole if whole.starts_with(UNKNOWN_FOLDER) => false,
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn needless_components_go_and_dots_that_matter_stay() {
+    fn needless_path_components_are_removed() {
         assert_eq!(clean(b"", b"//a/./b//c/"), b"/a/b/c");
         assert_eq!(clean(b"/data", b"./x"), b"/data/x");
         assert_eq!(clean(b"/", b"x"), b"/x");
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn dots_behind_a_link_stay() {
+    fn dots_after_a_link_are_kept() {
         let folder = std::env::temp_dir().canonicalize().unwrap().join(format!("dlio-paths-{}", std::process::id()));
         std::fs::create_dir_all(folder.join("far/deep")).unwrap();
         std::os::unix::fs::symlink("far/deep", folder.join("link")).unwrap();
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn eight_bytes_at_a_time_say_what_components_say() {
+    fn fast_and_slow_checks_agree() {
         let mut state = 1u64;
         for length in 0..20_000 {
             let text: Vec<u8> = (0..length % 27)

@@ -70,7 +70,7 @@ pub fn load() -> &'static Config {
 
 impl Config {
     fn from_environment() -> Config {
-        complain_of_unknown();
+        report_unknown_variables();
         if let Some(mask) = umask() {
             sys::set_umask(mask);
         }
@@ -199,7 +199,7 @@ fn make_dir(path: &[u8]) -> Result<(), i32> {
 
 /// Returns the reason why an existing directory is not writable.
 fn not_writable(path: &CStr) -> i32 {
-    match sys::found_at(path) {
+    match sys::status_at(path) {
         Some(found) if !found.is_folder => libc::ENOTDIR,
         _ if sys::is_read_only(path) => libc::EROFS,
         _ => libc::EACCES,
@@ -220,7 +220,7 @@ fn make_spool(path: &[u8]) -> Result<(), i32> {
 /// write to.
 fn is_own(path: &CStr) -> bool {
     const WRITABLE_BY_OTHERS: u32 = 0o022;
-    sys::found_at(path)
+    sys::status_at(path)
         .is_some_and(|found| found.is_folder && found.owner == sys::user_id() && found.mode & WRITABLE_BY_OTHERS == 0)
 }
 
@@ -240,7 +240,7 @@ fn complain(name: &str, value: &[u8], allowed: &str) {
     sys::say(&parts);
 }
 
-fn complain_of_unknown() {
+fn report_unknown_variables() {
     let unknown = |text: &'static [u8]| {
         let name = text.starts_with(env::PREFIX.as_bytes()).then(|| text.split(|&byte| byte == b'=').next())??;
         let name = std::str::from_utf8(name).ok()?;
@@ -367,7 +367,7 @@ fn local_spool(roots: &[&CStr]) -> Option<Vec<u8>> {
         path
     };
     let writable = |path: &&CStr| sys::accessible(path, libc::W_OK | libc::X_OK);
-    let free = |path: &PathBuffer| sys::found_at(path.as_c_str()).is_none() || is_own(path.as_c_str());
+    let free = |path: &PathBuffer| sys::status_at(path.as_c_str()).is_none() || is_own(path.as_c_str());
     let found = roots.iter().copied().filter(writable).map(named).find(free);
     found.map(|path| path.as_bytes().to_vec())
 }
@@ -392,7 +392,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_spool_that_somebody_else_made_is_not_used() {
+    fn spool_of_another_user_is_not_used() {
         use std::fs;
         use std::os::unix::fs::{PermissionsExt, chown, symlink};
         let root = std::env::temp_dir().join(format!("dlio-config-{}", std::process::id()));
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn relative_folders_are_resolved_and_slashes_at_the_end_go() {
+    fn relative_directories_are_made_absolute() {
         assert_eq!(absolute(b"trace/", b"/home/u"), b"/home/u/trace");
         assert_eq!(absolute(b"/trace//", b"/home/u"), b"/trace");
     }

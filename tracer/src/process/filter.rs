@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
 use crate::kernel::hash;
-use crate::kernel::path_buffer::{any_place, last_slash};
+use crate::kernel::path_buffer::{find_byte, last_slash};
 
 /// Patterns for absolute paths.
 #[derive(Default, Debug)]
@@ -155,7 +155,7 @@ pub fn absolute(list: &[u8], cwd: &[u8]) -> Vec<u8> {
 
 fn patterns(list: &[u8], cwd: &[u8]) -> Vec<Vec<u8>> {
     let parts = list.split(|&byte| byte == b':').filter(|part| !part.is_empty());
-    parts.flat_map(|part| alternatives(part.to_vec())).map(|part| tidied(&part, cwd)).collect()
+    parts.flat_map(|part| alternatives(part.to_vec())).map(|part| normalize_pattern(&part, cwd)).collect()
 }
 
 /// Most patterns per list: above that, braces are taken literally.
@@ -201,7 +201,7 @@ fn without_braces(pattern: &[u8]) -> Option<Vec<Vec<u8>>> {
 
 /// Normalizes a pattern to the form of file names: absolute and without removable components. A pattern that begins
 /// with `**` matches at any depth.
-fn tidied(pattern: &[u8], cwd: &[u8]) -> Vec<u8> {
+fn normalize_pattern(pattern: &[u8], cwd: &[u8]) -> Vec<u8> {
     let parts_of = |text| <[u8]>::split(text, |&byte| byte == b'/').filter(|part| !matches!(*part, b"" | b"."));
     let is_anywhere = pattern.starts_with(b"**");
     let mut parts: Vec<&[u8]> = Vec::new();
@@ -285,7 +285,7 @@ fn holds_program_part(path: &[u8]) -> bool {
         name = &path[at..];
         names_program_part(name)
     };
-    any_place(path, b'/', is_part) || ends_program_part(path, name)
+    find_byte(path, b'/', is_part) || ends_program_part(path, name)
 }
 
 /// Returns `true` if a part begins at a slash.
@@ -327,7 +327,7 @@ fn begins_one_of(name: &[u8], key: u32) -> bool {
 
 /// Recognizes `libx.so` and `libx.so.6`.
 fn is_shared_object(name: &[u8]) -> bool {
-    any_place(name, b'.', |at| match &name[at..] {
+    find_byte(name, b'.', |at| match &name[at..] {
         [b'.', b's', b'o', rest @ ..] => rest.first().is_none_or(|byte| *byte == b'.'),
         _ => false,
     })
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_means_the_same_from_everywhere() {
+    fn absolute_list_means_the_same_everywhere() {
         let cases = [
             ("data/**:/scratch:**/*.h5", "/home/u", "/home/u/data/**:/scratch:**/*.h5"),
             ("", "/home/u", ""),
@@ -497,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_match_as_they_would_if_everything_were_tried() {
+    fn patterns_match_like_an_exhaustive_search() {
         let mut state = 1u64;
         let mut word = |letters: &[u8], longest: u64| -> Vec<u8> {
             let mut random = |below: u64| {
@@ -518,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn no_pattern_takes_long() {
+    fn every_pattern_matches_fast() {
         let path = [b'a'; 4095];
         for part in ["*a", "**a", "*a**a"] {
             assert!(!matches((part.repeat(200) + "b").as_bytes(), &path));
@@ -526,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn relative_patterns_count_from_the_working_directory() {
+    fn relative_patterns_use_the_working_directory() {
         let filter = filter("data/**:other", "");
         assert!(!filter.leaves_out(b"/home/u/data/a"));
         assert!(!filter.leaves_out(b"/home/u/other/b"));
@@ -534,7 +534,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_is_made_of_is_left_out_unless_asked_for() {
+    fn program_files_are_excluded_by_default() {
         let filter = filter("", "");
         for path in [
             "/proc/self/maps",
@@ -564,7 +564,7 @@ mod tests {
     }
 
     #[test]
-    fn each_part_is_found_wherever_it_stands() {
+    fn each_program_part_is_found_anywhere() {
         let filter = filter("", "");
         let left_out = |path: String| filter.leaves_out(path.as_bytes());
         for part in PROGRAM_PARTS {
@@ -582,7 +582,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_asked_about_before_changes_no_answer() {
+    fn cached_directory_does_not_change_the_result() {
         let (mut state, mut left_out) = (1u64, 0);
         let mut random = |below: usize| {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -623,7 +623,7 @@ mod tests {
     }
 
     #[test]
-    fn the_trace_itself_is_never_in_the_trace() {
+    fn trace_files_are_always_excluded() {
         assert!(filter("/home/u/**", "").leaves_out(b"/home/u/trace/a.dlt"));
     }
 }

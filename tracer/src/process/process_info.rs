@@ -71,12 +71,12 @@ pub fn begin_unless_forked() {
 /// other queries together.
 fn began_ns(pid: i32) -> u64 {
     let loaded = LOADED.load(Relaxed);
-    variable(env::BORN).and_then(|text| told(text, pid, loaded)).unwrap_or(loaded)
+    variable(env::BORN).and_then(|text| parse_start_time(text, pid, loaded)).unwrap_or(loaded)
 }
 
 /// Parses the value from the previous image, `PID:BEGAN:NOW`. It must belong to this process and be recent, because
 /// process ids are reused.
-fn told(text: &[u8], pid: i32, loaded_ns: u64) -> Option<u64> {
+fn parse_start_time(text: &[u8], pid: i32, loaded_ns: u64) -> Option<u64> {
     const EXEC_LASTS_NS: u64 = 60_000_000_000;
     let mut numbers = std::str::from_utf8(text).ok()?.split(':').map(str::parse);
     let mut number = || numbers.next()?.ok();
@@ -139,11 +139,11 @@ pub fn find_command() {
 }
 
 /// Buffer for arguments that had to be read; used under the image lock.
-struct Room(UnsafeCell<[u8; ARGUMENTS_MAX]>);
+struct ArgumentsBuffer(UnsafeCell<[u8; ARGUMENTS_MAX]>);
 // SAFETY: see above.
-unsafe impl Sync for Room {}
+unsafe impl Sync for ArgumentsBuffer {}
 crate::large! {
-    static ROOM: Room = Room(UnsafeCell::new([0; ARGUMENTS_MAX]));
+    static ARGUMENTS: ArgumentsBuffer = ArgumentsBuffer(UnsafeCell::new([0; ARGUMENTS_MAX]));
 }
 
 /// Maximum number of bytes read of the arguments.
@@ -154,7 +154,7 @@ fn command() -> &'static [u8] {
     let start = COMMAND.load(Acquire);
     if start.is_null() {
         // SAFETY: the lock gives exclusive access to the buffer.
-        return sys::read_small(c"/proc/self/cmdline", unsafe { &mut *ROOM.0.get() });
+        return sys::read_small(c"/proc/self/cmdline", unsafe { &mut *ARGUMENTS.0.get() });
     }
     // SAFETY: the strings exist as long as the process lives. If the program changes one in the meantime, the copy is
     // inconsistent but harmless.
@@ -265,7 +265,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_the_image_before_has_told_is_believed() {
+    fn only_recent_facts_of_this_process_are_used() {
         for (text, began) in [
             ("7:100:200", Some(100)),
             ("8:100:200", None),
@@ -275,19 +275,19 @@ mod tests {
             ("7:x:200", None),
             ("", None),
         ] {
-            assert_eq!(told(text.as_bytes(), 7, 1000), began, "{text}");
+            assert_eq!(parse_start_time(text.as_bytes(), 7, 1000), began, "{text}");
         }
-        assert_eq!(told(b"7:100:200", 7, 61_000_000_000), None);
+        assert_eq!(parse_start_time(b"7:100:200", 7, 61_000_000_000), None);
     }
 
     #[test]
-    fn what_is_told_at_an_exec_is_what_this_image_says() {
+    fn exec_passes_on_the_start_time() {
         note_start();
         let (mut room, pid) = ([0; BORN_MAX], sys::process_id());
         let entry = born(&mut room).to_str().expect("digits");
         let value = entry.strip_prefix("DLIO_TRACE_BORN=").expect("the variable");
-        assert_eq!(told(value.as_bytes(), pid, u64::MAX >> 1), None);
+        assert_eq!(parse_start_time(value.as_bytes(), pid, u64::MAX >> 1), None);
         let now = sys::clock_ns(libc::CLOCK_BOOTTIME);
-        assert_eq!(told(value.as_bytes(), pid, now), Some(began_ns(pid)));
+        assert_eq!(parse_start_time(value.as_bytes(), pid, now), Some(began_ns(pid)));
     }
 }

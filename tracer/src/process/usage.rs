@@ -104,12 +104,12 @@ pub fn latest(cpus: Option<&CpuMask>, depth: Depth, limits: Option<&Limits>) -> 
     latest[4] = Some(sys::clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)).filter(|ns| *ns > 0);
     if depth == Depth::Files {
         // The directory has one link from its parent, one from itself, and one from each thread's directory.
-        latest[1] = sys::found_at(c"/proc/self/task").and_then(|found| found.links.checked_sub(2));
+        latest[1] = sys::status_at(c"/proc/self/task").and_then(|found| found.links.checked_sub(2));
         let mut text = [0; 512];
         let text = sys::read_small(c"/proc/self/io", &mut text);
         latest[2] = control_groups::line(text, b"read_bytes");
         latest[3] = control_groups::line(text, b"write_bytes");
-        let limits = limits.filter(|limits| limits.has_quota() && limits.are_of_here());
+        let limits = limits.filter(|limits| limits.has_quota() && limits.apply_here());
         if let Some(throttling) = limits.and_then(Limits::throttling) {
             latest[5..].copy_from_slice(&[throttling.periods, throttling.throttled, throttling.ns].map(Some));
         }

@@ -9,7 +9,7 @@ use crate::kernel::{clock, sys};
 use crate::known::number;
 use crate::process::config;
 use crate::recording::{phase, ring};
-use crate::thread::evidence::{Care, Evidence};
+use crate::thread::evidence::{Evidence, Precision};
 use crate::thread::local::local;
 use crate::trace::tally;
 
@@ -33,7 +33,7 @@ pub fn at_wait(end: u64, duration: u64) {
     if duration >= ten_us {
         // SAFETY: the evidence is this thread's own.
         let is_due = || unsafe { Evidence::age_of_delay(&raw const (*local()).evidence, end) } >= DELAY_EVERY * ten_us;
-        put(end, Care { exact_cpu: false, run_delay: duration >= LONG * ten_us && is_due() });
+        put(end, Precision { exact_cpu: false, run_delay: duration >= LONG * ten_us && is_due() });
     }
 }
 
@@ -61,7 +61,7 @@ pub fn at_message(start: u64, duration: u64, file: u32, fd: i32) {
     // SAFETY: as above.
     let is_due =
         unsafe { Evidence::age_of_delay(&raw const (*local()).evidence, end) } >= DELAY_EVERY * clock::ten_us();
-    put(end, Care { exact_cpu: true, run_delay: is_due });
+    put(end, Precision { exact_cpu: true, run_delay: is_due });
 }
 
 /// Takes counters at a post that ends a wait, if the previous counters are old. Returns `true` if they were taken:
@@ -75,7 +75,7 @@ pub fn at_post() -> bool {
     };
     let is_due = age >= DELAY_EVERY * ten_us && are_wanted();
     if is_due {
-        put(now, Care { exact_cpu: true, run_delay: age_of_delay >= DELAY_EVERY * ten_us });
+        put(now, Precision { exact_cpu: true, run_delay: age_of_delay >= DELAY_EVERY * ten_us });
     }
     is_due
 }
@@ -93,11 +93,11 @@ pub fn at_end() {
     // SAFETY: as above.
     let (age, age_of_delay) = unsafe { (Evidence::age(evidence, now), Evidence::age_of_delay(evidence, now)) };
     if age >= LONG * ten_us {
-        put(now, Care { exact_cpu: true, run_delay: age_of_delay >= DELAY_EVERY * ten_us });
+        put(now, Precision { exact_cpu: true, run_delay: age_of_delay >= DELAY_EVERY * ten_us });
     }
 }
 
-fn put(end: u64, care: Care) {
+fn put(end: u64, care: Precision) {
     // SAFETY: the line is this thread's own.
     unsafe {
         // In a handler inside the tracer's slow path, only a few events can be kept.

@@ -258,7 +258,7 @@ pub unsafe fn write_names(thread: *mut Thread) -> bool {
         if !written {
             header_page::count_names_lost(count as u64);
         }
-        chunk::count_given(count);
+        chunk::count_assigned(count);
         written
     }
 }
@@ -322,7 +322,7 @@ at_full_width! {
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests {
     #[test]
-    fn the_processor_is_asked_as_the_standard_library_asks_it() {
+    fn vector_detection_equals_the_standard_library() {
         assert_eq!(super::is_wide(), is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi2"));
         assert_eq!(super::is_wide(), super::ask_for_width());
     }

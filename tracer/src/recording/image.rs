@@ -40,7 +40,7 @@ pub fn take_thread() -> *mut Thread {
     let pid = header_page::page().is_null().then(sys::process_id);
     pid.into_iter().for_each(|pid| local::note_process(pid as u32));
     let Some(_held) = LOCK.take() else { return none };
-    if ring_file::is_cut() && !phase::is_ending() && !succeed_cut() {
+    if ring_file::is_cut() && !phase::is_ending() && !replace_truncated() {
         return none;
     }
     // The thread that closes the image has seen all threads that had a ring before.
@@ -104,7 +104,7 @@ fn create(pid: Option<i32>) -> bool {
         // The call returned while another thread ends the process: its event is no longer wanted.
         return false;
     }
-    let (pid, machine) = (pid.unwrap_or_else(sys::process_id), Machine::ask(config::get().local_dir()));
+    let (pid, machine) = (pid.unwrap_or_else(sys::process_id), Machine::query(config::get().local_dir()));
     if ![0, pid].contains(&OWNER.swap(pid, Relaxed)) {
         // A child, perhaps created directly by the kernel's call and therefore unannounced.
         process_info::begin_unless_forked();
@@ -160,7 +160,7 @@ fn make_ring(path: &CStr) -> Result<i32, (&'static [u8], i32)> {
     if made >= 0 {
         return Ok(made);
     }
-    if trace_dirs::is_lost() {
+    if trace_dirs::root_changed() {
         // Directories created now would be in the program's new root.
         let made = if config.has_spool() { ring_file::make(path) } else { made };
         return if made >= 0 { Ok(made) } else { Err((config.dir(), -made)) };
@@ -248,7 +248,7 @@ const CUTS_MAX: u32 = 8;
 
 /// Replaces an image whose ring was truncated: the next event creates another image, and the remains of this one show
 /// a reader that data is missing. Must be called under the lock. Returns `false` if there were too many.
-fn succeed_cut() -> bool {
+fn replace_truncated() -> bool {
     static CUTS: AtomicU32 = AtomicU32::new(0);
     let ring = crate::trace::files::ring_path().to_bytes();
     let cuts = CUTS.fetch_add(1, Relaxed);
@@ -321,8 +321,8 @@ pub fn describe_more(key: &[u8], text: &[u8]) {
 /// Opens both files permanently, because the program is about to lose access to them. The descriptors have high
 /// numbers, and hooks prevent the program from closing or replacing them.
 pub fn hold() {
-    stack::with_room(|| {
-        if reserved_fds::held(reserved_fds::DLT) < 0 && ensure() {
+    stack::on_large_stack(|| {
+        if reserved_fds::get(reserved_fds::DLT) < 0 && ensure() {
             trace_dirs::keep_open();
             blocks::keep_both_open();
         }

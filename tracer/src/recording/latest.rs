@@ -48,7 +48,7 @@ pub fn at_block() {
     let last = LAST.load(Relaxed);
     let is_due = now.saturating_sub(last) >= EVERY_NS && may_ask() && process_info::age_ns() >= EVERY_NS;
     if is_due && LAST.compare_exchange(last, now, Relaxed, Relaxed).is_ok() {
-        look(sys::process_id(), Depth::Files);
+        read_values(sys::process_id(), Depth::Files);
     }
 }
 
@@ -61,7 +61,7 @@ pub fn at_pin() {
     if pins >= PINS_MAX {
         return at_block();
     }
-    let mask = look(sys::process_id(), Depth::Files);
+    let mask = read_values(sys::process_id(), Depth::Files);
     if let Some(mask) = mask.filter(|_| pins < LISTS_MAX)
         && let Some(_held) = LOCK.take()
     {
@@ -77,7 +77,7 @@ pub fn at_pin() {
 pub fn at_end(writer: &mut FieldWriter) {
     if may_ask() {
         let depth = if process_info::age_ns() >= SHORT_NS { Depth::Files } else { Depth::Calls };
-        let mask = look(sys::process_id(), depth);
+        let mask = read_values(sys::process_id(), depth);
         mask.iter().for_each(|mask| usage::list(writer, key::CPUS_LIST_END, mask));
         if depth == Depth::Files {
             note_move(writer);
@@ -90,7 +90,7 @@ pub fn at_end(writer: &mut FieldWriter) {
 }
 
 /// Reads the values, and returns the CPUs that the threads may run on.
-fn look(pid: i32, depth: Depth) -> Option<CpuMask> {
+fn read_values(pid: i32, depth: Depth) -> Option<CpuMask> {
     let told = machine::limits();
     let cpus = usage::cpus_of_threads(pid, told.as_ref().map_or(u64::MAX, |(cores, _)| *cores), depth);
     let latest = usage::latest(cpus.as_ref(), depth, told.as_ref().map(|(_, limits)| limits));
@@ -104,9 +104,9 @@ fn look(pid: i32, depth: Depth) -> Option<CpuMask> {
 
 /// Writes the limits of the process's current groups, if they differ from the recorded ones.
 fn note_move(writer: &mut FieldWriter) {
-    if machine::limits().is_some_and(|(_, limits)| !limits.are_of_here())
+    if machine::limits().is_some_and(|(_, limits)| !limits.apply_here())
         && let Some(_held) = LOCK.take()
     {
-        usage::of_groups(writer, &Limits::ask(b""));
+        usage::of_groups(writer, &Limits::query(b""));
     }
 }

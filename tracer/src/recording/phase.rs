@@ -182,7 +182,7 @@ pub fn begin_end() -> bool {
 }
 
 /// Waits while another thread closes the image, because the caller is about to end the process.
-pub fn let_another_end() {
+pub fn wait_for_shutdown() {
     let me = if ENDING.load(Acquire) == 0 { 0 } else { own_id() };
     while another_is_ending(me) {
         sys::yield_now();

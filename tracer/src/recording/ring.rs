@@ -93,7 +93,7 @@ fn put_once(record: &Record) -> Outcome {
         (*line).busy = 1;
         compiler_fence(SeqCst);
         let began = clock::ticks();
-        let outcome = stack::with_room(|| put_with_room(line, record));
+        let outcome = stack::on_large_stack(|| put_on_large_stack(line, record));
         header_page::count_own_time(clock::ticks() - began);
         compiler_fence(SeqCst);
         (*line).busy = 0;
@@ -105,7 +105,7 @@ fn put_once(record: &Record) -> Outcome {
 ///
 /// # Safety
 /// `line` is this thread's own and marked busy.
-unsafe fn put_with_room(line: *mut Local, record: &Record) -> Outcome {
+unsafe fn put_on_large_stack(line: *mut Local, record: &Record) -> Outcome {
     // SAFETY: see `put`; memory from `image` is never unmapped.
     unsafe {
         // First a thread state, then a fresh half: more than two rounds mean that the process is ending.
@@ -129,7 +129,7 @@ unsafe fn put_with_room(line: *mut Local, record: &Record) -> Outcome {
                 give_back_slot((*line).thread);
                 return Outcome::Closed;
             }
-            turn_over((*line).thread);
+            swap_halves((*line).thread);
         }
     }
     if phase::is_closed() { Outcome::Closed } else { Outcome::Lost }
@@ -158,7 +158,7 @@ unsafe fn give_back_slot(thread: *mut Thread) {
 ///
 /// # Safety
 /// `thread` is the caller's own, and busy.
-unsafe fn turn_over(thread: *mut Thread) {
+unsafe fn swap_halves(thread: *mut Thread) {
     // SAFETY: the caller is the thread itself, busy; `encoding` excludes the thread that ends the process.
     unsafe {
         if (*thread).encoding.compare_exchange(0, own_id(), Acquire, Relaxed).is_err() {
@@ -235,7 +235,7 @@ impl Thread {
     #[cold]
     #[inline(never)]
     pub unsafe fn turn_names_over(this: *mut Thread) -> bool {
-        stack::with_room(|| {
+        stack::on_large_stack(|| {
             // SAFETY: by the contract above; `encoding` excludes the thread that ends the process.
             unsafe {
                 if ring_file::is_cut() || (*this).encoding.compare_exchange(0, own_id(), Acquire, Relaxed).is_err() {
@@ -264,7 +264,7 @@ pub fn ensure() {
         if (*line).busy == 0 {
             (*line).busy = 1;
             // All of it before signals are unblocked: a handler that finds no ring has no place for names.
-            stack::undisturbed(|| {
+            stack::with_signals_blocked(|| {
                 (*line).thread = image::take_thread();
                 (*line).busy = 0;
             });
@@ -282,7 +282,7 @@ pub fn end_thread() {
             return stack::give_back();
         }
         (*line).busy = 1;
-        let drained = stack::with_room(|| {
+        let drained = stack::on_large_stack(|| {
             thread_names::note_own();
             Thread::drain(thread)
         });

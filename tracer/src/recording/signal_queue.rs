@@ -15,12 +15,12 @@ use crate::trace::header_page;
 
 /// Capacity of the queue: events of handlers that make more than a few calls in the microseconds of a slow path are
 /// lost and counted.
-const PLACES: usize = 64;
+const QUEUE_SLOTS: usize = 64;
 
 /// Replaces the thread id while an event is being written.
 const BEING_WRITTEN: u32 = u32::MAX;
 
-struct Place {
+struct QueueSlot {
     /// Thread of the event; zero if the slot is free.
     owner: AtomicU32,
     record: UnsafeCell<Record>,
@@ -28,21 +28,21 @@ struct Place {
 
 // SAFETY: changing `owner` from free, or from one's own id, gives exclusive access to the record until another value
 // is stored.
-unsafe impl Sync for Place {}
+unsafe impl Sync for QueueSlot {}
 
 crate::large! {
-    static POOL: [Place; PLACES] = [const {
-        Place {
+    static POOL: [QueueSlot; QUEUE_SLOTS] = [const {
+        QueueSlot {
             owner: AtomicU32::new(0),
             record: UnsafeCell::new(Record { word: 0, start: 0, file: 0, fd: 0, a: 0, b: 0, ret: 0 }),
         }
-    }; PLACES];
+    }; QUEUE_SLOTS];
 }
 static WAITING: AtomicU32 = AtomicU32::new(0);
 
 /// Queues an event for the frame this one interrupted.
 pub fn keep(record: &Record) {
-    let free = |place: &&Place| place.owner.compare_exchange(0, BEING_WRITTEN, Acquire, Relaxed).is_ok();
+    let free = |place: &&QueueSlot| place.owner.compare_exchange(0, BEING_WRITTEN, Acquire, Relaxed).is_ok();
     header_page::count_lost(1);
     // Before a slot is taken: while this is zero, all slots are free.
     WAITING.fetch_add(1, Relaxed);
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kept_event_is_handed_back_once() {
+    fn queued_event_is_returned_once() {
         keep(&Record { start: 7, ..Record::default() });
         keep(&Record { start: 8, ..Record::default() });
         let sum = AtomicU32::new(0);

@@ -127,12 +127,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_that_links_the_engine_finds_its_own() {
+    fn program_with_a_linked_engine_finds_it() {
         assert!(std::ptr::eq(first(), &OWN));
     }
 
     #[test]
-    fn foreign_notes_and_cut_ones_are_passed_over() {
+    fn foreign_and_truncated_notes_are_skipped() {
         let build_id = [4u32.to_ne_bytes(), 4u32.to_ne_bytes(), 3u32.to_ne_bytes(), *b"GNU\0", [1; 4]].concat();
         // SAFETY: none of these notes was made by this crate.
         unsafe {

@@ -40,7 +40,7 @@ unsafe extern "C" fn intern(kind: u32, text: *const u8, length: usize) -> u32 {
     if phase::is_strict() {
         return number::NONE;
     }
-    lifecycle::notice_child();
+    lifecycle::detect_child();
     let text = &text[..text.len().min(dlio_schemas::native::names::NAME_MAX)];
     names::intern(kind, text, hash::of(text, (8 + kind as u64) << 32))
 }

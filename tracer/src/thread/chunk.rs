@@ -16,7 +16,7 @@ static NEXT_ID: AtomicU32 = AtomicU32::new(1);
 static GIVEN: AtomicU32 = AtomicU32::new(0);
 
 /// The part of a chunk that is kept free.
-pub struct Kept {
+pub struct HandlerReserve {
     pub room: u32,
     pub ids: u32,
 }
@@ -67,7 +67,7 @@ impl Chunk {
     /// # Safety
     /// The chunk belongs to the calling thread.
     #[inline]
-    pub unsafe fn put(self, kind: NameKind, text: &[u8], kept: Kept) -> Option<u32> {
+    pub unsafe fn put(self, kind: NameKind, text: &[u8], kept: HandlerReserve) -> Option<u32> {
         let size = entry_size(text);
         let split = |taken: u64| (taken as u32 as usize + size, (taken >> 32) as u32);
         // SAFETY: the head is mapped; the bytes between `end - size` and `end` belong to this call alone.
@@ -131,11 +131,11 @@ impl Chunk {
 }
 
 /// Counts written strings.
-pub fn count_given(names: u32) {
+pub fn count_assigned(names: u32) {
     GIVEN.fetch_add(names, Relaxed);
 }
 
 /// Returns how many strings were assigned numbers, in this process and its ancestors, counting only written chunks.
-pub fn given() -> usize {
+pub fn names_assigned() -> usize {
     GIVEN.load(Relaxed) as usize
 }

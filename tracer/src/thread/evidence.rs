@@ -43,7 +43,7 @@ const IS_USED: u64 = 1 << 63;
 
 /// How precisely counters are read.
 #[derive(Clone, Copy)]
-pub struct Care {
+pub struct Precision {
     /// Read the exact CPU time: the thread may not have slept for long.
     pub exact_cpu: bool,
     pub run_delay: bool,
@@ -85,7 +85,7 @@ impl Evidence {
     ///
     /// # Safety
     /// `this` belongs to the calling thread. A signal handler may come in between and take a part.
-    pub unsafe fn take(this: *mut Evidence, now: u64, care: Care) -> Option<Counters> {
+    pub unsafe fn take(this: *mut Evidence, now: u64, care: Precision) -> Option<Counters> {
         let usage = sys::thread_usage()?;
         let us = |time: libc::timeval| time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64;
         let exact = if care.exact_cpu { sys::clock_ns(libc::CLOCK_THREAD_CPUTIME_ID) / 1000 } else { 0 };
@@ -212,9 +212,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_between_two_waits_is_counted_and_sleep_is_not() {
+    fn work_between_waits_is_counted_without_sleep() {
         let mut evidence = Evidence::NONE;
-        let exact = Care { exact_cpu: true, run_delay: true };
+        let exact = Precision { exact_cpu: true, run_delay: true };
         // SAFETY: evidence of this thread's own.
         let mut take = || unsafe { Evidence::take(&mut evidence, 1, exact) }.unwrap();
         take();
@@ -236,17 +236,17 @@ mod tests {
     }
 
     #[test]
-    fn the_delay_counts_from_when_it_was_last_taken() {
+    fn run_delay_counts_since_the_last_reading() {
         let mut evidence = Evidence::NONE;
         assert_eq!((evidence.delay_since(5_000_000, 1), evidence.delay_since(7_000_000, 2)), (5000, 2000));
     }
 
     #[test]
-    fn clocks_that_disagree_count_nothing_backwards() {
+    fn disagreeing_clocks_count_nothing_negative() {
         let mut evidence = Evidence { cpu_us: u64::MAX, ..Evidence::NONE };
         // SAFETY: evidence of this thread's own.
         let counters =
-            unsafe { Evidence::take(&mut evidence, 1, Care { exact_cpu: false, run_delay: false }) }.unwrap();
+            unsafe { Evidence::take(&mut evidence, 1, Precision { exact_cpu: false, run_delay: false }) }.unwrap();
         assert_eq!((counters.cpu_us, counters.run_delay_us, evidence.cpu_us), (0, None, u64::MAX));
     }
 }

@@ -11,7 +11,7 @@ use crate::thread::local::own_id;
 pub struct Lock(AtomicU32);
 
 /// Proof that the lock is held; dropping it releases the lock.
-pub struct Held<'a>(&'a Lock);
+pub struct LockGuard<'a>(&'a Lock);
 
 impl Lock {
     pub const fn new() -> Lock {
@@ -19,12 +19,12 @@ impl Lock {
     }
 
     /// Takes the lock, waiting for other threads. `None` if this thread already holds it.
-    pub fn take(&self) -> Option<Held<'_>> {
+    pub fn take(&self) -> Option<LockGuard<'_>> {
         let me = own_id();
         let mut waited = 0u32;
         loop {
             match self.0.compare_exchange(0, me, Acquire, Relaxed) {
-                Ok(_) => return Some(Held(self)),
+                Ok(_) => return Some(LockGuard(self)),
                 Err(owner) if owner == me => return None,
                 Err(owner) => self.wait(owner, &mut waited),
             }
@@ -48,7 +48,7 @@ impl Lock {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for LockGuard<'_> {
     fn drop(&mut self) {
         self.0.0.store(0, Release);
     }

@@ -9,11 +9,11 @@ use crate::thread::local::own_id;
 
 /// Descriptors of both files in a program that dropped privileges, the one that is open while the image is closed,
 /// and those of the directories, each -1 if not open; and the lowest of them.
-static HELD: [AtomicI32; 5] = [const { AtomicI32::new(-1) }; 5];
+static RESERVED: [AtomicI32; 5] = [const { AtomicI32::new(-1) }; 5];
 static LOWEST: AtomicI32 = AtomicI32::new(i32::MAX);
 /// The thread that closes the image; only it writes to the descriptor that is opened for that.
 static CLOSER: AtomicU32 = AtomicU32::new(0);
-/// Indexes in [`HELD`].
+/// Indexes in [`RESERVED`].
 pub const DLT: usize = 0;
 pub const RING: usize = 1;
 const CLOSING: usize = 2;
@@ -23,8 +23,8 @@ pub const SPOOL: usize = 4;
 const FROM: i32 = 700;
 
 /// Returns a reserved descriptor, or -1.
-pub fn held(which: usize) -> i32 {
-    HELD[which].load(Relaxed)
+pub fn get(which: usize) -> i32 {
+    RESERVED[which].load(Relaxed)
 }
 
 pub fn keep_open(which: usize, fd: i32) {
@@ -45,12 +45,12 @@ pub fn keep_to_close(fd: i32) {
 
 /// Returns `true` if a descriptor is reserved for closing the image.
 pub fn is_kept_to_close() -> bool {
-    held(CLOSING) >= 0
+    get(CLOSING) >= 0
 }
 
-pub fn let_go() {
+pub fn stop_closing() {
     CLOSER.store(0, Release);
-    let fd = held(CLOSING);
+    let fd = get(CLOSING);
     set_held(CLOSING, -1);
     if fd >= 0 {
         sys::close(fd);
@@ -59,40 +59,40 @@ pub fn let_go() {
 
 /// Returns the descriptor to which the calling thread may write blocks, or -1.
 pub fn open_for_blocks() -> i32 {
-    match held(DLT) {
+    match get(DLT) {
         held if held >= 0 => held,
-        _ if CLOSER.load(Acquire) == own_id() => held(CLOSING),
+        _ if CLOSER.load(Acquire) == own_id() => get(CLOSING),
         _ => -1,
     }
 }
 
 fn set_held(which: usize, fd: i32) {
-    HELD[which].store(fd, Relaxed);
-    let lowest = HELD.iter().map(|held| held.load(Relaxed)).filter(|fd| *fd >= 0).min();
+    RESERVED[which].store(fd, Relaxed);
+    let lowest = RESERVED.iter().map(|held| held.load(Relaxed)).filter(|fd| *fd >= 0).min();
     LOWEST.store(lowest.unwrap_or(i32::MAX), Relaxed);
 }
 
 /// Returns `true` if the tracer reserved a descriptor, so that the program must not close it.
 #[inline(always)]
-pub fn holds(fd: i32) -> bool {
-    fd >= LOWEST.load(Relaxed) && first_held(fd as u32, fd as u32).is_some()
+pub fn is_reserved(fd: i32) -> bool {
+    fd >= LOWEST.load(Relaxed) && first_reserved(fd as u32, fd as u32).is_some()
 }
 
 /// Returns the lowest reserved descriptor of a range.
-pub fn first_held(first: u32, last: u32) -> Option<u32> {
-    let held = HELD.iter().filter_map(|held| u32::try_from(held.load(Relaxed)).ok());
+pub fn first_reserved(first: u32, last: u32) -> Option<u32> {
+    let held = RESERVED.iter().filter_map(|held| u32::try_from(held.load(Relaxed)).ok());
     held.filter(|fd| (first..=last).contains(fd)).min()
 }
 
 /// Moves a reserved descriptor away from a number that the program requests. If only one number is free, the
 /// descriptor for blocks gets it: the existing part of the ring remains mapped.
-pub fn move_held(wanted: i32) {
-    if !holds(wanted) {
+pub fn move_away(wanted: i32) {
+    if !is_reserved(wanted) {
         return;
     }
-    let Some(which) = HELD.iter().position(|held| held.load(Relaxed) == wanted) else { return };
+    let Some(which) = RESERVED.iter().position(|held| held.load(Relaxed) == wanted) else { return };
     let mut moved = sys::duplicate_from(wanted, wanted + 1) as i32;
-    let ring = held(RING);
+    let ring = get(RING);
     if moved < 0 && which == DLT && ring >= 0 {
         set_held(RING, -1);
         sys::close(ring);
@@ -104,9 +104,9 @@ pub fn move_held(wanted: i32) {
 /// Closes the descriptors of the image's files: the image has ended or belongs to another process. The descriptors of
 /// the directories are kept for the next image.
 pub fn release() {
-    let_go();
+    stop_closing();
     for which in [DLT, RING] {
-        let held = held(which);
+        let held = get(which);
         set_held(which, -1);
         if held >= 0 {
             sys::close(held);

@@ -16,16 +16,16 @@ const SIZE: usize = 256 << 10;
 
 /// The stack of the first thread that needs one, usually the only one: available without a system call.
 #[repr(align(4096))]
-struct First(UnsafeCell<[MaybeUninit<u8>; SIZE]>);
+struct FirstStack(UnsafeCell<[MaybeUninit<u8>; SIZE]>);
 // SAFETY: used only by the thread that has taken it.
-unsafe impl Sync for First {}
+unsafe impl Sync for FirstStack {}
 crate::large! {
-    static FIRST: First = First(UnsafeCell::new([MaybeUninit::uninit(); SIZE]));
+    static FIRST: FirstStack = FirstStack(UnsafeCell::new([MaybeUninit::uninit(); SIZE]));
 }
 static FIRST_IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// Runs `work` on the large stack.
-pub fn with_room<F: FnOnce() -> R, R>(work: F) -> R {
+pub fn on_large_stack<F: FnOnce() -> R, R>(work: F) -> R {
     let line = local();
     // SAFETY: the line is this thread's own, and signals are blocked while it marks the stack as used.
     unsafe {
@@ -75,15 +75,15 @@ static BEGINNING: AtomicUsize = AtomicUsize::new(0);
 
 /// Runs `work`, which needs some kilobytes: here if this is the first stack and little of it is in use, otherwise on
 /// the large stack. Only in the latter case are signals blocked.
-pub fn with_some_room<F: FnOnce() -> R, R>(work: F) -> R {
-    if is_near_beginning() { work() } else { with_room(work) }
+pub fn with_stack_space<F: FnOnce() -> R, R>(work: F) -> R {
+    if is_near_beginning() { work() } else { on_large_stack(work) }
 }
 
 /// Runs `work`, which needs some kilobytes and must not be interrupted by a signal, here or on the large stack. Pages
 /// of the first stack that were used at the start of a process do not have to be mapped again.
-pub fn undisturbed<F: FnOnce() -> R, R>(work: F) -> R {
+pub fn with_signals_blocked<F: FnOnce() -> R, R>(work: F) -> R {
     if !is_near_beginning() {
-        return with_room(work);
+        return on_large_stack(work);
     }
     // SAFETY: the line is this thread's own.
     unsafe { while_held(local(), work) }
@@ -104,7 +104,7 @@ fn beginning() -> usize {
     BEGINNING.load(Relaxed)
 }
 
-/// Returns memory of this thread that is used only inside [`with_room`]; null on failure.
+/// Returns memory of this thread that is used only inside [`on_large_stack`]; null on failure.
 pub fn scratch() -> (*mut u8, usize) {
     // SAFETY: the line is this thread's own.
     (unsafe { scratch_of(local()) }, SIZE)
@@ -138,7 +138,7 @@ unsafe fn scratch_of(line: *mut Local) -> *mut u8 {
         if (*line).scratch.is_null() {
             let is_first = !FIRST_IS_TAKEN.swap(true, AcqRel);
             (*line).scratch = if is_first { FIRST.0.get().cast() } else { sys::map_memory(SIZE) };
-            valgrind::tell_of_stack((*line).scratch, SIZE);
+            valgrind::register_stack((*line).scratch, SIZE);
             thread_end::watch();
         }
         (*line).scratch
@@ -167,7 +167,7 @@ struct Task<F, R> {
 }
 
 extern "C" fn run<F: FnOnce() -> R, R>(task: *mut core::ffi::c_void) {
-    // SAFETY: called only by `with_room`, with a task of these types that outlives the call.
+    // SAFETY: called only by `on_large_stack`, with a task of these types that outlives the call.
     let task = unsafe { &mut *task.cast::<Task<F, R>>() };
     task.result = task.work.take().map(|work| work());
 }
@@ -205,11 +205,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_on_the_own_stack_returns_and_may_nest() {
+    fn work_on_the_large_stack_may_nest() {
         let (start, size) = scratch();
-        let (sum, place) = with_room(|| {
+        let (sum, place) = on_large_stack(|| {
             let marker = std::hint::black_box(1u64);
-            (with_room(|| marker + 41), &raw const marker as usize)
+            (on_large_stack(|| marker + 41), &raw const marker as usize)
         });
         assert_eq!(sum, 42);
         assert!((start as usize..start as usize + size).contains(&place));

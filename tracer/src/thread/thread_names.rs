@@ -21,22 +21,22 @@ pub const TEXT_MAX: usize = NAMES_MAX * (10 + 1 + LENGTH);
 type Name = [u8; LENGTH];
 
 /// A thread and its name.
-struct Named {
+struct NamedThread {
     /// Zero until the name is complete.
     tid: AtomicU32,
     halves: [AtomicU64; 2],
 }
 
 crate::large! {
-    static NAMES: [Named; NAMES_MAX] = [const { Named::new() }; NAMES_MAX];
+    static NAMES: [NamedThread; NAMES_MAX] = [const { NamedThread::new() }; NAMES_MAX];
 }
 static USED: AtomicU32 = AtomicU32::new(0);
 /// The process's own name, once it was read.
-static OWN: Named = Named::new();
+static OWN: NamedThread = NamedThread::new();
 
-impl Named {
-    const fn new() -> Named {
-        Named { tid: AtomicU32::new(0), halves: [const { AtomicU64::new(0) }; 2] }
+impl NamedThread {
+    const fn new() -> NamedThread {
+        NamedThread { tid: AtomicU32::new(0), halves: [const { AtomicU64::new(0) }; 2] }
     }
 
     fn set(&self, tid: u32, name: Name) {
@@ -114,7 +114,7 @@ pub fn write(writer: &mut FieldWriter) {
         return;
     }
     let (mut text, mut used) = ([0; TEXT_MAX], 0);
-    for (tid, name) in NAMES.iter().filter_map(Named::get) {
+    for (tid, name) in NAMES.iter().filter_map(NamedThread::get) {
         let mut digits = [0; 20];
         let end = name.iter().position(|&byte| byte == 0).unwrap_or(LENGTH);
         for piece in [decimal(tid as i64, &mut digits), b"=", &name[..end], b"\0"] {

@@ -193,14 +193,14 @@ fn make_room(needed: usize) -> bool {
 /// a name.
 pub fn are_gone() -> bool {
     is_begun()
-        && match reserved_fds::held(reserved_fds::DLT) {
-            held if held >= 0 => sys::found(held).is_some_and(|found| found.links == 0),
+        && match reserved_fds::get(reserved_fds::DLT) {
+            held if held >= 0 => sys::status(held).is_some_and(|found| found.links == 0),
             _ => files::is_gone(DLT_IDENTITY.open(dlt_path(), libc::O_RDONLY)),
         }
 }
 
 /// Counts the events of such blocks as lost.
-pub fn lose() {
+pub fn count_lost() {
     write_errors::note(libc::ENOENT);
     header_page::counter(header::WRITTEN).into_iter().for_each(|all| all.store(0, Relaxed));
     header_page::count_lost(EVENTS.swap(0, Relaxed));
@@ -209,7 +209,7 @@ pub fn lose() {
 /// Opens the `.dlt` for all remaining blocks, because this thread closes the image. Hooks prevent the descriptor from
 /// being closed or replaced in the meantime.
 pub fn open_to_close() {
-    if reserved_fds::held(reserved_fds::DLT) < 0 {
+    if reserved_fds::get(reserved_fds::DLT) < 0 {
         let create = if is_begun() { 0 } else { libc::O_CREAT };
         let fd = DLT_IDENTITY.open(dlt_path(), libc::O_WRONLY | libc::O_APPEND | create);
         reserved_fds::keep_to_close(fd);
@@ -218,7 +218,7 @@ pub fn open_to_close() {
 
 /// Opens both files permanently, because the program is about to lose access to them. An image exists.
 pub fn keep_both_open() {
-    if reserved_fds::held(reserved_fds::DLT) >= 0 || !is_begun() && !begin_dlt() {
+    if reserved_fds::get(reserved_fds::DLT) >= 0 || !is_begun() && !begin_dlt() {
         return;
     }
     reserved_fds::keep_open(reserved_fds::DLT, DLT_IDENTITY.open(dlt_path(), libc::O_WRONLY | libc::O_APPEND));

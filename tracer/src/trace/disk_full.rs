@@ -10,7 +10,7 @@ use dlio_schemas::native::block::{HEADER_SIZE, Header, Kind, MAGIC};
 use dlio_schemas::native::file::FILE_HEADER;
 
 /// Maximum number of pieces dropped at a time.
-const PIECES_MAX: usize = 64;
+const BLOCKS_MAX: usize = 64;
 
 /// Freed space that a file system may not make available again.
 const KEPT: usize = 8 << 10;
@@ -25,7 +25,7 @@ struct Piece {
 
 /// The last pieces of a file.
 pub struct Tail {
-    pieces: [Piece; PIECES_MAX],
+    pieces: [Piece; BLOCKS_MAX],
     count: usize,
     /// The end of the file.
     length: usize,
@@ -34,14 +34,14 @@ pub struct Tail {
 impl Tail {
     pub fn of(bytes: &[u8]) -> Tail {
         let none = Piece { at: FILE_HEADER, events: None };
-        let mut tail = Tail { pieces: [none; PIECES_MAX], count: 0, length: bytes.len() };
+        let mut tail = Tail { pieces: [none; BLOCKS_MAX], count: 0, length: bytes.len() };
         let mut at = FILE_HEADER;
         while at < bytes.len() {
             let (end, events) = match whole_block(bytes, at) {
                 Some(header) => (at + header.size(), (header.kind == Kind::Events).then_some(header.count as u64)),
                 None => (next_block(bytes, at + 1), Some(0)),
             };
-            tail.pieces[tail.count % PIECES_MAX] = Piece { at, events };
+            tail.pieces[tail.count % BLOCKS_MAX] = Piece { at, events };
             tail.count += 1;
             at = end;
         }
@@ -52,8 +52,8 @@ impl Tail {
     /// dropped.
     pub fn give_up(&self, needed: usize) -> Option<(usize, u64)> {
         let (mut end, mut cost) = (self.length, 0);
-        for back in 0..PIECES_MAX.min(self.count) {
-            let piece = self.pieces[(self.count - 1 - back) % PIECES_MAX];
+        for back in 0..BLOCKS_MAX.min(self.count) {
+            let piece = self.pieces[(self.count - 1 - back) % BLOCKS_MAX];
             let Some(events) = piece.events else { break };
             if self.length - end >= needed + KEPT {
                 break;
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_block_is_given_up_before_events_and_names_never() {
+    fn torn_block_is_dropped_before_events() {
         let whole = file(&[(Kind::Process, 100), (Kind::Names, 500), (Kind::Events, 9000), (Kind::Events, 9000)]);
         let one = 9000 + HEADER_SIZE;
         assert_eq!(Tail::of(&whole).give_up(100), Some((whole.len() - one, 10)));
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_block_costs_nothing_wherever_it_stands() {
+    fn dropping_a_torn_block_costs_no_events() {
         let events = |length| file(&[(Kind::Events, length)])[FILE_HEADER..].to_vec();
         let head = file(&[(Kind::Process, 100)]);
         for cut in 1..9000 + HEADER_SIZE {

@@ -62,12 +62,12 @@ pub static DLT_IDENTITY: Identity = Identity([AtomicU64::new(0), AtomicU64::new(
 
 impl Identity {
     fn note(&self, fd: i32) {
-        let identity = sys::found(fd).map_or([0; 2], |found| found.identity);
+        let identity = sys::status(fd).map_or([0; 2], |found| found.identity);
         self.0.iter().zip(identity).for_each(|(place, number)| place.store(number, Relaxed));
     }
 
     fn is(&self, fd: i32) -> bool {
-        sys::found(fd).is_some_and(|found| found.identity == self.0.each_ref().map(|place| place.load(Relaxed)))
+        sys::status(fd).is_some_and(|found| found.identity == self.0.each_ref().map(|place| place.load(Relaxed)))
     }
 
     /// Opens the file that was created at this path; any other file there counts as missing.
@@ -116,8 +116,8 @@ pub fn is_gone(opened: i32) -> bool {
 
 /// Returns `true` if the ring was removed or replaced.
 pub fn is_ring_gone() -> bool {
-    match reserved_fds::held(reserved_fds::RING) {
-        held if held >= 0 => sys::found(held).is_some_and(|found| found.links == 0),
+    match reserved_fds::get(reserved_fds::RING) {
+        held if held >= 0 => sys::status(held).is_some_and(|found| found.links == 0),
         _ => is_gone(reopen_ring()),
     }
 }
@@ -128,7 +128,7 @@ pub fn is_ring_gone() -> bool {
 pub fn follow() -> bool {
     let Some(_held) = FOLLOWING.take() else { return false };
     // If the ring is in another directory, the new location of the trace cannot be determined.
-    if config::get().has_spool() || trace_dirs::is_lost() || reserved_fds::held(reserved_fds::FOLDER) >= 0 {
+    if config::get().has_spool() || trace_dirs::root_changed() || reserved_fds::get(reserved_fds::FOLDER) >= 0 {
         return false;
     }
     let mut ring = PathBuffer::new();
@@ -161,7 +161,7 @@ pub fn follow() -> bool {
 fn is_users(folder: &[u8]) -> bool {
     let mut path = PathBuffer::new();
     path.push(folder).push(b".");
-    sys::found_at(path.as_c_str()).is_some_and(|found| found.is_folder && [0, sys::user_id()].contains(&found.owner))
+    sys::status_at(path.as_c_str()).is_some_and(|found| found.is_folder && [0, sys::user_id()].contains(&found.owner))
 }
 
 /// Determines the current path of the ring's file from the kernel's list of mappings. Returns `false` if it has none.

@@ -127,7 +127,7 @@ pub fn is_cut() -> bool {
 }
 
 fn map_reopened(length: usize, at: usize) -> *mut u8 {
-    let held = reserved_fds::held(reserved_fds::RING);
+    let held = reserved_fds::get(reserved_fds::RING);
     let fd = if held >= 0 { held } else { reopen_ring() };
     if fd < 0 {
         write_errors::note(-fd);

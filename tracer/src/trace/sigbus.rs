@@ -257,7 +257,7 @@ extern "C" fn decide(signal: i32, info: *const libc::siginfo_t) -> usize {
     let (code, address) = unsafe { ((*info).si_code, (*info).si_addr().addr()) };
     // Caused by an instruction, and not by a signal that was sent.
     let is_fault = (1..=LAST_FAULT).contains(&code);
-    if is_fault && mend(address) {
+    if is_fault && repair(address) {
         return 0;
     }
     let handler = HANDLER.load(Acquire);
@@ -282,7 +282,7 @@ const LAST_FAULT: i32 = 4;
 /// Replaces the guarded range that contains an address with private memory; returns `false` if the address is not in
 /// one.
 #[cfg(target_arch = "x86_64")]
-fn mend(address: usize) -> bool {
+fn repair(address: usize) -> bool {
     let holds = |range: &&Range| {
         let start = range.start.load(Acquire);
         start != 0 && (start..start + range.length.load(Relaxed)).contains(&address)

@@ -75,7 +75,7 @@ fn is_left_over(name: &OsStr) -> bool {
 fn carry(folder: &File, name: &OsStr, dir: &Path) -> io::Result<()> {
     let not_ours = || io::Error::from(NOT_OURS);
     let mut ring = opened(folder.as_raw_fd(), name, 0).ok_or_else(not_ours)?;
-    let found = sys::found(ring.as_raw_fd()).ok_or_else(not_ours)?;
+    let found = sys::status(ring.as_raw_fd()).ok_or_else(not_ours)?;
     let right = found.is_file && found.owner == sys::user_id() && found.size <= RING_MAX;
     let mut head = vec![0; SEGMENTS_START];
     if !right || ring.read_exact(&mut head).is_err() || !belongs(&head, dir) {

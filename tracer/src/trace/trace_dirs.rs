@@ -14,15 +14,15 @@ use crate::thread::reserved_fds;
 
 /// `true` if paths may resolve differently than when the process started, because of this process or the one it was
 /// forked from.
-static IS_LOST: AtomicBool = AtomicBool::new(false);
+static ROOT_CHANGED: AtomicBool = AtomicBool::new(false);
 
 /// Stops resolving paths to files of the trace.
-pub fn loses_root() {
-    IS_LOST.store(true, Relaxed);
+pub fn mark_root_changed() {
+    ROOT_CHANGED.store(true, Relaxed);
 }
 
-pub fn is_lost() -> bool {
-    IS_LOST.load(Relaxed)
+pub fn root_changed() -> bool {
+    ROOT_CHANGED.load(Relaxed)
 }
 
 /// Opens the directories permanently, for this process and its children.
@@ -35,7 +35,7 @@ pub fn keep_open() {
 }
 
 fn keep_folder_open(which: usize, folder: &[u8]) {
-    if reserved_fds::held(which) < 0 && !is_lost() {
+    if reserved_fds::get(which) < 0 && !root_changed() {
         let mut path = crate::kernel::path_buffer::PathBuffer::new();
         // The directory itself, even if the path is a link to it.
         path.push(folder).push(b"/.");
@@ -46,8 +46,8 @@ fn keep_folder_open(which: usize, folder: &[u8]) {
 /// Returns an open directory and a name in it, or a path from the root.
 fn to(path: &CStr) -> (i32, &CStr) {
     const NO_FOLDER: i32 = -1;
-    let is_held = reserved_fds::held(reserved_fds::FOLDER) >= 0;
-    if !is_held && !is_lost() {
+    let is_held = reserved_fds::get(reserved_fds::FOLDER) >= 0;
+    if !is_held && !root_changed() {
         return (libc::AT_FDCWD, path);
     }
     let bytes = path.to_bytes_with_nul();
@@ -55,9 +55,9 @@ fn to(path: &CStr) -> (i32, &CStr) {
     let (folder, name) = (&bytes[..slash], CStr::from_bytes_with_nul(&bytes[slash + 1..]).unwrap_or_default());
     let config = config::get();
     let which = if folder == config.dir() { reserved_fds::FOLDER } else { reserved_fds::SPOOL };
-    match reserved_fds::held(which) {
+    match reserved_fds::get(which) {
         held if held >= 0 => (held, name),
-        _ if is_lost() => (NO_FOLDER, name),
+        _ if root_changed() => (NO_FOLDER, name),
         _ => (libc::AT_FDCWD, path),
     }
 }

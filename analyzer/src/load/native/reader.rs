@@ -14,7 +14,7 @@ use std::time::Duration;
 use dlio_schemas::clock::Clock;
 use dlio_schemas::native::Damage;
 use dlio_schemas::native::block::{HEADER_SIZE, Header, MAGIC, Opener};
-use dlio_schemas::native::columns::Asked;
+use dlio_schemas::native::columns::ColumnSet;
 use dlio_schemas::native::fields::{Ending, Fields, key};
 use dlio_schemas::native::file::{EventBlock, Image, Leftover, decode_some, is_of_the_writer, learn, trouble_in_name};
 use dlio_schemas::native::names::Names;
@@ -437,7 +437,12 @@ impl NativeSource {
 
     /// Loads a block and decodes the requested columns, chosen once its operations are known, into the reader's
     /// scratch.
-    fn decode(&self, block: &EventBlock, reader: &mut Reader, ask: impl FnOnce(&[u16]) -> Asked) -> Result<(), Damage> {
+    fn decode(
+        &self,
+        block: &EventBlock,
+        reader: &mut Reader,
+        ask: impl FnOnce(&[u16]) -> ColumnSet,
+    ) -> Result<(), Damage> {
         let file = self.held.clone().map_or_else(|| reader.files.get(&self.path), Ok);
         let file = file.map_err(|_| Damage::Broken("the file cannot be opened any more"))?;
         let scratch = &mut reader.native;
@@ -462,7 +467,7 @@ impl NativeSource {
         let Some(before) = self.piece_before(index) else { return Vec::new() };
         let events = match before.checked_sub(self.blocks.len()) {
             Some(leftover) => &self.leftovers[leftover].events,
-            None if self.decode(&self.blocks[before], reader, |_| Asked::ALL).is_ok() => &reader.native.events,
+            None if self.decode(&self.blocks[before], reader, |_| ColumnSet::ALL).is_ok() => &reader.native.events,
             None => return Vec::new(),
         };
         let trailing = (0..events.len()).rev().take_while(|&i| events.op[i] == Op::META.0).count();

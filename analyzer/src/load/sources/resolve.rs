@@ -8,7 +8,7 @@ use std::sync::{LazyLock, Mutex};
 
 use dlio_schemas::clock::Clock;
 use dlio_schemas::evidence::Counters;
-use dlio_schemas::native::columns::{Asked, Events};
+use dlio_schemas::native::columns::{ColumnSet, Events};
 use dlio_schemas::native::names::{NameKind, Names};
 use dlio_schemas::native::ring::OpenSpan;
 use dlio_schemas::ops::{Arg as Meaning, Layer, OP_MAX, Op};
@@ -323,15 +323,15 @@ impl Traits {
     }
 }
 
-/// Returns the columns of a block of these operations that a batch needs for the requested ones.
+/// The columns of a block of some operations that a batch needs to have those that are wanted.
 pub fn asked(ops: &[u16], wanted: Wanted) -> Asked {
     if wanted.args || wanted.columns == Columns::ALL {
-        return Asked::ALL;
+        return ColumnSet::ALL;
     }
     let has = |columns| wanted.columns.has(columns);
     // Spans use the columns of files and descriptors for their names, and that of positions for steps.
     let says = ops.iter().any(|&op| traits_of(op).needs_care());
-    Asked {
+    ColumnSet {
         times: has(Columns::TS.and(Columns::DUR)),
         file: has(Columns::FILE) || says,
         fd: has(Columns::FD) || says,

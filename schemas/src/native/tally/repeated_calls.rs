@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn together_they_are_what_they_are_one_by_one() {
+    fn repeated_calls_equal_single_additions() {
         for seed in 0..40 {
             let events = events(seed);
             let [mut one_by_one, mut together] = [(); 2].map(|()| vec![0; WORDS]);

@@ -47,16 +47,16 @@ impl<'a> Packet<'a> {
 }
 
 /// A packet with one track event and nothing else, as nearly all are.
-pub(super) struct Moment<'a> {
+pub(super) struct TrackEventPacket<'a> {
     pub(super) time: u64,
     pub(super) sequence: u64,
     pub(super) event: &'a [u8],
 }
 
-impl<'a> Moment<'a> {
+impl<'a> TrackEventPacket<'a> {
     /// Parses such a packet; `None` if the packet contains more and has to be parsed as a whole.
     #[inline(always)]
-    pub(super) fn parse(message: &'a [u8]) -> Option<Moment<'a>> {
+    pub(super) fn parse(message: &'a [u8]) -> Option<TrackEventPacket<'a>> {
         const SEQUENCE: u8 = (field::packet::SEQUENCE << 3 | proto::VARINT) as u8;
         const TIMESTAMP: u8 = (field::packet::TIMESTAMP << 3 | proto::VARINT) as u8;
         const FLAGS: u8 = (field::packet::SEQUENCE_FLAGS << 3 | proto::VARINT) as u8;
@@ -76,7 +76,7 @@ impl<'a> Moment<'a> {
                 _ => return None,
             }
         }
-        Some(Moment { time: time?, sequence, event: event? })
+        Some(TrackEventPacket { time: time?, sequence, event: event? })
     }
 }
 

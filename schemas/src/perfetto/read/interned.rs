@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_number_is_found_and_takes_little_memory() {
+    fn any_number_is_found_with_little_memory() {
         let mut table = Table::default();
         let numbers = [0, 1, 63, 64, 300, 1 << 20, u64::MAX];
         numbers.into_iter().for_each(|number| table.insert(number, number));
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_given_again_means_the_later_string() {
+    fn reassigned_number_means_the_later_string() {
         let mut table = Table::default();
         // Outside the dense part first, inside once the table has grown.
         table.insert(100, 'a');

@@ -44,7 +44,7 @@ mod tests;
 use std::collections::HashMap;
 
 use self::annotations::Slots;
-use self::frames::{Frame, Moment, Packet, next_packet};
+use self::frames::{Frame, Packet, TrackEventPacket, next_packet};
 use self::tracks::{Sequence, Stream, Track};
 use self::unpack::Unpacker;
 use super::proto::{field, value};
@@ -217,7 +217,7 @@ impl Reader {
     }
 
     fn packet(&mut self, message: &[u8], events: bool, take: &mut Take) {
-        if let Some(moment) = Moment::parse(message).filter(|_| events) {
+        if let Some(moment) = TrackEventPacket::parse(message).filter(|_| events) {
             return self.moment(&moment, take);
         }
         let Some(packet) = Packet::parse(message) else {
@@ -259,7 +259,7 @@ impl Reader {
     /// Reads a packet that was in a compressed one.
     #[inline(always)]
     fn unpacked(&mut self, message: &[u8], take: &mut Take) {
-        if let Some(moment) = Moment::parse(message) {
+        if let Some(moment) = TrackEventPacket::parse(message) {
             return self.moment(&moment, take);
         }
         match Packet::parse(message) {
@@ -269,7 +269,7 @@ impl Reader {
     }
 
     #[inline(always)]
-    fn moment(&mut self, moment: &Moment, take: &mut Take) {
+    fn moment(&mut self, moment: &TrackEventPacket, take: &mut Take) {
         let sequence = self.sequence(moment.sequence);
         let clock = self.sequences[sequence].clock;
         match self.clocks.boot_ns(moment.time, clock, moment.sequence) {

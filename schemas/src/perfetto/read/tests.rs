@@ -191,7 +191,7 @@ fn native_rows(image: &Image) -> Vec<Row> {
 }
 
 #[test]
-fn everything_recorded_comes_back_from_every_compression() {
+fn all_events_round_trip_with_every_compression() {
     let image = image();
     let expected = native_rows(&image);
     for compression in [Compression::None, Compression::Deflate, Compression::Zstd] {
@@ -208,7 +208,7 @@ fn everything_recorded_comes_back_from_every_compression() {
 /// Tests calls of more shapes than there are templates, with numbers of every width, and of a width beyond that of a
 /// template.
 #[test]
-fn calls_of_any_shape_and_width_come_back() {
+fn calls_of_any_shape_and_width_round_trip() {
     let mut image = image();
     image.leftovers.clear();
     image.open_spans.clear();
@@ -250,7 +250,7 @@ fn calls_of_any_shape_and_width_come_back() {
 }
 
 #[test]
-fn the_process_comes_back_with_every_field() {
+fn process_round_trips_with_every_field() {
     let image = image();
     let (_, reader) = read_all(&exported(&image, Compression::Deflate));
     let process = &reader.processes[0];
@@ -262,7 +262,7 @@ fn the_process_comes_back_with_every_field() {
 }
 
 #[test]
-fn spans_that_never_ended_come_back_as_such() {
+fn open_spans_round_trip() {
     let image = image();
     let (_, reader) = read_all(&exported(&image, Compression::Deflate));
     let clock = image.clock().unwrap();
@@ -279,7 +279,7 @@ fn spans_that_never_ended_come_back_as_such() {
 }
 
 #[test]
-fn pieces_of_any_length_give_the_same_events() {
+fn chunks_of_any_length_give_the_same_events() {
     let bytes = exported(&image(), Compression::None);
     let whole = all_rows(&read_all(&bytes).0, &read_all(&bytes).1);
     for length in [1, 7, 1000] {
@@ -296,7 +296,7 @@ fn pieces_of_any_length_give_the_same_events() {
 }
 
 #[test]
-fn a_file_cut_at_any_byte_gives_what_stands_before() {
+fn truncated_file_gives_the_events_before_the_cut() {
     let bytes = exported(&image(), Compression::None);
     let whole = all_rows(&read_all(&bytes).0, &read_all(&bytes).1).len();
     let mut last = 0;
@@ -310,7 +310,7 @@ fn a_file_cut_at_any_byte_gives_what_stands_before() {
 }
 
 #[test]
-fn no_changed_byte_makes_it_panic() {
+fn changed_bytes_do_not_panic() {
     for compression in [Compression::None, Compression::Deflate, Compression::Zstd] {
         let bytes = exported(&image(), compression);
         let mut random = 88172645463325252u64;
@@ -329,7 +329,7 @@ fn no_changed_byte_makes_it_panic() {
 }
 
 #[test]
-fn chapters_read_apart_give_all_events() {
+fn chapters_read_separately_give_all_events() {
     let mut image = image();
     let mut events = Events::default();
     (0..600_000).for_each(|i| {
@@ -453,7 +453,7 @@ fn traces_of_other_tools_become_spans() {
 }
 
 #[test]
-fn what_is_no_trace_is_said_to_be_broken() {
+fn non_trace_is_reported_as_broken() {
     for bytes in [&b"#!/bin/sh\nexit 0\n and some more of it"[..], &[0; 64], &[0xff; 64]] {
         let (batches, reader) = read_all(bytes);
         assert!(batches.is_empty() && reader.damaged > 0, "{bytes:?}");

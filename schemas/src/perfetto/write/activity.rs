@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_kept_however_long_the_call() {
+    fn bytes_are_kept_for_calls_of_any_length() {
         for (begin, end) in [(0, 1), (10, WIDTH), (WIDTH - 1, WIDTH + 1), (500, 77 * WIDTH + 3), (0, 1000 * WIDTH)] {
             let mut activity = activity();
             add(&mut activity, Op::READ, begin, end, 123_456_789);
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_at_once_are_counted() {
+    fn parallel_calls_are_counted() {
         let mut activity = activity();
         (0..3).for_each(|_| add(&mut activity, Op::PWRITE, 10 * WIDTH, 20 * WIDTH, 0));
         let samples = activity.samples(Counter::InFlight);
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn open_files_rise_and_fall_and_never_go_below_none() {
+    fn open_file_count_never_goes_negative() {
         let mut activity = activity();
         // Inherited.
         add_on(&mut activity, Op::CLOSE, 0, 10, 0, 0);

@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_head_carries_its_own_sum() {
+    fn tar_head_contains_its_checksum() {
         let head = member_head("node7.pftrace", 1234);
         let noted = u32::from_str_radix(std::str::from_utf8(&head[148..154]).unwrap(), 8).unwrap();
         let summed: u32 = (0..RECORD).map(|i| if (148..156).contains(&i) { 32 } else { head[i] as u32 }).sum();
@@ -152,14 +152,14 @@ mod tests {
     }
 
     #[test]
-    fn sizes_around_a_record_are_filled_up_and_large_ones_fit() {
+    fn sizes_are_padded_and_large_ones_fit() {
         assert_eq!([0, 1, 511, 512, 513].map(padding), [0, 511, 1, 0, 511]);
         assert_eq!(size_field((1 << 33) - 1)[..11], *b"77777777777");
         assert_eq!(size_field(1 << 33), [0x80, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0]);
     }
 
     #[test]
-    fn a_head_gives_back_what_was_written() {
+    fn tar_head_round_trips() {
         for (name, size) in [("manifest.json", 7), ("node7.pftrace", 0), ("node7.pftrace", 1 << 40)] {
             let head = member_head(name, size);
             assert_eq!(Member::read(&head), Some(Member { name: name.into(), size }));
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn long_names_are_cut_between_characters() {
+    fn long_names_are_truncated_between_characters() {
         let head = member_head(&"\u{e9}".repeat(80), 0);
         assert_eq!(head.iter().position(|&byte| byte == 0), Some(98));
     }

@@ -171,9 +171,9 @@ pub(super) fn put_slice(
 ) {
     let place = thread.lanes.place(call.begin, call.end, call.depth);
     let lane = match place {
-        Place::Track => None,
-        Place::Lane(lane) => Some(lane_track(packer.out(), owner, thread, lane)),
-        Place::Nowhere => return put_homeless(packer.out(), thread, call, flows, names),
+        Placement::Track => None,
+        Placement::Lane(lane) => Some(lane_track(packer.out(), owner, thread, lane)),
+        Placement::NoTrack => return put_without_track(packer.out(), thread, call, flows, names),
     };
     let state = thread.state.as_mut().expect("introduced");
     if lane.is_none()
@@ -186,7 +186,7 @@ pub(super) fn put_slice(
     }
     let out = packer.out();
     let iids = intern(out, thread.head, state, call, names);
-    put_pair(out, &mut Short, thread.head, state, call, &Beside { iids, lane, flows });
+    put_pair(out, &mut Short, thread.head, state, call, &CallAnnotations { iids, lane, flows });
 }
 
 /// Writes a call like the last one of its shape. Returns `false` if there are too many shapes.
@@ -223,7 +223,7 @@ fn prepare(
     let iids = intern(out, head, state, call, names);
     state.templates.find(shape).or_else(|| {
         let (last_ns, mut templates) = (state.last_ns, std::mem::take(&mut state.templates));
-        let beside = Beside { iids, lane: None, flows: &[] };
+        let beside = CallAnnotations { iids, lane: None, flows: &[] };
         let made = templates.make(shape, |out, width| put_pair(out, width, head, state, call, &beside));
         (state.templates, state.last_ns) = (templates, last_ns);
         made
@@ -231,7 +231,7 @@ fn prepare(
 }
 
 /// The annotations of a call in its packets.
-struct Beside<'a> {
+struct CallAnnotations<'a> {
     iids: Iids,
     lane: Option<u64>,
     flows: &'a [u64],
@@ -239,7 +239,14 @@ struct Beside<'a> {
 
 /// Writes start and end of a call.
 #[inline(always)]
-fn put_pair(out: &mut Message, width: &mut impl Width, head: Head, state: &mut State, call: &Call, beside: &Beside) {
+fn put_pair(
+    out: &mut Message,
+    width: &mut impl Width,
+    head: Head,
+    state: &mut State,
+    call: &Call,
+    beside: &CallAnnotations,
+) {
     put_event(out, width, head, state, call.begin, value::SLICE_BEGIN, |event, width| {
         event.number(field::event::CATEGORY_IIDS, beside.iids.category);
         event.number(field::event::NAME_IID, beside.iids.name);
@@ -253,7 +260,7 @@ fn put_pair(out: &mut Message, width: &mut impl Width, head: Head, state: &mut S
 
 /// Writes a call that overlaps with too many others: an instant with its duration as an argument.
 #[cold]
-pub(super) fn put_homeless(out: &mut Message, thread: &mut Thread, call: &Call, flows: &[u64], names: &Names) {
+pub(super) fn put_without_track(out: &mut Message, thread: &mut Thread, call: &Call, flows: &[u64], names: &Names) {
     let state = thread.state.as_mut().expect("introduced");
     let iids = intern(out, thread.head, state, call, names);
     put_event(out, &mut Short, thread.head, state, call.begin, value::INSTANT, |event, width| {
@@ -400,13 +407,13 @@ pub(super) fn text_value(meta: &Meta) -> Option<u32> {
 /// The origin of a category's text.
 pub(super) enum CategoryName {
     Of(Layer),
-    Given(u32),
+    Recorded(u32),
 }
 
 #[inline(always)]
 pub(super) fn category_of(call: &Call) -> (u64, CategoryName) {
     if call.names_itself() && call.fd > 0 {
-        return (CATEGORY_NAMES + call.fd as u64, CategoryName::Given(call.fd as u32));
+        return (CATEGORY_NAMES + call.fd as u64, CategoryName::Recorded(call.fd as u32));
     }
     let layer = call.info.map_or(Layer::App, |info| info.layer);
     (layer_index(layer), CategoryName::Of(layer))
@@ -415,7 +422,7 @@ pub(super) fn category_of(call: &Call) -> (u64, CategoryName) {
 pub(super) fn text_of(category: CategoryName, names: &Names) -> Vec<u8> {
     match category {
         CategoryName::Of(layer) => layer.name().into(),
-        CategoryName::Given(id) => names.text(id).unwrap_or("app".into()).as_bytes().into(),
+        CategoryName::Recorded(id) => names.text(id).unwrap_or("app".into()).as_bytes().into(),
     }
 }
 
@@ -561,7 +568,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn far_numbers_take_no_memory() {
+    fn large_numbers_take_no_memory() {
         let mut numbers = Numbers::default();
         for number in [0, 63, 64, FAR - 1, FAR, FAR + 1, u64::MAX] {
             assert!(numbers.insert(number));

@@ -241,18 +241,18 @@ pub(super) fn put_life(out: &mut Message, process: &Process, fields: &Fields, la
     let started = loaded.map(|image| image.wrapping_add_signed(process.shift_ns)).filter(|&start| start <= first_ns);
     let ended: u64 = fields.number(key::END_BOOT_NS).unwrap_or(last_ns);
     let lost: u64 = fields.number(key::LOST).unwrap_or(0);
-    put_moment(out, process, started.unwrap_or(first_ns), "start");
+    put_process_instant(out, process, started.unwrap_or(first_ns), "start");
     let ending = match fields.ending() {
         Ending::Running => "still running".to_string(),
         ending => format!("end: {ending}"),
     };
-    put_moment(out, process, ended, &ending);
+    put_process_instant(out, process, ended, &ending);
     if lost > 0 {
-        put_moment(out, process, ended, &format!("{lost} events lost"));
+        put_process_instant(out, process, ended, &format!("{lost} events lost"));
     }
 }
 
-pub(super) fn put_moment(out: &mut Message, process: &Process, boot_ns: u64, name: &str) {
+pub(super) fn put_process_instant(out: &mut Message, process: &Process, boot_ns: u64, name: &str) {
     put_packet(out, process.head, |packet| {
         packet.number(field::packet::TIMESTAMP, boot_ns);
         packet.number(field::packet::SEQUENCE_FLAGS, value::STATE_NEEDED);

@@ -226,7 +226,7 @@ mod tests {
     use crate::perfetto::proto::varint;
 
     #[test]
-    fn wide_numbers_are_the_numbers_they_are() {
+    fn wide_varints_decode_to_the_same_numbers() {
         for number in [0u64, 1, 0x7f, 0x80, 0x3fff, 0x4000, 0x1234_5678, 0x00ff_ffff_ffff_ffff] {
             let bytes = (spread(number) | 0x0080_8080_8080_8080).to_le_bytes();
             assert_eq!(varint(&mut &bytes[..]), Some(number));

@@ -23,7 +23,7 @@ use super::activity::{Activity, FileCall};
 use super::event::{Thread, introduce, put_counter, put_instant, put_slice};
 use super::process_packets::{
     Flows, Head, Process, moved, put_activity, put_attributes, put_chapter, put_clocks, put_complete, put_life,
-    put_machine, put_moment, put_packet, put_process_track, thread_names,
+    put_machine, put_packet, put_process_instant, put_process_track, thread_names,
 };
 use super::waits;
 use crate::event::clock::Clock;
@@ -103,7 +103,7 @@ impl Exporter for Writer<'_> {
         put_process_track(out, &process, fields);
         put_life(out, &process, fields, last_ns);
         if let Some(overview) = fields.get(key::OVERVIEW) {
-            put_moment(out, &process, process.first_ns, overview);
+            put_process_instant(out, &process, process.first_ns, overview);
         }
         self.packer.flush_raw()?;
         self.processes.push(process);
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn an_overview_keeps_the_counters_of_what_it_merged() {
+    fn overview_keeps_counters_of_merged_events() {
         let image = image(50_000);
         let (whole, _) = exported(&image, Compression::None);
         let (clock, leftover) = (image.clock().unwrap(), &image.leftovers[0]);
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_without_a_clock_is_refused() {
+    fn image_without_a_clock_is_rejected() {
         let mut sink = |_: &[u8]| Ok(());
         let writer = Writer::new(&mut sink, &Options::default()).unwrap();
         let error = export(&Image::default(), &[], Box::new(writer)).unwrap_err();
@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sink_that_fails_ends_the_export() {
+    fn failing_sink_ends_the_export() {
         let mut room = 1000;
         let mut sink = |bytes: &[u8]| {
             room -= bytes.len() as i64;

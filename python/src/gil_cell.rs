@@ -4,15 +4,15 @@ use std::cell::UnsafeCell;
 
 use pyo3::Python;
 
-pub struct Held<T>(UnsafeCell<T>);
+pub struct GilCell<T>(UnsafeCell<T>);
 
 // SAFETY: the value is accessed only through `with`, whose caller holds the interpreter's lock: one thread at a time.
 // The module is built for the limited interface, which exists only for interpreters with that lock.
-unsafe impl<T: Send> Sync for Held<T> {}
+unsafe impl<T: Send> Sync for GilCell<T> {}
 
-impl<T> Held<T> {
-    pub const fn new(value: T) -> Held<T> {
-        Held(UnsafeCell::new(value))
+impl<T> GilCell<T> {
+    pub const fn new(value: T) -> GilCell<T> {
+        GilCell(UnsafeCell::new(value))
     }
 
     /// Runs `work` on the value. `work` must not call into Python, which could return here: callers convert objects

@@ -47,8 +47,8 @@ int main(int argc, char **argv) {
 "#;
 
 #[test]
-fn times_are_the_real_ones_where_a_program_is_shown_others() {
-    let sandbox = Sandbox::new("surroundings.clock").unwrap();
+fn interposed_clock_does_not_change_times() {
+    let sandbox = Sandbox::new("process_environment.clock").unwrap();
     let binary = program(&sandbox, "reads", READS);
     let faketime = Command::new(needed("faketime")).args(["2001-02-03 04:05:06", "printenv", "LD_PRELOAD"]).output();
     let library = text(&faketime.unwrap().stdout).trim().to_string();
@@ -134,8 +134,8 @@ int main(int argc, char **argv) {
 "#;
 
 #[test]
-fn programs_of_musl_are_traced_and_do_what_they_do_untraced() {
-    let sandbox = Sandbox::new("surroundings.musl").unwrap();
+fn musl_programs_are_traced_and_unchanged() {
+    let sandbox = Sandbox::new("process_environment.musl").unwrap();
     let program = musl_program(&sandbox, "threads", THREADS_OF_MUSL);
     fs::write(sandbox.work().join("data"), "data\n").unwrap();
     let untraced = sandbox.run(Command::new(&program).arg("data"), true).unwrap();
@@ -154,8 +154,8 @@ fn programs_of_musl_are_traced_and_do_what_they_do_untraced() {
 }
 
 #[test]
-fn programs_of_musl_start_wherever_they_are_called_from() {
-    let sandbox = Sandbox::new("surroundings.tree").unwrap();
+fn musl_programs_start_from_any_program() {
+    let sandbox = Sandbox::new("process_environment.tree").unwrap();
     let other = musl_program(&sandbox, "other", "#include <stdio.h>\nint main(void) { puts(\"other\"); return 42; }\n");
     // Deep in a process tree, by each way to start a program, as the interpreter of a script, and by a program that
     // is not traced.
@@ -174,8 +174,8 @@ fn programs_of_musl_start_wherever_they_are_called_from() {
 }
 
 #[test]
-fn static_programs_are_said_to_be_static() {
-    let sandbox = Sandbox::new("surroundings.static").unwrap();
+fn static_programs_are_reported() {
+    let sandbox = Sandbox::new("process_environment.static").unwrap();
     let (source, binary) = (sandbox.root().join("static.c"), sandbox.root().join("static"));
     fs::write(&source, "int main(void) { return 42; }\n").unwrap();
     compile(&source, &binary, &["-static"]).unwrap();
@@ -185,8 +185,8 @@ fn static_programs_are_said_to_be_static() {
 }
 
 #[test]
-fn programs_of_a_tree_that_leave_no_trace_are_named() {
-    let sandbox = Sandbox::new("surroundings.untraced").unwrap();
+fn untraceable_programs_are_reported() {
+    let sandbox = Sandbox::new("process_environment.untraced").unwrap();
     let (source, binary) = (sandbox.root().join("quiet.c"), sandbox.work().join("quiet"));
     fs::write(&source, "int main(void) { return 42; }\n").unwrap();
     compile(&source, &binary, &["-static"]).unwrap();
@@ -211,7 +211,7 @@ fn programs_of_a_tree_that_leave_no_trace_are_named() {
 }
 
 #[test]
-fn a_title_in_the_place_of_arguments_is_not_a_programs_name() {
+fn process_title_is_not_a_program_name() {
     const TITLED: &str = r#"
 #include <string.h>
 #include <sys/stat.h>
@@ -221,7 +221,7 @@ int main(int argc, char **argv) {
     return stat("/etc/passwd", &facts) == 0 ? 42 : 1;
 }
 "#;
-    let sandbox = Sandbox::new("surroundings.title").unwrap();
+    let sandbox = Sandbox::new("process_environment.title").unwrap();
     let binary = program(&sandbox, "server", TITLED);
     let mut command = Command::new(&binary);
     command
@@ -234,7 +234,7 @@ int main(int argc, char **argv) {
 }
 
 #[test]
-fn processes_forked_below_another_root_are_traced_outside_of_it() {
+fn chrooted_children_are_traced_outside_the_root() {
     // Below a root without /proc a process cannot read its own name; the kernel's name for it is still available.
     const CONFINED: &str = r#"
 #define _GNU_SOURCE
@@ -259,7 +259,7 @@ int main(int argc, char **argv) {
     return wait(&status) > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : 4;
 }
 "#;
-    let sandbox = Sandbox::new("surroundings.confined").unwrap();
+    let sandbox = Sandbox::new("process_environment.confined").unwrap();
     let binary = program(&sandbox, "server", CONFINED);
     let root = sandbox.work().join("root");
     fs::create_dir(&root).unwrap();
@@ -291,8 +291,8 @@ int main(int argc, char **argv) {
 }
 
 #[test]
-fn a_folder_that_cannot_be_made_is_said_once_and_why() {
-    let sandbox = Sandbox::new("surroundings.refused").unwrap();
+fn failed_directory_is_reported_once() {
+    let sandbox = Sandbox::new("process_environment.refused").unwrap();
     let binary = program(&sandbox, "reads", READS);
     fs::write(sandbox.work().join("file"), "").unwrap();
     for (folder, reason) in [("file/trace", "is not a directory"), ("/proc/dlio/a/b", "cannot be created")] {
@@ -307,7 +307,7 @@ fn a_folder_that_cannot_be_made_is_said_once_and_why() {
 
 /// Runs a script that reads `data` and writes `out`; returns the files in the trace.
 fn files_of(name: &str, interpreter: &Path, arguments: &[&str]) -> BTreeSet<String> {
-    let sandbox = Sandbox::new(&format!("surroundings.{name}")).unwrap();
+    let sandbox = Sandbox::new(&format!("process_environment.{name}")).unwrap();
     let ruby = "require 'json'\nrequire 'csv'\nrequire 'fileutils'\nrequire 'time'\nd = File.read('data')\nFile.write('out', JSON.generate({a: d}))\n";
     let node = "const fs = require('fs'), zlib = require('zlib'), crypto = require('crypto');\nfs.writeFileSync('out', JSON.stringify({a: fs.readFileSync('data', 'utf8')}));\n";
     let java = "import java.nio.file.*;\npublic class T { public static void main(String[] a) throws Exception { Files.writeString(Paths.get(\"out\"), Files.readString(Paths.get(\"data\"))); } }\n";
@@ -327,7 +327,7 @@ fn files_of(name: &str, interpreter: &Path, arguments: &[&str]) -> BTreeSet<Stri
 }
 
 #[test]
-fn interpreters_show_their_data_and_not_themselves() {
+fn interpreter_files_are_excluded_and_data_kept() {
     // Directories on the path to a script are queried, as are the C library's files about the host.
     const MORE: usize = 20;
     for (name, arguments) in [("ruby", &["t.rb"][..]), ("node", &["t.js"]), ("java", &["-cp", ".", "T"])] {
@@ -351,8 +351,8 @@ fn interpreters_show_their_data_and_not_themselves() {
 }
 
 #[test]
-fn a_pattern_means_the_same_however_it_is_spelled() {
-    let sandbox = Sandbox::new("surroundings.patterns").unwrap();
+fn pattern_variants_mean_the_same() {
+    let sandbox = Sandbox::new("process_environment.patterns").unwrap();
     let work = sandbox.work();
     fs::create_dir_all(work.join("data/deep")).unwrap();
     fs::create_dir(work.join("other")).unwrap();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-use crate::held::Held;
+use crate::gil_cell::GilCell;
 use crate::template::Site;
 
 const ENTRIES: usize = 256;
@@ -19,13 +19,13 @@ struct Entry {
     site: Arc<Site>,
 }
 
-static ENTRIES_HELD: Held<[Option<Entry>; ENTRIES]> = Held::new([const { None }; ENTRIES]);
+static CACHED_SITES: GilCell<[Option<Entry>; ENTRIES]> = GilCell::new([const { None }; ENTRIES]);
 
 /// Returns the site of a name and a category.
 pub fn site(name: &Bound<PyString>, category: Option<&Bound<PyString>>) -> Arc<Site> {
     let py = name.py();
     let at = place(name, category);
-    let known = ENTRIES_HELD.with(py, |entries| {
+    let known = CACHED_SITES.with(py, |entries| {
         let entry = entries[at].as_ref()?;
         let same = entry.name.is(name) && address(entry.category.as_ref()) == address(category.map(Bound::as_unbound));
         same.then(|| entry.site.clone())
@@ -39,7 +39,7 @@ fn add(at: usize, name: &Bound<PyString>, category: Option<&Bound<PyString>>) ->
     let entry =
         Entry { name: name.clone().unbind(), category: category.map(|it| it.clone().unbind()), site: site.clone() };
     // The previous entry is dropped outside: the destructor of a string of a derived class may run Python.
-    let before = ENTRIES_HELD.with(name.py(), |entries| entries[at].replace(entry));
+    let before = CACHED_SITES.with(name.py(), |entries| entries[at].replace(entry));
     drop(before);
     site
 }
