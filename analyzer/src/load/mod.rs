@@ -80,11 +80,11 @@ impl Trace {
     }
 
     /// Opens the files that were found, using the index for those it contains.
-    pub fn of(found: inputs::Found, given: &[String], threads: usize, index: &Index) -> Result<Trace, LoadError> {
+    pub fn of(found: inputs::InputFiles, given: &[String], threads: usize, index: &Index) -> Result<Trace, LoadError> {
         let catalog = Catalog::default();
         let mut notes = found.notes;
         let mut duplicates = Duplicates::default();
-        let look = reader::Look { again: inputs::look_again, index };
+        let look = reader::OpenMode { again: inputs::find_successors, index };
         let natives = reader::open_all(&found.natives, look, &catalog, threads, &mut notes, &mut duplicates);
         let mut sources = natives.sources;
         let mut opening = Opening { catalog: &catalog, notes: &mut notes, duplicates: &mut duplicates };

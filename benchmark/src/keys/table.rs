@@ -368,7 +368,7 @@ mod tests {
     use crate::keys::value::yaml_scalar;
 
     #[test]
-    fn every_default_is_a_legal_value_of_its_own_key() {
+    fn every_default_is_valid_for_its_key() {
         for key in KEYS {
             let default = crate::keys::value::parse_yaml("default", key.default).unwrap();
             assert_eq!(complaint(key, &default), None, "{}", key.path);

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_encoded_is_what_signing_asks_for() {
+    fn encodes_as_signing_requires() {
         assert_eq!(encoded("a b/ü+~.tar", "/"), "a%20b/%C3%BC%2B~.tar");
         assert_eq!(encoded("a/b=c", ""), "a%2Fb%3Dc");
     }

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn drawn_sizes_lie_between_the_smallest_and_the_largest() {
+    fn drawn_sizes_stay_within_the_distribution() {
         let found = read("{sample: [{call: read, at: 0, bytes: [10, 20]}]}", 50);
         assert!(found.iter().all(|(_, moved)| (10..=20).contains(moved)));
         assert!(found.iter().any(|(_, moved)| *moved != found[0].1));

@@ -564,7 +564,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_or_changed_is_never_read_beyond() {
+    fn damaged_chunks_are_never_read_out_of_bounds() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.hdf5");
         let file = hdf5_metno::File::with_options().with_fapl(|access| access.libver_latest()).create(&path).unwrap();
