@@ -17,7 +17,7 @@ use super::bytes::copies::Copies;
 use super::bytes::file_bytes;
 use super::bytes::trace_file::{self, StoredFile};
 use super::formats::FORMATS;
-use super::native::files_of_an_image::{Export, NativeFiles, changed_just_now, stem};
+use super::native::image_files::{Export, NativeFiles, changed_just_now, stem};
 use super::sources::duplicates::PassedOver;
 use super::sources::errors::{LoadError, Note};
 use super::sources::source::{Format, Recognition};
@@ -242,7 +242,7 @@ fn parts_of(stem: &Path) -> Vec<PathBuf> {
     entries.filter(|path| !is_unfinished(path) && self::stem(path) == stem).collect()
 }
 
-/// Returns the existing parts of a trace, classified: see [`super::native::files_of_an_image::FindSuccessors`].
+/// Returns the existing parts of a trace, classified: see [`super::native::image_files::FindSuccessors`].
 pub fn find_successors(path: &Path) -> (Option<NativeFiles>, Option<Export>) {
     let parts = parts_of(&stem(path)).into_iter().map(|path| (path, false));
     let found = classify(parts.collect()).unwrap_or_default();

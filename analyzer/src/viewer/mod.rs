@@ -26,7 +26,7 @@ use dlio_schemas::ops::Op;
 use crate::atomic_file::AtomicFile;
 use crate::catalog::Catalog;
 use crate::filter::Filter;
-use crate::load::beside_traces;
+use crate::load::companion_files;
 use crate::load::inputs::InputFiles;
 use crate::load::native::reader::process_of;
 use crate::load::recorded::{self, Recorded};
@@ -86,7 +86,7 @@ impl<'f> Export<'f> {
         let has_waits = waits::may_draw(filter) && (waits || processes.iter().any(waits::names_objects));
         let coarseness = if all { None } else { coarseness(&processes, &lengths, threads) };
         let events = lengths.total();
-        let (waits, machines) = (Vec::new(), beside_traces::samples(&found.machines));
+        let (waits, machines) = (Vec::new(), companion_files::samples(&found.machines));
         Ok((events > 0).then_some(Export { processes, filter, events, coarseness, has_waits, waits, machines }))
     }
 

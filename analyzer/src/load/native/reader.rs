@@ -25,7 +25,7 @@ use dlio_schemas::ops::Op;
 use dlio_schemas::process_stat::ProcessStat;
 use dlio_schemas::secrets::masked_text;
 
-use super::files_of_an_image::{Export, FindSuccessors, NativeFiles, changed_just_now, stem};
+use super::image_files::{Export, FindSuccessors, NativeFiles, changed_just_now, stem};
 use super::index::Index;
 use crate::batch::{Batch, Columns, Wanted};
 use crate::catalog::{Catalog, Host, Process};
