@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_draft_has_no_name_before_it_is_complete() {
+    fn file_has_no_name_before_commit() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("report");
         let mut draft = AtomicFile::new(&path).unwrap();

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_are_no_markup() {
+    fn cells_are_escaped_in_markdown() {
         let mut grid = Grid::new(&["<name", "count"]);
         grid.row(vec!["a|b<img>_*`".into(), "7".into()]);
         let mut out = String::new();

@@ -67,7 +67,7 @@ fn reads_written_and_rejects_changed_checkpoints() {
 const TENSORFLOW: &str = "++workload.checkpoint.format=tensorflow";
 
 #[test]
-fn a_report_of_checkpoints_alone_has_no_steps() {
+fn checkpoint_report_has_no_steps() {
     let folder = Folder::new("ckpt-report");
     assert!(run(&folder, 1, 1, &[]).status.success());
     let text = stdout(&dlio(&folder, &["bench", "report", "run"]));
@@ -112,7 +112,7 @@ fn tensorflow_has_data_and_an_index_that_knows_them() {
 }
 
 #[test]
-fn files_of_given_sizes_and_bytes_alone_come_back() {
+fn files_of_bytes_round_trip() {
     let five = ["++workload.checkpoint.file_bytes=[1024,1024,4096,65536,4194304]", "--ranks=2"];
     let direct = ["++workload.checkpoint.format=raw", "++workload.checkpoint.odirect=true"];
     for (more, count) in [(&five, 5), (&direct, 2)] {
@@ -196,7 +196,7 @@ fn the_times_of_a_checkpoint_are_those_of_all_ranks() {
 }
 
 #[test]
-fn a_training_goes_on_while_its_checkpoint_is_written() {
+fn training_continues_while_checkpoint_is_written() {
     let folder = Folder::new("ckpt-beside");
     for more in [FAST, "++workload.checkpoint.asynchronous=true"] {
         let output = dlio(
@@ -291,7 +291,7 @@ fn draining_does_not_slow_training() {
 }
 
 #[test]
-fn a_crash_while_copying_loses_no_checkpoint() {
+fn crash_while_copying_keeps_checkpoints() {
     let folder = Folder::new("ckpt-crash");
     let pause = "++workload.checkpoint.time_between_checkpoints=1";
     let typed = typed(3, -1, &[FAST, pause]);

@@ -118,7 +118,7 @@ fn different_data_are_regenerated_with_a_note() {
 }
 
 #[test]
-fn when_files_are_made_makes_no_difference() {
+fn files_do_not_depend_on_time() {
     let second = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
     let formats: BTreeSet<&str> = OTHERWISE.iter().map(|(format, ..)| *format).collect();
     for format in formats {

@@ -42,7 +42,7 @@ fn children(process: u32) -> Vec<u32> {
 }
 
 #[test]
-fn a_run_that_came_to_its_end_says_so() {
+fn finished_run_reports_success() {
     let folder = Folder::new("end-success");
     assert!(run(&folder, &[GENERATE]).status.success());
     let summary = folder.json("run/summary.json");

@@ -451,7 +451,7 @@ fn keys_are_plain_or_whole_uris() {
 }
 
 #[test]
-fn checkpoints_are_streamed_in_parts_and_come_back() {
+fn multipart_checkpoints_round_trip() {
     let (store, folder) = (Store::start(), Folder::new("objects-checkpoints"));
     let model = [
         "bench",
@@ -544,7 +544,7 @@ fn a_connection_that_breaks_is_made_again() {
 }
 
 #[test]
-fn a_body_that_breaks_goes_on_from_the_byte_reached() {
+fn broken_body_resumes_at_the_byte_reached() {
     for at in [0, 5_000, 9_999] {
         overcome("GET", TRAIN, 2, Fault::CutAt(at), "resumed_bodies");
     }

@@ -259,7 +259,7 @@ fn wrong_index_names_its_shard() {
 }
 
 #[test]
-fn shards_lie_in_a_store_as_on_a_disk() {
+fn shards_in_a_store_equal_those_on_disk() {
     for (format, requests) in [(WEBDATASET, 4), (MDS, 24)] {
         let (store, folder) = (Store::start(), Folder::new("shards-in-store"));
         let more = ["++workload.storage.storage_type=s3", "++workload.storage.storage_root=bucket"];
@@ -318,7 +318,7 @@ fn layout_comparison_matches_the_model() {
 }
 
 #[test]
-fn remarks_say_where_shards_go_unevenly() {
+fn notes_report_uneven_shards() {
     let folder = Folder::new("uneven");
     let output = ran(&folder, &typed(WEBDATASET, &[GENERATE, "++workload.reader.read_threads=3"]));
     assert!(stdout(&output).contains("4 shards"), "{}", stdout(&output));

@@ -216,7 +216,7 @@ fn closed_descriptors_remain_closed_when_traced() {
 }
 
 #[test]
-fn the_environment_behind_a_tracer_is_in_its_order() {
+fn traced_environment_keeps_its_order() {
     let folder = Folder::new("environment");
     let [plain, traced] = without_and_with(&folder, "env -i Z=1 B=2 _=x A=3 DLIO=$DLIO DLIO_LIB=$DLIO_LIB $TRACE env");
     let kept: String =
@@ -228,7 +228,7 @@ fn the_environment_behind_a_tracer_is_in_its_order() {
 }
 
 #[test]
-fn a_log_that_is_full_changes_no_exit_code() {
+fn full_log_keeps_the_exit_code() {
     let folder = Folder::new("full-log");
     // Units of `ulimit -f` are 1024 bytes.
     let line = "ulimit -f 1; head -c 1020 /dev/zero > log; $DLIO trace -- sh -c 'exit 5' 2>> log";

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn places_tell_a_header_from_the_rest() {
+    fn read_stats_separate_header_from_samples() {
         let mut passes = Passes::default();
         for size in [1000, 2000, 3000] {
             let mut pass = Pass::default();

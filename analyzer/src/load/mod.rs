@@ -7,12 +7,12 @@
 //! ```text
 //! inputs            the selected files, and the format of each
 //! companion_files   counters of hosts, and programs that left no trace
-//! recorded         dlio's own traces, to be written again
-//! formats/         one file per foreign format
-//! native/          dlio's own files     json/   Chrome and DFTracer     lines/   text
-//! sources/         the results of readers, and what readers share
-//! events/          events of a text become batches
-//! bytes/           files, objects, gzip
+//! recorded          dlio's own traces, to be written again
+//! formats/          one file per foreign format
+//! native/           dlio's own files     json/   Chrome and DFTracer     lines/   text
+//! sources/          the results of readers, and what readers share
+//! events/           events of a text become batches
+//! bytes/            files, objects, gzip
 //! ```
 //!
 //! A directory uses those below it, never those above.

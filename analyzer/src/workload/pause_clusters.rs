@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn pauses_of_one_kind_are_no_batches() {
+    fn equal_pauses_give_no_clusters() {
         let pauses: Vec<(f64, u64)> = (0..40).map(|i| (1e6 + i as f64 * 1e4, 1)).collect();
         assert_eq!(find_clusters(&pauses, 0), None);
         assert_eq!(find_clusters(&[], 0), None);

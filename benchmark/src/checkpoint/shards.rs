@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn layers_are_written_whatever_the_type_of_the_model() {
+    fn layers_are_written_for_every_model_type() {
         let typed =
             ["workload=llama_7b", "++workload.model.num_layers=1", "++workload.model.transformer.vocab_size=100"];
         let small = ["++workload.model.transformer.hidden_size=64", "++workload.model.transformer.ffn_hidden_size=64"];

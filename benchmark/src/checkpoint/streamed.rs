@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn no_block_of_a_checkpoint_is_there_twice() {
+    fn checkpoint_blocks_are_unique() {
         let scratch = tempfile::tempdir().unwrap();
         let shards = [file("a.bin", 5 * PIECE as u64 + 77)];
         streamed(false).save(scratch.path(), &shards).unwrap();

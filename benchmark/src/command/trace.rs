@@ -672,7 +672,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_one_whatever_it_runs() {
+    fn exec_keeps_one_process() {
         let stems = ["sh-node.1-7-100", "python3.11-node.1-7-200", "cat-node.1-8-150", "cat-node.2-8-150"];
         assert_eq!(processes(stems.map(String::from).iter()), 3);
     }

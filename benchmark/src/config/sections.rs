@@ -881,7 +881,7 @@ mod tests {
     }
 
     #[test]
-    fn images_are_bytes_whatever_the_workload_says() {
+    fn images_always_have_byte_elements() {
         assert_eq!(config("{dataset: {format: png, record_element_type: float32}}").dataset.element, Element::UINT8);
     }
 

@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_not_negative_unless_that_says_nothing() {
+    fn negative_numbers_are_rejected_except_unset() {
         let complaint_of =
             |path, text| complaint(find(path).unwrap(), &crate::keys::value::parse_yaml("t", text).unwrap());
         assert_eq!(complaint_of("reader.read_threads", "-1").unwrap(), "-1 is less than 0");
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn old_names_become_present_ones() {
+    fn old_names_map_to_current_ones() {
         assert_eq!(present_name("data_reader.batch_size"), "reader.batch_size");
         assert_eq!(present_name("model.model_size"), "model.model_size_bytes");
         assert_eq!(present_name("model.model_sizes"), "model.model_sizes");

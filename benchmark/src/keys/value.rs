@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_there_twice_is_refused_with_its_line() {
+    fn duplicate_key_is_rejected_with_its_line() {
         for text in ["a: 1\nb: 2\na: 3\n", "b:\n  a: 1\n  a: 1\n", "b: 1\nc: 2\nd: {a: 1, a: 2}\n"] {
             let refused = parse_yaml("job.yaml", text).unwrap_err();
             assert!(refused.what.starts_with("job.yaml: line 3: the key `a` is there already"), "{refused}");

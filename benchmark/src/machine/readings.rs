@@ -320,7 +320,7 @@ mod tests {
     ];
 
     #[test]
-    fn every_counter_comes_from_its_file() {
+    fn every_counter_is_read_from_its_file() {
         let readings = forged("whole", FILES);
         let get = |name: &str, scope: &str| {
             readings.iter().find(|(known, of, _)| known == name && of == scope).map(|(_, _, value)| *value)

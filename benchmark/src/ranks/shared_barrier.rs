@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_one_to_come_opens_the_gate() {
+    fn last_arrival_opens_the_barrier() {
         let gate = SharedBarrier::new(3).unwrap();
         assert_eq!((gate.arrive(0), gate.arrive(2), gate.is_open(1)), (1, 1, false));
         assert_eq!(gate.missing(1), [1]);

@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn utilization_of_no_step_is_zero_and_not_less() {
+    fn utilization_without_steps_is_zero() {
         let nothing = Excluded { start: 3, end: 3 };
         assert!(block(5).compat(nothing, 4, 1.0).au.is_sign_positive());
     }
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_lie_between_neighbours() {
+    fn percentiles_interpolate_between_neighbors() {
         assert_eq!(percentile(&[1.0, 2.0, 3.0], 0.5), 2.0);
         assert_eq!(percentile(&[1.0, 2.0], 0.5), 1.5);
         assert_eq!(percentile(&[1.0, 2.0], 1.0), 2.0);

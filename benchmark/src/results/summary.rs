@@ -576,7 +576,7 @@ mod tests {
     }
 
     #[test]
-    fn a_checkpoint_that_moved_nothing_has_no_rate() {
+    fn checkpoint_without_bytes_has_no_rate() {
         let mut saved = Saved {
             started: Moment::now(),
             ended: Moment::now(),

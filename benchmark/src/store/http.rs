@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_end_where_the_head_says() {
+    fn bodies_end_as_the_head_announces() {
         let (body, reusable) =
             received(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\npayload");
         assert_eq!((body.unwrap(), reusable), (b"payload".to_vec(), true));

@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn logins_of_endpoints_are_in_no_complaint() {
+    fn complaints_hide_endpoint_logins() {
         let url = "https://me:hush@host";
         let complaints = settings(&format!("{{endpoint_url: '{url}'}}"), "b", KEYS).unwrap_err();
         let words = complaints.iter().map(ToString::to_string).collect::<String>();
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_are_taken_in_every_form_they_come_in() {
+    fn directories_are_accepted_in_every_spelling() {
         let here = settings(HERE, "b", KEYS).unwrap();
         let folder = |root: &str, typed: &str| {
             here.folder("dataset.data_folder", root, typed).map(|(path, _)| path.display().to_string())

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn every_day_of_four_centuries_comes_back() {
+    fn every_day_of_four_centuries_round_trips() {
         let mut expected = (1900, 1, 1);
         for day in days(1900, 1, 1)..days(2300, 1, 1) {
             assert_eq!(civil(day), expected);

@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn every_compiled_workload_says_only_known_keys() {
+    fn built_in_workloads_have_known_keys_only() {
         for (name, _) in WORKLOADS {
             let composed = composed(&[&format!("workload={name}")]).unwrap();
             assert!(composed.complaints.is_empty(), "{name}: {:?}", composed.complaints);

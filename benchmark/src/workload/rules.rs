@@ -632,7 +632,7 @@ mod tests {
     }
 
     #[test]
-    fn all_complaints_come_at_once() {
+    fn all_complaints_are_returned_together() {
         let text = refused(&["workload=unet3d", "++workload.train.epochs=0", "++workload.reader.batch_size=0"], 1);
         assert_eq!(text.lines().filter(|line| line.contains("at least 1")).count(), 2);
     }

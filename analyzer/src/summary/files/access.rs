@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn bands_end_where_they_say() {
+    fn bands_end_at_their_limits() {
         let bands = [0, 1, 4095, 4096, 65_535, 65_536, (1 << 20) - 1, 1 << 20, (16 << 20) - 1, 16 << 20].map(band);
         assert_eq!(bands, [0, 1, 1, 2, 2, 3, 3, 4, 4, 5]);
         for (at, end) in BAND_ENDS.into_iter().enumerate() {

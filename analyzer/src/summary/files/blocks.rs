@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn of_too_many_blocks_some_stand_for_all_in_any_order() {
+    fn too_many_blocks_are_sampled_in_any_order() {
         let blocks = 4 * KEPT_MAX as i64;
         let wrote = |into: &mut Blocks, block: i64| {
             (0..2).for_each(|proc| into.wrote(proc, (1, 1), (block << BLOCK_SHIFT, 10), at(0)));

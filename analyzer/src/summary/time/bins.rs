@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_are_exact_and_no_order_changes_a_bin() {
+    fn sums_are_exact_in_any_order() {
         let events = random(3000);
         let mut forwards = Bins::<2>::default();
         events.iter().for_each(|(interval, amounts)| forwards.add(*interval, *amounts));

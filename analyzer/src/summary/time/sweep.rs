@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_that_comes_too_late_is_counted_as_late() {
+    fn late_interval_counts_as_late() {
         let mut sweep = Sweep::default();
         let lists = |pairs: &[(i64, i64)]| {
             let mut lists: Lists = Default::default();

@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_ending_says_which_form_is_written() {
+    fn extension_selects_the_format() {
         let of =
             |name: &str| Form::of(Path::new(name), Compression::Zstd).map(|form| (form.ending(), form.packing.gzip));
         assert_eq!(of("a/b.pftrace"), Some(("pftrace", false)));

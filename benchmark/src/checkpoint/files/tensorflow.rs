@@ -159,7 +159,7 @@ mod tests {
     use crate::config::Datatype;
 
     #[test]
-    fn an_index_says_where_its_tensors_are() {
+    fn index_locates_its_tensors() {
         let state = State::of(Datatype::named("fp16"), &[("b", 300), ("a", 5), ("c", 1 << 33)]);
         let mut file = TensorflowFile::new(&state);
         file.set_crc(1, 0xabcd_ef01);

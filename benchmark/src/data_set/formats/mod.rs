@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_wider_than_a_byte_come_back_too() {
+    fn wide_elements_round_trip() {
         for format in ["npz", "npy", "hdf5", "csv", "indexed_binary", "tfrecord"] {
             for element in ["int16", "uint32", "int64", "float32", "float64"] {
                 comes_back(&format!(
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn every_compression_comes_back() {
+    fn every_compression_round_trips() {
         for (format, compression) in [
             ("npz", "zip"),
             ("hdf5", "gzip"),

@@ -330,7 +330,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_example_says_its_image_and_size() {
+    fn example_contains_image_and_size() {
         for bytes in [0u64, 1, 127, 128, 300, 70_000] {
             let (before, after) = example(bytes);
             let image = vec![7u8; bytes as usize];

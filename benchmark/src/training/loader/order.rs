@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn every_sample_comes_once_whatever_is_shuffled() {
+    fn every_sample_occurs_once_when_shuffled() {
         for files in [Shuffle::Off, Shuffle::Seed, Shuffle::Random] {
             for samples in [Shuffle::Off, Shuffle::Seed, Shuffle::Random] {
                 let order = Order::new(7, 5, &shuffling(files, samples), Split::Train, 1);

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_is_read_until_the_sample_is_there() {
+    fn stream_is_read_until_the_sample_is_complete() {
         let found = read("{sample: [{call: read, bytes: 40, repeat: sample}]}", 4);
         // Forty bytes contain the first sample, eighty the second and the third, and the last needs the remainder.
         let moved: Vec<u64> = found.iter().map(|(_, moved)| *moved).collect();

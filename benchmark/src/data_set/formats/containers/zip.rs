@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_is_found_behind_another() {
+    fn finds_second_member() {
         let mut file = Vec::new();
         let members = [("a", &b"first"[..]), ("b", &b"second"[..])].map(|(name, data)| {
             let member = member(name, data, file.len() as u64);
