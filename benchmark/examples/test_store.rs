@@ -30,7 +30,7 @@ fn main() {
             }
             ["latency", ms] => store.answer_after(Duration::from_millis(ms.parse().expect("milliseconds"))),
             ["seen"] => {
-                println!("[{}]", store.seen().iter().map(told).collect::<Vec<_>>().join(","));
+                println!("[{}]", store.seen().iter().map(seen_line).collect::<Vec<_>>().join(","));
                 store.forget();
             }
             _ => panic!("what is {line:?}?"),

@@ -18,8 +18,8 @@ pub fn add(job: &Job, steps: Option<(u64, u64)>, name: &str, entries: &mut Entri
     let ranks = job.ranks();
     let mut saves: Vec<&Mark> = job.marks(Activity::Save).collect();
     let restores = job.marks(Activity::Restore).count() as u64 / ranks;
-    // Ranks that only wait until a checkpoint is written record spans too. If another process writes for a rank, only
-    // the rank's span counts.
+    // Ranks that only wait until a checkpoint is written record spans too, so spans of ranks without writes do not
+    // count. If no rank wrote, another process writes for it, and all spans count.
     let written_by = |proc: u32| {
         let mut all = job.saved.iter().flat_map(|(_, _, files)| files);
         all.any(|file| job.analysis.counted.has_moved(proc, file.number))
