@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_finite_number_is_refused() {
+    fn rejects_numbers_that_are_not_finite() {
         for text in ["", "s", "much", "1e400s", "nans", "inf", "1.2.3MB", "1 2s"] {
             assert_eq!(Amount::parse(text, TIMES).or(Amount::parse(text, SIZES)), None, "{text}");
         }

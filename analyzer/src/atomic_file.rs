@@ -19,8 +19,8 @@ use tempfile::NamedTempFile;
 use crate::owner;
 use crate::unfinished::{Unfinished, unless_finished};
 
-/// A file being written. Leaves nothing if dropped before [`Draft::commit`].
-pub struct Draft {
+/// A file being written. Leaves nothing if dropped before [`AtomicFile::commit`].
+pub struct AtomicFile {
     target: Target,
 }
 
@@ -31,33 +31,33 @@ enum Target {
     Open(File),
 }
 
-impl Draft {
+impl AtomicFile {
     /// Creates a file that the user named, with the usual permissions of their files.
-    pub fn new(path: &Path) -> io::Result<Draft> {
+    pub fn new(path: &Path) -> io::Result<AtomicFile> {
         const AS_THE_MASK_SAYS: u32 = 0o666;
         if let Some(there) = special(path)? {
-            return Ok(Draft { target: Target::Open(there) });
+            return Ok(AtomicFile { target: Target::Open(there) });
         }
-        match Draft::with_mode(path, AS_THE_MASK_SAYS) {
+        match AtomicFile::with_mode(path, AS_THE_MASK_SAYS) {
             // The file may be theirs even if the directory is not.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 let file = emptied(path).map_err(|_| error)?;
-                Ok(Draft { target: Target::Open(file) })
+                Ok(AtomicFile { target: Target::Open(file) })
             }
             made => made,
         }
     }
 
     /// Creates a private file that the user did not name: it must be new.
-    pub fn private(path: &Path) -> io::Result<Draft> {
+    pub fn private(path: &Path) -> io::Result<AtomicFile> {
         const OWN: u32 = 0o600;
-        Draft::with_mode(path, OWN)
+        AtomicFile::with_mode(path, OWN)
     }
 
-    fn with_mode(path: &Path, mode: u32) -> io::Result<Draft> {
+    fn with_mode(path: &Path, mode: u32) -> io::Result<AtomicFile> {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if let Some(file) = unnamed(folder, mode) {
-            return Ok(Draft { target: Target::Unnamed(file, path.to_path_buf()) });
+            return Ok(AtomicFile { target: Target::Unnamed(file, path.to_path_buf()) });
         }
         let mut prefix = std::ffi::OsString::from(".");
         prefix.push(path.file_name().unwrap_or_default());
@@ -67,7 +67,7 @@ impl Draft {
             Ok(file) => {
                 let left = file.path().to_path_buf();
                 let unfinished = unless_finished(move || drop(std::fs::remove_file(&left)));
-                Ok(Draft { target: Target::Named(file, path.to_path_buf(), unfinished) })
+                Ok(AtomicFile { target: Target::Named(file, path.to_path_buf(), unfinished) })
             }
             // The error without the temporary name, which the user does not know.
             Err(error) => Err(system_error(&error.to_string()).unwrap_or(error)),
@@ -166,10 +166,10 @@ fn emptied(path: &Path) -> io::Result<File> {
 /// The destination of results: standard output, or a file that gets its name when it is complete.
 pub struct Output {
     stdout: Option<io::BufWriter<Box<dyn Write + Send>>>,
-    draft: Option<io::BufWriter<Draft>>,
+    draft: Option<io::BufWriter<AtomicFile>>,
 }
 
-impl Write for Draft {
+impl Write for AtomicFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.file().write(bytes)
     }
@@ -182,7 +182,7 @@ impl Write for Draft {
 impl Output {
     /// Writes to a file, or to `stdout` without a path.
     pub fn to(path: Option<&Path>, stdout: impl Write + Send + 'static) -> io::Result<Output> {
-        let draft = path.map(Draft::new).transpose()?.map(io::BufWriter::new);
+        let draft = path.map(AtomicFile::new).transpose()?.map(io::BufWriter::new);
         let stdout: Option<Box<dyn Write + Send>> = draft.is_none().then(|| Box::new(stdout) as _);
         let stdout = stdout.map(io::BufWriter::new);
         Ok(Output { stdout, draft })
@@ -242,20 +242,20 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("report");
         std::fs::write(&path, "old").unwrap();
-        let mut draft = Draft::new(&path).unwrap();
+        let mut draft = AtomicFile::new(&path).unwrap();
         draft.write_all(b"half").unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"old");
         drop(draft);
         assert_eq!((std::fs::read(&path).unwrap(), names(folder.path())), (b"old".to_vec(), vec!["report".into()]));
-        let mut draft = Draft::new(&path).unwrap();
+        let mut draft = AtomicFile::new(&path).unwrap();
         draft.write_all(b"new").unwrap();
         draft.commit().unwrap();
         assert_eq!((std::fs::read(&path).unwrap(), names(folder.path())), (b"new".to_vec(), vec!["report".into()]));
     }
 
     #[test]
-    fn a_place_that_cannot_be_written_is_not_called_by_a_drafts_name() {
-        let error = Draft::new(Path::new("/nowhere/report")).map(drop).unwrap_err().to_string();
+    fn error_of_unwritable_path_hides_temporary_name() {
+        let error = AtomicFile::new(Path::new("/nowhere/report")).map(drop).unwrap_err().to_string();
         assert_eq!(error, "No such file or directory (os error 2)");
     }
 
@@ -276,18 +276,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_private_is_read_by_nobody_else() {
+    fn private_file_is_readable_by_owner_only() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("kept");
-        Draft::private(&path).unwrap().commit().unwrap();
+        AtomicFile::private(&path).unwrap().commit().unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     }
 
     #[test]
-    fn a_draft_has_no_name_before_it_is_complete() {
+    fn file_has_no_name_before_commit() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("report");
-        let mut draft = Draft::new(&path).unwrap();
+        let mut draft = AtomicFile::new(&path).unwrap();
         draft.write_all(b"half").unwrap();
         match &draft.target {
             Target::Unnamed(..) => assert_eq!(names(folder.path()), Vec::<String>::new()),
@@ -313,7 +313,7 @@ mod tests {
 
     #[test]
     fn a_device_is_written_to() {
-        Draft::new(Path::new("/dev/null")).unwrap().commit().unwrap();
+        AtomicFile::new(Path::new("/dev/null")).unwrap().commit().unwrap();
         assert!(!std::fs::metadata("/dev/null").unwrap().is_file());
     }
 }

@@ -21,10 +21,10 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-use crate::atomic_file::Draft;
+use crate::atomic_file::AtomicFile;
 use crate::load::Trace;
 use crate::load::bytes::bucket;
-use crate::load::bytes::file_identity::Facts;
+use crate::load::bytes::file_identity::FileIdentity;
 use crate::load::bytes::trace_file;
 use crate::load::inputs::CACHE_NAME;
 use crate::load::native::index::Index;
@@ -82,7 +82,7 @@ struct Units {
 }
 
 /// The result of an earlier reading.
-pub struct Remembered {
+pub struct CachedResult {
     summary: Vec<u8>,
     units: Vec<u8>,
     same_words: bool,
@@ -100,7 +100,7 @@ impl Cache {
         let identity = |(path, _): &(PathBuf, bool)| {
             let facts = trace_file::facts(path).ok()?;
             settled &= facts.is_settled(now);
-            let Facts { size, modified, changed, inode, device } = facts;
+            let FileIdentity { size, modified, changed, inode, device } = facts;
             Some(Identity { path: relative(path, &root), size, modified, changed, inode, device })
         };
         let files = files.iter().map(identity).collect::<Option<Vec<_>>>()?;
@@ -110,11 +110,11 @@ impl Cache {
     }
 
     /// Returns the cached result for these very files.
-    pub fn load(&self) -> Option<Remembered> {
+    pub fn load(&self) -> Option<CachedResult> {
         self.places.iter().find_map(|place| self.load_from(place))
     }
 
-    fn load_from(&self, place: &Path) -> Option<Remembered> {
+    fn load_from(&self, place: &Path) -> Option<CachedResult> {
         let mut file = trusted(place)?;
         let mut head = [0; 12];
         file.read_exact(&mut head).ok()?;
@@ -125,7 +125,7 @@ impl Cache {
         let about: About = unpacked_below(&part()?, self.about_max())?;
         let same = about.program == program() && about.key == self.key && about.files == self.files;
         let (summary, units) = (part()?, part()?);
-        same.then(|| Remembered { summary, units, same_words: about.given == self.given })
+        same.then(|| CachedResult { summary, units, same_words: about.given == self.given })
     }
 
     /// Returns the cached index of blocks, or an empty one. It lacks files that were added or changed since.
@@ -184,7 +184,7 @@ impl Cache {
     }
 
     /// Passes the cached content of units to a trace.
-    pub fn recall(&self, remembered: &Remembered, trace: &mut Trace) {
+    pub fn recall(&self, remembered: &CachedResult, trace: &mut Trace) {
         let Some(units) = unpacked::<Units>(&remembered.units) else { return };
         let numbers: HashMap<&str, u32> = units.sources.iter().map(String::as_str).zip(0u32..).collect();
         let root = &self.root;
@@ -197,7 +197,7 @@ impl Cache {
     }
 }
 
-impl Remembered {
+impl CachedResult {
     /// Returns the summary of a whole trace without options. The names of damaged files in it are as first given.
     pub fn summary(&self) -> Option<Summary> {
         unpacked::<Summary>(&self.summary).filter(|summary| self.same_words || summary.damage.is_empty())
@@ -269,7 +269,7 @@ fn write_index(place: &Path, index: &Index) -> std::io::Result<()> {
 
 /// Creates a file atomically in a directory that belongs to the user. Other users' directories are skipped: a file of
 /// this name may be a link there, and written data may be replaced.
-fn keep(place: &Path, write: impl FnOnce(&mut Draft) -> std::io::Result<()>) -> std::io::Result<()> {
+fn keep(place: &Path, write: impl FnOnce(&mut AtomicFile) -> std::io::Result<()>) -> std::io::Result<()> {
     let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let is_own = own_folder().is_some_and(|own| own == folder);
     if is_own {
@@ -278,7 +278,7 @@ fn keep(place: &Path, write: impl FnOnce(&mut Draft) -> std::io::Result<()>) -> 
     if !owner::keeps_files(folder) {
         return Err(std::io::ErrorKind::PermissionDenied.into());
     }
-    let mut draft = Draft::private(place)?;
+    let mut draft = AtomicFile::private(place)?;
     write(&mut draft)?;
     draft.commit()?;
     if is_own {

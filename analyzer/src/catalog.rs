@@ -512,7 +512,7 @@ mod tests {
     }
 
     #[test]
-    fn code_is_no_data() {
+    fn program_files_are_not_data() {
         for part in ["/usr/lib/locale/C.utf8", "/opt/venv/lib/python3.11/os.py", "/opt/lib/libx.so.1", "job.py"] {
             assert!(is_program_part(part), "{part}");
         }
@@ -530,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_are_told_apart_and_counted_by_their_kind() {
+    fn objects_are_distinct_and_counted_by_kind() {
         let catalog = Catalog::default();
         let [one, other] = ["<pipe 7>", "<pipe 8>"].map(|name| catalog.file(name));
         let kind = catalog.file("<pipe>");

@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn files_categories_and_durations_are_compared_row_by_row() {
+    fn files_categories_and_durations_filter_each_row() {
         let npz = glob::Pattern::new("*.npz").unwrap();
         assert_eq!(sifted(Filter { files: vec![npz], ..Filter::default() }), [0]);
         assert_eq!(sifted(Filter { cats: vec!["STDIO".into()], ..Filter::default() }), [20]);

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_come_back_as_they_were_and_cut_ones_not_at_all() {
+    fn columns_round_trip_and_truncated_ones_fail() {
         let rows = [(0, i64::MIN, 7), (255, i64::MAX, 7), (256, 0, 7), (70_000, -1, 7)];
         let columns = Columns::of(&rows, |row| [row.0, row.1, row.2]);
         let sent = rmp_serde::to_vec(&columns).unwrap();
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_arrives_is_what_was_sent() {
+    fn encoded_values_round_trip() {
         let users = [(7u64, 1u64), (3, 1), (u32::MAX as u64, 0), (0, u32::MAX as u64)];
         let both = Both {
             rows: vec![[3; 65], std::array::from_fn(|i| i as u64)],

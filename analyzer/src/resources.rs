@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_said_is_unknown_and_none_is_no_limit() {
+    fn missing_values_are_unknown_and_none_is_unlimited() {
         assert_eq!(Resources::of(&Fields::default()), Resources::default());
         let mut facts = Fields::default();
         facts.set(key::CPU_QUOTA, "none");

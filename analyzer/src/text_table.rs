@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_aligned_and_lines_have_no_trailing_blanks() {
+    fn columns_align_without_trailing_blanks() {
         let mut grid = Grid::new(&["<name", "count"]);
         grid.row(vec!["read".into(), "1,000".into()]);
         grid.row(vec!["open64".into(), "7".into()]);
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_column_gives_way_where_lines_would_be_too_long() {
+    fn first_column_is_shortened_to_fit() {
         let mut grid = Grid::new(&["<path", "read"]);
         grid.row(vec!["/a/long/path/to/a/file".into(), "1.00 MB".into()]);
         let mut out = String::new();
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn last_columns_are_left_out_of_a_very_narrow_table_and_named() {
+    fn narrow_table_drops_and_names_last_columns() {
         let mut grid = Grid::new(&["<path", "read", "written"]);
         grid.row(vec!["/a/long/path/to/a/file".into(), "1.00 MB".into(), "2.00 MB".into()]);
         let mut out = String::new();
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_are_no_markup() {
+    fn cells_are_escaped_in_markdown() {
         let mut grid = Grid::new(&["<name", "count"]);
         grid.row(vec!["a|b<img>_*`".into(), "7".into()]);
         let mut out = String::new();

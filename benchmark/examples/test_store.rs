@@ -25,12 +25,12 @@ fn main() {
         match words[..] {
             ["put", key, bytes] => store.put(key, content(bytes.parse().expect("a number of bytes"))),
             ["fault", method, target, times, ref what @ ..] => {
-                let (method, target) = (kept(method), kept(target));
+                let (method, target) = (leak(method), leak(target));
                 store.plan(method, target, times.parse().expect("a number of times"), fault(what));
             }
             ["latency", ms] => store.answer_after(Duration::from_millis(ms.parse().expect("milliseconds"))),
             ["seen"] => {
-                println!("[{}]", store.seen().iter().map(told).collect::<Vec<_>>().join(","));
+                println!("[{}]", store.seen().iter().map(seen_line).collect::<Vec<_>>().join(","));
                 store.forget();
             }
             _ => panic!("what is {line:?}?"),
@@ -46,7 +46,7 @@ fn content(bytes: usize) -> Vec<u8> {
 }
 
 /// Leaks a word, so that it lives as long as the program.
-fn kept(word: &str) -> &'static str {
+fn leak(word: &str) -> &'static str {
     Box::leak(word.to_string().into_boxed_str())
 }
 
@@ -60,7 +60,7 @@ fn fault(what: &[&str]) -> Fault {
     }
 }
 
-fn told(seen: &Seen) -> String {
+fn seen_line(seen: &Seen) -> String {
     format!(
         "{{\"method\":\"{}\",\"key\":\"{}\",\"status\":{},\"received\":{},\"sent\":{}}}",
         seen.method, seen.key, seen.status, seen.received, seen.sent

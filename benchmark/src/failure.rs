@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_cannot_be_made_is_no_missing_data() {
+    fn uncreatable_path_is_not_missing_data() {
         let absent = std::io::Error::from(std::io::ErrorKind::NotFound);
         assert_eq!(Failure::unwritable("create directory", Path::new("x"), absent).exit_code(), 4);
     }

@@ -5,7 +5,7 @@
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use dlio_benchmark::bench::{self, Request, Run};
-use dlio_benchmark::command::size::{self, Asked};
+use dlio_benchmark::command::size::{self, SizeRequest};
 use dlio_benchmark::command::sweep::{self, Knob};
 use dlio_benchmark::command::{
     bench_traced, check, compare_layouts, completions, manual, ranks, report, trace, workloads,
@@ -378,7 +378,7 @@ fn act(verb: Verb) -> Outcome<i32> {
             Some(BenchWhat::Check { folder, json }) => check::check(&folder, json),
             Some(BenchWhat::Size { overrides, config_dir, accelerators, hosts, memory, json }) => {
                 let config = bench::configuration(overrides, config_dir)?;
-                size::size(&config, &Asked { accelerators, hosts, memory_gibibytes: memory }, json).map(|()| 0)
+                size::size(&config, &SizeRequest { accelerators, hosts, memory_gibibytes: memory }, json).map(|()| 0)
             }
             Some(BenchWhat::Ranks { ranks: options, json }) => ranks(&options, json),
             None => run(&verb.options, false),
@@ -465,7 +465,7 @@ fn run(options: &Options, as_original: bool) -> Outcome<i32> {
     let Some(world) = world else { return run_all(bench::prepare(&request)?, options, &request, None) };
     // A process joins an MPI once, and the traced run is a separate process.
     let talk = if options.starts_again() { Talk::Sockets } else { options.ranks.talk() };
-    let mut joined = ExternalRanks::meet(&world, &bench::shared_folder(&request), request.barrier_timeout, talk)?;
+    let mut joined = ExternalRanks::connect(&world, &bench::shared_folder(&request), request.barrier_timeout, talk)?;
     let prepared = bench::prepare(&request);
     let terms = |runs: &Vec<Run>| runs.iter().map(Run::terms).collect::<String>();
     let outcome = agreement::all_prepared(joined.ranks(), prepared, terms)
@@ -491,7 +491,7 @@ fn ranks(options: &RanksOptions, as_json: bool) -> Outcome<i32> {
         let outcome = ranks::report(local.communicator(), name, as_json);
         return local.join(outcome).map(|()| 0);
     };
-    let mut joined = ExternalRanks::meet(&world, &PathBuf::from("."), options.patience(), options.talk())?;
+    let mut joined = ExternalRanks::connect(&world, &PathBuf::from("."), options.patience(), options.talk())?;
     let name = joined.name();
     let outcome = ranks::report(joined.ranks(), &name, as_json).map(|()| 0);
     joined.part(outcome)

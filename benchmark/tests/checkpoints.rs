@@ -36,7 +36,7 @@ const SAFETENSORS: &str = "++workload.checkpoint.format=safetensors";
 const DISTRIBUTED: &str = "++workload.checkpoint.format=distributed";
 
 #[test]
-fn what_was_written_is_read_and_what_was_changed_is_not() {
+fn reads_written_and_rejects_changed_checkpoints() {
     for (more, ending) in [(&[][..], "pt"), (&[SAFETENSORS], "safetensors"), (&[DISTRIBUTED], "distcp")] {
         let folder = Folder::new("ckpt-verified");
         assert!(run(&folder, 2, 2, more).status.success());
@@ -67,7 +67,7 @@ fn what_was_written_is_read_and_what_was_changed_is_not() {
 const TENSORFLOW: &str = "++workload.checkpoint.format=tensorflow";
 
 #[test]
-fn a_report_of_checkpoints_alone_has_no_steps() {
+fn checkpoint_report_has_no_steps() {
     let folder = Folder::new("ckpt-report");
     assert!(run(&folder, 1, 1, &[]).status.success());
     let text = stdout(&dlio(&folder, &["bench", "report", "run"]));
@@ -112,7 +112,7 @@ fn tensorflow_has_data_and_an_index_that_knows_them() {
 }
 
 #[test]
-fn files_of_given_sizes_and_bytes_alone_come_back() {
+fn files_of_bytes_round_trip() {
     let five = ["++workload.checkpoint.file_bytes=[1024,1024,4096,65536,4194304]", "--ranks=2"];
     let direct = ["++workload.checkpoint.format=raw", "++workload.checkpoint.odirect=true"];
     for (more, count) in [(&five, 5), (&direct, 2)] {
@@ -132,7 +132,7 @@ fn files_of_given_sizes_and_bytes_alone_come_back() {
 }
 
 #[test]
-fn another_parallelism_than_the_one_that_was_written_is_told() {
+fn different_parallelism_is_reported() {
     let folder = Folder::new("ckpt-mismatch");
     assert!(run(&folder, 1, -1, &["--ranks=2", "++workload.model.parallelism.zero_stage=3"]).status.success());
     let fewer = run(&folder, -1, 1, &["++workload.model.parallelism.zero_stage=3"]);
@@ -196,7 +196,7 @@ fn the_times_of_a_checkpoint_are_those_of_all_ranks() {
 }
 
 #[test]
-fn a_training_goes_on_while_its_checkpoint_is_written() {
+fn training_continues_while_checkpoint_is_written() {
     let folder = Folder::new("ckpt-beside");
     for more in [FAST, "++workload.checkpoint.asynchronous=true"] {
         let output = dlio(
@@ -236,7 +236,7 @@ fn a_training_goes_on_while_its_checkpoint_is_written() {
 }
 
 #[test]
-fn a_slow_place_is_hidden_by_the_fast_one_as_long_as_training_goes_on() {
+fn fast_directory_hides_the_slow_one() {
     let folder = Folder::new("ckpt-slow");
     // A checkpoint of 24 MB is copied in 0.9 seconds, and another is due after two.
     let more = [FAST, "++workload.checkpoint.drain_rate=26000000", "++workload.checkpoint.time_between_checkpoints=2"];
@@ -277,7 +277,7 @@ fn trained(more: &[&str]) -> (f64, f64) {
 
 /// The slow directory takes five times as long as the fast one, but training takes as long as with the fast one alone.
 #[test]
-fn a_training_that_drains_takes_as_long_as_one_on_the_fast_place_alone() {
+fn draining_does_not_slow_training() {
     let ratio = |_| {
         let (alone, save) = trained(&["++workload.checkpoint.checkpoint_folder=slow"]);
         let rate = format!("++workload.checkpoint.drain_rate={}", (40e6 / save.max(0.05) / 5.0) as u64);
@@ -291,7 +291,7 @@ fn a_training_that_drains_takes_as_long_as_one_on_the_fast_place_alone() {
 }
 
 #[test]
-fn a_crash_while_copying_loses_no_checkpoint() {
+fn crash_while_copying_keeps_checkpoints() {
     let folder = Folder::new("ckpt-crash");
     let pause = "++workload.checkpoint.time_between_checkpoints=1";
     let typed = typed(3, -1, &[FAST, pause]);
@@ -323,7 +323,7 @@ fn a_crash_while_copying_loses_no_checkpoint() {
 }
 
 #[test]
-fn a_fast_place_without_room_is_told_and_done_without() {
+fn full_fast_directory_is_reported_and_skipped() {
     if !Command::new("unshare")
         .args(["--mount", "--map-root-user", "true"])
         .status()
@@ -390,7 +390,7 @@ fn call(line: &str) -> Option<Call> {
 }
 
 #[test]
-fn writes_and_reads_have_the_size_asked_for_and_end_on_the_device() {
+fn transfers_have_requested_size_and_are_synced() {
     if !needs("strace") {
         return;
     }
@@ -460,7 +460,7 @@ fn tensorflow_loads_them() {
 }
 
 #[test]
-fn a_distributed_checkpoint_is_whole_when_its_metadata_are_there() {
+fn distributed_checkpoint_needs_its_metadata() {
     let folder = Folder::new("ckpt-distributed");
     let ranks =
         ["--ranks=2", DISTRIBUTED, "++workload.model.parallelism.zero_stage=3", "++workload.checkpoint.fsync=true"];

@@ -58,7 +58,7 @@ fn ranks_of_every_launcher_exchange_and_wait() {
 }
 
 #[test]
-fn ranks_of_mpirun_exchange_and_wait_by_mpi_and_without() {
+fn mpirun_ranks_communicate_with_and_without_mpi() {
     let folder = Folder::new("collectives-mpirun");
     for ranks in &COUNTS[1..] {
         for talk in ["auto", "sockets"] {

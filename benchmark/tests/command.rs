@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Output, Stdio};
 
 #[test]
-fn a_short_name_is_the_newest_variant_and_said_so() {
+fn short_name_selects_and_prints_newest_variant() {
     let folder = Folder::new("alias");
     let output = run(&folder, &[GENERATE]);
     assert!(stdout(&output).contains("workload unet3d is unet3d_h100"), "{}", stdout(&output));
@@ -25,7 +25,7 @@ fn a_run_of_nothing_in_particular_is_not_begun() {
 }
 
 #[test]
-fn files_that_are_missing_are_counted_before_a_step_is_made() {
+fn missing_files_are_counted_before_training() {
     let folder = Folder::new("missing-files");
     let many = "++workload.dataset.num_files_train=100";
     assert!(run(&folder, &[many, GENERATE, "++workload.workflow.train=false"]).status.success());
@@ -68,7 +68,7 @@ fn hydras_short_options_of_folders_are_taken() {
 }
 
 #[test]
-fn missing_data_are_told_with_the_command_that_makes_them() {
+fn missing_data_error_has_generate_command() {
     let folder = Folder::new("missing");
     let output = run(&folder, &[]);
     assert_eq!(output.status.code(), Some(3));
@@ -81,7 +81,7 @@ fn missing_data_are_told_with_the_command_that_makes_them() {
 }
 
 #[test]
-fn a_workload_without_data_of_its_own_makes_them_first() {
+fn default_data_are_generated_first() {
     let folder = Folder::new("first");
     let typed: Vec<String> = small(&[]).into_iter().filter(|word| !word.contains("data_folder")).collect();
     let output = dlio(&folder, &typed.iter().map(String::as_str).collect::<Vec<_>>());
@@ -90,7 +90,7 @@ fn a_workload_without_data_of_its_own_makes_them_first() {
 }
 
 #[test]
-fn under_the_original_name_it_takes_the_originals_arguments() {
+fn original_name_accepts_original_arguments() {
     let folder = Folder::new("original");
     std::fs::create_dir_all(folder.path().join("configs/workload")).unwrap();
     let yaml = "framework: pytorch\nmodel: {name: mine}\nworkflow: {generate_data: True, train: True}\n\
@@ -134,7 +134,7 @@ fn the_configuration_can_be_printed_without_running() {
 }
 
 #[test]
-fn generation_keeps_what_is_complete_and_makes_the_rest() {
+fn generation_keeps_complete_files() {
     let folder = Folder::new("resume");
     let generate = [GENERATE, "++workload.workflow.train=false"];
     run(&folder, &generate);
@@ -152,7 +152,7 @@ fn generation_keeps_what_is_complete_and_makes_the_rest() {
 }
 
 #[test]
-fn a_data_set_larger_than_the_disk_is_refused_before_the_first_file() {
+fn too_large_data_set_is_rejected_early() {
     let folder = Folder::new("space");
     let output = run(
         &folder,
@@ -179,7 +179,7 @@ fn on_small_disk(folder: &Folder, size: &str, more: &[&str]) -> std::process::Ou
 }
 
 #[test]
-fn a_disk_that_a_checkpoint_fills_keeps_the_results_and_no_half_file() {
+fn disk_full_in_checkpoint_keeps_results() {
     let folder = Folder::new("full");
     // A file takes at least a page, which its length does not show: all seem to fit.
     let bytes = format!("++workload.checkpoint.file_bytes=[{}]", ["1"; 200].join(","));
@@ -198,7 +198,7 @@ fn a_disk_that_a_checkpoint_fills_keeps_the_results_and_no_half_file() {
 }
 
 #[test]
-fn checkpoints_that_the_disk_has_no_room_for_are_refused_before_the_first_file() {
+fn too_large_checkpoints_are_rejected_early() {
     let checkpoints = [
         GENERATE,
         "++workload.workflow.checkpoint=true",
@@ -226,7 +226,7 @@ fn checkpoints_that_the_disk_has_no_room_for_are_refused_before_the_first_file()
 }
 
 #[test]
-fn a_run_folder_that_cannot_be_made_is_no_missing_data() {
+fn uncreatable_run_directory_is_a_system_error() {
     let folder = Folder::new("runs");
     for place in ["++hydra.run.dir=/proc/nowhere", "++workload.output.folder=/proc/nowhere"] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_dlio"));
@@ -238,7 +238,7 @@ fn a_run_folder_that_cannot_be_made_is_no_missing_data() {
 }
 
 #[test]
-fn a_checkpoint_folder_that_cannot_be_is_refused_before_the_first_file() {
+fn unwritable_checkpoint_directory_is_rejected_early() {
     let folder = Folder::new("checkpoints");
     std::fs::write(folder.path().join("occupied"), b"a file").unwrap();
     for place in ["/proc/nowhere/at/all", "occupied/checkpoints"] {
@@ -251,7 +251,7 @@ fn a_checkpoint_folder_that_cannot_be_is_refused_before_the_first_file() {
 }
 
 #[test]
-fn a_small_disk_is_told_in_small_units() {
+fn small_disk_is_reported_in_small_units() {
     let folder = Folder::new("units");
     let place = "++workload.dataset.data_folder=small/data";
     let output = on_small_disk(&folder, "100k", &[GENERATE, place]);
@@ -337,7 +337,7 @@ fn shells_complete_the_names_of_workloads() {
 }
 
 #[test]
-fn a_word_that_is_no_verb_runs_the_program_of_that_name() {
+fn unknown_verb_runs_program_of_that_name() {
     let folder = Folder::new("dispatch");
     let program = folder.path().join("dlio-hello");
     std::fs::write(&program, "#!/bin/sh\necho hello $1\nexit 7\n").unwrap();
@@ -351,7 +351,7 @@ fn a_word_that_is_no_verb_runs_the_program_of_that_name() {
 }
 
 #[test]
-fn the_command_that_generates_works_for_every_workload_that_trains() {
+fn generate_command_works_for_every_workload() {
     let folder = Folder::new("generators");
     let small = [
         "++workload.dataset.num_files_train=4",
@@ -397,7 +397,7 @@ fn checkpoints_that_are_counted_follow_generation() {
 }
 
 #[test]
-fn a_configuration_is_printed_whether_or_not_it_can_be_run_here() {
+fn cfg_prints_even_impossible_configurations() {
     let folder = Folder::new("impossible");
     for name in ["unet3d_h100_s3", "llama_405b", "unet3d"] {
         let workload = format!("workload={name}");
@@ -423,7 +423,7 @@ fn deserted() -> std::io::PipeWriter {
 }
 
 #[test]
-fn answers_end_quietly_where_nobody_reads_and_fail_where_they_cannot_be_written() {
+fn answers_ignore_closed_pipe_and_report_full_disk() {
     let folder = Folder::new("answers");
     assert!(run(&folder, &[GENERATE]).status.success());
     for words in [
@@ -447,7 +447,7 @@ fn answers_end_quietly_where_nobody_reads_and_fail_where_they_cannot_be_written(
 }
 
 #[test]
-fn a_run_that_nobody_listens_to_goes_on_to_its_end() {
+fn run_without_reader_continues() {
     let folder = Folder::new("deserted");
     let typed = small(&[GENERATE]);
     let typed: Vec<&str> = typed.iter().map(String::as_str).collect();

@@ -94,7 +94,7 @@ const OTHERWISE: &[(&str, &[&str], &[&str])] = &[
 ];
 
 #[test]
-fn what_was_made_otherwise_is_made_anew_with_a_word() {
+fn different_data_are_regenerated_with_a_note() {
     for (format, first, second) in OTHERWISE {
         let name = format!("{format} {first:?} {second:?}");
         let folder = Folder::new("otherwise");
@@ -118,7 +118,7 @@ fn what_was_made_otherwise_is_made_anew_with_a_word() {
 }
 
 #[test]
-fn when_files_are_made_makes_no_difference() {
+fn files_do_not_depend_on_time() {
     let second = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
     let formats: BTreeSet<&str> = OTHERWISE.iter().map(|(format, ..)| *format).collect();
     for format in formats {
@@ -134,7 +134,7 @@ fn when_files_are_made_makes_no_difference() {
 }
 
 #[test]
-fn a_training_that_says_otherwise_is_refused_and_one_that_says_nothing_reads_what_is_there() {
+fn training_rejects_conflicts_and_adopts_the_rest() {
     for (format, first, second) in OTHERWISE {
         let name = format!("{format} {first:?} {second:?}");
         let folder = Folder::new("said");
@@ -177,7 +177,7 @@ fn lengths_with_the_same_root_make_the_same_files() {
 }
 
 #[test]
-fn sizes_that_are_drawn_are_part_of_how_files_were_made() {
+fn drawn_sizes_are_part_of_the_fingerprint() {
     let folder = Folder::new("drawn");
     let spread = |stdev: u64, train: u64| {
         let keys = [
@@ -216,7 +216,7 @@ fn forget_how(folder: &Folder) {
 }
 
 #[test]
-fn another_programs_files_are_kept_where_they_look_as_asked_for() {
+fn matching_foreign_files_are_kept() {
     for (format, first, second) in OTHERWISE {
         let name = format!("{format} {first:?} {second:?}");
         let folder = Folder::new("foreign");
@@ -250,7 +250,7 @@ fn another_programs_files_are_kept_where_they_look_as_asked_for() {
 }
 
 #[test]
-fn a_fingerprint_that_cannot_be_read_is_told_and_made_anew_where_asked() {
+fn unreadable_fingerprint_is_reported() {
     let folder = Folder::new("damaged-print");
     assert!(run(&folder, "npz", &[], &ONLY).status.success());
     let print = folder.path().join("data/.dlio/train.img_of_4.npz.json");
@@ -265,7 +265,7 @@ fn a_fingerprint_that_cannot_be_read_is_told_and_made_anew_where_asked() {
 }
 
 #[test]
-fn a_generation_that_was_killed_is_resumed_by_the_next_which_cleans_up() {
+fn killed_generation_is_resumed_and_cleaned_up() {
     let folder = Folder::new("killed-generation");
     let typed = [
         "bench",

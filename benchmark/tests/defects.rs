@@ -88,7 +88,7 @@ fn d01_steps_count_samples_and_not_files() {
 }
 
 #[test]
-fn d02_generating_and_training_at_once_reports_real_bytes() {
+fn d02_generate_and_train_reports_real_bytes() {
     let folder = Folder::new("d02");
     run(&folder, 16, 1, &["++workload.reader.batch_size=4"]);
     let summary = folder.json("run/summary.json");
@@ -136,7 +136,7 @@ fn d04_a_run_folder_can_be_reported() {
 }
 
 #[test]
-fn d05_shuffled_files_are_opened_in_another_order_each_epoch() {
+fn d05_shuffled_file_order_differs_per_epoch() {
     let folder = Folder::new("d05");
     let more = ["-q", "++workload.reader.batch_size=4", "++workload.reader.read_threads=0"];
     run(&folder, 16, 1, &more);
@@ -158,7 +158,7 @@ fn d05_shuffled_files_are_opened_in_another_order_each_epoch() {
 }
 
 #[test]
-fn d06_an_unknown_key_is_refused_before_anything_is_written() {
+fn d06_unknown_key_is_rejected_before_writing() {
     let folder = Folder::new("d06");
     let arguments = arguments(&folder, 16, 1, &["++workload.reader.batchsize=9"]);
     let output = dlio(&folder, &arguments.iter().map(String::as_str).collect::<Vec<_>>());
@@ -169,7 +169,7 @@ fn d06_an_unknown_key_is_refused_before_anything_is_written() {
 }
 
 #[test]
-fn d06_the_model_size_of_shipped_files_is_the_checkpoints() {
+fn d06_shipped_model_size_sets_checkpoint_size() {
     let folder = Folder::new("d06b");
     run(
         &folder,
@@ -217,7 +217,7 @@ fn d08_mapped_samples_are_fetched_from_storage() {
 }
 
 #[test]
-fn d08_a_worker_maps_a_file_once_an_epoch_whatever_the_read_type_is() {
+fn d08_worker_maps_each_file_once_per_epoch() {
     let folder = Folder::new("d08-maps");
     let more = ["-q", ONE, "++workload.dataset.format=mmap_indexed_binary", "++workload.reader.read_threads=0"];
     run(&folder, 2, 16, &more);
@@ -253,7 +253,7 @@ fn d09_ranks_and_streams_read_every_sample_once() {
 }
 
 #[test]
-fn d09_files_that_are_to_stay_open_are_opened_once_an_epoch() {
+fn d09_kept_files_are_opened_once_per_epoch() {
     let folder = Folder::new("d09-open");
     let more = |read_type: &'static str| {
         let words = ["-q", ONE, "++workload.dataset.format=hdf5", "++workload.reader.read_threads=0", read_type];
@@ -271,7 +271,7 @@ fn d09_files_that_are_to_stay_open_are_opened_once_an_epoch() {
 }
 
 #[test]
-fn d09_offsets_count_from_the_start_of_the_file_whatever_the_buffer() {
+fn d09_offsets_count_from_the_file_start() {
     let folder = Folder::new("d09b");
     run(
         &folder,
@@ -289,7 +289,7 @@ fn d09_offsets_count_from_the_start_of_the_file_whatever_the_buffer() {
 }
 
 #[test]
-fn d10_reading_checkpoints_without_writing_gives_valid_json() {
+fn d10_read_only_checkpoints_give_valid_json() {
     let folder = Folder::new("d10");
     let llama = |writes: &str, reads: &str| {
         let (writes, reads) = (
@@ -320,14 +320,14 @@ fn d10_reading_checkpoints_without_writing_gives_valid_json() {
 }
 
 #[test]
-fn d11_a_fractional_record_length_makes_samples_of_its_whole_square() {
+fn d11_fractional_record_length_is_rounded_to_a_square() {
     let folder = Folder::new("d11");
     run(&folder, 4, 1, &["++workload.dataset.format=npy", "++workload.dataset.record_length_bytes=2500.07", ONE]);
     assert_eq!(folder.path().join("data/train/img_0_of_4.npy").metadata().unwrap().len(), 128 + 2500);
 }
 
 #[test]
-fn d12_compression_is_what_its_name_says() {
+fn d12_compression_matches_its_name() {
     let folder = Folder::new("d12");
     run(&folder, 4, 1, &["++workload.dataset.compression=zip", ONE]);
     let bytes = std::fs::read(folder.path().join("data/train/img_0_of_4.npz")).unwrap();

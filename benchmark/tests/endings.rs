@@ -42,7 +42,7 @@ fn children(process: u32) -> Vec<u32> {
 }
 
 #[test]
-fn a_run_that_came_to_its_end_says_so() {
+fn finished_run_reports_success() {
     let folder = Folder::new("end-success");
     assert!(run(&folder, &[GENERATE]).status.success());
     let summary = folder.json("run/summary.json");
@@ -56,7 +56,7 @@ fn a_run_that_came_to_its_end_says_so() {
 }
 
 #[test]
-fn steps_left_out_until_none_is_left_are_told_and_count() {
+fn excluding_all_steps_is_noted_and_counts_all() {
     let folder = Folder::new("end-window");
     let printed = |more: &str| stdout(&run(&folder, &[GENERATE, more]));
     let none = "++workload.output.metric.exclude_start_steps=50";
@@ -69,7 +69,7 @@ fn steps_left_out_until_none_is_left_are_told_and_count() {
 }
 
 #[test]
-fn a_failed_run_says_what_failed_and_what_is_missing() {
+fn failed_run_reports_cause_and_gaps() {
     let folder = Folder::new("end-failed");
     let more = ["++workload.metric.au=0", "++workload.reader.file_shuffle=off", "++workload.reader.sample_shuffle=off"];
     assert!(run(&folder, &[&[GENERATE, "++workload.workflow.train=false"], &more[..]].concat()).status.success());
@@ -109,7 +109,7 @@ fn reported(folder: &Folder) -> (String, String) {
 }
 
 #[test]
-fn a_killed_run_never_says_success_not_even_that_of_the_run_before() {
+fn killed_run_never_reports_success() {
     let folder = Folder::new("end-killed");
     assert!(run(&folder, &[GENERATE, "--ranks=2"]).status.success());
     assert!(folder.path().join("run/1_output.json").exists());
@@ -148,7 +148,7 @@ fn an_epoch_without_a_counted_step_is_not_in_the_mean() {
 }
 
 #[test]
-fn what_an_evaluation_takes_is_no_training() {
+fn evaluation_time_does_not_count_as_training() {
     let folder = Folder::new("end-evaluation");
     let more = [
         GENERATE,
@@ -205,7 +205,7 @@ fn one_of_many_that_a_launcher_started_is_refused() {
 const LONG: [&str; 3] = ["--ranks=3", "++workload.train.computation_time=300", "++workload.dataset.num_files_train=12"];
 
 #[test]
-fn a_rank_that_is_killed_ends_the_run_at_once_and_is_named() {
+fn killed_rank_ends_the_run_and_is_named() {
     let folder = Folder::new("end-rank");
     assert!(run(&folder, &[&[GENERATE, "++workload.workflow.train=false"], &LONG[2..]].concat()).status.success());
     for victim in 0..2 {
@@ -234,7 +234,7 @@ fn a_rank_that_is_killed_ends_the_run_at_once_and_is_named() {
 }
 
 #[test]
-fn an_interrupted_run_has_the_figures_of_all_its_ranks() {
+fn interrupted_run_has_metrics_of_all_ranks() {
     let folder = Folder::new("end-figures");
     assert!(run(&folder, &[GENERATE, "++workload.workflow.train=false"]).status.success());
     let more = ["--ranks=2", "++workload.train.epochs=100000", "++workload.train.computation_time=0.02"];
@@ -257,7 +257,7 @@ fn an_interrupted_run_has_the_figures_of_all_its_ranks() {
 }
 
 #[test]
-fn a_rank_that_does_not_come_to_a_barrier_is_named_with_what_it_last_did() {
+fn missing_rank_is_named_with_its_last_span() {
     let folder = Folder::new("end-barrier");
     assert!(run(&folder, &[GENERATE, "++workload.workflow.train=false"]).status.success());
     let more = ["--ranks=2", "--barrier-timeout=1", "++workload.train.epochs=100000"];
@@ -322,7 +322,7 @@ fn indexes_are_read_once_and_counted_once() {
 }
 
 #[test]
-fn words_that_say_others_and_words_that_say_nothing_are_understood() {
+fn references_and_empty_arguments_are_parsed() {
     let folder = Folder::new("end-words");
     let folder_key = "++workload.dataset.data_folder=sets/${workload.model.name}/${workload.dataset.format}";
     let output = run(&folder, &[GENERATE, folder_key, "hydra.job.chdir=true", "++workload.reader.pin_memory=false"]);

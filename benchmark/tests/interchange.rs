@@ -64,7 +64,7 @@ fn generated(folder: &Folder, format: &str, compression: &str, files: u64, sampl
 }
 
 #[test]
-fn python_reads_what_we_generate() {
+fn python_reads_generated_files() {
     let folder = Folder::new("ours");
     for format in ["npz", "npy", "hdf5", "csv", "tfrecord", "indexed_binary", "mmap_indexed_binary"] {
         generated(&folder, format, "none", 11, 3, 2500);
@@ -88,7 +88,7 @@ fn python_reads_what_we_generate() {
 }
 
 #[test]
-fn parquet_columns_have_the_types_asked_for_and_those_left_unread_cost_nothing() {
+fn parquet_columns_have_requested_types() {
     if !cfg!(feature = "parquet") {
         return;
     }
@@ -138,7 +138,7 @@ fn pillow_reads_our_images() {
 }
 
 #[test]
-fn we_read_what_python_writes_in_the_same_layout() {
+fn reads_files_that_python_writes() {
     let folder = Folder::new("theirs");
     script("write_datasets.py", &[folder.text(), "6", "4", "40"]);
     let mut formats =
@@ -238,7 +238,7 @@ fn read_repacked(folder: &Folder, files: u64, samples: u64) -> Output {
 }
 
 #[test]
-fn a_filter_that_is_not_built_in_is_told_by_its_name() {
+fn missing_hdf5_filter_is_named() {
     for layout in ["v114", "latest"] {
         let folder = Folder::new("szip");
         generated(&folder, "hdf5", "none", 1, 2, 2500);

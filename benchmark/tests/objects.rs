@@ -151,7 +151,7 @@ fn tfrecord_as_one_stream_an_object() {
 }
 
 #[test]
-fn what_is_there_is_kept_and_what_is_made_otherwise_is_not() {
+fn matching_objects_are_kept() {
     let (store, folder) = (Store::start(), Folder::new("objects-kept"));
     ran(&store, &folder, &[GENERATE, NO_TRAINING]);
     let whole = store.object("data/train/img_3_of_8.npz").unwrap();
@@ -260,7 +260,7 @@ fn amplification_is_by_the_bytes_of_the_samples() {
 }
 
 #[test]
-fn a_tier_that_is_full_gives_up_what_it_may() {
+fn full_cache_evicts_by_policy() {
     let (store, folder) = (Store::start(), Folder::new("objects-tier-full"));
     ran(&store, &folder, &[GENERATE, NO_TRAINING]);
     let size = store.object("data/train/img_0_of_8.npz").unwrap().len();
@@ -283,7 +283,7 @@ fn a_tier_that_is_full_gives_up_what_it_may() {
 }
 
 #[test]
-fn a_tier_of_blocks_fetches_what_is_asked_for_and_others_wait_for_it() {
+fn block_cache_fetches_each_block_once() {
     let (store, folder) = (Store::start(), Folder::new("objects-tier-blocks"));
     let packed = [
         "++workload.dataset.format=indexed_binary",
@@ -310,7 +310,7 @@ fn a_tier_of_blocks_fetches_what_is_asked_for_and_others_wait_for_it() {
 }
 
 #[test]
-fn a_tier_serves_what_is_read_in_ranges_too() {
+fn cache_serves_range_reads() {
     let (store, folder) = (Store::start(), Folder::new("objects-tier-ranges"));
     for (format, more) in [
         ("hdf5", &["++workload.dataset.record_length_bytes=90000"][..]),
@@ -328,7 +328,7 @@ fn a_tier_serves_what_is_read_in_ranges_too() {
 }
 
 #[test]
-fn a_tier_is_filled_before_it_is_asked() {
+fn cache_is_prefetched() {
     let (store, folder) = (Store::start(), Folder::new("objects-tier-ahead"));
     ran(&store, &folder, &[GENERATE, NO_TRAINING]);
     let size = store.object("data/train/img_0_of_8.npz").unwrap().len();
@@ -352,7 +352,7 @@ fn a_tier_is_filled_before_it_is_asked() {
 }
 
 #[test]
-fn a_reader_asks_for_as_many_objects_ahead_as_the_window_says() {
+fn reader_requests_objects_within_the_window() {
     let (store, folder) = (Store::start(), Folder::new("objects-window"));
     ran(&store, &folder, &[GENERATE, NO_TRAINING]);
     let size = store.object("data/train/img_0_of_8.npz").unwrap().len() as u64;
@@ -395,7 +395,7 @@ fn a_reader_asks_for_as_many_objects_ahead_as_the_window_says() {
 }
 
 #[test]
-fn what_a_tier_lacks_is_asked_for_before_its_turn() {
+fn missing_cache_pieces_are_requested_ahead() {
     let (store, folder) = (Store::start(), Folder::new("objects-tier-window"));
     ran(&store, &folder, &[GENERATE, NO_TRAINING]);
     let size = store.object("data/train/img_0_of_8.npz").unwrap().len() as u64;
@@ -451,7 +451,7 @@ fn keys_are_plain_or_whole_uris() {
 }
 
 #[test]
-fn checkpoints_are_streamed_in_parts_and_come_back() {
+fn multipart_checkpoints_round_trip() {
     let (store, folder) = (Store::start(), Folder::new("objects-checkpoints"));
     let model = [
         "bench",
@@ -529,7 +529,7 @@ fn overcome(method: &'static str, words: &'static str, times: usize, fault: Faul
 const TRAIN: &str = "/train/img_";
 
 #[test]
-fn a_busy_store_is_asked_again_when_it_says() {
+fn busy_store_is_retried_after_its_delay() {
     let begun = Instant::now();
     overcome("GET", TRAIN, 3, Fault::Answer(503, "SlowDown", vec![("Retry-After", "1".into())]), "retries_throttled");
     // No request is sent earlier than the store asked: at least one waited for its second.
@@ -544,14 +544,14 @@ fn a_connection_that_breaks_is_made_again() {
 }
 
 #[test]
-fn a_body_that_breaks_goes_on_from_the_byte_reached() {
+fn broken_body_resumes_at_the_byte_reached() {
     for at in [0, 5_000, 9_999] {
         overcome("GET", TRAIN, 2, Fault::CutAt(at), "resumed_bodies");
     }
 }
 
 #[test]
-fn a_store_that_falls_silent_is_asked_again() {
+fn silent_store_is_retried() {
     let (store, folder) = (Store::start(), Folder::new("objects-silent"));
     ran(&store, &folder, &[GENERATE, NO_TRAINING]);
     store.plan("GET", TRAIN, 1, Fault::Silent);
@@ -602,7 +602,7 @@ fn refused(store: &Store, more: &[&str], code: i32) -> String {
 }
 
 #[test]
-fn faults_that_stay_are_told_with_the_object() {
+fn permanent_faults_name_the_object() {
     let fault = |fault: Fault| {
         let (store, folder) = (Store::start(), Folder::new("objects-stays"));
         ran(&store, &folder, &[GENERATE, NO_TRAINING]);
@@ -663,7 +663,7 @@ fn self_signed(folder: &Folder, more: &[&str]) -> [Vec<u8>; 2] {
 }
 
 #[test]
-fn a_certificate_of_its_own_is_taken_where_the_file_has_it() {
+fn self_signed_certificate_in_file_is_accepted() {
     for more in [&["-subj", "/CN=127.0.0.1"][..], &["-subj", "/O=x", "-addext", "subjectAltName=IP:127.0.0.1"]] {
         let folder = Folder::new("objects-self-signed");
         let [certificate, key] = self_signed(&folder, more);
@@ -684,7 +684,7 @@ fn a_certificate_of_its_own_is_taken_where_the_file_has_it() {
 }
 
 #[test]
-fn what_no_other_attempt_changes_is_told_at_once_with_its_remedy() {
+fn permanent_errors_fail_at_once_with_a_remedy() {
     let folder = Folder::new("objects-permanent");
     let (plain, encrypted) = (Store::start(), Store::start_with_tls());
     let unknown = refused(&encrypted, &[], 4);
@@ -716,7 +716,7 @@ fn what_no_other_attempt_changes_is_told_at_once_with_its_remedy() {
 }
 
 #[test]
-fn who_is_refused_is_told_why_and_no_secret() {
+fn refused_access_explains_without_secrets() {
     let store = Store::start();
     let wrong_secret = "++workload.storage.storage_options.secret_access_key=another-secret";
     let key = "++workload.storage.storage_options.access_key_id=AKIDTESTSTORE";
@@ -816,7 +816,7 @@ fn no_secret_is_in_anything_a_run_leaves() {
 }
 
 #[test]
-fn a_write_that_is_lost_is_no_success() {
+fn lost_write_is_a_failure() {
     let parts = [
         GENERATE,
         NO_TRAINING,
@@ -851,7 +851,7 @@ fn signal(name: &str, process: u32) {
 }
 
 #[test]
-fn a_generation_that_is_killed_leaves_nothing_half_written() {
+fn killed_generation_leaves_no_partial_objects() {
     let parts = [
         GENERATE,
         NO_TRAINING,
@@ -889,7 +889,7 @@ fn a_generation_that_is_killed_leaves_nothing_half_written() {
 }
 
 #[test]
-fn aistore_is_asked_below_its_path_and_without_a_signature() {
+fn aistore_requests_use_its_path_unsigned() {
     let folder = Folder::new("objects-aistore");
     let store = Store::start();
     // Its S3 interface is below /s3, so the first part of the path is that and not the bucket.

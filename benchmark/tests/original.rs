@@ -9,7 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Output};
 
 /// The condition after the last command of a row.
-enum Holds {
+enum Expectation {
     /// The number of files with this extension below this directory, subdirectories included.
     Files(&'static str, &'static str, usize),
     Bytes(&'static str, u64),
@@ -22,7 +22,7 @@ enum Holds {
     Steps(u64),
 }
 
-use Holds::*;
+use Expectation::*;
 
 const SHORT: &[&str] = &["++workload.train.computation_time=0.001", "++workload.evaluation.eval_time=0.001"];
 
@@ -34,7 +34,7 @@ fn run(folder: &Folder, typed: &[&str]) -> Output {
 }
 
 /// Runs the command lines of a row in order, then checks the result.
-fn row(name: &str, commands: &[&[&str]], expected: &[Holds]) {
+fn row(name: &str, commands: &[&[&str]], expected: &[Expectation]) {
     let folder = Folder::new(&format!("original-{name}"));
     for typed in commands {
         let output = run(&folder, typed);
@@ -43,7 +43,7 @@ fn row(name: &str, commands: &[&[&str]], expected: &[Holds]) {
     expected.iter().for_each(|holds| look(name, &folder, holds));
 }
 
-fn look(name: &str, folder: &Folder, holds: &Holds) {
+fn look(name: &str, folder: &Folder, holds: &Expectation) {
     match holds {
         Files(below, ending, count) => {
             let files = folder.files(below).into_iter().filter(|file| file.ends_with(ending)).count();
@@ -146,7 +146,7 @@ fn a_subset_of_the_files_can_be_trained_on() {
 }
 
 #[test]
-fn a_storage_root_stands_before_the_data() {
+fn storage_root_precedes_the_data_directory() {
     for format in FORMATS {
         let kind = format!("++workload.dataset.format={format}");
         let root = ["++workload.storage.storage_root=runs", "++workload.dataset.num_files_train=16", &kind];
@@ -263,7 +263,7 @@ fn evaluation_and_profiling_leave_their_keys() {
 }
 
 #[test]
-fn host_fields_of_a_rank_are_numbers_and_those_of_the_run_are_lists() {
+fn host_fields_are_numbers_per_rank_and_lists_per_run() {
     let folder = Folder::new("original-host");
     assert!(run(&folder, &words(&[BOTH, ONE_EPOCH])).status.success());
     let (rank, summary) = (folder.json("run/0_output.json"), folder.json("run/summary.json"));
@@ -330,7 +330,7 @@ fn checkpoints_of_steps_are_counted_within_an_epoch() {
 }
 
 #[test]
-fn checkpoints_alone_take_the_section_of_merged_memory() {
+fn checkpoint_runs_have_the_memory_section() {
     let only = [
         "++workload.workflow.checkpoint=True",
         "++workload.workflow.generate_data=False",
@@ -455,7 +455,7 @@ const SHAPES: &[&str] = &[
 const ELEMENTS: &[(&str, u64)] = &[("float32", 4), ("int8", 1), ("float16", 2)];
 const DIMENSIONS: &[(&str, u64)] = &[("[3,8]", 24), ("[3,8,5]", 120), ("[3,8,5,2]", 240)];
 
-fn shaped(name: &str, format: &str, element: &str, dims: &str, more: &[&str], expected: &[Holds]) {
+fn shaped(name: &str, format: &str, element: &str, dims: &str, more: &[&str], expected: &[Expectation]) {
     let typed = [
         format!("++workload.dataset.format={format}"),
         format!("++workload.dataset.record_element_type={element}"),
@@ -504,7 +504,7 @@ fn images_have_two_dimensions_or_are_refused() {
 
 /// A record of several data sets loses its first dimension if that is one after the division.
 #[test]
-fn hdf5_records_of_several_data_sets_have_the_originals_shapes() {
+fn hdf5_shapes_match_the_original() {
     for (element, width) in ELEMENTS {
         for (dims, part) in [("[3,8]", &[1, 8][..]), ("[3,8,5]", &[1, 8, 5]), ("[3,8,5,2]", &[1, 8, 5, 2])] {
             let folder = Folder::new("original-hdf5");

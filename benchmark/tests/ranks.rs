@@ -64,7 +64,7 @@ fn left(folder: &Folder, ranks: u64) -> (Vec<String>, BTreeMap<String, String>) 
 }
 
 #[test]
-fn ranks_of_every_launcher_leave_what_ranks_of_ones_own_leave() {
+fn all_launchers_give_equal_results() {
     for (samples, batch, ranks) in [(13, 4, 2), (25, 4, 3), (145, 16, 5)] {
         let own = Folder::new("ranks-own");
         let typed = small(samples, batch, &[GENERATE]);
@@ -115,7 +115,7 @@ fn asked_for(store: &Store) -> Vec<String> {
 }
 
 #[test]
-fn each_sample_is_read_once_an_epoch_by_whatever_ranks() {
+fn each_sample_is_read_once_per_epoch() {
     let store = Store::start();
     for (samples, batch) in [(13, 4), (24, 4), (25, 4), (145, 16)] {
         let data = format!("++workload.dataset.data_folder=data-{samples}");
@@ -168,7 +168,7 @@ fn dlio_of(store: &Store, folder: &Folder, typed: &[&str]) -> Output {
 }
 
 #[test]
-fn what_is_refused_is_said_once_and_by_all_exit_codes() {
+fn refusal_is_printed_once_and_all_ranks_fail() {
     let folder = Folder::new("ranks-refused");
     let typed = small(8, 4, &[GENERATE, "++workload.reader.batchsize=9"]);
     for (name, variables) in LAUNCHERS {
@@ -181,7 +181,7 @@ fn what_is_refused_is_said_once_and_by_all_exit_codes() {
 }
 
 #[test]
-fn ranks_that_were_started_for_different_runs_say_in_what() {
+fn different_runs_report_their_difference() {
     let folder = Folder::new("ranks-disagree");
     let of = |rank: u64| vec![("PMI_RANK", rank.to_string()), ("PMI_SIZE", "2".into()), ("SLURM_JOB_ID", "1".into())];
     let first = start_rank(&folder, &small(8, 4, &[GENERATE]), of(0));
@@ -210,7 +210,7 @@ fn a_rank_that_is_alone_does_not_wait_for_ever() {
 }
 
 #[test]
-fn a_launched_rank_that_is_killed_ends_the_run_and_is_named() {
+fn killed_launched_rank_is_named() {
     for (name, variables) in &LAUNCHERS[..2] {
         let folder = Folder::new("ranks-killed");
         let typed = small(24, 4, &[GENERATE, "++workload.train.computation_time=300"]);
@@ -271,7 +271,7 @@ fn rank_of(process: u32) -> Option<u64> {
 }
 
 #[test]
-fn a_rank_of_mpirun_that_is_killed_ends_the_run_and_is_named() {
+fn killed_mpirun_rank_is_named() {
     for talk in TALKS {
         let folder = Folder::new("ranks-mpirun-killed");
         let typed = small(24, 4, &[GENERATE, "++workload.train.computation_time=300", "++hydra.run.dir=run", talk]);
@@ -298,7 +298,7 @@ fn a_rank_of_mpirun_that_is_killed_ends_the_run_and_is_named() {
 }
 
 #[test]
-fn a_rank_of_mpirun_that_does_not_come_to_a_barrier_is_named() {
+fn missing_mpirun_rank_is_named() {
     for talk in TALKS {
         let folder = Folder::new("ranks-mpirun-stopped");
         let endless = ["++workload.train.epochs=100000", "--barrier-timeout=1", "++hydra.run.dir=run", talk, GENERATE];
@@ -326,7 +326,7 @@ fn a_rank_of_mpirun_that_does_not_come_to_a_barrier_is_named() {
 }
 
 #[test]
-fn an_mpi_that_is_not_there_or_of_another_kind_is_said_in_a_sentence() {
+fn missing_or_wrong_mpi_is_explained() {
     let folder = Folder::new("ranks-mpi-absent");
     let source = folder.path().join("library.c");
     std::fs::write(&source, "int dlio_stand_in;").unwrap();

@@ -190,7 +190,7 @@ sys.exit(42)
 }
 
 #[test]
-fn an_index_of_offsets_that_lies_is_named_with_its_file() {
+fn wrong_offset_index_names_its_file() {
     let (store, folder) = (Store::start(), Folder::new("offsets-lie"));
     let indexed = |more: &[&'static str]| typed("++workload.dataset.format=indexed_binary", more);
     let in_store = ["++workload.storage.storage_type=s3", "++workload.storage.storage_root=bucket"];
@@ -240,7 +240,7 @@ fn the_index_of_mosaics_shards_is_that_of_the_files() {
 }
 
 #[test]
-fn an_index_that_lies_is_named_with_its_shard() {
+fn wrong_index_names_its_shard() {
     let folder = Folder::new("lies");
     ran(&folder, &typed(MDS, &[GENERATE]));
     let path = folder.path().join("data/train/shard.00002.mds");
@@ -259,7 +259,7 @@ fn an_index_that_lies_is_named_with_its_shard() {
 }
 
 #[test]
-fn shards_lie_in_a_store_as_on_a_disk() {
+fn shards_in_a_store_equal_those_on_disk() {
     for (format, requests) in [(WEBDATASET, 4), (MDS, 24)] {
         let (store, folder) = (Store::start(), Folder::new("shards-in-store"));
         let more = ["++workload.storage.storage_type=s3", "++workload.storage.storage_root=bucket"];
@@ -281,7 +281,7 @@ fn shards_lie_in_a_store_as_on_a_disk() {
 }
 
 #[test]
-fn layouts_are_compared_in_one_table_and_shards_win_where_the_model_says() {
+fn layout_comparison_matches_the_model() {
     let (store, folder) = (Store::start(), Folder::new("layouts"));
     store.answer_after(Duration::from_millis(10));
     let typed = [
@@ -318,7 +318,7 @@ fn layouts_are_compared_in_one_table_and_shards_win_where_the_model_says() {
 }
 
 #[test]
-fn remarks_say_where_shards_go_unevenly() {
+fn notes_report_uneven_shards() {
     let folder = Folder::new("uneven");
     let output = ran(&folder, &typed(WEBDATASET, &[GENERATE, "++workload.reader.read_threads=3"]));
     assert!(stdout(&output).contains("4 shards"), "{}", stdout(&output));

@@ -61,7 +61,7 @@ fn a_training_keeps_the_rules_it_keeps() {
 }
 
 #[test]
-fn a_training_that_wrote_no_checkpoint_breaks_the_rule_whatever_it_asked_for() {
+fn training_without_checkpoint_breaks_the_rule() {
     for (epochs, expected) in [(4, "broken"), (5, "kept")] {
         let folder = Folder::new("check-written");
         let epochs = format!("++workload.train.epochs={epochs}");
@@ -106,7 +106,7 @@ fn checkpoints_are_synced_or_break_the_rules() {
 }
 
 #[test]
-fn a_folder_that_is_no_run_is_told() {
+fn directory_without_a_run_is_rejected() {
     let folder = Folder::new("check-none");
     let output = dlio(&folder, &["bench", "check", "nowhere"]);
     assert_eq!(output.status.code(), Some(3));

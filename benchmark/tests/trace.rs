@@ -8,7 +8,7 @@ use program::{Folder, GENERATE, command, run, small, stderr, stdout, until};
 use std::process::{Command, Stdio};
 
 #[test]
-fn a_traced_run_is_one_run_under_the_library_and_its_summary() {
+fn traced_run_prints_one_run_and_its_summary() {
     let folder = Folder::new("trace");
     let library = stand_in(&folder);
     // The tracer itself creates this directory.
@@ -92,7 +92,7 @@ fn stand_in(folder: &Folder) -> std::path::PathBuf {
 }
 
 #[test]
-fn a_traced_run_is_stopped_by_the_signals_that_stop_a_run() {
+fn traced_run_stops_on_the_usual_signals() {
     for name in ["INT", "TERM", "HUP", "KILL"] {
         let folder = Folder::new(&format!("stop-{name}"));
         run(&folder, &[GENERATE]);
@@ -114,7 +114,7 @@ fn a_traced_run_is_stopped_by_the_signals_that_stop_a_run() {
 }
 
 #[test]
-fn a_traced_run_that_is_killed_is_told_by_who_started_it() {
+fn killed_traced_run_is_reported_by_its_parent() {
     let folder = Folder::new("killed-traced");
     run(&folder, &[GENERATE]);
     let typed = small(&[&ENDLESS[..], &["--trace"]].concat());
@@ -156,7 +156,7 @@ fn a_traced_command_ends_by_the_signal_its_tracer_got() {
 }
 
 #[test]
-fn ctrl_c_at_a_terminal_comes_to_a_traced_command_once() {
+fn ctrl_c_reaches_a_traced_command_once() {
     let folder = Folder::new("terminal");
     let counts = "n=0; trap 'n=$((n + 1)); echo $n > count' INT; echo $PPID > tracer; while [ ! -e end ]; do :; done";
     std::fs::write(folder.path().join("script"), counts).unwrap();
@@ -191,7 +191,7 @@ fn without_and_with(folder: &Folder, line: &str) -> [String; 2] {
 }
 
 #[test]
-fn what_is_ignored_before_a_tracer_is_ignored_behind_it() {
+fn ignored_signals_remain_ignored_when_traced() {
     let folder = Folder::new("ignored");
     for signals in ["INT HUP", "PIPE HUP USR1", "PIPE", ""] {
         let line = format!("[ -z '{signals}' ] || trap '' {signals}; $TRACE grep -E 'Sig(Ign|Blk)' /proc/self/status");
@@ -204,7 +204,7 @@ fn what_is_ignored_before_a_tracer_is_ignored_behind_it() {
 }
 
 #[test]
-fn what_is_closed_before_a_tracer_is_closed_behind_it() {
+fn closed_descriptors_remain_closed_when_traced() {
     let folder = Folder::new("closed");
     for closed in ["", "<&-", ">&-", "2>&-", "<&- 2>&-"] {
         let line = format!("$TRACE ls /proc/self/fd {closed} | wc -l; $TRACE cat {closed} < /dev/null; echo $?");
@@ -216,7 +216,7 @@ fn what_is_closed_before_a_tracer_is_closed_behind_it() {
 }
 
 #[test]
-fn the_environment_behind_a_tracer_is_in_its_order() {
+fn traced_environment_keeps_its_order() {
     let folder = Folder::new("environment");
     let [plain, traced] = without_and_with(&folder, "env -i Z=1 B=2 _=x A=3 DLIO=$DLIO DLIO_LIB=$DLIO_LIB $TRACE env");
     let kept: String =
@@ -228,7 +228,7 @@ fn the_environment_behind_a_tracer_is_in_its_order() {
 }
 
 #[test]
-fn a_log_that_is_full_changes_no_exit_code() {
+fn full_log_keeps_the_exit_code() {
     let folder = Folder::new("full-log");
     // Units of `ulimit -f` are 1024 bytes.
     let line = "ulimit -f 1; head -c 1020 /dev/zero > log; $DLIO trace -- sh -c 'exit 5' 2>> log";

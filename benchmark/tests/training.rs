@@ -6,7 +6,7 @@ use program::{Folder, GENERATE, command, run, small, stderr, stdout, until};
 use std::process::{Command, Stdio};
 
 #[test]
-fn times_may_be_distributions_and_a_wrong_part_is_refused() {
+fn time_distributions_work_and_wrong_parts_fail() {
     let folder = Folder::new("distributions");
     assert!(run(&folder, &[GENERATE]).status.success());
     for time in [
@@ -24,7 +24,7 @@ fn times_may_be_distributions_and_a_wrong_part_is_refused() {
 }
 
 #[test]
-fn what_is_left_over_of_an_epoch_is_told() {
+fn dropped_samples_are_reported() {
     let folder = Folder::new("left");
     let output = run(&folder, &[GENERATE, "++workload.reader.batch_size=7"]);
     assert!(
@@ -70,7 +70,7 @@ fn a_cut_sample_stops_the_run_or_is_counted() {
 }
 
 #[test]
-fn ctrl_c_keeps_what_was_measured() {
+fn ctrl_c_keeps_the_results() {
     let folder = Folder::new("interrupt");
     run(&folder, &[GENERATE]);
     let typed = small(&["++workload.train.epochs=100000", "++workload.train.computation_time=0.01"]);
@@ -110,7 +110,7 @@ fn a_killed_worker_is_an_error_and_not_a_hang() {
 }
 
 #[test]
-fn loaders_and_workers_of_all_kinds_read_the_same_bytes() {
+fn all_loaders_read_equal_bytes() {
     let folder = Folder::new("loaders");
     run(&folder, &[GENERATE, "++workload.workflow.train=false"]);
     let mut all = Vec::new();

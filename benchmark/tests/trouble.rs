@@ -64,7 +64,7 @@ const IMPOSSIBLE: &[(&[&str], &str)] = &[
 ];
 
 #[test]
-fn a_smaller_data_set_is_told_with_the_key_that_reads_it() {
+fn smaller_data_set_suggests_its_key() {
     let folder = Folder::new("smaller");
     assert!(run(&folder, &[GENERATE, "++workload.workflow.train=false"]).status.success());
     let refused = run(&folder, &["++workload.dataset.num_files_train=20"]);
@@ -76,7 +76,7 @@ fn a_smaller_data_set_is_told_with_the_key_that_reads_it() {
 }
 
 #[test]
-fn a_pipe_or_a_folder_in_the_place_of_a_file_is_refused_and_not_waited_for() {
+fn pipe_or_directory_as_file_is_rejected() {
     let loaders =
         [("npz", "pytorch"), ("npy", "pytorch"), ("hdf5", "pytorch"), ("png", "pytorch"), ("tfrecord", "native_dali")];
     for (format, loader) in loaders {
@@ -101,7 +101,7 @@ fn a_pipe_or_a_folder_in_the_place_of_a_file_is_refused_and_not_waited_for() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_by_name_before_anything_is_written() {
+fn impossible_values_are_rejected_by_name() {
     let folder = Folder::new("impossible");
     for (keys, named) in IMPOSSIBLE {
         let typed: Vec<String> = keys.iter().map(|key| format!("++workload.{key}")).collect();
@@ -123,7 +123,7 @@ fn nothing_at_zero_means_the_usual() {
 }
 
 #[test]
-fn the_command_for_missing_data_can_be_pasted_wherever_the_workload_is_from() {
+fn generate_command_can_be_pasted() {
     let folder = Folder::new("pasted");
     std::fs::create_dir_all(folder.path().join("own configs/workload")).unwrap();
     let yaml = "framework: pytorch\nmodel: {name: mine}\nworkflow: {train: True}\nnonsense: {key: 1}\n\
@@ -149,7 +149,7 @@ fn the_command_for_missing_data_can_be_pasted_wherever_the_workload_is_from() {
 }
 
 #[test]
-fn an_unreadable_file_stops_the_run_or_is_counted_whatever_the_format() {
+fn unreadable_file_stops_the_run_or_is_counted() {
     for format in ["npz", "npy", "hdf5", "csv", "png", "jpeg", "indexed_binary"] {
         let folder = Folder::new(&format!("unreadable-{format}"));
         let format_key = format!("++workload.dataset.format={format}");
@@ -172,7 +172,7 @@ fn an_unreadable_file_stops_the_run_or_is_counted_whatever_the_format() {
 
 /// One bit in the middle of a file: found by the format's own checksums, as in its usual readers.
 #[test]
-fn a_flipped_bit_is_found_by_formats_that_have_checksums() {
+fn flipped_bit_is_found_by_checksums() {
     let (zip, gzip) = ("++workload.dataset.compression=zip", "++workload.dataset.compression=gzip");
     let none = "++workload.dataset.compression=none";
     let found = [("npz", none), ("npz", zip), ("png", none), ("tfrecord", none), ("hdf5", gzip), ("csv", gzip)];
@@ -201,7 +201,7 @@ fn a_flipped_bit_is_found_by_formats_that_have_checksums() {
 }
 
 #[test]
-fn checksums_are_left_out_where_that_is_asked_for() {
+fn checksums_are_skipped_on_request() {
     let folder = Folder::new("unchecked");
     assert!(run(&folder, &[GENERATE]).status.success());
     let file = folder.path().join("data/train/img_3_of_8.npz");
@@ -214,7 +214,7 @@ fn checksums_are_left_out_where_that_is_asked_for() {
 }
 
 #[test]
-fn a_disk_that_fills_while_data_are_made_keeps_whole_files_only() {
+fn disk_full_in_generation_keeps_whole_files() {
     for format in ["npz", "npy", "hdf5", "csv", "png", "indexed_binary"] {
         let folder = Folder::new(&format!("fills-{format}"));
         std::fs::create_dir_all(folder.path().join("small")).unwrap();
@@ -254,7 +254,7 @@ fn beside_a_small_disk(folder: &Folder, size: &str, typed: &[String]) -> Output 
 }
 
 #[test]
-fn a_full_run_folder_is_told_by_the_key_that_says_where_it_is() {
+fn full_run_directory_names_its_key() {
     let folder = Folder::new("full-run");
     let typed = small(&[GENERATE, "++workload.train.epochs=2000", "++hydra.run.dir=small/run"]);
     let output = beside_a_small_disk(&folder, "128k", &typed);
@@ -276,7 +276,7 @@ fn csv_is_generated_where_its_text_has_room() {
 }
 
 #[test]
-fn what_was_generated_is_told_in_bytes_of_files() {
+fn generation_reports_bytes_of_files() {
     for (format, more) in [("csv", "compression=none"), ("csv", "compression=gzip"), ("jpeg", "compression=none")] {
         let folder = Folder::new(&format!("told-{format}"));
         let format = format!("++workload.dataset.format={format}");
@@ -290,7 +290,7 @@ fn what_was_generated_is_told_in_bytes_of_files() {
 }
 
 #[test]
-fn data_for_evaluation_are_missed_only_by_who_evaluates() {
+fn evaluation_data_are_required_only_to_evaluate() {
     let folder = Folder::new("no-valid");
     let evaluates = ["++workload.dataset.num_files_eval=4", "++workload.workflow.evaluation=true"];
     assert!(run(&folder, &[GENERATE, "++workload.workflow.train=false"]).status.success());
@@ -305,7 +305,7 @@ fn data_for_evaluation_are_missed_only_by_who_evaluates() {
 }
 
 #[test]
-fn other_data_are_told_in_the_words_that_were_typed() {
+fn different_data_are_described_as_typed() {
     let folder = Folder::new("other-length");
     assert!(run(&folder, &[GENERATE, "++workload.workflow.train=false"]).status.success());
     let told = |more: &[&str]| stderr(&run(&folder, more));
@@ -348,7 +348,7 @@ fn ctrl_c_while_data_are_made_leaves_whole_files_only() {
 }
 
 #[test]
-fn ctrl_c_in_a_checkpoint_leaves_no_half_file_and_keeps_the_results() {
+fn ctrl_c_in_a_checkpoint_keeps_results_only() {
     let folder = Folder::new("interrupted-checkpoint");
     let typed = small(&[
         GENERATE,
@@ -395,7 +395,7 @@ fn ranks_with_nowhere_to_meet_do_not_run_alone() {
 }
 
 #[test]
-fn what_a_tracer_cannot_do_is_told_with_what_can_be_done() {
+fn unsupported_options_suggest_alternatives() {
     let folder = Folder::new("no-attaching");
     for (typed, words) in [
         (&["trace", "-p", "1"][..], "cannot attach to process 1"),
@@ -409,7 +409,7 @@ fn what_a_tracer_cannot_do_is_told_with_what_can_be_done() {
 }
 
 #[test]
-fn packed_files_with_plain_names_say_what_they_are() {
+fn compressed_files_are_recognized_by_content() {
     let packed = [("csv", "img_3_of_8.csv", &b"\x1f\x8b\x08\0\0\0\0\0\0\x03"[..], "gzip packed it")];
     let shards = [("mds", "shard.00003.mds", &b"\x28\xb5\x2f\xfd\0\0\0\0\0\0"[..], "packed by zstd")];
     for (format, name, magic, words) in packed.into_iter().chain(shards) {

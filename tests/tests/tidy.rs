@@ -245,7 +245,7 @@ const FLOORS: &[(&str, &[&str])] = &[
             "formats",
             "inputs",
             "recorded",
-            "beside_traces",
+            "companion_files",
             "",
         ],
     ),

@@ -14,23 +14,23 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 
 use super::fleet::Fleet;
-use super::task::{Count, Described, Found, SentFile, SentFilter, SentPath, Task, unpack};
+use super::task::{Count, SentFile, SentFilter, SentPath, Task, TraceDescription, TraceSize, unpack};
 use super::work_items::cut;
 use crate::filter::Filter;
 use crate::load::Trace;
 use crate::scan::Progress;
 use crate::summary::analysis::Analysis;
-use crate::summary::exact_quantiles::{Again, Buckets};
+use crate::summary::exact_quantiles::{Buckets, RefineRequest};
 use crate::summary::figures::quantiles::Counts;
-use crate::summary::partial::{Asked, Merging};
+use crate::summary::partial::{Merging, PartRequest};
 
 /// Why workers return no result. One sentence.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Trouble(pub String);
+pub struct ClusterError(pub String);
 
-impl std::error::Error for Trouble {}
+impl std::error::Error for ClusterError {}
 
-impl std::fmt::Display for Trouble {
+impl std::fmt::Display for ClusterError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
     }
@@ -62,11 +62,11 @@ pub struct Question<'a> {
 
 impl Cluster {
     /// Connects to the workers, all of which must be reachable and have the inputs.
-    pub fn of(fleet: Fleet, inputs: &[PathBuf]) -> Result<Cluster, Trouble> {
+    pub fn of(fleet: Fleet, inputs: &[PathBuf]) -> Result<Cluster, ClusterError> {
         let runtime = Builder::new_multi_thread().worker_threads(THREADS).thread_name("cluster").enable_all().build();
-        let runtime = runtime.map_err(|error| Trouble(format!("no threads can be started ({error})")))?;
+        let runtime = runtime.map_err(|error| ClusterError(format!("no threads can be started ({error})")))?;
         let inputs = inputs.iter().map(|path| SentPath::of(path)).collect();
-        let greeting = Task::Greeting { inputs }.packed().map_err(Trouble)?;
+        let greeting = Task::Greeting { inputs }.packed().map_err(ClusterError)?;
         let connections = runtime.block_on(greet(&fleet, greeting))?;
         Ok(Cluster { runtime, connections, _fleet: fleet })
     }
@@ -86,12 +86,16 @@ impl Cluster {
     }
 
     /// Counts all events that pass the filter.
-    pub fn analyse(&self, question: &Question, progress: &Arc<Progress>) -> Result<(Analysis, Dispatched), Trouble> {
+    pub fn analyse(
+        &self,
+        question: &Question,
+        progress: &Arc<Progress>,
+    ) -> Result<(Analysis, Dispatched), ClusterError> {
         let trace = question.trace;
         let described = Arc::new(question.described()?);
         let pieces = cut(trace, self.workers(), question.units).into_iter();
         let pieces = pieces.map(|asked| Task::Count { trace: described.clone(), asked }.packed());
-        let pieces = pieces.collect::<Result<Vec<_>, _>>().map_err(Trouble)?;
+        let pieces = pieces.collect::<Result<Vec<_>, _>>().map_err(ClusterError)?;
         let told = totals(pieces.len(), progress.clone());
         let mut merging = Merging::new(trace, question.filter);
         let mut add = |bytes: &[u8]| {
@@ -101,7 +105,7 @@ impl Cluster {
         };
         let take = |_, bytes: Vec<u8>| ready(add(&bytes));
         let done = dispatch(&self.connections, pieces, told, Vec::new, take);
-        let mut dispatched = self.wanted(done, progress)?;
+        let mut dispatched = self.unless_abandoned(done, progress)?;
         let mut analysis = merging.finish();
         if question.exact && analysis.durations.is_none() {
             dispatched.add(self.refine(question, &described, &mut analysis, progress)?);
@@ -113,16 +117,16 @@ impl Cluster {
     fn refine(
         &self,
         question: &Question,
-        described: &Arc<Described>,
+        described: &Arc<TraceDescription>,
         analysis: &mut Analysis,
         progress: &Progress,
-    ) -> Result<Dispatched, Trouble> {
+    ) -> Result<Dispatched, ClusterError> {
         let trace = question.trace;
         let (buckets, rows) = Buckets::of(analysis, &trace.catalog);
-        let again = |asked: Asked| Again { sources: asked.sources, buckets: buckets.clone() };
+        let again = |asked: PartRequest| RefineRequest { sources: asked.sources, buckets: buckets.clone() };
         let task = |asked| Task::CountAgain { trace: described.clone(), again: again(asked) };
         let pieces = cut(trace, self.workers(), false).into_iter().map(|asked| task(asked).packed());
-        let pieces = pieces.collect::<Result<Vec<_>, _>>().map_err(Trouble)?;
+        let pieces = pieces.collect::<Result<Vec<_>, _>>().map_err(ClusterError)?;
         let mut counts = Counts::default();
         let mut add = |bytes: &[u8]| {
             let more: Counts = unpack(bytes)?;
@@ -132,21 +136,21 @@ impl Cluster {
         };
         let take = |_, bytes: Vec<u8>| ready(add(&bytes));
         let done = dispatch(&self.connections, pieces, |_, _| (), Vec::new, take);
-        let dispatched = self.wanted(done, progress)?;
+        let dispatched = self.unless_abandoned(done, progress)?;
         analysis.durations = Some(counts);
         Ok(dispatched)
     }
 
     /// Waits until all work is done, or the result is no longer needed.
-    fn wanted(
+    fn unless_abandoned(
         &self,
         done: impl Future<Output = Result<Dispatched, DispatchError>>,
         progress: &Progress,
-    ) -> Result<Dispatched, Trouble> {
+    ) -> Result<Dispatched, ClusterError> {
         self.runtime.block_on(async {
             tokio::select! {
                 done = done => done.map_err(undone),
-                () = given_up(progress) => Err(Trouble("interrupted".into())),
+                () = until_abandoned(progress) => Err(ClusterError("interrupted".into())),
             }
         })
     }
@@ -156,7 +160,7 @@ impl Cluster {
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Waits until the result is no longer needed.
-async fn given_up(progress: &Progress) {
+async fn until_abandoned(progress: &Progress) {
     while !progress.stopped.load(Ordering::Relaxed) {
         tokio::time::sleep(LOOK).await;
     }
@@ -164,24 +168,25 @@ async fn given_up(progress: &Progress) {
 
 impl Question<'_> {
     /// Returns the description of the trace for workers.
-    pub fn described(&self) -> Result<Described, Trouble> {
-        let gone = |path: &PathBuf, error| Trouble(format!("{}: it is not there any more ({error})", path.display()));
+    pub fn described(&self) -> Result<TraceDescription, ClusterError> {
+        let gone =
+            |path: &PathBuf, error| ClusterError(format!("{}: it is not there any more ({error})", path.display()));
         let file = |(path, named): &(PathBuf, bool)| SentFile::of(path, *named).map_err(|error| gone(path, error));
         let here = std::env::current_dir().map_err(|error| gone(&".".into(), error))?;
-        Ok(Described {
+        Ok(TraceDescription {
             here: SentPath::of(&here),
             given: self.given.to_vec(),
             files: self.files.iter().map(file).collect::<Result<_, _>>()?,
             filter: SentFilter::of(self.filter),
             memory: self.memory,
             index: self.trace.indexed,
-            found: Found::of(self.trace),
+            found: TraceSize::of(self.trace),
         })
     }
 }
 
 /// Connects to all workers in parallel, and checks that each has the inputs.
-async fn greet(fleet: &Fleet, greeting: Bytes) -> Result<Vec<Connection>, Trouble> {
+async fn greet(fleet: &Fleet, greeting: Bytes) -> Result<Vec<Connection>, ClusterError> {
     let mut asked = JoinSet::new();
     for (place, address) in fleet.addresses.iter().cloned().enumerate() {
         let (guard, greeting) = (fleet.guard(&address), greeting.clone());
@@ -197,7 +202,7 @@ async fn greet(fleet: &Fleet, greeting: Bytes) -> Result<Vec<Connection>, Troubl
     answers.sort_by_key(|(place, _)| *place);
     let (there, not): (Vec<_>, Vec<_>) = answers.into_iter().map(|(_, answer)| answer).partition(Result::is_ok);
     let not: Vec<String> = not.into_iter().filter_map(Result::err).collect();
-    if not.is_empty() { Ok(there.into_iter().flatten().collect()) } else { Err(Trouble(not.join("\n"))) }
+    if not.is_empty() { Ok(there.into_iter().flatten().collect()) } else { Err(ClusterError(not.join("\n"))) }
 }
 
 /// Returns the problem of a worker that is unreachable or does not answer, and the remedy.

@@ -67,7 +67,7 @@ pub fn is_loopback(address: &str) -> bool {
 }
 
 /// The directories and buckets below which workers may read, and the directories below which they may write.
-pub struct Places {
+pub struct AllowedPaths {
     pub roots: Vec<PathBuf>,
     pub writes: Vec<PathBuf>,
 }
@@ -76,16 +76,16 @@ pub struct Places {
 pub struct Fleet {
     pub addresses: Vec<String>,
     token: Option<Token>,
-    started: Vec<Started>,
+    started: Vec<StartedWorker>,
 }
 
 /// A started process, which exits when its standard input is closed.
-struct Started {
+struct StartedWorker {
     child: Child,
     stdin: Option<ChildStdin>,
 }
 
-impl Drop for Started {
+impl Drop for StartedWorker {
     fn drop(&mut self) {
         drop(self.stdin.take());
         // A stopped process does not notice a closed input.
@@ -98,7 +98,7 @@ impl Fleet {
     /// Returns the requested workers, and starts those that are not named.
     pub fn ready(
         workers: &Workers,
-        places: &Places,
+        places: &AllowedPaths,
         token_file: Option<&Path>,
         threads: usize,
     ) -> Result<Fleet, String> {
@@ -127,7 +127,7 @@ impl Fleet {
                     let command = worker(Command::new(this_program()?), "127.0.0.1:0", places, &["--threads", &share]);
                     fleet.start(command)?;
                 }
-                (0..*number).try_for_each(|at| fleet.hear(at, 1))?;
+                (0..*number).try_for_each(|at| fleet.read_addresses(at, 1))?;
                 Ok(fleet)
             }
             Workers::Slurm => {
@@ -143,7 +143,7 @@ impl Fleet {
                 srun.args(["--overlap", &nodes_typed, "--ntasks-per-node=1", "--kill-on-bad-exit=0"])
                     .arg(this_program()?);
                 fleet.start(worker(srun, "0.0.0.0:0", places, &[]))?;
-                fleet.hear(0, nodes)?;
+                fleet.read_addresses(0, nodes)?;
                 Ok(fleet)
             }
         }
@@ -163,12 +163,12 @@ impl Fleet {
         let spawned = with_signals(|| command.spawn());
         let mut child = spawned.map_err(|error| format!("{program}: cannot be started ({error})"))?;
         let stdin = child.stdin.take();
-        self.started.push(Started { child, stdin });
+        self.started.push(StartedWorker { child, stdin });
         Ok(())
     }
 
     /// Reads the addresses of started workers, one per line.
-    fn hear(&mut self, at: usize, number: usize) -> Result<(), String> {
+    fn read_addresses(&mut self, at: usize, number: usize) -> Result<(), String> {
         let Some(out) = self.started[at].child.stdout.take() else { return Ok(()) };
         let (said, heard) = mpsc::channel();
         // Their later output is discarded, and must not fill the pipe either.
@@ -192,7 +192,7 @@ fn this_program() -> Result<PathBuf, String> {
     std::env::current_exe().map_err(|error| format!("this program is not where it was ({error}); start it again"))
 }
 
-fn worker(mut command: Command, listen: &str, places: &Places, more: &[&str]) -> Command {
+fn worker(mut command: Command, listen: &str, places: &AllowedPaths, more: &[&str]) -> Command {
     command.args(["worker", "--until-stdin-ends", "--listen", listen]).args(more);
     command.args(places.roots.iter().flat_map(|root| [OsStr::new("--root"), root.as_os_str()]));
     command.args(places.writes.iter().flat_map(|folder| [OsStr::new("--write"), folder.as_os_str()]));

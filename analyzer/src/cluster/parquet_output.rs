@@ -13,9 +13,9 @@ use std::sync::atomic::Ordering;
 use arrow::error::ArrowError;
 use dlio_cluster::dispatch::{Dispatched, dispatch};
 
-use super::coordinator::{Cluster, Question, Trouble, totals, undone};
+use super::coordinator::{Cluster, ClusterError, Question, totals, undone};
 use super::splits::splits;
-use super::task::{SentPath, Task, Write, Wrote, unpack};
+use super::task::{SentPath, Task, Write, WrittenFiles, unpack};
 use crate::filter::Filter;
 use crate::load::Trace;
 use crate::scan::Progress;
@@ -31,22 +31,22 @@ const DRAFT: &str = ".part-";
 const MARK: &str = ".same-";
 
 /// Why no directory of Parquet was written.
-pub enum Unwritten {
-    Workers(Trouble),
+pub enum WriteError {
+    Workers(ClusterError),
     Here(ArrowError),
     /// A worker cannot or must not write there; in that case writing is not started.
     NotTheirs(String),
 }
 
-impl From<ArrowError> for Unwritten {
-    fn from(error: ArrowError) -> Unwritten {
-        Unwritten::Here(error)
+impl From<ArrowError> for WriteError {
+    fn from(error: ArrowError) -> WriteError {
+        WriteError::Here(error)
     }
 }
 
-impl From<Trouble> for Unwritten {
-    fn from(trouble: Trouble) -> Unwritten {
-        Unwritten::Workers(trouble)
+impl From<ClusterError> for WriteError {
+    fn from(trouble: ClusterError) -> WriteError {
+        WriteError::Workers(trouble)
     }
 }
 
@@ -63,9 +63,9 @@ impl Cluster {
         analysis: &Analysis,
         folder: &Path,
         progress: &Arc<Progress>,
-    ) -> Result<Dispatched, Unwritten> {
+    ) -> Result<Dispatched, WriteError> {
         if question.trace.sources.iter().any(|source| source.processes().is_none()) {
-            return Err(Unwritten::NotTheirs(
+            return Err(WriteError::NotTheirs(
                 "its processes are met while it is read, in another order everywhere".into(),
             ));
         }
@@ -74,20 +74,20 @@ impl Cluster {
             let events = std::fs::canonicalize(events).map_err(ArrowError::from)?;
             self.see(&events)?;
             dispatched = self.write_events(question, &events, progress)?;
-            Ok::<(), Unwritten>(())
+            Ok::<(), WriteError>(())
         })?;
         Ok(dispatched)
     }
 
     /// Asks all workers whether they see the directory and may write there.
-    fn see(&self, folder: &Path) -> Result<(), Unwritten> {
+    fn see(&self, folder: &Path) -> Result<(), WriteError> {
         let mark = folder.join(format!("{MARK}{:016x}", some_number()));
         std::fs::File::create_new(&mark).map_err(ArrowError::from)?;
-        let asked = Task::MayWrite { mark: SentPath::of(&mark) }.packed().map_err(Trouble)?;
+        let asked = Task::MayWrite { mark: SentPath::of(&mark) }.packed().map_err(ClusterError)?;
         let all = self.connections().iter().try_for_each(|connection| {
             let answer = connection.perform(asked.clone(), |_| (), |_| Ok(()));
             let answer = self.runtime().block_on(answer);
-            answer.map_err(|fault| Unwritten::NotTheirs(format!("worker {}: {fault}", connection.address))).map(drop)
+            answer.map_err(|fault| WriteError::NotTheirs(format!("worker {}: {fault}", connection.address))).map(drop)
         });
         std::fs::remove_file(&mark).map_err(ArrowError::from)?;
         all
@@ -98,13 +98,13 @@ impl Cluster {
         question: &Question,
         folder: &Path,
         progress: &Arc<Progress>,
-    ) -> Result<Dispatched, Unwritten> {
+    ) -> Result<Dispatched, WriteError> {
         let trace = Arc::new(question.described()?);
         let files = Arc::new(question.trace.catalog.files());
         let splits = splits(question.trace, question.filter, self.workers(), false).into_iter().enumerate();
         let piece = |(number, split)| {
             let asked = Write { split, folder: SentPath::of(folder), number, files: files.clone() };
-            Task::Write { trace: trace.clone(), asked }.packed().map_err(Trouble)
+            Task::Write { trace: trace.clone(), asked }.packed().map_err(ClusterError)
         };
         let pieces = splits.map(piece).collect::<Result<Vec<_>, _>>()?;
         let told = totals(pieces.len(), progress.clone());
@@ -117,7 +117,7 @@ impl Cluster {
 
     /// Renames the files of a split to their final names.
     fn take_written(&self, trace: &Trace, folder: &Path, number: usize, bytes: &[u8]) -> Result<(), String> {
-        let Wrote { names, notes } = unpack(bytes)?;
+        let WrittenFiles { names, notes } = unpack(bytes)?;
         notes.into_iter().for_each(|note| trace.note(note.note()));
         for (place, name) in names.iter().enumerate() {
             if !name.starts_with(DRAFT) || name.contains('/') {

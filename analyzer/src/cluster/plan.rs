@@ -31,7 +31,7 @@ use super::task::{SentFilter, pack, unpack};
 use crate::schema::arrow_schema::queried;
 use crate::schema::tables;
 use crate::tables::events::Reading;
-use crate::tables::leaf::{Asked, EventsExec};
+use crate::tables::leaf::{EventsExec, ScanRequest};
 
 /// The encoded leaf.
 #[derive(Serialize, Deserialize)]
@@ -87,7 +87,7 @@ impl PhysicalExtensionCodec for Codec {
         let Some(leaf) = node.downcast_ref::<EventsExec>() else {
             return Err(unknown(format!("{} is nothing that is sent", node.name())));
         };
-        let Asked { columns, filter, stored, condition } = leaf.asked();
+        let ScanRequest { columns, filter, stored, condition } = leaf.request();
         let condition = condition.as_ref().map(|condition| encode_condition(condition, self, converter));
         let sent = SentLeaf {
             columns: columns.clone(),
@@ -114,7 +114,7 @@ impl PhysicalExtensionCodec for Codec {
             return Err(unknown("events have fewer columns".into()));
         }
         let condition = condition.map(|bytes| decode_condition(&bytes, context)).transpose()?;
-        let asked = Asked { columns, filter: filter.filter().map_err(unknown)?, stored, condition };
+        let asked = ScanRequest { columns, filter: filter.filter().map_err(unknown)?, stored, condition };
         let options: &ConfigOptions = context.session_config().options();
         Ok(Arc::new(reading.leaf(Arc::new(asked), projection.as_ref(), limit, options)?))
     }

@@ -38,7 +38,7 @@ pub fn columns(plan: &Arc<dyn ExecutionPlan>, processes: bool) -> Option<Vec<Opt
     }
     let children = plan.children();
     let [input] = children.as_slice() else { return None };
-    let below = Below(columns(input, processes)?);
+    let below = InputColumns(columns(input, processes)?);
     if let Some(filter) = plan.downcast_ref::<FilterExec>() {
         below.ignored_by([filter.predicate()])?;
         return Some(match filter.projection() {
@@ -71,7 +71,7 @@ fn columns_of_leaf(leaf: &EventsExec, processes: bool) -> Vec<Option<Number>> {
         "proc" if processes => Some(Number::Process),
         _ => None,
     };
-    let columns: Vec<_> = leaf.asked().columns.iter().map(number).collect();
+    let columns: Vec<_> = leaf.request().columns.iter().map(number).collect();
     match leaf.projection() {
         Some(places) => places.into_iter().map(|place| columns[place]).collect(),
         None => columns,
@@ -79,7 +79,7 @@ fn columns_of_leaf(leaf: &EventsExec, processes: bool) -> Vec<Option<Number>> {
 }
 
 /// Groups precede the aggregates of each group.
-fn columns_of_aggregate(aggregate: &AggregateExec, below: &Below) -> Option<Vec<Option<Number>>> {
+fn columns_of_aggregate(aggregate: &AggregateExec, below: &InputColumns) -> Option<Vec<Option<Number>>> {
     if *aggregate.mode() != AggregateMode::Partial {
         return None;
     }
@@ -99,9 +99,9 @@ fn columns_of_aggregate(aggregate: &AggregateExec, below: &Below) -> Option<Vec<
 }
 
 /// The columns of an operator's input.
-struct Below(Vec<Option<Number>>);
+struct InputColumns(Vec<Option<Number>>);
 
-impl Below {
+impl InputColumns {
     /// Returns the number in a column computed by an expression; `None` if the expression inspects numbers.
     fn of(&self, expression: &Arc<dyn PhysicalExpr>) -> Option<Option<Number>> {
         match expression.downcast_ref::<Column>() {

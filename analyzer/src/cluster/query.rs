@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 
 use super::plan::decode;
 use super::pushdown::Number;
-use super::rows::{Failed, Rest, RowsOut, SentProcess};
+use super::rows::{Failed, RowsOut, RowsTrailer, SentProcess};
 use super::task::Rows;
 use crate::catalog::Catalog;
 use crate::load::Trace;
@@ -29,7 +29,7 @@ use crate::tables::query::context;
 const AHEAD: usize = 2;
 
 /// A running query: its threads and limits.
-pub struct Running {
+pub struct RunningQuery {
     pub trace: Arc<Trace>,
     pub threads: usize,
     /// Bytes of memory that the query may use here.
@@ -37,14 +37,14 @@ pub struct Running {
     pub progress: Arc<Progress>,
 }
 
-impl Running {
+impl RunningQuery {
     /// Runs the query and sends its rows. `conclude` gets the names in the rows and returns the data that follow them.
     /// The error is one of sending; a failure of the query itself is sent.
     pub fn send(
         &self,
         asked: &Rows,
         out: Out,
-        conclude: impl FnOnce(Rest) -> std::result::Result<Rest, String>,
+        conclude: impl FnOnce(RowsTrailer) -> std::result::Result<RowsTrailer, String>,
     ) -> std::result::Result<(), String> {
         let runtime =
             Builder::new_multi_thread().worker_threads(self.threads).thread_name("query").enable_all().build();
@@ -61,12 +61,12 @@ impl Running {
         runtime: &Runtime,
         asked: &Rows,
         out: Out,
-        conclude: impl FnOnce(Rest) -> std::result::Result<Rest, String>,
+        conclude: impl FnOnce(RowsTrailer) -> std::result::Result<RowsTrailer, String>,
     ) -> std::result::Result<(), String> {
         let words = |error: DataFusionError| format!("the query cannot be run there ({})", error.strip_backtrace());
         let context = context(self.threads, self.memory, asked.time_zone.clone(), Vec::new()).map_err(words)?;
         let plan = decode(&asked.plan, &context.task_ctx(), self.reading(asked)).map_err(words)?;
-        let mut named = Named::new(&asked.numbers);
+        let mut named = RowReferences::new(&asked.numbers);
         let mut rows = RowsOut::new(&plan.schema(), out).map_err(|error| error.to_string())?;
         let mut batches = begin(runtime, &plan, &context.task_ctx());
         let mut failed = None;
@@ -82,7 +82,7 @@ impl Running {
                 }
             }
         }
-        let rest = Rest { failed, ..named.rest(&self.trace.catalog) };
+        let rest = RowsTrailer { failed, ..named.trailer(&self.trace.catalog) };
         rows.finish(&conclude(rest)?).map_err(|error| error.to_string())
     }
 
@@ -136,15 +136,15 @@ async fn send(
 }
 
 /// The numbers that occur in rows.
-struct Named<'a> {
+struct RowReferences<'a> {
     columns: &'a [(u32, Number)],
     files: HashSet<i32>,
     processes: HashSet<i32>,
 }
 
-impl Named<'_> {
-    fn new(columns: &[(u32, Number)]) -> Named<'_> {
-        Named { columns, files: HashSet::new(), processes: HashSet::new() }
+impl RowReferences<'_> {
+    fn new(columns: &[(u32, Number)]) -> RowReferences<'_> {
+        RowReferences { columns, files: HashSet::new(), processes: HashSet::new() }
     }
 
     fn note(&mut self, rows: &RecordBatch) {
@@ -160,7 +160,7 @@ impl Named<'_> {
 
     /// Returns their meanings. If a process occurs, all processes of its file are included in the order of discovery:
     /// nothing else distinguishes some of them.
-    fn rest(self, catalog: &Catalog) -> Rest {
+    fn trailer(self, catalog: &Catalog) -> RowsTrailer {
         let paths = if self.files.is_empty() { Vec::new() } else { catalog.files() };
         let path = |number: i32| Some((number, paths.get(number as usize)?.to_string()));
         let files = self.files.into_iter().filter_map(path).collect();
@@ -175,11 +175,11 @@ impl Named<'_> {
             let host = hosts.get(process.host as usize).cloned().unwrap_or_default();
             SentProcess { number, process, host }
         });
-        Rest { files, processes: processes.collect(), ..Rest::default() }
+        RowsTrailer { files, processes: processes.collect(), ..RowsTrailer::default() }
     }
 }
 
 /// Renames the sources of processes in rows to the coordinator's file names.
-pub fn rename_sources(rest: &mut Rest, name: impl Fn(&Path) -> String) {
+pub fn rename_sources(rest: &mut RowsTrailer, name: impl Fn(&Path) -> String) {
     rest.processes.iter_mut().for_each(|sent| sent.process.source = name(Path::new(&sent.process.source)));
 }

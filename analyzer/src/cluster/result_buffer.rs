@@ -11,34 +11,34 @@ use bytes::Bytes;
 use dlio_cluster::dispatch::Receiving;
 
 /// Bytes of memory left for results.
-pub struct Room(AtomicU64);
+pub struct MemoryBudget(AtomicU64);
 
-impl Room {
-    pub fn of(bytes: u64) -> Arc<Room> {
-        Arc::new(Room(bytes.into()))
+impl MemoryBudget {
+    pub fn of(bytes: u64) -> Arc<MemoryBudget> {
+        Arc::new(MemoryBudget(bytes.into()))
     }
 
     fn take(&self, bytes: u64) -> bool {
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes)).is_ok()
     }
 
-    fn give_back(&self, bytes: u64) {
+    fn release(&self, bytes: u64) {
         self.0.fetch_add(bytes, Ordering::Relaxed);
     }
 }
 
 /// One result.
-pub struct Held {
-    room: Arc<Room>,
+pub struct ResultBuffer {
+    room: Arc<MemoryBudget>,
     memory: Vec<u8>,
     /// The bytes that did not fit in memory, and all following ones.
     file: Option<File>,
     length: u64,
 }
 
-impl Held {
-    pub fn new(room: Arc<Room>) -> Held {
-        Held { room, memory: Vec::new(), file: None, length: 0 }
+impl ResultBuffer {
+    pub fn new(room: Arc<MemoryBudget>) -> ResultBuffer {
+        ResultBuffer { room, memory: Vec::new(), file: None, length: 0 }
     }
 
     pub fn length(&self) -> u64 {
@@ -67,12 +67,12 @@ impl Held {
     }
 
     /// Returns a reader of `length` bytes from an offset.
-    pub fn range(self: &Arc<Held>, at: u64, length: u64) -> impl Read + Send + use<> {
+    pub fn range(self: &Arc<ResultBuffer>, at: u64, length: u64) -> impl Read + Send + use<> {
         FrontToBack { held: self.clone(), at }.take(length)
     }
 }
 
-impl Receiving for Held {
+impl Receiving for ResultBuffer {
     fn part(&mut self, bytes: Bytes) -> Result<(), String> {
         let place = || std::env::temp_dir().display().to_string();
         self.keep(&bytes).map_err(|error| {
@@ -81,14 +81,14 @@ impl Receiving for Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for ResultBuffer {
     fn drop(&mut self) {
-        self.room.give_back(self.memory.len() as u64);
+        self.room.release(self.memory.len() as u64);
     }
 }
 
 struct FrontToBack {
-    held: Arc<Held>,
+    held: Arc<ResultBuffer>,
     at: u64,
 }
 
@@ -105,11 +105,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_come_back_whole_whether_they_fit_into_memory_or_not() {
-        let room = Room::of(10);
+    fn results_are_complete_in_memory_and_on_disk() {
+        let room = MemoryBudget::of(10);
         let bytes: Vec<u8> = (0..100).collect();
         for parts in [5, 10, 30, 100] {
-            let mut held = Held::new(room.clone());
+            let mut held = ResultBuffer::new(room.clone());
             bytes.chunks(parts).for_each(|part| held.part(Bytes::copy_from_slice(part)).unwrap());
             let held = Arc::new(held);
             for (at, length) in [(0, 100), (7, 5), (3, 90), (99, 9)] {

@@ -18,13 +18,13 @@ use datafusion::error::DataFusionError;
 use dlio_cluster::work::Out;
 use serde::{Deserialize, Serialize};
 
-use super::result_buffer::Held;
+use super::result_buffer::ResultBuffer;
 use super::task::{SentNote, pack, unpack};
 use crate::catalog::{Host, Process};
 
 /// The data that follow the rows of a work item.
 #[derive(Default, Serialize, Deserialize)]
-pub struct Rest {
+pub struct RowsTrailer {
     /// Why the rows are incomplete, which makes them unusable.
     pub failed: Option<Failed>,
     pub notes: Vec<SentNote>,
@@ -100,7 +100,7 @@ impl<'o> RowsOut<'o> {
         Ok(())
     }
 
-    pub fn finish(mut self, rest: &Rest) -> Result<(), ArrowError> {
+    pub fn finish(mut self, rest: &RowsTrailer) -> Result<(), ArrowError> {
         self.together.as_mut().map_or(Ok(()), BatchCoalescer::finish_buffered_batch)?;
         self.write_whole()?;
         let mut parts = self.batches.into_inner()?.finish()?;
@@ -137,7 +137,7 @@ pub struct RowsIn(StreamReader<BufReader<Box<dyn Read + Send>>>);
 
 impl RowsIn {
     /// Returns the rows, and the data that follow them.
-    pub fn of(held: Held) -> Result<(RowsIn, Rest), ArrowError> {
+    pub fn of(held: ResultBuffer) -> Result<(RowsIn, RowsTrailer), ArrowError> {
         const WORD: u64 = size_of::<u64>() as u64;
         let cut = || ArrowError::IpcError("what a worker sent is cut".into());
         let held = Arc::new(held);
@@ -165,13 +165,13 @@ impl Iterator for RowsIn {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::result_buffer::Room;
+    use crate::cluster::result_buffer::MemoryBudget;
     use arrow::array::{Int32Array, RecordBatchOptions, StringViewArray};
     use arrow::datatypes::{DataType, Field, Schema};
     use dlio_cluster::dispatch::Receiving;
 
-    fn sent(schema: &SchemaRef, batches: &[RecordBatch], rest: &Rest) -> Held {
-        let mut held = Held::new(Room::of(1000));
+    fn sent(schema: &SchemaRef, batches: &[RecordBatch], rest: &RowsTrailer) -> ResultBuffer {
+        let mut held = ResultBuffer::new(MemoryBudget::of(1000));
         let mut out = |part| held.part(part);
         let mut rows = RowsOut::new(schema, &mut out).unwrap();
         batches.iter().for_each(|batch| rows.write(batch.clone()).unwrap());
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_arrive_with_what_follows_them() {
+    fn rows_arrive_with_their_trailer() {
         let fields = vec![Field::new("n", DataType::Int32, true), Field::new("t", DataType::Utf8View, false)];
         let schema = Arc::new(Schema::new(fields));
         let batch = |from: i32| {
@@ -190,13 +190,13 @@ mod tests {
                 .unwrap()
         };
         let batches: Vec<_> = (0..10).map(|number| batch(number * 3000)).collect();
-        let rest = Rest { files: vec![(3, "/a".into())], ..Rest::default() };
+        let rest = RowsTrailer { files: vec![(3, "/a".into())], ..RowsTrailer::default() };
         let (rows, rest) = RowsIn::of(sent(&schema, &batches, &rest)).unwrap();
         let rows: Vec<_> = rows.map(|rows| rows.unwrap()).collect();
         let all = |batches: &[RecordBatch]| arrow::compute::concat_batches(&schema, batches).unwrap();
         assert_eq!(all(&rows), all(&batches));
         assert_eq!((rest.files, rest.failed.is_none()), (vec![(3, "/a".into())], true));
-        assert!(RowsIn::of(sent(&schema, &[], &Rest::default())).unwrap().0.next().is_none());
+        assert!(RowsIn::of(sent(&schema, &[], &RowsTrailer::default())).unwrap().0.next().is_none());
     }
 
     #[test]
@@ -204,15 +204,15 @@ mod tests {
         let schema = Arc::new(Schema::empty());
         let options = RecordBatchOptions::new().with_row_count(Some(7));
         let batch = RecordBatch::try_new_with_options(schema.clone(), vec![], &options).unwrap();
-        let (rows, _) = RowsIn::of(sent(&schema, &[batch.clone(), batch], &Rest::default())).unwrap();
+        let (rows, _) = RowsIn::of(sent(&schema, &[batch.clone(), batch], &RowsTrailer::default())).unwrap();
         assert_eq!(rows.map(|rows| rows.unwrap().num_rows()).sum::<usize>(), 14);
     }
 
     #[test]
-    fn what_is_cut_is_said_to_be() {
-        let held = Held::new(Room::of(0));
+    fn truncated_rows_are_an_error() {
+        let held = ResultBuffer::new(MemoryBudget::of(0));
         assert!(RowsIn::of(held).is_err());
-        let mut held = Held::new(Room::of(100));
+        let mut held = ResultBuffer::new(MemoryBudget::of(100));
         held.part(Bytes::from(vec![0xff; 20])).unwrap();
         assert!(RowsIn::of(held).is_err());
     }

@@ -27,7 +27,7 @@ pub fn splits(trace: &Trace, filter: &Filter, workers: usize, whole: bool) -> Ve
     }
     let events = units.iter().flatten().map(|(_, events)| events).sum::<u64>();
     let wanted = (events / (workers as u64 * SPLITS_PER_WORKER).max(1)).clamp(*EVENTS.start(), *EVENTS.end());
-    let mut splits = Cutting { wanted, done: Vec::new(), held: Vec::new(), events: 0 };
+    let mut splits = SplitBuilder { wanted, done: Vec::new(), held: Vec::new(), events: 0 };
     for ((number, source), mut units) in (0u32..).zip(&trace.sources).zip(units) {
         units.sort_unstable();
         let events = units.iter().map(|(_, events)| events).sum::<u64>();
@@ -42,14 +42,14 @@ pub fn splits(trace: &Trace, filter: &Filter, workers: usize, whole: bool) -> Ve
     splits.done.into_iter().map(|(_, split)| split).collect()
 }
 
-struct Cutting {
+struct SplitBuilder {
     wanted: u64,
     done: Vec<(u64, Split)>,
     held: Vec<(u32, u32)>,
     events: u64,
 }
 
-impl Cutting {
+impl SplitBuilder {
     /// Adds units that stay together.
     fn add(&mut self, units: &[(u32, u32)], events: u64) {
         if self.events > 0 && self.events + events > self.wanted + self.wanted / 4 {

@@ -15,8 +15,8 @@ use crate::filter::Filter;
 use crate::load::Trace;
 use crate::load::bytes::{bucket, trace_file};
 use crate::load::sources::errors::Note;
-use crate::summary::exact_quantiles::Again;
-use crate::summary::partial::{Asked, Partial};
+use crate::summary::exact_quantiles::RefineRequest;
+use crate::summary::partial::{PartRequest, Partial};
 use crate::tables::split::Split;
 
 /// A request to a worker.
@@ -25,15 +25,15 @@ pub enum Task {
     /// Checks that it is reachable and has files of these directories.
     Greeting { inputs: Vec<SentPath> },
     /// The counts of a part of a trace.
-    Count { trace: Arc<Described>, asked: Asked },
+    Count { trace: Arc<TraceDescription>, asked: PartRequest },
     /// The values in some buckets of durations, for exact quantiles of events counted before.
-    CountAgain { trace: Arc<Described>, again: Again },
+    CountAgain { trace: Arc<TraceDescription>, again: RefineRequest },
     /// The rows of a part of a query.
-    Rows { trace: Arc<Described>, asked: Rows },
+    Rows { trace: Arc<TraceDescription>, asked: Rows },
     /// Checks that it sees this file, and may write in its directory.
     MayWrite { mark: SentPath },
     /// The rows of a split, as files of Parquet.
-    Write { trace: Arc<Described>, asked: Write },
+    Write { trace: Arc<TraceDescription>, asked: Write },
 }
 
 /// A part of a query's plan, and the split of the trace that it reads.
@@ -60,7 +60,7 @@ pub struct Write {
 
 /// The result of writing: names of files in the directory.
 #[derive(Serialize, Deserialize)]
-pub struct Wrote {
+pub struct WrittenFiles {
     pub names: Vec<String>,
     pub notes: Vec<SentNote>,
 }
@@ -88,7 +88,7 @@ impl SentPath {
 
 /// A trace: its files as the coordinator sees them, and the filter.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Described {
+pub struct TraceDescription {
     /// The directory of relative paths.
     pub here: SentPath,
     pub given: Vec<String>,
@@ -98,12 +98,12 @@ pub struct Described {
     pub memory: u64,
     /// Whether earlier results are used: see `load::index`.
     pub index: bool,
-    pub found: Found,
+    pub found: TraceSize,
 }
 
-impl Described {
+impl TraceDescription {
     /// Returns the inputs as absolute paths, independent of this process's directory.
-    pub fn whole_given(&self) -> Vec<String> {
+    pub fn absolute_inputs(&self) -> Vec<String> {
         let whole = |given: &String| match bucket::is_object(Path::new(given)) {
             true => given.clone(),
             false => self.here.path().join(given).to_string_lossy().into_owned(),
@@ -120,18 +120,18 @@ impl Described {
 
 /// The number of processes and units in the files: a worker that counts differently has different files.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Found {
+pub struct TraceSize {
     sources: u64,
     units: u64,
     events: u64,
     processes: u64,
 }
 
-impl Found {
+impl TraceSize {
     /// Processes that are discovered while reading are not included.
-    pub fn of(trace: &Trace) -> Found {
+    pub fn of(trace: &Trace) -> TraceSize {
         let known = trace.sources.iter().all(|source| source.processes().is_some());
-        Found {
+        TraceSize {
             sources: trace.sources.len() as u64,
             units: trace.units.len() as u64,
             events: trace.units.iter().map(|unit| unit.events).sum(),
@@ -252,16 +252,16 @@ impl SentNote {
             SentDamage::Incomplete => Damage::Incomplete,
             SentDamage::NoRoom => Damage::NoRoom,
             SentDamage::Torn => Damage::Torn,
-            SentDamage::Broken(what) => Damage::Broken(kept(what)),
-            SentDamage::Useless(what) => Damage::Useless(kept(what)),
-            SentDamage::Remark(what) => Damage::Remark(kept(what)),
+            SentDamage::Broken(what) => Damage::Broken(leak(what)),
+            SentDamage::Useless(what) => Damage::Useless(leak(what)),
+            SentDamage::Remark(what) => Damage::Remark(leak(what)),
         };
         Note { path: self.path.path(), what, events_max: self.events_max }
     }
 }
 
 /// Returns a text that lives as long as the program, allocated once.
-fn kept(text: String) -> &'static str {
+fn leak(text: String) -> &'static str {
     static KEPT: std::sync::Mutex<Vec<&'static str>> = std::sync::Mutex::new(Vec::new());
     let mut kept = KEPT.lock().expect("words of damage");
     let known = kept.iter().copied().find(|known| *known == text);

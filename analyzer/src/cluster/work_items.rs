@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use crate::load::Trace;
 use crate::summary::count::counter::LENGTHS_MAX;
-use crate::summary::partial::Asked;
+use crate::summary::partial::PartRequest;
 use crate::summary::tree::parents;
 use crate::unit::Unit;
 
@@ -19,7 +19,7 @@ const PIECES_A_WORKER: u64 = 4;
 const EVENTS_MIN: u64 = 50_000;
 
 /// Returns the work items of a trace for a number of workers.
-pub fn cut(trace: &Trace, workers: usize, units: bool) -> Vec<Asked> {
+pub fn cut(trace: &Trace, workers: usize, units: bool) -> Vec<PartRequest> {
     let families = families(trace);
     let sizes = sizes(trace, |_| true);
     let size = |sources: &[u32]| sources.iter().map(|source| sizes[*source as usize]).sum::<u64>();
@@ -31,7 +31,7 @@ pub fn cut(trace: &Trace, workers: usize, units: bool) -> Vec<Asked> {
         sources.sort_unstable();
         let meets_processes = sources.iter().any(|source| trace.sources[*source as usize].processes().is_none());
         let sources = ranges(&std::mem::take(sources));
-        Asked { sources, lengths, units, meets_processes }
+        PartRequest { sources, lengths, units, meets_processes }
     };
     for sources in families {
         let more = size(&sources);
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_united_has_one_first() {
+    fn united_sets_have_one_representative() {
         let mut sets = Sets::of(6);
         sets.unite(4, 2);
         sets.unite(5, 4);

@@ -8,15 +8,17 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use dlio_cluster::work::{Done, Out, Piece, Work};
 
-use super::rows::Rest;
-use super::task::{Count, Described, Found, Rows, SentFile, SentNote, Task, Write, Wrote, pack, unpack};
+use super::rows::RowsTrailer;
+use super::task::{
+    Count, Rows, SentFile, SentNote, Task, TraceDescription, TraceSize, Write, WrittenFiles, pack, unpack,
+};
 use super::{parquet_output, query};
 use crate::cache::Cache;
 use crate::load::bytes::bucket;
 use crate::load::{Trace, inputs};
 use crate::scan::Progress;
-use crate::summary::exact_quantiles::{Again, count_again};
-use crate::summary::partial::{Asked, analyse_part};
+use crate::summary::exact_quantiles::{RefineRequest, count_again};
+use crate::summary::partial::{PartRequest, analyse_part};
 
 /// Traces that stay open between the work items of one question: the facts of their processes, about a kilobyte each.
 const OPEN_MAX: usize = 2;
@@ -28,7 +30,7 @@ pub struct Worker {
     /// Directories below which it may write.
     writes: Vec<PathBuf>,
     threads: usize,
-    open: Mutex<Vec<(Arc<Described>, Arc<Trace>)>>,
+    open: Mutex<Vec<(Arc<TraceDescription>, Arc<Trace>)>>,
 }
 
 impl Worker {
@@ -55,7 +57,7 @@ impl Worker {
         };
         let whole = match bucket::is_object(path) {
             true => path.to_path_buf(),
-            false => std::fs::canonicalize(path).map_err(|error| not_there(path, &error))?,
+            false => std::fs::canonicalize(path).map_err(|error| missing_file(path, &error))?,
         };
         match self.roots.iter().any(|root| whole.starts_with(root)) {
             true => Ok(()),
@@ -69,7 +71,7 @@ impl Worker {
 
     /// Checks that a directory, with links resolved, is one it may write to.
     fn permit_writing(&self, folder: &Path) -> Result<(), String> {
-        let whole = std::fs::canonicalize(folder).map_err(|error| not_there(folder, &error))?;
+        let whole = std::fs::canonicalize(folder).map_err(|error| missing_file(folder, &error))?;
         let is_below =
             |allowed: &PathBuf| std::fs::canonicalize(allowed).is_ok_and(|allowed| whole.starts_with(allowed));
         match self.writes.iter().any(is_below) {
@@ -80,7 +82,7 @@ impl Worker {
 
     fn see(&self, mark: &Path) -> Result<(), String> {
         self.permit_writing(mark.parent().unwrap_or(mark))?;
-        std::fs::metadata(mark).map(drop).map_err(|error| not_there(mark, &error))
+        std::fs::metadata(mark).map(drop).map_err(|error| missing_file(mark, &error))
     }
 
     fn greet(&self, inputs: &[PathBuf]) -> Result<(), String> {
@@ -89,7 +91,7 @@ impl Worker {
 
     /// Returns the trace of a task. A trace whose processes are discovered while reading must be opened anew, because
     /// the processes known at the start of a reading affect the results.
-    pub fn trace(&self, described: &Arc<Described>, is_new: bool) -> Result<Arc<Trace>, String> {
+    pub fn trace(&self, described: &Arc<TraceDescription>, is_new: bool) -> Result<Arc<Trace>, String> {
         let known = || self.open.lock().expect("open traces").iter().find(|(known, _)| known == described).cloned();
         if let Some((_, trace)) = known().filter(|_| !is_new) {
             return Ok(trace);
@@ -104,7 +106,7 @@ impl Worker {
         Ok(trace)
     }
 
-    fn open_trace(&self, described: &Described) -> Result<Trace, String> {
+    fn open_trace(&self, described: &TraceDescription) -> Result<Trace, String> {
         described.files.iter().try_for_each(|file| self.permit(&described.place(file)))?;
         for given in described.given.iter().filter(|given| bucket::is_object(Path::new(given))) {
             self.permit(Path::new(bucket::fixed(given)))?;
@@ -112,27 +114,27 @@ impl Worker {
         }
         check_files(described, &described.files)?;
         let files: Vec<_> = described.files.iter().map(|file| (described.place(file), file.named)).collect();
-        let cache = if described.index { Cache::of(&described.whole_given(), &files) } else { None };
+        let cache = if described.index { Cache::of(&described.absolute_inputs(), &files) } else { None };
         let index = cache.map(|cache| cache.index()).unwrap_or_default();
-        let found = inputs::tell(files).map_err(|error| error.to_string())?;
+        let found = inputs::classify(files).map_err(|error| error.to_string())?;
         let trace = Trace::of(found, &described.given, self.threads, &index).map_err(|error| error.to_string())?;
         trace.catalog.allow_names(described.memory);
-        match Found::of(&trace) == described.found {
+        match TraceSize::of(&trace) == described.found {
             true => Ok(trace),
             false => Err("it finds other things in the same files: one of them changed just now; ask again".into()),
         }
     }
 }
 
-fn not_there(path: &Path, error: &std::io::Error) -> String {
+fn missing_file(path: &Path, error: &std::io::Error) -> String {
     format!("{}: it is not there on this machine ({error}); is its file system mounted?", path.display())
 }
 
 /// Checks that files are unchanged since the question was sent.
-fn check_files<'f>(described: &Described, files: impl IntoIterator<Item = &'f SentFile>) -> Result<(), String> {
+fn check_files<'f>(described: &TraceDescription, files: impl IntoIterator<Item = &'f SentFile>) -> Result<(), String> {
     for file in files {
         let path = described.place(file);
-        let is_same = file.is_at(&path).map_err(|error| not_there(&path, &error))?;
+        let is_same = file.is_at(&path).map_err(|error| missing_file(&path, &error))?;
         if !is_same {
             return Err(format!(
                 "{} changed since it was asked for; ask again when its program has ended, or without --workers",
@@ -144,23 +146,23 @@ fn check_files<'f>(described: &Described, files: impl IntoIterator<Item = &'f Se
 }
 
 /// The service of a worker process: runs the work items of its clients.
-pub struct Works(pub Arc<Worker>);
+pub struct WorkService(pub Arc<Worker>);
 
-impl Work for Works {
+impl Work for WorkService {
     fn begin(&self, piece: Bytes) -> Result<Arc<dyn Piece>, String> {
         let task = unpack(&piece)?;
-        Ok(Arc::new(Running { worker: self.0.clone(), task, progress: Arc::default() }))
+        Ok(Arc::new(RunningTask { worker: self.0.clone(), task, progress: Arc::default() }))
     }
 }
 
 /// A task in progress.
-struct Running {
+struct RunningTask {
     worker: Arc<Worker>,
     task: Task,
     progress: Arc<Progress>,
 }
 
-impl Piece for Running {
+impl Piece for RunningTask {
     fn run(&self, out: Out) -> Result<(), String> {
         match &self.task {
             Task::Greeting { inputs } => self.worker.greet(&inputs.iter().map(|path| path.path()).collect::<Vec<_>>()),
@@ -182,8 +184,8 @@ impl Piece for Running {
     }
 }
 
-impl Running {
-    fn count(&self, described: &Arc<Described>, asked: &Asked) -> Result<Vec<u8>, String> {
+impl RunningTask {
+    fn count(&self, described: &Arc<TraceDescription>, asked: &PartRequest) -> Result<Vec<u8>, String> {
         let trace = self.worker.trace(described, asked.meets_processes)?;
         let filter = described.filter.filter()?;
         let mut partial =
@@ -194,7 +196,7 @@ impl Running {
         pack(&Count { partial, notes: names.notes(&trace) })
     }
 
-    fn count_again(&self, described: &Arc<Described>, again: &Again) -> Result<Vec<u8>, String> {
+    fn count_again(&self, described: &Arc<TraceDescription>, again: &RefineRequest) -> Result<Vec<u8>, String> {
         let trace = self.worker.trace(described, false)?;
         let counts = count_again(&trace, &described.filter.filter()?, self.worker.threads, &self.progress, again)
             .map_err(no_memory)?;
@@ -202,25 +204,25 @@ impl Running {
         pack(&counts)
     }
 
-    fn rows(&self, described: &Arc<Described>, asked: &Rows, out: Out) -> Result<(), String> {
+    fn rows(&self, described: &Arc<TraceDescription>, asked: &Rows, out: Out) -> Result<(), String> {
         let trace = self.worker.trace(described, false)?;
         let (threads, memory, progress) = (self.worker.threads, described.memory, self.progress.clone());
-        let running = query::Running { trace: trace.clone(), threads, memory, progress };
+        let running = query::RunningQuery { trace: trace.clone(), threads, memory, progress };
         running.send(asked, out, |mut rest| {
             check_read(described, &trace, asked.split.sources().into_iter())?;
             let names = Names::of(described);
             query::rename_sources(&mut rest, |source| names.of_text(source));
-            Ok(Rest { notes: names.notes(&trace), ..rest })
+            Ok(RowsTrailer { notes: names.notes(&trace), ..rest })
         })
     }
 
-    fn write(&self, described: &Arc<Described>, asked: &Write) -> Result<Vec<u8>, String> {
+    fn write(&self, described: &Arc<TraceDescription>, asked: &Write) -> Result<Vec<u8>, String> {
         self.worker.permit_writing(&asked.folder.path())?;
         let trace = self.worker.trace(described, false)?;
         let limits = (self.worker.threads, described.memory);
         let names = parquet_output::write(&trace, &described.filter.filter()?, asked, limits, &self.progress)?;
         check_read(described, &trace, asked.split.sources().into_iter())?;
-        pack(&Wrote { names, notes: Names::of(described).notes(&trace) })
+        pack(&WrittenFiles { names, notes: Names::of(described).notes(&trace) })
     }
 }
 
@@ -234,7 +236,7 @@ fn each(ranges: &[(u32, u32)]) -> impl Iterator<Item = u32> {
 }
 
 /// Checks after reading that the files are still unchanged: only then the result is valid.
-fn check_read(described: &Described, trace: &Trace, sources: impl Iterator<Item = u32>) -> Result<(), String> {
+fn check_read(described: &TraceDescription, trace: &Trace, sources: impl Iterator<Item = u32>) -> Result<(), String> {
     let read: HashSet<&Path> = sources.flat_map(|source| trace.sources[source as usize].paths()).collect();
     check_files(described, described.files.iter().filter(|file| read.contains(described.place(file).as_path())))
 }
@@ -243,7 +245,7 @@ fn check_read(described: &Described, trace: &Trace, sources: impl Iterator<Item 
 struct Names(HashMap<PathBuf, PathBuf>);
 
 impl Names {
-    fn of(described: &Described) -> Names {
+    fn of(described: &TraceDescription) -> Names {
         Names(described.files.iter().map(|file| (described.place(file), file.path.path())).collect())
     }
 

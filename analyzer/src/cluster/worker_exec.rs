@@ -25,11 +25,11 @@ use dlio_cluster::dispatch::{Dispatched, dispatch};
 use tokio::sync::{Mutex as Turn, mpsc};
 use tokio::task::AbortHandle;
 
-use super::coordinator::{Cluster, Question, Trouble, totals, undone};
+use super::coordinator::{Cluster, ClusterError, Question, totals, undone};
 use super::plan::{Subqueries, encode};
 use super::pushdown::{self, Number};
-use super::result_buffer::{Held, Room};
-use super::rows::{Failed, Rest, RowsIn, SentProcess};
+use super::result_buffer::{MemoryBudget, ResultBuffer};
+use super::rows::{Failed, RowsIn, RowsTrailer, SentProcess};
 use super::splits::splits;
 use super::task::{Rows, Task};
 use crate::catalog::{Catalog, Process};
@@ -37,9 +37,9 @@ use crate::filter::Filter;
 use crate::load::Trace;
 use crate::scan::Progress;
 use crate::summary::analysis::Analysis;
-use crate::tables::cancel::{Latest, still_wanted};
+use crate::tables::cancel::{LatestQuery, check_cancelled};
 use crate::tables::leaf::EventsExec;
-use crate::tables::query::Helpers;
+use crate::tables::query::QueryWorkers;
 use crate::tables::split::Split;
 
 /// The maximum memory for rows of workers before they pass through the plan, and its share of all memory.
@@ -48,7 +48,7 @@ const ROOM_SHARE: u64 = 4;
 
 /// Workers, and the trace they read.
 #[derive(Clone)]
-pub struct Asking(Arc<About>);
+pub struct WorkerExecConfig(Arc<About>);
 
 struct About {
     cluster: Arc<Cluster>,
@@ -57,7 +57,7 @@ struct About {
     files: Vec<(PathBuf, bool)>,
     filter: Filter,
     memory: u64,
-    room: Arc<Room>,
+    room: Arc<MemoryBudget>,
     /// `true` if processes are discovered while reading.
     meets_processes: bool,
     /// Held while a worker's processes are matched with the coordinator's.
@@ -66,7 +66,7 @@ struct About {
     done: Arc<Mutex<Dispatched>>,
 }
 
-impl Asking {
+impl WorkerExecConfig {
     pub fn new(
         cluster: Arc<Cluster>,
         trace: Arc<Trace>,
@@ -74,11 +74,22 @@ impl Asking {
         files: Vec<(PathBuf, bool)>,
         filter: Filter,
         memory: u64,
-    ) -> Asking {
-        let room = Room::of((memory / ROOM_SHARE).min(ROOM_MAX));
+    ) -> WorkerExecConfig {
+        let room = MemoryBudget::of((memory / ROOM_SHARE).min(ROOM_MAX));
         let meets_processes = trace.sources.iter().any(|source| source.processes().is_none());
         let (finding, done) = Default::default();
-        Asking(Arc::new(About { cluster, trace, given, files, filter, memory, room, meets_processes, finding, done }))
+        WorkerExecConfig(Arc::new(About {
+            cluster,
+            trace,
+            given,
+            files,
+            filter,
+            memory,
+            room,
+            meets_processes,
+            finding,
+            done,
+        }))
     }
 
     pub fn cluster(&self) -> &Cluster {
@@ -98,11 +109,11 @@ impl About {
     }
 }
 
-fn troubled(trouble: Trouble) -> DataFusionError {
+fn troubled(trouble: ClusterError) -> DataFusionError {
     DataFusionError::External(Box::new(trouble))
 }
 
-impl Helpers for Asking {
+impl QueryWorkers for WorkerExecConfig {
     fn analyse(&self, progress: &Arc<Progress>) -> Result<Analysis> {
         // The planning thread belongs to a runtime, and must not block on another one.
         let counted = std::thread::scope(|scope| {
@@ -113,24 +124,24 @@ impl Helpers for Asking {
         Ok(analysis)
     }
 
-    fn rule(&self, latest: &Latest) -> Arc<dyn PhysicalOptimizerRule + Send + Sync> {
-        Arc::new(Sharing { about: self.0.clone(), latest: latest.clone() })
+    fn rule(&self, latest: &LatestQuery) -> Arc<dyn PhysicalOptimizerRule + Send + Sync> {
+        Arc::new(PushdownRule { about: self.0.clone(), latest: latest.clone() })
     }
 }
 
 /// The optimizer rule that assigns parts of a plan to workers.
-struct Sharing {
+struct PushdownRule {
     about: Arc<About>,
-    latest: Latest,
+    latest: LatestQuery,
 }
 
-impl Debug for Sharing {
+impl Debug for PushdownRule {
     fn fmt(&self, f: &mut Formatter) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl PhysicalOptimizerRule for Sharing {
+impl PhysicalOptimizerRule for PushdownRule {
     fn name(&self) -> &str {
         "sharing_out"
     }
@@ -171,16 +182,16 @@ struct WorkersExec {
     properties: Arc<PlanProperties>,
     numbers: Vec<(u32, Number)>,
     /// Runs with partitions that are not taken yet: a plan may run several times.
-    begun: Mutex<Vec<Begun>>,
+    begun: Mutex<Vec<StartedRun>>,
 }
 
-struct Begun {
+struct StartedRun {
     run: Arc<Run>,
     taken: Vec<bool>,
 }
 
 impl WorkersExec {
-    fn new(by: &Sharing, plan: Arc<dyn ExecutionPlan>, columns: &[Option<Number>]) -> WorkersExec {
+    fn new(by: &PushdownRule, plan: Arc<dyn ExecutionPlan>, columns: &[Option<Number>]) -> WorkersExec {
         let numbers = (0u32..).zip(columns).filter_map(|(place, number)| Some((place, (*number)?))).collect();
         let properties = PlanProperties::new(
             EquivalenceProperties::new(plan.schema()),
@@ -212,7 +223,7 @@ impl WorkersExec {
             None => {
                 let run = Run::begin(&self.about, self.pieces(context)?, self.progress.clone());
                 let taken = vec![false; self.plan.output_partitioning().partition_count()];
-                begun.push(Begun { run, taken });
+                begun.push(StartedRun { run, taken });
                 begun.len() - 1
             }
         };
@@ -223,7 +234,7 @@ impl WorkersExec {
     }
 
     fn pieces(&self, context: &TaskContext) -> Result<Vec<Bytes>> {
-        let asked = self.leaf()?.asked();
+        let asked = self.leaf()?.request();
         let plan = encode(&self.plan, Subqueries::Answered)?;
         let trace = Arc::new(self.about.question().described().map_err(troubled)?);
         let time_zone = &context.session_config().options().execution.time_zone;
@@ -236,7 +247,7 @@ impl WorkersExec {
             let (plan, numbers, time_zone) = (plan.clone(), self.numbers.clone(), time_zone.clone());
             Task::Rows { trace: trace.clone(), asked: Rows { plan, split, numbers, time_zone } }.packed()
         };
-        splits.into_iter().map(task).collect::<Result<_, _>>().map_err(|why| troubled(Trouble(why)))
+        splits.into_iter().map(task).collect::<Result<_, _>>().map_err(|why| troubled(ClusterError(why)))
     }
 }
 
@@ -311,7 +322,7 @@ impl ExecutionPlan for WorkersExec {
 /// A part of a query that workers run; it ends when its rows are no longer needed.
 struct Run {
     about: Arc<About>,
-    results: Turn<mpsc::Receiver<Held>>,
+    results: Turn<mpsc::Receiver<ResultBuffer>>,
     /// Set before the last result is taken, for all partitions: all splits are done, or an error.
     ending: Arc<OnceLock<Result<(), String>>>,
     task: AbortHandle,
@@ -331,11 +342,11 @@ impl Run {
         let (told, connections) = (totals(pieces.len(), progress), about.cluster.connections().to_vec());
         let (said, by) = (ending.clone(), about.done.clone());
         let task = about.cluster.runtime().spawn(async move {
-            let take = |_, held: Held| {
+            let take = |_, held: ResultBuffer| {
                 let sender = sender.clone();
                 async move { sender.send(held).await.map_err(|_| "nobody waits for it any more".to_string()) }
             };
-            let dispatched = dispatch(&connections, pieces, told, move || Held::new(room.clone()), take).await;
+            let dispatched = dispatch(&connections, pieces, told, move || ResultBuffer::new(room.clone()), take).await;
             let _ = said.set(match dispatched {
                 Ok(dispatched) => {
                     by.lock().expect("what was done").add(dispatched);
@@ -348,12 +359,12 @@ impl Run {
     }
 
     /// Returns the rows of one more split.
-    async fn next(&self) -> Result<Option<Held>> {
+    async fn next(&self) -> Result<Option<ResultBuffer>> {
         match self.results.lock().await.recv().await {
             Some(held) => Ok(Some(held)),
             None => match self.ending.get() {
                 Some(Ok(())) => Ok(None),
-                Some(Err(why)) => Err(troubled(Trouble(why.clone()))),
+                Some(Err(why)) => Err(troubled(ClusterError(why.clone()))),
                 None => Err(DataFusionError::Execution("the workers' rows ended early".into())),
             },
         }
@@ -373,7 +384,7 @@ struct Arriving {
 impl Arriving {
     async fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
-            still_wanted(&self.progress)?;
+            check_cancelled(&self.progress)?;
             if let Some((rows, meanings)) = &mut self.split {
                 if let Some(batch) = rows.next() {
                     return meanings.applied(batch?, &self.numbers, &self.schema).map(Some);
@@ -396,11 +407,11 @@ struct Meanings {
 
 impl About {
     /// Returns the meanings of the numbers in a worker's rows.
-    fn meanings(&self, rest: Rest) -> Result<Meanings> {
-        let Rest { failed, notes, files, processes } = rest;
+    fn meanings(&self, rest: RowsTrailer) -> Result<Meanings> {
+        let RowsTrailer { failed, notes, files, processes } = rest;
         match failed {
             Some(Failed::Memory(what)) => return Err(DataFusionError::ResourcesExhausted(what)),
-            Some(Failed::Otherwise(why)) => return Err(troubled(Trouble(why))),
+            Some(Failed::Otherwise(why)) => return Err(troubled(ClusterError(why))),
             None => {}
         }
         notes.into_iter().for_each(|note| self.trace.note(note.note()));
@@ -409,7 +420,7 @@ impl About {
         let ours = catalog.file_numbers(paths.iter().map(|path| path.into()));
         let files = theirs.into_iter().zip(ours.into_iter().map(|file| file as i32)).collect();
         let _alone = self.finding.lock().expect("processes");
-        Ok(Meanings { files, processes: found(catalog, processes) })
+        Ok(Meanings { files, processes: match_processes(catalog, processes) })
     }
 }
 
@@ -424,8 +435,8 @@ impl Meanings {
             };
             let place = *place as usize;
             let renumbered = columns.get(place).and_then(|column| renumbered(column, known));
-            columns[place] =
-                renumbered.ok_or_else(|| troubled(Trouble("a worker's rows name what it does not list".into())))?;
+            columns[place] = renumbered
+                .ok_or_else(|| troubled(ClusterError("a worker's rows name what it does not list".into())))?;
         }
         let options = RecordBatchOptions::new().with_row_count(Some(count));
         Ok(RecordBatch::try_new_with_options(schema.clone(), columns, &options)?)
@@ -460,7 +471,7 @@ impl Identities {
 }
 
 /// Returns the coordinator's numbers of processes that a worker discovered; unknown ones are added.
-fn found(catalog: &Catalog, theirs: Vec<SentProcess>) -> HashMap<i32, i32> {
+fn match_processes(catalog: &Catalog, theirs: Vec<SentProcess>) -> HashMap<i32, i32> {
     if theirs.is_empty() {
         return HashMap::new();
     }
@@ -490,7 +501,7 @@ mod tests {
     use crate::catalog::Host;
 
     #[test]
-    fn processes_of_a_worker_are_told_by_what_they_are() {
+    fn worker_processes_are_matched_by_identity() {
         let catalog = Catalog::default();
         let host = |name: &str| Host { name: name.into(), ..Host::default() };
         let process = |host, pid, source: &str| Process { host, pid, source: source.into(), ..Process::default() };
@@ -505,7 +516,7 @@ mod tests {
         };
         let theirs =
             vec![sent(0, "other", 7, "/a"), sent(1, "one", 7, "/a"), sent(2, "one", 7, "/a"), sent(3, "new", 8, "/c")];
-        assert_eq!(found(&catalog, theirs), HashMap::from([(0, 1), (1, 0), (2, 3), (3, 4)]));
+        assert_eq!(match_processes(&catalog, theirs), HashMap::from([(0, 1), (1, 0), (2, 3), (3, 4)]));
         assert_eq!(catalog.processes()[4].host, 2);
     }
 }

@@ -16,7 +16,7 @@ use crate::load::inputs;
 use crate::scan::Progress;
 use crate::summary::figures::units::many;
 use crate::viewer::forms::Form;
-use crate::viewer::{Export, Written};
+use crate::viewer::{Export, ExportResult};
 
 /// Exports of more events are announced: they take longer than one looks away.
 const LONG: u64 = 1_000_000;
@@ -56,8 +56,8 @@ pub fn exported(
     question: &Question,
     opened: &OpenTrace,
     choice: Choice,
-    write: impl FnOnce(&Export, &Progress) -> Result<Written, Failure>,
-) -> Result<Written, Failure> {
+    write: impl FnOnce(&Export, &Progress) -> Result<ExportResult, Failure>,
+) -> Result<ExportResult, Failure> {
     let found = inputs::find(&question.traces).map_err(Failure::Load)?;
     let (filter, shown) = (&opened.filter.with_run_as_window(), question.shows_progress);
     let events = opened.trace.units.iter().map(|unit| unit.events).sum();
@@ -100,7 +100,7 @@ fn announce(export: &Export, form: Form) {
 }
 
 /// Adds notes on the file that its user should know.
-pub fn add_notes(written: &Written, form: Form) {
+pub fn add_notes(written: &ExportResult, form: Form) {
     if let Some(overview) = &written.overview {
         notice!("              {overview}; --all writes every event, --from, --to, --epoch, --rank choose some");
     }

@@ -7,7 +7,7 @@ use super::outcome::report_damage;
 use super::progress;
 use super::question::Question;
 use super::refusals::failure::Failure;
-use crate::io_profile::{Behaviour, observe};
+use crate::io_profile::{IoProfile, observe};
 use crate::load::Trace;
 use crate::summary::report::Section;
 use crate::summary::report::damage::notes;
@@ -16,7 +16,7 @@ use crate::summary::report::runs::{Runs, scope};
 /// See the module.
 pub struct ObservedRun {
     pub trace: Arc<Trace>,
-    pub behaviour: Behaviour,
+    pub behaviour: IoProfile,
     /// True if part of the trace is damaged, or events are lost.
     pub lacking: bool,
 }

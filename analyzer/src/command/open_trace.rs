@@ -11,7 +11,7 @@ use super::refusals::failure::Failure;
 use super::runs::{ByDefault, chosen};
 use super::time_window::{self, filter_warning};
 use super::workers::{self, WorkerInputs};
-use crate::cache::{Cache, Remembered};
+use crate::cache::{Cache, CachedResult};
 use crate::filter::Filter;
 use crate::load::{Trace, inputs};
 use crate::scan::Progress;
@@ -27,7 +27,7 @@ pub struct Input {
     typed: Vec<String>,
     files: Vec<(PathBuf, bool)>,
     cache: Option<Cache>,
-    remembered: Option<Remembered>,
+    remembered: Option<CachedResult>,
 }
 
 impl Input {
@@ -41,11 +41,11 @@ impl Input {
 
     /// Returns the summary of all events, if it was counted earlier and nothing has changed since.
     pub fn summary(&self) -> Option<Summary> {
-        self.remembered.as_ref().and_then(Remembered::summary)
+        self.remembered.as_ref().and_then(CachedResult::summary)
     }
 
     fn open(self, question: &Question) -> Result<(Trace, Option<Cache>), Failure> {
-        let found = inputs::tell(self.files).map_err(Failure::Load)?;
+        let found = inputs::classify(self.files).map_err(Failure::Load)?;
         let index = self.cache.as_ref().map(Cache::index).unwrap_or_default();
         let mut trace = Trace::of(found, &self.typed, question.threads, &index).map_err(Failure::Load)?;
         if let Some(cache) = self.cache.as_ref().filter(|_| trace.settled) {

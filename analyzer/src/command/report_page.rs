@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::refusals::failure::Failure;
 use super::stdout::WatchedStdout;
-use crate::atomic_file::Draft;
+use crate::atomic_file::AtomicFile;
 use crate::html::page;
 use crate::html::sections::Meaning;
 use crate::summary::report::SECTIONS;
@@ -25,7 +25,7 @@ pub fn write(path: &Path, page: &str) -> Result<(), Failure> {
         return out.write_all(page.as_bytes()).and_then(|()| out.flush()).map_err(Failure::Write);
     }
     let failed = |error| Failure::unwritable(path, error);
-    let mut draft = Draft::new(path).map_err(failed)?;
+    let mut draft = AtomicFile::new(path).map_err(failed)?;
     draft.write_all(page.as_bytes()).map_err(failed)?;
     draft.commit().map_err(failed)?;
     notice!("dlio-analyze: the report is {} ({:.1} MB)", path.display(), page.len() as f64 / 1e6);

@@ -23,7 +23,7 @@ use super::refusals::failure::Failure;
 use super::stdout::unwritten;
 use super::{progress, workers};
 use crate::tables::output::{Format, RowWriter};
-use crate::tables::query::{Helpers, Query, Session};
+use crate::tables::query::{Query, QueryWorkers, Session};
 
 /// Batches that are made before the one that was made last is written.
 const AHEAD: usize = 2;
@@ -35,7 +35,7 @@ const PARTING: Duration = Duration::from_millis(300);
 pub struct Queries {
     session: Session,
     /// The workers that read and count for queries.
-    asking: Option<workers::Asking>,
+    asking: Option<workers::WorkerExecConfig>,
     format: Format,
     threads: usize,
     /// The size of the trace, if a bar is to show how far workers have come.
@@ -47,7 +47,7 @@ impl Queries {
         let wrong = |error| Failure::Query(String::new(), error);
         let (trace, filter, threads) = (&opened.trace, &opened.filter, question.threads);
         let asking = opened.workers.as_ref().map(|inputs| workers::for_queries(question, inputs, trace, filter));
-        let helping = asking.clone().map(|asking| Arc::new(asking) as Arc<dyn Helpers>);
+        let helping = asking.clone().map(|asking| Arc::new(asking) as Arc<dyn QueryWorkers>);
         let session = Session::helped(trace.clone(), filter.clone(), threads, question.memory, helping);
         let session = session.map_err(wrong)?.with_files(question.opens_files);
         if let Some(analysis) = &*opened.analysis.borrow() {

@@ -14,7 +14,7 @@ use dlio_cluster::token::{self, Token};
 
 use crate::cluster::fleet::LISTENING;
 use crate::cluster::version;
-use crate::cluster::worker::{Worker, Works};
+use crate::cluster::worker::{WorkService, Worker};
 use crate::unfinished;
 
 /// Do the reading and counting for a `dlio-analyze --workers` on another machine
@@ -103,7 +103,7 @@ fn serve(arguments: &Arguments) -> Result<(), String> {
             std::thread::spawn(end_with_stdin);
         }
         let guard = Guard { version: version(), token, encrypted: !is_loopback };
-        listening.serve(guard, Arc::new(Works(worker))).await
+        listening.serve(guard, Arc::new(WorkService(worker))).await
     })
 }
 

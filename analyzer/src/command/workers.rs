@@ -11,9 +11,9 @@ use super::refusals::destination::Destination;
 use super::refusals::failure::Failure;
 use crate::cluster::coordinator;
 pub use crate::cluster::coordinator::Cluster;
-use crate::cluster::fleet::{Fleet, Places};
-use crate::cluster::parquet_output::Unwritten;
-pub use crate::cluster::worker_exec::Asking;
+use crate::cluster::fleet::{AllowedPaths, Fleet};
+use crate::cluster::parquet_output::WriteError;
+pub use crate::cluster::worker_exec::WorkerExecConfig;
 use crate::filter::Filter;
 use crate::load::Trace;
 use crate::load::bytes::bucket;
@@ -26,7 +26,7 @@ use crate::summary::figures::units::many;
 pub fn connect(question: &Question) -> Result<Option<Arc<Cluster>>, Failure> {
     let Some(wanted) = &question.workers else { return Ok(None) };
     let inputs = places(&question.traces)?;
-    let places = Places { roots: roots(&inputs), writes: wanted.writes.iter().cloned().collect() };
+    let places = AllowedPaths { roots: roots(&inputs), writes: wanted.writes.iter().cloned().collect() };
     let ready = Fleet::ready(&wanted.workers, &places, wanted.token.as_deref(), question.threads);
     let fleet = ready.map_err(Failure::Cluster)?;
     Cluster::of(fleet, &inputs).map(|cluster| Some(Arc::new(cluster))).map_err(|trouble| Failure::Cluster(trouble.0))
@@ -107,23 +107,28 @@ pub fn write_parquet(
             report_stats(cluster, &dispatched);
             Ok(true)
         }
-        Err(Unwritten::NotTheirs(why)) => {
+        Err(WriteError::NotTheirs(why)) => {
             notice!("dlio-analyze: {} is written by this process alone: {why}", folder.display());
             Ok(false)
         }
-        Err(Unwritten::Workers(trouble)) => Err(Failure::Cluster(trouble.0)),
-        Err(Unwritten::Here(error)) => Err(Destination::Parquet(folder.to_path_buf(), error).into()),
+        Err(WriteError::Workers(trouble)) => Err(Failure::Cluster(trouble.0)),
+        Err(WriteError::Here(error)) => Err(Destination::Parquet(folder.to_path_buf(), error).into()),
     }
 }
 
 /// Returns the workers in the form in which queries use them.
-pub fn for_queries(question: &Question, inputs: &WorkerInputs, trace: &Arc<Trace>, filter: &Filter) -> Asking {
+pub fn for_queries(
+    question: &Question,
+    inputs: &WorkerInputs,
+    trace: &Arc<Trace>,
+    filter: &Filter,
+) -> WorkerExecConfig {
     let (cluster, given, files) = (inputs.cluster.clone(), question.traces.clone(), inputs.files.clone());
-    Asking::new(cluster, trace.clone(), given, files, filter.clone(), question.memory)
+    WorkerExecConfig::new(cluster, trace.clone(), given, files, filter.clone(), question.memory)
 }
 
 /// Reports on the workers after a query.
-pub fn report_query(asking: &Asking) {
+pub fn report_query(asking: &WorkerExecConfig) {
     report_stats(asking.cluster(), &asking.take_done());
 }
 

@@ -13,7 +13,7 @@ use crate::filter::Filter;
 use crate::load::Trace;
 use crate::scan::Progress;
 use crate::summary::analysis::Analysis;
-use crate::tables::cancel::Latest;
+use crate::tables::cancel::LatestQuery;
 use crate::tables::query;
 
 /// A cluster that does not exist.
@@ -47,22 +47,22 @@ pub fn write_parquet(
 
 /// Workers for queries, which do not exist either.
 #[derive(Clone)]
-pub enum Asking {}
+pub enum WorkerExecConfig {}
 
-impl query::Helpers for Asking {
+impl query::QueryWorkers for WorkerExecConfig {
     fn analyse(&self, _: &Arc<Progress>) -> Answered<Analysis> {
         match *self {}
     }
 
-    fn rule(&self, _: &Latest) -> Arc<dyn PhysicalOptimizerRule + Send + Sync> {
+    fn rule(&self, _: &LatestQuery) -> Arc<dyn PhysicalOptimizerRule + Send + Sync> {
         match *self {}
     }
 }
 
-pub fn for_queries(_: &Question, inputs: &WorkerInputs, _: &Arc<Trace>, _: &Filter) -> Asking {
+pub fn for_queries(_: &Question, inputs: &WorkerInputs, _: &Arc<Trace>, _: &Filter) -> WorkerExecConfig {
     match *inputs.cluster {}
 }
 
-pub fn report_query(asking: &Asking) {
+pub fn report_query(asking: &WorkerExecConfig) {
     match *asking {}
 }

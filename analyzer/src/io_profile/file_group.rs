@@ -4,7 +4,7 @@ use std::path::Path;
 
 /// Files of one extension in one part of a data set.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
-pub struct Family {
+pub struct FileGroup {
     /// Lower case and without its dot; for a compressed file both extensions (`csv.gz`). Empty without an extension.
     pub suffix: String,
     /// Whether a directory on its path has a name for evaluation data.
@@ -23,11 +23,11 @@ const UNFINISHED: [&str; 5] = ["tmp", "temp", "part", "partial", "incomplete"];
 /// A longer one is part of the name.
 const SUFFIX_MAX: usize = 16;
 
-impl Family {
-    pub fn of(path: &str) -> Family {
+impl FileGroup {
+    pub fn of(path: &str) -> FileGroup {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
         let evaluates = folder.split('/').any(|part| EVALUATION.iter().any(|word| part.eq_ignore_ascii_case(word)));
-        Family { suffix: suffix(finished(name)), evaluates }
+        FileGroup { suffix: suffix(finished(name)), evaluates }
     }
 
     /// Returns a description: `.npy files`.
@@ -72,7 +72,7 @@ mod tests {
     #[test]
     fn files_of_one_suffix_are_one_family() {
         let family = |path: &str| {
-            let Family { suffix, evaluates } = Family::of(path);
+            let FileGroup { suffix, evaluates } = FileGroup::of(path);
             (suffix, evaluates)
         };
         assert_eq!(family("/data/train/img_1_of_8.NPZ"), ("npz".into(), false));

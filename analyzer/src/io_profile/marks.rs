@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The activity of a mark.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum What {
+pub enum Activity {
     /// A span in which a trainer waits for its next batch.
     Fetch,
     Compute,
@@ -31,7 +31,7 @@ pub enum What {
 
 #[derive(Clone, Copy, Debug)]
 pub struct Mark {
-    pub what: What,
+    pub what: Activity,
     pub proc: u32,
     pub tid: i32,
     pub start: i64,

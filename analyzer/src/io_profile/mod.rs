@@ -20,18 +20,18 @@ use crate::summary::analysis::Analysis;
 use observer::{Budget, Observed, Observer};
 
 /// Everything known about a run: the basis of the summary, and how its files were used.
-pub struct Behaviour {
+pub struct IoProfile {
     pub analysis: Analysis,
     pub observed: Observed,
 }
 
 /// Reads a trace once.
-pub fn observe(trace: &Trace, filter: &Filter, threads: usize, progress: &Progress) -> std::io::Result<Behaviour> {
+pub fn observe(trace: &Trace, filter: &Filter, threads: usize, progress: &Progress) -> std::io::Result<IoProfile> {
     let budget = Budget::default();
     let observer = || Observer::new(&trace.catalog, &budget);
     let (analysis, observers) = analyse_beside(trace, filter, threads, progress, observer)?;
     let mut observed = Observed::default();
     observers.into_iter().for_each(|observer| observed.merge(observer.finish()));
     observed.settle();
-    Ok(Behaviour { analysis, observed })
+    Ok(IoProfile { analysis, observed })
 }

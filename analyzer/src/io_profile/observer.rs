@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 
 use dlio_schemas::ops::Class;
 
-use super::file_group::Family;
+use super::file_group::FileGroup;
 pub use super::marks::Budget;
-use super::marks::{Mark, What};
+use super::marks::{Activity, Mark};
 use super::passes::{FEW_READS, Pass, Read, Use};
-use super::transfers::Moves;
+use super::transfers::TransferStats;
 use crate::batch::{ABSENT, ABSENT_32, Batch};
 use crate::catalog::{Catalog, FILE_NONE, Kind, Origin, is_stored};
 use crate::scan::Consumer;
@@ -19,7 +19,7 @@ use crate::summary::report::metadata::group;
 /// Everything observed.
 #[derive(Default)]
 pub struct Observed {
-    pub families: BTreeMap<Family, Use>,
+    pub families: BTreeMap<FileGroup, Use>,
     /// The group of each file, as an index into [`Observed::families`].
     pub family_of: Vec<u32>,
     /// In order of time.
@@ -31,11 +31,11 @@ pub struct Observed {
 impl Observed {
     /// Merges the results of another thread. Indexes of groups are equal afterwards.
     pub fn merge(&mut self, other: Observed) {
-        let known: Vec<Family> = self.families.keys().cloned().collect();
-        let theirs: Vec<Family> = other.families.keys().cloned().collect();
+        let known: Vec<FileGroup> = self.families.keys().cloned().collect();
+        let theirs: Vec<FileGroup> = other.families.keys().cloned().collect();
         other.families.into_iter().for_each(|(family, used)| self.families.entry(family).or_default().merge(&used));
-        let places: HashMap<&Family, u32> = self.families.keys().zip(0u32..).collect();
-        let moved = |families: &[Family]| -> Vec<u32> { families.iter().map(|family| places[family]).collect() };
+        let places: HashMap<&FileGroup, u32> = self.families.keys().zip(0u32..).collect();
+        let moved = |families: &[FileGroup]| -> Vec<u32> { families.iter().map(|family| places[family]).collect() };
         let (ours, theirs) = (moved(&known), moved(&theirs));
         self.family_of.iter_mut().for_each(|place| *place = *ours.get(*place as usize).unwrap_or(&NO_FAMILY));
         self.marks.iter_mut().for_each(|mark| mark.family = *ours.get(mark.family as usize).unwrap_or(&NO_FAMILY));
@@ -57,12 +57,12 @@ impl Observed {
         self.marks.sort_by_key(|mark| (mark.start, mark.end, mark.proc, mark.tid, mark.what));
     }
 
-    pub fn marks_of(&self, what: What) -> impl Iterator<Item = &Mark> {
+    pub fn marks_of(&self, what: Activity) -> impl Iterator<Item = &Mark> {
         self.marks.iter().filter(move |mark| mark.what == what)
     }
 
     /// Returns the index of a group, as used in marks.
-    pub fn place(&self, family: &Family) -> Option<u32> {
+    pub fn place(&self, family: &FileGroup) -> Option<u32> {
         self.families.keys().position(|known| known == family).map(|place| place as u32)
     }
 }
@@ -86,7 +86,7 @@ enum Role {
     List,
     Map,
     Idle,
-    Span(What),
+    Span(Activity),
     Other,
 }
 
@@ -125,14 +125,14 @@ impl Role {
         match kind.class {
             // The wait that finds no more batches.
             _ if finds_no_more(kind) => Role::Other,
-            _ if is_next_batch(kind) => Role::Span(What::Fetch),
-            Class::Compute => Role::Span(What::Compute),
+            _ if is_next_batch(kind) => Role::Span(Activity::Fetch),
+            Class::Compute => Role::Span(Activity::Compute),
             Class::Write if named(&["settle"]) => Role::Other,
-            Class::Write if named(&["load", "restore", "read"]) => Role::Span(What::Restore),
-            Class::Write => Role::Span(What::Save),
-            _ if SAMPLE_SPANS.contains(&kind.name.as_ref()) => Role::Span(What::Sample),
-            _ if *kind.name == *GENERATE => Role::Span(What::Generate),
-            _ if EVALUATION_SPANS.contains(&kind.name.as_ref()) => Role::Span(What::Evaluate),
+            Class::Write if named(&["load", "restore", "read"]) => Role::Span(Activity::Restore),
+            Class::Write => Role::Span(Activity::Save),
+            _ if SAMPLE_SPANS.contains(&kind.name.as_ref()) => Role::Span(Activity::Sample),
+            _ if *kind.name == *GENERATE => Role::Span(Activity::Generate),
+            _ if EVALUATION_SPANS.contains(&kind.name.as_ref()) => Role::Span(Activity::Evaluate),
             _ => Role::Other,
         }
     }
@@ -197,9 +197,9 @@ pub struct Observer<'a> {
     catalog: &'a Catalog,
     budget: &'a Budget,
     roles: Vec<Role>,
-    families: Vec<Family>,
+    families: Vec<FileGroup>,
     uses: Vec<Use>,
-    places: HashMap<Family, u32>,
+    places: HashMap<FileGroup, u32>,
     family_of: Vec<u32>,
     /// By file: number of the batch in which it was used last, and its index among the slots.
     slot_of: Vec<(u32, u32)>,
@@ -245,7 +245,7 @@ impl<'a> Observer<'a> {
     pub fn finish(self) -> Observed {
         let Observer { families, uses, family_of, mut marks, unmarked, .. } = self;
         // Indexes in order of the groups, as in a map of them.
-        let sorted: BTreeMap<Family, usize> = families.iter().cloned().zip(0..).collect();
+        let sorted: BTreeMap<FileGroup, usize> = families.iter().cloned().zip(0..).collect();
         let mut place_of = vec![NO_FAMILY; families.len()];
         sorted.values().zip(0u32..).for_each(|(old, new)| place_of[*old] = new);
         let moved = |place: u32| place_of.get(place as usize).copied().unwrap_or(NO_FAMILY);
@@ -275,7 +275,7 @@ impl<'a> Observer<'a> {
     }
 
     fn place(&mut self, path: &str) -> u32 {
-        let mut family = Family::of(path);
+        let mut family = FileGroup::of(path);
         if self.families.len() >= FAMILIES_MAX && !self.places.contains_key(&family) {
             family.suffix = String::new();
         }
@@ -342,7 +342,7 @@ impl<'a> Observer<'a> {
         self.lane.idle += if waits { batch.dur[i] } else { 0 };
         if waits && batch.bytes[i] > 0 {
             let bytes = batch.bytes[i] as u64;
-            let mark = self.mark(What::Take, (batch.ts[i], batch.ts[i].saturating_add(batch.dur[i])), bytes);
+            let mark = self.mark(Activity::Take, (batch.ts[i], batch.ts[i].saturating_add(batch.dur[i])), bytes);
             self.keep(Mark { file: batch.file[i], ..mark }, 1, before);
         }
     }
@@ -382,7 +382,7 @@ impl<'a> Observer<'a> {
         }
         if bytes > 0 {
             let arrival = self.lane.last_move[direction].replace(ts).map(|last| (ts - last).max(0) as u64);
-            let moves: &mut Moves = if direction == 0 { &mut used.read } else { &mut used.written };
+            let moves: &mut TransferStats = if direction == 0 { &mut used.read } else { &mut used.written };
             moves.add(bytes as u64, dur.max(0) as u64, arrival, relation);
         }
     }
@@ -406,7 +406,7 @@ impl<'a> Observer<'a> {
             return;
         }
         if whole {
-            let mark = self.mark(What::Pass, (slot.pass.start, slot.end), slot.pass.bytes);
+            let mark = self.mark(Activity::Pass, (slot.pass.start, slot.end), slot.pass.bytes);
             self.keep(Mark { family: place, file: slot.file, ..mark }, 0, slot.idle);
         }
         if !whole || slot.pass.reads > FEW_READS {
@@ -424,12 +424,12 @@ impl<'a> Observer<'a> {
             let stride = before.zip(run.pos).map(|(before, pos)| pos - before).filter(|stride| *stride > 0);
             stride.into_iter().for_each(|stride| used.strides.add(stride));
             before = run.pos;
-            let mark = self.mark(What::Run, (run.start, run.end), run.bytes);
+            let mark = self.mark(Activity::Run, (run.start, run.end), run.bytes);
             self.keep_at(Mark { family: place, file, ..mark }, 0, (run.idle, run.idle));
         }
     }
 
-    fn mark(&self, what: What, (start, end): (i64, i64), bytes: u64) -> Mark {
+    fn mark(&self, what: Activity, (start, end): (i64, i64), bytes: u64) -> Mark {
         let Lane { proc, tid, .. } = self.lane;
         Mark {
             what,

@@ -3,7 +3,7 @@
 //! The first reads of a pass are examined individually, later ones together: a program that opens a file per sample
 //! repeats one pattern for each, and one that stays in a file reads it in a pattern.
 
-use super::transfers::Moves;
+use super::transfers::TransferStats;
 use crate::batch::ABSENT;
 use crate::summary::figures::quantiles::Histogram;
 use crate::summary::files::access::Relation;
@@ -101,7 +101,7 @@ impl Frequent {
 
 /// The reads at one position in the sequence of all passes.
 #[derive(Clone, Default, Debug)]
-pub struct Place {
+pub struct ReadStats {
     pub reads: u64,
     /// The number of these that started at the end of the previous one, or, for the first, at the start of the file.
     pub next: u64,
@@ -116,7 +116,7 @@ pub struct Place {
     pub pauses: Histogram,
 }
 
-impl Place {
+impl ReadStats {
     fn add(&mut self, read: &Read, reached: i64) {
         self.reads += 1;
         let begins = read.relation == Relation::First && read.pos.unwrap_or(0) == 0;
@@ -131,7 +131,7 @@ impl Place {
         }
     }
 
-    fn merge(&mut self, other: &Place) {
+    fn merge(&mut self, other: &ReadStats) {
         self.reads += other.reads;
         self.next += other.next;
         self.to_end += other.to_end;
@@ -158,7 +158,7 @@ pub struct Passes {
     pub few_bytes: u64,
     pub stats: u64,
     pub seeks: u64,
-    pub places: Vec<Place>,
+    pub places: Vec<ReadStats>,
 }
 
 impl Passes {
@@ -176,7 +176,7 @@ impl Passes {
         self.stats += pass.stats;
         self.seeks += pass.seeks;
         if self.places.len() < pass.first.len() {
-            self.places.resize(pass.first.len(), Place::default());
+            self.places.resize(pass.first.len(), ReadStats::default());
         }
         self.places.iter_mut().zip(&pass.first).for_each(|(place, read)| place.add(read, pass.reached));
     }
@@ -192,7 +192,7 @@ impl Passes {
         self.stats += other.stats;
         self.seeks += other.seeks;
         if self.places.len() < other.places.len() {
-            self.places.resize(other.places.len(), Place::default());
+            self.places.resize(other.places.len(), ReadStats::default());
         }
         self.places.iter_mut().zip(&other.places).for_each(|(mine, theirs)| mine.merge(theirs));
     }
@@ -221,8 +221,8 @@ impl Runs {
 /// The use of the files of one group.
 #[derive(Clone, Default, Debug)]
 pub struct Use {
-    pub read: Moves,
-    pub written: Moves,
+    pub read: TransferStats,
+    pub written: TransferStats,
     pub passes: Passes,
     pub runs: Runs,
     /// The sizes requested by all reads.
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn places_tell_a_header_from_the_rest() {
+    fn read_stats_separate_header_from_samples() {
         let mut passes = Passes::default();
         for size in [1000, 2000, 3000] {
             let mut pass = Pass::default();

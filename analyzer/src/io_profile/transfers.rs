@@ -5,7 +5,7 @@ use crate::summary::files::access::{RELATIONS, Relation};
 
 /// Reads, or writes, of the files of one group.
 #[derive(Clone, Default, Debug)]
-pub struct Moves {
+pub struct TransferStats {
     pub bytes: u64,
     pub time_ns: u64,
     /// Sizes of calls that moved bytes.
@@ -19,7 +19,7 @@ pub struct Moves {
     pub relations: [u64; RELATIONS],
 }
 
-impl Moves {
+impl TransferStats {
     /// Adds a call that moved bytes, with the time since the start of the previous one.
     pub fn add(&mut self, bytes: u64, time_ns: u64, arrival: Option<u64>, relation: Relation) {
         self.bytes += bytes;
@@ -32,7 +32,7 @@ impl Moves {
         self.relations[relation as usize] += 1;
     }
 
-    pub fn merge(&mut self, other: &Moves) {
+    pub fn merge(&mut self, other: &TransferStats) {
         self.bytes += other.bytes;
         self.time_ns += other.time_ns;
         self.sizes.merge(&other.sizes);

@@ -17,10 +17,10 @@ use super::bytes::copies::Copies;
 use super::bytes::file_bytes;
 use super::bytes::trace_file::{self, StoredFile};
 use super::formats::FORMATS;
-use super::native::files_of_an_image::{Export, NativeFiles, changed_just_now, stem};
+use super::native::image_files::{Export, NativeFiles, changed_just_now, stem};
 use super::sources::duplicates::PassedOver;
 use super::sources::errors::{LoadError, Note};
-use super::sources::source::{Format, Recognised};
+use super::sources::source::{Format, Recognition};
 
 /// Bytes inspected to recognize a file.
 const HEAD: usize = 4096;
@@ -33,7 +33,7 @@ pub const UNFINISHED: &str = ".dlio-unfinished";
 
 /// The files that were found.
 #[derive(Default, Debug)]
-pub struct Found {
+pub struct InputFiles {
     pub natives: Vec<NativeFiles>,
     /// Files of other formats.
     pub others: Vec<(PathBuf, &'static Format)>,
@@ -49,7 +49,7 @@ pub struct Found {
     pub useless: Vec<(PathBuf, &'static str)>,
 }
 
-impl Found {
+impl InputFiles {
     /// Returns the files of a format.
     pub fn of(&self, format: &Format) -> Vec<PathBuf> {
         self.others.iter().filter(|(_, of)| *of == format).map(|(path, _)| path.clone()).collect()
@@ -80,23 +80,23 @@ const HEADLESS: &str =
 
 const NO_OBJECTS: &str = "the bucket has no objects there; check the spelling, or list it: aws s3 ls s3://BUCKET/";
 
-pub fn find(given: &[String]) -> Result<Found, LoadError> {
-    tell(expand(given)?)
+pub fn find(given: &[String]) -> Result<InputFiles, LoadError> {
+    classify(expand(given)?)
 }
 
 /// Classifies files.
 ///
 /// Processes may exit meanwhile: a file found in a directory that has disappeared was converted to its next format,
 /// which is looked up.
-pub fn tell(mut files: Vec<(PathBuf, bool)>) -> Result<Found, LoadError> {
-    let mut found = Found::default();
-    let (mut gone, mut beginning) = (Gone::default(), Beginning::default());
+pub fn classify(mut files: Vec<(PathBuf, bool)>) -> Result<InputFiles, LoadError> {
+    let mut found = InputFiles::default();
+    let (mut gone, mut beginning) = (VanishedFiles::default(), EmptyFiles::default());
     let mut natives: BTreeMap<PathBuf, NativeFiles> = BTreeMap::new();
     let mut others: Vec<(PathBuf, &'static Format)> = Vec::new();
     let (mut empty, mut copies) = (Vec::new(), Copies::default());
     files.reverse();
     while let Some((path, named)) = files.pop() {
-        let (content, original) = match look(&path, &mut copies) {
+        let (content, original) = match identify(&path, &mut copies) {
             Ok(None) => continue,
             Ok(Some(seen)) => seen,
             Err(error) if error.kind() == ErrorKind::NotFound && !named && gone.has_next(&path, &mut files) => continue,
@@ -163,7 +163,7 @@ pub fn tell(mut files: Vec<(PathBuf, bool)>) -> Result<Found, LoadError> {
 fn place_exports(
     exports: Vec<(PathBuf, &'static Format)>,
     natives: &mut BTreeMap<PathBuf, NativeFiles>,
-    found: &mut Found,
+    found: &mut InputFiles,
 ) {
     for (path, format) in exports {
         match natives.get_mut(&stem(&path)) {
@@ -174,7 +174,7 @@ fn place_exports(
 }
 
 /// Notes empty files. An empty file next to another part of its trace means no loss.
-fn note_empty(empty: Vec<PathBuf>, found: &mut Found) {
+fn note_empty(empty: Vec<PathBuf>, found: &mut InputFiles) {
     let stems: HashSet<_> = found.files.iter().map(|path| stem(path)).collect();
     let alone = empty.into_iter().filter(|path| !stems.contains(&stem(path)));
     found.notes.extend(alone.map(|path| Note { path, what: Damage::Empty, events_max: None }));
@@ -182,7 +182,7 @@ fn note_empty(empty: Vec<PathBuf>, found: &mut Found) {
 
 /// Files that were created recently and are still empty.
 #[derive(Default)]
-struct Beginning {
+struct EmptyFiles {
     waited: Duration,
 }
 
@@ -190,7 +190,7 @@ struct Beginning {
 /// once, however many files are empty.
 const BEGINNING_MAX: Duration = Duration::from_millis(100);
 
-impl Beginning {
+impl EmptyFiles {
     /// Waits briefly for a new file; returns `true` if it is no longer empty, or gone.
     fn comes_to_something(&mut self, path: &Path) -> bool {
         const STEP: Duration = Duration::from_millis(2);
@@ -209,7 +209,7 @@ impl Beginning {
 
 /// Files that existed a short time ago.
 #[derive(Default)]
-struct Gone {
+struct VanishedFiles {
     /// How often each was looked up.
     looked: HashMap<PathBuf, u32>,
 }
@@ -217,7 +217,7 @@ struct Gone {
 /// A trace has three formats over time, and the next process may get the same name: no further lookup is made.
 const LOOKED_MAX: u32 = 4;
 
-impl Gone {
+impl VanishedFiles {
     /// Returns `true` if other parts of a file's trace exist, which are then inspected.
     fn has_next(&mut self, path: &Path, files: &mut Vec<(PathBuf, bool)>) -> bool {
         let looked = self.looked.entry(stem(path)).or_default();
@@ -242,10 +242,10 @@ fn parts_of(stem: &Path) -> Vec<PathBuf> {
     entries.filter(|path| !is_unfinished(path) && self::stem(path) == stem).collect()
 }
 
-/// Returns the existing parts of a trace, classified: see [`super::native::files_of_an_image::LookAgain`].
-pub fn look_again(path: &Path) -> (Option<NativeFiles>, Option<Export>) {
+/// Returns the existing parts of a trace, classified: see [`super::native::image_files::FindSuccessors`].
+pub fn find_successors(path: &Path) -> (Option<NativeFiles>, Option<Export>) {
     let parts = parts_of(&stem(path)).into_iter().map(|path| (path, false));
-    let found = tell(parts.collect()).unwrap_or_default();
+    let found = classify(parts.collect()).unwrap_or_default();
     (found.natives.into_iter().next(), found.others.into_iter().next())
 }
 
@@ -374,7 +374,7 @@ fn lost_in_name(path: &Path) -> Option<u64> {
 }
 
 /// Returns the content of a file, and the file it is a copy of; `None` if it was seen under another name.
-fn look(path: &Path, copies: &mut Copies) -> std::io::Result<Option<(Content, Option<PathBuf>)>> {
+fn identify(path: &Path, copies: &mut Copies) -> std::io::Result<Option<(Content, Option<PathBuf>)>> {
     let mut head = Vec::with_capacity(HEAD);
     let file = StoredFile::open(path)?;
     let facts = file.facts()?;
@@ -426,9 +426,9 @@ fn content_of(head: &[u8]) -> Content {
         Content::Machine
     } else {
         let all = FORMATS.iter().map(|&format| match (format.recognises)(head) {
-            Recognised::Yes => Content::Other(format),
-            Recognised::Useless(why) => Content::Useless(why),
-            Recognised::No => Content::Unknown,
+            Recognition::Yes => Content::Other(format),
+            Recognition::Useless(why) => Content::Useless(why),
+            Recognition::No => Content::Unknown,
         });
         let known = all.into_iter().find(|content| *content != Content::Unknown);
         known.or_else(|| packed_otherwise(head).map(Content::Useless)).unwrap_or(Content::Unknown)
@@ -511,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_for_all_levels_follow_no_link_to_a_directory() {
+    fn recursive_patterns_skip_links_to_directories() {
         let folder = tempfile::tempdir().unwrap();
         let inner = folder.path().join("runs/one/trace");
         std::fs::create_dir_all(&inner).unwrap();

@@ -5,20 +5,20 @@
 //! share.
 //!
 //! ```text
-//! inputs          the selected files, and the format of each
-//! beside_traces   counters of hosts, and programs that left no trace
-//! recorded        dlio's own traces, to be written again
-//! formats/        one file per foreign format
-//! native/         dlio's own files     json/   Chrome and DFTracer     lines/   text
-//! sources/        the results of readers, and what readers share
-//! events/         events of a text become batches
-//! bytes/          files, objects, gzip
+//! inputs            the selected files, and the format of each
+//! companion_files   counters of hosts, and programs that left no trace
+//! recorded          dlio's own traces, to be written again
+//! formats/          one file per foreign format
+//! native/           dlio's own files     json/   Chrome and DFTracer     lines/   text
+//! sources/          the results of readers, and what readers share
+//! events/           events of a text become batches
+//! bytes/            files, objects, gzip
 //! ```
 //!
 //! A directory uses those below it, never those above.
 
-pub mod beside_traces;
 pub mod bytes;
+pub mod companion_files;
 pub mod events;
 pub mod formats;
 pub mod inputs;
@@ -80,11 +80,11 @@ impl Trace {
     }
 
     /// Opens the files that were found, using the index for those it contains.
-    pub fn of(found: inputs::Found, given: &[String], threads: usize, index: &Index) -> Result<Trace, LoadError> {
+    pub fn of(found: inputs::InputFiles, given: &[String], threads: usize, index: &Index) -> Result<Trace, LoadError> {
         let catalog = Catalog::default();
         let mut notes = found.notes;
         let mut duplicates = Duplicates::default();
-        let look = reader::Look { again: inputs::look_again, index };
+        let look = reader::OpenMode { again: inputs::find_successors, index };
         let natives = reader::open_all(&found.natives, look, &catalog, threads, &mut notes, &mut duplicates);
         let mut sources = natives.sources;
         let mut opening = Opening { catalog: &catalog, notes: &mut notes, duplicates: &mut duplicates };
@@ -101,8 +101,8 @@ impl Trace {
             notes: Mutex::new(notes),
             passed_over: found.copies.into_iter().chain(duplicates.passed_over).collect(),
             categories: Categories::default(),
-            machines: beside_traces::samples(&found.machines),
-            untraced: beside_traces::untraced(&found.untraced),
+            machines: companion_files::samples(&found.machines),
+            untraced: companion_files::untraced(&found.untraced),
             settled: natives.settled,
             indexed: index.is_used(),
         };

@@ -19,9 +19,9 @@ use dlio_schemas::perfetto::read;
 use super::bytes::file_bytes::{Bytes, FileStore};
 use super::bytes::trace_file::StoredFile;
 use super::formats::perfetto;
-use super::inputs::{self, Found};
+use super::inputs::{self, InputFiles};
 use super::native::index::Index;
-use super::native::reader::{self, Opened};
+use super::native::reader::{self, OpenedImage};
 use super::sources::duplicates::Duplicates;
 
 /// Bytes of a trace for viewers read at a time.
@@ -38,11 +38,11 @@ pub struct Recorded {
     pub open_spans: Vec<OpenSpan>,
     /// The number of events.
     pub count: u64,
-    events: Held,
+    events: RecordedEvents,
 }
 
 /// The location of the events.
-enum Held {
+enum RecordedEvents {
     /// In blocks of a file, decoded when they are needed.
     Blocks(PathBuf, Box<Image>),
     /// In batches of threads, from a trace for viewers.
@@ -50,8 +50,8 @@ enum Held {
 }
 
 /// Returns all processes that were found, each once. Damage is noted when the trace is read for its numbers.
-pub fn all(found: &Found, threads: usize) -> io::Result<Vec<Recorded>> {
-    let look = reader::Look { again: inputs::look_again, index: &Index::default() };
+pub fn all(found: &InputFiles, threads: usize) -> io::Result<Vec<Recorded>> {
+    let look = reader::OpenMode { again: inputs::find_successors, index: &Index::default() };
     let images = reader::open_images(&found.natives, threads, look);
     let mut duplicates = Duplicates::default();
     images.opened.iter().for_each(|opened| duplicates.add_image(&opened.image.fields, &opened.path));
@@ -66,8 +66,8 @@ pub fn all(found: &Found, threads: usize) -> io::Result<Vec<Recorded>> {
 }
 
 /// Returns `None` if it has no events, or no clock to order them by.
-fn of_image(opened: Opened) -> io::Result<Option<Recorded>> {
-    let Opened { path, mut image, .. } = opened;
+fn of_image(opened: OpenedImage) -> io::Result<Option<Recorded>> {
+    let OpenedImage { path, mut image, .. } = opened;
     let Some(clock) = image.clock().filter(|_| image.events() > 0) else { return Ok(None) };
     let mut names = std::mem::take(&mut image.names);
     if !image.name_blocks.is_empty() {
@@ -85,7 +85,7 @@ fn of_image(opened: Opened) -> io::Result<Option<Recorded>> {
         last_tick,
         open_spans: std::mem::take(&mut image.open_spans),
         clock,
-        events: Held::Blocks(path, Box::new(image)),
+        events: RecordedEvents::Blocks(path, Box::new(image)),
     }))
 }
 
@@ -138,7 +138,7 @@ fn of_batches(reader: &read::Reader, process: usize, batches: Vec<(u32, Events)>
         last_tick,
         open_spans: found.open_spans.clone(),
         clock,
-        events: Held::Batches(batches),
+        events: RecordedEvents::Batches(batches),
     }
 }
 
@@ -151,8 +151,8 @@ impl Recorded {
     /// Passes on all events, a batch of one thread at a time. Damaged blocks have been noted already.
     pub fn each(&self, take: &mut dyn FnMut(u32, &Events) -> io::Result<()>) -> io::Result<()> {
         match &self.events {
-            Held::Batches(batches) => batches.iter().try_for_each(|(tid, events)| take(*tid, events)),
-            Held::Blocks(path, image) => {
+            RecordedEvents::Batches(batches) => batches.iter().try_for_each(|(tid, events)| take(*tid, events)),
+            RecordedEvents::Blocks(path, image) => {
                 let file = if image.blocks.is_empty() { None } else { Some(StoredFile::open(path)?) };
                 let (mut opener, mut events, mut bytes) = (Opener::new()?, Events::default(), Vec::new());
                 for (block, file) in image.blocks.iter().zip(file.iter().cycle()) {

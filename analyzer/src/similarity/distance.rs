@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn it_lies_between_nothing_and_all() {
+    fn distance_is_between_zero_and_one() {
         assert_eq!(normalised(&[(7.0, 3)], &[(7.0, 1)]), 0.0);
         assert_eq!(normalised(&[(0.0, 3)], &[(7.0, 1)]), 1.0);
         assert_eq!(normalised(&[], &[(7.0, 1)]), 1.0);

@@ -2,7 +2,7 @@
 
 use super::{FeatureOfBoth, Side};
 use crate::compare::metrics::Unit;
-use crate::io_profile::transfers::Moves;
+use crate::io_profile::transfers::TransferStats;
 use crate::summary::figures::quantiles::Quantiles;
 use crate::summary::report::layout::hung;
 
@@ -18,7 +18,7 @@ const fn feature(name: &'static str, meaning: &'static str, unit: Unit, of: fn(&
     Feature { name, meaning, unit, of }
 }
 
-fn size(moves: &Moves, of: fn(Quantiles) -> f64) -> Option<f64> {
+fn size(moves: &TransferStats, of: fn(Quantiles) -> f64) -> Option<f64> {
     moves.sizes.quantiles().map(of)
 }
 

@@ -14,9 +14,9 @@ pub mod text;
 use serde::Serialize;
 
 use crate::compare::metrics::Unit;
-use crate::io_profile::Behaviour;
-use crate::io_profile::file_group::Family;
-use crate::io_profile::transfers::Moves;
+use crate::io_profile::IoProfile;
+use crate::io_profile::file_group::FileGroup;
+use crate::io_profile::transfers::TransferStats;
 use crate::summary::figures::quantiles::Histogram;
 use features::FEATURES;
 
@@ -33,8 +33,8 @@ pub struct Side {
     /// Data files, and the time of calls on them, summed over threads.
     pub files: u64,
     pub io_ns: u64,
-    pub read: Moves,
-    pub written: Moves,
+    pub read: TransferStats,
+    pub written: TransferStats,
     /// Files that are left out.
     pub small_files: u64,
     pub small_bytes: u64,
@@ -44,8 +44,8 @@ pub struct Side {
 
 impl Side {
     /// Creates a side. With a filter on files, all files that pass it count: the user has selected them.
-    pub fn of(typed: &str, behaviour: &Behaviour) -> Side {
-        let Behaviour { analysis, observed } = behaviour;
+    pub fn of(typed: &str, behaviour: &IoProfile) -> Side {
+        let IoProfile { analysis, observed } = behaviour;
         let all: u64 = observed.families.values().map(|used| used.read.bytes + used.written.bytes).sum();
         let chosen = !analysis.filter.files.is_empty();
         let carries = |bytes: u64| chosen || bytes as f64 >= CARRIES * all as f64 && bytes > 0;
@@ -55,7 +55,7 @@ impl Side {
             lost: analysis.counted.processes.iter().map(|process| process.lost).sum(),
             ..Side::default()
         };
-        let mut carried: Vec<&Family> = Vec::new();
+        let mut carried: Vec<&FileGroup> = Vec::new();
         for (family, used) in &observed.families {
             let bytes = used.read.bytes + used.written.bytes;
             if carries(bytes) {
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_one_run_does_is_a_difference_of_all_of_it() {
+    fn activity_of_one_run_only_differs_completely() {
         let (a, mut b) = (side(&[100; 8], 5), side(&[100; 8], 5));
         b.written.add(50, 5, None, Relation::First);
         let found = similarity(&a, &b);

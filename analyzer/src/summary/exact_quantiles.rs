@@ -8,7 +8,7 @@ use super::count::counted::{kind_of, row};
 use super::count::counter::Lengths;
 use super::count::kinds::KindTraits;
 use super::figures::quantiles::{Counts, bucket};
-use super::partial::{SentKind, arrived, holds, sent};
+use super::partial::{SentKind, arrived, contains_unit, sent};
 use crate::batch::{Batch, Columns, Wanted};
 use crate::catalog::{Catalog, is_stored};
 use crate::filter::Filter;
@@ -19,27 +19,27 @@ use crate::unit::Unit;
 /// Counts the values in the requested buckets.
 struct Refiner<'a> {
     /// By row.
-    asked: &'a [Asked],
+    asked: &'a [BucketMask],
     counts: Counts,
 }
 
 /// Some buckets of a kind, as bits from the first one.
 #[derive(Default)]
-struct Asked {
+struct BucketMask {
     first: usize,
     bits: Box<[u64]>,
 }
 
-impl Asked {
-    fn new(buckets: &[usize]) -> Asked {
-        let (Some(&first), Some(&last)) = (buckets.first(), buckets.last()) else { return Asked::default() };
+impl BucketMask {
+    fn new(buckets: &[usize]) -> BucketMask {
+        let (Some(&first), Some(&last)) = (buckets.first(), buckets.last()) else { return BucketMask::default() };
         let mut bits = vec![0; (last - first) / 64 + 1];
         buckets.iter().for_each(|bucket| bits[(bucket - first) / 64] |= 1 << ((bucket - first) % 64));
-        Asked { first, bits: bits.into() }
+        BucketMask { first, bits: bits.into() }
     }
 
     #[inline]
-    fn holds(&self, bucket: usize) -> bool {
+    fn contains(&self, bucket: usize) -> bool {
         let at = bucket.wrapping_sub(self.first);
         self.bits.get(at / 64).is_some_and(|bits| bits >> (at % 64) & 1 == 1)
     }
@@ -47,7 +47,7 @@ impl Asked {
 
 impl Refiner<'_> {
     fn count(&mut self, row: u32, dur: i64) {
-        if self.asked.get(row as usize).is_some_and(|asked| asked.holds(bucket(dur as u64))) {
+        if self.asked.get(row as usize).is_some_and(|asked| asked.contains(bucket(dur as u64))) {
             self.counts.add(row, dur as u64);
         }
     }
@@ -88,7 +88,7 @@ pub fn refine(
     progress: &Progress,
     analysis: &mut Analysis,
 ) -> std::io::Result<()> {
-    analysis.durations = Some(counts_of(trace, filter, (threads, progress), &asked(analysis), |_| true)?);
+    analysis.durations = Some(counts_of(trace, filter, (threads, progress), &bucket_masks(analysis), |_| true)?);
     Ok(())
 }
 
@@ -96,7 +96,7 @@ fn counts_of(
     trace: &Trace,
     filter: &Filter,
     (threads, progress): (usize, &Progress),
-    asked: &[Asked],
+    asked: &[BucketMask],
     takes: impl Fn(&Unit) -> bool + Sync,
 ) -> std::io::Result<Counts> {
     let refiner = || Refiner { asked, counts: Counts::default() };
@@ -115,7 +115,7 @@ pub struct Buckets(Vec<(SentKind, bool, Vec<u32>)>);
 
 /// The part of a trace that is read again, and the buckets to count.
 #[derive(Serialize, Deserialize)]
-pub struct Again {
+pub struct RefineRequest {
     /// Numbers of sources: `from..to`, ascending.
     pub sources: Vec<(u32, u32)>,
     pub buckets: Buckets,
@@ -140,26 +140,26 @@ pub fn count_again(
     filter: &Filter,
     threads: usize,
     progress: &Progress,
-    again: &Again,
+    again: &RefineRequest,
 ) -> std::io::Result<Counts> {
     let (mut asked, mut places) = (Vec::new(), Vec::new());
     for (place, (kind, past_files, buckets)) in (0u32..).zip(&again.buckets.0) {
         let row = row(trace.catalog.kind(arrived(kind.clone())), *past_files) as usize;
         if row >= asked.len() {
-            asked.resize_with(row + 1, Asked::default);
+            asked.resize_with(row + 1, BucketMask::default);
             places.resize(row + 1, 0);
         }
-        asked[row] = Asked::new(&buckets.iter().map(|bucket| *bucket as usize).collect::<Vec<_>>());
+        asked[row] = BucketMask::new(&buckets.iter().map(|bucket| *bucket as usize).collect::<Vec<_>>());
         places[row] = place;
     }
-    let takes = |unit: &Unit| holds(&again.sources, unit);
+    let takes = |unit: &Unit| contains_unit(&again.sources, unit);
     let counts = counts_of(trace, filter, (threads, progress), &asked, takes)?;
     Ok(counts.renumbered(|row| places[row as usize]))
 }
 
 /// Makes quantiles exact for events whose lengths were kept by the reading threads.
 pub fn refine_by(lengths: &[Lengths], analysis: &mut Analysis) {
-    let asked = asked(analysis);
+    let asked = bucket_masks(analysis);
     let mut refiner = Refiner { asked: &asked, counts: Counts::default() };
     let kept = lengths.iter().flat_map(|kept| kept.rows.iter().zip(&kept.durations));
     kept.for_each(|(&row, &dur)| refiner.count(row, dur));
@@ -167,7 +167,7 @@ pub fn refine_by(lengths: &[Lengths], analysis: &mut Analysis) {
 }
 
 /// Returns the buckets that contain the quantiles of each row.
-fn asked(analysis: &Analysis) -> Vec<Asked> {
+fn bucket_masks(analysis: &Analysis) -> Vec<BucketMask> {
     let kinds = analysis.counted.kinds.iter();
-    kinds.map(|kind| Asked::new(&kind.durations.buckets_of_quantiles())).collect()
+    kinds.map(|kind| BucketMask::new(&kind.durations.buckets_of_quantiles())).collect()
 }

@@ -30,7 +30,7 @@ use crate::unit::{Categories, Unit};
 
 /// The part of a trace to count, and the requested results.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Asked {
+pub struct PartRequest {
     /// Numbers of sources: `from..to`, ascending.
     pub sources: Vec<(u32, u32)>,
     /// The lengths of all events, for exact quantiles of a small trace.
@@ -42,7 +42,7 @@ pub struct Asked {
 }
 
 /// Returns `true` if a unit belongs to these sources: `from..to`, ascending.
-pub fn holds(sources: &[(u32, u32)], unit: &Unit) -> bool {
+pub fn contains_unit(sources: &[(u32, u32)], unit: &Unit) -> bool {
     let at = sources.partition_point(|(_, to)| *to <= unit.source);
     sources.get(at).is_some_and(|(from, _)| *from <= unit.source)
 }
@@ -59,11 +59,11 @@ pub struct Partial {
     /// The meaning of the bits of units.
     categories: Vec<Arc<str>>,
     /// All processes known now, if some were discovered while reading.
-    met: Option<Met>,
+    met: Option<Discovered>,
 }
 
 /// Processes and hosts in order of their numbers.
-type Met = (Vec<Process>, Vec<Host>);
+type Discovered = (Vec<Process>, Vec<Host>);
 
 /// The encoding of a kind: name, category, class and origin.
 pub type SentKind = (Arc<str>, Arc<str>, u8, u8);
@@ -83,12 +83,12 @@ pub fn arrived((name, cat, class, origin): SentKind) -> Kind {
 
 /// Assigns new numbers in the order in which old ones are requested.
 #[derive(Default)]
-struct Dense<T> {
+struct Renumbering<T> {
     numbers: HashMap<u32, u32>,
     things: Vec<T>,
 }
 
-impl<T> Dense<T> {
+impl<T> Renumbering<T> {
     fn number(&mut self, old: u32, thing: impl FnOnce() -> T) -> u32 {
         let things = &mut self.things;
         *self.numbers.entry(old).or_insert_with(|| {
@@ -104,7 +104,7 @@ pub fn analyse_part(
     filter: &Filter,
     threads: usize,
     progress: &Progress,
-    asked: &Asked,
+    asked: &PartRequest,
 ) -> std::io::Result<Partial> {
     let catalog = &trace.catalog;
     let sweep = SharedSweep::of_a_part(catalog);
@@ -112,13 +112,13 @@ pub fn analyse_part(
         true => Counter::new(catalog, &sweep).within(filter).keeping_lengths(),
         false => Counter::new(catalog, &sweep).within(filter),
     };
-    let takes = |unit: &Unit| holds(&asked.sources, unit);
+    let takes = |unit: &Unit| contains_unit(&asked.sources, unit);
     let sieve = trace.sieve(filter);
     let mut counters = scan_some(trace, &sieve, Wanted::default(), threads, progress, takes, counter)?;
     let lengths: Option<Vec<_>> = counters.iter_mut().map(Counter::take_lengths).collect();
     let mut counted = Counted::default();
     counters.into_iter().for_each(|counter| counted.merge(counter.counted));
-    counted.access.put_together();
+    counted.access.join_passes();
     if !asked.units {
         counted.units = Vec::new();
     }
@@ -131,10 +131,10 @@ fn named(
     catalog: &Catalog,
     mut counted: Counted,
     mut lengths: Option<Vec<Lengths>>,
-    (measured, met): (PartMeasured, Option<Met>),
+    (measured, met): (PartMeasured, Option<Discovered>),
 ) -> Partial {
     let (paths, all) = (catalog.files(), catalog.kinds());
-    let (mut files, mut kinds) = (Dense::default(), Dense::default());
+    let (mut files, mut kinds) = (Renumbering::default(), Renumbering::default());
     files.number(FILE_NONE, || paths[FILE_NONE as usize].clone());
     // In the order of a catalog, where neighbors share prefixes.
     for (file, _) in (0u32..).zip(&counted.files).filter(|(_, count)| count.events > 0) {

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_are_called_by_what_they_run() {
+    fn processes_are_named_after_their_script() {
         let names = [
             ("python3.11", "/usr/bin/python3 -u -X dev /data/jobs/train.py --epochs 3", "train.py"),
             ("python3", "python3 -m torch.distributed.run train.py", "torch.distributed.run"),
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_is_of_the_image_that_was_running_when_it_began() {
+    fn parent_is_the_image_running_at_the_start() {
         let image = |pid, ppid, start, end| Process {
             pid,
             ppid,

@@ -20,10 +20,10 @@ use datafusion::logical_expr::{
 use datafusion::prelude::SessionContext;
 
 /// Returns the bytes of a row's result, given the row's arguments.
-type Grown = fn(&[ArrayRef], usize) -> Result<u128>;
+type ResultSize = fn(&[ArrayRef], usize) -> Result<u128>;
 
 /// Functions whose results can be several times as large as their arguments.
-const GROWING: &[(&str, Grown)] = &[
+const GROWING: &[(&str, ResultSize)] = &[
     ("repeat", |args, row| Ok(size(&args[0], row)? * number(&args[1], row)?)),
     ("lpad", |args, row| Ok(CHARACTER * number(&args[1], row)?)),
     ("rpad", |args, row| Ok(CHARACTER * number(&args[1], row)?)),
@@ -102,7 +102,7 @@ pub fn bound(context: &SessionContext, memory: u64) {
 #[derive(Debug, Clone)]
 struct Bounded {
     inner: Arc<ScalarUDF>,
-    grown: Grown,
+    grown: ResultSize,
     memory: u64,
 }
 

@@ -27,9 +27,9 @@ use crate::scan::Progress;
 
 /// The progress of the query that was planned last, which its plan keeps.
 #[derive(Clone, Default)]
-pub struct Latest(Arc<Mutex<Arc<Progress>>>);
+pub struct LatestQuery(Arc<Mutex<Arc<Progress>>>);
 
-impl Latest {
+impl LatestQuery {
     pub fn set(&self, progress: Arc<Progress>) {
         *self.0.lock().expect("progress") = progress;
     }
@@ -40,7 +40,7 @@ impl Latest {
 }
 
 /// Returns an error if the query was cancelled.
-pub fn still_wanted(progress: &Progress) -> Result<()> {
+pub fn check_cancelled(progress: &Progress) -> Result<()> {
     match progress.stopped.load(Ordering::Relaxed) {
         true => Err(DataFusionError::Execution("interrupted".into())),
         false => Ok(()),
@@ -48,7 +48,7 @@ pub fn still_wanted(progress: &Progress) -> Result<()> {
 }
 
 /// The optimizer rule that makes joins yield and check for cancellation.
-pub struct CancellableJoins(pub Latest);
+pub struct CancellableJoins(pub LatestQuery);
 
 impl fmt::Debug for CancellableJoins {
     fn fmt(&self, f: &mut Formatter) -> fmt::Result {
@@ -81,7 +81,7 @@ impl PhysicalOptimizerRule for CancellableJoins {
 /// Returns the join with a condition that fails once its query is cancelled.
 fn asking(join: Arc<dyn ExecutionPlan>, progress: &Arc<Progress>) -> Result<Arc<dyn ExecutionPlan>> {
     let guarded = |filter: &JoinFilter| {
-        let condition = Guarded { condition: filter.expression().clone(), progress: progress.clone() };
+        let condition = CancellableCondition { condition: filter.expression().clone(), progress: progress.clone() };
         JoinFilter::new(Arc::new(condition), filter.column_indices().to_vec(), filter.schema().clone())
     };
     if let Some(nested) = join.downcast_ref::<NestedLoopJoinExec>() {
@@ -97,12 +97,12 @@ fn asking(join: Arc<dyn ExecutionPlan>, progress: &Arc<Progress>) -> Result<Arc<
 
 /// A join's condition that checks for cancellation on each evaluation.
 #[derive(Clone)]
-struct Guarded {
+struct CancellableCondition {
     condition: Arc<dyn PhysicalExpr>,
     progress: Arc<Progress>,
 }
 
-impl PhysicalExpr for Guarded {
+impl PhysicalExpr for CancellableCondition {
     fn data_type(&self, schema: &Schema) -> Result<DataType> {
         self.condition.data_type(schema)
     }
@@ -112,7 +112,7 @@ impl PhysicalExpr for Guarded {
     }
 
     fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
-        still_wanted(&self.progress)?;
+        check_cancelled(&self.progress)?;
         self.condition.evaluate(batch)
     }
 
@@ -122,7 +122,7 @@ impl PhysicalExpr for Guarded {
 
     fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn PhysicalExpr>>) -> Result<Arc<dyn PhysicalExpr>> {
         let condition = children.pop().expect("an expression of one child");
-        Ok(Arc::new(Guarded { condition, progress: self.progress.clone() }))
+        Ok(Arc::new(CancellableCondition { condition, progress: self.progress.clone() }))
     }
 
     fn fmt_sql(&self, f: &mut Formatter) -> fmt::Result {
@@ -130,27 +130,27 @@ impl PhysicalExpr for Guarded {
     }
 }
 
-impl Display for Guarded {
+impl Display for CancellableCondition {
     fn fmt(&self, f: &mut Formatter) -> fmt::Result {
         self.condition.fmt(f)
     }
 }
 
-impl fmt::Debug for Guarded {
+impl fmt::Debug for CancellableCondition {
     fn fmt(&self, f: &mut Formatter) -> fmt::Result {
         fmt::Debug::fmt(&self.condition, f)
     }
 }
 
-impl PartialEq for Guarded {
-    fn eq(&self, other: &Guarded) -> bool {
+impl PartialEq for CancellableCondition {
+    fn eq(&self, other: &CancellableCondition) -> bool {
         self.condition.eq(&other.condition) && Arc::ptr_eq(&self.progress, &other.progress)
     }
 }
 
-impl Eq for Guarded {}
+impl Eq for CancellableCondition {}
 
-impl Hash for Guarded {
+impl Hash for CancellableCondition {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.condition.hash(state);
     }

@@ -49,7 +49,7 @@ pub struct Dictionary {
     /// All of them, repeated with every batch, unless they are too many.
     values: Option<ArrayRef>,
     /// For batches that contain only the strings of their own rows.
-    places: Places,
+    places: BatchDictionary,
 }
 
 /// The maximum number of strings repeated with every batch. More would be scanned per batch by its readers, and rebuilt
@@ -63,7 +63,7 @@ impl Dictionary {
             keys: Vec::new(),
             known: HashMap::default(),
             values: None,
-            places: Places::default(),
+            places: BatchDictionary::default(),
         }
     }
 
@@ -104,14 +104,14 @@ fn compact<T: AsRef<str>>(texts: &[T]) -> StringViewArray {
 
 /// Builds dictionaries of the strings in a batch.
 #[derive(Default)]
-struct Places {
+struct BatchDictionary {
     /// For each string its key in the current batch, valid if `marks` has the batch's number.
     keys: Vec<i32>,
     marks: Vec<u64>,
     mark: u64,
 }
 
-impl Places {
+impl BatchDictionary {
     /// Returns only the strings of this batch: functions on strings are computed once for each value of a dictionary,
     /// and a million paths would mean a million computations per batch.
     fn column(
@@ -209,14 +209,14 @@ pub struct Converter {
     schema: SchemaRef,
     /// Indexes in the list of columns.
     columns: Vec<usize>,
-    files: Places,
+    files: BatchDictionary,
 }
 
 impl Converter {
     /// Creates a converter; `columns` are indexes in [`tables::EVENTS`].
     pub fn new(catalog: &Catalog, columns: Vec<usize>) -> Converter {
         let listed: Vec<_> = columns.iter().map(|&place| tables::EVENTS[place]).collect();
-        Converter { shared: Shared::new(catalog), schema: queried(&listed), columns, files: Places::default() }
+        Converter { shared: Shared::new(catalog), schema: queried(&listed), columns, files: BatchDictionary::default() }
     }
 
     /// Returns the parts that all batches converted so far refer to.
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_those_of_the_rows_whether_all_are_few_or_many() {
+    fn names_match_rows_for_few_and_many_names() {
         for of_all in [3, REPEATED_MAX + 1] {
             let (rows, expected) = names(of_all);
             let found: Vec<_> = rows.column(0).as_string_view().iter().flatten().collect();

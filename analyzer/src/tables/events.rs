@@ -17,9 +17,9 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 
-use super::cancel::{Latest, still_wanted};
+use super::cancel::{LatestQuery, check_cancelled};
 use super::columns::{Converter, made_of};
-use super::leaf::{Asked, EventsExec};
+use super::leaf::{EventsExec, ScanRequest};
 use super::parquet_scan;
 use super::split::Split;
 use crate::batch::Wanted;
@@ -37,7 +37,7 @@ pub struct EventsTable {
     filter: Filter,
     threads: usize,
     schema: SchemaRef,
-    latest: Latest,
+    latest: LatestQuery,
     /// `true` if the whole trace is one directory of this program's own Parquet and no filter is set.
     is_stored: bool,
     /// `true` if workers read: then plans have several partitions, however few events there are.
@@ -45,7 +45,13 @@ pub struct EventsTable {
 }
 
 impl EventsTable {
-    pub fn new(trace: Arc<Trace>, filter: Filter, threads: usize, latest: Latest, is_shared_out: bool) -> EventsTable {
+    pub fn new(
+        trace: Arc<Trace>,
+        filter: Filter,
+        threads: usize,
+        latest: LatestQuery,
+        is_shared_out: bool,
+    ) -> EventsTable {
         let is_stored = filter.is_empty() && trace.sources.iter().all(|source| source.table().is_some());
         EventsTable { trace, filter, threads, schema: queried(tables::EVENTS), latest, is_stored, is_shared_out }
     }
@@ -66,7 +72,7 @@ impl Reading {
     /// Returns the leaf that reads them. `projection` selects which of the requested columns it returns.
     pub fn leaf(
         &self,
-        asked: Arc<Asked>,
+        asked: Arc<ScanRequest>,
         projection: Option<&Vec<usize>>,
         limit: Option<usize>,
         options: &ConfigOptions,
@@ -77,7 +83,7 @@ impl Reading {
             false => (0..self.threads).map(|number| self.partition(&asked, number)).collect(),
         };
         while partitions.len() < self.partitions_min {
-            partitions.push(Arc::new(Nothing(schema.clone())));
+            partitions.push(Arc::new(EmptyPartition(schema.clone())));
         }
         let table = StreamingTableExec::try_new(schema, partitions, projection, [], false, limit)?;
         Ok(EventsExec::new(table, asked))
@@ -85,18 +91,18 @@ impl Reading {
 
     fn stored(
         &self,
-        asked: &Asked,
+        asked: &ScanRequest,
         limit: Option<usize>,
         options: &ConfigOptions,
     ) -> Result<Vec<Arc<dyn PartitionStream>>> {
         let is_read = |source: u32| self.split.as_ref().is_none_or(|split| split.has_source(source));
         let sources = (0u32..).zip(&self.trace.sources).filter(|(number, _)| is_read(*number));
         let files: Vec<PathBuf> = sources.filter_map(|(_, source)| source.table().map(PathBuf::from)).collect();
-        let ask = parquet_scan::Ask { asked, limit, threads: self.threads, progress: self.progress.clone() };
+        let ask = parquet_scan::ParquetScan { asked, limit, threads: self.threads, progress: self.progress.clone() };
         parquet_scan::scan(&files, &queried(tables::EVENTS), ask, options)
     }
 
-    fn partition(&self, asked: &Arc<Asked>, number: usize) -> Arc<dyn PartitionStream> {
+    fn partition(&self, asked: &Arc<ScanRequest>, number: usize) -> Arc<dyn PartitionStream> {
         Arc::new(Partition {
             trace: self.trace.clone(),
             split: self.split.clone(),
@@ -146,7 +152,7 @@ impl TableProvider for EventsTable {
         let condition = if stored { parquet_scan::condition(filters, &self.schema, state)? } else { None };
         let mut filter = self.filter.clone();
         filters.iter().for_each(|condition| narrow(&mut filter, condition));
-        let asked = Arc::new(Asked { columns, filter, stored, condition });
+        let asked = Arc::new(ScanRequest { columns, filter, stored, condition });
         let (trace, threads, progress) = (self.trace.clone(), self.threads, self.latest.get());
         let partitions_min = if self.is_shared_out { threads } else { 1 };
         let reading = Reading { trace, split: None, threads, partitions_min, progress };
@@ -203,7 +209,7 @@ fn integer(value: &ScalarValue) -> Option<i64> {
 struct Partition {
     trace: Arc<Trace>,
     split: Option<Arc<Split>>,
-    asked: Arc<Asked>,
+    asked: Arc<ScanRequest>,
     schema: SchemaRef,
     number: usize,
     of: usize,
@@ -250,9 +256,9 @@ fn wanted(columns: &[usize], filter: &Filter) -> Wanted {
 
 /// A partition without rows.
 #[derive(Debug)]
-struct Nothing(SchemaRef);
+struct EmptyPartition(SchemaRef);
 
-impl PartitionStream for Nothing {
+impl PartitionStream for EmptyPartition {
     fn schema(&self) -> &SchemaRef {
         &self.0
     }
@@ -265,7 +271,7 @@ impl PartitionStream for Nothing {
 /// Reads one unit after another.
 struct Batches {
     trace: Arc<Trace>,
-    asked: Arc<Asked>,
+    asked: Arc<ScanRequest>,
     wanted: Wanted,
     units: std::vec::IntoIter<Unit>,
     reader: Option<Reader>,
@@ -282,7 +288,7 @@ const UNITS_AT_ONCE: usize = 4;
 
 impl Batches {
     fn read_some(&mut self) -> Result<()> {
-        still_wanted(&self.progress)?;
+        check_cancelled(&self.progress)?;
         let mut reader = match self.reader.take() {
             Some(reader) => reader,
             None => Reader::new().map_err(DataFusionError::IoError)?,

@@ -125,7 +125,7 @@ fn empty(folder: &Path, is_new: bool) {
 
 /// What exists at the location of a new Parquet directory.
 #[derive(Debug, PartialEq)]
-pub enum Before {
+pub enum ExistingExport {
     Nothing,
     /// A partial export whose writer was killed; it has been removed.
     Half,
@@ -135,16 +135,16 @@ pub enum Before {
 }
 
 /// Inspects the directory, and removes a partial export.
-pub fn before(folder: &Path) -> std::io::Result<Before> {
+pub fn before(folder: &Path) -> std::io::Result<ExistingExport> {
     if !std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()) {
-        return Ok(Before::Nothing);
+        return Ok(ExistingExport::Nothing);
     }
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let Ok(mark) = File::options().read(true).custom_flags(flags).open(folder.join(UNFINISHED)) else {
-        return Ok(Before::Other);
+        return Ok(ExistingExport::Other);
     };
     if let Err(TryLockError::WouldBlock) = mark.try_lock() {
-        return Ok(Before::Written);
+        return Ok(ExistingExport::Written);
     }
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
@@ -155,11 +155,11 @@ pub fn before(folder: &Path) -> std::io::Result<Before> {
             None => false,
         };
         if !is_ours {
-            return Ok(Before::Other);
+            return Ok(ExistingExport::Other);
         }
     }
     empty(folder, false);
-    Ok(Before::Half)
+    Ok(ExistingExport::Half)
 }
 
 /// Returns `true` if the directory of events contains only files of an export.

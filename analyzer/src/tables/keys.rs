@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_and_single_values_of_any_width_come_back() {
+    fn runs_and_values_of_any_width_round_trip() {
         let mut state = 7u64;
         let mut random = |below: u64| {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);

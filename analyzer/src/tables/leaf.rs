@@ -18,7 +18,7 @@ use crate::filter::Filter;
 
 /// The requested part of the table `events`.
 #[derive(Debug)]
-pub struct Asked {
+pub struct ScanRequest {
     /// Indexes in [`crate::schema::tables::EVENTS`].
     pub columns: Vec<usize>,
     /// Selects blocks.
@@ -31,15 +31,15 @@ pub struct Asked {
 /// The operator.
 pub struct EventsExec {
     table: StreamingTableExec,
-    asked: Arc<Asked>,
+    asked: Arc<ScanRequest>,
 }
 
 impl EventsExec {
-    pub fn new(table: StreamingTableExec, asked: Arc<Asked>) -> EventsExec {
+    pub fn new(table: StreamingTableExec, asked: Arc<ScanRequest>) -> EventsExec {
         EventsExec { table, asked }
     }
 
-    pub fn asked(&self) -> &Asked {
+    pub fn request(&self) -> &ScanRequest {
         &self.asked
     }
 
@@ -53,7 +53,7 @@ impl EventsExec {
         self.table.limit()
     }
 
-    /// Returns this operator with the limit of another plan applied.
+    /// Returns this operator over another table plan; `None` if `plan` is not one.
     fn on(&self, plan: Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
         let table = plan.downcast_ref::<StreamingTableExec>()?.clone();
         Some(Arc::new(EventsExec { table, asked: self.asked.clone() }))

@@ -33,13 +33,13 @@ const TEXT_ROWS_MAX: usize = 10_000;
 
 /// Writes batches one after another.
 pub struct RowWriter<W: Write + Send> {
-    written: Written<W>,
+    written: FormatWriter<W>,
     /// The columns under unique names, if two share a name and readers find columns by name.
     renamed: Option<SchemaRef>,
 }
 
 /// The state of each output format.
-enum Written<W: Write + Send> {
+enum FormatWriter<W: Write + Send> {
     Text { out: W, schema: SchemaRef, rows: Vec<Vec<String>>, left_out: usize, markdown: bool },
     Json(arrow::json::ArrayWriter<W>),
     Csv(Box<arrow::csv::Writer<W>>),
@@ -56,18 +56,20 @@ impl<W: Write + Send> RowWriter<W> {
         let written = match format {
             Format::Text | Format::Markdown => {
                 let markdown = format == Format::Markdown;
-                Written::Text { out, schema, rows: Vec::new(), left_out: 0, markdown }
+                FormatWriter::Text { out, schema, rows: Vec::new(), left_out: 0, markdown }
             }
-            Format::Json => Written::Json(arrow::json::WriterBuilder::new().with_explicit_nulls(true).build(out)),
+            Format::Json => FormatWriter::Json(arrow::json::WriterBuilder::new().with_explicit_nulls(true).build(out)),
             Format::Csv => {
                 // Write a header even without rows, and map columns as text: Arrow's writer supports neither.
                 let names: Vec<_> = schema.fields().iter().map(|field| quoted(field.name())).collect();
                 writeln!(out, "{}", names.join(","))?;
-                Written::Csv(Box::new(arrow::csv::WriterBuilder::new().with_header(false).build(out)))
+                FormatWriter::Csv(Box::new(arrow::csv::WriterBuilder::new().with_header(false).build(out)))
             }
-            Format::Ndjson => Written::Ndjson(arrow::json::WriterBuilder::new().with_explicit_nulls(true).build(out)),
-            Format::Parquet => Written::Parquet(Box::new(ArrowWriter::try_new(out, schema, None)?)),
-            Format::Arrow => Written::Arrow(arrow::ipc::writer::StreamWriter::try_new(out, &schema)?),
+            Format::Ndjson => {
+                FormatWriter::Ndjson(arrow::json::WriterBuilder::new().with_explicit_nulls(true).build(out))
+            }
+            Format::Parquet => FormatWriter::Parquet(Box::new(ArrowWriter::try_new(out, schema, None)?)),
+            Format::Arrow => FormatWriter::Arrow(arrow::ipc::writer::StreamWriter::try_new(out, &schema)?),
         };
         Ok(RowWriter { written, renamed })
     }
@@ -86,41 +88,41 @@ impl<W: Write + Send> RowWriter<W> {
     }
 }
 
-impl<W: Write + Send> Written<W> {
+impl<W: Write + Send> FormatWriter<W> {
     fn write(&mut self, batch: &RecordBatch) -> Result<(), ArrowError> {
         match self {
-            Written::Text { rows, left_out, .. } => {
+            FormatWriter::Text { rows, left_out, .. } => {
                 let room = TEXT_ROWS_MAX.saturating_sub(rows.len()).min(batch.num_rows());
                 *left_out += batch.num_rows() - room;
                 rows.extend(cells(&batch.slice(0, room))?);
                 Ok(())
             }
-            Written::Json(writer) => writer.write(batch),
-            Written::Csv(writer) => writer.write(&without_maps(batch)?),
-            Written::Ndjson(writer) => writer.write(batch),
-            Written::Parquet(writer) => Ok(writer.write(batch)?),
-            Written::Arrow(writer) => writer.write(batch),
+            FormatWriter::Json(writer) => writer.write(batch),
+            FormatWriter::Csv(writer) => writer.write(&without_maps(batch)?),
+            FormatWriter::Ndjson(writer) => writer.write(batch),
+            FormatWriter::Parquet(writer) => Ok(writer.write(batch)?),
+            FormatWriter::Arrow(writer) => writer.write(batch),
         }
     }
 
     fn finish(self) -> Result<(), ArrowError> {
         match self {
-            Written::Text { mut out, schema, rows, markdown, .. } if is_plan(&schema) => {
+            FormatWriter::Text { mut out, schema, rows, markdown, .. } if is_plan(&schema) => {
                 out.write_all(plan(&rows, markdown).as_bytes())?;
                 Ok(out.flush()?)
             }
-            Written::Text { mut out, schema, rows, left_out, markdown } => {
+            FormatWriter::Text { mut out, schema, rows, left_out, markdown } => {
                 out.write_all(grid(&schema, &rows, left_out, markdown).as_bytes())?;
                 Ok(out.flush()?)
             }
-            Written::Json(mut writer) => {
+            FormatWriter::Json(mut writer) => {
                 writer.finish()?;
                 Ok(writeln!(writer.into_inner())?)
             }
-            Written::Csv(writer) => Ok(writer.into_inner().flush()?),
-            Written::Ndjson(mut writer) => writer.finish(),
-            Written::Parquet(writer) => writer.close().map(|_| ()).map_err(ArrowError::from),
-            Written::Arrow(mut writer) => writer.finish(),
+            FormatWriter::Csv(writer) => Ok(writer.into_inner().flush()?),
+            FormatWriter::Ndjson(mut writer) => writer.finish(),
+            FormatWriter::Parquet(writer) => writer.close().map(|_| ()).map_err(ArrowError::from),
+            FormatWriter::Arrow(mut writer) => writer.finish(),
         }
     }
 }
@@ -218,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_of_one_name_are_told_apart() {
+    fn columns_with_equal_names_get_numbers() {
         let names = |names: &[&str]| {
             let fields: Vec<_> = names.iter().map(|name| Field::new(*name, DataType::Utf8, true)).collect();
             let own = with_own_names(&Arc::new(Schema::new(fields)))?;

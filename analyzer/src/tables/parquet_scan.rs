@@ -26,14 +26,14 @@ use datafusion::physical_plan::streaming::PartitionStream;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::StreamExt;
 
-use super::cancel::still_wanted;
-use super::leaf::Asked;
+use super::cancel::check_cancelled;
+use super::leaf::ScanRequest;
 use crate::scan::Progress;
 use crate::schema::tables;
 
 /// The part of the table that a query needs.
-pub struct Ask<'a> {
-    pub asked: &'a Asked,
+pub struct ParquetScan<'a> {
+    pub asked: &'a ScanRequest,
     pub limit: Option<usize>,
     pub threads: usize,
     pub progress: Arc<Progress>,
@@ -57,7 +57,7 @@ pub fn condition(filters: &[Expr], schema: &SchemaRef, state: &dyn Session) -> R
 pub fn scan(
     files: &[PathBuf],
     schema: &SchemaRef,
-    ask: Ask,
+    ask: ParquetScan,
     options: &ConfigOptions,
 ) -> Result<Vec<Arc<dyn PartitionStream>>> {
     let mut source = ParquetSource::new(schema.clone());
@@ -78,26 +78,26 @@ pub fn scan(
     let plan = whole.repartitioned(ask.threads, options)?.unwrap_or(whole);
     let partition = |number| {
         let (plan, schema, progress) = (plan.clone(), plan.schema(), ask.progress.clone());
-        Arc::new(Asking { plan, schema, number, progress }) as Arc<dyn PartitionStream>
+        Arc::new(CancellablePartition { plan, schema, number, progress }) as Arc<dyn PartitionStream>
     };
     Ok((0..plan.output_partitioning().partition_count()).map(partition).collect())
 }
 
 /// A partition that checks for cancellation before each batch.
-struct Asking {
+struct CancellablePartition {
     plan: Arc<dyn ExecutionPlan>,
     schema: SchemaRef,
     number: usize,
     progress: Arc<Progress>,
 }
 
-impl std::fmt::Debug for Asking {
+impl std::fmt::Debug for CancellablePartition {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "part {} of stored events", self.number)
     }
 }
 
-impl PartitionStream for Asking {
+impl PartitionStream for CancellablePartition {
     fn schema(&self) -> &SchemaRef {
         &self.schema
     }
@@ -105,7 +105,7 @@ impl PartitionStream for Asking {
     fn execute(&self, context: Arc<TaskContext>) -> SendableRecordBatchStream {
         let progress = self.progress.clone();
         let asked = move |rows: Result<RecordBatch>| {
-            still_wanted(&progress)?;
+            check_cancelled(&progress)?;
             if let Ok(rows) = &rows {
                 progress.events.fetch_add(rows.num_rows() as u64, Ordering::Relaxed);
             }

@@ -15,7 +15,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
 use super::bounded::bound;
-use super::cancel::{CancellableJoins, Latest, still_wanted};
+use super::cancel::{CancellableJoins, LatestQuery, check_cancelled};
 use super::events::EventsTable;
 use super::small_tables;
 use crate::filter::Filter;
@@ -30,18 +30,18 @@ use crate::summary::analysis::Analysis;
 const COUNTED: [&str; 4] = ["files", "processes", "hosts", "waits"];
 
 /// Workers that read and count instead of this process.
-pub trait Helpers: Send + Sync {
+pub trait QueryWorkers: Send + Sync {
     /// Counts all events.
     fn analyse(&self, progress: &Arc<Progress>) -> Result<Analysis>;
 
     /// Returns the optimizer rule that assigns parts of a plan to workers; plans keep `latest`.
-    fn rule(&self, latest: &Latest) -> Arc<dyn PhysicalOptimizerRule + Send + Sync>;
+    fn rule(&self, latest: &LatestQuery) -> Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 }
 
 /// A trace that can be queried. Its clones share tables, settings and memory.
 #[derive(Clone)]
 pub struct Session {
-    helpers: Option<Arc<dyn Helpers>>,
+    helpers: Option<Arc<dyn QueryWorkers>>,
     trace: Arc<Trace>,
     filter: Filter,
     threads: usize,
@@ -49,7 +49,7 @@ pub struct Session {
     counted: Arc<AtomicBool>,
     /// `true` if files other than the trace may be read and written.
     files: bool,
-    latest: Latest,
+    latest: LatestQuery,
 }
 
 /// A query that is not started yet, or runs.
@@ -94,11 +94,11 @@ impl Session {
         filter: Filter,
         threads: usize,
         memory: u64,
-        helpers: Option<Arc<dyn Helpers>>,
+        helpers: Option<Arc<dyn QueryWorkers>>,
     ) -> Result<Session> {
         // Work that one thread does alone cannot be distributed.
         let partitions = if helpers.is_some() { threads.max(2) } else { threads.min(sharing(memory)) };
-        let latest = Latest::default();
+        let latest = LatestQuery::default();
         let mut rules: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> =
             vec![Arc::new(CancellableJoins(latest.clone()))];
         rules.extend(helpers.iter().map(|helpers| helpers.rule(&latest)));
@@ -163,7 +163,7 @@ impl Session {
                 Some(helpers) => helpers.analyse(progress)?,
                 None => analyse(&self.trace, &self.filter, self.threads, progress)?,
             };
-            still_wanted(progress)?;
+            check_cancelled(progress)?;
             self.fill(&analysis)?;
             plan = self.planned(sql).await?;
         }

@@ -12,7 +12,7 @@ use dlio_schemas::native::fields::key;
 use dlio_schemas::native::live::Live;
 
 use crate::load::bytes::file_bytes::FileStore;
-use crate::load::native::files_of_an_image::stem;
+use crate::load::native::image_files::stem;
 
 /// A ring, and the file that its blocks go to.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]

@@ -23,23 +23,23 @@ use dlio_schemas::machine::samples::Samples;
 use dlio_schemas::native::fields::key;
 use dlio_schemas::ops::Op;
 
-use crate::atomic_file::Draft;
+use crate::atomic_file::AtomicFile;
 use crate::catalog::Catalog;
 use crate::filter::Filter;
-use crate::load::beside_traces;
-use crate::load::inputs::Found;
+use crate::load::companion_files;
+use crate::load::inputs::InputFiles;
 use crate::load::native::reader::process_of;
 use crate::load::recorded::{self, Recorded};
 use crate::scan::Progress;
 use crate::summary::tree::names;
 use crate::summary::waits::trainers::Waits;
 use forms::Form;
-use overview::{Coarseness, EVENTS_MAX, Lengths};
-use waits::Placed;
+use overview::{EVENTS_MAX, Lengths, MergeThreshold};
+use waits::PlacedWait;
 
 /// The result of an export.
 #[derive(Debug)]
-pub struct Written {
+pub struct ExportResult {
     pub events: u64,
     pub processes: usize,
     pub hosts: usize,
@@ -63,17 +63,17 @@ pub struct Export<'f> {
     processes: Vec<Recorded>,
     filter: &'f Filter,
     events: u64,
-    coarseness: Option<Coarseness>,
+    coarseness: Option<MergeThreshold>,
     /// `true` if some of the events may contain who ended waits.
     has_waits: bool,
-    waits: Vec<Placed>,
+    waits: Vec<PlacedWait>,
     machines: Vec<Samples>,
 }
 
 impl<'f> Export<'f> {
     /// Returns `None` if nothing passes.
     pub fn new(
-        found: &Found,
+        found: &InputFiles,
         filter: &'f Filter,
         all: bool,
         threads: usize,
@@ -86,7 +86,7 @@ impl<'f> Export<'f> {
         let has_waits = waits::may_draw(filter) && (waits || processes.iter().any(waits::names_objects));
         let coarseness = if all { None } else { coarseness(&processes, &lengths, threads) };
         let events = lengths.total();
-        let (waits, machines) = (Vec::new(), beside_traces::samples(&found.machines));
+        let (waits, machines) = (Vec::new(), companion_files::samples(&found.machines));
         Ok((events > 0).then_some(Export { processes, filter, events, coarseness, has_waits, waits, machines }))
     }
 
@@ -116,17 +116,17 @@ impl<'f> Export<'f> {
     }
 
     /// Writes a new file; after a failure the previous file remains.
-    pub fn write(&self, form: Form, path: &Path, progress: &Progress) -> io::Result<Written> {
-        let draft = Draft::new(path)?;
+    pub fn write(&self, form: Form, path: &Path, progress: &Progress) -> io::Result<ExportResult> {
+        let draft = AtomicFile::new(path)?;
         let written = self.write_to(form, draft.file(), progress)?;
         draft.commit().map(|()| written)
     }
 
-    pub fn write_to(&self, form: Form, file: &File, progress: &Progress) -> io::Result<Written> {
+    pub fn write_to(&self, form: Form, file: &File, progress: &Progress) -> io::Result<ExportResult> {
         let hosts = self.by_host();
         let (events, bytes) = form.write(self, &hosts, file, progress)?;
         let overview = self.overview();
-        Ok(Written { events, processes: self.processes(), hosts: hosts.len(), bytes, overview })
+        Ok(ExportResult { events, processes: self.processes(), hosts: hosts.len(), bytes, overview })
     }
 
     fn overview(&self) -> Option<String> {
@@ -184,8 +184,8 @@ fn lengths(processes: &[Recorded], filter: &Filter, progress: &Progress) -> io::
     Ok((lengths, threads, waits))
 }
 
-fn coarseness(processes: &[Recorded], lengths: &Lengths, threads: u64) -> Option<Coarseness> {
+fn coarseness(processes: &[Recorded], lengths: &Lengths, threads: u64) -> Option<MergeThreshold> {
     let first = processes.iter().map(|process| process.first_ns).min().unwrap_or(0);
     let last = processes.iter().map(|process| process.last_ns).max().unwrap_or(0);
-    Coarseness::choose(lengths, threads, last.saturating_sub(first), EVENTS_MAX)
+    MergeThreshold::choose(lengths, threads, last.saturating_sub(first), EVENTS_MAX)
 }

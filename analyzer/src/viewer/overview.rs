@@ -77,22 +77,22 @@ fn begin_of(step: usize) -> u64 {
 /// of short ones, which takes another quarter; half is for the time intervals of all threads. So at most [`EVENTS_MAX`]
 /// slices remain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Coarseness {
+pub struct MergeThreshold {
     /// Events shorter than this are merged.
     pub threshold_ns: u64,
     /// Events merged into one slice start within one interval of this length.
     pub stretch_ns: u64,
 }
 
-impl Coarseness {
+impl MergeThreshold {
     /// Returns `None` if everything fits.
-    pub fn choose(lengths: &Lengths, threads: u64, run_ns: u64, events_max: u64) -> Option<Coarseness> {
+    pub fn choose(lengths: &Lengths, threads: u64, run_ns: u64, events_max: u64) -> Option<MergeThreshold> {
         if lengths.total() <= events_max {
             return None;
         }
         let stretches = (events_max / 2 / threads.max(1)).max(1);
         let stretch_ns = run_ns.div_ceil(stretches).max(1);
-        Some(Coarseness { threshold_ns: lengths.threshold_ns(events_max / 4), stretch_ns })
+        Some(MergeThreshold { threshold_ns: lengths.threshold_ns(events_max / 4), stretch_ns })
     }
 
     /// Returns the note in the trace.
@@ -138,7 +138,7 @@ impl OverviewNames {
 
 /// Merges the short events of one thread. Pass it all batches, then call [`Overview::finish`].
 pub struct Overview {
-    coarseness: Coarseness,
+    coarseness: MergeThreshold,
     names: OverviewNames,
     /// Runs that may still grow, the deeper ones later.
     runs: Vec<Run>,
@@ -164,7 +164,7 @@ struct Run {
 }
 
 impl Overview {
-    pub fn new(coarseness: Coarseness, names: OverviewNames) -> Overview {
+    pub fn new(coarseness: MergeThreshold, names: OverviewNames) -> Overview {
         Overview { coarseness, names, runs: Vec::new(), waiting: Vec::new() }
     }
 
@@ -326,7 +326,7 @@ mod tests {
 
     fn merged(records: &[Record]) -> Events {
         let mut names = names();
-        let coarseness = Coarseness { threshold_ns: 100, stretch_ns: 1000 };
+        let coarseness = MergeThreshold { threshold_ns: 100, stretch_ns: 1000 };
         let mut overview = Overview::new(coarseness, OverviewNames::add(&mut names));
         let mut into = Events::default();
         overview.merge(&events(records), &mut into);
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn short_calls_of_a_stretch_become_one_and_long_ones_stay() {
+    fn short_calls_merge_and_long_ones_remain() {
         let found = merged(&[
             call(Op::READ, 10, 5, 0),
             call(Op::READ, 20, 5, 0),
@@ -399,9 +399,9 @@ mod tests {
     fn an_overview_fits_its_room() {
         let mut lengths = Lengths::default();
         (0..3_000_000u64).for_each(|i| lengths.add(100 + i % 5000));
-        assert_eq!(Coarseness::choose(&lengths, 8, 1_000_000_000, 4_000_000), None);
-        let coarseness = Coarseness::choose(&lengths, 8, 1_000_000_000, 1_000_000).unwrap();
-        assert_eq!(coarseness, Coarseness { threshold_ns: 5120, stretch_ns: 16_000 });
+        assert_eq!(MergeThreshold::choose(&lengths, 8, 1_000_000_000, 4_000_000), None);
+        let coarseness = MergeThreshold::choose(&lengths, 8, 1_000_000_000, 1_000_000).unwrap();
+        assert_eq!(coarseness, MergeThreshold { threshold_ns: 5120, stretch_ns: 16_000 });
         assert_eq!(coarseness.remark(3_000_000), "overview of 3000000 events: calls shorter than 5.1 us are merged");
     }
 
@@ -424,7 +424,7 @@ mod tests {
             records.push(call(Op::READ, now, length(i), 0));
             now += length(i) + 1;
         }
-        let coarseness = Coarseness::choose(&lengths, 1, now, 10_000).unwrap();
+        let coarseness = MergeThreshold::choose(&lengths, 1, now, 10_000).unwrap();
         let (mut names, mut into) = (names(), Events::default());
         let mut overview = Overview::new(coarseness, OverviewNames::add(&mut names));
         overview.merge(&events(&records), &mut into);
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn long_calls_that_cut_runs_in_two_leave_an_overview_in_its_room() {
+    fn overview_with_split_runs_stays_within_limit() {
         for every in [2, 8, 17, 100] {
             let slices = slices_left(every);
             assert!((1_000..=10_000).contains(&slices), "{every}: {slices}");

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn patience_is_with_the_request_and_not_with_each_byte() {
+    fn timeout_covers_the_whole_request() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let mut slow = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut served, _) = listener.accept().unwrap();
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn the_owner_of_a_connection_is_found_in_the_systems_table() {
+    fn owner_of_connection_is_found_in_proc() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (served, _) = listener.accept().unwrap();

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_reaches_into_the_window_is_kept() {
+    fn events_overlapping_the_window_are_kept() {
         let filter = Filter { from: Some(100), to: Some(200), ..Filter::default() };
         let records =
             [(0, 100), (0, 101), (150, 10), (0, 1000), (199, 5), (200, 5)].map(|(s, d)| call(Op::READ, s, d, 0));
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn files_categories_and_lengths_are_chosen_and_metadata_stays_with_its_span() {
+    fn selection_keeps_metadata_with_its_span() {
         let span = Record { fd: 2, ..call(Op::SPAN, 50, 1, 0) };
         let other = Record { file: 3, ..call(Op::READ, 60, 500, 0) };
         let records = [call(Op::META, 0, 0, 0), span, call(Op::READ, 55, 500, 0), other, call(Op::FREAD, 70, 500, 0)];

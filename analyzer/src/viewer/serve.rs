@@ -10,7 +10,7 @@
 //! get nothing: their connections are closed, the address of the trace cannot be guessed, and requests with another
 //! host name than this host's are refused, so that no foreign page can request traces.
 //!
-//! Reading order: [`Server`], [`Shelf`] (the content), [`super::request`] (reading requests, with timeouts).
+//! Reading order: [`Server`], [`SharedState`] (the content), [`super::request`] (reading requests, with timeouts).
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
@@ -66,7 +66,7 @@ pub struct Server {
 }
 
 /// The state that all connections share.
-struct Shelf {
+struct SharedState {
     ui: Ui,
     place: String,
     trace: File,
@@ -105,7 +105,8 @@ impl Server {
         let (fetched, done) = mpsc::channel();
         let stays = matches!(self.ui, Ui::Folder(_));
         let port = self.port();
-        let shelf = Arc::new(Shelf { ui: self.ui, place: self.place, trace, port, fetched, turned_away: Once::new() });
+        let shelf =
+            Arc::new(SharedState { ui: self.ui, place: self.place, trace, port, fetched, turned_away: Once::new() });
         for _ in 0..CONNECTIONS {
             let (shelf, listener) = (shelf.clone(), self.listener.try_clone()?);
             std::thread::spawn(move || {
@@ -130,7 +131,7 @@ fn token() -> io::Result<String> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-impl Shelf {
+impl SharedState {
     /// Warns once, so that another user cannot fill the terminal.
     fn turn_away(&self, user: u32) {
         self.turned_away.call_once(|| {
@@ -339,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crowd_that_says_nothing_does_not_keep_a_browser_out() {
+    fn silent_connections_do_not_block_a_browser() {
         let folder = made();
         let (port, place) = served(folder.path());
         let crowd: Vec<_> =
@@ -349,12 +350,12 @@ mod tests {
     }
 
     #[test]
-    fn every_run_has_an_address_of_its_own() {
+    fn every_server_has_its_own_address() {
         assert_ne!(token().unwrap(), token().unwrap());
     }
 
     #[test]
-    fn addresses_and_folders_are_told_apart() {
+    fn addresses_and_directories_are_distinguished() {
         assert_eq!(Ui::parse("https://ui.perfetto.dev/"), Ok(Ui::Site(SITE.into())));
         assert!(Ui::parse("/nowhere").unwrap_err().contains("index.html"));
         assert_eq!(origin("http://127.0.0.1:10000/v52/"), "http://127.0.0.1:10000");

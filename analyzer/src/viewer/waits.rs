@@ -40,7 +40,7 @@ pub(super) fn has_waker(op: u16, b: i64) -> bool {
 }
 
 /// A wait whose threads are given by indexes among the processes of an export.
-pub(super) struct Placed {
+pub(super) struct PlacedWait {
     at: usize,
     /// The producer's is first.
     acts: Vec<(usize, DrawnAct)>,
@@ -48,7 +48,7 @@ pub(super) struct Placed {
 }
 
 /// Finds the processes of waits among the exported ones.
-pub(super) fn placed(waits: &Waits, catalog: &Catalog, processes: &[Recorded]) -> Vec<Placed> {
+pub(super) fn placed(waits: &Waits, catalog: &Catalog, processes: &[Recorded]) -> Vec<PlacedWait> {
     let (known, hosts) = (catalog.processes(), catalog.hosts());
     let all = || waits.trainers.iter().flat_map(|trainer| trainer.waits.iter().map(move |wait| (trainer.lane, wait)));
     let lanes = all().flat_map(|(lane, wait)| wait.acts.iter().map(|act| act.lane).chain([lane]));
@@ -80,7 +80,7 @@ pub(super) fn placed(waits: &Waits, catalog: &Catalog, processes: &[Recorded]) -
         });
         let acts = acts.collect();
         let (begin, end) = (boot(lane, wait.start), boot(lane, wait.end));
-        Some(Placed { at: place(lane)?, acts, wait: drawn(lane.tid, (begin, end), wait, name) })
+        Some(PlacedWait { at: place(lane)?, acts, wait: drawn(lane.tid, (begin, end), wait, name) })
     };
     all.into_iter().filter_map(placed).collect()
 }
@@ -133,8 +133,8 @@ fn title(wait: &Wait) -> String {
 }
 
 /// Returns the waits whose trainers are among the written processes, with their numbers.
-pub(super) fn of_written(placed: &[Placed], number: impl Fn(usize) -> Option<ProcessId>) -> Vec<DrawnWait> {
-    let written = |placed: &Placed| {
+pub(super) fn of_written(placed: &[PlacedWait], number: impl Fn(usize) -> Option<ProcessId>) -> Vec<DrawnWait> {
+    let written = |placed: &PlacedWait| {
         let acts = placed.acts.iter().filter_map(|(at, act)| Some(DrawnAct { process: number(*at)?, ..*act }));
         Some(DrawnWait { process: number(placed.at)?, acts: acts.collect(), ..placed.wait.clone() })
     };

@@ -3,7 +3,7 @@
 use super::entry::{Entries, seconds};
 use super::job::DataSet;
 use super::shape::{Shape, Traversal, fixed_places};
-use crate::io_profile::passes::{PLACES, Place, Use};
+use crate::io_profile::passes::{PLACES, ReadStats, Use};
 use crate::summary::figures::quantiles::Histogram;
 
 /// The share that counts as most.
@@ -44,7 +44,7 @@ fn first(used: &Use) -> f64 {
     sequential - used.read.consecutive().unwrap_or(0.0)
 }
 
-fn is_next(place: &Place) -> bool {
+fn is_next(place: &ReadStats) -> bool {
     place.next as f64 >= MOST * place.reads as f64
 }
 
@@ -64,7 +64,7 @@ impl Profile {
                 Profile { opening: pass(used, 1), sample: vec![rest] }
             }
             Traversal::Streamed => {
-                let bytes = asked(used);
+                let bytes = request_sizes(used);
                 Profile { opening: vec![], sample: vec![format!("{{call: read, bytes: {bytes}, repeat: sample}}")] }
             }
             Traversal::Visited => Profile { opening: opening(used), sample: visit(used) },
@@ -95,15 +95,15 @@ fn pass(used: &Use, samples: u64) -> Vec<String> {
     calls.extend(vec!["{call: seek}".to_string(); per_pass(passes.seeks)]);
     if let Some(size) = looped(used) {
         calls.push(format!("{{call: read, bytes: {size}, repeat: sample}}"));
-        calls.extend(together(vec![format!("{{call: read, bytes: {size}}}"); per_pass(passes.empty)]));
+        calls.extend(merge_repeats(vec![format!("{{call: read, bytes: {size}}}"); per_pass(passes.empty)]));
         return calls;
     }
     // Small files need fewer reads: additional ones at their end return nothing.
-    let reads: Vec<String> = usual(used).map(|place| thinking(read(place, samples), place)).collect();
+    let reads: Vec<String> = usual(used).map(|place| with_pause(read(place, samples), place)).collect();
     let many = reads.len() == PLACES;
-    calls.extend(together(reads));
+    calls.extend(merge_repeats(reads));
     if many {
-        calls.push(format!("{{call: read, bytes: {}, repeat: sample}}", asked(used)));
+        calls.push(format!("{{call: read, bytes: {}, repeat: sample}}", request_sizes(used)));
     }
     calls
 }
@@ -112,12 +112,12 @@ fn pass(used: &Use, samples: u64) -> Vec<String> {
 fn looped(used: &Use) -> Option<i64> {
     let passes = &used.passes;
     let varies = passes.reads.quantiles().is_some_and(|reads| reads.max > reads.min);
-    let pauses = usual(used).any(thinks);
+    let pauses = usual(used).any(has_pause);
     (varies && !pauses && usual(used).all(is_next)).then(|| passes.asked.most(MOST))?
 }
 
 /// Returns the reads that a large share of all passes make.
-fn usual(used: &Use) -> impl Iterator<Item = &Place> {
+fn usual(used: &Use) -> impl Iterator<Item = &ReadStats> {
     used.passes.places.iter().take_while(|place| place.reads * 4 >= used.passes.whole)
 }
 
@@ -128,8 +128,8 @@ const PAUSE_MIN: f64 = 20_000.0;
 const PAUSES: usize = 9;
 
 /// Returns the read with the pause before it, if there is one.
-fn thinking(read: String, place: &Place) -> String {
-    if !thinks(place) {
+fn with_pause(read: String, place: &ReadStats) -> String {
+    if !has_pause(place) {
         return read;
     }
     let values = quantiles(&place.pauses.floors(), PAUSES);
@@ -141,19 +141,19 @@ fn thinking(read: String, place: &Place) -> String {
     format!("{}, think: {said}}}", read.trim_end_matches('}'))
 }
 
-fn thinks(place: &Place) -> bool {
+fn has_pause(place: &ReadStats) -> bool {
     place.pauses.quantiles().is_some_and(|pauses| pauses.median >= PAUSE_MIN)
 }
 
 /// Returns the nanoseconds of pauses in a pass of the profile.
-pub fn thought(set: &DataSet, shape: &Shape, profiled: bool) -> f64 {
+pub fn pause_ns(set: &DataSet, shape: &Shape, profiled: bool) -> f64 {
     let is_profiled = profiled && matches!(shape.traversal, Traversal::Opened | Traversal::Loaded);
-    let each = |place: &Place| place.pauses.mean() * place.reads as f64 / set.used.passes.whole.max(1) as f64;
-    if is_profiled { usual(set.used).filter(|place| thinks(place)).map(each).sum() } else { 0.0 }
+    let each = |place: &ReadStats| place.pauses.mean() * place.reads as f64 / set.used.passes.whole.max(1) as f64;
+    if is_profiled { usual(set.used).filter(|place| has_pause(place)).map(each).sum() } else { 0.0 }
 }
 
 /// Merges equal reads into one that is repeated.
-fn together(reads: Vec<String>) -> Vec<String> {
+fn merge_repeats(reads: Vec<String>) -> Vec<String> {
     let runs = reads.chunk_by(|a, b| a == b && !a.contains("at:"));
     runs.map(|run| match run.len() {
         1 => run[0].clone(),
@@ -163,7 +163,7 @@ fn together(reads: Vec<String>) -> Vec<String> {
 }
 
 /// Returns a read at one position of a pass.
-fn read(place: &Place, samples: u64) -> String {
+fn read(place: &ReadStats, samples: u64) -> String {
     let reaches_end = place.to_end as f64 >= MOST * place.reads as f64;
     let bytes = match place.asked.most(MOST) {
         Some(asked) => asked.to_string(),
@@ -196,7 +196,7 @@ fn visit(used: &Use) -> Vec<String> {
     let bytes = match runs.asked.most(MOST) {
         Some(asked) => asked.to_string(),
         None if reads <= 1.0 => sizes(&runs.bytes),
-        None => asked(used),
+        None => request_sizes(used),
     };
     let mut calls = vec![format!("{{call: read, at: place, bytes: {bytes}}}")];
     if reads > 1.0 {
@@ -206,7 +206,7 @@ fn visit(used: &Use) -> Vec<String> {
 }
 
 /// Returns the requested size of reads: one size, or sizes to draw from.
-fn asked(used: &Use) -> String {
+fn request_sizes(used: &Use) -> String {
     used.asked.most(MOST).map_or_else(|| sizes(&used.read.sizes), |size| size.to_string())
 }
 
@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_distribution_is_told_by_its_shares() {
+    fn distribution_is_described_by_quantiles() {
         assert_eq!(quantiles(&[(7.0, 100)], 33), [7]);
         assert_eq!(quantiles(&[(1.0, 1), (2.0, 1), (3.0, 1)], 33), [1, 2, 3]);
         let many: Vec<(f64, u64)> = (0..=320).map(|value| (value as f64, 1)).collect();
@@ -250,22 +250,22 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_before_a_read_is_told_where_it_is_one() {
-        let mut place = Place::default();
+    fn pause_before_a_read_is_in_the_profile() {
+        let mut place = ReadStats::default();
         let read = || "{call: read, bytes: 7}".to_string();
         (0..10).for_each(|_| place.pauses.add(900));
-        assert_eq!(thinking(read(), &place), read());
+        assert_eq!(with_pause(read(), &place), read());
         (0..90).for_each(|_| place.pauses.add(250_000));
-        assert!(thinking(read(), &place).starts_with("{call: read, bytes: 7, think: [0.000001"), "{place:?}");
-        let mut even = Place::default();
+        assert!(with_pause(read(), &place).starts_with("{call: read, bytes: 7, think: [0.000001"), "{place:?}");
+        let mut even = ReadStats::default();
         (0..9).for_each(|_| even.pauses.add(250_000));
-        assert_eq!(thinking(read(), &even), "{call: read, bytes: 7, think: 0.00025}");
+        assert_eq!(with_pause(read(), &even), "{call: read, bytes: 7, think: 0.00025}");
     }
 
     #[test]
     fn reads_that_are_the_same_are_repeated() {
         let read = |bytes: u64| format!("{{call: read, bytes: {bytes}}}");
-        let found = together(vec![read(1), read(2), read(2), read(2)]);
+        let found = merge_repeats(vec![read(1), read(2), read(2), read(2)]);
         assert_eq!(found, ["{call: read, bytes: 1}", "{call: read, bytes: 2, repeat: 3}"]);
     }
 }

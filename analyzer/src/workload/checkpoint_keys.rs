@@ -6,7 +6,7 @@ use super::entry::{Confidence, Entries, seconds};
 use super::job::{DataFile, Job, written};
 use super::pause_clusters::middle;
 use super::yaml::quoted;
-use crate::io_profile::marks::{Mark, What};
+use crate::io_profile::marks::{Activity, Mark};
 use crate::io_profile::passes::Use;
 use crate::summary::figures::quantiles::median;
 use crate::summary::figures::units::bytes;
@@ -16,10 +16,10 @@ pub fn add(job: &Job, steps: Option<(u64, u64)>, name: &str, entries: &mut Entri
     let Some((family, used, files)) = job.saved.iter().max_by_key(|(_, _, files)| written(files)) else { return false };
     let bytes_written: u64 = job.saved.iter().map(|(_, _, files)| written(files)).sum();
     let ranks = job.ranks();
-    let mut saves: Vec<&Mark> = job.marks(What::Save).collect();
-    let restores = job.marks(What::Restore).count() as u64 / ranks;
-    // Ranks that only wait until a checkpoint is written record spans too. If another process writes for a rank, only
-    // the rank's span counts.
+    let mut saves: Vec<&Mark> = job.marks(Activity::Save).collect();
+    let restores = job.marks(Activity::Restore).count() as u64 / ranks;
+    // Ranks that only wait until a checkpoint is written record spans too, so spans of ranks without writes do not
+    // count. If no rank wrote, another process writes for it, and all spans count.
     let written_by = |proc: u32| {
         let mut all = job.saved.iter().flat_map(|(_, _, files)| files);
         all.any(|file| job.analysis.counted.has_moved(proc, file.number))
@@ -138,7 +138,7 @@ fn period(
         return evenly(entries);
     };
     let own = |mark: &&Mark| (mark.proc, mark.tid) == (group.proc, group.tid);
-    let fetches: Vec<i64> = job.marks(What::Fetch).filter(own).map(|mark| mark.end).collect();
+    let fetches: Vec<i64> = job.marks(Activity::Fetch).filter(own).map(|mark| mark.end).collect();
     let at: Vec<u64> = saves.iter().map(|save| fetches.partition_point(|end| *end <= save.start) as u64).collect();
     if at.is_empty() || fetches.is_empty() {
         return evenly(entries);

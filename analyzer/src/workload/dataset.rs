@@ -22,13 +22,13 @@ const FORMATS: &[(&str, &[&str])] = &[
 ];
 
 /// How samples are read.
-pub struct Means {
+pub struct ReadMethod {
     pub format: &'static str,
     /// Whether the benchmark's reader of the format makes the recorded calls.
     pub plain: bool,
 }
 
-pub fn add(job: &Job, set: &DataSet, shape: &Shape, name: &str, entries: &mut Entries) -> Means {
+pub fn add(job: &Job, set: &DataSet, shape: &Shape, name: &str, entries: &mut Entries) -> ReadMethod {
     let suffix = set.family.suffix.as_str();
     let by_suffix = FORMATS.iter().find(|(_, suffixes)| suffixes.contains(&suffix)).map(|(format, _)| *format);
     let by_start =
@@ -70,7 +70,7 @@ pub fn add(job: &Job, set: &DataSet, shape: &Shape, name: &str, entries: &mut En
     let transfer = known_reader(set, shape, format);
     sizes.add(format, transfer.is_some(), shape, entries);
     add_reads(set, shape, format, transfer, entries);
-    Means { format, plain: transfer.is_some() }
+    ReadMethod { format, plain: transfer.is_some() }
 }
 
 fn add_reads(set: &DataSet, shape: &Shape, format: &str, transfer: Option<u64>, entries: &mut Entries) {

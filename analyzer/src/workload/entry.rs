@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seconds_have_the_digits_that_tell() {
+    fn seconds_keep_significant_digits() {
         assert_eq!([1.5e9, 0.0, 323_000_000.0, 1e9].map(seconds), ["1.5", "0", "0.323", "1"]);
     }
 }

@@ -17,7 +17,7 @@ const LINES_BYTES_MAX: u64 = 256 << 20;
 
 /// The results.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Peek {
+pub struct ProbeResult {
     /// One of `step` files was inspected.
     pub step: usize,
     /// Their sizes, in the order of the paths.
@@ -29,9 +29,9 @@ pub struct Peek {
 }
 
 /// Inspects some of these files, evenly spaced. `None` if they do not exist.
-pub fn peek(paths: &[&str], suffix: &str) -> Option<Peek> {
+pub fn probe(paths: &[&str], suffix: &str) -> Option<ProbeResult> {
     let step = paths.len().div_ceil(FILES).max(1);
-    let mut found = Peek { step, ..Peek::default() };
+    let mut found = ProbeResult { step, ..ProbeResult::default() };
     let (mut formats, mut records) = (Vec::new(), Vec::new());
     for path in paths.iter().step_by(step) {
         let file = open(Path::new(path))?;
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_tell_what_they_are_and_how_many_records_they_have() {
+    fn probe_finds_format_and_number_of_records() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name).display().to_string();
         let record = |bytes: usize| [&(bytes as u64).to_le_bytes()[..], &[0; 4], &vec![1; bytes], &[0; 4]].concat();
@@ -122,13 +122,13 @@ mod tests {
         std::fs::write(&a, [record(3), record(100)].concat()).unwrap();
         std::fs::write(&b, [record(7), record(9)].concat()).unwrap();
         std::fs::write(&c, "x,y\n1,2\n").unwrap();
-        let found = peek(&[&a, &b], "tfrecord").unwrap();
+        let found = probe(&[&a, &b], "tfrecord").unwrap();
         assert_eq!((found.records, found.sizes, found.format), (Some(2), vec![135, 48], None));
-        assert_eq!(peek(&[&c], "csv").unwrap().records, Some(2));
-        assert_eq!(peek(&[&path("gone")], "csv"), None);
+        assert_eq!(probe(&[&c], "csv").unwrap().records, Some(2));
+        assert_eq!(probe(&[&path("gone")], "csv"), None);
         std::fs::write(&a, b"\x93NUMPY\x01\x00").unwrap();
-        assert_eq!(peek(&[&a], "npy").unwrap().format, Some("npy"));
+        assert_eq!(probe(&[&a], "npy").unwrap().format, Some("npy"));
         std::fs::write(&a, [9; 20]).unwrap();
-        assert_eq!(peek(&[&a], "tfrecord").unwrap().records, None);
+        assert_eq!(probe(&[&a], "tfrecord").unwrap().records, None);
     }
 }

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::catalog::{Origin, Process, is_pipe};
-use crate::io_profile::Behaviour;
-use crate::io_profile::file_group::{Family, finished};
-use crate::io_profile::marks::{Mark, What};
+use crate::io_profile::IoProfile;
+use crate::io_profile::file_group::{FileGroup, finished};
+use crate::io_profile::marks::{Activity, Mark};
 use crate::io_profile::observer::Observed;
 use crate::io_profile::passes::Use;
 use crate::load::Trace;
@@ -25,7 +25,7 @@ pub struct DataFile {
 /// Files that are read for training, or for evaluation.
 #[derive(Debug)]
 pub struct DataSet<'a> {
-    pub family: Family,
+    pub family: FileGroup,
     /// Index of the file group in marks.
     pub place: u32,
     pub used: &'a Use,
@@ -54,7 +54,7 @@ pub struct Job<'a> {
     pub train: Option<DataSet<'a>>,
     pub valid: Option<DataSet<'a>>,
     /// Written groups except the data set, with their files, in order of time.
-    pub saved: Vec<(Family, &'a Use, Vec<DataFile>)>,
+    pub saved: Vec<(FileGroup, &'a Use, Vec<DataFile>)>,
     pub groups: Vec<RankGroup>,
     /// By thread, the times of evaluations recorded as spans.
     evaluations: BTreeMap<(u32, i32), Vec<(i64, i64)>>,
@@ -75,13 +75,13 @@ const CHECKPOINTS: [&str; 9] = ["pt", "pth", "pb", "ckpt", "safetensors", "pkl",
 const CODE: [&str; 6] = ["py", "pyc", "pyi", "so", "sh", "js"];
 
 impl<'a> Job<'a> {
-    pub fn of(behaviour: &'a Behaviour, trace: &Trace) -> Job<'a> {
-        let Behaviour { analysis, observed } = behaviour;
+    pub fn of(behaviour: &'a IoProfile, trace: &Trace) -> Job<'a> {
+        let IoProfile { analysis, observed } = behaviour;
         let files = files_by_family(analysis, observed, trace);
         let groups = rank_groups(&trace.catalog, analysis);
         let evaluations = evaluations(observed, &groups);
         let (train, valid) = read_for_training(analysis, observed, &files, &groups);
-        let taken: Vec<&Family> = [&train, &valid].into_iter().flatten().map(|set| &set.family).collect();
+        let taken: Vec<&FileGroup> = [&train, &valid].into_iter().flatten().map(|set| &set.family).collect();
         let saved = saved(observed, &files, &taken);
         let kinds = trace.catalog.kinds();
         let spans = |named: &'static [&'static str]| {
@@ -101,8 +101,8 @@ impl<'a> Job<'a> {
 
     /// Returns the messages that a process received from its readers: those through pipes if there are any, because
     /// loaders with processes communicate through pipes and use sockets only to pass descriptors.
-    pub fn taken(&self, proc: u32) -> Vec<&'a Mark> {
-        let own = || self.marks(What::Take).filter(|mark| mark.proc == proc);
+    pub fn received_messages(&self, proc: u32) -> Vec<&'a Mark> {
+        let own = || self.marks(Activity::Take).filter(|mark| mark.proc == proc);
         let piped: Vec<&Mark> = own().filter(|mark| self.pipes.get(mark.file as usize) == Some(&true)).collect();
         if piped.is_empty() { own().collect() } else { piped }
     }
@@ -111,7 +111,7 @@ impl<'a> Job<'a> {
     /// bytes.
     pub fn messages(&self, proc: u32) -> Vec<&'a Mark> {
         const LENGTH: u64 = 4;
-        let taken = self.taken(proc);
+        let taken = self.received_messages(proc);
         let lengths: Vec<&Mark> = taken.iter().filter(|mark| mark.bytes == LENGTH).copied().collect();
         let follow =
             taken.windows(2).any(|pair| pair.iter().all(|mark| mark.bytes == LENGTH && mark.tid == pair[0].tid));
@@ -119,13 +119,13 @@ impl<'a> Job<'a> {
     }
 
     /// Returns marks of one kind in order of time. Waits and compute in an evaluation are not training.
-    pub fn marks(&self, what: What) -> impl Iterator<Item = &'a Mark> {
-        let steps = matches!(what, What::Fetch | What::Compute);
+    pub fn marks(&self, what: Activity) -> impl Iterator<Item = &'a Mark> {
+        let steps = matches!(what, Activity::Fetch | Activity::Compute);
         self.observed.marks_of(what).filter(move |mark| !steps || !self.evaluates(mark))
     }
 
     /// Returns marks of one kind within an evaluation.
-    pub fn evaluated(&self, what: What) -> impl Iterator<Item = &'a Mark> {
+    pub fn evaluated(&self, what: Activity) -> impl Iterator<Item = &'a Mark> {
         self.observed.marks_of(what).filter(|mark| self.evaluates(mark))
     }
 
@@ -159,7 +159,7 @@ impl<'a> Job<'a> {
 fn evaluations(observed: &Observed, groups: &[RankGroup]) -> BTreeMap<(u32, i32), Vec<(i64, i64)>> {
     let mut found: BTreeMap<(u32, i32), Vec<(i64, i64)>> = BTreeMap::new();
     let is_trainer = |mark: &&Mark| groups.iter().any(|group| (group.proc, group.tid) == (mark.proc, mark.tid));
-    for span in observed.marks_of(What::Evaluate).filter(is_trainer) {
+    for span in observed.marks_of(Activity::Evaluate).filter(is_trainer) {
         let spans = found.entry((span.proc, span.tid)).or_default();
         // A nested span is part of the outer one.
         if spans.last().is_none_or(|(_, end)| span.start >= *end) {
@@ -167,7 +167,7 @@ fn evaluations(observed: &Observed, groups: &[RankGroup]) -> BTreeMap<(u32, i32)
         }
     }
     let outside = |(lane, spans): (&(u32, i32), &Vec<(i64, i64)>)| {
-        let mut own = observed.marks_of(What::Fetch).filter(|mark| (mark.proc, mark.tid) == *lane);
+        let mut own = observed.marks_of(Activity::Fetch).filter(|mark| (mark.proc, mark.tid) == *lane);
         own.any(|mark| !spans.iter().any(|(start, end)| (*start..*end).contains(&mark.start)))
     };
     if found.iter().all(outside) { found } else { BTreeMap::new() }
@@ -218,14 +218,14 @@ fn data_sets<'a>(observed: &'a Observed, files: &BTreeMap<u32, Vec<DataFile>>) -
         let places = (0u32..).zip(&observed.families);
         let is_one = |suffix: &str| !CODE.contains(&suffix) && (checkpoints || !CHECKPOINTS.contains(&suffix));
         let sets = places.filter(|(_, (family, _))| is_one(&family.suffix));
-        let set = |(place, (family, used)): (u32, (&Family, &'a Use))| {
+        let set = |(place, (family, used)): (u32, (&FileGroup, &'a Use))| {
             let files: Vec<DataFile> = files.get(&place)?.iter().filter(|it| takes(it)).cloned().collect();
             (!files.is_empty()).then(|| DataSet { family: family.clone(), place, used, files })
         };
         sets.filter_map(set).collect()
     };
     // If there are spans of checkpoints, written files that are read again are checkpoints.
-    let saves = observed.marks.iter().any(|mark| matches!(mark.what, What::Save | What::Restore));
+    let saves = observed.marks.iter().any(|mark| matches!(mark.what, Activity::Save | Activity::Restore));
     let mut sets = all(&read_only, !saves);
     if sets.is_empty() {
         sets = all(&made_before, false);
@@ -247,7 +247,7 @@ fn data_sets<'a>(observed: &'a Observed, files: &BTreeMap<u32, Vec<DataFile>>) -
 }
 
 /// Returns the path of a file once it is complete.
-fn whole(path: &str) -> &str {
+fn complete_path(path: &str) -> &str {
     let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
     &path[..path.len() - name.len() + finished(name).len()]
 }
@@ -258,15 +258,15 @@ const SAVED_MIN: u64 = 1 << 20;
 fn saved<'a>(
     observed: &'a Observed,
     files: &BTreeMap<u32, Vec<DataFile>>,
-    taken: &[&Family],
-) -> Vec<(Family, &'a Use, Vec<DataFile>)> {
-    let spans = observed.marks_of(What::Save).next().is_some();
-    let made: Vec<&Mark> = observed.marks_of(What::Generate).collect();
+    taken: &[&FileGroup],
+) -> Vec<(FileGroup, &'a Use, Vec<DataFile>)> {
+    let spans = observed.marks_of(Activity::Save).next().is_some();
+    let made: Vec<&Mark> = observed.marks_of(Activity::Generate).collect();
     let is_made = |ts: i64| made.iter().any(|span| (span.start..span.end).contains(&ts));
     // A file that is renamed when complete is written under another name than it is read.
     let read = files.values().flatten().filter(|file| file.count.bytes_read > 0);
     let read: BTreeSet<&str> = read.map(|file| &*file.path).collect();
-    let is_read = |file: &DataFile| file.count.bytes_read > 0 || read.contains(whole(&file.path));
+    let is_read = |file: &DataFile| file.count.bytes_read > 0 || read.contains(complete_path(&file.path));
     let mut found = Vec::new();
     for ((place, (family, used)), is_data) in (0u32..).zip(&observed.families).map(|it| (it, taken.contains(&it.1.0))) {
         let is_checkpoint = CHECKPOINTS.contains(&family.suffix.as_str());

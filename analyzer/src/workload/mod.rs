@@ -22,7 +22,7 @@ pub mod yaml;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::io_profile::Behaviour;
+use crate::io_profile::IoProfile;
 use crate::load::Trace;
 use crate::summary::figures::units::{grouped, many};
 use crate::summary::report::Section;
@@ -76,7 +76,7 @@ impl Workload {
 }
 
 /// Derives the workload of a trace; `file` is the path where it will be written, for the command that runs it.
-pub fn derive(behaviour: &Behaviour, trace: &Trace, typed: &[String], file: &str) -> Result<Workload, Refusal> {
+pub fn derive(behaviour: &IoProfile, trace: &Trace, typed: &[String], file: &str) -> Result<Workload, Refusal> {
     let runs = Runs::values(&behaviour.analysis, trace).iter().filter(|run| run.reported).count();
     if runs > 1 {
         return Err(Refusal::Mixed(runs));

@@ -2,7 +2,7 @@
 
 /// Two clusters of pauses.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Beat {
+pub struct PauseClusters {
     pub short_ns: f64,
     pub long_ns: f64,
     /// Standard deviation of the long ones, without a few outliers that are not steps.
@@ -25,7 +25,7 @@ const OF_MIDDLE: f64 = 1.4826;
 
 /// Separates two clusters of pauses by their logarithms. `None` if there is only one. `begun` are units that no pause
 /// precedes: each is the first of a batch.
-pub fn beat(pauses: &[(f64, u64)], begun: u64) -> Option<Beat> {
+pub fn find_clusters(pauses: &[(f64, u64)], begun: u64) -> Option<PauseClusters> {
     let all: u64 = pauses.iter().map(|(_, count)| count).sum::<u64>() + begun;
     let log = |ns: f64| ns.max(1.0).ln();
     let low = pauses.iter().map(|(ns, _)| log(*ns)).reduce(f64::min)?;
@@ -51,7 +51,7 @@ pub fn beat(pauses: &[(f64, u64)], begun: u64) -> Option<Beat> {
     // variance.
     let deviations: Vec<_> = long.iter().map(|(ns, count)| ((ns - long_ns).abs(), *count)).collect();
     let spread_ns = OF_MIDDLE * middle(&deviations)?;
-    Some(Beat { short_ns, long_ns, spread_ns, every: all as f64 / batches as f64 })
+    Some(PauseClusters { short_ns, long_ns, spread_ns, every: all as f64 / batches as f64 })
 }
 
 /// Returns the median of values with counts.
@@ -75,21 +75,21 @@ mod tests {
     fn samples_and_batches_have_pauses_of_their_own() {
         let pauses: Vec<(f64, u64)> =
             (0..40).map(|i| (if i % 4 == 3 { 5e7 } else { 2e4 + i as f64 * 100.0 }, 1)).collect();
-        let found = beat(&pauses, 0).unwrap();
+        let found = find_clusters(&pauses, 0).unwrap();
         assert_eq!((found.long_ns, found.every), (5e7, 4.0));
         assert!(found.short_ns < 3e4);
     }
 
     #[test]
-    fn pauses_of_one_kind_are_no_batches() {
+    fn equal_pauses_give_no_clusters() {
         let pauses: Vec<(f64, u64)> = (0..40).map(|i| (1e6 + i as f64 * 1e4, 1)).collect();
-        assert_eq!(beat(&pauses, 0), None);
-        assert_eq!(beat(&[], 0), None);
-        assert_eq!(beat(&[(5.0, 100)], 0), None);
+        assert_eq!(find_clusters(&pauses, 0), None);
+        assert_eq!(find_clusters(&[], 0), None);
+        assert_eq!(find_clusters(&[(5.0, 100)], 0), None);
     }
 
     #[test]
-    fn a_pause_that_is_no_steps_spreads_no_step() {
+    fn outlier_pause_does_not_widen_the_spread() {
         // Ten batches of six: the first has no pause before it, one follows after a second.
         let pause = |i: u64| match (i, i % 6) {
             (30, _) => 1e9,
@@ -97,7 +97,7 @@ mod tests {
             _ => 2e4,
         };
         let pauses: Vec<(f64, u64)> = (1..60).map(|i| (pause(i), 1)).collect();
-        let found = beat(&pauses, 1).unwrap();
+        let found = find_clusters(&pauses, 1).unwrap();
         assert_eq!(found.every, 6.0);
         assert!(found.spread_ns < 0.01 * found.long_ns, "{found:?}");
     }
@@ -107,7 +107,7 @@ mod tests {
         // Evenly from 8 to 12 ms: 1.15 ms standard deviation.
         let pause = |i: u64| if i.is_multiple_of(2) { 8e6 + 1e5 * (i / 2) as f64 } else { 2e4 };
         let pauses: Vec<(f64, u64)> = (0..82).map(|i| (pause(i), 1)).collect();
-        let found = beat(&pauses, 0).unwrap();
+        let found = find_clusters(&pauses, 0).unwrap();
         assert!((1.0e6..1.6e6).contains(&found.spread_ns), "{found:?}");
     }
 }

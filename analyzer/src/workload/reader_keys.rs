@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use super::calls::thought;
-use super::dataset::Means;
+use super::calls::pause_ns;
+use super::dataset::ReadMethod;
 use super::entry::{Confidence, Entries, seconds};
 use super::job::{DataSet, Job};
 use super::shape::{Shape, Traversal, reading_lanes};
-use crate::io_profile::marks::{Mark, What};
+use crate::io_profile::marks::{Activity, Mark};
 use crate::summary::figures::quantiles::median;
 use crate::summary::training::RankGroup;
 
 /// Adds the keys; returns the framework with this kind of loader.
-pub fn add(job: &Job, set: &DataSet, shape: &Shape, means: &Means, entries: &mut Entries) -> &'static str {
+pub fn add(job: &Job, set: &DataSet, shape: &Shape, means: &ReadMethod, entries: &mut Entries) -> &'static str {
     let workers = workers(job, set);
     let goes_through =
         matches!(shape.traversal, Traversal::Streamed | Traversal::Loaded) && shape.samples_per_file.value > 1;
@@ -104,7 +104,7 @@ fn whole_batch(average: f64) -> u64 {
 fn evaluated_batch(job: &Job, shape: &Shape, batch: u64, confidence: Confidence, entries: &mut Entries) {
     let Some(valid) = &job.valid else { return };
     let evaluations = job.evaluations().len() as u64;
-    let steps = evaluated_spans(job, What::Fetch).len() as u64;
+    let steps = evaluated_spans(job, Activity::Fetch).len() as u64;
     if steps == 0 || job.observed.unmarked > 0 {
         return entries.guess("reader.batch_size_eval", batch, "taken to be that of training");
     }
@@ -118,7 +118,7 @@ fn evaluated_batch(job: &Job, shape: &Shape, batch: u64, confidence: Confidence,
 }
 
 /// Returns the durations of spans of a kind in one trainer's evaluations.
-fn evaluated_spans(job: &Job, what: What) -> Vec<f64> {
+fn evaluated_spans(job: &Job, what: Activity) -> Vec<f64> {
     let Some(group) = job.groups.iter().max_by_key(|group| group.batches) else { return Vec::new() };
     let own = job.evaluated(what).filter(|mark| (mark.proc, mark.tid) == (group.proc, group.tid));
     own.map(|mark| (mark.end - mark.start) as f64).collect()
@@ -128,7 +128,7 @@ fn evaluated_spans(job: &Job, what: What) -> Vec<f64> {
 fn evaluation(job: &Job, epochs: u64, entries: &mut Entries) {
     let spans = job.evaluations();
     let [first, ..] = spans else { return };
-    let computed = evaluated_spans(job, What::Compute);
+    let computed = evaluated_spans(job, Activity::Compute);
     if !computed.is_empty() && job.observed.unmarked == 0 {
         let mean = computed.iter().sum::<f64>() / computed.len() as f64;
         let evidence = format!("spans of compute in evaluations, {} of them", computed.len());
@@ -140,7 +140,7 @@ fn evaluation(job: &Job, epochs: u64, entries: &mut Entries) {
     }
     // An evaluation follows the number of epochs that started before it.
     let mut begun: BTreeMap<i32, i64> = BTreeMap::new();
-    for mark in job.marks(What::Fetch).filter(|mark| mark.epoch >= 0) {
+    for mark in job.marks(Activity::Fetch).filter(|mark| mark.epoch >= 0) {
         begun.entry(mark.epoch).and_modify(|start| *start = mark.start.min(*start)).or_insert(mark.start);
     }
     let after = |(start, _): &(i64, i64)| begun.values().filter(|epoch| *epoch <= start).count() as f64;
@@ -182,14 +182,14 @@ fn prefetch(job: &Job, set: &DataSet, shape: &Shape, batch: u64, entries: &mut E
     let Some(group) = job.groups.iter().max_by_key(|group| group.batches) else { return };
     let below = |mark: &&Mark| job.groups.len() == 1 || group.readers.iter().any(|reader| reader.proc == mark.proc);
     let unit = match (job.samples, shape.traversal) {
-        (1.., _) => What::Sample,
-        (0, Traversal::Opened) => What::Pass,
-        _ => What::Run,
+        (1.., _) => Activity::Sample,
+        (0, Traversal::Opened) => Activity::Pass,
+        _ => Activity::Run,
     };
-    let its = |mark: &&Mark| unit == What::Sample || mark.family == set.place;
+    let its = |mark: &&Mark| unit == Activity::Sample || mark.family == set.place;
     let mut ready: Vec<i64> = job.marks(unit).filter(its).filter(below).map(|mark| mark.end).collect();
     let own = |mark: &&Mark| (mark.proc, mark.tid) == (group.proc, group.tid);
-    let mut taken: Vec<i64> = job.marks(What::Fetch).filter(own).map(|mark| mark.end).collect();
+    let mut taken: Vec<i64> = job.marks(Activity::Fetch).filter(own).map(|mark| mark.end).collect();
     // Batches produced in an evaluation are taken there.
     if let Some((start, _)) = job.evaluations().first() {
         ready.retain(|end| end < start);
@@ -216,13 +216,13 @@ fn prefetch(job: &Job, set: &DataSet, shape: &Shape, batch: u64, entries: &mut E
 /// Adds whether files and samples are read in order of their names and positions.
 fn order(job: &Job, set: &DataSet, shape: &Shape, entries: &mut Entries) {
     let numbers: BTreeMap<u32, i64> = set.files.iter().map(|file| file.number).zip(0..).collect();
-    let visits = |what: What| {
+    let visits = |what: Activity| {
         job.marks(what)
             .filter(|mark| mark.family == set.place)
             .filter_map(|mark| numbers.get(&mark.file))
             .collect::<Vec<_>>()
     };
-    let places = [visits(What::Pass), visits(What::Run)].into_iter().max_by_key(Vec::len).unwrap_or_default();
+    let places = [visits(Activity::Pass), visits(Activity::Run)].into_iter().max_by_key(Vec::len).unwrap_or_default();
     let lanes = reading_lanes(job, set).len().max(1) as i64;
     let moves: Vec<i64> = places.windows(2).map(|pair| pair[1] - pair[0]).filter(|by| *by != 0).collect();
     let near = moves.iter().filter(|by| (1..2 * lanes).contains(*by)).count();
@@ -251,12 +251,12 @@ fn order(job: &Job, set: &DataSet, shape: &Shape, entries: &mut Entries) {
 }
 
 /// Returns the kind of mark that a reader leaves for a sample, or for several.
-fn unit(shape: &Shape) -> What {
-    if matches!(shape.traversal, Traversal::Opened | Traversal::Loaded) { What::Pass } else { What::Run }
+fn unit(shape: &Shape) -> Activity {
+    if matches!(shape.traversal, Traversal::Opened | Traversal::Loaded) { Activity::Pass } else { Activity::Run }
 }
 
 /// Adds the time that a reader spends on a sample in addition to reading it.
-fn preprocess(job: &Job, set: &DataSet, shape: &Shape, (workers, means): (usize, &Means), entries: &mut Entries) {
+fn preprocess(job: &Job, set: &DataSet, shape: &Shape, (workers, means): (usize, &ReadMethod), entries: &mut Entries) {
     if let Some((count, mean, spread)) = job.prepared {
         entries.certain("reader.preprocess_time", seconds(mean), format!("{count} spans of preparing a sample"));
         if spread > 0.05 * mean {
@@ -266,13 +266,13 @@ fn preprocess(job: &Job, set: &DataSet, shape: &Shape, (workers, means): (usize,
     }
     let unit = unit(shape);
     let its = || job.marks(unit).filter(|mark| mark.family == set.place);
-    let fetched: f64 = job.marks(What::Fetch).map(|mark| (mark.end - mark.start) as f64).sum();
+    let fetched: f64 = job.marks(Activity::Fetch).map(|mark| (mark.end - mark.start) as f64).sum();
     let inside = its().map(|mark| (mark.end - mark.start) as f64).sum::<f64>();
     let marks = its().count().max(1) as f64;
     let moving = set.used.read.time_ns as f64 / marks;
     // Pauses between a file's reads are not I/O either, and a profile contains them.
-    let said = thought(set, shape, !means.plain);
-    let within = if unit == What::Pass { (inside / marks - moving - said).max(0.0) } else { 0.0 };
+    let said = pause_ns(set, shape, !means.plain);
+    let within = if unit == Activity::Pass { (inside / marks - moving - said).max(0.0) } else { 0.0 };
     let between = match (workers, fetched > 0.0, shape.beat) {
         (0, true, _) if shape.traversal != Traversal::Streamed => Some((fetched - inside).max(0.0) / marks),
         (0, true, _) => Some((fetched - set.used.read.time_ns as f64).max(0.0) / marks),
@@ -294,7 +294,7 @@ fn computation(job: &Job, set: &DataSet, shape: &Shape, batch: u64, entries: &mu
         return without_spans(job, set, shape, batch, entries);
     };
     let own = |mark: &&Mark| (mark.proc, mark.tid) == (group.proc, group.tid);
-    let spans: Vec<f64> = job.marks(What::Compute).filter(own).map(|mark| (mark.end - mark.start) as f64).collect();
+    let spans: Vec<f64> = job.marks(Activity::Compute).filter(own).map(|mark| (mark.end - mark.start) as f64).collect();
     if let Some(computed) = group.computed_ns.filter(|_| steps > 0) {
         // Spans of evaluations are included, unless each mark is known.
         let are_apart = !job.evaluations().is_empty() && job.observed.unmarked == 0;
@@ -306,7 +306,7 @@ fn computation(job: &Job, set: &DataSet, shape: &Shape, batch: u64, entries: &mu
         }
         return;
     }
-    let fetches: Vec<&Mark> = job.marks(What::Fetch).filter(own).collect();
+    let fetches: Vec<&Mark> = job.marks(Activity::Fetch).filter(own).collect();
     if fetches.len() > 1 {
         let gaps: Vec<f64> = fetches.windows(2).map(|pair| (pair[1].start - pair[0].end).max(0) as f64).collect();
         let typical = median(gaps).unwrap_or(0.0);
@@ -325,7 +325,7 @@ fn spread(key: &'static str, spans: &[f64], mean: f64, entries: &mut Entries) {
 }
 
 /// Returns the time per batch of the consumer, if several readers are idle most of the time and so wait for it.
-fn kept_waiting(job: &Job, set: &DataSet, shape: &Shape, batch: u64) -> Option<f64> {
+fn consumer_pace(job: &Job, set: &DataSet, shape: &Shape, batch: u64) -> Option<f64> {
     const IDLE: f64 = 0.3;
     let lanes = reading_lanes(job, set).len();
     let unit = unit(shape);
@@ -366,7 +366,7 @@ fn without_spans(job: &Job, set: &DataSet, shape: &Shape, batch: u64, entries: &
             "training less its waits and its own writing, to each step",
         );
     }
-    if let Some(each) = kept_waiting(job, set, shape, batch) {
+    if let Some(each) = consumer_pace(job, set, shape, batch) {
         let evidence = "readers wait most of the time: for a trainer, that nothing else tells of";
         return entries.guess("train.computation_time", seconds(each), evidence);
     }
@@ -382,7 +382,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_batch_that_is_told_by_pauses_leaves_out_as_few_samples_as_can_be() {
+    fn batch_from_pauses_drops_fewest_samples() {
         assert_eq!(filling(5, 64.0, 1), 4);
         assert_eq!(filling(8, 64.0, 1), 8);
         assert_eq!(filling(40, 64.0, 1), 32);

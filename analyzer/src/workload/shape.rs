@@ -4,12 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::entry::Confidence;
-use super::file_probe::{Peek, peek};
+use super::file_probe::{ProbeResult, probe};
 use super::job::{DataSet, Job};
-use super::pause_clusters::{Beat, beat};
-use crate::io_profile::marks::{Mark, What};
-use crate::io_profile::passes::{Place, Use};
-use crate::io_profile::transfers::Moves;
+use super::pause_clusters::{PauseClusters, find_clusters};
+use crate::io_profile::marks::{Activity, Mark};
+use crate::io_profile::passes::{ReadStats, Use};
+use crate::io_profile::transfers::TransferStats;
 use crate::summary::files::access::Relation;
 use crate::summary::training::RankGroup;
 
@@ -55,8 +55,8 @@ pub struct Shape {
     /// Samples of a batch, derived from the tasks of readers if no span records steps.
     pub task: Option<u64>,
     /// Pauses between samples and batches, if no span records them.
-    pub beat: Option<Beat>,
-    pub peek: Option<Peek>,
+    pub beat: Option<PauseClusters>,
+    pub peek: Option<ProbeResult>,
     /// The share of the samples that are for training.
     pub trained: f64,
 }
@@ -68,7 +68,7 @@ impl Shape {
     pub fn of(job: &Job, set: &DataSet) -> Shape {
         let epochs = epochs(job, set);
         let files = files(set);
-        let peek = peek(&set.paths(), &set.family.suffix);
+        let peek = probe(&set.paths(), &set.family.suffix);
         let valid = job.valid.as_ref().map_or(0, |valid| valid.files.len());
         let trained = job.trained(epochs.value);
         let mut traversal = traversal(set);
@@ -80,7 +80,7 @@ impl Shape {
         // A job with more steps than opened files has several samples per file.
         let steps = fetched.as_ref().map_or(0.0, |steps| (steps.value * job.ranks()) as f64);
         if traversal == Traversal::Opened && steps > opened * 1.5 {
-            traversal = match (held(job, set), is_streamed(&set.used.read)) {
+            traversal = match (files_stay_open(job, set), is_streamed(&set.used.read)) {
                 (false, _) => Traversal::Loaded,
                 (true, true) => Traversal::Streamed,
                 (true, false) => Traversal::Visited,
@@ -110,7 +110,7 @@ impl Shape {
         let samples = if job.samples > 0 { job.samples as f64 * trained / epochs.value as f64 } else { spoken };
         let beat = if fetched.is_none() { rhythm(job, set, traversal) } else { None };
         let task = if fetched.is_none() && job.samples == 0 { task(job, set, traversal) } else { None };
-        let beaten = || beaten(job, set, traversal, &epochs, samples, beat);
+        let beaten = || steps_from_pauses(job, set, traversal, &epochs, samples, beat);
         let by_tasks = task.map(|task| {
             let steps = (samples / (task * job.ranks()) as f64).round().max(1.0);
             Derived::new(
@@ -144,9 +144,9 @@ fn traversal(set: &DataSet) -> Traversal {
 }
 
 /// Returns `true` if most reads of a pass start anywhere, and not at positions common to all passes.
-fn is_wild(places: &[Place]) -> bool {
+fn is_wild(places: &[ReadStats]) -> bool {
     const MOST: f64 = 0.9;
-    let wild = |place: &&Place| {
+    let wild = |place: &&ReadStats| {
         let is_placed = place.from_start.most(MOST).is_some() || place.from_end.most(MOST).is_some();
         place.next * 2 < place.reads && !is_placed
     };
@@ -154,9 +154,9 @@ fn is_wild(places: &[Place]) -> bool {
 }
 
 /// Returns `true` if files stay open from step to step.
-fn held(job: &Job, set: &DataSet) -> bool {
-    let passes: Vec<&Mark> = job.marks(What::Pass).filter(|mark| mark.family == set.place).collect();
-    let fetches: Vec<i64> = job.marks(What::Fetch).map(|mark| mark.start).collect();
+fn files_stay_open(job: &Job, set: &DataSet) -> bool {
+    let passes: Vec<&Mark> = job.marks(Activity::Pass).filter(|mark| mark.family == set.place).collect();
+    let fetches: Vec<i64> = job.marks(Activity::Fetch).map(|mark| mark.start).collect();
     let within = |pass: &&&Mark| {
         let begun = fetches.partition_point(|start| *start <= pass.start);
         fetches.get(begun).is_some_and(|next| *next < pass.end)
@@ -173,14 +173,14 @@ pub fn fixed_places(used: &Use) -> usize {
         return 0;
     }
     let usual = used.runs.asked.most(MOST);
-    let is_fixed = |place: &&Place| {
+    let is_fixed = |place: &&ReadStats| {
         let asked = place.asked.most(MOST);
         place.from_start.most(MOST).is_some() && asked.is_some() && asked != usual
     };
     passes.places.iter().take_while(is_fixed).count()
 }
 
-fn is_streamed(read: &Moves) -> bool {
+fn is_streamed(read: &TransferStats) -> bool {
     let of = |relation: Relation| read.relations[relation as usize];
     let jumps = of(Relation::Forward) + of(Relation::Backward) + of(Relation::Repeated);
     let on = of(Relation::Consecutive);
@@ -234,10 +234,10 @@ fn fetched(job: &Job, epochs: &Derived, trained: f64) -> Option<Derived> {
     let group = job.groups.iter().max_by_key(|group| group.batches).filter(|group| group.batches > 0)?;
     let own = |mark: &&Mark| (mark.proc, mark.tid) == (group.proc, group.tid);
     let batches = match job.observed.unmarked {
-        0 => job.marks(What::Fetch).filter(own).count() as u64,
+        0 => job.marks(Activity::Fetch).filter(own).count() as u64,
         _ => group.batches,
     };
-    let computed = job.marks(What::Compute).filter(own).count() as u64;
+    let computed = job.marks(Activity::Compute).filter(own).count() as u64;
     // A loop requests one batch more than there are, and finds none.
     let asked_in_vain = computed > 0 && computed + epochs.value == batches;
     let all = if asked_in_vain { computed } else { batches };
@@ -297,8 +297,8 @@ const TASKS_MIN: usize = 4;
 /// or if each is one sample, which allows any batch size.
 fn task(job: &Job, set: &DataSet, traversal: Traversal) -> Option<u64> {
     let unit = match traversal {
-        Traversal::Opened => What::Pass,
-        Traversal::Visited => What::Run,
+        Traversal::Opened => Activity::Pass,
+        Traversal::Visited => Activity::Run,
         Traversal::Loaded | Traversal::Streamed => return None,
     };
     if job.observed.unmarked > 0 {
@@ -326,54 +326,54 @@ fn task(job: &Job, set: &DataSet, traversal: Traversal) -> Option<u64> {
 }
 
 /// Returns the pauses of a single reader, or of a trainer with separate readers.
-fn rhythm(job: &Job, set: &DataSet, traversal: Traversal) -> Option<Beat> {
+fn rhythm(job: &Job, set: &DataSet, traversal: Traversal) -> Option<PauseClusters> {
     if let Some(group) = job.groups.iter().find(|group| !group.readers.is_empty()) {
-        let beat = of_marks(&mut job.taken(group.proc).into_iter());
+        let beat = of_marks(&mut job.received_messages(group.proc).into_iter());
         return beat.filter(|beat| is_pace(beat, job, group));
     }
     if reading_lanes(job, set).len() > 1 {
         return None;
     }
     match traversal {
-        Traversal::Streamed => beat(&set.used.read.arrivals.values(), 0),
+        Traversal::Streamed => find_clusters(&set.used.read.arrivals.values(), 0),
         Traversal::Opened | Traversal::Loaded => {
-            of_marks(&mut job.marks(What::Pass).filter(|mark| mark.family == set.place))
+            of_marks(&mut job.marks(Activity::Pass).filter(|mark| mark.family == set.place))
         }
-        Traversal::Visited => of_marks(&mut job.marks(What::Run).filter(|mark| mark.family == set.place)),
+        Traversal::Visited => of_marks(&mut job.marks(Activity::Run).filter(|mark| mark.family == set.place)),
     }
 }
 
 /// Returns the rhythm of marks. The activity of a thread before its first mark was its start.
-fn of_marks(marks: &mut dyn Iterator<Item = &Mark>) -> Option<Beat> {
+fn of_marks(marks: &mut dyn Iterator<Item = &Mark>) -> Option<PauseClusters> {
     let mut begun = BTreeSet::new();
     let later = marks.filter(|mark| !begun.insert((mark.proc, mark.tid)));
     let pauses: Vec<_> = later.filter_map(|mark| mark.busy_before).map(|ns| (ns as f64, 1)).collect();
-    beat(&pauses, begun.len() as u64)
+    find_clusters(&pauses, begun.len() as u64)
 }
 
 /// Returns `true` if long pauses between messages are a trainer's compute: a trainer whose batches another of its
 /// threads fetches ahead, as fast as they arrive, computes long afterwards.
-fn is_pace(beat: &Beat, job: &Job, group: &RankGroup) -> bool {
-    let longs = job.taken(group.proc).len() as f64 / beat.every;
+fn is_pace(beat: &PauseClusters, job: &Job, group: &RankGroup) -> bool {
+    let longs = job.received_messages(group.proc).len() as f64 / beat.every;
     let busy = (group.trained_ns - group.waited_ns.unwrap_or(0)) as f64;
     2.0 * longs * beat.long_ns >= busy
 }
 
 /// Returns the steps derived from the rhythm.
-fn beaten(
+fn steps_from_pauses(
     job: &Job,
     set: &DataSet,
     traversal: Traversal,
     epochs: &Derived,
     samples: f64,
-    beat: Option<Beat>,
+    beat: Option<PauseClusters>,
 ) -> Option<Derived> {
     let beat = beat?;
     let epochs = epochs.value as f64;
     let units = match traversal {
         _ if job.groups.iter().any(|group| !group.readers.is_empty()) => {
             let group = job.groups.iter().find(|group| !group.readers.is_empty())?;
-            job.taken(group.proc).len() as f64 / epochs
+            job.received_messages(group.proc).len() as f64 / epochs
         }
         Traversal::Opened | Traversal::Loaded => samples,
         Traversal::Visited => set.used.runs.reads.count as f64 / epochs,

@@ -48,7 +48,7 @@ fn first_error(codes: &[c_int]) -> c_int {
 ///
 /// # Safety
 /// `into` points to `room` bytes that may be written.
-unsafe fn give(text: &[u8], length: c_int, into: *mut u8, room: usize) -> usize {
+unsafe fn copy_text(text: &[u8], length: c_int, into: *mut u8, room: usize) -> usize {
     let bytes = usize::try_from(length).unwrap_or(0).min(text.len()).min(room);
     // SAFETY: `bytes` is within both, which do not overlap: the text is ours.
     unsafe { std::ptr::copy_nonoverlapping(text.as_ptr(), into, bytes) };
@@ -63,7 +63,7 @@ unsafe extern "C" fn name(into: *mut u8, room: usize) -> usize {
     // SAFETY: the text has the size that MPI requires; this call is allowed before MPI_Init.
     let code = unsafe { ffi::MPI_Get_library_version(text.as_mut_ptr().cast::<c_char>(), &mut length) };
     // SAFETY: as the caller guarantees.
-    if code == SUCCESS { unsafe { give(&text, length, into, room) } } else { 0 }
+    if code == SUCCESS { unsafe { copy_text(&text, length, into, room) } } else { 0 }
 }
 
 /// # Safety
@@ -210,5 +210,5 @@ unsafe extern "C" fn error_text(code: c_int, into: *mut u8, room: usize) -> usiz
     // SAFETY: the text has the size that MPI requires.
     let asked = unsafe { ffi::MPI_Error_string(code, text.as_mut_ptr().cast::<c_char>(), &mut length) };
     // SAFETY: as the caller guarantees.
-    if asked == SUCCESS { unsafe { give(&text, length, into, room) } } else { 0 }
+    if asked == SUCCESS { unsafe { copy_text(&text, length, into, room) } } else { 0 }
 }

@@ -22,7 +22,7 @@ pub fn prepare(request: &Request) -> Outcome<Vec<Run>> {
     for (number, overrides) in combinations.into_iter().enumerate() {
         let mut run = prepare_one(request, overrides)?;
         // Hydra numbers a single run too.
-        if many || request.multirun && said_to_hydra(&run.composed, "sweep").is_some() {
+        if many || request.multirun && hydra_dir(&run.composed, "sweep").is_some() {
             run.folder.push(number.to_string());
         }
         runs.push(run);
@@ -181,7 +181,7 @@ fn should_generate_first(config: &Config, overrides: &[Override], request: &Requ
 }
 
 /// Returns the directory that Hydra's settings give for a run, or for the runs of a sweep.
-fn said_to_hydra<'a>(composed: &'a Composed, which: &str) -> Option<&'a Value> {
+fn hydra_dir<'a>(composed: &'a Composed, which: &str) -> Option<&'a Value> {
     composed.hydra.at(&[which, "dir"])
 }
 
@@ -191,8 +191,8 @@ fn run_folder(config: &Config, composed: &Composed, multirun: bool) -> Outcome<(
     if let Some(folder) = &config.output.folder {
         return Ok((folder.clone(), false));
     }
-    let of_sweep = said_to_hydra(composed, "sweep").filter(|_| multirun);
-    let (template, default) = match of_sweep.or_else(|| said_to_hydra(composed, "run")) {
+    let of_sweep = hydra_dir(composed, "sweep").filter(|_| multirun);
+    let (template, default) = match of_sweep.or_else(|| hydra_dir(composed, "run")) {
         Some(template) => (template.clone(), false),
         None => (Value::Text("./hydra_log/${workload.model.name}/${now:%Y-%m-%d}-${now:%H-%M-%S}".into()), true),
     };
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sweep_is_a_run_each_and_only_when_asked() {
+    fn sweep_makes_one_run_per_value_on_request() {
         let sweep =
             request(&["workload=unet3d", "++workload.reader.batch_size=1,2", "++workload.reader.read_threads=0,1,2"]);
         assert!(prepare(&sweep).unwrap_err().to_string().contains("--multirun"));
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn the_run_folder_is_what_was_said_to_hydra() {
+    fn run_directory_follows_hydra_settings() {
         let runs = prepare(&request(&["workload=unet3d", "++hydra.run.dir=/tmp/${workload.model.name}/x"])).unwrap();
         assert_eq!(runs[0].folder, PathBuf::from("/tmp/unet3d/x"));
         let runs = prepare(&request(&["workload=unet3d"])).unwrap();
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn lenient_leaves_out_what_it_does_not_know() {
+    fn lenient_drops_unknown_keys() {
         let typed = request(&["workload=unet3d", "++workload.reader.batchsize=9", "++workload.reader.batch_size=[1]"]);
         let failure = prepare(&typed).unwrap_err();
         assert!(failure.to_string().matches("workload.reader.batch").count() >= 3, "{failure}");

@@ -122,10 +122,11 @@ impl Rank<'_> {
         let done = generate::generate(&layout, part, keep, &mut |files, bytes| {
             total += bytes;
             progress.advance(files);
-            progress.say(format!("{:.0} MB/s", total as f64 / 1e6 / progress.elapsed().as_secs_f64().max(1e-3)));
+            progress
+                .set_message(format!("{:.0} MB/s", total as f64 / 1e6 / progress.elapsed().as_secs_f64().max(1e-3)));
         });
         communicator.check()?;
-        let done = done.map_err(|failure| self.left_behind(failure, &layout))?;
+        let done = done.map_err(|failure| self.interrupted_generation(failure, &layout))?;
         let own = [done.written as f64, done.bytes as f64, done.kept as f64, progress.elapsed().as_secs_f64()];
         drop(progress);
         log.output("Generation done");
@@ -147,8 +148,8 @@ impl Rank<'_> {
     }
 
     /// Adds to the failure of an interrupted generation how far it came and how to continue.
-    fn left_behind(&self, failure: Failure, layout: &Layout) -> Failure {
-        let Some(files) = generate::files_there(layout).filter(|_| failure.kind == Kind::Interrupted) else {
+    fn interrupted_generation(&self, failure: Failure, layout: &Layout) -> Failure {
+        let Some(files) = generate::existing_files(layout).filter(|_| failure.kind == Kind::Interrupted) else {
             return failure;
         };
         let what = format!("{}: {files} of {} files exist", failure.what, layout.total_files());

@@ -33,7 +33,7 @@ pub fn written(config: &Config, ranks: u64) -> u64 {
 }
 
 /// Returns the size of the existing checkpoints, by any program.
-pub fn bytes_there(below: &Path) -> u64 {
+pub fn existing_bytes(below: &Path) -> u64 {
     let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten();
     let folders = entries(below).filter(|entry| entry.file_name().to_string_lossy().starts_with("global_epoch"));
     let files = folders.flat_map(|folder| entries(&folder.path())).filter_map(|file| file.metadata().ok());
@@ -59,7 +59,7 @@ mod tests {
     use crate::keys::value::parse_yaml;
 
     #[test]
-    fn as_many_checkpoints_are_expected_as_epochs_and_steps_ask_for() {
+    fn counts_checkpoints_by_epochs_and_steps() {
         for (text, expected) in [
             ("{workflow: {checkpoint: false}}", 0),
             ("{checkpoint: {checkpoint_after_epoch: 1, epochs_between_checkpoints: 1}}", 10),

@@ -6,7 +6,7 @@ use std::path::Path;
 
 /// The bytes of a checkpoint that a rank moved.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Moved {
+pub struct TransferStats {
     pub bytes: u64,
     /// Calls that wait for the device, on files and on their directory.
     pub fsyncs: u64,
@@ -14,6 +14,6 @@ pub struct Moved {
 
 /// Writes a rank's shards to files and reads them back.
 pub trait Mechanism {
-    fn save(&mut self, folder: &Path, shards: &[Shard]) -> Outcome<Moved>;
-    fn load(&mut self, folder: &Path, shards: &[Shard]) -> Outcome<Moved>;
+    fn save(&mut self, folder: &Path, shards: &[Shard]) -> Outcome<TransferStats>;
+    fn load(&mut self, folder: &Path, shards: &[Shard]) -> Outcome<TransferStats>;
 }

@@ -28,8 +28,8 @@ pub mod tiers;
 pub mod verify;
 pub mod writer_process;
 
-pub use folder::{bytes_there, check_folder, folder, written};
-pub use mechanism::{Mechanism, Moved};
+pub use folder::{check_folder, existing_bytes, folder, written};
+pub use mechanism::{Mechanism, TransferStats};
 pub use shard::{Format, Shard};
 pub use shards::Shards;
 pub use streamed::{Streamed, copy, is_full};

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn the_checksums_of_tensors_are_known_before_they_are_written() {
+    fn tensor_checksums_are_known_before_writing() {
         let lengths = [1, PIECE as u64, 77, 0, 3 * PIECE as u64 + 5, 13];
         for mut piece in pieces() {
             piece.turn();
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_checksum_of_a_turned_piece_is_known_without_reading_it() {
+    fn checksum_of_next_piece_is_known_unread() {
         for mut piece in pieces() {
             for _ in 0..5 {
                 assert_eq!(piece.crc_with(piece.key), piece.kind.of(&piece.bytes));

@@ -1,12 +1,12 @@
 //! One file of a checkpoint, and its possible formats.
 
 use crate::checkpoint::files::distributed::DistributedFile;
-use crate::checkpoint::files::safetensors::{self, Found, SafetensorsFile};
+use crate::checkpoint::files::safetensors::{self, SafetensorsFile, StoredTensor};
 use crate::checkpoint::files::tensor_file::{Bytes, TensorFile};
 use crate::checkpoint::files::tensorflow::{self, TensorflowFile};
 use crate::checkpoint::files::torch::{Entry, State, TorchFile};
 use crate::checkpoint::verify::Part;
-use crate::config::{Checkpoints, Framework, Saving};
+use crate::config::{CheckpointFormat, Checkpoints, Framework};
 use crate::data_set::formats::containers::zip;
 use crate::files::input::ReadAt;
 use crate::system::checksum::Checksum;
@@ -35,11 +35,13 @@ pub enum Format {
 impl Format {
     pub(super) fn of(framework: Framework, checkpoints: &Checkpoints) -> Format {
         match (checkpoints.format, framework) {
-            (Saving::Safetensors, _) => Format::Safetensors,
-            (Saving::Distributed, _) => Format::Distributed,
-            (Saving::Raw, _) => Format::Bytes,
-            (Saving::PyTorch, _) | (Saving::Framework, Framework::PyTorch) => Format::Torch,
-            (Saving::TensorFlow, _) | (Saving::Framework, Framework::TensorFlow) => Format::Tensorflow,
+            (CheckpointFormat::Safetensors, _) => Format::Safetensors,
+            (CheckpointFormat::Distributed, _) => Format::Distributed,
+            (CheckpointFormat::Raw, _) => Format::Bytes,
+            (CheckpointFormat::PyTorch, _) | (CheckpointFormat::Framework, Framework::PyTorch) => Format::Torch,
+            (CheckpointFormat::TensorFlow, _) | (CheckpointFormat::Framework, Framework::TensorFlow) => {
+                Format::Tensorflow
+            }
         }
     }
 
@@ -73,7 +75,8 @@ impl Shard {
         match self.format {
             Format::Torch => zip::entries(file).map(torch_parts),
             Format::Safetensors => safetensors::tensors(file).map(|tensors| {
-                let part = |found: Found| Part { name: found.name, at: found.at, bytes: found.bytes, crc: found.crc };
+                let part =
+                    |found: StoredTensor| Part { name: found.name, at: found.at, bytes: found.bytes, crc: found.crc };
                 tensors.into_iter().map(part).collect()
             }),
             Format::Tensorflow => {

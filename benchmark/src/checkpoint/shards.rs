@@ -16,7 +16,7 @@ pub struct Shards<'a> {
 
 /// The position of a rank in the parallelism.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct RankPosition {
     data: u64,
     model: u64,
     pipeline: u64,
@@ -42,8 +42,8 @@ impl Shards<'_> {
         self.tensor().saturating_mul(self.pipeline())
     }
 
-    fn place(&self, rank: u64) -> Place {
-        Place {
+    fn place(&self, rank: u64) -> RankPosition {
+        RankPosition {
             data: rank / self.model_parallel(),
             model: rank % self.model_parallel(),
             pipeline: (rank / self.tensor()) % self.pipeline(),
@@ -78,7 +78,7 @@ impl Shards<'_> {
 
     /// Returns the name of the file that lists the tensors in the files of all ranks, if the format has one, and on
     /// rank 0, which writes it, its bytes.
-    pub fn said_of_all(&self, rank: u64) -> Option<(&'static str, Vec<u8>)> {
+    pub fn global_metadata(&self, rank: u64) -> Option<(&'static str, Vec<u8>)> {
         if Format::of(self.framework, self.checkpoints) != Format::Distributed {
             return None;
         }
@@ -157,12 +157,12 @@ impl Shards<'_> {
         files
     }
 
-    fn model_files(&self, place: Place) -> Vec<(String, State)> {
+    fn model_files(&self, place: RankPosition) -> Vec<(String, State)> {
         let layers: Vec<u64> = self.layers_of(place.pipeline).collect();
         if layers.is_empty() {
             return Vec::new();
         }
-        let Place { data, model, .. } = place;
+        let RankPosition { data, model, .. } = place;
         if !matches!(self.model.zero_stage, 1 | 2) {
             return vec![(format!("zero_pp_rank_{data}_mp_rank_{model}_model_states"), self.layer_states(&layers))];
         }
@@ -353,7 +353,7 @@ mod tests {
 
     /// The rows of DLIO's checkpoint tests in which tensor parallelism spans all ranks.
     #[test]
-    fn a_model_given_by_lists_is_three_files_of_every_rank() {
+    fn model_from_lists_has_three_files_per_rank() {
         let lists = ["++workload.model.model_size=1024", "++workload.model.optimization_groups=[1024,128]"];
         let layers = ["++workload.model.num_layers=2", "++workload.model.layer_parameters=[16]"];
         for (zero, ranks) in [(0, 1), (0, 2), (3, 1), (3, 2)] {
@@ -375,7 +375,7 @@ mod tests {
 
     /// The keys of 2.0.0's megatron_deepspeed, scaled down.
     #[test]
-    fn the_lists_of_older_files_are_a_file_a_layer_of_every_rank_that_writes() {
+    fn older_lists_give_one_file_per_layer_and_rank() {
         let lists =
             ["++workload.checkpoint.model_size=30102", "++workload.checkpoint.optimization_groups=[1024,0,128]"];
         let layers = ["++workload.checkpoint.num_layers=3", "++workload.checkpoint.layer_parameters=[16,8]"];
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_given_sizes_are_written_in_the_place_of_a_model() {
+    fn file_sizes_replace_the_model() {
         let sizes = "++workload.checkpoint.file_bytes=[1024,1024,4096,65536,4194304]";
         let of = |more: &[&str]| {
             let config = config(&[&["workload=unet3d_h100", sizes], more].concat());
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn layers_are_written_whatever_the_type_of_the_model() {
+    fn layers_are_written_for_every_model_type() {
         let typed =
             ["workload=llama_7b", "++workload.model.num_layers=1", "++workload.model.transformer.vocab_size=100"];
         let small = ["++workload.model.transformer.hidden_size=64", "++workload.model.transformer.ffn_hidden_size=64"];
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn layers_that_cannot_be_divided_go_to_the_first_parts_of_the_pipeline() {
+    fn remaining_layers_go_to_first_pipeline_stages() {
         let config = config(&["workload=llama_405b"]);
         let shards = shards(&config, 256);
         let layers = |part| shards.layers_of(part).collect::<Vec<_>>();
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn without_sharding_the_optimizer_is_divided_over_the_first_copy_of_the_model() {
+    fn unsharded_optimizer_is_split_over_first_copy() {
         let zero = "++workload.model.parallelism.zero_stage=0";
         let config = config(&["workload=llama_7b", zero]);
         let (one, four) = (shards(&config, 1), shards(&config, 4));

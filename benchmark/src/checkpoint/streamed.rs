@@ -2,7 +2,7 @@
 
 use super::piece::{PIECE, Piece};
 use super::shard::{Format, Shard};
-use super::{Mechanism, Moved};
+use super::{Mechanism, TransferStats};
 use crate::checkpoint::files::distributed::METADATA;
 use crate::checkpoint::files::tensorflow::{self, NEWEST};
 use crate::checkpoint::verify;
@@ -115,9 +115,9 @@ impl Streamed {
 
     /// Writes the file that describes the files of all ranks, which completes the checkpoint. Returns the calls that
     /// wait for the device.
-    pub fn conclude(&self, folder: &Path, name: &str, bytes: &[u8]) -> Outcome<Moved> {
+    pub fn conclude(&self, folder: &Path, name: &str, bytes: &[u8]) -> Outcome<TransferStats> {
         let path = folder.join(name);
-        let moved = Moved { bytes: bytes.len() as u64, fsyncs: 0 };
+        let moved = TransferStats { bytes: bytes.len() as u64, fsyncs: 0 };
         if store::is_object(&path) {
             store::put(&path, bytes)?;
             return Ok(moved);
@@ -219,7 +219,7 @@ impl Throttle {
 
 /// Copies a rank's files to another directory, at most `rate` bytes per second. They are on the device when this
 /// returns, so the originals may be deleted then.
-pub fn copy(from: &Path, to: &Path, shards: &[Shard], rate: Option<f64>) -> Outcome<Moved> {
+pub fn copy(from: &Path, to: &Path, shards: &[Shard], rate: Option<f64>) -> Outcome<TransferStats> {
     let mut pace = Throttle { rate, begun: Instant::now(), bytes: 0 };
     if store::is_object(to) {
         return copy_to_store(from, to, shards, &mut pace);
@@ -227,7 +227,7 @@ pub fn copy(from: &Path, to: &Path, shards: &[Shard], rate: Option<f64>) -> Outc
     fs::create_dir_all(to).map_err(|error| Failure::unwritable("create directory", to, error))?;
     atomic_file::sweep(to);
     let mut piece = vec![0; PIECE];
-    let mut moved = Moved::default();
+    let mut moved = TransferStats::default();
     for name in all_names(shards) {
         let (source, path) = (from.join(&name), to.join(&name));
         let draft = AtomicFile::new(&path)?;
@@ -243,9 +243,9 @@ pub fn copy(from: &Path, to: &Path, shards: &[Shard], rate: Option<f64>) -> Outc
 }
 
 /// Copies a rank's files to a store, which has them once it confirms the writes.
-fn copy_to_store(from: &Path, to: &Path, shards: &[Shard], pace: &mut Throttle) -> Outcome<Moved> {
+fn copy_to_store(from: &Path, to: &Path, shards: &[Shard], pace: &mut Throttle) -> Outcome<TransferStats> {
     let mut piece = vec![0; PIECE];
-    let mut moved = Moved::default();
+    let mut moved = TransferStats::default();
     for name in all_names(shards) {
         let (source, path) = (from.join(&name), to.join(&name));
         let length = fs::metadata(&source).map_err(|error| Failure::io("read", &source, error))?.len();
@@ -282,12 +282,12 @@ fn copy_bytes(from: &Path, target: &mut impl Write, piece: &mut [u8], pace: &mut
 }
 
 impl Mechanism for Streamed {
-    fn save(&mut self, folder: &Path, shards: &[Shard]) -> Outcome<Moved> {
+    fn save(&mut self, folder: &Path, shards: &[Shard]) -> Outcome<TransferStats> {
         let bytes = shards.iter().map(Shard::file_bytes).sum();
         if store::is_object(folder) {
             shards.iter().try_for_each(|shard| self.send(&folder.join(shard.name()), shard))?;
             self.note_newest(folder, shards)?;
-            return Ok(Moved { bytes, fsyncs: 0 });
+            return Ok(TransferStats { bytes, fsyncs: 0 });
         }
         fs::create_dir_all(folder).map_err(|error| Failure::unwritable("create directory", folder, error))?;
         atomic_file::sweep(folder);
@@ -300,10 +300,10 @@ impl Mechanism for Streamed {
             synced.map_err(|error| Failure::io("sync directory", folder, error))?;
         }
         let fsyncs = if self.fsync { files + 1 } else { 0 };
-        Ok(Moved { bytes, fsyncs })
+        Ok(TransferStats { bytes, fsyncs })
     }
 
-    fn load(&mut self, folder: &Path, shards: &[Shard]) -> Outcome<Moved> {
+    fn load(&mut self, folder: &Path, shards: &[Shard]) -> Outcome<TransferStats> {
         let mut buffer = AlignedBuffer::default();
         let size = self.transfer_size.unwrap_or(PIECE);
         // With O_DIRECT reads are in whole pages, as the buffer provides.
@@ -311,11 +311,11 @@ impl Mechanism for Streamed {
             true => buffer.space(size),
             false => &mut buffer.space(size)[..size],
         };
-        let mut total = whole_of_all(folder, shards)?;
+        let mut total = read_global_metadata(folder, shards)?;
         for shard in shards {
             total += self.load_shard(folder, shard, piece)?;
         }
-        Ok(Moved { bytes: total, fsyncs: 0 })
+        Ok(TransferStats { bytes: total, fsyncs: 0 })
     }
 }
 
@@ -325,7 +325,7 @@ impl Streamed {
     fn load_shard(&self, folder: &Path, shard: &Shard, piece: &mut [u8]) -> Outcome<u64> {
         let path = folder.join(shard.name());
         let index = match shard.index_name() {
-            Some(name) => whole(&folder.join(name))?,
+            Some(name) => read_small(&folder.join(name))?,
             None => Vec::new(),
         };
         let read = if store::is_object(&path) {
@@ -378,9 +378,9 @@ impl Streamed {
 }
 
 /// Reads the file that describes the files of all ranks, if the format has one; returns its size.
-fn whole_of_all(folder: &Path, shards: &[Shard]) -> Outcome<u64> {
+fn read_global_metadata(folder: &Path, shards: &[Shard]) -> Outcome<u64> {
     let of_all = shards.iter().any(|shard| shard.format == Format::Distributed);
-    if of_all { whole(&folder.join(METADATA)).map(|bytes| bytes.len() as u64) } else { Ok(0) }
+    if of_all { read_small(&folder.join(METADATA)).map(|bytes| bytes.len() as u64) } else { Ok(0) }
 }
 
 /// Returns the bytes of a small file or object.
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn no_block_of_a_checkpoint_is_there_twice() {
+    fn checkpoint_blocks_are_unique() {
         let scratch = tempfile::tempdir().unwrap();
         let shards = [file("a.bin", 5 * PIECE as u64 + 77)];
         streamed(false).save(scratch.path(), &shards).unwrap();
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn another_programs_file_with_the_same_tensors_is_loaded() {
+    fn loads_equal_tensors_of_another_program() {
         let scratch = tempfile::tempdir().unwrap();
         let mut mechanism = streamed(false);
         let ours = file("a.pt", 5000);
@@ -463,20 +463,20 @@ mod tests {
     }
 
     #[test]
-    fn what_was_saved_is_loaded_and_a_cut_file_is_noticed() {
+    fn saved_file_loads_and_truncation_is_detected() {
         let scratch = tempfile::tempdir().unwrap();
         let at = folder(scratch.path(), 1, 4);
         let shards = [file("a.bin", 3_000_001), file("b.pt", 10)];
         let all = 3_000_001 + shards[1].file_bytes();
         let mut mechanism = streamed(true);
-        assert_eq!(mechanism.save(&at, &shards), Ok(Moved { bytes: all, fsyncs: 3 }));
-        assert_eq!(mechanism.load(&at, &shards), Ok(Moved { bytes: all, fsyncs: 0 }));
+        assert_eq!(mechanism.save(&at, &shards), Ok(TransferStats { bytes: all, fsyncs: 3 }));
+        assert_eq!(mechanism.load(&at, &shards), Ok(TransferStats { bytes: all, fsyncs: 0 }));
         fs::write(at.join("b.pt"), b"short").unwrap();
         assert_eq!(mechanism.load(&at, &shards).unwrap_err().exit_code(), 5);
     }
 
     #[test]
-    fn a_changed_byte_is_noticed_in_every_format_that_has_checksums() {
+    fn changed_byte_is_detected_by_checksums() {
         let scratch = tempfile::tempdir().unwrap();
         for name in ["a.pt", "a.safetensors", "a.pb-1.data-00000-of-00001"] {
             let shards = [Shard { state: State::of(Datatype::INT8, &[("x", 700_000), ("y", 9)]), ..file(name, 1) }];
@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn past_the_page_cache_the_same_bytes_are_written_and_read() {
+    fn direct_io_writes_and_reads_equal_bytes() {
         let scratch = tempfile::tempdir().unwrap();
         for name in ["a.pt", "b.safetensors", "c.pb-1.data-00000-of-00001", "d.bin"] {
             let shards = [Shard { state: State::of(Datatype::INT8, &[("x", 700_000), ("y", 9)]), ..file(name, 1) }];
@@ -515,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn in_writes_of_any_size_the_same_bytes_are_written_and_read() {
+    fn any_transfer_size_gives_equal_bytes() {
         let scratch = tempfile::tempdir().unwrap();
         for name in ["a.pt", "b.safetensors", "c.pb-1.data-00000-of-00001", "d.bin"] {
             let shards = [Shard { state: State::of(Datatype::INT8, &[("x", 1_700_000), ("y", 9)]), ..file(name, 1) }];
@@ -531,12 +531,12 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_is_what_was_copied() {
+    fn copy_equals_the_original() {
         let scratch = tempfile::tempdir().unwrap();
         let (from, to) = (scratch.path().join("fast"), scratch.path().join("slow/1"));
         let shards = [file("a.pt", 2_000_000), file("b.safetensors", 3)];
         let bytes = streamed(false).save(&from, &shards).unwrap().bytes;
-        assert_eq!(copy(&from, &to, &shards, None), Ok(Moved { bytes, fsyncs: 3 }));
+        assert_eq!(copy(&from, &to, &shards, None), Ok(TransferStats { bytes, fsyncs: 3 }));
         assert_eq!(streamed(false).load(&to, &shards).unwrap().bytes, bytes);
         let begun = Instant::now();
         assert_eq!(copy(&from, &to, &shards, Some(bytes as f64 / 0.2)).unwrap().bytes, bytes);

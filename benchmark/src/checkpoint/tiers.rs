@@ -10,8 +10,8 @@
 //! file whole in one of them. The newest checkpoint is kept in both.
 
 use crate::checkpoint::files::tensorflow::NEWEST;
-use crate::checkpoint::writer_process::{Background, Hidden, Work};
-use crate::checkpoint::{Mechanism, Moved, Shard, Streamed, is_full};
+use crate::checkpoint::writer_process::{Background, BackgroundWork, Work};
+use crate::checkpoint::{Mechanism, Shard, Streamed, TransferStats, is_full};
 use crate::config::Checkpoints;
 use crate::failure::{Failure, Outcome};
 use crate::system::terminal;
@@ -52,7 +52,7 @@ impl Tiered {
     }
 
     /// Writes the file that completes a checkpoint of all ranks. Only without a background process.
-    pub fn conclude(&self, folder: &Path, name: &str, bytes: &[u8]) -> Outcome<Moved> {
+    pub fn conclude(&self, folder: &Path, name: &str, bytes: &[u8]) -> Outcome<TransferStats> {
         self.streamed.conclude(folder, name, bytes)
     }
 
@@ -62,8 +62,8 @@ impl Tiered {
     }
 
     /// Waits for the work in the background; returns the total of that work.
-    pub fn drain(&mut self) -> Outcome<Hidden> {
-        let Some(background) = &mut self.background else { return Ok(Hidden::default()) };
+    pub fn drain(&mut self) -> Outcome<BackgroundWork> {
+        let Some(background) = &mut self.background else { return Ok(BackgroundWork::default()) };
         let done = background.drain()?;
         let hidden = background.hidden;
         self.note(done);
@@ -95,7 +95,7 @@ impl Tiered {
         Some(self.fast.as_ref()?.join(folder.strip_prefix(&self.slow).ok()?))
     }
 
-    fn save_fast(&mut self, fast: PathBuf, slow: &Path, shards: &[Shard]) -> Outcome<Moved> {
+    fn save_fast(&mut self, fast: PathBuf, slow: &Path, shards: &[Shard]) -> Outcome<TransferStats> {
         self.thin_out(1);
         let mut saved = self.streamed.save(&fast, shards);
         if saved.as_ref().is_err_and(is_full) {
@@ -115,7 +115,7 @@ impl Tiered {
             return self.streamed.save(slow, shards);
         }
         let saved = saved?;
-        self.background_of()?.give(Work::Copy { from: fast, to: slow.to_path_buf() })?;
+        self.background_of()?.submit(Work::Copy { from: fast, to: slow.to_path_buf() })?;
         Ok(saved)
     }
 
@@ -131,7 +131,7 @@ impl Tiered {
 }
 
 impl Mechanism for Tiered {
-    fn save(&mut self, folder: &Path, shards: &[Shard]) -> Outcome<Moved> {
+    fn save(&mut self, folder: &Path, shards: &[Shard]) -> Outcome<TransferStats> {
         if let Some(background) = &mut self.background {
             let done = background.done()?;
             self.note(done);
@@ -141,21 +141,21 @@ impl Mechanism for Tiered {
             (None, Some(background)) => {
                 // One at a time: the numbers of the previous checkpoint are still being written.
                 background.drain()?;
-                background.give(Work::Write(folder.to_path_buf()))?;
+                background.submit(Work::Write(folder.to_path_buf()))?;
                 // Bytes written later are counted then.
-                Ok(Moved::default())
+                Ok(TransferStats::default())
             }
             (None, None) => self.streamed.save(folder, shards),
         }
     }
 
-    fn load(&mut self, folder: &Path, shards: &[Shard]) -> Outcome<Moved> {
+    fn load(&mut self, folder: &Path, shards: &[Shard]) -> Outcome<TransferStats> {
         let Some(fast) = self.other_place(folder) else {
             // Without a fast directory the file may still be being written.
             self.drain()?;
             return self.streamed.load(folder, shards);
         };
-        let mut all = Moved::default();
+        let mut all = TransferStats::default();
         for shard in shards {
             let one = std::slice::from_ref(shard);
             let place = if fast.join(shard.last_name()).exists() { &fast } else { folder };

@@ -7,7 +7,7 @@
 //!
 //! It is forked before the rank has threads, knows the rank's files from then on, and exits with the rank.
 
-use crate::checkpoint::{Mechanism, Moved, Shard, Streamed, copy};
+use crate::checkpoint::{Mechanism, Shard, Streamed, TransferStats, copy};
 use crate::failure::{Failure, Kind, Outcome};
 use crate::ranks::socket::{Message, Socket};
 use crate::ranks::star::{LOOK, kind_of};
@@ -27,19 +27,19 @@ pub enum Work {
 
 /// The work in the background, and how long training waited for it.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Hidden {
+pub struct BackgroundWork {
     pub count: u64,
     pub seconds: f64,
     /// The part of those seconds in which the rank waited.
     pub waited: f64,
-    pub moved: Moved,
+    pub moved: TransferStats,
 }
 
 pub struct Background {
     socket: Socket,
     process: libc::pid_t,
     given: VecDeque<Work>,
-    pub hidden: Hidden,
+    pub hidden: BackgroundWork,
 }
 
 /// How long the process has to exit once the rank does.
@@ -60,15 +60,20 @@ impl Background {
             serve(&mut theirs, streamed, shards, rate)
         });
         let socket = socket.ok_or_else(|| failed(io::ErrorKind::NotConnected.into()))?;
-        Ok(Background { socket, process: process.map_err(failed)?, given: VecDeque::new(), hidden: Hidden::default() })
+        Ok(Background {
+            socket,
+            process: process.map_err(failed)?,
+            given: VecDeque::new(),
+            hidden: BackgroundWork::default(),
+        })
     }
 
-    pub fn give(&mut self, work: Work) -> Outcome<()> {
+    pub fn submit(&mut self, work: Work) -> Outcome<()> {
         let text = match &work {
             Work::Write(folder) => format!("{}", folder.display()),
             Work::Copy { from, to } => format!("{}\n{}", from.display(), to.display()),
         };
-        self.socket.send(text.as_bytes()).map_err(|error| gone(&error))?;
+        self.socket.send(text.as_bytes()).map_err(|error| exit_failure(&error))?;
         self.given.push_back(work);
         Ok(())
     }
@@ -95,7 +100,7 @@ impl Background {
             } else if processes::interrupted() {
                 return Err(Failure::interrupted());
             } else if processes::has_ended(self.process) {
-                return Err(gone(&io::ErrorKind::UnexpectedEof.into()));
+                return Err(exit_failure(&io::ErrorKind::UnexpectedEof.into()));
             }
         }
         self.hidden.waited += begun.elapsed().as_secs_f64();
@@ -103,9 +108,9 @@ impl Background {
     }
 
     fn answer(&mut self) -> Outcome<Work> {
-        let message = self.socket.receive().map_err(|error| gone(&error))?;
-        let work = self.given.pop_front().ok_or_else(|| gone(&io::ErrorKind::InvalidData.into()))?;
-        let Message::Bytes(text) = message else { return Err(gone(&io::ErrorKind::UnexpectedEof.into())) };
+        let message = self.socket.receive().map_err(|error| exit_failure(&error))?;
+        let work = self.given.pop_front().ok_or_else(|| exit_failure(&io::ErrorKind::InvalidData.into()))?;
+        let Message::Bytes(text) = message else { return Err(exit_failure(&io::ErrorKind::UnexpectedEof.into())) };
         let text = String::from_utf8_lossy(&text).into_owned();
         let (first, rest) = text.split_once('\n').unwrap_or((&text, ""));
         if let Some(code) = first.strip_prefix("failed ") {
@@ -133,7 +138,7 @@ impl Drop for Background {
     }
 }
 
-fn gone(error: &io::Error) -> Failure {
+fn exit_failure(error: &io::Error) -> Failure {
     match processes::interrupted() {
         true => Failure::interrupted(),
         false => Failure::new(Kind::System, format!("the background writer has exited ({error})")),
@@ -142,7 +147,7 @@ fn gone(error: &io::Error) -> Failure {
 
 /// The main loop of the process: runs one task after another until the rank closes the socket.
 fn serve(socket: &mut Socket, mut streamed: Streamed, shards: &[Shard], rate: Option<f64>) -> i32 {
-    while let Some(Message::Bytes(text)) = heard(socket) {
+    while let Some(Message::Bytes(text)) = next_task(socket) {
         let text = String::from_utf8_lossy(&text).into_owned();
         let begun = Instant::now();
         let done = match text.split_once('\n') {
@@ -151,7 +156,7 @@ fn serve(socket: &mut Socket, mut streamed: Streamed, shards: &[Shard], rate: Op
         };
         let seconds = begun.elapsed().as_secs_f64();
         let answer = match done {
-            Ok(Moved { bytes, fsyncs }) => format!("done\n{seconds} {bytes} {fsyncs}"),
+            Ok(TransferStats { bytes, fsyncs }) => format!("done\n{seconds} {bytes} {fsyncs}"),
             Err(failure) => format!("failed {}\n{failure}", failure.exit_code()),
         };
         if socket.send(answer.as_bytes()).is_err() {
@@ -162,7 +167,7 @@ fn serve(socket: &mut Socket, mut streamed: Streamed, shards: &[Shard], rate: Op
 }
 
 /// Returns the next task; `None` once the rank is gone or this process is to exit.
-fn heard(socket: &mut Socket) -> Option<Message> {
+fn next_task(socket: &mut Socket) -> Option<Message> {
     while !file_calls::readable(&[&*socket], LOOK)[0] {
         if processes::interrupted() {
             return None;

@@ -97,7 +97,7 @@ fn judged(rule: &'static str, kept: bool, why: String) -> Judged {
 }
 
 /// A run, as recorded in its directory.
-struct Past {
+struct FinishedRun {
     folder: PathBuf,
     summary: Value,
     config: Config,
@@ -109,7 +109,7 @@ struct Past {
 
 /// Prints which rules the run meets and breaks. The exit code is 0 if it breaks none.
 pub fn check(folder: &Path, as_json: bool) -> Outcome<i32> {
-    let past = Past::read(folder)?;
+    let past = FinishedRun::read(folder)?;
     let rules = past.judged();
     let category = category(&rules);
     let text = if as_json { past.json(&rules, category) } else { past.text(&rules, category) };
@@ -127,8 +127,8 @@ fn category(rules: &[Judged]) -> &'static str {
     }
 }
 
-impl Past {
-    fn read(folder: &Path) -> Outcome<Past> {
+impl FinishedRun {
+    fn read(folder: &Path) -> Outcome<FinishedRun> {
         let path = folder.join("summary.json");
         let text = fs::read_to_string(&path).map_err(|error| missing(&path, error))?;
         let summary = serde_json::from_str(&text).map_err(|error| Failure::damaged(&path, error))?;
@@ -149,7 +149,7 @@ impl Past {
             Tree::Text(typed) => typed.strip_prefix("workload=").map(str::to_string),
             _ => None,
         });
-        Ok(Past { folder: folder.into(), summary, config: Config::read(workload)?, changed, named })
+        Ok(FinishedRun { folder: folder.into(), summary, config: Config::read(workload)?, changed, named })
     }
 
     fn ranks(&self) -> u64 {

@@ -175,7 +175,7 @@ fn factors(loose: RunResult, sharded: RunResult, terms: Terms) -> Option<(f64, f
 
 /// Returns `true` if one run of each is enough to tell them apart: one took longer by a factor that exceeds the usual
 /// variation of a run.
-fn told_apart(loose: RunResult, sharded: RunResult) -> bool {
+fn differ_clearly(loose: RunResult, sharded: RunResult) -> bool {
     let (short, long) = (loose.seconds.min(sharded.seconds), loose.seconds.max(sharded.seconds));
     long > 1.5 * short && long - short > 0.1
 }
@@ -246,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_run_each_tells_apart_what_differs_by_much() {
+    fn one_run_each_separates_large_differences() {
         let told = |loose: f64, sharded: f64| {
             let terms = Terms { samples: 20, shards: 2, readers: 1, one_at_a_time: true };
             let of = |layout| Setting { layout, in_store: false };
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn the_model_is_latency_once_a_sample_against_once_a_shard() {
+    fn model_counts_latency_per_sample_and_per_shard() {
         let terms = Terms { samples: 2000, shards: 20, readers: 4, one_at_a_time: true };
         // 10 ms to the first byte, 100 MB/s per stream, 100 kB per sample.
         let loose = RunResult { seconds: 5.6, bytes: 2e8, requests: 2000.0, first_byte: 0.01, ..RunResult::default() };

@@ -72,15 +72,15 @@ fn text(said: &Value) -> String {
 }
 
 /// Returns bytes that identify their sender, of various lengths: empty, a few, more than any packet.
-fn given(rank: u64, round: u64) -> Vec<u8> {
+fn test_bytes(rank: u64, round: u64) -> Vec<u8> {
     let length = [0, 1, 100, 127, 128, 70_000][((rank + round) % 6) as usize] + rank as usize;
     (0..length).map(|place| (place as u64 * 31 + rank * 7 + round) as u8).collect()
 }
 
 fn check_exchange(ranks: &mut dyn Communicator) -> Outcome<()> {
     for round in 0..6 {
-        let got = ranks.exchange(&given(ranks.rank(), round))?;
-        let expected: Vec<Vec<u8>> = (0..ranks.size()).map(|rank| given(rank, round)).collect();
+        let got = ranks.exchange(&test_bytes(ranks.rank(), round))?;
+        let expected: Vec<Vec<u8>> = (0..ranks.size()).map(|rank| test_bytes(rank, round)).collect();
         if got != expected {
             return Err(Failure::new(Kind::System, "the ranks received other data than they sent"));
         }

@@ -14,7 +14,7 @@ use std::fmt::Write;
 const FILES_IN_A_FOLDER: u64 = 10_000;
 
 /// The hosts and accelerators for which to size a data set or a checkpoint.
-pub struct Asked {
+pub struct SizeRequest {
     pub accelerators: u64,
     pub hosts: u64,
     /// Memory of each host; by default, of this one.
@@ -22,7 +22,7 @@ pub struct Asked {
 }
 
 /// Prints the number of files that a training needs, or the bytes that each process writes of a checkpoint.
-pub fn size(config: &Config, asked: &Asked, as_json: bool) -> Outcome<()> {
+pub fn size(config: &Config, asked: &SizeRequest, as_json: bool) -> Outcome<()> {
     let (json, text) = if config.workflow.train || config.workflow.generate {
         data_size(config, asked)
     } else {
@@ -33,7 +33,7 @@ pub fn size(config: &Config, asked: &Asked, as_json: bool) -> Outcome<()> {
     terminal::answer(&if as_json { serde_json::to_string_pretty(&json).unwrap_or_default() + "\n" } else { text })
 }
 
-fn data_size(config: &Config, asked: &Asked) -> (Value, String) {
+fn data_size(config: &Config, asked: &SizeRequest) -> (Value, String) {
     let Config { dataset, reader, .. } = config;
     let memory = asked.memory_gibibytes.unwrap_or_else(host::memory_gibibytes) * asked.hosts as f64;
     let file = dataset.samples_per_file as f64 * dataset.record_bytes;

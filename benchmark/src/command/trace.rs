@@ -25,7 +25,7 @@ use dlio_tracer::untraced::{self, Untraced};
 
 use crate::command::analyzer;
 use crate::failure::{Failure, Kind, Outcome};
-use crate::machine::sampler::{FirstSample, Sampler, Seen};
+use crate::machine::sampler::{FirstSample, SampleResult, Sampler};
 use crate::machine::unusual;
 use crate::system::processes::{self, Variables};
 use crate::system::{locate, terminal};
@@ -165,7 +165,7 @@ pub fn run(options: &Options) -> Outcome<i32> {
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
     let stranded = spool::bring_home(&folder);
     let recorded = new_images(&folder, &before);
-    keep_beside_trace(&machine, &recorded);
+    keep_with_trace(&machine, &recorded);
     if let Some(code) = status.code() {
         convert_run::note_exit(recorded.values().flatten(), pid, code);
     }
@@ -173,15 +173,15 @@ pub fn run(options: &Options) -> Outcome<i32> {
     if !options.quiet {
         let remains = RunLeftovers { images: &recorded, lost, is_elsewhere: stranded.is_some() };
         report(&folder, &before, &remains, loading, options);
-        say_untraced(&untraced::read(&folder, began));
-        say_unusual(&machine);
+        report_untraced(&untraced::read(&folder, began));
+        report_unusual(&machine);
     }
     // Processes report this themselves if their standard error is still open at the end.
     if lost > 0 {
         terminal::warn(format_args!("dlio: {lost} events were lost; dlio-analyze shows in which processes"));
     }
     if let Some(stranded) = stranded {
-        say_stranded(&stranded, &folder);
+        report_stranded(&stranded, &folder);
     }
     if let Some((analyzer, page)) = analyzer.zip(options.report.as_ref()) {
         wait_for_ends(&folder);
@@ -205,14 +205,14 @@ fn variables_of(options: &Options, folder: &Path, converter: &str) -> Variables 
 }
 
 /// Keeps the host's samples if there is a trace next to them.
-fn keep_beside_trace(machine: &Seen, recorded: &Images) {
+fn keep_with_trace(machine: &SampleResult, recorded: &Images) {
     if recorded.is_empty() {
         machine.file.iter().for_each(|file| drop(fs::remove_file(file)));
     }
 }
 
 /// Prints which permissions and resources the command lacked.
-fn say_unusual(machine: &Seen) {
+fn report_unusual(machine: &SampleResult) {
     let remarks = machine.allowance.iter().flat_map(|allowance| unusual::remarks(allowance, &machine.watched));
     let remarks: Vec<String> = remarks.collect();
     if !remarks.is_empty() {
@@ -221,7 +221,7 @@ fn say_unusual(machine: &Seen) {
 }
 
 /// Printed even with `--quiet`: a part of the trace is missing.
-fn say_stranded(stranded: &Stranded, folder: &Path) {
+fn report_stranded(stranded: &Stranded, folder: &Path) {
     let processes = many(stranded.rings, "process was", "processes were");
     let (spool, folder, reason) = (stranded.spool.display(), folder.display(), &stranded.error);
     terminal::warn(format_args!("dlio: {processes} killed or ran out of space; the recorded events are in {spool}"));
@@ -230,7 +230,7 @@ fn say_stranded(stranded: &Stranded, folder: &Path) {
 }
 
 /// Prints the programs that the command started and that could not be traced, each once.
-fn say_untraced(all: &[Untraced]) {
+fn report_untraced(all: &[Untraced]) {
     const NAMED: usize = 5;
     if all.is_empty() {
         return;
@@ -314,12 +314,12 @@ impl Options {
 
     /// Returns the patterns outside of which nothing is recorded, if there are any.
     fn included(&self) -> Option<String> {
-        if self.include.is_empty() { asked(env::INCLUDE) } else { Some(self.include.join(":")) }
+        if self.include.is_empty() { inherited_variable(env::INCLUDE) } else { Some(self.include.join(":")) }
     }
 
     /// Returns the format requested by option or environment.
     fn format(&self) -> String {
-        self.format.clone().or_else(|| asked(env::FORMAT)).unwrap_or_else(|| "auto".into())
+        self.format.clone().or_else(|| inherited_variable(env::FORMAT)).unwrap_or_else(|| "auto".into())
     }
 
     /// Returns the format into which the traces are converted after the command has ended; `None` if each process
@@ -328,7 +328,7 @@ impl Options {
         match self.format().as_str() {
             "native" => None,
             // A setting inherited from an outer `dlio trace` is for the directory of that one.
-            _ if asked(env::CONVERT).is_some_and(|when| !when.starts_with(env::CONVERT_LATER)) => None,
+            _ if inherited_variable(env::CONVERT).is_some_and(|when| !when.starts_with(env::CONVERT_LATER)) => None,
             "chrome" => Some(Form::Chrome),
             // The tracer treats an invalid format as auto, with a warning.
             _ => Some(Form::Perfetto),
@@ -337,14 +337,15 @@ impl Options {
 
     fn convert_run<'a>(&self, folder: &'a Path, converter: &'a str, form: Form) -> ConvertRun<'a> {
         let is_auto = !["perfetto", "chrome"].contains(&self.format().as_str());
-        let max_mb = self.max_mb.or_else(|| asked(env::MAX_MB)?.parse().ok()).filter(|&megabytes| megabytes > 0);
+        let max_mb =
+            self.max_mb.or_else(|| inherited_variable(env::MAX_MB)?.parse().ok()).filter(|&megabytes| megabytes > 0);
         ConvertRun {
             folder,
             converter,
             form,
             events_max: if is_auto { ConvertRun::AUTO_EVENTS_MAX } else { u64::MAX },
             bytes_max: max_mb.map_or(u64::MAX, |megabytes| megabytes.saturating_mul(1_000_000)),
-            umask: (self.share || asked(env::UMASK).is_some()).then(|| self.umask()),
+            umask: (self.share || inherited_variable(env::UMASK).is_some()).then(|| self.umask()),
         }
     }
 
@@ -358,7 +359,7 @@ impl Options {
 }
 
 /// Returns a variable of this process's environment, which the command inherits.
-fn asked(name: &str) -> Option<String> {
+fn inherited_variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
@@ -458,7 +459,7 @@ struct RunLeftovers<'a> {
 }
 
 fn report(folder: &Path, before: &Images, remains: &RunLeftovers, loading: Loading, options: &Options) {
-    let is_all = options.all || asked(env::ALL).is_some_and(|all| all != "0");
+    let is_all = options.all || inherited_variable(env::ALL).is_some_and(|all| all != "0");
     let new = new_images(folder, before);
     let shown = shown_path(folder);
     if new.is_empty() {
@@ -499,7 +500,7 @@ fn report(folder: &Path, before: &Images, remains: &RunLeftovers, loading: Loadi
     terminal::warn(format_args!("dlio: {} recorded in {shown} ({})", shown_processes(remains.images), human(bytes)));
     let (alive, ended): (Vec<_>, Vec<_>) = files().filter(|file| ends(file, "ring")).partition(|file| is_alive(file));
     // A process that exits just now has removed its ring by the second check.
-    let ended: Vec<_> = ended.into_iter().filter(|file| file.exists() && tells_of_an_end(file)).collect();
+    let ended: Vec<_> = ended.into_iter().filter(|file| file.exists() && ended_abnormally(file)).collect();
     match alive.len() {
         0 => {}
         1 => terminal::warn("      1 process outlived the command; it is traced until it exits"),
@@ -531,7 +532,7 @@ fn report(folder: &Path, before: &Images, remains: &RunLeftovers, loading: Loadi
 
 /// Returns `true` if a ring was left by a process that did not exit in order. A process that dropped privileges leaves
 /// an empty ring, which it could no longer remove, next to a complete trace.
-fn tells_of_an_end(file: &Path) -> bool {
+fn ended_abnormally(file: &Path) -> bool {
     let is_empty = || fs::metadata(file).is_ok_and(|found| found.len() == 0);
     let has_ended = || {
         let trace = fs::read(file.with_extension("dlt")).unwrap_or_default();
@@ -669,13 +670,13 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_one_whatever_it_runs() {
+    fn exec_keeps_one_process() {
         let stems = ["sh-node.1-7-100", "python3.11-node.1-7-200", "cat-node.1-8-150", "cat-node.2-8-150"];
         assert_eq!(processes(stems.map(String::from).iter()), 3);
     }
 
     #[test]
-    fn a_limit_of_nothing_is_refused_with_what_was_meant() {
+    fn zero_limit_is_rejected_with_suggestion() {
         assert_eq!(megabytes("7"), Ok(7));
         assert!(megabytes("0").unwrap_err().contains("--mode summary"));
         assert!(megabytes("1.5").unwrap_err().contains("whole number"));

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_distribution_is_refused() {
+    fn rejects_invalid_distributions() {
         for text in [
             "{type: zipf, a: 1}",
             "{stdev: 1}",
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn no_step_is_shorter_than_asked_for_however_late_the_one_before_was() {
+    fn no_step_is_short_after_a_late_one() {
         for busy in [false, true] {
             let mut pace = Pace::new(Spread::Fixed(0.002), 1, busy);
             let shortest = (0..100).map(|_| pace.step()).min();

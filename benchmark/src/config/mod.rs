@@ -14,6 +14,6 @@ mod sections;
 
 pub use excluded::Excluded;
 pub use sections::{
-    Checkpoints, Config, Dataset, Datatype, Element, Evaluation, Framework, LoaderKind, Model, Output, Reading, Saving,
-    Shuffle, Train, Workflow,
+    CheckpointFormat, Checkpoints, Config, Dataset, Datatype, Element, Evaluation, Framework, LoaderKind, Model,
+    Output, Reading, Shuffle, Train, Workflow,
 };

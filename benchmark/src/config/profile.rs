@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_done_is_refused_with_what_can() {
+    fn rejects_impossible_calls_with_alternatives() {
         for (text, said) in [
             ("{samples: []}", "expected `opening` and `sample`"),
             ("{sample: []}", "has no read"),

@@ -315,7 +315,7 @@ pub struct Evaluation {
 
 /// The requested format of checkpoint files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Saving {
+pub enum CheckpointFormat {
     /// The framework's format.
     Framework,
     PyTorch,
@@ -342,7 +342,7 @@ pub struct Checkpoints {
     pub rank_sync: bool,
     pub subset: bool,
     pub random: bool,
-    pub format: Saving,
+    pub format: CheckpointFormat,
     /// Sizes of files of bytes, instead of a model.
     pub file_bytes: Vec<u64>,
     /// Models given by lists are not divided: each layer has a file.
@@ -392,7 +392,7 @@ impl Tree<'_> {
         self.value(path) == Value::Bool(true)
     }
 
-    fn says(&self, path: &str) -> bool {
+    fn is_set(&self, path: &str) -> bool {
         self.0.at(&path.split('.').collect::<Vec<_>>()).is_some_and(|value| *value != Value::Null)
     }
 
@@ -473,7 +473,7 @@ fn default_of(path: &str) -> Value {
 impl Config {
     pub fn read(tree: &Value) -> Outcome<Config> {
         let tree = Tree(tree);
-        let places = Places::read(&tree);
+        let places = DataLocations::read(&tree);
         let checkpoint = checkpoints(&tree, &places);
         let dataset = dataset(&tree, &places);
         let framework = if tree.text("framework") == "pytorch" { Framework::PyTorch } else { Framework::TensorFlow };
@@ -587,17 +587,18 @@ fn cache(tree: &Tree) -> Option<cache::Settings> {
 }
 
 /// The locations of directories: below a directory of a file system, or in a bucket.
-struct Places {
+struct DataLocations {
     root: String,
     store: Option<Settings>,
     complaints: RefCell<Vec<Failure>>,
     remarks: RefCell<Vec<String>>,
 }
 
-impl Places {
-    fn read(tree: &Tree) -> Places {
+impl DataLocations {
+    fn read(tree: &Tree) -> DataLocations {
         let (kind, root) = (tree.text("storage.storage_type"), tree.text("storage.storage_root"));
-        let mut places = Places { root, store: None, complaints: RefCell::default(), remarks: RefCell::default() };
+        let mut places =
+            DataLocations { root, store: None, complaints: RefCell::default(), remarks: RefCell::default() };
         let source = Source {
             storage_type: &kind,
             storage_root: &places.root,
@@ -639,7 +640,7 @@ impl Places {
     }
 }
 
-fn dataset(tree: &Tree, places: &Places) -> Dataset {
+fn dataset(tree: &Tree, places: &DataLocations) -> Dataset {
     let suffix = tree.text("dataset.format");
     let file_bytes = tree.counts("dataset.file_bytes");
     let format = if file_bytes.is_empty() { suffix.clone() } else { "raw".into() };
@@ -664,7 +665,7 @@ fn dataset(tree: &Tree, places: &Places) -> Dataset {
             tree.count("dataset.num_files_train").max(tree.count("dataset.num_files_generated")),
             tree.count("dataset.num_files_eval"),
         ],
-        listing_interval: if tree.says("dataset.listing_validation_interval") {
+        listing_interval: if tree.is_set("dataset.listing_validation_interval") {
             Some(tree.count("dataset.listing_validation_interval").max(1))
         } else {
             None
@@ -781,18 +782,18 @@ fn train(tree: &Tree) -> Outcome<Train> {
     })
 }
 
-fn saving(word: &str) -> Saving {
+fn saving(word: &str) -> CheckpointFormat {
     match word {
-        "pytorch" => Saving::PyTorch,
-        "distributed" => Saving::Distributed,
-        "safetensors" => Saving::Safetensors,
-        "tensorflow" => Saving::TensorFlow,
-        "raw" => Saving::Raw,
-        _ => Saving::Framework,
+        "pytorch" => CheckpointFormat::PyTorch,
+        "distributed" => CheckpointFormat::Distributed,
+        "safetensors" => CheckpointFormat::Safetensors,
+        "tensorflow" => CheckpointFormat::TensorFlow,
+        "raw" => CheckpointFormat::Raw,
+        _ => CheckpointFormat::Framework,
     }
 }
 
-fn checkpoints(tree: &Tree, places: &Places) -> Checkpoints {
+fn checkpoints(tree: &Tree, places: &DataLocations) -> Checkpoints {
     Checkpoints {
         folder: places.folder_anywhere(tree, "checkpoint.checkpoint_folder"),
         after_epoch: tree.count("checkpoint.checkpoint_after_epoch"),
@@ -832,7 +833,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_absent_has_the_tables_default() {
+    fn missing_keys_have_the_table_default() {
         let config = config("{}");
         assert_eq!(config.framework, Framework::TensorFlow);
         assert_eq!((config.reader.batch, config.dataset.files_train, config.au), (1, 8, 0.9));
@@ -847,7 +848,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_parquet_stay_open_unless_somebody_says_otherwise() {
+    fn parquet_files_stay_open_by_default() {
         let kept = |text: &str| config(text).reader.keep_open;
         assert!(kept("{dataset: {format: parquet}}") && !kept("{dataset: {format: hdf5}}"));
         assert!(!kept("{dataset: {format: parquet}, reader: {read_type: on_demand}}"));
@@ -863,7 +864,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scaled_workload_keeps_its_samples_and_has_fewer_of_them() {
+    fn scaled_workload_has_fewer_equal_samples() {
         let scaled = |dataset: &str, scale: f64| {
             let config =
                 config(&format!("{{scale: {scale}, dataset: {{{dataset}}}, train: {{total_training_steps: 150}}}}"));
@@ -879,12 +880,12 @@ mod tests {
     }
 
     #[test]
-    fn images_are_bytes_whatever_the_workload_says() {
+    fn images_always_have_byte_elements() {
         assert_eq!(config("{dataset: {format: png, record_element_type: float32}}").dataset.element, Element::UINT8);
     }
 
     #[test]
-    fn the_storage_root_is_put_before_relative_folders_only() {
+    fn storage_root_prefixes_relative_directories_only() {
         let relative = config("{storage: {storage_root: /mnt}, dataset: {data_folder: data/x/}}");
         assert_eq!(relative.dataset.folder, PathBuf::from("/mnt/data/x"));
         let absolute = config("{storage: {storage_root: /mnt}, dataset: {data_folder: /y}}");

@@ -68,7 +68,7 @@ impl Fingerprint {
     }
 
     /// Returns the fingerprint stored with the files; `None` if there is none.
-    pub fn found(layout: &Layout, split: Split) -> Outcome<Option<Fingerprint>> {
+    pub fn read(layout: &Layout, split: Split) -> Outcome<Option<Fingerprint>> {
         let path = place(layout, split);
         let Some(text) = text_of(&path)? else { return Ok(None) };
         let json: Json = serde_json::from_slice(&text).unwrap_or_default();
@@ -191,7 +191,7 @@ pub fn prepare(layout: &Layout, again: bool) -> Outcome<Prepared> {
     for split in [Split::Train, Split::Valid].into_iter().filter(|split| layout.files(*split) > 0) {
         let asked = Fingerprint::of(layout, split)?;
         let folder = layout.dataset.folder.join(split.folder());
-        let made = match Fingerprint::found(layout, split) {
+        let made = match Fingerprint::read(layout, split) {
             Err(failure) if failure.kind == Kind::DamagedData && again => None,
             found => found?,
         };
@@ -202,7 +202,7 @@ pub fn prepare(layout: &Layout, again: bool) -> Outcome<Prepared> {
                 folder.display(),
                 listed(&made.differences(&asked), &layout.dataset)
             )),
-            None if !again && is_there(layout, split)? => {
+            None if !again && any_exists(layout, split)? => {
                 prepared.foreign[split as usize] = true;
                 prepared.words.push(format!(
                     "no record of how the files in {} were generated; files that match the configuration are kept \
@@ -220,7 +220,7 @@ pub fn prepare(layout: &Layout, again: bool) -> Outcome<Prepared> {
 }
 
 /// Returns `true` if any file of these names exists.
-fn is_there(layout: &Layout, split: Split) -> Outcome<bool> {
+fn any_exists(layout: &Layout, split: Split) -> Outcome<bool> {
     if store::is_object(&layout.dataset.folder) {
         for number in layout.probes(split) {
             if store::length(&layout.path(split, number))?.is_some() {
@@ -239,7 +239,7 @@ fn is_there(layout: &Layout, split: Split) -> Outcome<bool> {
 }
 
 fn remove_files(layout: &Layout, split: Split) -> Outcome<()> {
-    if !is_there(layout, split)? {
+    if !any_exists(layout, split)? {
         return Ok(());
     }
     for number in 0..layout.files(split) {

@@ -96,7 +96,7 @@ pub fn present_bytes(layout: &Layout) -> u64 {
 }
 
 /// Returns the number of existing files with these names; `None` for a store, which is never listed.
-pub fn files_there(layout: &Layout) -> Option<u64> {
+pub fn existing_files(layout: &Layout) -> Option<u64> {
     if store::is_object(&layout.dataset.folder) {
         return None;
     }
@@ -150,7 +150,7 @@ pub fn generate(layout: &Layout, part: Part, keep: Keep, watch: Watch) -> Outcom
                 Keep::Nothing => false,
                 // Files are written in the order of their numbers, so a gap this wide means that no more exist.
                 _ if store::is_object(&spec.path) && absent >= ABSENT_MAX => false,
-                Keep::Complete { foreign: who } if foreign(who) => is_as_asked(format, &spec, &layout.dataset)?,
+                Keep::Complete { foreign: who } if foreign(who) => matches_request(format, &spec, &layout.dataset)?,
                 Keep::Complete { .. } => is_complete(format, &spec, &layout.dataset)?,
             };
             absent = if stays { 0 } else { absent + 1 };
@@ -177,7 +177,7 @@ fn one_file(format: &dyn Format, spec: &FileSpec, dataset: &Dataset, scratch: &m
 }
 
 /// Returns `true` if the file of any program cannot be distinguished from the requested one.
-fn is_as_asked(format: &dyn Format, spec: &FileSpec, dataset: &Dataset) -> Outcome<bool> {
+fn matches_request(format: &dyn Format, spec: &FileSpec, dataset: &Dataset) -> Outcome<bool> {
     if store::is_object(&spec.path) {
         return is_complete(format, spec, dataset);
     }
@@ -233,8 +233,8 @@ pub fn verify(layout: &Layout, part: Part, watch: Watch) -> Outcome<Generated> {
     })
 }
 
-type Tell<'a> = &'a mut dyn FnMut(Generated) -> Outcome<()>;
-type Work<'a> = &'a dyn Fn(&mut dyn Iterator<Item = u64>, Tell) -> Outcome<()>;
+type ReportProgress<'a> = &'a mut dyn FnMut(Generated) -> Outcome<()>;
+type Work<'a> = &'a dyn Fn(&mut dyn Iterator<Item = u64>, ReportProgress) -> Outcome<()>;
 
 /// A record from a writer to its parent: three counts, or the text of a failure. It is smaller than PIPE_BUF, so that
 /// records of several writers do not mix.

@@ -144,16 +144,16 @@ impl Layout {
 
     /// Returns the number of files of the smallest larger data set with these names in the directory.
     pub fn larger_set(&self, split: Split) -> Option<u64> {
-        self.sets_there(split).filter(|total| *total > self.files(split)).min()
+        self.existing_set_sizes(split).filter(|total| *total > self.files(split)).min()
     }
 
     /// Returns the number of files of the largest smaller data set with these names.
     pub fn smaller_set(&self, split: Split) -> Option<u64> {
-        self.sets_there(split).filter(|total| *total < self.files(split)).max()
+        self.existing_set_sizes(split).filter(|total| *total < self.files(split)).max()
     }
 
     /// Returns the numbers of files in the data sets whose names are in the directory.
-    fn sets_there(&self, split: Split) -> impl Iterator<Item = u64> {
+    fn existing_set_sizes(&self, split: Split) -> impl Iterator<Item = u64> {
         let Dataset { prefix, suffix, .. } = &self.dataset;
         let (first, last) = (format!("{prefix}_"), format!(".{suffix}{}", self.compressed_suffix()));
         // Objects are not listed: `num_files_generated` gives their number.

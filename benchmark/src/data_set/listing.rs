@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_the_format_are_found_whatever_they_are_called() {
+    fn files_of_the_format_are_found_by_extension() {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path();
         fs::create_dir_all(folder.join("cats")).unwrap();

@@ -35,21 +35,26 @@ pub fn of(layout: &Layout, split: Split) -> Outcome<Option<Missing>> {
     let dataset = &layout.dataset;
     let some = dataset.listing_interval.is_some() || dataset.skip_listing;
     if some || dataset.listed[split as usize].is_some() || store::is_object(&dataset.folder) {
-        return asked(layout, split, layout.probes(split).into_iter(), false);
+        return check_each(layout, split, layout.probes(split).into_iter(), false);
     }
     let files = layout.files(split);
     if files <= FEW || layout.named(split) / NAMES_A_QUESTION > files {
-        return asked(layout, split, 0..files, true);
+        return check_each(layout, split, 0..files, true);
     }
     match listed(layout, split) {
         Ok(missing) => Ok(missing),
         // A directory may permit access but not listing.
-        Err(_) => asked(layout, split, layout.probes(split).into_iter(), false),
+        Err(_) => check_each(layout, split, layout.probes(split).into_iter(), false),
     }
 }
 
 /// Checks one file after another.
-fn asked(layout: &Layout, split: Split, numbers: impl Iterator<Item = u64>, all: bool) -> Outcome<Option<Missing>> {
+fn check_each(
+    layout: &Layout,
+    split: Split,
+    numbers: impl Iterator<Item = u64>,
+    all: bool,
+) -> Outcome<Option<Missing>> {
     let mut missing = Missing { split, count: 0, names: Vec::new(), all };
     for number in numbers {
         let path = layout.path(split, number);
@@ -78,7 +83,7 @@ impl Missing {
     }
 
     /// Returns the number of missing files, and the first names.
-    pub fn told(&self, layout: &Layout) -> String {
+    pub fn describe(&self, layout: &Layout) -> String {
         let names: Vec<String> = self.names.iter().map(|path| path.display().to_string()).collect();
         let more = if self.count > names.len() as u64 { ", ..." } else { "" };
         let word = if self.split == Split::Train { "training" } else { "evaluation" };
@@ -159,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_other_files_are_none_of_the_data_set() {
+    fn unrelated_names_do_not_count_as_files() {
         let folder = tempfile::tempdir().unwrap();
         let layout = made(&folder, "num_files_train: 100, num_subfolders_train: 2", &[7, 50]);
         let train = folder.path().join("train");
@@ -176,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn some_stand_for_all_where_that_was_asked_for() {
+    fn listing_interval_checks_a_sample() {
         let gone: Vec<u64> = (60..80).collect();
         for (more, found) in [
             ("listing_validation_interval: 50", false),

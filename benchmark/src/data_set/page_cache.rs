@@ -47,17 +47,17 @@ pub fn share(layout: &Layout) -> Option<f64> {
 
 /// How the cache was emptied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Dropped {
+pub enum DropMethod {
     /// For the whole host, as root.
     Everything,
     /// File by file, as far as no other process uses them.
     FileByFile,
 }
 
-pub fn empty(layout: &Layout) -> std::io::Result<Dropped> {
+pub fn empty(layout: &Layout) -> std::io::Result<DropMethod> {
     // Reads of objects bypass the page cache.
     if store::is_object(&layout.dataset.folder) || file_calls::drop_page_cache().is_ok() {
-        return Ok(Dropped::Everything);
+        return Ok(DropMethod::Everything);
     }
     for split in [Split::Train, Split::Valid] {
         for number in 0..layout.files(split) {
@@ -68,5 +68,5 @@ pub fn empty(layout: &Layout) -> std::io::Result<Dropped> {
             }
         }
     }
-    Ok(Dropped::FileByFile)
+    Ok(DropMethod::FileByFile)
 }

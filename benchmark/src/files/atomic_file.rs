@@ -22,20 +22,20 @@ pub fn sweep(folder: &Path) {
 
 pub struct AtomicFile {
     /// The temporary location of each file, and its final path.
-    names: Vec<(Place, PathBuf)>,
+    names: Vec<(TemporaryFile, PathBuf)>,
 }
 
 /// The location of a file until it is complete.
-enum Place {
+enum TemporaryFile {
     Beside(PathBuf),
     /// In memory, under the name that this process has for it.
     Memory(File, PathBuf),
 }
 
-impl Place {
+impl TemporaryFile {
     fn path(&self) -> &Path {
         match self {
-            Place::Beside(path) | Place::Memory(_, path) => path,
+            TemporaryFile::Beside(path) | TemporaryFile::Memory(_, path) => path,
         }
     }
 }
@@ -54,7 +54,7 @@ impl AtomicFile {
 
     /// Returns the temporary name of another file that appears together with the main one.
     pub fn companion(&mut self, path: &Path) -> Outcome<PathBuf> {
-        let place = if store::is_object(path) { in_memory(path)? } else { Place::Beside(partial_name(path)) };
+        let place = if store::is_object(path) { in_memory(path)? } else { TemporaryFile::Beside(partial_name(path)) };
         let temporary = place.path().to_path_buf();
         self.names.push((place, path.to_path_buf()));
         Ok(temporary)
@@ -76,7 +76,7 @@ impl AtomicFile {
                 Place::Beside(temporary) => {
                     fs::rename(temporary, path).map_err(|error| Failure::unwritable("rename", path, error))?;
                 }
-                Place::Memory(file, _) => send(file, path)?,
+                TemporaryFile::Memory(file, _) => send(file, path)?,
             }
         }
         Ok(())
@@ -87,7 +87,7 @@ fn in_memory(path: &Path) -> Outcome<Place> {
     let file = file_calls::memory_file(c"dlio-object")
         .map_err(|error| Failure::unwritable("allocate memory for", path, error))?;
     let name = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-    Ok(Place::Memory(file, name))
+    Ok(TemporaryFile::Memory(file, name))
 }
 
 /// Bytes of a file in memory that are sent per write.
@@ -109,7 +109,7 @@ fn send(file: &File, path: &Path) -> Outcome<()> {
 impl Drop for AtomicFile {
     fn drop(&mut self) {
         for (place, _) in &self.names {
-            if let Place::Beside(temporary) = place {
+            if let TemporaryFile::Beside(temporary) = place {
                 // It may never have been created; there is nothing else to do here.
                 let _ = fs::remove_file(temporary);
             }
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_writer_left_is_removed_and_what_others_write_is_not() {
+    fn sweep_removes_files_of_dead_writers_only() {
         let dir = tempfile::tempdir().unwrap();
         let mut gone = std::process::Command::new("true").spawn().unwrap();
         gone.wait().unwrap();

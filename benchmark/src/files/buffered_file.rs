@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_has_the_bytes_that_were_written_whatever_their_number() {
+    fn file_has_all_bytes_for_any_size() {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("x");
         for length in [0, 1, ALIGNMENT, ALIGNMENT + 1, DIRECT_SIZE, 2 * DIRECT_SIZE + 77] {

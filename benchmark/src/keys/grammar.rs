@@ -53,7 +53,7 @@ pub fn parse(typed: &str) -> Outcome<Override> {
     };
     let key = key.split('@').next().unwrap_or_default();
     check_key(typed, key)?;
-    let values = value.map_or(Ok(Vec::new()), |text| Typed::new(typed, text).sweep())?;
+    let values = value.map_or(Ok(Vec::new()), |text| ValueParser::new(typed, text).sweep())?;
     Ok(Override { typed: typed.to_string(), action, key: key.to_string(), values })
 }
 
@@ -89,20 +89,20 @@ fn wrong(typed: &str, why: &str) -> Failure {
 }
 
 /// The text of a value, and the position in it.
-struct Typed<'a> {
+struct ValueParser<'a> {
     whole: &'a str,
     text: Vec<char>,
     at: usize,
     depth: usize,
 }
 
-impl<'a> Typed<'a> {
-    fn new(whole: &'a str, text: &str) -> Typed<'a> {
-        Typed { whole, text: text.chars().collect(), at: 0, depth: 0 }
+impl<'a> ValueParser<'a> {
+    fn new(whole: &'a str, text: &str) -> ValueParser<'a> {
+        ValueParser { whole, text: text.chars().collect(), at: 0, depth: 0 }
     }
 
     fn sweep(mut self) -> Outcome<Vec<Value>> {
-        if self.rest().is_empty() {
+        if self.remaining().is_empty() {
             return Ok(vec![Value::Text(String::new())]);
         }
         match self.function()? {
@@ -124,10 +124,10 @@ impl<'a> Typed<'a> {
 
     /// Parses a whole `choice(...)` or `range(...)`; `None` if the value is something else.
     fn function(&mut self) -> Outcome<Option<Vec<Value>>> {
-        let text = self.rest();
+        let text = self.remaining();
         let Some(inside) = text.strip_suffix(')') else { return Ok(None) };
         if let Some(choices) = inside.strip_prefix("choice(") {
-            return Typed::new(self.whole, choices).values().map(Some);
+            return ValueParser::new(self.whole, choices).values().map(Some);
         }
         match inside.strip_prefix("range(") {
             Some(bounds) => self.range(bounds).map(Some),
@@ -150,7 +150,7 @@ impl<'a> Typed<'a> {
         Ok((start..stop).step_by(step as usize).map(Value::Int).collect())
     }
 
-    fn rest(&self) -> String {
+    fn remaining(&self) -> String {
         self.text[self.at..].iter().collect()
     }
 
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn prefixes_say_what_is_to_be_done() {
+    fn prefixes_select_the_action() {
         for (typed, action) in
             [("a.b=1", Action::Change), ("+a.b=1", Action::Add), ("++a.b=1", Action::Force), ("~a.b", Action::Remove)]
         {
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_keep_what_is_inside() {
+    fn quotes_preserve_their_content() {
         assert_eq!(value("'a, [b]'"), text("a, [b]"));
         assert_eq!(value("\"1\""), text("1"));
         assert_eq!(value(r"'it\'s'"), text("it's"));
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_end_is_refused() {
+    fn rejects_unterminated_values() {
         for typed in [
             format!("k={}", "[".repeat(100_000)),
             format!("k={}", "{a:".repeat(40_000)),
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_refused() {
+    fn rejects_invalid_syntax() {
         for typed in
             ["noequals", "=1", "k=[1,2", "k={a 1}", "k='open", "k=a]b", "k=1,,2", "a..b=1", "k=range(x)", "k=[1] 2"]
         {

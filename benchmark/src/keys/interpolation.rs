@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_may_say_what_another_says() {
+    fn value_can_refer_to_another_key() {
         let tree = meant(
             "workload: {model: {name: unet}, dataset: {data_folder: 'data/${workload.model.name}/x', prefix: '${.data_folder}', \
              num: '${workload.reader.batch_size}', up: '${..model.name}'}, reader: {batch_size: 4}, \
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leads_nowhere_or_in_a_circle_is_refused() {
+    fn rejects_missing_and_cyclic_references() {
         for (text, word) in [
             ("a: '${workload.modle.name}'", "workload.model.name"),
             ("a: '${b}'\nb: '${a}'", "itself"),

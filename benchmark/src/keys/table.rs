@@ -368,7 +368,7 @@ mod tests {
     use crate::keys::value::yaml_scalar;
 
     #[test]
-    fn every_default_is_a_legal_value_of_its_own_key() {
+    fn every_default_is_valid_for_its_key() {
         for key in KEYS {
             let default = crate::keys::value::parse_yaml("default", key.default).unwrap();
             assert_eq!(complaint(key, &default), None, "{}", key.path);
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_not_negative_unless_that_says_nothing() {
+    fn negative_numbers_are_rejected_except_unset() {
         let complaint_of =
             |path, text| complaint(find(path).unwrap(), &crate::keys::value::parse_yaml("t", text).unwrap());
         assert_eq!(complaint_of("reader.read_threads", "-1").unwrap(), "-1 is less than the minimum 0");
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn old_names_become_present_ones() {
+    fn old_names_map_to_current_ones() {
         assert_eq!(present_name("data_reader.batch_size"), "reader.batch_size");
         assert_eq!(present_name("model.model_size"), "model.model_size_bytes");
         assert_eq!(present_name("model.model_sizes"), "model.model_sizes");

@@ -422,14 +422,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_reads_back_the_same() {
+    fn yaml_round_trips() {
         let tree =
             parse_yaml("t", "a: {b: [1, 'off', 2.5], c: '1'}\nd: 'x: y'\ne: []\nf: {}\ng: 's3://b/c'\n").unwrap();
         assert_eq!(parse_yaml("again", &tree.to_yaml()).unwrap(), tree);
     }
 
     #[test]
-    fn a_key_is_told_with_its_line() {
+    fn keys_have_their_line_numbers() {
         let (_, lines) = parse_yaml_placed("t", "a:\n  b: 1\n\n  c: [1,\n    2]\nd: x\n").unwrap();
         assert_eq!(lines, [("a", 1), ("a.b", 2), ("a.c", 4), ("d", 6)].map(|(key, line)| (key.to_string(), line)));
         let refused = parse_yaml("job.yaml", "a: 1\nb: c: d\n").unwrap_err();
@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_there_twice_is_refused_with_its_line() {
+    fn duplicate_key_is_rejected_with_its_line() {
         for text in ["a: 1\nb: 2\na: 3\n", "b:\n  a: 1\n  a: 1\n", "b: 1\nc: 2\nd: {a: 1, a: 2}\n"] {
             let refused = parse_yaml("job.yaml", text).unwrap_err();
             assert!(refused.what.starts_with("job.yaml: line 3: the key `a` is there already"), "{refused}");
@@ -453,7 +453,7 @@ mod tests {
 
     /// Ten of ten of ten ...: a kilobyte that would expand to a billion words.
     #[test]
-    fn aliases_of_aliases_are_refused_before_they_fill_the_memory() {
+    fn rejects_exponential_aliases() {
         let ten = |of: usize| vec![format!("*a{of}"); 10].join(",");
         let mut text = "a0: &a0 lol\n".to_string();
         (1..10).for_each(|level| text += &format!("a{level}: &a{level} [{}]\n", ten(level - 1)));
@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nested_without_end_is_refused() {
+    fn rejects_unlimited_nesting() {
         for text in ["[".repeat(100_000), "{a: ".repeat(100_000), format!("{}: 1", "a.".repeat(300))] {
             assert!(parse_yaml("deep.yaml", &text).is_err());
         }
@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn merge_keeps_what_the_upper_tree_does_not_say() {
+    fn merge_keeps_keys_missing_in_the_upper_tree() {
         let mut base = parse_yaml("t", "a: {b: 1, c: 2}").unwrap();
         base.merge(parse_yaml("t", "a: {c: 3}").unwrap());
         assert_eq!(base.at(&["a", "b"]), Some(&Value::Int(1)));

@@ -64,7 +64,7 @@ pub fn parse(text: &str) -> Vec<Mount> {
     for mount in text.lines().filter_map(parse_line) {
         found.insert(mount.folder.clone(), mount);
     }
-    found.into_values().filter(holds_data).take(MOUNTS_MAX).collect()
+    found.into_values().filter(may_contain_data).take(MOUNTS_MAX).collect()
 }
 
 /// Parses `ID PARENT MAJOR:MINOR ROOT FOLDER OPTIONS [FIELD ...] - TYPE SOURCE OPTIONS`.
@@ -94,7 +94,7 @@ fn shown(option: &str) -> String {
     }
 }
 
-fn holds_data(mount: &Mount) -> bool {
+fn may_contain_data(mount: &Mount) -> bool {
     let lies_in =
         |folder: &&str| mount.folder.strip_prefix(*folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
     let is_system = mount.kind == "tmpfs" && SYSTEM_FOLDERS.iter().any(lies_in);
@@ -186,7 +186,7 @@ nonsense
     }
 
     #[test]
-    fn what_is_known_of_a_device_is_told() {
+    fn mount_reports_properties_of_its_device() {
         let root = std::env::temp_dir().join(format!("dlio-mounts-{}", std::process::id()));
         let disk = root.join("sys/devices/sda");
         fs::create_dir_all(disk.join("sda1")).unwrap();

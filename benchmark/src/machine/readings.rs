@@ -320,7 +320,7 @@ mod tests {
     ];
 
     #[test]
-    fn every_counter_comes_from_its_file() {
+    fn every_counter_is_read_from_its_file() {
         let readings = forged("whole", FILES);
         let get = |name: &str, scope: &str| {
             readings.iter().find(|(known, of, _)| known == name && of == scope).map(|(_, _, value)| *value)
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_cut_or_forged_is_left_out() {
+    fn missing_or_forged_counters_are_left_out() {
         assert_eq!(forged("none", &[]), []);
         let nonsense: Vec<_> = FILES.iter().map(|(path, _)| (*path, "cpu  1 x\nsome total=-1\n\u{0}: :\n")).collect();
         assert_eq!(forged("nonsense", &nonsense), []);

@@ -20,7 +20,7 @@ use dlio_tracer::environment::{self, ControlGroups};
 
 use crate::machine::mounts;
 use crate::machine::readings::Sources;
-use crate::machine::unusual::{Allowance, Watched};
+use crate::machine::unusual::{Allowance, RunSamples};
 use crate::system::{clock, file_calls, host};
 
 /// Time between two samples; it grows in runs of hours, so that the file remains small.
@@ -30,8 +30,8 @@ const LATER: u32 = 3600;
 
 /// The results once the command has ended.
 #[derive(Default)]
-pub struct Seen {
-    pub watched: Watched,
+pub struct SampleResult {
+    pub watched: RunSamples,
     /// The file that this process wrote, if it did.
     pub file: Option<PathBuf>,
     /// The resources available to the command; `None` if another process samples.
@@ -41,20 +41,20 @@ pub struct Seen {
 /// Samples on a thread until it is finished.
 pub struct Sampler {
     stop: Sender<()>,
-    thread: JoinHandle<Seen>,
+    thread: JoinHandle<SampleResult>,
 }
 
 /// The sample taken before the command started.
-pub struct FirstSample(Turn);
+pub struct FirstSample(SamplerState);
 
 impl FirstSample {
     pub fn take(folder: &Path, umask: u32) -> FirstSample {
-        let mut turn = Turn {
+        let mut turn = SamplerState {
             folder: folder.to_path_buf(),
             umask,
             sources: None,
             output: None,
-            watched: Watched::default(),
+            watched: RunSamples::default(),
             allowance: None,
         };
         turn.sample();
@@ -84,7 +84,7 @@ impl FirstSample {
 
 impl Sampler {
     /// Takes the last sample, and returns the results.
-    pub fn finish(self) -> Seen {
+    pub fn finish(self) -> SampleResult {
         // Fails if the thread has already ended; then there is nothing to wait for.
         let _ = self.stop.send(());
         self.thread.join().unwrap_or_default()
@@ -92,13 +92,13 @@ impl Sampler {
 }
 
 /// The state of a process that samples, or waits for its turn.
-struct Turn {
+struct SamplerState {
     folder: PathBuf,
     umask: u32,
     sources: Option<Sources>,
     /// `None` while another process samples for this directory, or if the file cannot be written.
     output: Option<Output>,
-    watched: Watched,
+    watched: RunSamples,
     allowance: Option<Allowance>,
 }
 
@@ -112,7 +112,7 @@ struct Output {
     _name: Option<UnixListener>,
 }
 
-impl Turn {
+impl SamplerState {
     fn sample(&mut self) {
         if self.output.is_none() {
             self.begin();
@@ -161,11 +161,11 @@ impl Turn {
         self.sources = Some(sources.of_mounts(&mounts));
     }
 
-    fn end(mut self) -> Seen {
+    fn end(mut self) -> SampleResult {
         if let Some(output) = &mut self.output {
             output.put(END);
         }
-        Seen { watched: self.watched, file: self.output.map(|output| output.path), allowance: self.allowance }
+        SampleResult { watched: self.watched, file: self.output.map(|output| output.path), allowance: self.allowance }
     }
 }
 

@@ -9,7 +9,7 @@ use dlio_schemas::machine::samples::Reading;
 
 /// The samples of a run, reduced to what the sentence needs.
 #[derive(Default)]
-pub struct Watched {
+pub struct RunSamples {
     /// First and last reading of each counter and scope.
     pub readings: HashMap<(&'static str, String), (u64, u64)>,
     /// Maximum of each counter.
@@ -17,7 +17,7 @@ pub struct Watched {
     pub elapsed_ns: u64,
 }
 
-impl Watched {
+impl RunSamples {
     pub fn most(&self, name: &str) -> Option<u64> {
         self.most.get(name).copied()
     }
@@ -58,7 +58,7 @@ const MEMORY_NEAR: f64 = 0.9;
 const STOLEN_MIN: f64 = 0.05;
 
 /// Returns the parts of the sentence; empty if nothing was unusual.
-pub fn remarks(allowance: &Allowance, watched: &Watched) -> Vec<String> {
+pub fn remarks(allowance: &Allowance, watched: &RunSamples) -> Vec<String> {
     [cpus(allowance), throttled(watched), memory(allowance, watched), stolen(allowance, watched)]
         .into_iter()
         .flatten()
@@ -76,7 +76,7 @@ fn cpus(allowance: &Allowance) -> Option<String> {
     }
 }
 
-fn throttled(watched: &Watched) -> Option<String> {
+fn throttled(watched: &RunSamples) -> Option<String> {
     let (periods, throttled) = (watched.growth("group_periods")?, watched.growth("group_throttled_periods")?);
     let waited = Duration::from_nanos(watched.growth("group_throttled_ns")?);
     let share = throttled as f64 / periods.max(1) as f64;
@@ -91,7 +91,7 @@ fn throttled(watched: &Watched) -> Option<String> {
     })
 }
 
-fn memory(allowance: &Allowance, watched: &Watched) -> Option<String> {
+fn memory(allowance: &Allowance, watched: &RunSamples) -> Option<String> {
     let limit = allowance.memory_limit?;
     let used = watched.most("group_memory_used")?;
     (used as f64 >= limit as f64 * MEMORY_NEAR).then(|| {
@@ -99,7 +99,7 @@ fn memory(allowance: &Allowance, watched: &Watched) -> Option<String> {
     })
 }
 
-fn stolen(allowance: &Allowance, watched: &Watched) -> Option<String> {
+fn stolen(allowance: &Allowance, watched: &RunSamples) -> Option<String> {
     let share =
         watched.growth("cpu_steal_ns")? as f64 / (watched.elapsed_ns.max(1) as f64 * allowance.cores.max(1) as f64);
     (share >= STOLEN_MIN).then(|| format!("other guests of the hypervisor used {:.0} % of the CPU time", share * 100.0))
@@ -118,14 +118,14 @@ fn rounded(number: f64) -> String {
 mod tests {
     use super::*;
 
-    fn watched(values: &[(&'static str, u64, u64)]) -> Watched {
+    fn watched(values: &[(&'static str, u64, u64)]) -> RunSamples {
         let readings = values.iter().map(|(name, first, last)| ((*name, String::new()), (*first, *last))).collect();
         let most = values.iter().map(|(name, first, last)| (*name, *first.max(last))).collect();
-        Watched { readings, most, elapsed_ns: 10_000_000_000 }
+        RunSamples { readings, most, elapsed_ns: 10_000_000_000 }
     }
 
     #[test]
-    fn what_is_as_usual_is_not_said() {
+    fn usual_conditions_are_not_mentioned() {
         let all = Allowance { cores: 64, allowed: Some(64), quota: Some(64.0), memory_limit: None };
         let quiet = watched(&[
             ("group_periods", 0, 100),
@@ -134,11 +134,11 @@ mod tests {
             ("cpu_steal_ns", 0, 1_000_000),
         ]);
         assert_eq!(remarks(&all, &quiet), [""; 0]);
-        assert_eq!(remarks(&Allowance { allowed: None, quota: None, ..all }, &Watched::default()), [""; 0]);
+        assert_eq!(remarks(&Allowance { allowed: None, quota: None, ..all }, &RunSamples::default()), [""; 0]);
     }
 
     #[test]
-    fn what_is_unusual_is_said_in_numbers() {
+    fn unusual_conditions_have_numbers() {
         let little = Allowance { cores: 64, allowed: Some(8), quota: Some(1.5), memory_limit: Some(1 << 30) };
         let busy = watched(&[
             ("group_periods", 100, 200),

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_that_disagree_are_told_in_what_by_the_one_that_differs() {
+    fn disagreement_names_the_differing_setting() {
         let mut second = Second(consent(b"epochs: 1\nbatch: 4"));
         assert_eq!(
             all_prepared(&mut second, Ok("epochs: 1\nbatch: 4"), |text| text.to_string()),

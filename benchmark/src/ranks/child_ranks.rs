@@ -33,7 +33,7 @@ impl Peers for Children {
     }
 
     fn stop(&mut self) -> Duration {
-        processes::tell_children(&self.0);
+        processes::signal_children(&self.0);
         GRACE
     }
 
@@ -59,7 +59,7 @@ impl ChildRanks {
             let (ours, theirs) = UnixStream::pair()?;
             sockets.push(Socket::Unix(ours));
             let mut child = Star::new(rank, size, vec![Socket::Unix(theirs)], Box::new(Children(Vec::new())), patience);
-            child.meet_at(gate);
+            child.use_barrier(gate);
             children.push(processes::fork(|| {
                 // Only rank 0 keeps these sockets, so that all ranks notice when it exits.
                 sockets.clear();
@@ -70,7 +70,7 @@ impl ChildRanks {
         board.join(0);
         processes::watch_children(&children);
         let mut star = Star::new(0, size, sockets, Box::new(Children(children.clone())), patience);
-        star.meet_at(gate);
+        star.use_barrier(gate);
         Ok(ChildRanks { star, children })
     }
 
@@ -92,7 +92,7 @@ impl ChildRanks {
         }
         if outcome.is_err() && !told {
             // A second signal would end them in the middle of their files.
-            processes::tell_children(&self.children);
+            processes::signal_children(&self.children);
         }
         if outcome.is_err() {
             processes::end_children(&self.children, GRACE);

@@ -25,10 +25,10 @@ pub enum ExternalRanks {
 
 impl ExternalRanks {
     /// Returns when all ranks are connected. `shared` is a directory that ranks on other hosts see too.
-    pub fn meet(world: &LaunchInfo, shared: &Path, patience: Duration, talk: Talk) -> Outcome<ExternalRanks> {
+    pub fn connect(world: &LaunchInfo, shared: &Path, patience: Duration, talk: Talk) -> Outcome<ExternalRanks> {
         match library(world, talk)? {
             Some(library) => Mpi::join(world, library, patience).map(ExternalRanks::Mpi),
-            None => SocketRanks::meet(world, shared, patience).map(ExternalRanks::Sockets),
+            None => SocketRanks::connect(world, shared, patience).map(ExternalRanks::Sockets),
         }
     }
 

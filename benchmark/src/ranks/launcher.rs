@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_many_knows_which_whoever_started_it() {
+    fn rank_is_known_with_every_launcher() {
         for Launcher { rank, size, here, name } in LAUNCHERS {
             let local = ("LOCAL_RANK", "0");
             let world = found(&[(rank, "1"), (size, "2"), (here, "2"), local], None).unwrap().unwrap();
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_script_may_start_ranks_of_its_own_and_is_none() {
+    fn batch_script_is_not_a_rank() {
         let script = [("SLURM_NTASKS", "8"), ("SLURM_PROCID", "0"), ("SLURM_JOB_ID", "7")];
         assert_eq!(found(&script, Some(8)), Ok(None));
         assert!(found(&script, None).is_err());
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn two_starts_are_told_apart() {
+    fn two_launches_have_different_names() {
         let of = |job: &str| found(&[("PMI_RANK", "0"), ("PMI_SIZE", "2"), ("SLURM_JOB_ID", job)], None);
         assert_ne!(of("1").unwrap().unwrap().job, of("2").unwrap().unwrap().job);
     }

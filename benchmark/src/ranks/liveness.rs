@@ -38,7 +38,7 @@ pub struct Processes(Vec<Option<u32>>);
 impl Processes {
     /// Makes sleeps end early when one of these processes is gone.
     pub fn watched(numbers: Vec<Option<u32>>) -> Processes {
-        processes::look_at(numbers.iter().flatten().copied().collect());
+        processes::watch_processes(numbers.iter().flatten().copied().collect());
         Processes(numbers)
     }
 

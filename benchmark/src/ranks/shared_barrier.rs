@@ -59,7 +59,7 @@ impl SharedBarrier {
     }
 
     /// Counts the arrival of a rank, and opens the barrier if it is the last; returns the number of the round.
-    pub fn come(&self, rank: u64) -> u64 {
+    pub fn arrive(&self, rank: u64) -> u64 {
         let turn = self.note(rank);
         // The last rank sees everything that the others did before they arrived, and the ranks it wakes see it too.
         if self.numbers.at(ALL).fetch_add(1, Ordering::AcqRel) + 1 == turn * self.ranks {
@@ -91,7 +91,7 @@ impl SharedBarrier {
         (0..self.ranks).filter(|rank| self.of_rank(*rank, 0).load(Ordering::Acquire) < turn).collect()
     }
 
-    pub fn say_farewell(&self, rank: u64, code: i32) {
+    pub fn note_farewell(&self, rank: u64, code: i32) {
         self.of_rank(rank, 1).store(1 + u64::from(code.unsigned_abs()), Ordering::Release);
     }
 
@@ -106,29 +106,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_one_to_come_opens_the_gate() {
+    fn last_arrival_opens_the_barrier() {
         let gate = SharedBarrier::new(3).unwrap();
-        assert_eq!((gate.come(0), gate.come(2), gate.is_open(1)), (1, 1, false));
+        assert_eq!((gate.arrive(0), gate.arrive(2), gate.is_open(1)), (1, 1, false));
         assert_eq!(gate.missing(1), [1]);
-        assert_eq!((gate.come(1), gate.is_open(1), gate.is_open(2)), (1, true, false));
-        assert_eq!(gate.come(1), 2);
+        assert_eq!((gate.arrive(1), gate.is_open(1), gate.is_open(2)), (1, true, false));
+        assert_eq!(gate.arrive(1), 2);
         assert_eq!(gate.missing(2), [0, 2]);
     }
 
     #[test]
-    fn whoever_sleeps_is_woken() {
+    fn sleeping_ranks_are_woken() {
         let gate = SharedBarrier::new(2).unwrap();
         std::thread::scope(|threads| {
             threads.spawn(|| {
                 for _ in 0..1000 {
-                    let turn = gate.come(1);
+                    let turn = gate.arrive(1);
                     while !gate.is_open(turn) {
                         gate.wait(turn, Duration::from_secs(60));
                     }
                 }
             });
             for _ in 0..1000 {
-                let turn = gate.come(0);
+                let turn = gate.arrive(0);
                 while !gate.is_open(turn) {
                     gate.wait(turn, Duration::from_secs(60));
                 }
@@ -140,9 +140,9 @@ mod tests {
     #[test]
     fn a_farewell_has_its_code() {
         let gate = SharedBarrier::new(2).unwrap();
-        gate.say_farewell(1, 0);
+        gate.note_farewell(1, 0);
         assert_eq!((gate.farewell(0), gate.farewell(1)), (None, Some(0)));
-        gate.say_farewell(1, 130);
+        gate.note_farewell(1, 130);
         assert_eq!(gate.farewell(1), Some(130));
     }
 }

@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_sent_is_received_and_a_farewell_is_no_message() {
+    fn messages_arrive_and_farewell_is_separate() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let (mut ours, mut theirs) = (Socket::Unix(ours), Socket::Unix(theirs));
         for bytes in [&b""[..], b"x", &[7; 100_000]] {

@@ -46,12 +46,12 @@ pub struct SocketRanks {
 
 impl SocketRanks {
     /// Returns when all ranks are connected. `shared` is a directory that ranks on other hosts see too.
-    pub fn meet(world: &LaunchInfo, shared: &Path, patience: Duration) -> Outcome<SocketRanks> {
+    pub fn connect(world: &LaunchInfo, shared: &Path, patience: Duration) -> Outcome<SocketRanks> {
         let rendezvous =
-            Rendezvous { world, place: Place::of(world, shared), until: Instant::now() + patience, patience };
+            Rendezvous { world, place: RankZeroAddress::of(world, shared), until: Instant::now() + patience, patience };
         let Connections { sockets, processes, board, gate } = match world.rank {
             0 => rendezvous.wait_for_all()?,
-            _ => rendezvous.come()?,
+            _ => rendezvous.join()?,
         };
         if let Some(board) = board {
             board.join(world.rank);
@@ -61,7 +61,7 @@ impl SocketRanks {
         // Used only if all ranks can see it.
         let seen = star.exchange(&[u8::from(gate.is_some())])?;
         if let Some(gate) = gate.filter(|_| seen.iter().all(|seen| *seen == [1])) {
-            star.meet_at(gate);
+            star.use_barrier(gate);
         }
         Ok(SocketRanks { star, processes })
     }
@@ -124,15 +124,15 @@ fn code_at_the_end(socket: &mut Socket, process: Option<u32>, until: Option<Inst
 }
 
 /// Where rank 0 can be reached.
-enum Place {
+enum RankZeroAddress {
     /// An abstract socket name on this host.
     Name(LocalAddress),
     /// A file that contains the address.
     File(PathBuf),
 }
 
-impl Place {
-    fn of(world: &LaunchInfo, shared: &Path) -> Place {
+impl RankZeroAddress {
+    fn of(world: &LaunchInfo, shared: &Path) -> RankZeroAddress {
         // Identical on all ranks of a launch. If the launcher has no name for the launch, it is made of the command and
         // the directory it was started in. If the launcher has one, ranks with different commands still connect and can
         // report the difference.
@@ -147,8 +147,8 @@ impl Place {
         let number = mixed(&start.bytes().map(u64::from).collect::<Vec<_>>());
         let name = format!("dlio-ranks-{}-{number:016x}", file_calls::user());
         match LocalAddress::from_abstract_name(&name) {
-            Ok(address) if world.here => Place::Name(address),
-            _ => Place::File(shared.join(format!(".{name}"))),
+            Ok(address) if world.here => RankZeroAddress::Name(address),
+            _ => RankZeroAddress::File(shared.join(format!(".{name}"))),
         }
     }
 }
@@ -170,7 +170,7 @@ struct Connections {
 
 struct Rendezvous<'a> {
     world: &'a LaunchInfo,
-    place: Place,
+    place: RankZeroAddress,
     until: Instant,
     patience: Duration,
 }
@@ -183,7 +183,7 @@ impl Rendezvous<'_> {
         while others.iter().any(Option::is_none) {
             self.go_on(&others)?;
             let Some(mut socket) = accepted(&listener) else { continue };
-            let Some(greeting) = Greeting::heard(&mut socket, &word) else { continue };
+            let Some(greeting) = Greeting::read_greeting(&mut socket, &word) else { continue };
             let (rank, size) = (greeting.rank, greeting.size);
             match others.get_mut((rank as usize).wrapping_sub(1)) {
                 Some(place) if size == self.world.size && place.is_none() => *place = Some((socket, greeting.process)),
@@ -248,7 +248,7 @@ impl Rendezvous<'_> {
     /// value is dropped.
     fn listen(&self, word: &str) -> Outcome<(Listener, Option<AddressFile>)> {
         match &self.place {
-            Place::Name(name) => {
+            RankZeroAddress::Name(name) => {
                 let listener = UnixListener::bind_addr(name).map_err(|error| match error.kind() {
                     io::ErrorKind::AddrInUse => {
                         let what = "another rank 0 of the same run exists";
@@ -272,7 +272,7 @@ impl Rendezvous<'_> {
     }
 
     /// Connects to rank 0, however late it starts.
-    fn come(&self) -> Outcome<Connections> {
+    fn join(&self) -> Outcome<Connections> {
         loop {
             if processes::interrupted() {
                 return Err(Failure::interrupted());
@@ -290,12 +290,12 @@ impl Rendezvous<'_> {
 
     fn connected(&self) -> Option<(Socket, String)> {
         match &self.place {
-            Place::Name(name) => {
+            RankZeroAddress::Name(name) => {
                 let stream = UnixStream::connect_addr(name).ok()?;
                 let ours = file_calls::user_at_the_other_end(&stream).ok()? == file_calls::user();
                 ours.then(|| (Socket::Unix(stream), String::new()))
             }
-            Place::File(path) => {
+            RankZeroAddress::File(path) => {
                 // Either the file does not exist yet or it belongs to an earlier launch; in both cases try again.
                 let text = fs::read_to_string(path).ok()?;
                 let mut lines = text.lines();
@@ -382,7 +382,7 @@ struct Greeting {
 
 impl Greeting {
     /// Reads the greeting of a new connection; `None` if it is not from a rank of this launch or sends nothing.
-    fn heard(socket: &mut Socket, word: &str) -> Option<Greeting> {
+    fn read_greeting(socket: &mut Socket, word: &str) -> Option<Greeting> {
         socket.set_limit(Some(ANSWER)).ok()?;
         let Ok(Message::Bytes(bytes)) = socket.receive() else { return None };
         socket.set_limit(None).ok()?;

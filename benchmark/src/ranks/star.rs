@@ -68,7 +68,7 @@ impl Star {
     }
 
     /// Uses this barrier from now on. All ranks share it.
-    pub fn meet_at(&mut self, gate: SharedBarrier) {
+    pub fn use_barrier(&mut self, gate: SharedBarrier) {
         self.gate = Some(gate);
     }
 
@@ -180,7 +180,7 @@ impl Star {
 
     /// Waits at the barrier of one host. Rank 0 watches the other ranks, and they watch rank 0.
     fn pass(&mut self, gate: SharedBarrier) -> Outcome<()> {
-        let turn = gate.come(self.rank);
+        let turn = gate.arrive(self.rank);
         let (mut begun, patience) = (Instant::now(), self.patience);
         while !gate.is_open(turn) {
             gate.wait(turn, LOOK.min(patience));
@@ -193,11 +193,11 @@ impl Star {
                 return Err(Failure::interrupted());
             }
             if self.rank > 0 {
-                self.look_after_first()?;
+                self.check_rank_zero()?;
                 continue;
             }
             let missing = gate.missing(turn);
-            self.hear_farewells(&missing)?;
+            self.receive_farewells(&missing)?;
             self.find_dead(&missing)?;
             if begun.elapsed() >= patience {
                 missing.iter().for_each(|rank| terminal::warn(status::missing(*rank, patience)));
@@ -208,7 +208,7 @@ impl Star {
     }
 
     /// Reads from ranks that have not arrived at a barrier. Their only possible message is that they never will.
-    fn hear_farewells(&mut self, missing: &[u64]) -> Outcome<()> {
+    fn receive_farewells(&mut self, missing: &[u64]) -> Outcome<()> {
         for rank in missing {
             if file_calls::readable(&[&*self.socket(*rank)], Duration::ZERO)[0] {
                 return Err(match self.socket(*rank).receive() {
@@ -222,13 +222,13 @@ impl Star {
         Ok(())
     }
 
-    fn look_after_first(&mut self) -> Outcome<()> {
+    fn check_rank_zero(&mut self) -> Outcome<()> {
         if file_calls::readable(&[&self.sockets[0]], Duration::ZERO)[0] {
             return Err(match self.sockets[0].receive() {
-                Ok(Message::Farewell(code)) => said_elsewhere(kind_of(code)),
-                Ok(Message::Last(code)) => said_elsewhere(kind_of(number_in(&code))),
+                Ok(Message::Farewell(code)) => already_reported(kind_of(code)),
+                Ok(Message::Last(code)) => already_reported(kind_of(number_in(&code))),
                 _ if processes::interrupted() => Failure::interrupted(),
-                _ => said_elsewhere(Kind::System),
+                _ => already_reported(Kind::System),
             });
         }
         match self.peers.has_ended(0) {
@@ -238,7 +238,7 @@ impl Star {
     }
 
     /// Receives the bytes of all ranks from rank 0.
-    fn hear(&mut self) -> Outcome<Vec<Vec<u8>>> {
+    fn receive_all(&mut self) -> Outcome<Vec<Vec<u8>>> {
         while !file_calls::readable(&[&self.sockets[0]], LOOK)[0] {
             if processes::interrupted() {
                 return Err(Failure::interrupted());
@@ -248,11 +248,11 @@ impl Star {
             }
         }
         match self.sockets[0].receive() {
-            Ok(Message::Bytes(packed)) => unpacked(&packed, self.size).ok_or_else(|| said_elsewhere(Kind::System)),
-            Ok(Message::Farewell(code)) => Err(said_elsewhere(kind_of(code))),
-            Ok(Message::Last(code)) => Err(said_elsewhere(kind_of(number_in(&code)))),
+            Ok(Message::Bytes(packed)) => unpacked(&packed, self.size).ok_or_else(|| already_reported(Kind::System)),
+            Ok(Message::Farewell(code)) => Err(already_reported(kind_of(code))),
+            Ok(Message::Last(code)) => Err(already_reported(kind_of(number_in(&code)))),
             Err(_) if processes::interrupted() => Err(Failure::interrupted()),
-            Err(_) => Err(said_elsewhere(Kind::System)),
+            Err(_) => Err(already_reported(Kind::System)),
         }
     }
 }
@@ -273,7 +273,7 @@ pub fn soon(mut find: impl FnMut() -> Option<u64>) -> Option<u64> {
 }
 
 /// Returns a failure that rank 0 reports in detail, once.
-fn said_elsewhere(kind: Kind) -> Failure {
+fn already_reported(kind: Kind) -> Failure {
     Failure::new(kind, "")
 }
 
@@ -339,7 +339,7 @@ impl Communicator for Star {
     fn check(&mut self) -> Outcome<()> {
         match self.peers.lost() {
             None => Ok(()),
-            Some(0) => Err(said_elsewhere(Kind::System)),
+            Some(0) => Err(already_reported(Kind::System)),
             Some(rank) => Err(self.lost(rank, &io::ErrorKind::UnexpectedEof.into())),
         }
     }
@@ -348,9 +348,9 @@ impl Communicator for Star {
         if self.rank > 0 {
             return match self.sockets[0].send(bytes) {
                 // Messages sent before the close can still be read.
-                Ok(()) => self.hear(),
+                Ok(()) => self.receive_all(),
                 Err(_) if processes::interrupted() => Err(Failure::interrupted()),
-                Err(_) => self.hear().and(Err(said_elsewhere(Kind::System))),
+                Err(_) => self.receive_all().and(Err(already_reported(Kind::System))),
             };
         }
         let all = self.collect(bytes)?;
@@ -394,7 +394,7 @@ impl Communicator for Star {
         if !stopped || self.rank > 0 || self.concluded {
             return outcome;
         }
-        match soon(|| (1..self.size).find(|rank| self.peers.has_ended(*rank) && !self.has_said_farewell(*rank))) {
+        match soon(|| (1..self.size).find(|rank| self.peers.has_ended(*rank) && !self.has_sent_farewell(*rank))) {
             Some(rank) => Err(killed(rank)),
             None => outcome,
         }
@@ -403,7 +403,7 @@ impl Communicator for Star {
 
 impl Star {
     /// Returns `true` if a rank that has exited sent a farewell. Messages before it are no longer needed.
-    fn has_said_farewell(&mut self, rank: u64) -> bool {
+    fn has_sent_farewell(&mut self, rank: u64) -> bool {
         while file_calls::readable(&[&*self.socket(rank)], Duration::ZERO)[0] {
             match self.socket(rank).receive() {
                 Ok(Message::Bytes(_)) => {}
@@ -424,9 +424,9 @@ mod tests {
     use super::*;
 
     /// Ranks that end when rank 0 has received their messages.
-    struct Living;
+    struct LivePeers;
 
-    impl Peers for Living {
+    impl Peers for LivePeers {
         fn has_ended(&mut self, _: u64) -> bool {
             false
         }
@@ -445,13 +445,13 @@ mod tests {
     }
 
     #[test]
-    fn what_living_ranks_give_when_the_run_has_failed_is_collected() {
+    fn bytes_of_surviving_ranks_are_collected() {
         let pair = || {
             let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
             (Socket::Unix(ours), Socket::Unix(theirs))
         };
         let [(first, its_first), (second, its_second)] = [pair(), pair()];
-        let star = |rank, sockets| Star::new(rank, 3, sockets, Box::new(Living), PARTING);
+        let star = |rank, sockets| Star::new(rank, 3, sockets, Box::new(LivePeers), PARTING);
         let mut root = star(0, vec![first, second]);
         // Rank 2 is gone; rank 1 has arrived at an exchange that will not happen.
         drop(its_second);
@@ -469,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn what_all_gave_is_packed_and_unpacked() {
+    fn packed_bytes_round_trip() {
         for all in [vec![vec![]; 3], vec![vec![1, 2], vec![], vec![3]], vec![vec![9; 70_000]]] {
             assert_eq!(unpacked(&packed(&all), all.len() as u64), Some(all));
         }

@@ -138,7 +138,7 @@ fn ratio(number: f64, by: f64) -> f64 {
 
 /// Combines the blocks of an epoch: rates are total work divided by total time. Utilization is weighted by steps, as in
 /// DLIO.
-pub fn together<'a>(blocks: impl Iterator<Item = &'a Block> + Clone, excluded: Excluded) -> Figures {
+pub fn combine_blocks<'a>(blocks: impl Iterator<Item = &'a Block> + Clone, excluded: Excluded) -> Figures {
     let each: Vec<Figures> = blocks.clone().map(|block| block.corrected(excluded)).collect();
     let Figures { au, steps, .. } = weighted(&each);
     let work = blocks.map(|block| block.work(excluded)).fold(Work::default(), Work::add);
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn megabytes_are_those_of_the_original_in_both_figures() {
+    fn both_metrics_use_dlios_megabyte() {
         let mut into = Map::new();
         phase("train", &[block(5).corrected(FIRST)], 0.9, &mut into);
         assert_eq!(into["train_io_mean_MB_per_second"], 1.0);
@@ -260,25 +260,25 @@ mod tests {
     }
 
     #[test]
-    fn rates_of_blocks_together_are_all_their_work_over_all_their_time() {
+    fn combined_rate_is_total_work_over_total_time() {
         // 16 samples in 16 s, and 8 in 2 s of a window that started at 1 s.
         let quick = |end| Step { load: 0.0, compute: 1.0, end, samples: 4, bytes: 1 << 20 };
         let short = Block { steps: vec![quick(1.0), quick(2.0), quick(3.0)], duration: 3.0 };
-        let figures = together([&block(5), &short].into_iter(), FIRST);
+        let figures = combine_blocks([&block(5), &short].into_iter(), FIRST);
         assert_eq!((figures.samples_per_second, figures.mebibytes_per_second), (24.0 / 18.0, 1.0));
         assert_eq!((figures.au, figures.steps), ((75.0 * 5.0 + 100.0 * 3.0) / 8.0, 8.0));
-        assert_eq!(together([&Block::default()].into_iter(), FIRST), Figures::default());
+        assert_eq!(combine_blocks([&Block::default()].into_iter(), FIRST), Figures::default());
     }
 
     #[test]
-    fn an_evaluation_in_compat_has_all_steps_over_all_time() {
+    fn compat_evaluation_covers_all_steps() {
         // 8 + 4 s: DLIO's utilization excludes the first step, its throughput does not.
         let figures = block(2).compat_evaluation(FIRST, 3, 1024.0 * 1024.0);
         assert_eq!((figures.au, figures.samples_per_second, figures.mebibytes_per_second), (75.0, 0.5, 0.5));
     }
 
     #[test]
-    fn utilization_of_no_step_is_zero_and_not_less() {
+    fn utilization_without_steps_is_zero() {
         let nothing = Excluded { start: 3, end: 3 };
         assert!(block(5).compat(nothing, 4, 1.0).au.is_sign_positive());
     }
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_lie_between_neighbours() {
+    fn percentiles_interpolate_between_neighbors() {
         assert_eq!(percentile(&[1.0, 2.0, 3.0], 0.5), 2.0);
         assert_eq!(percentile(&[1.0, 2.0], 0.5), 1.5);
         assert_eq!(percentile(&[1.0, 2.0], 1.0), 2.0);

@@ -60,7 +60,7 @@ pub struct Saved {
 
 /// Checkpoints that were written or copied in the background, by all ranks; times of the slowest.
 #[derive(Debug, Clone, Default)]
-pub struct Beside {
+pub struct BackgroundCheckpoints {
     pub count: u64,
     pub bytes: u64,
     pub fsyncs: u64,
@@ -135,7 +135,7 @@ impl Epoch {
 
     /// Returns the corrected metrics of its training on this rank.
     pub fn trained_together(&self, excluded: Excluded) -> Figures {
-        metrics::together(self.blocks.iter().map(|(_, _, block)| block), excluded)
+        metrics::combine_blocks(self.blocks.iter().map(|(_, _, block)| block), excluded)
     }
 
     /// Returns metrics that weigh blocks by their steps.
@@ -224,7 +224,7 @@ pub struct Results {
     pub hosts: Vec<Host>,
     pub epochs: Vec<Epoch>,
     pub checkpoint_bytes: u64,
-    pub beside: Option<Beside>,
+    pub beside: Option<BackgroundCheckpoints>,
     /// Samples that could not be read, and the first reasons.
     pub failed: u64,
     pub failures: Vec<String>,
@@ -563,7 +563,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_the_formula_of_dlio_comes_to_the_other_verdict_it_is_said() {
+    fn different_dlio_verdict_is_noted() {
         let figures = |au: f64| {
             let mut metric = Map::new();
             metrics::phase("train", &[Figures { au, ..Figures::default() }], 0.9, &mut metric);
@@ -576,7 +576,7 @@ mod tests {
     }
 
     #[test]
-    fn a_checkpoint_that_moved_nothing_has_no_rate() {
+    fn checkpoint_without_bytes_has_no_rate() {
         let mut saved = Saved {
             started: Moment::now(),
             ended: Moment::now(),

@@ -5,7 +5,7 @@ use super::client::Answer;
 use super::counts::{self, Figure, Timed};
 use super::http::Connection;
 use super::request::Request;
-use super::request_span::{self, Told};
+use super::request_span::{self, RequestSpan};
 use super::session::{key_of, settings_now, with_client};
 use crate::failure::{Failure, Kind, Outcome};
 use crate::system::processes;
@@ -18,7 +18,7 @@ pub struct Body {
     path: PathBuf,
     key: String,
     /// `None` once the whole body has been received.
-    connection: Option<(Connection, Told)>,
+    connection: Option<(Connection, RequestSpan)>,
     /// The next byte of the object, and the end of the requested range.
     at: u64,
     end: u64,
@@ -110,7 +110,7 @@ impl Body {
         if let Some((connection, _)) = self.connection.take() {
             // Without a client the connection is dropped.
             let _ = with_client(|client| {
-                client.give_back(connection);
+                client.return_connection(connection);
                 Ok(())
             });
         }

@@ -166,7 +166,7 @@ impl Tiered {
     /// Returns the object with the lock of its first piece, if that piece is missing; `None` if another process fetches
     /// it.
     fn reserved(mut self) -> Option<Tiered> {
-        if !self.is_begun() {
+        if !self.has_first_piece() {
             fs::create_dir_all(&self.folder).ok()?;
             let lock = self.lock_file(0).ok()?;
             lock.try_lock().ok()?;
@@ -181,7 +181,7 @@ impl Tiered {
     }
 
     /// Returns `true` if its first piece is in the cache.
-    pub fn is_begun(&self) -> bool {
+    pub fn has_first_piece(&self) -> bool {
         self.folder.join("0").exists()
     }
 
@@ -230,7 +230,7 @@ impl Tiered {
     fn piece(&mut self, index: u64) -> Outcome<&File> {
         if self.open.as_ref().is_none_or(|(open, _)| *open != index) {
             self.close();
-            let file = self.found_or_fetched(index)?;
+            let file = self.get_or_fetch(index)?;
             self.open = Some((index, file));
         }
         self.open.as_ref().map(|(_, file)| file).ok_or_else(|| Failure::damaged(&self.path, "it is not in the cache"))
@@ -243,9 +243,9 @@ impl Tiered {
         }
     }
 
-    fn found_or_fetched(&mut self, index: u64) -> Outcome<File> {
+    fn get_or_fetch(&mut self, index: u64) -> Outcome<File> {
         let place = self.folder.join(index.to_string());
-        if let Some(file) = self.found(&place)? {
+        if let Some(file) = self.cached(&place)? {
             counts::add(Figure::TierHits, u64::from(!self.ahead));
             return Ok(file);
         }
@@ -258,7 +258,7 @@ impl Tiered {
             None => self.locked(index).map_err(failed)?,
         };
         // Another process may have fetched it in the meantime.
-        match self.found(&place)? {
+        match self.cached(&place)? {
             Some(file) => Ok(file),
             None => self.fetched(index, &place),
         }
@@ -278,7 +278,7 @@ impl Tiered {
         Ok(lock)
     }
 
-    fn found(&self, place: &Path) -> Outcome<Option<File>> {
+    fn cached(&self, place: &Path) -> Outcome<Option<File>> {
         match File::open(place) {
             Ok(file) => {
                 if self.tier.settings.evict == Evict::Lru {
@@ -330,7 +330,7 @@ impl Tiered {
         self.ahead = true;
         let mut index = 0;
         loop {
-            drop(self.found_or_fetched(index)?);
+            drop(self.get_or_fetch(index)?);
             if !self.folder.join(index.to_string()).exists() {
                 return Ok(false);
             }
@@ -410,7 +410,7 @@ impl Tier {
 /// Requests the part of an object that will be read first. Returns `false` if the request cannot be sent now.
 pub(super) fn ask_ahead(path: &Path) -> Outcome<bool> {
     let (tiered, key) = (Tiered::of(path), key_of(path));
-    if tiered.as_ref().is_some_and(Tiered::is_begun) {
+    if tiered.as_ref().is_some_and(Tiered::has_first_piece) {
         return Ok(true);
     }
     let range = tiered.as_ref().and_then(Tiered::block).map(|block| body::range(0, Some(block)));

@@ -93,7 +93,7 @@ impl ServerCertVerifier for Verifier {
 /// Verifies a certificate that is in the file, by its name and its dates.
 fn itself(shown: &CertificateDer<'_>, name: &ServerName<'_>, now: UnixTime) -> Result<ServerCertVerified, Error> {
     let wrong = |error| Err(Error::InvalidCertificate(error));
-    let Some(facts) = Facts::of(shown) else { return wrong(CertificateError::BadEncoding) };
+    let Some(facts) = CertificateFields::of(shown) else { return wrong(CertificateError::BadEncoding) };
     if now.as_secs() < facts.from {
         return wrong(CertificateError::NotValidYet);
     }
@@ -108,7 +108,7 @@ fn itself(shown: &CertificateDer<'_>, name: &ServerName<'_>, now: UnixTime) -> R
 }
 
 /// The fields of a certificate.
-struct Facts<'a> {
+struct CertificateFields<'a> {
     /// Seconds since 1970.
     from: u64,
     to: u64,
@@ -118,8 +118,8 @@ struct Facts<'a> {
 /// The object identifier of a common name, 2.5.4.3, in its encoding.
 const COMMON_NAME: &[u8] = &[0x06, 3, 0x55, 4, 3];
 
-impl Facts<'_> {
-    fn of<'a>(certificate: &'a CertificateDer<'_>) -> Option<Facts<'a>> {
+impl CertificateFields<'_> {
+    fn of<'a>(certificate: &'a CertificateDer<'_>) -> Option<CertificateFields<'a>> {
         let (_, whole, _) = element(certificate)?;
         let (_, mut fields, _) = element(whole)?;
         let mut next = || {
@@ -139,7 +139,7 @@ impl Facts<'_> {
         let (last_kind, to, _) = element(rest)?;
         let common_name = subject.windows(COMMON_NAME.len()).position(|some| some == COMMON_NAME);
         let common_name = common_name.and_then(|at| element(&subject[at + COMMON_NAME.len()..])).map(|found| found.1);
-        Some(Facts { from: seconds(kind, from)?, to: seconds(last_kind, to)?, common_name })
+        Some(CertificateFields { from: seconds(kind, from)?, to: seconds(last_kind, to)?, common_name })
     }
 }
 

@@ -8,7 +8,7 @@ use super::certificates;
 use super::counts::{self, Figure, Timed};
 use super::http::{self, Connection, Head, Server};
 use super::request::Request;
-use super::request_span::{self, Told};
+use super::request_span::{self, RequestSpan};
 use super::settings::Settings;
 use super::sign::{self, Signed, Utc};
 use super::xml;
@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 pub struct Answer {
     pub head: Head,
     pub connection: Connection,
-    pub told: Told,
+    pub told: RequestSpan,
     /// When it was first requested.
     pub asked: Instant,
 }
@@ -38,10 +38,10 @@ struct Target {
 }
 
 /// A request that was sent and whose answer has not been read.
-struct Sent {
+struct SentRequest {
     key: String,
     connection: Connection,
-    told: Told,
+    told: RequestSpan,
     at: Instant,
     written: io::Result<()>,
 }
@@ -57,10 +57,10 @@ struct Retry {
 /// A request sent ahead of its use, and its range.
 struct Prefetch {
     range: Option<String>,
-    sent: Sent,
+    sent: SentRequest,
 }
 
-enum Trouble {
+enum RequestError {
     Final(Failure),
     Retry(Retry),
 }
@@ -123,7 +123,7 @@ impl Client {
     }
 
     /// Returns the matching request sent ahead. Earlier ones are no longer needed.
-    fn taken_ahead(&mut self, request: Request) -> Option<Sent> {
+    fn take_prefetched(&mut self, request: Request) -> Option<SentRequest> {
         let range = match request.headers {
             [] => None,
             [("range", range)] => Some(range.as_str()),
@@ -137,20 +137,20 @@ impl Client {
 
     /// Returns the answer to a request, after as many attempts as it takes.
     pub fn answer(&mut self, request: Request) -> Outcome<Answer> {
-        let mut ahead = self.taken_ahead(request);
+        let mut ahead = self.take_prefetched(request);
         let asked = ahead.as_ref().map_or_else(Instant::now, |sent| sent.at);
         let mut wait = FIRST_WAIT;
         for attempt in 1.. {
             let again = match self.attempt(request, attempt, ahead.take()) {
                 Ok(answer) => return Ok(Answer { asked, ..answer }),
-                Err(Trouble::Final(failure)) => return Err(failure),
-                Err(Trouble::Retry(again)) => again,
+                Err(RequestError::Final(failure)) => return Err(failure),
+                Err(RequestError::Retry(again)) => again,
             };
             if processes::interrupted() {
                 return Err(Failure::interrupted());
             }
             if attempt >= self.settings.attempts {
-                return Err(self.given_up(request, attempt, &again.reason));
+                return Err(self.attempts_failed(request, attempt, &again.reason));
             }
             counts::add(again.figure, 1);
             self.draws = mixed(&[self.draws, attempt]);
@@ -162,7 +162,7 @@ impl Client {
         unreachable!("attempts are counted without end")
     }
 
-    fn given_up(&self, request: Request, attempts: u64, reason: &str) -> Failure {
+    fn attempts_failed(&self, request: Request, attempts: u64, reason: &str) -> Failure {
         let times = if attempts == 1 { String::new() } else { format!(" ({attempts} attempts)") };
         let what =
             format!("{} {} at {}: {reason}{times}", request.method, self.name_of(request.key), self.endpoint.0.url());
@@ -192,7 +192,12 @@ impl Client {
     }
 
     /// Makes one attempt and follows redirects. The first of its requests may have been sent already.
-    fn attempt(&mut self, request: Request, attempt: u64, mut sent: Option<Sent>) -> Result<Answer, Trouble> {
+    fn attempt(
+        &mut self,
+        request: Request,
+        attempt: u64,
+        mut sent: Option<SentRequest>,
+    ) -> Result<Answer, RequestError> {
         let mut target = self.place_of(request);
         for _ in 0..=HOPS_MAX {
             let now = match sent.take() {
@@ -208,7 +213,7 @@ impl Client {
             };
             counts::add(Figure::Redirects, 1);
             self.drained(answer);
-            target = self.sent_on(request, &target.server, &location).map_err(Trouble::Final)?;
+            target = self.sent_on(request, &target.server, &location).map_err(RequestError::Final)?;
         }
         let what = format!("{} is redirected endlessly", self.name_of(request.key));
         Err(Trouble::Final(Failure::new(Kind::System, what)))
@@ -239,7 +244,7 @@ impl Client {
     }
 
     /// Sends one request.
-    fn send(&mut self, request: Request, attempt: u64, target: &Target) -> Result<Sent, Trouble> {
+    fn send(&mut self, request: Request, attempt: u64, target: &Target) -> Result<SentRequest, RequestError> {
         let Target { server, path, query } = target;
         let body_hash = match request.body {
             _ if server.tls || self.settings.unsigned_payload => sign::UNSIGNED.to_string(),
@@ -255,16 +260,16 @@ impl Client {
         }
         let line = if query.is_empty() { path.clone() } else { format!("{path}?{query}") };
         let mut connection = self.connection(request, attempt, server)?;
-        let told = Told::begin(&request, || self.name_of(request.key), &authority, attempt);
+        let told = RequestSpan::begin(&request, || self.name_of(request.key), &authority, attempt);
         let at = Instant::now();
         counts::add(request.figure, 1);
         let written = connection.send(request.method, &line, &headers, request.body);
-        Ok(Sent { key: request.key.to_string(), connection, told, at, written })
+        Ok(SentRequest { key: request.key.to_string(), connection, told, at, written })
     }
 
     /// Receives the head of the answer, with any status.
-    fn received(&mut self, request: Request, sent: Sent) -> Result<Answer, Trouble> {
-        let Sent { mut connection, mut told, at, written, .. } = sent;
+    fn received(&mut self, request: Request, sent: SentRequest) -> Result<Answer, RequestError> {
+        let SentRequest { mut connection, mut told, at, written, .. } = sent;
         // A store that refuses a body may answer before it has received all of it, and hang up.
         match (connection.receive(request.method), written) {
             (Ok(head), written) => {
@@ -287,11 +292,11 @@ impl Client {
         }
     }
 
-    fn connection(&mut self, request: Request, attempt: u64, server: &Server) -> Result<Connection, Trouble> {
+    fn connection(&mut self, request: Request, attempt: u64, server: &Server) -> Result<Connection, RequestError> {
         if let Some(place) = self.idle.iter().rposition(|connection| connection.server == *server) {
             return Ok(self.idle.swap_remove(place));
         }
-        let mut told = Told::connect(&request, || self.name_of(request.key), &server.authority(), attempt);
+        let mut told = RequestSpan::connect(&request, || self.name_of(request.key), &server.authority(), attempt);
         let opened = Connection::open(server, &self.known, self.settings.patience);
         let connection = opened.map_err(|error| {
             told.end(request_span::errno_of(&error));
@@ -302,10 +307,10 @@ impl Client {
         Ok(connection)
     }
 
-    fn broken(&mut self, error: io::Error, mut told: Told) -> Trouble {
+    fn broken(&mut self, error: io::Error, mut told: RequestSpan) -> RequestError {
         told.end(request_span::errno_of(&error));
         if processes::interrupted() {
-            return Trouble::Final(Failure::interrupted());
+            return RequestError::Final(Failure::interrupted());
         }
         if let Some(remedy) = certificates::remedy(&error).or_else(|| http::remedy(&error).map(str::to_string)) {
             let what = format!("cannot communicate with the store at {}: {error}", self.endpoint.0.url());
@@ -318,11 +323,11 @@ impl Client {
             io::ErrorKind::TimedOut => format!("no data for {} s", self.settings.patience.stall.as_secs()),
             _ => error.to_string(),
         };
-        Trouble::Retry(Retry { figure, after: None, reason })
+        RequestError::Retry(Retry { figure, after: None, reason })
     }
 
     /// Returns a successful answer, or how to proceed after an error.
-    fn judged(&mut self, request: Request, mut answer: Answer) -> Result<Answer, Trouble> {
+    fn judged(&mut self, request: Request, mut answer: Answer) -> Result<Answer, RequestError> {
         let status = answer.head.status;
         if (200..300).contains(&status) {
             return Ok(answer);
@@ -340,9 +345,9 @@ impl Client {
             let after = head.header("retry-after").and_then(|seconds| seconds.trim().parse().ok());
             let after = after.map(|seconds| Duration::from_secs(seconds).min(LONGEST_ASKED));
             let figure = if throttled { Figure::Throttled } else { Figure::Failed };
-            return Err(Trouble::Retry(Retry { figure, after, reason: worded(status, &code, &message) }));
+            return Err(RequestError::Retry(Retry { figure, after, reason: worded(status, &code, &message) }));
         }
-        Err(Trouble::Final(self.refusal(request, &head, &code, &message)))
+        Err(RequestError::Final(self.refusal(request, &head, &code, &message)))
     }
 
     /// Returns the meaning of a permanent error.
@@ -397,12 +402,12 @@ impl Client {
                 Err(_) => break,
             }
         }
-        self.give_back(answer.connection);
+        self.return_connection(answer.connection);
         String::from_utf8_lossy(&words[..length]).into_owned()
     }
 
     /// Keeps a connection for the next request, if possible.
-    pub fn give_back(&mut self, connection: Connection) {
+    pub fn return_connection(&mut self, connection: Connection) {
         let most = IDLE_MAX.max(self.settings.prefetch_window as usize + 1);
         if connection.is_reusable() && self.idle.len() < most {
             self.idle.push(connection);

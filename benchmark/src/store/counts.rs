@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_those_of_what_was_between_two_moments() {
+    fn quantiles_cover_the_difference_of_two_counts() {
         let mut numbers = vec![0.0; FIGURES + TIMED * CLASSES];
         let before = Counts(numbers.clone());
         numbers[Figure::Gets as usize] = 100.0;

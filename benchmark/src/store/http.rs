@@ -51,7 +51,7 @@ impl Server {
 
 /// How long to wait for a server.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Patience {
+pub struct Timeouts {
     pub connect: Duration,
     /// Maximum time without a byte in either direction.
     pub stall: Duration,
@@ -132,7 +132,7 @@ pub struct Connection {
 
 impl Connection {
     /// Opens a connection. Names are resolved in this thread, so that no other thread exists when a process forks.
-    pub fn open(server: &Server, known: &Arc<rustls::ClientConfig>, patience: Patience) -> io::Result<Connection> {
+    pub fn open(server: &Server, known: &Arc<rustls::ClientConfig>, patience: Timeouts) -> io::Result<Connection> {
         let host = server.host.trim_start_matches('[').trim_end_matches(']');
         let mut refused = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
         for address in (host, server.port).to_socket_addrs()? {
@@ -148,7 +148,7 @@ impl Connection {
         stream: TcpStream,
         server: &Server,
         known: &Arc<rustls::ClientConfig>,
-        patience: Patience,
+        patience: Timeouts,
     ) -> io::Result<Connection> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(patience.stall))?;
@@ -384,7 +384,7 @@ mod tests {
             let _ = stream.write_all(words);
         });
         let server = Server { tls: false, host: "127.0.0.1".into(), port };
-        let patience = Patience { connect: Duration::from_secs(30), stall: Duration::from_secs(30) };
+        let patience = Timeouts { connect: Duration::from_secs(30), stall: Duration::from_secs(30) };
         Connection::open(&server, &known_servers(None, false).unwrap(), patience).unwrap()
     }
 
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_end_where_the_head_says() {
+    fn bodies_end_as_the_head_announces() {
         let (body, reusable) =
             received(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\npayload");
         assert_eq!((body.unwrap(), reusable), (b"payload".to_vec(), true));
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_no_http_is_an_error() {
+    fn response_that_is_not_http_is_an_error() {
         let mut connection = to(b"SSH-2.0-OpenSSH_9.2\r\n");
         connection.send("GET", "/", &[], None).unwrap();
         assert_eq!(connection.receive("GET").unwrap_err().kind(), io::ErrorKind::InvalidData);

@@ -9,7 +9,7 @@ use dlio_tracer::span::Value;
 use std::time::Duration;
 
 /// A request's span, recorded on drop at the latest; does nothing if nothing is traced.
-pub struct Told {
+pub struct RequestSpan {
     open: Option<Box<Open>>,
     /// Bytes of the body sent or received.
     pub moved: u64,
@@ -24,20 +24,20 @@ struct Open {
     facts: Vec<(&'static str, Value)>,
 }
 
-impl Told {
-    pub fn begin(request: &Request, name: impl FnOnce() -> String, server: &str, attempt: u64) -> Told {
-        Told::begin_as(operation(request), request, name, server, attempt)
+impl RequestSpan {
+    pub fn begin(request: &Request, name: impl FnOnce() -> String, server: &str, attempt: u64) -> RequestSpan {
+        RequestSpan::begin_as(operation(request), request, name, server, attempt)
     }
 
     /// Opens a connection for a request.
-    pub fn connect(request: &Request, name: impl FnOnce() -> String, server: &str, attempt: u64) -> Told {
-        Told::begin_as(Op::OBJECT_CONNECT, request, name, server, attempt)
+    pub fn connect(request: &Request, name: impl FnOnce() -> String, server: &str, attempt: u64) -> RequestSpan {
+        RequestSpan::begin_as(Op::OBJECT_CONNECT, request, name, server, attempt)
     }
 
-    fn begin_as(op: Op, request: &Request, name: impl FnOnce() -> String, server: &str, attempt: u64) -> Told {
+    fn begin_as(op: Op, request: &Request, name: impl FnOnce() -> String, server: &str, attempt: u64) -> RequestSpan {
         let start = io::now();
         if start == 0 {
-            return Told { open: None, moved: 0 };
+            return RequestSpan { open: None, moved: 0 };
         }
         let moves = matches!(op, Op::OBJECT_GET | Op::OBJECT_PUT | Op::OBJECT_PART);
         let mut facts = vec![("server", server.into()), ("attempt", attempt.into())];
@@ -55,7 +55,7 @@ impl Told {
             requested: request.body.filter(|_| moves).map_or(0, |body| body.len() as u64),
             facts,
         };
-        Told { open: Some(Box::new(open)), moved: 0 }
+        RequestSpan { open: Some(Box::new(open)), moved: 0 }
     }
 
     /// Notes the start of the answer; `length` is the size of the body, if the request is for one.
@@ -87,7 +87,7 @@ impl Told {
     }
 }
 
-impl Drop for Told {
+impl Drop for RequestSpan {
     fn drop(&mut self) {
         self.end(0);
     }
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_store_says_becomes_the_number_that_a_file_system_would_give() {
+    fn http_status_maps_to_errno() {
         assert_eq!(
             [200, 206, 307, 404, 503, 429, 403, 500, 416].map(errno_of_status),
             [0, 0, 0, libc::ENOENT, libc::EBUSY, libc::EBUSY, libc::EACCES, libc::EIO, libc::EINVAL]

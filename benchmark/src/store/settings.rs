@@ -1,6 +1,6 @@
 //! The settings of the store, from the keys of a workload and, if those are not set, from the environment.
 
-use super::http::{Patience, Server};
+use super::http::{Server, Timeouts};
 use super::sign::Credentials;
 use crate::failure::Failure;
 use crate::keys::value::Value;
@@ -21,7 +21,7 @@ pub struct Settings {
     /// `None`: requests are not signed.
     pub credentials: Option<Credentials>,
     pub attempts: u64,
-    pub patience: Patience,
+    pub patience: Timeouts,
     /// The body of a request over http is not signed; over https it never is.
     pub unsigned_payload: bool,
     pub ca_bundle: Option<PathBuf>,
@@ -179,7 +179,7 @@ impl Source<'_> {
         let endpoints = self.endpoints(aws, &region, &mut complaints);
         let credentials = self.credentials(anonymous, &mut complaints);
         let mut number = |name, default, least| self.number(name, default, least, &mut complaints);
-        let patience = Patience {
+        let patience = Timeouts {
             connect: Duration::from_secs(number("connect_timeout", 20, 1)),
             stall: Duration::from_secs(number("stall_timeout", 30, 1)),
         };
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_unknown_is_refused_at_once() {
+    fn rejects_missing_and_unknown_options() {
         let text = |result: Result<Settings, Vec<Failure>>| {
             result.unwrap_err().iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
         };
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn logins_of_endpoints_are_in_no_complaint() {
+    fn complaints_hide_endpoint_logins() {
         let url = "https://me:hush@host";
         let complaints = settings(&format!("{{endpoint_url: '{url}'}}"), "b", KEYS).unwrap_err();
         let words = complaints.iter().map(ToString::to_string).collect::<String>();
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_are_taken_in_every_form_they_come_in() {
+    fn directories_are_accepted_in_every_spelling() {
         let here = settings(HERE, "b", KEYS).unwrap();
         let folder = |root: &str, typed: &str| {
             here.folder("dataset.data_folder", root, typed).map(|(path, _)| path.display().to_string())

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn every_day_of_four_centuries_comes_back() {
+    fn every_day_of_four_centuries_round_trips() {
         let mut expected = (1900, 1, 1);
         for day in days(1900, 1, 1)..days(2300, 1, 1) {
             assert_eq!(civil(day), expected);
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_encoded_is_what_signing_asks_for() {
+    fn encodes_as_signing_requires() {
         assert_eq!(encoded("a b/ü+~.tar", "/"), "a%20b/%C3%BC%2B~.tar");
         assert_eq!(encoded("a/b=c", ""), "a%2Fb%3Dc");
     }

@@ -20,7 +20,7 @@ impl Upcoming {
     }
 
     /// Advances to the next object, and requests those that are now within the window.
-    pub fn come_to_next(&mut self) -> Outcome<()> {
+    pub fn advance(&mut self) -> Outcome<()> {
         if self.come_to == 0 {
             with_client(|client| {
                 client.forget_ahead();

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_take_what_fits_and_drop_the_rest() {
+    fn slots_truncate_to_their_size() {
         let slots = SharedSlots::new(8, 2).unwrap();
         slots.fill(3, 4, &[1; 100]);
         slots.fill(0, 9, &[1; 100]);

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_masked_checksum_comes_back() {
+    fn masked_checksum_round_trips() {
         assert_eq!([0, 1, u32::MAX, 0xe306_9283].map(|crc| unmasked(masked(crc))), [0, 1, u32::MAX, 0xe306_9283]);
     }
 }

@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_in_memory_is_opened_and_gives_its_length_and_one_that_is_not_there_is_an_error() {
+    fn cached_file_opens_and_missing_file_fails() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         std::fs::write(&path, [7; 5000]).unwrap();

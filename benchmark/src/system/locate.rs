@@ -82,7 +82,7 @@ pub fn preload(library: &Path) -> Outcome<Preload> {
     Ok(Preload { value, link })
 }
 
-/// Returns `true` if the loader's list can contain the path: it splits at spaces and colons and expands `$ORIGIN`.
+/// Returns `true` if LD_PRELOAD can contain the path: the loader splits it at spaces and colons, and expands `$ORIGIN`.
 fn is_loadable(path: &Path) -> bool {
     !path.as_os_str().as_bytes().iter().any(|byte| b" :$\t\n".contains(byte))
 }

@@ -221,7 +221,7 @@ pub fn sleep(duration: Duration) {
             return;
         }
         if ended == 0 {
-            look_at_processes();
+            poll_watched();
         }
     }
 }
@@ -271,11 +271,11 @@ pub fn watch_children(children: &[libc::pid_t]) {
 static LOOKED_AT: OnceLock<Vec<u32>> = OnceLock::new();
 
 /// Makes sleeps end early when one of these processes is gone. May be called once per process.
-pub fn look_at(processes: Vec<u32>) {
+pub fn watch_processes(processes: Vec<u32>) {
     let _ = LOOKED_AT.set(processes);
 }
 
-fn look_at_processes() {
+fn poll_watched() {
     if LOOKED_AT.get().is_some_and(|processes| processes.iter().any(|process| !lives(*process))) {
         LOST_CHILD.store(true, Ordering::Relaxed);
     }
@@ -309,7 +309,7 @@ pub fn status_of(child: libc::pid_t, patience: Duration) -> i32 {
 }
 
 /// Sends SIGTERM to children.
-pub fn tell_children(children: &[libc::pid_t]) {
+pub fn signal_children(children: &[libc::pid_t]) {
     children.iter().filter(|child| !has_ended(**child)).for_each(|child| send(*child, libc::SIGTERM));
 }
 
@@ -321,7 +321,7 @@ pub fn end_children(children: &[libc::pid_t], patience: Duration) {
 
 /// Asks children to exit, and kills those that do not exit in time.
 pub fn stop_children(children: &[libc::pid_t], patience: Duration) {
-    tell_children(children);
+    signal_children(children);
     end_children(children, patience);
 }
 

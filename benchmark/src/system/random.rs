@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn mean_and_spread_of_the_draws_are_as_asked() {
+    fn draws_have_the_requested_mean_and_spread() {
         let mut draws = Draws::new(7);
         let mean = |numbers: &[f64]| numbers.iter().sum::<f64>() / numbers.len() as f64;
         let normal: Vec<f64> = (0..20_000).map(|_| draws.normal()).collect();

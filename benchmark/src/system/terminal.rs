@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_left_is_no_failure_and_a_full_disk_is() {
+    fn closed_pipe_is_ignored_but_full_disk_fails() {
         assert_eq!(written(&mut Refusing(ErrorKind::BrokenPipe), "x"), Ok(()));
         let failure = written(&mut Refusing(ErrorKind::StorageFull), "x").unwrap_err();
         assert_eq!(failure.exit_code(), 4);

@@ -29,7 +29,7 @@ impl Progress {
     }
 
     /// Shows a number next to the bar, such as a rate.
-    pub fn say(&self, message: String) {
+    pub fn set_message(&self, message: String) {
         self.0.set_message(message);
     }
 

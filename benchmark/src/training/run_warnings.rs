@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_that_do_not_count_are_told_where_they_are_many() {
+    fn many_excluded_steps_give_a_note() {
         let of = |files: &str| remarks(&["workload=unet3d", files, "++workload.reader.batch_size=4"], 1);
         assert!(of("++workload.dataset.num_files_train=16")[0].contains("of 3 of 4 steps"));
         assert!(of("++workload.dataset.num_files_train=4").is_empty(), "a single step counts");
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_left_over_by_evaluation_are_told_where_there_is_one() {
+    fn samples_dropped_by_evaluation_give_a_note() {
         let typed = ["workload=unet3d", FILES, "++workload.reader.batch_size=4", "++workload.dataset.num_files_eval=5"];
         let typed = [&typed[..], &["++workload.reader.batch_size_eval=2"]].concat();
         assert!(other_remarks(&typed, 1).is_empty());
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_that_should_be_spawned_are_told_to_be_forked() {
+    fn spawn_setting_gives_a_note_about_fork() {
         let spawn = "++workload.reader.multiprocessing_context=spawn";
         let typed = ["workload=unet3d", FILES, "++workload.reader.batch_size=4", spawn];
         assert_eq!(

@@ -5,7 +5,7 @@
 //! interrupted run keeps its results.
 
 use crate::checkpoint::tiers::Tiered;
-use crate::checkpoint::{self, Mechanism, Moved, Shard, Shards};
+use crate::checkpoint::{self, Mechanism, Shard, Shards, TransferStats};
 use crate::config::compute_time::Pace;
 use crate::config::{Config, Excluded};
 use crate::data_set::layout::{Layout, Split};
@@ -15,7 +15,7 @@ use crate::ranks::communicator::{Communicator, as_bytes, numbers};
 use crate::ranks::liveness::Process;
 use crate::results::metrics::{Block, Figures, Step};
 use crate::results::run_folder::Log;
-use crate::results::summary::{Beside, Epoch, Moment, Results, Saved};
+use crate::results::summary::{BackgroundCheckpoints, Epoch, Moment, Results, Saved};
 use crate::spans;
 use crate::store::counts::Counts;
 use crate::system::random::mixed;
@@ -51,7 +51,7 @@ pub struct Trainer<'a> {
     shares: [Share; 2],
     checkpoints: Vec<Shard>,
     /// The file that describes the files of all ranks, if the checkpoint format has one.
-    said_of_all: Option<(&'static str, Vec<u8>)>,
+    global_metadata: Option<(&'static str, Vec<u8>)>,
     mechanism: Tiered,
     /// The requests of the epochs so far, and of the time before the first.
     requests_told: Counts,
@@ -81,7 +81,7 @@ impl<'a> Trainer<'a> {
             layout: Layout::new(&config.dataset),
             shares: [plan.share(Split::Train), plan.share(Split::Valid)],
             checkpoints: shards.of(terms.rank),
-            said_of_all: shards.said_of_all(terms.rank),
+            global_metadata: shards.global_metadata(terms.rank),
             mechanism,
             config,
             options,
@@ -102,7 +102,7 @@ impl<'a> Trainer<'a> {
         loader: &mut dyn Loader,
         after_epoch: &mut dyn FnMut(&Results) -> Outcome<()>,
     ) -> Outcome<()> {
-        self.tell_plan();
+        self.log_plan();
         let seed = mixed(&[self.config.train.seed, self.communicator.rank(), 11]);
         let mut compute = Pace::new(self.config.train.computation, seed, self.options.busy);
         let mut evaluate = Pace::new(self.config.evaluation.time, seed ^ 1, self.options.busy);
@@ -112,7 +112,7 @@ impl<'a> Trainer<'a> {
             let outcome = self.epoch(&mut epoch, loader, &mut compute, &mut evaluate);
             epoch.ended = Moment::now();
             if epoch.trained.is_none() {
-                self.tell_end(&epoch);
+                self.log_end(&epoch);
             }
             let figures = self.own_figures(&epoch);
             // A rank that stopped early cannot wait for the other ranks, which are in a different place.
@@ -163,7 +163,7 @@ impl<'a> Trainer<'a> {
         let sum = |place: usize| ranks.iter().map(|rank| rank[place]).sum::<f64>() as u64;
         let most = |place: usize| ranks.iter().map(|rank| rank[place]).fold(0.0, f64::max);
         let (seconds, waited) = (most(3), most(4));
-        self.results.beside = Some(Beside {
+        self.results.beside = Some(BackgroundCheckpoints {
             // Each rank has a part of each.
             count: most(0) as u64,
             bytes: sum(1),
@@ -177,7 +177,7 @@ impl<'a> Trainer<'a> {
         Ok(())
     }
 
-    fn tell_plan(&mut self) {
+    fn log_plan(&mut self) {
         let dataset = &self.config.dataset;
         let (batch, ranks) = (self.config.reader.batch, self.communicator.size());
         let line = format!(
@@ -242,7 +242,7 @@ impl<'a> Trainer<'a> {
             self.save(epoch, steps, steps + 1)?;
         }
         epoch.trained = Some(Moment::now());
-        self.tell_end(epoch);
+        self.log_end(epoch);
         if self.evaluation_is_due(epoch.number) {
             self.evaluate(epoch, loader, evaluate)?;
         }
@@ -296,7 +296,7 @@ impl<'a> Trainer<'a> {
         let outcome = self.steps(&mut block, epoch.number, steps, loader, pace, progress);
         let ended = Moment::now();
         block.duration = ended.since(&started);
-        self.tell_block(epoch.number, number, &block);
+        self.log_block(epoch.number, number, &block);
         epoch.blocks.push((started, ended, block));
         outcome
     }
@@ -375,7 +375,7 @@ impl<'a> Trainer<'a> {
         let ended = Moment::now();
         block.duration = ended.since(&started);
         self.log.output(&format!("Ending eval - {steps} steps completed in {:.2} s", block.duration));
-        self.tell_rates(&format!("Epoch {} [Eval]", epoch.number), block.corrected(Excluded::NOTHING));
+        self.log_rates(&format!("Epoch {} [Eval]", epoch.number), block.corrected(Excluded::NOTHING));
         epoch.evaluation = Some((started, ended, block));
         outcome
     }
@@ -385,19 +385,19 @@ impl<'a> Trainer<'a> {
     fn save(&mut self, epoch: &mut Epoch, done: u64, name: u64) -> Outcome<()> {
         let folder = checkpoint::folder(&self.config.checkpoint.folder, epoch.number, name);
         let place = [("epoch", epoch.number), ("checkpoint", epoch.blocks.len() as u64)];
-        self.tell_begin("saving", place, done);
+        self.log_begin("saving", place, done);
         let saved = of_checkpoints(self.timed("checkpoint.save", &place, |trainer| trainer.save_whole(&folder)))?;
-        self.tell_moved("saving", place, &saved);
+        self.log_moved("saving", place, &saved);
         epoch.saves.push(saved);
         Ok(())
     }
 
-    fn tell_begin(&mut self, doing: &str, [(_, epoch), (_, number)]: [(&str, u64); 2], steps: u64) {
+    fn log_begin(&mut self, doing: &str, [(_, epoch), (_, number)]: [(&str, u64); 2], steps: u64) {
         let line = format!("Starting {doing} checkpoint {number} after total step {steps} for epoch {epoch}");
         self.log.output(&line);
     }
 
-    fn tell_moved(&mut self, doing: &str, [(_, epoch), (_, number)]: [(&str, u64); 2], moved: &Saved) {
+    fn log_moved(&mut self, doing: &str, [(_, epoch), (_, number)]: [(&str, u64); 2], moved: &Saved) {
         let (seconds, rate) = (moved.seconds, moved.gibibytes_per_second());
         let rate = rate.map(|rate| format!("; Throughput: {rate:.4} GB/s")).unwrap_or_default();
         self.log.output(&format!("Finished {doing} checkpoint {number} for epoch {epoch} in {seconds:.4} s{rate}"));
@@ -405,16 +405,16 @@ impl<'a> Trainer<'a> {
 
     /// Writes this rank's files. Rank 0 then writes the file for all ranks, if the format has one, once all files
     /// exist.
-    fn save_whole(&mut self, folder: &Path) -> Outcome<Moved> {
+    fn save_whole(&mut self, folder: &Path) -> Outcome<TransferStats> {
         let moved = self.mechanism.save(folder, &self.checkpoints)?;
-        if self.said_of_all.is_some() {
+        if self.global_metadata.is_some() {
             self.wait_for_all(&[])?;
         }
-        let Some((name, bytes)) = self.said_of_all.as_ref().filter(|_| self.communicator.rank() == 0) else {
+        let Some((name, bytes)) = self.global_metadata.as_ref().filter(|_| self.communicator.rank() == 0) else {
             return Ok(moved);
         };
         let last = self.mechanism.conclude(folder, name, bytes)?;
-        Ok(Moved { bytes: moved.bytes + last.bytes, fsyncs: moved.fsyncs + last.fsyncs })
+        Ok(TransferStats { bytes: moved.bytes + last.bytes, fsyncs: moved.fsyncs + last.fsyncs })
     }
 
     /// Times a checkpoint from the start of the first rank to the end of the last; its size is that of all ranks. A
@@ -423,7 +423,7 @@ impl<'a> Trainer<'a> {
         &mut self,
         span: &'static str,
         place: &[(&'static str, u64)],
-        work: impl FnOnce(&mut Trainer<'a>) -> Outcome<Moved>,
+        work: impl FnOnce(&mut Trainer<'a>) -> Outcome<TransferStats>,
     ) -> Outcome<Saved> {
         self.wait_for_all(place)?;
         let (moved, begun, done) = {
@@ -472,12 +472,12 @@ impl<'a> Trainer<'a> {
             let folder = checkpoint::folder(&below, 1, which + 1);
             let (name, doing) = if writing { ("checkpoint.save", "saving") } else { ("checkpoint.load", "loading") };
             let place = [("epoch", 1), ("checkpoint", which + 1)];
-            self.tell_begin(doing, place, which + 1);
+            self.log_begin(doing, place, which + 1);
             let done = of_checkpoints(self.timed(name, &place[1..], |trainer| match writing {
                 true => trainer.save_whole(&folder),
                 false => trainer.mechanism.load(&folder, &read_shards),
             }))?;
-            self.tell_moved(doing, place, &done);
+            self.log_moved(doing, place, &done);
             if writing {
                 epoch.saves.push(done)
             } else {
@@ -509,12 +509,12 @@ impl<'a> Trainer<'a> {
         shards.of((rank + shift) % ranks)
     }
 
-    fn tell_block(&mut self, epoch: u64, number: usize, block: &Block) {
+    fn log_block(&mut self, epoch: u64, number: usize, block: &Block) {
         let figures = block.corrected(self.config.output.excluded());
         let name = format!("Epoch {epoch} - Block {number} [Training]");
         let steps = block.steps.len();
         self.log.output(&format!("Ending block {number} - {steps} steps completed in {:.2} s", block.duration));
-        self.tell_rates(&name, figures);
+        self.log_rates(&name, figures);
         let compute: Vec<f64> = block.steps.iter().map(|step| step.compute).collect();
         let (mean, stdev) = crate::results::metrics::mean_stdev(&compute);
         let set = self.config.train.computation.mean();
@@ -524,14 +524,14 @@ impl<'a> Trainer<'a> {
 
     /// Logs the utilization of this rank, and its throughput times the number of ranks, as DLIO does before the numbers
     /// of other ranks are known.
-    fn tell_rates(&mut self, name: &str, figures: Figures) {
+    fn log_rates(&mut self, name: &str, figures: Figures) {
         let rate = figures.samples_per_second * self.communicator.size() as f64;
         self.log.output(&format!("{name} Accelerator Utilization [AU] (%): {:.4}", figures.au));
         self.log.output(&format!("{name} Throughput (samples/second): {rate:.4}"));
     }
 
     /// Logs the end of an epoch's training, including its checkpoints.
-    fn tell_end(&mut self, epoch: &Epoch) {
+    fn log_end(&mut self, epoch: &Epoch) {
         let steps: usize = epoch.blocks.iter().map(|(_, _, block)| block.steps.len()).sum();
         self.log.output(&format!(
             "Ending epoch {} - {steps} steps completed in {:.2} s",
@@ -626,7 +626,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_checkpoint_takes_from_the_first_start_to_the_last_end() {
+    fn checkpoint_lasts_from_first_start_to_last_end() {
         let part = |machine, begun, done| Part { machine, begun, done, bytes: 1.0, fsyncs: 0.0 };
         // In sequence on one host; longer on another host with a different clock.
         let mut parts = vec![part(1.0, 5e9, 6e9), part(1.0, 6e9, 8e9), part(1.0, 5.5e9, 6e9)];

@@ -59,7 +59,7 @@ pub fn summary(yaml: &str) -> &str {
 
 /// A workload before overrides.
 #[derive(Debug)]
-pub struct Found {
+pub struct WorkloadSource {
     pub name: String,
     /// The short name, if the user gave one.
     pub alias: Option<String>,
@@ -68,7 +68,7 @@ pub struct Found {
     pub source: Option<(PathBuf, Lines)>,
 }
 
-impl Found {
+impl WorkloadSource {
     /// Returns file and line of a key, if a file contains it.
     fn place(&self, path: &str) -> Option<String> {
         let (file, lines) = self.source.as_ref()?;
@@ -80,7 +80,7 @@ impl Found {
     }
 }
 
-pub fn find(name: &str, config_dir: Option<&Path>) -> Outcome<Found> {
+pub fn find(name: &str, config_dir: Option<&Path>) -> Outcome<WorkloadSource> {
     if let Some(file) = config_dir.and_then(|dir| file_in(dir, name)).or_else(|| own_file(name)) {
         let text = std::fs::read_to_string(&file).map_err(|error| Failure::io("read", &file, error))?;
         let (tree, lines) = parse_yaml_placed(&file.display().to_string(), &text)?;
@@ -89,11 +89,11 @@ pub fn find(name: &str, config_dir: Option<&Path>) -> Outcome<Found> {
             let what = format!("{}: expected a map of sections, got {held}", file.display());
             return Err(Failure::refused(what).remedy("`dlio workloads show unet3d` prints an example"));
         }
-        return Ok(Found { name: name.to_string(), alias: None, tree, source: Some((file, lines)) });
+        return Ok(WorkloadSource { name: name.to_string(), alias: None, tree, source: Some((file, lines)) });
     }
     let wanted = full_name(name);
     match WORKLOADS.iter().find(|(known, _)| *known == wanted) {
-        Some((_, yaml)) => Ok(Found {
+        Some((_, yaml)) => Ok(WorkloadSource {
             name: wanted.to_string(),
             alias: (wanted != name).then(|| name.to_string()),
             tree: parse_yaml(wanted, yaml)?,
@@ -125,7 +125,7 @@ fn unknown(name: &str, config_dir: Option<&Path>) -> Failure {
 /// The configuration as Hydra composes it: the tree under `workload`, and the settings of Hydra itself.
 #[derive(Debug)]
 pub struct Composed {
-    pub found: Found,
+    pub found: WorkloadSource,
     /// The tree with interpolations resolved.
     pub workload: Value,
     /// The tree as written, for Hydra's files.
@@ -204,7 +204,7 @@ impl Composed {
         match typed.path().as_slice() {
             ["workload"] => Ok(()),
             [first, ..] if *first == "hydra" || first.starts_with("hydra/") => {
-                self.say_to_hydra(typed);
+                self.set_hydra_key(typed);
                 Ok(())
             }
             ["workload", ..] => {
@@ -218,7 +218,7 @@ impl Composed {
         }
     }
 
-    fn say_to_hydra(&mut self, typed: &Override) {
+    fn set_hydra_key(&mut self, typed: &Override) {
         if let ["hydra", rest @ ..] = typed.path().as_slice() {
             self.hydra.put(rest, typed.value().clone());
         }
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn every_compiled_workload_says_only_known_keys() {
+    fn built_in_workloads_have_known_keys_only() {
         for (name, _) in WORKLOADS {
             let composed = composed(&[&format!("workload={name}")]).unwrap();
             assert!(composed.complaints.is_empty(), "{name}: {:?}", composed.complaints);
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_not_there_and_a_file_with_nothing_in_it_are_refused() {
+    fn rejects_missing_directory_and_empty_file() {
         let folder = tempfile::tempdir().unwrap();
         let typed = [parse("workload=unet3d").unwrap()];
         let refused = compose(&typed, Some(&folder.path().join("nowhere"))).unwrap_err();
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_in_a_file_is_told_with_its_line_and_what_is_typed_without() {
+    fn errors_in_files_have_line_numbers() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("job.yaml");
         std::fs::write(&file, "model:\n  name: x\ndataset:\n  num_files_trian: 1\n  num_files_train: many\n").unwrap();
@@ -459,7 +459,7 @@ mod tests {
 
     /// A workload as DLIO 2.0.0 ships it.
     #[test]
-    fn keys_that_have_another_name_now_say_what_they_said() {
+    fn old_key_names_keep_their_meaning() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("unet3d.yaml");
         let checkpoint = "checkpoint: {model_size: 499153191, checkpoint_folder: 'c/${workload.model}'}";
@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_left_out_that_was_to_size_the_checkpoints_says_what_sizes_them() {
+    fn dropped_size_key_names_the_effective_one() {
         let typed = ["workload=unet3d", "++workload.checkpoint.modelsize=7", "++workload.reader.batchsize=1"];
         let left_out = composed(&typed).unwrap().take_complaints();
         let size = "; workload.model.model_size_bytes=499153191 determines the size of checkpoints";
@@ -499,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn adding_what_is_there_is_refused_and_forcing_is_not() {
+    fn adding_existing_key_fails_and_forcing_works() {
         assert!(composed(&["workload=unet3d", "+workload.reader.batch_size=9"]).is_err());
         let forced = composed(&["workload=unet3d", "++workload.reader.batch_size=9"]).unwrap();
         assert_eq!(forced.workload.at(&["reader", "batch_size"]), Some(&Value::Int(9)));
@@ -513,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_says_another_is_kept_as_written_and_meant_as_the_other() {
+    fn reference_is_kept_as_written_and_resolved() {
         let folder = "++workload.dataset.data_folder=data/${workload.model.name}";
         let found =
             composed(&["workload=unet3d", folder, "++workload.reader.batch_size=${workload.train.epochs}"]).unwrap();
@@ -553,7 +553,7 @@ mod tests {
     }
 
     #[test]
-    fn pythons_none_is_nothing_said_but_for_names() {
+    fn pythons_none_is_unset_except_for_names() {
         let typed = ["workload=unet3d", "++workload.reader.multiprocessing_context=None", "++workload.model.name=None"];
         let found = composed(&[&typed[..], &["++workload.reader.transfer_size=None"]].concat()).unwrap();
         assert!(found.complaints.is_empty(), "{:?}", found.complaints);
@@ -561,7 +561,7 @@ mod tests {
     }
 
     #[test]
-    fn a_format_that_is_not_there_is_refused_with_those_that_are() {
+    fn unknown_format_is_rejected_with_known_ones() {
         let found = composed(&["workload=unet3d", "++workload.dataset.format=hdf"]).unwrap();
         let [complaint] = &found.complaints[..] else { panic!("{:?}", found.complaints) };
         assert!(
@@ -571,7 +571,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_nothing_is_told() {
+    fn overrides_without_effect_are_noted() {
         let typed = ["workload=unet3d", "++hydra.run.dir=x", "hydra.job.chdir=true", "hydra/job_logging=disabled"];
         let found = composed(&[&typed[..], &["++workload.reader.pin_memory=false"]].concat()).unwrap();
         assert!(found.complaints.is_empty(), "{:?}", found.complaints);
@@ -580,7 +580,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_removed_by_its_value_and_a_workload_is_chosen_once() {
+    fn removes_key_by_value_and_chooses_workload_once() {
         let refused = |typed: &str| composed(&["workload=unet3d", typed]).unwrap_err().to_string();
         assert!(refused("~workload.reader.batch_size=77").contains("its value is 7"));
         assert!(composed(&["workload=unet3d", "~workload.reader.batch_size=7"]).is_ok());
@@ -595,7 +595,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_to_hydra_is_kept_apart() {
+    fn hydra_settings_are_kept_separately() {
         let found =
             composed(&["workload=unet3d", "++hydra.run.dir=/tmp/x", "hydra.output_subdir=dlio_config"]).unwrap();
         assert_eq!(found.hydra.at(&["run", "dir"]), Some(&Value::Text("/tmp/x".into())));

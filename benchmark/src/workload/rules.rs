@@ -1,7 +1,7 @@
 //! Impossible combinations of values. All of them are reported together, before the first file is written.
 
 use crate::checkpoint::Shards;
-use crate::config::{Config, Element, Framework, LoaderKind, Saving};
+use crate::config::{CheckpointFormat, Config, Element, Framework, LoaderKind};
 use crate::data_set::formats::hdf5;
 use crate::data_set::layout::{Layout, Split};
 use crate::failure::{Failure, Outcome};
@@ -447,7 +447,7 @@ fn checkpoints(config: &Config, ranks: u64, list: &mut List) {
     );
     list.refuse(!(0..=3).contains(&model.zero_stage), "workload.model.parallelism.zero_stage must be 0, 1, 2 or 3", "");
     list.refuse(
-        checkpoint.format == Saving::Distributed && (checkpoint.asynchronous || checkpoint.fast_folder.is_some()),
+        checkpoint.format == CheckpointFormat::Distributed && (checkpoint.asynchronous || checkpoint.fast_folder.is_some()),
         "workload.checkpoint.format=distributed is complete when rank 0 writes .metadata, which a background writer \
             cannot wait for",
         "remove workload.checkpoint.asynchronous and fast_folder, or use another format",
@@ -631,13 +631,13 @@ mod tests {
     }
 
     #[test]
-    fn an_explicit_none_for_compression_is_no_compression() {
+    fn explicit_none_disables_compression() {
         let typed = ["workload=unet3d", "++workload.dataset.format=hdf5", "++workload.dataset.compression=none"];
         assert_eq!(refused(&typed, 1), "");
     }
 
     #[test]
-    fn all_complaints_come_at_once() {
+    fn all_complaints_are_returned_together() {
         let text = refused(&["workload=unet3d", "++workload.train.epochs=0", "++workload.reader.batch_size=0"], 1);
         assert_eq!(text.lines().filter(|line| line.contains("at least 1")).count(), 2);
     }

@@ -13,7 +13,7 @@ use crate::command::refusals::failure::Failure;
 use crate::command::shared_trace::SharedTrace;
 use crate::command::{progress, workers};
 use crate::scan::Progress;
-use crate::tables::export::{self, Before};
+use crate::tables::export::{self, ExistingExport};
 
 struct Parquet {
     folder: PathBuf,
@@ -41,13 +41,13 @@ impl Answer for Parquet {
 /// Refuses a directory that contains something, unless that is half an export of a writer that was killed.
 fn must_be_empty(folder: &Path) -> Result<(), Failure> {
     match export::before(folder).map_err(|error| Failure::unwritable(folder, error))? {
-        Before::Nothing => Ok(()),
-        Before::Half => {
+        ExistingExport::Nothing => Ok(()),
+        ExistingExport::Half => {
             notice!("dlio-analyze: {}: held half an export, whose writer was killed; it is replaced", folder.display());
             Ok(())
         }
-        Before::Written => Err(Destination::BeingWritten(folder.to_path_buf()).into()),
-        Before::Other => Err(Destination::NotEmpty(folder.to_path_buf()).into()),
+        ExistingExport::Written => Err(Destination::BeingWritten(folder.to_path_buf()).into()),
+        ExistingExport::Other => Err(Destination::NotEmpty(folder.to_path_buf()).into()),
     }
 }
 

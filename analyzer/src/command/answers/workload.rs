@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::answer::{Answer, print};
-use crate::atomic_file::{Draft, Output};
+use crate::atomic_file::{AtomicFile, Output};
 use crate::command::arguments::Arguments;
 use crate::command::observe_run::observe_run;
 use crate::command::outcome::Outcome;
@@ -19,7 +19,7 @@ struct WorkloadFile {
     /// Where it is written; `-` is standard output.
     path: PathBuf,
     /// The file, begun before the long work.
-    draft: Option<Draft>,
+    draft: Option<AtomicFile>,
 }
 
 pub fn requested(typed: &Arguments) -> Option<Box<dyn Answer>> {
@@ -39,7 +39,7 @@ impl Answer for WorkloadFile {
             return Err(Destination::Exists(self.path.clone()).into());
         }
         if !self.is_stdout() {
-            self.draft = Some(Draft::new(&self.path).map_err(|error| Failure::unwritable(&self.path, error))?);
+            self.draft = Some(AtomicFile::new(&self.path).map_err(|error| Failure::unwritable(&self.path, error))?);
         }
         Ok(())
     }

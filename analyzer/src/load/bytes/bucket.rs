@@ -21,7 +21,7 @@ use object_store::path::Path as Key;
 use object_store::{ClientOptions, Error, GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt, RetryConfig};
 use tokio::runtime::{Builder, Runtime};
 
-use super::file_identity::Facts;
+use super::file_identity::FileIdentity;
 
 const SCHEME: &str = "s3://";
 
@@ -68,17 +68,17 @@ const RETRY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A listed object.
 pub struct Object {
-    pub facts: Facts,
+    pub facts: FileIdentity,
     path: PathBuf,
     store: Arc<AmazonS3>,
     key: Key,
     e_tag: Option<String>,
-    held: Mutex<Held>,
+    held: Mutex<CachedRanges>,
 }
 
 /// The cached bytes of an object.
 #[derive(Default)]
-struct Held {
+struct CachedRanges {
     /// Latest last.
     windows: Vec<Window>,
     /// Headers of its blocks, by offset.
@@ -118,7 +118,7 @@ impl Window {
     }
 }
 
-impl Held {
+impl CachedRanges {
     /// Drops the least recently used windows.
     fn shrink(&mut self) {
         let mut bytes: usize = self.windows.iter().map(|window| window.bytes.len()).sum();
@@ -250,13 +250,13 @@ async fn walk(
 
 /// The listed objects, and those whose windows contain bytes, latest last.
 #[derive(Default)]
-struct Known {
+struct ObjectCache {
     objects: HashMap<PathBuf, Arc<Object>>,
     stores: HashMap<String, Arc<AmazonS3>>,
     windows: VecDeque<Weak<Object>>,
 }
 
-static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
+static KNOWN: LazyLock<Mutex<ObjectCache>> = LazyLock::new(Mutex::default);
 
 /// Keeps the windows of a few objects only.
 fn remember(object: &Arc<Object>) {
@@ -340,7 +340,7 @@ fn listed_object(bucket: &str, store: &Arc<AmazonS3>, meta: ObjectMeta) -> Objec
     // An object has no inode; its entity tag differs after each change.
     let inode = FixedState::default().hash_one((&path, &e_tag));
     Object {
-        facts: Facts { size, modified, changed: modified, inode, device: 0 },
+        facts: FileIdentity { size, modified, changed: modified, inode, device: 0 },
         path,
         store: store.clone(),
         key: location,
@@ -398,11 +398,11 @@ fn explained(error: Error) -> io::Error {
         ),
         _ => (io::ErrorKind::Other, "check AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"),
     };
-    io::Error::new(kind, format!("{}; {remedy}", said(&error)))
+    io::Error::new(kind, format!("{}; {remedy}", root_cause(&error)))
 }
 
 /// Returns the root cause of an error, in the words of the store or the system.
-fn said(error: &dyn std::error::Error) -> String {
+fn root_cause(error: &dyn std::error::Error) -> String {
     let mut last = error;
     while let Some(source) = last.source() {
         last = source;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use foldhash::fast::{FixedState, RandomState};
 
-use super::file_identity::Facts;
+use super::file_identity::FileIdentity;
 use super::trace_file::StoredFile;
 
 /// Files up to this length are compared whole: a ring may differ anywhere.
@@ -36,7 +36,7 @@ pub struct Copies {
 
 impl Copies {
     /// Returns `true` if the file was seen under another name.
-    pub fn is_link(&mut self, facts: &Facts) -> bool {
+    pub fn is_link(&mut self, facts: &FileIdentity) -> bool {
         !self.inodes.insert((facts.device, facts.inode))
     }
 

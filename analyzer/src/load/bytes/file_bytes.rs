@@ -154,12 +154,12 @@ pub const UNPACKED_MAX: u64 = 1 << 30;
 
 /// The bytes of a file that is read in pieces, or of a part of it.
 pub struct Bytes {
-    held: Arc<Held>,
+    held: Arc<ByteSource>,
     part: Range<usize>,
 }
 
 /// A file compressed as a whole is unpacked in memory.
-enum Held {
+enum ByteSource {
     File(FileStore),
     Memory(Vec<u8>),
 }
@@ -173,14 +173,14 @@ impl Bytes {
             Some(packing) => {
                 unpack(packing.unpack(reader(path)?).map_err(|_| Damage::Broken("no memory to decompress"))?)
             }
-            None => Ok(Bytes::of(Held::File(store))),
+            None => Ok(Bytes::of(ByteSource::File(store))),
         }
     }
 
-    fn of(held: Held) -> Bytes {
+    fn of(held: ByteSource) -> Bytes {
         let size = match &held {
-            Held::File(store) => store.size(),
-            Held::Memory(bytes) => bytes.len(),
+            ByteSource::File(store) => store.size(),
+            ByteSource::Memory(bytes) => bytes.len(),
         };
         Bytes { held: Arc::new(held), part: 0..size }
     }
@@ -197,8 +197,8 @@ impl Bytes {
         }
         let at = self.part.start + at;
         let whole = match &*self.held {
-            Held::File(store) => store.load(at, into),
-            Held::Memory(bytes) => bytes.as_slice().load(at, into),
+            ByteSource::File(store) => store.load(at, into),
+            ByteSource::Memory(bytes) => bytes.as_slice().load(at, into),
         };
         if whole { Ok(()) } else { Err(Damage::Cut) }
     }
@@ -222,6 +222,6 @@ fn unpack(source: impl Read) -> Result<Bytes, Damage> {
             Err(Damage::Broken("it unpacks to more than 1 GiB; unpack it to a file"))
         }
         (Err(_), 0) => Err(Damage::Broken("its compression")),
-        _ => Ok(Bytes::of(Held::Memory(out))),
+        _ => Ok(Bytes::of(ByteSource::Memory(out))),
     }
 }

@@ -11,7 +11,7 @@ const SETTLED: Duration = Duration::from_secs(2);
 
 /// The identity of a file, or of a listed object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Facts {
+pub struct FileIdentity {
     pub size: u64,
     /// Seconds and nanoseconds of Unix time.
     pub modified: (i64, i64),
@@ -20,7 +20,7 @@ pub struct Facts {
     pub device: u64,
 }
 
-impl Facts {
+impl FileIdentity {
     /// Returns `true` if a later change would have a different timestamp.
     pub fn is_settled(&self, now: SystemTime) -> bool {
         let time = SystemTime::UNIX_EPOCH + Duration::new(self.modified.0.max(0) as u64, self.modified.1 as u32);
@@ -28,9 +28,9 @@ impl Facts {
     }
 }
 
-impl From<std::fs::Metadata> for Facts {
-    fn from(facts: std::fs::Metadata) -> Facts {
-        Facts {
+impl From<std::fs::Metadata> for FileIdentity {
+    fn from(facts: std::fs::Metadata) -> FileIdentity {
+        FileIdentity {
             size: facts.len(),
             modified: (facts.mtime(), facts.mtime_nsec()),
             changed: (facts.ctime(), facts.ctime_nsec()),

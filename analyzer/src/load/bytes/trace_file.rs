@@ -11,13 +11,13 @@ use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::reader::{ChunkReader, Length};
 
 use super::bucket::{self, FindHeader, Object};
-use super::file_identity::Facts;
+use super::file_identity::FileIdentity;
 
 /// Returns the current identity of a file, or that of an object when it was listed.
-pub fn facts(path: &Path) -> io::Result<Facts> {
+pub fn facts(path: &Path) -> io::Result<FileIdentity> {
     match bucket::is_object(path) {
         true => bucket::object(path).map(|object| object.facts),
-        false => std::fs::metadata(path).map(Facts::from),
+        false => std::fs::metadata(path).map(FileIdentity::from),
     }
 }
 
@@ -49,9 +49,9 @@ impl StoredFile {
         }
     }
 
-    pub fn facts(&self) -> io::Result<Facts> {
+    pub fn facts(&self) -> io::Result<FileIdentity> {
         match self {
-            StoredFile::Local(file) => file.metadata().map(Facts::from),
+            StoredFile::Local(file) => file.metadata().map(FileIdentity::from),
             StoredFile::Object(object) => Ok(object.facts),
         }
     }

@@ -69,17 +69,17 @@ impl Nesting {
         all
     }
 
-    /// Returns the known kinds that are spans, for [`Nesting::tell`].
+    /// Returns the known kinds that are spans, for [`Nesting::fill_depths`].
     pub fn kinds(&self) -> SpanKinds {
         self.spans.clone()
     }
 
     /// Writes the depths of a batch.
-    pub fn tell(&self, batch: &mut Batch, kinds: &mut SpanKinds, catalog: &Catalog) {
+    pub fn fill_depths(&self, batch: &mut Batch, kinds: &mut SpanKinds, catalog: &Catalog) {
         let Some(spans) = self.threads.get(&(batch.proc, batch.tid)) else { return };
         for row in 0..batch.len() {
             let is_span = kinds.has(batch.kind[row], catalog);
-            batch.depth[row] = spans.around(batch.ts[row], end(batch, row), is_span).min(u8::MAX.into()) as u8;
+            batch.depth[row] = spans.enclosing_spans(batch.ts[row], end(batch, row), is_span).min(u8::MAX.into()) as u8;
         }
     }
 }
@@ -87,7 +87,7 @@ impl Nesting {
 impl Spans {
     /// Returns the number of spans that are open when an event starts. A span with an equal start encloses the event if
     /// it is longer, or equally long and the event is not a span.
-    fn around(&self, ts: i64, end: i64, is_span: bool) -> usize {
+    fn enclosing_spans(&self, ts: i64, end: i64, is_span: bool) -> usize {
         let before = self.open.partition_point(|(start, _)| *start < ts);
         let ended = self.ends.partition_point(|ended| *ended <= ts);
         let longer = |open: i64| open > end || open == end && !is_span;
@@ -105,15 +105,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_spans_around_an_event_are_those_that_are_open_as_it_begins() {
+    fn depth_counts_spans_open_at_the_start() {
         let spans = [(0, 100), (0, 50), (10, 20), (20, 30), (90, 110)];
         let mut open: Vec<_> = spans.map(|(start, end)| (start, Reverse(end))).into();
         let mut ends: Vec<_> = spans.map(|(_, end)| end).into();
         open.sort_unstable();
         ends.sort_unstable();
         let spans_of = Spans { open, ends };
-        assert_eq!(spans.map(|(start, end)| spans_of.around(start, end, true)), [0, 1, 2, 2, 1]);
-        let call = |ts, end| spans_of.around(ts, end, false);
+        assert_eq!(spans.map(|(start, end)| spans_of.enclosing_spans(start, end, true)), [0, 1, 2, 2, 1]);
+        let call = |ts, end| spans_of.enclosing_spans(ts, end, false);
         assert_eq!(
             [call(0, 100), call(0, 50), call(0, 101), call(20, 20), call(99, 99), call(100, 105), call(110, 120)],
             [1, 2, 0, 3, 2, 1, 0]

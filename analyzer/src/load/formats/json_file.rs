@@ -13,7 +13,7 @@ use crate::load::events::parser::{Parser, Processes, Threads};
 use crate::load::json::events::JsonParser;
 use crate::load::json::hashes::Hashes;
 use crate::load::lines::chunks::Chunks;
-use crate::load::lines::text::{finish, read_whole, sizes, whole};
+use crate::load::lines::text::{finish, read_whole, single_unit, sizes};
 use crate::load::sources::source::{Format, Opening, Reader, Source, Sources};
 use crate::unit::Unit;
 
@@ -156,7 +156,7 @@ impl Source for JsonFile {
     fn units(&self, source: u32) -> Vec<Unit> {
         match self.hashes.chunks(self.place) {
             Some(chunks) => (0..chunks.count()).map(|chunk| unit_of(source, chunks, chunk)).collect(),
-            None => vec![whole(source, self.size)],
+            None => vec![single_unit(source, self.size)],
         }
     }
 
@@ -174,7 +174,7 @@ impl Source for JsonFile {
         let nesting = self.nesting.get_or_init(|| self.spans(catalog));
         let mut kinds = nesting.kinds();
         let mut told = |batch: &mut Batch| {
-            nesting.tell(batch, &mut kinds, catalog);
+            nesting.fill_depths(batch, &mut kinds, catalog);
             take(batch);
         };
         self.read_part(index, &mut reader.text, Threads::new(catalog, wanted, &self.processes, &mut told))
@@ -194,7 +194,7 @@ mod tests {
     use super::is_json;
 
     #[test]
-    fn traces_are_told_from_other_json() {
+    fn traces_are_distinguished_from_other_json() {
         let long = format!("{{\"nodes\": \"{}", "x".repeat(5000));
         for head in [
             "[",

@@ -174,14 +174,14 @@ struct PerfettoSource {
     bytes: Bytes,
     first: read::Reader,
     chapters: Vec<Range<usize>>,
-    numbers: Mutex<HashMap<u64, Numbered>>,
+    numbers: Mutex<HashMap<u64, NumberedProcess>>,
     /// Processes that are read from other files.
     passed_over: HashSet<u64>,
 }
 
 /// A process's number and the offset of its host.
 #[derive(Clone, Copy)]
-struct Numbered {
+struct NumberedProcess {
     proc: u32,
     offset: i64,
 }
@@ -232,7 +232,7 @@ impl PerfettoSource {
     }
 
     /// Returns the number of a process, new or known.
-    fn number(&self, process: &read::Process, real_offset_ns: Option<i64>, catalog: &Catalog) -> Numbered {
+    fn number(&self, process: &read::Process, real_offset_ns: Option<i64>, catalog: &Catalog) -> NumberedProcess {
         let mut numbers = self.numbers.lock().expect("numbers of processes");
         *numbers.entry(process.uuid).or_insert_with(|| {
             let offset = process.real_offset_ns.or(real_offset_ns).unwrap_or(0);
@@ -242,7 +242,7 @@ impl PerfettoSource {
             if !process.ours {
                 row.ended = "unknown".into();
             }
-            Numbered { proc: catalog.add_process(row), offset }
+            NumberedProcess { proc: catalog.add_process(row), offset }
         })
     }
 
@@ -283,7 +283,7 @@ fn host(process: &read::Process, offset: i64) -> Host {
 struct Resolvers(HashMap<u64, (Resolver, u32)>);
 
 impl Resolvers {
-    fn get(&mut self, uuid: u64, numbered: Numbered, names: &Names, catalog: &Catalog) -> &Resolver {
+    fn get(&mut self, uuid: u64, numbered: NumberedProcess, names: &Names, catalog: &Catalog) -> &Resolver {
         let new = || (Resolver::new(numbered.proc, Clock::nanoseconds(0), numbered.offset), 0);
         let (resolver, known) = self.0.entry(uuid).or_insert_with(new);
         if *known < names.end() {
@@ -301,7 +301,7 @@ impl PerfettoSource {
     }
 
     fn processes(&self) -> Option<Vec<u32>> {
-        let is_numbered = |numbers: &HashMap<u64, Numbered>| {
+        let is_numbered = |numbers: &HashMap<u64, NumberedProcess>| {
             let read = self.first.processes.iter().filter(|process| !self.passed_over.contains(&process.uuid));
             read.into_iter().all(|process| numbers.contains_key(&process.uuid))
         };

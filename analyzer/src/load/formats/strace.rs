@@ -46,7 +46,7 @@ use crate::load::bytes::trace_file;
 use crate::load::events::arguments::SOURCE;
 use crate::load::events::parser::{BACKWARD, DURATIONLESS, Parser, Threads, lines};
 use crate::load::lines::text as text_file;
-use crate::load::sources::source::{Format, Opening, Recognised, Sources};
+use crate::load::sources::source::{Format, Opening, Recognition, Sources};
 use clock::Clock;
 use descriptors::Descriptors;
 use dlio_schemas::readable::readable;
@@ -77,17 +77,17 @@ const RELATIVE: &str = "strace's text with -r alone, which says how long after t
 const TIMELESS: &str = "strace's text without times, from which no time can be analysed; record it with strace -f -ttt -T -y \
                         -o FILE PROGRAM";
 
-fn recognises(head: &[u8]) -> Recognised {
+fn recognises(head: &[u8]) -> Recognition {
     let text = String::from_utf8_lossy(head);
     let start = text.trim_start_matches('\u{feff}').trim_start();
     if start.lines().take(20).any(is_line) {
-        Recognised::Yes
+        Recognition::Yes
     } else if start.lines().take(20).any(is_relative) {
-        Recognised::Useless(RELATIVE)
+        Recognition::Useless(RELATIVE)
     } else if start.lines().take(3).any(is_timeless) {
-        Recognised::Useless(TIMELESS)
+        Recognition::Useless(TIMELESS)
     } else {
-        Recognised::No
+        Recognition::No
     }
 }
 
@@ -231,7 +231,7 @@ struct Line<'a> {
 }
 
 /// A call that a line completed: its thread and time.
-struct Ended<'a> {
+struct CompletedCall<'a> {
     tid: i32,
     process: i32,
     ts: i64,
@@ -288,11 +288,16 @@ fn start(line: &[u8]) -> Option<Line<'_>> {
         None => (None, None, line),
     };
     let space = memchr::memchr(b' ', line)?;
-    Some(Line { tid, program, stamp: Stamp::of(&line[..space])?, rest: beyond(line[space..].trim_ascii_start()) })
+    Some(Line {
+        tid,
+        program,
+        stamp: Stamp::of(&line[..space])?,
+        rest: skip_prefixes(line[space..].trim_ascii_start()),
+    })
 }
 
 /// Skips the difference from the previous line, the number of the call and the instruction pointer, if they are shown.
-fn beyond(mut text: &[u8]) -> Rest<'_> {
+fn skip_prefixes(mut text: &[u8]) -> Remainder<'_> {
     let is_number = |byte: &u8| byte.is_ascii_hexdigit() || matches!(byte, b' ' | b'?');
     let is_distance = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b' ' | b'.');
     loop {
@@ -306,16 +311,16 @@ fn beyond(mut text: &[u8]) -> Rest<'_> {
 }
 
 /// Skips a bracket that contains only bytes accepted by `takes`.
-fn bracket(text: &[u8], end: u8, takes: impl Fn(&u8) -> bool) -> Option<Rest<'_>> {
+fn bracket(text: &[u8], end: u8, takes: impl Fn(&u8) -> bool) -> Option<Remainder<'_>> {
     let end = memchr::memchr(end, text).filter(|end| *end > 0 && text[..*end].iter().all(takes))?;
     Some(text[end + 1..].trim_ascii_start())
 }
 
 /// The part of a line that is not parsed yet.
-type Rest<'a> = &'a [u8];
+type Remainder<'a> = &'a [u8];
 
 /// Parses the thread at the start of a line, and its program; also returns the rest.
-fn thread(line: &[u8]) -> Option<(i32, Option<&[u8]>, Rest<'_>)> {
+fn thread(line: &[u8]) -> Option<(i32, Option<&[u8]>, Remainder<'_>)> {
     let digits = line.iter().position(|byte| !byte.is_ascii_digit())?;
     let (tid, rest) = (number(&line[..digits])?.try_into().ok()?, &line[digits..]);
     let (program, rest) = match rest.strip_prefix(b"<") {
@@ -421,7 +426,7 @@ impl StraceParser {
             Some(of) => of,
             None => (tid.unwrap_or_else(|| self.nameless()), stamp.moment(&mut self.clock)),
         };
-        self.meet(tid, ts, into);
+        self.note_thread(tid, ts, into);
         let last = self.moments.insert(tid, ts).unwrap_or(ts);
         if ts < last {
             // Lines of a thread are written in order, so the clock was set back.
@@ -470,7 +475,7 @@ impl StraceParser {
     }
 
     /// Notes a thread that appears. A new thread belongs to a pending call that creates one, if there is any.
-    fn meet(&mut self, tid: i32, ts: i64, into: &mut Threads) {
+    fn note_thread(&mut self, tid: i32, ts: i64, into: &mut Threads) {
         let is_known = self.processes.contains_key(&tid) || self.leaders.contains_key(&tid);
         if !is_known && !self.forking.is_empty() {
             let maker = self.forking.remove(0);
@@ -557,7 +562,7 @@ impl StraceParser {
         // If only some calls had durations, sums of time would be meaningless.
         let dur = call.result.dur.unwrap_or(if self.timed > 0 { shown_dur } else { 0 });
         let kind = self.kind(operation(&call), into.catalog);
-        let ended = Ended { tid, process: self.process_of(tid), ts, dur, call, kind };
+        let ended = CompletedCall { tid, process: self.process_of(tid), ts, dur, call, kind };
         let file = self.event(&ended, into);
         self.follow(&ended, file, into);
         Some(())
@@ -574,8 +579,8 @@ impl StraceParser {
         kind
     }
 
-    fn event(&mut self, ended: &Ended, into: &mut Threads) -> u32 {
-        let Ended { process, call, kind, .. } = ended;
+    fn event(&mut self, ended: &CompletedCall, into: &mut Threads) -> u32 {
+        let CompletedCall { process, call, kind, .. } = ended;
         let mut row = Row::new(ended.ts, ended.dur, kind.number);
         row.ret = call.result.ret;
         let (mut source, mut args) = (None, Vec::new());
@@ -612,14 +617,14 @@ impl StraceParser {
     /// Returns the file that an argument names.
     fn file(&mut self, process: i32, call: &Call, place: File, catalog: &Catalog) -> u32 {
         match place {
-            File::Descriptor(place) => self.behind(process, call.argument(place), catalog),
+            File::Descriptor(place) => self.file_of_descriptor(process, call.argument(place), catalog),
             File::Path(place) => match quoted(call.argument(place)) {
                 Some(path) => self.path(self.cwd(process), &path, catalog),
                 None => FILE_NONE,
             },
             File::At(place) => {
                 let folder = call.argument(place);
-                let at = self.behind(process, folder, catalog);
+                let at = self.file_of_descriptor(process, folder, catalog);
                 if at != FILE_NONE
                     && folder.starts_with(b"AT_FDCWD")
                     && let Some(process) = self.processes.get_mut(&process)
@@ -637,7 +642,7 @@ impl StraceParser {
     }
 
     /// Returns the file of a descriptor: as shown, or as it was opened.
-    fn behind(&mut self, process: i32, argument: &[u8], catalog: &Catalog) -> u32 {
+    fn file_of_descriptor(&mut self, process: i32, argument: &[u8], catalog: &Catalog) -> u32 {
         if let Some(shown) = shown(argument) {
             return self.object(shown, catalog);
         }
@@ -668,8 +673,8 @@ impl StraceParser {
     }
 
     /// Tracks descriptors and working directories.
-    fn follow(&mut self, ended: &Ended, file: u32, into: &mut Threads) {
-        let Ended { tid, process, call, .. } = ended;
+    fn follow(&mut self, ended: &CompletedCall, file: u32, into: &mut Threads) {
+        let CompletedCall { tid, process, call, .. } = ended;
         if forks(call.name) {
             self.forking.retain(|maker| maker != tid);
         }
@@ -751,8 +756,8 @@ impl StraceParser {
     }
 
     /// Starts a new image for a process that runs another program.
-    fn executes(&mut self, ended: &Ended, into: &mut Threads) {
-        let Ended { process: pid, call, .. } = ended;
+    fn executes(&mut self, ended: &CompletedCall, into: &mut Threads) {
+        let CompletedCall { process: pid, call, .. } = ended;
         let place = if call.name == b"execveat" { 1 } else { 0 };
         let program = quoted(call.argument(place))
             .filter(|path| !path.is_empty())
@@ -871,7 +876,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_with_times_and_without_are_told_apart() {
+    fn lines_with_and_without_times_are_recognized() {
         let timed =
             ["1 1700000000.1 read(3, 4) = 0", "22:13:20 read(3, 4) = 0", "[pid 7] 22:13:20.5 <... read resumed>) = 0"];
         assert!(timed.iter().all(|line| is_line(line)));

@@ -11,7 +11,7 @@ use dlio_schemas::readable::readable;
 
 /// Facts of a call in addition to its columns.
 #[derive(Clone, Copy, Debug)]
-pub struct Beside {
+pub struct CallExtras {
     /// Bytes of an item, if the other numbers count items.
     pub item: i64,
     /// Bytes of a text that was read or written.
@@ -20,8 +20,8 @@ pub struct Beside {
     pub too_large: bool,
 }
 
-impl Beside {
-    pub const NOTHING: Beside = Beside { item: ABSENT, length: ABSENT, too_large: false };
+impl CallExtras {
+    pub const NOTHING: CallExtras = CallExtras { item: ABSENT, length: ABSENT, too_large: false };
 }
 
 /// Names of calls that are variants of an operation.
@@ -105,7 +105,7 @@ pub fn nameless(fd: &[u8], catalog: &Catalog) -> u32 {
 
 /// Derives bytes from the result, and the result from bytes.
 #[inline]
-pub fn complete(row: &mut Row, call: Option<&OpInfo>, beside: &Beside) {
+pub fn complete(row: &mut Row, call: Option<&OpInfo>, beside: &CallExtras) {
     let Some(call) = call.filter(|call| call.moves_bytes()) else { return };
     if beside.too_large {
         row.bytes = i64::MAX;
@@ -161,17 +161,17 @@ mod tests {
     use super::*;
 
     /// Returns requested bytes, moved bytes and result of a call with these numbers.
-    fn completed(op: Op, requested: i64, ret: i64, beside: Beside) -> (i64, i64, i64) {
+    fn completed(op: Op, requested: i64, ret: i64, beside: CallExtras) -> (i64, i64, i64) {
         let mut row = Row { requested, ret, ..Row::new(0, 0, 0) };
         complete(&mut row, op.info(), &beside);
         (row.requested, row.bytes, row.ret)
     }
 
     #[test]
-    fn what_a_function_returned_becomes_what_it_moved() {
-        let nothing = Beside::NOTHING;
-        let items = Beside { item: 4096, ..nothing };
-        let text = |length| Beside { length, ..nothing };
+    fn return_values_become_bytes_moved() {
+        let nothing = CallExtras::NOTHING;
+        let items = CallExtras { item: 4096, ..nothing };
+        let text = |length| CallExtras { length, ..nothing };
         assert_eq!(completed(Op::FREAD, 20, 20, items), (81_920, 81_920, 81_920));
         assert_eq!(completed(Op::FREAD, 20, 20, nothing), (20, 20, 20));
         assert_eq!(completed(Op::FWRITE, 2, FAILED, items), (8192, ABSENT, FAILED));

@@ -2,7 +2,7 @@
 
 use dlio_schemas::ops::OpInfo;
 
-use super::calls::{Beside, has_items, has_position, has_size};
+use super::calls::{CallExtras, has_items, has_position, has_size};
 use super::json_scanner::Json;
 use crate::batch::{ABSENT, FAILED, Row, Value};
 use crate::catalog::Catalog;
@@ -20,7 +20,7 @@ pub enum Column {
     Fd,
     Pos,
     Requested,
-    /// Bytes of an item, and of a text: see [`Beside`].
+    /// Bytes of an item, and of a text: see [`CallExtras`].
     Item,
     Length,
     Bytes,
@@ -58,7 +58,7 @@ impl Column {
 
     /// Writes a number. `number` is the value if it is a plain number.
     #[inline(always)]
-    pub fn set(self, row: &mut Row, beside: &mut Beside, value: Json, number: Option<i64>) {
+    pub fn set(self, row: &mut Row, beside: &mut CallExtras, value: Json, number: Option<i64>) {
         let number = number.or_else(|| whole(value));
         if number.is_none() && matches!(self, Column::Bytes | Column::Item | Column::Length | Column::Ret) {
             beside.too_large |= is_too_large(value);
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_of_the_same_ends_are_told_apart() {
+    fn keys_with_equal_ends_are_distinct() {
         let keys = [
             "",
             "a",

@@ -20,7 +20,7 @@ use dlio_schemas::native::fields::key as fact;
 use dlio_schemas::ops::{Layer, OpInfo};
 use foldhash::fast::{FixedState, RandomState};
 
-use super::calls::{self, Beside, has_source};
+use super::calls::{self, CallExtras, has_source};
 use super::columns::{Column, key, meta, word};
 use super::hashes::{Hashes, Line};
 use super::json_scanner::{Fields, Json, Scale, value_end};
@@ -45,7 +45,7 @@ pub struct JsonParser {
     /// Hash and number of the previous event's file.
     file_last: Option<(u128, u32)>,
     /// Numbers of kinds by category and name, so that most events need no catalog lookup.
-    kinds: Map<Box<[u8]>, Known>,
+    kinds: Map<Box<[u8]>, KnownKind>,
     /// Buffer for the key of the kind being looked up.
     key: Vec<u8>,
     processes: Map<(i64, Box<[u8]>), u32>,
@@ -54,7 +54,7 @@ pub struct JsonParser {
     /// Process id, host hash and process number of the previous event.
     process_last: Option<(i64, u128, u32)>,
     paths: Map<Box<[u8]>, u32>,
-    open: HashMap<Vec<u8>, Vec<Begun>>,
+    open: HashMap<Vec<u8>, Vec<OpenSlice>>,
     /// Ends of slices with ids whose begin follows later in the text.
     ended: HashMap<Vec<u8>, i64>,
     /// The last timestamp of anything.
@@ -129,15 +129,15 @@ const INCOMPLETE: &str = "what it was made from was damaged: an unknown number o
 
 /// A kind of event, looked up once.
 #[derive(Clone, Copy)]
-struct Known {
+struct KnownKind {
     kind: u32,
     call: Option<&'static OpInfo>,
 }
 
 /// A slice that has started.
-struct Begun {
+struct OpenSlice {
     ts: i64,
-    known: Known,
+    known: KnownKind,
     owner: (u32, i32),
     args: Option<Vec<u8>>,
 }
@@ -163,12 +163,12 @@ struct Event<'a> {
     args: Vec<(&'a [u8], Json<'a>)>,
     args_text: &'a [u8],
     /// The values that may differ between similar events, and where each belongs.
-    values: Vec<(&'a [u8], Belongs)>,
+    values: Vec<(&'a [u8], ValueTarget)>,
 }
 
 /// The position of a value in an event.
 #[derive(Clone, Copy)]
-enum Belongs {
+enum ValueTarget {
     Slot(Slot),
     /// An argument, by its index.
     Arg(usize),
@@ -187,7 +187,7 @@ impl<'a> Event<'a> {
             if word(key) == key::ARGS {
                 let (args, values) = (&mut self.args, &mut self.values);
                 let inner = fields.inner(|key, value| {
-                    values.extend(variable(value).map(|value| (value, Belongs::Arg(args.len()))));
+                    values.extend(variable(value).map(|value| (value, ValueTarget::Arg(args.len()))));
                     args.push((key, value));
                 });
                 self.args_text = match inner {
@@ -212,7 +212,7 @@ impl<'a> Event<'a> {
             _ => None,
         };
         let number = variable(value).filter(|_| matches!(value, Json::Word(_)));
-        self.values.extend(number.zip(slot.map(Belongs::Slot)));
+        self.values.extend(number.zip(slot.map(ValueTarget::Slot)));
         match (word(key), value) {
             (key::NAME, value) => self.name = Some(value),
             (key::CAT, value) => self.cat = Some(value),
@@ -492,7 +492,7 @@ impl JsonParser {
         self.header.host.clone().unwrap_or_else(|| self.hashes.host(self.place, pid, hash))
     }
 
-    fn known(&mut self, event: &Event, origin: Origin, into: &Threads) -> Option<Known> {
+    fn known(&mut self, event: &Event, origin: Origin, into: &Threads) -> Option<KnownKind> {
         let (Json::Text(name) | Json::Word(name)) = event.name? else { return None };
         let cat = match event.cat {
             Some(Json::Text(cat) | Json::Word(cat)) => cat,
@@ -558,7 +558,7 @@ impl JsonParser {
         let owner = (self.process(event, into), event.tid as i32);
         let open = self.open.entry(place).or_default();
         let args = (!event.args.is_empty()).then(|| event.args_text.to_vec());
-        let begun = Begun { ts: event.ts?, known, owner, args };
+        let begun = OpenSlice { ts: event.ts?, known, owner, args };
         self.last = self.last.max(begun.ts);
         (open.len() < OPEN_MAX).then(|| open.push(begun))
     }
@@ -586,12 +586,12 @@ impl JsonParser {
 
     fn moment(&mut self, event: &Event, origin: Origin, into: &mut Threads) -> Option<()> {
         let known = self.known(event, origin, into)?;
-        self.put(event, Row::new(event.ts?, 0, known.kind), Known { call: None, ..known }, into);
+        self.put(event, Row::new(event.ts?, 0, known.kind), KnownKind { call: None, ..known }, into);
         Some(())
     }
 
     /// Writes an event with the values of its arguments.
-    fn put(&mut self, event: &Event, row: Row, known: Known, into: &mut Threads) {
+    fn put(&mut self, event: &Event, row: Row, known: KnownKind, into: &mut Threads) {
         self.put_args(event, event.args.iter().copied(), row, known, into);
     }
 
@@ -600,7 +600,7 @@ impl JsonParser {
         event: &Event,
         fields: impl Iterator<Item = (&'t [u8], Json<'t>)>,
         row: Row,
-        known: Known,
+        known: KnownKind,
         into: &mut Threads,
     ) {
         let owner = (self.process(event, into), event.tid as i32);
@@ -612,11 +612,11 @@ impl JsonParser {
         (proc, tid): (u32, i32),
         fields: impl Iterator<Item = (&'t [u8], Json<'t>)>,
         mut row: Row,
-        known: Known,
+        known: KnownKind,
         into: &mut Threads,
     ) {
         self.last = self.last.max(row.ts.saturating_add(row.dur));
-        let (mut args, mut source, mut written, mut beside) = (Vec::new(), None, None, Beside::NOTHING);
+        let (mut args, mut source, mut written, mut beside) = (Vec::new(), None, None, CallExtras::NOTHING);
         for (key, value) in fields {
             if known.call.is_some_and(has_source) {
                 match word(key) {
@@ -688,15 +688,15 @@ impl JsonParser {
         };
         let mut args = Vec::new();
         let places = slots_of_args(event, call, into, &mut args)?;
-        let slot = |belongs: &Belongs| match *belongs {
-            Belongs::Slot(Slot::Dur) if origin != Origin::Span => Slot::Nowhere,
-            Belongs::Slot(slot) => slot,
-            Belongs::Arg(at) => places[at],
+        let slot = |belongs: &ValueTarget| match *belongs {
+            ValueTarget::Slot(Slot::Dur) if origin != Origin::Span => Slot::Nowhere,
+            ValueTarget::Slot(slot) => slot,
+            ValueTarget::Arg(at) => places[at],
         };
         let row = Row::new(event.ts.unwrap_or(0), dur, known.kind);
         let values = Values {
             row,
-            beside: Beside::NOTHING,
+            beside: CallExtras::NOTHING,
             scale: self.scale(),
             timed: event.ts.is_some(),
             pid: event.pid,
@@ -791,7 +791,7 @@ impl JsonParser {
         let mut line = Line { pid: event.pid, ..Line::default() };
         event.args.iter().for_each(|(key, value)| line.argument(key, *value));
         line.name = event.name.map_or(b"", Json::raw);
-        self.hashes.say(self.place, &line, catalog);
+        self.hashes.record(self.place, &line, catalog);
         // A hash that was looked up before may have another name from here on.
         self.files.remove(line.hash);
         self.file_last = None;
@@ -872,14 +872,14 @@ fn is_known_by_names(layer: &str) -> bool {
 }
 
 /// Returns the kind of a call of a known layer, or of a span.
-fn kind(name: &str, cat: &str, origin: Origin, catalog: &Catalog) -> Known {
+fn kind(name: &str, cat: &str, origin: Origin, catalog: &Catalog) -> KnownKind {
     let layer = cat.to_ascii_lowercase();
     // Programs call their own spans "wait", "object" and "net"; the calls of those layers are known by name.
     let is_listed = || calls::operation(name).is_some_and(|info| info.layer.name() == layer);
     let is_layer = matches!(layer.as_str(), "posix" | "stdio" | "process") || is_known_by_names(&layer) && is_listed();
     if origin != Origin::Span || !is_layer {
-        return Known { kind: catalog.app_kind(name, cat, origin), call: None };
+        return KnownKind { kind: catalog.app_kind(name, cat, origin), call: None };
     }
     let (kind, call) = calls::kind(name, &layer, catalog);
-    Known { kind, call }
+    KnownKind { kind, call }
 }

@@ -27,7 +27,7 @@ type Map<K, V> = std::collections::HashMap<K, V, RandomState>;
 
 /// All JSON files of a command.
 pub struct Hashes {
-    files: Vec<Explained>,
+    files: Vec<FileHashes>,
     /// Files by hash, explained in any file.
     found: Mutex<Map<Box<[u8]>, u32>>,
     /// The first file that was not yet searched on behalf of another one.
@@ -35,7 +35,7 @@ pub struct Hashes {
 }
 
 /// One file, and its explanations.
-struct Explained {
+struct FileHashes {
     path: PathBuf,
     size: u64,
     /// The chunks of a large file with one object per line.
@@ -47,7 +47,7 @@ struct Explained {
 
 #[derive(Default)]
 struct Meanings {
-    files: Map<Box<[u8]>, Named>,
+    files: Map<Box<[u8]>, NamedFile>,
     hosts: Map<Box<[u8]>, String>,
     texts: Map<Box<[u8]>, String>,
     /// The host of each process, by hash: an event without arguments lacks it.
@@ -57,7 +57,7 @@ struct Meanings {
 
 /// The number of a file, and whether its name is known.
 #[derive(Clone, Copy)]
-struct Named {
+struct NamedFile {
     file: u32,
     known: bool,
 }
@@ -87,7 +87,7 @@ impl Hashes {
         let explained = |(path, size): (PathBuf, u64)| {
             let chunks = Chunks::of(&path, size);
             let learned = (0..chunks.as_ref().map_or(1, Chunks::count)).map(|_| Once::new()).collect();
-            Explained { path, size, chunks, learned, meanings: Mutex::default() }
+            FileHashes { path, size, chunks, learned, meanings: Mutex::default() }
         };
         Hashes { files: files.map(explained).collect(), found: Mutex::default(), next: Mutex::default() }
     }
@@ -121,7 +121,7 @@ impl Hashes {
         for at in memchr::memmem::find_iter(text, MARK) {
             let start = memchr::memrchr(b'{', &text[..at]).unwrap_or(at);
             if let Some(line) = Line::read(&text[start..]) {
-                self.say(file, &line, catalog);
+                self.record(file, &line, catalog);
             }
         }
     }
@@ -153,7 +153,7 @@ impl Hashes {
     }
 
     /// Adds the explanation in one line.
-    pub fn say(&self, file: usize, line: &Line, catalog: &Catalog) {
+    pub fn record(&self, file: usize, line: &Line, catalog: &Catalog) {
         let text = || line.text.map_or_else(String::new, |text| text.text().into_owned());
         let mut meanings = self.files[file].meanings.lock().expect("meanings of hashes");
         if let Some(host) = line.host {
@@ -184,7 +184,7 @@ impl Hashes {
             return number;
         }
         let mut meanings = self.files[file].meanings.lock().expect("meanings of hashes");
-        let unknown = || Named { file: catalog.file(&unnamed(hash)), known: false };
+        let unknown = || NamedFile { file: catalog.file(&unnamed(hash)), known: false };
         meanings.files.entry(hash.into()).or_insert_with(unknown).file
     }
 
@@ -240,7 +240,7 @@ impl Meanings {
             }
             _ => catalog.file(name),
         };
-        self.files.insert(hash.into(), Named { file, known: true });
+        self.files.insert(hash.into(), NamedFile { file, known: true });
         file
     }
 }

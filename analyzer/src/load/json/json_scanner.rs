@@ -377,7 +377,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_come_in_order_with_their_values() {
+    fn fields_return_in_order_with_values() {
         let text = br#"{"a": "x\"y", "b":-12 ,"c":{"d":[1,"}"]},"e":null}"#;
         let fields: Vec<_> = Fields::new(text).map(|(key, value)| (key, value.text().into_owned())).collect();
         let expected: [(&[u8], &str); 4] = [(b"a", "x\"y"), (b"b", "-12"), (b"c", r#"{"d":[1,"}"]}"#), (b"e", "null")];
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_cut_anywhere_has_no_end() {
+    fn truncated_object_has_no_end() {
         let text = br#"{"a":"x\\","b":{"c":[1,2]}}"#;
         for cut in 0..text.len() {
             assert_eq!(value_end(&text[..cut]), None, "{cut}");
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_and_escapes_are_found_wherever_they_stand() {
+    fn quotes_and_escapes_are_found_at_any_offset() {
         for length in 0..40 {
             let text = format!("\"{}\" tail", "a".repeat(length));
             assert_eq!(string_end(text.as_bytes()), Some(length + 2));

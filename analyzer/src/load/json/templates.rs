@@ -8,7 +8,7 @@
 //!
 //! [`super::shapes`] recognizes equal shapes, [`super::events`] knows the meaning of keys.
 
-use super::calls::Beside;
+use super::calls::CallExtras;
 use super::columns::{Column, meta};
 use super::json_scanner::{Json, Scale};
 use super::shapes::Shape;
@@ -56,7 +56,7 @@ pub enum Slot {
 pub struct Values<'a> {
     /// Its file is still to be looked up.
     pub row: Row,
-    pub beside: Beside,
+    pub beside: CallExtras,
     pub scale: Scale,
     /// `true` if it has a time, and its duration, if any, is valid: otherwise it is not an event.
     pub timed: bool,
@@ -73,7 +73,7 @@ impl<'a> Template<'a> {
     #[inline]
     fn read(&mut self, text: &'a [u8], catalog: &Catalog) -> Option<usize> {
         let (values, slots) = (&mut self.values, &self.slots);
-        (values.row, values.beside, values.timed) = (self.row, Beside::NOTHING, self.timed);
+        (values.row, values.beside, values.timed) = (self.row, CallExtras::NOTHING, self.timed);
         self.shape.fill(text, |i, value, number| values.set(slots[i], value, number, catalog))
     }
 }

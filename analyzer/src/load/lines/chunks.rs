@@ -89,7 +89,7 @@ impl Chunks {
     /// Loads the lines of a chunk into `memory`, which may be reused for the next chunk, and returns their range. For a
     /// damaged chunk, returns the readable lines and the damage.
     pub fn load(&self, path: &Path, chunk: usize, memory: &mut Vec<u8>) -> (Range<usize>, Result<(), Damage>) {
-        let mut out = Room { memory, used: 0 };
+        let mut out = RawBuffer { memory, used: 0 };
         let (from, result) = match StoredFile::open(path) {
             Ok(file) => self.lines(&file, chunk, &mut out),
             Err(_) => (0, Err(Damage::Broken("the file cannot be opened any more"))),
@@ -98,7 +98,7 @@ impl Chunks {
     }
 
     /// Loads a chunk; returns where its first line starts.
-    fn lines(&self, file: &StoredFile, chunk: usize, out: &mut Room) -> (usize, Result<(), Damage>) {
+    fn lines(&self, file: &StoredFile, chunk: usize, out: &mut RawBuffer) -> (usize, Result<(), Damage>) {
         let mut result = Ok(());
         for place in self.chunks[chunk].clone() {
             result = result.and(self.append(file, place, out));
@@ -117,7 +117,7 @@ impl Chunks {
         (first.map_or(0, |first| first + 1), result)
     }
 
-    fn append(&self, file: &StoredFile, place: usize, out: &mut Room) -> Result<(), Damage> {
+    fn append(&self, file: &StoredFile, place: usize, out: &mut RawBuffer) -> Result<(), Damage> {
         let range = &self.places[place];
         if self.packed {
             return unpack(&load(file, range)?, out);
@@ -129,7 +129,7 @@ impl Chunks {
     }
 
     /// Appends the text up to the first line feed of a place; returns `false` if it has none.
-    fn append_first_line(&self, file: &StoredFile, place: usize, out: &mut Room) -> Result<bool, Damage> {
+    fn append_first_line(&self, file: &StoredFile, place: usize, out: &mut RawBuffer) -> Result<bool, Damage> {
         let range = &self.places[place];
         let mut length = FIRST_LINE;
         loop {
@@ -156,12 +156,12 @@ fn ranges(size: u64) -> (Vec<Range<u64>>, Vec<usize>) {
 
 /// Memory that grows and is never cleared: clearing bytes that are overwritten immediately costs as much as reading
 /// them.
-struct Room<'m> {
+struct RawBuffer<'m> {
     memory: &'m mut Vec<u8>,
     used: usize,
 }
 
-impl Room<'_> {
+impl RawBuffer<'_> {
     fn text(&self) -> &[u8] {
         &self.memory[..self.used]
     }
@@ -188,7 +188,7 @@ fn load(file: &StoredFile, range: &Range<u64>) -> Result<Vec<u8>, Damage> {
 }
 
 /// Unpacks one member, whole or as far as possible.
-fn unpack(member: &[u8], out: &mut Room) -> Result<(), Damage> {
+fn unpack(member: &[u8], out: &mut RawBuffer) -> Result<(), Damage> {
     let claimed = unpacked_length(member);
     if claimed <= UNPACKED_MAX {
         let unpacked = libdeflater::Decompressor::new().gzip_decompress(member, out.more(claimed));

@@ -58,7 +58,7 @@ impl Source for TextSource {
     }
 
     fn units(&self, source: u32) -> Vec<Unit> {
-        vec![whole(source, self.size)]
+        vec![single_unit(source, self.size)]
     }
 
     fn read(
@@ -79,7 +79,7 @@ impl Source for TextSource {
 const EVENT_BYTES: u64 = 16;
 
 /// Returns the only unit of a file that is read in one pass.
-pub fn whole(source: u32, size: u64) -> Unit {
+pub fn single_unit(source: u32, size: u64) -> Unit {
     Unit::new(source, 0, size / EVENT_BYTES, size)
 }
 

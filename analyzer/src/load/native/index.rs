@@ -26,7 +26,7 @@ use dlio_schemas::native::fields::Fields;
 use dlio_schemas::native::file::{EventBlock, FILE_HEADER, Image};
 use serde::{Deserialize, Serialize};
 
-use crate::load::bytes::file_identity::Facts;
+use crate::load::bytes::file_identity::FileIdentity;
 use crate::load::bytes::trace_file::{self, StoredFile};
 use crate::packed_serde::Columns;
 use crate::sidecar;
@@ -50,28 +50,28 @@ const TAIL: u64 = 256;
 pub struct Index {
     /// Paths in this directory are relative to it.
     root: PathBuf,
-    kept: Option<(File, HashMap<String, Place>)>,
+    kept: Option<(File, HashMap<String, IndexEntry>)>,
     /// Images that were walked because the index lacks them; `None` if they are not collected.
-    walked: Option<Mutex<Vec<Walked>>>,
+    walked: Option<Mutex<Vec<WalkedImage>>>,
 }
 
 /// An image in the index.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-struct Place {
-    facts: Facts,
+struct IndexEntry {
+    facts: FileIdentity,
     at: u64,
     length: u64,
 }
 
-struct Walked {
+struct WalkedImage {
     path: String,
-    facts: Facts,
+    facts: FileIdentity,
     packed: Vec<u8>,
 }
 
 /// A stored image.
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct StoredImage {
     /// Checksum of the first and last bytes of its file.
     sum: u32,
     fields: Vec<(String, String)>,
@@ -99,12 +99,12 @@ impl Index {
         if facts != place.facts {
             return None;
         }
-        let kept: Kept = sidecar::unpacked(&sidecar::read(index, place.at, place.length)?)?;
+        let kept: StoredImage = sidecar::unpacked(&sidecar::read(index, place.at, place.length)?)?;
         (kept.sum == ends(file, &facts)?).then(|| unpacked(kept, facts.size)).flatten()
     }
 
     /// Stores the result of walking an open file, if it may be stored.
-    pub fn note(&self, path: &Path, file: &StoredFile, before: &Facts, image: &Image) {
+    pub fn note(&self, path: &Path, file: &StoredFile, before: &FileIdentity, image: &Image) {
         let Some(walked) = &self.walked else { return };
         let Ok(facts) = file.facts() else { return };
         if image.blocks.len() < BLOCKS_MIN || facts != *before || !facts.is_settled(SystemTime::now()) {
@@ -113,7 +113,7 @@ impl Index {
         let packed = ends(file, &facts).and_then(|sum| packed(image, sum)).and_then(|kept| sidecar::packed(&kept));
         if let Some(packed) = packed {
             let path = sidecar::relative(path, &self.root);
-            walked.lock().expect("what was walked").push(Walked { path, facts, packed });
+            walked.lock().expect("what was walked").push(WalkedImage { path, facts, packed });
         }
     }
 
@@ -124,12 +124,12 @@ impl Index {
 
     /// Writes all images of unchanged files, including earlier ones.
     pub fn write(&self, to: &mut impl Write) -> io::Result<()> {
-        let mut images: Vec<(String, Facts, Vec<u8>)> = Vec::new();
+        let mut images: Vec<(String, FileIdentity, Vec<u8>)> = Vec::new();
         let walked = self.walked.as_ref().map(|walked| std::mem::take(&mut *walked.lock().expect("what was walked")));
-        images.extend(walked.into_iter().flatten().map(|Walked { path, facts, packed }| (path, facts, packed)));
+        images.extend(walked.into_iter().flatten().map(|WalkedImage { path, facts, packed }| (path, facts, packed)));
         let walked: HashSet<String> = images.iter().map(|(path, ..)| path.clone()).collect();
         if let Some((file, places)) = &self.kept {
-            let is_there = |path: &str, place: &Place| {
+            let is_there = |path: &str, place: &IndexEntry| {
                 trace_file::facts(&self.root.join(path)).is_ok_and(|facts| facts == place.facts)
             };
             for (path, place) in places.iter().filter(|(path, place)| !walked.contains(*path) && is_there(path, place))
@@ -140,12 +140,12 @@ impl Index {
         }
         images.sort_by(|a, b| a.0.cmp(&b.0));
         let mut at = 0;
-        let place = |(path, facts, packed): &(String, Facts, Vec<u8>)| {
-            let place = Place { facts: *facts, at, length: packed.len() as u64 };
+        let place = |(path, facts, packed): &(String, FileIdentity, Vec<u8>)| {
+            let place = IndexEntry { facts: *facts, at, length: packed.len() as u64 };
             at += place.length;
             (path.clone(), place)
         };
-        let table: Vec<(String, Place)> = images.iter().map(place).collect();
+        let table: Vec<(String, IndexEntry)> = images.iter().map(place).collect();
         let table = sidecar::packed(&table).ok_or(io::ErrorKind::InvalidData)?;
         to.write_all(MAGIC)?;
         to.write_all(&VERSION.to_le_bytes())?;
@@ -156,23 +156,24 @@ impl Index {
 }
 
 /// Opens the table of an index; its offsets count from the start of the file.
-fn opened(file: File) -> Option<(File, HashMap<String, Place>)> {
+fn opened(file: File) -> Option<(File, HashMap<String, IndexEntry>)> {
     let mut head = [0; HEAD];
     file.read_exact_at(&mut head, 0).ok()?;
     if head[..8] != MAGIC[..] || head[8..12] != VERSION.to_le_bytes() {
         return None;
     }
     let length = u64::from_le_bytes(*head[12..].first_chunk()?);
-    let table: Vec<(String, Place)> = sidecar::unpacked(&sidecar::read(&file, HEAD as u64, length)?)?;
+    let table: Vec<(String, IndexEntry)> = sidecar::unpacked(&sidecar::read(&file, HEAD as u64, length)?)?;
     let first = HEAD as u64 + length;
-    let placed = |(path, place): (String, Place)| Some((path, Place { at: place.at.checked_add(first)?, ..place }));
+    let placed =
+        |(path, place): (String, IndexEntry)| Some((path, IndexEntry { at: place.at.checked_add(first)?, ..place }));
     let places = table.into_iter().map(placed).collect::<Option<_>>()?;
     Some((file, places))
 }
 
 /// Returns the checksum of a file's first and last bytes. For an object the ETag serves this purpose, and a read would
 /// cost a request.
-fn ends(file: &StoredFile, facts: &Facts) -> Option<u32> {
+fn ends(file: &StoredFile, facts: &FileIdentity) -> Option<u32> {
     if let StoredFile::Object(_) = file {
         return Some(0);
     }
@@ -236,7 +237,7 @@ fn blocks(columns: &Columns, kind: Kind) -> Option<Vec<EventBlock>> {
 }
 
 /// Returns `None` for an image that must not be stored.
-fn packed(image: &Image, sum: u32) -> Option<Kept> {
+fn packed(image: &Image, sum: u32) -> Option<StoredImage> {
     if !image.damage.is_empty() || !image.has_ended() || image.tally.is_some() || !image.is_of_blocks_alone() {
         return None;
     }
@@ -253,7 +254,7 @@ fn packed(image: &Image, sum: u32) -> Option<Kept> {
             [moved(anchor.ticks, ticks), boot, real]
         })
         .collect();
-    Some(Kept {
+    Some(StoredImage {
         sum,
         fields: image.fields.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect(),
         anchors: Columns::of(&anchors, |anchor| *anchor),
@@ -263,7 +264,7 @@ fn packed(image: &Image, sum: u32) -> Option<Kept> {
 }
 
 /// Returns the image, if its blocks fit in a file of that size.
-fn unpacked(kept: Kept, size: u64) -> Option<Image> {
+fn unpacked(kept: StoredImage, size: u64) -> Option<Image> {
     // Each block has a header in the file: more blocks are damage, not a reason to allocate.
     if [&kept.anchors, &kept.names, &kept.events].iter().any(|columns| columns.rows() > size / HEADER_SIZE as u64 + 1) {
         return None;
@@ -360,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_comes_back_as_it_was_and_goes_on_into_the_next_index() {
+    fn stored_image_is_restored_and_kept_in_next_index() {
         let folder = tempfile::tempdir().unwrap();
         let (path, image) = made(folder.path());
         let same = |found: Option<Image>| assert_eq!(format!("{:?}", found.unwrap()), format!("{image:?}"));
@@ -376,12 +377,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_whole_or_not_at_rest_is_not_kept() {
+    fn incomplete_or_running_image_is_not_stored() {
         let folder = tempfile::tempdir().unwrap();
         let (path, image) = walked(folder.path());
         let file = StoredFile::open(&path).unwrap();
         let facts = file.facts().unwrap();
-        let kept = |before: &Facts, image: &Image| {
+        let kept = |before: &FileIdentity, image: &Image| {
             let index = read(folder.path());
             index.note(&path, &file, before, image);
             index.is_longer()
@@ -393,7 +394,7 @@ mod tests {
         };
         assert!(!kept(&facts, &of(&Fields::default(), 80)), "of a process that may still write");
         assert!(!kept(&facts, &of(&image.fields, BLOCKS_MIN - 1)), "small");
-        assert!(!kept(&Facts { size: facts.size - 1, ..facts }, &image), "grown while it was read");
+        assert!(!kept(&FileIdentity { size: facts.size - 1, ..facts }, &image), "grown while it was read");
         let mut damaged = of(&image.fields, 80);
         damaged.damage.push((0, dlio_schemas::native::Damage::Torn));
         assert!(!kept(&facts, &damaged), "damaged");
@@ -402,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_changed_and_says_it_did_not_is_told_by_its_ends() {
+    fn changed_file_with_old_times_is_detected() {
         let folder = tempfile::tempdir().unwrap();
         let (path, _) = made(folder.path());
         for at in [0, FILE_HEADER + HEADER_SIZE - 1, SIZE - TAIL as usize, SIZE - 1] {
@@ -419,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_changed_or_foreign_index_is_as_good_as_none() {
+    fn truncated_changed_or_foreign_index_is_ignored() {
         let folder = tempfile::tempdir().unwrap();
         let (path, image) = made(folder.path());
         let mut whole = Vec::new();

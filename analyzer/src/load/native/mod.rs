@@ -1,8 +1,8 @@
 //! Traces of dlio's own tracer: `.dlt` files and rings.
 //!
-//! [`files_of_an_image`] groups the files of a process image, [`index`] stores what opening them found, [`reader`]
+//! [`image_files`] groups the files of a process image, [`index`] stores what opening them found, [`reader`]
 //! opens and reads them.
 
-pub mod files_of_an_image;
+pub mod image_files;
 pub mod index;
 pub mod reader;

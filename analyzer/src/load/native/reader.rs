@@ -25,7 +25,7 @@ use dlio_schemas::ops::Op;
 use dlio_schemas::process_stat::ProcessStat;
 use dlio_schemas::secrets::masked_text;
 
-use super::files_of_an_image::{Export, LookAgain, NativeFiles, changed_just_now, stem};
+use super::image_files::{Export, FindSuccessors, NativeFiles, changed_just_now, stem};
 use super::index::Index;
 use crate::batch::{Batch, Columns, Wanted};
 use crate::catalog::{Catalog, Host, Process};
@@ -40,7 +40,7 @@ use crate::resources::Resources;
 use crate::unit::Unit;
 
 /// An opened image, before it has a number.
-pub struct Opened {
+pub struct OpenedImage {
     pub path: PathBuf,
     pub image: Image,
     clock: Clock,
@@ -61,15 +61,15 @@ pub struct Natives {
 
 /// How files are opened: again if they changed in between, and not at all if they are indexed.
 #[derive(Clone, Copy)]
-pub struct Look<'a> {
-    pub again: LookAgain,
+pub struct OpenMode<'a> {
+    pub again: FindSuccessors,
     pub index: &'a Index,
 }
 
 /// Opens all images and numbers them in order of host, start and process id.
 pub fn open_all(
     found: &[NativeFiles],
-    look: Look,
+    look: OpenMode,
     catalog: &Catalog,
     threads: usize,
     notes: &mut Vec<Note>,
@@ -94,7 +94,7 @@ pub fn open_all(
 
 /// Readable images, and exports to read instead of other images.
 pub struct Images {
-    pub opened: Vec<Opened>,
+    pub opened: Vec<OpenedImage>,
     /// Exports that are read instead of damaged images.
     pub stand_ins: Vec<(PathBuf, &'static Format)>,
     /// Images that are not usable at all.
@@ -103,7 +103,7 @@ pub struct Images {
 
 /// Opens images, in order of host, start and process id. If an image is damaged or unreadable and was exported before,
 /// the export is read instead.
-pub fn open_images(found: &[NativeFiles], threads: usize, look: Look) -> Images {
+pub fn open_images(found: &[NativeFiles], threads: usize, look: OpenMode) -> Images {
     let (opened, failed, became) = open_some(found, threads, look);
     let paths: HashSet<&PathBuf> = opened.iter().map(|opened| &opened.path).collect();
     let is_opened = |files: &NativeFiles| files.own().any(|own| paths.contains(own));
@@ -111,7 +111,7 @@ pub fn open_images(found: &[NativeFiles], threads: usize, look: Look) -> Images 
         found.iter().filter(|files| !is_opened(files)).filter_map(|files| files.export.clone()).collect();
     let exports: HashMap<&PathBuf, &(PathBuf, &'static Format)> =
         found.iter().flat_map(|files| files.own().filter_map(|own| Some((own, files.export.as_ref()?)))).collect();
-    let export = |opened: &Opened| exports.get(&opened.path).map(|&export| export.clone());
+    let export = |opened: &OpenedImage| exports.get(&opened.path).map(|&export| export.clone());
     let (damaged, opened): (Vec<_>, Vec<_>) =
         opened.into_iter().partition(|opened| !opened.image.damage.is_empty() && export(opened).is_some());
     let stand_ins = damaged.iter().filter_map(export).chain(lost).chain(became).collect();
@@ -120,7 +120,7 @@ pub fn open_images(found: &[NativeFiles], threads: usize, look: Look) -> Images 
 
 /// Returns the unusable parts of an image. The events they cost count as lost if their number is known; otherwise it is
 /// unknown.
-fn damage_of(opened: &Opened) -> Vec<Note> {
+fn damage_of(opened: &OpenedImage) -> Vec<Note> {
     let missing = opened.image.missing();
     let ending = ending(&opened.image.fields);
     let known = missing.is_some() || ending == Ending::Running;
@@ -142,21 +142,21 @@ fn damage_of(opened: &Opened) -> Vec<Note> {
 
 /// Returns a note for a process that was killed while it added calls to its table: some may be both in the table and in
 /// a block.
-fn twice_in(opened: &Opened) -> Option<Note> {
+fn twice_in(opened: &OpenedImage) -> Option<Note> {
     const TWICE: &str = "its process was killed while it counted: at most 64 calls may count twice";
     let may_be = opened.image.twice_most > 0 && ending(&opened.image.fields) == Ending::Killed;
     may_be.then(|| Note { path: opened.path.clone(), what: Damage::Remark(TWICE), events_max: Some(0) })
 }
 
 /// Returns why events were lost, if the process recorded it.
-fn cause_of(opened: &Opened) -> Option<Note> {
+fn cause_of(opened: &OpenedImage) -> Option<Note> {
     let trouble = opened.image.trouble.filter(|_| opened.image.lost > 0)?;
     Some(Note { path: opened.path.clone(), what: Damage::Remark(trouble::remark(trouble)), events_max: Some(0) })
 }
 
 /// Returns `true` if nothing writes to an image any more: its process has ended, here or by its own record. For a ring
 /// left on another host this is unknown, and its times of change are useless, because it is mapped.
-fn is_settled(opened: &Opened) -> bool {
+fn is_settled(opened: &OpenedImage) -> bool {
     match ending(&opened.image.fields) {
         Ending::Killed => !opened.has_ring || is_here(&opened.image.fields),
         ending => ending != Ending::Running,
@@ -164,7 +164,7 @@ fn is_settled(opened: &Opened) -> bool {
 }
 
 /// Reads images on several threads; returns notes on unusable ones, and exports that replaced images.
-fn open_some(found: &[NativeFiles], threads: usize, look: Look) -> (Vec<Opened>, Vec<Note>, Vec<Export>) {
+fn open_some(found: &[NativeFiles], threads: usize, look: OpenMode) -> (Vec<OpenedImage>, Vec<Note>, Vec<Export>) {
     let next = AtomicUsize::new(0);
     let done = Mutex::new((Vec::new(), Vec::new(), Vec::new()));
     let open_next = || {
@@ -176,8 +176,8 @@ fn open_some(found: &[NativeFiles], threads: usize, look: Look) -> (Vec<Opened>,
                     done.0.push(opened);
                     done.1.extend(notes);
                 }
-                Err(Unopened::Became(export)) => done.2.push(export),
-                Err(Unopened::Useless(notes)) => done.1.extend(notes),
+                Err(OpenError::Became(export)) => done.2.push(export),
+                Err(OpenError::Useless(notes)) => done.1.extend(notes),
             }
         }
     };
@@ -189,7 +189,7 @@ fn open_some(found: &[NativeFiles], threads: usize, look: Look) -> (Vec<Opened>,
 }
 
 /// Why an image was not opened.
-enum Unopened {
+enum OpenError {
     /// It has been replaced by an export.
     Became(Export),
     Useless(Vec<Note>),
@@ -202,33 +202,33 @@ const OPENED_MAX: usize = 8;
 const BETWEEN_FORMS: Duration = Duration::from_millis(2);
 
 /// Opens an image. When its process exits, its files are replaced by others, and are looked up again.
-fn open_image(files: &NativeFiles, look: Look) -> Result<(Opened, Vec<Note>), Unopened> {
+fn open_image(files: &NativeFiles, look: OpenMode) -> Result<(OpenedImage, Vec<Note>), OpenError> {
     let mut files = files.clone();
     let mut has_rested = false;
     for _ in 1..OPENED_MAX {
         let result = open_files(&files, look.index);
         // A part that could not be read may have been moved into another file.
         if result.as_ref().is_ok_and(|(opened, notes)| notes.is_empty() && is_final(opened, &files)) {
-            return result.map_err(Unopened::Useless);
+            return result.map_err(OpenError::Useless);
         }
         let Some(path) = files.own().next() else { break };
         match (look.again)(path) {
             (Some(now), _) if !now.is_alike(&files) => (files, has_rested) = (now, false),
-            (None, Some(export)) => return Err(Unopened::Became(export)),
+            (None, Some(export)) => return Err(OpenError::Became(export)),
             // It may have been killed since its ring was read.
             _ if result.is_ok() && !has_rested => has_rested = true,
             // One file is gone and its successor does not exist yet, or a ring was created but not allocated yet.
             _ if result.is_err() && changed_just_now(path) => std::thread::sleep(BETWEEN_FORMS),
-            _ => return result.map_err(Unopened::Useless),
+            _ => return result.map_err(OpenError::Useless),
         }
     }
     // A process without events removes its ring.
     let is_gone = !files.own().any(|path| trace_file::exists(path));
-    open_files(&files, look.index).map_err(|notes| Unopened::Useless(if is_gone { Vec::new() } else { notes }))
+    open_files(&files, look.index).map_err(|notes| OpenError::Useless(if is_gone { Vec::new() } else { notes }))
 }
 
 /// Returns `true` if the image cannot become outdated: its end was read, or its process still runs.
-fn is_final(opened: &Opened, files: &NativeFiles) -> bool {
+fn is_final(opened: &OpenedImage, files: &NativeFiles) -> bool {
     match opened.is_running {
         // A `.dlt` created after the ring was read contains blocks that the ring has lost since.
         true => {
@@ -244,7 +244,7 @@ fn order(fields: &Fields, path: &Path) -> (String, u64, i64, i64, PathBuf) {
     (host, fields.number(key::START_BOOT_NS).unwrap_or(0), number(key::PID), number(key::IMAGE), path.into())
 }
 
-fn open_files(files: &NativeFiles, index: &Index) -> Result<(Opened, Vec<Note>), Vec<Note>> {
+fn open_files(files: &NativeFiles, index: &Index) -> Result<(OpenedImage, Vec<Note>), Vec<Note>> {
     let mut notes = Vec::new();
     let mut image = None;
     let mut ring_of = |path: &PathBuf| {
@@ -254,7 +254,7 @@ fn open_files(files: &NativeFiles, index: &Index) -> Result<(Opened, Vec<Note>),
     let ring = files.ring.as_ref().and_then(&mut ring_of);
     let mut file = None;
     if let Some(path) = &files.dlt {
-        match surveyed(path, index) {
+        match open_with_index(path, index) {
             Ok((opened, store)) => (image, file) = (Some((path, opened)), Some(store)),
             Err(what) => notes.push(Note { path: path.clone(), what, events_max: None }),
         }
@@ -279,11 +279,11 @@ fn open_files(files: &NativeFiles, index: &Index) -> Result<(Opened, Vec<Note>),
     let is_running = is_running(&image.fields);
     let held = file.filter(|_| is_running);
     let has_ring = ring.is_some() || files.lost.is_some();
-    Ok((Opened { path: path.clone(), image, clock, has_ring, is_running, held }, notes))
+    Ok((OpenedImage { path: path.clone(), image, clock, has_ring, is_running, held }, notes))
 }
 
 /// Returns the image of a file, and the open file.
-fn surveyed(path: &Path, index: &Index) -> Result<(Image, StoredFile), Damage> {
+fn open_with_index(path: &Path, index: &Index) -> Result<(Image, StoredFile), Damage> {
     let not_open = |_| Damage::Broken("the file cannot be opened");
     let file = StoredFile::open(path).map_err(not_open)?;
     if let Some(image) = index.image(path, &file) {
@@ -325,25 +325,26 @@ fn read_ring(path: &Path) -> Result<Ring, Damage> {
 
 /// Returns the host of each image. All images of one boot share one offset to Unix time, that of the earliest known
 /// time, so that a step of the wall clock does not move them relative to each other.
-fn hosts(opened: &[Opened], catalog: &Catalog) -> Vec<u32> {
+fn hosts(opened: &[OpenedImage], catalog: &Catalog) -> Vec<u32> {
     let key_of = |fields: &Fields| {
         (fields.get(key::HOST).unwrap_or("unknown").to_string(), fields.get(key::BOOT_ID).map(str::to_string))
     };
-    let mut boots: HashMap<_, Vec<&Opened>> = HashMap::new();
+    let mut boots: HashMap<_, Vec<&OpenedImage>> = HashMap::new();
     for image in opened {
         boots.entry(key_of(&image.image.fields)).or_default().push(image);
     }
     // Once per boot, not once per image: there may be thousands of both, and hosts are numbered in order of appearance.
     let mut numbers = HashMap::new();
-    let number = |image: &Opened| {
+    let number = |image: &OpenedImage| {
         let key = key_of(&image.image.fields);
         *numbers.entry(key.clone()).or_insert_with(|| catalog.host(host(key.0.clone(), key.1.clone(), &boots[&key])))
     };
     opened.iter().map(number).collect()
 }
 
-fn host(name: String, boot_id: Option<String>, images: &[&Opened]) -> Host {
-    let earliest = |image: &&&Opened| image.image.anchors.iter().map(|anchor| anchor.boot_ns).min().unwrap_or(u64::MAX);
+fn host(name: String, boot_id: Option<String>, images: &[&OpenedImage]) -> Host {
+    let earliest =
+        |image: &&&OpenedImage| image.image.anchors.iter().map(|anchor| anchor.boot_ns).min().unwrap_or(u64::MAX);
     let offsets = || images.iter().filter(|i| !i.image.anchors.is_empty()).map(|image| image.clock.real_offset_ns);
     let fact = |key| images.iter().find_map(|image| image.image.fields.get(key));
     Host {
@@ -383,8 +384,8 @@ struct NativeSource {
 const FIRST_STREAM: u32 = 0;
 
 impl NativeSource {
-    fn new(opened: Opened, host: u32, offset: i64, catalog: &Catalog) -> NativeSource {
-        let Opened { path, image, clock, held, .. } = opened;
+    fn new(opened: OpenedImage, host: u32, offset: i64, catalog: &Catalog) -> NativeSource {
+        let OpenedImage { path, image, clock, held, .. } = opened;
         NativeSource {
             proc: catalog.add_process(process(&image, &path, host, &clock, offset)),
             clock,
@@ -454,8 +455,8 @@ impl NativeSource {
     fn read_block(&self, index: usize, reader: &mut Reader, catalog: &Catalog, wanted: Wanted) -> Result<(), Damage> {
         let block = &self.blocks[index];
         let resolver = self.resolver_for(wanted, catalog);
-        let carried = if wanted.args && resolver.says_spans() { self.carried_into(index, reader) } else { Vec::new() };
-        self.decode(block, reader, |ops| resolve::asked(ops, wanted))?;
+        let carried = if wanted.args && resolver.has_spans() { self.carried_into(index, reader) } else { Vec::new() };
+        self.decode(block, reader, |ops| resolve::needed_columns(ops, wanted))?;
         let events = std::mem::take(&mut reader.native.events);
         resolver.fill(block.header.tid, &events, carried, reader.split(), catalog, wanted);
         reader.native.events = events;
@@ -572,7 +573,7 @@ impl Source for NativeSource {
         } else if let Some(leftover) = self.leftovers.get(index - self.blocks.len()) {
             let resolver = self.resolver(catalog);
             let carried =
-                if wanted.args && resolver.says_spans() { self.carried_into(index, reader) } else { Vec::new() };
+                if wanted.args && resolver.has_spans() { self.carried_into(index, reader) } else { Vec::new() };
             resolver.fill(leftover.tid, &leftover.events, carried, reader.split(), catalog, wanted);
         } else {
             let (resolver, end) = (self.resolver(catalog), self.unix_ns(self.last_tick));

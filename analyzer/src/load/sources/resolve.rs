@@ -145,7 +145,7 @@ impl Resolver {
     }
 
     /// Returns `true` if the process recorded anything itself, to which metadata may belong.
-    pub fn says_spans(&self) -> bool {
+    pub fn has_spans(&self) -> bool {
         !self.texts.is_empty()
     }
 
@@ -224,7 +224,7 @@ impl Resolver {
                     let key = (op.0, events.file[i], events.fd[i]);
                     let kind = *app_kinds.entry(key).or_insert_with(|| self.app_kind(key, catalog));
                     let steps = a(i).filter(|_| op != Op::COUNTER && events.known[i]);
-                    say(batch, i, kind, steps);
+                    set_app_row(batch, i, kind, steps);
                     let metas = std::mem::take(&mut metas);
                     if wanted.args {
                         self.app_args(events, i, metas, batch, catalog);
@@ -308,7 +308,7 @@ impl Resolver {
         let kind = self.app_kind((Op::SPAN.0, span.name, span.category as i32), catalog);
         let start = self.unix_ns(span.start);
         batch.push(&Row { depth: span.depth, ..Row::new(start, end.saturating_sub(start).max(0), kind) });
-        say(&mut batch, 0, kind, Some(span.steps));
+        set_app_row(&mut batch, 0, kind, Some(span.steps));
         if wanted.args {
             let (key, value) = (catalog.text("unfinished"), Value::Text(catalog.text("true")));
             batch.args.push(Arg { row: 0, key, value });
@@ -323,7 +323,7 @@ impl Traits {
     }
 }
 
-/// The columns of a block of some operations that a batch needs to have those that are wanted.
+/// Returns the columns of a block of these operations that a batch needs for the requested ones.
 pub fn asked(ops: &[u16], wanted: Wanted) -> Asked {
     if wanted.args || wanted.columns == Columns::ALL {
         return ColumnSet::ALL;
@@ -378,7 +378,7 @@ fn counters_of(events: &Events, i: usize) -> Option<(u64, Counters)> {
 }
 
 /// Turns row `i` into one that the program recorded itself.
-pub fn say(batch: &mut Batch, i: usize, kind: u32, steps: Option<i64>) {
+pub fn set_app_row(batch: &mut Batch, i: usize, kind: u32, steps: Option<i64>) {
     batch.kind[i] = kind;
     // Columns that are not requested are empty.
     batch.file.get_mut(i).into_iter().for_each(|file| *file = FILE_NONE);

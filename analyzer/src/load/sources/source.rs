@@ -20,7 +20,7 @@ pub struct Format {
     /// The common name.
     pub name: &'static str,
     /// Recognizes the format from the first bytes of a file, unpacked if the file is compressed.
-    pub recognises: fn(head: &[u8]) -> Recognised,
+    pub recognises: fn(head: &[u8]) -> Recognition,
     /// Creates sources of files; unusable ones are noted.
     pub open: fn(paths: &[PathBuf], opening: &mut Opening) -> Sources,
     /// `true` if files identify their process, so that two identical files are copies and not two identical runs.
@@ -41,16 +41,16 @@ impl std::fmt::Debug for Format {
 
 /// Whether a file has a format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Recognised {
+pub enum Recognition {
     Yes,
     No,
     /// It was meant to have it but is unusable: the reason, and the remedy.
     Useless(&'static str),
 }
 
-impl From<bool> for Recognised {
-    fn from(is: bool) -> Recognised {
-        if is { Recognised::Yes } else { Recognised::No }
+impl From<bool> for Recognition {
+    fn from(is: bool) -> Recognition {
+        if is { Recognition::Yes } else { Recognition::No }
     }
 }
 

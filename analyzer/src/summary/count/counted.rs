@@ -15,7 +15,7 @@ use crate::summary::figures::quantiles::{Counts, Histogram};
 use crate::summary::files::access::Access;
 use crate::summary::files::blocks::Blocks;
 use crate::summary::time::intervals::Interval;
-use crate::summary::time::time_series::Course;
+use crate::summary::time::time_series::TimeSeries;
 use crate::unit::Seen;
 
 const CLASSES: usize = Class::ALL.len();
@@ -313,7 +313,7 @@ pub struct Counted {
     #[serde(with = "file_columns")]
     pub files: Vec<FileCount>,
     pub processes: Vec<ProcessCount>,
-    pub course: Course,
+    pub course: TimeSeries,
     pub epochs: Epochs,
     /// When a data set was generated.
     #[serde(default)]
@@ -328,12 +328,12 @@ pub struct Counted {
     pub(in crate::summary) movers: HashSet<u64, RandomState>,
     /// Bytes and times of reads and writes by calls of higher layers, with equal keys: the lower calls move the same
     /// bytes if both were recorded.
-    above: HashMap<u64, Above, RandomState>,
+    above: HashMap<u64, UpperLayerTotals, RandomState>,
 }
 
 /// Bytes and times that calls of higher layers read and wrote.
 #[derive(Serialize, Deserialize, Clone, Copy, Default)]
-pub(in crate::summary) struct Above {
+pub(in crate::summary) struct UpperLayerTotals {
     pub(in crate::summary) bytes: (u64, u64),
     pub(in crate::summary) ns: (u64, u64),
 }
@@ -430,15 +430,15 @@ impl Counted {
         self.access.finish();
     }
 
-    pub(in crate::summary) fn add_above(&mut self, user: u64, more: Above) {
+    pub(in crate::summary) fn add_above(&mut self, user: u64, more: UpperLayerTotals) {
         let sum = self.above.entry(user).or_default();
         let add = |a: (u64, u64), b: (u64, u64)| (a.0 + b.0, a.1 + b.1);
-        *sum = Above { bytes: add(sum.bytes, more.bytes), ns: add(sum.ns, more.ns) };
+        *sum = UpperLayerTotals { bytes: add(sum.bytes, more.bytes), ns: add(sum.ns, more.ns) };
     }
 
     /// Counts bytes and times of higher layers if the calls below them were not recorded.
     fn unite_layers(&mut self) {
-        for (user, Above { bytes: (read, written), ns }) in std::mem::take(&mut self.above) {
+        for (user, UpperLayerTotals { bytes: (read, written), ns }) in std::mem::take(&mut self.above) {
             if self.movers.contains(&user) {
                 continue;
             }

@@ -4,7 +4,7 @@ use dlio_schemas::evidence::{Child, Waker};
 use dlio_schemas::ops::Class;
 use serde::{Deserialize, Serialize};
 
-use super::counted::{Above, Counted, ProcessCount, ThreadCount, lengthen, row};
+use super::counted::{Counted, ProcessCount, ThreadCount, UpperLayerTotals, lengthen, row};
 use super::file_traits::FileTraits;
 use super::kinds::{KindTraits, directions};
 use crate::batch::{ABSENT, ABSENT_32, Batch, FAILED};
@@ -288,7 +288,8 @@ impl Counter<'_> {
         let reached = if failed > 0 { ABSENT } else { reached(batch, i, read + written, traits) };
         if traits.above {
             let ns = directions(traits.class, if is_above { dur as u64 } else { 0 });
-            self.counted.add_above((file as u64) << 32 | batch.proc as u64, Above { bytes: (read, written), ns });
+            self.counted
+                .add_above((file as u64) << 32 | batch.proc as u64, UpperLayerTotals { bytes: (read, written), ns });
             (read, written) = (0, 0);
         }
         if stored {

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_carries_a_number_is_taken_together_in_any_order() {
+    fn spans_of_an_epoch_merge_in_any_order() {
         let spans = [
             (1, (10, 20), Part::Wait),
             (1, (20, 50), Part::Compute),

@@ -91,7 +91,7 @@ impl Tallies {
         let mut found = self.found?;
         let kinds = catalog.kinds();
         for tally in &self.taken {
-            Adding { kinds: &kinds, counted, found: &mut found }.tally(tally);
+            TallyMerger { kinds: &kinds, counted, found: &mut found }.tally(tally);
         }
         found.left_out = found.events - self.taken.iter().map(|tally| tally.events).sum::<u64>();
         found.gap_ns = self.taken.iter().flat_map(|tally| &tally.busy).map(|busy| busy.gap_ns).max().unwrap_or(0);
@@ -124,13 +124,13 @@ fn intervals(busy: &Busy, lists: &mut Lists) {
     }
 }
 
-struct Adding<'a> {
+struct TallyMerger<'a> {
     kinds: &'a [Kind],
     counted: &'a mut Counted,
     found: &'a mut Tally,
 }
 
-impl Adding<'_> {
+impl TallyMerger<'_> {
     fn tally(&mut self, tally: &ProcessTally) {
         let mut process = ProcessCount { events: tally.events, ..ProcessCount::default() };
         tally.rows.iter().for_each(|row| self.row(row, tally.proc, &mut process));

@@ -591,7 +591,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_counted_value_by_value_give_the_quantiles_of_the_sorted_list() {
+    fn refined_buckets_give_exact_quantiles() {
         let mut state = 3u64;
         for length in [1, 2, 3, 10, 1000, 20_000] {
             let values: Vec<u64> = (0..length)
@@ -623,7 +623,7 @@ mod tests {
     }
 
     #[test]
-    fn a_median_between_microseconds_is_not_the_99th_percentile() {
+    fn median_of_microseconds_is_not_the_p99() {
         let mut histogram = Histogram::default();
         (0..1000).for_each(|i| histogram.add(if i < 950 { 1000 } else { 3000 }));
         let q = histogram.quantiles().unwrap();

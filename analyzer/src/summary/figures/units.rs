@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_short_and_say_their_unit() {
+    fn numbers_are_short_and_have_a_unit() {
         assert_eq!(
             ["0", "999", "1,000", "1,234,567"],
             [0, 999, 1000, 1234567].map(grouped).each_ref().map(String::as_str)

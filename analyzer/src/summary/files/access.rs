@@ -160,12 +160,12 @@ pub struct Access {
     stitches: Vec<Stitch>,
     /// The number of stitches, kept or not.
     stitched: u64,
-    heads: Heads,
+    heads: PassHeads,
 }
 
 /// The first calls of passes within batches, once all stitches of their passes are known.
 #[derive(Default, Serialize, Deserialize)]
-struct Heads {
+struct PassHeads {
     /// By their relation.
     together: [Pattern; STREAMS],
     /// All as unknown, which is used if there are too many stitches.
@@ -193,11 +193,11 @@ type Key = (u32, i32, u32, u8);
 struct Stitch {
     key: Key,
     ts: i64,
-    what: What,
+    what: StitchKind,
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
-enum What {
+enum StitchKind {
     /// A call that starts at a position, and its size.
     Head(i64, i64),
     /// Start and end of the last call.
@@ -282,28 +282,28 @@ impl Access {
 
     /// Completes the counts after all of them were merged.
     pub fn finish(&mut self) {
-        self.put_together();
+        self.join_passes();
         let heads = std::mem::take(&mut self.heads);
         let counted = if self.stitched <= STITCHES_MAX { heads.together } else { heads.apart };
         self.patterns.iter_mut().zip(&counted).for_each(|(mine, heads)| mine.merge(heads));
     }
 
     /// Joins passes, once all of their stitches are known.
-    pub fn put_together(&mut self) {
+    pub fn join_passes(&mut self) {
         let mut stitches = std::mem::take(&mut self.stitches);
         // A call that is first and last in its batch must be sorted as first, then as last.
-        stitches.sort_by_key(|stitch| (stitch.key, stitch.ts, !matches!(stitch.what, What::Head(..))));
+        stitches.sort_by_key(|stitch| (stitch.key, stitch.ts, !matches!(stitch.what, StitchKind::Head(..))));
         let mut open: Option<(Key, (i64, i64))> = None;
         for Stitch { key, what, .. } in stitches {
             let before = open.take().filter(|(other, _)| *other == key).map(|(_, last)| last);
             match what {
-                What::Head(pos, bytes) => {
+                StitchKind::Head(pos, bytes) => {
                     let relation = before.map_or(Relation::First, |last| Relation::of(pos, last));
                     self.heads.together[key.3 as usize].add(relation, bytes);
                     self.heads.apart[key.3 as usize].add(Relation::Unknown, bytes);
                 }
-                What::Tail(start, end) => open = Some((key, (start, end))),
-                What::Bound => {}
+                StitchKind::Tail(start, end) => open = Some((key, (start, end))),
+                StitchKind::Bound => {}
             }
         }
     }
@@ -312,7 +312,7 @@ impl Access {
         self.stitched += 1;
         if self.stitched <= STITCHES_MAX {
             self.stitches.push(stitch);
-        } else if let What::Head(_, bytes) = stitch.what {
+        } else if let StitchKind::Head(_, bytes) = stitch.what {
             self.patterns[stitch.key.3 as usize].add(Relation::Unknown, bytes);
         }
     }
@@ -388,7 +388,9 @@ impl Passes {
         match before {
             Some((_, start, end)) => pattern.add(Relation::of(pos, (start, end)), bytes),
             None if slot.bound.is_some() => pattern.add(Relation::First, bytes),
-            None => access.stitch(Stitch { key: (lane.0, lane.1, file, stream), ts, what: What::Head(pos, bytes) }),
+            None => {
+                access.stitch(Stitch { key: (lane.0, lane.1, file, stream), ts, what: StitchKind::Head(pos, bytes) })
+            }
         }
     }
 
@@ -407,12 +409,12 @@ impl Passes {
         for slot in self.slots.drain(..) {
             let tails = slot.last.iter().zip(0u8..).filter_map(|(last, stream)| Some(((*last)?, stream)));
             for ((ts, start, end), stream) in tails {
-                access.stitch(Stitch { key: (proc, tid, slot.file, stream), ts, what: What::Tail(start, end) });
+                access.stitch(Stitch { key: (proc, tid, slot.file, stream), ts, what: StitchKind::Tail(start, end) });
             }
             let is_open = !slot.closed && slot.last.iter().all(Option::is_none);
             if let Some(ts) = slot.bound.filter(|_| slot.closed_first || is_open) {
                 for stream in 0..STREAMS as u8 {
-                    access.stitch(Stitch { key: (proc, tid, slot.file, stream), ts, what: What::Bound });
+                    access.stitch(Stitch { key: (proc, tid, slot.file, stream), ts, what: StitchKind::Bound });
                 }
             }
         }
@@ -461,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn passes_go_on_from_batch_to_batch_until_they_are_closed() {
+    fn passes_span_batches_until_closed() {
         assert_eq!(calls(&read(&[&[0, 10], &[20, 30], &[40]])), [1, 4, 0, 0, 0, 0]);
         assert_eq!(calls(&read(&[&[0, 10], &[-1, -2, 20]])), [2, 1, 0, 0, 0, 0]);
         assert_eq!(calls(&read(&[&[0, 10], &[-1], &[20]])), [2, 1, 0, 0, 0, 0]);
@@ -470,14 +472,14 @@ mod tests {
     }
 
     #[test]
-    fn a_call_at_an_unknown_place_is_said_to_be_one() {
+    fn call_at_unknown_position_counts_as_unknown() {
         let (mut access, mut passes) = (Access::default(), Passes::default());
         passes.moved(&mut access, LANE, 5, 1, (0, None, 10));
         assert_eq!(access.patterns[1].calls[Relation::Unknown as usize], 1);
     }
 
     #[test]
-    fn bands_end_where_they_say() {
+    fn bands_end_at_their_limits() {
         let bands = [0, 1, 4095, 4096, 65_535, 65_536, (1 << 20) - 1, 1 << 20, (16 << 20) - 1, 16 << 20].map(band);
         assert_eq!(bands, [0, 1, 1, 2, 2, 3, 3, 4, 4, 5]);
         for (at, end) in BAND_ENDS.into_iter().enumerate() {

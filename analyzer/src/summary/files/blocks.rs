@@ -33,7 +33,7 @@ struct Writer {
 
 /// The blocks with their writers.
 #[derive(Clone, Default, Serialize, Deserialize)]
-#[serde(into = "Sent", try_from = "Sent")]
+#[serde(into = "EncodedBlocks", try_from = "EncodedBlocks")]
 pub struct Blocks {
     /// One of 2^shift blocks is kept.
     shift: u32,
@@ -50,15 +50,15 @@ struct Block {
 
 /// The encoding of blocks, without hashes of names, which the receiver computes.
 #[derive(Serialize, Deserialize)]
-struct Sent {
+struct EncodedBlocks {
     shift: u32,
     /// One row per writer of a block, in order: differences of file and block to the previous row, process, calls,
     /// their time, the start of the first, and how long after that plus the time the last one ended.
     writers: Columns,
 }
 
-impl From<Blocks> for Sent {
-    fn from(of: Blocks) -> Sent {
+impl From<Blocks> for EncodedBlocks {
+    fn from(of: Blocks) -> EncodedBlocks {
         let each = |(place, block): ((u32, i64), Block)| block.writers.into_iter().map(move |writer| (place, writer));
         let mut all: Vec<_> = of.blocks.into_iter().flat_map(each).collect();
         all.sort_unstable_by_key(|(place, writer)| (*place, writer.proc));
@@ -70,14 +70,14 @@ impl From<Blocks> for Sent {
             [file, at, proc as i64, calls as i64, ns as i64, first, later]
         };
         let rows: Vec<_> = all.into_iter().map(row).collect();
-        Sent { shift: of.shift, writers: Columns::of(&rows, |row| *row) }
+        EncodedBlocks { shift: of.shift, writers: Columns::of(&rows, |row| *row) }
     }
 }
 
-impl TryFrom<Sent> for Blocks {
+impl TryFrom<EncodedBlocks> for Blocks {
     type Error = &'static str;
 
-    fn try_from(from: Sent) -> Result<Blocks, &'static str> {
+    fn try_from(from: EncodedBlocks) -> Result<Blocks, &'static str> {
         let rows = from.writers.things(|row: [i64; 7]| row).ok_or("columns of blocks that do not fit")?;
         let mut blocks = Blocks { shift: from.shift, ..Blocks::default() };
         let mut place = (0u32, 0i64);
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn of_too_many_blocks_some_stand_for_all_in_any_order() {
+    fn too_many_blocks_are_sampled_in_any_order() {
         let blocks = 4 * KEPT_MAX as i64;
         let wrote = |into: &mut Blocks, block: i64| {
             (0..2).for_each(|proc| into.wrote(proc, (1, 1), (block << BLOCK_SHIFT, 10), at(0)));

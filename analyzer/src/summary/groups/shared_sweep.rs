@@ -10,7 +10,7 @@ use super::lanes::{LaneMeasure, LanePart, LaneSweep, Lanes, SPAN_TRACKS};
 use crate::catalog::Catalog;
 use crate::summary::time::bins::Bins;
 use crate::summary::time::intervals::{Lists, SETS, unite};
-use crate::summary::time::sweep::{Measures, Sweep, Swept};
+use crate::summary::time::sweep::{Measures, Sweep, SweepResult};
 use crate::summary::time::unordered::Part;
 use crate::summary::tree::{Ancestry, LaneId};
 use crate::summary::waits::timeline::{TimelinePart, Timelines};
@@ -116,7 +116,7 @@ impl SharedSweep {
     pub fn finish_part(self, catalog: &Catalog) -> PartMeasured {
         let queue = self.0.into_inner().expect("lists of intervals");
         let waits = explained(queue.timelines, &catalog.processes());
-        let Swept { parts, late, late_ns, .. } = queue.sweep.finish();
+        let SweepResult { parts, late, late_ns, .. } = queue.sweep.finish();
         PartMeasured { parts, lanes: queue.lanes.finish(), waits, late, late_ns }
     }
 }
@@ -149,13 +149,13 @@ impl PartsSweep {
     pub fn finish(self) -> Measured {
         let swept = self.sweep.finish();
         let (late, late_ns) = (self.late + swept.late, self.late_ns + swept.late_ns);
-        Measured::of(Swept { late, late_ns, ..swept }, self.lanes, self.waits)
+        Measured::of(SweepResult { late, late_ns, ..swept }, self.lanes, self.waits)
     }
 }
 
 impl Measured {
-    fn of(swept: Swept, lanes: Lanes, waits: Waits) -> Measured {
-        let Swept { measures, bands, late, late_ns, .. } = swept;
+    fn of(swept: SweepResult, lanes: Lanes, waits: Waits) -> Measured {
+        let SweepResult { measures, bands, late, late_ns, .. } = swept;
         let Lanes { measures: lanes, beside, bands: lane_bands, idle } = lanes;
         Measured { measures, lanes, beside, late, late_ns, bands, lane_bands, idle, waits }
     }

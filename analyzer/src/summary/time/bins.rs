@@ -136,7 +136,7 @@ impl<const N: usize> Bins<N> {
         for interval in list {
             let length = interval.end - interval.start;
             if interval.start < bin.start || interval.end > bin.end {
-                self.hold(bin.start, held, sum);
+                self.add_pending(bin.start, held, sum);
                 held = 0;
                 bin = self.enter(*interval);
                 if interval.end > bin.end {
@@ -148,10 +148,10 @@ impl<const N: usize> Bins<N> {
             }
             held += length as u64;
         }
-        self.hold(bin.start, held, sum);
+        self.add_pending(bin.start, held, sum);
     }
 
-    fn hold(&mut self, ts: i64, held: u64, sum: usize) {
+    fn add_pending(&mut self, ts: i64, held: u64, sum: usize) {
         if held > 0 {
             self.ring[place(ts >> self.shift)][sum] += held;
         }
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_are_exact_and_no_order_changes_a_bin() {
+    fn sums_are_exact_in_any_order() {
         let events = random(3000);
         let mut forwards = Bins::<2>::default();
         events.iter().for_each(|(interval, amounts)| forwards.add(*interval, *amounts));
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_column_may_be_asked_for_in_wider_bins_and_another_range() {
+    fn column_can_have_wider_bins_and_other_range() {
         let mut bins = Bins::<2>::default();
         (0..8).for_each(|at| bins.add(Interval { start: at * 1024, end: at * 1024 + 1 }, [1 << at, 0]));
         assert_eq!(bins.column(0, 11, (-1, 4)), [0, 3, 12, 48, 192, 0]);

@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lies_in_no_interval_of_another_list_is_left() {
+    fn without_keeps_parts_outside_the_other_list() {
         let left = |a: &[(i64, i64)], b: &[(i64, i64)]| without(&list(a), &list(b));
         assert_eq!(left(&[(0, 10), (20, 30)], &[(5, 22), (24, 25)]), list(&[(0, 5), (22, 24), (25, 30)]));
         assert_eq!(left(&[(0, 10), (12, 14)], &[(0, 10)]), list(&[(12, 14)]));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_two_lists_share_is_measured() {
+    fn shared_measures_the_intersection() {
         assert_eq!(shared(&list(&[(0, 10), (20, 30)]), &list(&[(5, 25), (29, 40)])), 5 + 5 + 1);
         assert_eq!(shared(&list(&[(0, 10)]), &[]), 0);
     }
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_few_and_many_share_is_what_any_two_lists_share() {
+    fn shared_is_equal_for_short_and_long_lists() {
         let mut state = 5;
         for (few, gap, length) in [(1, 900, 5000), (3, 300, 900), (10, 100, 40), (10, 1, 300), (0, 1, 1)] {
             for _ in 0..50 {

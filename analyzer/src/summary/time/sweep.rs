@@ -18,7 +18,7 @@
 
 use super::bins::Bins;
 use super::intervals::{Interval, Lists, SETS, Set, length, shared, unite};
-use super::unordered::{Part, Unordered};
+use super::unordered::{Part, UnorderedIntervals};
 
 /// The measures of a sweep, in nanoseconds.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl Measures {
 }
 
 /// The results of a sweep.
-pub struct Swept {
+pub struct SweepResult {
     pub measures: Measures,
     /// The time of each set in each column.
     pub bands: Bins<SETS>,
@@ -54,19 +54,19 @@ pub struct Sweep {
     waiting: [Vec<Vec<Interval>>; SETS],
     /// The number of intervals that may be buffered before they are united.
     room: [usize; SETS],
-    unordered: Unordered,
+    unordered: UnorderedIntervals,
     horizon: i64,
     measures: Measures,
     bands: Bins<SETS>,
     late: u64,
     late_ns: i64,
     /// United intervals not packed yet, latest first, if they are kept to be united with those of other parts.
-    kept: Option<Kept>,
+    kept: Option<PendingIntervals>,
 }
 
 /// United lists for another sweep.
 #[derive(Default)]
-struct Kept {
+struct PendingIntervals {
     passed: Vec<Lists>,
     intervals: usize,
     parts: Vec<Part>,
@@ -75,7 +75,7 @@ struct Kept {
 /// Intervals packed at a time: fewer would take more space than necessary.
 const PACKED: usize = 1 << 16;
 
-impl Kept {
+impl PendingIntervals {
     fn take(&mut self, passed: Lists) {
         self.intervals += passed.iter().map(Vec::len).sum::<usize>();
         self.passed.push(passed);
@@ -100,7 +100,7 @@ impl Default for Sweep {
         Sweep {
             waiting: Default::default(),
             room: [WAITING; SETS],
-            unordered: Unordered::default(),
+            unordered: UnorderedIntervals::default(),
             horizon: i64::MAX,
             measures: Measures::default(),
             bands: Bins::default(),
@@ -125,7 +125,7 @@ impl Sweep {
 
     /// Creates a sweep of a part: its united intervals are kept for the sweep over everything.
     pub fn of_a_part() -> Sweep {
-        Sweep { kept: Some(Kept::default()), ..Sweep::default() }
+        Sweep { kept: Some(PendingIntervals::default()), ..Sweep::default() }
     }
 
     /// Adds the intervals of a partial sweep.
@@ -158,13 +158,13 @@ impl Sweep {
     }
 
     /// Completes the sweep.
-    pub fn finish(mut self) -> Swept {
+    pub fn finish(mut self) -> SweepResult {
         self.take(Lists::default(), i64::MIN);
         self.advance(i64::MIN);
         let Sweep { measures, bands, late, late_ns, mut kept, .. } = self;
-        kept.iter_mut().for_each(Kept::pack);
+        kept.iter_mut().for_each(PendingIntervals::pack);
         let parts = kept.map(|kept| kept.parts).unwrap_or_default();
-        Swept { measures, bands, late, late_ns, parts }
+        SweepResult { measures, bands, late, late_ns, parts }
     }
 
     fn advance(&mut self, horizon: i64) {
@@ -270,7 +270,7 @@ mod tests {
                 (interval.start..interval.end).for_each(|at| bits[at as usize][*set] = true);
             }
             let count = |of: &dyn Fn(&[bool; SETS]) -> bool| bits.iter().filter(|bits| of(bits)).count() as i64;
-            let Swept { measures: found, bands, late, .. } = sweep.finish();
+            let SweepResult { measures: found, bands, late, .. } = sweep.finish();
             assert_eq!(late, 0);
             let width = bands.shift();
             let band = |set: usize| bands.range().map_or(0, |range| bands.column(set, width, range).iter().sum());
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_that_come_in_no_order_are_measured_like_those_in_order() {
+    fn unordered_lists_measure_like_ordered_ones() {
         let of = |from: i64, to: i64| {
             let mut lists: Lists = Default::default();
             lists[Set::Io as usize] = list(&[(from, to)]);
@@ -295,12 +295,12 @@ mod tests {
         }
         sweep.take(of(90, 100), 90);
         sweep.take(of(40, 52), 45);
-        let Swept { measures, late, .. } = sweep.finish();
+        let SweepResult { measures, late, .. } = sweep.finish();
         assert_eq!((measures.of(Set::Io), late), (30 + 30 + 15, 0));
     }
 
     #[test]
-    fn lists_without_an_order_become_one_when_they_are_many() {
+    fn many_unordered_lists_are_united() {
         let mut waiting: Vec<_> = (0..10).map(|i| list(&[(i, i + 1), (100 + 2 * i, 101 + 2 * i)])).collect();
         let mut room = 20;
         gather(&mut waiting, &mut room);
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_that_comes_too_late_is_counted_as_late() {
+    fn late_interval_counts_as_late() {
         let mut sweep = Sweep::default();
         let lists = |pairs: &[(i64, i64)]| {
             let mut lists: Lists = Default::default();
@@ -322,7 +322,7 @@ mod tests {
         };
         sweep.take(lists(&[(80, 100)]), 50);
         sweep.take(lists(&[(40, 60)]), 0);
-        let Swept { measures, late, late_ns, .. } = sweep.finish();
+        let SweepResult { measures, late, late_ns, .. } = sweep.finish();
         assert_eq!((measures.of(Set::Io), late, late_ns), (30, 1, 10));
     }
 }

@@ -1,7 +1,7 @@
 //! Activity over time: bytes read and written and metadata calls, per column of time and by process.
 //!
 //! Events of one thread come in order of time, so nearly each is in the bin of the previous one: their sums are kept in
-//! [`Course::bin`] and added when another bin starts.
+//! [`TimeSeries::bin`] and added when another bin starts.
 
 use std::collections::HashMap;
 
@@ -57,7 +57,7 @@ pub fn latency_at(counts: &[u64], part: f64) -> Option<f64> {
 
 /// The activity over time.
 #[derive(Clone, Default, Serialize, Deserialize)]
-pub struct Course {
+pub struct TimeSeries {
     /// Not encoded: parts of a trace are flushed when they end.
     #[serde(skip)]
     bin: Pending,
@@ -85,7 +85,7 @@ impl Default for Pending {
     }
 }
 
-impl Course {
+impl TimeSeries {
     /// Sets the process of the next calls.
     pub fn begin(&mut self, proc: u32) {
         if self.bin.proc != proc {
@@ -162,7 +162,7 @@ impl Course {
         }
     }
 
-    pub fn merge(&mut self, mut other: Course) {
+    pub fn merge(&mut self, mut other: TimeSeries) {
         self.flush();
         other.flush();
         self.columns.merge(other.columns);
@@ -258,7 +258,7 @@ impl Heat {
 mod tests {
     use super::*;
 
-    fn cells(course: &Course) -> (u32, Vec<(u32, i64, Cell)>) {
+    fn cells(course: &TimeSeries) -> (u32, Vec<(u32, i64, Cell)>) {
         let mut cells: Vec<_> = course.heat.cells().map(|(proc, column, cell)| (proc, column, *cell)).collect();
         cells.sort();
         (course.heat.shift(), cells)
@@ -279,8 +279,8 @@ mod tests {
         (0..5000).map(call).collect()
     }
 
-    fn course<'a>(calls: impl IntoIterator<Item = &'a (u32, Interval, u64)>) -> Course {
-        let mut course = Course::default();
+    fn course<'a>(calls: impl IntoIterator<Item = &'a (u32, Interval, u64)>) -> TimeSeries {
+        let mut course = TimeSeries::default();
         for (proc, interval, bytes) in calls {
             course.begin(*proc);
             course.add(*interval, *bytes, bytes / 2, bytes % 2 == 0);
@@ -290,14 +290,14 @@ mod tests {
     }
 
     #[test]
-    fn columns_and_cells_add_up_to_what_was_added_in_any_order() {
+    fn columns_and_cells_sum_up_in_any_order() {
         let calls = calls();
         let whole = course(&calls);
-        let mut parts = Course::default();
+        let mut parts = TimeSeries::default();
         calls.chunks(33).rev().for_each(|part| parts.merge(course(part.iter().rev())));
         assert_eq!(cells(&whole), cells(&parts));
         let range = whole.columns.range().unwrap();
-        let column = |course: &Course, sum: Sum| course.columns.column(sum as usize, whole.columns.shift(), range);
+        let column = |course: &TimeSeries, sum: Sum| course.columns.column(sum as usize, whole.columns.shift(), range);
         let bytes: u64 = calls.iter().map(|(_, _, bytes)| bytes).sum();
         for (sum, truth) in [
             (Sum::Read, bytes),
@@ -309,7 +309,8 @@ mod tests {
             assert_eq!(column(&whole, sum), column(&parts, sum), "{sum:?}");
             assert_eq!(column(&whole, sum).iter().sum::<u64>(), truth, "{sum:?}");
         }
-        let latencies = |course: &Course, bucket: usize| course.latencies.column(bucket, whole.columns.shift(), range);
+        let latencies =
+            |course: &TimeSeries, bucket: usize| course.latencies.column(bucket, whole.columns.shift(), range);
         assert!((0..LATENCIES).all(|bucket| latencies(&whole, bucket) == latencies(&parts, bucket)));
         let counted: u64 = (0..LATENCIES).flat_map(|bucket| latencies(&whole, bucket)).sum();
         assert_eq!(counted, calls.len() as u64);
@@ -335,8 +336,8 @@ mod tests {
     }
 
     #[test]
-    fn the_heat_map_stays_small_whatever_the_number_of_processes() {
-        let mut course = Course::default();
+    fn heat_map_size_is_bounded_for_many_processes() {
+        let mut course = TimeSeries::default();
         for at in 0..200i64 {
             for proc in 0..10_000 {
                 course.begin(proc);

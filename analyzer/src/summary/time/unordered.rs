@@ -14,7 +14,7 @@ use crate::packed_serde::bytes;
 
 /// Buffered lists, a few bytes per interval.
 #[derive(Default)]
-pub struct Unordered {
+pub struct UnorderedIntervals {
     parts: Vec<Part>,
     sorted: bool,
 }
@@ -37,7 +37,7 @@ impl Part {
     }
 }
 
-impl Unordered {
+impl UnorderedIntervals {
     /// Adds lists that are each disjoint and ascending.
     pub fn keep(&mut self, lists: &Lists) {
         if let Some(part) = Part::of(lists) {
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_unpacked_is_what_was_packed() {
+    fn packed_lists_round_trip() {
         for list in [vec![], vec![(-5, 7), (8, 8 << 40)], vec![(i64::MIN + 1, -2), (0, i64::MAX)]] {
             let list: Vec<_> = list.into_iter().map(|(start, end)| Interval { start, end }).collect();
             assert_eq!(unpack(&pack(&list)), list);
@@ -104,8 +104,8 @@ mod tests {
     }
 
     #[test]
-    fn lists_come_back_latest_first_and_only_beyond_the_horizon() {
-        let mut unordered = Unordered::default();
+    fn lists_return_latest_first_beyond_the_horizon() {
+        let mut unordered = UnorderedIntervals::default();
         for end in [10, 30, 20] {
             unordered.keep(&[vec![Interval { start: end - 5, end }], vec![], vec![], vec![]]);
         }

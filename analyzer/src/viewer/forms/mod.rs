@@ -21,8 +21,8 @@ use dlio_schemas::native::fields::key;
 use dlio_schemas::native::names::Names;
 use dlio_schemas::perfetto::pack::Compression;
 
-use super::overview::{Coarseness, Overview, OverviewNames};
-use super::{Export, Written, selection, waits};
+use super::overview::{MergeThreshold, Overview, OverviewNames};
+use super::{Export, ExportResult, selection, waits};
 use crate::load::recorded::Recorded;
 use crate::scan::Progress;
 
@@ -42,7 +42,7 @@ pub struct Kind {
     /// `true` if waits of trainers are drawn in addition to the events.
     draws_waits: bool,
     /// A note on the written file.
-    remark: fn(&Written, Packing) -> Option<String>,
+    remark: fn(&ExportResult, Packing) -> Option<String>,
 }
 
 type Write = fn(&Export, &[Vec<&Recorded>], Packing, &mut BufWriter<&File>, &Progress) -> io::Result<Summary>;
@@ -83,7 +83,7 @@ impl Form {
         self.kind.ending
     }
 
-    pub fn remark(self, written: &Written) -> Option<String> {
+    pub fn remark(self, written: &ExportResult) -> Option<String> {
         (self.kind.remark)(written, self.packing)
     }
 
@@ -198,7 +198,7 @@ fn write_overview(
     process: ProcessId,
     recorded: &Recorded,
     export: &Export,
-    coarseness: Coarseness,
+    coarseness: MergeThreshold,
     progress: &Progress,
 ) -> io::Result<()> {
     let clock = Clock::nanoseconds(recorded.clock.real_offset_ns);
@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_ending_says_which_form_is_written() {
+    fn extension_selects_the_format() {
         let of =
             |name: &str| Form::of(Path::new(name), Compression::Zstd).map(|form| (form.ending(), form.packing.gzip));
         assert_eq!(of("a/b.pftrace"), Some(("pftrace", false)));

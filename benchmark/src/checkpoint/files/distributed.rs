@@ -104,7 +104,7 @@ impl TensorFile for DistributedFile {
 }
 
 /// A tensor in the files of all ranks.
-struct Stored {
+struct StoredTensor {
     name: String,
     datatype: Datatype,
     numbers: u64,
@@ -117,7 +117,7 @@ struct Stored {
 pub fn metadata<'a>(files: impl Iterator<Item = (String, &'a State)>) -> Vec<u8> {
     let of_file = |(file, state): (String, &State)| {
         let written = DistributedFile::new(state);
-        let one = |tensor: usize| Stored {
+        let one = |tensor: usize| StoredTensor {
             name: written.names[tensor].clone(),
             datatype: state.datatype,
             numbers: state.tensors[tensor],
@@ -127,7 +127,7 @@ pub fn metadata<'a>(files: impl Iterator<Item = (String, &'a State)>) -> Vec<u8>
         };
         (0..written.tensors()).map(one).collect::<Vec<_>>()
     };
-    let all: Vec<Stored> = files.flat_map(of_file).collect();
+    let all: Vec<StoredTensor> = files.flat_map(of_file).collect();
     let mut code = b"\x80\x02".to_vec();
     object(MODULE, "Metadata", &mut code);
     code.extend(b"}(");
@@ -155,7 +155,12 @@ const ONE: u8 = b'\x85';
 const CALL: u8 = b'R';
 
 /// Pushes a dictionary of all tensors.
-fn each(all: &[Stored], code: &mut Vec<u8>, key: fn(&Stored, &mut Vec<u8>), value: fn(&Stored, &mut Vec<u8>)) {
+fn each(
+    all: &[StoredTensor],
+    code: &mut Vec<u8>,
+    key: fn(&StoredTensor, &mut Vec<u8>),
+    value: fn(&StoredTensor, &mut Vec<u8>),
+) {
     code.extend(b"}(");
     for stored in all {
         key(stored, code);
@@ -178,7 +183,7 @@ fn size(number: u64, code: &mut Vec<u8>) {
 }
 
 /// Pushes a TensorStorageMetadata of one chunk.
-fn described(stored: &Stored, code: &mut Vec<u8>) {
+fn described(stored: &StoredTensor, code: &mut Vec<u8>) {
     object(MODULE, "TensorStorageMetadata", code);
     code.extend(b"}(");
     text("properties", code);
@@ -206,7 +211,7 @@ fn described(stored: &Stored, code: &mut Vec<u8>) {
 }
 
 /// Pushes a MetadataIndex: the tensor's name, and the chunk that starts at 0.
-fn index(stored: &Stored, code: &mut Vec<u8>) {
+fn index(stored: &StoredTensor, code: &mut Vec<u8>) {
     object(MODULE, "MetadataIndex", code);
     code.extend(b"}(");
     text("fqn", code);
@@ -218,7 +223,7 @@ fn index(stored: &Stored, code: &mut Vec<u8>) {
 }
 
 /// Pushes a _StorageInfo.
-fn placed(stored: &Stored, code: &mut Vec<u8>) {
+fn placed(stored: &StoredTensor, code: &mut Vec<u8>) {
     object("torch.distributed.checkpoint.filesystem", "_StorageInfo", code);
     code.extend(b"}(");
     text("relative_path", code);

@@ -85,7 +85,7 @@ impl TensorFile for SafetensorsFile {
 }
 
 /// A tensor of an existing file.
-pub struct Found {
+pub struct StoredTensor {
     pub name: String,
     pub at: u64,
     pub bytes: u64,
@@ -94,7 +94,7 @@ pub struct Found {
 }
 
 /// Returns the tensors of a file, or `None` if it is not a complete one.
-pub fn tensors(file: &dyn ReadAt) -> Option<Vec<Found>> {
+pub fn tensors(file: &dyn ReadAt) -> Option<Vec<StoredTensor>> {
     let length = file.length().ok()?;
     let mut eight = [0; 8];
     file.read_exact_at(&mut eight, 0).ok()?;
@@ -112,7 +112,7 @@ pub fn tensors(file: &dyn ReadAt) -> Option<Vec<Found>> {
         let offset = |place: usize| entry["data_offsets"][place].as_u64();
         let (from, to) = (offset(0)?, offset(1)?);
         let bytes = to.checked_sub(from).filter(|_| start.checked_add(to).is_some_and(|end| end <= length))?;
-        Some(Found { name: name.clone(), at: start + from, bytes, crc: sum(name) })
+        Some(StoredTensor { name: name.clone(), at: start + from, bytes, crc: sum(name) })
     });
     found.collect()
 }

@@ -30,7 +30,7 @@ pub fn varint(mut number: u64, into: &mut Vec<u8>) {
 }
 
 /// Reads the number at the start of `bytes` and advances `bytes` past it.
-pub fn taken_varint(bytes: &mut &[u8]) -> Option<u64> {
+pub fn read_varint(bytes: &mut &[u8]) -> Option<u64> {
     let mut number = 0;
     for shift in (0..64).step_by(7) {
         let (first, rest) = bytes.split_first()?;
@@ -122,8 +122,8 @@ pub fn entries(table: &[u8]) -> Option<Vec<Entry>> {
 
 /// Returns the entries of the block whose offset and size are next in `place`.
 fn block_at(table: &[u8], place: &mut &[u8]) -> Option<Vec<Entry>> {
-    let at = usize::try_from(taken_varint(place)?).ok()?;
-    let size = usize::try_from(taken_varint(place)?).ok()?;
+    let at = usize::try_from(read_varint(place)?).ok()?;
+    let size = usize::try_from(read_varint(place)?).ok()?;
     let whole = table.get(at..at.checked_add(size)?.checked_add(TRAILER)?)?;
     let (block, crc) = whole.split_last_chunk::<4>()?;
     let (kind, block) = block.split_last()?;
@@ -135,7 +135,7 @@ fn block_at(table: &[u8], place: &mut &[u8]) -> Option<Vec<Entry>> {
     let mut left = block.get(..block.len().checked_sub(runs)?)?;
     let (mut entries, mut last) = (Vec::new(), Vec::new());
     while !left.is_empty() {
-        let mut number = || usize::try_from(taken_varint(&mut left)?).ok();
+        let mut number = || usize::try_from(read_varint(&mut left)?).ok();
         let (shared, other, value) = (number()?, number()?, number()?);
         let (rest_of_key, behind) = left.split_at_checked(other)?;
         let (value, behind) = behind.split_at_checked(value)?;
@@ -156,14 +156,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn table_round_trips() {
         for entries in [vec![], many(1, 0), many(17, 3), many(40_000, 30), many(3, 300 << 10)] {
             assert_eq!(super::entries(&table(&entries)), Some(entries));
         }
     }
 
     #[test]
-    fn a_damaged_table_is_none() {
+    fn damaged_table_is_rejected() {
         let whole = table(&many(40, 5));
         for cut in 0..whole.len() {
             assert_eq!(entries(&whole[..cut]), None);

@@ -7,7 +7,7 @@
 //!
 //! A third file, `checkpoint`, names the newest checkpoint of a directory.
 
-use crate::checkpoint::files::sorted_table::{self, taken_varint, varint};
+use crate::checkpoint::files::sorted_table::{self, read_varint, varint};
 use crate::checkpoint::files::tensor_file::TensorFile;
 use crate::checkpoint::files::torch::State;
 use crate::checkpoint::verify::Part;
@@ -135,9 +135,9 @@ fn fields(mut message: &[u8]) -> Option<BTreeMap<u8, u64>> {
     while let Some((key, rest)) = message.split_first() {
         message = rest;
         let number = match key & 7 {
-            0 => taken_varint(&mut message)?,
+            0 => read_varint(&mut message)?,
             2 => {
-                let length = usize::try_from(taken_varint(&mut message)?).ok()?;
+                let length = usize::try_from(read_varint(&mut message)?).ok()?;
                 message = message.get(length..)?;
                 continue;
             }
@@ -159,7 +159,7 @@ mod tests {
     use crate::config::Datatype;
 
     #[test]
-    fn an_index_says_where_its_tensors_are() {
+    fn index_locates_its_tensors() {
         let state = State::of(Datatype::named("fp16"), &[("b", 300), ("a", 5), ("c", 1 << 33)]);
         let mut file = TensorflowFile::new(&state);
         file.set_crc(1, 0xabcd_ef01);

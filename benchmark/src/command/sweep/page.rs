@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn every_setting_is_a_point_and_a_row() {
+    fn every_setting_has_a_point_and_a_row() {
         let knobs = [Knob::parse("reader.transfer_size=64K..256K").unwrap(), Knob::parse("a<b=x,y").unwrap()];
         let settings = super::super::knobs::settings(&knobs);
         let outturns: Vec<Vec<RunResult>> =

@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_best_is_told_only_where_runs_do_not_overlap() {
+    fn best_setting_requires_disjoint_runs() {
         let runs = |rates: &[f64]| -> Vec<RunResult> {
             rates
                 .iter()

@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_is_no_sample() {
+    fn csv_header_is_not_a_sample() {
         let names = |names: &[String]| names.join(",");
         let counted: Vec<String> = (0..300).map(|column| column.to_string()).collect();
         let folder = tempfile::tempdir().unwrap();
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_is_no_numbers_is_refused() {
+    fn rejects_rows_that_are_not_numbers() {
         for row in ["", "1,,2", "256", "1,x", "1234"] {
             assert!(parse_bytes(row.as_bytes(), &mut Vec::new()).is_none(), "{row}");
         }

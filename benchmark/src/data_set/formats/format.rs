@@ -88,7 +88,7 @@ pub trait Reader: Send {
     fn close(&mut self);
 
     /// Ends an epoch: closes files that remained open after `close`.
-    fn rest(&mut self) {}
+    fn end_epoch(&mut self) {}
 }
 
 /// A file being written front to back, with the name that errors use.

@@ -26,7 +26,7 @@ use hdf5_metno::filters::Filter;
 use hdf5_metno::types::{FloatSize, IntSize, TypeDescriptor};
 use hdf5_metno::{Dataset, Extent, File};
 use hdf5_metno_sys::{h5d, h5f, h5i, h5l, h5p, h5s, h5t, h5z};
-use head::Place;
+use head::ContiguousData;
 use serde_json::{Value as Json, json};
 use std::ffi::{CStr, CString};
 use std::io::Write;
@@ -472,21 +472,21 @@ fn locks_files() -> bool {
     !locking.is_some_and(|value| value == "FALSE" || value == "0")
 }
 
-enum Opened {
+enum OpenedFile {
     /// Samples are at the positions given in the head of the file.
-    Plain(Input, Vec<Place>),
+    Plain(Input, Vec<ContiguousData>),
     /// Chunks of a layout that the library does not know.
     Chunked(Input, Vec<Chunked>),
     ByLibrary(Open),
     /// Like `Plain`, for an object.
-    Parts(PathBuf, Parts, Vec<Place>),
+    Parts(PathBuf, Parts, Vec<ContiguousData>),
 }
 
-impl Opened {
+impl OpenedFile {
     /// Opens a file. Collective reads require consecutive samples whose positions are in the head of the file, so that
     /// each rank knows them. Also returns the bytes read to learn this; the bytes that the library itself reads are
     /// unknown.
-    fn file(path: &Path, parts: u64, access: Access) -> Outcome<(Opened, u64)> {
+    fn file(path: &Path, parts: u64, access: Access) -> Outcome<(OpenedFile, u64)> {
         let names = || (0..parts).map(records_name);
         let mut moved = 0;
         if store::is_object(path) {
@@ -494,7 +494,7 @@ impl Opened {
             let places = head::places(&parts, names());
             moved = parts.take_moved();
             if let Some(places) = places {
-                return Ok((Opened::Parts(path.to_path_buf(), parts, places), moved));
+                return Ok((OpenedFile::Parts(path.to_path_buf(), parts, places), moved));
             }
         }
         let input = Input::open(path, access)?;
@@ -502,7 +502,7 @@ impl Opened {
             let counted = Counted::new(file);
             if let Some(places) = head::places(&counted, names()) {
                 let moved = counted.moved();
-                return Ok((Opened::Plain(input, places), moved));
+                return Ok((OpenedFile::Plain(input, places), moved));
             }
             if access.collective {
                 let what = format!("{}: collective reads do not support chunked samples", path.display());
@@ -512,32 +512,34 @@ impl Opened {
             let sets = chunks::data_sets(&counted, names());
             moved += counted.moved();
             if let Some(sets) = sets {
-                return Ok((Opened::Chunked(input, sets), moved));
+                return Ok((OpenedFile::Chunked(input, sets), moved));
             }
         }
         drop(input);
         let mut open = if store::is_object(path) { Open::object(path)? } else { Open::file(path)? };
         open.open_records(parts)?;
         moved += open.copied.unwrap_or(0);
-        Ok((Opened::ByLibrary(open), moved))
+        Ok((OpenedFile::ByLibrary(open), moved))
     }
 
     fn path(&self) -> &Path {
         match self {
-            Opened::Plain(input, _) | Opened::Chunked(input, _) => input.path(),
-            Opened::ByLibrary(open) => &open.path,
-            Opened::Parts(path, ..) => path,
+            OpenedFile::Plain(input, _) | OpenedFile::Chunked(input, _) => input.path(),
+            OpenedFile::ByLibrary(open) => &open.path,
+            OpenedFile::Parts(path, ..) => path,
         }
     }
 
     /// Returns shape and bytes of a sample in each data set.
     fn forms(&self) -> Vec<(&[u64], usize)> {
         match self {
-            Opened::Plain(_, places) | Opened::Parts(_, _, places) => {
+            OpenedFile::Plain(_, places) | OpenedFile::Parts(_, _, places) => {
                 places.iter().map(|place| (&place.shape[..], place.sample_bytes as usize)).collect()
             }
-            Opened::Chunked(_, sets) => sets.iter().map(|set| (&set.shape[..], set.sample_bytes as usize)).collect(),
-            Opened::ByLibrary(open) => {
+            OpenedFile::Chunked(_, sets) => {
+                sets.iter().map(|set| (&set.shape[..], set.sample_bytes as usize)).collect()
+            }
+            OpenedFile::ByLibrary(open) => {
                 open.records.iter().map(|records| (&records.shape[..], records.sample_bytes)).collect()
             }
         }
@@ -546,12 +548,12 @@ impl Opened {
     /// Reads a sample's share of one data set; returns its bytes in the file.
     fn read(&mut self, part: usize, index: u64, into: &mut [u8]) -> Outcome<u64> {
         match self {
-            Opened::Plain(input, places) => {
+            OpenedFile::Plain(input, places) => {
                 let place = &places[part];
                 input.read_exact_at(place.address + index * place.sample_bytes, into)?;
                 Ok(place.sample_bytes)
             }
-            Opened::Parts(_, parts, places) => {
+            OpenedFile::Parts(_, parts, places) => {
                 let place = &places[part];
                 parts.fill(place.address + index * place.sample_bytes, into)?;
                 Ok(parts.take_moved())
@@ -561,11 +563,11 @@ impl Opened {
                 let read = input.file().and_then(|file| sets[part].read(file, index, into));
                 read.ok_or_else(damaged)
             }
-            Opened::ByLibrary(open) if open.records[part].read(index, into) => {
+            OpenedFile::ByLibrary(open) if open.records[part].read(index, into) => {
                 // A copy of an object was counted when it was made.
                 Ok(if open.copied.is_some() { 0 } else { open.records[part].stored_bytes })
             }
-            Opened::ByLibrary(open) => Err(open.records[part].unread(&open.path, index)),
+            OpenedFile::ByLibrary(open) => Err(open.records[part].unread(&open.path, index)),
         }
     }
 }
@@ -577,7 +579,7 @@ fn records_name(part: u64) -> String {
 struct Hdf5Reader {
     parts: u64,
     access: Access,
-    file: Option<Opened>,
+    file: Option<OpenedFile>,
     /// Aligned: the kernel copies a sample 20 % faster into it than into memory of the allocator.
     buffer: AlignedBuffer,
     length: usize,
@@ -586,7 +588,7 @@ struct Hdf5Reader {
 
 impl Reader for Hdf5Reader {
     fn open(&mut self, path: &Path) -> Outcome<()> {
-        let (opened, moved) = Opened::file(path, self.parts, self.access)?;
+        let (opened, moved) = OpenedFile::file(path, self.parts, self.access)?;
         (self.file, self.moved) = (Some(opened), self.moved + moved);
         Ok(())
     }

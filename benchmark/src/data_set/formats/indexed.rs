@@ -288,7 +288,7 @@ impl Reader for IndexedReader {
         self.open = None;
     }
 
-    fn rest(&mut self) {
+    fn end_epoch(&mut self) {
         self.maps = Maps::default();
     }
 }

@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn offsets_that_lie_are_damage() {
+    fn wrong_offsets_are_damage() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("shard.00000.mds");
         let write = |numbers: &[u32]| {

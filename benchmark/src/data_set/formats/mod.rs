@@ -126,7 +126,7 @@ mod tests {
 
     /// JPEG is lossy, and columns of Parquet have various types.
     #[test]
-    fn a_change_is_found_where_samples_do_not_come_back_as_they_were() {
+    fn lossy_formats_detect_changed_files() {
         let column = |dtype: &str, size: u64| format!("{{name: {dtype}, dtype: {dtype}, size: {size}}}");
         let types = ["float16", "float32", "float64", "int8", "uint8", "int32", "int64", "string", "binary"];
         let columns: Vec<String> =
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_each_exact_format_writes_it_reads_back() {
+    fn exact_formats_round_trip() {
         for format in ["npz", "npy", "hdf5", "csv", "tfrecord", "indexed_binary", "mmap_indexed_binary"] {
             comes_back(&format!(
                 "{{dataset: {{format: {format}, num_samples_per_file: 3, record_length_bytes: 5000}}}}"
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_out_of_turn_is_read_alone_and_those_in_turn_through_windows() {
+    fn records_in_order_share_windows() {
         let folder = tempfile::tempdir().unwrap();
         let layout =
             layout(&folder, "{dataset: {format: tfrecord, num_samples_per_file: 300, record_length_bytes: 2500}}");
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_wider_than_a_byte_come_back_too() {
+    fn wide_elements_round_trip() {
         for format in ["npz", "npy", "hdf5", "csv", "indexed_binary", "tfrecord"] {
             for element in ["int16", "uint32", "int64", "float32", "float64"] {
                 comes_back(&format!(
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn every_compression_comes_back() {
+    fn every_compression_round_trips() {
         for (format, compression) in [
             ("npz", "zip"),
             ("hdf5", "gzip"),
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_byte_is_found_where_checksums_are_compared() {
+    fn changed_byte_is_found_by_checksums() {
         for format in ["npz", "tfrecord", "png"] {
             let folder = tempfile::tempdir().unwrap();
             let layout = layout(&folder, &format!("{{dataset: {{format: {format}, record_length_bytes: 90000}}}}"));

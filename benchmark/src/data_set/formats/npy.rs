@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_and_noise_are_no_arrays() {
+    fn rejects_headers_that_are_not_arrays() {
         assert!(Array::from_bytes(&header("|O", &[1])).is_none());
         assert!(Array::from_bytes(b"\x93NUMPY\x01\x00\xff\xff{").is_none());
         assert!(Array::from_bytes(b"").is_none());

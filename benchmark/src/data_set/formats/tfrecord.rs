@@ -148,7 +148,7 @@ fn take_varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
 }
 
 /// Offset and length of each record, including the frame.
-type Places = Vec<(u64, u64)>;
+type RecordPositions = Vec<(u64, u64)>;
 
 /// The maximum number of records whose offsets a reader keeps, for all its files: 64 MiB. Beyond this it drops them
 /// all.
@@ -167,7 +167,7 @@ struct RecordReader {
     /// Bytes of the record after its head, and of the whole record: the window consumed it last.
     record: usize,
     whole: usize,
-    places: HashMap<PathBuf, Places>,
+    places: HashMap<PathBuf, RecordPositions>,
     kept: usize,
     moved: u64,
 }
@@ -256,7 +256,7 @@ impl RecordReader {
     }
 
     /// Finds the records by their frames, for data without an index.
-    fn walk(&mut self) -> Outcome<Places> {
+    fn walk(&mut self) -> Outcome<RecordPositions> {
         let input = self.input.as_mut().expect("a reader is opened before it reads");
         let (mut at, mut places) = (0u64, Vec::new());
         while at < input.length()? {
@@ -282,7 +282,7 @@ fn index_path(path: &Path) -> Option<PathBuf> {
 }
 
 /// Returns `None` if the index does not exist or is invalid.
-fn read_index(path: &Path) -> Outcome<Option<Places>> {
+fn read_index(path: &Path) -> Outcome<Option<RecordPositions>> {
     let bytes = if store::is_object(path) { store::get(path)? } else { std::fs::read(path).ok() };
     let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
     let place = |line: &str| {
@@ -330,7 +330,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_example_says_its_image_and_size() {
+    fn example_contains_image_and_size() {
         for bytes in [0u64, 1, 127, 128, 300, 70_000] {
             let (before, after) = example(bytes);
             let image = vec![7u8; bytes as usize];
@@ -340,13 +340,13 @@ mod tests {
     }
 
     #[test]
-    fn checksums_are_masked_as_tensorflow_does() {
+    fn checksums_are_masked_like_tensorflows() {
         // The frame of an empty record, as written by TensorFlow.
         assert_eq!(masked(crc32c::crc32c(&0u64.to_le_bytes())).to_le_bytes(), [0x29, 0x03, 0x98, 0x07]);
     }
 
     #[test]
-    fn the_index_is_beside_the_split() {
+    fn index_path_follows_the_split() {
         assert_eq!(
             index_path(Path::new("/d/train/03/f.tfrecord")),
             Some(PathBuf::from("/d/index/train/03/f.tfrecord.idx"))

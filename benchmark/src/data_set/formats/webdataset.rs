@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn members_with_a_key_in_common_are_a_sample() {
+    fn members_with_equal_keys_form_a_sample() {
         let folder = tempfile::tempdir().unwrap();
         let members: [(&str, &[u8]); 7] = [
             ("__meta__", b"skipped"),

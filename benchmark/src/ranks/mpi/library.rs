@@ -23,7 +23,7 @@ pub struct Library {
 pub struct SharedFile(*mut c_void);
 
 /// The bytes of all ranks concatenated, or the bytes of a read.
-pub struct Done {
+pub struct CollectiveResult {
     pub bytes: Vec<u8>,
     pub count: usize,
 }
@@ -135,7 +135,7 @@ impl Library {
     }
 
     /// Returns the result of the operation in flight, if it has finished.
-    pub fn test(&mut self) -> Outcome<Option<Done>> {
+    pub fn test(&mut self) -> Outcome<Option<CollectiveResult>> {
         let (mut done, mut count) = (0, 0);
         // SAFETY: writes the two numbers it is given.
         let code = unsafe { (self.table.test)(&mut done, &mut count) };
@@ -144,7 +144,7 @@ impl Library {
             0 => return Ok(None),
             _ => self.under_way.take().unwrap_or_default().into,
         };
-        Ok(Some(Done { bytes, count: usize::try_from(count).unwrap_or(0) }))
+        Ok(Some(CollectiveResult { bytes, count: usize::try_from(count).unwrap_or(0) }))
     }
 
     /// Opens a file for reading. All ranks open the same file together.

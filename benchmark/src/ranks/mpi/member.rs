@@ -4,7 +4,7 @@
 //! [`super::table`] is the interface of `libdlio_mpi.so`, [`super::library`] loads it. Memory that the ranks of one
 //! host share ([`SharedBarrier`]) shows which rank is missing; for other hosts this is unknown.
 
-use super::library::{Done, Library, SharedFile};
+use super::library::{CollectiveResult, Library, SharedFile};
 use crate::failure::{Failure, Kind, Outcome};
 use crate::ranks::communicator::Communicator;
 use crate::ranks::launcher::{self, LaunchInfo, MpiRendezvous};
@@ -57,7 +57,7 @@ pub fn read_together(path: &Path, offset: u64, into: &mut [u8]) -> Outcome<usize
     with(|member| {
         let file = member.file(path)?;
         member.library.start_read(file, offset, into.len())?;
-        let Done { bytes, count } = member.finish()?;
+        let CollectiveResult { bytes, count } = member.finish()?;
         let count = count.min(into.len());
         into[..count].copy_from_slice(&bytes[..count]);
         member.library.recycle(bytes);
@@ -94,7 +94,7 @@ impl Mpi {
         }
         let (gate, processes, files) = (None, Processes::default(), Vec::new());
         let mut member = Member { library, rank, size, patience, gate, processes, files };
-        member.meet()?;
+        member.find_host_ranks()?;
         MEMBER.set(Some(member));
         Ok(Mpi { rank, size })
     }
@@ -112,7 +112,7 @@ impl Mpi {
 
 impl Member {
     /// Finds the ranks of this host and sets up memory shared with them.
-    fn meet(&mut self) -> Outcome<()> {
+    fn find_host_ranks(&mut self) -> Outcome<()> {
         let own = Process::own();
         let shared = if self.rank == 0 {
             SharedBarrier::public(self.size).ok().zip(StatusBoard::public(self.size).ok())
@@ -148,7 +148,7 @@ impl Member {
         let outcome = outcome.and_then(|code| self.exchange(&code.to_le_bytes()).map(|_| code));
         // Without the other ranks an orderly end is impossible: the launcher sees the exit status and stops them.
         let outcome = outcome.and_then(|code| self.leave().map(|()| code));
-        self.say_farewell(outcome.as_ref().map_or_else(Failure::exit_code, |code| *code));
+        self.note_farewell(outcome.as_ref().map_or_else(Failure::exit_code, |code| *code));
         if outcome.is_err() && self.rank > 0 {
             self.let_first_finish();
         }
@@ -182,14 +182,14 @@ impl Member {
         Ok(file)
     }
 
-    fn say_farewell(&self, code: i32) {
+    fn note_farewell(&self, code: i32) {
         if let Some(gate) = self.gate {
-            gate.say_farewell(self.rank, code);
+            gate.note_farewell(self.rank, code);
         }
     }
 
     /// Waits for the operation in flight; returns its result.
-    fn finish(&mut self) -> Outcome<Done> {
+    fn finish(&mut self) -> Outcome<CollectiveResult> {
         let turn = self.gate.map(|gate| gate.note(self.rank));
         let begun = Instant::now();
         let (mut looked, mut told) = (begun, begun);
@@ -212,13 +212,13 @@ impl Member {
             looked = Instant::now();
             self.find_dead()?;
             if self.rank == 0 && told.elapsed() >= self.patience {
-                self.tell_missing(turn);
+                self.warn_missing(turn);
                 told = Instant::now();
             }
         }
     }
 
-    fn tell_missing(&self, turn: Option<u64>) {
+    fn warn_missing(&self, turn: Option<u64>) {
         let missing = self.gate.zip(turn).map(|(gate, turn)| gate.missing(turn)).unwrap_or_default();
         let missing: Vec<u64> = missing.into_iter().filter(|rank| self.processes.of(*rank).is_some()).collect();
         match missing.is_empty() {
@@ -234,13 +234,13 @@ impl Member {
         let leaves = |rank| self.gate.and_then(|gate| gate.farewell(rank)).is_some_and(|code| code != 0);
         let processes = &mut self.processes;
         match (0..self.size).find(|rank| *rank != self.rank && (leaves(*rank) || processes.has_ended(*rank))) {
-            Some(rank) => Err(self.gone(rank)),
+            Some(rank) => Err(self.rank_failure(rank)),
             None => Ok(()),
         }
     }
 
     /// Returns the failure of a rank that is gone. One rank reports it: the first of those that are left.
-    fn gone(&self, rank: u64) -> Failure {
+    fn rank_failure(&self, rank: u64) -> Failure {
         let failure = match self.gate.and_then(|gate| gate.farewell(rank)) {
             Some(code) => ended(rank, code),
             None => killed(rank),
@@ -283,7 +283,7 @@ impl Member {
 
     fn check(&mut self) -> Outcome<()> {
         match self.processes.lost() {
-            Some(rank) => Err(self.gone(rank)),
+            Some(rank) => Err(self.rank_failure(rank)),
             None => Ok(()),
         }
     }
@@ -300,7 +300,7 @@ impl Member {
         let interrupted = Kind::Interrupted as i32;
         let failed = |rank: &u64| gone(rank) && code(*rank).is_none_or(|code| code != 0 && code != interrupted);
         match soon(|| (0..self.size).find(failed)) {
-            Some(rank) => Err(self.gone(rank)),
+            Some(rank) => Err(self.rank_failure(rank)),
             None => outcome,
         }
     }

@@ -11,7 +11,7 @@ use crate::failure::Outcome;
 pub fn build(config: &Config, terms: Terms) -> Outcome<Box<dyn Loader>> {
     let plan = Plan::new(config, terms)?;
     match config.reader.loader {
-        LoaderKind::Synthetic => Ok(Box::new(Nothing { plan, split: Split::Train })),
+        LoaderKind::Synthetic => Ok(Box::new(NoInput { plan, split: Split::Train })),
         // Collective reads are only possible in the rank itself.
         _ if config.reader.workers == 0 || config.reader.collective => Ok(Box::new(Plain::new(plan)?)),
         _ => Ok(Box::new(Pool::start(plan, config.reader.workers as u64)?)),
@@ -36,7 +36,7 @@ impl Plain {
 
 impl Loader for Plain {
     fn begin(&mut self, split: Split, epoch: u64) -> Outcome<()> {
-        self.source.rest();
+        self.source.end_epoch();
         (self.order, self.split, self.step) = (self.plan.order(split, epoch), split, 0);
         let share = self.plan.share(split);
         let positions = (0..share.steps).flat_map(move |step| share.batch_positions(step));
@@ -53,12 +53,12 @@ impl Loader for Plain {
 }
 
 /// A loader without input, which measures the loop itself.
-struct Nothing {
+struct NoInput {
     plan: Plan,
     split: Split,
 }
 
-impl Loader for Nothing {
+impl Loader for NoInput {
     fn begin(&mut self, split: Split, _: u64) -> Outcome<()> {
         self.split = split;
         Ok(())

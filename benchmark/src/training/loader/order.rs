@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn every_sample_comes_once_whatever_is_shuffled() {
+    fn every_sample_occurs_once_when_shuffled() {
         for files in [Shuffle::Off, Shuffle::Seed, Shuffle::Random] {
             for samples in [Shuffle::Off, Shuffle::Seed, Shuffle::Random] {
                 let order = Order::new(7, 5, &shuffling(files, samples), Split::Train, 1);
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shuffle_really_shuffles_and_each_epoch_differently() {
+    fn shuffle_differs_in_each_epoch() {
         let seeded = shuffling(Shuffle::Seed, Shuffle::Seed);
         let epoch = |number| visited(&Order::new(16, 1, &seeded, Split::Train, number), 16);
         let in_order: Vec<SampleId> = (0..16).map(|file| SampleId { file, index: 0 }).collect();

@@ -1,7 +1,7 @@
 //! The plan that all loaders share: the samples of each batch of each rank, and the workers that read them.
 
 use super::order::{Order, Share, Shuffling};
-use super::source::{Report, Source, Supply, Window};
+use super::source::{Report, Source, Window, WorkerInputs};
 use crate::config::{Config, LoaderKind, Shuffle};
 use crate::data_set::formats;
 use crate::data_set::layout::{Layout, Split};
@@ -42,7 +42,7 @@ pub trait Loader {
 /// The plan that loaders of all kinds share.
 #[derive(Clone)]
 pub struct Plan {
-    pub(super) supply: Supply,
+    pub(super) supply: WorkerInputs,
     pub(super) shuffling: Shuffling,
     pub(super) terms: Terms,
     pub(super) batch: u64,
@@ -62,7 +62,7 @@ impl Plan {
                 .remedy("reduce read_threads, batch_size, prefetch_size or record_length_bytes_resize")
         })?;
         Ok(Plan {
-            supply: Supply {
+            supply: WorkerInputs {
                 layout: Layout::new(&config.dataset),
                 reading: reading.clone(),
                 streams,

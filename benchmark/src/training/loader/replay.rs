@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_is_read_until_the_sample_is_there() {
+    fn stream_is_read_until_the_sample_is_complete() {
         let found = read("{sample: [{call: read, bytes: 40, repeat: sample}]}", 4);
         // Forty bytes contain the first sample, eighty the second and the third, and the last needs the remainder.
         let moved: Vec<u64> = found.iter().map(|(_, moved)| *moved).collect();
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn drawn_sizes_lie_between_the_smallest_and_the_largest() {
+    fn drawn_sizes_stay_within_the_distribution() {
         let found = read("{sample: [{call: read, at: 0, bytes: [10, 20]}]}", 50);
         assert!(found.iter().all(|(_, moved)| (10..=20).contains(moved)));
         assert!(found.iter().any(|(_, moved)| *moved != found[0].1));

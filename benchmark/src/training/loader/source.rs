@@ -32,7 +32,7 @@ pub struct Report {
 
 /// Everything a worker needs in addition to the order.
 #[derive(Clone)]
-pub struct Supply {
+pub struct WorkerInputs {
     pub layout: Layout,
     pub reading: Reading,
     /// A streaming loader keeps a file open while it reads it.
@@ -55,7 +55,7 @@ pub struct Window {
 const KEPT_MAX: usize = 64;
 
 pub struct Source {
-    supply: Supply,
+    supply: WorkerInputs,
     access: Access,
     worker: u64,
     reader: Box<dyn Reader>,
@@ -69,7 +69,7 @@ pub struct Source {
     preprocess: Pace,
 }
 
-fn reader(supply: &Supply, access: Access, worker: u64) -> Outcome<Box<dyn Reader>> {
+fn reader(supply: &WorkerInputs, access: Access, worker: u64) -> Outcome<Box<dyn Reader>> {
     let dataset = &supply.layout.dataset;
     match &supply.reading.profile {
         Some(profile) => Ok(Box::new(Replay::new(profile.clone(), dataset.samples_per_file, worker))),
@@ -78,7 +78,7 @@ fn reader(supply: &Supply, access: Access, worker: u64) -> Outcome<Box<dyn Reade
 }
 
 impl Source {
-    pub fn new(supply: Supply, worker: u64) -> Outcome<Source> {
+    pub fn new(supply: WorkerInputs, worker: u64) -> Outcome<Source> {
         let reading = &supply.reading;
         let access = Access {
             transfer: reading.transfer_size as usize,
@@ -187,7 +187,7 @@ impl Source {
         }
         let path = self.supply.layout.path(split, file);
         if let Some(upcoming) = &mut self.upcoming {
-            upcoming.come_to_next()?;
+            upcoming.advance()?;
         }
         let _span = spans::span("reader.open", spans::READER, &[("file", file)]);
         self.reader.open(&path)?;
@@ -210,7 +210,7 @@ impl Source {
         for (_, mut reader) in self.kept.drain(..count) {
             let _span = spans::span("reader.close", spans::READER, &[]);
             reader.close();
-            reader.rest();
+            reader.end_epoch();
         }
     }
 
@@ -222,9 +222,9 @@ impl Source {
     }
 
     /// Closes what an epoch left open.
-    pub fn rest(&mut self) {
+    pub fn end_epoch(&mut self) {
         self.forget();
         self.let_go(self.kept.len());
-        self.reader.rest();
+        self.reader.end_epoch();
     }
 }

@@ -122,7 +122,7 @@ impl Worker {
                     if !self.epoch(&mut source, split, epoch)? {
                         return Ok(());
                     }
-                    source.rest();
+                    source.end_epoch();
                 }
                 Command::Credit(count) => self.credits += count,
                 Command::End => return Ok(()),

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clocks_without_a_day_are_of_the_day_the_file_was_written() {
+    fn clock_without_date_gets_day_of_last_write() {
         const SECOND: i64 = MINUTE / 60;
         let clock = || Clock { written: 10 * DAY + MINUTE, ..Clock::default() };
         assert_eq!(clock().moment(0), 10 * DAY);

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn children_have_what_their_parents_had_and_nothing_later() {
+    fn children_inherit_descriptors_at_fork() {
         let mut parent = Descriptors::default();
         (0..100).for_each(|fd| parent.open(fd, fd as u32 + 1));
         let mut children = Vec::new();

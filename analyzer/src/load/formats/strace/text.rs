@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_taken_apart_whatever_their_texts_hold() {
+    fn calls_parse_with_any_text() {
         let (name, arguments, ret, dur) =
             read(r#"write(16</d\74i\76r/x\76, \"y>, "a = 5) = 7\n\"", 31) = 31 <0.000021>"#);
         assert_eq!((name.as_str(), arguments.len(), ret, dur), ("write", 3, 31, Some(21_000)));

@@ -15,7 +15,7 @@ use crate::catalog::Catalog;
 use crate::load::bytes::file_bytes::{self, ITEM_MAX};
 use crate::load::bytes::trace_file::StoredFile;
 use crate::load::events::parser::{Processes, Threads};
-use crate::load::lines::text::{finish, sizes, whole};
+use crate::load::lines::text::{finish, single_unit, sizes};
 use crate::load::sources::source::{Opening, Reader, Source};
 use crate::unit::Unit;
 
@@ -59,16 +59,16 @@ pub fn open(run: &Run, opening: &mut Opening) -> Option<Box<dyn Source>> {
     let files: Vec<_> =
         sizes(&paths, opening).into_iter().map(|(path, size)| (thread_of_name(&path), path, size)).collect();
     let processes = Processes::of(files.first()?.1.display().to_string());
-    Some(Box::new(Together { files, processes }))
+    Some(Box::new(ThreadFiles { files, processes }))
 }
 
-struct Together {
+struct ThreadFiles {
     /// Thread, path and size of each file.
     files: Vec<(i32, PathBuf, u64)>,
     processes: Processes,
 }
 
-impl Source for Together {
+impl Source for ThreadFiles {
     fn path(&self) -> &Path {
         &self.files[0].1
     }
@@ -78,7 +78,7 @@ impl Source for Together {
     }
 
     fn units(&self, source: u32) -> Vec<Unit> {
-        vec![whole(source, self.files.iter().map(|(_, _, size)| size).sum())]
+        vec![single_unit(source, self.files.iter().map(|(_, _, size)| size).sum())]
     }
 
     fn read(
@@ -97,7 +97,7 @@ impl Source for Together {
     }
 }
 
-impl Together {
+impl ThreadFiles {
     /// Passes the lines of all files to a parser in the order of their times. Lines of one time are ordered by thread,
     /// because parents usually have lower numbers.
     fn merge(&self, parser: &mut StraceParser, into: &mut Threads) -> Result<(), Damage> {

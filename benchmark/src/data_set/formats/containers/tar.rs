@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_announced_counts() {
+    fn announced_name_and_size_apply() {
         let mut announced = Announced::default();
         let of = |kind| Header { name: String::new(), size: 0, kind };
         assert!(announced.take(&of(b'x'), b"30 mtime=1700000000.123456789\n11 size=70\n12 path=a/b\n"));
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_ends_with_two_empty_blocks_and_fills_its_record() {
+    fn tar_ends_with_two_empty_blocks_and_padding() {
         assert_eq!((end(0), end(10_240 - 1024), end(10_240 - 512)), (10_240, 1024, 10_240 + 512));
     }
 }

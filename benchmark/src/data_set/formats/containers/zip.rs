@@ -164,7 +164,7 @@ pub fn entries(file: &dyn ReadAt) -> Option<Vec<Entry>> {
         let extra_length = usize::from(le16(&directory, at + 30)?);
         let behind = at + 46 + name_length;
         let name = std::str::from_utf8(directory.get(at + 46..behind)?).ok()?;
-        let place = Place::of(&directory, at, directory.get(behind..behind + extra_length)?)?;
+        let place = MemberLocation::of(&directory, at, directory.get(behind..behind + extra_length)?)?;
         let head = part_of(file, place.local, place.local.checked_add(30)?)?;
         let data_at = place.local + 30 + u64::from(le16(&head, 26)?) + u64::from(le16(&head, 28)?);
         if !head.starts_with(b"PK\x03\x04") || data_at.checked_add(place.packed)? > start {
@@ -199,7 +199,7 @@ fn directory_place(tail: &[u8], tail_at: u64) -> Option<(u64, u64)> {
 }
 
 /// A member of a file in memory: its compression, its checksum and its stored bytes.
-pub struct Found<'a> {
+pub struct MemberData<'a> {
     pub method: Method,
     pub crc: u32,
     pub size: u64,
@@ -213,7 +213,7 @@ pub fn find<'a>(path: &Path, file: &'a [u8], wanted: impl Fn(&str) -> bool) -> O
     member_in(file, wanted).ok_or_else(|| Failure::damaged(path, "not a complete zip file with the expected member"))
 }
 
-fn member_in(file: &[u8], wanted: impl Fn(&str) -> bool) -> Option<Found<'_>> {
+fn member_in(file: &[u8], wanted: impl Fn(&str) -> bool) -> Option<MemberData<'_>> {
     // The end record is the last 22 bytes unless there is a comment of up to 64 KiB.
     let tail = file.len().saturating_sub(22 + 65_535);
     let end = tail + file[tail..].windows(4).rposition(|four| four == b"PK\x05\x06")?;
@@ -237,7 +237,7 @@ fn member_in(file: &[u8], wanted: impl Fn(&str) -> bool) -> Option<Found<'_>> {
 }
 
 /// The location of a member, from its directory entry.
-struct Place {
+struct MemberLocation {
     method: Method,
     packed: u64,
     size: u64,
@@ -245,8 +245,8 @@ struct Place {
     local: u64,
 }
 
-impl Place {
-    fn of(directory: &[u8], entry: usize, extra: &[u8]) -> Option<Place> {
+impl MemberLocation {
+    fn of(directory: &[u8], entry: usize, extra: &[u8]) -> Option<MemberLocation> {
         let wide = zip64_field(extra);
         let mut next = 0;
         let mut number = |at: usize| -> Option<u64> {
@@ -266,7 +266,7 @@ impl Place {
             8 => Method::Deflated,
             _ => return None,
         };
-        Some(Place { method, packed, size, local })
+        Some(MemberLocation { method, packed, size, local })
     }
 }
 
@@ -282,12 +282,12 @@ fn zip64_field(mut extra: &[u8]) -> Option<&[u8]> {
     }
 }
 
-fn found<'a>(file: &'a [u8], entry: usize, extra: &[u8]) -> Option<Found<'a>> {
-    let Place { method, packed, size, local } = Place::of(file, entry, extra)?;
+fn found<'a>(file: &'a [u8], entry: usize, extra: &[u8]) -> Option<MemberData<'a>> {
+    let MemberLocation { method, packed, size, local } = MemberLocation::of(file, entry, extra)?;
     let local = local as usize;
     let start = local.checked_add(30)? + usize::from(le16(file, local + 26)?) + usize::from(le16(file, local + 28)?);
     let packed = file.get(start..start.checked_add(packed as usize)?)?;
-    Some(Found { method, crc: le32(file, entry + 16)?, size, start, packed })
+    Some(MemberData { method, crc: le32(file, entry + 16)?, size, start, packed })
 }
 
 fn le16(bytes: &[u8], at: usize) -> Option<u16> {
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_beyond_what_comes_out_is_damage_and_takes_little_memory() {
+    fn inflated_size_is_damage_and_takes_little_memory() {
         let packed = deflated(&[7; 100], 6);
         let promised = (packed.len() as u64 + 1) * EXPANSION_MAX;
         let failure = inflated(Path::new("a.npz"), &packed, promised).unwrap_err();
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_is_found_behind_another() {
+    fn finds_second_member() {
         let mut file = Vec::new();
         let members = [("a", &b"first"[..]), ("b", &b"second"[..])].map(|(name, data)| {
             let member = member(name, data, file.len() as u64);

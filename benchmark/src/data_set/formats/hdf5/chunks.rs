@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_of_every_shape_come_back() {
+    fn chunks_of_every_shape_round_trip() {
         for (shape, chunk) in [
             (&[3, 8, 9][..], &[1, 8, 9][..]),
             (&[3, 8, 9], &[3, 8, 9]),
@@ -493,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn packed_chunks_come_back() {
+    fn filtered_chunks_round_trip() {
         for chunk in [&[1, 30, 31][..], &[5, 30, 31], &[2, 7, 31]] {
             comes_back(&[5, 30, 31], chunk, |builder| builder.deflate(4));
             comes_back(&[5, 30, 31], chunk, |builder| builder.lzf());
@@ -534,7 +534,7 @@ mod tests {
 
     /// Data sets with unlimited dimensions, and the limits of their other dimensions.
     #[test]
-    fn chunks_of_data_sets_that_grow_come_back() {
+    fn chunks_of_unlimited_data_sets_round_trip() {
         let grow = |dims: &[usize], which: &[usize], limit: usize| {
             let extent = |(axis, dim): (usize, &usize)| {
                 let most = (!which.contains(&axis)).then_some(dim + limit);
@@ -564,7 +564,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_or_changed_is_never_read_beyond() {
+    fn damaged_chunks_are_never_read_out_of_bounds() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.hdf5");
         let file = hdf5_metno::File::with_options().with_fapl(|access| access.libver_latest()).create(&path).unwrap();

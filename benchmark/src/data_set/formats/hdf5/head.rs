@@ -19,7 +19,7 @@ use crate::files::input::ReadAt;
 
 /// A contiguous data set.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct ContiguousData {
     pub address: u64,
     /// Samples, then the dimensions of one.
     pub shape: Vec<u64>,
@@ -27,7 +27,7 @@ pub struct Place {
 }
 
 /// Returns the data sets of these names in the root group, or `None` if the library is needed.
-pub fn places(file: &dyn ReadAt, names: impl Iterator<Item = String>) -> Option<Vec<Place>> {
+pub fn places(file: &dyn ReadAt, names: impl Iterator<Item = String>) -> Option<Vec<ContiguousData>> {
     let end = file.length().ok()?;
     members(file, names, &[])?.iter().map(|messages| place(messages, end)).collect()
 }
@@ -188,7 +188,7 @@ fn hard_link(body: &[u8], wanted: &str) -> Option<u64> {
     if name == wanted.as_bytes() { fields.number(8) } else { None }
 }
 
-fn place(messages: &[Message], end: u64) -> Option<Place> {
+fn place(messages: &[Message], end: u64) -> Option<ContiguousData> {
     let only = |kind| {
         let mut of_kind = messages.iter().filter(move |message| message.kind == kind).map(|message| &message.body);
         of_kind.next().filter(|_| of_kind.next().is_none())
@@ -198,7 +198,7 @@ fn place(messages: &[Message], end: u64) -> Option<Place> {
     let (address, bytes) = contiguous(only(LAYOUT)?)?;
     let sample_bytes = shape[1..].iter().try_fold(element, |bytes, dim| bytes.checked_mul(*dim))?;
     let fits = sample_bytes.checked_mul(shape[0])? == bytes && address.checked_add(bytes)? <= end;
-    fits.then_some(Place { address, shape, sample_bytes })
+    fits.then_some(ContiguousData { address, shape, sample_bytes })
 }
 
 fn dimensions(body: &[u8]) -> Option<Vec<u64>> {
@@ -299,25 +299,25 @@ mod tests {
         path
     }
 
-    fn found(path: &Path, parts: u64) -> Option<Vec<Place>> {
+    fn found(path: &Path, parts: u64) -> Option<Vec<ContiguousData>> {
         places(&File::open(path).unwrap(), names(parts))
     }
 
     #[test]
-    fn data_sets_are_found_where_the_library_says_they_are() {
+    fn data_sets_are_located_like_the_library_does() {
         let folder = tempfile::tempdir().unwrap();
         for parts in [1, 2, 5] {
             let path = file(&folder, parts, true, |_| ());
             let library = hdf5_metno::File::open(&path).unwrap();
             for (part, place) in found(&path, parts).unwrap().into_iter().enumerate() {
                 let offset = library.dataset(&format!("records_{part}")).unwrap().offset().unwrap();
-                assert_eq!(place, Place { address: offset, shape: vec![2, 4, 3], sample_bytes: 12 });
+                assert_eq!(place, ContiguousData { address: offset, shape: vec![2, 4, 3], sample_bytes: 12 });
             }
         }
     }
 
     #[test]
-    fn attributes_are_in_nobodys_way() {
+    fn attributes_do_not_prevent_plain_reads() {
         let folder = tempfile::tempdir().unwrap();
         let path = file(&folder, 2, true, |file| {
             for number in 0..4 {
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_plain_is_left_to_the_library() {
+    fn files_that_are_not_plain_go_to_the_library() {
         let folder = tempfile::tempdir().unwrap();
         assert!(found(&file(&folder, 1, false, |_| ()), 1).is_none(), "the old layout");
         assert!(found(&file(&folder, 1, true, |_| ()), 2).is_none(), "a data set that is not there");
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_with_a_changed_byte_gives_the_same_places_or_none() {
+    fn changed_head_gives_equal_locations_or_none() {
         let folder = tempfile::tempdir().unwrap();
         let path = file(&folder, 2, true, |_| ());
         let (bytes, right) = (std::fs::read(&path).unwrap(), found(&path, 2).unwrap());

@@ -11,7 +11,7 @@ use crate::load::sources::source::Format;
 pub type Export = (PathBuf, &'static Format);
 
 /// Returns the current files of an image, given one of its earlier files.
-pub type LookAgain = fn(&Path) -> (Option<NativeFiles>, Option<Export>);
+pub type FindSuccessors = fn(&Path) -> (Option<NativeFiles>, Option<Export>);
 
 /// The files of one process image, which share a stem.
 #[derive(Clone, Default, Debug)]
