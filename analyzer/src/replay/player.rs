@@ -25,8 +25,8 @@ pub struct World {
 pub struct Played {
     pub time_ns: f64,
     pub wait_ns: f64,
-    /// By batch of all passes: the duration of its production, and of the step after it.
-    pub made: Vec<f32>,
+    /// By batch of all passes: the part of its production that is slowed by others, and the step after it.
+    pub shared: Vec<f32>,
     pub thought: Vec<f32>,
 }
 
@@ -39,7 +39,7 @@ pub fn play(pipeline: &Pipeline, world: &World, records: bool) -> Played {
         played.time_ns += player.now + pass.gap_ns;
         played.wait_ns += player.waited;
         if records {
-            played.made.extend(player.made);
+            played.shared.extend(player.shared);
             played.thought.extend(player.thought);
         }
     }
@@ -115,7 +115,9 @@ struct Reader {
     is_busy: bool,
     work: Work,
     phase: usize,
+    /// When the phase began, and the time in phases that others slow down.
     began: f64,
+    shared: f64,
     /// CPU work of the production, for the interpreter's lock.
     cpu: f64,
 }
@@ -141,7 +143,7 @@ struct Player<'a> {
     readers: Vec<Reader>,
     /// Who produces which batch.
     maker: Vec<u32>,
-    shared: VecDeque<u32>,
+    queue: VecDeque<u32>,
     idle: VecDeque<u32>,
     ready: VecDeque<u32>,
     stored: Vec<bool>,
@@ -150,10 +152,12 @@ struct Player<'a> {
     /// The batch that was taken last, and the number of requests that were sent.
     taken: u32,
     requested: usize,
+    /// By reader, when its latest request arrives: none overtakes another.
+    arrives: Vec<f64>,
     entered: f64,
     thinks: f64,
     waited: f64,
-    made: Vec<f32>,
+    shared: Vec<f32>,
     thought: Vec<f32>,
 }
 
@@ -167,6 +171,7 @@ impl<'a> Player<'a> {
             work: [0.0; KINDS],
             phase: END,
             began: 0.0,
+            shared: 0.0,
             cpu: 0.0,
         };
         Player {
@@ -182,7 +187,7 @@ impl<'a> Player<'a> {
             lock: VecDeque::new(),
             readers: (0..pass.starts.len().max(1)).map(|_| reader()).collect(),
             maker: vec![0; batches],
-            shared: VecDeque::new(),
+            queue: VecDeque::new(),
             idle: VecDeque::new(),
             ready: VecDeque::new(),
             stored: vec![false; batches],
@@ -190,10 +195,11 @@ impl<'a> Player<'a> {
             step: 0,
             taken: 0,
             requested: 0,
+            arrives: vec![0.0; pass.starts.len().max(1)],
             entered: 0.0,
             thinks: 0.0,
             waited: 0.0,
-            made: vec![0.0; batches],
+            shared: vec![0.0; batches],
             thought: vec![0.0; batches],
         }
     }
@@ -268,15 +274,15 @@ impl<'a> Player<'a> {
     fn begin(&mut self, reader: usize, batch: Option<u32>, work: Work, turn: f64) {
         let own = &mut self.readers[reader];
         (own.batch, own.is_busy, own.work, own.phase) = (batch, true, work, TURN);
-        own.cpu = work[Kind::Cpu as usize];
+        (own.cpu, own.shared) = (work[Kind::Cpu as usize], 0.0);
         self.after(turn, What::Reader(reader as u32));
     }
 
     /// A phase of a reader ends: the next one that takes any time begins.
     fn phase_ends(&mut self, reader: usize) {
         let own = &mut self.readers[reader];
-        if own.phase == TURN {
-            own.began = self.now;
+        if own.phase != TURN && matches!(ALL_KINDS[own.phase - 1], Kind::Io | Kind::Cpu | Kind::Hand) {
+            own.shared += self.now - own.began;
         } else if own.phase == Kind::Lock as usize + 1 {
             self.lock.pop_front();
             if let Some(&next) = self.lock.front() {
@@ -286,6 +292,7 @@ impl<'a> Player<'a> {
         }
         let own = &mut self.readers[reader];
         own.phase += 1;
+        own.began = self.now;
         while own.phase < END && own.work[own.phase - 1] <= 0.0 {
             own.phase += 1;
         }
@@ -315,11 +322,11 @@ impl<'a> Player<'a> {
         let own = &mut self.readers[reader];
         own.is_busy = false;
         if let Some(batch) = own.batch.take() {
-            self.made[batch as usize] = (self.now - own.began) as f32;
+            self.shared[batch as usize] = own.shared as f32;
             self.after(self.pass.batches[batch as usize].ship_ns, What::Message(batch));
         }
         let queue = match self.dispatch {
-            Dispatch::Shared => &mut self.shared,
+            Dispatch::Shared => &mut self.queue,
             Dispatch::RoundRobin => &mut self.readers[reader].queue,
         };
         match queue.pop_front() {
@@ -339,7 +346,7 @@ impl<'a> Player<'a> {
         match self.dispatch {
             Dispatch::Shared => match self.idle.pop_front() {
                 Some(reader) => self.produce(reader as usize, batch),
-                None => self.shared.push_back(batch),
+                None => self.queue.push_back(batch),
             },
             Dispatch::RoundRobin => {
                 let reader = self.maker[batch as usize] as usize;
@@ -360,7 +367,10 @@ impl<'a> Player<'a> {
         self.requested += 1;
         let own = self.pass.batches[batch].reader % self.readers.len() as u32;
         self.maker[batch] = free.filter(|_| self.order == Order::Any).unwrap_or(own);
-        self.after(self.pass.batches[batch].ask_ns, What::Request(batch as u32));
+        let queue = if self.dispatch == Dispatch::Shared { 0 } else { self.maker[batch] as usize };
+        let at = (self.now + self.pass.batches[batch].ask_ns.max(0.0)).max(self.arrives[queue]);
+        self.arrives[queue] = at;
+        self.after(at - self.now, What::Request(batch as u32));
     }
 
     fn trainer_acts(&mut self) {

@@ -19,9 +19,8 @@ pub struct Production {
     pub end: i64,
     /// The end of the message.
     pub sent: i64,
-    /// From when the trainer waited for it until it was taken, and when it had taken the message before.
+    /// From when the trainer waited for it until it was taken.
     pub taken: (i64, i64),
-    pub able: i64,
 }
 
 /// The productions of one pass, in the order in which they were requested.
@@ -39,12 +38,7 @@ const RESUMED_NS: i64 = 2_000_000;
 
 /// Productions by pass, in the order in which they were requested.
 pub fn split(family: &Family, messages: &Messages) -> Result<Vec<PassMade>, String> {
-    let mut all = productions(family, messages)?;
-    let mut taken: Vec<(i64, usize)> = all.iter().enumerate().map(|(at, made)| (made.taken.1, at)).collect();
-    taken.sort_unstable();
-    for pair in taken.windows(2) {
-        all[pair[1].1].able = pair[0].0;
-    }
+    let all = productions(family, messages)?;
     let mut found = Vec::new();
     for (readers, made) in generations(family, all) {
         let passes = by_pause(made);
@@ -107,7 +101,7 @@ fn productions(family: &Family, messages: &Messages) -> Result<Vec<Production>, 
             free = Some(end);
             let (thread, asked) = (request.to, request.sent);
             let (sent, taken) = (message.sent.1, message.taken);
-            found.push(Production { reader, thread, asked, idle, begin, end, sent, taken, able: i64::MIN });
+            found.push(Production { reader, thread, asked, idle, begin, end, sent, taken });
         }
     }
     if unasked * 20 > messages.batches.len() {

@@ -54,6 +54,7 @@ pub fn pipeline(family: &Family, waits: &Trained) -> Result<Pipeline, String> {
     }
     let all = passes.iter().flat_map(|pass| &pass.productions);
     found.mapped = all.filter(|made| walk.composition(made).get(Part::PageFaults) > 0).count();
+    found.reads = reads(family, &passes);
     found.wait_ns = found.waited_ns();
     Ok(found)
 }
@@ -105,12 +106,12 @@ impl Walk<'_, '_> {
     }
 
     fn pass(&self, made: &PassMade, (from, until): (i64, i64), votes: &mut [u32; 2]) -> Result<Pass, String> {
-        let family = self.family;
         let productions = &made.productions;
         let requests_from = productions.iter().map(|made| made.asked.0).min().unwrap_or(from).max(from);
         let first_taken = productions.iter().map(|made| made.taken.1).min().unwrap_or(i64::MAX);
         let requested = productions.iter().filter(|made| made.asked.0 < first_taken).count();
         let delivered: Vec<i64> = productions.iter().map(|made| self.delivered(made.taken.1)).collect();
+        let able = able(productions, &delivered);
         let fetches = match self.waits.by_spans {
             true => self.fetches_by_spans(productions, (from, until))?,
             false => self.fetches_by_calls(productions, &delivered, (requested, requests_from), until, votes),
@@ -138,16 +139,14 @@ impl Walk<'_, '_> {
                 if number == 0 { Fetch { start: fetch.start.min(requests_from.max(from)), ..fetch } } else { fetch };
             let next = fetches[..steps].get(number + 1).map_or(end.0, |next| next.start);
             let mut batch = self.batch(production, made);
-            self.take(&mut batch, production, (&fetches[..steps], delivered[number]));
+            self.take(&mut batch, production, (&fetches[..steps], able[number], delivered[number]));
             batch.wait_ns = (fetch.end - fetch.start).max(0) as f64;
             let trigger = if number < requested { requests_from } else { fetches[number - requested].end };
             batch.ask_ns = (production.asked.1 - trigger).max(0) as f64;
             self.think(&mut batch, fetch.end, next);
             pass.batches.push(batch);
         }
-        beside(&mut pass, productions);
         separate_gil(&mut pass);
-        let _ = family;
         Ok(pass)
     }
 
@@ -159,11 +158,25 @@ impl Walk<'_, '_> {
             let (Some(first), Some(thread)) = (first.filter(|_| made.is_fresh), thread) else {
                 return Start::default();
             };
-            let born = thread.born.max(from);
-            let work = work(&thread.composition(born, first.idle.max(born)), self.is_counted);
-            Start { created_ns: (born - from) as f64, work, first_ns: 0.0 }
+            let created = self.created(*proc).unwrap_or(thread.born).clamp(from, thread.born.max(from));
+            let did = thread.composition(created, first.idle.max(created));
+            // Before its first call, a reader imports.
+            let did = did + Parts::of(Part::Cpu, (thread.born - created).max(0));
+            Start { created_ns: (created - from) as f64, work: work(&did, self.is_counted), first_ns: 0.0 }
         };
         made.readers.iter().map(start).collect()
+    }
+
+    /// When the trainer had created a process.
+    fn created(&self, proc: u32) -> Option<i64> {
+        let own = &self.family.threads[self.trainer];
+        let pid = self.family.processes[proc as usize].pid as i64;
+        let forks = own.steps.iter().filter(|step| step.kind == StepKind::Fork && step.amount == pid);
+        let is_it = |fork: &&super::timeline::Step| {
+            let child = self.family.child_made(own.lane.proc, fork.amount as i32, fork.start);
+            child.is_some_and(|child| self.family.threads[child].lane.proc == proc)
+        };
+        forks.into_iter().find(is_it).map(|fork| fork.end)
     }
 
     /// Production and shipping of a batch.
@@ -172,9 +185,12 @@ impl Walk<'_, '_> {
         let did = self.composition(production);
         let lasted = production.end - production.begin;
         let did = did.scaled(lasted).unwrap_or(Parts::of(Part::OutsideCalls, lasted));
+        let (held, held_ns) = self.held(production);
+        let mut work = work(&(did - held), self.is_counted);
+        work[Kind::Lock as usize] = held_ns as f64;
         Batch {
             reader,
-            work: work(&did, self.is_counted),
+            work,
             made_ns: lasted as f64,
             turn_ns: (production.begin - production.idle.max(production.asked.1).min(production.begin)) as f64,
             ship_ns: (production.sent - production.end).max(0) as f64,
@@ -182,17 +198,41 @@ impl Walk<'_, '_> {
         }
     }
 
+    /// What a reader did while it held a lock in a production, the waits for it included, and for how long it held it.
+    fn held(&self, production: &Production) -> (Parts, i64) {
+        let thread = &self.family.threads[production.thread];
+        let steps = &thread.steps;
+        let from = steps.partition_point(|step| step.end <= production.begin);
+        let (mut held, mut ns) = (Parts::default(), 0);
+        let mut since: Option<(i64, usize)> = None;
+        for at in (from..steps.len()).take_while(|&at| steps[at].start < production.end) {
+            let step = &steps[at];
+            let is_lock = step.kind == StepKind::FileLock || thread.class[at] == Part::Lock;
+            let is_release = step.kind == StepKind::FileLock || step.kind == StepKind::Post;
+            match since {
+                Some((start, by)) if is_release && step.object == steps[by].object => {
+                    held += thread.composition(start, step.start);
+                    ns += step.start - start;
+                    since = None;
+                }
+                None if is_lock => {
+                    held += Parts::of(thread.class[at], step.end - step.start);
+                    since = Some((step.end, at));
+                }
+                _ => {}
+            }
+        }
+        (held, ns)
+    }
+
     /// What it took to take a message that was complete.
-    fn take(&self, batch: &mut Batch, made: &Production, (fetches, delivered): (&[Fetch], i64)) {
+    fn take(&self, batch: &mut Batch, made: &Production, (fetches, able, delivered): (&[Fetch], i64, i64)) {
         let at = fetches.partition_point(|fetch| fetch.end < made.taken.1);
         let Some(fetch) = fetches.get(at) else { return };
         // Spans show when `next()` returned, calls when the last part of the message was taken.
         let end = if self.waits.by_spans { delivered.min(fetch.end) } else { delivered };
-        let from = made.sent.max(fetch.start).max(made.able);
+        let from = made.sent.max(fetch.start).max(able);
         batch.take_ns = (end - from).max(0) as f64;
-        if self.waits.by_spans {
-            batch.return_ns = 0.0;
-        }
     }
 
     /// The end of the delivery of a message whose descriptors the trainer requests one by one.
@@ -229,16 +269,9 @@ impl Walk<'_, '_> {
 
     /// Messages in one `next()` show that batches are kept in order.
     fn vote(&self, made: &[Production], fetches: &[Fetch], votes: &mut [u32; 2]) {
-        let mut next = 0;
-        let mut order: Vec<usize> = (0..made.len()).collect();
-        order.sort_by_key(|&number| made[number].taken.1);
         let in_fetch = |at: i64| fetches.partition_point(|fetch| fetch.end < at);
-        for pair in order.windows(2) {
-            if pair[0] > next {
-                votes[(in_fetch(made[pair[0]].taken.1) != in_fetch(made[pair[1]].taken.1)) as usize] += 1;
-            } else {
-                next = pair[0] + 1;
-            }
+        for (early, next) in early_ones(made) {
+            votes[(in_fetch(made[early].taken.1) != in_fetch(made[next].taken.1)) as usize] += 1;
         }
     }
 
@@ -254,13 +287,8 @@ impl Walk<'_, '_> {
         let mut order: Vec<usize> = (0..made.len()).collect();
         order.sort_by_key(|&number| made[number].taken.1);
         // A batch that is taken before its turn: whoever keeps it takes the next message at once.
-        let mut next = 0;
-        for pair in order.windows(2) {
-            if pair[0] > next {
-                votes[(made[pair[1]].taken.0 - delivered[pair[0]] >= PAUSE_NS) as usize] += 1;
-            } else {
-                next = pair[0] + 1;
-            }
+        for (early, next) in early_ones(made) {
+            votes[(made[next].taken.0 - delivered[early] >= PAUSE_NS) as usize] += 1;
         }
         let in_order = votes[0] >= votes[1];
         let mut arrived = BTreeSet::new();
@@ -316,6 +344,33 @@ impl Walk<'_, '_> {
     }
 }
 
+/// By batch, when the trainer had done with the message before.
+fn able(made: &[Production], delivered: &[i64]) -> Vec<i64> {
+    let mut order: Vec<usize> = (0..made.len()).collect();
+    order.sort_by_key(|&number| made[number].taken.1);
+    let mut able = vec![i64::MIN; made.len()];
+    order.windows(2).for_each(|pair| able[pair[1]] = delivered[pair[0]]);
+    able
+}
+
+/// Batches that were taken before one that had been requested earlier, each with the one that was taken next.
+fn early_ones(made: &[Production]) -> Vec<(usize, usize)> {
+    let mut order: Vec<usize> = (0..made.len()).collect();
+    order.sort_by_key(|&number| made[number].taken.1);
+    let mut arrived = vec![false; made.len()];
+    let (mut needed, mut found) = (0, Vec::new());
+    for pair in order.windows(2) {
+        if pair[0] > needed {
+            found.push((pair[0], pair[1]));
+        }
+        arrived[pair[0]] = true;
+        while arrived.get(needed) == Some(&true) {
+            needed += 1;
+        }
+    }
+    found
+}
+
 /// Steps whose time nothing shows divide the time around them.
 fn spread_unknown(fetches: &mut [Fetch], until: i64) {
     let mut at = 0;
@@ -341,7 +396,6 @@ fn work(did: &Parts, is_counted: bool) -> Work {
     let of = |parts: &[Part]| parts.iter().map(|part| did.get(*part)).sum::<i64>().max(0) as f64;
     let mut work: Work = Default::default();
     work[Kind::Io as usize] = of(&[Part::Storage, Part::PageFaults]);
-    work[Kind::Lock as usize] = of(&[Part::Lock]);
     work[Kind::Hand as usize] = of(&[Part::HandOver]);
     let outside = of(&[Part::OutsideCalls]);
     work[Kind::Cpu as usize] = of(&[Part::Cpu, Part::NoCpu, Part::Gil]) + if is_counted { 0.0 } else { outside };
@@ -350,24 +404,38 @@ fn work(did: &Parts, is_counted: bool) -> Work {
     work
 }
 
-/// Notes, by batch, beside how many readers in storage calls it was read.
-fn beside(pass: &mut Pass, made: &[Production]) {
-    let mut order: Vec<usize> = (0..pass.batches.len()).collect();
-    order.sort_by_key(|&number| made[number].begin);
-    let reach = 2 * pass.starts.len().max(1);
-    let share = |batch: &Batch| batch.work[Kind::Io as usize] / batch.made_ns.max(1.0);
-    let shares: Vec<f64> = pass.batches.iter().map(share).collect();
-    for place in 0..order.len() {
-        let own = &made[order[place]];
-        let others = order[place.saturating_sub(reach)..(place + reach + 1).min(order.len())].iter();
-        let overlap = |&other: &usize| {
-            let other_made = &made[other];
-            let ns = other_made.end.min(own.end) - other_made.begin.max(own.begin);
-            if other_made.reader == own.reader { 0.0 } else { ns.max(0) as f64 * shares[other] }
-        };
-        let others: f64 = others.map(overlap).sum();
-        pass.batches[order[place]].beside = 1.0 + others / ((own.end - own.begin) as f64).max(1.0);
+/// Calls that are looked at for how storage slows down under load.
+const READS_MAX: usize = 20_000;
+
+/// By storage call of any reader, beside how many calls of readers it went on, and how long.
+fn reads(family: &Family, passes: &[PassMade]) -> Vec<(f64, f64)> {
+    let threads: BTreeSet<usize> =
+        passes.iter().flat_map(|pass| &pass.productions).map(|production| production.thread).collect();
+    let mut all: Vec<Interval> =
+        threads.iter().flat_map(|&thread| family.threads[thread].reads.iter().copied()).collect();
+    all.sort_by_key(|read| (read.start, read.end));
+    let mut edges: Vec<(i64, f64)> = all.iter().flat_map(|read| [(read.start, 1.0), (read.end, -1.0)]).collect();
+    edges.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    // The integral of the number of calls, at each edge.
+    let (mut active, mut integral, mut last) = (0.0, 0.0, 0);
+    let mut course: Vec<(i64, f64, f64)> = Vec::with_capacity(edges.len());
+    for (at, change) in edges {
+        integral += active * (at - last) as f64;
+        active += change;
+        last = at;
+        course.push((at, integral, active));
     }
+    let until = |at: i64| {
+        let before = course[..course.partition_point(|(edge, ..)| *edge <= at)].last();
+        before.map_or(0.0, |(edge, integral, active)| integral + active * (at - edge) as f64)
+    };
+    let stride = all.len().div_ceil(READS_MAX).max(1);
+    let some = all.iter().step_by(stride).filter(|read| read.end > read.start);
+    some.map(|read| {
+        let lasted = (read.end - read.start) as f64;
+        ((until(read.end) - until(read.start)) / lasted, lasted)
+    })
+    .collect()
 }
 
 /// What taking a message costs beyond the usual is waiting for the interpreter of a reader that computes.
