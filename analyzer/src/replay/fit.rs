@@ -14,6 +14,7 @@ pub fn fitted(measured: &Pipeline, world: &World) -> Pipeline {
     let mut fitted = measured.clone();
     for _ in 0..ROUNDS {
         let played = play(&fitted, world, true);
+        charge_gil(&mut fitted, measured, played.gil_ns);
         let mut at = 0;
         for (pass, own) in fitted.passes.iter_mut().zip(&measured.passes) {
             for (batch, own) in pass.batches.iter_mut().zip(&own.batches) {
@@ -32,6 +33,22 @@ pub fn fitted(measured: &Pipeline, world: &World) -> Pipeline {
     }
     fitted
 }
+
+/// Charges as much for waiting for readers' interpreters as was measured. If readers are hardly ever at work then, it was something
+/// else, which takes its time whatever readers do.
+fn charge_gil(fitted: &mut Pipeline, measured: &Pipeline, charged: f64) {
+    let wanted: f64 = measured.passes.iter().flat_map(|pass| &pass.batches).map(|batch| batch.gil_ns).sum();
+    for batch in fitted.passes.iter_mut().flat_map(|pass| &mut pass.batches) {
+        if charged * GIL_MOST < wanted {
+            batch.take_ns += std::mem::take(&mut batch.gil_ns);
+        } else if charged > 0.0 {
+            batch.gil_ns *= wanted / charged;
+        }
+    }
+}
+
+/// Waits that were measured are at most so many times those that a replay has.
+const GIL_MOST: f64 = 2.5;
 
 /// Work that is slowed down by other work of its kind.
 const SHARED: [Kind; 3] = [Kind::Io, Kind::Cpu, Kind::Hand];

@@ -131,6 +131,8 @@ pub struct Pipeline {
     pub by_spans: bool,
     /// Storage calls: the mean number of readers in storage calls meanwhile, its own included, and the duration.
     pub reads: Vec<(f64, f64)>,
+    /// The share of the readers' computing in which they were ready and no CPU was free.
+    pub starved: f64,
     /// Batches whose readers mapped files and had major page faults.
     pub mapped: usize,
     /// The training, and what it waited, as measured.

@@ -25,6 +25,8 @@ pub struct World {
 pub struct Played {
     pub time_ns: f64,
     pub wait_ns: f64,
+    /// Waits for the interpreters of readers.
+    pub gil_ns: f64,
     /// By batch of all passes: the part of its production that is slowed by others, and the step after it.
     pub shared: Vec<f32>,
     pub thought: Vec<f32>,
@@ -38,6 +40,7 @@ pub fn play(pipeline: &Pipeline, world: &World, records: bool) -> Played {
         player.run();
         played.time_ns += player.now + pass.gap_ns;
         played.wait_ns += player.waited;
+        played.gil_ns += player.gil;
         if records {
             played.shared.extend(player.shared);
             played.thought.extend(player.thought);
@@ -157,6 +160,7 @@ struct Player<'a> {
     entered: f64,
     thinks: f64,
     waited: f64,
+    gil: f64,
     shared: Vec<f32>,
     thought: Vec<f32>,
 }
@@ -199,6 +203,7 @@ impl<'a> Player<'a> {
             entered: 0.0,
             thinks: 0.0,
             waited: 0.0,
+            gil: 0.0,
             shared: vec![0.0; batches],
             thought: vec![0.0; batches],
         }
@@ -432,7 +437,9 @@ impl<'a> Player<'a> {
         let usual = own.work[Kind::Cpu as usize].clamp(1.0, SWITCH_NS);
         let gil = if maker.is_busy { own.gil_ns * maker.cpu.min(SWITCH_NS) / usual } else { 0.0 };
         self.trainer = Trainer::Takes(batch);
-        self.after(own.take_ns + gil.min(2.0 * own.gil_ns), What::Trainer);
+        let gil = gil.min(2.0 * own.gil_ns);
+        self.gil += gil;
+        self.after(own.take_ns + gil, What::Trainer);
     }
 
     fn returns(&mut self, batch: usize) {

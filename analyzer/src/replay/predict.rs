@@ -17,6 +17,9 @@ const TIME_ERROR: f64 = 0.03;
 /// The least half of an interval, as a part of the training time.
 const HALF_MIN: f64 = 0.05;
 
+/// The part of an interval that stands for CPUs that were not free.
+const BUSY_PART: f64 = 0.2;
+
 /// Longer pipelines are played in part: for the proof, and for predictions.
 const PROVED_MAX: usize = 100_000;
 const PREDICTED_MAX: usize = 4_000;
@@ -186,7 +189,9 @@ impl Proven {
         let spread = self.spread(change, &corners[0], ratios[0]);
         let time = self.measured.measured_ns;
         let (low, high) = ratios.iter().fold((f64::MAX, f64::MIN), |(low, high), &r| (low.min(r), high.max(r)));
-        let half = (2.0 * spread).max(HALF_MIN);
+        // CPUs that others use, too, are not the same in another run.
+        let busy = if change.needs_cpu() || change.workers.is_some() { BUSY_PART * self.measured.starved } else { 0.0 };
+        let half = (2.0 * spread).max(HALF_MIN) + busy;
         found.time_ns = Some((time * ratios[0]) as i64);
         found.low_ns = Some((time * (low.min(ratios[0] - half)).max(0.0)) as i64);
         found.high_ns = Some((time * high.max(ratios[0] + half)) as i64);

@@ -11,13 +11,15 @@ pub struct Production {
     /// The process that made it, and the thread that took the request.
     pub reader: u32,
     pub thread: usize,
+    /// The thread that sent it.
+    pub sender: usize,
     /// The request: sent from, and until.
     pub asked: (i64, i64),
     /// From when the reader could take it: when it had made the batch before.
     pub idle: i64,
     pub begin: i64,
     pub end: i64,
-    /// The end of the message.
+    /// When the message could be taken: its end, or its start if it is large.
     pub sent: i64,
     /// From when the trainer waited for it until it was taken.
     pub taken: (i64, i64),
@@ -32,6 +34,9 @@ pub struct PassMade {
     /// The first request of the pass, and of the messages before it that only resume readers.
     pub requested_from: i64,
 }
+
+/// A message that takes as long to send waits for its reader.
+const LARGE_NS: i64 = 1_000_000;
 
 /// Messages that only resume readers take less than this to answer.
 const RESUMED_NS: i64 = 2_000_000;
@@ -99,9 +104,12 @@ fn productions(family: &Family, messages: &Messages) -> Result<Vec<Production>, 
             let idle = free.unwrap_or(request.taken.0);
             let end = end.max(begin);
             free = Some(end);
-            let (thread, asked) = (request.to, request.sent);
-            let (sent, taken) = (message.sent.1, message.taken);
-            found.push(Production { reader, thread, asked, idle, begin, end, sent, taken });
+            let (thread, sender, asked) = (request.to, message.from, request.sent);
+            // A message that fits into no pipe is taken while it is sent.
+            let is_large = message.sent.1 - message.sent.0 >= LARGE_NS;
+            let sent = if is_large { message.sent.0 } else { message.sent.1 };
+            let taken = message.taken;
+            found.push(Production { reader, thread, sender, asked, idle, begin, end, sent, taken });
         }
     }
     if unasked * 20 > messages.batches.len() {
@@ -148,6 +156,9 @@ fn generations(family: &Family, all: Vec<Production>) -> Vec<(Vec<u32>, Vec<Prod
     found
 }
 
+/// Requests at the start of a pass follow each other within this.
+const REQUEST_NS: i64 = 2_000_000;
+
 /// Splits productions where every request had been answered and taken.
 fn by_pause(all: Vec<Production>) -> Vec<Vec<Production>> {
     let first_taken = all.iter().map(|made| made.taken.1).min().unwrap_or(i64::MAX);
@@ -157,12 +168,18 @@ fn by_pause(all: Vec<Production>) -> Vec<Vec<Production>> {
     }
     let mut found: Vec<Vec<Production>> = Vec::new();
     let mut taken = i64::MIN;
-    for made in all {
-        if made.asked.0 > taken || found.is_empty() {
+    for (at, made) in all.iter().enumerate() {
+        // A batch that is kept for its turn was taken, too; but only a pass begins with as many requests at once.
+        let begins = || {
+            let first = &all[at..(at + ahead).min(all.len())];
+            let lasted = first.last().map_or(0, |last| last.asked.0) - made.asked.0;
+            first.len() == ahead && lasted < REQUEST_NS * ahead as i64 && first.iter().all(|one| one.asked.0 > taken)
+        };
+        if found.is_empty() || made.asked.0 > taken && begins() {
             found.push(Vec::new());
         }
         taken = taken.max(made.taken.1);
-        found.last_mut().expect("one was pushed").push(made);
+        found.last_mut().expect("one was pushed").push(*made);
     }
     found
 }

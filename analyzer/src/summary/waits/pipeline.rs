@@ -52,8 +52,10 @@ pub fn pipeline(family: &Family, waits: &Trained) -> Result<Pipeline, String> {
     if votes[1] > votes[0] {
         found.order = Order::Any;
     }
-    let all = passes.iter().flat_map(|pass| &pass.productions);
-    found.mapped = all.filter(|made| walk.composition(made).get(Part::PageFaults) > 0).count();
+    let made = || passes.iter().flat_map(|pass| &pass.productions);
+    found.mapped = made().filter(|made| walk.composition(made).get(Part::PageFaults) > 0).count();
+    let did = |part: Part| made().map(|made| walk.composition(made).get(part)).sum::<i64>() as f64;
+    found.starved = did(Part::NoCpu) / (did(Part::NoCpu) + did(Part::Cpu)).max(1.0);
     found.reads = reads(family, &passes);
     found.wait_ns = found.waited_ns();
     Ok(found)
@@ -133,6 +135,7 @@ impl Walk<'_, '_> {
             gap_ns: (until - end.1).max(0) as f64,
             batches: Vec::with_capacity(steps),
         };
+        let last = last_delivered(&fetches[..steps], productions, &delivered);
         for (number, production) in productions.iter().take(steps).enumerate() {
             let fetch = fetches[number];
             let fetch =
@@ -141,6 +144,9 @@ impl Walk<'_, '_> {
             let mut batch = self.batch(production, made);
             self.take(&mut batch, production, (&fetches[..steps], able[number], delivered[number]));
             batch.wait_ns = (fetch.end - fetch.start).max(0) as f64;
+            if self.waits.by_spans {
+                batch.return_ns = (fetch.end - fetch.start.max(last[number])) as f64;
+            }
             let trigger = if number < requested { requests_from } else { fetches[number - requested].end };
             batch.ask_ns = (production.asked.1 - trigger).max(0) as f64;
             self.think(&mut batch, fetch.end, next);
@@ -185,6 +191,9 @@ impl Walk<'_, '_> {
         let did = self.composition(production);
         let lasted = production.end - production.begin;
         let did = did.scaled(lasted).unwrap_or(Parts::of(Part::OutsideCalls, lasted));
+        // Whoever sends waits until the trainer has taken the message of another reader.
+        let sending = self.family.threads[production.sender].composition(production.end, production.sent);
+        let blocked = if production.sender == production.thread { 0 } else { sending.get(Part::Lock) };
         let (held, held_ns) = self.held(production);
         let mut work = work(&(did - held), self.is_counted);
         work[Kind::Lock as usize] = held_ns as f64;
@@ -193,7 +202,7 @@ impl Walk<'_, '_> {
             work,
             made_ns: lasted as f64,
             turn_ns: (production.begin - production.idle.max(production.asked.1).min(production.begin)) as f64,
-            ship_ns: (production.sent - production.end).max(0) as f64,
+            ship_ns: (production.sent - production.end - blocked).max(0) as f64,
             ..Batch::default()
         }
     }
@@ -342,6 +351,18 @@ impl Walk<'_, '_> {
         batch.think_cpu_ns = cpu.min(all) as f64;
         batch.think_ns = (all - cpu.min(all)) as f64;
     }
+}
+
+/// By step, when the last message that it took had been delivered.
+fn last_delivered(fetches: &[Fetch], made: &[Production], delivered: &[i64]) -> Vec<i64> {
+    let mut last = vec![i64::MIN; fetches.len()];
+    for (made, delivered) in made.iter().zip(delivered) {
+        let at = fetches.partition_point(|fetch| fetch.end < made.taken.1);
+        if let Some((last, fetch)) = last.get_mut(at).zip(fetches.get(at)) {
+            *last = (*last).max((*delivered).min(fetch.end));
+        }
+    }
+    last
 }
 
 /// By batch, when the trainer had done with the message before.
