@@ -118,8 +118,9 @@ struct Reader {
     is_busy: bool,
     work: Work,
     phase: usize,
-    /// When the phase began, and the time in phases that others slow down.
+    /// When the phase began, and the production, and the time in phases that others slow down.
     began: f64,
+    since: f64,
     shared: f64,
     /// CPU work of the production, for the interpreter's lock.
     cpu: f64,
@@ -175,6 +176,7 @@ impl<'a> Player<'a> {
             work: [0.0; KINDS],
             phase: END,
             began: 0.0,
+            since: 0.0,
             shared: 0.0,
             cpu: 0.0,
         };
@@ -279,7 +281,7 @@ impl<'a> Player<'a> {
     fn begin(&mut self, reader: usize, batch: Option<u32>, work: Work, turn: f64) {
         let own = &mut self.readers[reader];
         (own.batch, own.is_busy, own.work, own.phase) = (batch, true, work, TURN);
-        (own.cpu, own.shared) = (work[Kind::Cpu as usize], 0.0);
+        (own.cpu, own.shared, own.since) = (work[Kind::Cpu as usize], 0.0, self.now);
         self.after(turn, What::Reader(reader as u32));
     }
 
@@ -437,9 +439,21 @@ impl<'a> Player<'a> {
         let usual = own.work[Kind::Cpu as usize].clamp(1.0, SWITCH_NS);
         let gil = if maker.is_busy { own.gil_ns * maker.cpu.min(SWITCH_NS) / usual } else { 0.0 };
         self.trainer = Trainer::Takes(batch);
-        let gil = gil.min(2.0 * own.gil_ns);
+        // Nobody waits for it any more once the reader is idle.
+        let gil = gil.min(2.0 * own.gil_ns).min(self.left(self.maker[batch as usize] as usize));
         self.gil += gil;
         self.after(own.take_ns + gil, What::Trainer);
+    }
+
+    /// How long a reader goes on computing, with the requests that it has.
+    fn left(&self, reader: usize) -> f64 {
+        let own = &self.readers[reader];
+        let cpu = |work: &Work| work[Kind::Cpu as usize] + work[Kind::Hand as usize];
+        let queued: f64 = own.queue.iter().map(|&batch| cpu(&self.pass.batches[batch as usize].work)).sum();
+        let all: f64 = own.work.iter().sum();
+        let part = if all > 0.0 { cpu(&own.work) / all } else { 0.0 };
+        let current = if own.is_busy { (all - (self.now - own.since)).max(0.0) * part } else { 0.0 };
+        current + queued
     }
 
     fn returns(&mut self, batch: usize) {

@@ -35,6 +35,19 @@ pub struct PassMade {
     pub requested_from: i64,
 }
 
+/// The first requests pass through a thread per reader and leave in any order: readers take turns.
+fn take_turns(productions: &mut [Production], readers: &[u32]) {
+    let first_taken = productions.iter().map(|made| made.taken.1).min().unwrap_or(i64::MAX);
+    let first = productions.partition_point(|made| made.asked.0 < first_taken);
+    let mut ranks: BTreeMap<u32, usize> = BTreeMap::new();
+    let place = |made: &Production| {
+        let rank = ranks.entry(made.reader).or_default();
+        *rank += 1;
+        (*rank, readers.iter().position(|proc| *proc == made.reader))
+    };
+    productions[..first].sort_by_cached_key(place);
+}
+
 /// A message that takes as long to send waits for its reader.
 const LARGE_NS: i64 = 1_000_000;
 
@@ -46,7 +59,10 @@ pub fn split(family: &Family, messages: &Messages) -> Result<Vec<PassMade>, Stri
     let all = productions(family, messages)?;
     let mut found = Vec::new();
     for (readers, made) in generations(family, all) {
-        let passes = by_pause(made);
+        let mut passes = by_pause(made);
+        if !messages.is_shared {
+            passes.iter_mut().for_each(|productions| take_turns(productions, &readers));
+        }
         let mut from: Option<i64> = None;
         let mut is_fresh = true;
         let number = passes.len();
@@ -122,7 +138,8 @@ fn productions(family: &Family, messages: &Messages) -> Result<Vec<Production>, 
 /// Readers that live at the same time, with what they made.
 fn generations(family: &Family, all: Vec<Production>) -> Vec<(Vec<u32>, Vec<Production>)> {
     let procs: BTreeSet<u32> = all.iter().map(|made| made.reader).collect();
-    let born = |proc: u32| family.first_thread(proc).map_or(0, |thread| family.threads[thread].born);
+    let first = |proc: u32| family.first_thread(proc).map_or(0, |thread| family.threads[thread].born);
+    let born = |proc: u32| family.processes[proc as usize].start_ts.unwrap_or_else(|| first(proc));
     let last = |proc: u32| all.iter().filter(|made| made.reader == proc).map(|made| made.taken.1).max().unwrap_or(0);
     let mut procs: Vec<(i64, i64, u32)> = procs.into_iter().map(|proc| (born(proc), last(proc), proc)).collect();
     procs.sort_unstable();
@@ -142,16 +159,6 @@ fn generations(family: &Family, all: Vec<Production>) -> Vec<(Vec<u32>, Vec<Prod
         groups.into_iter().map(|(_, readers)| (readers, Vec::new())).collect();
     for made in all {
         found[group_of[&made.reader]].1.push(made);
-    }
-    // Readers take turns in the order of their first requests.
-    for (readers, made) in &mut found {
-        let mut order: Vec<u32> = Vec::new();
-        for made in made.iter() {
-            if !order.contains(&made.reader) {
-                order.push(made.reader);
-            }
-        }
-        *readers = order;
     }
     found
 }

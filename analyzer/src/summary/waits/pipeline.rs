@@ -42,7 +42,12 @@ pub fn pipeline(family: &Family, waits: &Trained) -> Result<Pipeline, String> {
         measured_ns: (waits.to - waits.from) as f64,
         ..Pipeline::default()
     };
-    let walk = Walk { family, waits, trainer, is_counted };
+    let locks = locks(family, &passes);
+    let mut walk = Walk { family, waits, trainer, is_counted, locks, usual_hold: 0 };
+    let mut holds: Vec<i64> =
+        (0..walk.locks.len()).filter_map(|at| Some(walk.release(at)? - walk.locks[at].end)).collect();
+    holds.sort_unstable();
+    walk.usual_hold = holds.get(holds.len() / 2).copied().unwrap_or(0);
     let starts: Vec<i64> = passes.iter().map(|pass| walk.pass_start(pass)).collect();
     let mut votes = [0; 2];
     for (number, pass) in passes.iter().enumerate() {
@@ -73,6 +78,39 @@ struct Walk<'f, 'a> {
     waits: &'f Trained,
     trainer: usize,
     is_counted: bool,
+    /// Locks that readers took, by when they had them, and for how long one is usually held.
+    locks: Vec<Taken>,
+    usual_hold: i64,
+}
+
+/// A lock that a thread took: from when it asked for it until it had it.
+struct Taken {
+    start: i64,
+    end: i64,
+    thread: usize,
+    class: Part,
+}
+
+/// Whoever waited shorter for a lock found it free; and nobody waits longer than this for one that is in use.
+const WAITED_NS: i64 = 50_000;
+const HOLD_MAX_NS: i64 = 60_000_000_000;
+
+/// All locks that the readers of some passes took.
+fn locks(family: &Family, passes: &[PassMade]) -> Vec<Taken> {
+    let threads: BTreeSet<usize> =
+        passes.iter().flat_map(|pass| &pass.productions).map(|production| production.thread).collect();
+    let mut found: Vec<Taken> = Vec::new();
+    for thread in threads {
+        let own = &family.threads[thread];
+        let is_lock = |at: &usize| own.steps[*at].kind == StepKind::FileLock || own.class[*at] == Part::Lock;
+        let taken = (0..own.steps.len()).filter(is_lock).map(|at| {
+            let step = &own.steps[at];
+            Taken { start: step.start, end: step.end, thread, class: own.class[at] }
+        });
+        found.extend(taken);
+    }
+    found.sort_by_key(|lock| lock.end);
+    found
 }
 
 impl Walk<'_, '_> {
@@ -210,28 +248,29 @@ impl Walk<'_, '_> {
     /// What a reader did while it held a lock in a production, the waits for it included, and for how long it held it.
     fn held(&self, production: &Production) -> (Parts, i64) {
         let thread = &self.family.threads[production.thread];
-        let steps = &thread.steps;
-        let from = steps.partition_point(|step| step.end <= production.begin);
-        let (mut held, mut ns) = (Parts::default(), 0);
-        let mut since: Option<(i64, usize)> = None;
-        for at in (from..steps.len()).take_while(|&at| steps[at].start < production.end) {
-            let step = &steps[at];
-            let is_lock = step.kind == StepKind::FileLock || thread.class[at] == Part::Lock;
-            let is_release = step.kind == StepKind::FileLock || step.kind == StepKind::Post;
-            match since {
-                Some((start, by)) if is_release && step.object == steps[by].object => {
-                    held += thread.composition(start, step.start);
-                    ns += step.start - start;
-                    since = None;
-                }
-                None if is_lock => {
-                    held += Parts::of(thread.class[at], step.end - step.start);
-                    since = Some((step.end, at));
-                }
-                _ => {}
+        let from = self.locks.partition_point(|lock| lock.end <= production.begin);
+        let (mut held, mut ns, mut until) = (Parts::default(), 0, i64::MIN);
+        for (at, lock) in self.locks.iter().enumerate().skip(from).take_while(|(_, lock)| lock.end < production.end) {
+            if lock.thread != production.thread || lock.start < until {
+                continue;
             }
+            until = self.release(at).unwrap_or(lock.end + self.usual_hold).min(production.end);
+            held += Parts::of(lock.class, lock.end - lock.start.max(production.begin));
+            held += thread.composition(lock.end, until);
+            ns += until - lock.end;
         }
         (held, ns)
+    }
+
+    /// When a lock was released: whoever took it unlocks it, or another thread that waited for it gets it.
+    fn release(&self, at: usize) -> Option<i64> {
+        let (own, next) = (&self.locks[at], self.locks.get(at + 1)?);
+        match own.thread == next.thread {
+            true => Some(next.start).filter(|_| next.end - next.start < WAITED_NS),
+            false => {
+                Some(next.end).filter(|_| next.start < next.end - WAITED_NS && next.start >= own.start - HOLD_MAX_NS)
+            }
+        }
     }
 
     /// What it took to take a message that was complete.
@@ -450,8 +489,12 @@ fn reads(family: &Family, passes: &[PassMade]) -> Vec<(f64, f64)> {
         let before = course[..course.partition_point(|(edge, ..)| *edge <= at)].last();
         before.map_or(0.0, |(edge, integral, active)| integral + active * (at - edge) as f64)
     };
+    // Much shorter calls were served from memory.
+    let mut lengths: Vec<i64> = all.iter().map(|read| read.end - read.start).collect();
+    lengths.sort_unstable();
+    let least = lengths.get(lengths.len() / 2).map_or(0, |median| median / 10);
     let stride = all.len().div_ceil(READS_MAX).max(1);
-    let some = all.iter().step_by(stride).filter(|read| read.end > read.start);
+    let some = all.iter().step_by(stride).filter(|read| read.end - read.start > least);
     some.map(|read| {
         let lasted = (read.end - read.start) as f64;
         ((until(read.end) - until(read.start)) / lasted, lasted)
@@ -466,7 +509,7 @@ fn separate_gil(pass: &mut Pass) {
         return;
     }
     takes.sort_by(f64::total_cmp);
-    let usual = takes[takes.len() / 5];
+    let usual = takes[takes.len() / 20];
     for batch in &mut pass.batches {
         let computes = batch.work[Kind::Cpu as usize] > 0.2 * batch.made_ns;
         let extra = (batch.take_ns - usual).max(0.0);
