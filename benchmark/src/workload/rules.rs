@@ -447,7 +447,8 @@ fn checkpoints(config: &Config, ranks: u64, list: &mut List) {
     );
     list.refuse(!(0..=3).contains(&model.zero_stage), "workload.model.parallelism.zero_stage must be 0, 1, 2 or 3", "");
     list.refuse(
-        checkpoint.format == CheckpointFormat::Distributed && (checkpoint.asynchronous || checkpoint.fast_folder.is_some()),
+        checkpoint.format == CheckpointFormat::Distributed
+            && (checkpoint.asynchronous || checkpoint.fast_folder.is_some()),
         "workload.checkpoint.format=distributed is complete when rank 0 writes .metadata, which a background writer \
             cannot wait for",
         "remove workload.checkpoint.asynchronous and fast_folder, or use another format",

@@ -118,6 +118,8 @@ pub struct ThreadPart {
     pub loader_starts: Vec<Interval>,
     pub peers: Vec<Peer>,
     pub collected: Vec<Collected>,
+    /// Calls on stored files that took long enough to have reached storage: the first of them.
+    pub reads: Vec<Interval>,
     pub first: Option<i64>,
 }
 
@@ -142,6 +144,10 @@ const SAME_NS: i64 = 1_000;
 
 /// What is kept of a trace: so many steps, in about 96 bytes each.
 pub const STEPS_MAX: usize = 1 << 23;
+
+/// Shorter calls were served from memory; and so many calls of a thread show how they slow each other down.
+const STORED_NS: i64 = 50_000;
+const READS_MAX: usize = 1 << 12;
 
 impl TimelinePart {
     /// Goes on with the events of a thread, of which the first begins here.
@@ -168,6 +174,10 @@ impl TimelinePart {
         if ns > 0 {
             if in_memory && makes {
                 self.memory_from.get_or_insert(interval.start);
+            }
+            let reads = &mut self.threads[self.at].1.reads;
+            if !in_memory && ns >= STORED_NS && reads.len() < READS_MAX {
+                reads.push(interval);
             }
             *(if in_memory { &mut self.memory } else { &mut self.storage }) += ns;
             self.cursor = interval.end;
@@ -330,6 +340,8 @@ impl Timelines {
             thread.loader_starts.append(&mut piece.loader_starts);
             thread.peers.append(&mut piece.peers);
             thread.collected.append(&mut piece.collected);
+            thread.reads.append(&mut piece.reads);
+            thread.reads.truncate(READS_MAX);
             thread.first = [thread.first, piece.first].into_iter().flatten().min();
         }
     }
