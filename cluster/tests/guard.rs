@@ -96,7 +96,7 @@ fn unencrypted_connection_requires_the_token() {
         let address = worker(plain(Some(TOKEN))).await;
         assert_eq!(run_piece(&address, plain(Some(TOKEN))).await, Ok(b"cba".to_vec()));
         for wrong in [Some(OTHER), None] {
-            let refused = asked(&address, plain(wrong)).await;
+            let refused = run_piece(&address, plain(wrong)).await;
             assert_eq!(refused, Err(Fault::Refused("it uses another token".into())));
         }
         let open = worker(plain(None)).await;

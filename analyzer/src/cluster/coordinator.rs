@@ -220,8 +220,8 @@ fn refusal(address: &str, fault: &Fault) -> String {
     }
 }
 
-pub fn undone(undone: DispatchError) -> Trouble {
-    Trouble(match undone {
+pub fn undone(undone: DispatchError) -> ClusterError {
+    ClusterError(match undone {
         DispatchError::Refused { address, why } => format!("worker {address} does not answer: {why}"),
         DispatchError::Unusable { address, why } => format!("worker {address}: {why}"),
         DispatchError::NoWorkersLeft(lost) => {

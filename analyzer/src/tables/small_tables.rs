@@ -168,7 +168,7 @@ pub fn machine(trace: &Trace) -> Result<RecordBatch, ArrowError> {
         let is_it = |host: &&Host| Some(host.name.as_str()) == name && host.boot_id.as_deref() == boot;
         let offset = hosts.iter().find(is_it).map(|host| host.clock_offset_ns);
         // On the clock of the events, where there are any of that host.
-        let unix = |moment: &Moment| {
+        let unix = |moment: &SampleTime| {
             offset.map_or(moment.unix_ns as i64, |offset| (moment.boot_ns as i64).wrapping_add(offset))
         };
         let values = samples.series.iter().flat_map(|series| series.values.iter().map(move |value| (series, value)));

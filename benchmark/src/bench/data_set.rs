@@ -168,7 +168,7 @@ impl Run {
         let files = layout.files(split);
         let generate = format!("generate it with\n    {command}");
         if missing.all && missing.count < files {
-            return Failure::new(Kind::MissingData, missing.told(layout))
+            return Failure::new(Kind::MissingData, missing.describe(layout))
                 .remedy(format!("generate the missing files with\n    {command}"));
         }
         let Some(total) = layout.smaller_set(split) else {

@@ -130,7 +130,7 @@ impl Streamed {
         }
         let synced = File::open(folder).and_then(|folder| folder.sync_all());
         synced.map_err(|error| Failure::io("sync directory", folder, error))?;
-        Ok(Moved { fsyncs: 2, ..moved })
+        Ok(TransferStats { fsyncs: 2, ..moved })
     }
 
     /// Writes a shard's tensors front to back in one pass, which requires that each checksum, stored before its tensor,
@@ -384,7 +384,7 @@ fn read_global_metadata(folder: &Path, shards: &[Shard]) -> Outcome<u64> {
 }
 
 /// Returns the bytes of a small file or object.
-fn whole(path: &Path) -> Outcome<Vec<u8>> {
+fn read_small(path: &Path) -> Outcome<Vec<u8>> {
     let failed = |error| of_io("read", path, error);
     let mut bytes = Vec::new();
     match store::is_object(path) {

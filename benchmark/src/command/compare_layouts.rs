@@ -204,7 +204,7 @@ fn table(settings: &[Setting], outturns: &[RunResult], terms: Terms) -> String {
         if let Some((_, modelled)) = factors(**loose, **sharded, terms) {
             let _ = write!(text, "; latency and rate explain {modelled:.1}");
         }
-        text += if told_apart(**loose, **sharded) { "\n" } else { ": one run each cannot distinguish them\n" };
+        text += if differ_clearly(**loose, **sharded) { "\n" } else { ": one run each cannot distinguish them\n" };
     }
     text
 }

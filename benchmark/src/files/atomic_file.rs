@@ -73,7 +73,7 @@ impl AtomicFile {
     pub fn commit(mut self) -> Outcome<()> {
         for (place, path) in std::mem::take(&mut self.names).iter().rev() {
             match place {
-                Place::Beside(temporary) => {
+                TemporaryFile::Beside(temporary) => {
                     fs::rename(temporary, path).map_err(|error| Failure::unwritable("rename", path, error))?;
                 }
                 TemporaryFile::Memory(file, _) => send(file, path)?,
@@ -83,7 +83,7 @@ impl AtomicFile {
     }
 }
 
-fn in_memory(path: &Path) -> Outcome<Place> {
+fn in_memory(path: &Path) -> Outcome<TemporaryFile> {
     let file = file_calls::memory_file(c"dlio-object")
         .map_err(|error| Failure::unwritable("allocate memory for", path, error))?;
     let name = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));

@@ -234,10 +234,12 @@ impl Rendezvous<'_> {
 
     fn failed(&self, what: String) -> Failure {
         let place = match &self.place {
-            Place::Name(_) => "all of them must run on one host, as the launcher reports, with the same arguments and \
+            RankZeroAddress::Name(_) => {
+                "all of them must run on one host, as the launcher reports, with the same arguments and \
                 directory"
-                .into(),
-            Place::File(file) => {
+                    .into()
+            }
+            RankZeroAddress::File(file) => {
                 format!("they find each other in {}: the directory must be shared by all hosts", file.display())
             }
         };
@@ -258,7 +260,7 @@ impl Rendezvous<'_> {
                 })?;
                 Ok((Listener::Local(listener), None))
             }
-            Place::File(path) => {
+            RankZeroAddress::File(path) => {
                 let failed = |error| Failure::new(Kind::System, format!("cannot listen for the other ranks: {error}"));
                 let listener = TcpListener::bind(("0.0.0.0", 0)).map_err(failed)?;
                 let port = listener.local_addr().map_err(failed)?.port();

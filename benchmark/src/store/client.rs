@@ -216,7 +216,7 @@ impl Client {
             target = self.sent_on(request, &target.server, &location).map_err(RequestError::Final)?;
         }
         let what = format!("{} is redirected endlessly", self.name_of(request.key));
-        Err(Trouble::Final(Failure::new(Kind::System, what)))
+        Err(RequestError::Final(Failure::new(Kind::System, what)))
     }
 
     /// Returns the target of a redirect.
@@ -301,7 +301,7 @@ impl Client {
         let connection = opened.map_err(|error| {
             told.end(request_span::errno_of(&error));
             let reason = format!("cannot connect to {}: {error}", server.url());
-            Trouble::Retry(Retry { figure: Figure::Broken, after: None, reason })
+            RequestError::Retry(Retry { figure: Figure::Broken, after: None, reason })
         })?;
         counts::add(Figure::Connections, 1);
         Ok(connection)
@@ -314,7 +314,7 @@ impl Client {
         }
         if let Some(remedy) = certificates::remedy(&error).or_else(|| http::remedy(&error).map(str::to_string)) {
             let what = format!("cannot communicate with the store at {}: {error}", self.endpoint.0.url());
-            return Trouble::Final(Failure::new(Kind::System, what).remedy(remedy));
+            return RequestError::Final(Failure::new(Kind::System, what).remedy(remedy));
         }
         // The other connections were idle as long, or longer.
         self.idle.clear();

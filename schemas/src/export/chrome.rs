@@ -18,7 +18,7 @@ use crate::event::ops::{Layer, Op, Ret};
 use crate::export::exporter::{Call, Calls, Exporter, Meta, ProcessId, Sink, Summary, unfinished};
 use crate::export::json::{List, Output};
 use crate::export::key::{Key, of_child, of_waker};
-use crate::export::lanes::{Lanes, Place};
+use crate::export::lanes::{Lanes, Placement};
 use crate::native::columns::Events;
 use crate::native::fields::{Fields, key};
 use crate::native::names::Names;

@@ -324,7 +324,7 @@ impl Traits {
 }
 
 /// Returns the columns of a block of these operations that a batch needs for the requested ones.
-pub fn asked(ops: &[u16], wanted: Wanted) -> Asked {
+pub fn needed_columns(ops: &[u16], wanted: Wanted) -> ColumnSet {
     if wanted.args || wanted.columns == Columns::ALL {
         return ColumnSet::ALL;
     }

@@ -135,7 +135,7 @@ impl Walk<'_, '_> {
         let span = own.loader_starts.iter().filter(|span| span.start < first).map(|span| span.start).max();
         let fork = if pass.is_fresh { fork() } else { None };
         let fetch = own.fetches.iter().map(|fetch| fetch.start).filter(|start| *start <= first).max();
-        let near = |at: &i64| first - at < 1_000 * PAUSE_NS && pass.readers.len() > 0;
+        let near = |at: &i64| first - at < 1_000 * PAUSE_NS && !pass.readers.is_empty();
         let start = match (span, fork) {
             (Some(span), Some(fork)) => span.min(fork),
             (Some(span), None) if near(&span) => span,

@@ -558,7 +558,7 @@ impl OpenedFile {
                 parts.fill(place.address + index * place.sample_bytes, into)?;
                 Ok(parts.take_moved())
             }
-            Opened::Chunked(input, sets) => {
+            OpenedFile::Chunked(input, sets) => {
                 let damaged = || Failure::damaged(input.path(), format!("cannot read the chunks of sample {index}"));
                 let read = input.file().and_then(|file| sets[part].read(file, index, into));
                 read.ok_or_else(damaged)

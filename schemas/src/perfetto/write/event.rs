@@ -8,7 +8,7 @@ use crate::event::ops::{Arg, Layer, OpInfo, Ret};
 use crate::event::record::{MetaKind, POS_UNKNOWN, STEP_NONE, unpack_steps};
 use crate::export::exporter::{Call, Meta};
 use crate::export::key::{Key, of_child, of_counters, of_waker};
-use crate::export::lanes::{Lanes, Place};
+use crate::export::lanes::{Lanes, Placement};
 use crate::native::names::Names;
 use crate::perfetto::layout::{ANNOTATION_NAMES, CATEGORY_NAMES, DEPTH_BITS, EVENT_NAMES, child_uuid, layer_index};
 use crate::perfetto::pack::Packer;

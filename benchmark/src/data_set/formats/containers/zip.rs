@@ -209,7 +209,7 @@ pub struct MemberData<'a> {
 }
 
 /// Finds a member through the central directory, as every zip reader must.
-pub fn find<'a>(path: &Path, file: &'a [u8], wanted: impl Fn(&str) -> bool) -> Outcome<Found<'a>> {
+pub fn find<'a>(path: &Path, file: &'a [u8], wanted: impl Fn(&str) -> bool) -> Outcome<MemberData<'a>> {
     member_in(file, wanted).ok_or_else(|| Failure::damaged(path, "not a complete zip file with the expected member"))
 }
 
