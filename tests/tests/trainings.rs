@@ -140,7 +140,7 @@ fn a_wait_for_a_killed_reader_is_reported_as_such() {
     // The same of a trace that was exported and read again.
     for name in ["export.pftrace", "export.json"] {
         let export = training.folder(name);
-        training.ask(&trace, &["--export", export.to_str().unwrap()]);
+        training.analyze(&trace, &["--export", export.to_str().unwrap()]);
         let again = training.rows(&export, &[], "select args from events where name = 'waitpid'");
         assert_eq!(again[0]["args"], ends[0]["args"], "{name}");
     }
