@@ -425,7 +425,7 @@ fn a_file_too_many_makes_numbers_of_files_the_least_there_can_be() {
     let message = [
         format!("on at least {} files, ", what.files),
         format!("(at least {} read, at least {} written)", what.files_read, what.files_written),
-        "events are on files that found no row".to_string(),
+        "events are on files without a separate row".to_string(),
     ];
     assert!(message.iter().all(|message| text.replace(',', "").contains(&message.replace(',', ""))), "{text}");
     let text = dlio_analyzer::summary::report::text::print(&few, (10, 9999));

@@ -10,7 +10,7 @@ use dlio_analyzer::findings::judge;
 use dlio_analyzer::findings::limits::Limits;
 use dlio_analyzer::findings::rules::RULES;
 use dlio_analyzer::summary::report::Summary;
-use dlio_analyzer::summary::report::verdict::verdict;
+use dlio_analyzer::summary::report::headline::conclude;
 use dlio_analyzer::summary::waits::parts::{Part, Parts};
 use dlio_schemas::ops::Op;
 use dlio_schemas::record::POS_UNKNOWN;
@@ -77,13 +77,13 @@ fn each_rule_fires_on_its_trace_and_on_no_others() {
 }
 
 #[test]
-fn a_healthy_run_has_nothing_to_mend() {
+fn a_healthy_run_has_no_change_recommended() {
     let (name, processes, _) = scenarios().swap_remove(0);
     let trace = written(&format!("{name}-text"), processes);
     let screen = analyze(&trace, &[]);
-    assert!(screen.contains("Findings: nothing to mend"), "{screen}");
+    assert!(screen.contains("Findings: no change recommended"), "{screen}");
     assert!(!["warning", "critical"].iter().any(|word| screen.contains(word)), "{screen}");
-    assert!(analyze(&trace, &["--findings"]).contains("nothing to mend"));
+    assert!(analyze(&trace, &["--findings"]).contains("no change recommended"));
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn worth_is_the_time_that_was_waited() {
 fn requests_to_a_store_are_storage_that_training_waits_for() {
     let trace = written("store", slow_store(&Loader::starved()));
     let report = report(&trace, &[]);
-    assert!(report["verdict"][1].as_str().unwrap().contains("it was storage"), "{}", report["verdict"]);
+    assert!(report["verdict"][1].as_str().unwrap().contains("storage was the bottleneck"), "{}", report["verdict"]);
     let asked = analyze(&trace, &["--sql", include_str!("../sql/time.sql"), "--format", "json"]);
     let asked: Value = serde_json::from_str(&asked).unwrap();
     assert!(report["time"]["io_ns"].as_i64().unwrap() > 9_000_000_000, "{}", report["time"]);
@@ -139,8 +139,11 @@ fn what_held_a_rule_back_is_marked() {
         below.take_while(|line| line.starts_with("      ")).collect()
     };
     let rows = of("loader-cpu-bound");
-    assert!(rows[0].starts_with("        waited for batches of readers that had started"), "{rows:?}");
-    assert!(rows.iter().any(|row| row.starts_with("      x readers in I/O, of their busy time: 99 %")), "{rows:?}");
+    assert!(rows[0].starts_with("        wait for readers that had started"), "{rows:?}");
+    assert!(
+        rows.iter().any(|row| row.starts_with("      x readers' I/O, as a share of their busy time: 99 %")),
+        "{rows:?}"
+    );
 }
 
 /// A trainer without spans that takes what two readers make through a pipe, and works for as long again.
@@ -198,7 +201,7 @@ fn a_trainer_that_reads_for_itself_waits_where_it_reads_within_its_training() {
     let bound = &finding(&report, "no-overlap");
     assert_eq!(bound["worth_ns"].as_i64().unwrap() / 1000, 39 * 997, "{bound}");
     let said = report["verdict"].to_string();
-    assert!(said.contains("Training stood for 195 ms (31 %) while its own thread wrote"), "{said}");
+    assert!(said.contains("Training was stalled for 195 ms (31 %) while its own thread wrote"), "{said}");
 }
 
 #[test]
@@ -278,7 +281,7 @@ fn a_training_stands_for_what_its_own_thread_writes_whatever_its_readers_do() {
     let stalls = finding(&saved, "checkpoint-stalls");
     assert_eq!((stalls["state"].as_str(), stalls["worth_ns"].as_i64()), (Some("fired"), Some(60_000_000)), "{stalls}");
     let said = saved["verdict"].to_string();
-    assert!(said.contains("Training stood for 60.0 ms"), "{said}");
+    assert!(said.contains("Training was stalled for 60.0 ms"), "{said}");
 }
 
 #[test]
@@ -295,7 +298,7 @@ fn an_answer_on_a_socket_is_no_batch_where_readers_hand_over_through_pipes() {
     processes.push(peer);
     let report = report(&written("exchanges", processes), &[]);
     let said = report["verdict"].to_string();
-    assert!(said.contains("Training did not wait for data") && !said.contains("train nothing"), "{said}");
+    assert!(said.contains("Training did not wait for data") && !said.contains("appear to be training"), "{said}");
     let training = &report["training"][0];
     assert!(training["waited_ns"].as_i64().unwrap() <= 3_000_000, "{training}");
     assert_eq!(training["readers"].as_array().unwrap().len(), 2, "{training}");
@@ -361,11 +364,14 @@ fn a_lock_that_readers_wait_for_is_no_storage_and_its_file_is_not_hot() {
         assert!(fired.contains(&"lock-wait".into()) && !fired.contains(&"hot-file".into()), "{fired:?}");
         assert!(!fired.contains(&"loader-cpu-bound".into()), "{fired:?}");
         let verdict = report["verdict"].to_string();
-        assert!(!verdict.contains("it was storage") && !verdict.contains("storage and what else"), "{verdict}");
+        assert!(
+            !verdict.contains("storage was the bottleneck") && !verdict.contains("storage and what else"),
+            "{verdict}"
+        );
         // Readers stood there for most of the wait: what it was for is not among what they did.
         assert!(report["training"][0]["wait_io_ns"].is_null(), "{}", report["training"][0]);
         let screen = analyze(&trace, &[]).split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(screen.contains("together. Change: open read-only what is only read"), "{screen}");
+        assert!(screen.contains("next: open files read-only if they are only read"), "{screen}");
         // What waits is no I/O in any figure, and SQL says the same.
         let sql = "select events, time_ns from files where path = '/data/lock'";
         assert_eq!(analyze(&trace, &["--sql", sql, "--format", "csv"]).lines().last(), Some("240,0"));
@@ -394,7 +400,7 @@ fn long_reads_of_little_are_latency_though_as_many_are_always_in_flight() {
     let slow = of(8000, 40_000);
     let found = finding(&slow, "storage-latency-bound");
     assert_eq!((&found["state"], &found["confidence"]), (&"fired".into(), &"inferred".into()), "{found}");
-    assert!(found["says"].as_str().unwrap().contains("one of 40.0 kB took 8"), "{found}");
+    assert!(found["says"].as_str().unwrap().contains("a read of 40.0 kB took 8"), "{found}");
     assert!(found["remedy"].as_str().unwrap().contains("more readers"), "{found}");
     assert_eq!(finding(&slow, "storage-saturated")["state"], "unknown");
     // Reads that move much say nothing of it.
@@ -418,7 +424,7 @@ fn a_start_without_io_is_not_for_storage_to_mend() {
     assert!(!computes["remedy"].as_str().unwrap().contains("local disk"), "{computes}");
     assert!(reads["remedy"].as_str().unwrap().contains("local disk"), "{reads}");
     assert_eq!((&computes["severity"], &reads["severity"]), (&"note".into(), &"warning".into()));
-    assert!(reads["says"].as_str().unwrap().contains("75 % of that with I/O on files going on"), "{reads}");
+    assert!(reads["says"].as_str().unwrap().contains("I/O on files active for 75 % of that"), "{reads}");
 }
 
 #[test]
@@ -460,7 +466,7 @@ fn a_file_that_is_damaged_in_several_places_is_one() {
     let report = report(&trace, &["--no-cache"]);
     let (trust, pieces) = (finding(&report, "trust"), report["damage"].as_array().unwrap().len());
     assert!(pieces > 1, "{}", report["damage"]);
-    assert!(trust["says"].as_str().unwrap().contains(&format!("1 file is damaged in {pieces} pieces")), "{trust}");
+    assert!(trust["says"].as_str().unwrap().contains(&format!("1 file is damaged in {pieces} places")), "{trust}");
 }
 
 #[test]
@@ -627,7 +633,7 @@ fn the_start_of_readers_is_a_part_of_the_wait_and_no_work_of_theirs() {
         assert!(text.contains("710 ms") && text.contains(" of that while its readers were starting"), "{text}");
     }
     assert!(said.starts_with("Training waited for data: "), "{said}");
-    assert!(report["verdict"][1].as_str().unwrap().contains("it was storage that training waited for"), "{report}");
+    assert!(report["verdict"][1].as_str().unwrap().contains("torage was the bottleneck"), "{report}");
     let fired = ids(&report, "fired");
     assert!(!fired.contains(&"loader-cpu-bound".to_string()), "{fired:?}");
     let screen = analyze(&trace, &[]).split_whitespace().collect::<Vec<_>>().join(" ");
@@ -675,7 +681,7 @@ fn generating_data_is_no_start_of_a_training() {
     let start = finding(&report, "slow-start");
     assert_eq!(start["state"], "quiet", "{start}");
     let says = start["says"].as_str().unwrap();
-    assert!(says.contains("besides 5 s of generating data and 3 s of emptying the cache"), "{start}");
+    assert!(says.contains("in addition to 5 s of generating data and 3 s of emptying the cache"), "{start}");
     assert_eq!(report["checkpoints"]["files"], 0, "{}", report["checkpoints"]);
     let asked = analyze(&trace, &["--sql", include_str!("../sql/checkpoints.sql"), "--format", "json"]);
     let asked: Value = serde_json::from_str(&asked).unwrap();
@@ -705,7 +711,7 @@ fn ranks_that_wait_for_one_another_lose_what_one_waits() {
     assert!((1_990_000_000..2_010_000_000).contains(&worth), "{bound}");
     assert_eq!(bound["severity"], "critical");
     let verdict = report["verdict"][0].as_str().unwrap();
-    assert!(verdict.contains("so that all lost up to 2.00 s (50 %)"), "{verdict}");
+    assert!(verdict.contains("which cost up to 2.00 s (50 %)"), "{verdict}");
     let evidence = finding(&report, "straggler-rank")["evidence"].as_array().unwrap();
     let ranks: Vec<_> = evidence.iter().filter_map(|row| row.as_str()?.split(':').next()).collect();
     assert_eq!(ranks.len(), ranks.iter().collect::<BTreeSet<_>>().len(), "{evidence:?}");
@@ -735,7 +741,7 @@ fn one_that_reads_by_itself_is_told_so() {
     let (_, processes, _) = scenarios().into_iter().find(|(name, ..)| *name == "no-workers").unwrap();
     let trace = written("by-itself", processes);
     let verdict = report(&trace, &[])["verdict"].to_string();
-    assert!(verdict.contains("It reads by itself: of that wait it was in I/O for"), "{verdict}");
+    assert!(verdict.contains("It reads its data itself. Of that wait, it spent"), "{verdict}");
     assert!(!verdict.contains("1 reader"), "{verdict}");
 }
 
@@ -763,7 +769,7 @@ fn checkpoints_alone_are_no_training_that_waits() {
     }
     let trace = written("checkpoints", vec![saver]);
     let screen = analyze(&trace, &[]).replace('\n', " ");
-    assert!(screen.contains("Nothing trained: 5 spans of checkpoints took 550 ms"), "{screen}");
+    assert!(screen.contains("The trace shows no training: 5 spans of checkpoints took 550 ms"), "{screen}");
     assert!(screen.contains("checkpoints, 5 spans  550 ms") && !screen.contains("is not known"), "{screen}");
 }
 
@@ -799,7 +805,7 @@ fn under_a_filter_of_time_the_window_is_the_run_and_its_start_is_not_measured() 
         );
         assert_eq!(finding(&report, "slow-start")["state"], "unknown");
         assert_eq!(finding(&report, "input-bound")["worth_share"].as_f64().map(|share| share.round()), Some(1.0));
-        assert!(!report["verdict"].to_string().contains("Before training began"), "{}", report["verdict"]);
+        assert!(!report["verdict"].to_string().contains("Training started after"), "{}", report["verdict"]);
     }
     // A step's reads lie in it, and its epoch around it.
     let step = report(&trace, &["--step", "40..42"]);
@@ -822,7 +828,7 @@ fn where_no_call_was_recorded_nothing_is_said_of_calls() {
     let found = report(&trace, &[]);
     assert!(found["training"][0]["wait_io_ns"].is_null(), "{}", found["training"]);
     let cause = found["verdict"][1].as_str().unwrap();
-    assert_eq!(cause, "What its readers did meanwhile is not known: calls were not recorded.");
+    assert_eq!(cause, "The work of its readers during that wait is unknown: calls were not recorded.");
     assert_eq!(ids(&found, "fired"), ["input-bound"]);
     assert!(!analyze(&trace, &[]).contains("file I/O"));
     let quiet = ["checkpoint-stalls", "compute-bound", "slow-start", "straggler-rank", "trust"];
@@ -830,7 +836,10 @@ fn where_no_call_was_recorded_nothing_is_said_of_calls() {
     let mut other = Script::new(100, 1);
     other.span("parse", "frontend", 1000);
     let screen = analyze(&written("other-spans", vec![other]), &[]);
-    assert!(screen.contains("Findings: no rule fired; most look at calls, and none was recorded"), "{screen}");
+    assert!(
+        screen.contains("Findings: no rule fired; most rules check calls, and the trace contains none"),
+        "{screen}"
+    );
 }
 
 #[test]
@@ -983,7 +992,7 @@ fn a_time_of_several_ranks_is_their_mean() {
     let trace = written("two-ranks", two_ranks());
     let found = report(&trace, &[]);
     let answer = found["verdict"][0].as_str().unwrap();
-    let said = "2 trainers trained for 10.0 s in the mean and waited 5 s (50 %) of it for batches";
+    let said = "2 trainers trained for 10.0 s on average and waited 5 s (50 %) of it for batches";
     assert!(answer.contains(said), "{answer}");
     let screen = analyze(&trace, &[]).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
@@ -1004,13 +1013,57 @@ fn a_time_of_several_ranks_is_their_mean() {
 fn a_trace_of_too_many_waits_says_that_their_causes_were_not_worked_out() {
     let trace = written("many-waits", two_ranks());
     let mut summary: Summary = serde_json::from_value(report(&trace, &[])).unwrap();
-    let said = |summary: &Summary| verdict(summary, &[]).join(" ");
-    let sentence = "The causes of waits were not worked out: the trace has more than 8 million waits and messages. Take a \
-                    part of it with fewer: --run, or --from and --to.";
+    let said = |summary: &Summary| conclude(summary, &[]).0.join(" ");
+    let sentence = "The causes of waits were not computed: the trace has more than 8 million waits and messages. Select a \
+                    smaller part: --run, or --from and --to.";
     assert!(!said(&summary).contains("not worked out"), "{}", said(&summary));
     summary.allocation.waits_unexplained = true;
     assert!(said(&summary).contains(sentence), "{}", said(&summary));
     let mut section = String::new();
     summary.print_section("waits", (Some(10), 80), &mut section);
     assert!(section.contains("None: the trace has too many waits and messages"), "{section}");
+}
+
+/// The headline of a report: bottleneck, certainty and the first line.
+fn headline(report: &Value) -> (&str, &str, &str) {
+    let of = |field: &str| report["headline"][field].as_str().unwrap();
+    (of("bottleneck"), of("certainty"), of("text"))
+}
+
+#[test]
+fn headline_names_bottleneck_evidence_and_next_step() {
+    let (name, processes, _) = scenarios().swap_remove(0);
+    let healthy = report(&written(&format!("{name}-headline"), processes), &[]);
+    let (bottleneck, certainty, text) = headline(&healthy);
+    assert!(["compute-bound", "not-data-bound"].contains(&bottleneck), "{healthy}");
+    assert!(certainty == "measured" && text.contains("measured by spans"), "{text}");
+    assert!(healthy["headline"]["next"].as_str().unwrap().starts_with("leave data loading unchanged"), "{healthy}");
+    let mut findings = 0;
+    for (name, processes, _) in scenarios() {
+        let trace = written(&format!("{name}-headline"), processes);
+        let found = report(&trace, &[]);
+        let (bottleneck, _, text) = headline(&found);
+        let capitals = text.split([':', '(']).next().unwrap();
+        assert!(!capitals.chars().any(char::is_lowercase) && !capitals.is_empty(), "{name}: {text}");
+        let share = found["headline"]["share"].as_f64();
+        assert!(share.is_none_or(|share| (0.0..=1.0).contains(&share)), "{name}: {}", found["headline"]);
+        // A cause that the trace does not show is never named.
+        let is_unknown = ["unknown", "no-training", "no-events"].contains(&bottleneck);
+        assert_eq!(share.is_none(), is_unknown, "{name}: {}", found["headline"]);
+        let why = found["headline"]["why"].as_str().unwrap();
+        assert!(why.ends_with('.') && why.chars().any(|c| c.is_ascii_digit()), "{name}: {why}");
+        // The next step is the one of a finding that fired.
+        if let Some(id) = found["headline"]["finding"].as_str() {
+            let finding = finding(&found, id);
+            assert_eq!(
+                (&finding["state"], &finding["remedy"]),
+                (&"fired".into(), &found["headline"]["next"]),
+                "{name}"
+            );
+            findings += 1;
+        }
+        let screen = analyze(&trace, &[]);
+        assert!(screen.starts_with(&capitals.trim().to_string()), "{name}: {screen}");
+    }
+    assert!(findings > 10, "{findings}");
 }

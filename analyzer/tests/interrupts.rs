@@ -122,7 +122,7 @@ fn half_an_export_is_told_from_a_whole_one_and_replaced() {
     };
     let mut child = stopped(&trace, &folder);
     let message = refused(&[&trace, "--parquet", &folder]);
-    assert!(message.contains("another dlio-analyze writes there"), "{message}");
+    assert!(message.contains("another dlio-analyze is writing there"), "{message}");
     send(&child, Signal::SIGKILL);
     child.wait().unwrap();
     let message = refused(&[&folder]);

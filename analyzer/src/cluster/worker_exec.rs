@@ -87,7 +87,7 @@ impl Asking {
 
     /// What was done since this was called last, and who went away meanwhile.
     pub fn take_done(&self) -> Dispatched {
-        std::mem::take(&mut self.0.done.lock().expect("what was done"))
+        std::mem::take(&mut self.0.done.lock().expect("worker statistics"))
     }
 }
 
@@ -109,7 +109,7 @@ impl Helpers for Asking {
             scope.spawn(|| self.0.cluster.analyse(&self.0.question(), progress)).join().expect("a thread that waits")
         });
         let (analysis, dispatched) = counted.map_err(troubled)?;
-        self.0.done.lock().expect("what was done").add(dispatched);
+        self.0.done.lock().expect("worker statistics").add(dispatched);
         Ok(analysis)
     }
 
@@ -333,12 +333,12 @@ impl Run {
         let task = about.cluster.runtime().spawn(async move {
             let take = |_, held: Held| {
                 let sender = sender.clone();
-                async move { sender.send(held).await.map_err(|_| "nobody waits for it any more".to_string()) }
+                async move { sender.send(held).await.map_err(|_| "the receiver is gone".to_string()) }
             };
             let dispatched = dispatch(&connections, pieces, told, move || Held::new(room.clone()), take).await;
             let _ = said.set(match dispatched {
                 Ok(dispatched) => {
-                    by.lock().expect("what was done").add(dispatched);
+                    by.lock().expect("worker statistics").add(dispatched);
                     Ok(())
                 }
                 Err(why) => Err(undone(why).0),
@@ -425,7 +425,7 @@ impl Meanings {
             let place = *place as usize;
             let renumbered = columns.get(place).and_then(|column| renumbered(column, known));
             columns[place] =
-                renumbered.ok_or_else(|| troubled(Trouble("a worker's rows name what it does not list".into())))?;
+                renumbered.ok_or_else(|| troubled(Trouble("a worker's rows refer to unlisted entries".into())))?;
         }
         let options = RecordBatchOptions::new().with_row_count(Some(count));
         Ok(RecordBatch::try_new_with_options(schema.clone(), columns, &options)?)

@@ -46,8 +46,8 @@ use sources::errors::{LoadError, Note};
 use sources::source::{Opening, Reader, Source};
 
 /// The remark on a trace with more names than there is room for.
-pub const NAMES_TOGETHER: &str = "it has more different names of events than --memory has room for: those that came last are \
-    counted together as (other names); give it more";
+pub const NAMES_TOGETHER: &str = "it has more distinct event names than fit into --memory: the last ones are counted \
+    together as (other names); raise --memory";
 
 /// Everything that was given, ready to be read.
 pub struct Trace {

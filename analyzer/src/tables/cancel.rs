@@ -120,7 +120,7 @@ impl PhysicalExpr for Guarded {
     }
 
     fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn PhysicalExpr>>) -> Result<Arc<dyn PhysicalExpr>> {
-        let condition = children.pop().expect("an expression of one child");
+        let condition = children.pop().expect("an expression with one child");
         Ok(Arc::new(Guarded { condition, progress: self.progress.clone() }))
     }
 
