@@ -98,7 +98,7 @@ fn each_form_of_the_report_says_which_run_it_is_about() {
     for asked in
         [&[][..], &["--full"], &["--section", "files"], &["--findings"], &["--cat", "posix"], &["--from", "1s"]]
     {
-        assert!(one_line(folder.path(), asked).starts_with(about), "{asked:?}: {}", one_line(folder.path(), asked));
+        assert!(one_line(folder.path(), asked).contains(about), "{asked:?}: {}", one_line(folder.path(), asked));
     }
     assert!(
         one_line(folder.path(), &["--run", "1"])
@@ -189,7 +189,7 @@ fn both_sides_of_a_comparison_take_the_same_choice() {
         serde_json::from_str(&printed).unwrap()
     };
     for (more, named) in
-        [(&[][..], "run 2 of 2"), (&["--run", "1"], "run 1 of 2"), (&["--run", "all"], "2 runs together")]
+        [(&[][..], "run 2 of 2"), (&["--run", "1"], "run 1 of 2"), (&["--run", "all"], "2 runs combined")]
     {
         let compared = compared(more);
         let sides = ["before", "after"].map(|side| compared[side][0]["run"].as_str().unwrap().to_string());
@@ -209,9 +209,9 @@ fn several_places_are_a_choice_and_taken_together() {
     let (folder, _) = training_and_loss("runs-places");
     let [first, last] = ["run0", "run1"].map(|run| folder.path().join(run).display().to_string());
     let both = printed(&[&first, &last]).replace('\n', " ");
-    assert!(both.starts_with("This trace contains 2 runs, and this report combines them"), "{both}");
+    assert!(both.contains("This trace contains 2 runs, and this report combines them"), "{both}");
     let pattern = printed(&[&format!("{}/run*", folder.path().display())]).replace('\n', " ");
-    assert!(pattern.starts_with("This trace contains 2 runs, and this report combines them"), "{pattern}");
+    assert!(pattern.contains("This trace contains 2 runs, and this report combines them"), "{pattern}");
 }
 
 #[test]
@@ -245,7 +245,7 @@ fn an_empty_last_run_is_told_as_such() {
     add(&folder, 0, slow_storage(&Loader::starved()));
     add(&folder, 1, vec![Script::new(900, 1)]);
     let said = one_line(folder.path(), &[]);
-    assert!(said.contains("covers the last one") && said.contains("holds no events"), "{said}");
+    assert!(said.contains("covers the last one") && said.contains("contains no events"), "{said}");
 }
 
 #[cfg(feature = "cluster")]

@@ -281,12 +281,10 @@ impl Headline {
     /// Returns the box as lines of at most `width` characters.
     pub fn lines(&self, width: usize) -> String {
         let mut out = wrapped(&self.text, width);
-        hung("  why:    ", &self.why, (10, width), &mut out);
+        hung("  why:  ", &self.why, (8, width), &mut out);
         if let Some(next) = &self.next {
-            hung("  next:   ", next, (10, width), &mut out);
-        }
-        if let Some(verify) = &self.verify {
-            hung("  verify: ", verify, (10, width), &mut out);
+            let verify = self.verify.as_ref().map_or(String::new(), |verify| format!(" (verify: {verify})"));
+            hung("  next: ", &format!("{next}{verify}"), (8, width), &mut out);
         }
         out
     }

@@ -27,8 +27,8 @@ const TABLES: usize = 3;
 /// Findings where there is room for them.
 const FINDINGS: usize = 5;
 
-/// Fewer findings than these make no room for tables.
-const FINDINGS_MIN: usize = 3;
+/// Tables may push out all findings except these; the verdict box already recommends the most important change.
+const FINDINGS_MIN: usize = 2;
 
 /// The measure of a screen.
 #[derive(Clone, Copy, Debug)]
