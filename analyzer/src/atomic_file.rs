@@ -146,7 +146,7 @@ fn special(path: &Path) -> io::Result<Option<File>> {
     let is_same = |now: &Metadata| (now.dev(), now.ino()) == (there.dev(), there.ino());
     match is_same(&file.metadata()?) {
         true => Ok(Some(file)),
-        false => Err(io::Error::other("it was exchanged meanwhile")),
+        false => Err(io::Error::other("it was replaced in the meantime")),
     }
 }
 
@@ -201,7 +201,7 @@ impl Output {
         match (&mut self.draft, &mut self.stdout) {
             (Some(draft), _) => draft,
             (None, Some(stdout)) => stdout,
-            (None, None) => unreachable!("nothing is written behind the end"),
+            (None, None) => unreachable!("writes past the end are not possible"),
         }
     }
 }

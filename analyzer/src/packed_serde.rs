@@ -123,7 +123,7 @@ pub mod arrays {
     ) -> Result<Vec<[T; N]>, D::Error> {
         let flat = Vec::<T>::deserialize(from)?;
         let (whole, rest) = flat.as_chunks();
-        if rest.is_empty() { Ok(whole.to_vec()) } else { Err(D::Error::custom("a list of another length")) }
+        if rest.is_empty() { Ok(whole.to_vec()) } else { Err(D::Error::custom("a list with a different length")) }
     }
 }
 

@@ -204,15 +204,15 @@ fn failing_workers_report_the_reason() {
     // No process listens at a port that was released.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let said = refusal(&[trace, "--workers", &format!("127.0.0.1:{port}")]);
-    assert!(said.contains(&format!("worker 127.0.0.1:{port} cannot be reached")), "{said}");
+    assert!(said.contains(&format!("cannot reach worker 127.0.0.1:{port}")), "{said}");
     assert!(said.contains(&format!("dlio-analyze worker --listen 0.0.0.0:{port} --root DIR")), "{said}");
     let other = Worker::below(elsewhere.path());
     let said = refusal(&[trace, "--workers", &other.address]);
-    assert!(said.contains("lies below none of its roots") && said.contains("--root"), "{said}");
+    assert!(said.contains("is not below one of its roots") && said.contains("--root"), "{said}");
     let token = folder.path().join("token");
     std::fs::write(&token, "a token that nobody else has").unwrap();
     let said = refusal(&[trace, "--workers", "node1:7070"]);
-    assert!(said.contains("want a token") && said.contains("openssl rand"), "{said}");
+    assert!(said.contains("need a token") && said.contains("openssl rand"), "{said}");
     std::fs::write(&token, "short").unwrap();
     std::fs::set_permissions(&token, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
     let said = refusal(&[trace, "--workers", &other.address, "--token", token.to_str().unwrap()]);
@@ -227,9 +227,9 @@ fn failing_workers_report_the_reason() {
         assert!(said.contains(why), "{typed}: {said}");
     }
     let said = refusal(&["worker", "--listen", "0.0.0.0:0", "--root", trace]);
-    assert!(said.contains("wants a token"), "{said}");
+    assert!(said.contains("requires a token"), "{said}");
     let said = refusal(&["worker", "--listen", "127.0.0.1:0", "--root", "/nonexistent/folder"]);
-    assert!(said.contains("no such root"), "{said}");
+    assert!(said.contains("the root does not exist"), "{said}");
 }
 
 #[test]

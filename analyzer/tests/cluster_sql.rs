@@ -462,7 +462,7 @@ fn workers_write_the_same_parquet() {
     let (output, together) = write("not-theirs", &["--workers", &listed(&by)]);
     let said = text(&output.stderr);
     assert!(
-        output.status.success() && said.contains("written by this process alone") && said.contains("--write"),
+        output.status.success() && said.contains("written by this process only") && said.contains("--write"),
         "{said}"
     );
     assert!(tables(&together) == expected);
@@ -519,6 +519,6 @@ fn parquet_is_complete_or_absent_after_a_loss() {
     begun(&tables);
     by.iter().for_each(|worker| worker.signal("KILL"));
     let output = asking.wait_with_output().unwrap();
-    assert!(!output.status.success() && text(&output.stderr).contains("all workers went away"));
+    assert!(!output.status.success() && text(&output.stderr).contains("all workers disconnected"));
     assert!(!tables.exists());
 }

@@ -31,7 +31,7 @@ fn wrong_query_reports_position_and_tables() {
     let (_folder, trace) = made("queries");
     let message = |sql: &str| refused(&[&trace, "--sql", sql]);
     let unknown = message("select * from event");
-    assert!(unknown.contains("there is no table event; did you mean events? The tables are events,"), "{unknown}");
+    assert!(unknown.contains("unknown table event; did you mean events? The tables are events,"), "{unknown}");
     let unread = message("select (name\n  from events");
     assert!(unread.contains(", line 2, column ") && unread.contains('^'), "{unread}");
     for wrong in [&unknown, &unread, &message("selec 1"), &message("select 'a"), &message("select nothing from events")]
@@ -39,7 +39,7 @@ fn wrong_query_reports_position_and_tables() {
         assert!(!["ParserError", "TokenizerError", "datafusion."].iter().any(|word| wrong.contains(word)), "{wrong}");
     }
     for change in ["drop table events", "insert into files values (1)", "create table events (x int)"] {
-        assert!(message(change).contains("a trace is only read"), "{change}");
+        assert!(message(change).contains("read-only"), "{change}");
     }
     assert!(["", "  ", ";", "\n"].iter().all(|sql| message(sql).contains("is empty")));
     assert!(printed(&[&trace, "--sql", "select count(*) from events", "--format", "csv"]).lines().count() == 2);
@@ -56,7 +56,7 @@ fn only_requested_sections_are_in_any_format() {
     let elsewhere = temp_dir("sections-report");
     let report = elsewhere.path().join("report.json").display().to_string();
     printed(&[&trace, "--format", "json", "-o", &report]);
-    assert!(refused(&[&report]).contains("it is a report of dlio-analyze"), "{}", refused(&[&report]));
+    assert!(refused(&[&report]).contains("this is a report of dlio-analyze"), "{}", refused(&[&report]));
     assert_eq!(keys(&["--findings"]), ["schema", "version", "findings"]);
     assert!(keys(&["--full", "--section", "time"]).len() > 20 && keys(&[]).len() > 20);
     let csv = printed(&[&trace, "--format", "csv", "--section", "time"]);
@@ -102,7 +102,7 @@ fn queries_read_the_trace_and_nothing_else() {
     }
     assert!(!elsewhere.path().join("copy.csv").exists());
     let from_file = format!("select * from '{}'", csv.display());
-    assert!(refused(&[&trace, "--sql", &from_file]).contains("there is no table"));
+    assert!(refused(&[&trace, "--sql", &from_file]).contains("unknown table"));
     for sql in [
         "set datafusion.runtime.memory_limit = '64G'",
         "set datafusion.execution.batch_size = 100000000",
@@ -269,7 +269,7 @@ fn missing_argument_means_trace_in_this_directory() {
         Command::new(env!("CARGO_BIN_EXE_dlio-analyze")).current_dir(at).args(["--format", "json"]).output().unwrap()
     };
     let none = run(folder.path());
-    assert!(!none.status.success() && text(&none.stderr).contains("dlio-trace: no such file or folder"));
+    assert!(!none.status.success() && text(&none.stderr).contains("dlio-trace: no such file or directory"));
     let above = temp_dir("default-above");
     generate(&above.path().join("dlio-trace"), &Plan { events: 1000, ..Plan::default() }, &|_, _, _| ()).unwrap();
     assert!(text(&run(above.path()).stdout).contains("\"dlio-summary\""));
@@ -314,15 +314,15 @@ fn runs_of_one_directory_are_distinguished() {
         rows.lines().nth(1).unwrap().parse::<u64>().unwrap()
     };
     let first_lines = |more: &[&str]| printed(&[&[&*trace], more].concat()).replace('\n', " ");
-    let about_last = "This trace holds 2 runs; this report is about the last one, which began ";
+    let about_last = "This trace contains 2 runs; this report covers the last one, which started ";
     for asked in [&[][..], &["--full"], &["--section", "files"], &["--findings"]] {
-        assert!(first_lines(asked).starts_with(about_last), "{asked:?}: {}", first_lines(asked));
+        assert!(first_lines(asked).contains(about_last), "{asked:?}: {}", first_lines(asked));
     }
     let (first, last) = (count(&["--run", "1"]), count(&["--run", "last"]));
     assert!(first > 0 && last > first && first + last == count(&[]) && last == count(&["--run", "2"]));
     assert_eq!(printed(&[&trace, "--run", "last"]), printed(&[&trace]));
-    assert!(first_lines(&["--run", "all"]).starts_with("This trace holds 2 runs, and this report takes them together"));
-    assert!(refused(&[&trace, "--run", "3"]).contains("there are 2 runs in this trace"));
+    assert!(first_lines(&["--run", "all"]).contains("This trace contains 2 runs, and this report combines them"));
+    assert!(refused(&[&trace, "--run", "3"]).contains("this trace contains 2 runs"));
 }
 
 #[test]
@@ -339,15 +339,13 @@ fn empty_filter_results_exit_the_same() {
             assert_eq!(output.status.code(), Some(!is_query as i32), "{filters:?} {asked:?}: {}", text(&output.stderr));
         }
     }
-    assert!(refused(&[&trace, "--from", "10"]).contains("10s is that long after the trace began"));
+    assert!(refused(&[&trace, "--from", "10"]).contains("10s is a time since the start of the trace"));
 }
 
 #[test]
 fn tables_are_listed_without_a_trace() {
     let tables = printed(&["--tables"]);
-    assert!(
-        ["events: one row", "tracer_ns", "CPU time the tracer itself took"].iter().all(|part| tables.contains(part))
-    );
+    assert!(["events: one row", "tracer_ns", "CPU time of the tracer itself"].iter().all(|part| tables.contains(part)));
     assert!(printed(&["--help"]).contains("--tables"));
 }
 
@@ -362,7 +360,7 @@ fn completions_handle_closed_pipe_and_full_disk() {
     assert_eq!((left.status.code(), left.stderr.len()), (Some(0), 0));
     let full = to(std::fs::File::options().write(true).open("/dev/full").unwrap().into());
     assert_eq!(full.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&full.stderr).contains("cannot be written: No space left"));
+    assert!(String::from_utf8_lossy(&full.stderr).contains("cannot write the result: No space left"));
 }
 
 #[test]
@@ -383,10 +381,10 @@ fn queries_and_commands_come_through_a_pipe() {
     child.stdin.take().unwrap().write_all(typed.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
     let (message, wrong) = (text(&output.stdout), text(&output.stderr));
-    let parts = ["one row a machine\n", "one\n1\n", "two\n;\n", "boot_id", "three\n3\n"];
+    let parts = ["one row per host\n", "one\n1\n", "two\n;\n", "boot_id", "three\n3\n"];
     let places: Vec<_> = parts.iter().map(|part| message.find(part)).collect();
     assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{message}");
-    assert!(!message.contains("four") && wrong.contains("the query cannot be read"), "{message}{wrong}");
+    assert!(!message.contains("four") && wrong.contains("cannot read the query"), "{message}{wrong}");
 }
 
 #[test]
@@ -399,7 +397,7 @@ fn empty_filter_result_lists_available_values() {
         text(&output.stderr).replace('\n', " ")
     };
     let message = unmatched(&[&trace, "--cat", "process", "--min-dur", "1h"]);
-    let parts = ["No event passes the filters (--cat, --min-dur)", "posix", "process ids 1000, 1001", "it begins at"];
+    let parts = ["No event matches the filters (--cat, --min-dur)", "posix", "process ids 1000, 1001", "it starts at"];
     assert!(parts.iter().all(|part| message.contains(part)), "{message}");
     // The events and categories that a query finds.
     let column =
@@ -409,7 +407,7 @@ fn empty_filter_result_lists_available_values() {
     assert!(message.replace(',', "").contains(&format!("The trace has {events} events of {cats};")), "{message}");
     for wrong in [&["--pid", "1"][..], &["--rank", "77"], &["--from", "1h"], &["--file", "/nowhere/*"]] {
         let message = unmatched(&[&[&*trace][..], wrong].concat());
-        assert!(message.contains(&format!("dlio-analyze: No event passes the filters ({})", wrong[0])), "{message}");
+        assert!(message.contains(&format!("dlio-analyze: No event matches the filters ({})", wrong[0])), "{message}");
     }
     let path = column("select min(path) path from files where path like '/%'");
     let (_, name) = path.rsplit_once('/').unwrap();
@@ -420,8 +418,8 @@ fn empty_filter_result_lists_available_values() {
     assert!(unknown.contains("no event has the category nosuch (--cat); the trace has ") && unknown.contains("posix"));
     assert!(refused(&[&trace, "--cat", "nosuch", "--chrome", "/dev/null", "--force"]).contains("category nosuch"));
     let before = refused(&[&trace, "--from", "-1s"]);
-    assert!(before.contains("times count from the beginning of the trace"), "{before}");
-    assert!(refused(&[&trace, "--window", "-1s..2s"]).contains("from the beginning of the trace"));
+    assert!(before.contains("relative to the start of the trace"), "{before}");
+    assert!(refused(&[&trace, "--window", "-1s..2s"]).contains("relative to the start of the trace"));
 }
 
 #[test]
@@ -443,7 +441,7 @@ fn pipe_is_rejected_and_file_on_stdin_is_read() {
     let tables = temp_dir("stdin-fifo");
     let fifo = tables.path().join("fifo");
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
-    let reason = "no file but a pipe or device, and a trace is read more than once; write it to a file first";
+    let reason = "a pipe or device, but a trace is read more than once; write it to a file first";
     assert!(refused(&[&fifo.display().to_string()]).contains(reason));
     let given = |input: Stdio| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_dlio-analyze"));
@@ -484,7 +482,7 @@ fn output_of_show_sql_is_a_valid_query() {
         assert!(rows.is_array(), "{}: {rows}", section.name);
         asked += 1;
     }
-    assert!(asked > 8 && in_one_line(&printed(&["--explain"])).contains("There is no SQL for it"));
+    assert!(asked > 8 && in_one_line(&printed(&["--explain"])).contains("There is no SQL for this section"));
 }
 
 fn in_one_line(text: &str) -> String {
@@ -548,10 +546,10 @@ fn damaged_parquet_reports_a_remedy() {
     };
     let events = content(part);
     let cut = message(part, &events[..events.len() / 2]);
-    assert!(cut.contains(part) && cut.contains("does not read as Parquet; write it again"), "{cut}");
+    assert!(cut.contains(part) && cut.contains("is not valid Parquet; write it again"), "{cut}");
     let processes = content("processes.parquet");
     let unlisted = message("processes.parquet", &processes[..processes.len() / 2]);
-    assert!(unlisted.contains("hosts.parquet and processes.parquet that belong to it do not read"), "{unlisted}");
+    assert!(unlisted.contains("hosts.parquet and processes.parquet that belong to it are not valid"), "{unlisted}");
     for at in (0..events.len() - 64).step_by(events.len() / 60) {
         let mut flipped = events.clone();
         flipped[at..at + 64].iter_mut().for_each(|byte| *byte ^= 0x5a);
@@ -559,7 +557,7 @@ fn damaged_parquet_reports_a_remedy() {
     }
     let alone = tables.path().join("alone.parquet");
     std::fs::write(&alone, &events).unwrap();
-    assert!(refused(&[&alone.display().to_string()]).contains("give the folder that --parquet wrote"));
+    assert!(refused(&[&alone.display().to_string()]).contains("pass the directory that --parquet wrote"));
 }
 
 /// Lines of prose end where the next word does not fit, or where a paragraph ends.

@@ -426,7 +426,7 @@ fn file_counts_are_lower_bounds_after_overflow() {
     let message = [
         format!("on at least {} files, ", what.files),
         format!("(at least {} read, at least {} written)", what.files_read, what.files_written),
-        "events are on files that found no row".to_string(),
+        "events are on files without a separate row".to_string(),
     ];
     assert!(message.iter().all(|message| text.replace(',', "").contains(&message.replace(',', ""))), "{text}");
     let text = dlio_analyzer::summary::report::text::print(&few, (10, 9999));

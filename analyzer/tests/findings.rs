@@ -11,7 +11,7 @@ use dlio_analyzer::findings::judge;
 use dlio_analyzer::findings::limits::Limits;
 use dlio_analyzer::findings::rules::RULES;
 use dlio_analyzer::summary::report::Summary;
-use dlio_analyzer::summary::report::verdict::verdict;
+use dlio_analyzer::summary::report::headline::conclude;
 use dlio_analyzer::summary::waits::parts::{Part, Parts};
 use dlio_schemas::ops::Op;
 use dlio_schemas::record::POS_UNKNOWN;
@@ -82,9 +82,9 @@ fn healthy_run_has_no_findings() {
     let (name, processes, _) = scenarios().swap_remove(0);
     let trace = written(&format!("{name}-text"), processes);
     let screen = analyze(&trace, &[]);
-    assert!(screen.contains("Findings: nothing to mend"), "{screen}");
+    assert!(screen.contains("Findings: no change recommended"), "{screen}");
     assert!(!["warning", "critical"].iter().any(|word| screen.contains(word)), "{screen}");
-    assert!(analyze(&trace, &["--findings"]).contains("nothing to mend"));
+    assert!(analyze(&trace, &["--findings"]).contains("no change recommended"));
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn savings_equal_the_waited_time() {
 fn object_store_requests_count_as_storage() {
     let trace = written("store", slow_store(&Loader::starved()));
     let report = report(&trace, &[]);
-    assert!(report["verdict"][1].as_str().unwrap().contains("it was storage"), "{}", report["verdict"]);
+    assert!(report["verdict"][1].as_str().unwrap().contains("storage was the bottleneck"), "{}", report["verdict"]);
     let asked = analyze(&trace, &["--sql", include_str!("../sql/time.sql"), "--format", "json"]);
     let asked: Value = serde_json::from_str(&asked).unwrap();
     assert!(report["time"]["io_ns"].as_i64().unwrap() > 9_000_000_000, "{}", report["time"]);
@@ -140,8 +140,11 @@ fn suppressed_rules_are_marked() {
         below.take_while(|line| line.starts_with("      ")).collect()
     };
     let rows = of("loader-cpu-bound");
-    assert!(rows[0].starts_with("        waited for batches of readers that had started"), "{rows:?}");
-    assert!(rows.iter().any(|row| row.starts_with("      x readers in I/O, of their busy time: 99 %")), "{rows:?}");
+    assert!(rows[0].starts_with("        wait for readers that had started"), "{rows:?}");
+    assert!(
+        rows.iter().any(|row| row.starts_with("      x readers' I/O, as a share of their busy time: 99 %")),
+        "{rows:?}"
+    );
 }
 
 /// A trainer without spans that receives the output of two readers through a pipe, and works for the same time.
@@ -199,7 +202,7 @@ fn trainer_reading_itself_waits_in_its_reads() {
     let bound = &finding(&report, "no-overlap");
     assert_eq!(bound["worth_ns"].as_i64().unwrap() / 1000, 39 * 997, "{bound}");
     let said = report["verdict"].to_string();
-    assert!(said.contains("Training stood for 195 ms (31 %) while its own thread wrote"), "{said}");
+    assert!(said.contains("Training was stalled for 195 ms (31 %) while its own thread wrote"), "{said}");
 }
 
 #[test]
@@ -280,7 +283,7 @@ fn training_stalls_while_its_thread_writes() {
     let stalls = finding(&saved, "checkpoint-stalls");
     assert_eq!((stalls["state"].as_str(), stalls["worth_ns"].as_i64()), (Some("fired"), Some(60_000_000)), "{stalls}");
     let said = saved["verdict"].to_string();
-    assert!(said.contains("Training stood for 60.0 ms"), "{said}");
+    assert!(said.contains("Training was stalled for 60.0 ms"), "{said}");
 }
 
 #[test]
@@ -297,7 +300,7 @@ fn socket_response_is_no_batch_with_pipes() {
     processes.push(peer);
     let report = report(&written("exchanges", processes), &[]);
     let said = report["verdict"].to_string();
-    assert!(said.contains("Training did not wait for data") && !said.contains("train nothing"), "{said}");
+    assert!(said.contains("Training did not wait for data") && !said.contains("appear to be training"), "{said}");
     let training = &report["training"][0];
     assert!(training["waited_ns"].as_i64().unwrap() <= 3_000_000, "{training}");
     assert_eq!(training["readers"].as_array().unwrap().len(), 2, "{training}");
@@ -364,11 +367,14 @@ fn lock_waits_are_not_storage() {
         assert!(fired.contains(&"lock-wait".into()) && !fired.contains(&"hot-file".into()), "{fired:?}");
         assert!(!fired.contains(&"loader-cpu-bound".into()), "{fired:?}");
         let verdict = report["verdict"].to_string();
-        assert!(!verdict.contains("it was storage") && !verdict.contains("storage and what else"), "{verdict}");
+        assert!(
+            !verdict.contains("storage was the bottleneck") && !verdict.contains("storage and what else"),
+            "{verdict}"
+        );
         // Readers waited for the lock for most of the time: the cause of the wait is not among their calls.
         assert!(report["training"][0]["wait_io_ns"].is_null(), "{}", report["training"][0]);
         let screen = analyze(&trace, &[]).split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(screen.contains("together. Change: open read-only what is only read"), "{screen}");
+        assert!(screen.contains("next: open files read-only if they are only read"), "{screen}");
         // Waiting is not I/O in any number, and SQL agrees.
         let sql = "select events, time_ns from files where path = '/data/lock'";
         assert_eq!(analyze(&trace, &["--sql", sql, "--format", "csv"]).lines().last(), Some("240,0"));
@@ -397,7 +403,7 @@ fn long_small_reads_are_latency_bound() {
     let slow = of(8000, 40_000);
     let found = finding(&slow, "storage-latency-bound");
     assert_eq!((&found["state"], &found["confidence"]), (&"fired".into(), &"inferred".into()), "{found}");
-    assert!(found["says"].as_str().unwrap().contains("one of 40.0 kB took 8"), "{found}");
+    assert!(found["says"].as_str().unwrap().contains("a read of 40.0 kB took 8"), "{found}");
     assert!(found["remedy"].as_str().unwrap().contains("more readers"), "{found}");
     assert_eq!(finding(&slow, "storage-saturated")["state"], "unknown");
     // Large reads are not evidence of latency.
@@ -421,7 +427,7 @@ fn start_without_io_is_not_storage() {
     assert!(!computes["remedy"].as_str().unwrap().contains("local disk"), "{computes}");
     assert!(reads["remedy"].as_str().unwrap().contains("local disk"), "{reads}");
     assert_eq!((&computes["severity"], &reads["severity"]), (&"note".into(), &"warning".into()));
-    assert!(reads["says"].as_str().unwrap().contains("75 % of that with I/O on files going on"), "{reads}");
+    assert!(reads["says"].as_str().unwrap().contains("I/O on files active for 75 % of that"), "{reads}");
 }
 
 #[test]
@@ -463,7 +469,7 @@ fn file_with_several_damages_counts_once() {
     let report = report(&trace, &["--no-cache"]);
     let (trust, pieces) = (finding(&report, "trust"), report["damage"].as_array().unwrap().len());
     assert!(pieces > 1, "{}", report["damage"]);
-    assert!(trust["says"].as_str().unwrap().contains(&format!("1 file is damaged in {pieces} pieces")), "{trust}");
+    assert!(trust["says"].as_str().unwrap().contains(&format!("1 file is damaged in {pieces} places")), "{trust}");
 }
 
 #[test]
@@ -631,7 +637,7 @@ fn reader_start_is_wait_and_not_work() {
         assert!(text.contains("710 ms") && text.contains(" of that while its readers were starting"), "{text}");
     }
     assert!(said.starts_with("Training waited for data: "), "{said}");
-    assert!(report["verdict"][1].as_str().unwrap().contains("it was storage that training waited for"), "{report}");
+    assert!(report["verdict"][1].as_str().unwrap().contains("torage was the bottleneck"), "{report}");
     let fired = ids(&report, "fired");
     assert!(!fired.contains(&"loader-cpu-bound".to_string()), "{fired:?}");
     let screen = analyze(&trace, &[]).split_whitespace().collect::<Vec<_>>().join(" ");
@@ -679,7 +685,7 @@ fn data_generation_is_not_a_training_start() {
     let start = finding(&report, "slow-start");
     assert_eq!(start["state"], "quiet", "{start}");
     let says = start["says"].as_str().unwrap();
-    assert!(says.contains("besides 5 s of generating data and 3 s of emptying the cache"), "{start}");
+    assert!(says.contains("in addition to 5 s of generating data and 3 s of emptying the cache"), "{start}");
     assert_eq!(report["checkpoints"]["files"], 0, "{}", report["checkpoints"]);
     let asked = analyze(&trace, &["--sql", include_str!("../sql/checkpoints.sql"), "--format", "json"]);
     let asked: Value = serde_json::from_str(&asked).unwrap();
@@ -709,7 +715,7 @@ fn ranks_waiting_for_each_other_lose_one_wait() {
     assert!((1_990_000_000..2_010_000_000).contains(&worth), "{bound}");
     assert_eq!(bound["severity"], "critical");
     let verdict = report["verdict"][0].as_str().unwrap();
-    assert!(verdict.contains("so that all lost up to 2.00 s (50 %)"), "{verdict}");
+    assert!(verdict.contains("which cost up to 2.00 s (50 %)"), "{verdict}");
     let evidence = finding(&report, "straggler-rank")["evidence"].as_array().unwrap();
     let ranks: Vec<_> = evidence.iter().filter_map(|row| row.as_str()?.split(':').next()).collect();
     assert_eq!(ranks.len(), ranks.iter().collect::<BTreeSet<_>>().len(), "{evidence:?}");
@@ -739,7 +745,7 @@ fn trainer_without_readers_gets_advice() {
     let (_, processes, _) = scenarios().into_iter().find(|(name, ..)| *name == "no-workers").unwrap();
     let trace = written("by-itself", processes);
     let verdict = report(&trace, &[])["verdict"].to_string();
-    assert!(verdict.contains("It reads by itself: of that wait it was in I/O for"), "{verdict}");
+    assert!(verdict.contains("It reads its data itself. Of that wait, it spent"), "{verdict}");
     assert!(!verdict.contains("1 reader"), "{verdict}");
 }
 
@@ -767,7 +773,7 @@ fn checkpoints_without_training_are_not_waits() {
     }
     let trace = written("checkpoints", vec![saver]);
     let screen = analyze(&trace, &[]).replace('\n', " ");
-    assert!(screen.contains("Nothing trained: 5 spans of checkpoints took 550 ms"), "{screen}");
+    assert!(screen.contains("The trace shows no training: 5 spans of checkpoints took 550 ms"), "{screen}");
     assert!(screen.contains("checkpoints, 5 spans  550 ms") && !screen.contains("is not known"), "{screen}");
 }
 
@@ -803,7 +809,7 @@ fn time_filter_makes_the_window_the_run() {
         );
         assert_eq!(finding(&report, "slow-start")["state"], "unknown");
         assert_eq!(finding(&report, "input-bound")["worth_share"].as_f64().map(|share| share.round()), Some(1.0));
-        assert!(!report["verdict"].to_string().contains("Before training began"), "{}", report["verdict"]);
+        assert!(!report["verdict"].to_string().contains("Training started after"), "{}", report["verdict"]);
     }
     // A step's reads are within it, and its epoch is around it.
     let step = report(&trace, &["--step", "40..42"]);
@@ -826,7 +832,7 @@ fn trace_without_calls_has_no_call_findings() {
     let found = report(&trace, &[]);
     assert!(found["training"][0]["wait_io_ns"].is_null(), "{}", found["training"]);
     let cause = found["verdict"][1].as_str().unwrap();
-    assert_eq!(cause, "What its readers did meanwhile is not known: calls were not recorded.");
+    assert_eq!(cause, "The work of its readers during that wait is unknown: calls were not recorded.");
     assert_eq!(ids(&found, "fired"), ["input-bound"]);
     assert!(!analyze(&trace, &[]).contains("file I/O"));
     let quiet = ["checkpoint-stalls", "compute-bound", "slow-start", "straggler-rank", "trust"];
@@ -834,7 +840,10 @@ fn trace_without_calls_has_no_call_findings() {
     let mut other = Script::new(100, 1);
     other.span("parse", "frontend", 1000);
     let screen = analyze(&written("other-spans", vec![other]), &[]);
-    assert!(screen.contains("Findings: no rule fired; most look at calls, and none was recorded"), "{screen}");
+    assert!(
+        screen.contains("Findings: no rule fired; most rules check calls, and the trace contains none"),
+        "{screen}"
+    );
 }
 
 #[test]
@@ -987,7 +996,7 @@ fn times_of_several_ranks_are_averaged() {
     let trace = written("two-ranks", two_ranks());
     let found = report(&trace, &[]);
     let answer = found["verdict"][0].as_str().unwrap();
-    let said = "2 trainers trained for 10.0 s in the mean and waited 5 s (50 %) of it for batches";
+    let said = "2 trainers trained for 10.0 s on average and waited 5 s (50 %) of it for batches";
     assert!(answer.contains(said), "{answer}");
     let screen = analyze(&trace, &[]).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
@@ -1008,13 +1017,57 @@ fn times_of_several_ranks_are_averaged() {
 fn too_many_waits_report_missing_causes() {
     let trace = written("many-waits", two_ranks());
     let mut summary: Summary = serde_json::from_value(report(&trace, &[])).unwrap();
-    let said = |summary: &Summary| verdict(summary, &[]).join(" ");
-    let sentence = "The causes of waits were not worked out: the trace has more than 8 million waits and messages. Take a \
-                    part of it with fewer: --run, or --from and --to.";
+    let said = |summary: &Summary| conclude(summary, &[]).0.join(" ");
+    let sentence = "The causes of waits were not computed: the trace has more than 8 million waits and messages. Select a \
+                    smaller part: --run, or --from and --to.";
     assert!(!said(&summary).contains("not worked out"), "{}", said(&summary));
     summary.allocation.waits_unexplained = true;
     assert!(said(&summary).contains(sentence), "{}", said(&summary));
     let mut section = String::new();
     summary.print_section("waits", (Some(10), 80), &mut section);
     assert!(section.contains("None: the trace has too many waits and messages"), "{section}");
+}
+
+/// The headline of a report: bottleneck, certainty and the first line.
+fn headline(report: &Value) -> (&str, &str, &str) {
+    let of = |field: &str| report["headline"][field].as_str().unwrap();
+    (of("bottleneck"), of("certainty"), of("text"))
+}
+
+#[test]
+fn headline_names_bottleneck_evidence_and_next_step() {
+    let (name, processes, _) = scenarios().swap_remove(0);
+    let healthy = report(&written(&format!("{name}-headline"), processes), &[]);
+    let (bottleneck, certainty, text) = headline(&healthy);
+    assert!(["compute-bound", "not-data-bound"].contains(&bottleneck), "{healthy}");
+    assert!(certainty == "measured" && text.contains("measured by spans"), "{text}");
+    assert!(healthy["headline"]["next"].as_str().unwrap().starts_with("leave data loading unchanged"), "{healthy}");
+    let mut findings = 0;
+    for (name, processes, _) in scenarios() {
+        let trace = written(&format!("{name}-headline"), processes);
+        let found = report(&trace, &[]);
+        let (bottleneck, _, text) = headline(&found);
+        let capitals = text.split([':', '(']).next().unwrap();
+        assert!(!capitals.chars().any(char::is_lowercase) && !capitals.is_empty(), "{name}: {text}");
+        let share = found["headline"]["share"].as_f64();
+        assert!(share.is_none_or(|share| (0.0..=1.0).contains(&share)), "{name}: {}", found["headline"]);
+        // A cause that the trace does not show is never named.
+        let is_unknown = ["unknown", "no-training", "no-events"].contains(&bottleneck);
+        assert_eq!(share.is_none(), is_unknown, "{name}: {}", found["headline"]);
+        let why = found["headline"]["why"].as_str().unwrap();
+        assert!(why.ends_with('.') && why.chars().any(|c| c.is_ascii_digit()), "{name}: {why}");
+        // The next step is the one of a finding that fired.
+        if let Some(id) = found["headline"]["finding"].as_str() {
+            let finding = finding(&found, id);
+            assert_eq!(
+                (&finding["state"], &finding["remedy"]),
+                (&"fired".into(), &found["headline"]["next"]),
+                "{name}"
+            );
+            findings += 1;
+        }
+        let screen = analyze(&trace, &[]);
+        assert!(screen.starts_with(&capitals.trim().to_string()), "{name}: {screen}");
+    }
+    assert!(findings > 10, "{findings}");
 }

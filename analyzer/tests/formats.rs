@@ -144,7 +144,7 @@ fn decimal_integers_and_wide_pids_are_exact() {
     let summary = read_text("numbers.json", text);
     assert_eq!(rows(&summary), [row("read", 2, 20_000, Some(15))]);
     let [remark] = &summary.damage[..] else { panic!("{:?}", summary.damage) };
-    assert!(remark.remark && remark.what.contains("more than 32 bits") && remark.events_max == Some(0), "{remark:?}");
+    assert!(remark.remark && remark.what.contains("not 32-bit numbers") && remark.events_max == Some(0), "{remark:?}");
     assert_eq!(dlio_analyzer::summary::report::damage::damage_sentence(&summary.damage), None);
 }
 
@@ -286,11 +286,11 @@ fn strace_without_durations_warns_once() {
     // A call interrupted by another thread's line is no longer evidence of the duration of calls.
     assert_eq!(rows(&summary), [row("read", 2, 0, Some(10))]);
     let verdict = summary.verdict.join(" ");
-    assert!(verdict.contains("No call in it has a duration") && !verdict.contains(" % "), "{verdict}");
+    assert!(verdict.contains("No call in the trace has a duration") && !verdict.contains(" % "), "{verdict}");
     assert!(summary.findings.iter().all(|finding| finding.worth_ns.is_none()), "{:?}", summary.findings);
     let [remark] = &summary.damage[..] else { panic!("{:?}", summary.damage) };
     assert!(remark.remark && remark.what.contains("without -T"), "{remark:?}");
-    assert!(dlio_analyzer::summary::report::text::print(&summary, (10, 9999)).contains("\nRemarks\n"));
+    assert!(dlio_analyzer::summary::report::text::print(&summary, (10, 9999)).contains("\nNotes\n"));
 }
 
 #[test]
@@ -300,7 +300,7 @@ fn ends_of_earlier_slices_are_not_damage() {
     let summary = read_text("cut-window.json", &format!("[{}]", events.join(",\n")));
     assert_eq!(summary.allocation.events, 1);
     let [remark] = &summary.damage[..] else { panic!("{:?}", summary.damage) };
-    assert!(remark.remark && remark.what.contains("whose beginning is not in it"), "{remark:?}");
+    assert!(remark.remark && remark.what.contains("ends of slices without a start"), "{remark:?}");
 }
 
 #[test]
@@ -311,7 +311,7 @@ fn dftracer_without_metadata_has_no_files() {
     let text = format!("[\n{}\n{}\n{}\n", call("open", 1), call("read", 5), call("close", 9));
     let summary = read_text("no-metadata.pfw", &text);
     let verdict = summary.verdict.join(" ");
-    assert!(verdict.contains("which files they were on and how much they moved is not in the trace"), "{verdict}");
+    assert!(verdict.contains("the trace contains neither file names nor sizes"), "{verdict}");
     assert!(!verdict.contains("0 files") && !verdict.contains("0 B"), "{verdict}");
 }
 
@@ -362,7 +362,7 @@ fn empty_file_is_reported() {
     }
     // Even a user who may read all files cannot read this one.
     std::os::unix::fs::symlink("/proc/self/mem", folder.path().join("c-host-1-5.dlt")).unwrap();
-    assert!(refused().contains("c-host-1-5.dlt") && refused().contains("cannot be read"), "{}", refused());
+    assert!(refused().contains("c-host-1-5.dlt") && refused().contains("cannot read the file"), "{}", refused());
     generator::generate(folder.path(), &generator::Plan { events: 100, ..Default::default() }, &|_, _, _| ()).unwrap();
     let (_, summary) = read(&folder.path().display().to_string());
     assert!(summary.allocation.events > 0 && summary.damage.len() == 1, "{:?}", summary.damage);
@@ -587,11 +587,11 @@ fn non_trace_is_reported_with_a_remedy() {
     let folder = temp_dir("nothing");
     let error = |path: &str| Trace::open(&[path.to_string()], 1).err().unwrap().to_string();
     let empty = folder.path().display().to_string();
-    assert!(error(&empty).contains("no trace in this folder"));
+    assert!(error(&empty).contains("this directory contains no trace"));
     assert!(error(&format!("{empty}/none")).contains("no such file"));
     assert!(error(&format!("{empty}/*.dlt")).contains("no file matches"));
     let text = folder.path().join("notes.md");
     std::fs::write(&text, "# Notes\n").unwrap();
     assert!(error(&text.display().to_string()).contains("not a trace"));
-    assert!(error(&empty).contains("no trace in this folder"));
+    assert!(error(&empty).contains("this directory contains no trace"));
 }

@@ -123,7 +123,7 @@ fn partial_export_is_recognized_and_replaced() {
     };
     let mut child = stopped(&trace, &folder);
     let message = refused(&[&trace, "--parquet", &folder]);
-    assert!(message.contains("another dlio-analyze writes there"), "{message}");
+    assert!(message.contains("another dlio-analyze is writing there"), "{message}");
     send(&child, Signal::SIGKILL);
     child.wait().unwrap();
     let message = refused(&[&folder]);

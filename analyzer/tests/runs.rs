@@ -94,15 +94,15 @@ fn forget(value: &mut Value) {
 fn each_report_format_names_its_run() {
     let (folder, _) = training_and_loss("runs-forms");
     let about =
-        "This trace holds 2 runs; this report is about the last one, which began 2023-11-14 23:13:25 UTC and took ";
+        "This trace contains 2 runs; this report covers the last one, which started 2023-11-14 23:13:25 UTC and took ";
     for asked in
         [&[][..], &["--full"], &["--section", "files"], &["--findings"], &["--cat", "posix"], &["--from", "1s"]]
     {
-        assert!(one_line(folder.path(), asked).starts_with(about), "{asked:?}: {}", one_line(folder.path(), asked));
+        assert!(one_line(folder.path(), asked).contains(about), "{asked:?}: {}", one_line(folder.path(), asked));
     }
     assert!(
         one_line(folder.path(), &["--run", "1"])
-            .contains("this report is about run 1, which began 2023-11-14 22:13:25")
+            .contains("this report covers run 1, which started 2023-11-14 22:13:25")
     );
     let other_folder = temp_dir("runs-page");
     let page = other_folder.path().join("page.html");
@@ -150,7 +150,7 @@ fn damage_with_unknown_run_applies_to_any() {
     std::fs::write(nothing, b"").unwrap();
     let found = report(folder.path(), &[]);
     assert_eq!(found["damage"][0]["run_unknown"], Value::Bool(true), "{}", found["damage"]);
-    let said = "1 damaged file does not tell which run it is of: this one or another.";
+    let said = "1 damaged file does not show which run it belongs to.";
     assert!(one_line(folder.path(), &[]).contains(said), "{}", found["verdict"]);
     assert!(!one_line(folder.path(), &["--run", "all"]).contains(said));
 }
@@ -167,13 +167,13 @@ fn queries_cover_all_runs_by_default() {
     let ((all, note), (first, _), (last, none)) = (asked(&[]), asked(&["--run", "1"]), asked(&["--run", "last"]));
     assert!(all == first + last && first > 0 && last > first, "{all} {first} {last}");
     assert!(
-        note.contains("the trace holds 2 runs; tables and exports have all of them") && none.is_empty(),
+        note.contains("the trace contains 2 runs; tables and exports include all of them") && none.is_empty(),
         "{note}{none}"
     );
     assert_eq!(asked(&["--run", "all"]), (all, String::new()));
     // Together with a report, which is about the last run.
     let both = printed(&[trace, "--summary", "--sql", "select count(*) n from events"]);
-    assert!(both.contains("about the last one") && both.contains(&format!(" {all}\n")), "{both}");
+    assert!(both.contains("covers the last one") && both.contains(&format!(" {all}\n")), "{both}");
     // A process or a date is searched for in all runs, a rank in the last one.
     assert_eq!(report(folder.path(), &["--pid", "900"])["allocation"]["events"].as_u64(), Some(first));
     let earlier = report(folder.path(), &["--to", "2023-11-14T22:30:00"]);
@@ -189,14 +189,18 @@ fn both_sides_use_the_same_run_option() {
         serde_json::from_str(&printed).unwrap()
     };
     for (more, named) in
-        [(&[][..], "run 2 of 2"), (&["--run", "1"], "run 1 of 2"), (&["--run", "all"], "2 runs together")]
+        [(&[][..], "run 2 of 2"), (&["--run", "1"], "run 1 of 2"), (&["--run", "all"], "2 runs combined")]
     {
         let compared = compared(more);
         let sides = ["before", "after"].map(|side| compared[side][0]["run"].as_str().unwrap().to_string());
         assert_eq!(sides, [named, named]);
     }
     let judged = analyze(&[trace, "--fail-if", "wall_s > 600"]);
-    assert!(judged.status.success() && text(&judged.stderr).contains("about the last one"), "{}", text(&judged.stderr));
+    assert!(
+        judged.status.success() && text(&judged.stderr).contains("covers the last one"),
+        "{}",
+        text(&judged.stderr)
+    );
     assert_eq!(analyze(&[trace, "--fail-if", "wall_s > 600", "--run", "all"]).status.code(), Some(1));
 }
 
@@ -205,9 +209,9 @@ fn several_directories_are_read_together() {
     let (folder, _) = training_and_loss("runs-places");
     let [first, last] = ["run0", "run1"].map(|run| folder.path().join(run).display().to_string());
     let both = printed(&[&first, &last]).replace('\n', " ");
-    assert!(both.starts_with("This trace holds 2 runs, and this report takes them together"), "{both}");
+    assert!(both.contains("This trace contains 2 runs, and this report combines them"), "{both}");
     let pattern = printed(&[&format!("{}/run*", folder.path().display())]).replace('\n', " ");
-    assert!(pattern.starts_with("This trace holds 2 runs, and this report takes them together"), "{pattern}");
+    assert!(pattern.contains("This trace contains 2 runs, and this report combines them"), "{pattern}");
 }
 
 #[test]
@@ -223,12 +227,12 @@ fn cached_report_is_of_the_last_run() {
             file.set_modified(SystemTime::now() - Duration::from_secs(60)).unwrap();
         }
     }
-    const REMEMBERED: &str = "Counted earlier, and no file has changed since";
+    const REMEMBERED: &str = "From an earlier run, and no file has changed since";
     let (first, again) = (one_line(folder.path(), &[]), one_line(folder.path(), &[]));
     let (_, told) = again.split_once(REMEMBERED).unwrap_or_else(|| panic!("{again}"));
     assert!(told.contains("--no-cache") && !first.contains(REMEMBERED), "{first}");
-    assert!(again.starts_with(&first) && first.contains("about the last one"), "{first} {again}");
-    for (run, about) in [("all", "takes them together"), ("1", "about run 1,"), ("2", "about the last one,")] {
+    assert!(again.starts_with(&first) && first.contains("covers the last one"), "{first} {again}");
+    for (run, about) in [("all", "combines them"), ("1", "covers run 1,"), ("2", "covers the last one,")] {
         let chosen = one_line(folder.path(), &["--run", run]);
         assert!(chosen.contains(about) && !chosen.contains(REMEMBERED), "{chosen}");
     }
@@ -241,7 +245,7 @@ fn empty_last_run_is_reported() {
     add(&folder, 0, slow_storage(&Loader::starved()));
     add(&folder, 1, vec![Script::new(900, 1)]);
     let said = one_line(folder.path(), &[]);
-    assert!(said.contains("about the last one") && said.contains("holds no events"), "{said}");
+    assert!(said.contains("covers the last one") && said.contains("contains no events"), "{said}");
 }
 
 #[cfg(feature = "cluster")]

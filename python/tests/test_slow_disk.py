@@ -20,7 +20,7 @@ class SlowDisk(TracedTest):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         told = " ".join(done.stdout.split())
         self.assertIn("Training waited for data", told)
-        self.assertIn("It was storage that training waited for", told)
+        self.assertIn("Storage was the bottleneck", told)
         self.assertIn("steps are faster", told)
         clocks = [float(seconds) for seconds in re.findall(r"trained ([0-9.]+) s, waited", told)]
         waits = [float(seconds) for seconds in re.findall(r"trained [0-9.]+ s, waited ([0-9.]+) s", told)]

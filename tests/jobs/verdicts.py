@@ -212,14 +212,14 @@ SECONDS_MAX = 90
 # The claims of a report, by their names in clock.py: patterns for its sentences.
 CLAIMS = {
     "waited": r"Training waited for data|training waited .* for its batches",
-    "no wait": r"did not wait for data|leave the loader alone",
-    "storage": r"it was storage that|readers wait for single reads",
-    "not storage": r"it was not storage|faster storage would (win|save) nothing",
+    "no wait": r"did not wait for data|leave data loading unchanged",
+    "storage": r"[Ss]torage was the bottleneck|readers wait for single reads",
+    "not storage": r"[Ss]torage was not the bottleneck|faster storage would save nothing",
     "decoding": r"(?<!if they compute: )\bdecod",
-    "both": r"both took part",
-    "more readers": r"(?<!nor )(?<!without one: )more (readers|num_workers)(?! where CPUs)",
+    "both": r"both calls on files and work",
+    "more readers": r"(?<!nor )(?<!there is none: )more (readers|num_workers)(?! where CPUs)",
     "no loader": r"no process takes batches from readers",
-    "trains nothing": r"seems to train nothing|Nothing trained",
+    "trains nothing": r"not appear to be training|shows no training",
 }
 
 Found = collections.namedtuple("Found", "share cause start")
@@ -238,12 +238,13 @@ def find(report):
     share = sum(group["waited_ns"] for group in groups) / trained
     start = sum(group["wait_start_ns"] or 0 for group in groups) / trained
     if answer[1].startswith("did not"):
-        cause = "checkpoint" if re.search(r"stood for .* wrote and synchroni[sz]ed", text) else "none"
+        cause = "checkpoint" if re.search(r"stalled for .* wrote and synced", text) else "none"
     elif answer[1].endswith("start") or start > share / 2:
         cause = "start"
     else:
         named = {
-            "is not known": "unknown", "outside calls on files": "cpu", "it was storage": "storage", "both took part": "storage+cpu",
+            "during that wait is unknown": "unknown", "both calls on files": "storage+cpu", "outside calls on files": "cpu",
+            "torage was the bottleneck": "storage",
         }
         cause = next((cause for phrase, cause in named.items() if phrase in text), "unknown")
     causes = collections.Counter()

@@ -108,7 +108,7 @@ fn quantiles_of_counts_are_marked_in_every_report() {
         let mut command = Command::new(artefacts::command("dlio-analyze").unwrap());
         let output = command.arg(program.sandbox.trace()).args(words).output().unwrap();
         let message = String::from_utf8_lossy(&output.stdout).replace('\n', " ");
-        assert!(message.contains("~ is off by a sixteenth at most"), "{words:?}: {message}");
+        assert!(message.contains("~ is within 6.3 %"), "{words:?}: {message}");
         // A function, the median in the first sentence, and the meaning of the mark.
         assert!(message.matches(" ~").count() >= 3, "{words:?}: {message}");
     }

@@ -144,7 +144,7 @@ fn killed_process_is_no_longer_running() {
     worker.process.wait().unwrap();
     let after = seen(&sandbox);
     assert_eq!((after["processes"].as_array().map(Vec::len), after["ended"].as_u64()), (Some(0), Some(1)));
-    assert!(top(&sandbox, &[]).contains("No traced process runs: `dlio analyze` tells"));
+    assert!(top(&sandbox, &[]).contains("No traced process is running: `dlio analyze` reports"));
 }
 
 /// While a worker runs all the time, each snapshot is between its counts before and after, and no step is partly
@@ -232,7 +232,7 @@ fn spans_show_waiting_and_computing() {
     assert!((seconds("computing_s") / interval - 1.0).abs() < 0.01, "{process:#}");
     assert!(process["checkpoint_s"].is_null(), "none was ever seen");
     let text = top(&sandbox, &["--once", "--interval", "0.1"]);
-    assert!(text.contains("Training: spans (") && text.contains("computes 100 % of the time"), "{text}");
+    assert!(text.contains("COMPUTE-BOUND: spans (") && text.contains("computes 100 % of the time"), "{text}");
     worker.end();
 }
 
@@ -286,7 +286,9 @@ fn non_directory_is_rejected() {
     let sandbox = Sandbox::new("top.refused").unwrap();
     let file = sandbox.root().join("file");
     std::fs::write(&file, "").unwrap();
-    for (place, message) in [(sandbox.root().join("none"), "there is no such folder yet"), (file, "not a folder")] {
+    for (place, message) in
+        [(sandbox.root().join("none"), "the directory does not exist yet"), (file, "not a directory")]
+    {
         let output = Command::new(artefacts::command("dlio-top").unwrap()).arg(&place).arg("--once").output().unwrap();
         let errors = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(1));

@@ -64,7 +64,7 @@ impl Cluster {
     /// Connects to the workers, all of which must be reachable and have the inputs.
     pub fn of(fleet: Fleet, inputs: &[PathBuf]) -> Result<Cluster, ClusterError> {
         let runtime = Builder::new_multi_thread().worker_threads(THREADS).thread_name("cluster").enable_all().build();
-        let runtime = runtime.map_err(|error| ClusterError(format!("no threads can be started ({error})")))?;
+        let runtime = runtime.map_err(|error| ClusterError(format!("cannot start threads: {error}")))?;
         let inputs = inputs.iter().map(|path| SentPath::of(path)).collect();
         let greeting = Task::Greeting { inputs }.packed().map_err(ClusterError)?;
         let connections = runtime.block_on(greet(&fleet, greeting))?;
@@ -132,7 +132,7 @@ impl Cluster {
             let more: Counts = unpack(bytes)?;
             let is_listed = more.sorted().iter().all(|(place, ..)| (*place as usize) < rows.len());
             counts.merge(&more.renumbered(|place| rows.get(place as usize).copied().unwrap_or(0)));
-            is_listed.then_some(()).ok_or("its values are of nothing that was asked for".to_string())
+            is_listed.then_some(()).ok_or("its values do not match the request".to_string())
         };
         let take = |_, bytes: Vec<u8>| ready(add(&bytes));
         let done = dispatch(&self.connections, pieces, |_, _| (), Vec::new, take);
@@ -170,7 +170,7 @@ impl Question<'_> {
     /// Returns the description of the trace for workers.
     pub fn described(&self) -> Result<TraceDescription, ClusterError> {
         let gone =
-            |path: &PathBuf, error| ClusterError(format!("{}: it is not there any more ({error})", path.display()));
+            |path: &PathBuf, error| ClusterError(format!("{}: it no longer exists ({error})", path.display()));
         let file = |(path, named): &(PathBuf, bool)| SentFile::of(path, *named).map_err(|error| gone(path, error));
         let here = std::env::current_dir().map_err(|error| gone(&".".into(), error))?;
         Ok(TraceDescription {
@@ -211,24 +211,28 @@ fn refusal(address: &str, fault: &Fault) -> String {
         Fault::Unreachable(why) | Fault::Lost(why) => {
             let port = address.rsplit_once(':').map_or("7070", |(_, port)| port);
             format!(
-                "worker {address} cannot be reached ({why}); start it on that machine: dlio-analyze worker --listen \
+                "cannot reach worker {address}: {why}; start it on that host: dlio-analyze worker --listen \
                  0.0.0.0:{port} --root DIR"
             )
         }
-        Fault::NotBelieved(why) => format!("worker {address} is not believed: {why}; give the one it was started with"),
-        Fault::Refused(why) | Fault::Unusable(why) => format!("worker {address} does not answer: {why}"),
+        Fault::NotBelieved(why) => format!(
+            "worker {address} failed authentication: {why}; pass the token it was \
+            started with"
+        ),
+        Fault::Refused(why) | Fault::Unusable(why) => format!("worker {address} does not respond: {why}"),
     }
 }
 
 pub fn undone(undone: DispatchError) -> ClusterError {
     ClusterError(match undone {
-        DispatchError::Refused { address, why } => format!("worker {address} does not answer: {why}"),
+        DispatchError::Refused { address, why } => format!("worker {address} does not respond: {why}"),
         DispatchError::Unusable { address, why } => format!("worker {address}: {why}"),
         DispatchError::NoWorkersLeft(lost) => {
             let each =
                 lost.iter().map(|lost| format!("{} ({})", lost.address, lost.why)).collect::<Vec<_>>().join(", ");
             format!(
-                "all workers went away, and part of the trace is not read: {each}; start them again, or more of them"
+                "all workers disconnected, and part of the trace was not read: {each}; start them again, or start \
+                 more of them"
             )
         }
     })

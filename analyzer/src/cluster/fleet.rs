@@ -36,17 +36,17 @@ impl Workers {
         }
         if let Some(number) = typed.strip_prefix("local:") {
             let number = number.parse().ok().filter(|number| (1..=LOCAL_MAX).contains(number));
-            return number.map(Workers::Local).ok_or(format!("local:N takes a number from 1 to {LOCAL_MAX}"));
+            return number.map(Workers::Local).ok_or(format!("local:N expects a number from 1 to {LOCAL_MAX}"));
         }
         let text = match typed.strip_prefix('@') {
-            Some(path) => std::fs::read_to_string(path).map_err(|error| format!("{path}: cannot be read ({error})"))?,
+            Some(path) => std::fs::read_to_string(path).map_err(|error| format!("cannot read {path}: {error}"))?,
             None => typed.into(),
         };
         let words = text.lines().map(|line| line.split('#').next().unwrap_or_default());
         let words = words.flat_map(|line| line.split([',', ' ', '\t'])).map(str::trim).filter(|word| !word.is_empty());
         let listed = words.map(|word| address(word).map(|()| word.to_string())).collect::<Result<Vec<_>, _>>()?;
         match listed.is_empty() {
-            true => Err("it names no worker; give host:port,host:port, @FILE, local:N or slurm".into()),
+            true => Err("it names no worker; expected host:port,host:port, @FILE, local:N or slurm".into()),
             false => Ok(Workers::Listed(listed)),
         }
     }
@@ -56,7 +56,7 @@ fn address(word: &str) -> Result<(), String> {
     let port = word.rsplit_once(':').filter(|(host, _)| !host.is_empty()).map(|(_, port)| port.parse::<u16>());
     match port {
         Some(Ok(port)) if port > 0 => Ok(()),
-        _ => Err(format!("{word}: a worker is host:port, as in node1:7070; others are @FILE, local:N and slurm")),
+        _ => Err(format!("{word}: not a worker; expected host:port, as in node1:7070, @FILE, local:N or slurm")),
     }
 }
 
@@ -112,8 +112,8 @@ impl Fleet {
                     addresses.iter().find(|address| !is_loopback(address)).filter(|_| given.is_none())
                 {
                     return Err(format!(
-                        "{address}: workers of other machines want a token, the same one everywhere: --token FILE or {}; make \
-                         one: openssl rand -hex 32 > FILE",
+                        "{address}: workers on other hosts need a token, the same on all hosts: --token FILE or {}; \
+                         create one: openssl rand -hex 32 > FILE",
                         token::VARIABLE
                     ));
                 }
@@ -133,7 +133,8 @@ impl Fleet {
             Workers::Slurm => {
                 let nodes = std::env::var("SLURM_JOB_NUM_NODES").ok().and_then(|text| text.parse::<usize>().ok());
                 let nodes = nodes.ok_or(
-                    "this is no allocation of Slurm's (SLURM_JOB_NUM_NODES is not set); type the command within salloc or sbatch",
+                    "not inside a Slurm allocation (SLURM_JOB_NUM_NODES is not set); run the command in salloc or \
+                     sbatch",
                 )?;
                 let token =
                     given.map_or_else(|| Token::random().map_err(|error| format!("/dev/urandom: {error}")), Ok)?;
@@ -161,7 +162,7 @@ impl Fleet {
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let spawned = with_signals(|| command.spawn());
-        let mut child = spawned.map_err(|error| format!("{program}: cannot be started ({error})"))?;
+        let mut child = spawned.map_err(|error| format!("cannot start {program}: {error}"))?;
         let stdin = child.stdin.take();
         self.started.push(StartedWorker { child, stdin });
         Ok(())
@@ -180,8 +181,7 @@ impl Fleet {
             }
         });
         for _ in 0..number {
-            let address =
-                heard.recv().map_err(|_| "a worker that was started ended before it listened; it said why above")?;
+            let address = heard.recv().map_err(|_| "a worker ended before it listened; its error message is above")?;
             self.addresses.push(address);
         }
         Ok(())
@@ -189,7 +189,7 @@ impl Fleet {
 }
 
 fn this_program() -> Result<PathBuf, String> {
-    std::env::current_exe().map_err(|error| format!("this program is not where it was ({error}); start it again"))
+    std::env::current_exe().map_err(|error| format!("this program was moved or removed ({error}); start it again"))
 }
 
 fn worker(mut command: Command, listen: &str, places: &AllowedPaths, more: &[&str]) -> Command {

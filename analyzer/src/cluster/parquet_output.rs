@@ -66,7 +66,7 @@ impl Cluster {
     ) -> Result<Dispatched, WriteError> {
         if question.trace.sources.iter().any(|source| source.processes().is_none()) {
             return Err(WriteError::NotTheirs(
-                "its processes are met while it is read, in another order everywhere".into(),
+                "its processes are discovered while it is read, in a different order on each worker".into(),
             ));
         }
         let mut dispatched = Dispatched::default();
@@ -121,11 +121,11 @@ impl Cluster {
         notes.into_iter().for_each(|note| trace.note(note.note()));
         for (place, name) in names.iter().enumerate() {
             if !name.starts_with(DRAFT) || name.contains('/') {
-                return Err(format!("it wrote {name}, which is no part of a table"));
+                return Err(format!("it wrote {name}, which is not a part of a table"));
             }
             let path = folder.join(format!("part-{number:03}-{place}.parquet"));
             std::fs::rename(folder.join(name), &path)
-                .map_err(|error| format!("what it wrote cannot be named {} ({error})", path.display()))?;
+                .map_err(|error| format!("cannot rename its output to {}: {error}", path.display()))?;
         }
         Ok(())
     }
@@ -157,8 +157,8 @@ pub fn write(
     let _unfinished = unless_finished(move || forget(&left, own));
     let written = write_split(trace, filter, (&asked.split, &numbers), limits, progress, name);
     let whole = match progress.stopped.load(Ordering::Relaxed) {
-        true => Err("nobody wants it any more".into()),
-        false => written.map_err(|error| format!("{}: cannot be written: {error}", folder.display())),
+        true => Err("the result is no longer needed".into()),
+        false => written.map_err(|error| format!("cannot write {}: {error}", folder.display())),
     };
     let named = |path: PathBuf| path.file_name().map(|name| name.to_string_lossy().into_owned());
     whole.map(|paths| paths.into_iter().filter_map(named).collect()).inspect_err(|_| forget(&folder, own))

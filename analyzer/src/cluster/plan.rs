@@ -85,7 +85,7 @@ impl PhysicalExtensionCodec for Codec {
         converter: &dyn PhysicalProtoConverterExtension,
     ) -> Result<()> {
         let Some(leaf) = node.downcast_ref::<EventsExec>() else {
-            return Err(unknown(format!("{} is nothing that is sent", node.name())));
+            return Err(unknown(format!("{} cannot be sent", node.name())));
         };
         let ScanRequest { columns, filter, stored, condition } = leaf.request();
         let condition = condition.as_ref().map(|condition| encode_condition(condition, self, converter));
@@ -143,7 +143,7 @@ fn decode_condition(bytes: &[u8], context: &TaskContext) -> Result<Arc<dyn Physi
     let (codec, converter) = (Codec { reading: None }, Converter(Subqueries::Answered));
     let checks = physical_plan_from_bytes_with_proto_converter(bytes, context, &codec, &converter)?;
     let checks = checks.downcast_ref::<FilterExec>().map(|checks| checks.predicate().clone());
-    checks.ok_or_else(|| unknown("what was sent is no condition".into()))
+    checks.ok_or_else(|| unknown("the received condition is invalid".into()))
 }
 
 /// Replaces subqueries by their values.

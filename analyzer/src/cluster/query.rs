@@ -48,7 +48,7 @@ impl RunningQuery {
     ) -> std::result::Result<(), String> {
         let runtime =
             Builder::new_multi_thread().worker_threads(self.threads).thread_name("query").enable_all().build();
-        let runtime = runtime.map_err(|error| format!("no threads can be started ({error})"))?;
+        let runtime = runtime.map_err(|error| format!("cannot start threads: {error}"))?;
         let sent = self.send_by(&runtime, asked, out, conclude);
         // After an error threads are still running.
         self.progress.stopped.store(true, Ordering::Relaxed);
@@ -63,7 +63,7 @@ impl RunningQuery {
         out: Out,
         conclude: impl FnOnce(RowsTrailer) -> std::result::Result<RowsTrailer, String>,
     ) -> std::result::Result<(), String> {
-        let words = |error: DataFusionError| format!("the query cannot be run there ({})", error.strip_backtrace());
+        let words = |error: DataFusionError| format!("the query cannot run on a worker ({})", error.strip_backtrace());
         let context = context(self.threads, self.memory, asked.time_zone.clone(), Vec::new()).map_err(words)?;
         let plan = decode(&asked.plan, &context.task_ctx(), self.reading(asked)).map_err(words)?;
         let mut named = RowReferences::new(&asked.numbers);

@@ -76,7 +76,7 @@ impl Receiving for ResultBuffer {
     fn part(&mut self, bytes: Bytes) -> Result<(), String> {
         let place = || std::env::temp_dir().display().to_string();
         self.keep(&bytes).map_err(|error| {
-            format!("its rows find no room here ({}: {error}); TMPDIR chooses another folder for them", place())
+            format!("its rows do not fit here ({}: {error}); TMPDIR selects another directory for them", place())
         })
     }
 }

@@ -139,7 +139,7 @@ impl RowsIn {
     /// Returns the rows, and the data that follow them.
     pub fn of(held: ResultBuffer) -> Result<(RowsIn, RowsTrailer), ArrowError> {
         const WORD: u64 = size_of::<u64>() as u64;
-        let cut = || ArrowError::IpcError("what a worker sent is cut".into());
+        let cut = || ArrowError::IpcError("a worker's rows are truncated".into());
         let held = Arc::new(held);
         let whole = held.length();
         let mut word = [0; WORD as usize];

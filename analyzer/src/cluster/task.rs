@@ -190,7 +190,7 @@ impl SentFilter {
     pub fn filter(&self) -> Result<Filter, String> {
         let SentFilter { from, to, pids, ranks, files, cats, min_dur_ns, run } = self.clone();
         let files = files.iter().map(|text| glob::Pattern::new(text)).collect::<Result<_, _>>();
-        let files = files.map_err(|error| format!("a pattern of files cannot be read ({error})"))?;
+        let files = files.map_err(|error| format!("cannot read a file pattern: {error}"))?;
         Ok(Filter { from, to, pids, ranks, files, cats, min_dur_ns, run })
     }
 }
@@ -263,7 +263,7 @@ impl SentNote {
 /// Returns a text that lives as long as the program, allocated once.
 fn leak(text: String) -> &'static str {
     static KEPT: std::sync::Mutex<Vec<&'static str>> = std::sync::Mutex::new(Vec::new());
-    let mut kept = KEPT.lock().expect("words of damage");
+    let mut kept = KEPT.lock().expect("descriptions of damage");
     let known = kept.iter().copied().find(|known| *known == text);
     known.unwrap_or_else(|| {
         let text: &'static str = text.leak();
@@ -280,8 +280,8 @@ const MESSAGE_MAX: usize = 4 << 30;
 
 /// Encodes a message.
 pub fn pack(message: &impl Serialize) -> Result<Vec<u8>, String> {
-    let plain = rmp_serde::to_vec(message).map_err(|error| format!("it cannot be sent ({error})"))?;
-    zstd::stream::encode_all(plain.as_slice(), LEVEL).map_err(|error| format!("it cannot be sent ({error})"))
+    let plain = rmp_serde::to_vec(message).map_err(|error| format!("cannot send it: {error}"))?;
+    zstd::stream::encode_all(plain.as_slice(), LEVEL).map_err(|error| format!("cannot send it: {error}"))
 }
 
 /// Decodes a message.
@@ -291,5 +291,5 @@ pub fn unpack<T: DeserializeOwned>(packed: &[u8]) -> Result<T, String> {
     let decoder = zstd::stream::read::Decoder::new(packed).map_err(|error| error.to_string())?;
     let read = decoder.take(MESSAGE_MAX as u64).read_to_end(&mut plain).map_err(|error| error.to_string());
     read.and_then(|_| rmp_serde::from_slice(&plain).map_err(|error| error.to_string()))
-        .map_err(|error| format!("what it sent cannot be read ({error})"))
+        .map_err(|error| format!("cannot read its response: {error}"))
 }

@@ -41,9 +41,9 @@ impl Worker {
             if bucket::is_object(root) {
                 return Ok(root.clone());
             }
-            let whole =
-                std::fs::canonicalize(root).map_err(|error| format!("{}: no such root ({error})", root.display()))?;
-            if whole.is_dir() { Ok(whole) } else { Err(format!("{}: a root is a folder", root.display())) }
+            let whole = std::fs::canonicalize(root)
+                .map_err(|error| format!("{}: the root does not exist ({error})", root.display()))?;
+            if whole.is_dir() { Ok(whole) } else { Err(format!("{}: a root must be a directory", root.display())) }
         };
         let roots = roots.iter().map(whole).collect::<Result<_, _>>()?;
         Ok(Worker { roots, writes: writes.to_vec(), threads, open: Mutex::default() })
@@ -62,7 +62,7 @@ impl Worker {
         match self.roots.iter().any(|root| whole.starts_with(root)) {
             true => Ok(()),
             false => Err(format!(
-                "{} lies below none of its roots ({}); start it with another --root",
+                "{} is not below one of its roots ({}); start it with another --root",
                 path.display(),
                 roots()
             )),
@@ -110,7 +110,7 @@ impl Worker {
         described.files.iter().try_for_each(|file| self.permit(&described.place(file)))?;
         for given in described.given.iter().filter(|given| bucket::is_object(Path::new(given))) {
             self.permit(Path::new(bucket::fixed(given)))?;
-            bucket::list(given).map_err(|error| format!("{given}: {error}, where the worker was started"))?;
+            bucket::list(given).map_err(|error| format!("{given}: {error}, in the worker's directory"))?;
         }
         check_files(described, &described.files)?;
         let files: Vec<_> = described.files.iter().map(|file| (described.place(file), file.named)).collect();
@@ -121,13 +121,13 @@ impl Worker {
         trace.catalog.allow_names(described.memory);
         match TraceSize::of(&trace) == described.found {
             true => Ok(trace),
-            false => Err("it finds other things in the same files: one of them changed just now; ask again".into()),
+            false => Err("its files have different contents: one of them has just changed; run this again".into()),
         }
     }
 }
 
 fn missing_file(path: &Path, error: &std::io::Error) -> String {
-    format!("{}: it is not there on this machine ({error}); is its file system mounted?", path.display())
+    format!("{}: it does not exist on this host ({error}); is its file system mounted?", path.display())
 }
 
 /// Checks that files are unchanged since the question was sent.
@@ -137,7 +137,7 @@ fn check_files<'f>(described: &TraceDescription, files: impl IntoIterator<Item =
         let is_same = file.is_at(&path).map_err(|error| missing_file(&path, &error))?;
         if !is_same {
             return Err(format!(
-                "{} changed since it was asked for; ask again when its program has ended, or without --workers",
+                "{} changed during the run; run this again after its program has ended, or without --workers",
                 path.display()
             ));
         }
@@ -227,7 +227,7 @@ impl RunningTask {
 }
 
 fn no_memory(error: std::io::Error) -> String {
-    format!("no memory to decompress a trace ({error})")
+    format!("cannot decompress a trace: out of memory ({error})")
 }
 
 /// Iterates over the numbers in ranges.

@@ -98,7 +98,7 @@ impl WorkerExecConfig {
 
     /// Returns the work done, and the workers that disconnected, since the last call.
     pub fn take_done(&self) -> Dispatched {
-        std::mem::take(&mut self.0.done.lock().expect("what was done"))
+        std::mem::take(&mut self.0.done.lock().expect("worker statistics"))
     }
 }
 
@@ -120,7 +120,7 @@ impl QueryWorkers for WorkerExecConfig {
             scope.spawn(|| self.0.cluster.analyse(&self.0.question(), progress)).join().expect("a thread that waits")
         });
         let (analysis, dispatched) = counted.map_err(troubled)?;
-        self.0.done.lock().expect("what was done").add(dispatched);
+        self.0.done.lock().expect("worker statistics").add(dispatched);
         Ok(analysis)
     }
 
@@ -344,12 +344,12 @@ impl Run {
         let task = about.cluster.runtime().spawn(async move {
             let take = |_, held: ResultBuffer| {
                 let sender = sender.clone();
-                async move { sender.send(held).await.map_err(|_| "nobody waits for it any more".to_string()) }
+                async move { sender.send(held).await.map_err(|_| "the receiver is gone".to_string()) }
             };
             let dispatched = dispatch(&connections, pieces, told, move || ResultBuffer::new(room.clone()), take).await;
             let _ = said.set(match dispatched {
                 Ok(dispatched) => {
-                    by.lock().expect("what was done").add(dispatched);
+                    by.lock().expect("worker statistics").add(dispatched);
                     Ok(())
                 }
                 Err(why) => Err(undone(why).0),
@@ -436,7 +436,7 @@ impl Meanings {
             let place = *place as usize;
             let renumbered = columns.get(place).and_then(|column| renumbered(column, known));
             columns[place] = renumbered
-                .ok_or_else(|| troubled(ClusterError("a worker's rows name what it does not list".into())))?;
+                .ok_or_else(|| troubled(ClusterError("a worker's rows refer to unlisted entries".into())))?;
         }
         let options = RecordBatchOptions::new().with_row_count(Some(count));
         Ok(RecordBatch::try_new_with_options(schema.clone(), columns, &options)?)

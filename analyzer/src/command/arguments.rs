@@ -18,29 +18,29 @@ use crate::viewer::serve::Ui;
 
 /// Says where the time of a traced program went.
 ///
-/// Reads what traced programs left behind: files, folders (to the bottom) and patterns, of any kind and mixed. The kind of
-/// a file is told by its content.
+/// Analyzes traces: files, directories (recursively) and patterns, in any supported format and mixed. The format of a file is
+/// detected from its content.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "dlio-analyze", version, max_term_width = 100, after_help = AFTER)]
 pub struct Arguments {
-    /// Trace files, folders or patterns [default: dlio-trace]
+    /// Trace files, directories or patterns [default: dlio-trace]
     #[arg(value_name = "TRACE")]
     pub traces: Vec<String>,
 
-    /// Print the summary (the default where nothing else is asked for)
+    /// Print the summary (the default if no other result is requested)
     #[arg(long)]
     pub summary: bool,
 
-    /// Print all tables of the summary, and not what fits one screen
+    /// Print all tables of the summary instead of one screen
     #[arg(long)]
     pub full: bool,
 
-    /// Print these sections of the summary alone, in full: by their names, or by the titles they have there
+    /// Print only these sections of the summary, in full; by name or title
     #[arg(long, value_name = "SECTION", value_delimiter = ',', ignore_case = true, value_parser = sections(), conflicts_with = "compare")]
     pub section: Vec<String>,
 
-    /// Print what can be done about it alone: all findings, with evidence, what to change and how to verify it, and the rules
-    /// that did not fire with what they measured
+    /// Print only the findings: evidence, the change to make and how to verify it, and the rules that did not fire with their
+    /// measurements
     #[arg(long)]
     pub findings: bool,
 
@@ -50,54 +50,54 @@ pub struct Arguments {
     #[arg(long, value_name = "CHANGE", value_parser = Change::parse, conflicts_with_all = ["compare", "workload", "fail_if"])]
     pub what_if: Vec<Change>,
 
-    /// Change limits of the rules by lines like `input-bound.wait = 0.1`
+    /// Read limits of the rules from FILE, with lines like `input-bound.wait = 0.1`
     #[arg(long, value_name = "FILE")]
     pub rules: Option<PathBuf>,
 
-    /// Do not judge by this rule (repeatable, or separated by commas)
+    /// Ignore this rule (repeatable, or separated by commas)
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     pub ignore: Vec<String>,
 
-    /// Run a query over the tables events, files, processes, hosts, waits, machine; @FILE reads it from a file, - from standard input
+    /// Run a query on the tables events, files, processes, hosts, waits, machine; @FILE reads it from a file, - from standard input
     #[arg(long, value_name = "QUERY", allow_hyphen_values = true)]
     pub sql: Vec<String>,
 
-    /// Let queries read and write other files too: CREATE EXTERNAL TABLE, COPY TO
+    /// Allow queries to read and write other files: CREATE EXTERNAL TABLE, COPY TO
     #[arg(long)]
     pub sql_files: bool,
 
-    /// List the tables and what their columns hold; needs no trace
+    /// List the tables and their columns; needs no trace
     #[arg(long)]
     pub tables: bool,
 
-    /// How results are written; json is an object for a summary and an array of rows for a query, in which a second
-    /// column of one name is called name:1
+    /// Format of results; json is an object for a summary and an array of rows for a query, in which the second column of the
+    /// same name is called name:1
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
 
-    /// Write results here instead of to standard output (-); what was there is replaced when they are complete
+    /// Write results to FILE instead of standard output (-); an existing file is replaced when they are complete
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
-    /// Write the report as a page for a browser, one file that needs no other and no network; - is standard output
+    /// Write the report as a single HTML page without external resources; - writes to standard output
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 
-    /// Derive a workload of `dlio bench` that does the same I/O, each value with what tells it; - is standard output
+    /// Write a `dlio bench` workload that reproduces this I/O, with the evidence for each value; - writes to standard output
     #[arg(long, value_name = "FILE", conflicts_with_all = ["compare", "sql", "html", "parquet", "perfetto", "chrome", "export", "view", "shell", "fail_if"])]
     pub workload: Option<PathBuf>,
 
-    /// Write the events, files, processes, hosts, waits and the summary as Parquet into this new folder
+    /// Write the events, files, processes, hosts, waits and the summary as Parquet into this new directory
     #[arg(long, value_name = "DIR")]
     pub parquet: Option<PathBuf>,
 
-    /// Write the events for a viewer, in the format that the extension of FILE names (repeatable): .pftrace is for
-    /// ui.perfetto.dev, .tar the same with a file per host (viewers from v58 on), .json and .json.gz are Chrome's trace events,
-    /// .pfw and .pfw.gz the lines that DFTracer's tools read
+    /// Write the events for a viewer; the extension of FILE selects the format (repeatable): .pftrace for ui.perfetto.dev, .tar
+    /// for the same with one file per host (viewer v58 or later), .json and .json.gz for Chrome's trace events, .pfw and .pfw.gz
+    /// for DFTracer's tools
     #[arg(long, value_name = "FILE", value_parser = parse_path)]
     pub export: Vec<PathBuf>,
 
-    /// How .pftrace and .tar are compressed; viewers before v58 show nothing of zstd
+    /// Compression of .pftrace and .tar; viewers before v58 cannot read zstd
     #[arg(long, value_name = "HOW", default_value = "deflate", value_parser = ["deflate", "zstd", "none"])]
     pub compress: String,
 
@@ -113,50 +113,49 @@ pub struct Arguments {
     #[arg(long, hide = true, requires = "chrome")]
     pub dftracer: bool,
 
-    /// Open the trace in ui.perfetto.dev: it is served on 127.0.0.1 until the browser has it, and never leaves this machine
+    /// Open the trace in ui.perfetto.dev: it is served on 127.0.0.1 until the browser has fetched it, and never leaves this host
     #[arg(long)]
     pub view: bool,
 
-    /// The viewer that --view opens: a folder with an offline copy of it, or its address
+    /// Viewer that --view opens: a directory with an offline copy, or an address
     #[arg(long, value_name = "DIR|URL", requires = "view", value_parser = Ui::parse)]
     pub ui: Option<Ui>,
 
-    /// Export every event, where there are more than a viewer likes; else they become an overview
+    /// Export every event; by default, more events than a viewer can handle become an overview
     #[arg(long)]
     pub all: bool,
 
-    /// Replace an output that exists
+    /// Replace an existing output
     #[arg(long)]
     pub force: bool,
 
-    /// Ask queries one after another, on a terminal with a history; .help lists what else there is
+    /// Run queries interactively, with a history on a terminal; .help lists the commands
     #[arg(long)]
     pub shell: bool,
 
-    /// Exact quantiles of times whatever the number of events: the trace is read twice
+    /// Compute exact quantiles of times for any number of events; reads the trace twice
     #[arg(long)]
     pub exact: bool,
 
-    /// Rows shown of each table of the summary [default: what fits one screen; 15 with --full and --section, 20 waits]
+    /// Rows per table of the summary [default: as many as fit one screen; 15 with --full and --section, 20 waits]
     #[arg(long, value_name = "N")]
     pub top: Option<usize>,
 
-    /// Say what each section of the summary, each rule of the findings and each figure of a comparison means, or the one that
-    /// is named
+    /// Explain the sections of the summary, the rules of the findings and the metrics of a comparison, or the one named
     #[arg(long, value_name = "SECTION|RULE", num_args = 0..=1, default_missing_value = "")]
     pub explain: Option<String>,
 
-    /// Print the SQL that gives a section of the summary
+    /// Print the SQL for a section of the summary
     #[arg(long, value_name = "SECTION", value_parser = sections_with_sql())]
     pub show_sql: Option<String>,
 
-    /// Compare with these runs. TRACE is as above, or a report written with --format json. The side that is typed first is
-    /// the one before; several runs a side know how much runs differ: --compare A1 A2 A3 A4 -- B1 B2 B3 B4
+    /// Compare with these runs. TRACE is as above, or a report written with --format json. The first side is the baseline. With
+    /// several runs per side, run-to-run variation is taken into account: --compare A1 A2 A3 A4 -- B1 B2 B3 B4
     #[arg(long, value_name = "TRACE", num_args = 1.., help_heading = "Comparing")]
     pub compare: Vec<String>,
 
-    /// Say how alike both runs are in their I/O: a cosine of the features of DLIO's paper, each feature's own difference, and
-    /// distances of whole distributions; one trace a side, text or JSON
+    /// Show how similar the I/O of both runs is: the cosine of the features of DLIO's paper, the difference of each feature, and
+    /// distances of whole distributions; one trace per side, text or JSON
     #[arg(long, requires = "compare", conflicts_with = "fail_if", help_heading = "Comparing")]
     pub similarity: bool,
 
@@ -164,58 +163,58 @@ pub struct Arguments {
     #[arg(skip)]
     pub compared_first: bool,
 
-    /// Fail with status 1 where a figure is beyond this: 'wait.share > 5%', and with --compare 'io.s > +10%', 'wall_s > +2'
-    /// (repeatable; --explain lists the figures)
+    /// Exit with status 1 if a metric exceeds this limit: 'wait.share > 5%', or with --compare 'io.s > +10%', 'wall_s > +2'
+    /// (repeatable; --explain lists the metrics)
     #[arg(long, value_name = "LIMIT", value_parser = Limit::parse, help_heading = "Comparing")]
     pub fail_if: Vec<Limit>,
 
-    /// Succeed where the runs do not tell whether a limit is kept
+    /// Succeed if the runs do not show whether a limit is exceeded
     #[arg(long, requires = "fail_if", help_heading = "Comparing")]
     pub lenient: bool,
 
     #[command(flatten)]
     pub selection: Selection,
 
-    /// Fail with status 3 where part of the trace is damaged or events are lost
+    /// Exit with status 3 if part of the trace is damaged or events are lost
     #[arg(long)]
     pub strict: bool,
 
-    /// Count all events again, even if nothing changed since they were counted, and keep nothing beside the trace
+    /// Count all events again, even if nothing has changed, and store no cache next to the trace
     #[arg(long)]
     pub no_cache: bool,
 
-    /// Memory that queries and the row groups of --parquet may take: 512MB, 4GiB. Queries go on on disk (in TMPDIR) where
-    /// it is not enough. It does not bound reading and counting (by files, processes and intervals; packed traces
-    /// that are no stream of blocks lie unpacked, up to 1 GiB) nor --export (all strings of a process)
+    /// Memory limit of queries and of the row groups of --parquet: 512MB, 4GiB. Queries that need more spill to disk (TMPDIR).
+    /// The limit does not apply to reading and counting (memory grows with files, processes and intervals; some compressed
+    /// traces are decompressed into memory, up to 1 GiB), nor to --export (all strings of a process)
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "1GiB")]
     pub memory: u64,
 
-    /// Threads that read [default: one a core]
+    /// Threads that read [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
 
-    /// Have these workers read, count and answer queries: host:port,host:port, or @FILE with one a line; local:N starts N
-    /// processes here, slurm one on each node of the allocation. `dlio-analyze worker --help` says how others are started
+    /// Read, count and query on these workers: host:port,host:port, or @FILE with one per line; local:N starts N processes here,
+    /// slurm one on each node of the allocation. `dlio-analyze worker --help` shows how to start workers on other hosts
     #[cfg(feature = "cluster")]
-    #[arg(long, value_name = "WORKERS", value_parser = Workers::parse, help_heading = "Many machines",
+    #[arg(long, value_name = "WORKERS", value_parser = Workers::parse, help_heading = "Several hosts",
           conflicts_with_all = ["compare", "fail_if", "workload", "similarity", "perfetto", "chrome", "export", "view"])]
     pub workers: Option<Workers>,
 
-    /// File with the token that workers of other machines were started with [default: DLIO_CLUSTER_TOKEN]
+    /// File with the token that workers on other hosts were started with [default: DLIO_CLUSTER_TOKEN]
     #[cfg(feature = "cluster")]
-    #[arg(long, value_name = "FILE", requires = "workers", help_heading = "Many machines")]
+    #[arg(long, value_name = "FILE", requires = "workers", help_heading = "Several hosts")]
     pub token: Option<PathBuf>,
 
-    /// No progress bar, even on a terminal
+    /// Hide the progress bar, even on a terminal
     #[arg(long)]
     pub no_progress: bool,
 
-    /// Print what a shell needs to complete this command
+    /// Print the completion script for a shell
     #[arg(long, value_name = "SHELL", value_enum)]
     pub completions: Option<clap_complete::Shell>,
 
-    /// Write the page of the manual into a folder
-    #[arg(long, value_name = "FOLDER")]
+    /// Write the manual page into a directory
+    #[arg(long, value_name = "DIR")]
     pub man: Option<PathBuf>,
 }
 
@@ -236,11 +235,11 @@ Examples:
   dlio-analyze /scratch/trace --workers node1:7070,node2:7070 --token ~/.dlio-token
 
 Exit status:
-  0  done; damage, if any, is named in the report
-  1  nothing could be read, nothing passes the filters, a query failed, or a result could not be written
+  0  done; the report lists damage, if any
+  1  nothing could be read, no event matches the filters, a query failed, or a result could not be written
   2  the command line is wrong
   3  done, but part of the trace is damaged or events are lost, and --strict was given
-With --fail-if: 0 all limits kept, 1 one exceeded, 2 wrong or unreadable, 3 the runs do not tell (0 with --lenient)";
+With --fail-if: 0 all limits kept, 1 one exceeded, 2 wrong or unreadable, 3 undecided by these runs (0 with --lenient)";
 
 impl Arguments {
     /// Parses a command line. The order alone shows which side of a comparison was typed first.
@@ -275,21 +274,19 @@ impl Arguments {
             && usize::from(prints_report) + usize::from(!self.what_if.is_empty()) + self.sql.len() > 1
         {
             return Some(
-                "--format json writes one document; ask for one thing at a time, or for rows by --format ndjson alone",
+                "--format json writes one document; request one result at a time, or only rows with --format ndjson",
             );
         }
         if self.html.is_some() && self.format != Format::Text && !prints_report && !self.wants_rows() {
-            return Some(
-                "--format says nothing of a page (--html); leave it out, or add --summary for a report beside it",
-            );
+            return Some("--format does not apply to a page (--html); omit it, or add --summary for a report as well");
         }
         if self.top.is_some() && !self.sql.is_empty() && !self.wants_report() {
-            return Some("--top is about tables of the summary; write `limit N` into the query");
+            return Some("--top applies to tables of the summary; write `limit N` into the query");
         }
         let pages_to_stdout = [&self.html, &self.workload].iter().any(|path| path.as_deref() == Some(Path::new("-")));
         if pages_to_stdout && self.output.is_none() && (prints_report || !self.sql.is_empty()) {
             return Some(
-                "--html - writes a page to standard output, where other results go too; give them a file by -o",
+                "--html - writes a page to standard output, where other results go too; write them to a file with -o",
             );
         }
         None

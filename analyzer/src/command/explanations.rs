@@ -16,11 +16,12 @@ use crate::summary::report::layout::{hung, wrapped};
 use crate::summary::report::{About, SECTIONS};
 
 const COMPARING: &str = "\
-    Comparing (--compare, --fail-if): counts and bytes are exact, any change of them is real. Times of one run a side \
-    are judged by their steps, ten and more, by a block bootstrap: the mean of the faster half is what they take \
-    undisturbed, and changed by 5 % and more where the whole 95 % interval lies beyond 2 %; the mean of all, which \
-    moves with whatever else the machine does, where it lies beyond 10 %. Of four runs a side and more the U test \
-    tells, where one claim in twenty may be wrong. What findings cost are times, too. The figures:";
+    Comparing (--compare, --fail-if): counts and bytes are exact: any change of them is real. With one run per side, \
+    times are tested by their steps (ten or more) with a block bootstrap. The mean of the faster half is the \
+    undisturbed duration of a step; it changed by 5 % or more if the whole 95 % interval is beyond 2 %. The mean of \
+    all steps, which also varies with other load on the host, changed if the interval is beyond 10 %. With four or \
+    more runs per side, the U test decides, which is wrong in one of twenty cases. Savings of findings are times, \
+    too. The metrics:";
 
 /// The sections whose figures the tables give too.
 pub fn sections_with_sql() -> PossibleValuesParser {
@@ -35,14 +36,17 @@ pub fn sections() -> impl TypedValueParser<Value = String> {
 }
 
 /// Titles of the report that are neither a section's name nor how its meaning begins.
-const TITLES: [(&str, &str); 11] = [
+const TITLES: [(&str, &str); 14] = [
     ("time", "Time"),
     ("functions", "Calls on files"),
-    ("past_files", "Calls past files"),
+    ("past_files", "Past files"),
+    ("passed_over", "Passed over"),
+    ("directories", "Directories"),
     ("directories", "Folders"),
     ("heat", "Bytes by rank and time"),
     ("heat", "Bytes by process and time"),
     ("patterns", "Names of files"),
+    ("damage", "Notes"),
     ("damage", "Remarks"),
     ("tally", "Counted while the programs ran"),
     ("allocation", "Processes and events"),
@@ -95,7 +99,7 @@ pub fn suggestion(typed: &str) -> Option<&'static str> {
 
 /// The meaning of every section, the rules, and the meaning of what is compared.
 pub fn explanation(width: usize) -> String {
-    let mut out = String::from("Sections of the report: --section prints one alone, by its name or its title\n\n");
+    let mut out = String::from("Sections of the report: --section prints one, by its name or its title\n\n");
     for section in SECTIONS {
         out += &of_section(section, width);
         out.push('\n');
@@ -121,9 +125,9 @@ fn of_section(section: &About, width: usize) -> String {
 }
 
 fn of_rule(rule: &Rule, limits: &Limits, width: usize) -> String {
-    let mut out = wrapped(&format!("{}: a rule of the findings. It fires when {}.", rule.id, rule.asks), width);
+    let mut out = wrapped(&format!("{}: a rule of the findings. It fires if {}.", rule.id, rule.asks), width);
     out.push('\n');
-    out += &wrapped("What it measures, and the limit of each, which --rules FILE changes:", width);
+    out += &wrapped("Its measurements and their limits, which --rules FILE changes:", width);
     // A pattern that costs nothing is no finding, but where what it says matters anyway.
     let is_asked =
         |limit: &&Limit| limit.rule == rule.id || limit.rule == ALL && limit.key == "worth" && rule.cost == Cost::Worth;
@@ -136,7 +140,7 @@ fn of_rule(rule: &Rule, limits: &Limits, width: usize) -> String {
     }
     out.push('\n');
     let changes =
-        [("Change", rule.remedy), ("With PyTorch", rule.torch), ("Where nothing tells of training", rule.elsewhere)];
+        [("Change", rule.remedy), ("With PyTorch", rule.torch), ("If the trace shows no training", rule.elsewhere)];
     for (whose, change) in changes.into_iter().filter(|(_, change)| !change.is_empty()) {
         hung("", &format!("{whose}: {change}."), (2, width), &mut out);
     }
@@ -145,7 +149,7 @@ fn of_rule(rule: &Rule, limits: &Limits, width: usize) -> String {
     let silenced = RULES.iter().filter(|other| rule.silences_one(other)).map(|other| other.id);
     let silenced: Vec<_> = silenced.collect();
     if !silenced.is_empty() {
-        hung("", &format!("It silences {}: they would change nothing.", silenced.join(", ")), (2, width), &mut out);
+        hung("", &format!("It silences {}, which would change nothing.", silenced.join(", ")), (2, width), &mut out);
     }
     out.push('\n');
     let _ = write!(out, "{}", wrapped(DESCRIBED, width));
@@ -176,19 +180,14 @@ mod tests {
     fn one_topic_is_explained_by_itself() {
         let of = |topic: &str| explained(topic, &Limits::default(), 80);
         let rule = of("small-reads").unwrap();
-        for part in [
-            "It fires when reads of less than",
-            "50 %",
-            "(small-reads.fixed)",
-            "(all.worth)",
-            "Change: ",
-            "FINDINGS.md",
-        ] {
+        for part in
+            ["It fires if reads of less than", "50 %", "(small-reads.fixed)", "(all.worth)", "Change: ", "FINDINGS.md"]
+        {
             assert!(rule.contains(part), "{part}\n{rule}");
         }
         assert!(rule.lines().all(|line| line.chars().count() <= 80), "{rule}");
         assert!(of("Split of time").is_some_and(|text| text.starts_with("time\n")));
-        assert!(of("wait.share").is_some_and(|text| text.contains("wait.s of trained_s")));
+        assert!(of("wait.share").is_some_and(|text| text.contains("wait.s as a share of trained_s")));
         assert_eq!((of("smal-reads"), suggestion("smal-reads")), (None, Some("small-reads")));
         let mut changed = Limits::default();
         changed.amend("small-reads.time = 0.25").unwrap();

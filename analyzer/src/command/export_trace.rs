@@ -81,7 +81,9 @@ fn nothing_to_export(question: &Question, OpenTrace { trace, filter, .. }: &Open
         return Failure::NoEvents(no_events::of_an_empty_trace(trace));
     }
     if filter.is_empty() {
-        return Failure::NoEvents("the trace holds no recorded events of ours, so there is nothing to export".into());
+        return Failure::NoEvents(
+            "the trace contains no recorded events of dlio, so there is nothing to export".into(),
+        );
     }
     match filter_warning(filter, trace) {
         Some(warning) => Failure::NoEvents(warning),
@@ -102,7 +104,7 @@ fn announce(export: &Export, form: Form) {
 /// Adds notes on the file that its user should know.
 pub fn add_notes(written: &ExportResult, form: Form) {
     if let Some(overview) = &written.overview {
-        notice!("              {overview}; --all writes every event, --from, --to, --epoch, --rank choose some");
+        notice!("              {overview}; --all writes every event; --from, --to, --epoch, --rank select some");
     }
     if let Some(remark) = form.remark(written) {
         notice!("              {remark}");

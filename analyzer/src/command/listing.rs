@@ -40,6 +40,8 @@ mod tests {
         let all = everything();
         let columns = || TABLES.iter().flat_map(|table| table.columns);
         assert!(columns().all(|column| all.contains(column.name) && all.contains(column.meaning)));
-        assert!(one("EVENTS").is_some_and(|text| text.starts_with("events: one row a call")) && one("none").is_none());
+        assert!(
+            one("EVENTS").is_some_and(|text| text.starts_with("events: one row per call")) && one("none").is_none()
+        );
     }
 }

@@ -31,7 +31,7 @@ impl Outcome {
 pub fn report_damage(damage: &[DamageNote]) -> bool {
     let sentence = damage_sentence(damage);
     if let Some(sentence) = &sentence {
-        let hint = if std::io::stderr().is_terminal() { " (the report's section Damage names them)" } else { "" };
+        let hint = if std::io::stderr().is_terminal() { " (the report's section Damage lists them)" } else { "" };
         notice!("dlio-analyze: {sentence}{hint}");
     }
     sentence.is_some()

@@ -5,8 +5,9 @@ use super::outcome::{Outcome, report_damage};
 use super::question::Question;
 use super::refusals::failure::Failure;
 use super::refusals::no_events;
-use crate::findings::judge;
+use crate::findings::conclude;
 use crate::summary::report::Summary;
+use crate::summary::report::headline::Headline;
 use crate::tables::output::Format;
 
 /// See the module.
@@ -32,7 +33,7 @@ impl Report {
         if listed < question.top.unwrap_or(0) && (listed as u64) < summary.dataset.files {
             return None;
         }
-        summary.findings = judge(&summary, &question.limits);
+        conclude(&mut summary, &question.limits);
         Some(Report { summary, remembered: true })
     }
 
@@ -48,9 +49,10 @@ impl Report {
             if question.format == Format::Text && !question.makes_page {
                 return Err(Failure::NoEvents(reason));
             }
+            summary.headline = Headline::without_events(&reason);
             summary.verdict = vec![reason];
         }
-        summary.findings = judge(&summary, &question.limits);
+        conclude(&mut summary, &question.limits);
         Ok(Report { summary, remembered: false })
     }
 

@@ -14,6 +14,6 @@ pub fn parse_run(text: &str) -> Result<RunChoice, String> {
         Ok(number) if number > 0 => Ok(RunChoice::Number(number)),
         _ if text == "last" => Ok(RunChoice::Last),
         _ if text == "all" => Ok(RunChoice::All),
-        _ => Err("use last, all, or a number from 1 on".into()),
+        _ => Err("use last, all, or a number of 1 or more".into()),
     }
 }

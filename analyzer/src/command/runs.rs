@@ -36,11 +36,10 @@ pub fn chosen(
 /// Returns the time of a run, counted from 1; or why there is none.
 fn asked(runs: &[Run], number: usize) -> Result<(i64, i64), String> {
     births(runs, number - 1).ok_or_else(|| match runs.len() {
-        0 => {
-            "traces of this kind do not say which runs they hold: give the files of one run, or --from and --to".into()
-        }
-        1 => "there is one run in this trace (--run 1)".into(),
-        more => format!("there are {more} runs in this trace (--run 1 to {more}, last or all)"),
+        0 => "traces of this kind do not show which runs they contain: pass the files of one run, or --from and --to"
+            .into(),
+        1 => "this trace contains one run (--run 1)".into(),
+        more => format!("this trace contains {more} runs (--run 1 to {more}, last or all)"),
     })
 }
 

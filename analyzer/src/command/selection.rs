@@ -9,16 +9,16 @@ use super::time_range::{Numbers, Window, parse_numbers, parse_window};
 /// Filters that were typed. Times may count from the start of the trace.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Selection {
-    /// Where a folder holds several runs: only the run with this number, counted from 1, the last one, or all together
+    /// If a directory contains several runs: only the run with this number, counted from 1, the last one, or all combined
     /// [default: last for reports, comparisons and workloads, all for --sql, --shell, --parquet, --export and --view]
     #[arg(long, value_name = "N|last|all", value_parser = parse_run, help_heading = "Filters")]
     pub run: Option<RunChoice>,
 
-    /// Only events that end after this: 10s (since the chosen run began, or else the trace), 1795226887.5 (Unix time) or 2026-11-21T02:08:07
+    /// Only events that end after this: 10s (since the start of the selected run, or of the trace), 1795226887.5 (Unix time) or 2026-11-21T02:08:07
     #[arg(long, value_name = "TIME", value_parser = parse_when, allow_hyphen_values = true, help_heading = "Filters")]
     pub from: Option<When>,
 
-    /// Only events that begin before this
+    /// Only events that start before this
     #[arg(long, value_name = "TIME", value_parser = parse_when, allow_hyphen_values = true, help_heading = "Filters")]
     pub to: Option<When>,
 
@@ -26,7 +26,7 @@ pub struct Selection {
     #[arg(long, value_name = "FROM..TO", value_parser = parse_window, allow_hyphen_values = true, hide = true, conflicts_with_all = ["from", "to"], help_heading = "Filters")]
     pub window: Option<Window>,
 
-    /// Only the time from the first beginning to the last end of these epochs, as spans number them: 2, or 2..4
+    /// Only the time from the first start to the last end of these epochs, as numbered by spans: 2, or 2..4
     #[arg(long, value_name = "N[..M]", value_parser = parse_numbers, help_heading = "Filters")]
     pub epoch: Option<Numbers>,
 
@@ -42,7 +42,7 @@ pub struct Selection {
     #[arg(long, value_name = "RANK", value_delimiter = ',', help_heading = "Filters")]
     pub rank: Vec<i32>,
 
-    /// Only events on files that match: * and ? cross folders
+    /// Only events on files that match: * and ? match / too
     #[arg(long, value_name = "GLOB", value_parser = glob::Pattern::new, help_heading = "Filters")]
     pub file: Vec<glob::Pattern>,
 

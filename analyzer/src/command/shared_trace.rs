@@ -45,8 +45,8 @@ impl SharedTrace {
         if !self.has_warned.replace(true) {
             if rows.is_some() {
                 notice!(
-                    "dlio-analyze: the trace holds {} runs; tables and exports have all of them, reports the last one (--run last, \
-                     --run N, --run all)",
+                    "dlio-analyze: the trace contains {} runs; tables and exports include all of them, reports the \
+                     last one (--run last, --run N, --run all)",
                     opened.runs.len()
                 );
             }
@@ -118,8 +118,8 @@ fn warn_of_unrecorded(opened: &OpenTrace) {
     let events = unrecorded(&opened.trace, &opened.filter);
     if events > 0 {
         notice!(
-            "dlio-analyze: {} counted and not recorded (--mode summary, or beyond --max-mb): the summary and the tables \
-             files and processes have them, the table events and exports do not",
+            "dlio-analyze: {} counted, not recorded (--mode summary, or beyond --max-mb): the summary and the tables \
+             files and processes include them, the table events and exports do not",
             many(events, "event was", "events were")
         );
     }

@@ -20,10 +20,10 @@ impl When {
 
 /// `10us`, `1.5 s`.
 pub fn parse_duration(text: &str) -> Result<i64, String> {
-    let amount = Amount::parse(text, amount::TIMES).ok_or("a time is a number and a unit: 10us, 1.5s, 5min")?;
+    let amount = Amount::parse(text, amount::TIMES).ok_or("expected a number and a unit: 10us, 1.5s, 5min")?;
     match amount.scale {
         None => Err("a time needs a unit: ns, us, ms, s, min or h".into()),
-        Some(_) if amount.number < 0.0 => Err("not a length of time".into()),
+        Some(_) if amount.number < 0.0 => Err("not a duration".into()),
         Some(_) => Ok(amount.in_base().round() as i64),
     }
 }
@@ -34,7 +34,7 @@ const SECONDS_MIN: i64 = 100_000_000;
 /// A duration since the beginning, Unix seconds, Unix nanoseconds, or a date and time in UTC.
 pub fn parse_when(text: &str) -> Result<When, String> {
     if text.trim_start().starts_with('-') {
-        return Err("times count from the beginning of the trace, which is 0s: nothing lies before it".into());
+        return Err("times are relative to the start of the trace (0s) and cannot be negative".into());
     }
     if let Ok(ns) = parse_duration(text) {
         return Ok(When::Since(ns));
@@ -43,10 +43,11 @@ pub fn parse_when(text: &str) -> Result<When, String> {
         return Ok(When::Unix(ts));
     }
     let (seconds, fraction) = text.split_once('.').unwrap_or((text, ""));
-    let wrong = || "use 10s (since the trace began), 1795226887.5 (Unix time) or 2026-11-21T02:08:07".to_string();
+    let wrong =
+        || "use 10s (since the start of the trace), 1795226887.5 (Unix time) or 2026-11-21T02:08:07".to_string();
     let whole: i64 = seconds.parse().map_err(|_| wrong())?;
     if fraction.is_empty() && (0..SECONDS_MIN).contains(&whole) {
-        return Err(format!("{whole} has no unit: {whole}s is that long after the trace began"));
+        return Err(format!("{whole} has no unit: {whole}s is a time since the start of the trace"));
     }
     // No trace is from a year of twelve digits: that many are nanoseconds.
     if fraction.is_empty() && whole.unsigned_abs() >= 1_000_000_000_000_000 {
@@ -114,7 +115,7 @@ mod tests {
             assert!(read.is_err(), "{text}: {read:?}");
         }
         assert!(parse_duration("5").is_err());
-        assert_eq!(parse_when("10"), Err("10 has no unit: 10s is that long after the trace began".into()));
+        assert_eq!(parse_when("10"), Err("10 has no unit: 10s is a time since the start of the trace".into()));
         assert!(parse_when("-1s").unwrap_err().contains("from the beginning of the trace"));
     }
 }

@@ -17,7 +17,7 @@ pub fn parse_window(text: &str) -> Result<Window, String> {
     let (from, to) = ends.ok_or("use 10s..20s, 10s.. or ..20s")?;
     let moment = |text: &str| if text.trim().is_empty() { Ok(None) } else { parse_when(text.trim()).map(Some) };
     let window = Window { from: moment(from)?, to: moment(to)? };
-    if window.from.is_none() && window.to.is_none() { Err("a window has an end".into()) } else { Ok(window) }
+    if window.from.is_none() && window.to.is_none() { Err("a window needs an end".into()) } else { Ok(window) }
 }
 
 /// Numbers of epochs or steps, both ends included.

@@ -33,7 +33,7 @@ pub fn filter(
         to = Some(to.map_or(end, |to| to.min(end)));
     }
     if from.zip(to).is_some_and(|(from, to)| from >= to) {
-        return Err(Failure::Window("the window ends before it begins, so that nothing is in it".into()));
+        return Err(Failure::Window("the window ends before it starts, so it contains nothing".into()));
     }
     Ok(Filter {
         from,
@@ -87,18 +87,18 @@ pub fn filter_warning(filter: &Filter, trace: &Trace) -> Option<String> {
     let pids: Vec<i32> = processes.iter().map(|process| process.pid).collect();
     let ranks: Vec<i32> = processes.iter().filter_map(|process| process.rank).collect();
     if !filter.pids.is_empty() && !filter.pids.iter().any(|pid| pids.contains(pid)) {
-        return Some(format!("no process has such a number (--pid); the trace has {}", listed(pids)));
+        return Some(format!("no process has this id (--pid); the trace has {}", listed(pids)));
     }
     if !filter.ranks.is_empty() && !filter.ranks.iter().any(|rank| ranks.contains(rank)) {
         let there = if ranks.is_empty() { "none".into() } else { listed(ranks) };
-        return Some(format!("no process has such a rank (--rank); the trace has {there}"));
+        return Some(format!("no process has this rank (--rank); the trace has {there}"));
     }
     let (start, end) = (trace.start(), trace.units.iter().map(|unit| unit.last_end).max()?);
     let outside = filter.from.is_some_and(|from| from > end) || filter.to.is_some_and(|to| to <= start);
     let (length, began) = (end.saturating_sub(start) as f64 / 1e9, start as f64 / 1e9);
     outside.then(|| {
         format!(
-            "nothing is in the window (--from, --to): the trace began at {began:.3} (Unix time) and took {length:.3} s"
+            "the window is empty (--from, --to): the trace started at {began:.3} (Unix time) and took {length:.3} s"
         )
     })
 }
@@ -151,11 +151,11 @@ impl Stretch {
         let seen = [("epochs", self.epochs_seen), ("steps", self.steps_seen)];
         let seen: Vec<_> = seen.iter().filter_map(|(word, n)| n.map(|n| format!("{word} {n}"))).collect();
         let seen = if seen.is_empty() {
-            "no span says its epoch or step".into()
+            "no span has an epoch or step".into()
         } else {
-            format!("there are {}", seen.join(", "))
+            format!("the trace has {}", seen.join(", "))
         };
-        format!("no span carries {}; {seen}", asked.join(" and "))
+        format!("no span has {}; {seen}", asked.join(" and "))
     }
 }
 
@@ -199,7 +199,7 @@ mod tests {
         let none = found(Some("7"), None);
         assert_eq!(
             (none.bounds, none.why_none()),
-            (None, "no span carries epoch 7; there are epochs 1..2, steps 0..1".into())
+            (None, "no span has epoch 7; the trace has epochs 1..2, steps 0..1".into())
         );
     }
 }

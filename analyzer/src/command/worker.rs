@@ -17,42 +17,42 @@ use crate::cluster::version;
 use crate::cluster::worker::{WorkService, Worker};
 use crate::unfinished;
 
-/// Do the reading and counting for a `dlio-analyze --workers` on another machine
+/// Read and count on behalf of a `dlio-analyze --workers` on another host
 #[derive(Parser, Debug)]
 #[command(name = "dlio-analyze worker", bin_name = "dlio-analyze worker", version, max_term_width = 100, after_help = AFTER)]
 struct Arguments {
-    /// Where to listen: an address of this machine, or 0.0.0.0 for all of them, and a port (0: any that is free)
+    /// Address to listen on: an address of this host, or 0.0.0.0 for all, and a port (0: any free port)
     #[arg(long, value_name = "ADDR:PORT")]
     listen: String,
 
-    /// Folder below which traces may be read (repeatable), or s3://bucket/prefix, with credentials of this environment; nothing
-    /// else is
+    /// Directory below which traces may be read (repeatable), or s3://bucket/prefix with the credentials of this environment; no
+    /// other files are read
     #[arg(long, value_name = "DIR", required = true)]
     root: Vec<PathBuf>,
 
-    /// Folder below which --parquet of whoever asks may be written (repeatable); nothing is written elsewhere
+    /// Directory below which a client's --parquet may be written (repeatable); no other files are written
     #[arg(long, value_name = "DIR")]
     write: Vec<PathBuf>,
 
-    /// File with the token that whoever asks has to have [default: DLIO_CLUSTER_TOKEN]
+    /// File with the token that clients need [default: DLIO_CLUSTER_TOKEN]
     #[arg(long, value_name = "FILE")]
     token: Option<PathBuf>,
 
-    /// Threads that read [default: one a core]
+    /// Threads that read [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
 
-    /// End when standard input does: how `--workers local:N` and `--workers slurm` end theirs
+    /// Exit when standard input closes; used by `--workers local:N` and `--workers slurm`
     #[arg(long)]
     until_stdin_ends: bool,
 }
 
 const AFTER: &str = "\
-Other machines have to know a token, the same everywhere; with it everything is encrypted, and both sides prove that they \
-have it. Workers that listen at 127.0.0.1 do without encryption, and without a token if none is given: then whoever works on \
-this machine may ask.
+Workers that listen on other addresses than 127.0.0.1 need a token, the same on all hosts. With a token, all traffic is \
+encrypted and both sides authenticate. Workers that listen on 127.0.0.1 do not encrypt; without a token, any user of this \
+host may send them requests.
 
-Example, two machines that see the same file system:
+Example with two hosts that share a file system:
   openssl rand -hex 32 > ~/.dlio-token && chmod 600 ~/.dlio-token
   node1$ dlio-analyze worker --listen 0.0.0.0:7070 --root /scratch --token ~/.dlio-token
   node2$ dlio-analyze worker --listen 0.0.0.0:7070 --root /scratch --token ~/.dlio-token
@@ -77,7 +77,7 @@ pub fn main(typed: &[OsString]) -> ExitCode {
 }
 
 fn serve(arguments: &Arguments) -> Result<(), String> {
-    unfinished::watch(true).map_err(|error| format!("no threads can be started ({error})"))?;
+    unfinished::watch(true).map_err(|error| format!("cannot start threads: {error}"))?;
     let address = resolved(&arguments.listen)?;
     let token = match &arguments.token {
         Some(file) => Some(Token::read(file)?),
@@ -86,7 +86,7 @@ fn serve(arguments: &Arguments) -> Result<(), String> {
     let is_loopback = address.ip().is_loopback();
     if token.is_none() && !is_loopback {
         return Err(format!(
-            "{address} can be reached from other machines, and that wants a token: --token FILE or {}; make one: openssl \
+            "{address} is reachable from other hosts, which requires a token: --token FILE or {}; create one: openssl \
              rand -hex 32 > FILE",
             token::VARIABLE
         ));
@@ -95,7 +95,7 @@ fn serve(arguments: &Arguments) -> Result<(), String> {
     let threads = arguments.threads.map_or_else(cores, usize::from);
     let worker = Arc::new(Worker::new(&arguments.root, &arguments.write, threads)?);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let runtime = runtime.map_err(|error| format!("no threads can be started ({error})"))?;
+    let runtime = runtime.map_err(|error| format!("cannot start threads: {error}"))?;
     runtime.block_on(async {
         let listening = Listening::at(address)?;
         announce(listening.address).map_err(|error| format!("standard output: {error}"))?;
@@ -109,7 +109,7 @@ fn serve(arguments: &Arguments) -> Result<(), String> {
 
 fn resolved(typed: &str) -> Result<SocketAddr, String> {
     let found = typed.to_socket_addrs().ok().and_then(|mut all| all.next());
-    found.ok_or_else(|| format!("{typed}: no address to listen at; give one with a port, such as 0.0.0.0:7070"))
+    found.ok_or_else(|| format!("{typed}: not an address to listen on; expected one with a port, such as 0.0.0.0:7070"))
 }
 
 /// Says where it listens, in a form that others can use: all addresses of a machine are its name.

@@ -108,7 +108,7 @@ pub fn write_parquet(
             Ok(true)
         }
         Err(WriteError::NotTheirs(why)) => {
-            notice!("dlio-analyze: {} is written by this process alone: {why}", folder.display());
+            notice!("dlio-analyze: {} is written by this process only: {why}", folder.display());
             Ok(false)
         }
         Err(WriteError::Workers(trouble)) => Err(Failure::Cluster(trouble.0)),
@@ -137,7 +137,7 @@ fn report_stats(cluster: &Cluster, dispatched: &Dispatched) {
     if !dispatched.lost.is_empty() {
         let each = dispatched.lost.iter().map(|lost| format!("{} ({})", lost.address, lost.why));
         notice!(
-            "dlio-analyze: of {}, {} went away: {}; what they had was read by the others, and no event is missing",
+            "dlio-analyze: of {}, {} disconnected: {}; the remaining workers read their part, and no event is missing",
             many(cluster.workers() as u64, "worker", "workers"),
             dispatched.lost.len(),
             each.collect::<Vec<_>>().join(", ")

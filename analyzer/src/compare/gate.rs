@@ -56,7 +56,7 @@ impl Limit {
         let bound = match value.strip_suffix('%') {
             Some(percent) if is_change => Bound::Relative(number(percent)? / 100.0),
             Some(percent) if metric.unit() == Unit::Share => Bound::Value(number(percent)? / 100.0),
-            Some(_) => return Err(format!("{value} of what? a change is written +{value}")),
+            Some(_) => return Err(format!("{value} is not a limit for this metric; write a change as +{value}")),
             None if is_change => Bound::Change(figure(value, metric.unit())?),
             None => Bound::Value(figure(value, metric.unit())?),
         };
@@ -80,7 +80,7 @@ impl Limit {
     fn verdict(&self, change: &MetricChange) -> (Verdict, String) {
         let shown = |value: f64| change.unit.shown(value);
         let Some(after) = change.after else {
-            return (Verdict::Undecided, format!("{} is not known of the run after", change.metric));
+            return (Verdict::Undecided, format!("{} is unknown for the new run", change.metric));
         };
         let bound = match self.bound {
             Bound::Value(bound) => return (self.judged(after, bound), format!("it is {}", shown(after))),
@@ -88,7 +88,7 @@ impl Limit {
             Bound::Change(bound) => bound,
         };
         let Some(before) = change.before else {
-            return (Verdict::Undecided, format!("{} is not known of the run before", change.metric));
+            return (Verdict::Undecided, format!("{} is unknown for the baseline", change.metric));
         };
         let (estimate, interval) = match self.bound {
             Bound::Relative(_) if before == 0.0 && after == 0.0 => (0.0, Some((0.0, 0.0))),
@@ -98,14 +98,14 @@ impl Limit {
         };
         let why = match (self.bound, interval) {
             (Bound::Relative(_), Some((low, high))) if low != high => format!(
-                "it went from {} to {}: {:+.1} % ({:+.1} to {:+.1} %)",
+                "it changed from {} to {}: {:+.1} % ({:+.1} to {:+.1} %)",
                 shown(before),
                 shown(after),
                 estimate * 100.0,
                 low * 100.0,
                 high * 100.0
             ),
-            _ => format!("it went from {} to {}", shown(before), shown(after)),
+            _ => format!("it changed from {} to {}", shown(before), shown(after)),
         };
         if self.judged(estimate, bound) == Verdict::Kept {
             return (Verdict::Kept, why);
@@ -119,7 +119,11 @@ impl Limit {
             None if change.claim == claim => (Verdict::Exceeded, why + &of_test(change)),
             Some(_) => (Verdict::Undecided, why + ", which may be noise"),
             None if change.p.is_some() => (Verdict::Undecided, why + ", which may be noise" + &of_test(change)),
-            None => (Verdict::Undecided, why + "; whether that is noise, these runs do not tell: four a side would"),
+            None => (
+                Verdict::Undecided,
+                why + "; these runs do not show whether that is noise: compare four runs per \
+                side",
+            ),
         }
     }
 

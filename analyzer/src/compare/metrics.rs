@@ -76,18 +76,18 @@ fn seconds(ns: i64) -> f64 {
 /// In the order in which they are shown.
 pub const METRICS: &[Metric] = &[
     timed("wall_s", "first event's start to last event's end", |run| Some(seconds(run.time.total_ns))),
-    timed("startup_s", "before training began, of the trainer where it took longest", |run| {
+    timed("startup_s", "time before training, of the trainer where it took longest", |run| {
         run.training.iter().filter_map(|trainer| trainer.startup_ns).map(seconds).reduce(f64::max)
     }),
     timed("trained_s", "from first to last step, summed over trainers", |run| {
         run.trainers(|trainer| Some(trainer.trained_ns)).map(seconds)
     }),
-    timed("wait.s", "trainers waited for batches, summed over them", |run| {
+    timed("wait.s", "trainers' waits for batches, summed over trainers", |run| {
         run.trainers(|trainer| trainer.waited_ns).map(seconds)
     }),
     Metric {
         name: "wait.share",
-        meaning: "wait.s of trained_s",
+        meaning: "wait.s as a share of trained_s",
         unit: Unit::Share,
         exact: false,
         step: None,
@@ -98,11 +98,11 @@ pub const METRICS: &[Metric] = &[
     },
     Metric {
         step: Some((PerStep::Length, Location::Mean)),
-        ..timed("step.mean_s", "a step on average", |run| Some(run.step(PerStep::Length, Location::Mean)? / 1e9))
+        ..timed("step.mean_s", "mean step", |run| Some(run.step(PerStep::Length, Location::Mean)? / 1e9))
     },
     Metric {
         step: Some((PerStep::Length, Location::Faster)),
-        ..timed("step.typical_s", "the faster half of steps on average: what they take undisturbed", |run| {
+        ..timed("step.typical_s", "mean of the faster half of steps: their undisturbed duration", |run| {
             Some(run.step(PerStep::Length, Location::Faster)? / 1e9)
         })
     },
@@ -112,16 +112,16 @@ pub const METRICS: &[Metric] = &[
             Some(run.step(PerStep::Wait, Location::Mean)? / 1e9)
         })
     },
-    timed("step.p50_s", "the median step, of the trainer where it is longest", |run| {
+    timed("step.p50_s", "median step, of the trainer where it is longest", |run| {
         run.steps.iter().map(|steps| steps.median_ns / 1e9).reduce(f64::max)
     }),
     timed("compute.s", "something computed", |run| run.time.compute_ns.map(seconds)),
-    timed("io.s", "something was in I/O on files", |run| Some(seconds(run.time.io_ns))),
+    timed("io.s", "I/O on files was active", |run| Some(seconds(run.time.io_ns))),
     timed("io.exposed_s", "the same while nothing computed", |run| run.time.unoverlapped_io_ns.map(seconds)),
-    timed("checkpoint.s", "trainers in checkpoint spans, summed over them", |run| {
+    timed("checkpoint.s", "trainers' time in checkpoint spans, summed over trainers", |run| {
         run.trainers(|trainer| trainer.checkpoint_ns).map(seconds)
     }),
-    timed("checkpoint.p50_s", "the median checkpoint span", |run| {
+    timed("checkpoint.p50_s", "median checkpoint span", |run| {
         let spans = run.spans.iter().filter(|span| span.cat.to_ascii_lowercase().starts_with("checkpoint"));
         spans.max_by_key(|span| span.time_ns).map(|span| span.duration_ns.median / 1e9)
     }),
@@ -131,24 +131,21 @@ pub const METRICS: &[Metric] = &[
         let steps: u64 = run.steps.iter().map(|trainer| trainer.sum.steps).sum();
         (steps > 0).then_some(steps as f64)
     }),
-    counted("files", "files that were used", Unit::Count, |run| Some(run.dataset.files as f64)),
+    counted("files", "files used", Unit::Count, |run| Some(run.dataset.files as f64)),
     Metric {
         exact: false,
-        ..counted(
-            "calls",
-            "calls that were recorded, those that wait and those on pipes included",
-            Unit::Count,
-            |run| Some(run.calls().map(|function| function.count).sum::<u64>() as f64),
-        )
+        ..counted("calls", "recorded calls, including waits and calls on pipes", Unit::Count, |run| {
+            Some(run.calls().map(|function| function.count).sum::<u64>() as f64)
+        })
     },
     counted("calls.files", "of them, calls on files", Unit::Count, |run| {
         Some(run.on_files()?.map(|function| function.count).sum::<u64>() as f64)
     }),
-    counted("failed", "of these, calls that failed", Unit::Count, |run| {
+    counted("failed", "of these, failed calls", Unit::Count, |run| {
         Some(run.on_files()?.map(|function| function.failed).sum::<u64>() as f64)
     }),
     counted("processes", "programs that ran", Unit::Count, |run| Some(run.allocation.processes as f64)),
-    counted("lost", "events that were lost", Unit::Count, |run| Some(run.allocation.lost as f64)),
+    counted("lost", "lost events", Unit::Count, |run| Some(run.allocation.lost as f64)),
 ];
 
 /// A figure of one function (`function.NAME.FIELD`) or span (`span.NAME.FIELD`).
@@ -198,7 +195,7 @@ impl Named {
         }
         let meant = nearest(typed, METRICS.iter().map(|metric| metric.name));
         let meant = meant.map_or(".".into(), |meant| format!("; did you mean {meant}?"));
-        Err(format!("there is no metric {typed:?}{meant} --explain lists them"))
+        Err(format!("unknown metric {typed:?}{meant} --explain lists all metrics"))
     }
 
     pub fn name(&self) -> String {

@@ -289,8 +289,8 @@ impl Sides {
         match (self.are_alone(), by_steps(metrics), find(metrics, ASKED)) {
             (true, Some([mean, typical]), _) => said.push(of_steps(mean, typical)),
             (true, None, _) => said.push(
-                "Whether that is more than noise, one run a side without steps does not tell: compare four runs a side \
-                 or more."
+                "One run per side without steps does not show whether that is more than noise: compare four or more \
+                 runs per side."
                     .into(),
             ),
             (false, _, Some(run)) => {
@@ -298,7 +298,10 @@ impl Sides {
                 said = vec![
                     of_medians(run),
                     self.of_runs(run),
-                    format!("Tables of times compare {} with {}: of each side the run of middle length.", before.typed, after.typed),
+                    format!(
+                        "Tables of times compare {} with {}: the run of median length on each side.",
+                        before.typed, after.typed
+                    ),
                 ];
             }
             (false, _, None) => {}
@@ -309,12 +312,12 @@ impl Sides {
     fn of_runs(&self, run: &MetricChange) -> String {
         let runs = format!("{} runs before, {} after", self.before.len(), self.after.len());
         let Some(p) = run.p else {
-            return format!("{runs}: too few for a claim, which takes four a side.");
+            return format!("{runs}: too few for a test, which needs four per side.");
         };
         let claim = match run.claim {
-            Claim::More => "the runs after are slower",
-            Claim::Fewer => "the runs after are faster",
-            _ => "no difference that is more than noise",
+            Claim::More => "the new runs are slower",
+            Claim::Fewer => "the new runs are faster",
+            _ => "no difference beyond noise",
         };
         let digits = if p < 0.01 { 4 } else { 2 };
         format!("{runs}: {claim} (U test, p = {p:.digits$}){}.", interval(run))
@@ -326,13 +329,13 @@ fn of_medians(run: &MetricChange) -> String {
     let (before, after) = (run.before.unwrap_or(0.0), run.after.unwrap_or(0.0));
     let seconds = |seconds: f64| time(seconds * 1e9);
     let by = match run.change.filter(|_| before != after) {
-        None => "as long as those before".into(),
+        None => "as long as the baseline".into(),
         Some(change) => {
             let how = if after > before { "more" } else { "less" };
-            format!("{} {how} than those before ({:+.1} %)", seconds((after - before).abs()), 100.0 * change)
+            format!("{} {how} than the baseline ({:+.1} %)", seconds((after - before).abs()), 100.0 * change)
         }
     };
-    format!("The runs after took {} in the median, {by}.", seconds(after))
+    format!("The new runs took {} (median), {by}.", seconds(after))
 }
 
 fn find<'a>(metrics: &'a [MetricChange], name: &str) -> Option<&'a MetricChange> {
@@ -389,15 +392,15 @@ fn of_steps(mean: &MetricChange, typical: &MetricChange) -> String {
     let claim = match of_both(mean.claim, typical.claim) {
         Claim::More => "steps are slower",
         Claim::Fewer => "steps are faster",
-        Claim::Undecided => "which point in opposite directions",
-        _ => "no change that one run a side can tell, which takes more than 5 %",
+        Claim::Undecided => "which disagree",
+        _ => "no change large enough for one run per side, which needs more than 5 %",
     };
     let (before, after) = (shown(mean.before), shown(mean.after));
     let percent = |change: &MetricChange| format!("{:+.1} %{}", change.change.unwrap_or(0.0) * 100.0, interval(change));
     format!(
-        "A step took {after} on average, {before} before: {}; the faster half of them: {}; {claim}. That is held \
-         against the noise within the runs. How much whole runs of the same program differ, which is more than this on a machine \
-         that others use too, is known of four a side.",
+        "A step took {after} on average, {before} in the baseline: {}; the faster half of them: {}; {claim}. This \
+         compares with the noise within the runs. The variation between whole runs of the same program, which is \
+         larger on a shared host, needs four runs per side.",
         percent(mean),
         percent(typical)
     )

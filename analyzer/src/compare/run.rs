@@ -206,7 +206,7 @@ impl Run {
         match lacking.is_empty() {
             true => Run::of(report).map_err(|error| error.to_string()),
             false => Err(format!(
-                "it has some sections alone, without {} (--section or --findings was given when it was written)",
+                "it contains only some sections, without {} (it was written with --section or --findings)",
                 lacking.join(" and ")
             )),
         }

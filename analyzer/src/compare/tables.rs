@@ -29,7 +29,7 @@ pub fn all(comparison: &Comparison, top: usize) -> Vec<Table> {
     tables.push(figures(comparison));
     tables.extend(rows("Calls", &comparison.functions));
     tables.extend(rows("Spans", &comparison.spans));
-    tables.extend(rows("Folders", &comparison.folders));
+    tables.extend(rows("Directories", &comparison.folders));
     tables.extend(rows("Ranks", &comparison.ranks));
     tables
 }
@@ -72,7 +72,7 @@ pub fn runs(comparison: &Comparison) -> Table {
 pub fn circumstances(comparison: &Comparison) -> Option<Table> {
     let rows = comparison.circumstances.iter();
     (!comparison.circumstances.is_empty()).then(|| Table {
-        title: "What else changed".into(),
+        title: "Other changes".into(),
         heads: vec!["<", "<before", "<after"],
         rows: rows.map(|row| vec![row.what.into(), row.before.clone(), row.after.clone()]).collect(),
         notes: vec![],
@@ -114,7 +114,7 @@ pub fn findings(comparison: &Comparison) -> Option<Table> {
         vec![finding.id.clone(), turn.into(), worth(finding.before_ns), worth(finding.after_ns)]
     };
     (!comparison.findings.is_empty()).then(|| Table {
-        title: "Findings, and what they cost at most".into(),
+        title: "Findings, and the most that they could save".into(),
         heads: vec!["<", "<", "before", "after"],
         rows: comparison.findings.iter().map(row).collect(),
         notes: if comparison.findings.iter().any(|it| it.claim == Claim::Undecided) {
@@ -126,7 +126,7 @@ pub fn findings(comparison: &Comparison) -> Option<Table> {
 }
 
 /// What is said below findings that too few runs tell of.
-const UNDECIDED: &str = "Whether that is more than noise, four runs a side and more tell.";
+const UNDECIDED: &str = "It takes four or more runs per side to show whether that is more than noise.";
 
 pub fn figures(comparison: &Comparison) -> Table {
     let exact_first = |metric: &&MetricChange| !metric.exact;
@@ -135,10 +135,10 @@ pub fn figures(comparison: &Comparison) -> Table {
     let (same, changed): (Vec<_>, Vec<_>) = metrics.into_iter().partition(|metric| metric.claim == Claim::Same);
     let same: Vec<_> = same.iter().map(|metric| metric.metric.as_str()).collect();
     Table {
-        title: "Figures".into(),
+        title: "Metrics".into(),
         heads: vec!["<", "before", "after", "change", "<claim", "<95 %"],
         rows: changed.into_iter().map(|metric| figure_words(metric).to_vec()).collect(),
-        notes: if same.is_empty() { vec![] } else { vec![format!("The same: {}.", same.join(", "))] },
+        notes: if same.is_empty() { vec![] } else { vec![format!("Unchanged: {}.", same.join(", "))] },
     }
 }
 

@@ -58,11 +58,11 @@ impl Wall {
             let by = time(most.change_ns.unsigned_abs() as f64);
             // Other parts may have gone the other way.
             match most.change_ns.unsigned_abs() > self.change_ns.unsigned_abs() {
-                true => format!("; {} {sign}{by}, and other parts went the other way", most.part),
+                true => format!("; {} {sign}{by}, and other parts changed in the opposite direction", most.part),
                 false => format!("; most of it is {} ({sign}{by})", most.part),
             }
         });
-        format!("The run after took {after}, {change} {how} than the one before ({percent:+.1} %){most}.")
+        format!("The new run took {after}, {change} {how} than the baseline ({percent:+.1} %){most}.")
     }
 }
 
@@ -76,7 +76,7 @@ impl Wall {
         let moved = |part: &Part| format!("{} to {}", time(part.before_ns as f64), time(part.after_ns as f64));
         match most(1).zip(most(-1)).filter(|(more, _)| more.change_ns as f64 >= SHIFTED * self.after_ns as f64) {
             Some((more, less)) => {
-                format!(", but {} went from {}, and {} from {}", less.part, moved(less), more.part, moved(more))
+                format!(", but {} changed from {}, and {} from {}", less.part, moved(less), more.part, moved(more))
             }
             None => String::new(),
         }
@@ -101,7 +101,7 @@ fn by_training(run: &Run) -> Option<Parts> {
     let waited = longest.waited_ns?;
     Some(vec![
         ("waiting for batches", waited),
-        ("what else training does", longest.trained_ns - waited),
+        ("other training time", longest.trained_ns - waited),
         ("before and after the training", run.time.total_ns - longest.trained_ns),
     ])
 }
@@ -115,7 +115,7 @@ fn by_steps(run: &Run) -> Option<Parts> {
         ("checkpoints", sum.checkpoint_ns),
         ("waiting for batches", sum.wait_ns),
         ("other I/O of the trainer", sum.io_ns),
-        ("what else steps do", sum.other_ns),
+        ("other time in steps", sum.other_ns),
         ("before and after the steps", run.time.total_ns - sum.total_ns),
     ])
 }

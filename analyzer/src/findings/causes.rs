@@ -6,7 +6,7 @@ use crate::summary::waits::parts::Part;
 
 /// The run that would show who ended waits.
 pub const RECORD_WAITS: &str =
-    "record waits, pipes and CPU times: dlio trace of this version, with the layers wait and net";
+    "record waits, pipes and CPU times: use dlio trace of this version with the layers wait and net";
 
 /// A wait, of which these parts are what the rule is about; `says` gets their share in words.
 pub fn by_cause(case: &Case, parts: &[Part], says: impl FnOnce(&str) -> String) -> Judgement {

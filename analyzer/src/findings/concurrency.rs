@@ -58,7 +58,7 @@ pub struct Concurrency {
 impl Concurrency {
     /// `2.0 calls at once moved 1.9 times what 1.0 did`
     pub fn says(&self) -> String {
-        format!("{:.1} calls at once moved {:.1} times what {:.1} did", self.many, self.gain, self.few)
+        format!("{:.1} calls in flight moved {:.1} times as many bytes as {:.1}", self.many, self.gain, self.few)
     }
 }
 
@@ -89,7 +89,7 @@ pub fn undecided(measures: Vec<Measure>, waited: Option<&Waited>) -> Judgement {
 
 /// The run that would show it.
 const RECORD_CONCURRENCY: &str =
-    "as many calls were in flight all the time: run it with half and with double the readers";
+    "the number of calls in flight never changed: run it with half and with double the readers";
 
 /// Those of the training: what programs read to start is no data.
 fn stretches(case: &Case) -> Vec<Stretch> {

@@ -6,7 +6,8 @@ use crate::summary::report::no_cpu::{Shortage, reader_cpus};
 use crate::summary::waits::parts::Part;
 
 /// The run that would show what readers might use.
-pub const RECORD_MACHINE: &str = "record with this version of dlio: it notes what each process may use of its machine";
+pub const RECORD_MACHINE: &str = "record with this version of dlio, which records the resources that each process may \
+    use";
 
 /// The rules that a lack of CPUs makes pointless: more readers, or a slow one.
 pub const POINTLESS: &[&str] =

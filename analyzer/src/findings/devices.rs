@@ -12,7 +12,7 @@ use crate::summary::waits::parts::Part;
 
 /// The run that would show what devices were doing.
 pub const RECORD_COUNTERS: &str =
-    "record with dlio trace: it samples the devices and mounts of the machine beside the command";
+    "record with dlio trace, which samples the devices and mounts of the host during the run";
 
 /// The mount from which most was read, on the machine that read it, and what was sampled there.
 pub struct DataMount<'a> {

@@ -152,7 +152,7 @@ pub fn busiest(case: &Case) -> Vec<String> {
     readers.sort_by_key(|reader| std::cmp::Reverse(busy_ns(reader)));
     let row = |reader: &&ReaderUse| {
         let [busy, io] = [busy_ns(reader), reader.io_ns].map(|ns| time(ns as f64));
-        format!("{} ({}), in all its life: busy for {busy}, in I/O for {io}", reader.name, reader.pid)
+        format!("{} ({}), over its lifetime: busy for {busy}, in I/O for {io}", reader.name, reader.pid)
     };
     readers.iter().take(EVIDENCE_MAX).map(row).collect()
 }
@@ -171,7 +171,7 @@ pub fn readers_a_core(case: &Case) -> Option<(f64, String)> {
         let machine = case.summary.machine.iter().find(|machine| machine.host == host.host);
         let allowed = machine.and_then(|machine| machine.cpus.map(|cpus| cpus as i32)).or(host.cores);
         let (cores, readers) = (allowed.filter(|cores| *cores > 0)?, readers(&host.host));
-        let says = format!("{} readers on {} share {cores} processors", grouped(readers as u64), host.host);
+        let says = format!("{} readers on {} share {cores} CPUs", grouped(readers as u64), host.host);
         Some((readers as f64 / cores as f64, says))
     });
     loads.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|_| !groups.is_empty())

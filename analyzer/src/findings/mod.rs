@@ -128,16 +128,25 @@ const OF_READS: [&str; 11] = [
 ];
 
 /// Why the others are not judged there.
-const NO_CALLS: &str = "not measured: no call was recorded, or filters left all of them out; dlio trace records them";
+const NO_CALLS: &str = "not measured: the trace contains no calls, or filters removed all of them; dlio trace records \
+    calls";
 
 /// Why rules that look at single calls are not judged.
 const COUNTED: &str =
-    "not measured: calls were counted and not recorded (--mode summary, or beyond --max-mb); record them";
+    "not measured: calls were counted, not recorded (--mode summary, or beyond --max-mb); record them";
 
 /// Two runs side by side.
 pub const COMPARE: &str = "dlio-analyze BEFORE --compare AFTER";
 
-/// All rules, judged: those that fired first, by what they are worth.
+/// Judges all rules and adds their findings, and the next step, to the report.
+pub fn conclude(summary: &mut Summary, limits: &Limits) {
+    summary.findings = judge(summary, limits);
+    let mut headline = std::mem::take(&mut summary.headline);
+    headline.recommend(summary);
+    summary.headline = headline;
+}
+
+/// Returns the findings of all rules, fired ones first, by their savings.
 pub fn judge(summary: &Summary, limits: &Limits) -> Vec<Finding> {
     if summary.allocation.events == 0 {
         return Vec::new();

@@ -39,7 +39,7 @@ fn failed(case: &Case, errors: &[&str]) -> Calls {
         failures.filter(|row| row.cat == OBJECT && errors.contains(&row.error.as_str())).collect();
     let row = |row: &&FailureUse| {
         let object = row.file.as_deref().unwrap_or("no object");
-        format!("{}: {} times {}, first on {object}", row.name, grouped(row.count), row.error)
+        format!("{}: {} failed with {}, first on {object}", row.name, grouped(row.count), row.error)
     };
     Calls {
         count: rows.iter().map(|row| row.count).sum(),

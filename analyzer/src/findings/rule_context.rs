@@ -101,15 +101,15 @@ impl Waited {
 }
 
 /// The run that would show a training.
-pub const RECORD_TRAINING: &str = "spans say when a training waits and computes: python -m dliotrace run --torch SCRIPT, \
-    dliotrace's own, or those of dlio bench; worker processes that hand batches over (PyTorch's do) are recognised without";
+pub const RECORD_TRAINING: &str = "record spans, which show when training waits and computes: python -m dliotrace run \
+    --torch SCRIPT, your own spans with dliotrace, or those of dlio bench; worker processes that deliver batches, as \
+    in PyTorch, are recognized without spans";
 
 /// The run that would show calls.
 pub const RECORD_CALLS: &str = "record calls on files: dlio trace";
 
 /// The run that would show compute.
-pub const RECORD_COMPUTE: &str =
-    "record spans of compute (category compute): python -m dliotrace run --torch SCRIPT does";
+pub const RECORD_COMPUTE: &str = "record compute spans (category compute): python -m dliotrace run --torch SCRIPT does";
 
 impl<'a> Case<'a> {
     /// A value against the limit of this name: it holds from there on.
@@ -304,7 +304,7 @@ fn gathered(mut found: Vec<&Function>) -> Calls {
     found.sort_by_key(|function| Reverse(function.time_ns));
     let row = |function: &&Function| {
         let Function { name, count, time_ns, .. } = function;
-        format!("{name}: {} calls, {} together", grouped(*count), time(*time_ns as f64))
+        format!("{name}: {} calls, {} in total", grouped(*count), time(*time_ns as f64))
     };
     Calls {
         count: found.iter().map(|function| function.count).sum(),

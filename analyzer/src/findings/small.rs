@@ -31,7 +31,7 @@ pub fn judge(case: &Case, class: &str, files: u64) -> Judgement {
             case.at_least("fixed", Some(of_small)),
         ],
         says: format!(
-            "{} {class}s of less than 64 KiB take {} of the time of all, and {} of that is not for their bytes",
+            "{} {class}s of less than 64 KiB take {} of the time of all, and their bytes do not explain {} of that",
             grouped(small.count),
             Unit::Share.text(of_time),
             Unit::Share.text(of_small)
@@ -49,7 +49,7 @@ fn evidence(case: &Case, class: &str) -> Vec<String> {
     rows.sort_by_key(|row| Reverse(row.time_ns));
     let row = |row: &&SizeUse| {
         let (from, count) = (bytes(row.from as f64), grouped(row.count));
-        format!("from {from}: {count} calls, {} together", time(row.time_ns as f64))
+        format!("from {from}: {count} calls, {} in total", time(row.time_ns as f64))
     };
     rows.iter().map(row).collect()
 }

@@ -17,8 +17,8 @@ use crate::compare::{Claim, Comparison, MetricChange};
 use crate::summary::report::steps::StepPart;
 
 /// Where else its figures are explained.
-const EXPLAINED: &str =
-    "<code>dlio-analyze --explain</code> says how runs are compared; <code>--format json</code> writes all of this.";
+const EXPLAINED: &str = "<code>dlio-analyze --explain</code> describes how runs are compared; <code>--format json</code> contains all \
+     numbers.";
 
 /// The page of a comparison. `before` and `after` are the runs that its tables show.
 pub fn page(comparison: &Comparison, before: &Run, after: &Run) -> String {
@@ -56,38 +56,44 @@ fn sections(comparison: &Comparison, before: &Run, after: &Run) -> Vec<Section> 
     let section = |id, title, what, content| Section { id, title, what, content };
     let words = |table: Option<tables::Table>| table.map_or_else(Markup::default, |table| of_table(&table));
     let mut sections = vec![
-        section("limits", "Limits", "What became of each --fail-if.", words(tables::limits(comparison))),
+        section("limits", "Limits", "The result of each --fail-if.", words(tables::limits(comparison))),
         section(
             "wall",
             "Where the change comes from",
-            "Both runs on one scale; the parts of each add up to it, so their changes add up to the whole.",
+            "Both runs on one scale; the parts of each run add up to it, so their changes add up to the whole change.",
             wall_parts(comparison),
         ),
         section("steps", "Steps of both runs", STEPS_SAY, steps(before, after)),
         section("course", "Both runs over time", COURSE_SAYS, course(before, after)),
-        section("circumstances", "What else changed", CIRCUMSTANCES_SAY, words(tables::circumstances(comparison))),
-        section("findings", "Findings", "What fired on either side, and what it cost at most.", findings(comparison)),
-        section("figures", "Figures", FIGURES_SAY, words(Some(tables::figures(comparison)))),
+        section("circumstances", "Other changes", CIRCUMSTANCES_SAY, words(tables::circumstances(comparison))),
+        section(
+            "findings",
+            "Findings",
+            "Findings of either run, and the most that each could save.",
+            findings(comparison),
+        ),
+        section("figures", "Metrics", FIGURES_SAY, words(Some(tables::figures(comparison)))),
     ];
-    const ROWS_SAY: &str = "Aligned by name, those whose time changed most first; times are summed over calls.";
-    const FOLDERS_SAY: &str = "Aligned by pattern below the folder that holds all of a run's, digits as #.";
+    const ROWS_SAY: &str = "Matched by name, largest change of time first; times are summed over calls.";
+    const FOLDERS_SAY: &str = "Matched by pattern below each run's common directory, with digits replaced by #.";
     sections.push(section("functions", "Calls", ROWS_SAY, changed("t-functions", &comparison.functions)));
     sections.push(section("spans", "Spans", ROWS_SAY, changed("t-spans", &comparison.spans)));
-    sections.push(section("folders", "Folders", FOLDERS_SAY, changed("t-folders", &comparison.folders)));
+    sections.push(section("folders", "Directories", FOLDERS_SAY, changed("t-folders", &comparison.folders)));
     sections.push(section("ranks", "Ranks", "By number.", changed("t-ranks", &comparison.ranks)));
     sections.push(section("runs", "Runs", RUNS_SAY, words(Some(tables::runs(comparison)))));
     sections.retain(|section| !section.content.is_empty());
     sections
 }
 
-const STEPS_SAY: &str = "One axis, one scale: how long steps of the same number took, and how much of that was waiting for the \
-    batch. Of each run the trainer whose steps took longest altogether.";
-const COURSE_SAYS: &str = "One axis from the beginning of each run, and a scale for each pair of lanes. A call's bytes are spread \
-    evenly over its time.";
-const CIRCUMSTANCES_SAY: &str = "Like should be compared with like: these differ beside the figures.";
-const FIGURES_SAY: &str = "Counts and bytes are exact, any change of them is real. Of times, 95 % is the interval that holds the \
-    change in 19 of 20 cases; noise: too little to be told from chance.";
-const RUNS_SAY: &str = "What was compared. Of several runs a side, tables and pictures show the one of median length.";
+const STEPS_SAY: &str = "One axis, one scale: the duration of steps with the same number, and the part spent waiting \
+    for the batch. Each run shows the trainer with the longest total step time.";
+const COURSE_SAYS: &str = "One axis from the start of each run, and one scale per pair of lanes. A call's bytes are \
+    spread evenly over its time.";
+const CIRCUMSTANCES_SAY: &str = "Compare like with like: apart from the numbers, these differ.";
+const FIGURES_SAY: &str = "Counts and bytes are exact: any change of them is real. For times, 95 % is the interval \
+    that contains the change in 19 of 20 cases; noise: too small to be distinguished from chance.";
+const RUNS_SAY: &str = "The runs compared. With several runs per side, tables and charts show the run of median \
+    length.";
 
 /// What the comparison comes to.
 fn verdict(comparison: &Comparison, page: &mut Markup) {
@@ -112,7 +118,7 @@ fn metric<'a>(comparison: &'a Comparison, name: &str) -> Option<&'a MetricChange
 fn numbers(comparison: &Comparison, page: &mut Markup) {
     const NUMBERS: [(&str, &str); 5] = [
         ("wall_s", "Wall clock"),
-        ("step.mean_s", "A step on average"),
+        ("step.mean_s", "Mean step"),
         ("wait.share", "Waited for data"),
         ("read.bytes", "Read"),
         ("calls", "Calls"),
@@ -129,7 +135,7 @@ fn numbers(comparison: &Comparison, page: &mut Markup) {
                 page.element("dd", &[("class", "note")], &note.collect::<Vec<_>>().join(" "));
             }
             None => {
-                page.element("dd", &[], "not known").element("dd", &[("class", "note")], "neither run tells");
+                page.element("dd", &[], "not known").element("dd", &[("class", "note")], "unknown in both runs");
             }
         }
         page.raw("</div>");
@@ -195,7 +201,7 @@ fn changed(id: &str, rows: &[Row]) -> Markup {
         })
     };
     let rows: Vec<Value> = rows.iter().map(row).collect();
-    Table::of(&rows).write(id, "Rows of both sides", "--format json has all of them.", &mut content);
+    Table::of(&rows).write(id, "Rows of both sides", "--format json contains all rows.", &mut content);
     content
 }
 
@@ -273,7 +279,7 @@ fn steps(before: &Run, after: &Run) -> Markup {
     let waits = part(lane("of it, waiting", "wait"), |column| column.wait_ns);
     let mark = |at: u64| match width {
         1 => format!("step {}", at + 1),
-        width => format!("steps {} to {}, in the mean", at * width + 1, ((at + 1) * width).min(longest)),
+        width => format!("steps {} to {}, on average", at * width + 1, ((at + 1) * width).min(longest)),
     };
     let shown = lengths.into_iter().chain(waits).filter(|lane| lane.full != Some(0.0));
     let axis = Axis::Marks((0..count).map(mark).collect());
@@ -306,7 +312,7 @@ mod tests {
         let sides = Sides { before: vec![run("<a>", 1000, 50)], after: vec![run("b", 900, 40)] };
         let comparison = sides.compare(&[]);
         let page = page(&comparison, &sides.before[0], &sides.after[0]);
-        assert!(page.contains("The run after took 900 ns, 100 ns less than the one before (-10.0 %)"), "{page}");
+        assert!(page.contains("The new run took 900 ns, 100 ns less than the baseline (-10.0 %)"), "{page}");
         for table in tables::all(&comparison, 100) {
             for cell in table.rows.iter().flatten().filter(|cell| !cell.contains('<')) {
                 assert!(page.contains(cell.as_str()), "{}: {cell}", table.title);

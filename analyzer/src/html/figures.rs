@@ -143,7 +143,7 @@ fn trimmed(number: String) -> String {
 /// Fields whose names are short forms, or do not say what they hold.
 const WORDS: [(&str, &str); 53] = [
     ("late", "events out of order"),
-    ("late_ns", "I/O time missing for that, at most"),
+    ("late_ns", "I/O time that may be missing because of that"),
     ("at_least", "more files than counted"),
     ("opens_unused", "opens without reading or writing"),
     ("asked_ns", "time in metadata calls"),
@@ -158,13 +158,13 @@ const WORDS: [(&str, &str); 53] = [
     ("torch", "PyTorch"),
     ("startup_ns", "start-up"),
     ("waited_ns", "waited for batches"),
-    ("wait_start_ns", "while waiting: starting"),
-    ("wait_io_ns", "while waiting: in I/O"),
-    ("wait_elsewhere_ns", "while waiting: elsewhere"),
-    ("held_ns", "held by waits of any rank"),
+    ("wait_start_ns", "during the wait: starting"),
+    ("wait_io_ns", "during the wait: in I/O"),
+    ("wait_elsewhere_ns", "during the wait: other work"),
+    ("held_ns", "lost to waits of any rank"),
     ("communicated_ns", "communication"),
-    ("wait_alive_ns", "while waiting: alive"),
-    ("wait_idle_ns", "while waiting: idle"),
+    ("wait_alive_ns", "during the wait: alive"),
+    ("wait_idle_ns", "during the wait: idle"),
     ("io_ns", "time in I/O"),
     ("idle_ns", "time idle"),
     ("app_io_ns", "application: I/O"),
@@ -173,28 +173,28 @@ const WORDS: [(&str, &str); 53] = [
     ("unoverlapped_io_ns", "I/O alone"),
     ("unoverlapped_compute_ns", "compute alone"),
     ("other_ns", "anything else"),
-    ("both_ns", "I/O beside compute"),
+    ("both_ns", "I/O during compute"),
     ("compute_only_ns", "compute alone"),
     ("io_only_ns", "I/O alone"),
     ("neither_ns", "neither"),
     ("io_threads", "threads with I/O"),
     ("compute_threads", "threads with compute"),
-    ("names_lost", "names without room"),
+    ("names_lost", "names that did not fit"),
     ("misused_spans", "spans closed on other threads"),
     ("elsewhere_read", "read from pipes, sockets, terminals"),
     ("elsewhere_written", "written to pipes, sockets, terminals"),
     ("bytes_reached", "extent reached"),
     ("bytes_reread", "bytes read again"),
     ("files_shared", "files of several programs"),
-    ("off_start", "begin within 4 KiB"),
-    ("off_size", "no multiple of 4 KiB"),
-    ("off_both", "both of that"),
+    ("off_start", "position not a multiple of 4 KiB"),
+    ("off_size", "size not a multiple of 4 KiB"),
+    ("off_both", "both"),
     ("clock_spread_ns", "step of the clock"),
-    ("events_max", "events that can have cost"),
+    ("events_max", "events possibly lost"),
     ("first_ts", "first event"),
     ("last_ts", "last event"),
     ("common_writes", "writes in common blocks"),
-    ("common_ns", "time of those"),
+    ("common_ns", "time of writes in common blocks"),
 ];
 
 /// A field's name as a heading: without its unit, in words.
@@ -244,7 +244,7 @@ mod tests {
         );
         assert_eq!(
             (label("duration_ns.p75"), label("wait_io_ns")),
-            ("duration: 75 %".into(), "while waiting: in I/O".into())
+            ("duration: 75 %".into(), "during the wait: in I/O".into())
         );
     }
 }

@@ -25,12 +25,12 @@ pub fn write(report: &Value, page: &mut Markup) {
         let is_request = |span: &Value| text(span, "cat") == Some(OBJECT);
         let has = |section: &str| !list(report, section).is_empty();
         let told = has("functions") || has("past_files") || list(report, "spans").iter().any(is_request);
-        let none = if told { "No rule fired: nothing to mend was found.".into() } else { capital(NO_CALLS) + "." };
+        let none = if told { "No rule fired: no change recommended.".into() } else { capital(NO_CALLS) + "." };
         page.element("p", &[], &none);
     }
     fired.iter().take(SHOWN).for_each(|finding| one(finding, page));
     if fired.len() > SHOWN {
-        let more = many((fired.len() - SHOWN) as u64, "finding of less worth", "findings of less worth");
+        let more = many((fired.len() - SHOWN) as u64, "finding with smaller savings", "findings with smaller savings");
         page.raw("<details>").element("summary", &[], &more);
         fired[SHOWN..].iter().for_each(|finding| one(finding, page));
         page.raw("</details>");
@@ -40,8 +40,8 @@ pub fn write(report: &Value, page: &mut Markup) {
     }
     if silent > 0 {
         let rules = many(silent as u64, "rule", "rules");
-        page.raw("<p class=\"note\">").text(&format!("{rules} did not fire or could not be judged: "));
-        page.raw("<a href=\"#s-findings\">what each measured, and its limit</a>.</p>");
+        page.raw("<p class=\"note\">").text(&format!("{rules} did not fire or could not be evaluated: "));
+        page.raw("<a href=\"#s-findings\">measurements and limits</a>.</p>");
     }
     page.raw("</section>\n");
 }
@@ -59,14 +59,14 @@ fn one(finding: &Value, page: &mut Markup) {
     page.element("span", &[("class", "badge")], mark).raw(" ").text(&capital(of("says"))).raw("</h3>");
     page.raw("<p class=\"note\">");
     if let Some((ns, share)) = number(finding, "worth_ns").zip(number(finding, "worth_share")) {
-        page.text("Worth up to ")
+        page.text("Saves up to ")
             .element("b", &[], &time(ns))
             .text(&format!(" ({} of the run)", percent(share)))
             .text(" · ");
     }
     page.text(&format!("{} · ", of("confidence"))).element("code", &[], of("id"));
     if finding.get("exposed") == Some(&Value::Bool(false)) && number(finding, "worth_ns").is_some() {
-        page.text(" · no compute spans: whether this was hidden is not known");
+        page.text(" · without compute spans it is unknown whether this was hidden");
     }
     page.raw("</p>");
     if !of("remedy").is_empty() {
@@ -121,7 +121,7 @@ pub fn rules(findings: &[Value]) -> Vec<Value> {
         let of = |field: &str| finding.get(field).cloned().unwrap_or(Value::Null);
         json!({
             "rule": of("id"), "state": of("state"), "severity": of("severity"),
-            "worth_ns": of("worth_ns"), "says": of("says"), "measured (✗: does not hold)": measured.join("; "), "silenced by": of("silenced_by"),
+            "worth_ns": of("worth_ns"), "says": of("says"), "measured (✗: condition not met)": measured.join("; "), "silenced by": of("silenced_by"),
         })
     };
     findings.iter().map(row).collect()
@@ -150,7 +150,7 @@ mod tests {
             "3.10 s</b> (31 % of the run)",
             "num_workers=8",
             "&lt;wait&gt;: 50 % (limit: from 5.0 %)",
-            "1 rule did not fire or could not be judged",
+            "1 rule did not fire or could not be evaluated",
         ] {
             assert!(page.contains(text), "{text} in {page}");
         }
@@ -158,6 +158,6 @@ mod tests {
         let measure = json!({"what": "a part", "value": 0.01, "limit": 0.05, "unit": "share", "below": false});
         let quiet = json!({"id": "hot-file", "state": "quiet", "measures": [measure]});
         let rows = rules(&[quiet]);
-        assert_eq!(rows[0]["measured (✗: does not hold)"], "✗ a part: 1.0 % (limit: from 5.0 %)");
+        assert_eq!(rows[0]["measured (✗: condition not met)"], "✗ a part: 1.0 % (limit: from 5.0 %)");
     }
 }

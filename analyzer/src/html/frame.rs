@@ -21,6 +21,6 @@ pub fn open(title: &str, page: &mut Markup) {
 /// Ends it; `more` says where else its figures are explained.
 pub fn close(more: &'static str, page: &mut Markup) {
     page.raw("</main><footer><p>Made by ").text(concat!("dlio-analyze ", env!("CARGO_PKG_VERSION")));
-    page.raw(". One file, nothing is fetched. ").raw(more).raw("</p></footer>\n");
+    page.raw(". A single file without external resources. ").raw(more).raw("</p></footer>\n");
     page.raw("<script>").raw(SCRIPT).raw("</script></body></html>\n");
 }

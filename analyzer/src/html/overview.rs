@@ -23,13 +23,13 @@ pub fn places(report: &Value) -> Vec<(&'static str, &'static str)> {
         place(has_findings, "#findings", "What to change"),
         place(has_timeline, "#timeline", course_title(report)),
         place(true, "#split", "Where the time went"),
-        place(true, "#trust", "How far to trust this"),
+        place(true, "#trust", "How reliable this is"),
     ];
     places.into_iter().flatten().collect()
 }
 
-/// From these parts of its time on, a training that waits is warned of.
-const BOUND: f64 = 0.2;
+/// A bottleneck that costs these shares of a training is marked as bad or fair.
+const LIMITING: f64 = 0.2;
 const FREE: f64 = 0.05;
 
 /// Trainers of which it is known how long they waited.
@@ -45,25 +45,27 @@ fn waiting(report: &Value) -> Option<f64> {
     (trained > 0.0).then(|| waited / trained)
 }
 
-/// The sentences that answer what one comes with.
+/// The verdict box and the sentences of the verdict.
 pub fn verdict(report: &Value, page: &mut Markup) {
     let sentences: Vec<&str> = list(report, "verdict").iter().filter_map(Value::as_str).collect();
-    let (mood, mark) = match waiting(report) {
-        Some(part) if part >= BOUND => ("bad", "▲ "),
+    let is_free = matches!(text(report, "headline.bottleneck"), Some("compute-bound" | "not-data-bound"));
+    let (mood, mark) = match number(report, "headline.share").or_else(|| waiting(report)) {
+        _ if is_free => ("good", "✓ "),
+        Some(part) if part >= LIMITING => ("bad", "▲ "),
         Some(part) if part >= FREE => ("fair", "◆ "),
         Some(_) => ("good", "✓ "),
         None => ("open", ""),
     };
-    let first = sentences.first().copied().unwrap_or("The report says nothing of this trace.");
-    // The answer stands before its figures.
-    let (answer, figures) = match first.split_once(": ").filter(|(answer, _)| answer.len() < 70) {
-        Some((answer, figures)) => (answer.to_string(), Some(figures)),
-        None => (first.to_string(), None),
-    };
+    let headline = |field: &str| text(report, &format!("headline.{field}")).filter(|text| !text.is_empty());
+    let answer = headline("text").or(sentences.first().copied()).unwrap_or("The report has no verdict on this trace.");
     page.open("section", &[("class", "verdict"), ("data-mood", mood), ("id", "verdict"), ("aria-label", "Verdict")]);
-    page.raw("<h1>").element("span", &[("aria-hidden", "true")], mark).text(&answer).raw("</h1><p>");
-    let rest: Vec<&str> = figures.into_iter().chain(sentences.into_iter().skip(1)).collect();
-    page.text(&rest.join(" ")).raw("</p>");
+    page.raw("<h1>").element("span", &[("aria-hidden", "true")], mark).text(answer).raw("</h1>");
+    for (field, name) in [("why", "Why"), ("next", "Next"), ("verify", "Verify")] {
+        if let Some(line) = headline(field) {
+            page.raw("<p>").element("b", &[], &format!("{name}: ")).text(line).raw("</p>");
+        }
+    }
+    page.raw("<p>").text(&sentences.join(" ")).raw("</p>");
     if let Some(scope) = runs_told_of(report) {
         page.element("p", &[("class", "note")], &scope);
     }
@@ -95,7 +97,7 @@ fn wall(report: &Value) -> Figure {
     let total = number(report, "time.total_ns").unwrap_or(0.0);
     let processes = many(number(report, "allocation.pids").unwrap_or(0.0) as u64, "process", "processes");
     let hosts = many(number(report, "allocation.hosts").unwrap_or(0.0) as u64, "host", "hosts");
-    ("Wall clock", time(total), format!("{processes} on {hosts}"))
+    ("Run time", time(total), format!("{processes} on {hosts}"))
 }
 
 fn steps(report: &Value) -> Figure {
@@ -106,14 +108,14 @@ fn steps(report: &Value) -> Figure {
         let medians: Vec<f64> = trainers.iter().filter_map(|trainer| number(trainer, "median_ns")).collect();
         let slowest = medians.iter().copied().fold(0.0, f64::max);
         let note = match medians.len() {
-            1 => format!("{} each in the median", time(slowest)),
-            several => format!("of {several} trainers; {} in the median of the slowest", time(slowest)),
+            1 => format!("median {} each", time(slowest)),
+            several => format!("of {several} trainers; median {} for the slowest", time(slowest)),
         };
         return (NAME, grouped(counted as u64), note);
     }
     match sum(list(report, "training"), "batches").filter(|batches| *batches > 0.0) {
-        Some(batches) => ("Batches", grouped(batches as u64), "by the spans that wait for them".into()),
-        None => (NAME, "not marked".into(), "no span says where a step begins".into()),
+        Some(batches) => ("Batches", grouped(batches as u64), "counted by spans that wait for them".into()),
+        None => (NAME, "not marked".into(), "no span marks the start of a step".into()),
     }
 }
 
@@ -131,7 +133,7 @@ fn wait(report: &Value) -> Figure {
             let (waited, trained) = (time(waited / number), time(trained / number));
             ("Waited for data", percent(part), format!("{waited} of {trained} of training{over}{how}"))
         }
-        None => ("Waited for data", "not known".into(), "nothing in the trace tells of training".into()),
+        None => ("Waited for data", "not known".into(), "the trace does not show a training".into()),
     }
 }
 
@@ -142,7 +144,7 @@ fn moved(report: &Value) -> Figure {
     let (active, run) = (rate(of("time.io_ns")), rate(of("time.total_ns")));
     let name = if written > read { "Written and read" } else { "Read and written" };
     let (more, less) = if written > read { (written, read) } else { (read, written) };
-    (name, format!("{} · {}", bytes(more), bytes(less)), format!("{active} while I/O was going on, {run} over the run"))
+    (name, format!("{} · {}", bytes(more), bytes(less)), format!("{active} while I/O was active, {run} over the run"))
 }
 
 fn lost(report: &Value) -> Figure {
@@ -167,7 +169,7 @@ pub fn time_split(report: &Value, page: &mut Markup) {
             part("I/O alone", "wait-io", alone),
             part("neither", "other", total - compute - alone),
         ],
-        _ => vec![part("I/O going on", "wait-io", io), part("no I/O", "other", total - io)],
+        _ => vec![part("I/O active", "wait-io", io), part("no I/O", "other", total - io)],
     };
     strip::write("The whole run, all processes together", Kind::Time, &parts, page);
     page.raw("</section>\n");
@@ -184,7 +186,8 @@ const CLASSES: [(&str, &str, &str); 6] = [
 ];
 
 /// Why the wait here may be another than that of the training.
-const OF_STEPS: &str = "Shares are of the time of the steps; a wait beside which its thread computed is computing.";
+const OF_STEPS: &str = "Shares are of the time of the steps; a wait during which its thread computed counts as \
+    compute.";
 
 /// Trainers whose steps are drawn one by one.
 const DRAWN: usize = 4;
@@ -214,7 +217,7 @@ fn decomposed(report: &Value, page: &mut Markup) -> bool {
         page.element(
             "p",
             &[("class", "note")],
-            &format!("Drawn: {DRAWN} of {} trainers; the table Steps has all.", trainers.len()),
+            &format!("Shown: {DRAWN} of {} trainers; the table Steps has all.", trainers.len()),
         );
     }
     true
@@ -235,7 +238,7 @@ fn steps_of(id: &'static str, trainer: &Value, page: &mut Markup) {
     let mark = |column: &Value| {
         let (from, to) = (first, first + steps(column) - 1.0);
         first = to + 1.0;
-        if from == to { format!("step {from}") } else { format!("steps {from} to {to}, in the mean") }
+        if from == to { format!("step {from}") } else { format!("steps {from} to {to}, on average") }
     };
     let marks: Vec<String> = columns.iter().map(mark).collect();
     let who = match number(trainer, "rank") {
@@ -259,7 +262,7 @@ fn trained(report: &Value, page: &mut Markup) {
                 add("waiting, readers starting", "wait-start", starting);
             }
             add("waiting, readers in I/O", "wait-io", io);
-            add("waiting, readers busy elsewhere", "wait", waited - io - starting);
+            add("waiting, readers with other work", "wait", waited - io - starting);
         }
         None => add("waiting for batches", "wait", waited),
     }
@@ -283,7 +286,7 @@ fn trained(report: &Value, page: &mut Markup) {
 /// The title of the lanes.
 fn course_title(report: &Value) -> &'static str {
     let tells = |field: &str| at(report, &format!("timeline.{field}")).is_some();
-    if tells("compute_ns") || tells("waited_ns") { "I/O beside compute" } else { "I/O over time" }
+    if tells("compute_ns") || tells("waited_ns") { "I/O during compute" } else { "I/O over time" }
 }
 
 /// I/O beside compute on one axis of time.
@@ -315,7 +318,7 @@ pub fn timeline(report: &Value, page: &mut Markup) {
     let moments = epochs(report, first);
     let figure = Lanes {
         id: "lanes",
-        title: "I/O beside compute over time",
+        title: "I/O during compute over time",
         moments,
         pieces: wait_lanes::lanes(report),
         lanes,
@@ -338,12 +341,12 @@ pub fn trust(report: &Value, page: &mut Markup) {
     let of = |field: &str| number(report, field).unwrap_or(0.0);
     let mut remarks = Vec::new();
     if of("allocation.lost") > 0.0 {
-        remarks.push(format!("{} lost and in no figure", many(of("allocation.lost") as u64, "event is", "events are")));
+        remarks.push(format!("{} lost and not included", many(of("allocation.lost") as u64, "event is", "events are")));
     }
     if of("allocation.names_lost") > 0.0 {
         remarks.push(format!(
-            "{} for want of room",
-            many(of("allocation.names_lost") as u64, "name was lost", "names were lost")
+            "{} that did not fit",
+            many(of("allocation.names_lost") as u64, "name is missing", "names are missing")
         ));
     }
     let damage = list(report, "damage");
@@ -352,44 +355,49 @@ pub fn trust(report: &Value, page: &mut Markup) {
         remarks.push(format!("{} damaged (see Damage)", many(hurt, "file is", "files are")));
     }
     if damage.len() as u64 > hurt {
-        remarks
-            .push(format!("{} below (see Damage)", many(damage.len() as u64 - hurt, "remark stands", "remarks stand")));
+        remarks.push(format!(
+            "{} below (see Damage)",
+            many(
+                damage.len() as u64 - hurt,
+                "note is listed",
+                "notes are \
+                listed"
+            )
+        ));
     }
     if of("time.late") > 0.0 {
         remarks.push(format!(
-            "{} out of order: times of I/O are up to {} short",
+            "{} out of order: I/O times may be up to {} short",
             many(of("time.late") as u64, "event was", "events were"),
             time(of("time.late_ns"))
         ));
     }
     if of("allocation.killed") > 0.0 {
         remarks.push(format!(
-            "{} without saying how: calls in progress then are missing",
+            "{} without reporting how: calls in progress at that time are missing",
             many(of("allocation.killed") as u64, "process ended", "processes ended")
         ));
     }
     if of("allocation.uring") > 0.0 {
         remarks.push(format!(
-            "{} a ring of io_uring: what is asked for through it is missing",
+            "{} an io_uring: requests through it are missing",
             many(of("allocation.uring") as u64, "process has", "processes have")
         ));
     }
     if report.get("tally").is_some_and(|tally| !tally.is_null()) {
-        remarks.push("events were counted and not recorded: quantiles are off by a sixteenth at most".into());
+        remarks.push("events were counted, not recorded: quantiles are within 6.3 %".into());
     }
     let spread = list(report, "hosts")
         .iter()
         .filter_map(|host| number(host, "clock_spread_ns"))
         .fold(0.0, |most: f64, ns| most.max(ns.abs()));
     if spread > 1e6 {
-        remarks.push(format!("the wall clock was stepped by {} while it was traced", time(spread)));
+        remarks.push(format!("the clock was stepped by {} while it was traced", time(spread)));
     }
     let known = if remarks.is_empty() { "nothing lost, nothing damaged".to_string() } else { remarks.join("; ") };
-    page.raw("<section class=\"trust\" id=\"trust\"><h2>How far to trust this</h2><p>");
+    page.raw("<section class=\"trust\" id=\"trust\"><h2>How reliable this is</h2><p>");
     page.text(&capital(&known)).raw(". ");
-    page.text(
-        "Not seen by the tracer: pages of mapped files being touched, raw system calls, static programs, io_uring.",
-    );
+    page.text("Not visible to the tracer: accesses to mapped files, raw system calls, static programs, io_uring.");
     page.raw("</p></section>\n");
 }
 

@@ -24,10 +24,10 @@ pub struct Meaning {
 /// Names that say less than these.
 const TITLES: [(&str, &str); 8] = [
     ("findings", "All rules"),
-    ("past_files", "Calls past files"),
+    ("past_files", "Calls not on files"),
     ("time", "Split of time"),
-    ("heat", "Who moved bytes when"),
-    ("passed_over", "Files passed over"),
+    ("heat", "Bytes by rank or process over time"),
+    ("passed_over", "Skipped files"),
     ("tally", "Counted, not recorded"),
     ("allocation", "Processes and events"),
     ("dataset", "Files and bytes"),
@@ -87,7 +87,7 @@ pub fn write(about: &Meaning, value: &Value, report: &Value, page: &mut Markup) 
     page.open("section", &[("id", &format!("s-{name}"))]).element("h2", &[], &title);
     meaning(about.meaning, page);
     picture(name, value, report, page);
-    let rest = format!("dlio-analyze --section {name} --top N shows more, and SQL has all of it.");
+    let rest = format!("dlio-analyze --section {name} --top N shows more, and SQL returns all rows.");
     match (name, value) {
         ("heat", value) => {
             let rows = heat::sums(value);
@@ -144,7 +144,7 @@ fn meaning(meaning: &'static str, page: &mut Markup) {
         let say = |page: &mut Markup| {
             page.element("p", &[], more);
         };
-        folded("What the figures mean", say, page);
+        folded("Definitions", say, page);
     }
 }
 
@@ -174,7 +174,7 @@ fn picture(name: &str, value: &Value, report: &Value, page: &mut Markup) {
     let rows = value.as_array().map_or(&[][..], Vec::as_slice);
     let spreads: Vec<Spread> = rows.iter().filter_map(spread).take(BOXES).collect();
     if spreads.len() > 1 {
-        boxes::write("How long single calls took", Kind::Time, &spreads, page);
+        boxes::write("Durations of single calls", Kind::Time, &spreads, page);
     }
     match name {
         "sizes" => sizes::write(rows, page),
@@ -203,7 +203,7 @@ fn spread(row: &Value) -> Option<Spread> {
     };
     let size = |field: &str| number(row, field).map(bytes);
     let band = match (size("from"), size("to")) {
-        (Some(_), Some(to)) if number(row, "to") == Some(1.0) => format!(" of nothing, below {to}"),
+        (Some(_), Some(to)) if number(row, "to") == Some(1.0) => format!(" of no bytes, below {to}"),
         (Some(from), Some(to)) => format!(" {from} to {to}"),
         (Some(from), None) => format!(" from {from}"),
         _ => String::new(),

@@ -91,11 +91,11 @@ impl Table {
             page.element(
                 "p",
                 &[("class", "note")],
-                &format!("The page has the first {kept} of {}; {rest}", many(self.rows as u64, "row", "rows")),
+                &format!("The page shows the first {kept} of {}; {rest}", many(self.rows as u64, "row", "rows")),
             );
         }
         if !self.same.is_empty() {
-            page.element("p", &[("class", "note")], &format!("In every row: {}.", self.same.join(", ")));
+            page.element("p", &[("class", "note")], &format!("The same in every row: {}.", self.same.join(", ")));
         }
         if is_large {
             page.data(id, &self.data());
@@ -314,7 +314,7 @@ mod tests {
         assert_eq!(named, [("duration_ns", 9), ("size", 9)]);
         let mut page = Markup::default();
         Table::of(&rows).write("t", "Calls", "", &mut page);
-        assert!(page.into_string().contains("In every row: failed 0."));
+        assert!(page.into_string().contains("The same in every row: failed 0."));
         let narrow = json!({"name": "read", "duration_ns": {"min": 1}, "size": {"min": 2}});
         assert_eq!(parted(std::slice::from_ref(&narrow)), (vec![narrow.clone()], vec![]));
     }

@@ -27,9 +27,9 @@ pub fn lanes(report: &Value) -> Vec<Lane> {
     add("read", "read", "bytes_read", Kind::Rate, second, None);
     add("written", "written", "bytes_written", Kind::Rate, second, None);
     add("calls in flight", "busy", "io_ns", Kind::Plain, column, None);
-    add("a call, median", "read", "latency_p50_ns", Kind::Time, 1.0, None);
-    add("a call, 99 %", "written", "latency_p99_ns", Kind::Time, 1.0, None);
-    add("calls a second", "calls", "calls", Kind::Plain, second, None);
+    add("per call, median", "read", "latency_p50_ns", Kind::Time, 1.0, None);
+    add("per call, 99 %", "written", "latency_p99_ns", Kind::Time, 1.0, None);
+    add("calls per second", "calls", "calls", Kind::Plain, second, None);
     lanes
 }
 

@@ -103,7 +103,7 @@ pub fn legend(lanes: &[PieceLane], page: &mut Markup) {
     if used.is_empty() {
         return;
     }
-    page.raw("<ul class=\"legend\"><li>A wait has the color of its largest cause:</li>");
+    page.raw("<ul class=\"legend\"><li>Each wait has the color of its largest cause:</li>");
     for (cause, class) in CAUSES.iter().filter(|(_, class)| used.contains(class)) {
         page.raw("<li>");
         strip::key(class, page);

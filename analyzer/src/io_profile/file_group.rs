@@ -32,8 +32,11 @@ impl FileGroup {
 
     /// Returns a description: `.npy files`.
     pub fn described(&self) -> String {
-        let what =
-            if self.suffix.is_empty() { "files without a suffix".into() } else { format!(".{} files", self.suffix) };
+        let what = if self.suffix.is_empty() {
+            "files without an extension".into()
+        } else {
+            format!(".{} files", self.suffix)
+        };
         if self.evaluates { format!("{what} for evaluation") } else { what }
     }
 }

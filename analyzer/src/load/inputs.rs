@@ -73,12 +73,12 @@ enum Content {
 }
 
 /// The note on an empty file with a trace's name.
-const EMPTY: &str = "empty: what traced was killed before it wrote anything, or had no room; trace again";
+const EMPTY: &str = "empty: the tracer was killed before it wrote anything, or had no space; record it again";
 
-const HEADLESS: &str =
-    "its beginning is missing: somebody truncated it while it was written, and its events cannot be read";
+const HEADLESS: &str = "its beginning is missing: it was truncated while it was written, so its events cannot be read";
 
-const NO_OBJECTS: &str = "the bucket has no objects there; check the spelling, or list it: aws s3 ls s3://BUCKET/";
+const NO_OBJECTS: &str = "the bucket contains no such objects; check the spelling, or list them: aws s3 ls \
+    s3://BUCKET/";
 
 pub fn find(given: &[String]) -> Result<InputFiles, LoadError> {
     classify(expand(given)?)
@@ -102,7 +102,7 @@ pub fn classify(mut files: Vec<(PathBuf, bool)>) -> Result<InputFiles, LoadError
             Err(error) if error.kind() == ErrorKind::NotFound && !named && gone.has_next(&path, &mut files) => continue,
             Err(error) if named => return Err(LoadError::Unreadable(path, error)),
             Err(_) => {
-                let what = Damage::Broken("the file cannot be read; check its permissions");
+                let what = Damage::Broken("cannot read the file; check its permissions");
                 found.notes.push(Note { path, what, events_max: None });
                 continue;
             }
@@ -439,16 +439,21 @@ fn content_of(head: &[u8]) -> Content {
 fn packed_otherwise(head: &[u8]) -> Option<&'static str> {
     const TAR_AT: usize = 257;
     const KINDS: [(usize, &[u8], &str); 10] = [
-        (0, b"\x1f\x8b", "packed twice by gzip, which is not read here; unpack it once: gzip -dc FILE > FILE.json.gz"),
-        (0, b"\xff\xfe", "a text in UTF-16, which is not read here; convert it first: iconv -f UTF-16 -t UTF-8 FILE"),
-        (0, b"\xfe\xff", "a text in UTF-16, which is not read here; convert it first: iconv -f UTF-16 -t UTF-8 FILE"),
-        (0, b"\xfd7zXZ\0", "compressed by xz, which is not read here; unpack it first: xz -dk FILE"),
-        (0, b"BZh", "compressed by bzip2, which is not read here; unpack it first: bzip2 -dk FILE"),
-        (0, b"\x04\x22\x4d\x18", "compressed by lz4, which is not read here; unpack it first: lz4 -d FILE"),
-        (0, b"\x5d\0\0", "compressed by lzma, which is not read here; unpack it first: xz -dk FILE"),
-        (0, b"PK\x03\x04", "a zip, which is not read here; unpack it first: unzip FILE"),
-        (0, b"7z\xbc\xaf\x27\x1c", "a 7z archive, which is not read here; unpack it first: 7z x FILE"),
-        (TAR_AT, b"ustar", "a tar of other files than our export's; unpack it, and give what was in it: tar xf FILE"),
+        (
+            0,
+            b"\x1f\x8b",
+            "compressed twice with gzip, which is not supported; decompress it once: gzip -dc FILE > \
+            FILE.json.gz",
+        ),
+        (0, b"\xff\xfe", "UTF-16 text, which is not supported; convert it first: iconv -f UTF-16 -t UTF-8 FILE"),
+        (0, b"\xfe\xff", "UTF-16 text, which is not supported; convert it first: iconv -f UTF-16 -t UTF-8 FILE"),
+        (0, b"\xfd7zXZ\0", "compressed with xz, which is not supported; decompress it first: xz -dk FILE"),
+        (0, b"BZh", "compressed with bzip2, which is not supported; decompress it first: bzip2 -dk FILE"),
+        (0, b"\x04\x22\x4d\x18", "compressed with lz4, which is not supported; decompress it first: lz4 -d FILE"),
+        (0, b"\x5d\0\0", "compressed with lzma, which is not supported; decompress it first: xz -dk FILE"),
+        (0, b"PK\x03\x04", "a zip archive, which is not supported; unpack it first: unzip FILE"),
+        (0, b"7z\xbc\xaf\x27\x1c", "a 7z archive, which is not supported; unpack it first: 7z x FILE"),
+        (TAR_AT, b"ustar", "a tar archive that dlio-analyze did not export; unpack it and pass its files: tar xf FILE"),
     ];
     let is_at = |at: usize, magic: &[u8]| head.get(at..).is_some_and(|rest| rest.starts_with(magic));
     KINDS.iter().find(|(at, magic, _)| is_at(*at, magic)).map(|(.., why)| *why)

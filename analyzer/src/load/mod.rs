@@ -47,8 +47,8 @@ use sources::errors::{LoadError, Note};
 use sources::source::{Opening, Reader, Source};
 
 /// The note on a trace with more names than fit in memory.
-pub const NAMES_TOGETHER: &str = "it has more different names of events than --memory has room for: those that came last are \
-    counted together as (other names); give it more";
+pub const NAMES_TOGETHER: &str = "it has more distinct event names than fit into --memory: the last ones are counted \
+    together as (other names); raise --memory";
 
 /// All inputs of a command, ready to be read.
 pub struct Trace {

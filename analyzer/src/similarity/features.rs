@@ -24,36 +24,36 @@ fn size(moves: &TransferStats, of: fn(Quantiles) -> f64) -> Option<f64> {
 
 /// Separate for reads and writes: a program that reads is not similar to one that writes the data.
 pub const FEATURES: &[Feature] = &[
-    feature("io.s", "in calls on files with data, of all threads together", Unit::Seconds, |side| {
+    feature("io.s", "in calls on files with data, all threads together", Unit::Seconds, |side| {
         Some(side.io_ns as f64 / 1e9)
     }),
     feature("files", "files with data", Unit::Count, |side| Some(side.files as f64)),
-    feature("read.bytes", "read from them", Unit::Bytes, |side| Some(side.read.bytes as f64)),
-    feature("read.size.min", "the smallest read", Unit::Bytes, |side| size(&side.read, |it| it.min)),
-    feature("read.size.median", "the median read", Unit::Bytes, |side| size(&side.read, |it| it.median)),
-    feature("read.size.mean", "a read on average", Unit::Bytes, |side| size(&side.read, |it| it.mean)),
-    feature("read.size.max", "the largest read", Unit::Bytes, |side| size(&side.read, |it| it.max)),
-    feature("read.bandwidth", "bytes a second at which half of them were read, or faster", Unit::Rate, |side| {
+    feature("read.bytes", "bytes read from them", Unit::Bytes, |side| Some(side.read.bytes as f64)),
+    feature("read.size.min", "smallest read", Unit::Bytes, |side| size(&side.read, |it| it.min)),
+    feature("read.size.median", "median read", Unit::Bytes, |side| size(&side.read, |it| it.median)),
+    feature("read.size.mean", "mean read", Unit::Bytes, |side| size(&side.read, |it| it.mean)),
+    feature("read.size.max", "largest read", Unit::Bytes, |side| size(&side.read, |it| it.max)),
+    feature("read.bandwidth", "bytes per second that half of the reads reached", Unit::Rate, |side| {
         side.read.bandwidth()
     }),
-    feature("read.sequential", "reads that are first of their pass or begin further on", Unit::Share, |side| {
+    feature("read.sequential", "reads that are the first of their pass or begin further on", Unit::Share, |side| {
         side.read.sequential()
     }),
-    feature("read.consecutive", "reads that begin where the one before ended", Unit::Share, |side| {
+    feature("read.consecutive", "reads that begin where the previous one ended", Unit::Share, |side| {
         side.read.consecutive()
     }),
-    feature("write.bytes", "written to them", Unit::Bytes, |side| Some(side.written.bytes as f64)),
-    feature("write.size.min", "the smallest write", Unit::Bytes, |side| size(&side.written, |it| it.min)),
-    feature("write.size.median", "the median write", Unit::Bytes, |side| size(&side.written, |it| it.median)),
-    feature("write.size.mean", "a write on average", Unit::Bytes, |side| size(&side.written, |it| it.mean)),
-    feature("write.size.max", "the largest write", Unit::Bytes, |side| size(&side.written, |it| it.max)),
-    feature("write.bandwidth", "bytes a second at which half of them were written, or faster", Unit::Rate, |side| {
+    feature("write.bytes", "bytes written to them", Unit::Bytes, |side| Some(side.written.bytes as f64)),
+    feature("write.size.min", "smallest write", Unit::Bytes, |side| size(&side.written, |it| it.min)),
+    feature("write.size.median", "median write", Unit::Bytes, |side| size(&side.written, |it| it.median)),
+    feature("write.size.mean", "mean write", Unit::Bytes, |side| size(&side.written, |it| it.mean)),
+    feature("write.size.max", "largest write", Unit::Bytes, |side| size(&side.written, |it| it.max)),
+    feature("write.bandwidth", "bytes per second that half of the writes reached", Unit::Rate, |side| {
         side.written.bandwidth()
     }),
-    feature("write.sequential", "writes that are first of their pass or begin further on", Unit::Share, |side| {
+    feature("write.sequential", "writes that are the first of their pass or begin further on", Unit::Share, |side| {
         side.written.sequential()
     }),
-    feature("write.consecutive", "writes that begin where the one before ended", Unit::Share, |side| {
+    feature("write.consecutive", "writes that begin where the previous one ended", Unit::Share, |side| {
         side.written.consecutive()
     }),
 ];

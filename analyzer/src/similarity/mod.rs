@@ -192,13 +192,13 @@ fn distances(before: &Side, after: &Side) -> Vec<Distance> {
 
 /// For `--explain`.
 pub const MEANING: &str = "\
-    Similarity (--compare OTHER --similarity): how alike two runs are in their I/O. The cosine is that of the vectors \
-    of the features below, each divided by the larger of both (shares are parts of one already); 1 is the same. A \
-    difference is the part of the larger one by which the smaller one lacks it, of shares the difference itself. \
-    Distances hold whole distributions against each other: Wasserstein's, divided by the sum of both means, which is 0 \
-    for the same and 1 where nothing is in common. An arrival is the time from the beginning of one call to the \
-    beginning of the next on the same thread. Counted are files that carry data: of families (one suffix, training or \
-    evaluation) with 1 % of a run's bytes or more; with --file, all that pass. The features:";
+    Similarity (--compare OTHER --similarity): how similar the I/O of two runs is. The cosine compares the vectors of \
+    the features below, each divided by the larger of the two values (shares stay as they are); 1 means equal. A \
+    difference is the missing part of the smaller value relative to the larger one; for shares it is the plain \
+    difference. Distances compare whole distributions: Wasserstein's distance divided by the sum of both means, which \
+    is 0 if they are equal and 1 if they have nothing in common. An arrival is the time from the start of one call to \
+    the start of the next on the same thread. Only files with data count: file groups (one extension, training or \
+    evaluation) with 1 % of a run's bytes or more; with --file, all that match. The features:";
 
 #[cfg(test)]
 mod tests {

@@ -15,7 +15,7 @@ pub fn print(similarity: &Similarity, width: usize) -> String {
     similarity.features.iter().for_each(|feature| grid.row(row(feature)));
     grid.print_within(width, &mut out);
     if !similarity.distances.is_empty() {
-        heading("Distances of distributions, from 0 (the same) to 1", &mut out);
+        heading("Distances of distributions, from 0 (equal) to 1", &mut out);
         let mut grid = Grid::new(&["<", "distance", "calls before", "after"]);
         similarity.distances.iter().for_each(|distance| grid.row(distance_row(distance)));
         grid.print_within(width, &mut out);
@@ -31,7 +31,7 @@ fn answer(similarity: &Similarity) -> Vec<String> {
     let said = match named.len() {
         0 => format!("The cosine of {features} is {:.4}; none differs by more than 15 %.", similarity.cosine),
         _ => format!(
-            "The cosine of {features} is {:.4}. By more than 15 % differ {}.",
+            "The cosine of {features} is {:.4}. Features that differ by more than 15 %: {}.",
             similarity.cosine,
             named.join(", ")
         ),
@@ -42,11 +42,11 @@ fn answer(similarity: &Similarity) -> Vec<String> {
 
 fn remark(side: &str, head: &Head) -> Option<String> {
     let small = (head.small_files > 0).then(|| {
-        let small = many(head.small_files, "file that carries", "files that carry");
+        let small = many(head.small_files, "file that contains", "files that contain");
         format!("{small} no data ({}) left out", bytes(head.small_bytes as f64))
     });
     let lost = (head.lost > 0)
-        .then(|| format!("{} lost: what they were is not known", many(head.lost, "event is", "events are")));
+        .then(|| format!("{} lost; their content is unknown", many(head.lost, "event is", "events are")));
     let said: Vec<String> = small.into_iter().chain(lost).collect();
     (!said.is_empty()).then(|| format!("{}, {side}: {}.", head.trace, said.join("; ")))
 }

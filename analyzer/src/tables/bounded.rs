@@ -131,7 +131,7 @@ impl Bounded {
             sum = sum.saturating_add((self.grown)(&columns, row)?);
             if sum > self.memory.into() {
                 let name = self.inner.name();
-                return Err(DataFusionError::ResourcesExhausted(format!("{name} would fill more than that")));
+                return Err(DataFusionError::ResourcesExhausted(format!("{name} would need more than that")));
             }
         }
         Ok(())

@@ -121,7 +121,7 @@ impl PhysicalExpr for CancellableCondition {
     }
 
     fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn PhysicalExpr>>) -> Result<Arc<dyn PhysicalExpr>> {
-        let condition = children.pop().expect("an expression of one child");
+        let condition = children.pop().expect("an expression with one child");
         Ok(Arc::new(CancellableCondition { condition, progress: self.progress.clone() }))
     }
 

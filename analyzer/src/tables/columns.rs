@@ -264,7 +264,7 @@ impl Converter {
             "epoch" => optional_32(&batch.epoch, rows),
             "step" => optional_32(&batch.step, rows),
             "args" => self.args(batch)?,
-            other => return Err(ArrowError::SchemaError(format!("no column {other} is made"))),
+            other => return Err(ArrowError::SchemaError(format!("column {other} is not created"))),
         })
     }
 

@@ -173,7 +173,7 @@ fn grid(schema: &SchemaRef, rows: &[Vec<String>], left_out: usize, markdown: boo
         grid.print(&mut out)
     }
     if left_out > 0 {
-        out.push_str(&format!("  ... and {left_out} rows more: add a LIMIT, or use --format csv for all of them\n"));
+        out.push_str(&format!("  ... and {left_out} more rows: add a LIMIT, or use --format csv for all of them\n"));
     }
     out
 }

@@ -48,7 +48,7 @@ impl Numbers {
 
     fn number(&self, path: &str) -> Result<i32> {
         let number = self.0.get(path).copied();
-        number.ok_or_else(|| ParquetError::General(format!("{path} was not there when the files were numbered")))
+        number.ok_or_else(|| ParquetError::General(format!("{path} did not exist when the files were numbered")))
     }
 }
 

@@ -151,7 +151,7 @@ impl Session {
     async fn start(&self, sql: &str, progress: &Arc<Progress>) -> Result<(SchemaRef, SendableRecordBatchStream)> {
         if let Some(table) = table_to_change(sql) {
             return Err(DataFusionError::Plan(format!(
-                "{table} is a table of the trace, and a trace is only read; create table NAME as select ... keeps rows of \
+                "{table} is a table of the trace, which is read-only; create table NAME as select ... stores rows of \
                  it under another name until the end"
             )));
         }
@@ -192,16 +192,16 @@ impl Session {
                 | DdlStatement::DropTable(_)
                 | DdlStatement::DropView(_),
             ) => return Ok(TreeNodeRecursion::Continue),
-            LogicalPlan::Ddl(_) => return refuse("queries make no tables but CREATE TABLE NAME AS and CREATE VIEW"),
+            LogicalPlan::Ddl(_) => return refuse("only CREATE TABLE NAME AS and CREATE VIEW can create tables"),
             LogicalPlan::Dml(change) if is_of_the_trace(change.table_name.table()) => {
-                return refuse("a trace is only read");
+                return refuse("the trace is read-only");
             }
             LogicalPlan::Statement(Statement::SetVariable(set)) if !may_be_set(&set.variable) => {
-                return refuse("settings of queries are options of the command: --memory, --threads; see --help");
+                return refuse("use options of the command instead of SET: --memory, --threads; see --help");
             }
             _ => return Ok(TreeNodeRecursion::Continue),
         };
-        Err(DataFusionError::Plan(format!("{refused}, and queries only read the trace; --sql-files allows it")))
+        Err(DataFusionError::Plan(format!("{refused}, but queries may only read the trace; --sql-files allows it")))
     }
 }
 

@@ -15,53 +15,52 @@ use super::terminal::{Happened, Screen};
 use super::watch::Watch;
 use super::{openmetrics, text};
 
-/// Shows what traced programs are doing at this moment: throughput by operation, the busiest files, each process, and
-/// whether training waits for its data.
+/// Shows the current activity of traced programs: throughput by operation, the busiest files, each process, and whether
+/// training waits for data.
 ///
-/// It reads what they write anyway and asks nothing of them: watching costs them nothing. A call is seen when it has
-/// returned.
+/// It reads the traces that programs write anyway, so watching costs them nothing. A call is visible after it has returned.
 #[derive(Parser, Debug)]
 #[command(name = "dlio-top", version, max_term_width = 100, after_help = AFTER)]
 struct Arguments {
-    /// The folder that they trace into
+    /// Directory that programs trace into
     #[arg(value_name = "DIR", default_value = "dlio-trace")]
     dir: PathBuf,
 
-    /// Look once and print: without a terminal that is what happens anyway
+    /// Print one snapshot and exit; the default without a terminal
     #[arg(long)]
     once: bool,
 
-    /// How it is printed; anything but text is printed once
+    /// Output format; all except text print one snapshot
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
 
-    /// Seconds from one look to the next: 0.1 to 3600
+    /// Seconds between snapshots: 0.1 to 3600
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = parse_interval)]
     interval: Duration,
 
-    /// What tables are sorted by
+    /// Sort order of tables
     #[arg(long, value_enum, default_value = "bytes")]
     sort: Order,
 
-    /// Print what a shell needs to complete this command
+    /// Print the completion script for a shell
     #[arg(long, value_name = "SHELL", value_enum)]
     completions: Option<clap_complete::Shell>,
 
-    /// Write the page of the manual into a folder
-    #[arg(long, value_name = "FOLDER")]
+    /// Write the manual page into a directory
+    #[arg(long, value_name = "DIR")]
     man: Option<PathBuf>,
 }
 
 const AFTER: &str = "\
-Keys: b, c, t, n sort by bytes, calls, time, name; space stops and goes on; + and - change the interval; q ends.
+Keys: b, c, t, n sort by bytes, calls, time, name; space pauses and resumes; + and - change the interval; q quits.
 Formats:
-  json         one object: `schema` dlio-top, `version` 1; figures of the interval, and since each process began
-  openmetrics  counters since each process began, for Prometheus; needs no interval and looks once
-Figures by operation and file are exact as long as there is time to look at every event, and are marked as standing for a
-sample where there is not; how many events there were is always exact. DLIO_TRACE_MODE=summary makes all of it exact and
---once cheap, however long the run.
+  json         one object: `schema` dlio-top, `version` 1; numbers for the interval, and since the start of each process
+  openmetrics  counters since the start of each process, for Prometheus; one snapshot without an interval
+Numbers by operation and file are exact while dlio top can read every event, and marked as a sample otherwise; the number \
+of events is always exact. DLIO_TRACE_MODE=summary makes all numbers exact and --once cheap, regardless of the length of \
+the run.
 
-Exit status: 0 done; 1 there is no such folder or it cannot be read; 2 the command line is wrong";
+Exit status: 0 done; 1 the directory does not exist or cannot be read; 2 the command line is wrong";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum Format {
@@ -73,10 +72,10 @@ enum Format {
 const INTERVALS: std::ops::RangeInclusive<f64> = 0.1..=3600.0;
 
 fn parse_interval(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "a number of seconds is wanted, such as 2 or 0.5".to_string())?;
+    let seconds: f64 = text.parse().map_err(|_| "expected a number of seconds, such as 2 or 0.5".to_string())?;
     match INTERVALS.contains(&seconds) {
         true => Ok(Duration::from_secs_f64(seconds)),
-        false => Err(format!("it lies between {} and {}", INTERVALS.start(), INTERVALS.end())),
+        false => Err(format!("expected a number between {} and {}", INTERVALS.start(), INTERVALS.end())),
     }
 }
 
@@ -131,12 +130,15 @@ fn write_manual(folder: &Path) -> io::Result<()> {
 fn trouble(dir: &Path, error: &io::Error) -> io::Error {
     let what = match error.kind() {
         ErrorKind::NotFound => {
-            format!("{}: there is no such folder yet; on a terminal and without --once it is waited for", dir.display())
+            format!(
+                "{}: the directory does not exist yet; on a terminal without --once, dlio top waits for it",
+                dir.display()
+            )
         }
         ErrorKind::NotADirectory => {
-            format!("{}: not a folder; give it the folder that programs trace into", dir.display())
+            format!("{}: not a directory; pass the directory that programs trace into", dir.display())
         }
-        _ => format!("{}: cannot be read ({error})", dir.display()),
+        _ => format!("cannot read {}: {error}", dir.display()),
     };
     io::Error::other(what)
 }
@@ -202,7 +204,7 @@ fn look(watch: &mut Watch) -> io::Result<Result<Snapshot, String>> {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let dir = watch.dir().display();
             Ok(Err(format!(
-                "Waiting for {dir}: no program traces into it yet. dlio trace -o {dir} -- COMMAND starts one."
+                "Waiting for {dir}: no program has traced into it yet. dlio trace -o {dir} -- COMMAND starts one."
             )))
         }
         Err(error) => Err(trouble(watch.dir(), &error)),

@@ -12,16 +12,12 @@ struct Family(&'static str, &'static str, &'static str, &'static str);
 
 pub fn print(snapshot: &Snapshot) -> String {
     let mut out = Out(String::new());
-    out.head(&Family("dlio_processes", "gauge", "", "Traced processes that run."));
+    out.head(&Family("dlio_processes", "gauge", "", "Running traced processes."));
     out.sample("dlio_processes", &[], snapshot.processes.len() as f64);
     out.per_process(snapshot, &Family("dlio_events", "counter", "", "Calls, spans, instants and counters."), |row| {
         Some(row.events as f64)
     });
-    out.per_process(
-        snapshot,
-        &Family("dlio_lost_events", "counter", "", "Events that could not be recorded."),
-        |row| Some(row.lost as f64),
-    );
+    out.per_process(snapshot, &Family("dlio_lost_events", "counter", "", "Lost events."), |row| Some(row.lost as f64));
     for (family, of) in BY_OPERATION {
         out.per_operation(snapshot, family, *of);
     }
@@ -40,7 +36,7 @@ const BY_OPERATION: &[(Family, OfSum)] = &[
     (Family("dlio_failed_calls", "counter", "", "Calls that failed, by operation."), |sum| sum.failed as f64),
     (Family("dlio_read_bytes", "counter", "bytes", "Bytes read, by operation."), |sum| sum.bytes_read as f64),
     (Family("dlio_written_bytes", "counter", "bytes", "Bytes written, by operation."), |sum| sum.bytes_written as f64),
-    (Family("dlio_call_seconds", "counter", "seconds", "Time within calls, over all threads, by operation."), |sum| {
+    (Family("dlio_call_seconds", "counter", "seconds", "Time in calls, over all threads, by operation."), |sum| {
         sum.call_s
     }),
 ];
@@ -56,7 +52,13 @@ const BY_ACTIVITY: &[(Family, OfProcess)] = &[
         row.checkpoint_total_s
     }),
     (
-        Family("dlio_sampled", "gauge", "", "1 where figures by operation stand for a sample of the events, else 0."),
+        Family(
+            "dlio_sampled",
+            "gauge",
+            "",
+            "1 if numbers by operation and file are a sample of the events, otherwise \
+            0.",
+        ),
         |row| Some(f64::from(!row.total_exact)),
     ),
 ];

@@ -89,7 +89,7 @@ impl Page<'_, '_> {
     }
 
     fn footer(&mut self, view: &View) {
-        let state = if view.is_paused { "space: go on (paused)" } else { "space: pause" };
+        let state = if view.is_paused { "space: resume (paused)" } else { "space: pause" };
         let order = |key: Order, name: &str| if view.order == key { format!("[{name}]") } else { name.to_string() };
         let text = format!(
             "sort: {} {} {} {}  {state}  +/-: every {} s  q: quit",
@@ -162,7 +162,7 @@ mod tests {
             [
                 "dlio-trace: 2 processes running",
                 "Files: read 4 MB/s, written 0 B/s, 1,000 calls/s; no event lost",
-                "Training: train.py (12) waits for data 25 %, computes 75 % of the time",
+                "DATA-BOUND: train.py (12) waits for data 25 %, computes 75 % of the time",
             ]
         );
         assert!(lines.iter().any(|line| line.ends_with("/data/a.npy")), "{lines:#?}");
@@ -183,7 +183,7 @@ mod tests {
         let none = Snapshot { folder: "t".into(), ended: 3, ..Snapshot::default() };
         let lines = drawn(Ok(&none), 80, 5);
         assert_eq!(lines[0], "t: 0 processes running, 3 ended");
-        assert!(lines[1].starts_with("No traced process runs:"), "{lines:#?}");
+        assert!(lines[1].starts_with("No traced process is running:"), "{lines:#?}");
     }
 
     #[test]

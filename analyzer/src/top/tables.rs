@@ -83,7 +83,7 @@ pub fn title(snapshot: &Snapshot) -> String {
 pub fn throughput(snapshot: &Snapshot) -> String {
     let (rates, sum) = (Rates::of(snapshot), &snapshot.sum);
     if snapshot.interval_s <= 0.0 {
-        return "The first figures come after one interval.".into();
+        return "The first numbers appear after one interval.".into();
     }
     let about = if snapshot.exact { "" } else { "about " };
     format!(
@@ -100,7 +100,7 @@ pub fn throughput(snapshot: &Snapshot) -> String {
     )
 }
 
-/// The sentence whether trainers wait for their data, by their own spans.
+/// Returns the sentence on whether trainers wait for data, by their own spans.
 pub fn waiting(snapshot: &Snapshot) -> Option<String> {
     let trainers: Vec<&ProcessRow> =
         snapshot.processes.iter().filter(|row| row.waiting_s.is_some() || row.computing_s.is_some()).collect();
@@ -124,7 +124,26 @@ pub fn waiting(snapshot: &Snapshot) -> Option<String> {
         [one] => format!("{} ({})", plain(&one.name), one.pid),
         all => format!("the mean of {} trainers", all.len()),
     };
-    Some(format!("Training: {who} {} of the time", parts.join(", ")))
+    let label = bottleneck(mean(|row| row.waiting_s), mean(|row| row.computing_s), mean(|row| row.checkpoint_s));
+    Some(format!("{label}: {who} {} of the time", parts.join(", ")))
+}
+
+/// Training that waits or saves for this percentage of its time or more is limited by it; less than `FREE` does not matter.
+const LIMITING: f64 = 20.0;
+const FREE: f64 = 5.0;
+
+/// Returns the bottleneck that spans show in one interval. Spans do not show why data is late.
+fn bottleneck(waits: Option<f64>, computes: Option<f64>, saves: Option<f64>) -> &'static str {
+    let (waited, saved) = (waits.unwrap_or(0.0), saves.unwrap_or(0.0));
+    match waits {
+        _ if saved > waited && saved >= LIMITING => "CHECKPOINT-BOUND",
+        _ if saved > waited && saved >= FREE => "PARTLY CHECKPOINT-BOUND",
+        Some(waited) if waited >= LIMITING => "DATA-BOUND",
+        Some(waited) if waited >= FREE => "PARTLY DATA-BOUND",
+        Some(_) if computes.is_some_and(|percent| percent >= 50.0) => "COMPUTE-BOUND",
+        Some(_) => "NOT DATA-BOUND",
+        None => "Training",
+    }
 }
 
 /// What machines do, a line each.
@@ -143,7 +162,7 @@ fn machine(row: &MachineRow) -> String {
         percent(row.memory_pressure).map(|percent| format!("for memory {percent:.0} %")),
         row.memory_available.map(|free| format!("{} of memory free", bytes(free as f64))),
     ];
-    format!("Machine {}: {}", plain(&row.host), parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
+    format!("Host {}: {}", plain(&row.host), parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
 }
 
 /// The limits of what is seen, a line each.
@@ -152,13 +171,14 @@ pub fn unseen(snapshot: &Snapshot) -> Vec<String> {
     let threads: u64 = snapshot.processes.iter().map(|row| row.threads_unseen).sum();
     if threads > 0 {
         lines.push(format!(
-            "{} seen late, when written: no room for their rings",
+            "{} visible only after a delay: their rings did not fit",
             many(threads, "thread is", "threads are")
         ));
     }
     if !snapshot.exact {
         lines.push(
-            "More happens than is looked at: figures by operation and file stand for a sample; events are exact."
+            "Too many events to read them all: numbers by operation and file are a sample; the number of events is \
+             exact."
                 .into(),
         );
     }

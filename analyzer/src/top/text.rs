@@ -27,7 +27,8 @@ pub fn print(snapshot: &Snapshot) -> String {
             out += &format!("and {} more\n", grouped(more as u64));
         }
     }
-    out + "\nmoved: bytes read or written. in calls: time within calls on files as a share of the interval, over all threads.\n"
+    out + "\nmoved: bytes read or written. in calls: time in calls on files as a share of the interval, over all \
+        threads.\n"
 }
 
 /// The text where no process runs.
@@ -35,7 +36,7 @@ pub fn nobody(snapshot: &Snapshot) -> String {
     let mut out: String = snapshot.unreadable.iter().map(|what| format!("Not watched: {what}\n")).collect();
     out += match snapshot.ended {
         0 => "No traced process runs yet: dlio trace -- COMMAND starts one.\n",
-        _ => "No traced process runs: `dlio analyze` tells of those that have ended.\n",
+        _ => "No traced process is running: `dlio analyze` reports on those that have ended.\n",
     };
     out
 }

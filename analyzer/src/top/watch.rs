@@ -163,7 +163,7 @@ impl Watch {
         let mut found: Vec<String> = self.passed.iter().filter_map(note).collect();
         found.sort();
         if elsewhere > 0 {
-            found.push(format!("{elsewhere} on other machines: their memory cannot be seen from here"));
+            found.push(format!("{elsewhere} on other hosts: their memory is not visible from here"));
         }
         found
     }

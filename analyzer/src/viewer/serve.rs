@@ -51,7 +51,8 @@ impl Ui {
         match folder.join("index.html").is_file() {
             true => folder.canonicalize().map(Ui::Folder).map_err(|error| error.to_string()),
             false => {
-                Err("no index.html there; give the folder of a built Perfetto UI, or an address (https://...)".into())
+                Err("no index.html there; pass the directory of a built Perfetto UI, or an address (https://...)"
+                    .into())
             }
         }
     }
@@ -135,7 +136,7 @@ impl SharedState {
     /// Warns once, so that another user cannot fill the terminal.
     fn turn_away(&self, user: u32) {
         self.turned_away.call_once(|| {
-            notice!("dlio-analyze: user {user} asked for the trace and got nothing; it is served to its own user only");
+            notice!("dlio-analyze: refused a request for the trace from user {user}; only its own user may fetch it");
         });
     }
 

@@ -31,7 +31,7 @@ pub fn add(job: &Job, steps: Option<(u64, u64)>, name: &str, entries: &mut Entri
     }
     let said = saves.len() as u64 / (writers.len() as u64).max(1);
     let (count, confidence, evidence) = match said {
-        0 => (files.len() as u64, Confidence::Likely, format!("{} of which much is written", family.described())),
+        0 => (files.len() as u64, Confidence::Likely, format!("{} with large writes", family.described())),
         said => (said, Confidence::Certain, format!("{} spans of checkpoints", saves.len())),
     };
     let told = format!("{} in {count} checkpoints", bytes(bytes_written as f64));
@@ -44,17 +44,17 @@ pub fn add(job: &Job, steps: Option<(u64, u64)>, name: &str, entries: &mut Entri
         None => entries.add("model.model_size_bytes", bytes_written / shares, confidence, told),
     }
     if family.suffix == "safetensors" {
-        entries.certain("checkpoint.format", "safetensors", "their suffix");
+        entries.certain("checkpoint.format", "safetensors", "their extension");
     }
     transfer_size(used, entries);
     let folder = files.first().and_then(|file| crate::summary::analysis::directory(&file.path)).unwrap_or(".");
     entries.certain(
         "checkpoint.checkpoint_folder",
         quoted(&format!("checkpoints/{name}")),
-        format!("the original's are in {folder}"),
+        format!("the original files are in {folder}"),
     );
     let synchronised = used.syncs >= count;
-    entries.certain("checkpoint.fsync", synchronised, format!("{} calls synchronise these files", used.syncs));
+    entries.certain("checkpoint.fsync", synchronised, format!("{} calls sync these files", used.syncs));
     if writers.len() as u64 == ranks && ranks > 1 {
         entries.certain("checkpoint.type", "all_ranks", "every rank writes one");
     }
@@ -109,7 +109,7 @@ fn transfer_size(used: &Use, entries: &mut Entries) {
     let Some(size) = half.filter(|size| (size - USUAL).abs() > ALIKE * USUAL) else { return };
     let near: f64 = sizes.iter().filter(|it| (it.0 - size).abs() <= ALIKE * size).map(|it| it.0 * it.1 as f64).sum();
     let confidence = if near >= 0.9 * all { Confidence::Certain } else { Confidence::Likely };
-    let evidence = format!("{:.0} % of their bytes are written in calls of about so many", near / all * 100.0);
+    let evidence = format!("{:.0} % of their bytes are written in calls of about this size", near / all * 100.0);
     entries.add("checkpoint.transfer_size", size.round(), confidence, evidence);
 }
 
@@ -176,7 +176,7 @@ fn alone(
     entries: &mut Entries,
 ) {
     entries.add("checkpoint.num_checkpoints_write", count, confidence, evidence);
-    entries.add("checkpoint.num_checkpoints_read", restores, confidence, "spans that read one back");
+    entries.add("checkpoint.num_checkpoints_read", restores, confidence, "spans that read a checkpoint");
     let pauses = saves.windows(2).map(|pair| (pair[1].start - pair[0].end).max(0) as f64).collect();
     let pause = median(pauses).unwrap_or(0.0);
     entries.add("checkpoint.time_between_checkpoints", seconds(pause), confidence, "from the end of one to the next");

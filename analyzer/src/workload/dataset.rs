@@ -35,21 +35,25 @@ pub fn add(job: &Job, set: &DataSet, shape: &Shape, name: &str, entries: &mut En
         shape.peek.as_ref().and_then(|peek| peek.format).filter(|it| FORMATS.iter().any(|(known, _)| known == it));
     let format = by_suffix.or(by_start).unwrap_or("raw");
     let (confidence, evidence) = match (by_suffix, by_start) {
-        (Some(a), Some(b)) if a == b => {
-            (Confidence::Certain, format!("suffix .{suffix}, and the files begin like one"))
-        }
-        (Some(_), Some(b)) => (Confidence::Guess, format!("suffix .{suffix}, though the files begin like {b}")),
-        (Some(_), None) => (Confidence::Likely, format!("suffix .{suffix}")),
-        (None, Some(b)) => (Confidence::Likely, format!("the files begin like {b}")),
-        (None, None) if suffix.is_empty() => (Confidence::Guess, "no suffix, and no start that tells".into()),
-        (None, None) => (Confidence::Likely, format!("files of suffix .{suffix} are no format of the benchmark's")),
+        (Some(a), Some(b)) if a == b => (Confidence::Certain, format!("extension .{suffix}, and the contents match")),
+        (Some(_), Some(b)) => (Confidence::Guess, format!("extension .{suffix}, although the contents look like {b}")),
+        (Some(_), None) => (Confidence::Likely, format!("extension .{suffix}")),
+        (None, Some(b)) => (Confidence::Likely, format!("the contents look like {b}")),
+        (None, None) if suffix.is_empty() => (Confidence::Guess, "no extension, and unknown contents".into()),
+        (None, None) => (
+            Confidence::Likely,
+            format!(
+                "files with extension .{suffix} are not in a format of the \
+            benchmark"
+            ),
+        ),
     };
     entries.add("dataset.format", format, confidence, evidence);
     let folder = set.files.first().and_then(|file| crate::summary::analysis::directory(&file.path)).unwrap_or(".");
     entries.certain(
         "dataset.data_folder",
         quoted(&format!("data/{name}")),
-        format!("generated there; the original's are in {folder}"),
+        format!("generated there; the original files are in {folder}"),
     );
     let told = &shape.files;
     entries.add("dataset.num_files_train", told.value, told.confidence, &*told.evidence);
@@ -57,13 +61,13 @@ pub fn add(job: &Job, set: &DataSet, shape: &Shape, name: &str, entries: &mut En
     entries.add("dataset.num_samples_per_file", told.value, told.confidence, &*told.evidence);
     let folders = set.folders().len();
     if folders > 1 {
-        entries.certain("dataset.num_subfolders_train", folders, "files lie in so many folders");
+        entries.certain("dataset.num_subfolders_train", folders, "number of directories with files");
     }
     if let Some(valid) = &job.valid {
         entries.certain(
             "dataset.num_files_eval",
             valid.files.len(),
-            format!("so many {} were read", valid.family.described()),
+            format!("number of {} read", valid.family.described()),
         );
     }
     let sizes = Sizes::of(set, shape);
@@ -75,21 +79,21 @@ pub fn add(job: &Job, set: &DataSet, shape: &Shape, name: &str, entries: &mut En
 
 fn add_reads(set: &DataSet, shape: &Shape, format: &str, transfer: Option<u64>, entries: &mut Entries) {
     match (shape.traversal, transfer) {
-        (_, Some(0)) => entries.certain("reader.transfer_size", 0, "each file is read at once"),
-        (_, Some(transfer)) => entries.certain("reader.transfer_size", transfer, "so much a read asks for"),
+        (_, Some(0)) => entries.certain("reader.transfer_size", 0, "each file is read in one go"),
+        (_, Some(transfer)) => entries.certain("reader.transfer_size", transfer, "bytes requested per read"),
         (traversal, None) => {
             let does = match traversal {
-                Traversal::Opened => "what is done with a file from opening to closing",
-                Traversal::Loaded => "a file is read whole when it is opened, and its samples come from memory",
-                Traversal::Streamed => "files are read from front to back",
-                Traversal::Visited => "reading jumps from place to place",
+                Traversal::Opened => "calls on a file from open to close",
+                Traversal::Loaded => "a file is read completely when it is opened, and its samples come from memory",
+                Traversal::Streamed => "files are read from start to end",
+                Traversal::Visited => "reads jump from position to position",
             };
             let why = format!("{does}; no reader of {format} does the same");
             Profile::of(set, shape).add(entries, why);
         }
     }
     if shape.traversal != Traversal::Opened && transfer.is_none() {
-        entries.likely("reader.read_type", "memory", "files stay open from sample to sample");
+        entries.likely("reader.read_type", "memory", "files stay open between samples");
     }
 }
 
@@ -114,16 +118,16 @@ impl Sizes {
         let read_in_part = there.as_ref().is_some_and(|there| mean(there) > 1.02 * mean(&looked_at));
         let (values, confidence, evidence) = match there {
             Some(there) if read_in_part => {
-                let told = format!("{} of the files, which are still there; of each only a part is read", there.len());
+                let told = format!("{} of the files, which still exist; only a part of each is read", there.len());
                 (there, Confidence::Likely, told)
             }
             _ if reached.iter().all(|size| *size == 0.0) => {
                 let each = set.bytes_read() as f64 / reached.len().max(1) as f64 / shape.epochs.value as f64;
-                let told = "nobody knows where reads began: what is read of a file in an epoch".to_string();
+                let told = "positions of reads are unknown: bytes read from a file per epoch".to_string();
                 (vec![each.round(); reached.len()], Confidence::Guess, told)
             }
             _ => {
-                let told = format!("reads reach so far into {} files", reached.len());
+                let told = format!("extent of reads in {} files", reached.len());
                 (reached, Confidence::Certain, told)
             }
         };
@@ -154,7 +158,7 @@ impl Sizes {
         }
         if !plain {
             let sizes: Vec<String> = quantiles(&self.values, FILE_SIZES).iter().map(u64::to_string).collect();
-            let told = "the files' sizes, smallest to largest, at evenly spaced shares";
+            let told = "the files' sizes, from smallest to largest, at evenly spaced shares";
             entries.add("dataset.file_bytes", format!("[{}]", sizes.join(", ")), self.confidence, told);
         }
     }

@@ -46,17 +46,21 @@ impl std::fmt::Display for Refusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Refusal::Mixed(runs) => {
-                write!(f, "{runs} runs lie together, and a workload is one job: choose one with --run N or --run last")
+                write!(
+                    f,
+                    "the trace contains {runs} runs, and a workload is one job: select one with --run N or \
+                    --run last"
+                )
             }
             Refusal::Nothing => write!(
                 f,
-                "no file is read that could be a data set, and none written that could be a checkpoint; with filters, fewer of \
-                 them, and what a traced program reads from Python's packages is left out unless --all was given"
+                "the trace has no file read that could be a data set, and no file written that could be a checkpoint; \
+                 filters may hide them, and reads of Python's packages are left out unless --all was given"
             ),
             Refusal::Counted => write!(
                 f,
-                "its events were counted and not recorded (--mode summary), which tells neither order nor time; record a shorter \
-                 run in full"
+                "its events were counted, not recorded (--mode summary), so order and time are unknown; record a \
+                 shorter run in full"
             ),
         }
     }
@@ -85,11 +89,11 @@ pub fn derive(behaviour: &IoProfile, trace: &Trace, typed: &[String], file: &str
     let name = name(&job);
     let mut entries = Entries::default();
     let shape = job.train.as_ref().map(|set| Shape::of(&job, set));
-    let mut framework = ("pytorch", "nothing tells of TensorFlow's loader");
+    let mut framework = ("pytorch", "nothing in the trace points to TensorFlow's loader");
     if let (Some(set), Some(shape)) = (&job.train, &shape) {
         let means = dataset::add(&job, set, shape, &name, &mut entries);
         if reader_keys::add(&job, set, shape, &means, &mut entries) == "tensorflow" {
-            framework = ("tensorflow", "its loader goes through files as streams");
+            framework = ("tensorflow", "its loader reads files as streams");
         }
     }
     let batch = |entries: &Entries| {
@@ -119,24 +123,34 @@ pub fn derive(behaviour: &IoProfile, trace: &Trace, typed: &[String], file: &str
 }
 
 fn workflow(job: &Job, saves: bool, entries: &mut Entries) {
-    entries.certain("workflow.generate_data", false, "data are generated where there are none");
+    entries.certain("workflow.generate_data", false, "data is generated if it does not exist");
     let trains = job.train.is_some();
     // Many programs read files, or write large ones, without training.
     let confidence = if job.groups.is_empty() { Confidence::Likely } else { Confidence::Certain };
-    entries.add("workflow.train", trains, confidence, if trains { "it reads a data set" } else { "it reads none" });
+    entries.add(
+        "workflow.train",
+        trains,
+        confidence,
+        if trains {
+            "it reads a data set"
+        } else {
+            "it does not read a \
+        data set"
+        },
+    );
     entries.certain(
         "workflow.evaluation",
         job.valid.is_some(),
         match job.valid.is_some() {
-            true => "files below a folder for evaluation are read too",
-            false => "no files below a folder for evaluation are read",
+            true => "files in a directory for evaluation are read too",
+            false => "no files in a directory for evaluation are read",
         },
     );
     entries.add(
         "workflow.checkpoint",
         saves,
         confidence,
-        if saves { "it writes checkpoints" } else { "it writes none" },
+        if saves { "it writes checkpoints" } else { "it does not write checkpoints" },
     );
 }
 
@@ -146,22 +160,24 @@ fn lacking(job: &Job, entries: &mut Entries) -> Vec<String> {
     let recorded = job.analysis.events();
     if job.lost > 0 {
         said.push(format!(
-            "{} lost beside {} recorded: nothing below is certain.",
+            "{} lost and {} recorded: no value below is certain.",
             many(job.lost, "event is", "events are"),
             grouped(recorded)
         ));
         entries.limit(if job.lost * 10 > recorded { Confidence::Guess } else { Confidence::Likely });
     }
     if job.observed.unmarked > 0 {
-        said.push("It is so long that times between samples were taken from a part of it.".into());
+        said.push("The run is so long that times between samples come from a part of it.".into());
     }
     if job.groups.is_empty() && programs(job) > 1 {
-        said.push("Several programs ran, and nothing tells which of them trains: nothing below is certain.".into());
+        said.push(
+            "Several programs ran, and the trace does not show which of them trains: no value below is certain.".into(),
+        );
         entries.limit(Confidence::Likely);
     }
     let unknown = job.train.as_ref().is_some_and(|set| set.used.read.consecutive().is_none());
     if unknown && job.train.is_some() {
-        said.push("It does not say where reads began: order and sizes of files are inferred.".into());
+        said.push("The trace has no read positions: order and sizes of files are inferred.".into());
     }
     said
 }
@@ -182,19 +198,20 @@ fn head(job: &Job, typed: &[String], file: &str, lacking: Vec<String>) -> Vec<St
         format!("  dlio bench workload={file}{option} --trace=bench-trace"),
         format!("  dlio-analyze {} --compare bench-trace --similarity", typed.join(" ")),
         String::new(),
-        "Behind each value stands what tells it: certain (counted, or said by spans), likely (inferred), or a guess."
+        "The comment after each value gives its source and reliability: certain (counted, or from spans), likely \
+         (inferred), or a guess."
             .into(),
     ];
     if let Some(set) = &job.train {
         let folder = set.files.first().and_then(|it| crate::summary::analysis::directory(&it.path)).unwrap_or(".");
-        head.push(format!("On the original's files: --data {folder}"));
+        head.push(format!("On the original files: --data {folder}"));
         let used = set.used;
         let beside = [("stat", used.stats), ("list", used.lists), ("open", used.opens), ("mmap", used.maps)];
         let counted: Vec<_> =
             beside.iter().filter(|(_, n)| *n > 0).map(|(what, n)| format!("{what} {}", grouped(*n))).collect();
-        head.push(format!("Calls on its {} files beside reads: {}.", set.files.len(), counted.join(", ")));
+        head.push(format!("Calls on its {} files other than reads: {}.", set.files.len(), counted.join(", ")));
         if used.maps > 0 {
-            head.push("Files are mapped into memory: what is read there by touching pages nobody sees.".into());
+            head.push("Files are mapped into memory: reads of mapped memory are not in the trace.".into());
         }
     }
     head.extend(lacking);

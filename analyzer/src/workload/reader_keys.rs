@@ -18,10 +18,10 @@ pub fn add(job: &Job, set: &DataSet, shape: &Shape, means: &ReadMethod, entries:
         matches!(shape.traversal, Traversal::Streamed | Traversal::Loaded) && shape.samples_per_file.value > 1;
     let streams = means.plain && means.format == "tfrecord" || goes_through;
     let loader = match (streams, workers.0) {
-        (true, 1..) => ("tensorflow", "files are streams, each read by one worker from front to back"),
+        (true, 1..) => ("tensorflow", "files are streams, each read by one worker from start to end"),
         (true, 0) if means.plain => ("tensorflow", "files are streams"),
-        (_, 0) => ("pytorch", "the training process reads itself"),
-        _ => ("pytorch", "workers read samples by their number"),
+        (_, 0) => ("pytorch", "the training process reads its data itself"),
+        _ => ("pytorch", "workers read samples by number"),
     };
     entries.likely("reader.data_loader", loader.0, loader.1);
     entries.add("reader.read_threads", workers.0, workers.1, workers.2);
@@ -48,25 +48,25 @@ fn workers(job: &Job, set: &DataSet) -> (usize, Confidence, String) {
             group.readers_at_once()
         };
         let confidence = if group.inferred { Confidence::Likely } else { Confidence::Certain };
-        return (own(group), confidence, "so many threads read at once for the trainer".into());
+        return (own(group), confidence, "number of threads that read at the same time for the trainer".into());
     }
     let lanes = reading_lanes(job, set);
     let first = |&(proc, tid): &(u32, i32)| job.processes.get(proc as usize).is_some_and(|process| process.pid == tid);
     match lanes.len() {
-        0 | 1 => (0, Confidence::Likely, "one thread reads, and nothing tells of another that trains".into()),
+        0 | 1 => (0, Confidence::Likely, "one thread reads, and the trace shows no separate trainer".into()),
         all => {
             // Ranks of a launcher read for themselves, and so do their reader threads.
             let ranked = job.processes.iter().filter(|process| process.rank.is_some()).count() > 0;
             let mains = lanes.keys().filter(|lane| first(lane)).count();
             let workers = if ranked && mains == all { 0 } else { all / job.ranks() as usize };
-            (workers, Confidence::Guess, format!("{all} threads read; who trains nothing tells"))
+            (workers, Confidence::Guess, format!("{all} threads read; it is unknown which of them trains"))
         }
     }
 }
 
 fn batch(job: &Job, shape: &Shape, entries: &mut Entries) -> u64 {
     let Some(steps) = &shape.steps else {
-        entries.guess("reader.batch_size", 1, "neither spans nor the rhythm of reads tell of batches");
+        entries.guess("reader.batch_size", 1, "neither spans nor the rhythm of reads show batches");
         return 1;
     };
     let average = shape.samples / (steps.value * job.ranks()) as f64;
@@ -106,7 +106,7 @@ fn evaluated_batch(job: &Job, shape: &Shape, batch: u64, confidence: Confidence,
     let evaluations = job.evaluations().len() as u64;
     let steps = evaluated_spans(job, Activity::Fetch).len() as u64;
     if steps == 0 || job.observed.unmarked > 0 {
-        return entries.guess("reader.batch_size_eval", batch, "taken to be that of training");
+        return entries.guess("reader.batch_size_eval", batch, "assumed to be the same as in training");
     }
     let samples = match job.samples {
         0 => (valid.files.len() as u64 * shape.samples_per_file.value) as f64,
@@ -171,7 +171,7 @@ fn limit(job: &Job, shape: &Shape, batch: u64, entries: &mut Entries) {
             "train.total_training_steps",
             steps.value,
             steps.confidence,
-            format!("an epoch ends after them; there is data for {possible}"),
+            format!("an epoch ends after them; the data is sufficient for {possible}"),
         );
     }
 }
@@ -230,8 +230,8 @@ fn order(job: &Job, set: &DataSet, shape: &Shape, entries: &mut Entries) {
     if set.files.len() > 2 {
         let shuffled = share < 0.5 && set.files.len() as i64 >= 4 * lanes;
         let (word, evidence) = match shuffled {
-            true => ("seed", format!("only {:.0} % of files come after their neighbours", share * 100.0)),
-            false => ("off", format!("{:.0} % of files come after their neighbours", share * 100.0)),
+            true => ("seed", format!("only {:.0} % of files follow their neighbors", share * 100.0)),
+            false => ("off", format!("{:.0} % of files follow their neighbors", share * 100.0)),
         };
         entries.likely("reader.file_shuffle", word, evidence);
         if shape.traversal == Traversal::Opened && shape.samples_per_file.value == 1 {
@@ -243,8 +243,8 @@ fn order(job: &Job, set: &DataSet, shape: &Shape, entries: &mut Entries) {
         let [_, _, forward, backward, ..] = *read;
         let shuffled = backward * 10 > forward;
         let (word, evidence) = match shuffled {
-            true => ("seed", format!("{backward} jumps lead back, {forward} ahead")),
-            false => ("off", format!("{forward} jumps lead ahead, {backward} back")),
+            true => ("seed", format!("{backward} jumps go backward, {forward} forward")),
+            false => ("off", format!("{forward} jumps go forward, {backward} backward")),
         };
         entries.likely("reader.sample_shuffle", word, evidence);
     }
@@ -284,7 +284,7 @@ fn preprocess(job: &Job, set: &DataSet, shape: &Shape, (workers, means): (usize,
     let units = shape.samples * shape.epochs.value as f64;
     let each = (between + within) * marks / units.max(1.0);
     if each >= 1000.0 {
-        entries.likely("reader.preprocess_time", seconds(each), "what a reader does between reads, to each sample");
+        entries.likely("reader.preprocess_time", seconds(each), "a reader's time between reads, per sample");
     }
 }
 
@@ -363,17 +363,17 @@ fn without_spans(job: &Job, set: &DataSet, shape: &Shape, batch: u64, entries: &
         return entries.likely(
             "train.computation_time",
             each,
-            "training less its waits and its own writing, to each step",
+            "training without its waits and its own writes, per step",
         );
     }
     if let Some(each) = consumer_pace(job, set, shape, batch) {
-        let evidence = "readers wait most of the time: for a trainer, that nothing else tells of";
+        let evidence = "readers wait most of the time: for a trainer that the trace does not show otherwise";
         return entries.guess("train.computation_time", seconds(each), evidence);
     }
     // A single reader with even pauses computes after each sample.
     let its = job.marks(unit(shape)).filter(|mark| mark.family == set.place);
     let pause = median(its.filter_map(|mark| mark.busy_before).map(|ns| ns as f64).collect());
-    let evidence = "the pause between samples: nothing tells computing from preparing";
+    let evidence = "the pause between samples: the trace does not distinguish computing from preparing";
     entries.guess("train.computation_time", seconds(pause.unwrap_or(0.0) * batch as f64), evidence);
 }
 

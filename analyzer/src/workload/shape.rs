@@ -102,7 +102,7 @@ impl Shape {
                 ),
             ),
             (0, Some(records)) => {
-                Derived::new(records, Confidence::Certain, "records in the files themselves, which are still there")
+                Derived::new(records, Confidence::Certain, "number of records in the files, which still exist")
             }
             (0, None) => by_calls(set, traversal, &epochs, (opened, steps)),
         };
@@ -224,8 +224,8 @@ fn files(set: &DataSet) -> Derived {
     };
     let first = set.files.first().and_then(|file| spoken(&file.path));
     match first.filter(|files| *files >= seen && set.files.iter().all(|file| spoken(&file.path) == Some(*files))) {
-        Some(files) => Derived::new(files, Confidence::Certain, format!("their names say so; {seen} were read")),
-        None => Derived::new(seen, Confidence::Certain, format!("so many {} were read", set.family.described())),
+        Some(files) => Derived::new(files, Confidence::Certain, format!("their names show it; {seen} were read")),
+        None => Derived::new(seen, Confidence::Certain, format!("number of {} read", set.family.described())),
     }
 }
 
@@ -247,7 +247,7 @@ fn fetched(job: &Job, epochs: &Derived, trained: f64) -> Option<Derived> {
     if job.valid.is_none() || are_apart {
         return Some(Derived::new((each.round() as u64).max(1), Confidence::Certain, evidence));
     }
-    let evidence = format!("{evidence}, of which training is taken to have as large a part as of the files");
+    let evidence = format!("{evidence}, assuming that training has the same share of them as of the files");
     Some(Derived::new(((each * trained).round() as u64).max(1), Confidence::Likely, evidence))
 }
 
@@ -255,17 +255,15 @@ fn by_calls(set: &DataSet, traversal: Traversal, epochs: &Derived, (opened, step
     let files = set.files.len() as f64;
     let rounded = |all: f64| ((all / files).round() as u64).max(1);
     match traversal {
-        Traversal::Opened => Derived::new(
-            rounded(opened),
-            Confidence::Likely,
-            "a file is opened so often in an epoch, for a sample each time",
-        ),
+        Traversal::Opened => {
+            Derived::new(rounded(opened), Confidence::Likely, "number of opens of a file per epoch, one per sample")
+        }
         Traversal::Streamed | Traversal::Loaded => {
             let reads = set.used.read.calls() as f64 / epochs.value as f64;
             Derived::new(
                 rounded(reads.max(steps)),
                 Confidence::Guess,
-                "nothing tells how many samples are in a file: one to each read or step",
+                "the number of samples per file is unknown: assuming one per read or step",
             )
         }
         Traversal::Visited => {
@@ -276,7 +274,7 @@ fn by_calls(set: &DataSet, traversal: Traversal, epochs: &Derived, (opened, step
             Derived::new(
                 rounded(runs.max(steps)),
                 Confidence::Likely,
-                "reading jumps to so many places of a file in an epoch",
+                "number of positions that reads of a file jump to per epoch",
             )
         }
     }
@@ -380,5 +378,5 @@ fn steps_from_pauses(
         Traversal::Streamed => set.used.read.calls() as f64 / epochs,
     };
     let steps = (units / beat.every).round().max(1.0) as u64;
-    Some(Derived::new(steps, Confidence::Likely, "no span tells: long pauses between short ones"))
+    Some(Derived::new(steps, Confidence::Likely, "no span shows it: long pauses between short ones"))
 }

@@ -93,6 +93,6 @@ pub fn without_any(by: &[Worker], arguments: &[&str]) {
     let output = asking.wait_with_output().unwrap();
     assert!(!output.status.success() && output.stdout.is_empty(), "{}", text(&output.stdout));
     let said = text(&output.stderr);
-    assert!(said.contains("all workers went away, and part of the trace is not read"), "{said}");
+    assert!(said.contains("all workers disconnected, and part of the trace was not read"), "{said}");
     assert!(by.iter().all(|worker| said.contains(&worker.address)), "{said}");
 }

@@ -17,7 +17,7 @@ use crate::command::{progress, report_page};
 use crate::compare::gate::Limit;
 use crate::compare::run::Run;
 use crate::compare::{Comparison, Sides, text};
-use crate::findings::judge;
+use crate::findings::conclude;
 use crate::html::comparison::page;
 use crate::summary::analyse;
 use crate::summary::figures::units::grouped;
@@ -102,7 +102,7 @@ impl Compare {
             Some(report) => report,
             None => {
                 let mut summary = summary(question, typed)?;
-                summary.findings = judge(&summary, &question.limits);
+                conclude(&mut summary, &question.limits);
                 *lacking |= report_damage(&summary.damage) | summary.allocation.lacks_events();
                 serde_json::to_string(&summary).expect("a summary of plain values")
             }
@@ -117,11 +117,10 @@ impl Compare {
         }
         run.typed = typed.into();
         match run.allocation.events {
-            0 if run.allocation.lost > 0 => Err(unusable(format!(
-                "it holds no events: all {} that happened are lost",
-                grouped(run.allocation.lost)
-            ))),
-            0 => Err(unusable("it holds no events, or none that pass the filters".into())),
+            0 if run.allocation.lost > 0 => {
+                Err(unusable(format!("it contains no events: all {} were lost", grouped(run.allocation.lost))))
+            }
+            0 => Err(unusable("it contains no events, or none that match the filters".into())),
             _ => Ok(run),
         }
     }

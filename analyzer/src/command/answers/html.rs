@@ -1,6 +1,6 @@
 //! `--html FILE`: the report as a page for a browser.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::answer::Answer;
 use crate::atomic_file::Output;
@@ -29,8 +29,15 @@ impl Answer for Html {
     }
 
     fn give(&mut self, trace: &SharedTrace, _: &mut Output) -> Result<Outcome, Failure> {
-        let report = serde_json::to_value(&trace.report()?.summary).expect("a summary of plain values");
+        let report = trace.report()?;
+        let (report, headline) = (
+            serde_json::to_value(&report.summary).expect("a summary of plain values"),
+            report.summary.headline.lines(trace.question.width),
+        );
         write_report(&report, &trace.question.traces.join(" "), &self.path)?;
+        if self.path != Path::new("-") {
+            notice!("{}", headline.trim_end());
+        }
         trace.keep_report();
         Ok(Outcome::default())
     }

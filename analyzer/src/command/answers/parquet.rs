@@ -43,7 +43,7 @@ fn must_be_empty(folder: &Path) -> Result<(), Failure> {
     match export::before(folder).map_err(|error| Failure::unwritable(folder, error))? {
         ExistingExport::Nothing => Ok(()),
         ExistingExport::Half => {
-            notice!("dlio-analyze: {}: held half an export, whose writer was killed; it is replaced", folder.display());
+            notice!("dlio-analyze: {}: replacing an incomplete export, whose writer was killed", folder.display());
             Ok(())
         }
         ExistingExport::Written => Err(Destination::BeingWritten(folder.to_path_buf()).into()),

@@ -169,9 +169,9 @@ fn command(line: &str) -> Option<Step> {
         (".tables" | "\\d" | "\\dt", None) => listing::names(),
         (".schema", None) => listing::everything(),
         (".schema" | "\\d", Some(table)) => {
-            listing::one(table).unwrap_or_else(|| format!("there is no table {table}; .tables lists them\n"))
+            listing::one(table).unwrap_or_else(|| format!("unknown table {table}; .tables lists them\n"))
         }
-        _ if word.starts_with(['.', '\\']) => format!("there is no command {word}; .help lists them\n"),
+        _ if word.starts_with(['.', '\\']) => format!("unknown command {word}; .help lists them\n"),
         _ => return None,
     };
     Some(Step::Say(text))
@@ -224,9 +224,9 @@ mod tests {
             Some(Step::Say(text)) => text,
             other => panic!("{line}: {other:?}"),
         };
-        assert!(answer(".help").contains(".schema") && answer(".tables").contains("one row a machine"));
+        assert!(answer(".help").contains(".schema") && answer(".tables").contains("one row per host"));
         assert!(answer("\\d hosts").contains("boot_id") && answer(".schema").contains("boot_id"));
-        assert!(answer(".schema none").contains("no table none") && answer(".none").contains("no command"));
+        assert!(answer(".schema none").contains("no table none") && answer(".none").contains("unknown command"));
         assert_eq!(command("select 1"), None);
     }
 }

@@ -57,7 +57,7 @@ fn side(question: &Question, typed: &str, lacking: &mut bool) -> Result<Side, Fa
     let run = observe_run(question, &[typed.to_string()])?;
     *lacking |= run.lacking;
     if run.behaviour.analysis.events() == 0 {
-        let why = "it holds no events, or none that pass the filters".to_string();
+        let why = "it contains no events, or none that match the filters".to_string();
         return Err(Incomparable::Report(PathBuf::from(typed), why).into());
     }
     Ok(Side::of(typed, &run.behaviour))

@@ -50,7 +50,7 @@ impl Summary {
             _ => {
                 let mut text = visible(&self.text(question, summary));
                 if *remembered {
-                    text.push_str("Counted earlier, and no file has changed since; --no-cache counts again.\n");
+                    text.push_str("From an earlier run, and no file has changed since; --no-cache counts again.\n");
                 }
                 text
             }

@@ -70,10 +70,11 @@ fn announcement(workload: &Workload, file: &str) -> String {
         workload.entries.iter().filter(|entry| entry.confidence == Confidence::Guess).map(|entry| entry.key).collect();
     let guesses = match guessed.len() {
         0 => String::new(),
-        _ => format!("Nothing tells {}: look at them.\n", guessed.join(", ")),
+        _ => format!("Not in the trace, please check: {}.\n", guessed.join(", ")),
     };
     format!(
-        "{file}: {} values are certain, {} likely, {} guessed.\n{guesses}Run it with\n    dlio bench workload={file}\nand hold it against the program with what stands at its head.\n",
+        "{file}: {} values are certain, {} likely, {} guessed.\n{guesses}Run it with\n    dlio bench \
+         workload={file}\nand compare it with the program by the command at the top of the file.\n",
         count(Confidence::Certain),
         count(Confidence::Likely),
         count(Confidence::Guess)

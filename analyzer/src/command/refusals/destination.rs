@@ -26,24 +26,34 @@ impl std::fmt::Display for Destination {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Destination::Unwritable(path, error) => {
-                write!(f, "{}: cannot be written ({error}); {}", path.display(), remedy(error))
+                write!(f, "cannot write {}: {error}; {}", path.display(), remedy(error))
             }
             Destination::Parquet(path, error) => match system_error(&error.to_string()) {
-                Some(error) => write!(f, "{}: cannot be written ({error}); {}", path.display(), remedy(&error)),
-                None => write!(f, "{}: cannot be written: {error}", path.display()),
+                Some(error) => write!(f, "cannot write {}: {error}; {}", path.display(), remedy(&error)),
+                None => write!(f, "cannot write {}: {error}", path.display()),
             },
             Destination::NotEmpty(path) => {
-                write!(f, "{}: not empty; give --parquet a new folder, or remove this one", path.display())
+                write!(
+                    f,
+                    "cannot write {}: the directory is not empty; give --parquet a new directory, or remove \
+                    this one",
+                    path.display()
+                )
             }
             Destination::BeingWritten(path) => {
-                write!(f, "{}: another dlio-analyze writes there; give --parquet another folder", path.display())
+                write!(
+                    f,
+                    "cannot write {}: another dlio-analyze is writing there; give --parquet another directory",
+                    path.display()
+                )
             }
             Destination::Exists(path) => {
-                write!(f, "{}: exists; --force replaces it", path.display())
+                write!(f, "cannot write {}: it exists; --force replaces it", path.display())
             }
             Destination::AmongTraces(path) => write!(
                 f,
-                "{}: lies among the traces, where it would be read as one of them from then on; choose another folder",
+                "cannot write {}: it is among the traces, and would be read as one of them from now on; choose \
+                 another directory",
                 path.display()
             ),
         }
@@ -54,9 +64,9 @@ impl std::fmt::Display for Destination {
 fn remedy(error: &std::io::Error) -> &'static str {
     use std::io::ErrorKind::{FileTooLarge, NotFound, QuotaExceeded, StorageFull};
     match error.kind() {
-        NotFound => "make its folder first, or choose another place",
-        StorageFull | QuotaExceeded => "make room there, or choose another disk",
-        FileTooLarge => "raise the limit on a file's size (ulimit -f), or write less",
-        _ => "choose another place",
+        NotFound => "create its directory first, or choose another path",
+        StorageFull | QuotaExceeded => "free some space, or choose another disk",
+        FileTooLarge => "raise the limit on file sizes (ulimit -f), or write less",
+        _ => "choose another path",
     }
 }

@@ -84,40 +84,37 @@ impl std::fmt::Display for Failure {
                 write!(f, "the query {sql:?} is empty; try --sql \"select name, count(*) from events group by name\"")
             }
             Failure::QueryFile(path, error) => {
-                write!(f, "{}: the query cannot be read ({error}); @FILE takes a file with SQL", path.display())
+                write!(f, "cannot read the query {}: {error}; @FILE expects a file with SQL", path.display())
             }
-            Failure::Write(error) => write!(f, "the result cannot be written: {error}"),
+            Failure::Write(error) => write!(f, "cannot write the result: {error}"),
             Failure::Destination(destination) => write!(f, "{destination}"),
             Failure::NoEvents(why) | Failure::Window(why) | Failure::Cluster(why) => write!(f, "{why}"),
-            Failure::WithoutEffect(why) => write!(f, "cannot do that together: {why}"),
+            Failure::WithoutEffect(why) => write!(f, "cannot combine these options: {why}"),
             Failure::Rules(path, why) => write!(f, "{}: {why}", path.display()),
-            Failure::NoRule(id) => write!(f, "there is no rule {id}; --findings lists all of them"),
+            Failure::NoRule(id) => write!(f, "unknown rule {id}; --findings lists all of them"),
             Failure::NoTopic(meant, topic) => {
                 let meant = meant.map_or(".".into(), |meant| format!("; did you mean {meant}?"));
-                write!(
-                    f,
-                    "there is no section, rule, figure or trace {topic:?}{meant} --explain lists what is explained"
-                )
+                write!(f, "unknown section, rule, metric or trace {topic:?}{meant} --explain lists all topics")
             }
             Failure::Port(error) => write!(
                 f,
-                "port {} of 127.0.0.1 cannot be had ({error}); end what uses it (another --view, trace_processor), or give \
-                 --ui a folder with an offline copy of the viewer",
+                "cannot listen on 127.0.0.1:{}: {error}; stop the program that uses this port (another --view, \
+                 trace_processor), or give --ui a directory with an offline copy of the viewer",
                 serve::PORT
             ),
             Failure::Scratch(error) => {
-                write!(f, "the trace cannot be prepared for the viewer ({error}); TMPDIR chooses another folder for it")
+                write!(f, "cannot prepare the trace for the viewer: {error}; TMPDIR selects another directory for it")
             }
             Failure::Format(format) => write!(
                 f,
-                "a summary cannot be written as {format:?}; use text, json or csv, or a query (--sql) for {format:?}"
+                "cannot write a summary as {format:?}; use text, json or csv, or a query (--sql) for {format:?}"
             ),
             Failure::Incomparable(incomparable) => write!(f, "{incomparable}"),
-            Failure::NoWorkload(typed, why) => write!(f, "{typed}: no workload can be made of it: {why}"),
+            Failure::NoWorkload(typed, why) => write!(f, "{typed}: cannot derive a workload: {why}"),
             Failure::IsReport(path) => write!(
                 f,
-                "{path}: it is a report of dlio-analyze and holds no events; give the trace that it was made of, or the report \
-                 to --compare or --fail-if"
+                "{path}: this is a report of dlio-analyze, which contains no events; pass the original trace, or pass \
+                 the report to --compare or --fail-if"
             ),
             Failure::Interrupted => write!(f, "interrupted"),
         }

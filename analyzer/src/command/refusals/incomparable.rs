@@ -27,25 +27,26 @@ impl std::fmt::Display for Incomparable {
             Incomparable::Format(format) => {
                 write!(
                     f,
-                    "a comparison cannot be written as {format:?}; use text, json or markdown (limits alone: text or json)"
+                    "cannot write a comparison as {format:?}; use text, json or markdown (limits only: text or json)"
                 )
             }
             Incomparable::SimilarityFormat(format) => {
-                write!(f, "a similarity cannot be written as {format:?}; use text or json")
+                write!(f, "cannot write a similarity as {format:?}; use text or json")
             }
             Incomparable::TwoRuns => {
-                write!(f, "--similarity holds two runs against each other; give one trace, and one to --compare")
+                write!(f, "--similarity compares two runs; pass one trace, and one to --compare")
             }
             Incomparable::PageOfSeveral(runs) => write!(
                 f,
-                "{runs} runs are held against limits, and --html makes a page of one run or of two sides: give one, or --compare"
+                "{runs} runs are checked against limits, but --html makes a page of one run or of two sides: pass one \
+                 run, or --compare"
             ),
             Incomparable::Report(path, why) => write!(
                 f,
-                "{}: cannot be compared: {why}; give a trace, or a report written with --format json",
+                "cannot compare {}: {why}; pass a trace, or a report written with --format json",
                 path.display()
             ),
-            Incomparable::OneSide(limit) => write!(f, "{limit:?} limits a change; --compare says from what"),
+            Incomparable::OneSide(limit) => write!(f, "{limit:?} limits a change; pass the baseline with --compare"),
         }
     }
 }

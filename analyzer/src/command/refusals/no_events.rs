@@ -103,7 +103,7 @@ pub fn of_an_empty_trace(trace: &Trace) -> String {
     let notes: Vec<_> = trace.notes.lock().expect("notes").iter().map(DamageNote::of).collect();
     match lost(trace) {
         0 if unknown(&notes) => UNKNOWN.into(),
-        0 => "The trace holds no events: nothing that is traced happened.".into(),
+        0 => "The trace contains no events: the program made no calls that are traced.".into(),
         lost => all_lost(lost, &notes),
     }
 }
@@ -119,14 +119,15 @@ fn sentence(filter: &Filter, trace: &Trace, all: &All, (first, last): (i64, i64)
     let ranks = if ranks.is_empty() { String::new() } else { format!("; ranks {ranks}") };
     let counted = if all.counted > 0 {
         format!(
-            " {}, which only --pid and --rank can choose from.",
+            " {}, which only --pid and --rank can select.",
             many(all.counted, "event is a count", "events are counts")
         )
     } else {
         String::new()
     };
     format!(
-        "No event passes the filters ({}). The trace has {} of {}; process ids {}{ranks}; it begins at {} and takes {}.{counted}{}",
+        "No event matches the filters ({}). The trace has {} of {}; process ids {}{ranks}; it starts at {} and takes \
+         {}.{counted}{}",
         filters(filter).join(", "),
         many(all.events, "event", "events"),
         categories.join(", "),
@@ -156,7 +157,7 @@ fn of_files(patterns: &[Pattern], files: &[Arc<str>]) -> String {
         0 => format!(", such as {}", paths.join(", ")),
         found => format!(": {} has {}", spelled(&looser), many(found as u64, "file", "files")),
     };
-    format!(" --file is held against the whole path{}.", if paths.is_empty() { String::new() } else { example })
+    format!(" --file is matched against the whole path{}.", if paths.is_empty() { String::new() } else { example })
 }
 
 const SHOWN_PATHS: usize = 3;

@@ -14,7 +14,7 @@ const SLIPS_MAX: usize = 3;
 pub fn query_error(sql: &str, error: &DataFusionError) -> String {
     match error.find_root() {
         DataFusionError::ResourcesExhausted(_) => {
-            format!("the query needs more memory than --memory allows; give it more, or ask for fewer rows\n  {sql}")
+            format!("the query needs more memory than --memory allows; raise it, or request fewer rows\n  {sql}")
         }
         DataFusionError::SQL(unread, _) => unreadable(sql, &unread.to_string()),
         DataFusionError::SchemaError(known, _) if matches!(**known, SchemaError::FieldNotFound { .. }) => {
@@ -22,7 +22,7 @@ pub fn query_error(sql: &str, error: &DataFusionError) -> String {
             format!("{}\n  {sql}", no_column(&field.name, valid_fields))
         }
         DataFusionError::Internal(message) if message.contains("Map(") => format!(
-            "the query failed: args is a map, which has no smallest and no largest; ask for one of its keys: \
+            "the query failed: args is a map, which has no smallest and no largest; use one of its keys: \
              min(args['key'])\n  {sql}"
         ),
         _ => format!("the query failed: {}\n  {sql}", plain(error)),
@@ -64,7 +64,7 @@ fn no_function(text: &str) -> Option<String> {
     let near = text.split_once("Did you mean '").and_then(|(_, rest)| rest.split('\'').next());
     let near = near.filter(|near| edits(near, &name.to_lowercase()) <= SLIPS_MAX.min(name.len() / 2));
     let meant = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
-    Some(format!("there is no function {name}{meant}"))
+    Some(format!("unknown function {name}{meant}"))
 }
 
 /// A function that takes other arguments than it was given: one of the reasons is said of each type it takes.
@@ -74,14 +74,14 @@ fn not_taken(text: &str) -> Option<String> {
     let given = given.split([' ', ',']).next()?;
     let mut taken: Vec<_> = text.split("' requires ").skip(1).filter_map(|rest| rest.split(',').next()).collect();
     taken.dedup();
-    Some(format!("{name} takes no {given}; it takes {}", taken.join(", ")))
+    Some(format!("{name} does not accept {given}; it expects {}", taken.join(", ")))
 }
 
 fn not_grouped(text: &str) -> Option<String> {
     let (_, rest) = text.split_once("Column in SELECT must be in GROUP BY")?;
     let column = rest.split_once("column \"")?.1.split('"').next()?;
     let bare = column.rsplit('.').next()?;
-    Some(format!("{column} has many values in a group: group by it too, or take one of them, as in max({bare})"))
+    Some(format!("{column} has many values per group: group by it too, or use an aggregate, as in max({bare})"))
 }
 
 fn no_table(name: &str) -> String {
@@ -89,7 +89,7 @@ fn no_table(name: &str) -> String {
     let slips = |table: &&str| edits(table, &name.to_lowercase());
     let near = tables.into_iter().min_by_key(slips).filter(|table| slips(table) <= SLIPS_MAX);
     let meant = near.map_or(".".into(), |table| format!("; did you mean {table}?"));
-    format!("there is no table {name}{meant} The tables are {}", tables.join(", "))
+    format!("unknown table {name}{meant} The tables are {}", tables.join(", "))
 }
 
 /// Names that people give to columns, and those that these have here, the likeliest first.
@@ -115,7 +115,7 @@ fn no_column(name: &str, valid: &[Column]) -> String {
     let called = CALLED.iter().filter(|(names, _)| names.contains(&typed.as_str())).flat_map(|(_, here)| here.iter());
     let meant = called.copied().find(|here| there.contains(here)).or_else(|| nearest(&typed, there.iter().copied()));
     let meant = meant.map_or(".".into(), |meant| format!("; did you mean {meant}?"));
-    format!("there is no column {name}{meant} Here are {} (--tables says what they hold)", there.join(", "))
+    format!("unknown column {name}{meant} The columns are {} (--tables describes them)", there.join(", "))
 }
 
 /// The parser's words, the line it means, and a mark under the place.
@@ -126,7 +126,7 @@ fn unreadable(sql: &str, message: &str) -> String {
     let what = what.replace("Expected: ", "expected ").replace("found: ", "found ").replace("EOF", "the end");
     // Where nothing follows any more the parser knows no place.
     let (line, column) = place.unwrap_or_else(|| end(sql));
-    let mut out = format!("the query cannot be read: {what}, line {line}, column {column}");
+    let mut out = format!("cannot read the query: {what}, line {line}, column {column}");
     if let Some(text) = sql.lines().nth(line - 1) {
         let _ = write!(out, "\n  {}\n  {:>column$}", text.replace('\t', " "), '^');
     }
@@ -155,12 +155,12 @@ mod tests {
         let message = "sql parser error: Expected: an expression, found: FROM at Line: 2, Column: 8";
         assert_eq!(
             unreadable("-- all\nselect from events", message),
-            "the query cannot be read: expected an expression, found FROM, line 2, column 8\n  select from events\n         ^"
+            "cannot read the query: expected an expression, found FROM, line 2, column 8\n  select from events\n         ^"
         );
         let cut = unreadable("select (1", "sql parser error: Expected: ), found: EOF");
         assert_eq!(
             cut,
-            "the query cannot be read: expected ), found the end, line 1, column 10\n  select (1\n           ^"
+            "cannot read the query: expected ), found the end, line 1, column 10\n  select (1\n           ^"
         );
     }
 
@@ -170,7 +170,7 @@ mod tests {
         let (events, files) = (columns(&["ts", "dur", "file", "pid"]), columns(&["path", "time_ns", "file_id"]));
         assert_eq!(
             no_column("path", &events),
-            "there is no column path; did you mean file? Here are ts, dur, file, pid (--tables says what they hold)"
+            "unknown column path; did you mean file? The columns are ts, dur, file, pid (--tables describes them)"
         );
         for (name, columns, meant) in [
             ("file", &files, "path?"),
@@ -186,11 +186,8 @@ mod tests {
     #[test]
     fn what_the_library_says_at_length_is_said_in_a_sentence() {
         let plan = |text: &str| plain(&DataFusionError::Plan(text.into()));
-        assert_eq!(plan("Invalid function 'foo'.\nDid you mean 'cos'?"), "there is no function foo");
-        assert_eq!(
-            plan("Invalid function 'avgg'.\nDid you mean 'avg'?"),
-            "there is no function avgg; did you mean avg?"
-        );
+        assert_eq!(plan("Invalid function 'foo'.\nDid you mean 'cos'?"), "unknown function foo");
+        assert_eq!(plan("Invalid function 'avgg'.\nDid you mean 'avg'?"), "unknown function avgg; did you mean avg?");
         let signatures = "Function 'sum' failed to match any signature, errors: Function 'sum' requires Decimal, but \
                           received String (DataType: Utf8View).,Function 'sum' requires Int64, but received String \
                           (DataType: Utf8View)..";
@@ -199,7 +196,7 @@ mod tests {
                        \"events.dur\" must appear in the GROUP BY clause or must be part of an aggregate function";
         assert_eq!(
             plan(grouped),
-            "events.dur has many values in a group: group by it too, or take one of them, as in max(dur)"
+            "events.dur has many values per group: group by it too, or use an aggregate, as in max(dur)"
         );
     }
 
@@ -207,11 +204,11 @@ mod tests {
     fn a_slip_in_a_tables_name_is_answered_with_the_name() {
         assert_eq!(
             no_table("Event"),
-            "there is no table Event; did you mean events? The tables are events, files, processes, hosts, waits, machine"
+            "unknown table Event; did you mean events? The tables are events, files, processes, hosts, waits, machine"
         );
         assert_eq!(
             no_table("measurements"),
-            "there is no table measurements. The tables are events, files, processes, hosts, waits, machine"
+            "unknown table measurements. The tables are events, files, processes, hosts, waits, machine"
         );
     }
 }

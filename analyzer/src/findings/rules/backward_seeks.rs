@@ -10,16 +10,16 @@ pub const RULE: Rule = Rule {
     group: Group::Access,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "10 % of reads or more begin before the end of the one before",
+    asks: "10 % of reads or more begin before the end of the previous read",
     silences: &[],
     silences_rules: &[],
-    remedy: "keep files open, cache the index of zip, Parquet or HDF5 files: their end is read before their beginning",
+    remedy: "keep files open; cache the index of zip, Parquet or HDF5 files, which is read from their end first",
     torch: "",
-    elsewhere: "keep files open, and in memory what lies at their end and is read before their beginning (an index, a footer)",
+    elsewhere: "keep files open, and keep in memory what is read from their end first (an index, a footer)",
     verify: COMPARE,
     judge,
 };
 
 fn judge(case: &Case) -> Judgement {
-    judged_back(case, |calls| case.calls(calls), "begin before the end of the one before")
+    judged_back(case, |calls| case.calls(calls), "begin before the end of the previous read")
 }

@@ -11,12 +11,12 @@ pub const RULE: Rule = Rule {
     group: Group::Ranks,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "one of several ranks moves 1.3 times the mean of bytes, or more",
+    asks: "one of several ranks moves at least 1.3 times the mean number of bytes",
     silences: &[],
     silences_rules: &[],
-    remedy: "shard by bytes and not by files, even shards, without the last, smaller batch",
-    torch: "shard by bytes and not by files, even shards, drop_last",
-    elsewhere: "give each process as many bytes, and not as many files",
+    remedy: "shard by bytes instead of files, make shards even, drop the last, smaller batch",
+    torch: "shard by bytes instead of files, make shards even, drop_last",
+    elsewhere: "give each process the same number of bytes instead of files",
     verify: COMPARE,
     judge,
 };
@@ -38,7 +38,7 @@ fn judge(case: &Case) -> Judgement {
         ),
         worth: Some(case.shared_out(case.moved("read", 1, u64::MAX).time_ns * beyond)),
         evidence: most.into_iter().chain(ranks).map(row).collect(),
-        decide: "ranks tell it: launch with torchrun, mpirun or srun",
+        decide: "ranks are unknown: launch with torchrun, mpirun or srun",
         ..Judgement::default()
     }
 }

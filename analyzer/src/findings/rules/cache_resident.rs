@@ -10,12 +10,12 @@ pub const RULE: Rule = Rule {
     group: Group::Run,
     cost: Cost::Always,
     confidence: Confidence::Guess,
-    asks: "half of the bytes or more are read again, and as fast as memory is copied",
+    asks: "half of the bytes or more are read again, as fast as memory is copied",
     silences: &[],
     silences_rules: &[],
-    remedy: "training: fine; a benchmark of storage: data of 5 times the memory, or O_DIRECT",
+    remedy: "no change for training; to benchmark storage, use a data set of 5 times the memory, or O_DIRECT",
     torch: "",
-    elsewhere: "fine, unless storage is what is measured: then data of 5 times the memory, or O_DIRECT",
+    elsewhere: "no change, unless storage is to be measured: then use data of 5 times the memory, or O_DIRECT",
     verify: COMPARE,
     judge,
 };
@@ -29,7 +29,7 @@ fn judge(case: &Case) -> Judgement {
     Judgement {
         measures: vec![case.calls(reads.count), case.at_least("again", Some(again)), case.below("slower", resident)],
         says: format!(
-            "{} of the bytes were read again, at {} a second: that is memory and not storage",
+            "{} of the bytes were read again, at {} per second: from memory, not from storage",
             Unit::Share.text(again),
             bytes(rate)
         ),

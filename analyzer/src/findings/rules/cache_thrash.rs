@@ -11,12 +11,12 @@ pub const RULE: Rule = Rule {
     group: Group::Loader,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "half of the bytes or more are read again, storage reads half as much again as there is or more, and the limit of memory is \
-        less than what is read and the machine's memory is not",
+    asks: "half of the bytes or more are read again, storage reads at least 1.5 times the distinct bytes, and those \
+        exceed the memory limit but not the host's memory",
     silences: &[],
     silences_rules: &["would-fit"],
-    remedy: "a higher limit of memory for the job (docker --memory, resources.limits.memory): the page cache counts against it; or \
-        fewer bytes: smaller samples, a part of the data set",
+    remedy: "raise the job's memory limit (docker --memory, resources.limits.memory), which includes the page cache, \
+        or read fewer bytes: smaller samples, a part of the data set",
     torch: "",
     elsewhere: "",
     verify: COMPARE,
@@ -33,7 +33,8 @@ fn judge(case: &Case) -> Judgement {
     let reads = case.moved("read", 1, u64::MAX);
     let says = |limit: u64| {
         format!(
-            "storage read {} of {} that differ: they do not fit into the job's limit of memory, {}, beside what the programs take",
+            "storage read {} for {} of distinct data: it does not fit into the job's memory limit of {} next to the \
+             memory of the programs",
             bytes(from_storage.unwrap_or(0) as f64),
             bytes(unique),
             bytes(limit as f64)

@@ -11,11 +11,11 @@ pub const RULE: Rule = Rule {
     group: Group::Checkpoint,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "one of several ranks writes 80 % of the bytes or more, and saving stalls",
+    asks: "one of several ranks writes 80 % of the bytes or more, and checkpoints stall training",
     silences: &[],
     silences_rules: &[],
-    remedy: "a sharded checkpoint: each rank writes its part",
-    torch: "a sharded checkpoint (torch.distributed.checkpoint): each rank writes its part",
+    remedy: "write a sharded checkpoint, in which each rank writes its part",
+    torch: "write a sharded checkpoint (torch.distributed.checkpoint), in which each rank writes its part",
     elsewhere: "",
     verify: COMPARE,
     judge,
@@ -43,7 +43,8 @@ fn judge(case: &Case) -> Judgement {
         ),
         worth: Some(Worth { ns: (saved.unwrap_or(0) as f64 * others) as i64, exposed: true }),
         evidence: ranks.iter().map(row).collect(),
-        decide: "spans of checkpoints and of waits for batches tell it: python -m dliotrace run --torch SCRIPT records both",
+        decide: "record spans of checkpoints and of waits for batches: python -m dliotrace run --torch SCRIPT records \
+            both",
         ..Judgement::default()
     }
 }

@@ -11,12 +11,12 @@ pub const RULE: Rule = Rule {
     group: Group::Checkpoint,
     cost: Cost::Worth,
     confidence: Confidence::Exact,
-    asks: "5 % of the steps or more is spent saving, with nothing computed; where no span tells of steps, 5 % of the training in \
-        which its own thread writes large files",
+    asks: "5 % of the steps or more is spent in checkpoints without compute; without spans of steps: 5 % of training \
+        in which its own thread writes large files",
     silences: &[],
     silences_rules: &[],
-    remedy: "save asynchronously, to local storage first and drain, or less often",
-    torch: "save asynchronously (torch.distributed.checkpoint.async_save), to local storage first and drain, or less often",
+    remedy: "save asynchronously, to local storage first, or less often",
+    torch: "save asynchronously (torch.distributed.checkpoint.async_save), to local storage first, or less often",
     elsewhere: "",
     verify: COMPARE,
     judge,
@@ -38,13 +38,14 @@ fn judge(case: &Case) -> Judgement {
     Judgement {
         measures: vec![case.at_least("share", share)],
         says: format!(
-            "{} of the steps ({}) was spent saving, with nothing computed",
+            "{} of the steps ({}) was spent in checkpoints while nothing computed",
             time(ns as f64),
             Unit::Share.text(share.unwrap_or(0.0))
         ),
         worth: Some(Worth { ns, exposed: true }),
         evidence: [files].into_iter().chain(case.summary.steps.iter().map(row)).collect(),
-        decide: "spans of checkpoints and of waits for batches tell it: python -m dliotrace run --torch SCRIPT records both",
+        decide: "record spans of checkpoints and of waits for batches: python -m dliotrace run --torch SCRIPT records \
+            both",
         ..Judgement::default()
     }
 }
@@ -60,7 +61,7 @@ fn inferred(case: &Case) -> Option<Judgement> {
     Some(Judgement {
         measures: vec![case.at_least("share", share)],
         says: format!(
-            "{} of the training ({}) went by while its own thread wrote and synchronised files, large ones for the most part",
+            "{} of training ({}) was spent in its own thread writing and syncing files, mostly large ones",
             time(ns as f64),
             Unit::Share.text(share.unwrap_or(0.0))
         ),

@@ -9,10 +9,10 @@ pub const RULE: Rule = Rule {
     group: Group::Verdict,
     cost: Cost::Good,
     confidence: Confidence::Exact,
-    asks: "training waits for less than 5 % of its time, and less than 5 % of the wall clock is I/O without compute",
+    asks: "training waits for less than 5 % of its time, and I/O without compute takes less than 5 % of the run time",
     silences: &[Group::Loader, Group::Access, Group::Metadata],
     silences_rules: &[],
-    remedy: "leave the loader alone: faster reading would not be noticed",
+    remedy: "leave data loading unchanged: faster reads would not shorten the run",
     torch: "",
     elsewhere: "",
     verify: COMPARE,
@@ -25,7 +25,7 @@ fn judge(case: &Case) -> Judgement {
     let exposed = case.summary.time.unoverlapped_io_ns.filter(|_| knows_calls);
     let exposed = exposed.and_then(|ns| part(ns as f64, case.wall_ns() as f64));
     let wait = waited.as_ref().map(Waited::share);
-    let says = |share: f64| format!("training computes and waits for {} of its time only", Unit::Share.text(share));
+    let says = |share: f64| format!("training waits for only {} of its time", Unit::Share.text(share));
     Judgement {
         measures: vec![case.below("wait", wait), case.below("exposed", exposed)],
         says: wait.map(says).unwrap_or_default(),

@@ -11,7 +11,7 @@ pub const RULE: Rule = Rule {
     group: Group::Loader,
     cost: Cost::Worth,
     confidence: Confidence::Exact,
-    asks: "readers wait for a CPU, and may run on fewer than the machine has",
+    asks: "readers wait for a CPU, and may run on fewer CPUs than the host has",
     silences: &[],
     silences_rules: POINTLESS,
     remedy: "give the job more CPUs: taskset, the cpuset of its container, --cpus-per-task of the scheduler",
@@ -22,10 +22,11 @@ pub const RULE: Rule = Rule {
 };
 
 /// Where readers pinned themselves.
-const PINNED: &str = "find what pins the readers: their own code, a library they import, taskset (taskset -pc PID shows where one may \
-    run); os.sched_setaffinity(0, range(os.cpu_count())) undoes it";
-const PINNED_TORCH: &str = "find what pins the workers: their own code, a library they import, taskset (taskset -pc PID shows where one \
-    may run); os.sched_setaffinity(0, range(os.cpu_count())) undoes it, in worker_init_fn if an import does it";
+const PINNED: &str = "find what pins the readers: their own code, a library they import, or taskset (taskset -pc PID \
+    shows a process's CPUs); os.sched_setaffinity(0, range(os.cpu_count())) undoes it";
+const PINNED_TORCH: &str = "find what pins the workers: their own code, a library they import, or taskset (taskset \
+    -pc PID shows a process's CPUs); os.sched_setaffinity(0, range(os.cpu_count())) undoes it, in worker_init_fn if \
+    an import does it";
 
 fn judge(case: &Case) -> Judgement {
     let mut judgement = by_shortage(case, |shortage| matches!(shortage, Shortage::Mask { .. }));

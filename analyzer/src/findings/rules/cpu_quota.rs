@@ -12,10 +12,11 @@ pub const RULE: Rule = Rule {
     group: Group::Loader,
     cost: Cost::Always,
     confidence: Confidence::Exact,
-    asks: "a control group used up its quota of CPU time in a quarter of its periods, or readers wait for a CPU because of it",
+    asks: "a control group used up its CPU quota in a quarter of its periods, or readers wait for a CPU because of it",
     silences: &[],
     silences_rules: POINTLESS,
-    remedy: "ask for more CPUs: a higher limit of the container (docker --cpus, resources.limits.cpu), or no limit; then as many readers as CPUs",
+    remedy: "request more CPUs: a higher container limit (docker --cpus, resources.limits.cpu), or no limit; then use \
+        one reader per CPU",
     torch: "",
     elsewhere: "",
     verify: COMPARE,

@@ -11,10 +11,11 @@ pub const RULE: Rule = Rule {
     group: Group::Loader,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "training waits for storage, and the device on which the data lie has a request 80 % of the time or more",
+    asks: "training waits for storage, and the device with the data has a request 80 % of the time or more",
     silences: &[],
     silences_rules: &[],
-    remedy: "fewer bytes (compression, a smaller dtype, samples that are read once), or a faster device; more readers would win nothing",
+    remedy: "read fewer bytes (compression, a smaller dtype, samples that are read once), or use a faster device; \
+        more readers would not help",
     torch: "",
     elsewhere: "",
     verify: COMPARE,
@@ -28,7 +29,7 @@ fn judge(case: &Case) -> Judgement {
     judgement.measures.push(case.at_least("busy", busy));
     if let Some((device, busy)) = data.as_ref().and_then(|data| data.device()).zip(busy) {
         let share = Unit::Share.text(busy);
-        judgement.says = format!("device {}, on which the data lie, had a request {share} of the time", device.device);
+        judgement.says = format!("device {}, which stores the data, had a request {share} of the time", device.device);
         let own = data.and_then(|data| data.machine.storage_read);
         judgement.evidence = device.read_bytes.zip(own).map(|(all, own)| shared(all, own)).into_iter().collect();
     }
@@ -38,5 +39,5 @@ fn judge(case: &Case) -> Judgement {
 /// How much of what a device read was read for these processes.
 fn shared(all: u64, own: u64) -> String {
     let (all, own) = (bytes(all as f64), bytes(own as f64));
-    format!("it read {all}, and {own} were read from storage for the processes of this trace")
+    format!("it read {all}; {own} of that for the processes of this trace")
 }

@@ -12,10 +12,11 @@ pub const RULE: Rule = Rule {
     group: Group::Metadata,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "half of all opening and asking (1000 or more) finds no file",
+    asks: "half of all open and stat calls (1000 or more) find no file",
     silences: &[],
     silences_rules: &[],
-    remedy: "a shorter search path (PYTHONPATH, LD_LIBRARY_PATH), the environment in one image, a list in place of trying",
+    remedy: "shorten the search path (PYTHONPATH, LD_LIBRARY_PATH), put the environment into one image, use a list \
+        instead of trying names",
     torch: "",
     elsewhere: "",
     verify: COMPARE,
@@ -36,7 +37,7 @@ fn judge(case: &Case) -> Judgement {
     };
     Judgement {
         measures: vec![case.at_least("calls", Some(count as f64)), case.at_least("share", Some(share))],
-        says: format!("{} of all opening and asking finds no file", Unit::Share.text(share)),
+        says: format!("{} of all open and stat calls find no file", Unit::Share.text(share)),
         worth: Some(case.shared_out(time_ns as f64)),
         evidence: failed().map(row).collect(),
         ..Judgement::default()

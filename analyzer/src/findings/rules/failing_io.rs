@@ -12,10 +12,11 @@ pub const RULE: Rule = Rule {
     group: Group::Run,
     cost: Cost::Always,
     confidence: Confidence::Exact,
-    asks: "any call on a file fails with EIO, ESTALE, ENOSPC, EMFILE and their kin",
+    asks: "any call on a file fails with an error such as EIO, ESTALE, ENOSPC or EMFILE",
     silences: &[],
     silences_rules: &[],
-    remedy: "EIO, ESTALE: storage or mount; ENOSPC, EDQUOT: room; EMFILE, ENFILE: close files, ulimit -n; ETIMEDOUT: the server",
+    remedy: "check storage or the mount (EIO, ESTALE), disk space or quota (ENOSPC, EDQUOT), open files and ulimit -n \
+        (EMFILE, ENFILE), the server (ETIMEDOUT)",
     torch: "",
     elsewhere: "",
     verify: "dlio-analyze TRACE --section failures",
@@ -36,7 +37,7 @@ fn judge(case: &Case) -> Judgement {
     };
     Judgement {
         measures: vec![case.at_least("calls", Some(count as f64))],
-        says: format!("{} on files failed in a way that a program cannot mend", many(count, "call", "calls")),
+        says: format!("{} on files failed with errors that a program cannot handle", many(count, "call", "calls")),
         evidence: broken().map(row).collect(),
         ..Judgement::default()
     }

@@ -10,12 +10,14 @@ pub const RULE: Rule = Rule {
     group: Group::Checkpoint,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "fsync and its kin are called more than once and take 30 % or more of the time of writing and synchronising",
+    asks: "fsync and similar are called more than once and take 30 % or more of the time of writes and syncs",
     silences: &[],
     silences_rules: &[],
-    remedy: "one fsync at the end of a checkpoint, fdatasync where the size stays, none for logs; save asynchronously",
+    remedy: "call fsync once at the end of a checkpoint, fdatasync if the size does not change, neither for logs; \
+        save asynchronously",
     torch: "",
-    elsewhere: "one fsync at the end in place of many, fdatasync where the size stays, several changes in one transaction",
+    elsewhere: "call fsync once at the end, fdatasync if the size does not change; put several changes into one \
+        transaction",
     verify: COMPARE,
     judge,
 };
@@ -27,7 +29,7 @@ fn judge(case: &Case) -> Judgement {
     Judgement {
         measures: vec![case.at_least("calls", Some(syncs.count as f64)), case.at_least("share", Some(share))],
         says: format!(
-            "{} took {} of the time of writing and synchronising",
+            "{} took {} of the time of writes and syncs",
             many(syncs.count, "synchronisation", "synchronisations"),
             Unit::Share.text(share)
         ),

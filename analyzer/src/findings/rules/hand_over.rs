@@ -11,11 +11,13 @@ pub const RULE: Rule = Rule {
     group: Group::Loader,
     cost: Cost::Worth,
     confidence: Confidence::Exact,
-    asks: "25 % of the wait or more is for batches that are made and on their way",
+    asks: "25 % of the wait or more is for the transfer of finished batches",
     silences: &[],
     silences_rules: &[],
-    remedy: "smaller batches, or batches in shared memory; threads in place of processes where the library releases the interpreter",
-    torch: "tensors in place of arrays, lists or bytes (tensors go through shared memory), smaller batches; fewer tensors a batch",
+    remedy: "use smaller batches, or batches in shared memory; threads instead of processes if the library releases \
+        the interpreter lock",
+    torch: "return tensors instead of arrays, lists or bytes (tensors go through shared memory), use smaller batches, \
+        fewer tensors per batch",
     elsewhere: "",
     verify: COMPARE,
     judge,
@@ -23,6 +25,6 @@ pub const RULE: Rule = Rule {
 
 fn judge(case: &Case) -> Judgement {
     by_cause(case, &[Part::HandOver], |share| {
-        format!("{share} of the wait was for batches on their way: serializing, pipes, shared memory")
+        format!("{share} of the wait was for batches in transfer: serializing, pipes, shared memory")
     })
 }

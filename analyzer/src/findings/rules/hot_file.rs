@@ -10,10 +10,10 @@ pub const RULE: Rule = Rule {
     group: Group::Access,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "half of the time goes into one file that is read, and twice as much as its part of the calls",
+    asks: "half of the time is spent on one file that is read, at least twice its share of the calls",
     silences: &[],
     silences_rules: &[],
-    remedy: "stripe or replicate that file, or read it once and hand it on",
+    remedy: "stripe or replicate that file, or read it once and distribute its contents",
     torch: "",
     elsewhere: "move that file to faster storage, or read it once and keep it in memory",
     verify: COMPARE,
@@ -29,7 +29,7 @@ fn judge(case: &Case) -> Judgement {
     let moved = hot.map_or(0, |file| file.use_.bytes_read + file.use_.bytes_written);
     let of_bytes = hot.and_then(|file| part(file.use_.bytes_read as f64, moved as f64)).unwrap_or(0.0);
     let row = |file: &crate::summary::report::files::FileUse| {
-        format!("{}: {} calls, {} together", file.path, grouped(file.use_.events), time(file.use_.time_ns as f64))
+        format!("{}: {} calls, {} in total", file.path, grouped(file.use_.events), time(file.use_.time_ns as f64))
     };
     // What it takes beyond the time of as many calls on other files.
     let beyond = (of_time - of_calls * (1.0 - of_time) / (1.0 - of_calls).max(f64::EPSILON)).max(0.0);
@@ -41,7 +41,7 @@ fn judge(case: &Case) -> Judgement {
             case.at_least("slope", Some(of_time / of_calls.max(f64::EPSILON))),
         ],
         says: format!(
-            "{} of the time in calls on files goes into {}, with {} of the calls",
+            "{} of the time in calls on files is spent on {}, in {} of the calls",
             Unit::Share.text(of_time),
             hot.map_or("one file", |file| file.path.as_str()),
             Unit::Share.text(of_calls)

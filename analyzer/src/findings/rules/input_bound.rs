@@ -15,8 +15,8 @@ pub const RULE: Rule = Rule {
     asks: "training waits for batches for 5 % of its time or more",
     silences: &[],
     silences_rules: &[],
-    remedy: "see which of the findings below names the cause; without one: more readers, more batches made ahead",
-    torch: "see which of the findings below names the cause; without one: more num_workers, a larger prefetch_factor",
+    remedy: "see the finding below that names the cause; if there is none: more readers, more prefetched batches",
+    torch: "see the finding below that names the cause; if there is none: more num_workers, a larger prefetch_factor",
     elsewhere: "",
     verify: COMPARE,
     judge,
@@ -26,14 +26,14 @@ pub const RULE: Rule = Rule {
 const STARTING: f64 = 0.01;
 
 /// Where readers start for most of the wait, and where there are none.
-const START_REMEDY: &str = "keep readers from one epoch to the next, less for them to load before they begin; in a longer run the \
-    start is a smaller part";
-const START_TORCH: &str = "persistent_workers=True, lighter imports in workers, fork or forkserver in place of spawn; \
-    in a longer run the start is a smaller part";
-const OWN_REMEDY: &str = "let another thread or process read the next batch while it computes; see the findings below for what \
-    takes its time";
-const OWN_TORCH: &str = "num_workers of 1 or more, so that others read the next batch while it computes; see the findings below \
-    for what takes its time";
+const START_REMEDY: &str = "keep readers from one epoch to the next, let them load less before they start; in a \
+    longer run start-up matters less";
+const START_TORCH: &str = "use persistent_workers=True, lighter imports in workers, fork or forkserver instead of \
+    spawn; in a longer run start-up matters less";
+const OWN_REMEDY: &str = "let another thread or process read the next batch during compute; the findings below show \
+    what takes its time";
+const OWN_TORCH: &str = "set num_workers to 1 or more, so that workers read the next batch during compute; the \
+    findings below show what takes its time";
 
 fn judge(case: &Case) -> Judgement {
     let waited = case.waited();
@@ -46,7 +46,7 @@ fn judge(case: &Case) -> Judgement {
         share(waited.waited_ns, waited.trained_ns)
     );
     if waited.held {
-        says += ", one rank or another, and the others with it";
+        says += ", the waits of all ranks combined, since each step waits for the slowest";
     }
     if waited.starting_ns as f64 >= STARTING * waited.trained_ns as f64 {
         says += &format!(", {} of that while its readers were starting", time(waited.starting_ns as f64));

@@ -12,12 +12,12 @@ pub const RULE: Rule = Rule {
     group: Group::Metadata,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "two ranks or more list the same folder of 10000 entries or more",
+    asks: "two or more ranks list the same directory of 10000 entries or more",
     silences: &[],
     silences_rules: &[],
-    remedy: "let rank 0 list and broadcast the names, or keep an index file beside the data set",
+    remedy: "let rank 0 list the directory and broadcast the names, or keep an index file next to the data set",
     torch: "",
-    elsewhere: "let one process list the folder and hand the names on, or keep an index file beside it",
+    elsewhere: "let one process list the directory and share the names, or keep an index file next to it",
     verify: COMPARE,
     judge,
 };
@@ -36,7 +36,7 @@ fn judge(case: &Case) -> Judgement {
     let spared = |file: &&SharedFile| file.use_.time_ns as f64 * (1.0 - 1.0 / file.processes.max(1) as f64);
     let row = |file: &&SharedFile| {
         format!(
-            "{}: {} ranks, {} calls each, {} together",
+            "{}: {} ranks, {} calls each, {} in total",
             file.path,
             file.ranks,
             grouped(listed(file)),
@@ -44,7 +44,7 @@ fn judge(case: &Case) -> Judgement {
         )
     };
     Judgement {
-        says: format!("a folder is listed by several ranks, with {} calls each", grouped(largest)),
+        says: format!("several ranks list a directory, with {} calls each", grouped(largest)),
         worth: Some(case.shared_out(large().map(spared).sum())),
         evidence: large().take(EVIDENCE_MAX).map(row).collect(),
         measures: vec![entries],

@@ -12,19 +12,20 @@ pub const RULE: Rule = Rule {
     group: Group::Loader,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "training waits, and readers deliver 5 % less than it would take, or lesser yet",
+    asks: "training waits, and readers deliver at least 5 % fewer batches than it could use",
     silences: &[],
     silences_rules: &[],
-    remedy: "more readers (up to cores / ranks) or cheaper samples; batches made further ahead cannot raise a mean",
-    torch: "more num_workers (up to cores / ranks) or cheaper samples; prefetch_factor cannot raise a mean",
+    remedy: "use more readers (up to cores / ranks) or cheaper samples; prefetching more batches does not raise the \
+        average",
+    torch: "use more num_workers (up to cores / ranks) or cheaper samples; prefetch_factor does not raise the average",
     elsewhere: "",
     verify: COMPARE,
     judge,
 };
 
 /// Where there are more readers than processors can run, or where those that are there wait for a processor.
-const CROWDED_REMEDY: &str =
-    "cheaper samples (decoded or resized ahead of time), or more processors: these have no time for another reader";
+const CROWDED_REMEDY: &str = "use cheaper samples (decoded or resized ahead of time), or more CPUs: the current ones have no time for another \
+     reader";
 
 /// From this share of a wait on, more readers would wait for a CPU, or for the interpreter's lock.
 const LACKS_CPUS: f64 = 0.2;
@@ -38,7 +39,7 @@ fn judge(case: &Case) -> Judgement {
     let shortage = loader.as_ref().map(|loader| loader.shortage());
     let measures =
         vec![case.at_least("wait", waited.as_ref().map(Waited::share_at_work)), case.at_least("shortage", shortage)];
-    let decide = "spans of waiting and computing, and readers that are processes or threads of their own, tell it";
+    let decide = "record spans of waits and compute, with readers in separate processes or threads";
     let Some((waited, loader)) = waited.zip(loader) else {
         return Judgement { measures, decide, ..Judgement::default() };
     };
@@ -46,7 +47,7 @@ fn judge(case: &Case) -> Judgement {
     Judgement {
         measures,
         says: format!(
-            "{} of the batches that training would take can be made by {}: one takes {} to make, a step {} to compute",
+            "{} of the batches that training could use can be made by {}: one takes {} to make, a step {} to compute",
             Unit::Share.text(loader.capacity),
             many(loader.readers as u64, "reader", "readers"),
             time(loader.make_ns),

@@ -12,32 +12,32 @@ pub const RULE: Rule = Rule {
     group: Group::Loader,
     cost: Cost::Worth,
     confidence: Confidence::Exact,
-    asks: "training waits, and half of that is CPU time; where CPU times are not in the trace: readers are in I/O for less than 30 % of \
-        their busy time",
+    asks: "training waits, and half of that is CPU time; if the trace has no CPU times: readers are in I/O for less \
+        than 30 % of their busy time",
     silences: &[Group::Access, Group::Metadata],
     silences_rules: &[],
-    remedy: "faster storage would win little; if they compute: decode or resize ahead of time, another format or library, more readers where CPUs \
-             are idle",
-    torch: "faster storage would win little; if they compute: decode or resize ahead of time, another format or library, more num_workers where \
-            CPUs are idle",
+    remedy: "faster storage would save little; if they compute: decode or resize ahead of time, use another format or \
+             library, more readers where CPUs are idle",
+    torch: "faster storage would save little; if they compute: decode or resize ahead of time, use another format or \
+            library, more num_workers where CPUs are idle",
     elsewhere: "",
     verify: COMPARE,
     judge,
 };
 
 /// Where training reads by itself.
-const OWN_REMEDY: &str = "faster storage would win little: let another thread or process make the next batch while it computes; \
-    decode or resize ahead of time, another format or library";
-const OWN_TORCH: &str = "faster storage would win little: num_workers of 1 or more, decode or resize ahead of time, another \
-    format or library";
+const OWN_REMEDY: &str = "faster storage would save little: let another thread or process make the next batch during \
+    compute; decode or resize ahead of time, use another format or library";
+const OWN_TORCH: &str = "faster storage would save little: set num_workers to 1 or more, decode or resize ahead of \
+    time, use another format or library";
 
 /// Where there are more readers than processors can run.
-const CROWDED_REMEDY: &str =
-    "faster storage would win little, nor more readers: decode or resize ahead of time, another format or library";
+const CROWDED_REMEDY: &str = "faster storage would save little, nor more readers: decode or resize ahead of time, use another format or \
+     library";
 
 /// Where most readers have nothing to do.
-const IDLE_REMEDY: &str = "faster storage would win little, nor more readers, most of which are idle: decode or resize ahead of \
-    time, another format or library, samples shared out evenly";
+const IDLE_REMEDY: &str = "faster storage would save little, nor more readers, most of which are idle: decode or \
+    resize ahead of time, use another format or library, distribute samples evenly";
 
 fn judge(case: &Case) -> Judgement {
     if let Some(causes) = case.causes() {
@@ -57,12 +57,12 @@ fn judge(case: &Case) -> Judgement {
         measures,
         says: match own {
             true => format!(
-                "training reads by itself, and was in I/O for {} of the time it waited and else busy outside calls",
+                "training reads its data itself, and spent {} of its wait in I/O and the rest busy outside calls",
                 Unit::Share.text(duty)
             ),
             false => format!(
-                "while training waited, its readers were in I/O for {} of their work and else busy outside calls: \
-                 preprocessing, page faults, sleep or waiting for a CPU",
+                "during waits, readers spent {} of their work in I/O and the rest busy outside calls: preprocessing, \
+                 page faults, sleep or waiting for a CPU",
                 Unit::Share.text(duty)
             ),
         },
@@ -94,20 +94,21 @@ fn by_causes(case: &Case, causes: &Parts) -> Judgement {
     Judgement {
         measures,
         says: format!(
-            "of the wait, {} was CPU time of making batches, {} went by because no CPU was free, {} for the interpreter's lock",
+            "{} of the wait was CPU time of making batches, {} had no free CPU, {} was for the interpreter lock",
             of(Part::Cpu),
             of(Part::NoCpu),
             of(Part::Gil)
         ),
         evidence: vec![format!("calls on files and page faults: {} of the wait", Unit::Share.text(storage))],
         remedy: Some(match most {
-            Some(Part::Gil) => "processes in place of threads, or a library that releases the interpreter's lock",
+            Some(Part::Gil) => "use processes instead of threads, or a library that releases the interpreter lock",
             Some(Part::NoCpu) => {
-                "fewer processes and threads on these CPUs, or more CPUs; cheaper samples: decode or resize ahead of time"
+                "run fewer processes and threads on these CPUs, or use more CPUs; make samples cheaper: decode or \
+                 resize ahead of time"
             }
             _ if own => in_words(case.summary, OWN_CPU, OWN_CPU_TORCH),
             _ if is_small => in_words(case.summary, CPU, CPU_TORCH),
-            _ => "cheaper samples: decode or resize ahead of time, another format or library",
+            _ => "make samples cheaper: decode or resize ahead of time, use another format or library",
         }),
         worth: Some(Worth { ns: (waited.waited_ns as f64 * share) as i64, exposed: true }),
         confidence: Some(waited.confidence()),
@@ -118,12 +119,13 @@ fn by_causes(case: &Case, causes: &Parts) -> Judgement {
 /// Storage that takes no more of a wait than this is not its cause.
 const SMALL: f64 = 0.05;
 
-const CPU: &str = "faster storage would win little: decode or resize ahead of time, another format or library, more readers \
-    where CPUs are idle";
-const CPU_TORCH: &str = "faster storage would win little: decode or resize ahead of time, another format or library, more \
-    num_workers where CPUs are idle";
-const OWN_CPU: &str = "let another process make the next batch while training computes; decode or resize ahead of time";
-const OWN_CPU_TORCH: &str = "num_workers of 1 or more; decode or resize ahead of time";
+const CPU: &str = "faster storage would save little: decode or resize ahead of time, use another format or library, \
+    more readers where CPUs are idle";
+const CPU_TORCH: &str = "faster storage would save little: decode or resize ahead of time, use another format or \
+    library, more num_workers where CPUs are idle";
+const OWN_CPU: &str = "let another process make the next batch while training computes; decode or resize ahead of \
+    time";
+const OWN_CPU_TORCH: &str = "set num_workers to 1 or more; decode or resize ahead of time";
 
 fn evidence(case: &Case) -> Vec<String> {
     let readers = case.summary.training.iter().flat_map(|group| &group.readers);

@@ -10,11 +10,13 @@ pub const RULE: Rule = Rule {
     group: Group::Loader,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "training waits 5 % of its time or more beyond what a shortage of readers explains, and for no one reader's turn",
+    asks: "training waits 5 % of its time or more beyond what a shortage of readers explains, and not for the turn of \
+        one reader",
     silences: &[],
     silences_rules: &[],
-    remedy: "more batches made ahead, batches taken as they are ready where the order does not matter, samples of even size",
-    torch: "a larger prefetch_factor (2 to 8), in_order=False where the order does not matter, samples of even size",
+    remedy: "prefetch more batches, take batches as they become ready if the order does not matter, make samples \
+        equally large",
+    torch: "use a larger prefetch_factor (2 to 8), in_order=False if the order does not matter, samples of equal size",
     elsewhere: "",
     verify: COMPARE,
     judge,
@@ -28,12 +30,13 @@ fn judge(case: &Case) -> Judgement {
         case.at_least("rest", rest),
         case.below("turn", largest_turn(case)),
     ];
-    let decide = "spans of waiting and computing, and 2 to 16 readers that take turns, tell it";
+    let decide = "record spans of waits and compute, with 2 to 16 readers that take turns";
     let Some((waited, rest)) = waited.zip(rest) else { return Judgement { measures, decide, ..Judgement::default() } };
     Judgement {
         measures,
         says: format!(
-            "readers deliver enough on average, and still training waited for {} of its time: batches take unequally long",
+            "readers deliver enough on average, but training still waited for {} of its time: batches take different \
+             times",
             Unit::Share.text(rest)
         ),
         evidence: busiest(case),

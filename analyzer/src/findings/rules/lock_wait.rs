@@ -11,12 +11,13 @@ pub const RULE: Rule = Rule {
     group: Group::Loader,
     cost: Cost::Worth,
     confidence: Confidence::Exact,
-    asks: "flock, lockf and fcntl take 1 % of the wall clock or more",
+    asks: "flock, lockf and fcntl take 1 % of the run time or more",
     silences: &[],
     silences_rules: &[],
-    remedy: "open read-only what is only read, HDF5_USE_FILE_LOCKING=FALSE for such files, a file a rank for what is written",
+    remedy: "open files read-only if they are only read, set HDF5_USE_FILE_LOCKING=FALSE for such files, write one \
+        file per rank",
     torch: "",
-    elsewhere: "hold locks for less long, open read-only what is only read, a file for each process that writes",
+    elsewhere: "hold locks for a shorter time, open files read-only if they are only read, write one file per process",
     verify: COMPARE,
     judge,
 };
@@ -26,7 +27,7 @@ fn judge(case: &Case) -> Judgement {
     Judgement {
         measures: vec![case.at_least("share", part(locks.time_ns, case.wall_ns() as f64))],
         says: format!(
-            "{} took {} together",
+            "{} took {} in total",
             many(locks.count, "call for locks", "calls for locks"),
             time(locks.time_ns)
         ),

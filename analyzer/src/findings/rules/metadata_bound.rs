@@ -10,12 +10,12 @@ pub const RULE: Rule = Rule {
     group: Group::Metadata,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "opening, closing, asking and listing take 30 % or more of the time in calls on files",
+    asks: "open, close, stat and list calls take 30 % or more of the time in calls on files",
     silences: &[],
     silences_rules: &[],
-    remedy: "pack samples into shards (tar, TFRecord, HDF5, Parquet), keep handles open, fewer and larger files",
+    remedy: "pack samples into shards (tar, TFRecord, HDF5, Parquet), keep files open, use fewer and larger files",
     torch: "",
-    elsewhere: "fewer and larger files where that can be chosen; keep files open; ask about each once, several at a time",
+    elsewhere: "use fewer and larger files if possible; keep files open; stat each file once, several at a time",
     verify: COMPARE,
     judge,
 };
@@ -31,7 +31,7 @@ fn judge(case: &Case) -> Judgement {
     Judgement {
         measures: vec![case.calls(asking.count), case.at_least("share", share)],
         says: format!(
-            "{} of the time in calls on files goes into opening, closing, asking and listing",
+            "{} of the time in calls on files is spent in open, close, stat and list calls",
             Unit::Share.text(share.unwrap_or(0.0))
         ),
         worth: Some(case.shared_out(asking.time_ns)),

@@ -10,10 +10,11 @@ pub const RULE: Rule = Rule {
     group: Group::Run,
     cost: Cost::Always,
     confidence: Confidence::Exact,
-    asks: "10 % of opened files or more are mapped, and calls read less than 64 KiB for each: what is read of them is not in the trace",
+    asks: "10 % of opened files or more are mapped, and calls read less than 64 KiB per mapping: reads of mapped \
+        memory are not in the trace",
     silences: &[],
     silences_rules: &[],
-    remedy: "take bytes read as a lower bound; for single rows: MADV_RANDOM, or pread them",
+    remedy: "treat bytes read as a lower bound; for single rows use MADV_RANDOM, or pread them",
     torch: "",
     elsewhere: "",
     verify: "dlio-analyze TRACE --section metadata,functions",
@@ -32,8 +33,7 @@ fn judge(case: &Case) -> Judgement {
             case.below("read", Some(read)),
         ],
         says: format!(
-            "{} of files, {} of all that are opened: what was read through them is not in the trace, and bytes read are \
-             a lower bound",
+            "{} of files, {} of all opens: reads through them are not in the trace, and bytes read are a lower bound",
             many(maps.count, "mapping", "mappings"),
             Unit::Share.text(share)
         ),

@@ -14,8 +14,9 @@ pub const RULE: Rule = Rule {
     asks: "25 % of the wait or more is for messages from the network",
     silences: &[],
     silences_rules: &[],
-    remedy: "more requests at a time, larger requests, connections that are kept, a local copy or cache",
-    torch: "more num_workers or threads that fetch, larger requests, connections that are kept, a local copy or cache",
+    remedy: "send more requests at a time, use larger requests, keep connections open, use a local copy or cache",
+    torch: "use more num_workers or threads that fetch, larger requests, connections that stay open, a local copy or \
+        cache",
     elsewhere: "",
     verify: COMPARE,
     judge,
@@ -23,6 +24,6 @@ pub const RULE: Rule = Rule {
 
 fn judge(case: &Case) -> Judgement {
     by_cause(case, &[Part::Network], |share| {
-        format!("{share} of the wait was for the network: connections, name look-ups, answers")
+        format!("{share} of the wait was for the network: connections, name look-ups, responses")
     })
 }

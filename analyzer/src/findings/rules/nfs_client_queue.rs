@@ -10,10 +10,12 @@ pub const RULE: Rule = Rule {
     group: Group::Loader,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "training waits for storage, the data lie on NFS, and half of the time of its requests or more is a queue in the client",
+    asks: "training waits for storage, the data is on NFS, and half of the request time or more is queueing in the \
+        client",
     silences: &[],
     silences_rules: &[],
-    remedy: "more connections (nconnect=8) and slots (sunrpc.tcp_max_slot_table_entries), fewer readers at a time on this mount, larger requests",
+    remedy: "use more connections (nconnect=8) and slots (sunrpc.tcp_max_slot_table_entries), fewer readers at a time \
+        on this mount, larger requests",
     torch: "",
     elsewhere: "",
     verify: COMPARE,

@@ -10,10 +10,12 @@ pub const RULE: Rule = Rule {
     group: Group::Loader,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "training waits for storage, the data lie on NFS, and half of the time of its requests or more is the way to the server and back",
+    asks: "training waits for storage, the data is on NFS, and half of the request time or more is the round trip to \
+        the server",
     silences: &[],
     silences_rules: &[],
-    remedy: "fewer and larger requests (rsize, larger files), more of them at a time (nconnect, more readers), a local copy or cache (fscache); the round trip is that of network and server together",
+    remedy: "use fewer and larger requests (rsize, larger files), more of them at a time (nconnect, more readers), a \
+        local copy or cache (fscache); the round trip includes network and server",
     torch: "",
     elsewhere: "",
     verify: COMPARE,
@@ -25,6 +27,6 @@ fn judge(case: &Case) -> Judgement {
         case,
         "round-trip",
         |nfs| nfs.round_trip_ns,
-        |requests, each| format!("{requests} requests to the NFS server took {each} each to be answered"),
+        |requests, each| format!("{requests} requests to the NFS server took {each} each"),
     )
 }

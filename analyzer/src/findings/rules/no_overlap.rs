@@ -10,12 +10,14 @@ pub const RULE: Rule = Rule {
     group: Group::Loader,
     cost: Cost::Worth,
     confidence: Confidence::Exact,
-    asks: "the trainer's own thread reads half of the bytes or more; where nobody reads for it, less than 10 % of I/O has compute beside it",
+    asks: "the trainer's own thread reads half of the bytes or more; without readers, less than 10 % of I/O happens \
+        during compute",
     silences: &[],
     silences_rules: &["loader-cpu-bound"],
-    remedy: "let another thread or process read the next batch while it computes (tf.data: prefetch, num_parallel_calls)",
-    torch: "num_workers of 1 or more, prefetch (tf.data: prefetch, num_parallel_calls), or read the next batch before computing",
-    elsewhere: "read ahead in another thread while computing, or let the system do it (posix_fadvise)",
+    remedy: "let another thread or process read the next batch during compute (tf.data: prefetch, num_parallel_calls)",
+    torch: "set num_workers to 1 or more, prefetch (tf.data: prefetch, num_parallel_calls), or read the next batch \
+        before computing",
+    elsewhere: "read ahead in another thread during compute, or let the system do it (posix_fadvise)",
     verify: COMPARE,
     judge,
 };
@@ -36,7 +38,7 @@ fn judge(case: &Case) -> Judgement {
     let says = match (own, overlap) {
         (Some(own), _) => format!("{} of the bytes were read by the trainer's own thread", Unit::Share.text(own)),
         (None, share) => {
-            format!("{} of the time in I/O had compute beside it", Unit::Share.text(share.unwrap_or(0.0)))
+            format!("{} of the time in I/O was during compute", Unit::Share.text(share.unwrap_or(0.0)))
         }
     };
     let measures = match own {

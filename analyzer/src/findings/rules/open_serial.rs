@@ -10,12 +10,13 @@ pub const RULE: Rule = Rule {
     group: Group::Metadata,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "opening, asking and closing take 30 % or more of the time in calls on files, of which fewer than 1.5 are in flight at once",
+    asks: "open, stat and close calls take 30 % or more of the time in calls on files, with fewer than 1.5 of those \
+        in flight at once",
     silences: &[],
     silences_rules: &[],
-    remedy: "open ahead in a few threads, more readers, or shards (tar, TFRecord, HDF5) that are opened once",
-    torch: "open ahead in a few threads, more num_workers, or shards (tar, TFRecord, HDF5) that are opened once",
-    elsewhere: "several threads or processes side by side (xargs -P, make -j), or fewer and larger files",
+    remedy: "open ahead in a few threads, use more readers, or shards (tar, TFRecord, HDF5) that are opened once",
+    torch: "open ahead in a few threads, use more num_workers, or shards (tar, TFRecord, HDF5) that are opened once",
+    elsewhere: "use several threads or processes in parallel (xargs -P, make -j), or fewer and larger files",
     verify: COMPARE,
     judge,
 };
@@ -36,7 +37,8 @@ fn judge(case: &Case) -> Judgement {
             case.below("in-flight", in_flight),
         ],
         says: format!(
-            "{} of the time in calls on files goes into opening, asking and closing, with {:.1} calls in flight at once",
+            "{} of the time in calls on files is spent in open, stat and close calls, with {:.1} calls in flight at \
+             once",
             Unit::Share.text(share.unwrap_or(0.0)),
             in_flight.unwrap_or(0.0)
         ),

@@ -11,10 +11,10 @@ pub const RULE: Rule = Rule {
     group: Group::Metadata,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "10 % of opens or more are of files of which no byte is moved",
+    asks: "10 % of opens or more are of files without any bytes moved",
     silences: &[],
     silences_rules: &[],
-    remedy: "take sizes from stat or an index, drop the check whether a file can be opened",
+    remedy: "take sizes from stat or an index; drop the check whether a file can be opened",
     torch: "",
     elsewhere: "",
     verify: COMPARE,
@@ -33,7 +33,7 @@ fn judge(case: &Case) -> Judgement {
     Judgement {
         measures: vec![case.calls(unread), case.at_least("share", Some(share))],
         says: format!(
-            "{} of {} opens ({}) are of files of which no byte is moved",
+            "{} of {} opens ({}) are of files without any bytes moved",
             grouped(unread),
             grouped(case.opens()),
             Unit::Share.text(share)

@@ -11,10 +11,11 @@ pub const RULE: Rule = Rule {
     group: Group::Loader,
     cost: Cost::Worth,
     confidence: Confidence::Exact,
-    asks: "25 % of the wait or more is for page faults of readers that storage has to answer",
+    asks: "25 % of the wait or more is for readers' page faults that storage serves",
     silences: &[],
     silences_rules: &[],
-    remedy: "read ahead: madvise(MADV_WILLNEED or MADV_SEQUENTIAL), or pread larger pieces; copy the files to a local disk; more memory for the page cache",
+    remedy: "read ahead: madvise(MADV_WILLNEED or MADV_SEQUENTIAL), or pread larger blocks; copy the files to a local \
+        disk; provide more memory for the page cache",
     torch: "",
     elsewhere: "",
     verify: COMPARE,

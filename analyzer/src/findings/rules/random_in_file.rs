@@ -10,16 +10,16 @@ pub const RULE: Rule = Rule {
     group: Group::Access,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "20 % of reads or more (over 1000) begin neither where the one before ended nor further on",
+    asks: "20 % of reads or more (over 1000) begin before the end of the previous read",
     silences: &[],
     silences_rules: &["backward-seeks"],
-    remedy: "shuffle shards and a buffer, not offsets; sort the indices of a batch",
+    remedy: "shuffle shards and a buffer instead of offsets; sort the indices of a batch",
     torch: "",
-    elsewhere: "read in the order of the file: sort what is looked up, keep what is read again in memory (a larger cache)",
+    elsewhere: "read in file order: sort the lookups, keep data that is read again in memory (a larger cache)",
     verify: COMPARE,
     judge,
 };
 
 fn judge(case: &Case) -> Judgement {
-    judged_back(case, |calls| case.at_least("calls", Some(calls as f64)), "go back in their file")
+    judged_back(case, |calls| case.at_least("calls", Some(calls as f64)), "go backward in their file")
 }

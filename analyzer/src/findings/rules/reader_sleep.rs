@@ -14,7 +14,7 @@ pub const RULE: Rule = Rule {
     asks: "25 % of the wait or more is for readers that sleep",
     silences: &[],
     silences_rules: &[],
-    remedy: "look for sleeps in the code of readers and their libraries: rate limits, retries, polling",
+    remedy: "look for sleeps in the readers' code and their libraries: rate limits, retries, polling",
     torch: "",
     elsewhere: "",
     verify: COMPARE,

@@ -11,19 +11,21 @@ pub const RULE: Rule = Rule {
     group: Group::Access,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "an epoch reads 1.5 times as many bytes as there are, or more",
+    asks: "an epoch reads at least 1.5 times the number of distinct bytes",
     silences: &[],
     silences_rules: &[],
-    remedy: "let each rank read its own shard, one reader a host, a shared cache, keep what is read twice in memory",
-    torch: "a sampler that shards (DistributedSampler), one reader a host, a shared cache, keep what is read twice in memory",
-    elsewhere: "keep what is read twice in memory, or let one process read it and hand it on",
+    remedy: "let each rank read its own shard, use one reader per host, a shared cache, or keep data that is read \
+        twice in memory",
+    torch: "use a sampler that shards (DistributedSampler), one reader per host, a shared cache, or keep data that is \
+        read twice in memory",
+    elsewhere: "keep data that is read twice in memory, or let one process read it and share it",
     verify: COMPARE,
     judge,
 };
 
 /// Where one rank trains, no other reads its files: it opens them again, as for each of several samples in a file.
-const ONE_RANK: &str = "read a file that holds several samples once for all of them: keep it open or in memory, or take a format \
-    from which one sample is read (TFRecord, HDF5, MDS)";
+const ONE_RANK: &str = "read a file with several samples once for all of them: keep it open or in memory, or use a \
+    format that reads single samples (TFRecord, HDF5, MDS)";
 
 fn judge(case: &Case) -> Judgement {
     let what = &case.summary.dataset;
@@ -39,7 +41,7 @@ fn judge(case: &Case) -> Judgement {
     Judgement {
         measures: vec![case.at_least("ratio", ratio)],
         says: format!(
-            "{} were read of {} that there are at most, {} times in each epoch",
+            "{} were read of at most {} distinct, {} times in each epoch",
             bytes(what.bytes_read as f64),
             bytes(unique),
             Unit::Ratio.text(ratio.unwrap_or(all))
@@ -47,7 +49,7 @@ fn judge(case: &Case) -> Judgement {
         worth: Some(case.shared_out(time_ns)),
         evidence: case.summary.shared.iter().map(row).collect(),
         remedy: (case.summary.training.len() == 1).then_some(ONE_RANK),
-        decide: "bytes were read again, which may be the next epoch: spans that number epochs tell it",
+        decide: "bytes were read again, maybe in the next epoch: record spans that number epochs",
         ..Judgement::default()
     }
 }

@@ -11,10 +11,10 @@ pub const RULE: Rule = Rule {
     group: Group::Metadata,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "files of a pattern are opened 10 times or more by each process in each epoch",
+    asks: "files of a pattern are opened 10 times or more per process and epoch",
     silences: &[],
     silences_rules: &[],
-    remedy: "one handle a worker, opened at its first sample and kept",
+    remedy: "keep one handle per worker, opened at its first sample",
     torch: "",
     elsewhere: "open the file once and keep it open",
     verify: COMPARE,
@@ -35,7 +35,7 @@ fn judge(case: &Case) -> Judgement {
     };
     Judgement {
         measures: vec![case.calls(opens), case.at_least("opens", Some(ratio))],
-        says: format!("the same files are opened {} times by each process in each epoch", Unit::Ratio.text(ratio)),
+        says: format!("the same files are opened {} times per process and epoch", Unit::Ratio.text(ratio)),
         worth: Some(case.shared_out(time_ns * share)),
         evidence: most.map(row).into_iter().collect(),
         ..Judgement::default()

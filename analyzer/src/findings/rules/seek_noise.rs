@@ -11,10 +11,10 @@ pub const RULE: Rule = Rule {
     group: Group::Metadata,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "there is a seek for each read or write, or more",
+    asks: "there is at least one seek per read or write",
     silences: &[],
     silences_rules: &[],
-    remedy: "no tell() for each record, no file object wrapped again, pread and pwrite where positions are known",
+    remedy: "drop tell() per record, do not wrap a file object twice, use pread and pwrite if positions are known",
     torch: "",
     elsewhere: "",
     verify: COMPARE,
@@ -28,7 +28,7 @@ fn judge(case: &Case) -> Judgement {
     Judgement {
         measures: vec![case.calls(seeks), case.at_least("ratio", Some(ratio))],
         says: format!(
-            "{} seeks and {} reads and writes: {} for each",
+            "{} seeks and {} reads and writes: {} per read or write",
             grouped(seeks),
             grouped(moves),
             Unit::Ratio.text(ratio)

@@ -14,7 +14,8 @@ pub const RULE: Rule = Rule {
     asks: "100 writes or more begin or end in a block of 1 MiB to which another rank writes at the same time",
     silences: &[],
     silences_rules: &[],
-    remedy: "align what each rank writes to 1 MiB (or the stripe), a file a rank, or collective writes (MPI-IO, HDF5)",
+    remedy: "align each rank's writes to 1 MiB (or the stripe), write one file per rank, or use collective writes \
+        (MPI-IO, HDF5)",
     torch: "",
     elsewhere: "",
     verify: COMPARE,
@@ -31,7 +32,7 @@ fn judge(case: &Case) -> Judgement {
     let alone = if other_count > 0 { other_ns / other_count as f64 * writes as f64 } else { 0.0 };
     let row = |file: &SharedFile| {
         let (count, ns) = (grouped(file.common_writes), time(file.common_ns as f64));
-        format!("{}: {count} such writes of {}, {ns} together", file.path, many(file.ranks, "rank", "ranks"))
+        format!("{}: {count} such writes of {}, {ns} in total", file.path, many(file.ranks, "rank", "ranks"))
     };
     Judgement {
         measures: vec![case.at_least("writes", Some(writes as f64))],

@@ -12,10 +12,12 @@ pub const RULE: Rule = Rule {
     group: Group::Loader,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "training waits for storage, and the device on which the data lie had a request for less than 40 % of that time in the whole run",
+    asks: "training waits for storage, and in the whole run the device with the data has a request for less than 40 % \
+        of that time",
     silences: &[],
     silences_rules: &[],
-    remedy: "look at what lies between the job and the device: a limit of I/O of its control group (io.max, blkio.throttle), encryption, a FUSE or network layer; the device itself is not what is slow",
+    remedy: "check the layers between job and device: an I/O limit of its control group (io.max, blkio.throttle), \
+        encryption, a FUSE or network layer; the device itself is not slow",
     torch: "",
     elsewhere: "",
     verify: COMPARE,
@@ -32,8 +34,8 @@ fn judge(case: &Case) -> Judgement {
     judgement.measures.push(case.below("busy", busy));
     if let Some((device, busy_ns)) = device.and_then(|device| Some((device, device.busy_ns?))) {
         judgement.says = format!(
-            "training waited {} for storage, and device {}, on which the data lie, had a request for {} of the whole run: \
-             the time is on the way to it",
+            "training waited {} for storage, but device {}, which stores the data, had a request for only {} of the \
+             whole run: the time is lost on the path to it",
             time(waited as f64),
             device.device,
             time(busy_ns as f64)

@@ -10,10 +10,10 @@ pub const RULE: Rule = Rule {
     group: Group::Run,
     cost: Cost::Worth,
     confidence: Confidence::Exact,
-    asks: "training begins after 20 % of the wall clock, or after 20 minutes",
+    asks: "training starts after 20 % of the run time, or after 20 minutes",
     silences: &[],
     silences_rules: &[],
-    remedy: "a cached list of files, the environment on a local disk or in one image, an index that is read lazily",
+    remedy: "cache the list of files, put the environment on a local disk or into one image, read the index lazily",
     torch: "",
     elsewhere: "",
     verify: COMPARE,
@@ -39,8 +39,8 @@ fn generated_ns(case: &Case) -> i64 {
 }
 
 /// Where little of it was I/O. What programs import is not recorded unless that is asked for.
-const OTHER_REMEDY: &str = "little of it was I/O that was recorded: import and set up less, later, or once for several runs; dlio \
-    trace --all shows what imports read; in a longer run the start is a smaller part";
+const OTHER_REMEDY: &str = "little of it was recorded I/O: import and set up less, later, or once for several runs; \
+    dlio trace --all shows what imports read; in a longer run start-up matters less";
 
 /// Starts that are in I/O for less than this are for something else.
 const IO: f64 = 0.3;
@@ -63,7 +63,7 @@ fn in_io(case: &Case) -> Option<f64> {
 
 /// What would tell where a window was asked for.
 const WHOLE_RUN: &str =
-    "how the run began lies outside of what was asked for: ask without a filter of time, epoch or step";
+    "the start of the run is outside the selection: analyze without a filter of time, epoch or step";
 
 fn judge(case: &Case) -> Judgement {
     let prepared = [(generated_ns(case), "generating data"), (emptied_ns(case), "emptying the cache")];
@@ -78,7 +78,7 @@ fn judge(case: &Case) -> Judgement {
     let beside = prepared.iter().filter(|(ns, _)| *ns > 0).map(|(ns, what)| format!("{} of {what}", time(*ns as f64)));
     let besides = match beside.collect::<Vec<_>>().join(" and ") {
         none if none.is_empty() => none,
-        some => format!(", besides {some}"),
+        some => format!(", in addition to {some}"),
     };
     Judgement {
         measures: vec![
@@ -87,10 +87,10 @@ fn judge(case: &Case) -> Judgement {
         ],
         any: true,
         says: format!(
-            "{} ({} of the run) went by before training began{besides}{}",
+            "{} ({} of the run) passed before training started{besides}{}",
             time(ns as f64),
             share(ns, wall),
-            io.map_or(String::new(), |io| format!(", {} of that with I/O on files going on", Unit::Share.text(io)))
+            io.map_or(String::new(), |io| format!(", with I/O on files active for {} of that", Unit::Share.text(io)))
         ),
         remedy: is_other.then_some(OTHER_REMEDY),
         // Nothing that was recorded says that it can be shorter.

@@ -12,11 +12,13 @@ pub const RULE: Rule = Rule {
     group: Group::Loader,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "training waits, half of that for one reader's turn, or one does half of what all do, and 1.5 times as much as others",
+    asks: "training waits, half of that for one reader's turn, or one reader does half of all work, and at least 1.5 \
+        times as much as the others",
     silences: &[],
     silences_rules: &["loader-capacity", "loader-jitter"],
-    remedy: "shard by bytes and not by files, even samples, batches taken as they are ready; look at its files",
-    torch: "shard by bytes and not by files, even samples, in_order=False where the order does not matter; look at its files",
+    remedy: "shard by bytes instead of files, make samples equally large, take batches as they become ready; check the files of that reader",
+    torch: "shard by bytes instead of files, make samples equally large, in_order=False if the order does not matter; \
+        check the files of that reader",
     elsewhere: "",
     verify: COMPARE,
     judge,
@@ -35,7 +37,7 @@ fn judge(case: &Case) -> Judgement {
         of_one,
         case.at_least("busy", slowest.as_ref().map(|(ratio, _)| *ratio)),
     ];
-    let decide = "waits for batches of two readers or more tell it; with spans, of 2 to 16 that take turns";
+    let decide = "record waits for batches of two or more readers; with spans, of 2 to 16 that take turns";
     let Some((ratio, name)) = slowest else { return Judgement { measures, decide, ..Judgement::default() } };
     Judgement {
         measures,

@@ -11,12 +11,13 @@ pub const RULE: Rule = Rule {
     group: Group::Access,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "GETs of less than 1 MiB on average take half of the time in calls on files, and half of that is not for their bytes",
+    asks: "GETs of less than 1 MiB on average take half of the time in calls on files, and their bytes do not explain \
+        half of that",
     silences: &[],
     silences_rules: &["small-reads"],
     remedy: "pack samples into shards (webdataset, MDS, TFRecord) of 64 MiB or more, or keep more requests in flight",
     torch: "",
-    elsewhere: "one request for what lies together: larger objects, larger ranges; or more requests in flight",
+    elsewhere: "fetch neighboring data in one request: larger objects, larger ranges; or keep more requests in flight",
     verify: COMPARE,
     judge,
 };
@@ -39,7 +40,7 @@ fn judge(case: &Case) -> Judgement {
             case.at_least("fixed", Some(of_small)),
         ],
         says: format!(
-            "{} GETs of {} each take {} of the time, and {} of that is not for their bytes",
+            "{} GETs of {} each take {} of the time, and their bytes do not explain {} of that",
             grouped(count),
             bytes(mean.unwrap_or(0.0)),
             Unit::Share.text(of_time),
@@ -47,7 +48,7 @@ fn judge(case: &Case) -> Judgement {
         ),
         worth: Some(case.shared_out(fixed)),
         evidence: gets()
-            .map(|get| format!("{}: {} a request in the median", get.name, time(get.duration_ns.median)))
+            .map(|get| format!("{}: median {} per request", get.name, time(get.duration_ns.median)))
             .collect(),
         ..Judgement::default()
     }

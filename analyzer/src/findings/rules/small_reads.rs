@@ -10,12 +10,14 @@ pub const RULE: Rule = Rule {
     group: Group::Access,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "reads of less than 64 KiB, two a file or more, take half of the time of all, and half of that is not for their bytes",
+    asks: "reads of less than 64 KiB, two or more per file, take half of the time of all reads, and their bytes do \
+        not explain half of that",
     silences: &[],
     silences_rules: &[],
-    remedy: "read a sample in one call, a larger buffer (open(..., buffering=1 << 20)), pack samples into shards",
+    remedy: "read a sample in one call, use a larger buffer (open(..., buffering=1 << 20)), pack samples into shards",
     torch: "",
-    elsewhere: "read more at once: a whole file or record in one call, a larger buffer (bs=1M, open(..., buffering=1 << 20))",
+    elsewhere: "read more at a time: a whole file or record in one call, a larger buffer (bs=1M, open(..., \
+        buffering=1 << 20))",
     verify: COMPARE,
     judge,
 };

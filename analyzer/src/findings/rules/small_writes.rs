@@ -10,12 +10,13 @@ pub const RULE: Rule = Rule {
     group: Group::Access,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "writes of less than 64 KiB, two a file or more, take half of the time of all, and half of that is not for their bytes",
+    asks: "writes of less than 64 KiB, two or more per file, take half of the time of all writes, and their bytes do \
+        not explain half of that",
     silences: &[],
     silences_rules: &[],
-    remedy: "a larger buffer, records written together, no single lines to shared storage",
+    remedy: "use a larger buffer, write several records together, do not write single lines to shared storage",
     torch: "",
-    elsewhere: "a larger buffer (bs=1M, setvbuf), records written together",
+    elsewhere: "use a larger buffer (bs=1M, setvbuf), write several records together",
     verify: COMPARE,
     judge,
 };

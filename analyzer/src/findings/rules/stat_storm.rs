@@ -11,12 +11,12 @@ pub const RULE: Rule = Rule {
     group: Group::Metadata,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "there are three calls like stat for each open or more",
+    asks: "there are three or more calls like stat per open",
     silences: &[],
     silences_rules: &[],
-    remedy: "one scan saved as an index; drop exists-then-open; os.scandir in place of listdir and stat",
+    remedy: "scan once and save an index; drop exists-then-open; use os.scandir instead of listdir and stat",
     torch: "",
-    elsewhere: "look once and remember what was found; drop exists-then-open; os.scandir in place of listdir and stat",
+    elsewhere: "scan once and remember the result; drop exists-then-open; use os.scandir instead of listdir and stat",
     verify: COMPARE,
     judge,
 };
@@ -27,7 +27,7 @@ fn judge(case: &Case) -> Judgement {
     Judgement {
         measures: vec![case.calls(stats), case.at_least("ratio", Some(ratio))],
         says: format!(
-            "{} calls ask about files and {} open one: {} for each",
+            "{} calls like stat and {} opens: {} per open",
             grouped(stats),
             grouped(opens),
             Unit::Ratio.text(ratio)

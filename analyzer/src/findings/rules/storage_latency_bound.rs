@@ -12,12 +12,14 @@ pub const RULE: Rule = Rule {
     group: Group::Loader,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "training waits, its readers are in I/O for 70 % of their busy time or more, and more calls in flight move more bytes, or \
-        reads take long of which there are few at once",
+    asks: "training waits, its readers are in I/O for 70 % of their busy time or more, and more calls in flight move \
+        more bytes, or reads take long with few in flight",
     silences: &[],
     silences_rules: &["too-many-readers"],
-    remedy: "more in flight: more readers, more batches made ahead, readahead (posix_fadvise), larger reads",
-    torch: "more in flight: more num_workers, a larger prefetch_factor, readahead (posix_fadvise), larger reads",
+    remedy: "keep more reads in flight: more readers, more prefetched batches, readahead (posix_fadvise), larger \
+        reads",
+    torch: "keep more reads in flight: more num_workers, a larger prefetch_factor, readahead (posix_fadvise), larger \
+        reads",
     elsewhere: "",
     verify: COMPARE,
     judge,
@@ -40,9 +42,9 @@ fn judge(case: &Case) -> Judgement {
     let saved = 1.0 - 0.5_f64.powf(found.slope.clamp(0.0, 1.0));
     Judgement {
         measures,
-        says: format!("storage moves more the more is asked for at once: {}", found.says()),
+        says: format!("storage moves more with more calls in flight: {}", found.says()),
         evidence: vec![format!(
-            "with twice as many in flight the same bytes would take {} less time",
+            "with twice as many calls in flight the same bytes would take {} less time",
             Unit::Share.text(saved)
         )],
         worth: Some(Worth { ns: (waited.at_work_ns() as f64 * saved) as i64, exposed: true }),
@@ -82,13 +84,13 @@ fn of_single_reads(case: &Case, waited: &Waited) -> Option<Judgement> {
     Some(Judgement {
         measures,
         says: format!(
-            "readers wait for single reads: one of {each} took {took} in the median, which is {} a second, and {in_flight:.1} \
-             were in flight at once",
+            "readers wait for single reads: a read of {each} took {took} (median), which is {} per second, with \
+             {in_flight:.1} in flight at once",
             bytes(rate)
         ),
         evidence: vec![
-            "with twice as many in flight the same bytes would take half as long, unless storage gives no more: a run with \
-             double the readers tells"
+            "with twice as many calls in flight the same bytes would take half as long, unless storage is at its \
+             limit: a run with double the readers shows it"
                 .into(),
         ],
         worth: Some(Worth { ns: waited.at_work_ns() / 2, exposed: true }),

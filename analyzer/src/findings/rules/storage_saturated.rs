@@ -11,10 +11,12 @@ pub const RULE: Rule = Rule {
     group: Group::Loader,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "training waits, its readers are in I/O for 70 % of their busy time or more, and more calls in flight move no more bytes",
+    asks: "training waits, its readers are in I/O for 70 % of their busy time or more, and more calls in flight do \
+        not move more bytes",
     silences: &[],
     silences_rules: &["loader-capacity", "storage-latency-bound"],
-    remedy: "fewer bytes (compression, a smaller dtype, a local copy) or more storage; more readers would only wait longer",
+    remedy: "read fewer bytes (compression, a smaller dtype, a local copy) or use more storage; more readers would \
+        only wait longer",
     torch: "",
     elsewhere: "",
     verify: COMPARE,
@@ -35,7 +37,7 @@ fn judge(case: &Case) -> Judgement {
     Judgement {
         measures,
         says: format!(
-            "storage gives {} a second at best, and while training waited it gave {} of that",
+            "storage delivers {} per second at best, and delivered {} of that while training waited",
             bytes(found.best_bytes_per_s),
             Unit::Share.text(found.of_best.unwrap_or(0.0))
         ),

@@ -10,10 +10,12 @@ pub const RULE: Rule = Rule {
     group: Group::Access,
     cost: Cost::Always,
     confidence: Confidence::Exact,
-    asks: "1 % of requests to an object store or more find no connection, lose it, time out, or are answered with 5xx",
+    asks: "1 % of requests to an object store or more cannot connect, lose their connection, time out, or are \
+        answered with 5xx",
     silences: &[],
     silences_rules: &[],
-    remedy: "the way to the store and its limits: connections at once, idle timeouts, a proxy between; longer timeouts only hide it",
+    remedy: "check the path to the store and its limits: connections at once, idle timeouts, a proxy in between; \
+        longer timeouts only hide the problem",
     torch: "",
     elsewhere: "",
     verify: "dlio-analyze TRACE --section failures",
@@ -24,5 +26,5 @@ pub const RULE: Rule = Rule {
 const BROKEN: [&str; 7] = ["EIO", "ETIMEDOUT", "ECONNRESET", "ECONNREFUSED", "ECONNABORTED", "EPIPE", "EHOSTUNREACH"];
 
 fn judge(case: &Case) -> Judgement {
-    requests::judge(case, &BROKEN, "came to nothing")
+    requests::judge(case, &BROKEN, "failed")
 }

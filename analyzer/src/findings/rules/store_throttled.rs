@@ -13,7 +13,8 @@ pub const RULE: Rule = Rule {
     asks: "an object store answers 1 % of requests or more with 503 or 429",
     silences: &[],
     silences_rules: &[],
-    remedy: "fewer requests at once, larger ones (shards, larger ranges), names spread over more prefixes, more endpoints",
+    remedy: "send fewer requests at once, larger ones (shards, larger ranges), spread names over more prefixes, use \
+        more endpoints",
     torch: "",
     elsewhere: "",
     verify: COMPARE,

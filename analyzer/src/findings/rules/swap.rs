@@ -11,12 +11,12 @@ pub const RULE: Rule = Rule {
     group: Group::Run,
     cost: Cost::Always,
     confidence: Confidence::Exact,
-    asks: "64 MiB or more came back from swap during the run",
+    asks: "64 MiB or more were swapped in during the run",
     silences: &[],
     silences_rules: &[],
-    remedy: "less memory for the job (fewer readers, fewer batches made ahead), or more memory",
-    torch: "less memory for the job (fewer num_workers, a smaller prefetch_factor), or more memory",
-    elsewhere: "less memory for the job, or more memory",
+    remedy: "reduce the job's memory (fewer readers, fewer prefetched batches), or add memory",
+    torch: "reduce the job's memory (fewer num_workers, a smaller prefetch_factor), or add memory",
+    elsewhere: "reduce the job's memory, or add memory",
     verify: COMPARE,
     judge,
 };
@@ -26,7 +26,7 @@ fn judge(case: &Case) -> Judgement {
     let back = machines().filter_map(|sampled| sampled.swap_in).max();
     Judgement {
         measures: vec![case.at_least("in", back.map(|bytes| bytes as f64))],
-        says: format!("{} came back from swap while the job ran", bytes(back.unwrap_or(0) as f64)),
+        says: format!("{} were swapped in while the job ran", bytes(back.unwrap_or(0) as f64)),
         severity: Some(Severity::Warning),
         decide: RECORD_COUNTERS,
         ..Judgement::default()

@@ -13,10 +13,11 @@ pub const RULE: Rule = Rule {
     cost: Cost::Worth,
     // What is mounted where is not in a trace.
     confidence: Confidence::Guess,
-    asks: "1000 files or more are deleted, half as many or more as are written",
+    asks: "1000 files or more are deleted, at least half as many as are written",
     silences: &[],
     silences_rules: &[],
-    remedy: "if they lie on shared storage: TMPDIR on this machine (or /dev/shm), scratch files in memory",
+    remedy: "if they are on shared storage: set TMPDIR to a local directory (or /dev/shm), keep scratch files in \
+        memory",
     torch: "",
     elsewhere: "",
     verify: COMPARE,
@@ -37,7 +38,7 @@ fn judge(case: &Case) -> Judgement {
     Judgement {
         measures: vec![case.at_least("files", Some(deleted as f64)), case.at_least("share", Some(share))],
         says: format!(
-            "{} files are deleted, {} of as many as are written: they need no shared storage",
+            "{} files are deleted, which is {} of the number written: they need no shared storage",
             grouped(deleted),
             Unit::Share.text(share)
         ),

@@ -14,7 +14,7 @@ pub const RULE: Rule = Rule {
     asks: "the C library moves 10 % of the bytes or more, in calls of 8 KiB or less",
     silences: &[],
     silences_rules: &["small-reads", "small-writes"],
-    remedy: "setvbuf, open(..., buffering=1 << 20), readinto of large buffers",
+    remedy: "use setvbuf, open(..., buffering=1 << 20), readinto with large buffers",
     torch: "",
     elsewhere: "",
     verify: COMPARE,
@@ -32,7 +32,7 @@ fn judge(case: &Case) -> Judgement {
     Judgement {
         measures: vec![case.calls(calls.count), case.at_least("share", Some(share)), case.below("size", mean)],
         says: format!(
-            "the C library moved {} of the bytes, {} a call",
+            "the C library moved {} of the bytes, {} per call",
             Unit::Share.text(share),
             bytes(mean.unwrap_or(0.0))
         ),

@@ -10,11 +10,11 @@ pub const RULE: Rule = Rule {
     group: Group::Loader,
     cost: Cost::Always,
     confidence: Confidence::Exact,
-    asks: "a host has two readers a processor or more",
+    asks: "a host has two or more readers per CPU",
     silences: &[],
     silences_rules: &[],
-    remedy: "fewer readers: cores / ranks is where to begin",
-    torch: "fewer num_workers: cores / ranks is where to begin",
+    remedy: "use fewer readers: start with cores / ranks",
+    torch: "use fewer num_workers: start with cores / ranks",
     elsewhere: "",
     verify: COMPARE,
     judge,
@@ -25,7 +25,7 @@ fn judge(case: &Case) -> Judgement {
     Judgement {
         measures: vec![case.at_least(PER_CORE, most.as_ref().map(|(ratio, _)| *ratio))],
         says: most.map(|(_, says)| says).unwrap_or_default(),
-        decide: "a trace with trainers and readers that tells how many processors there are",
+        decide: "record trainers and readers with this version of dlio, which records the number of CPUs",
         ..Judgement::default()
     }
 }

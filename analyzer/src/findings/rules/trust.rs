@@ -13,10 +13,10 @@ pub const RULE: Rule = Rule {
     group: Group::Run,
     cost: Cost::Always,
     confidence: Confidence::Exact,
-    asks: "events were lost or came out of order, files are cut, or a clock was stepped by 1 ms or more",
+    asks: "events were lost or out of order, files are truncated, or a clock was stepped by 1 ms or more",
     silences: &[],
     silences_rules: &[],
-    remedy: "record again what is missing: whole files, a steady clock",
+    remedy: "record the missing parts again: whole files, a steady clock",
     torch: "",
     elsewhere: "",
     verify: "dlio-analyze TRACE --section damage,allocation,hosts",
@@ -24,8 +24,8 @@ pub const RULE: Rule = Rule {
 };
 
 /// Events find no room where the trace does not.
-const MAKE_ROOM: &str = "record again what is missing: room on the disk of the trace (-o DIR: another one) and under the limits \
-    on file sizes and memory, or fewer calls (DLIO_TRACE_MIN_US, DLIO_TRACE_EXCLUDE)";
+const MAKE_ROOM: &str = "record again with space on the disk of the trace (-o DIR selects another one) and within the \
+    limits on file sizes and memory, or with fewer calls (DLIO_TRACE_MIN_US, DLIO_TRACE_EXCLUDE)";
 
 /// From this part of the events lost on, some figures are wrong.
 const LACKS_SOME: f64 = 0.01;
@@ -42,7 +42,7 @@ fn judge(case: &Case) -> Judgement {
     let damaged = || summary.damage.iter().filter(|note| !note.remark);
     let cut = damaged().map(|note| &note.path).collect::<BTreeSet<_>>().len() as u64;
     let pieces = damaged().count() as u64;
-    let in_pieces = if pieces > cut { format!(" in {} pieces", grouped(pieces)) } else { String::new() };
+    let in_pieces = if pieces > cut { format!(" in {} places", grouped(pieces)) } else { String::new() };
     let step = summary.hosts.iter().map(|host| host.clock_spread_ns.abs()).max().unwrap_or(0);
     let late = summary.time.late;
     let all = [

@@ -11,12 +11,14 @@ pub const RULE: Rule = Rule {
     group: Group::Access,
     cost: Cost::Worth,
     confidence: Confidence::Guess,
-    asks: "10 % of writes or more begin or end within a block of 4 KiB, and as many do not go on where the one before ended",
+    asks: "10 % of writes or more begin or end inside a block of 4 KiB, and as many do not continue the previous \
+        write",
     silences: &[],
     silences_rules: &[],
-    remedy: "align records, pad shards, HDF5 alignment (H5Pset_alignment), write what lies together in one call",
+    remedy: "align records, pad shards, set HDF5 alignment (H5Pset_alignment), write neighboring data in one call",
     torch: "",
-    elsewhere: "write whole blocks of 4 KiB: a buffer of that size, records padded, what lies together in one call",
+    elsewhere: "write whole blocks of 4 KiB: use a buffer of that size, pad records, write neighboring data in one \
+        call",
     verify: COMPARE,
     judge,
 };
@@ -36,7 +38,7 @@ fn judge(case: &Case) -> Judgement {
     Judgement {
         measures: vec![case.calls(known), case.at_least("off", Some(off)), case.at_least("apart", Some(apart))],
         says: format!(
-            "{} of the writes begin or end within a block of 4 KiB, and {} do not go on where the one before ended",
+            "{} of the writes begin or end inside a block of 4 KiB, and {} do not continue the previous write",
             Unit::Share.text(off),
             Unit::Share.text(apart)
         ),

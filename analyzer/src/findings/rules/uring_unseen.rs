@@ -10,10 +10,10 @@ pub const RULE: Rule = Rule {
     group: Group::Run,
     cost: Cost::Always,
     confidence: Confidence::Exact,
-    asks: "a process has a ring of io_uring: what it asks for through it is not in the trace",
+    asks: "a process has an io_uring: requests through it are not in the trace",
     silences: &[],
     silences_rules: &[],
-    remedy: "take bytes and times of I/O as lower bounds; where the program lets choose, trace it with another engine \
+    remedy: "treat bytes and times of I/O as lower bounds; if the program allows it, trace it with another engine \
              (fio --ioengine=psync, libaio)",
     torch: "",
     elsewhere: "",
@@ -26,7 +26,7 @@ fn judge(case: &Case) -> Judgement {
     Judgement {
         measures: vec![case.at_least("processes", Some(who as f64))],
         says: format!(
-            "{} a ring of io_uring: what is read and written through it is not in the trace",
+            "{} an io_uring: bytes read and written through it are not in the trace",
             many(who, "process has", "processes have")
         ),
         ..Judgement::default()

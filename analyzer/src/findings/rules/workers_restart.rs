@@ -13,11 +13,11 @@ pub const RULE: Rule = Rule {
     group: Group::Loader,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "readers are started anew, and training waits for that, or nobody reads meanwhile, for 5 % of its time or more",
+    asks: "readers are restarted, and training waits for that, or has no readers, for 5 % of its time or more",
     silences: &[],
     silences_rules: &[],
-    remedy: "keep readers from one epoch to the next; less for them to load before they begin",
-    torch: "persistent_workers=True; lighter imports in workers, fork or forkserver in place of spawn",
+    remedy: "keep readers from one epoch to the next; let them load less before they start",
+    torch: "set persistent_workers=True; lighter imports in workers, fork or forkserver instead of spawn",
     elsewhere: "",
     verify: COMPARE,
     judge,
@@ -36,13 +36,13 @@ fn judge(case: &Case) -> Judgement {
     Judgement {
         measures: vec![case.at_least("restarts", most.map(|most| most as f64)), case.at_least("gaps", share)],
         says: format!(
-            "readers were started anew {} times, and {} of the training went by until they had started",
+            "readers were restarted {} times, and {} of training passed until they had started",
             most.unwrap_or(0),
             Unit::Share.text(share.unwrap_or(0.0))
         ),
         evidence: found.iter().map(row).collect(),
         worth: Some(Worth { ns: gaps / found.len().max(1) as i64, exposed: true }),
-        decide: "a trace with a trainer and its readers tells it",
+        decide: "record a trace with a trainer and its readers",
         ..Judgement::default()
     }
 }

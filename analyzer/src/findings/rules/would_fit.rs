@@ -12,12 +12,12 @@ pub const RULE: Rule = Rule {
     group: Group::Access,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "half of the bytes or more are read again, from storage, and all of them would fit into 60 % of memory",
+    asks: "half of the bytes or more are read again from storage, and all of them would fit into 60 % of memory",
     silences: &[],
     silences_rules: &[],
-    remedy: "stage the data set to local storage or memory (/dev/shm), or keep it in memory once read",
-    torch: "stage the data set to local storage or memory (/dev/shm), or cache it in the Dataset",
-    elsewhere: "copy what is read to local storage or memory (/dev/shm) first, or keep it in memory once read",
+    remedy: "copy the data set to local storage or memory (/dev/shm) first, or keep it in memory after the first read",
+    torch: "copy the data set to local storage or memory (/dev/shm) first, or cache it in the Dataset",
+    elsewhere: "copy the data to local storage or memory (/dev/shm) first, or keep it in memory after the first read",
     verify: COMPARE,
     judge,
 };
@@ -67,7 +67,7 @@ fn judge(case: &Case) -> Judgement {
             bytes(unique)
         ),
         worth: Some(case.shared_out(reads.time_ns * again)),
-        decide: "a trace that tells how much memory there is",
+        decide: "record with this version of dlio, which records the size of memory",
         ..Judgement::default()
     }
 }

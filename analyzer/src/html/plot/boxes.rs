@@ -29,7 +29,10 @@ pub fn write(title: &str, kind: Kind, spreads: &[Spread], page: &mut Markup) {
     page.raw("<div class=\"lane\"><div class=\"name\"></div><svg class=\"axis\" width=\"100%\" height=\"20\" aria-hidden=\"true\">");
     powers(least, most).into_iter().for_each(|tick| mark(place(tick), &kind.number(tick), page));
     page.raw("</svg></div>");
-    page.raw("<p class=\"note\">Line: smallest to largest. Box: the middle half. Thick mark: median. Thin mark: 99 %.</p></div>\n");
+    page.raw(
+        "<p class=\"note\">Line: minimum to maximum. Box: the middle half. Thick mark: median. Thin mark: 99 \
+        %.</p></div>\n",
+    );
 }
 
 impl Spread {

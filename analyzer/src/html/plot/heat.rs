@@ -59,9 +59,13 @@ pub fn write(heat: &Value, begin_ts: f64, page: &mut Markup) -> bool {
         ],
     );
     page.text(&about).raw("</canvas><svg class=\"right\" aria-hidden=\"true\" preserveAspectRatio=\"none\" width=\"100%\" height=\"100%\"></svg></div>");
-    page.raw("<div class=\"scale\"><span class=\"least\"></span><canvas width=\"256\" height=\"1\" aria-hidden=\"true\"></canvas><span class=\"most\"></span><small>logarithmic; empty cells did nothing</small></div>");
+    page.raw(
+        "<div class=\"scale\"><span class=\"least\"></span><canvas width=\"256\" height=\"1\" \
+        aria-hidden=\"true\"></canvas><span class=\"most\"></span><small>logarithmic; empty cells had no \
+        activity</small></div>",
+    );
     page.raw("<output class=\"readout\" aria-live=\"polite\" hidden></output>");
-    page.raw("<noscript><p class=\"note\">The map is drawn by a script; without one, the table below has its sums.</p></noscript></div>");
+    page.raw("<noscript><p class=\"note\">The map needs a script; the table below has its sums.</p></noscript></div>");
     page.data("heat-data", &data(heat, rows, columns, begin_ts, width));
     true
 }

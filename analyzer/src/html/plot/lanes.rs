@@ -196,8 +196,8 @@ impl Lane {
     fn description(&self, most: f64) -> String {
         let mean = self.values.iter().sum::<f64>() / self.values.len().max(1) as f64;
         match self.kind {
-            Kind::Share => format!("{}: {} of the time in the mean", self.name, percent(mean)),
-            kind => format!("{}: {} in the mean, {} at most", self.name, kind.number(mean), kind.number(most)),
+            Kind::Share => format!("{}: {} of the time on average", self.name, percent(mean)),
+            kind => format!("{}: {} on average, {} at most", self.name, kind.number(mean), kind.number(most)),
         }
     }
 
@@ -246,7 +246,7 @@ mod tests {
         let mut page = Markup::default();
         lanes.write(&mut page);
         let page = page.into_string();
-        assert!(page.contains("read: 750 kB/s in the mean, 2 MB/s at most"), "{page}");
+        assert!(page.contains("read: 750 kB/s on average, 2 MB/s at most"), "{page}");
         assert!(page.contains("[0,0,2000000,1000000]"), "{page}");
         assert!(page.contains("x1=\"50.00%\"") && page.contains(">epoch &lt;2&gt;</text>"), "{page}");
     }

@@ -44,7 +44,7 @@ pub fn write(id: &'static str, title: &str, kind: Kind, layers: &[Layer], marks:
     page.element("title", &[], title).element(
         "desc",
         &[],
-        &format!("In the mean of {columns} columns: {}", means.join(", ")),
+        &format!("Average of {columns} columns: {}", means.join(", ")),
     );
     let mut base = vec![0.0; columns];
     for layer in &layers {

@@ -52,7 +52,7 @@ pub fn write(processes: &[Value], start_ts: i64, total_ns: f64, page: &mut Marku
     }
     let drawn = chosen(&nodes);
     let rows = in_order(&nodes, &drawn);
-    page.open("div", &[("class", "boxes tree"), ("role", "group"), ("aria-label", "Processes and when they lived")]);
+    page.open("div", &[("class", "boxes tree"), ("role", "group"), ("aria-label", "Processes and their lifetimes")]);
     rows.iter().for_each(|(depth, node)| row(*depth, node, total_ns, page));
     page.raw("<div class=\"lane\"><div class=\"name\"></div><svg class=\"axis\" width=\"100%\" height=\"20\" aria-hidden=\"true\">");
     ticks(total_ns).into_iter().for_each(|tick| mark(100.0 * tick / total_ns, &time(tick), page));
@@ -66,7 +66,7 @@ pub fn write(processes: &[Value], start_ts: i64, total_ns: f64, page: &mut Marku
     let rest = processes.len() - rows.len();
     if rest > 0 {
         let others = many(rest as u64, "other is", "others are");
-        let note = format!("Drawn: those with a role or most I/O, and who started them; {others} in the table.");
+        let note = format!("Shown: processes with a role or most I/O, and their parents; {others} in the table.");
         page.element("p", &[("class", "note")], &note);
     }
     true

@@ -144,7 +144,7 @@ impl Object {
         if at.checked_add(into.len() as u64).is_none_or(|end| end > self.facts.size) {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        let mut held = self.held.lock().expect("what is held of an object");
+        let mut held = self.held.lock().expect("cached object ranges");
         if let Some(header) = held.headers.get(&at).filter(|header| header.len() == into.len()) {
             into.copy_from_slice(header);
             return Ok(());
@@ -173,7 +173,7 @@ impl Object {
         let size = self.facts.size;
         if size <= WHOLE_MAX {
             let whole = Window { at: 0, bytes: self.fetch(0, size)?, ahead: 0 };
-            self.held.lock().expect("what is held of an object").windows = vec![whole];
+            self.held.lock().expect("cached object ranges").windows = vec![whole];
             remember(self);
             return Ok(());
         }
@@ -185,7 +185,7 @@ impl Object {
             walks.buffer_unordered(REQUESTS_AT_ONCE).collect::<Vec<_>>().await
         };
         for found in wait(walks) {
-            self.held.lock().expect("what is held of an object").headers.extend(found.map_err(explained)?);
+            self.held.lock().expect("cached object ranges").headers.extend(found.map_err(explained)?);
         }
         Ok(())
     }
@@ -281,7 +281,7 @@ pub fn object(path: &Path) -> io::Result<Arc<Object>> {
 pub fn list(given: &str) -> io::Result<Vec<(PathBuf, bool)>> {
     let (bucket, rest) = given[SCHEME.len()..].split_once('/').unwrap_or((&given[SCHEME.len()..], ""));
     if bucket.is_empty() {
-        return Err(io::Error::other("no bucket is named; s3://BUCKET/PREFIX"));
+        return Err(io::Error::other("the address names no bucket; expected s3://BUCKET/PREFIX"));
     }
     let store = store(bucket)?;
     let fixed = match rest.find(['*', '?', '[']) {
@@ -356,7 +356,7 @@ fn fetch_heads(objects: &[Arc<Object>]) -> Result<(), Error> {
         let heads = futures::stream::iter(wanted.into_iter().map(|object| async move {
             let bytes = object.range(0, HEAD.min(object.facts.size)).await?;
             let head = Window { at: 0, bytes, ahead: 0 };
-            object.held.lock().expect("what is held of an object").windows.push(head);
+            object.held.lock().expect("cached object ranges").windows.push(head);
             Ok::<(), Error>(())
         }));
         let mut heads = heads.buffer_unordered(REQUESTS_AT_ONCE);
@@ -390,11 +390,11 @@ fn store(bucket: &str) -> io::Result<Arc<AmazonS3>> {
 fn explained(error: Error) -> io::Error {
     let (kind, remedy) = match &error {
         Error::NotFound { .. } => (io::ErrorKind::NotFound, "check the bucket and AWS_ENDPOINT_URL"),
-        Error::Precondition { .. } => (io::ErrorKind::Other, "it was changed while it was read; run this again"),
+        Error::Precondition { .. } => (io::ErrorKind::Other, "it changed while it was read; run this again"),
         Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => (
             io::ErrorKind::PermissionDenied,
-            "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, or set AWS_SKIP_SIGNATURE=true for a bucket \
-             that anyone may read",
+            "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, or set AWS_SKIP_SIGNATURE=true for \
+             a public bucket",
         ),
         _ => (io::ErrorKind::Other, "check AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"),
     };
@@ -410,7 +410,7 @@ fn root_cause(error: &dyn std::error::Error) -> String {
     let whole = last.to_string();
     let code = whole.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>"));
     match code {
-        Some((code, _)) => format!("the store answers {code}"),
+        Some((code, _)) => format!("the store answered {code}"),
         None => whole.lines().next().unwrap_or_default().trim_end_matches('.').to_string(),
     }
 }

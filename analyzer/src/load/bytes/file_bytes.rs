@@ -166,7 +166,7 @@ enum ByteSource {
 
 impl Bytes {
     pub fn open(path: &Path) -> Result<Bytes, Damage> {
-        let store = FileStore::open(path).map_err(|_| Damage::Broken("the file cannot be opened"))?;
+        let store = FileStore::open(path).map_err(|_| Damage::Broken("cannot open the file"))?;
         let mut head = [0; 4];
         let whole = store.load(0, &mut head);
         match Packing::of(&head).filter(|_| whole) {
@@ -209,7 +209,7 @@ impl Bytes {
 }
 
 fn reader(path: &Path) -> Result<impl Read, Damage> {
-    let file = StoredFile::open(path).map_err(|_| Damage::Broken("the file cannot be opened"))?;
+    let file = StoredFile::open(path).map_err(|_| Damage::Broken("cannot open the file"))?;
     Ok(BufReader::with_capacity(1 << 18, file.reader(0)))
 }
 

@@ -23,11 +23,11 @@ const LENGTH_END: i64 = 1 << 56;
 pub const COUNTS: Range<i64> = 0..1 << 48;
 
 /// The note on events that end before they start.
-pub const BACKWARD: &str = "durations below zero: they count as none";
+pub const BACKWARD: &str = "negative durations: they count as zero";
 
 /// The note on a trace without durations.
 pub const DURATIONLESS: &str =
-    "strace without -T: no call has a duration, and figures of time are zero; record with strace -f -ttt -T -y";
+    "strace without -T: calls have no durations, and all times are zero; record with strace -f -ttt -T -y";
 
 /// Rows at which a thread's batch is passed on.
 const ROWS_MAX: usize = 8192;

@@ -36,7 +36,7 @@ type Numbers = HashMap<i32, Option<u32>>;
 
 /// The Parquet format of this program.
 pub const FORMAT: Format = Format {
-    name: "its own Parquet folders",
+    name: "its own Parquet directories",
     recognises: |head| head.starts_with(b"PAR1").into(),
     open: open_all,
     names_processes: false,
@@ -64,13 +64,12 @@ fn open_all(paths: &[PathBuf], opening: &mut Opening) -> Sources {
 }
 
 /// The error for an unreadable file, with the remedy.
-const UNREADABLE: &str = "it does not read as Parquet; write it again from the trace it came of: --parquet DIR";
-const UNLISTED: &str = "the hosts.parquet and processes.parquet that belong to it do not read as Parquet; write them all again \
-                        from the trace they came of: --parquet DIR";
-const ALONE: &str = "the hosts.parquet and processes.parquet that belong to it are not in the folder above; give the folder that \
-                     --parquet wrote";
-const BROKEN_GROUP: &str =
-    "a row group does not read as Parquet; write the file again from the trace it came of: --parquet DIR";
+const UNREADABLE: &str = "it is not valid Parquet; write it again from its trace: --parquet DIR";
+const UNLISTED: &str = "the hosts.parquet and processes.parquet that belong to it are not valid Parquet; write all \
+                        files again from their trace: --parquet DIR";
+const ALONE: &str = "the hosts.parquet and processes.parquet that belong to it are not in the directory above; pass \
+                     the directory that --parquet wrote";
+const BROKEN_GROUP: &str = "a row group is not valid Parquet; write the file again from its trace: --parquet DIR";
 
 fn open(
     path: &Path,
@@ -245,7 +244,7 @@ impl Source for ParquetSource {
             Ok(())
         };
         read().map_err(|_| Damage::Broken(BROKEN_GROUP))?;
-        if broken > 0 { Err(Damage::Broken("rows with numbers that no event has")) } else { Ok(()) }
+        if broken > 0 { Err(Damage::Broken("rows with numbers that events cannot have")) } else { Ok(()) }
     }
 }
 
@@ -338,7 +337,7 @@ fn int32(rows: &RecordBatch, name: &str) -> Result<Vec<i32>, ArrowError> {
 fn names(rows: &RecordBatch, name: &str) -> Result<(Vec<Option<usize>>, Vec<String>), ArrowError> {
     let column = column(rows, name)?;
     let dictionary = column.as_dictionary_opt::<Int32Type>();
-    let dictionary = dictionary.ok_or_else(|| ArrowError::SchemaError(format!("{name} is no dictionary")))?;
+    let dictionary = dictionary.ok_or_else(|| ArrowError::SchemaError(format!("{name} is not a dictionary")))?;
     let values = cast(dictionary.values(), &DataType::Utf8)?;
     let texts = values.as_string::<i32>().iter().map(|text| text.unwrap_or_default().to_string()).collect();
     Ok((dictionary.keys().iter().map(|key| key.map(|key| key as usize)).collect(), texts))
@@ -351,7 +350,7 @@ impl Columns {
         let file = paths.into_iter().map(|path| path.map_or(FILE_NONE, |path| files[path])).collect();
         let depth = cast(column(rows, "depth")?, &DataType::UInt8)?;
         let args =
-            column(rows, "args")?.as_map_opt().ok_or_else(|| ArrowError::SchemaError("args is no map".into()))?;
+            column(rows, "args")?.as_map_opt().ok_or_else(|| ArrowError::SchemaError("args is not a map".into()))?;
         Ok(Columns {
             proc: int32(rows, "proc")?,
             tid: int32(rows, "tid")?,

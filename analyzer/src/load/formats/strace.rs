@@ -70,12 +70,12 @@ pub const FORMAT: Format = Format {
 };
 
 /// The note on a text whose times are differences.
-const RELATIVE: &str = "strace's text with -r alone, which says how long after the line before a call began and not when; record it \
+const RELATIVE: &str = "strace output with only relative times (-r), which do not show when a call began; record it \
                         with strace -f -ttt -T -y -o FILE PROGRAM";
 
 /// The note on a text without usable times.
-const TIMELESS: &str = "strace's text without times, from which no time can be analysed; record it with strace -f -ttt -T -y \
-                        -o FILE PROGRAM";
+const TIMELESS: &str = "strace output without times, which cannot be analyzed; record it with strace -f -ttt -T -y -o \
+                        FILE PROGRAM";
 
 fn recognises(head: &[u8]) -> Recognition {
     let text = String::from_utf8_lossy(head);

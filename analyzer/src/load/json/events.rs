@@ -114,18 +114,17 @@ const TORCH_TRACKS: [&[u8]; 3] = [b"Spans", b"Traces", b""];
 const BASE_KEY: &[u8] = b"baseTimeNanoseconds";
 
 /// The note on process ids that no system assigns.
-const NAMED_PROCESSES: &str = "process ids that are no numbers, or of more than 32 bits: each is a process of its own under a negative \
-     number, and stands as its program where nothing else names that";
+const NAMED_PROCESSES: &str = "process ids that are not 32-bit numbers: each becomes a separate process with a \
+     negative number, and serves as its program name if there is no other";
 
 /// The note on events without a process id.
-const NO_PROCESS: &str = "events without a process id: they count as those of process 0";
+const NO_PROCESS: &str = "events without a process id: they count as events of process 0";
 
 /// The note on ends of slices that started before the window of a profile.
-const BEGINLESS: &str =
-    "ends of slices whose beginning is not in it, as where it was cut out of a longer trace: they are left out";
+const BEGINLESS: &str = "ends of slices without a start, as in a part of a longer trace: they are left out";
 
 /// An export's note on its source.
-const INCOMPLETE: &str = "what it was made from was damaged: an unknown number of events is missing";
+const INCOMPLETE: &str = "its source was damaged: an unknown number of events is missing";
 
 /// A kind of event, looked up once.
 #[derive(Clone, Copy)]

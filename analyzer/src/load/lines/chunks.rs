@@ -92,7 +92,7 @@ impl Chunks {
         let mut out = RawBuffer { memory, used: 0 };
         let (from, result) = match StoredFile::open(path) {
             Ok(file) => self.lines(&file, chunk, &mut out),
-            Err(_) => (0, Err(Damage::Broken("the file cannot be opened any more"))),
+            Err(_) => (0, Err(Damage::Broken("the file can no longer be opened"))),
         };
         (from..out.used, result)
     }

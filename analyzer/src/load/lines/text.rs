@@ -37,7 +37,7 @@ pub fn sizes(paths: &[PathBuf], opening: &mut Opening) -> Vec<(PathBuf, u64)> {
         match trace_file::facts(path) {
             Ok(facts) => sizes.push((path.clone(), facts.size)),
             Err(_) => {
-                let what = Damage::Broken("the file cannot be opened");
+                let what = Damage::Broken("cannot open the file");
                 opening.notes.push(Note { path: path.clone(), what, events_max: None });
             }
         }
@@ -85,7 +85,7 @@ pub fn single_unit(source: u32, size: u64) -> Unit {
 
 /// Passes a whole file, of `size` stored bytes, to a parser.
 pub fn read_whole(path: &Path, size: u64, parser: &mut dyn Parser, into: &mut Threads) -> Result<(), Damage> {
-    let mut text = file_bytes::unpacked(path).map_err(|_| Damage::Broken("the file cannot be opened"))?;
+    let mut text = file_bytes::unpacked(path).map_err(|_| Damage::Broken("cannot open the file"))?;
     feed(&mut *text, size, parser, into)
 }
 
@@ -96,7 +96,7 @@ pub fn finish(ended: Result<(), Damage>, mut into: Threads) -> Result<(), Damage
         (Err(damage), _) => Err(damage),
         (Ok(()), _) if into.cut => Err(Damage::Cut),
         (Ok(()), 0) => into.remark.map_or(Ok(()), |what| Err(Damage::Remark(what))),
-        (Ok(()), _) => Err(Damage::Broken("lines that do not read as their format has them")),
+        (Ok(()), _) => Err(Damage::Broken("lines that do not match their format")),
     }
 }
 
@@ -127,7 +127,7 @@ fn feed(text: &mut dyn Read, size: u64, parser: &mut dyn Parser, into: &mut Thre
         }
         if total > file_bytes::unpacked_most(size) {
             return Err(Damage::Broken(
-                "it unpacks to more than 500 times its size; unpack it to a file if that is right",
+                "it decompresses to more than 500 times its size; if that is correct, decompress it to a file first",
             ));
         }
     }

@@ -113,19 +113,19 @@ impl Index {
         let packed = ends(file, &facts).and_then(|sum| packed(image, sum)).and_then(|kept| sidecar::packed(&kept));
         if let Some(packed) = packed {
             let path = sidecar::relative(path, &self.root);
-            walked.lock().expect("what was walked").push(WalkedImage { path, facts, packed });
+            walked.lock().expect("visited blocks").push(WalkedImage { path, facts, packed });
         }
     }
 
     /// Returns `true` if there are images that the file lacks.
     pub fn is_longer(&self) -> bool {
-        self.walked.as_ref().is_some_and(|walked| !walked.lock().expect("what was walked").is_empty())
+        self.walked.as_ref().is_some_and(|walked| !walked.lock().expect("visited blocks").is_empty())
     }
 
     /// Writes all images of unchanged files, including earlier ones.
     pub fn write(&self, to: &mut impl Write) -> io::Result<()> {
         let mut images: Vec<(String, FileIdentity, Vec<u8>)> = Vec::new();
-        let walked = self.walked.as_ref().map(|walked| std::mem::take(&mut *walked.lock().expect("what was walked")));
+        let walked = self.walked.as_ref().map(|walked| std::mem::take(&mut *walked.lock().expect("visited blocks")));
         images.extend(walked.into_iter().flatten().map(|WalkedImage { path, facts, packed }| (path, facts, packed)));
         let walked: HashSet<String> = images.iter().map(|(path, ..)| path.clone()).collect();
         if let Some((file, places)) = &self.kept {

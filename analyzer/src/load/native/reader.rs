@@ -131,12 +131,14 @@ fn damage_of(opened: &OpenedImage) -> Vec<Note> {
     match missing {
         _ if !notes.is_empty() || ending == Ending::Running => notes,
         Some(0) => notes,
-        Some(_) if opened.image.has_ended() => vec![note(Damage::Broken("it lacks blocks that its end speaks of"))],
-        Some(_) => vec![note(Damage::Broken("it lacks blocks that its ring speaks of: they were cut off or removed"))],
-        None if opened.has_ring => {
-            vec![note(Damage::Broken("its process was killed, and its ring had no room for all"))]
+        Some(_) if opened.image.has_ended() => vec![note(Damage::Broken("it lacks blocks that its end refers to"))],
+        Some(_) => {
+            vec![note(Damage::Broken("it lacks blocks that its ring refers to: they were truncated or removed"))]
         }
-        None => vec![note(Damage::Broken("its end is missing, and no ring beside it holds that"))],
+        None if opened.has_ring => {
+            vec![note(Damage::Broken("its process was killed, and not everything fit into its ring"))]
+        }
+        None => vec![note(Damage::Broken("its end is missing, and no ring contains it"))],
     }
 }
 
@@ -272,7 +274,7 @@ fn open_files(files: &NativeFiles, index: &Index) -> Result<(OpenedImage, Vec<No
     let Some((path, mut image)) = image else { return Err(notes) };
     let clock = image.clock().unwrap_or_else(|| {
         if image.events() > 0 {
-            image.damage.push((0, Damage::Broken("no moment of its clock is known, its times are wrong")));
+            image.damage.push((0, Damage::Broken("the offset of its clock is unknown, so its times are wrong")));
         }
         Clock::nanoseconds(0)
     });
@@ -284,7 +286,7 @@ fn open_files(files: &NativeFiles, index: &Index) -> Result<(OpenedImage, Vec<No
 
 /// Returns the image of a file, and the open file.
 fn open_with_index(path: &Path, index: &Index) -> Result<(Image, StoredFile), Damage> {
-    let not_open = |_| Damage::Broken("the file cannot be opened");
+    let not_open = |_| Damage::Broken("cannot open the file");
     let file = StoredFile::open(path).map_err(not_open)?;
     if let Some(image) = index.image(path, &file) {
         return Ok((image, file));
@@ -319,7 +321,7 @@ fn named_image(path: &Path) -> Image {
 fn read_ring(path: &Path) -> Result<Ring, Damage> {
     let mut bytes = Vec::new();
     let read = StoredFile::open(path).and_then(|file| file.reader(0).read_to_end(&mut bytes));
-    read.map_err(|_| Damage::Broken("the file cannot be read"))?;
+    read.map_err(|_| Damage::Broken("cannot read the file"))?;
     Ring::parse(&bytes)
 }
 
@@ -445,7 +447,7 @@ impl NativeSource {
         ask: impl FnOnce(&[u16]) -> ColumnSet,
     ) -> Result<(), Damage> {
         let file = self.held.clone().map_or_else(|| reader.files.get(&self.path), Ok);
-        let file = file.map_err(|_| Damage::Broken("the file cannot be opened any more"))?;
+        let file = file.map_err(|_| Damage::Broken("the file can no longer be opened"))?;
         let scratch = &mut reader.native;
         scratch.bytes.resize(block.header.size(), 0);
         file.read_exact_at(&mut scratch.bytes, block.offset as u64).map_err(|_| Damage::Cut)?;

@@ -40,43 +40,53 @@ impl std::fmt::Display for LoadError {
         match self {
             LoadError::Missing(path) if path.as_os_str().as_encoded_bytes().starts_with(b"--") => write!(
                 f,
-                "{}: no such file or folder; what stands behind -- is a trace, so put this option before it",
+                "{}: no such file or directory; everything after -- is a trace, so put this option before it",
                 path.display()
             ),
             LoadError::Missing(path) => write!(
                 f,
-                "{}: no such file or folder; give the folder a program was traced into (DLIO_TRACE_DIR, by default ./dlio-trace)",
+                "{}: no such file or directory; pass the directory of a trace (DLIO_TRACE_DIR, by default \
+                 ./dlio-trace)",
                 path.display()
             ),
             LoadError::Unreadable(path, error) => {
-                write!(f, "{}: cannot be read ({error}); check its permissions", path.display())
+                write!(f, "cannot read {}: {error}; check its permissions", path.display())
             }
             LoadError::Bucket(place, why) => write!(f, "{place}: {why}"),
             LoadError::NoFile(path) => write!(
                 f,
-                "{}: no file but a pipe or device, and a trace is read more than once; write it to a file first: cat {} > FILE",
+                "{}: a pipe or device, but a trace is read more than once; write it to a file first: cat {} > FILE",
                 path.display(),
                 path.display()
             ),
             LoadError::Unfinished(path) => write!(
                 f,
-                "{}: an unfinished export; wait for the dlio-analyze --parquet that writes it, or if that was killed, run it again",
+                "{}: an unfinished export; wait for the dlio-analyze --parquet that writes it, or run it again if \
+                 that was killed",
                 path.display()
             ),
             LoadError::Empty(path) => write!(
                 f,
-                "{}: no trace in this folder; trace a program into it first: dlio trace -o {} -- PROGRAM",
+                "{}: this directory contains no trace; trace a program into it first: dlio trace -o {} -- PROGRAM",
                 path.display(),
                 path.display()
             ),
             LoadError::NoTrace(path, formats) => {
-                write!(f, "{}: not a trace that dlio-analyze reads; it takes .dlt, .ring, {formats}", path.display())
+                write!(f, "{}: not a trace that dlio-analyze reads; expected .dlt, .ring, {formats}", path.display())
             }
             LoadError::Useless(path, why) => write!(f, "{}: {why}", path.display()),
             LoadError::Unusable(path, damage) => write!(f, "{}: {damage}", path.display()),
             LoadError::NoMatch(pattern) => write!(f, "{pattern}: no file matches this pattern; check the spelling"),
-            LoadError::BadPattern(pattern, why) => write!(f, "{pattern}: not a pattern ({why}); use * ? [..] and **"),
-            LoadError::Memory(error) => write!(f, "no memory to decompress a trace ({error}); free some and try again"),
+            LoadError::BadPattern(pattern, why) => write!(
+                f,
+                "{pattern}: not a valid pattern ({why}); use * ? [..] \
+                and **"
+            ),
+            LoadError::Memory(error) => write!(
+                f,
+                "cannot decompress a trace: out of memory ({error}); free some and \
+                try again"
+            ),
         }
     }
 }

@@ -52,15 +52,16 @@ impl Section for AccessPatterns {
     type Values = Vec<AccessUse>;
 
     const MEANING: &'static str = "\
-        Access patterns: calls on files that moved bytes, by layer. A pass is what one thread reads (or writes) of a \
-        file between opening and closing it. First: the first call of a pass. Consecutive: it begins where the one \
-        before ended; forward: further on; repeated: where that one began; backward: anywhere else before its end. \
-        Unknown: the trace does not say where it began. Not aligned: begins at no multiple of 4 KiB, is no multiple \
-        of it, both; of calls whose position is known.";
+        Access patterns: calls on files that moved bytes, by layer. A pass is the sequence of reads (or writes) of \
+        one thread between opening and closing a file. First: the first call of a pass. Consecutive: begins where the \
+        previous call ended. Forward: begins further on. Repeated: begins where the previous call began. Backward: \
+        begins anywhere else before the end of the previous call. Unknown: the trace does not contain the position. \
+        Not aligned: the position, the size or both are not multiples of 4 KiB; only calls with a known position \
+        count.";
     const FIELDS: &'static str = "\
         a list, by `layer` (`posix`, `stdio`, `other`) and `class` (`read`, `write`): `calls` and `bytes`, each by \
         `first`, `consecutive`, `forward`, `backward`, `repeated`, `unknown`; `off_start`, `off_size`, `off_both` \
-        (calls that begin at no multiple of 4 KiB, are none, both)";
+        (calls whose position, size or both are not multiples of 4 KiB)";
     const SQL: Option<&'static str> = Some(include_str!("../../../sql/access.sql"));
 
     fn values(analysis: &Analysis, _trace: &Trace) -> Self::Values {

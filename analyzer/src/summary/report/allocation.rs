@@ -70,22 +70,21 @@ impl Section for Allocation {
     type Values = Self;
 
     const MEANING: &'static str = "\
-        Allocation: who took part. A process counts once, whatever number of programs it runs one after \
-        another by exec; where those are more, both are given. With a filter those count of which an event \
-        passes. A thread counts as one with I/O when it made a call on a file, as one with compute when it \
-        has a span of a compute category; it can be both. Lost events found no room in the tracer's memory \
-        and are missing from every figure; what filters left out while tracing is counted beside them. What \
-        processes ask for through a ring of io_uring is seen by no tracer of calls, and missing likewise.";
+        Allocation: the processes and threads that took part. A process counts once, regardless of how many programs \
+        it runs by exec; if there are more programs than processes, both numbers are printed. With a filter, only \
+        processes with at least one matching event count. A thread counts as an I/O thread if it made a call on a \
+        file, and as a compute thread if it has a span of a compute category; it can be both. Lost events did not fit \
+        into the tracer's memory and are missing from all numbers. Events that filters left out while tracing are \
+        counted separately. Requests through an io_uring are not calls, so they are missing too.";
     const FIELDS: &'static str = "\
-        `hosts`, `processes` (program images: an exec begins a new one), `pids` (processes, each once \
-        whatever number of programs it ran), `killed` (with a filter: of those of which something passed), \
-        `threads`, `io_threads`, `compute_threads` (threads likewise), `events`, `lost`, `aggregated` (of \
-        the lost, calls that DFTracer counted together), `filtered`, `names_lost` (names that found no \
-        room), `misused_spans` (closed on another thread than their own, and not recorded), `lost_run_unknown` (of the lost, where \
-        the report is about one of several runs, those of processes whose run is not known), `waits_unexplained` (whether the trace has so many waits and \
-        messages that their causes were not worked out), `uring` (processes that have \
-        a ring of io_uring: what they ask for through it is not in the trace), `untraced` (programs that were started and left \
-        no trace, a list: `program`, `reason` (static, other-library or other-machine), `times`)";
+        `hosts`, `processes` (program images: an exec starts a new one), `pids` (processes, each counted once), \
+        `killed` (with a filter: only processes with matching events), `threads`, `io_threads`, `compute_threads` \
+        (threads likewise), `events`, `lost`, `aggregated` (part of `lost`: calls that DFTracer counted together), \
+        `filtered`, `names_lost` (names that did not fit), `misused_spans` (closed on a different thread, and not \
+        recorded), `lost_run_unknown` (part of `lost`: events of processes whose run is unknown, if the report covers \
+        one of several runs), `waits_unexplained` (whether the trace has too many waits and messages to compute their \
+        causes), `uring` (processes with an io_uring, whose requests are not in the trace), `untraced` (programs that \
+        were started but not traced, a list: `program`, `reason` (static, other-library or other-machine), `times`)";
     const SQL: Option<&'static str> = Some(include_str!("../../../sql/allocation.sql"));
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
@@ -147,30 +146,27 @@ impl Section for Allocation {
             let calls = grouped(who.aggregated);
             rows.push((
                 "aggregated",
-                format!("{calls} of the lost: calls that DFTracer counted together, nobody knows when"),
+                format!("{calls}, included in lost: calls that DFTracer counted together, without times"),
             ));
         }
         if who.filtered > 0 {
             rows.push(("left out by filters", grouped(who.filtered)));
         }
         if who.waits_unexplained {
-            rows.push(("causes of waits", "not worked out: there are too many waits and messages".into()));
+            rows.push(("causes of waits", "not computed: too many waits and messages".into()));
         }
         if who.names_lost > 0 {
             rows.push((
                 "names lost",
-                format!("{}, for want of room: their events are there without", grouped(who.names_lost)),
+                format!("{} that did not fit: their events are kept without a name", grouped(who.names_lost)),
             ));
         }
         if who.misused_spans > 0 {
-            rows.push((
-                "misused spans",
-                format!("{}, closed on another thread than their own", grouped(who.misused_spans)),
-            ));
+            rows.push(("misused spans", format!("{}, closed on a different thread", grouped(who.misused_spans))));
         }
         if who.uring > 0 {
             let processes = many(who.uring, "process", "processes");
-            rows.push(("io_uring", format!("{processes}; what they ask for through it is not in the trace")));
+            rows.push(("io_uring", format!("{processes}; their requests through it are not in the trace")));
         }
         for program in &who.untraced {
             rows.push(("not traced", program.text()));
@@ -178,7 +174,7 @@ impl Section for Allocation {
         for host in summary.hosts.iter().filter(|host| host.clock_spread_ns.abs() > CLOCK_SPREAD_SHOWN_NS) {
             let stepped =
                 format!("stepped by {} on {} while it was traced", time(host.clock_spread_ns as f64), host.host);
-            rows.push(("wall clock", stepped));
+            rows.push(("clock", stepped));
         }
         pairs(&rows, out);
     }
@@ -200,9 +196,9 @@ impl UntracedProgram {
     /// In words.
     pub fn text(&self) -> String {
         let why = match self.reason.as_str() {
-            untraced::STATIC => "it is linked statically, and no library can be put before it",
-            untraced::OTHER_LIBRARY => "it would not start with the library",
-            untraced::OTHER_MACHINE => "it is of another machine or width than the library",
+            untraced::STATIC => "it is linked statically, so no library can be preloaded",
+            untraced::OTHER_LIBRARY => "it does not start with the preloaded library",
+            untraced::OTHER_MACHINE => "its architecture or word size differs from the library's",
             other => other,
         };
         let times = if self.times > 1 { format!(" ({} times)", grouped(self.times)) } else { String::new() };

@@ -1,22 +1,22 @@
-//! What a training waited for, in sentences: the parts of its wait, the largest first.
+//! The causes of a training's wait as sentences, the largest first.
 
 use super::no_cpu::Shortage;
 use crate::summary::figures::units::{share, time};
 use crate::summary::training::RankGroup;
 use crate::summary::waits::parts::{Part, Parts};
 
-/// A part below this is not worth a word.
+/// Causes below this share are not mentioned.
 const WORTH: f64 = 0.05;
 
-/// From this part on, what is not known comes before everything else.
+/// A cause with this share of the wait gets a sentence.
 const MOSTLY: f64 = 0.5;
 
-/// The causes of a wait that is worth a reason. `None` where the trace does not tell who ended it.
+/// Returns the causes of trainers' waits. `None` if the trace does not show who ended them.
 pub fn causes(groups: &[&RankGroup]) -> Option<Parts> {
     groups.iter().map(|group| group.causes).try_fold(Parts::default(), |sum, causes| Some(sum + causes?))
 }
 
-/// Parts of a whole that are worth a word, the largest first.
+/// Returns the causes that are large enough to mention, the largest first.
 fn ranked(parts: &Parts, whole: i64) -> Vec<(Part, i64)> {
     let mut ranked: Vec<_> = Part::CAUSES.into_iter().map(|part| (part, parts.get(part))).collect();
     ranked.retain(|(_, ns)| *ns as f64 >= WORTH * whole as f64);
@@ -24,10 +24,10 @@ fn ranked(parts: &Parts, whole: i64) -> Vec<(Part, i64)> {
     ranked
 }
 
-/// From this part on, the reason why no CPU was free is worth a sentence.
+/// If this share of the wait had no free CPU, the reason gets a sentence.
 const SHORT_OF_CPUS: f64 = 0.25;
 
-/// The sentences on the causes of a wait. `shortage` says why no CPU was free.
+/// Returns the sentences on the causes of a wait. `shortage` is the reason why no CPU was free.
 pub fn sentences(parts: &Parts, reads_itself: bool, shortage: Option<&Shortage>) -> Vec<String> {
     let whole = parts.sum();
     let ranked = ranked(parts, whole);
@@ -44,63 +44,63 @@ pub fn sentences(parts: &Parts, reads_itself: bool, shortage: Option<&Shortage>)
     sentences
 }
 
-/// What a part is called in a list.
-fn label(part: Part, reads_itself: bool) -> &'static str {
+/// Returns the name of a cause in a list.
+pub(super) fn label(part: Part, reads_itself: bool) -> &'static str {
     match part {
         Part::Storage => "storage (calls on files)",
         Part::PageFaults => "storage (page faults in mapped files)",
-        Part::Network => "the network",
+        Part::Network => "network",
         Part::Cpu if reads_itself => "CPU time of the loader",
         Part::Cpu => "CPU time of the readers",
         Part::NoCpu => "no free CPU",
-        Part::Gil => "Python's interpreter lock",
-        Part::Lock => "a lock",
+        Part::Gil => "Python's interpreter lock (GIL)",
+        Part::Lock => "locks",
         Part::Sleep => "sleeping readers",
-        Part::Child => "programs that the readers started",
-        Part::HandOver => "handing batches over",
-        Part::Start => "readers that were starting",
+        Part::Child => "programs started by the readers",
+        Part::HandOver => "transfer of batches to the trainer",
+        Part::Start => "reader start-up",
         Part::Dead => "readers that had ended",
-        Part::NotAsked => "readers that had not been asked yet",
-        Part::OutsideCalls => "time outside calls that nothing in the trace explains",
-        Part::Unknown | Part::Idle => "unknown: nobody was seen to end the wait",
+        Part::NotAsked => "readers without a request",
+        Part::OutsideCalls => "time outside calls that the trace does not explain",
+        Part::Unknown | Part::Idle => "unknown: the trace does not show what ended the wait",
     }
 }
 
-/// What follows from the largest part, and what would tell more.
+/// Returns the conclusion from the largest cause, or the way to learn more.
 fn detail(part: Part, parts: &Parts, reads_itself: bool) -> Option<String> {
     let storage = parts.get(Part::Storage) + parts.get(Part::PageFaults);
     let is_free = storage as f64 <= WORTH * parts.sum() as f64;
     Some(match part {
-        Part::Storage => "It was storage that training waited for.".into(),
+        Part::Storage => "Storage was the bottleneck.".into(),
         Part::PageFaults => {
-            "It was storage that training waited for: pages of mapped files were read when they were first touched.".into()
+            "Storage was the bottleneck: pages of mapped files were read on first access.".into()
         }
         Part::Network => {
-            "It was the network that training waited for; the trace does not tell whether server or network is slow.".into()
+            "The network was the bottleneck; the trace does not show whether server or network is slow.".into()
         }
         Part::Cpu if is_free => format!(
-            "It was the CPU: preprocessing, decoding, collating or the interpreter{}. Storage took {} of the wait.",
+            "The CPU was the bottleneck: preprocessing, decoding, collating or the interpreter{}. Storage took {} of the wait.",
             if reads_itself { "" } else { " in the readers" },
             time(storage as f64)
         ),
-        Part::Cpu => "It was mostly CPU work of making batches that training waited for.".into(),
-        Part::NoCpu => "Readers were ready to run and no CPU was free.".into(),
-        Part::Gil => "Threads waited for one another's turn in the interpreter: processes in place of threads would help.".into(),
-        Part::Lock => "Readers waited for a lock that others held.".into(),
-        Part::Sleep => "Readers slept: a sleep in their code, or a client that polls.".into(),
+        Part::Cpu => "CPU work on batches was the largest part of the wait.".into(),
+        Part::NoCpu => "Readers were ready to run, but no CPU was free.".into(),
+        Part::Gil => "Threads waited for their turn in the interpreter: processes instead of threads would help.".into(),
+        Part::Lock => "Readers waited for locks held by other threads or processes.".into(),
+        Part::Sleep => "Readers slept: their code calls sleep, or a client polls.".into(),
         Part::Child => "Readers waited for programs that they had started.".into(),
         Part::HandOver => {
-            "Batches were made, and passing them to the training took the time: serializing, pipes, shared memory.".into()
+            "Batches were ready; transferring them to the trainer took the time: serializing, pipes, shared memory.".into()
         }
-        Part::Start => "Readers were still starting: importing, forking, opening their data.".into(),
+        Part::Start => "Readers were still starting: importing modules, forking, opening their data.".into(),
         Part::Dead => "The readers that should have made these batches had ended: --findings shows which, and how.".into(),
-        Part::NotAsked => "Readers were idle until training asked them: more batches made ahead would help.".into(),
+        Part::NotAsked => "Readers were idle until training requested a batch: more prefetched batches would help.".into(),
         Part::OutsideCalls => {
-            "The trace does not tell computing from page faults or waiting for a CPU there: record it with a newer dlio.".into()
+            "Outside calls, this trace does not distinguish computing from page faults or waiting for a CPU: record it with a newer dlio.".into()
         }
         Part::Unknown | Part::Idle => {
-            "Nobody was seen to end these waits (a lock without calls, a device, a process outside the trace). Spans tell when \
-             training waits for batches: python -m dliotrace run --torch SCRIPT adds them to a PyTorch script."
+            "The trace does not show what ended these waits: a lock without calls, a device, or a process outside the trace. \
+             Spans show when training waits for batches: python -m dliotrace run --torch SCRIPT records them for PyTorch."
                 .into()
         }
     })

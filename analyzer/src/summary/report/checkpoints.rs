@@ -29,14 +29,14 @@ impl Section for Checkpoints {
     type Values = Self;
 
     const MEANING: &'static str = "\
-        Checkpoints: spans whose category begins with checkpoint, how many and how long together; exposed: the part of \
-        the trainers' steps that went into them while nothing computed. Files are those of which 1 MiB or more was \
-        written, whoever wrote them, without those that a benchmark makes in spans called generate; where no span \
-        tells of checkpoints these are taken for them, which is inferred.";
+        Checkpoints: spans whose category begins with checkpoint, with their number and total time. Exposed: the part \
+        of the trainers' steps spent in checkpoints while nothing computed. Files: all files that received 1 MiB or \
+        more of writes, from any process, except files that a benchmark writes in spans called generate. If the trace \
+        has no checkpoint spans, these files are assumed to be checkpoints; the section is then inferred.";
     const FIELDS: &'static str = "\
-        `inferred` (no span tells of them), `spans`, `span_ns`, `exposed_ns` (the part of the trainers' steps; `null` \
-        where steps are not measured), `files` (of which 1 MiB or more was written), `bytes_written`, `time_ns` (of all \
-        calls on them)";
+        `inferred` (the trace has no checkpoint spans), `spans`, `span_ns`, `exposed_ns` (the part of the trainers' \
+        steps; `null` if steps are not measured), `files` (with 1 MiB or more written), `bytes_written`, `time_ns` \
+        (of all calls on them)";
     const SQL: Option<&'static str> = Some(include_str!("../../../sql/checkpoints.sql"));
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
@@ -68,12 +68,12 @@ impl Section for Checkpoints {
         heading("Checkpoints", out);
         let mut rows = Vec::new();
         if found.inferred {
-            rows.push(("spans", "none tells of checkpoints: large files are taken for them".to_string()));
+            rows.push(("spans", "no checkpoint spans: large files are assumed to be checkpoints".to_string()));
         } else {
-            rows.push(("spans", format!("{}, {} together", grouped(found.spans), time(found.span_ns as f64))));
+            rows.push(("spans", format!("{}, {} in total", grouped(found.spans), time(found.span_ns as f64))));
         }
         rows.extend(found.exposed_ns.map(|ns| ("exposed", time(ns as f64))));
-        rows.push(("files", format!("{} of which 1 MiB or more was written", grouped(found.files))));
+        rows.push(("files", format!("{} with 1 MiB or more written", grouped(found.files))));
         rows.push((
             "written",
             format!("{}, {} in calls", bytes(found.bytes_written as f64), time(found.time_ns as f64)),

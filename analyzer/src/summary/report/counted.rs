@@ -15,15 +15,15 @@ impl Section for CountedInstead {
     type Values = Option<Tally>;
 
     const MEANING: &'static str = "\
-        Counted while the programs ran, not recorded: in summary mode, or beyond a limit, processes count \
-        events by file and function in place of keeping them. Quantiles are then off by a sixteenth at most; \
-        unions of time are off by the gaps that are named. Access: the share of calls that began where the \
-        one before on their file had ended or further on (sequential), or exactly there (consecutive).";
+        Counted while the programs ran, not recorded: in summary mode, or beyond a limit, processes count events by \
+        file and function instead of recording them. Quantiles are then within 6.3 %; unions of time are within the \
+        gaps listed. Access: the share of calls that began where the previous call on their file ended or further on \
+        (sequential), or exactly there (consecutive).";
     const FIELDS: &'static str = "\
-        `null`, or what processes counted in the place of events: `processes`, `events`, `left_out` (of \
-        them, those no filter could be applied to), `gap_ns` (unions of time are off by gaps up to this \
-        long), `access` (a list: `name`, `calls`, `sequential`, `consecutive`), `activity` (`start_ts`, \
-        `column_ns`, and by column `events`, `bytes_read`, `bytes_written`, `io_ns`)";
+        `null`, or the counts of processes that did not record events: `processes`, `events`, `left_out` (of them, \
+        events to which the filter could not be applied), `gap_ns` (unions of time are within gaps of this length), \
+        `access` (a list: `name`, `calls`, `sequential`, `consecutive`), `activity` (`start_ts`, `column_ns`, and by \
+        column `events`, `bytes_read`, `bytes_written`, `io_ns`)";
 
     fn values(analysis: &Analysis, _trace: &Trace) -> Self::Values {
         analysis.tally.clone()
@@ -35,13 +35,13 @@ impl Section for CountedInstead {
         let mut rows = vec![
             ("events", grouped(tally.events)),
             ("by processes", grouped(tally.processes)),
-            ("quantiles", "to a sixteenth; counts, sums, smallest and largest are exact".to_string()),
+            ("quantiles", "within 6.3 %; counts, sums, smallest and largest are exact".to_string()),
         ];
         if tally.gap_ns > 0 {
-            rows.push(("unions of time", format!("where they overlap, to gaps of {}", time(tally.gap_ns as f64))));
+            rows.push(("unions of time", format!("within gaps of {} where they overlap", time(tally.gap_ns as f64))));
         }
         if tally.left_out > 0 {
-            rows.push(("in no figure", format!("{}, as counts cannot be filtered so", grouped(tally.left_out))));
+            rows.push(("not included", format!("{}: counts cannot be filtered this way", grouped(tally.left_out))));
         }
         for (name, column) in [("read", &tally.activity.bytes_read), ("written", &tally.activity.bytes_written)] {
             if let Some(most) = column.iter().max().filter(|most| **most > 0) {

@@ -38,12 +38,12 @@ impl Section for Damages {
     type Values = Vec<DamageNote>;
 
     const MEANING: &'static str = "\
-        Damage: pieces of the trace that could not be used, and how many events that can have cost. Remarks: \
-        what has to be known of a trace of which nothing is damaged.";
+        Damage: parts of the trace that could not be used, and the number of events that this may have cost. Notes: \
+        facts to know about files that are not damaged.";
     const FIELDS: &'static str = "\
-        a list: `path`, `what`, `cut`, `events_max` (how many events that can have cost), `remark` (nothing \
-        is damaged, something has to be known), `run_unknown` (the report is about one of several runs, and which run \
-        the file belongs to is not known; files of other runs are not listed)";
+        a list: `path`, `what`, `cut`, `events_max` (how many events may be lost), `remark` (a note: nothing is \
+        damaged), `run_unknown` (the report covers one of several runs, and the run of this file is unknown; files of \
+        other runs are not listed)";
     const FIRST: bool = true;
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
@@ -54,7 +54,7 @@ impl Section for Damages {
         let values = &summary.damage;
         let (remarks, damage): (Vec<_>, Vec<_>) = values.iter().partition(|note| note.remark);
         if !remarks.is_empty() {
-            heading("Remarks", out);
+            heading("Notes", out);
             for note in remarks.iter().take(SHOWN) {
                 let _ = writeln!(out, "  {}: {}", note.path, note.what);
             }
@@ -70,7 +70,7 @@ impl Section for Damages {
                 Some(0) => "no events beyond the lost ones".to_string(),
                 Some(most) => format!("at most {} events", grouped(most)),
             };
-            let of = if note.run_unknown { "; its run is not known" } else { "" };
+            let of = if note.run_unknown { "; its run is unknown" } else { "" };
             let _ = writeln!(out, "  {}: {} ({cost}{of})", note.path, note.what);
         }
         more(damage.len(), SHOWN, out);
@@ -124,7 +124,7 @@ pub fn damage_sentence(notes: &[DamageNote]) -> Option<String> {
     let lost = match notes.iter().all(|note| note.events_max.is_some()) {
         true if known == 0 => "no event is missing beyond the lost ones".into(),
         true => format!("at most {} lost", many(known, "event", "events")),
-        false => "how many events that cost is not known".into(),
+        false => "the number of lost events is unknown".into(),
     };
     let many = |n: usize, one: &str, more: &str| many(n as u64, one, more);
     let mut parts = Vec::new();
@@ -132,7 +132,7 @@ pub fn damage_sentence(notes: &[DamageNote]) -> Option<String> {
         parts.push(many(cut, "file cut", "files cut"));
     }
     if notes.len() > cut {
-        parts.push(many(notes.len() - cut, "piece damaged", "pieces damaged"));
+        parts.push(many(notes.len() - cut, "place damaged", "places damaged"));
     }
     (!parts.is_empty()).then(|| format!("{}: {lost}", parts.join(", ")))
 }

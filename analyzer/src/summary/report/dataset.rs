@@ -55,22 +55,21 @@ impl Section for Dataset {
     type Values = Self;
 
     const MEANING: &'static str = "\
-        Dataset: the files that calls named, pipes, sockets and terminals left out: what went through those \
-        is said besides. The extent reached is the sum of the largest position reached in each file, as far \
-        as positions are known. Bytes of an MPI-IO call count where no call beneath it moved bytes of that \
-        file in that process. At least: in summary mode the files that found no row of their own are counted \
-        together, and nobody knows how many they are. Read again: the bytes read of each file beyond the largest \
-        position reached in it, less those of which nobody knows where they lay, so at least as much. Opened only: files of which no byte was moved. Shared: files that \
-        two program images or more used.";
+        Dataset: the files that calls named. Pipes, sockets and terminals are excluded; their bytes are reported \
+        separately. Extent reached: the sum over files of the largest known position. Bytes of an MPI-IO call count \
+        only if no call beneath it moved bytes of that file in that process. At least: in summary mode, files without \
+        a separate row are counted together and their number is unknown. Read again: bytes read from each file beyond \
+        its largest position, minus bytes without a known position; this is a lower bound. Opened only: files without \
+        any bytes moved. Shared: files used by two or more program images.";
     const FIELDS: &'static str = "\
-        `at_least` (whether `files*` and `bytes_reached` may be more: in summary mode further files are \
-        counted together), `other_events` (events on those), `files`, `files_read`, `files_written`, \
-        `bytes_read`, `bytes_written` (of each file and process by POSIX and C library calls, by MPI-IO \
-        where none of those moved any), `bytes_reached` (sum of the largest position reached in each file), \
-        `elsewhere_read`, `elsewhere_written` (bytes through pipes, sockets and terminals, which are no data \
-        set), `files_shared` (used by two program images or more), `files_unused`, `opens_unused` (opened, and no byte \
-        moved), `bytes_reread` (bytes read of each file beyond the largest position reached, less those without a \
-        position: read again at least)";
+        `at_least` (whether `files*` and `bytes_reached` may be larger: in summary mode further files are counted \
+        together), `other_events` (events on those files), `files`, `files_read`, `files_written`, `bytes_read`, \
+        `bytes_written` (of each file and process by POSIX and C library calls, by MPI-IO if none of those moved \
+        any), `bytes_reached` (sum of the largest position reached in each file), `elsewhere_read`, \
+        `elsewhere_written` (bytes through pipes, sockets and terminals, which are not part of the data set), \
+        `files_shared` (used by two or more program images), `files_unused`, `opens_unused` (opened, but no bytes \
+        moved), `bytes_reread` (bytes read from each file beyond the largest position, minus bytes without a \
+        position: a lower bound)";
     const SQL: Option<&'static str> = Some(include_str!("../../../sql/dataset.sql"));
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
@@ -128,14 +127,11 @@ impl Section for Dataset {
         }
         if what.at_least {
             let events = many(what.other_events, "event is", "events are");
-            rows.push((
-                OTHER_FILES,
-                format!("{events} on files that found no row of their own and were counted together"),
-            ));
+            rows.push((OTHER_FILES, format!("{events} on files without a separate row, counted together")));
         }
         if what.elsewhere_read + what.elsewhere_written > 0 {
             let (read, written) = (bytes(what.elsewhere_read as f64), bytes(what.elsewhere_written as f64));
-            rows.push(("besides", format!("{read} read and {written} written through pipes, sockets and terminals")));
+            rows.push(("also", format!("{read} read and {written} written through pipes, sockets and terminals")));
         }
         pairs(&rows, out);
     }

@@ -28,10 +28,10 @@ impl Section for Directories {
     type Values = Vec<Directory>;
 
     const MEANING: &'static str = "\
-        By directory: files by the folder they lie in; time is summed over calls.";
+        By directory: files grouped by directory; time is summed over calls.";
     const FIELDS: &'static str = "\
-        a list: `directory`, `files` (zero where it stands for files that were counted together), and the \
-        others as `files`";
+        a list: `directory`, `files` (zero if the row represents files that were counted together), and the remaining \
+        fields as in `files`";
     const SQL: Option<&'static str> = Some(include_str!("../../../sql/directories.sql"));
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {

@@ -16,11 +16,12 @@ impl Section for PassedOvers {
     type Values = Vec<PassedOver>;
 
     const MEANING: &'static str = "\
-        Passed over: files whose processes other files have too, in another form, or that are copies: what \
-        they hold is read once.";
+        Duplicate files: files that are copies, or whose processes are also in other files in another format. Their \
+        contents are read once.";
     const FIELDS: &'static str = "\
-        a list of files whose processes other files have too, in another form: `path`, `processes` (how many \
-        are not read; zero where the whole file is a copy), `instead` (a file that has the first of them)";
+        a list of files that are copies or whose processes are also in other files, in another format: `path`, \
+        `processes` (how many are skipped; zero if the whole file is a copy), `instead` (a file that contains the \
+        first of them)";
     const FIRST: bool = true;
 
     fn values(_analysis: &Analysis, trace: &Trace) -> Self::Values {
@@ -32,7 +33,7 @@ impl Section for PassedOvers {
         if values.is_empty() {
             return;
         }
-        heading("Passed over, because other files hold the same processes", out);
+        heading("Skipped, because other files contain the same processes", out);
         for passed in values.iter().take(SHOWN) {
             let what = match passed.processes {
                 0 => "a copy".to_string(),

@@ -39,15 +39,16 @@ impl Section for Epochs {
     type Values = Vec<EpochUse>;
 
     const MEANING: &'static str = "\
-        Epochs: a row for each epoch that spans number, from the first start to the last end of what carries its \
-        number. Waits for batches and compute are summed over its spans, and so over trainers; first batch: from its \
-        start until a trainer had one. What was read meanwhile, by whomever, is taken from columns of time, of which a \
-        thousand make the run; reading ahead of the first epoch, between two and after the last is in none. An epoch \
-        that reads much less than the first has its data from memory.";
+        Epochs: one row per epoch that spans number, from the first start to the last end of spans with its number. \
+        Waits for batches and compute are summed over its spans, and therefore over trainers. First batch: the time \
+        from the start of the epoch until a trainer had a batch. Bytes read by any process during the epoch are taken \
+        from the timeline's columns (1000 per run); bytes prefetched before the first epoch, between epochs or after \
+        the last one belong to no epoch. An epoch that reads much less than the first one gets its data from memory.";
     const FIELDS: &'static str = "\
-        a list, a row an epoch that spans number (the lowest 4096): `epoch`, `start_ts`, `total_ns` (to the last end of what \
-        carries its number), `batches`, `wait_ns` and `compute_ns` (summed over its spans), `first_batch_ns` (until a trainer \
-        had one; `null` where no span waits for one), `bytes_read` (by whomever, meanwhile; by columns of time)";
+        a list, one row per epoch that spans number (the lowest 4096): `epoch`, `start_ts`, `total_ns` (to the last \
+        end of a span with its number), `batches`, `wait_ns` and `compute_ns` (summed over its spans), \
+        `first_batch_ns` (until a trainer had one; `null` if no span waits for one), `bytes_read` (by any process \
+        during the epoch; by timeline columns)";
     const SQL: Option<&'static str> = Some(include_str!("../../../sql/epochs.sql"));
 
     fn values(analysis: &Analysis, _trace: &Trace) -> Self::Values {
@@ -93,7 +94,8 @@ fn outside(summary: &Summary) -> Option<String> {
     let is_worth = all.saturating_sub(within) as f64 > WORTH * all as f64;
     is_worth.then(|| {
         format!(
-            "In epochs {} of {} were read: what was read ahead of the first, between two, or after the last is in none.",
+            "Epochs read {} of {}: bytes prefetched before the first epoch, between epochs or after the last one \
+             belong to no epoch.",
             bytes(within as f64),
             bytes(all as f64)
         )

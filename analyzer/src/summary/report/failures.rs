@@ -35,11 +35,11 @@ impl Section for Failures {
     type Values = Vec<FailureUse>;
 
     const MEANING: &'static str = "\
-        Failures: calls on files that failed, by function and error, with the file of the first one. That a file is \
-        not there is an answer too, where a program looks for it in several places.";
+        Failures: calls on files that failed, by function and error, with the file of the first one. A missing file \
+        can be a normal result: programs search for files in several places.";
     const FIELDS: &'static str = "\
-        a list, by `name`, `cat` and `errno` (`null`: only that it failed is known): `class`, `error` (`ENOENT` and \
-        its kin), `count`, `time_ns`, `file` (of the first)";
+        a list, by `name`, `cat` and `errno` (`null`: the error number is unknown): `class`, `error` (such as \
+        `ENOENT`), `count`, `time_ns`, `file` (of the first)";
     const SQL: Option<&'static str> = Some(include_str!("../../../sql/failures.sql"));
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {

@@ -39,7 +39,7 @@ impl Section for Files {
     const MEANING: &'static str = "\
         By file: the files with the most time; time is summed over calls.";
     const FIELDS: &'static str = "\
-        a list of the hundred with the most time: `path`, `events`, `opens`, `bytes_read`, `bytes_written`, \
+        a list of the 100 files with the most time: `path`, `events`, `opens`, `bytes_read`, `bytes_written`, \
         `time_ns`";
     const SQL: Option<&'static str> = Some(include_str!("../../../sql/files.sql"));
 

@@ -161,17 +161,17 @@ impl Severity {
 }
 
 /// The sentence where no rule that asks for a change fired.
-pub const NOTHING: &str = "nothing to mend";
+pub const NOTHING: &str = "no change recommended";
 
 /// The same where calls were not recorded.
-pub const NO_CALLS: &str = "no rule fired; most look at calls, and none was recorded";
+pub const NO_CALLS: &str = "no rule fired; most rules check calls, and the trace contains none";
 
 /// Where rules are described.
-pub const DESCRIBED: &str = "--explain RULE says what a rule looks at and what its limits are; analyzer/FINDINGS.md in the sources \
-    of dlio has all of them.";
+pub const DESCRIBED: &str = "--explain RULE shows what a rule checks, and its limits; analyzer/FINDINGS.md in the \
+    dlio sources lists all rules.";
 
 /// What worths are to one another.
-pub const OVERLAP: &str = "What findings are worth overlaps: mending one may win what others tell of.";
+pub const OVERLAP: &str = "Savings overlap: fixing one finding may also save time listed under another.";
 
 /// See the module.
 pub struct Findings;
@@ -180,19 +180,20 @@ impl Section for Findings {
     type Values = Vec<Finding>;
 
     const MEANING: &'static str = "\
-        Findings: what can be won, by rules. Each asks for a pattern and for what it costs: less than 1 % of the \
-        wall clock is no finding. Worth is the time that can be won at most: time in which nothing computed, \
-        shared out by the time of the calls that are meant. From 20 % of the wall clock a finding is critical, \
-        from 5 % a warning, else a note; without compute spans nobody knows what I/O was hidden, and nothing is \
-        critical. Exact: counted; inferred: from names, gaps, or shared out; guess. Rules that did not fire stand \
-        there with what they measured and their limits, which --rules FILE changes.";
+        Findings: the time that changes could save, by rules. Each rule checks for a pattern and its cost; a pattern \
+        that costs less than 1 % of the run time is not a finding. Savings are an upper bound: time in which nothing \
+        computed, divided among calls in proportion to their duration. A finding is critical at 20 % of the run time \
+        or more, a warning at 5 % or more, otherwise a note. Without compute spans it is unknown which I/O was \
+        hidden, so nothing is critical. Exact: counted. Inferred: derived from names, gaps or proportions. Guess: \
+        uncertain. Rules that did not fire are listed with their measurements and limits; --rules FILE changes the \
+        limits.";
     const FIELDS: &'static str = "\
-        a list, a row a rule, those that fired first: `id`, `state` (`fired`, `silenced`, `quiet`, `unknown`, \
-        `ignored`), `severity` (`critical`, `warning`, `note`, `good`; `null` where it did not fire), `confidence` \
-        (`exact`, `inferred`, `guess`), `says` (a sentence), `worth_ns`, `worth_share` (what can be won at most, \
-        of the wall clock), `exposed` (whether nothing computed in that time; else that is not known), \
-        `silenced_by`, `measures` (a list: `key`, `what`, `value`, `limit`, `unit`, `below`), `evidence` (at most \
-        five sentences), `remedy`, `verify` (a command)";
+        a list, one row per rule, fired rules first: `id`, `state` (`fired`, `silenced`, `quiet`, `unknown`, \
+        `ignored`), `severity` (`critical`, `warning`, `note`, `good`; `null` if it did not fire), `confidence` \
+        (`exact`, `inferred`, `guess`), `says` (a sentence), `worth_ns`, `worth_share` (the most that can be saved, \
+        as a share of the run time), `exposed` (whether nothing computed during that time; otherwise that is \
+        unknown), `silenced_by`, `measures` (a list: `key`, `what`, `value`, `limit`, `unit`, `below`), `evidence` \
+        (at most five sentences), `remedy`, `verify` (a command)";
 
     /// Rules judge the report when it is there: see `findings::judge`.
     fn values(_analysis: &Analysis, _trace: &Trace) -> Self::Values {
@@ -219,7 +220,7 @@ impl Section for Findings {
             hung("  ", OVERLAP, (2, width), out);
         }
         for (state, title) in [
-            (State::Silenced, "Fired, and would change nothing"),
+            (State::Silenced, "Fired, but would change nothing"),
             (State::Quiet, "Did not fire"),
             (State::Unknown, "Not measured"),
             (State::Ignored, "Ignored"),
@@ -262,7 +263,8 @@ fn print_others(findings: &[Finding], state: State, title: &str, width: usize, o
     if rows.is_empty() {
         return;
     }
-    let marks = if state == State::Quiet { format!("; {FAILED} marks what does not hold") } else { String::new() };
+    let marks =
+        if state == State::Quiet { format!("; {FAILED} marks a condition that is not met") } else { String::new() };
     let _ = writeln!(out, "\n  {title} ({}{marks})", many(rows.len() as u64, "rule", "rules"));
     for finding in rows {
         let _ = writeln!(out, "    {}", finding.id);

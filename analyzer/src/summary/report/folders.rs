@@ -29,7 +29,7 @@ pub fn folded(folders: &[Directory], most: usize) -> Vec<Directory> {
     let mut shown: Vec<Directory> = rows.iter().map(Row::shown).collect();
     if !rest.is_empty() {
         let folders: Vec<_> = rest.into_iter().flat_map(|row| row.folders).collect();
-        let directory = format!("elsewhere ({} folders)", folders.len());
+        let directory = format!("elsewhere ({} directories)", folders.len());
         shown.push(Directory { directory, ..Row { place: String::new(), folders }.shown() });
     }
     shown
@@ -73,7 +73,7 @@ impl<'a> Row<'a> {
         self.folders.iter().for_each(|folder| use_.include(&folder.use_));
         let directory = match self.folders.as_slice() {
             [one] => one.directory.clone(),
-            several => format!("{}/... ({} folders)", self.place, several.len()),
+            several => format!("{}/... ({} directories)", self.place, several.len()),
         };
         Directory { directory, files: self.folders.iter().map(|folder| folder.files).sum(), use_ }
     }

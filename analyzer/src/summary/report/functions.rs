@@ -38,13 +38,13 @@ impl Section for Functions {
     type Values = Vec<Function>;
 
     const MEANING: &'static str = "\
-        Metrics by function: one row a call, on files and on nothing; those on pipes, sockets and terminals, and those \
-        that wait, stand under Past files. Times are of single calls; count, sum, smallest, mean and largest are \
-        exact; quantiles of time are exact up to two million events and with --exact, which reads the trace twice, and \
-        else off by 0.4 % at most, in summary mode by a sixteenth; ~ marks those that are off. Sizes are bytes moved \
-        by calls that succeeded, and all their figures are exact, but for quantiles in summary mode; between two \
-        values quantiles are interpolated, by SQL to a millionth of the values' distance. Per second is bytes over \
-        time summed over calls.";
+        Metrics by function: one row per function, for calls on files and calls without a file. Calls on pipes, \
+        sockets and terminals, and calls that wait, are listed under Calls not on files. Times are per call. Count, \
+        sum, minimum, mean and maximum are exact. Quantiles of time are exact up to two million events and with \
+        --exact, which reads the trace twice; otherwise they are within 0.4 %, in summary mode within 6.3 %. ~ marks \
+        inexact numbers. Sizes are bytes moved by successful calls, and all their numbers are exact, except quantiles \
+        in summary mode. Between two values, quantiles are interpolated, in SQL to a millionth of their distance. Per \
+        second: bytes divided by time summed over calls.";
     const FIELDS: &'static str = "\
         a list: `name`, `cat`, `class`, `count`, `failed`, `time_ns`, `duration_ns`, `bytes`, `size`";
     const SQL: Option<&'static str> = Some(include_str!("../../../sql/functions.sql"));
@@ -183,8 +183,8 @@ impl Quantiles {
 pub fn inexactness(summary: &Summary) -> Option<&'static str> {
     match summary.tally {
         _ if summary.is_exact() => None,
-        Some(_) => Some("~ is off by a sixteenth at most: calls were counted, not recorded."),
-        None => Some("~ is off by 0.4 % at most; --exact reads the trace twice for the very values."),
+        Some(_) => Some("~ is within 6.3 %: calls were counted, not recorded."),
+        None => Some("~ is within 0.4 %; --exact reads the trace twice for exact values."),
     }
 }
 

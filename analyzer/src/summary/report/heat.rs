@@ -45,12 +45,13 @@ impl Section for HeatMap {
     type Values = Self;
 
     const MEANING: &'static str = "\
-        Heat map: bytes read and written by each rank (by each process, where no launcher gave ranks) in at most 200 \
-        columns of equal width; time in calls on files, summed over threads, and metadata calls likewise. More than \
-        256 rows become groups of neighbours, summed. Processes that did nothing on files are left out.";
+        Heat map: bytes read and written by each rank (by each process, if no launcher assigned ranks) in at most 200 \
+        columns of equal width, with the time in calls on files, summed over threads, and the metadata calls. More \
+        than 256 rows are merged into groups of neighbors. Processes without calls on files are left out.";
     const FIELDS: &'static str = "\
-        `start_ts`, `column_ns`, `columns`, `by` (`rank` or `process`) and `rows`, a list: `name`, `of` (how many stand in \
-        it), `first` (its first column), and by column from there on `bytes`, `io_ns`, `metadata`";
+        `start_ts`, `column_ns`, `columns`, `by` (`rank` or `process`) and `rows`, a list: `name`, `of` (how many \
+        ranks or processes the row contains), `first` (its first column), and by column from `first`: `bytes`, \
+        `io_ns`, `metadata`";
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
         let heat = &analysis.counted.course.heat;

@@ -25,12 +25,11 @@ impl Section for Hosts {
     type Values = Vec<HostUse>;
 
     const MEANING: &'static str = "\
-        Hosts (in JSON and CSV): machines, or boots of one, with the processes that ran there. \
-        clock_spread_ns: how far its processes disagree about the wall clock, which was stepped while they \
-        ran.";
+        Hosts (in JSON and CSV): hosts, one row per boot, with the processes that ran there. clock_spread_ns: how \
+        much its processes disagree about the time of day, because the clock was stepped while they ran.";
     const FIELDS: &'static str = "\
-        a list: `host`, `cores`, `memory` (bytes), `processes`, `clock_spread_ns` (how far its processes disagree about the \
-        wall clock)";
+        a list: `host`, `cores`, `memory` (bytes), `processes`, `clock_spread_ns` (how much its processes disagree \
+        about the time of day)";
     const SQL: Option<&'static str> = Some(include_str!("../../../sql/hosts.sql"));
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {

@@ -30,11 +30,11 @@ impl Section for Latency {
     type Values = Vec<LatencyUse>;
 
     const MEANING: &'static str = "\
-        Latency: times of single calls on files, by class; of reads and writes by the bytes they moved, those that \
-        moved nothing apart, failed ones left out. Quantiles are off by 0.4 % at most; smallest, mean and largest are \
-        exact.";
+        Latency: times of single calls on files, by class, and for reads and writes by the bytes they moved. Calls \
+        that moved no bytes are separate; failed calls are left out. Quantiles are within 0.4 %; minimum, mean and \
+        maximum are exact.";
     const FIELDS: &'static str = "\
-        a list, by `class`, and of reads and writes by `from` and `to` (bytes moved by a call, `to` not included): \
+        a list, by `class`, and for reads and writes by `from` and `to` (bytes moved by a call, `to` not included): \
         `count`, `time_ns`, `duration_ns`";
     const SQL: Option<&'static str> = Some(include_str!("../../../sql/latency.sql"));
 

@@ -80,19 +80,20 @@ impl Section for Machine {
     type Values = Vec<MachineUse>;
 
     const MEANING: &'static str = "\
-        Machine: what the processes were allowed to use, and what they used. CPUs allowed are those that any of them \
-        might run on: affinity, cpusets. A quota of CPU time belongs to a control group: in periods in which it was \
-        used up, threads were kept from running. CPU time and bytes from storage are the kernel's, of all processes \
-        whose end is in the trace; bytes from storage leave out what the page cache had.";
+        Machine: the resources that processes were allowed to use, and their use of them. CPUs allowed: those on \
+        which any process may run, by affinity and cpusets. A quota of CPU time belongs to a control group: in \
+        periods in which it was used up, threads were kept from running. CPU time and bytes from storage are the \
+        kernel's counters, for all processes whose end is in the trace; bytes from storage exclude the page cache.";
     const FIELDS: &'static str = "\
-        a list: `host`, `cores`, `memory` (bytes), `cpus` (that any process might run on), `wall_ns` (first start to last \
-        end), `cpu_ns`, `quotas` (a list: `group`, `cpus`, `periods`, `throttled_periods`, `throttled_ns`), `memory_limits` \
-        (a list: `group`, `bytes`), `storage_read` and `storage_written` (bytes past the page cache), `shm_size` (bytes of \
-        `/dev/shm`), `sampled` (growth of the machine's counters from the last sample before the run to the first one after \
-        it: `ns`, `cpu_busy_ns`, `cpu_iowait_ns`, `cpu_steal_ns`, `refaults`, `swap_in`, `swap_out`, `retransmissions`; \
-        `devices` with `device`, `reads`, `read_bytes`, `read_ns`, `write_bytes`, `busy_ns`, `queue_ns`; `nfs` with `folder`, \
-        `operations`, `retransmissions`, `queue_ns`, `round_trip_ns`, `execution_ns`; and `mounts` with `folder`, `type`, \
-        `source`, `device`, `read_ahead_kb`, `rotational`, `free_bytes`); `null` where unknown";
+        a list: `host`, `cores`, `memory` (bytes), `cpus` (on which any process may run), `wall_ns` (first start to \
+        last end), `cpu_ns`, `quotas` (a list: `group`, `cpus`, `periods`, `throttled_periods`, `throttled_ns`), \
+        `memory_limits` (a list: `group`, `bytes`), `storage_read` and `storage_written` (bytes not served by the \
+        page cache), `shm_size` (bytes of `/dev/shm`), `sampled` (increase of the host's counters from the last \
+        sample before the run to the first one after it: `ns`, `cpu_busy_ns`, `cpu_iowait_ns`, `cpu_steal_ns`, \
+        `refaults`, `swap_in`, `swap_out`, `retransmissions`; `devices` with `device`, `reads`, `read_bytes`, \
+        `read_ns`, `write_bytes`, `busy_ns`, `queue_ns`; `nfs` with `folder`, `operations`, `retransmissions`, \
+        `queue_ns`, `round_trip_ns`, `execution_ns`; and `mounts` with `folder`, `type`, `source`, `device`, \
+        `read_ahead_kb`, `rotational`, `free_bytes`); `null` if unknown";
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
         let processes = trace.catalog.processes();
@@ -202,7 +203,7 @@ impl MachineUse {
             Some(cores) => format!("{cpus} of {cores} allowed"),
             None => format!("{cpus} allowed"),
         });
-        let used = self.cpus_used().map(|used| format!("{used:.2} used in the mean"));
+        let used = self.cpus_used().map(|used| format!("{used:.2} used on average"));
         lines.extend(join([allowed, used]).map(|text| ("CPUs", text)));
         for quota in &self.quotas {
             lines.push(("CPU quota", quota.text()));
@@ -213,7 +214,7 @@ impl MachineUse {
         lines.extend(join(memory.into_iter().chain(limits).map(Some)).map(|text| ("memory", text)));
         let read = self.storage_read.map(|read| {
             let (read, asked) = (bytes(read as f64), bytes(bytes_read as f64));
-            format!("{read} read from it past the page cache, for {asked} that calls read")
+            format!("{read} read from storage, not from the page cache, for {asked} that calls read")
         });
         lines.extend(read.map(|text| ("storage", text)));
         lines.extend(self.sampled.iter().flat_map(Sampled::lines));

@@ -50,9 +50,9 @@ impl Section for Metadata {
     type Values = Vec<MetadataUse>;
 
     const MEANING: &'static str = "\
-        Metadata: calls of the class metadata on files, by what they do: open, close, stat (access too), list, seek, \
-        rename, delete, map, other. Times are summed over calls. By function: see Metrics by function; by error: \
-        Failures.";
+        Metadata: calls of the class metadata on files, by operation: open, close, stat (including access), list, \
+        seek, rename, delete, map, other. Times are summed over calls. By function: see Metrics by function; by \
+        error: Failures.";
     const FIELDS: &'static str = "\
         a list, by `group` (`open`, `close`, `stat`, `list`, `seek`, `rename`, `delete`, `map`, `other`): \
         `count`, `failed`, `time_ns`";

@@ -23,6 +23,7 @@ pub mod findings;
 pub mod flat;
 pub mod folders;
 pub mod functions;
+pub mod headline;
 pub mod heat;
 pub mod hosts;
 pub mod latency;
@@ -132,6 +133,9 @@ macro_rules! report {
             /// `dlio-summary`.
             pub schema: Cow<'static, str>,
             pub version: u32,
+            /// The verdict box.
+            #[serde(default)]
+            pub headline: headline::Headline,
             pub verdict: Vec<String>,
             $($(#[$attribute])* pub $name: <$section as Section>::Values,)*
         }
@@ -149,6 +153,7 @@ macro_rules! report {
                 Summary {
                     schema: "dlio-summary".into(),
                     version: VERSION,
+                    headline: headline::Headline::default(),
                     verdict: Vec::new(),
                     $($name: <$section>::values(analysis, trace),)*
                 }
@@ -233,7 +238,7 @@ impl Analysis {
     pub fn summary(&self, trace: &Trace) -> Summary {
         let mut summary = Summary::new(self, trace);
         processes::assign_roles(&mut summary);
-        summary.verdict = verdict::verdict(&summary, &pools(&trace.catalog, self));
+        (summary.verdict, summary.headline) = headline::conclude(&summary, &pools(&trace.catalog, self));
         summary
     }
 }

@@ -1,4 +1,4 @@
-//! Why readers found no free CPU: a quota, the CPUs they may run on, threads of their own, or somebody else's.
+//! The reason why readers found no free CPU: a quota, CPU affinity, too many threads, or other processes.
 
 use std::collections::BTreeMap;
 
@@ -167,16 +167,16 @@ impl Shortage {
     /// What it says, and what it takes to change it.
     pub fn sentence(&self) -> String {
         match self {
-            Shortage::Quota(quota) => format!("{}: a higher quota is what helps.", quota_text(quota)),
+            Shortage::Quota(quota) => format!("{}: raise the quota.", quota_text(quota)),
             Shortage::Mask { cpus, cores, were, list } => {
                 let which = list.as_ref().map_or_else(String::new, |list| format!(" (CPU {list})"));
                 let since = were.map_or_else(String::new, |were| {
-                    format!(" They were started with {were}: their own code, a library or taskset took the others away later.")
+                    format!(" They started with {were}: their own code, a library or taskset removed the rest later.")
                 });
-                format!("The readers may run on {cpus} of the {cores} CPUs of the machine{which}.{since}")
+                format!("The readers may run on {cpus} of the host's {cores} CPUs{which}.{since}")
             }
             Shortage::Threads { threads, readers, cpus } => format!(
-                "{} ran {} threads on {}: each has a pool of threads of its own.",
+                "{} ran {} threads on {}: each has its own thread pool.",
                 many(*readers, "reader", "readers"),
                 grouped(*threads),
                 many(*cpus as u64, "CPU", "CPUs")
@@ -188,12 +188,12 @@ impl Shortage {
                 };
                 let others = match busy {
                     Some(busy) => format!("processes outside the trace kept {busy:.1} CPUs busy"),
-                    None => "something outside the trace had the rest".into(),
+                    None => "processes outside the trace used the rest".into(),
                 };
                 format!("The readers used {used:.1} of {cpus}: {others}.")
             }
             Shortage::Own { used, cpus } => format!(
-                "The readers used {used:.1} of {} themselves: adding readers would not help on these CPUs.",
+                "The readers themselves used {used:.1} of {}: more readers would not help on these CPUs.",
                 many(*cpus as u64, "CPU", "CPUs")
             ),
         }
@@ -203,10 +203,10 @@ impl Shortage {
 /// A quota, and how often it was used up.
 pub fn quota_text(quota: &QuotaUse) -> String {
     let used = quota.throttled_periods.zip(quota.periods).map_or_else(
-        || "and used about as much".into(),
-        |(up, all)| format!("which were used up in {} of {}", grouped(up), many(all, "period", "periods")),
+        || "and used about that much".into(),
+        |(up, all)| format!("which was used up in {} of {}", grouped(up), many(all, "period", "periods")),
     );
-    format!("The job may use {} CPUs' worth of time (quota of {}), {used}", quota.cpus, quota.group)
+    format!("The job may use the time of {} CPUs (quota of {}), {used}", quota.cpus, quota.group)
 }
 
 #[cfg(test)]

@@ -12,9 +12,10 @@ impl Section for PastFiles {
     type Values = Vec<Function>;
 
     const MEANING: &'static str = "\
-        Past files: calls on pipes, sockets and terminals, those of the layer net (recv, send, connect, getaddrinfo), and \
-        calls that wait for others or for a time, those for a lock on a file included. None of it is I/O in any other \
-        figure; a file that is sent to a socket by sendfile or splice is read, which is. In summary mode such calls stand under Metrics by function.";
+        Calls not on files: calls on pipes, sockets and terminals, calls of the layer net (recv, send, connect, \
+        getaddrinfo), and calls that wait for an event or a time, including those for a lock on a file. They never \
+        count as I/O, except that a file sent to a socket by sendfile or splice counts as read. In summary mode these \
+        calls are listed under Metrics by function.";
     const FIELDS: &'static str = "\
         a list, as `functions`";
     const SQL: Option<&'static str> = Some(include_str!("../../../sql/past_files.sql"));
@@ -24,6 +25,6 @@ impl Section for PastFiles {
     }
 
     fn print(summary: &Summary, top: usize, out: &mut String) {
-        functions::print("Past files", &summary.past_files, top, out);
+        functions::print("Calls not on files", &summary.past_files, top, out);
     }
 }

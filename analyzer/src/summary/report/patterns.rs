@@ -67,11 +67,12 @@ impl Section for Patterns {
     type Values = Vec<PatternUse>;
 
     const MEANING: &'static str = "\
-        Names: files by the pattern of their path, in which # stands for digits; the hundred with the most time, and \
-        all others together as (other patterns).";
+        Names: files by the pattern of their path, in which # replaces digits: the 100 patterns with the most time, \
+        and all remaining ones as (other patterns).";
     const FIELDS: &'static str = "\
-        a list of the hundred with the most time: `pattern` (a path with `#` for digits; the last may be `(other \
-        patterns)`), `files`, `users` (pairs of a file and a program image that used it), and the others as `files`";
+        a list of the 100 patterns with the most time: `pattern` (a path with `#` instead of digits; the last may be \
+        `(other patterns)`), `files`, `users` (pairs of a file and a program image that used it), and the remaining \
+        fields as in `files`";
     const SQL: Option<&'static str> = Some(include_str!("../../../sql/patterns.sql"));
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {

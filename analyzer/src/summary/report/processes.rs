@@ -81,25 +81,26 @@ impl Section for Processes {
     type Values = Vec<ProcessUse>;
 
     const MEANING: &'static str = "\
-        By process: a row for each program that a process ran. Times are summed over calls and threads, so that they \
-        can exceed the run's length: of calls that read, write, synchronise, or ask about files, and of compute spans. \
-        Writing does not include synchronising, here and in every other figure. What is read and written is of files; \
-        t(wait) is the time of calls that wait for others: for a message on a pipe or socket, a lock, a child, but not \
-        for a time to pass (sleep). killed: the process did not say how it ended, for a signal ended it (Ctrl-C is \
-        one); signal N if its parent learned which. A process is called by its script or module where it has one, and a copy of its parent by its number \
-        among workers. Trainers stand first, then their readers.";
+        By process: one row per program that a process ran. Times are summed over calls and threads, so they can \
+        exceed the run time: calls that read, write, sync or access metadata, and compute spans. Writes never include \
+        syncs, here and in all other numbers. Bytes read and written are those of files. t(wait) is the time in calls \
+        that wait for a message on a pipe or socket, a lock or a child, but not in calls that wait for time to pass \
+        (sleep). killed: the process did not report its end, because a signal killed it (such as Ctrl-C); signal N if its parent learned which. A process \
+        is named after its script or module, if it has one, and a copy of its parent by its number among workers. \
+        Trainers are listed first, then their readers.";
     const FIELDS: &'static str = "\
         a list of program images: `host`, `pid`, `rank`, `program`, `proc` (key into the table `processes`), `parent` \
-        (that of the image that started it; `null` where it was not traced), `first_ts` (start of its first event), \
+        (that of the image that started it; `null` if that was not traced), `first_ts` (start of its first event), \
         `name` (its script, or its number among workers), `own_reads` (of data files, by its first thread: `from_ts`, \
-        `to_ts`, `read_ns`, `pauses` of 1 ms and more between them; `null` where there are none), `resources` (what it might use and used: `cpus` and `cpu_list` \
-        that its main thread might run on at its start, `cpus_end` and `cpu_list_end` of any of its threads later; \
-        `are_groups_known`; `cpu_quota` of CPUs, `cpu_group`, and while it ran that group's `periods`, `throttled_periods` \
-        and `throttled_ns`; `memory_limit` of bytes, `memory_group`; `shm_size`, `threads_end`, `cpu_ns`, `storage_read` and \
-        `storage_written` past the page cache, `thread_variables`; `null` where unknown), `role` (trainer or reader, as `training` has them, else \
-        `null`), `ended`, `signal` (that ended it, as its parent learned; else `null`), `threads`, `lost`, `events`, `failed`, `bytes_read`, `bytes_written`, `read_ns`, `write_ns`, \
-        `metadata_ns`, `sync_ns`, `compute_ns`, `wait_ns` (in calls that wait for others; times are summed over calls, \
-        and all but this of files), `span_ns` (first to last event)";
+        `to_ts`, `read_ns`, `pauses` of 1 ms or more between them; `null` if there are none), `resources` (its limits \
+        and use: `cpus` and `cpu_list` on which its main thread could run at its start, `cpus_end` and `cpu_list_end` \
+        of any of its threads later; `are_groups_known`; `cpu_quota` in CPUs, `cpu_group`, and while it ran that \
+        group's `periods`, `throttled_periods` and `throttled_ns`; `memory_limit` in bytes, `memory_group`; \
+        `shm_size`, `threads_end`, `cpu_ns`, `storage_read` and `storage_written` not served by the page cache, \
+        `thread_variables`; `null` if unknown), `role` (trainer or reader, as in `training`, otherwise `null`), \
+        `ended`, `signal` (that ended it, as its parent learned; else `null`), `threads`, `lost`, `events`, `failed`, `bytes_read`, `bytes_written`, `read_ns`, `write_ns`, \
+        `metadata_ns`, `sync_ns`, `compute_ns`, `wait_ns` (in calls that wait; times are summed over calls, and all \
+        except this one are of files), `span_ns` (first to last event)";
     const SQL: Option<&'static str> = Some(include_str!("../../../sql/processes.sql"));
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
@@ -156,7 +157,8 @@ impl Section for Processes {
 }
 
 /// What processes moved where their calls were counted and not recorded.
-pub const ALL_IO: &str = "Pipes and sockets are in what processes read and wrote: counts do not tell them from files.";
+pub const ALL_IO: &str = "Bytes read and written include pipes and sockets: counts do not distinguish them from \
+    files.";
 
 /// Says of each process what it is for.
 pub fn assign_roles(summary: &mut Summary) {

@@ -30,9 +30,9 @@ impl Section for Ranks {
     type Values = Vec<RankUse>;
 
     const MEANING: &'static str = "\
-        By rank: processes by the rank their launcher gave them.";
+        By rank: processes by the rank that their launcher assigned.";
     const FIELDS: &'static str = "\
-        a list: `rank`, `processes` (program images), `pids` (processes), and the others as `processes`";
+        a list: `rank`, `processes` (program images), `pids` (processes), and the remaining fields as in `processes`";
     const SQL: Option<&'static str> = Some(include_str!("../../../sql/ranks.sql"));
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {

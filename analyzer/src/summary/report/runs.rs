@@ -32,13 +32,13 @@ impl Section for Runs {
     type Values = Vec<Run>;
 
     const MEANING: &'static str = "\
-        Runs: processes of one command of dlio trace, and trees of processes that overlap in time, or that one \
-        parent started within a second. Where a folder holds several, the report is about the last one. --run N \
-        picks another, --run all takes them together.";
+        Runs: the processes of one dlio trace command, or process trees that overlap in time or that one parent \
+        started within a second. If a directory contains several runs, the report covers the last one. --run N \
+        selects another, --run all combines them.";
     const FIELDS: &'static str = "\
-        a list of the runs that lie in one folder: `start_ts`, `end_ts`, `processes` (program images), `reported` \
-        (whether the report is about this run: one, or with `--run all` each); empty where processes or times were \
-        chosen without a run, and where runs are not known before reading";
+        a list of the runs in one directory: `start_ts`, `end_ts`, `processes` (program images), `reported` (whether \
+        the report covers this run: one, or with `--run all` each); empty if processes or times were selected without \
+        a run, and if runs are not known before reading";
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
         let filter = &analysis.filter;
@@ -75,12 +75,13 @@ pub fn scope(runs: &[Run]) -> Option<String> {
     let mut reported = runs.iter().zip(1..).filter(|(run, _)| run.reported);
     Some(match (reported.next(), reported.next()) {
         (Some((run, at)), None) => format!(
-            "This trace holds {all} runs; this report is about {}. --run 1 to {all} picks one, --run all takes them together.",
+            "This trace contains {all} runs; this report covers {}. --run 1 to {all} selects one, --run all combines \
+             them.",
             described(run, at, number)
         ),
         _ => format!(
-            "This trace holds {all} runs, and this report takes them together: shares of the time include the pauses between \
-             them. --run last, or --run 1 to {all}, picks one."
+            "This trace contains {all} runs, and this report combines them: shares of the time include the pauses \
+             between runs. --run last, or --run 1 to {all}, selects one."
         ),
     })
 }
@@ -91,7 +92,7 @@ pub fn label(runs: &[Run]) -> Option<String> {
     let mut reported = runs.iter().zip(1..).filter(|(run, _)| run.reported);
     (number > 1).then(|| match (reported.next(), reported.next()) {
         (Some((_, at)), None) => format!("run {at} of {number}"),
-        _ => format!("{number} runs together"),
+        _ => format!("{number} runs combined"),
     })
 }
 
@@ -100,7 +101,7 @@ fn described(run: &Run, at: usize, number: usize) -> String {
     let which = if at == number { "the last one".into() } else { format!("run {}", grouped(at as u64)) };
     let (began, took) = (moment(run.start_ts), time((run.end_ts - run.start_ts) as f64));
     let (day_and_time, zone) = (&began[..SECONDS], &began[SECONDS + MILLISECONDS..]);
-    format!("{which}, which began {day_and_time}{zone} and took {took}")
+    format!("{which}, which started {day_and_time}{zone} and took {took}")
 }
 
 /// The lengths of the parts of a moment: to the second, and milliseconds with their point.
@@ -252,16 +253,16 @@ mod tests {
         assert_eq!(scope(&[run(0, true)]), None);
         let last = scope(&[run(0, false), run(100, false), run(1_795_226_887, true)]).unwrap();
         let about =
-            "this report is about the last one, which began 2026-11-21 02:08:07 UTC and took 41.0 s. --run 1 to 3";
-        assert!(last.starts_with("This trace holds 3 runs; ") && last.contains(about), "{last}");
+            "this report covers the last one, which started 2026-11-21 02:08:07 UTC and took 41.0 s. --run 1 to 3";
+        assert!(last.starts_with("This trace contains 3 runs; ") && last.contains(about), "{last}");
         assert!(
             scope(&[run(0, true), run(100, false)]).unwrap().contains("about run 1, which began 1970-01-01 00:00:00")
         );
-        assert!(scope(&[run(0, true), run(100, true)]).unwrap().contains("takes them together"));
+        assert!(scope(&[run(0, true), run(100, true)]).unwrap().contains("combines them"));
         let labels = [label(&[run(0, false), run(100, true)]), label(&[run(0, true), run(100, true)]), label(&[])];
         assert_eq!(labels, [Some("run 2 of 2".into()), Some("2 runs together".into()), None]);
         // An older version of the report marks none.
-        assert!(scope(&[run(0, false), run(100, false)]).unwrap().contains("takes them together"));
+        assert!(scope(&[run(0, false), run(100, false)]).unwrap().contains("combines them"));
     }
 
     #[test]

@@ -133,9 +133,10 @@ impl Sampled {
             lines.extend(moved.filter(|moved| *moved > 0).map(|moved| (name, bytes(moved as f64))));
         }
         let steal = self.cpu_steal_ns.filter(|ns| *ns * 100 > self.ns);
-        lines.extend(
-            steal.map(|ns| ("steal", format!("{} of CPU time went to other guests of the host", time(ns as f64)))),
-        );
+        lines
+            .extend(steal.map(|ns| {
+                ("steal", format!("{} of CPU time was stolen by other guests of the host", time(ns as f64)))
+            }));
         lines
     }
 

@@ -28,8 +28,8 @@ const TABLES: usize = 3;
 /// Findings where there is room for them.
 const FINDINGS: usize = 5;
 
-/// Fewer findings than these make no room for tables.
-const FINDINGS_MIN: usize = 3;
+/// Tables may push out all findings except these; the verdict box already recommends the most important change.
+const FINDINGS_MIN: usize = 2;
 
 /// The measure of a screen.
 #[derive(Clone, Copy, Debug)]
@@ -69,12 +69,13 @@ struct Room {
 }
 
 fn made(summary: &Summary, width: usize, Room { rows, tables, findings }: Room) -> String {
-    let mut out = scope(&summary.runs).map_or(String::new(), |scope| wrapped(&scope, width));
+    let mut out = summary.headline.lines(width) + "\n";
+    out += &scope(&summary.runs).map_or(String::new(), |scope| wrapped(&scope, width));
     let (first, rest) = summary.verdict.split_first().map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));
     out += &wrapped(first, width);
     out += &wrapped(&rest.join(" "), width);
     if let Some(damage) = damage_sentence(&summary.damage) {
-        out += &wrapped(&format!("Damage: {damage}; --section damage names them."), width);
+        out += &wrapped(&format!("Damage: {damage}; --section damage lists the files."), width);
     }
     if !summary.findings.is_empty() {
         found(summary, width, findings, &mut out);
@@ -122,7 +123,8 @@ fn found(summary: &Summary, width: usize, most: usize, out: &mut String) {
         let severity = finding.severity.map_or("", Severity::word);
         let worth = finding.worth().map_or(String::new(), |worth| format!("{worth}, "));
         let mut text = format!("{severity}: {worth}{}: {}.", finding.id, finding.says);
-        if at == cause && is_change(&finding) {
+        let is_next = summary.headline.finding.as_ref() == Some(&finding.id);
+        if at == cause && is_change(&finding) && !is_next {
             text += &format!(" Change: {}.", finding.remedy);
         }
         hung("  ", &text, (4, width), out);
@@ -141,15 +143,15 @@ fn closing(summary: &Summary) -> String {
     let remarks = summary.damage.iter().filter(|note| note.remark).count() + summary.passed_over.len();
     let remarks = match remarks {
         0 => String::new(),
-        number => format!("{}: --section damage. ", many(number as u64, "remark", "remarks")),
+        number => format!("{}: --section damage. ", many(number as u64, "note", "notes")),
     };
     let inexact = inexactness(summary).map_or(String::new(), |mark| format!("{mark} "));
     if summary.allocation.events == 0 {
-        return format!("{remarks}What figures mean: --explain.");
+        return format!("{remarks}Definitions: --explain.");
     }
     format!(
-        "{inexact}{remarks}Why, and what to change: --findings. All tables: --full; one: --section processes; a timeline: \
-         --view; what figures mean: --explain."
+        "{inexact}{remarks}More: evidence and changes --findings, all tables --full, one table --section processes, \
+         timeline --view, definitions --explain."
     )
 }
 
@@ -167,7 +169,7 @@ fn times(summary: &Summary, width: usize, out: &mut String) {
         parts.extend((saved > 0).then(|| match saved <= spent.total_ns {
             true => of_total(&format!("checkpoints, {spans}"), saved),
             false => {
-                Part { name: "checkpoints".into(), ns: saved, of: (0, format!("summed over {spans}, side by side")) }
+                Part { name: "checkpoints".into(), ns: saved, of: (0, format!("summed over {spans} that overlap")) }
             }
         }));
     }
@@ -260,7 +262,7 @@ fn apart(summary: &Summary, out: &mut String) {
     let ns: u64 = summary.past_files.iter().map(|function| function.time_ns).sum();
     if count > 0 {
         let (calls, ns) = (many(count, "call", "calls"), took(summary, ns));
-        let _ = writeln!(out, "  pipes, sockets, waits: {calls}, {ns} in sum: --section past_files");
+        let _ = writeln!(out, "  pipes, sockets, waits: {calls}, {ns} in total: --section past_files");
     }
 }
 
@@ -268,7 +270,7 @@ fn folders(summary: &Summary, width: usize, rows: usize, out: &mut String) {
     if summary.directories.is_empty() {
         return;
     }
-    heading("Folders", out);
+    heading("Directories", out);
     let mut grid = Grid::new(&["<", "files", "opens", "read", "written", "time"]);
     for row in folded(&summary.directories, rows) {
         let [read, written] = [row.use_.bytes_read, row.use_.bytes_written].map(|moved| bytes(moved as f64));

@@ -40,13 +40,13 @@ impl Section for SharedFiles {
     type Values = Vec<SharedFile>;
 
     const MEANING: &'static str = "\
-        Shared files: files that two processes (program images) or more used, the hundred with the most time; ranks: \
-        how many different ranks those processes have. Writes in common are those of ranks that begin or end in a block of \
+        Shared files: files used by two or more processes (program images), the 100 with the most time; ranks: how \
+        many different ranks those processes have. Writes in common: writes of ranks that begin or end in a block of \
         1 MiB to which another rank writes at the same time.";
     const FIELDS: &'static str = "\
-        a list of the hundred with the most time that two program images or more used: `path`, `processes`, `ranks`, \
-        `common_writes` and `common_ns` (writes of ranks that begin or end in a block of 1 MiB to which another rank writes at \
-        the same time, and their time), and the others as `files`";
+        a list of the 100 files with the most time that two or more program images used: `path`, `processes`, \
+        `ranks`, `common_writes` and `common_ns` (writes of ranks that begin or end in a block of 1 MiB to which \
+        another rank writes at the same time, and their time), and the remaining fields as in `files`";
     const SQL: Option<&'static str> = Some(include_str!("../../../sql/shared.sql"));
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {

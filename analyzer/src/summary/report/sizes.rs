@@ -30,10 +30,10 @@ impl Section for Sizes {
 
     const MEANING: &'static str = "\
         Access sizes: reads and writes of files by the bytes they moved, in powers of two, with the time they took. \
-        Those that moved nothing (at the end of a file) stand apart; failed ones are left out.";
+        Calls that moved no bytes (at the end of a file) are separate; failed calls are left out.";
     const FIELDS: &'static str = "\
-        a list, by `class` (`read`, `write`), `from` and `to` (bytes moved by a call, `to` not included; 0 to 1: \
-        nothing, at the end of a file): `count`, `bytes`, `time_ns`";
+        a list, by `class` (`read`, `write`), `from` and `to` (bytes moved by a call, `to` not included; 0 to 1: no \
+        bytes, at the end of a file): `count`, `bytes`, `time_ns`";
     const SQL: Option<&'static str> = Some(include_str!("../../../sql/sizes.sql"));
 
     fn values(analysis: &Analysis, _trace: &Trace) -> Self::Values {

@@ -12,7 +12,7 @@ impl Section for Spans {
     type Values = Vec<Function>;
 
     const MEANING: &'static str = "\
-        Spans: the program's own, by name and category.";
+        Spans: the program's own spans, by name and category.";
     const FIELDS: &'static str = "\
         a list, as `functions`";
     const SQL: Option<&'static str> = Some(include_str!("../../../sql/spans.sql"));

@@ -83,19 +83,19 @@ impl Section for Steps {
     type Values = Vec<StepUse>;
 
     const MEANING: &'static str = "\
-        Steps: a step goes from the beginning of a wait for a batch to the beginning of the next, in the thread that \
-        trains; the last one to the end of what its spans tell. Each moment of it belongs to the first of these that \
-        was going on in that thread: compute, communication (spans whose category begins with comm), checkpoint, wait \
-        for data, other I/O; what is left is other. So the parts sum to the step. Where no span tells of a wait, steps \
-        are not measured. Columns hold as many steps each, at most 500, of the eight trainers that waited most; \
-        shortest and longest are of single steps.";
+        Steps: a step lasts from the start of a wait for a batch to the start of the next one, in the training \
+        thread; the last step ends with the thread's last span. Each instant counts for the first of these that was \
+        active in that thread: compute, communication (spans whose category begins with comm), checkpoint, wait for \
+        data, other I/O; the rest is other. The parts add up to the step. Without spans that show waits, steps are \
+        not measured. Each column contains the same number of steps, with at most 500 columns, for the eight trainers \
+        that waited most; shortest and longest are single steps.";
     const FIELDS: &'static str = "\
-        a list, a row a trainer whose spans tell when it waits for batches: `proc`, `rank`, `trainer`, `sum` (of all \
-        steps: `steps`, `start_ts`, `total_ns`, and its parts `compute_ns`, `communication_ns`, `checkpoint_ns`, \
-        `wait_ns`, `io_ns`, `other_ns`; `shortest_ns`, `longest_ns` of single steps), `median_ns` (off by 0.4 % at \
-        most), `readers` (at the same time), `largest_turn` (of all waiting, the largest part that lies in every n-th \
-        step, n being the number of readers), `columns` (a list of at most 500, each as `sum`; of the eight trainers \
-        that waited most, else empty)";
+        a list, one row per trainer whose spans show when it waits for batches: `proc`, `rank`, `trainer`, `sum` (of \
+        all steps: `steps`, `start_ts`, `total_ns`, and its parts `compute_ns`, `communication_ns`, `checkpoint_ns`, \
+        `wait_ns`, `io_ns`, `other_ns`; `shortest_ns`, `longest_ns` of single steps), `median_ns` (within 0.4 %), \
+        `readers` (at the same time), `largest_turn` (the largest share of all waiting that falls on every n-th step, \
+        where n is the number of readers), `columns` (a list of at most 500, each as `sum`; for the eight trainers \
+        that waited most, otherwise empty)";
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
         let groups = rank_groups(&trace.catalog, analysis);
@@ -135,7 +135,10 @@ impl Section for Steps {
         }
         grid.print(out);
         more(summary.steps.len(), top, out);
-        out.push_str("  Shares are of the time of the steps; a wait beside which its thread computed is computing.\n");
+        out.push_str(
+            "  Shares are of the time of the steps; a wait during which its thread computed counts as \
+            compute.\n",
+        );
     }
 }
 

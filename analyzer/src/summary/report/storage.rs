@@ -47,11 +47,11 @@ impl Section for Storage {
     type Values = Vec<StorageUse>;
 
     const MEANING: &'static str = "\
-        Storage: files by the first folder of their path, since traces do not tell what is mounted where; . is what \
-        was named from the working directory; objects by their bucket (s3://bucket). Times are summed over calls; of \
-        them, those in calls that ask about files (metadata).";
+        Storage: files by the first directory of their path, since traces do not contain mount points. Relative paths \
+        are listed under a dot; objects by their bucket (s3://bucket). Times are summed over calls; metadata: the part \
+        spent in metadata calls.";
     const FIELDS: &'static str = "\
-        a list, by `place` (first folder of the path, since traces do not tell what is mounted where; `s3://bucket` of \
+        a list, by `place` (first directory of the path, since traces do not contain mount points; `s3://bucket` for \
         objects): `files`, `opens`, `bytes_read`, `bytes_written`, `time_ns`, `asked_ns` (of it, in metadata calls)";
     const SQL: Option<&'static str> = Some(include_str!("../../../sql/storage.sql"));
 
@@ -78,8 +78,8 @@ impl Section for Storage {
         if summary.storage.is_empty() {
             return;
         }
-        heading("Storage, by first folder or bucket", out);
-        let mut grid = Grid::new(&["<", "files", "opens", "read", "written", "time", "of it metadata"]);
+        heading("Storage, by first directory or bucket", out);
+        let mut grid = Grid::new(&["<", "files", "opens", "read", "written", "time", "metadata"]);
         for row in summary.storage.iter().take(top) {
             let [read, written] = [row.bytes_read, row.bytes_written].map(|moved| bytes(moved as f64));
             let [all, asked] = [row.time_ns, row.asked_ns].map(|ns| time(ns as f64));

@@ -13,7 +13,7 @@ pub fn print_some(summary: &Summary, sections: &[String], (top, width): (Option<
         out += &format!("\n{mark}\n");
     }
     if out.is_empty() {
-        out = format!("There is nothing in this trace to be said under {}.\n", sections.join(", "));
+        out = format!("This trace has nothing to show in {}.\n", sections.join(", "));
     }
     let out = out.trim_start_matches('\n');
     match scope(&summary.runs) {
@@ -25,7 +25,8 @@ pub fn print_some(summary: &Summary, sections: &[String], (top, width): (Option<
 /// Prints everything; of long tables the first `top` rows, of prose lines of a width.
 pub fn print(summary: &Summary, (top, width): (usize, usize)) -> String {
     let sentences = scope(&summary.runs).into_iter().chain(summary.verdict.iter().cloned());
-    let mut out: String = sentences.map(|sentence| wrapped(&sentence, width)).collect();
+    let sentences: String = sentences.map(|sentence| wrapped(&sentence, width)).collect();
+    let mut out = format!("{}\n{sentences}", summary.headline.lines(width));
     summary.print_sections(true, (top, width), &mut out);
     if summary.allocation.events == 0 {
         return out;
@@ -34,6 +35,6 @@ pub fn print(summary: &Summary, (top, width): (usize, usize)) -> String {
     if let Some(mark) = inexactness(summary) {
         out += &format!("\n{mark}");
     }
-    out.push_str("\nMB is 10^6 bytes. What each figure means: --explain; its SQL: --show-sql SECTION.\n");
+    out.push_str("\nMB is 10^6 bytes. Definitions of all numbers: --explain; their SQL: --show-sql SECTION.\n");
     out
 }

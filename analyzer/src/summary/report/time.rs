@@ -38,17 +38,17 @@ impl Section for Time {
     type Values = Self;
 
     const MEANING: &'static str = "\
-        Split of time: each figure is the length of a union of intervals over all processes and threads, exact to the \
+        Split of time: each number is the length of a union of intervals over all processes and threads, exact to the \
         nanosecond; two calls at the same time count once. Total: from the first event's start to the last event's \
-        end; under a filter of time no more than its window, and nothing beyond that counts in any figure here (SQL \
-        takes events whole). I/O: calls that read, write, synchronise or ask about files, and requests to object \
-        stores (spans of the category object); what goes on on pipes, sockets and terminals is not I/O, nor is waiting \
-        (calls of the layer wait). Compute: spans whose category begins with compute, gpu or framework; unknown where \
-        there are none, and where spans backward or optimizer.step of the category pipeline say that the forward of a \
-        training was not seen. Application I/O: spans whose category begins with data, reader, fetch, io or \
+        end; with a time filter at most its window, and nothing outside the window counts here (SQL uses whole \
+        events). I/O: calls that read, write, sync or access metadata of files, and requests to object stores (spans \
+        of the category object). Calls on pipes, sockets and terminals are not I/O, and neither are waits (calls of \
+        the layer wait). Compute: spans whose category begins with compute, gpu or framework. Compute is unknown if \
+        there are none, and if spans backward or optimizer.step of the category pipeline show that the forward pass \
+        of a training was not recorded. Application I/O: spans whose category begins with data, reader, fetch, io or \
         checkpoint. Unoverlapped I/O: I/O while nothing computed; unoverlapped compute: the reverse. Neither: no I/O \
-        and no compute anywhere. Late: events whose stream was out of order, and the time of I/O that may be missing \
-        for that.";
+        and no compute in any process. Late: events whose stream was out of order, and the I/O time that may be \
+        missing because of them.";
     const FIELDS: &'static str = "\
         `start_ts`, `end_ts`, `total_ns`; `io_ns`, `app_io_ns`, `compute_ns` and their `unoverlapped_*`: \
         lengths of unions over all processes; `other_ns`; `late`, `late_ns`: events whose stream was out of \
@@ -106,12 +106,13 @@ impl Section for Time {
         out.push_str("  Shares are of the total time.\n");
         if spent.compute_ns.is_none() {
             out.push_str(
-                "  Compute, and what of the I/O it covers, is unknown: no span says so, or spans of a part alone.\n",
+                "  Compute, and the I/O that it covers, is unknown: no span shows it, or spans show only a part.\n",
             );
         }
         if spent.late > 0 {
             let missing = time(spent.late_ns as f64);
-            let _ = writeln!(out, "  {} events out of order: I/O times are up to {missing} short", grouped(spent.late));
+            let _ =
+                writeln!(out, "  {} events out of order: I/O times may be up to {missing} short", grouped(spent.late));
         }
     }
 }

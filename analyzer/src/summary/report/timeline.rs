@@ -48,19 +48,19 @@ impl Section for Timeline {
     type Values = Self;
 
     const MEANING: &'static str = "\
-        Timeline: what went on when, in at most 1000 columns of equal width. A call's bytes and time are spread evenly \
-        over the columns it lies in; calls count where they end. The columns add up to what processes read and wrote, \
-        but for MPI-IO calls, whose bytes are those of the calls beneath. Time of calls is summed over threads, so \
-        that it over the width is how many were in flight; busy is the time in which at least one was. Computing: at \
-        least one process. Waiting: that of trainers, summed over them; inferred waits are the idle time of the \
-        trainer's first thread from its training's start to its end. Latency: of the calls that end in a column, how \
-        long half of them took at most, and 99 of 100, off by a fifth at most.";
+        Timeline: activity over time, in at most 1000 columns of equal width. A call's bytes and time are spread \
+        evenly over the columns it covers; calls count in the column where they end. The columns add up to the bytes \
+        that processes read and wrote, except that MPI-IO calls count the bytes of the calls beneath them. Time in \
+        calls is summed over threads, so divided by the width it is the number of calls in flight; busy is the time \
+        in which at least one call was active. Computing: at least one process. Waiting: waits of trainers, summed \
+        over trainers; inferred waits are the idle time of the trainer's first thread from the start to the end of \
+        its training. Latency: median and 99th percentile of the calls that end in a column, within 20 %.";
     const FIELDS: &'static str = "\
         `start_ts` and `column_ns` of columns of equal width, and by column `bytes_read`, `bytes_written`, `calls`, \
-        `io_ns` (summed over calls), `busy_ns` (at least one call on files going on), `compute_ns` (at least one span of \
-        compute; `null` where there are none), `waited_ns` and `checkpoint_ns` (summed over trainers; `null` where nothing \
-        tells of them), `latency_p50_ns` and `latency_p99_ns` (of the calls that ended in it; 0 where none did); `waits` of the four \
-        trainers that waited longest, each in pieces, where one piece has the waits that lie within a thousandth of the run \
+        `io_ns` (summed over calls), `busy_ns` (at least one call on files active), `compute_ns` (at least one span \
+        of compute; `null` if there are none), `waited_ns` and `checkpoint_ns` (summed over trainers; `null` if \
+        unknown), `latency_p50_ns` and `latency_p99_ns` (of the calls that ended in it; 0 if none did); `waits` of \
+        the four trainers that waited longest, each a list of groups of waits within a thousandth of the run \
         (`start_ts`, `end_ts`, `waits`, `wait_ns`, `causes`; `kind` and `made_by` of the longest)";
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
@@ -96,8 +96,10 @@ impl Section for Timeline {
         }
         heading("Timeline", out);
         let width = line.column_ns * line.calls.len() as i64;
-        let mut rows =
-            vec![("time", format!("{} in all, a character {}", time(width as f64), time(width as f64 / SHOWN as f64)))];
+        let mut rows = vec![(
+            "time",
+            format!("{} in total, {} per character", time(width as f64), time(width as f64 / SHOWN as f64)),
+        )];
         for (name, column) in [("read", &line.bytes_read), ("written", &line.bytes_written)] {
             let columns = gathered(column);
             if let Some(most) = columns.iter().max().filter(|most| **most > 0) {

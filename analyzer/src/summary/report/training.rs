@@ -16,47 +16,46 @@ impl Section for Training {
 
     const MEANING: &'static str = "\
         Training: a trainer is a process with spans of compute, or with spans that wait for the next batch (called \
-        fetch, or as PyTorch's and Lightning's profilers call it). It trains from the start of the first of these \
-        spans to the end of the last; what went by before is its start-up. Waited: the union of its waits; where spans \
-        tell of computing alone, the time in which its own thread reads files or waits for its readers, within the \
-        training and beside no compute. Readers: \
-        threads that read files in the trainer's process or in those below it; what they do is not the trainer's \
-        waiting. Starting, in I/O, elsewhere: the wait, shared out as the time that readers were busy before they took \
-        the task of their first batch, then in calls on files, then with something else, while their trainer waited; a \
-        reader that waits itself counts for none of it. Starting is a part of the wait in every figure of it; what \
-        readers do otherwise is judged without it. Inferred: where no span says it, a trainer is a process that takes \
-        messages on pipes or sockets from readers of its own program and works for 1 ms or more after one in four of \
-        them at least (or for half of its time; a parent that only gathers what its pool makes trains nothing, nor \
-        does a program that is neither Python, Julia nor a launcher's rank), and waits where its first thread waits \
-        for messages, locks or children (not where it sleeps) from their first event to their last message (not on \
-        sockets, where readers hand over through pipes only: others answer there); it trains \
-        on until, with the last message taken, it next waits for somebody, or its readers have ended. What it costs to \
-        take a batch over once its message is there (copying, unpickling) is no waiting there: a program's own clock \
-        around its loader shows more. Held: ranks that talk to one another wait for the slowest of them; what waits of \
-        any of them cost a rank is its own wait and its communication at most, and no more than the time in which any \
-        rank waited. Overlap: the time from the first span of a rank (its trainer and the processes below it) to the \
-        last, in four parts: I/O of any of its threads while the trainer computed, compute alone, I/O alone, neither. \
-        Where the trace tells who ended each wait, that decides in place of the readers' work meanwhile: see the section \
-        waits. \
-        There is no SQL for it: how much of one thread's waits another one's calls overlap is no sum over rows; a \
-        query over `events` where `name` is fetch gives the waits themselves.";
+        fetch, or as PyTorch's and Lightning's profilers name them). Its training lasts from the start of the first \
+        of these spans to the end of the last; the time before is its start-up. Waited: the union of its waits. If \
+        spans show only compute, a wait is time in which its own thread reads files or waits for its readers, within \
+        the training and while nothing computes. Readers: threads that read files in the trainer's process or in its \
+        descendants; their activity is not the trainer's waiting. Starting, in I/O, elsewhere: the wait, divided in \
+        proportion to the time that readers were busy before they took the task of their first batch, then in calls \
+        on files, then with other work, while their trainer waited; a reader that waits itself does not count. \
+        Starting is included in every wait; other work of readers is evaluated without it. Inferred: without spans, a \
+        trainer is a process that takes messages on pipes or sockets from readers of its own program, and works for 1 \
+        ms or more after at least one in four of them (or for half of its time). A parent that only collects the \
+        results of its pool is not a trainer, and neither is a program other than Python, Julia or a launcher's rank. \
+        It waits when its first thread waits for messages, locks or children, from their first event to their last \
+        message; sleep does not count, and sockets do not count if readers use only pipes, because other processes \
+        answer there. It trains until, after its last message, it next waits for another thread or process, or its \
+        readers have ended. Receiving a batch whose message has arrived (copying, unpickling) does not count as \
+        waiting there: the program's own timer around its loader shows more. Held: ranks that communicate wait for \
+        the slowest one. The cost of all ranks' waits to a rank is at most its own wait plus its communication, and \
+        at most the time in which any rank waited. Overlap: the time from the first span of a rank (its trainer and \
+        the processes below it) to the last, in four parts: I/O of any of its threads while the trainer computed, \
+        compute alone, I/O alone, neither. If the trace shows what ended each wait, that decides instead of the \
+        readers' work: see the section waits. There is no SQL for this section: the overlap of one thread's waits \
+        with another one's calls is not a sum over rows; a query over `events` where `name` is fetch returns the \
+        waits themselves.";
     const FIELDS: &'static str = "\
-        a list, a row a trainer: `proc` (key into the table `processes`), `host`, `pid`, `tid` (the thread that \
-        trains), `rank`, `trainer` (its name), `inferred` (no span says it), `torch` (the trace tells of PyTorch), \
-        `gpu_untimed` (the run used a GPU, and nothing timed it: waits are upper bounds), \
-        `start_ts`, `startup_ns` (since the process began, in the run; `null` under a filter of time, which cuts that \
-        off), `trained_ns`, `waited_ns` (for batches), `wait_start_ns`, `wait_io_ns`, `wait_elsewhere_ns` (of it, \
-        readers starting, then in I/O and busy elsewhere), `causes` (of it, nanoseconds by cause; `null` where the trace does \
-        not tell who ended waits), `own_work_ns`, `peer_wait_ns`, `unknown_wait_ns` (waits that are not for data, where \
-        calls tell of waits), `peers` (of `peer_wait_ns`, by other trainer: `proc`, `pid`, \
-        `rank`, `wait_ns`), `held_ns` (what waits of any rank cost it at most; `null` of one that talks to no other), \
-        `computed_ns`, `communicated_ns`, `checkpoint_ns` (in \
-        spans of checkpoints; `null` where none tells of them and files of 1 MiB or more were written), `written_ns` (its \
-        own thread in writes and synchronisations while it trained, beside neither compute nor a wait), `overlap` (`both_ns`, \
-        `compute_only_ns`, `io_only_ns`, `neither_ns`; `null` where computing is not known or trainers share a group), \
-        `batches` (waits that spans tell of), `epochs` (from the first that spans number to the last), `readers` (a \
-        list: `proc`, `pid`, `tid`, `name`, `bytes_read`, `io_ns`, `idle_ns`, `first_ts`, `last_ts`, and while the \
-        trainer waited `wait_alive_ns`, `wait_start_ns` (busy before its first batch), `wait_io_ns`, `wait_idle_ns`)";
+        a list, one row per trainer: `proc` (key into the table `processes`), `host`, `pid`, `tid` (the training \
+        thread), `rank`, `trainer` (its name), `inferred` (no span shows it), `torch` (the trace shows PyTorch), \
+        `gpu_untimed` (the run used a GPU that was not timed: waits are upper bounds), `start_ts`, `startup_ns` \
+        (since the process started, within the run; `null` with a time filter, which cuts that off), `trained_ns`, \
+        `waited_ns` (for batches), `wait_start_ns`, `wait_io_ns`, `wait_elsewhere_ns` (of it, readers starting, then \
+        in I/O and busy with other work), `causes` (of it, nanoseconds by cause; `null` if the trace does not show \
+        what ended waits), `own_work_ns`, `peer_wait_ns`, `unknown_wait_ns` (waits that are not for data, if only \
+        calls show waits), `peers` (of `peer_wait_ns`, by other trainer: `proc`, `pid`, `rank`, `wait_ns`), `held_ns` \
+        (the most that waits of all ranks cost it; `null` if it does not communicate with other ranks), \
+        `computed_ns`, `communicated_ns`, `checkpoint_ns` (in checkpoint spans; `null` if there are none and files of \
+        1 MiB or more were written), `written_ns` (its own thread in writes and syncs during the training, without \
+        compute or a wait at the same time), `overlap` (`both_ns`, `compute_only_ns`, `io_only_ns`, `neither_ns`; \
+        `null` if compute is unknown or trainers share a group), `batches` (waits that spans show), `epochs` (from \
+        the first to the last number in spans), `readers` (a list: `proc`, `pid`, `tid`, `name`, `bytes_read`, \
+        `io_ns`, `idle_ns`, `first_ts`, `last_ts`, and while the trainer waited `wait_alive_ns`, `wait_start_ns` \
+        (busy before its first batch), `wait_io_ns`, `wait_idle_ns`)";
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
         rank_groups(&trace.catalog, analysis)
@@ -77,7 +76,7 @@ impl Section for Training {
             "waited",
             "starting",
             "in I/O",
-            "elsewhere",
+            "other work",
             "held",
             "computed",
             "wrote",
@@ -105,7 +104,7 @@ impl Section for Training {
         }
         out.push('\n');
         let mut grid =
-            Grid::new(&["<reader", "read", "t(I/O)", "while it waited: alive", "starting", "in I/O", "idle"]);
+            Grid::new(&["<reader", "read", "t(I/O)", "while trainer waited: alive", "starting", "in I/O", "idle"]);
         for reader in readers().take(top) {
             let name = format!("{} ({}, thread {})", reader.name, reader.pid, reader.tid);
             let waits = [reader.wait_alive_ns, reader.wait_start_ns, reader.wait_io_ns, reader.wait_idle_ns];
@@ -119,8 +118,8 @@ impl Section for Training {
 }
 
 /// Why the times of readers are not those of their trainer's row.
-const OWN_TIMES: &str = "  Readers' times are their own, while their trainer waited; its wait is shared out by\n  \
-    them, idle times left out, so that its parts add up to it.\n";
+const OWN_TIMES: &str = "  Readers' times are those while their trainer waited. The trainer's wait is divided in \
+    proportion\n  to them, without idle time, so its parts add up to the wait.\n";
 
 /// A row a trainer whose computing is known.
 fn print_overlaps(groups: &[RankGroup], top: usize, out: &mut String) {
@@ -129,7 +128,7 @@ fn print_overlaps(groups: &[RankGroup], top: usize, out: &mut String) {
         return;
     }
     out.push('\n');
-    let mut grid = Grid::new(&["<overlap of", "rank", "I/O beside compute", "compute alone", "I/O alone", "neither"]);
+    let mut grid = Grid::new(&["<overlap of", "rank", "I/O during compute", "compute alone", "I/O alone", "neither"]);
     for (group, overlap) in known.iter().take(top) {
         let rank = group.rank.map_or("-".into(), |rank| rank.to_string());
         let parts = [overlap.both_ns, overlap.compute_only_ns, overlap.io_only_ns, overlap.neither_ns];

@@ -51,17 +51,18 @@ impl Section for Waits {
 
     const MEANING: &'static str = "\
         Waits: the longest waits of trainers. A wait belongs to the message that ended it, and the message to the \
-        thread that made it: whoever only passes it on (a feeder or result thread) is a relay. If the maker worked \
-        without a pause since before the wait began, the wait has the composition of its recent work; if it was \
-        starved itself, that of whoever made it wait. The parts of a wait add up to it. Kinds: data (a batch), \
-        own-work (a thread or program that worked on what the trainer had just given it), peer (another rank, or \
-        somebody behind a network), unknown (nobody was seen to end it). The chain reads from the trainer back to the \
-        maker, and to who set the pace if that was another thread. The table `waits` has all waits.";
+        thread that made it: a thread that only forwards it (a feeder or result thread) is a relay. If the maker \
+        worked without a pause since before the wait began, the wait has the composition of its recent work; if the \
+        maker was itself waiting, it has the composition of the thread that kept it waiting. The parts add up to the \
+        wait. Kinds: data (a batch), own-work (a thread or program that worked on a task from the trainer), peer \
+        (another rank, or a remote host), unknown (the trace does not show what ended it). The chain goes from the \
+        trainer back to the maker, and to the thread that set the pace if that is a different one. The table `waits` \
+        contains all waits.";
     const FIELDS: &'static str = "\
-        a list, the longest first, at most 100: `proc`, `tid` (of the trainer), `start_ts`, `wait_ns`, `kind`, `maker` \
-        and `limiter` (`proc`, `pid`, `tid`, `name`; who made what was waited for, and who set its pace; `null` where \
-        nobody was seen), `relays` (threads between maker and trainer), `passed_on_by` (their names, the one that the \
-        trainer heard from first), `causes` (nanoseconds by cause)";
+        a list, the longest first, at most 100: `proc`, `tid` (of the trainer), `start_ts`, `wait_ns`, `kind`, \
+        `maker` and `limiter` (`proc`, `pid`, `tid`, `name`; the thread that made the awaited message, and the thread \
+        that set its pace; `null` if unknown), `relays` (threads between maker and trainer), `passed_on_by` (their \
+        names, the trainer's direct sender first), `causes` (nanoseconds by cause)";
     const ROWS: usize = 20;
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
@@ -101,7 +102,7 @@ impl Section for Waits {
         if summary.allocation.waits_unexplained {
             let listed = if rows.is_empty() { "None" } else { "Not all" };
             let _ =
-                writeln!(out, "  {listed}: the trace has too many waits and messages to work out the causes of each.");
+                writeln!(out, "  {listed}: the trace has too many waits and messages to compute the causes of each.");
         }
         if rows.is_empty() {
             return;
@@ -124,7 +125,7 @@ impl Section for Waits {
 }
 
 /// The head of the column of chains.
-const HEAD: &str = "trainer <- who passed it on <- maker <- who set the pace, if another";
+const HEAD: &str = "trainer <- relays <- maker <- pacemaker, if different";
 
 /// Everybody between a trainer and the thread that set the pace.
 fn chain(row: &WaitRow, summary: &Summary) -> String {
@@ -134,7 +135,7 @@ fn chain(row: &WaitRow, summary: &Summary) -> String {
     let Some(maker) = &row.maker else {
         // Where what it did itself explains the time, there was nobody to be seen.
         let is_unknown = row.causes.largest() == Part::Unknown;
-        return if is_unknown { format!("{trainer} <- nobody seen") } else { trainer };
+        return if is_unknown { format!("{trainer} <- unknown") } else { trainer };
     };
     let limiter = row.limiter.as_ref().filter(|limiter| *limiter != maker).map(Maker::called);
     let links = row.passed_on_by.iter().cloned().chain([maker.called()]).chain(limiter);

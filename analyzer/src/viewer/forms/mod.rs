@@ -75,7 +75,7 @@ impl Form {
 
     /// Returns a kind by its extension, for a file with any name.
     pub fn named(ending: &str, packets: Compression, gzip: bool) -> Form {
-        let kind = KINDS.iter().find(|kind| kind.ending == ending).expect("a kind of this ending");
+        let kind = KINDS.iter().find(|kind| kind.ending == ending).expect("a kind with this extension");
         Form { kind, packing: Packing { packets, gzip } }
     }
 
@@ -117,7 +117,7 @@ pub fn parse_path(text: &str) -> Result<PathBuf, String> {
     if Form::of(&path, Compression::None).is_some() {
         return Ok(path);
     }
-    Err(format!("its ending says what is written: {}", endings()))
+    Err(format!("the extension selects the format: {}", endings()))
 }
 
 /// Returns all extensions as a list in a sentence.
@@ -136,7 +136,7 @@ pub fn path_of(option: &str, endings: &[&str], text: &str) -> Result<PathBuf, St
     let packing = path.extension().and_then(|ending| ending.to_str()).filter(|ending| PACKED.contains(ending));
     let gzip = KINDS.iter().any(|kind| kind.ending == endings[0] && kind.gzip);
     if let Some(packing) = packing.filter(|packing| !gzip || *packing != "gz") {
-        return Err(format!("{option} writes .{}, and not packed as .{packing} says", endings[0]));
+        return Err(format!("{option} writes .{}, without the compression that .{packing} implies", endings[0]));
     }
     match Form::of(&path, Compression::None).map(Form::ending).filter(|ending| !endings.contains(ending)) {
         None => Ok(path),

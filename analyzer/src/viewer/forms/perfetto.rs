@@ -40,7 +40,7 @@ pub(super) fn cost(packing: Packing) -> (u64, u64) {
 }
 
 pub(super) fn zstd_remark(packing: Packing) -> Option<String> {
-    let unseen = "packed with zstd: viewers before v58 show nothing of it";
+    let unseen = "compressed with zstd: viewers before v58 cannot show it";
     (packing.packets == Compression::Zstd).then(|| unseen.to_string())
 }
 

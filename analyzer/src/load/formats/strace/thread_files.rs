@@ -195,7 +195,7 @@ impl<'a> Lines<'a> {
         }
         if self.read > file_bytes::unpacked_most(self.size) {
             return Err(Damage::Broken(
-                "it unpacks to more than 500 times its size; unpack it to a file if that is right",
+                "it decompresses to more than 500 times its size; if that is correct, decompress it to a file first",
             ));
         }
         self.text.drain(..std::mem::take(&mut self.from));

@@ -1,0 +1,641 @@
+//! The verdict box: the bottleneck in one line, the two numbers that prove it, and the next step.
+//!
+//! The box summarizes the sentences of [`verdict`](super::verdict). It never claims more than they do: a cause that is mixed or
+//! unknown is named so. Findings are judged later, so [`Headline::recommend`] adds the next step.
+
+use serde::{Deserialize, Serialize};
+
+use super::Summary;
+use super::causes::label;
+use super::findings::{Finding, Severity, Unit};
+use super::layout::{hung, wrapped};
+use super::no_cpu::Shortage;
+use super::verdict::{FREE, LIMITING, NO_STORAGE, STORAGE, Waits};
+use super::verdict::{lost_share, may_train, own_reads, saves_alone, sentences, training_waits, waits};
+use crate::summary::figures::units::{many, share, time};
+use crate::summary::training::RankGroup;
+use crate::summary::waits::parts::{Part, Parts};
+
+/// A cause that takes this share of the wait is the bottleneck; below it the causes are mixed.
+const MOST: f64 = 0.5;
+
+/// The second largest cause is named if it takes this share of the wait.
+const SECOND: f64 = 0.25;
+
+/// Compute that takes this share of the training is what limits it, if nothing else does.
+const COMPUTES: f64 = 0.5;
+
+/// See the module.
+#[derive(Serialize, Deserialize, Clone, PartialEq, Debug)]
+pub struct Headline {
+    pub bottleneck: Bottleneck,
+    /// The share of the training that the bottleneck costs; `None` if that is unknown or nothing is lost.
+    pub share: Option<f64>,
+    pub certainty: Certainty,
+    /// The first line: bottleneck, share, certainty.
+    pub text: String,
+    pub why: String,
+    /// The change that saves most, or the way to decide an unknown.
+    pub next: Option<String>,
+    /// The command that shows whether the change helped.
+    pub verify: Option<String>,
+    /// The finding that recommends the change.
+    pub finding: Option<String>,
+}
+
+/// What limits a run.
+#[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum Bottleneck {
+    StorageBound,
+    PreprocessingBound,
+    TransferBound,
+    NetworkBound,
+    LockBound,
+    GilBound,
+    CpuLimited,
+    SleepBound,
+    SubprocessBound,
+    StartupBound,
+    PrefetchBound,
+    /// Training waits for data, for several causes.
+    DataBoundMixed,
+    /// Training waits for data, and the cause is unknown.
+    DataBoundUnknown,
+    CheckpointBound,
+    WriteBound,
+    OwnWork,
+    SynchronizationBound,
+    ComputeBound,
+    NotDataBound,
+    NoTraining,
+    NoEvents,
+    #[default]
+    Unknown,
+}
+
+/// How sure a headline is.
+#[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum Certainty {
+    /// Spans show when training waits.
+    Measured,
+    /// Calls show when training waits.
+    Inferred,
+    /// A GPU may have been busy during the wait.
+    UpperBound,
+    #[default]
+    Unknown,
+}
+
+impl Bottleneck {
+    /// The name in capitals, as the field uses it.
+    pub fn title(self) -> &'static str {
+        match self {
+            Bottleneck::StorageBound => "STORAGE-BOUND",
+            Bottleneck::PreprocessingBound => "PREPROCESSING-BOUND",
+            Bottleneck::TransferBound => "TRANSFER-BOUND",
+            Bottleneck::NetworkBound => "NETWORK-BOUND",
+            Bottleneck::LockBound => "LOCK-BOUND",
+            Bottleneck::GilBound => "GIL-BOUND",
+            Bottleneck::CpuLimited => "CPU-LIMITED",
+            Bottleneck::SleepBound => "SLEEP-BOUND",
+            Bottleneck::SubprocessBound => "SUBPROCESS-BOUND",
+            Bottleneck::StartupBound => "STARTUP-BOUND",
+            Bottleneck::PrefetchBound => "PREFETCH-BOUND",
+            Bottleneck::DataBoundMixed => "DATA-BOUND, MIXED CAUSES",
+            Bottleneck::DataBoundUnknown => "DATA-BOUND, CAUSE UNKNOWN",
+            Bottleneck::CheckpointBound => "CHECKPOINT-BOUND",
+            Bottleneck::WriteBound => "WRITE-BOUND",
+            Bottleneck::OwnWork => "OWN-WORK",
+            Bottleneck::SynchronizationBound => "SYNCHRONIZATION-BOUND",
+            Bottleneck::ComputeBound => "COMPUTE-BOUND",
+            Bottleneck::NotDataBound => "NOT DATA-BOUND",
+            Bottleneck::NoTraining => "NO TRAINING",
+            Bottleneck::NoEvents => "NO EVENTS",
+            Bottleneck::Unknown => "UNKNOWN",
+        }
+    }
+
+    /// Returns `true` if faster data loading would not shorten the run.
+    fn is_free(self) -> bool {
+        matches!(self, Bottleneck::ComputeBound | Bottleneck::NotDataBound)
+    }
+
+    /// Returns `true` if more evidence is the next step.
+    fn is_open(self) -> bool {
+        matches!(self, Bottleneck::Unknown | Bottleneck::DataBoundUnknown)
+    }
+
+    /// Returns `true` if the rule's change addresses the bottleneck.
+    fn concerns(self, rule: &str) -> bool {
+        let is_in = |rules: &[&str]| rules.contains(&rule);
+        match self {
+            Bottleneck::StorageBound => is_in(&READS) || is_in(&LOADER),
+            Bottleneck::PreprocessingBound => {
+                is_in(&["loader-cpu-bound", "small-reads", "tiny-stdio"]) || is_in(&LOADER)
+            }
+            Bottleneck::CpuLimited => is_in(&CPUS) || rule == "loader-cpu-bound",
+            Bottleneck::GilBound => is_in(&["loader-cpu-bound", "too-many-threads"]),
+            Bottleneck::TransferBound => rule == "hand-over",
+            Bottleneck::NetworkBound => is_in(&["network-wait", "store-throttled", "store-retries", "small-objects"]),
+            Bottleneck::LockBound => rule == "lock-wait",
+            Bottleneck::SleepBound => rule == "reader-sleep",
+            Bottleneck::StartupBound => rule == "workers-restart",
+            Bottleneck::CheckpointBound | Bottleneck::WriteBound => is_in(&WRITES),
+            Bottleneck::SynchronizationBound => is_in(&["straggler-rank", "byte-imbalance"]),
+            Bottleneck::PrefetchBound => is_in(&LOADER),
+            Bottleneck::DataBoundMixed => {
+                let others =
+                    ["loader-cpu-bound", "hand-over", "network-wait", "lock-wait", "reader-sleep", "workers-restart"];
+                is_in(&READS) || is_in(&LOADER) || is_in(&CPUS) || is_in(&others)
+            }
+            _ => false,
+        }
+    }
+
+    /// The step to take if no finding recommends one.
+    fn general_step(self) -> &'static str {
+        match self {
+            Bottleneck::StorageBound => {
+                "read ahead in more threads or processes, prefetch more batches, or use faster storage"
+            }
+            Bottleneck::PreprocessingBound => "preprocess ahead of time, or add readers if CPUs are idle",
+            Bottleneck::TransferBound => "send less data per batch, or share memory instead of copying it",
+            Bottleneck::NetworkBound => "move the data closer, or request more samples at the same time",
+            Bottleneck::LockBound => "find the lock that readers wait for (--section waits) and avoid sharing it",
+            Bottleneck::GilBound => "read with processes instead of threads",
+            Bottleneck::CpuLimited => "give the job more CPUs, or run fewer threads",
+            Bottleneck::SleepBound => "find the sleep in the readers: a retry, a poll or a rate limit",
+            Bottleneck::SubprocessBound => {
+                "replace the programs that readers start with a library, or keep them running"
+            }
+            Bottleneck::StartupBound => "keep readers from one epoch to the next (persistent_workers=True in PyTorch)",
+            Bottleneck::PrefetchBound => "prepare more batches ahead (prefetch_factor in PyTorch)",
+            Bottleneck::CheckpointBound => "write checkpoints in the background, or less often, or to faster storage",
+            Bottleneck::WriteBound => "write files in the background, or to faster storage",
+            Bottleneck::OwnWork => "speed up those threads or programs; data loading is not the bottleneck",
+            Bottleneck::SynchronizationBound => "find the rank or server that the others wait for: --section training",
+            _ => "see the longest waits and their causes: --section waits",
+        }
+    }
+
+    /// The bottleneck that a cause of the wait for data makes.
+    fn of_cause(cause: Part) -> Bottleneck {
+        match cause {
+            Part::Storage | Part::PageFaults => Bottleneck::StorageBound,
+            Part::Network => Bottleneck::NetworkBound,
+            Part::Cpu => Bottleneck::PreprocessingBound,
+            Part::NoCpu => Bottleneck::CpuLimited,
+            Part::Gil => Bottleneck::GilBound,
+            Part::Lock => Bottleneck::LockBound,
+            Part::Sleep => Bottleneck::SleepBound,
+            Part::Child => Bottleneck::SubprocessBound,
+            Part::HandOver => Bottleneck::TransferBound,
+            Part::Start => Bottleneck::StartupBound,
+            Part::NotAsked => Bottleneck::PrefetchBound,
+            Part::OutsideCalls | Part::Unknown | Part::Idle => Bottleneck::DataBoundUnknown,
+        }
+    }
+}
+
+impl Default for Headline {
+    fn default() -> Headline {
+        Headline::new(Bottleneck::Unknown, String::new())
+    }
+}
+
+/// Next steps that no finding recommends.
+const NO_CHANGE: &str = "leave data loading unchanged: making it faster would not shorten this run";
+const RECORD_SPANS: &str = "record spans, which show when training waits and computes: python -m dliotrace run --torch SCRIPT for \
+    PyTorch, spans of your own in other programs";
+/// The command that compares two runs.
+const COMPARE: &str = "dlio-analyze BEFORE --compare AFTER";
+
+const RECORD_AGAIN: &str =
+    "find out why events were lost (dlio-analyze TRACE --section allocation,damage), then record the run again";
+
+impl Headline {
+    fn new(bottleneck: Bottleneck, why: String) -> Headline {
+        Headline {
+            bottleneck,
+            share: None,
+            certainty: Certainty::Unknown,
+            text: match bottleneck {
+                Bottleneck::Unknown => "UNKNOWN: the trace does not show whether training waited for data".into(),
+                Bottleneck::NoTraining => "NO TRAINING: the trace shows no training process".into(),
+                Bottleneck::NoEvents => "NO EVENTS: the trace contains nothing to judge".into(),
+                other => other.title().into(),
+            },
+            why,
+            next: None,
+            verify: None,
+            finding: None,
+        }
+    }
+
+    /// Returns a headline for a trace without events; `why` is the sentence that explains it.
+    pub fn without_events(why: &str) -> Headline {
+        Headline::new(Bottleneck::NoEvents, why.into())
+    }
+
+    /// Adds the next step, from the findings of the report.
+    pub fn recommend(&mut self, summary: &Summary) {
+        match (self.bottleneck, self.change(summary)) {
+            (Bottleneck::NoEvents, _) => {}
+            (Bottleneck::Unknown, _) if lost_share(summary).is_some() => self.next = Some(RECORD_AGAIN.into()),
+            (_, Some(finding)) => {
+                self.next = Some(finding.remedy.clone());
+                self.verify = Some(finding.verify.clone()).filter(|verify| !verify.is_empty());
+                self.finding = Some(finding.id.clone());
+            }
+            (bottleneck, None) if bottleneck.is_open() => self.next = Some(RECORD_SPANS.into()),
+            (bottleneck, None) if bottleneck.is_free() => self.next = Some(NO_CHANGE.into()),
+            (Bottleneck::NoTraining, None) => {}
+            (bottleneck, None) => {
+                self.next = Some(bottleneck.general_step().into());
+                self.verify = Some(COMPARE.into());
+            }
+        }
+    }
+
+    /// Returns the finding whose change saves most, among those that concern the bottleneck.
+    fn change<'a>(&self, summary: &'a Summary) -> Option<&'a Finding> {
+        let is_change = |finding: &&Finding| {
+            let is_severe = finding.severity < Some(Severity::Good);
+            finding.fired() && is_severe && finding.worth_ns.is_some() && !finding.remedy.is_empty()
+        };
+        let mut changes = summary.findings.iter().filter(is_change);
+        match self.bottleneck {
+            bottleneck if bottleneck.is_free() => {
+                changes.find(|finding| finding.exposed && finding.severity <= Some(Severity::Warning))
+            }
+            Bottleneck::NoTraining => changes.next(),
+            bottleneck if bottleneck.is_open() => {
+                changes.find(|finding| finding.id != NAMES_NO_CAUSE && finding.severity <= Some(Severity::Warning))
+            }
+            bottleneck => changes.find(|finding| bottleneck.concerns(&finding.id)),
+        }
+    }
+
+    /// Returns the box as lines of at most `width` characters.
+    pub fn lines(&self, width: usize) -> String {
+        let mut out = wrapped(&self.text, width);
+        hung("  why:  ", &self.why, (8, width), &mut out);
+        if let Some(next) = &self.next {
+            let verify = self.verify.as_ref().map_or(String::new(), |verify| format!(" (verify: {verify})"));
+            hung("  next: ", &format!("{next}{verify}"), (8, width), &mut out);
+        }
+        out
+    }
+}
+
+/// The rule that names the problem, but not its cause.
+const NAMES_NO_CAUSE: &str = "input-bound";
+
+/// Rules whose changes make reads cheaper or fewer.
+const READS: [&str; 26] = [
+    "storage-saturated",
+    "storage-latency-bound",
+    "device-saturated",
+    "slow-but-idle-device",
+    "nfs-server",
+    "nfs-client-queue",
+    "page-faults",
+    "would-fit",
+    "cache-thrash",
+    "swap",
+    "small-reads",
+    "small-objects",
+    "store-throttled",
+    "store-retries",
+    "tiny-stdio",
+    "random-in-file",
+    "backward-seeks",
+    "unaligned",
+    "redundant-reads",
+    "hot-file",
+    "metadata-bound",
+    "stat-storm",
+    "reopen-storm",
+    "open-serial",
+    "listing",
+    "temp-on-shared",
+];
+
+/// Rules about the work of readers.
+const LOADER: [&str; 6] =
+    ["loader-capacity", "slow-worker", "loader-jitter", "no-overlap", "straggler-rank", "byte-imbalance"];
+
+/// Rules about CPUs.
+const CPUS: [&str; 5] = ["cpu-quota", "cpu-affinity", "too-many-threads", "noisy-neighbor", "too-many-readers"];
+
+/// Rules about writes.
+const WRITES: [&str; 6] =
+    ["checkpoint-stalls", "checkpoint-one-rank", "fsync-share", "small-writes", "shared-block-writes", "unaligned"];
+
+/// Returns the sentences of the verdict, and the headline without its next step. `pools` are processes that wait for worker pools.
+pub fn conclude(summary: &Summary, pools: &[RankGroup]) -> (Vec<String>, Headline) {
+    let training = training_waits(summary);
+    let verdict = sentences(summary, training.as_ref(), pools);
+    if summary.allocation.events == 0 {
+        let headline = Headline::without_events(verdict.first().map_or("", String::as_str));
+        return (verdict, headline);
+    }
+    let headline = headline(summary, training.as_ref(), waits(pools).as_ref());
+    (verdict, headline)
+}
+
+fn headline(summary: &Summary, waits: Option<&Waits>, pools: Option<&Waits>) -> Headline {
+    if let Some(lost) = lost_share(summary) {
+        let why = format!("{lost} of the events are lost, so the numbers below do not describe the whole run.");
+        let text = "UNKNOWN: too many events are lost".into();
+        return Headline { text, ..Headline::new(Bottleneck::Unknown, why) };
+    }
+    match waits {
+        Some(waits) => of_training(summary, waits),
+        None => without_training(summary, pools),
+    }
+}
+
+fn of_training(summary: &Summary, waits: &Waits) -> Headline {
+    if waits.is_doubtful() {
+        let why = format!(
+            "{} waited {} of {} for something that the trace does not identify.",
+            waits.who(),
+            time(waits.unidentified() as f64),
+            waits.mean(waits.trained)
+        );
+        return Headline::new(Bottleneck::Unknown, why);
+    }
+    let data = waits.lost();
+    let others = [
+        (waits.written_share(), if saves(summary) { Bottleneck::CheckpointBound } else { Bottleneck::WriteBound }),
+        (waits.sum_share(|group| group.own_work_ns), Bottleneck::OwnWork),
+        (waits.sum_share(|group| group.peer_wait_ns), Bottleneck::SynchronizationBound),
+        (waits.sum_share(|group| group.unknown_wait_ns), Bottleneck::Unknown),
+    ];
+    let largest = others.into_iter().max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(part, _)| *part >= FREE);
+    match largest {
+        Some((part, bottleneck)) if part > data => of_another_wait(waits, bottleneck, part),
+        _ if data >= FREE => of_data(waits, data),
+        _ => of_none(waits),
+    }
+}
+
+/// Returns `true` if the trace shows checkpoints: by spans, or by large files that were written.
+fn saves(summary: &Summary) -> bool {
+    summary.checkpoints.spans > 0 || summary.checkpoints.files > 0
+}
+
+fn certainty(waits: &Waits) -> Certainty {
+    match () {
+        _ if waits.groups.iter().any(|group| group.gpu_untimed) => Certainty::UpperBound,
+        _ if waits.groups.iter().any(|group| group.inferred) => Certainty::Inferred,
+        _ => Certainty::Measured,
+    }
+}
+
+fn certainty_text(certainty: Certainty) -> &'static str {
+    match certainty {
+        Certainty::Measured => "measured by spans",
+        Certainty::Inferred => "inferred from calls",
+        Certainty::UpperBound => "upper bound: the GPU was not timed",
+        Certainty::Unknown => "unknown",
+    }
+}
+
+fn with_share(bottleneck: Bottleneck, title: &str, part: f64, waits: &Waits, (lost, why): (&str, String)) -> Headline {
+    let certainty = certainty(waits);
+    let partly = if part < LIMITING { "PARTLY " } else { "" };
+    let limit = if certainty == Certainty::UpperBound || waits.is_shared_loss() { "up to " } else { "" };
+    Headline {
+        share: Some(part),
+        certainty,
+        text: format!(
+            "{partly}{title}: {limit}{} of training {lost} ({})",
+            Unit::Share.text(part),
+            certainty_text(certainty)
+        ),
+        ..Headline::new(bottleneck, why)
+    }
+}
+
+fn of_another_wait(waits: &Waits, bottleneck: Bottleneck, part: f64) -> Headline {
+    let trained = waits.mean(waits.trained);
+    let ns = |of: fn(&RankGroup) -> Option<i64>| waits.mean(waits.total(of));
+    let (lost, why) = match bottleneck {
+        Bottleneck::CheckpointBound | Bottleneck::WriteBound => (
+            "is spent writing files",
+            format!("the training thread wrote and synced files for {} of {trained}.", time(waits.written() as f64)),
+        ),
+        Bottleneck::OwnWork => (
+            "is spent waiting for its own threads or programs",
+            format!(
+                "training waited {} of {trained} for threads or programs that it had just given work; it waited {} for data.",
+                ns(|group| group.own_work_ns),
+                waits.mean(waits.waited)
+            ),
+        ),
+        Bottleneck::SynchronizationBound => (
+            "is spent waiting for other ranks, processes or the network",
+            format!(
+                "training waited {} of {trained} for other ranks or processes, or for the network; it waited {} for data.",
+                ns(|group| group.peer_wait_ns),
+                waits.mean(waits.waited)
+            ),
+        ),
+        _ => (
+            "is spent waiting for something that the trace does not identify",
+            format!(
+                "training waited {} of {trained} for a lock without calls, a device or the like; it waited {} for data.",
+                ns(|group| group.unknown_wait_ns),
+                waits.mean(waits.waited)
+            ),
+        ),
+    };
+    with_share(bottleneck, bottleneck.title(), part, waits, (lost, capital(&why)))
+}
+
+fn of_none(waits: &Waits) -> Headline {
+    let computed: Option<i64> = waits.groups.iter().map(|group| group.computed_ns).sum();
+    let computing = computed.filter(|ns| *ns as f64 >= COMPUTES * waits.trained as f64);
+    let waited = format!("{} of {}", waits.mean(waits.waited), waits.mean(waits.trained));
+    let (bottleneck, more) = match computing {
+        Some(ns) => (Bottleneck::ComputeBound, format!(" and computed for {}", waits.mean(ns))),
+        None => (Bottleneck::NotDataBound, String::new()),
+    };
+    let certainty = certainty(waits);
+    let part = waits.lost();
+    Headline {
+        share: Some(part),
+        certainty,
+        text: format!(
+            "{}: {} of training is spent waiting for data ({})",
+            bottleneck.title(),
+            Unit::Share.text(part),
+            certainty_text(certainty)
+        ),
+        ..Headline::new(bottleneck, format!("{} waited {waited} for batches{more}.", waits.who()))
+    }
+}
+
+fn of_data(waits: &Waits, part: f64) -> Headline {
+    let (bottleneck, detail) = cause_of(waits);
+    let title = match (bottleneck, &waits.shortage) {
+        (Bottleneck::CpuLimited, Some(shortage)) => format!("{} ({})", bottleneck.title(), shortage_name(shortage)),
+        _ => bottleneck.title().into(),
+    };
+    let each = if waits.groups.len() > 1 { " on average" } else { "" };
+    let mut why = format!(
+        "{} waited {} of {}{each} for batches; {detail}",
+        waits.who(),
+        waits.mean(waits.waited),
+        waits.mean(waits.trained),
+    );
+    if waits.is_shared_loss() {
+        why += &format!("; ranks that wait for the slowest one lose up to {}", Unit::Share.text(part));
+    }
+    if let Some(others) = waits.waiting_ranks() {
+        why += &format!("; {others}");
+    }
+    with_share(bottleneck, &title, part, waits, ("is spent waiting for data", why + "."))
+}
+
+/// Returns the bottleneck of a wait for data, and the number that proves it.
+fn cause_of(waits: &Waits) -> (Bottleneck, String) {
+    match &waits.causes {
+        Some(causes) => of_known_causes(causes, waits.read_themselves()),
+        None => of_reader_work(waits),
+    }
+}
+
+/// Groups causes by bottleneck, the largest first.
+fn of_known_causes(causes: &Parts, reads_itself: bool) -> (Bottleneck, String) {
+    let whole = causes.sum().max(1);
+    let mut sums: Vec<(Bottleneck, i64, Part)> = Vec::new();
+    for cause in Part::CAUSES.into_iter().filter(|cause| causes.get(*cause) > 0) {
+        let (bottleneck, ns) = (Bottleneck::of_cause(cause), causes.get(cause));
+        match sums.iter_mut().find(|(other, ..)| *other == bottleneck) {
+            Some((_, sum, largest)) => {
+                *sum += ns;
+                *largest = if ns > causes.get(*largest) { cause } else { *largest };
+            }
+            None => sums.push((bottleneck, ns, cause)),
+        }
+    }
+    sums.sort_by_key(|(_, sum, _)| std::cmp::Reverse(*sum));
+    let named = |(bottleneck, ns, cause): &(Bottleneck, i64, Part)| {
+        let name = match bottleneck {
+            Bottleneck::StorageBound => "storage",
+            Bottleneck::DataBoundUnknown => "unknown",
+            _ => label(*cause, reads_itself),
+        };
+        format!("{} {name}", share(*ns, whole))
+    };
+    let part = |ns: i64| ns as f64 / whole as f64;
+    match sums.as_slice() {
+        [first, second, ..] if part(first.1) < MOST || part(second.1) >= SECOND => {
+            let bottleneck = if part(first.1) < MOST { Bottleneck::DataBoundMixed } else { first.0 };
+            (bottleneck, format!("causes of that wait: {}, {}", named(first), named(second)))
+        }
+        [first, ..] => (first.0, format!("cause of that wait: {}", named(first))),
+        _ => (Bottleneck::DataBoundUnknown, "its cause is unknown".into()),
+    }
+}
+
+/// Returns the bottleneck if the trace does not show who ended the wait: by the work of readers during it.
+fn of_reader_work(waits: &Waits) -> (Bottleneck, String) {
+    if waits.lost_at_work() < FREE {
+        return (Bottleneck::StartupBound, format!("{} of it while readers were starting", waits.mean(waits.starting)));
+    }
+    let at_work = waits.at_work().max(1);
+    let Some(io) = waits.io else {
+        return (Bottleneck::DataBoundUnknown, "the trace does not show what its readers did during that time".into());
+    };
+    let io_share = format!("its readers spent {} of that wait in I/O", share(io, at_work));
+    match io as f64 / at_work as f64 {
+        part if part >= STORAGE => (Bottleneck::StorageBound, io_share),
+        part if part < NO_STORAGE => {
+            (Bottleneck::DataBoundUnknown, format!("{io_share}, so most of it is unexplained"))
+        }
+        _ => (Bottleneck::DataBoundMixed, io_share),
+    }
+}
+
+fn shortage_name(shortage: &Shortage) -> &'static str {
+    match shortage {
+        Shortage::Quota(_) => "quota",
+        Shortage::Mask { .. } => "affinity",
+        Shortage::Threads { .. } => "too many threads",
+        Shortage::Others { .. } => "other processes",
+        Shortage::Own { .. } => "all CPUs busy",
+    }
+}
+
+/// Returns the headline of a trace in which no training is known to have waited.
+fn without_training(summary: &Summary, pools: Option<&Waits>) -> Headline {
+    let spent = &summary.time;
+    if summary.tally.is_some() {
+        let why = "calls were counted, not recorded, so the trace does not show when training waited.";
+        return Headline::new(Bottleneck::Unknown, capital(why));
+    }
+    if summary.calls() == 0 || !summary.knows_times() {
+        let why = "the trace has no calls with durations, so it does not show how long I/O took.";
+        return Headline::new(Bottleneck::Unknown, capital(why));
+    }
+    let active =
+        format!("I/O was active for {} of the {} run", share(spent.io_ns, spent.total_ns), time(spent.total_ns as f64));
+    if let Some(alone) = spent.unoverlapped_io_ns {
+        let why = format!("{active}, and for {} of the run while nothing computed.", share(alone, spent.total_ns));
+        return Headline::new(Bottleneck::Unknown, why);
+    }
+    if let Some(pools) = pools {
+        let why = format!("{} {active}.", pools.for_workers());
+        return Headline::new(Bottleneck::NoTraining, why);
+    }
+    if saves_alone(summary) {
+        let (spans, took) = (summary.checkpoints.spans, time(summary.checkpoints.span_ns as f64));
+        let why = format!(
+            "{} took {took}, summed over processes; {active}.",
+            many(spans, "checkpoint span", "checkpoint spans")
+        );
+        return Headline::new(Bottleneck::NoTraining, why);
+    }
+    if !may_train(summary) {
+        return Headline::new(
+            Bottleneck::NoTraining,
+            format!("No process in this trace looks like a training; {active}."),
+        );
+    }
+    match own_reads(summary) {
+        Some((name, part)) if part >= LIMITING => Headline {
+            share: Some(part),
+            certainty: Certainty::Inferred,
+            text: format!(
+                "LIKELY STORAGE-BOUND: at least {} of the loop is spent in reads, if it trains",
+                Unit::Share.text(part)
+            ),
+            ..Headline::new(
+                Bottleneck::StorageBound,
+                format!("{name} reads in its main thread, and reads took {} of its loop.", Unit::Share.text(part)),
+            )
+        },
+        Some((name, part)) => Headline::new(
+            Bottleneck::Unknown,
+            format!(
+                "{name} reads in its main thread, and reads took {} of its loop; the rest may be preprocessing or training.",
+                Unit::Share.text(part)
+            ),
+        ),
+        None => {
+            let why = format!("The trace does not show when training requested a batch; {active}.");
+            Headline::new(Bottleneck::Unknown, why)
+        }
+    }
+}
+
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
+}
