@@ -62,7 +62,7 @@ fn whole(key: &Key) -> String {
         Kind::Flag => "true or false".to_string(),
         Kind::Whole => "an integer".into(),
         Kind::Number => "a number".into(),
-        Kind::Text => "a text".into(),
+        Kind::Text => "a string".into(),
         Kind::Choice(words) => format!("one of {}", words.join(", ")),
         Kind::Format => format!("one of {}", formats::names().join(", ")),
         Kind::Wholes => "a list of integers".into(),

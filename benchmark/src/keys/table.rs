@@ -326,12 +326,12 @@ fn wrong_kind(key: &Key, value: &Value) -> Option<String> {
         (Flag, _) => "true or false".into(),
         (Whole, _) => "an integer".into(),
         (Number, _) => "a number".into(),
-        (Text, _) => "a text".into(),
+        (Text, _) => "a string".into(),
         (Format, _) => "a format name".into(),
         (Wholes, _) => "a list of integers".into(),
         (Time, _) => "a number of seconds or a distribution".into(),
     };
-    Some(format!("expected {wanted}, got {} ({})", value.kind_name(), value.inline()))
+    Some(format!("expected {wanted}, got {} ({})", value.inline(), value.kind_name()))
 }
 
 /// Returns the error for an unknown word, with the closest known one.

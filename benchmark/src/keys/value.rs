@@ -119,7 +119,7 @@ impl Value {
             Value::Bool(_) => "a truth value",
             Value::Int(_) => "an integer",
             Value::Float(_) => "a number",
-            Value::Text(_) => "a text",
+            Value::Text(_) => "a string",
             Value::List(_) => "a list",
             Value::Map(_) => "a map",
         }
