@@ -11,7 +11,7 @@ use std::process::Command;
 use dlio_tests::artefacts;
 use dlio_tests::sandbox::Sandbox;
 use serde_json::Value;
-use store::{Fault, RecordedTrace, Store};
+use store::{Fault, Seen, Store};
 
 /// Returns rows of the analyzer's output, as numbers.
 fn query_rows(trace: &Path, sql: &str) -> Vec<Vec<i64>> {
@@ -47,7 +47,7 @@ fn bench(store: &Store, sandbox: &Sandbox, run: &str, more: &[&str]) -> std::pat
     sandbox.root().join(run)
 }
 
-fn of_data(seen: &RecordedTrace) -> bool {
+fn of_data(seen: &Seen) -> bool {
     seen.method == "GET" && seen.key.contains("/train/")
 }
 
@@ -87,7 +87,7 @@ fn trace_report_and_store_agree_on_requests() {
         };
         let traced: Vec<Vec<i64>> = epochs.iter().map(epoch).collect();
         let served = |times: &Vec<i64>| {
-            let seen: Vec<RecordedTrace> = store.seen().into_iter().filter(of_data).collect();
+            let seen: Vec<Seen> = store.seen().into_iter().filter(of_data).collect();
             let within = || seen.iter().filter(|seen| seen.at >= times[1] && seen.at < times[2]);
             vec![within().count() as i64, within().map(|seen| seen.sent as i64).sum()]
         };
@@ -109,8 +109,8 @@ fn trace_report_and_store_agree_on_requests() {
 fn whole(store: &Store, trace: &Path) {
     let gets = "select count(*), coalesce(sum(bytes), 0) from events where name = 'object.get'";
     let begun = query_rows(trace, "select min(ts) from events")[0][0];
-    let of_run = |seen: &RecordedTrace| !seen.key.is_empty() && seen.at >= begun;
-    let seen: Vec<RecordedTrace> = store.seen().into_iter().filter(of_run).collect();
+    let of_run = |seen: &Seen| !seen.key.is_empty() && seen.at >= begun;
+    let seen: Vec<Seen> = store.seen().into_iter().filter(of_run).collect();
     let of = |method: &str| seen.iter().filter(|seen| seen.method == method).count() as i64;
     let sent: usize = seen.iter().filter(|seen| seen.method == "GET").map(|seen| seen.sent).sum();
     assert_eq!(query_rows(trace, gets), [[of("GET"), sent as i64]]);

@@ -1,20 +1,21 @@
 /* dliotrace: spans, instants and counters for C (C99) and C++, on the clock and in the trace of the program's I/O.
  *
- * Nothing is linked. The engine is looked up once, at run time, in the preloaded libdliotrace.so; without it every call
- * here returns at once.
+ * No library has to be linked. The engine is looked up once, at run time, in the preloaded libdliotrace.so; without it,
+ * every call here returns immediately.
  *
  *     dlio_span step = dlio_begin("step", "compute");
  *     dlio_set_int(&step, "batch", 32);
  *     ...
  *     dlio_end(&step);
  *
- * `dlio_begin` looks its two strings up each time, which is most of what it costs. Where that matters, a site keeps their
+ * `dlio_begin` looks up its two strings each time, which is most of its cost. To avoid that, a site keeps their
  * numbers: `static dlio_site site = DLIO_SITE("step", "compute"); dlio_span step = dlio_begin_at(&site);`.
  *
- * In C++ `dlio::Span step("step", "compute");` ends with its scope, and so does `dlio::Span step(site);`. A span belongs to the thread that began it; one ended
- * on another thread is counted as misuse and not recorded. Compile with -ldl where dlsym is not in the C library.
+ * In C++ `dlio::Span step("step", "compute");` ends with its scope, and so does `dlio::Span step(site);`. A span belongs
+ * to the thread that started it; a span ended on another thread is counted as misuse and not recorded. Compile with -ldl if
+ * dlsym is not in the C library.
  */
-/* I/O that a library does without calls on files, such as a request to an object store, is told when it is over:
+/* I/O of a library without calls on files, such as a request to an object store, is recorded when it has ended:
  *
  *     dlio_io get = dlio_io_begun(DLIO_OBJECT_GET, dlio_now(), 0, length);
  *     ...
@@ -36,10 +37,10 @@ extern "C" {
 #endif
 
 #define DLIO_ENGINE_VERSION 1u
-/* Pairs of metadata a span takes; further ones are left out. */
+/* Maximum number of metadata pairs per span; further ones are ignored. */
 #define DLIO_META_MAX 8
 
-/* As the engine lays them out: `Meta`, `OpenSpan` and `Table` of the Rust crate dlio-tracer. */
+/* In the engine's layout: `Meta`, `OpenSpan` and `Table` of the Rust crate dlio-tracer. */
 typedef struct {
     uint32_t key;
     int32_t kind; /* 0 integer, 1 bits of a double, 2 number of a text */
@@ -54,12 +55,12 @@ typedef struct {
     uintptr_t line;
 } dlio_open_span;
 
-/* I/O that a library did without calls on files, such as a request to an object store. */
+/* I/O of a library without calls on files, such as a request to an object store. */
 typedef struct {
-    uint32_t op;         /* DLIO_OBJECT_GET and its kin */
-    int32_t error;       /* 0, or the errno that says why it failed */
+    uint32_t op;         /* DLIO_OBJECT_GET and similar */
+    int32_t error;       /* 0, or the errno of the failure */
     uint64_t start, end; /* of dlio_now() */
-    int64_t pos;         /* -1 where there is none */
+    int64_t pos;         /* -1 if there is none */
     int64_t requested, moved;
 } dlio_io;
 
@@ -90,7 +91,7 @@ typedef struct {
     void (*counter)(uint32_t name, uint32_t category, double value);
     void (*describe)(const char *key, size_t key_length, const char *text, size_t length);
     void (*start)(void);
-    /* An engine older than these is smaller: see dlio_io_engine. */
+    /* An engine without these functions is smaller: see dlio_io_engine. */
     uint64_t (*now)(void);
     void (*io_done)(const dlio_io *io, const char *name, size_t length, const dlio_meta *meta, size_t count);
 } dlio_engine;
@@ -101,7 +102,7 @@ typedef struct {
     size_t count;
 } dlio_span;
 
-/* A place in the source: its name and category, with their numbers once they are known. */
+/* A place in the source: its name and category, and their numbers once they are known. */
 typedef struct {
     const char *name, *category;
     uint64_t name_number; /* generation in the upper half, so that another thread reads both or neither */
@@ -125,7 +126,7 @@ static inline const dlio_engine *dlio_find_engine(void) {
     return found;
 }
 
-/* The engine if it records spans now, else NULL. */
+/* The engine if it records spans now, otherwise NULL. */
 static inline const dlio_engine *dlio_recording(void) {
     const dlio_engine *engine = dlio_find_engine();
     return engine && *engine->on ? engine : NULL;
@@ -147,12 +148,12 @@ static inline dlio_span dlio_begin(const char *name, const char *category) {
     return span;
 }
 
-/* The number kept in a site, asked for anew when numbers have lost their meaning. Zero is never a generation. */
+/* The number kept in a site, requested again when numbers have become invalid. Zero is never a generation. */
 static inline uint32_t dlio_kept_number(const dlio_engine *engine, uint64_t *kept, uint32_t kind, const char *text) {
     uint64_t known = __atomic_load_n(kept, __ATOMIC_RELAXED);
     if ((uint32_t)(known >> 32) != *engine->generation) {
         uint32_t number = dlio_number(engine, kind, text);
-        /* The first string of all may have begun a generation. */
+        /* The very first string may have started a generation. */
         known = ((uint64_t)*engine->generation << 32) | number;
         __atomic_store_n(kept, known, __ATOMIC_RELAXED);
     }
@@ -173,12 +174,12 @@ static inline dlio_span dlio_begin_at(dlio_site *site) {
     return span;
 }
 
-/* Ends a span; one that has ended already is passed over. */
+/* Ends a span; a span that has already ended is ignored. */
 static inline void dlio_end(dlio_span *span) {
     if (span->open.start) dlio_find_engine()->end(&span->open, span->meta, span->count);
 }
 
-/* Epoch and step have columns of their own. INT32_MIN is "none". */
+/* Epoch and step have separate columns. INT32_MIN is "none". */
 static inline void dlio_set_steps(dlio_span *span, int32_t epoch, int32_t step) {
     if (span->open.start) {
         span->open.steps = (int64_t)(((uint64_t)(uint32_t)epoch << 32) | (uint32_t)step);
@@ -220,26 +221,26 @@ static inline void dlio_counter(const char *name, double value) {
     if (engine) engine->counter(dlio_number(engine, 3, name), dlio_number(engine, 4, "app"), value);
 }
 
-/* A fact about this process: rank, ranks, job, label. */
+/* Notes a fact about this process: rank, ranks, job, label. */
 static inline void dlio_describe(const char *key, const char *text) {
     const dlio_engine *engine = dlio_recording();
     if (engine) engine->describe(key, strlen(key), text, strlen(text));
 }
 
-/* The engine if it is one that records the I/O of libraries, else NULL. */
+/* The engine if it can record the I/O of libraries, otherwise NULL. */
 static inline const dlio_engine *dlio_io_engine(void) {
     const dlio_engine *engine = dlio_find_engine();
     return engine && engine->size >= offsetof(dlio_engine, io_done) + sizeof engine->io_done ? engine : NULL;
 }
 
-/* A moment for the start or the end of I/O; 0 while nothing is recorded. */
+/* A timestamp for the start or the end of I/O; 0 while nothing is recorded. */
 static inline uint64_t dlio_now(void) {
     const dlio_engine *engine = dlio_io_engine();
     return engine ? engine->now() : 0;
 }
 
-/* I/O that began at `start` and ends now, on the thing of a URL: one event, as of a call on a file. Any number may be under
- * way at once, and it may be told on another thread than it began on. */
+/* I/O on the object of a URL that started at `start` and ends now: one event, like a call on a file. Any number may be in
+ * flight at the same time, and I/O may be recorded on another thread than the one it started on. */
 static inline dlio_io dlio_io_begun(uint32_t op, uint64_t start, int64_t pos, int64_t requested) {
     dlio_io io = {op, 0, start, 0, pos, requested, 0};
     return io;
