@@ -1,8 +1,8 @@
-/* What a program needs and a library does not.
+/* Code that a program needs and a library does not.
  *
  * The start of a program: until glibc 2.34 each program ran its own constructors, with code that the linker took from the C
- * library, and a program that was linked since then has no such code: the C library runs them. Here the program brings the
- * code again. The newer libraries call it, too, and then run no constructors of the program themselves. */
+ * library. A program that was linked since then has no such code: the C library runs the constructors. Here the program
+ * contains the code again. Newer C libraries call it, too, and then run no constructors of the program themselves. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stddef.h>
@@ -22,7 +22,7 @@ static void run_constructors(int count, char **arguments, char **environment) {
     for (size_t i = 0; i < constructors; i++) __init_array_start[i](count, arguments, environment);
 }
 
-/* The linker leads calls of `__libc_start_main` here, and `__real_` is the C library's (--wrap). */
+/* The linker redirects calls of `__libc_start_main` here, and `__real_` is the C library's (--wrap). */
 int __real___libc_start_main(main_function *, int, char **, constructor *, void (*)(void), void (*)(void), void *);
 
 __attribute__((visibility("hidden"))) int __wrap___libc_start_main(main_function *main, int count, char **arguments,
@@ -32,7 +32,7 @@ __attribute__((visibility("hidden"))) int __wrap___libc_start_main(main_function
                                     stack_end);
 }
 
-/* Came with 2.27. Where a tracer stands before it, the tracer's is called. */
+/* Added in 2.27. If a tracer precedes it, the tracer's function is called. */
 __attribute__((visibility("hidden"))) int memfd_create(const char *name, unsigned flags) {
     int (*function)(const char *, unsigned);
     *(void **)&function = dlsym(RTLD_DEFAULT, "memfd_create");

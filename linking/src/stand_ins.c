@@ -1,4 +1,4 @@
-/* Functions that a program of today asks the C library for and that glibc 2.17 does not have, made of what it has. Each is
+/* Functions that current programs require of the C library and that glibc 2.17 lacks, implemented with those it has. Each is
  * hidden: no library of the program finds it. */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 
 #define HIDDEN __attribute__((visibility("hidden")))
 
-/* The form of `struct stat` on x86-64. */
+/* The version of `struct stat` on x86-64. */
 #define FORM 1
 
 int __xstat64(int form, const char *path, struct stat64 *into);
@@ -25,7 +25,7 @@ HIDDEN int fstatat64(int folder, const char *path, struct stat64 *into, int flag
     return __fxstatat64(FORM, folder, path, into, flags);
 }
 
-/* Both structures are one here. */
+/* Both structures are identical here. */
 HIDDEN int stat(const char *path, struct stat *into) { return __xstat64(FORM, path, (void *)into); }
 HIDDEN int lstat(const char *path, struct stat *into) { return __lxstat64(FORM, path, (void *)into); }
 HIDDEN int fstat(int fd, struct stat *into) { return __fxstat64(FORM, fd, (void *)into); }

@@ -1,5 +1,5 @@
-/* malloc and its kin for the C code linked into this library, zstd and libdeflate, and for nobody else: hidden, so that
- * the program's own stay what they are. A program may end in a signal handler that interrupted its malloc; finishing the
+/* malloc and similar functions for the C code linked into this library, zstd and libdeflate. They are hidden, so that
+ * the program keeps its own. A program may end in a signal handler that interrupted its malloc; finishing the
  * trace there must not wait for a lock that the interrupted call holds. */
 #include <stddef.h>
 #include <stdint.h>
@@ -10,7 +10,7 @@
 void *dlio_allocate(size_t size);
 void dlio_release(void *memory, size_t size);
 
-/* Each piece knows its size, which `free` is not told. */
+/* Each allocation stores its size, which `free` does not get. */
 #define HEAD 16
 
 HIDDEN void *malloc(size_t size) {

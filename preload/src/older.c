@@ -1,11 +1,11 @@
-/* Functions that moved between libraries, or came, after glibc 2.17, and those that musl does not have: under their own names,
- * for this library alone, so that it loads on every system since.
+/* Functions that were moved between libraries or added after glibc 2.17, and those that musl does not have: under their own
+ * names, for this library only, so that it loads on every system since.
  *
- * None of them is a symbol of this library that the loader has to find. Before 2.30 it binds one to a version and to the
- * library that had it where we were built, and ends the program where another library has it, be the reference weak. So they
- * are looked up here: in the C library, where they all are since 2.34, or in the library that had them before. A program may
- * not have loaded that: then there are no threads to be told of, and libdl is loaded for dlsym, without which nothing can be
- * hooked. */
+ * None of them is a symbol of this library that the loader has to find. Before 2.30, the loader binds a symbol to a version and
+ * to the library that had it on the build host, and ends the program if another library has it, even if the reference is weak.
+ * So they are looked up here: in the C library, where they all are since 2.34, or in their former library. A program may not
+ * have loaded that one: without libpthread there are no threads to handle, and libdl is loaded for dlsym, without which
+ * nothing can be hooked. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <elf.h>
@@ -23,16 +23,16 @@
 struct aiocb;
 typedef unsigned pthread_key_t;
 
-/* musl has none of these. The linker leads calls of them to `__wrap_`, and `__real_` is the C library's (--wrap). */
+/* musl has none of these. The linker redirects calls of them to `__wrap_`, and `__real_` is the C library's (--wrap). */
 WEAK int __real_on_exit(void (*)(int, void *), void *);
 WEAK int __real___register_atfork(void (*)(void), void (*)(void), void (*)(void), void *);
 WEAK int __real___cxa_at_quick_exit(void (*)(void *), void *);
 int __cxa_atexit(void (*)(void *), void *, void *);
 
-/* True where the C library is glibc. */
+/* True if the C library is glibc. */
 HIDDEN int dlio_is_glibc(void) { return __real_on_exit != NULL; }
 
-/* Libraries are known by what their paths end with. */
+/* Libraries are recognized by the ends of their paths. */
 #define LIBC "/libc.so.6"
 #define LIBDL "/libdl.so.2"
 #define LIBPTHREAD "/libpthread.so.0"
@@ -44,7 +44,7 @@ struct wanted {
     void *found;
 };
 
-/* The loader has added the base to the addresses of a dynamic section, except where that cannot be written to. */
+/* The loader has added the base to the addresses of a dynamic section, except if the section is read-only. */
 static const void *at(ElfW(Addr) base, ElfW(Addr) address) {
     return (const void *)(address < base ? address + base : address);
 }
@@ -55,7 +55,7 @@ static unsigned hash_of(const char *name) {
     return hash;
 }
 
-/* A function that an object defines, in its GNU hash table, which each glibc has; or null. */
+/* A function that an object defines, from its GNU hash table, which each glibc has; or null. */
 static void *defined(const struct dl_phdr_info *object, const char *name) {
     const ElfW(Sym) *symbols = NULL;
     const char *names = NULL;
@@ -95,7 +95,7 @@ static int ends_with(const char *path, const char *ending) {
 static int look(struct dl_phdr_info *object, size_t size, void *data) {
     struct wanted *wanted = data;
     (void)size;
-    /* musl is one library, of many names. */
+    /* musl is one library with many names. */
     int is_it = !dlio_is_glibc() || (object->dlpi_name != NULL && ends_with(object->dlpi_name, wanted->library));
     if (!is_it) return 0;
     wanted->found = defined(object, wanted->name);
@@ -108,13 +108,13 @@ static void *of_library(const char *library, const char *name) {
     return wanted.found;
 }
 
-/* In the C library, or where it was before. */
+/* In the C library, or in its former library. */
 static void *old(const char *name, const char *library) {
     void *found = of_library(LIBC, name);
     return found == NULL ? of_library(library, name) : found;
 }
 
-/* libdl is loaded where it is not there, by what the C library itself loads libraries with before 2.34. */
+/* libdl is loaded if necessary, with the function by which the C library itself loads libraries before 2.34. */
 static void *of_libdl(const char *name) {
     void *found = old(name, LIBDL);
     if (found != NULL) return found;
@@ -124,14 +124,14 @@ static void *of_libdl(const char *name) {
     return of_library(LIBDL, name);
 }
 
-/* Two threads that look one up at once find the same. */
+/* Two threads that look up a function at the same time find the same one. */
 #define FOUND(function, search) \
     if (__atomic_load_n(&function, __ATOMIC_RELAXED) == NULL) { \
         void *place = search; \
         __atomic_store((void **)&function, &place, __ATOMIC_RELAXED); \
     }
 
-/* RTLD_NEXT counts from where it is called: tail calls would not do, but any place in this library is as good. */
+/* RTLD_NEXT depends on its caller: a tail call would be wrong, but any place in this library is correct. */
 HIDDEN void *dlsym(void *library, const char *name) {
     static void *(*function)(void *, const char *);
     FOUND(function, of_libdl("dlsym"))
@@ -189,7 +189,7 @@ HIDDEN int pthread_setspecific(pthread_key_t key, const void *value) {
     return function == NULL ? EINVAL : function(key, value);
 }
 
-/* Asked by those alone who have called one of its kin. */
+/* Called only after another function of this kind was called. */
 HIDDEN int aio_error(const struct aiocb *request) {
     static int (*function)(const struct aiocb *);
     FOUND(function, old("aio_error", LIBRT))
@@ -198,7 +198,7 @@ HIDDEN int aio_error(const struct aiocb *request) {
 
 HIDDEN pid_t gettid(void) { return (pid_t)syscall(SYS_gettid); }
 
-/* musl tells nobody the status that a process exits with. */
+/* musl does not pass the exit status of a process to its handlers. */
 #define UNKNOWN_STATUS INT_MIN
 
 static void (*at_exit)(int, void *);

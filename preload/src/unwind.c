@@ -1,6 +1,6 @@
-/* The standard library is made to print where a panic came from, and asks for libgcc_s, which every traced process would
- * have to load. A panic here says its place in one sentence and aborts, so nobody walks a stack. Cancelled threads unwind
- * through hooks by the program's own libgcc_s, and by tables alone: no frame of ours has anything to be cleaned up. */
+/* The standard library prints backtraces of panics and requires libgcc_s for that, which every traced process would have to
+ * load. A panic here prints its location in one sentence and aborts, so stacks are never walked. Cancelled threads unwind
+ * through hooks with the program's own libgcc_s, and only by tables: our frames have nothing to be cleaned up. */
 #include <stdint.h>
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
-/* C-variadic functions, which Rust cannot define. Each gathers its arguments and goes on in Rust, in `stdio.rs` or
- * `process.rs`; the names the world sees are made there too, because a Rust library exports only what Rust names. */
+/* C-variadic functions, which Rust cannot define. Each collects its arguments and continues in Rust, in `stdio.rs` or
+ * `process.rs`. The exported names are defined there, too, because a Rust library exports only names defined in Rust. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -72,7 +72,7 @@ int dlio_variadic_isoc23_fwscanf(FILE *stream, const wchar_t *format, ...)
     GATHERED(isoc23_fwscanf, format, stream, format)
 int dlio_variadic_isoc23_wscanf(const wchar_t *format, ...) GATHERED(isoc23_wscanf, format, format)
 
-/* Arguments of execl and its kin, counted and laid out as an array on the stack: nothing may be allocated in the child
+/* Arguments of execl and similar functions, counted and laid out as an array on the stack: nothing may be allocated in the child
  * of a vfork. */
 #define LISTED(first, last, list)                                       \
     size_t count = 1;                                                   \
