@@ -389,6 +389,8 @@ impl Walk<'_, '_> {
         let all = (to - from).max(0);
         batch.think_cpu_ns = cpu.min(all) as f64;
         batch.think_ns = (all - cpu.min(all)) as f64;
+        let own = OWN.iter().map(|part| did.get(*part)).sum::<i64>();
+        batch.own_ns = (own as f64).clamp(0.0, batch.think_ns);
     }
 }
 
@@ -430,6 +432,10 @@ fn early_ones(made: &[Production]) -> Vec<(usize, usize)> {
     }
     found
 }
+
+/// What a trainer waits for in a step and no device does.
+const OWN: [Part; 7] =
+    [Part::Idle, Part::Child, Part::Storage, Part::PageFaults, Part::Network, Part::Lock, Part::HandOver];
 
 /// Steps whose time nothing shows divide the time around them.
 fn spread_unknown(fetches: &mut [Fetch], until: i64) {
