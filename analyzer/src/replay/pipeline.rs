@@ -67,6 +67,8 @@ pub struct Batch {
     /// The step after the batch: CPU time of the trainer, and waiting.
     pub think_cpu_ns: f64,
     pub think_ns: f64,
+    /// The part of that waiting which is for its own threads, programs or files: a faster device does not shorten it.
+    pub own_ns: f64,
     /// The measured duration of `next()` in the step of this number.
     pub wait_ns: f64,
 }

@@ -108,6 +108,9 @@ fn pipeline(analysis: &Analysis, trace: &Trace, groups: &[RankGroup]) -> Result<
     if lost > 0 {
         return Err(format!("{lost} events are lost: a message may be among them"));
     }
+    if trace.catalog.hosts().iter().any(|host| host.clock_spread_ns > CLOCK_NS) {
+        return Err("the host's clock was set while the training ran".into());
+    }
     let waits = &analysis.measured.waits;
     if waits.is_cut {
         return Err("the training has more waits and messages than are kept in memory".into());
@@ -118,6 +121,9 @@ fn pipeline(analysis: &Analysis, trace: &Trace, groups: &[RankGroup]) -> Result<
     let own = waits.pipelines.iter().find(|(lane, _)| (lane.proc, lane.tid) == (group.proc, group.tid));
     own.map_or_else(|| Err("the trainer's waits are not explained by messages".into()), |(_, found)| found.clone())
 }
+
+/// Processes that disagree by more about the time of a host saw its clock set.
+const CLOCK_NS: i64 = 10_000_000;
 
 /// The predictions of the default table (storage, decoding, readers, and the best of what costs nothing to try), and those for
 /// the remedies of findings.

@@ -102,7 +102,9 @@ fn locks(family: &Family, passes: &[PassMade]) -> Vec<Taken> {
     let mut found: Vec<Taken> = Vec::new();
     for thread in threads {
         let own = &family.threads[thread];
-        let is_lock = |at: &usize| own.steps[*at].kind == StepKind::FileLock || own.class[*at] == Part::Lock;
+        let is_lock = |at: &usize| {
+            own.steps[*at].kind == StepKind::FileLock || own.class[*at] == Part::Lock && own.steps[*at].shared
+        };
         let taken = (0..own.steps.len()).filter(is_lock).map(|at| {
             let step = &own.steps[at];
             Taken { start: step.start, end: step.end, thread, class: own.class[at] }
@@ -135,7 +137,7 @@ impl Walk<'_, '_> {
         let span = own.loader_starts.iter().filter(|span| span.start < first).map(|span| span.start).max();
         let fork = if pass.is_fresh { fork() } else { None };
         let fetch = own.fetches.iter().map(|fetch| fetch.start).filter(|start| *start <= first).max();
-        let near = |at: &i64| first - at < 1_000 * PAUSE_NS && !pass.readers.is_empty();
+        let near = |at: &i64| first - at < 1_000 * PAUSE_NS;
         let start = match (span, fork) {
             (Some(span), Some(fork)) => span.min(fork),
             (Some(span), None) if near(&span) => span,
@@ -389,6 +391,8 @@ impl Walk<'_, '_> {
         let all = (to - from).max(0);
         batch.think_cpu_ns = cpu.min(all) as f64;
         batch.think_ns = (all - cpu.min(all)) as f64;
+        let own = OWN.iter().map(|part| did.get(*part)).sum::<i64>();
+        batch.own_ns = (own as f64).clamp(0.0, batch.think_ns);
     }
 }
 
@@ -430,6 +434,10 @@ fn early_ones(made: &[Production]) -> Vec<(usize, usize)> {
     }
     found
 }
+
+/// What a trainer waits for in a step and no device does.
+const OWN: [Part; 7] =
+    [Part::Idle, Part::Child, Part::Storage, Part::PageFaults, Part::Network, Part::Lock, Part::HandOver];
 
 /// Steps whose time nothing shows divide the time around them.
 fn spread_unknown(fetches: &mut [Fetch], until: i64) {
@@ -516,5 +524,122 @@ fn separate_gil(pass: &mut Pass) {
         if computes && extra > 0.0 {
             (batch.take_ns, batch.gil_ns) = (usual, extra);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::timeline::{Object, Step, ThreadPart, Timelines};
+    use super::super::trainers::{Waits, explained};
+    use super::*;
+    use crate::catalog::Process;
+    use crate::replay::change::Change;
+    use crate::replay::predict::prove;
+
+    const MS: i64 = 1_000_000;
+
+    fn pipe(number: u64) -> Object {
+        Object { id: PIPE << 56 | number, network: false }
+    }
+
+    fn step(kind: StepKind, object: Object, (start, end): (i64, i64), amount: i64) -> Step {
+        Step { start, end, kind, object, amount, ..Step::NOTHING }
+    }
+
+    fn message(object: Object, (start, end): (i64, i64)) -> [Step; 2] {
+        [step(StepKind::Take, object, (start, end), 4), step(StepKind::Take, object, (end, end), 100)]
+    }
+
+    /// A training: readers read for 20 ms per batch, a step takes 5 ms, two batches per reader are requested ahead. The steps of
+    /// the trainer, and of the readers.
+    fn training(batches: usize, readers: usize) -> Vec<Vec<Step>> {
+        let (data, ahead) = (pipe(99), 2 * readers);
+        let mut steps: Vec<Vec<Step>> = vec![Vec::new(); readers + 1];
+        let mut asked: Vec<i64> = Vec::new();
+        let request = |number: usize, at: i64, asked: &mut Vec<i64>, trainer: &mut Vec<Step>| {
+            if number < batches {
+                asked.push(at);
+                trainer.push(step(StepKind::Give, pipe((number % readers) as u64), (at, at), 25));
+            }
+        };
+        for number in 0..ahead {
+            request(number, number as i64 * 1_000, &mut asked, &mut steps[0]);
+        }
+        let (mut free, mut now) = (vec![0; readers], MS);
+        for number in 0..batches {
+            let reader = number % readers;
+            let begin = asked[number].max(free[reader]);
+            steps[reader + 1].extend(message(pipe(reader as u64), (free[reader], begin)));
+            let sent = begin + 20 * MS;
+            let give = step(StepKind::Give, data, (sent, sent), 104);
+            steps[reader + 1].push(Step { storage: 20 * MS, ..give });
+            free[reader] = sent;
+            let taken = sent.max(now);
+            steps[0].extend(message(data, (now, taken)));
+            request(number + ahead, taken + 1, &mut asked, &mut steps[0]);
+            now = taken + 5 * MS;
+        }
+        steps[0].push(step(StepKind::Edge, Object::default(), (now, now), 0));
+        steps
+    }
+
+    fn waits(threads: Vec<Vec<Step>>) -> Waits {
+        let mut timelines = Timelines::default();
+        for (number, mut steps) in threads.into_iter().enumerate() {
+            steps.sort_by_key(|step| (step.end, step.start));
+            let lane = LaneId { proc: number as u32, tid: number as i32 + 1 };
+            timelines.threads.insert(lane, ThreadPart { steps, first: Some(0), ..ThreadPart::default() });
+        }
+        let ppid = |number: usize| (number > 0).then_some(1);
+        let process = |number: usize| Process { pid: number as i32 + 1, ppid: ppid(number), ..Process::default() };
+        let processes: Vec<Process> = (0..timelines.threads.len()).map(process).collect();
+        explained(timelines, &processes)
+    }
+
+    fn only(threads: Vec<Vec<Step>>) -> Result<Pipeline, String> {
+        let [(_, found)] = &waits(threads).pipelines[..] else { panic!("one trainer") };
+        found.clone()
+    }
+
+    #[test]
+    fn requests_and_messages_are_a_pipeline_that_replays() {
+        let found = only(training(40, 2)).unwrap();
+        assert_eq!((found.batches(), found.readers(), found.prefetch()), (40, 2, 2));
+        assert_eq!((found.order, found.dispatch), (Order::InOrder, Dispatch::RoundRobin));
+        for batch in &found.passes[0].batches {
+            assert!((batch.work[Kind::Io as usize] - 20e6).abs() < 1e5, "{batch:?}");
+        }
+        let proven = prove(&found).unwrap_or_else(|replay| panic!("{:?}", replay.refused));
+        let half = proven.predict(&Change::parse("storage=2").unwrap());
+        let share = half.time_ns.unwrap() as f64 / found.measured_ns;
+        assert!((0.45..0.6).contains(&share), "{half:?}");
+    }
+
+    #[test]
+    fn readers_that_die_and_loaders_that_are_left_are_no_panic() {
+        // A reader that dies: nothing of it is seen any more.
+        let mut threads = training(40, 2);
+        let half = threads[2].len() / 2;
+        threads[2].truncate(half);
+        let _ = only(threads);
+        // A loader that is left early: the trainer takes no more.
+        let mut threads = training(40, 2);
+        let half = threads[0].len() / 2;
+        threads[0].truncate(half);
+        if let Ok(found) = only(threads) {
+            assert!(found.batches() < 40);
+        }
+        // Messages that answer no request.
+        let mut threads = training(40, 2);
+        threads[1].retain(|step| step.kind != StepKind::Take);
+        threads[2].retain(|step| step.kind != StepKind::Take);
+        assert!(only(threads).is_err());
+    }
+
+    #[test]
+    fn steps_without_batches_are_no_pipeline() {
+        let mut threads = training(40, 1);
+        threads[0].retain(|step| step.kind != StepKind::Take);
+        assert!(waits(threads).pipelines.iter().all(|(_, found)| found.is_err()));
     }
 }
