@@ -1,23 +1,21 @@
 /* dliotrace: spans, instants and counters for C (C99) and C++, in the same trace as the program's I/O.
  *
- * No library has to be no library to link. The header looks up the engine once, at run time, in the preloaded libdliotrace.so. Without it,
- * every call here returns immediately.
+ * There is no library to link. The header looks up the engine once, at run time, in the preloaded libdliotrace.so. Without it
+ * every call returns immediately.
  *
  *     dlio_span step = dlio_begin("step", "compute");
  *     dlio_set_int(&step, "batch", 32);
  *     ...
  *     dlio_end(&step);
  *
- * Most of the cost of `dlio_begin` is looking up up its two strings each time, which is most of its cost. To avoid that, a site caches them:
+ * Most of the cost of `dlio_begin` is looking up its two strings. A site caches them:
  * `static dlio_site site = DLIO_SITE("step", "compute"); dlio_span step = dlio_begin_at(&site);`.
  *
- * In C++, `dlio::Span step("step", "compute");` and `dlio::Span step(site);` end with their scope. A span belongs
- * to the thread
- * that started it; a span ended on another thread counts as misuse and is not recorded. Link with -ldl if
- * dlsym is not in the C library
+ * In C++, `dlio::Span step("step", "compute");` and `dlio::Span step(site);` end with their scope. A span belongs to the thread
+ * that started it; a span that ends on another thread counts as misuse and is not recorded. Link with -ldl if the C library
  * does not contain dlsym.
  */
-/* Record I/O of a library without calls on files, such as a request to an object store, is recorded when it has ended:
+/* Record I/O that a library does without calls on files, such as a request to an object store, when it has finished:
  *
  *     dlio_io get = dlio_io_begun(DLIO_OBJECT_GET, dlio_now(), 0, length);
  *     ...
@@ -39,10 +37,10 @@ extern "C" {
 #endif
 
 #define DLIO_ENGINE_VERSION 1u
-/* Maximum number of metadata pairs per span; more are ignored. */
+/* Maximum pairs of metadata per span; more are ignored. */
 #define DLIO_META_MAX 8
 
-/* In the engine's layout: `Meta`, `OpenSpan` and `Table` in the Rust crate dlio-tracer. */
+/* Layout of `Meta`, `OpenSpan` and `Table` in the Rust crate dlio-tracer. */
 typedef struct {
     uint32_t key;
     int32_t kind; /* 0 integer, 1 bits of a double, 2 number of a text */
@@ -62,7 +60,7 @@ typedef struct {
     uint32_t op;         /* DLIO_OBJECT_GET and similar */
     int32_t error;       /* 0, or the errno of the failure */
     uint64_t start, end; /* values of dlio_now() */
-    int64_t pos;         /* -1 if there is none */
+    int64_t pos;         /* -1: none */
     int64_t requested, moved;
 } dlio_io;
 
@@ -93,7 +91,7 @@ typedef struct {
     void (*counter)(uint32_t name, uint32_t category, double value);
     void (*describe)(const char *key, size_t key_length, const char *text, size_t length);
     void (*start)(void);
-    /* Older engines without these functions members: see dlio_io_engine. */
+    /* Older engines lack these members: see dlio_io_engine. */
     uint64_t (*now)(void);
     void (*io_done)(const dlio_io *io, const char *name, size_t length, const dlio_meta *meta, size_t count);
 } dlio_engine;
@@ -104,7 +102,7 @@ typedef struct {
     size_t count;
 } dlio_span;
 
-/* A span site in the source: name and category, and their cached numbers. */
+/* A span site in the source: name and category, with their cached numbers. */
 typedef struct {
     const char *name, *category;
     uint64_t name_number; /* generation in the upper half, so that threads read both atomically */
@@ -150,12 +148,12 @@ static inline dlio_span dlio_begin(const char *name, const char *category) {
     return span;
 }
 
-/* Returns the number cached in a site, requested again up again if become invalid. Zero is never a generation. */
+/* Returns the number cached in a site, and looks it up again if the generation has changed. Zero is never a generation. */
 static inline uint32_t dlio_kept_number(const dlio_engine *engine, uint64_t *kept, uint32_t kind, const char *text) {
     uint64_t known = __atomic_load_n(kept, __ATOMIC_RELAXED);
     if ((uint32_t)(known >> 32) != *engine->generation) {
         uint32_t number = dlio_number(engine, kind, text);
-        /* The very first string may have started a generation. */
+        /* The first string can start a generation. */
         known = ((uint64_t)*engine->generation << 32) | number;
         __atomic_store_n(kept, known, __ATOMIC_RELAXED);
     }
@@ -176,7 +174,7 @@ static inline dlio_span dlio_begin_at(dlio_site *site) {
     return span;
 }
 
-/* Ends a span; a span no effect if it has already ended is ignored. */
+/* Ends a span; has no effect if it has already ended. */
 static inline void dlio_end(dlio_span *span) {
     if (span->open.start) dlio_find_engine()->end(&span->open, span->meta, span->count);
 }
@@ -223,7 +221,7 @@ static inline void dlio_counter(const char *name, double value) {
     if (engine) engine->counter(dlio_number(engine, 3, name), dlio_number(engine, 4, "app"), value);
 }
 
-/* Notes a fact about this process: rank, ranks, job, label. */
+/* Describes this process: rank, ranks, job, label. */
 static inline void dlio_describe(const char *key, const char *text) {
     const dlio_engine *engine = dlio_recording();
     if (engine) engine->describe(key, strlen(key), text, strlen(text));
@@ -235,14 +233,14 @@ static inline const dlio_engine *dlio_io_engine(void) {
     return engine && engine->size >= offsetof(dlio_engine, io_done) + sizeof engine->io_done ? engine : NULL;
 }
 
-/* Returns timestamp for the start or end of I/O; 0 if nothing is recorded. */
+/* Returns a timestamp for the start or end of I/O; 0 if nothing is recorded. */
 static inline uint64_t dlio_now(void) {
     const dlio_engine *engine = dlio_io_engine();
     return engine ? engine->now() : 0;
 }
 
-/* Starts I/O on the object of a URL that started at `start` and ends now. It becomes one event, like a call on a file. Any number can be in
- * flight at the same time, and I/O can be recorded on another thread than the one it started on. */
+/* Starts I/O at `start` on the object of a URL. It becomes one event, like a call on a file. Any number can be in flight, and I/O
+ * can end on another thread. */
 static inline dlio_io dlio_io_begun(uint32_t op, uint64_t start, int64_t pos, int64_t requested) {
     dlio_io io = {op, 0, start, 0, pos, requested, 0};
     return io;

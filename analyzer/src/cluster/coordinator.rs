@@ -169,8 +169,7 @@ async fn until_abandoned(progress: &Progress) {
 impl Question<'_> {
     /// Returns the description of the trace for workers.
     pub fn described(&self) -> Result<TraceDescription, ClusterError> {
-        let gone =
-            |path: &PathBuf, error| ClusterError(format!("{}: it no longer exists ({error})", path.display()));
+        let gone = |path: &PathBuf, error| ClusterError(format!("{}: it no longer exists ({error})", path.display()));
         let file = |(path, named): &(PathBuf, bool)| SentFile::of(path, *named).map_err(|error| gone(path, error));
         let here = std::env::current_dir().map_err(|error| gone(&".".into(), error))?;
         Ok(TraceDescription {

@@ -435,8 +435,8 @@ impl Meanings {
             };
             let place = *place as usize;
             let renumbered = columns.get(place).and_then(|column| renumbered(column, known));
-            columns[place] = renumbered
-                .ok_or_else(|| troubled(ClusterError("a worker's rows refer to unlisted entries".into())))?;
+            columns[place] =
+                renumbered.ok_or_else(|| troubled(ClusterError("a worker's rows refer to unlisted entries".into())))?;
         }
         let options = RecordBatchOptions::new().with_row_count(Some(count));
         Ok(RecordBatch::try_new_with_options(schema.clone(), columns, &options)?)

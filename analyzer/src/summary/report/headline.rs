@@ -58,6 +58,8 @@ pub enum Bottleneck {
     SubprocessBound,
     StartupBound,
     PrefetchBound,
+    /// Training waits for batches of readers that have ended.
+    ReaderDied,
     /// Training waits for data, for several causes.
     DataBoundMixed,
     /// Training waits for data, and the cause is unknown.
@@ -103,6 +105,7 @@ impl Bottleneck {
             Bottleneck::SubprocessBound => "SUBPROCESS-BOUND",
             Bottleneck::StartupBound => "STARTUP-BOUND",
             Bottleneck::PrefetchBound => "PREFETCH-BOUND",
+            Bottleneck::ReaderDied => "READER DIED",
             Bottleneck::DataBoundMixed => "DATA-BOUND, MIXED CAUSES",
             Bottleneck::DataBoundUnknown => "DATA-BOUND, CAUSE UNKNOWN",
             Bottleneck::CheckpointBound => "CHECKPOINT-BOUND",
@@ -142,6 +145,7 @@ impl Bottleneck {
             Bottleneck::LockBound => rule == "lock-wait",
             Bottleneck::SleepBound => rule == "reader-sleep",
             Bottleneck::StartupBound => rule == "workers-restart",
+            Bottleneck::ReaderDied => rule == "process-killed",
             Bottleneck::CheckpointBound | Bottleneck::WriteBound => is_in(&WRITES),
             Bottleneck::SynchronizationBound => is_in(&["straggler-rank", "byte-imbalance"]),
             Bottleneck::PrefetchBound => is_in(&LOADER),
@@ -172,6 +176,9 @@ impl Bottleneck {
             }
             Bottleneck::StartupBound => "keep readers from one epoch to the next (persistent_workers=True in PyTorch)",
             Bottleneck::PrefetchBound => "prepare more batches ahead (prefetch_factor in PyTorch)",
+            Bottleneck::ReaderDied => {
+                "find out why the reader ended: its messages, and --section processes for its exit status"
+            }
             Bottleneck::CheckpointBound => "write checkpoints in the background, or less often, or to faster storage",
             Bottleneck::WriteBound => "write files in the background, or to faster storage",
             Bottleneck::OwnWork => "speed up those threads or programs; data loading is not the bottleneck",
@@ -193,6 +200,7 @@ impl Bottleneck {
             Part::Child => Bottleneck::SubprocessBound,
             Part::HandOver => Bottleneck::TransferBound,
             Part::Start => Bottleneck::StartupBound,
+            Part::Dead => Bottleneck::ReaderDied,
             Part::NotAsked => Bottleneck::PrefetchBound,
             Part::OutsideCalls | Part::Unknown | Part::Idle => Bottleneck::DataBoundUnknown,
         }
