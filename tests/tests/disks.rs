@@ -194,7 +194,7 @@ fn a_program_that_closes_its_standard_error_loses_no_event_unsaid() {
     assert_eq!(left.exit, "0", "{}", left.message);
     assert!(scene.file("message").contains("events are lost: dlio-analyze says of which"), "{}", scene.file("message"));
     let found = scene.file("found").split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(found.contains("events were lost ") && found.contains("room on the disk of the trace"), "{found}");
+    assert!(found.contains("events were lost ") && found.contains("space on the disk of the trace"), "{found}");
     let nothing = scene.file("nothing");
     assert!(nothing.contains("no file was of --include /nothing/**") && !nothing.contains("--all"), "{nothing}");
 }
