@@ -200,7 +200,7 @@ fn a_program_that_closes_its_standard_error_loses_no_event_unsaid() {
     let found = scene.file("found").split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(found.contains("events were lost ") && found.contains("room on the disk of the trace"), "{found}");
     let nothing = scene.file("nothing");
-    assert!(nothing.contains("no file was of --include /nothing/**") && !nothing.contains("--all"), "{nothing}");
+    assert!(nothing.contains("no file matched --include /nothing/**") && !nothing.contains("--all"), "{nothing}");
 }
 
 #[test]
