@@ -147,7 +147,7 @@ fn the_fast_place_has_the_newest_and_the_slow_one_all() {
     let folder = Folder::new("ckpt-tiers");
     let output = run(&folder, 3, 3, &[FAST, "--ranks=2"]);
     assert!(output.status.success(), "{}", stderr(&output));
-    assert!(stdout(&output).contains("beside that 3 checkpoints"), "{}", stdout(&output));
+    assert!(stdout(&output).contains("in the background: 3 checkpoints"), "{}", stdout(&output));
     let metric = &folder.json("run/summary.json")["metric"];
     let beside = &metric["background_checkpoint"];
     assert_eq!(beside["count"], 3);
@@ -347,7 +347,7 @@ fn full_fast_directory_is_reported_and_skipped() {
         assert!(output.status.success(), "{size}: {}", stderr(&output));
         let summary = folder.json("run/summary.json");
         assert_eq!(summary["metric"]["background_checkpoint"]["without_room"], without_room, "{size}: {summary:#}");
-        assert_eq!(stderr(&output).matches("no room for a checkpoint in ./fast").count(), without_room, "{size}");
+        assert_eq!(stderr(&output).matches("no space for a checkpoint in ./fast").count(), without_room, "{size}");
         assert_eq!(folder.files("slow").len(), 6, "{size}");
         std::fs::remove_dir_all(folder.path().join("slow")).unwrap();
     }

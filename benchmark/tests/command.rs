@@ -144,7 +144,7 @@ fn generation_keeps_complete_files() {
     std::fs::remove_file(folder.path().join("data/train/img_5_of_8.npz")).unwrap();
     let output = run(&folder, &generate);
     assert!(
-        stdout(&output).contains("generated 2 files") && stdout(&output).contains("6 were there already"),
+        stdout(&output).contains("generated 2 files") && stdout(&output).contains("6 existed already"),
         "{}",
         stdout(&output)
     );
@@ -221,7 +221,7 @@ fn too_large_checkpoints_are_rejected_early() {
     let data = ["++workload.dataset.data_folder=small/data", "++workload.model.model_size_bytes=200000"];
     let (code, begun, printed) = of("600k", &data);
     assert_eq!((code, begun), (Some(4), false), "{printed}");
-    assert!(printed.contains("need 0.4 MB (2 of 0.2 MB) beside 0.3 MB of data"), "{printed}");
+    assert!(printed.contains("need 0.4 MB (2 of 0.2 MB) in addition to 0.3 MB of data"), "{printed}");
     assert_eq!(of("1200k", &data).0, Some(0));
 }
 

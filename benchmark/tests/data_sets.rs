@@ -106,7 +106,7 @@ fn different_data_are_regenerated_with_a_note() {
         let (made, printed) = generated(first);
         assert!(printed.contains("generated 4 files") && !printed.contains("note"), "{name}: {printed}");
         let (kept, printed) = generated(first);
-        assert!(printed.contains("generated 0 files") && printed.contains("4 were there already"), "{name}: {printed}");
+        assert!(printed.contains("generated 0 files") && printed.contains("4 existed already"), "{name}: {printed}");
         assert!(made == kept, "{name}");
         let (anew, printed) = generated(second);
         assert!(printed.contains("generated 4 files") && printed.contains("rewriting them"), "{name}: {printed}");

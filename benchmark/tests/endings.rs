@@ -61,7 +61,7 @@ fn excluding_all_steps_is_noted_and_counts_all() {
     let printed = |more: &str| stdout(&run(&folder, &[GENERATE, more]));
     let none = "++workload.output.metric.exclude_start_steps=50";
     let (usual, all) = (printed("++workload.output.metric.exclude_start_steps=1"), printed(none));
-    assert!(usual.contains("but for the first 1 ") && !usual.contains("would leave none"), "{usual}");
+    assert!(usual.contains("without the first 1 ") && !usual.contains("would leave none"), "{usual}");
     assert!(all.contains("AU and rates include all 4 steps of an epoch: excluding 50 at the start"), "{all}");
     assert!(!all.contains("without the first"), "{all}");
     let metric = &folder.json("run/summary.json")["metric"];
@@ -228,7 +228,7 @@ fn killed_rank_ends_the_run_and_is_named() {
         let epoch = &summary["epoch"][0];
         assert_eq!(epoch["missing_ranks"], serde_json::json!([victim + 1]), "{summary}");
         assert_eq!(epoch["au_percentage_of_ranks"].as_array().unwrap().len(), 2, "{summary}");
-        let without = format!("figures of rank {} in epoch 1", victim + 1);
+        let without = format!("results of rank {} in epoch 1", victim + 1);
         assert!(summary["missing"].as_array().unwrap().contains(&without.into()), "{summary}");
     }
 }

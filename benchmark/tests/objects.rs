@@ -158,7 +158,7 @@ fn matching_objects_are_kept() {
     store.put("data/train/img_3_of_8.npz", whole[..500].to_vec());
     store.forget();
     let output = ran(&store, &folder, &[GENERATE, NO_TRAINING]);
-    assert!(stdout(&output).contains("7 were there already"), "{}", stdout(&output));
+    assert!(stdout(&output).contains("7 existed already"), "{}", stdout(&output));
     assert_eq!(store.count("PUT"), 1);
     assert_eq!(store.object("data/train/img_3_of_8.npz").unwrap(), whole);
     let other = "++workload.dataset.record_length_bytes=40000";
@@ -446,7 +446,7 @@ fn keys_are_plain_or_whole_uris() {
     ran(&store, &folder, &[&uris[..], &[GENERATE]].concat());
     assert!(store.object("s3://bucket/train/img_0_of_8.npz").is_some(), "{:?}", store.keys());
     let output = ran(&store, &folder, &["++workload.dataset.data_folder=s3://s3://bucket/x y", GENERATE]);
-    assert!(stdout(&output).contains("is taken for s3://bucket/x y"), "{}", stdout(&output));
+    assert!(stdout(&output).contains("is interpreted as s3://bucket/x y"), "{}", stdout(&output));
     assert!(store.object("x y/train/img_0_of_8.npz").is_some());
 }
 
@@ -761,7 +761,7 @@ fn a_store_that_is_not_there_is_one_sentence() {
     let store = Store::start();
     let nowhere = format!("++workload.storage.storage_options.endpoint_url=http://127.0.0.1:{port}");
     let words = refused(&store, &[&nowhere, GENERATE, "++workload.storage.storage_options.s3_max_attempts=2"], 4);
-    assert!(words.contains(&format!("no connection to http://127.0.0.1:{port}")), "{words}");
+    assert!(words.contains(&format!("cannot connect to http://127.0.0.1:{port}")), "{words}");
     let missing = refused(&store, &[], 3);
     assert!(missing.contains("s3://bucket/data/train/img_0_of_8.npz is missing"), "{missing}");
 }

@@ -190,7 +190,7 @@ fn different_runs_report_their_difference() {
     assert_eq!((first.status.code(), second.status.code()), (Some(2), Some(2)));
     assert!(stderr(&first).is_empty(), "{}", stderr(&first));
     let printed = stderr(&second);
-    assert!(printed.contains("rank 1 was started for another run") && printed.contains("`batch: 2,`"), "{printed}");
+    assert!(printed.contains("rank 1 belongs to another run") && printed.contains("`batch: 2,`"), "{printed}");
     assert!(folder.files("").is_empty());
 }
 
@@ -201,10 +201,10 @@ fn a_rank_that_is_alone_does_not_wait_for_ever() {
         let typed = small(8, 4, &[GENERATE, "--barrier-timeout=1"]);
         let first = start_rank(&folder, &typed, variables(0, 3)).wait_with_output().unwrap();
         assert_eq!(first.status.code(), Some(4), "{name}");
-        assert!(stderr(&first).contains("have not come within 1 s: rank 1, 2"), "{}", stderr(&first));
+        assert!(stderr(&first).contains("did not connect within 1 s: rank 1, 2"), "{}", stderr(&first));
         let last = start_rank(&folder, &typed, variables(2, 3)).wait_with_output().unwrap();
         assert_eq!(last.status.code(), Some(4), "{name}");
-        assert!(stderr(&last).contains("rank 2 has not found rank 0"), "{}", stderr(&last));
+        assert!(stderr(&last).contains("rank 2 did not find rank 0"), "{}", stderr(&last));
         assert!(folder.files("").is_empty(), "{:?}", folder.files(""));
     }
 }
@@ -222,7 +222,7 @@ fn killed_launched_rank_is_named() {
         let outputs: Vec<Output> = children.into_iter().map(|child| child.wait_with_output().unwrap()).collect();
         assert!(killed.elapsed() < SOON, "{name}: {:?}", killed.elapsed());
         let printed = stderr(&outputs[0]);
-        assert!(printed.contains("rank 1 was killed, or crashed; it last began"), "{name}: {printed}");
+        assert!(printed.contains("rank 1 was killed, or crashed; it last started"), "{name}: {printed}");
         assert_eq!((outputs[0].status.code(), outputs[2].status.code()), (Some(4), Some(4)), "{name}");
         assert!(stderr(&outputs[2]).is_empty(), "{name}: {}", stderr(&outputs[2]));
         let summary = folder.json("run/summary.json");
@@ -290,7 +290,7 @@ fn killed_mpirun_rank_is_named() {
         let summary = folder.json("run/summary.json");
         let error = summary["error"].as_str().unwrap();
         assert!(
-            error.contains("rank 1 was killed, or crashed; it last began"),
+            error.contains("rank 1 was killed, or crashed; it last started"),
             "{talk}: {summary} {}",
             stderr(&output)
         );

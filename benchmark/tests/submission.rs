@@ -37,7 +37,7 @@ fn a_training_keeps_the_rules_it_keeps() {
     let of = |rule| verdict(&run, rule).0;
     assert_eq!((of("whole"), of("model"), of("steps")), ("kept".into(), "kept".into(), "broken".into()));
     assert_eq!((of("checkpoint"), of("workload"), of("keys")), ("broken".into(), "broken".into(), "open".into()));
-    assert!(verdict(&run, "steps").1.starts_with("250 an epoch (1750 samples, batch 7, 1 accelerators)"), "{run:#}");
+    assert!(verdict(&run, "steps").1.starts_with("250 per epoch (1750 samples, batch 7, 1 accelerators)"), "{run:#}");
     let published = verdict(&run, "workload").1;
     assert!(published.contains("unet3d_h100: batch 7, computation 0.323 s") && !published.contains("a100"), "{run:#}");
     let broken = run["rules"].as_array().unwrap().iter().filter(|rule| rule["rule"] == "keys").count();

@@ -310,11 +310,11 @@ fn different_data_are_described_as_typed() {
     assert!(run(&folder, &[GENERATE, "++workload.workflow.train=false"]).status.success());
     let told = |more: &[&str]| stderr(&run(&folder, more));
     let length = told(&["++workload.dataset.record_length_bytes=10000"]);
-    assert!(length.contains("made with record_length_bytes=40000 instead of 10000\n"), "{length}");
+    assert!(length.contains("generated with record_length_bytes=40000 instead of 10000\n"), "{length}");
     let spread = told(&["++workload.dataset.record_length_bytes_stdev=500"]);
-    assert!(spread.contains("made with record_length_bytes_stdev=0 instead of 500\n"), "{spread}");
+    assert!(spread.contains("generated with record_length_bytes_stdev=0 instead of 500\n"), "{spread}");
     let dims = told(&["++workload.dataset.record_dims=[100, 100]"]);
-    assert!(dims.contains("made with record_dims=[200, 200] instead of [100, 100]\n"), "{dims}");
+    assert!(dims.contains("generated with record_dims=[200, 200] instead of [100, 100]\n"), "{dims}");
 }
 
 /// Starts a run, presses Ctrl-C once `begun` holds, and waits for its end.
@@ -341,7 +341,7 @@ fn ctrl_c_while_data_are_made_leaves_whole_files_only() {
     let length = |file: &String| std::fs::metadata(folder.path().join(file)).unwrap().len();
     let files = folder.files("data");
     assert!(files.len() < 20_000, "{} files", files.len());
-    let told = format!("interrupted: {} of 20000 files are there\n  the same command goes on from there", files.len());
+    let told = format!("interrupted: {} of 20000 files exist\n  run the same command to continue", files.len());
     assert!(stderr(&output).contains(&told), "{told}: {}", stderr(&output));
     assert!(files.iter().all(|file| file.ends_with(".npz") && length(file) == length(&files[0])), "{files:?}");
     std::fs::remove_dir_all(folder.path().join("data")).unwrap();
@@ -410,8 +410,8 @@ fn unsupported_options_suggest_alternatives() {
 
 #[test]
 fn compressed_files_are_recognized_by_content() {
-    let packed = [("csv", "img_3_of_8.csv", &b"\x1f\x8b\x08\0\0\0\0\0\0\x03"[..], "gzip packed it")];
-    let shards = [("mds", "shard.00003.mds", &b"\x28\xb5\x2f\xfd\0\0\0\0\0\0"[..], "packed by zstd")];
+    let packed = [("csv", "img_3_of_8.csv", &b"\x1f\x8b\x08\0\0\0\0\0\0\x03"[..], "compressed with gzip")];
+    let shards = [("mds", "shard.00003.mds", &b"\x28\xb5\x2f\xfd\0\0\0\0\0\0"[..], "compressed with zstd")];
     for (format, name, magic, words) in packed.into_iter().chain(shards) {
         let folder = Folder::new("packed");
         let format = format!("++workload.dataset.format={format}");

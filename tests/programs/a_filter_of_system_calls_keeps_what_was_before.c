@@ -3,7 +3,7 @@
 //= on data: open=1 write=1 pwrite=>=50
 //= done: 3002
 //= lost: >=1
-//= says: not permitted, as by a filter of system calls
+//= says: not permitted, for example by a seccomp filter
 //= says: the trace is
 //= leftovers: yes
 //= case: refused

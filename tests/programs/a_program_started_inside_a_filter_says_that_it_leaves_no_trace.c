@@ -4,8 +4,8 @@
 //= endings: *
 //= lost: *
 //= leftovers: yes
-//= says: there is no trace of this process
-//= says: not permitted, as by a filter of system calls
+//= says: this process has no trace
+//= says: not permitted, for example by a seccomp filter
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>

@@ -203,7 +203,7 @@ fn closed_stderr_hides_no_loss() {
     let found = scene.file("found").split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(found.contains("events were lost ") && found.contains("space on the disk of the trace"), "{found}");
     let nothing = scene.file("nothing");
-    assert!(nothing.contains("no file was of --include /nothing/**") && !nothing.contains("--all"), "{nothing}");
+    assert!(nothing.contains("no file matched --include /nothing/**") && !nothing.contains("--all"), "{nothing}");
 }
 
 #[test]

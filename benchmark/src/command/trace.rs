@@ -501,24 +501,7 @@ fn report(folder: &Path, before: &Images, remains: &RunLeftovers, loading: Loadi
     let (alive, ended): (Vec<_>, Vec<_>) = files().filter(|file| ends(file, "ring")).partition(|file| is_alive(file));
     // A process that exits just now has removed its ring by the second check.
     let ended: Vec<_> = ended.into_iter().filter(|file| file.exists() && ended_abnormally(file)).collect();
-    match alive.len() {
-        0 => {}
-        1 => terminal::warn("      1 process outlived the command; it is traced until it exits"),
-        more => {
-            terminal::warn(format_args!("      {more} processes outlived the command; they are traced until they exit"))
-        }
-    }
-    let there = if remains.lost > 0 { "events that did not fit are lost" } else { "everything they recorded is kept" };
-    match ended.len() {
-        0 => {}
-        1 => terminal::warn(format_args!(
-            "      1 process was killed, exited without the C library, or ran out of space for its trace; {there}"
-        )),
-        more => terminal::warn(format_args!(
-            "      {more} processes were killed, exited without the C library, or ran out of space for their trace; \
-                {there}"
-        )),
-    }
+    report_ends(alive.len(), ended.len(), remains.lost > 0);
     if !before.is_empty() {
         terminal::warn(
             "      the directory also contains earlier runs: dlio-analyze reports the last one, --run N another one;",
@@ -528,6 +511,28 @@ fn report(folder: &Path, before: &Images, remains: &RunLeftovers, loading: Loadi
     let shown = typed(&shown);
     terminal::warn(format_args!("      next: dlio-analyze {shown}"));
     terminal::warn(format_args!("      timeline of all processes: dlio-analyze {shown} --view"));
+}
+
+/// Reports processes that outlived the command, and those that did not exit in order.
+fn report_ends(alive: usize, ended: usize, lost_some: bool) {
+    match alive {
+        0 => {}
+        1 => terminal::warn("      1 process outlived the command; it is traced until it exits"),
+        more => {
+            terminal::warn(format_args!("      {more} processes outlived the command; they are traced until they exit"))
+        }
+    }
+    let there = if lost_some { "events that did not fit are lost" } else { "everything they recorded is kept" };
+    match ended {
+        0 => {}
+        1 => terminal::warn(format_args!(
+            "      1 process was killed, exited without the C library, or ran out of space for its trace; {there}"
+        )),
+        more => terminal::warn(format_args!(
+            "      {more} processes were killed, exited without the C library, or ran out of space for their trace; \
+                {there}"
+        )),
+    }
 }
 
 /// Returns `true` if a ring was left by a process that did not exit in order. A process that dropped privileges leaves

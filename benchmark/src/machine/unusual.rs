@@ -149,7 +149,7 @@ mod tests {
         ]);
         let said = remarks(&little, &busy);
         assert_eq!(said[0], "this job may use 1.5 of 64 CPUs (quota)");
-        assert!(said[1].contains("50 % of the periods") && said[1].contains("3.2 s in all"), "{said:?}");
+        assert!(said[1].contains("50 % of the periods") && said[1].contains("throttled for 3.2 s"), "{said:?}");
         assert!(said[2].contains("1.0 of 1.0 GiB"), "{said:?}");
         assert!(said[3].contains("10 %"), "{said:?}");
         assert_eq!(remarks(&Allowance { quota: None, ..little }, &busy)[0], "this job may use 8 of 64 CPUs");

@@ -102,7 +102,7 @@ mod tests {
             let key = format!("++workload.output.metric.{excluded}");
             let typed = ["workload=unet3d", "++workload.dataset.num_files_train=16", &key];
             let told = remarks(&[&typed[..], &["++workload.reader.batch_size=4"]].concat(), 1);
-            assert!(told[0].starts_with("AU and rates are those of all 4 steps"), "{told:?}");
+            assert!(told[0].starts_with("AU and rates include all 4 steps"), "{told:?}");
         }
     }
 
@@ -139,7 +139,7 @@ mod tests {
         let typed = ["workload=unet3d", FILES, "++workload.reader.batch_size=4", spawn];
         assert_eq!(
             other_remarks(&typed, 1),
-            ["loader workers are forked; multiprocessing_context=spawn changes nothing"]
+            ["loader workers are always forked; multiprocessing_context=spawn has no effect"]
         );
         assert!(other_remarks(&[&typed[..], &["++workload.reader.read_threads=0"]].concat(), 1).is_empty());
     }

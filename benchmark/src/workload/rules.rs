@@ -581,7 +581,7 @@ mod tests {
         let typed = |data: &'static str| ["workload=llama3_70b", "++workload.checkpoint.mode=subset", data];
         assert_eq!(refused(&typed("++workload.model.parallelism.data=8"), 8), "");
         let one = refused(&typed("++workload.model.parallelism.data=1"), 9);
-        assert!(one.contains("9 rank(s) are no subset of the 8"), "{one}");
+        assert!(one.contains("9 rank(s) are not a subset of the 8"), "{one}");
     }
 
     /// Every key with every number: refused or possible, without overflow, panic or exhausted memory.
