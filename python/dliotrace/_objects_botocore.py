@@ -127,7 +127,7 @@ def _range(headers, operation):
     if operation == "get":
         first, _, last = (_header(headers, "Range") or "bytes=0-").removeprefix("bytes=").partition("-")
         if not first:
-            return None, int(last)  # so many from the end
+            return None, int(last)  # this many bytes from the end
         return int(first), int(last) - int(first) + 1 if last else 0
     if operation in ("put", "part"):
         size = _header(headers, "X-Amz-Decoded-Content-Length") or _header(headers, "Content-Length") or 0
