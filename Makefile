@@ -10,7 +10,7 @@ export DLIO_BIN_DIR := $(DLIO_DIST)/bin
 export DLIO_PRELOAD := $(DLIO_DIST)/lib/libdliotrace.so
 PREFIX ?= /usr/local
 
-.PHONY: help own demo test fuzz test-verdict test-torch test-stores test-mpi test-systems test-mlpstorage build build-mpi wheel bench bench-quick bench-readme bench-peers bench-objects bench-programs install uninstall clean setup-demo setup-test setup-torch setup-stores setup-mpi say-test doc lint
+.PHONY: help own demo test fuzz test-verdict test-what-if test-torch test-stores test-mpi test-systems test-mlpstorage build build-mpi wheel bench bench-quick bench-readme bench-peers bench-objects bench-programs install uninstall clean setup-demo setup-test setup-torch setup-stores setup-mpi say-test doc lint
 
 help:
 	@echo "make demo      build, trace a small benchmark run, print the summary"
@@ -18,6 +18,8 @@ help:
 	@echo "make test-torch  installs PyTorch for its own tests (5 minutes, 6 GB) and runs them"
 	@echo "make test-verdict  runs 127 small trainings whose cause of waiting is known, and compares what the report says (15 minutes);"
 	@echo "               JOBS=\"decode http\" names some. Jobs with PyTorch and other libraries run where these are installed (make setup-torch)"
+	@echo "make test-what-if  makes changes to the loaders of 29 small trainings, and compares them with what \`dlio-analyze --what-if\`"
+	@echo "               predicts from one run (half an hour on an idle host, with PyTorch); JOBS=\"decode lock\" names some jobs"
 	@echo "make test-stores  installs boto3, s3fs and others, nginx and OpenStack Swift (250 MB), and tests with them (minutes)"
 	@echo "make test-mpi  installs Open MPI and libclang, builds libdlio_mpi.so and tests ranks under mpirun"
 	@echo "make test-systems  runs what was built in roots of other systems (glibc 2.31 and 2.41, by debootstrap, 600 MB; as root);"
@@ -65,6 +67,10 @@ test-torch: setup-torch build
 # The verdict on jobs that clock themselves: run it on an idle machine.
 test-verdict: setup-test wheel
 	tests/jobs/verdicts.py $(JOBS)
+
+# Predicted changes to loaders, and the same changes really made: run it on an idle host.
+test-what-if: setup-torch wheel
+	tests/jobs/what_if.py $(if $(JOBS),--jobs $(JOBS)) $(WHAT_IF_ARGUMENTS)
 
 # Requests of other people's clients of object stores, in an environment of their own, which `make test` runs too once it is there;
 # and our own client with servers of other people: nginx, and OpenStack Swift.
