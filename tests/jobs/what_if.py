@@ -224,12 +224,12 @@ class Row:
         return f"{seconds:.2f} s, {100 * waited / seconds:.0f} %"
 
     def replayed(self):
-        """Returns the errors of the replay without changes: of the time, and of the wait in the job's own clock."""
+        """Returns the errors of the replay without changes, by the clock of the traced job: of the time, and of the wait."""
         if self.refused:
             return f"refused: {self.refused}"
         own, answer = self.measured["traced"][self.kind], self.answer
-        time = answer["replayed_ns"] / answer["measured_ns"] - 1
-        wait = answer["wait_ns"] / 1e9 / own["waited_s"] - 1
+        time = answer["replayed_ns"] / 1e9 / own["trained_s"] - 1
+        wait = answer["replayed_wait_ns"] / 1e9 / own["waited_s"] - 1
         return f"{100 * time:+.0f} / {100 * wait:+.0f}"
 
     def others(self):
@@ -275,7 +275,7 @@ def judge(job, folder, kind):
             None if found[change].get(name) is None else found[change][name] / base - 1 for name in ("time_ns", "low_ns", "high_ns")
         )
         predictions.append(Prediction(change, time, low, high, typical(measured["runs"][change]) / seconds - 1))
-    refused = "each change" if all(prediction.predicted is None for prediction in predictions) else None
+    refused = "each change" if predictions and all(prediction.predicted is None for prediction in predictions) else None
     return Row(job, kind, measured, answer, refused, predictions)
 
 
