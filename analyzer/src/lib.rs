@@ -34,6 +34,7 @@ pub mod io_profile;
 pub mod load;
 mod owner;
 mod packed_serde;
+pub mod replay;
 pub mod resources;
 pub mod scan;
 pub mod schema;

@@ -202,6 +202,7 @@ const FLOORS: &[(&str, &[&str])] = &[
         &[
             "amount",
             "resources",
+            "replay",
             "catalog",
             "errno",
             "owner",

@@ -11,6 +11,7 @@ use super::size::parse_size;
 #[cfg(feature = "cluster")]
 use crate::cluster::fleet::Workers;
 use crate::compare::gate::Limit;
+use crate::replay::change::Change;
 use crate::tables::output::Format;
 use crate::viewer::forms::{parse_path, path_of};
 use crate::viewer::serve::Ui;
@@ -42,6 +43,12 @@ pub struct Arguments {
     /// that did not fire with what they measured
     #[arg(long)]
     pub findings: bool,
+
+    /// Predict the training time with a change (repeatable; a comma makes several changes together): storage=2, latency=2,
+    /// bandwidth=2, workers=N, prefetch=N, order=any, persistent=1, decode=2, handover=0, compute=2, cores=N, quota=none.
+    /// Numbers of storage, latency, bandwidth, decode and compute are speedups, inf included
+    #[arg(long, value_name = "CHANGE", value_parser = Change::parse, conflicts_with_all = ["compare", "workload", "fail_if"])]
+    pub what_if: Vec<Change>,
 
     /// Change limits of the rules by lines like `input-bound.wait = 0.1`
     #[arg(long, value_name = "FILE")]
@@ -264,7 +271,9 @@ impl Arguments {
         if self.needs_no_trace() || self.wants_comparison() || self.workload.is_some() {
             return None;
         }
-        if self.format == Format::Json && usize::from(prints_report) + self.sql.len() > 1 {
+        if self.format == Format::Json
+            && usize::from(prints_report) + usize::from(!self.what_if.is_empty()) + self.sql.len() > 1
+        {
             return Some(
                 "--format json writes one document; ask for one thing at a time, or for rows by --format ndjson alone",
             );
@@ -294,7 +303,8 @@ impl Arguments {
     /// Returns `true` if the report is printed: it is what one gets without options.
     pub fn prints_report(&self) -> bool {
         let requested = self.summary || self.full || self.findings || !self.section.is_empty();
-        requested || !(self.wants_rows() || self.wants_comparison()) && self.html.is_none()
+        let others = self.wants_rows() || self.wants_comparison() || !self.what_if.is_empty();
+        requested || !others && self.html.is_none()
     }
 
     /// Returns `true` if the report is printed or becomes a page.

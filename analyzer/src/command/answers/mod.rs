@@ -17,6 +17,7 @@ mod sql;
 mod summary;
 mod tables;
 mod view;
+mod what_if;
 mod workload;
 
 use super::arguments::Arguments;
@@ -32,8 +33,9 @@ const TEXTS: [Requested; 3] = [show_sql::requested, explain::requested, tables::
 const ALONE: [Requested; 3] = [workload::requested, similarity::requested, compare::requested];
 
 /// Answers about one trace, in the order in which they are given.
-const TOGETHER: [Requested; 7] = [
+const TOGETHER: [Requested; 8] = [
     summary::requested,
+    what_if::requested,
     html::requested,
     parquet::requested,
     export::requested,

@@ -49,6 +49,7 @@ pub mod training;
 pub mod verdict;
 pub mod wait_pieces;
 pub mod waits;
+pub mod what_if;
 
 use std::borrow::Cow;
 
@@ -179,6 +180,8 @@ report! {
     training: training::Training,
     #[serde(default)]
     waits: waits::Waits,
+    #[serde(default)]
+    what_if: what_if::WhatIf,
     #[serde(default)]
     steps: steps::Steps,
     #[serde(default)]

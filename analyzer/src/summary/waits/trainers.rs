@@ -10,9 +10,11 @@ use serde::{Deserialize, Serialize};
 use super::explain::Explainer;
 use super::family::{Act, Ender, Family};
 use super::parts::{Part, Parts};
+use super::pipeline::{Trained, pipeline};
 use super::thread::WAIT_NS;
 use super::timeline::{Object, Step, StepKind, Timelines};
 use crate::catalog::Process;
+use crate::replay::pipeline::Pipeline;
 use crate::summary::time::intervals::{Interval, united};
 use crate::summary::tree::{LaneId, is_shell};
 
@@ -87,6 +89,15 @@ impl TrainerWaits {
         self.waits.iter().filter(|wait| wait.kind == kind).map(|wait| wait.end - wait.start).sum()
     }
 
+    /// What its pipeline is extracted from.
+    fn trained(&self) -> Trained {
+        let is_reader_time =
+            |wait: &&Wait| wait.kind == WaitKind::Data && wait.parts.get(Part::Start) > 0 && !self.by_spans;
+        let interval = |wait: &Wait| Interval { start: wait.start, end: wait.end };
+        let reader_times = self.waits.iter().filter(is_reader_time).map(interval).collect();
+        Trained { lane: self.lane, by_spans: self.by_spans, from: self.from, to: self.to, reader_times }
+    }
+
     /// The threads that made its batches, with the waits that each ended.
     pub fn makers(&self) -> BTreeMap<LaneId, u64> {
         let mut makers = BTreeMap::new();
@@ -106,6 +117,9 @@ pub struct Waits {
     #[serde(default)]
     pub is_cut: bool,
     pub trainers: Vec<TrainerWaits>,
+    /// By trainer, its pipeline, or why that is not known.
+    #[serde(default)]
+    pub pipelines: Vec<(LaneId, Result<Pipeline, String>)>,
 }
 
 impl Waits {
@@ -113,6 +127,7 @@ impl Waits {
         self.is_known |= other.is_known;
         self.is_cut |= other.is_cut;
         self.trainers.extend(other.trainers);
+        self.pipelines.extend(other.pipelines);
         self.trainers.sort_by_key(|trainer| trainer.lane);
     }
 
@@ -163,11 +178,12 @@ pub fn explained(timelines: Timelines, processes: &[Process]) -> Waits {
     }
     let family = Family::new(timelines, processes);
     let by_spans: Vec<usize> = (0..family.threads.len()).filter(|&t| !family.threads[t].fetches.is_empty()).collect();
-    let trainers = match by_spans.is_empty() {
+    let trainers: Vec<TrainerWaits> = match by_spans.is_empty() {
         false => by_spans.into_iter().filter_map(|thread| Trainer::new(&family, thread).by_spans()).collect(),
         true => by_calls(&family),
     };
-    Waits { is_known, is_cut: false, trainers }
+    let pipelines = trainers.iter().map(|waits| (waits.lane, pipeline(&family, &waits.trained()))).collect();
+    Waits { is_known, is_cut: false, trainers, pipelines }
 }
 
 /// Trainers that no span tells of.

@@ -1,0 +1,49 @@
+//! `--what-if CHANGE`: what the changes would make of the training.
+
+use dlio_schemas::visible::visible;
+use serde_json::json;
+
+use super::answer::{Answer, print};
+use crate::atomic_file::Output;
+use crate::command::arguments::Arguments;
+use crate::command::outcome::Outcome;
+use crate::command::question::Question;
+use crate::command::refusals::failure::Failure;
+use crate::command::shared_trace::SharedTrace;
+use crate::replay::change::Change;
+use crate::summary::report::what_if::{replay, table};
+use crate::tables::output::Format;
+
+struct WhatIf {
+    changes: Vec<Change>,
+}
+
+pub fn requested(typed: &Arguments) -> Option<Box<dyn Answer>> {
+    let changes = typed.what_if.clone();
+    (!changes.is_empty()).then(|| Box::new(WhatIf { changes }) as Box<dyn Answer>)
+}
+
+impl Answer for WhatIf {
+    fn check(&mut self, question: &Question) -> Result<(), Failure> {
+        match question.format {
+            Format::Text | Format::Json => Ok(()),
+            other => Err(Failure::Format(other)),
+        }
+    }
+
+    fn give(&mut self, trace: &SharedTrace, out: &mut Output) -> Result<Outcome, Failure> {
+        let opened = trace.open()?;
+        opened.analyse(&trace.question)?;
+        let analysis = opened.analysis.borrow();
+        let analysis = analysis.as_ref().expect("it was counted");
+        let found = replay(analysis, &opened.trace, Some(&self.changes));
+        let text = match (trace.question.format, &found) {
+            (Format::Json, _) => {
+                serde_json::to_string_pretty(&json!({ "what_if": found })).expect("plain values") + "\n"
+            }
+            (_, Some(found)) => format!("What would help\n{}", table(found, trace.question.width)),
+            (_, None) => "The trace has no training that could be played again.\n".into(),
+        };
+        print(&visible(&text), out)
+    }
+}

@@ -1,0 +1,211 @@
+//! Changes to a pipeline: as they are typed, and as they are applied.
+
+use std::fmt;
+
+use super::pipeline::{Order, Pipeline};
+
+/// One or several changes made together. Factors are speedups: 2 is twice as fast.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Change {
+    /// The text it was parsed from.
+    pub name: String,
+    pub storage: f64,
+    pub latency: f64,
+    pub bandwidth: f64,
+    pub decode: f64,
+    pub compute: f64,
+    pub workers: Option<usize>,
+    pub prefetch: Option<usize>,
+    pub any_order: bool,
+    pub persistent: bool,
+    pub no_handover: bool,
+    pub cores: Option<f64>,
+    pub no_quota: bool,
+}
+
+impl Default for Change {
+    fn default() -> Change {
+        Change {
+            name: String::new(),
+            storage: 1.0,
+            latency: 1.0,
+            bandwidth: 1.0,
+            decode: 1.0,
+            compute: 1.0,
+            workers: None,
+            prefetch: None,
+            any_order: false,
+            persistent: false,
+            no_handover: false,
+            cores: None,
+            no_quota: false,
+        }
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+/// The keys and their values, for help and errors.
+pub const KEYS: &[(&str, &str)] = &[
+    ("storage", "a speedup of storage: 2, 1.5, inf"),
+    ("latency", "a speedup of the part of storage calls that does not grow with their size"),
+    ("bandwidth", "a speedup of the part that does"),
+    ("workers", "a number of readers: 1 or more"),
+    ("prefetch", "batches requested per reader: 1 or more"),
+    ("order", "any: batches are taken as they arrive"),
+    ("persistent", "1: readers live on between passes"),
+    ("decode", "a speedup of the readers' CPU work: 2, inf"),
+    ("handover", "0: passing batches to the trainer takes no time"),
+    ("compute", "a speedup of the training's steps"),
+    ("cores", "a number of CPUs: 1 or more"),
+    ("quota", "none: the CPU quota is lifted"),
+];
+
+/// The most readers and requests that are played.
+const MOST: usize = 4096;
+
+impl Change {
+    /// Parses `KEY=VALUE,KEY=VALUE`. The error says what is allowed.
+    pub fn parse(text: &str) -> Result<Change, String> {
+        let mut change = Change { name: text.trim().to_string(), ..Change::default() };
+        let mut seen: Vec<&str> = Vec::new();
+        for part in text.split(',') {
+            let part = part.trim();
+            let Some((key, value)) = part.split_once('=').map(|(key, value)| (key.trim(), value.trim())) else {
+                return Err(format!("`{part}` is not a change: expected KEY=VALUE, where KEY is one of {}", keys()));
+            };
+            if seen.contains(&key) {
+                return Err(format!("`{key}` is given twice"));
+            }
+            seen.push(key);
+            change.set(key, value)?;
+        }
+        Ok(change)
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+        let allowed = KEYS.iter().find(|(name, _)| *name == key).map(|(_, allowed)| *allowed);
+        let Some(allowed) = allowed else {
+            let near = KEYS.iter().map(|(name, _)| *name).find(|name| name.starts_with(key) || key.starts_with(name));
+            let hint = near.map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"));
+            return Err(format!("`{key}` is not a change{hint}: expected one of {}", keys()));
+        };
+        let wrong = || format!("`{key}={value}` is not possible: expected {allowed}");
+        let factor = || {
+            let factor = if value == "inf" { Some(f64::INFINITY) } else { value.parse::<f64>().ok() };
+            factor.filter(|factor| *factor > 0.0).ok_or_else(wrong)
+        };
+        let count = || value.parse::<usize>().ok().filter(|count| (1..=MOST).contains(count)).ok_or_else(wrong);
+        let only = |expected: &[&str]| if expected.contains(&value) { Ok(true) } else { Err(wrong()) };
+        match key {
+            "storage" => self.storage = factor()?,
+            "latency" => self.latency = factor()?,
+            "bandwidth" => self.bandwidth = factor()?,
+            "decode" => self.decode = factor()?,
+            "compute" => self.compute = factor()?,
+            "workers" => self.workers = Some(count()?),
+            "prefetch" => self.prefetch = Some(count()?),
+            "order" => self.any_order = only(&["any"])?,
+            "persistent" => self.persistent = only(&["1", "true", "yes"])?,
+            "handover" => self.no_handover = only(&["0"])?,
+            "cores" => {
+                self.cores = Some(factor()?.max(0.0)).filter(|cores| *cores >= 1.0).ok_or_else(wrong).map(Some)?
+            }
+            _ => self.no_quota = only(&["none"])?,
+        }
+        Ok(())
+    }
+
+    /// Returns `true` if the change speeds up or moves CPU work, which needs to know the CPU time and its limits.
+    pub fn needs_cpu(&self) -> bool {
+        self.decode != 1.0 || self.cores.is_some() || self.no_quota
+    }
+
+    /// Returns `true` if the change is about storage.
+    pub fn needs_storage(&self) -> bool {
+        self.storage != 1.0 || self.latency != 1.0 || self.bandwidth != 1.0
+    }
+
+    /// The line of code that makes the change, as PyTorch spells it; empty for changes outside the code.
+    pub fn code(&self) -> String {
+        let mut parts: Vec<String> = Vec::new();
+        parts.extend(self.workers.map(|workers| format!("num_workers={workers}")));
+        parts.extend(self.prefetch.map(|prefetch| format!("prefetch_factor={prefetch}")));
+        parts.extend(self.any_order.then(|| "in_order=False".to_string()));
+        parts.extend(self.persistent.then(|| "persistent_workers=True".to_string()));
+        parts.join(", ")
+    }
+
+    /// What the change is, in words.
+    pub fn words(&self, pipeline: &Pipeline) -> String {
+        let mut parts: Vec<String> = Vec::new();
+        let faster = |factor: f64, what: &str| match factor {
+            f if f == 1.0 => None,
+            f if f.is_infinite() => Some(format!("{what} takes no time")),
+            f => Some(format!("{what} {}x faster", trim(f))),
+        };
+        parts.extend(faster(self.storage, "storage"));
+        parts.extend(faster(self.latency, "storage latency"));
+        parts.extend(faster(self.bandwidth, "storage bandwidth"));
+        parts.extend(faster(self.decode, "decoding"));
+        parts.extend(faster(self.compute, "training steps"));
+        parts.extend(self.workers.map(|workers| format!("{workers} readers, not {}", pipeline.readers())));
+        parts.extend(self.prefetch.map(|prefetch| format!("prefetch {prefetch}, not {}", pipeline.prefetch())));
+        parts.extend(self.any_order.then(|| "batches in any order".to_string()));
+        parts.extend(self.persistent.then(|| "readers that live on".to_string()));
+        parts.extend(self.no_handover.then(|| "no hand-over".to_string()));
+        parts.extend(self.cores.map(|cores| format!("{} CPUs", trim(cores))));
+        parts.extend(self.no_quota.then(|| "no CPU quota".to_string()));
+        parts.join(", ")
+    }
+
+    /// The order of batches with the change.
+    pub fn order(&self, pipeline: &Pipeline) -> Order {
+        if self.any_order { Order::Any } else { pipeline.order }
+    }
+}
+
+fn keys() -> String {
+    KEYS.iter().map(|(key, _)| *key).collect::<Vec<_>>().join(", ")
+}
+
+fn trim(number: f64) -> String {
+    let text = format!("{number:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_are_parsed_and_combined() {
+        let change = Change::parse("workers=4, prefetch=8,storage=inf").unwrap();
+        assert_eq!((change.workers, change.prefetch, change.storage), (Some(4), Some(8), f64::INFINITY));
+        assert_eq!(change.code(), "num_workers=4, prefetch_factor=8");
+    }
+
+    #[test]
+    fn impossible_changes_are_refused_with_what_is_allowed() {
+        for (text, part) in [
+            ("workers=0", "1 or more"),
+            ("workers=2.5", "1 or more"),
+            ("storage=-1", "expected a speedup"),
+            ("storage=nan", "expected a speedup"),
+            ("order=maybe", "expected any"),
+            ("worker=4", "did you mean `workers`"),
+            ("speed=2", "expected one of storage"),
+            ("faster", "expected KEY=VALUE"),
+            ("workers=2,workers=4", "given twice"),
+            ("cores=0.5", "1 or more"),
+            ("", "expected KEY=VALUE"),
+        ] {
+            let error = Change::parse(text).expect_err(text);
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+}

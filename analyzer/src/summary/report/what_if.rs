@@ -1,0 +1,213 @@
+//! What would help: the run played again with changes.
+
+use std::fmt::Write;
+
+use super::{Section, Summary};
+use crate::load::Trace;
+use crate::replay::change::Change;
+use crate::replay::pipeline::{Kind, Pipeline};
+use crate::replay::predict::{Prediction, Proven, Replay, prove};
+use crate::summary::analysis::Analysis;
+use crate::summary::figures::units::time;
+use crate::summary::report::layout::{heading, wrapped};
+use crate::summary::training::{RankGroup, rank_groups};
+use crate::text_table::Grid;
+
+/// See the module.
+pub struct WhatIf;
+
+/// The name of the row without any wait.
+pub const NO_WAIT: &str = "no wait";
+
+impl Section for WhatIf {
+    type Values = Option<Replay>;
+
+    const MEANING: &'static str = "\
+        What would help: the training is played again by a simulation, with the batches, readers and steps of the trace: \
+        first as it was, then with a change. If the replay of the run as it was differs from the measurement by more \
+        than 5 % of the wait and 3 % of the time, nothing is predicted, and the reason is given. A prediction is an \
+        interval: it covers what the trace leaves open (how storage slows down under load, what further readers cost, \
+        whether a batch or its reader is slow), resampled batches, and at least 5 % of the training time on each side. \
+        If the interval contains the measured time, the row reads nothing measurable. Rows are sorted by the gain that \
+        is sure. They cannot be added up: --what-if storage=2,workers=4 plays changes together. The row without any \
+        wait is the limit of every change to the loader.";
+    const FIELDS: &'static str = "\
+        `null` without a training, else `measured_ns` (the training), `replayed_ns` (the same, played as it was), `wait_ns`, \
+        `replayed_wait_ns`, `refused` (why nothing is predicted, or `null`), `changes` (a list, the surest gain first: \
+        `change`, `what` (in words), `code` (arguments of PyTorch's loader), `time_ns` (the predicted training), \
+        `low_ns`, `high_ns` (its interval), `wait_ns` (what is left of the wait), `refused` (why there is no prediction, or \
+        `null`), `notes` (what would narrow the interval))";
+
+    fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
+        replay(analysis, trace, None)
+    }
+
+    fn print(summary: &Summary, _top: usize, out: &mut String) {
+        if let Some(replay) = &summary.what_if {
+            heading("What would help", out);
+            out.push_str(&table(replay, 80));
+        }
+    }
+
+    fn print_within(summary: &Summary, _top: usize, width: usize, out: &mut String) {
+        if let Some(replay) = &summary.what_if {
+            heading("What would help", out);
+            out.push_str(&table(replay, width));
+        }
+    }
+}
+
+/// Plays the training of a trace again with changes, or with those that help most often. `None` without a training.
+pub fn replay(analysis: &Analysis, trace: &Trace, changes: Option<&[Change]>) -> Option<Replay> {
+    let groups = rank_groups(&trace.catalog, analysis);
+    let group = groups.first()?;
+    let refused = |why: String| Replay {
+        measured_ns: group.trained_ns,
+        wait_ns: group.waited_ns.unwrap_or(0),
+        refused: Some(why),
+        ..Replay::default()
+    };
+    let pipeline = match pipeline(analysis, trace, &groups) {
+        Ok(pipeline) => pipeline,
+        Err(why) => return Some(refused(why)),
+    };
+    let proven = match prove(&pipeline) {
+        Ok(proven) => proven,
+        Err(replay) => return Some(replay),
+    };
+    let mut found = proven.replay().clone();
+    found.changes = match changes {
+        Some(changes) => changes.iter().map(|change| proven.predict(change)).collect(),
+        None => usual(&proven),
+    };
+    found.changes.sort_by_key(|row| std::cmp::Reverse(row.sure_ns(found.measured_ns).unwrap_or(i64::MIN)));
+    if changes.is_none() {
+        found.changes.push(without_wait(&found));
+    }
+    Some(found)
+}
+
+/// The pipeline of the only trainer, or why its training cannot be played again.
+fn pipeline(analysis: &Analysis, trace: &Trace, groups: &[RankGroup]) -> Result<Pipeline, String> {
+    let group = &groups[0];
+    if groups.len() > 1 {
+        return Err("several ranks train together: what one of them waits for depends on the others".into());
+    }
+    if group.gpu_untimed {
+        return Err("a GPU was used and nothing in the trace timed it: waits may be hidden behind its work".into());
+    }
+    if !analysis.filter.takes_whole_runs() {
+        return Err("filters leave out a part of the run".into());
+    }
+    let processes = trace.catalog.processes();
+    let lost: u64 = processes.iter().map(|process| process.lost).sum();
+    if lost > 0 {
+        return Err(format!("{lost} events are lost: a message may be among them"));
+    }
+    let waits = &analysis.measured.waits;
+    if waits.is_cut {
+        return Err("the training has more waits and messages than are kept in memory".into());
+    }
+    if !waits.is_known {
+        return Err("the trace does not show who ended waits: record it with a newer dlio".into());
+    }
+    let own = waits.pipelines.iter().find(|(lane, _)| (lane.proc, lane.tid) == (group.proc, group.tid));
+    own.map_or_else(|| Err("the trainer's waits are not explained by messages".into()), |(_, found)| found.clone())
+}
+
+/// The predictions of the default table: storage, decoding, readers, and the best of what costs nothing to try.
+fn usual(proven: &Proven) -> Vec<Prediction> {
+    let pipeline = proven.pipeline();
+    let change = |text: &str| Change::parse(text).expect("a change of the table");
+    let work = pipeline.work();
+    let (readers, prefetch) = (pipeline.readers().max(1), pipeline.prefetch());
+    let least = 0.002 * pipeline.passes_ns();
+    let mut found = Vec::new();
+    if work[Kind::Io as usize] > least {
+        found.push(proven.predict(&change("storage=2")));
+    }
+    if work[Kind::Cpu as usize] > least {
+        found.push(proven.predict(&change("decode=2")));
+    }
+    found.push(proven.predict(&change(&format!("workers={}", 2 * readers))));
+    let restarts = pipeline.passes.iter().filter(|pass| pass.is_fresh).count() > 1;
+    let free = [
+        restarts.then(|| "persistent=1".to_string()),
+        (readers > 1).then(|| "order=any".to_string()),
+        Some(format!("prefetch={}", (4 * prefetch).min(64))),
+    ];
+    let free = free.into_iter().flatten().map(|text| proven.predict(&change(&text)));
+    found.extend(free.min_by_key(|row| row.high_ns.unwrap_or(i64::MAX)));
+    found
+}
+
+/// The limit of every change to the loader.
+fn without_wait(replay: &Replay) -> Prediction {
+    let time = Some((replay.measured_ns - replay.wait_ns).max(0));
+    Prediction {
+        change: NO_WAIT.into(),
+        what: "no wait at all: the limit of every change to the loader".into(),
+        time_ns: time,
+        low_ns: time,
+        high_ns: time,
+        wait_ns: Some(0),
+        ..Prediction::default()
+    }
+}
+
+/// The table as text.
+pub fn table(replay: &Replay, width: usize) -> String {
+    let mut out = String::new();
+    let measured = replay.measured_ns;
+    if let Some(why) = &replay.refused {
+        let text = format!(
+            "The run cannot be played again: {why}. A change would gain {} at most, the wait.",
+            time(replay.wait_ns as f64)
+        );
+        out.push_str(&indented(&text, width));
+        return out;
+    }
+    if let (Some(time_ns), Some(wait_ns)) = (replay.replayed_ns, replay.replayed_wait_ns) {
+        let percent = |a: i64, b: i64| 100.0 * (a - b).abs() as f64 / b.max(1) as f64;
+        let text = format!(
+            "The run of {}, {} of it waiting, was played again: within {:.1} % of its time and {:.1} % of its wait.",
+            time(measured as f64),
+            time(replay.wait_ns as f64),
+            percent(time_ns, measured),
+            percent(wait_ns, replay.wait_ns),
+        );
+        out.push_str(&indented(&text, width));
+    }
+    let mut grid = Grid::new(&["<change", "", "time", "<interval", "<to change"]);
+    for row in &replay.changes {
+        grid.row(cells(row, measured));
+    }
+    grid.print(&mut out);
+    for row in &replay.changes {
+        let why = row.refused.iter().map(|why| format!("{}: no prediction, {why}.", row.change));
+        let notes = row.notes.iter().map(|note| format!("{}: {note}.", row.change));
+        why.chain(notes).for_each(|text| out.push_str(&indented(&text, width)));
+    }
+    let _ = writeln!(out, "  To verify a change: make it, trace again, and dlio-analyze BEFORE --compare AFTER.");
+    out
+}
+
+fn cells(row: &Prediction, measured: i64) -> Vec<String> {
+    let percent = |ns: i64| format!("{:+.0} %", 100.0 * (ns - measured) as f64 / measured.max(1) as f64);
+    let code = row.code.clone();
+    match (row.time_ns, row.low_ns, row.high_ns) {
+        (Some(_), Some(low), Some(high)) if row.is_nothing(measured) => {
+            let range = format!("{} to {}", percent(low), percent(high));
+            vec![row.what.clone(), String::new(), String::new(), format!("nothing measurable ({range})"), code]
+        }
+        (Some(at), Some(low), Some(high)) => {
+            let range = if low == high { String::new() } else { format!("{} to {}", percent(low), percent(high)) };
+            vec![row.what.clone(), percent(at), time(at as f64), range, code]
+        }
+        _ => vec![row.what.clone(), String::new(), String::new(), "no prediction".into(), code],
+    }
+}
+
+fn indented(text: &str, width: usize) -> String {
+    wrapped(text, width.saturating_sub(2)).lines().map(|line| format!("  {line}\n")).collect()
+}

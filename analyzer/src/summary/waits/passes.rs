@@ -1,0 +1,183 @@
+//! Productions of batches, and the passes over a loader that they belong to.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::family::Family;
+use super::messages::{Message, Messages};
+
+/// The production of one batch.
+#[derive(Clone, Copy, Debug)]
+pub struct Production {
+    /// The process that made it, and the thread that took the request.
+    pub reader: u32,
+    pub thread: usize,
+    /// The request: sent from, and until.
+    pub asked: (i64, i64),
+    /// From when the reader could take it: when it had made the batch before.
+    pub idle: i64,
+    pub begin: i64,
+    pub end: i64,
+    /// The end of the message.
+    pub sent: i64,
+    /// From when the trainer waited for it until it was taken, and when it had taken the message before.
+    pub taken: (i64, i64),
+    pub able: i64,
+}
+
+/// The productions of one pass, in the order in which they were requested.
+pub struct PassMade {
+    pub productions: Vec<Production>,
+    /// Processes that make its batches; `true` if they were created for it.
+    pub readers: Vec<u32>,
+    pub is_fresh: bool,
+    /// The first request of the pass, and of the messages before it that only resume readers.
+    pub requested_from: i64,
+}
+
+/// Messages that only resume readers take less than this to answer.
+const RESUMED_NS: i64 = 2_000_000;
+
+/// Productions by pass, in the order in which they were requested.
+pub fn split(family: &Family, messages: &Messages) -> Result<Vec<PassMade>, String> {
+    let mut all = productions(family, messages)?;
+    let mut taken: Vec<(i64, usize)> = all.iter().enumerate().map(|(at, made)| (made.taken.1, at)).collect();
+    taken.sort_unstable();
+    for pair in taken.windows(2) {
+        all[pair[1].1].able = pair[0].0;
+    }
+    let mut found = Vec::new();
+    for (readers, made) in generations(family, all) {
+        let passes = by_pause(made);
+        let mut from: Option<i64> = None;
+        let mut is_fresh = true;
+        let number = passes.len();
+        for (at, productions) in passes.into_iter().enumerate() {
+            let began = productions.first().map_or(0, |made| made.asked.0);
+            let resumes = productions.len() == readers.len()
+                && at + 1 < number
+                && at > 0
+                && productions.iter().all(|made| made.end - made.begin < RESUMED_NS);
+            let requested_from = *from.get_or_insert(began);
+            if resumes {
+                continue;
+            }
+            from = None;
+            found.push(PassMade { productions, readers: readers.clone(), is_fresh, requested_from });
+            is_fresh = false;
+        }
+    }
+    found.sort_by_key(|pass| pass.requested_from);
+    if found.windows(2).any(|pair| ends(&pair[0]) > pair[1].requested_from) {
+        return Err("two loaders are used at the same time".into());
+    }
+    Ok(found)
+}
+
+fn ends(pass: &PassMade) -> i64 {
+    pass.productions.iter().map(|made| made.taken.1).max().unwrap_or(i64::MIN)
+}
+
+/// All productions, in the order of their requests.
+fn productions(family: &Family, messages: &Messages) -> Result<Vec<Production>, String> {
+    let mut requests: BTreeMap<u32, VecDeque<Message>> = BTreeMap::new();
+    for request in &messages.requests {
+        requests.entry(family.threads[request.to].lane.proc).or_default().push_back(*request);
+    }
+    let mut found = Vec::new();
+    let mut unasked = 0;
+    for (reader, made) in by_reader(family, &messages.batches) {
+        let requests = requests.entry(reader).or_default();
+        requests.make_contiguous().sort_by_key(|request| request.taken.1);
+        let mut free: Option<i64> = None;
+        for message in made {
+            let Some(request) = requests.pop_front().filter(|request| request.taken.1 <= message.sent.1) else {
+                unasked += 1;
+                continue;
+            };
+            let begin = request.taken.1;
+            let next = requests.front().map_or(i64::MAX, |next| next.taken.0);
+            let is_own = message.from == request.to;
+            let end = match is_own {
+                true => message.sent.1,
+                false if next > begin => next.min(message.sent.0),
+                false => message.sent.0,
+            };
+            let idle = free.unwrap_or(request.taken.0);
+            let end = end.max(begin);
+            free = Some(end);
+            let (thread, asked) = (request.to, request.sent);
+            let (sent, taken) = (message.sent.1, message.taken);
+            found.push(Production { reader, thread, asked, idle, begin, end, sent, taken, able: i64::MIN });
+        }
+    }
+    if unasked * 20 > messages.batches.len() {
+        return Err(format!("{unasked} of {} batches answer no request", messages.batches.len()));
+    }
+    found.sort_by_key(|made| made.asked);
+    Ok(found)
+}
+
+/// Readers that live at the same time, with what they made.
+fn generations(family: &Family, all: Vec<Production>) -> Vec<(Vec<u32>, Vec<Production>)> {
+    let procs: BTreeSet<u32> = all.iter().map(|made| made.reader).collect();
+    let born = |proc: u32| family.first_thread(proc).map_or(0, |thread| family.threads[thread].born);
+    let last = |proc: u32| all.iter().filter(|made| made.reader == proc).map(|made| made.taken.1).max().unwrap_or(0);
+    let mut procs: Vec<(i64, i64, u32)> = procs.into_iter().map(|proc| (born(proc), last(proc), proc)).collect();
+    procs.sort_unstable();
+    let mut groups: Vec<(i64, Vec<u32>)> = Vec::new();
+    for (born, last, proc) in procs {
+        match groups.last_mut().filter(|(ends, _)| born < *ends) {
+            Some((ends, group)) => {
+                *ends = last.max(*ends);
+                group.push(proc);
+            }
+            None => groups.push((last, vec![proc])),
+        }
+    }
+    let group_of: BTreeMap<u32, usize> =
+        (0..groups.len()).flat_map(|at| groups[at].1.iter().map(move |&proc| (proc, at)).collect::<Vec<_>>()).collect();
+    let mut found: Vec<(Vec<u32>, Vec<Production>)> =
+        groups.into_iter().map(|(_, readers)| (readers, Vec::new())).collect();
+    for made in all {
+        found[group_of[&made.reader]].1.push(made);
+    }
+    // Readers take turns in the order of their first requests.
+    for (readers, made) in &mut found {
+        let mut order: Vec<u32> = Vec::new();
+        for made in made.iter() {
+            if !order.contains(&made.reader) {
+                order.push(made.reader);
+            }
+        }
+        *readers = order;
+    }
+    found
+}
+
+/// Splits productions where every request had been answered and taken.
+fn by_pause(all: Vec<Production>) -> Vec<Vec<Production>> {
+    let first_taken = all.iter().map(|made| made.taken.1).min().unwrap_or(i64::MAX);
+    let ahead = all.iter().filter(|made| made.asked.0 < first_taken).count();
+    if ahead < 2 {
+        return vec![all];
+    }
+    let mut found: Vec<Vec<Production>> = Vec::new();
+    let mut taken = i64::MIN;
+    for made in all {
+        if made.asked.0 > taken || found.is_empty() {
+            found.push(Vec::new());
+        }
+        taken = taken.max(made.taken.1);
+        found.last_mut().expect("one was pushed").push(made);
+    }
+    found
+}
+
+/// Messages by reader.
+fn by_reader(family: &Family, messages: &[Message]) -> BTreeMap<u32, Vec<Message>> {
+    let mut found: BTreeMap<u32, Vec<Message>> = BTreeMap::new();
+    for message in messages {
+        found.entry(family.threads[message.from].lane.proc).or_default().push(*message);
+    }
+    found
+}
