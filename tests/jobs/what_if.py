@@ -254,7 +254,7 @@ def ask(job, folder, kind):
     ended = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
     if ended.returncode:
         raise RuntimeError(f"{job.name}.{kind}: {' '.join(command)}: exit status {ended.returncode}\n{ended.stderr}")
-    return json.loads(ended.stdout)["what_if"]
+    return json.loads(ended.stdout)["what_if"] or {"refused": "the report shows no training"}
 
 
 def judge(job, folder, kind):
@@ -263,7 +263,7 @@ def judge(job, folder, kind):
         measured = json.load(file)
     answer = ask(job, folder, kind)
     if answer["refused"]:
-        return Row(job, kind, measured, answer, reason(answer["refused"]), [])
+        return Row(job, kind, measured, answer, answer["refused"], [])
     base, seconds = answer["measured_ns"], typical(measured["runs"][""])
     found = {change["change"]: change for change in answer["changes"]}
     predictions = []
@@ -277,11 +277,6 @@ def judge(job, folder, kind):
         predictions.append(Prediction(change, time, low, high, typical(measured["runs"][change]) / seconds - 1))
     refused = "each change" if predictions and all(prediction.predicted is None for prediction in predictions) else None
     return Row(job, kind, measured, answer, refused, predictions)
-
-
-def reason(refused):
-    """Returns the first sentence of a refusal, which may be a text or a list of them."""
-    return refused if isinstance(refused, str) else "; ".join(map(str, refused)) if isinstance(refused, list) else str(refused)
 
 
 @dataclasses.dataclass(frozen=True)

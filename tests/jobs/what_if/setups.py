@@ -149,8 +149,8 @@ job("lock", "readers hold a lock for 14 ms per batch",
     "workers=4 storage=inf decode=2 compute=2", lock_s=0.014, nap_s=0.004, compute_s=0.008, files=FAST)
 job("sleeping", "readers sleep for 30 ms per batch",
     "storage=inf decode=2 workers=4 compute=2", nap_s=0.030, compute_s=0.010, files=FAST)
-job("small-reads", "20 reads of 300 us per sample",
-    "storage=2 workers=4 decode=2 prefetch=8", files=slow("300us"), chunks=20, decode_s=0.001, compute_s=0.010)
+job("small-reads", "12 reads of 600 us per sample",
+    "storage=2 workers=4 decode=2 prefetch=8", files=slow("600us"), chunks=12, decode_s=0.001, compute_s=0.010)
 job("gil", "batches of 24 tensors from readers that hold the GIL",
     "decode=2 workers=4 storage=inf compute=2", amount=24, decode_s=0.003, compute_s=0.010, files=FAST)
 job("processes-storage", "plain processes and queues, reads of 8 ms",
@@ -158,7 +158,7 @@ job("processes-storage", "plain processes and queues, reads of 8 ms",
 job("processes-decode", "plain processes and queues, decoding",
     "decode=2 storage=inf workers=3 persistent=1", loader="processes", files=FAST, decode_s=0.005, compute_s=0.007)
 job("own-waits", "each step waits for a thread of the training for 15 ms",
-    "storage=inf workers=4 decode=2 prefetch=8", files=slow("2ms"), compute_s=0.005, own_wait_s=0.015)
+    "storage=inf workers=4 decode=2 prefetch=8 compute=2", files=slow("2ms"), compute_s=0.008, own_wait_s=0.015)
 job("prefetch-one", "uneven reads, and each reader is one batch ahead",
     "prefetch=4 storage=2 order=any workers=4", prefetch=1, files=UnevenFiles("uneven", 200, slow="6000"), compute_s=0.012)
 job("persistent", "readers that are kept for 4 passes",
