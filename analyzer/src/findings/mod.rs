@@ -161,6 +161,9 @@ fn finding(rule: &Rule, summary: &Summary, limits: &Limits) -> Finding {
     if let Some(worth) = judgement.worth.as_mut().filter(|_| case.infers_training()) {
         worth.exposed = false;
     }
+    if let Some((worth, gain)) = judgement.worth.as_mut().zip(replayed(&case, judgement.remedy)) {
+        worth.ns = gain;
+    }
     let most = case.read_at_most().filter(|_| OF_READS.contains(&rule.id));
     if let Some((worth, most)) = judgement.worth.as_mut().zip(most) {
         worth.ns = worth.ns.min(most);
@@ -207,6 +210,29 @@ fn finding(rule: &Rule, summary: &Summary, limits: &Limits) -> Finding {
         remedy: judgement.remedy.unwrap_or_else(|| rule.remedy_for(summary)).into(),
         verify: rule.verify.into(),
     }
+}
+
+/// The changes that are the remedies of rules.
+const REMEDIES: &[(&str, &[&str])] = &[
+    ("loader-capacity", &["workers="]),
+    ("loader-cpu-bound", &["decode="]),
+    ("storage-latency-bound", &["storage="]),
+    ("storage-saturated", &["storage="]),
+    ("slow-worker", &["order=", "prefetch="]),
+    ("loader-jitter", &["order=", "prefetch="]),
+    ("workers-restart", &["persistent="]),
+    ("hand-over", &["handover="]),
+    ("cpu-quota", &["quota="]),
+];
+
+/// What a rule's remedy gains if the training is played again with it; `None` if that cannot be predicted. `other` is the remedy
+/// of a rule that recommends something else than usual.
+fn replayed(case: &Case, other: Option<&str>) -> Option<i64> {
+    let (_, remedies) = REMEDIES.iter().find(|(id, _)| *id == case.rule)?;
+    // More readers do not help on full CPUs: cheaper samples do.
+    let crowded: &[&str] = &["decode="];
+    let remedies = if case.rule == "loader-capacity" && other.is_some() { crowded } else { remedies };
+    case.summary.what_if.as_ref()?.gain_ns(remedies)
 }
 
 fn state(judgement: &Judgement) -> State {
@@ -341,6 +367,7 @@ mod tests {
             assert!(limits::LIMITS.iter().any(|limit| limit.rule == rule.id), "{} has no limit", rule.id);
             assert!(rule.silences_rules.iter().all(|id| is_rule(id)), "{} silences nobody", rule.id);
         }
+        assert!(REMEDIES.iter().all(|(id, _)| is_rule(id)));
         assert!(OF_EVENTS.iter().chain(&OF_SPANS).chain(&OF_READS).all(|id| is_rule(id)));
         assert!(limits::LIMITS.iter().all(|limit| limit.rule == ALL || is_rule(limit.rule)));
     }

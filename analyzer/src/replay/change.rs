@@ -144,7 +144,7 @@ impl Change {
     pub fn words(&self, pipeline: &Pipeline) -> String {
         let mut parts: Vec<String> = Vec::new();
         let faster = |factor: f64, what: &str| match factor {
-            f if f == 1.0 => None,
+            1.0 => None,
             f if f.is_infinite() => Some(format!("{what} takes no time")),
             f => Some(format!("{what} {}x faster", trim(f))),
         };

@@ -14,13 +14,17 @@ pub fn fitted(measured: &Pipeline, world: &World) -> Pipeline {
     let mut fitted = measured.clone();
     for _ in 0..ROUNDS {
         let played = play(&fitted, world, true);
+        charge_gil(&mut fitted, measured, played.gil_ns);
         let mut at = 0;
         for (pass, own) in fitted.passes.iter_mut().zip(&measured.passes) {
             for (batch, own) in pass.batches.iter_mut().zip(&own.batches) {
-                let (made, thought) = (played.made[at] as f64, played.thought[at] as f64);
+                let (shared, thought) = (played.shared[at] as f64, played.thought[at] as f64);
                 at += 1;
-                let excess = made - own.made_ns;
-                shrink(&mut batch.work, &own.work, excess);
+                let wanted: f64 = SHARED.iter().map(|&kind| own.work[kind as usize]).sum();
+                for kind in SHARED.map(|kind| kind as usize).into_iter().filter(|_| shared > 0.0) {
+                    let scaled = batch.work[kind] * wanted / shared;
+                    batch.work[kind] = scaled.clamp(LEAST * own.work[kind], own.work[kind]);
+                }
                 let thinks = own.think_cpu_ns + own.think_ns;
                 let cpu = batch.think_cpu_ns - (thought - thinks);
                 batch.think_cpu_ns = cpu.clamp(LEAST * own.think_cpu_ns, own.think_cpu_ns);
@@ -30,18 +34,24 @@ pub fn fitted(measured: &Pipeline, world: &World) -> Pipeline {
     fitted
 }
 
-/// Takes time that a production lost to others out of the work that shares something, in proportion.
-fn shrink(work: &mut [f64], measured: &[f64], excess: f64) {
-    let shares = [Kind::Io, Kind::Cpu, Kind::Hand].map(|kind| kind as usize);
-    let sum: f64 = shares.iter().map(|&kind| work[kind]).sum();
-    if sum <= 0.0 {
-        return;
-    }
-    for kind in shares {
-        let own = work[kind] - excess * work[kind] / sum * 0.8;
-        work[kind] = own.clamp(LEAST * measured[kind], measured[kind]);
+/// Charges as much for waiting for readers' interpreters as was measured. If readers are hardly ever at work then, it was something
+/// else, which takes its time whatever readers do.
+fn charge_gil(fitted: &mut Pipeline, measured: &Pipeline, charged: f64) {
+    let wanted: f64 = measured.passes.iter().flat_map(|pass| &pass.batches).map(|batch| batch.gil_ns).sum();
+    for batch in fitted.passes.iter_mut().flat_map(|pass| &mut pass.batches) {
+        if charged * GIL_MOST < wanted {
+            batch.take_ns += std::mem::take(&mut batch.gil_ns);
+        } else if charged > 0.0 {
+            batch.gil_ns *= wanted / charged;
+        }
     }
 }
+
+/// Waits that were measured are at most so many times those that a replay has.
+const GIL_MOST: f64 = 2.5;
+
+/// Work that is slowed down by other work of its kind.
+const SHARED: [Kind; 3] = [Kind::Io, Kind::Cpu, Kind::Hand];
 
 /// How much each further reader slows storage: the most probable value, and the ends of an interval.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -53,11 +63,11 @@ pub struct Slope {
     pub seen: usize,
 }
 
-/// Fits the slope from batches that were read beside few and beside many others. `concurrency` is, by batch, the mean number of
-/// readers in storage calls while it was read.
+/// Fits the slope from storage calls beside few and beside many others: by call, the mean number of readers in storage calls
+/// meanwhile, and its duration.
 pub fn slope(samples: &[(f64, f64)]) -> Slope {
     let seen = samples.iter().map(|(beside, _)| *beside).fold(1.0, f64::max).round().max(1.0) as usize;
-    let unknown = Slope { low: 0.0, mid: 0.3, high: 1.0, seen };
+    let unknown = Slope { low: 0.0, mid: 0.1, high: 1.0, seen };
     if samples.len() < SAMPLES_MIN {
         return unknown;
     }
@@ -73,7 +83,8 @@ pub fn slope(samples: &[(f64, f64)]) -> Slope {
     }
     found.sort_by(f64::total_cmp);
     let at = |part: f64| found[((found.len() - 1) as f64 * part) as usize];
-    let [low, mid, high] = [at(0.05), mid, at(0.95)].map(|slope| slope.clamp(0.0, 1.5));
+    // Above one, two readers get less than one does: nothing but noise has that in the middle.
+    let [low, mid, high] = [at(0.05), mid.min(1.0), at(0.95)].map(|slope| slope.clamp(0.0, 1.5));
     Slope { low: low.min(mid), mid, high: high.max(mid), seen }
 }
 

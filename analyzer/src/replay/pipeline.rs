@@ -67,8 +67,8 @@ pub struct Batch {
     /// The step after the batch: CPU time of the trainer, and waiting.
     pub think_cpu_ns: f64,
     pub think_ns: f64,
-    /// The mean number of readers in storage calls while the batch was read, its own included.
-    pub beside: f64,
+    /// The part of that waiting which is for its own threads, programs or files: a faster device does not shorten it.
+    pub own_ns: f64,
     /// The measured duration of `next()` in the step of this number.
     pub wait_ns: f64,
 }
@@ -131,6 +131,10 @@ pub struct Pipeline {
     pub is_counted: bool,
     /// `true` if spans show when the trainer waits.
     pub by_spans: bool,
+    /// Storage calls: the mean number of readers in storage calls meanwhile, its own included, and the duration.
+    pub reads: Vec<(f64, f64)>,
+    /// The share of the readers' computing in which they were ready and no CPU was free.
+    pub starved: f64,
     /// Batches whose readers mapped files and had major page faults.
     pub mapped: usize,
     /// The training, and what it waited, as measured.

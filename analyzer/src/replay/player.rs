@@ -25,8 +25,10 @@ pub struct World {
 pub struct Played {
     pub time_ns: f64,
     pub wait_ns: f64,
-    /// By batch of all passes: the duration of its production, and of the step after it.
-    pub made: Vec<f32>,
+    /// Waits for the interpreters of readers.
+    pub gil_ns: f64,
+    /// By batch of all passes: the part of its production that is slowed by others, and the step after it.
+    pub shared: Vec<f32>,
     pub thought: Vec<f32>,
 }
 
@@ -38,8 +40,9 @@ pub fn play(pipeline: &Pipeline, world: &World, records: bool) -> Played {
         player.run();
         played.time_ns += player.now + pass.gap_ns;
         played.wait_ns += player.waited;
+        played.gil_ns += player.gil;
         if records {
-            played.made.extend(player.made);
+            played.shared.extend(player.shared);
             played.thought.extend(player.thought);
         }
     }
@@ -115,7 +118,10 @@ struct Reader {
     is_busy: bool,
     work: Work,
     phase: usize,
+    /// When the phase began, and the production, and the time in phases that others slow down.
     began: f64,
+    since: f64,
+    shared: f64,
     /// CPU work of the production, for the interpreter's lock.
     cpu: f64,
 }
@@ -141,7 +147,7 @@ struct Player<'a> {
     readers: Vec<Reader>,
     /// Who produces which batch.
     maker: Vec<u32>,
-    shared: VecDeque<u32>,
+    queue: VecDeque<u32>,
     idle: VecDeque<u32>,
     ready: VecDeque<u32>,
     stored: Vec<bool>,
@@ -150,10 +156,13 @@ struct Player<'a> {
     /// The batch that was taken last, and the number of requests that were sent.
     taken: u32,
     requested: usize,
+    /// By reader, when its latest request arrives: none overtakes another.
+    arrives: Vec<f64>,
     entered: f64,
     thinks: f64,
     waited: f64,
-    made: Vec<f32>,
+    gil: f64,
+    shared: Vec<f32>,
     thought: Vec<f32>,
 }
 
@@ -167,6 +176,8 @@ impl<'a> Player<'a> {
             work: [0.0; KINDS],
             phase: END,
             began: 0.0,
+            since: 0.0,
+            shared: 0.0,
             cpu: 0.0,
         };
         Player {
@@ -182,7 +193,7 @@ impl<'a> Player<'a> {
             lock: VecDeque::new(),
             readers: (0..pass.starts.len().max(1)).map(|_| reader()).collect(),
             maker: vec![0; batches],
-            shared: VecDeque::new(),
+            queue: VecDeque::new(),
             idle: VecDeque::new(),
             ready: VecDeque::new(),
             stored: vec![false; batches],
@@ -190,10 +201,12 @@ impl<'a> Player<'a> {
             step: 0,
             taken: 0,
             requested: 0,
+            arrives: vec![0.0; pass.starts.len().max(1)],
             entered: 0.0,
             thinks: 0.0,
             waited: 0.0,
-            made: vec![0.0; batches],
+            gil: 0.0,
+            shared: vec![0.0; batches],
             thought: vec![0.0; batches],
         }
     }
@@ -268,15 +281,15 @@ impl<'a> Player<'a> {
     fn begin(&mut self, reader: usize, batch: Option<u32>, work: Work, turn: f64) {
         let own = &mut self.readers[reader];
         (own.batch, own.is_busy, own.work, own.phase) = (batch, true, work, TURN);
-        own.cpu = work[Kind::Cpu as usize];
+        (own.cpu, own.shared, own.since) = (work[Kind::Cpu as usize], 0.0, self.now);
         self.after(turn, What::Reader(reader as u32));
     }
 
     /// A phase of a reader ends: the next one that takes any time begins.
     fn phase_ends(&mut self, reader: usize) {
         let own = &mut self.readers[reader];
-        if own.phase == TURN {
-            own.began = self.now;
+        if own.phase != TURN && matches!(ALL_KINDS[own.phase - 1], Kind::Io | Kind::Cpu | Kind::Hand) {
+            own.shared += self.now - own.began;
         } else if own.phase == Kind::Lock as usize + 1 {
             self.lock.pop_front();
             if let Some(&next) = self.lock.front() {
@@ -286,6 +299,7 @@ impl<'a> Player<'a> {
         }
         let own = &mut self.readers[reader];
         own.phase += 1;
+        own.began = self.now;
         while own.phase < END && own.work[own.phase - 1] <= 0.0 {
             own.phase += 1;
         }
@@ -315,11 +329,11 @@ impl<'a> Player<'a> {
         let own = &mut self.readers[reader];
         own.is_busy = false;
         if let Some(batch) = own.batch.take() {
-            self.made[batch as usize] = (self.now - own.began) as f32;
+            self.shared[batch as usize] = own.shared as f32;
             self.after(self.pass.batches[batch as usize].ship_ns, What::Message(batch));
         }
         let queue = match self.dispatch {
-            Dispatch::Shared => &mut self.shared,
+            Dispatch::Shared => &mut self.queue,
             Dispatch::RoundRobin => &mut self.readers[reader].queue,
         };
         match queue.pop_front() {
@@ -339,7 +353,7 @@ impl<'a> Player<'a> {
         match self.dispatch {
             Dispatch::Shared => match self.idle.pop_front() {
                 Some(reader) => self.produce(reader as usize, batch),
-                None => self.shared.push_back(batch),
+                None => self.queue.push_back(batch),
             },
             Dispatch::RoundRobin => {
                 let reader = self.maker[batch as usize] as usize;
@@ -360,7 +374,10 @@ impl<'a> Player<'a> {
         self.requested += 1;
         let own = self.pass.batches[batch].reader % self.readers.len() as u32;
         self.maker[batch] = free.filter(|_| self.order == Order::Any).unwrap_or(own);
-        self.after(self.pass.batches[batch].ask_ns, What::Request(batch as u32));
+        let queue = if self.dispatch == Dispatch::Shared { 0 } else { self.maker[batch] as usize };
+        let at = (self.now + self.pass.batches[batch].ask_ns.max(0.0)).max(self.arrives[queue]);
+        self.arrives[queue] = at;
+        self.after(at - self.now, What::Request(batch as u32));
     }
 
     fn trainer_acts(&mut self) {
@@ -422,7 +439,21 @@ impl<'a> Player<'a> {
         let usual = own.work[Kind::Cpu as usize].clamp(1.0, SWITCH_NS);
         let gil = if maker.is_busy { own.gil_ns * maker.cpu.min(SWITCH_NS) / usual } else { 0.0 };
         self.trainer = Trainer::Takes(batch);
-        self.after(own.take_ns + gil.min(2.0 * own.gil_ns), What::Trainer);
+        // Nobody waits for it any more once the reader is idle.
+        let gil = gil.min(2.0 * own.gil_ns).min(self.left(self.maker[batch as usize] as usize));
+        self.gil += gil;
+        self.after(own.take_ns + gil, What::Trainer);
+    }
+
+    /// How long a reader goes on computing, with the requests that it has.
+    fn left(&self, reader: usize) -> f64 {
+        let own = &self.readers[reader];
+        let cpu = |work: &Work| work[Kind::Cpu as usize] + work[Kind::Hand as usize];
+        let queued: f64 = own.queue.iter().map(|&batch| cpu(&self.pass.batches[batch as usize].work)).sum();
+        let all: f64 = own.work.iter().sum();
+        let part = if all > 0.0 { cpu(&own.work) / all } else { 0.0 };
+        let current = if own.is_busy { (all - (self.now - own.since)).max(0.0) * part } else { 0.0 };
+        current + queued
     }
 
     fn returns(&mut self, batch: usize) {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::change::Change;
 use super::fit::{Random, Slope, fitted, slope};
-use super::pipeline::{Kind, Pass, Pipeline, Start};
+use super::pipeline::{Batch, Kind, Pass, Pipeline, Start};
 use super::player::{Played, World, play};
 
 /// The replay of the run as it was may differ by this part of the wait, or of the time.
@@ -16,6 +16,9 @@ const TIME_ERROR: f64 = 0.03;
 
 /// The least half of an interval, as a part of the training time.
 const HALF_MIN: f64 = 0.05;
+
+/// The part of an interval that stands for CPUs that were not free.
+const BUSY_PART: f64 = 0.2;
 
 /// Longer pipelines are played in part: for the proof, and for predictions.
 const PROVED_MAX: usize = 100_000;
@@ -38,6 +41,22 @@ pub struct Replay {
     /// Why nothing can be predicted.
     pub refused: Option<String>,
     pub changes: Vec<Prediction>,
+    /// Predictions for the remedies of findings.
+    #[serde(default)]
+    pub remedies: Vec<Prediction>,
+}
+
+impl Replay {
+    /// The gain of the best of some remedies, by the beginning of their names; zero if nothing is measurable. `None` if none of
+    /// them was predicted.
+    pub fn gain_ns(&self, remedies: &[&str]) -> Option<i64> {
+        let is_one = |row: &&Prediction| remedies.iter().any(|name| row.change.starts_with(name));
+        let gain = |row: &Prediction| {
+            let gain = self.measured_ns - row.time_ns?;
+            Some(if row.is_nothing(self.measured_ns) { 0 } else { gain.max(0) })
+        };
+        self.remedies.iter().filter(is_one).filter_map(gain).max()
+    }
 }
 
 /// The prediction for one change.
@@ -100,7 +119,7 @@ pub fn prove(pipeline: &Pipeline) -> Result<Proven, Replay> {
     if pipeline.batches() < BATCHES_MIN {
         return refuse(replay, format!("the training has fewer than {BATCHES_MIN} batches"));
     }
-    let found = slope_of(pipeline);
+    let found = slope(&pipeline.reads);
     let sample = pipeline.sample(PROVED_MAX);
     let whole = sample.as_ref().unwrap_or(pipeline);
     let world = World { cores: pipeline.cores(), slope: found.mid, storage_readers: 0, slowness: Vec::new() };
@@ -136,15 +155,6 @@ pub fn prove(pipeline: &Pipeline) -> Result<Proven, Replay> {
     Ok(Proven { measured: pipeline.clone(), slope: found, fits, replay })
 }
 
-/// How storage slows down under load in this pipeline.
-fn slope_of(pipeline: &Pipeline) -> Slope {
-    let all = pipeline.passes.iter().flat_map(|pass| &pass.batches);
-    let io = |work: &[f64]| work[Kind::Io as usize];
-    let samples: Vec<(f64, f64)> =
-        all.filter(|batch| io(&batch.work) > 0.0).map(|batch| (batch.beside, io(&batch.work))).take(20_000).collect();
-    slope(&samples)
-}
-
 impl Proven {
     /// The replay without any change.
     pub fn replay(&self) -> &Replay {
@@ -176,10 +186,12 @@ impl Proven {
                 wait = self.measured.wait_ns + (changed.wait_ns - base.wait_ns) * self.scale();
             }
         }
-        let spread = self.spread(change, &corners[0], ratios[0]);
+        let spread = self.spread(change, &corners[0]);
         let time = self.measured.measured_ns;
         let (low, high) = ratios.iter().fold((f64::MAX, f64::MIN), |(low, high), &r| (low.min(r), high.max(r)));
-        let half = (2.0 * spread).max(HALF_MIN);
+        // CPUs that others use, too, are not the same in another run.
+        let busy = if change.needs_cpu() || change.workers.is_some() { BUSY_PART * self.measured.starved } else { 0.0 };
+        let half = (2.0 * spread).max(HALF_MIN) + busy;
         found.time_ns = Some((time * ratios[0]) as i64);
         found.low_ns = Some((time * (low.min(ratios[0] - half)).max(0.0)) as i64);
         found.high_ns = Some((time * high.max(ratios[0] + half)) as i64);
@@ -223,14 +235,16 @@ impl Proven {
                 let seen = self.slope.seen;
                 notes.push(format!("storage was seen with {seen} readers at once: a run with more narrows this"));
             }
-            corners.push(Corner { cheap_start: true, ..first });
+            let slopes = self.fits.iter().map(|(slope, _)| *slope);
+            let least = slopes.fold(first.slope, f64::min);
+            corners.push(Corner { cheap_start: true, slope: least, ..first });
         }
         if (change.any_order || change.workers.is_some()) && self.slowness().iter().any(|slow| (slow - 1.0).abs() > 0.2)
         {
             corners.push(Corner { by_reader: true, ..first });
             notes.push("the trace does not show whether batches or a reader are slow: a shuffled pass would".into());
         }
-        if change.no_handover || change.latency != 1.0 || change.bandwidth != 1.0 {
+        if change.no_handover || change.latency != 1.0 || change.bandwidth != 1.0 || change.compute != 1.0 {
             corners.push(Corner { lesser: true, ..first });
         }
         corners
@@ -274,7 +288,7 @@ impl Proven {
     }
 
     /// The standard deviation of a ratio over resampled rounds of batches.
-    fn spread(&self, change: &Change, corner: &Corner, _ratio: f64) -> f64 {
+    fn spread(&self, change: &Change, corner: &Corner) -> f64 {
         let ratios = (1..=RESAMPLES).map(|seed| {
             let (base, changed) = self.both(change, corner, Some(seed));
             changed.time_ns / base.time_ns.max(1.0)
@@ -300,7 +314,7 @@ fn shuffle(pipeline: &mut Pipeline, seed: u64) {
             let from = random.below(rounds) * round;
             for i in 0..round {
                 let reader = pass.batches[at * round + i].reader;
-                pass.batches[at * round + i] = super::pipeline::Batch { reader, ..all[from + i] };
+                pass.batches[at * round + i] = Batch { reader, ..all[from + i] };
             }
         }
     }
@@ -311,6 +325,9 @@ fn apply(change: &Change, pipeline: &mut Pipeline, corner: &Corner) {
     // Of latency and bandwidth, the trace does not show which part is which.
     let partial = change.latency.max(1.0) * change.bandwidth.max(1.0);
     let storage = change.storage * if corner.lesser { 1.0 } else { partial };
+    // Not all of a step is computing; without spans, it contains the unpacking of its batch, too.
+    let lesser = LESSER_COMPUTE[pipeline.by_spans as usize];
+    let compute = 1.0 - (1.0 - 1.0 / change.compute) * if corner.lesser { lesser } else { 1.0 };
     let order = change.order(pipeline);
     let was = pipeline.readers();
     let prefetch = pipeline.prefetch();
@@ -320,22 +337,24 @@ fn apply(change: &Change, pipeline: &mut Pipeline, corner: &Corner) {
         pipeline.quota = None;
     }
     let last = pipeline.passes.len().saturating_sub(1);
+    let per_reader = per_reader(pipeline);
     for (number, pass) in pipeline.passes.iter_mut().enumerate() {
         for batch in &mut pass.batches {
             batch.work[Kind::Io as usize] /= storage;
             batch.work[Kind::Cpu as usize] /= change.decode;
-            batch.think_cpu_ns /= change.compute;
-            batch.think_ns /= change.compute;
+            batch.think_cpu_ns *= compute;
+            batch.think_ns = batch.own_ns + (batch.think_ns - batch.own_ns) * compute;
             if change.no_handover {
                 let left = if corner.lesser { 0.5 } else { 0.0 };
-                for ns in [&mut batch.ship_ns, &mut batch.take_ns, &mut batch.gil_ns] {
+                let Batch { ship_ns, take_ns, gil_ns, turn_ns, return_ns, .. } = batch;
+                for ns in [ship_ns, take_ns, gil_ns, turn_ns, return_ns] {
                     *ns *= left;
                 }
                 batch.work[Kind::Hand as usize] *= left;
             }
         }
         if let Some(workers) = change.workers.filter(|workers| *workers != was) {
-            resize(pass, workers, corner);
+            resize(pass, workers, per_reader, corner);
         }
         if change.workers.is_some() || change.prefetch.is_some() {
             let per_reader = change.prefetch.unwrap_or(prefetch);
@@ -353,20 +372,43 @@ fn apply(change: &Change, pipeline: &mut Pipeline, corner: &Corner) {
     }
 }
 
+/// The part of a step that a faster device shortens at least: without spans, and with them.
+const LESSER_COMPUTE: [f64; 2] = [0.4, 0.7];
+
 /// What a pass costs whose readers exist: a message to each, and its answer.
 const RESUME_NS: f64 = 2e6;
 
+/// What the trainer needs to create one more reader: in the pass where it took least, as other work delays it.
+fn per_reader(pipeline: &Pipeline) -> f64 {
+    let cost = |pass: &Pass| {
+        let created = pass.starts.iter().map(|start| start.created_ns);
+        let (first, last) = (created.clone().fold(f64::MAX, f64::min), created.fold(0.0, f64::max));
+        // The first reader costs more than further ones.
+        match pass.starts.len() {
+            1 => FIRST_PART * last,
+            readers => (last - first) / (readers.max(2) - 1) as f64,
+        }
+    };
+    let fresh = pipeline.passes.iter().filter(|pass| pass.is_fresh && !pass.starts.is_empty());
+    fresh.map(cost).min_by(f64::total_cmp).unwrap_or(0.0)
+}
+
+/// The part of creating the only reader that another one would cost, too.
+const FIRST_PART: f64 = 0.5;
+
+/// The part of stopping readers that grows with their number: they end side by side.
+const JOIN_PART: f64 = 0.3;
+
 /// Gives a pass another number of readers.
-fn resize(pass: &mut Pass, workers: usize, corner: &Corner) {
+fn resize(pass: &mut Pass, workers: usize, per_reader: f64, corner: &Corner) {
     let was = pass.starts.len().max(1);
-    let per_reader = pass.starts.last().map_or(0.0, |last| last.created_ns) / was as f64;
+    let last = pass.starts.iter().map(|start| start.created_ns).fold(0.0, f64::max);
     let cost = if corner.cheap_start && workers > was { 0.5 } else { 1.0 };
     let mean = pass.starts.iter().fold(Start::default(), |sum, start| Start {
         created_ns: 0.0,
         work: std::array::from_fn(|kind| sum.work[kind] + start.work[kind] / was as f64),
         first_ns: sum.first_ns + start.first_ns / was as f64,
     });
-    let last = pass.starts.last().map_or(0.0, |start| start.created_ns);
     for number in was..workers {
         let further = (number + 1 - was) as f64;
         let work = mean.work.map(|ns| ns * cost);
@@ -380,9 +422,167 @@ fn resize(pass: &mut Pass, workers: usize, corner: &Corner) {
     if pass.is_fresh {
         let more = workers as f64 - was as f64;
         pass.lead_ns = (pass.lead_ns + more * per_reader * cost).max(0.0);
-        pass.tail_ns = (pass.tail_ns * (1.0 + cost * more / was as f64)).max(0.0);
+        pass.tail_ns = (pass.tail_ns * (1.0 + JOIN_PART * cost * more / was as f64)).max(0.0);
     }
     for (number, batch) in pass.batches.iter_mut().enumerate() {
         batch.reader = (number % workers) as u32;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pipeline::Order;
+    use super::*;
+
+    const MS: f64 = 1e6;
+
+    /// A pass in which each batch needs this work and each step waits this long; measured as it is played.
+    fn pipeline(batches: usize, readers: usize, kind: Kind, work: impl Fn(usize) -> f64, think: f64) -> Pipeline {
+        let batch = |number: usize| {
+            let mut own = Batch { reader: (number % readers) as u32, think_ns: think * MS, ..Batch::default() };
+            own.work[kind as usize] = work(number) * MS;
+            own.made_ns = work(number) * MS;
+            own
+        };
+        let pass = Pass {
+            starts: vec![Start::default(); readers],
+            requested: 2 * readers,
+            batches: (0..batches).map(batch).collect(),
+            ..Pass::default()
+        };
+        let mut made = Pipeline {
+            passes: vec![pass],
+            cpus: Some(64.0),
+            is_quota_known: true,
+            is_counted: true,
+            reads: (0..40).map(|call| (1.0 + f64::from(call % 2), MS)).collect(),
+            ..Pipeline::default()
+        };
+        let world = World { cores: 64.0, slope: 0.0, storage_readers: 0, slowness: Vec::new() };
+        let played = play(&made, &world, false);
+        (made.measured_ns, made.wait_ns) = (played.time_ns, played.wait_ns);
+        let each = played.wait_ns / batches as f64;
+        made.passes[0].batches.iter_mut().for_each(|batch| batch.wait_ns = each);
+        made
+    }
+
+    fn near(ns: impl Into<f64>, ms: f64) -> bool {
+        (ns.into() / MS - ms).abs() <= 0.01 * ms
+    }
+
+    fn predicted(pipeline: &Pipeline, change: &str) -> Prediction {
+        let proven = prove(pipeline).unwrap_or_else(|replay| panic!("{:?}", replay.refused));
+        proven.predict(&Change::parse(change).unwrap())
+    }
+
+    #[test]
+    fn readers_that_are_slower_than_the_training_set_its_pace() {
+        // Two readers need 20 ms for a batch each: a batch every 10 ms, and steps of 4 ms wait for it.
+        let slow = pipeline(200, 2, Kind::Io, |_| 20.0, 4.0);
+        assert!(near(slow.measured_ns, 200.0 * 10.0 + 14.0), "{}", slow.measured_ns);
+        let half = predicted(&slow, "storage=2");
+        assert!(near(half.time_ns.unwrap() as f64, 200.0 * 5.0 + 9.0), "{half:?}");
+        let four = predicted(&slow, "workers=4");
+        assert!(near(four.time_ns.unwrap() as f64, 200.0 * 5.0 + 19.0), "{four:?}");
+        let free = predicted(&slow, "storage=inf");
+        assert!(near(free.time_ns.unwrap() as f64, 200.0 * 4.0), "{free:?}");
+        assert!(predicted(&slow, "prefetch=8").is_nothing(slow.measured_ns as i64));
+        assert!(predicted(&slow, "decode=2").is_nothing(slow.measured_ns as i64));
+    }
+
+    #[test]
+    fn readers_that_are_faster_than_the_training_leave_it_its_own_pace() {
+        let fast = pipeline(200, 2, Kind::Cpu, |_| 10.0, 20.0);
+        assert!(near(fast.measured_ns, 200.0 * 20.0 + 10.0));
+        assert!(predicted(&fast, "decode=2").is_nothing(fast.measured_ns as i64));
+        assert!(near(predicted(&fast, "compute=4").time_ns.unwrap() as f64, 200.0 * 5.0 + 10.0));
+        assert!(predicted(&fast, "compute=4").sure_ns(fast.measured_ns as i64).unwrap() > 0);
+    }
+
+    #[test]
+    fn readers_share_cpus_storage_and_locks() {
+        let world = |cores: f64, slope: f64| World { cores, slope, storage_readers: 0, slowness: Vec::new() };
+        let decode = pipeline(400, 4, Kind::Cpu, |_| 20.0, 1.0);
+        assert!(near(play(&decode, &world(2.0, 0.0), false).time_ns, 400.0 * 10.0));
+        let read = pipeline(400, 4, Kind::Io, |_| 20.0, 1.0);
+        assert!(near(play(&read, &world(2.0, 0.0), false).time_ns, 400.0 * 5.0));
+        assert!(near(play(&read, &world(2.0, 1.0), false).time_ns, 400.0 * 20.0));
+        let locked = pipeline(400, 4, Kind::Lock, |_| 20.0, 1.0);
+        assert!(near(play(&locked, &world(2.0, 0.0), false).time_ns, 400.0 * 20.0));
+    }
+
+    #[test]
+    fn one_slow_batch_holds_up_those_behind_it_in_order_alone() {
+        let work = |number: usize| if number % 8 == 0 { 80.0 } else { 4.0 };
+        let uneven = pipeline(400, 2, Kind::Fixed, work, 8.0);
+        let any = predicted(&uneven, "order=any");
+        assert!(any.sure_ns(uneven.measured_ns as i64).unwrap() > 0, "{any:?}");
+        let order = Change::parse("order=any").unwrap().order(&uneven);
+        assert_eq!((uneven.order, order), (Order::InOrder, Order::Any));
+    }
+
+    #[test]
+    fn readers_that_live_on_start_once() {
+        let mut restarts = pipeline(20, 2, Kind::Fixed, |_| 2.0, 4.0);
+        let mut start = Start { created_ns: 5.0 * MS, ..Start::default() };
+        start.work[Kind::Fixed as usize] = 150.0 * MS;
+        (restarts.passes[0].is_fresh, restarts.passes[0].starts) = (true, vec![start; 2]);
+        restarts.passes = vec![restarts.passes[0].clone(); 5];
+        let world = World { cores: 64.0, slope: 0.0, storage_readers: 0, slowness: Vec::new() };
+        let played = play(&restarts, &world, false);
+        (restarts.measured_ns, restarts.wait_ns) = (played.time_ns, played.wait_ns);
+        let each = played.wait_ns / restarts.batches() as f64;
+        restarts.passes.iter_mut().flat_map(|pass| &mut pass.batches).for_each(|batch| batch.wait_ns = each);
+        let saved = predicted(&restarts, "persistent=1").sure_ns(restarts.measured_ns as i64).unwrap();
+        assert!(saved as f64 > 4.0 * 140.0 * MS - 0.05 * restarts.measured_ns, "{saved}");
+    }
+
+    #[test]
+    fn a_replay_that_differs_from_the_measurement_predicts_nothing() {
+        let mut odd = pipeline(200, 2, Kind::Io, |_| 20.0, 4.0);
+        odd.passes[0].batches.iter_mut().for_each(|batch| batch.wait_ns *= 1.2);
+        odd.measured_ns = odd.passes_ns();
+        let refused = prove(&odd).err().and_then(|replay| replay.refused);
+        assert!(refused.is_some_and(|why| why.contains("the replay of the run as it was differs")));
+        let few = pipeline(5, 2, Kind::Io, |_| 20.0, 4.0);
+        assert!(prove(&few).err().and_then(|replay| replay.refused).is_some_and(|why| why.contains("fewer than")));
+        let mut unknown = pipeline(200, 2, Kind::Io, |_| 20.0, 4.0);
+        unknown.measured_ns *= 1.5;
+        assert!(prove(&unknown).err().and_then(|replay| replay.refused).is_some_and(|why| why.contains("add up to")));
+    }
+
+    #[test]
+    fn gains_of_cpu_work_need_its_times_and_its_limits() {
+        let decode = pipeline(200, 2, Kind::Cpu, |_| 20.0, 4.0);
+        let refused = |pipeline: &Pipeline, change: &str| predicted(pipeline, change).refused;
+        assert_eq!(refused(&decode, "decode=2"), None);
+        let uncounted = Pipeline { is_counted: false, ..decode.clone() };
+        assert!(refused(&uncounted, "decode=2").is_some_and(|why| why.contains("no CPU times")));
+        let no_cpus = Pipeline { cpus: None, ..decode.clone() };
+        assert!(refused(&no_cpus, "workers=4").is_some_and(|why| why.contains("how many CPUs")));
+        let no_quota = Pipeline { is_quota_known: false, ..decode };
+        assert!(refused(&no_quota, "decode=2").is_some_and(|why| why.contains("quota")));
+    }
+
+    #[test]
+    fn more_readers_than_were_seen_have_a_wide_interval() {
+        let mut one = pipeline(200, 1, Kind::Io, |_| 20.0, 4.0);
+        one.reads.clear();
+        let four = predicted(&one, "workers=4");
+        // Storage may give no more to four readers than to one.
+        assert!(
+            four.is_nothing(one.measured_ns as i64) && four.low_ns.unwrap() < (0.5 * one.measured_ns) as i64,
+            "{four:?}"
+        );
+        assert!(four.notes.iter().any(|note| note.contains("narrows")));
+    }
+
+    #[test]
+    fn thousands_of_readers_and_long_trainings_are_played() {
+        let many = pipeline(20_000, 1_000, Kind::Io, |_| 20.0, 1.0);
+        assert!(near(many.measured_ns, 20_000.0 + 20.0));
+        let long = pipeline(300_000, 2, Kind::Io, |number| 18.0 + (number % 5) as f64, 4.0);
+        let half = predicted(&long, "storage=2");
+        assert!(near(half.time_ns.unwrap() as f64, 0.5 * long.measured_ns / MS), "{half:?}");
     }
 }

@@ -10,6 +10,7 @@ use super::functions::inexactness;
 use super::layout::{heading, hung, wrapped};
 use super::processes::{ALL_IO, ProcessUse, in_order};
 use super::runs::scope;
+use super::what_if::helping;
 use crate::summary::figures::units::{bytes, grouped, many, share, time};
 use crate::summary::training::{RankGroup, Role, told};
 use crate::text_table::Grid;
@@ -78,6 +79,7 @@ fn made(summary: &Summary, width: usize, Room { rows, tables, findings }: Room) 
     if !summary.findings.is_empty() {
         found(summary, width, findings, &mut out);
     }
+    helps(summary, width, &mut out);
     if summary.allocation.events > 0 {
         times(summary, width, &mut out);
         [functions, folders, processes].iter().take(tables).for_each(|table| table(summary, width, rows, &mut out));
@@ -86,6 +88,19 @@ fn made(summary: &Summary, width: usize, Room { rows, tables, findings }: Room) 
     out += &wrapped(&closing(summary), width);
     out
 }
+
+/// Changes that would shorten the training for certain.
+fn helps(summary: &Summary, width: usize, out: &mut String) {
+    let lines = summary.what_if.as_ref().map(helping).unwrap_or_default();
+    if lines.is_empty() {
+        return;
+    }
+    heading("What would help (--section what_if: all of it)", out);
+    lines.iter().take(HELPING).for_each(|line| hung("  ", line, (4, width), out));
+}
+
+/// Changes on the screen that would help.
+const HELPING: usize = 2;
 
 /// The finding that only names the problem: others name the cause.
 const ANSWER: &str = "input-bound";

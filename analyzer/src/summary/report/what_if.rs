@@ -36,7 +36,7 @@ impl Section for WhatIf {
         `replayed_wait_ns`, `refused` (why nothing is predicted, or `null`), `changes` (a list, the surest gain first: \
         `change`, `what` (in words), `code` (arguments of PyTorch's loader), `time_ns` (the predicted training), \
         `low_ns`, `high_ns` (its interval), `wait_ns` (what is left of the wait), `refused` (why there is no prediction, or \
-        `null`), `notes` (what would narrow the interval))";
+        `null`), `notes` (what would narrow the interval)), `remedies` (the same for the remedies of findings)";
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
         replay(analysis, trace, None)
@@ -78,7 +78,11 @@ pub fn replay(analysis: &Analysis, trace: &Trace, changes: Option<&[Change]>) ->
     let mut found = proven.replay().clone();
     found.changes = match changes {
         Some(changes) => changes.iter().map(|change| proven.predict(change)).collect(),
-        None => usual(&proven),
+        None => {
+            let (rows, remedies) = usual(&proven);
+            found.remedies = remedies;
+            rows
+        }
     };
     found.changes.sort_by_key(|row| std::cmp::Reverse(row.sure_ns(found.measured_ns).unwrap_or(i64::MIN)));
     if changes.is_none() {
@@ -104,6 +108,9 @@ fn pipeline(analysis: &Analysis, trace: &Trace, groups: &[RankGroup]) -> Result<
     if lost > 0 {
         return Err(format!("{lost} events are lost: a message may be among them"));
     }
+    if trace.catalog.hosts().iter().any(|host| host.clock_spread_ns > CLOCK_NS) {
+        return Err("the host's clock was set while the training ran".into());
+    }
     let waits = &analysis.measured.waits;
     if waits.is_cut {
         return Err("the training has more waits and messages than are kept in memory".into());
@@ -115,31 +122,35 @@ fn pipeline(analysis: &Analysis, trace: &Trace, groups: &[RankGroup]) -> Result<
     own.map_or_else(|| Err("the trainer's waits are not explained by messages".into()), |(_, found)| found.clone())
 }
 
-/// The predictions of the default table: storage, decoding, readers, and the best of what costs nothing to try.
-fn usual(proven: &Proven) -> Vec<Prediction> {
+/// Processes that disagree by more about the time of a host saw its clock set.
+const CLOCK_NS: i64 = 10_000_000;
+
+/// The predictions of the default table (storage, decoding, readers, and the best of what costs nothing to try), and those for
+/// the remedies of findings.
+fn usual(proven: &Proven) -> (Vec<Prediction>, Vec<Prediction>) {
     let pipeline = proven.pipeline();
-    let change = |text: &str| Change::parse(text).expect("a change of the table");
+    let predict = |text: &str| proven.predict(&Change::parse(text).expect("a change of the table"));
     let work = pipeline.work();
     let (readers, prefetch) = (pipeline.readers().max(1), pipeline.prefetch());
-    let least = 0.002 * pipeline.passes_ns();
-    let mut found = Vec::new();
-    if work[Kind::Io as usize] > least {
-        found.push(proven.predict(&change("storage=2")));
-    }
-    if work[Kind::Cpu as usize] > least {
-        found.push(proven.predict(&change("decode=2")));
-    }
-    found.push(proven.predict(&change(&format!("workers={}", 2 * readers))));
+    let does = |kind: Kind| work[kind as usize] > LEAST * pipeline.passes_ns();
+    let mut rows = Vec::new();
+    rows.extend(does(Kind::Io).then(|| predict("storage=2")));
+    rows.extend(does(Kind::Cpu).then(|| predict("decode=2")));
+    rows.push(predict(&format!("workers={}", 2 * readers)));
     let restarts = pipeline.passes.iter().filter(|pass| pass.is_fresh).count() > 1;
-    let free = [
-        restarts.then(|| "persistent=1".to_string()),
-        (readers > 1).then(|| "order=any".to_string()),
-        Some(format!("prefetch={}", (4 * prefetch).min(64))),
-    ];
-    let free = free.into_iter().flatten().map(|text| proven.predict(&change(&text)));
-    found.extend(free.min_by_key(|row| row.high_ns.unwrap_or(i64::MAX)));
-    found
+    let mut free: Vec<Prediction> = Vec::new();
+    free.extend(restarts.then(|| predict("persistent=1")));
+    free.extend((readers > 1).then(|| predict("order=any")));
+    free.push(predict(&format!("prefetch={}", (4 * prefetch).min(64))));
+    let mut remedies: Vec<Prediction> = rows.iter().chain(&free).cloned().collect();
+    remedies.push(predict("handover=0"));
+    remedies.extend(pipeline.quota.map(|_| predict("quota=none")));
+    rows.extend(free.into_iter().min_by_key(|row| row.high_ns.unwrap_or(i64::MAX)));
+    (rows, remedies)
 }
+
+/// Work below this part of the time is not worth a row.
+const LEAST: f64 = 0.002;
 
 /// The limit of every change to the loader.
 fn without_wait(replay: &Replay) -> Prediction {
@@ -153,6 +164,20 @@ fn without_wait(replay: &Replay) -> Prediction {
         wait_ns: Some(0),
         ..Prediction::default()
     }
+}
+
+/// The rows that help, in a line each, the surest first.
+pub fn helping(replay: &Replay) -> Vec<String> {
+    let measured = replay.measured_ns;
+    let helps = |row: &&Prediction| row.change != NO_WAIT && row.sure_ns(measured).is_some_and(|sure| sure > 0);
+    let percent = |ns: i64| format!("{:.0} %", 100.0 * (measured - ns) as f64 / measured.max(1) as f64);
+    let line = |row: &Prediction| {
+        let [time_ns, low, high] = [row.time_ns?, row.low_ns?, row.high_ns?];
+        let code = if row.code.is_empty() { String::new() } else { format!(" ({})", row.code) };
+        let (gain, least, most) = (percent(time_ns), percent(high), percent(low));
+        Some(format!("{}{code}: {gain} less time, {}; {least} to {most}", row.what, time(time_ns as f64)))
+    };
+    replay.changes.iter().filter(helps).filter_map(line).collect()
 }
 
 /// The table as text.

@@ -11,17 +11,18 @@ pub struct Production {
     /// The process that made it, and the thread that took the request.
     pub reader: u32,
     pub thread: usize,
+    /// The thread that sent it.
+    pub sender: usize,
     /// The request: sent from, and until.
     pub asked: (i64, i64),
     /// From when the reader could take it: when it had made the batch before.
     pub idle: i64,
     pub begin: i64,
     pub end: i64,
-    /// The end of the message.
+    /// When the message could be taken: its end, or its start if it is large.
     pub sent: i64,
-    /// From when the trainer waited for it until it was taken, and when it had taken the message before.
+    /// From when the trainer waited for it until it was taken.
     pub taken: (i64, i64),
-    pub able: i64,
 }
 
 /// The productions of one pass, in the order in which they were requested.
@@ -34,20 +35,34 @@ pub struct PassMade {
     pub requested_from: i64,
 }
 
+/// The first requests pass through a thread per reader and leave in any order: readers take turns.
+fn take_turns(productions: &mut [Production], readers: &[u32]) {
+    let first_taken = productions.iter().map(|made| made.taken.1).min().unwrap_or(i64::MAX);
+    let first = productions.partition_point(|made| made.asked.0 < first_taken);
+    let mut ranks: BTreeMap<u32, usize> = BTreeMap::new();
+    let place = |made: &Production| {
+        let rank = ranks.entry(made.reader).or_default();
+        *rank += 1;
+        (*rank, readers.iter().position(|proc| *proc == made.reader))
+    };
+    productions[..first].sort_by_cached_key(place);
+}
+
+/// A message that takes as long to send waits for its reader.
+const LARGE_NS: i64 = 1_000_000;
+
 /// Messages that only resume readers take less than this to answer.
 const RESUMED_NS: i64 = 2_000_000;
 
 /// Productions by pass, in the order in which they were requested.
 pub fn split(family: &Family, messages: &Messages) -> Result<Vec<PassMade>, String> {
-    let mut all = productions(family, messages)?;
-    let mut taken: Vec<(i64, usize)> = all.iter().enumerate().map(|(at, made)| (made.taken.1, at)).collect();
-    taken.sort_unstable();
-    for pair in taken.windows(2) {
-        all[pair[1].1].able = pair[0].0;
-    }
+    let all = productions(family, messages)?;
     let mut found = Vec::new();
     for (readers, made) in generations(family, all) {
-        let passes = by_pause(made);
+        let mut passes = by_pause(made);
+        if !messages.is_shared {
+            passes.iter_mut().for_each(|productions| take_turns(productions, &readers));
+        }
         let mut from: Option<i64> = None;
         let mut is_fresh = true;
         let number = passes.len();
@@ -105,9 +120,12 @@ fn productions(family: &Family, messages: &Messages) -> Result<Vec<Production>, 
             let idle = free.unwrap_or(request.taken.0);
             let end = end.max(begin);
             free = Some(end);
-            let (thread, asked) = (request.to, request.sent);
-            let (sent, taken) = (message.sent.1, message.taken);
-            found.push(Production { reader, thread, asked, idle, begin, end, sent, taken, able: i64::MIN });
+            let (thread, sender, asked) = (request.to, message.from, request.sent);
+            // A message that fits into no pipe is taken while it is sent.
+            let is_large = message.sent.1 - message.sent.0 >= LARGE_NS;
+            let sent = if is_large { message.sent.0 } else { message.sent.1 };
+            let taken = message.taken;
+            found.push(Production { reader, thread, sender, asked, idle, begin, end, sent, taken });
         }
     }
     if unasked * 20 > messages.batches.len() {
@@ -120,7 +138,8 @@ fn productions(family: &Family, messages: &Messages) -> Result<Vec<Production>, 
 /// Readers that live at the same time, with what they made.
 fn generations(family: &Family, all: Vec<Production>) -> Vec<(Vec<u32>, Vec<Production>)> {
     let procs: BTreeSet<u32> = all.iter().map(|made| made.reader).collect();
-    let born = |proc: u32| family.first_thread(proc).map_or(0, |thread| family.threads[thread].born);
+    let first = |proc: u32| family.first_thread(proc).map_or(0, |thread| family.threads[thread].born);
+    let born = |proc: u32| family.processes[proc as usize].start_ts.unwrap_or_else(|| first(proc));
     let last = |proc: u32| all.iter().filter(|made| made.reader == proc).map(|made| made.taken.1).max().unwrap_or(0);
     let mut procs: Vec<(i64, i64, u32)> = procs.into_iter().map(|proc| (born(proc), last(proc), proc)).collect();
     procs.sort_unstable();
@@ -141,18 +160,11 @@ fn generations(family: &Family, all: Vec<Production>) -> Vec<(Vec<u32>, Vec<Prod
     for made in all {
         found[group_of[&made.reader]].1.push(made);
     }
-    // Readers take turns in the order of their first requests.
-    for (readers, made) in &mut found {
-        let mut order: Vec<u32> = Vec::new();
-        for made in made.iter() {
-            if !order.contains(&made.reader) {
-                order.push(made.reader);
-            }
-        }
-        *readers = order;
-    }
     found
 }
+
+/// Requests at the start of a pass follow each other within this.
+const REQUEST_NS: i64 = 2_000_000;
 
 /// Splits productions where every request had been answered and taken.
 fn by_pause(all: Vec<Production>) -> Vec<Vec<Production>> {
@@ -163,12 +175,18 @@ fn by_pause(all: Vec<Production>) -> Vec<Vec<Production>> {
     }
     let mut found: Vec<Vec<Production>> = Vec::new();
     let mut taken = i64::MIN;
-    for made in all {
-        if made.asked.0 > taken || found.is_empty() {
+    for (at, made) in all.iter().enumerate() {
+        // A batch that is kept for its turn was taken, too; but only a pass begins with as many requests at once.
+        let begins = || {
+            let first = &all[at..(at + ahead).min(all.len())];
+            let lasted = first.last().map_or(0, |last| last.asked.0) - made.asked.0;
+            first.len() == ahead && lasted < REQUEST_NS * ahead as i64 && first.iter().all(|one| one.asked.0 > taken)
+        };
+        if found.is_empty() || made.asked.0 > taken && begins() {
             found.push(Vec::new());
         }
         taken = taken.max(made.taken.1);
-        found.last_mut().expect("one was pushed").push(made);
+        found.last_mut().expect("one was pushed").push(*made);
     }
     found
 }

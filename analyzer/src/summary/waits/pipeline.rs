@@ -42,7 +42,12 @@ pub fn pipeline(family: &Family, waits: &Trained) -> Result<Pipeline, String> {
         measured_ns: (waits.to - waits.from) as f64,
         ..Pipeline::default()
     };
-    let walk = Walk { family, waits, trainer, is_counted };
+    let locks = locks(family, &passes);
+    let mut walk = Walk { family, waits, trainer, is_counted, locks, usual_hold: 0 };
+    let mut holds: Vec<i64> =
+        (0..walk.locks.len()).filter_map(|at| Some(walk.release(at)? - walk.locks[at].end)).collect();
+    holds.sort_unstable();
+    walk.usual_hold = holds.get(holds.len() / 2).copied().unwrap_or(0);
     let starts: Vec<i64> = passes.iter().map(|pass| walk.pass_start(pass)).collect();
     let mut votes = [0; 2];
     for (number, pass) in passes.iter().enumerate() {
@@ -52,8 +57,11 @@ pub fn pipeline(family: &Family, waits: &Trained) -> Result<Pipeline, String> {
     if votes[1] > votes[0] {
         found.order = Order::Any;
     }
-    let all = passes.iter().flat_map(|pass| &pass.productions);
-    found.mapped = all.filter(|made| walk.composition(made).get(Part::PageFaults) > 0).count();
+    let made = || passes.iter().flat_map(|pass| &pass.productions);
+    found.mapped = made().filter(|made| walk.composition(made).get(Part::PageFaults) > 0).count();
+    let did = |part: Part| made().map(|made| walk.composition(made).get(part)).sum::<i64>() as f64;
+    found.starved = did(Part::NoCpu) / (did(Part::NoCpu) + did(Part::Cpu)).max(1.0);
+    found.reads = reads(family, &passes);
     found.wait_ns = found.waited_ns();
     Ok(found)
 }
@@ -70,6 +78,41 @@ struct Walk<'f, 'a> {
     waits: &'f Trained,
     trainer: usize,
     is_counted: bool,
+    /// Locks that readers took, by when they had them, and for how long one is usually held.
+    locks: Vec<Taken>,
+    usual_hold: i64,
+}
+
+/// A lock that a thread took: from when it asked for it until it had it.
+struct Taken {
+    start: i64,
+    end: i64,
+    thread: usize,
+    class: Part,
+}
+
+/// Whoever waited shorter for a lock found it free; and nobody waits longer than this for one that is in use.
+const WAITED_NS: i64 = 50_000;
+const HOLD_MAX_NS: i64 = 60_000_000_000;
+
+/// All locks that the readers of some passes took.
+fn locks(family: &Family, passes: &[PassMade]) -> Vec<Taken> {
+    let threads: BTreeSet<usize> =
+        passes.iter().flat_map(|pass| &pass.productions).map(|production| production.thread).collect();
+    let mut found: Vec<Taken> = Vec::new();
+    for thread in threads {
+        let own = &family.threads[thread];
+        let is_lock = |at: &usize| {
+            own.steps[*at].kind == StepKind::FileLock || own.class[*at] == Part::Lock && own.steps[*at].shared
+        };
+        let taken = (0..own.steps.len()).filter(is_lock).map(|at| {
+            let step = &own.steps[at];
+            Taken { start: step.start, end: step.end, thread, class: own.class[at] }
+        });
+        found.extend(taken);
+    }
+    found.sort_by_key(|lock| lock.end);
+    found
 }
 
 impl Walk<'_, '_> {
@@ -94,7 +137,7 @@ impl Walk<'_, '_> {
         let span = own.loader_starts.iter().filter(|span| span.start < first).map(|span| span.start).max();
         let fork = if pass.is_fresh { fork() } else { None };
         let fetch = own.fetches.iter().map(|fetch| fetch.start).filter(|start| *start <= first).max();
-        let near = |at: &i64| first - at < 1_000 * PAUSE_NS && pass.readers.len() > 0;
+        let near = |at: &i64| first - at < 1_000 * PAUSE_NS;
         let start = match (span, fork) {
             (Some(span), Some(fork)) => span.min(fork),
             (Some(span), None) if near(&span) => span,
@@ -105,12 +148,12 @@ impl Walk<'_, '_> {
     }
 
     fn pass(&self, made: &PassMade, (from, until): (i64, i64), votes: &mut [u32; 2]) -> Result<Pass, String> {
-        let family = self.family;
         let productions = &made.productions;
         let requests_from = productions.iter().map(|made| made.asked.0).min().unwrap_or(from).max(from);
         let first_taken = productions.iter().map(|made| made.taken.1).min().unwrap_or(i64::MAX);
         let requested = productions.iter().filter(|made| made.asked.0 < first_taken).count();
         let delivered: Vec<i64> = productions.iter().map(|made| self.delivered(made.taken.1)).collect();
+        let able = able(productions, &delivered);
         let fetches = match self.waits.by_spans {
             true => self.fetches_by_spans(productions, (from, until))?,
             false => self.fetches_by_calls(productions, &delivered, (requested, requests_from), until, votes),
@@ -132,22 +175,24 @@ impl Walk<'_, '_> {
             gap_ns: (until - end.1).max(0) as f64,
             batches: Vec::with_capacity(steps),
         };
+        let last = last_delivered(&fetches[..steps], productions, &delivered);
         for (number, production) in productions.iter().take(steps).enumerate() {
             let fetch = fetches[number];
             let fetch =
                 if number == 0 { Fetch { start: fetch.start.min(requests_from.max(from)), ..fetch } } else { fetch };
             let next = fetches[..steps].get(number + 1).map_or(end.0, |next| next.start);
             let mut batch = self.batch(production, made);
-            self.take(&mut batch, production, (&fetches[..steps], delivered[number]));
+            self.take(&mut batch, production, (&fetches[..steps], able[number], delivered[number]));
             batch.wait_ns = (fetch.end - fetch.start).max(0) as f64;
+            if self.waits.by_spans {
+                batch.return_ns = (fetch.end - fetch.start.max(last[number])) as f64;
+            }
             let trigger = if number < requested { requests_from } else { fetches[number - requested].end };
             batch.ask_ns = (production.asked.1 - trigger).max(0) as f64;
             self.think(&mut batch, fetch.end, next);
             pass.batches.push(batch);
         }
-        beside(&mut pass, productions);
         separate_gil(&mut pass);
-        let _ = family;
         Ok(pass)
     }
 
@@ -159,11 +204,25 @@ impl Walk<'_, '_> {
             let (Some(first), Some(thread)) = (first.filter(|_| made.is_fresh), thread) else {
                 return Start::default();
             };
-            let born = thread.born.max(from);
-            let work = work(&thread.composition(born, first.idle.max(born)), self.is_counted);
-            Start { created_ns: (born - from) as f64, work, first_ns: 0.0 }
+            let created = self.created(*proc).unwrap_or(thread.born).clamp(from, thread.born.max(from));
+            let did = thread.composition(created, first.idle.max(created));
+            // Before its first call, a reader imports.
+            let did = did + Parts::of(Part::Cpu, (thread.born - created).max(0));
+            Start { created_ns: (created - from) as f64, work: work(&did, self.is_counted), first_ns: 0.0 }
         };
         made.readers.iter().map(start).collect()
+    }
+
+    /// When the trainer had created a process.
+    fn created(&self, proc: u32) -> Option<i64> {
+        let own = &self.family.threads[self.trainer];
+        let pid = self.family.processes[proc as usize].pid as i64;
+        let forks = own.steps.iter().filter(|step| step.kind == StepKind::Fork && step.amount == pid);
+        let is_it = |fork: &&super::timeline::Step| {
+            let child = self.family.child_made(own.lane.proc, fork.amount as i32, fork.start);
+            child.is_some_and(|child| self.family.threads[child].lane.proc == proc)
+        };
+        forks.into_iter().find(is_it).map(|fork| fork.end)
     }
 
     /// Production and shipping of a batch.
@@ -172,27 +231,58 @@ impl Walk<'_, '_> {
         let did = self.composition(production);
         let lasted = production.end - production.begin;
         let did = did.scaled(lasted).unwrap_or(Parts::of(Part::OutsideCalls, lasted));
+        // Whoever sends waits until the trainer has taken the message of another reader.
+        let sending = self.family.threads[production.sender].composition(production.end, production.sent);
+        let blocked = if production.sender == production.thread { 0 } else { sending.get(Part::Lock) };
+        let (held, held_ns) = self.held(production);
+        let mut work = work(&(did - held), self.is_counted);
+        work[Kind::Lock as usize] = held_ns as f64;
         Batch {
             reader,
-            work: work(&did, self.is_counted),
+            work,
             made_ns: lasted as f64,
             turn_ns: (production.begin - production.idle.max(production.asked.1).min(production.begin)) as f64,
-            ship_ns: (production.sent - production.end).max(0) as f64,
+            ship_ns: (production.sent - production.end - blocked).max(0) as f64,
             ..Batch::default()
         }
     }
 
+    /// What a reader did while it held a lock in a production, the waits for it included, and for how long it held it.
+    fn held(&self, production: &Production) -> (Parts, i64) {
+        let thread = &self.family.threads[production.thread];
+        let from = self.locks.partition_point(|lock| lock.end <= production.begin);
+        let (mut held, mut ns, mut until) = (Parts::default(), 0, i64::MIN);
+        for (at, lock) in self.locks.iter().enumerate().skip(from).take_while(|(_, lock)| lock.end < production.end) {
+            if lock.thread != production.thread || lock.start < until {
+                continue;
+            }
+            until = self.release(at).unwrap_or(lock.end + self.usual_hold).min(production.end);
+            held += Parts::of(lock.class, lock.end - lock.start.max(production.begin));
+            held += thread.composition(lock.end, until);
+            ns += until - lock.end;
+        }
+        (held, ns)
+    }
+
+    /// When a lock was released: whoever took it unlocks it, or another thread that waited for it gets it.
+    fn release(&self, at: usize) -> Option<i64> {
+        let (own, next) = (&self.locks[at], self.locks.get(at + 1)?);
+        match own.thread == next.thread {
+            true => Some(next.start).filter(|_| next.end - next.start < WAITED_NS),
+            false => {
+                Some(next.end).filter(|_| next.start < next.end - WAITED_NS && next.start >= own.start - HOLD_MAX_NS)
+            }
+        }
+    }
+
     /// What it took to take a message that was complete.
-    fn take(&self, batch: &mut Batch, made: &Production, (fetches, delivered): (&[Fetch], i64)) {
+    fn take(&self, batch: &mut Batch, made: &Production, (fetches, able, delivered): (&[Fetch], i64, i64)) {
         let at = fetches.partition_point(|fetch| fetch.end < made.taken.1);
         let Some(fetch) = fetches.get(at) else { return };
         // Spans show when `next()` returned, calls when the last part of the message was taken.
         let end = if self.waits.by_spans { delivered.min(fetch.end) } else { delivered };
-        let from = made.sent.max(fetch.start).max(made.able);
+        let from = made.sent.max(fetch.start).max(able);
         batch.take_ns = (end - from).max(0) as f64;
-        if self.waits.by_spans {
-            batch.return_ns = 0.0;
-        }
     }
 
     /// The end of the delivery of a message whose descriptors the trainer requests one by one.
@@ -229,16 +319,9 @@ impl Walk<'_, '_> {
 
     /// Messages in one `next()` show that batches are kept in order.
     fn vote(&self, made: &[Production], fetches: &[Fetch], votes: &mut [u32; 2]) {
-        let mut next = 0;
-        let mut order: Vec<usize> = (0..made.len()).collect();
-        order.sort_by_key(|&number| made[number].taken.1);
         let in_fetch = |at: i64| fetches.partition_point(|fetch| fetch.end < at);
-        for pair in order.windows(2) {
-            if pair[0] > next {
-                votes[(in_fetch(made[pair[0]].taken.1) != in_fetch(made[pair[1]].taken.1)) as usize] += 1;
-            } else {
-                next = pair[0] + 1;
-            }
+        for (early, next) in early_ones(made) {
+            votes[(in_fetch(made[early].taken.1) != in_fetch(made[next].taken.1)) as usize] += 1;
         }
     }
 
@@ -254,13 +337,8 @@ impl Walk<'_, '_> {
         let mut order: Vec<usize> = (0..made.len()).collect();
         order.sort_by_key(|&number| made[number].taken.1);
         // A batch that is taken before its turn: whoever keeps it takes the next message at once.
-        let mut next = 0;
-        for pair in order.windows(2) {
-            if pair[0] > next {
-                votes[(made[pair[1]].taken.0 - delivered[pair[0]] >= PAUSE_NS) as usize] += 1;
-            } else {
-                next = pair[0] + 1;
-            }
+        for (early, next) in early_ones(made) {
+            votes[(made[next].taken.0 - delivered[early] >= PAUSE_NS) as usize] += 1;
         }
         let in_order = votes[0] >= votes[1];
         let mut arrived = BTreeSet::new();
@@ -313,8 +391,53 @@ impl Walk<'_, '_> {
         let all = (to - from).max(0);
         batch.think_cpu_ns = cpu.min(all) as f64;
         batch.think_ns = (all - cpu.min(all)) as f64;
+        let own = OWN.iter().map(|part| did.get(*part)).sum::<i64>();
+        batch.own_ns = (own as f64).clamp(0.0, batch.think_ns);
     }
 }
+
+/// By step, when the last message that it took had been delivered.
+fn last_delivered(fetches: &[Fetch], made: &[Production], delivered: &[i64]) -> Vec<i64> {
+    let mut last = vec![i64::MIN; fetches.len()];
+    for (made, delivered) in made.iter().zip(delivered) {
+        let at = fetches.partition_point(|fetch| fetch.end < made.taken.1);
+        if let Some((last, fetch)) = last.get_mut(at).zip(fetches.get(at)) {
+            *last = (*last).max((*delivered).min(fetch.end));
+        }
+    }
+    last
+}
+
+/// By batch, when the trainer had done with the message before.
+fn able(made: &[Production], delivered: &[i64]) -> Vec<i64> {
+    let mut order: Vec<usize> = (0..made.len()).collect();
+    order.sort_by_key(|&number| made[number].taken.1);
+    let mut able = vec![i64::MIN; made.len()];
+    order.windows(2).for_each(|pair| able[pair[1]] = delivered[pair[0]]);
+    able
+}
+
+/// Batches that were taken before one that had been requested earlier, each with the one that was taken next.
+fn early_ones(made: &[Production]) -> Vec<(usize, usize)> {
+    let mut order: Vec<usize> = (0..made.len()).collect();
+    order.sort_by_key(|&number| made[number].taken.1);
+    let mut arrived = vec![false; made.len()];
+    let (mut needed, mut found) = (0, Vec::new());
+    for pair in order.windows(2) {
+        if pair[0] > needed {
+            found.push((pair[0], pair[1]));
+        }
+        arrived[pair[0]] = true;
+        while arrived.get(needed) == Some(&true) {
+            needed += 1;
+        }
+    }
+    found
+}
+
+/// What a trainer waits for in a step and no device does.
+const OWN: [Part; 7] =
+    [Part::Idle, Part::Child, Part::Storage, Part::PageFaults, Part::Network, Part::Lock, Part::HandOver];
 
 /// Steps whose time nothing shows divide the time around them.
 fn spread_unknown(fetches: &mut [Fetch], until: i64) {
@@ -341,7 +464,6 @@ fn work(did: &Parts, is_counted: bool) -> Work {
     let of = |parts: &[Part]| parts.iter().map(|part| did.get(*part)).sum::<i64>().max(0) as f64;
     let mut work: Work = Default::default();
     work[Kind::Io as usize] = of(&[Part::Storage, Part::PageFaults]);
-    work[Kind::Lock as usize] = of(&[Part::Lock]);
     work[Kind::Hand as usize] = of(&[Part::HandOver]);
     let outside = of(&[Part::OutsideCalls]);
     work[Kind::Cpu as usize] = of(&[Part::Cpu, Part::NoCpu, Part::Gil]) + if is_counted { 0.0 } else { outside };
@@ -350,24 +472,42 @@ fn work(did: &Parts, is_counted: bool) -> Work {
     work
 }
 
-/// Notes, by batch, beside how many readers in storage calls it was read.
-fn beside(pass: &mut Pass, made: &[Production]) {
-    let mut order: Vec<usize> = (0..pass.batches.len()).collect();
-    order.sort_by_key(|&number| made[number].begin);
-    let reach = 2 * pass.starts.len().max(1);
-    let share = |batch: &Batch| batch.work[Kind::Io as usize] / batch.made_ns.max(1.0);
-    let shares: Vec<f64> = pass.batches.iter().map(share).collect();
-    for place in 0..order.len() {
-        let own = &made[order[place]];
-        let others = order[place.saturating_sub(reach)..(place + reach + 1).min(order.len())].iter();
-        let overlap = |&other: &usize| {
-            let other_made = &made[other];
-            let ns = other_made.end.min(own.end) - other_made.begin.max(own.begin);
-            if other_made.reader == own.reader { 0.0 } else { ns.max(0) as f64 * shares[other] }
-        };
-        let others: f64 = others.map(overlap).sum();
-        pass.batches[order[place]].beside = 1.0 + others / ((own.end - own.begin) as f64).max(1.0);
+/// Calls that are looked at for how storage slows down under load.
+const READS_MAX: usize = 20_000;
+
+/// By storage call of any reader, beside how many calls of readers it went on, and how long.
+fn reads(family: &Family, passes: &[PassMade]) -> Vec<(f64, f64)> {
+    let threads: BTreeSet<usize> =
+        passes.iter().flat_map(|pass| &pass.productions).map(|production| production.thread).collect();
+    let mut all: Vec<Interval> =
+        threads.iter().flat_map(|&thread| family.threads[thread].reads.iter().copied()).collect();
+    all.sort_by_key(|read| (read.start, read.end));
+    let mut edges: Vec<(i64, f64)> = all.iter().flat_map(|read| [(read.start, 1.0), (read.end, -1.0)]).collect();
+    edges.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    // The integral of the number of calls, at each edge.
+    let (mut active, mut integral, mut last) = (0.0, 0.0, 0);
+    let mut course: Vec<(i64, f64, f64)> = Vec::with_capacity(edges.len());
+    for (at, change) in edges {
+        integral += active * (at - last) as f64;
+        active += change;
+        last = at;
+        course.push((at, integral, active));
     }
+    let until = |at: i64| {
+        let before = course[..course.partition_point(|(edge, ..)| *edge <= at)].last();
+        before.map_or(0.0, |(edge, integral, active)| integral + active * (at - edge) as f64)
+    };
+    // Much shorter calls were served from memory.
+    let mut lengths: Vec<i64> = all.iter().map(|read| read.end - read.start).collect();
+    lengths.sort_unstable();
+    let least = lengths.get(lengths.len() / 2).map_or(0, |median| median / 10);
+    let stride = all.len().div_ceil(READS_MAX).max(1);
+    let some = all.iter().step_by(stride).filter(|read| read.end - read.start > least);
+    some.map(|read| {
+        let lasted = (read.end - read.start) as f64;
+        ((until(read.end) - until(read.start)) / lasted, lasted)
+    })
+    .collect()
 }
 
 /// What taking a message costs beyond the usual is waiting for the interpreter of a reader that computes.
@@ -377,12 +517,129 @@ fn separate_gil(pass: &mut Pass) {
         return;
     }
     takes.sort_by(f64::total_cmp);
-    let usual = takes[takes.len() / 5];
+    let usual = takes[takes.len() / 20];
     for batch in &mut pass.batches {
         let computes = batch.work[Kind::Cpu as usize] > 0.2 * batch.made_ns;
         let extra = (batch.take_ns - usual).max(0.0);
         if computes && extra > 0.0 {
             (batch.take_ns, batch.gil_ns) = (usual, extra);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::timeline::{Object, Step, ThreadPart, Timelines};
+    use super::super::trainers::{Waits, explained};
+    use super::*;
+    use crate::catalog::Process;
+    use crate::replay::change::Change;
+    use crate::replay::predict::prove;
+
+    const MS: i64 = 1_000_000;
+
+    fn pipe(number: u64) -> Object {
+        Object { id: PIPE << 56 | number, network: false }
+    }
+
+    fn step(kind: StepKind, object: Object, (start, end): (i64, i64), amount: i64) -> Step {
+        Step { start, end, kind, object, amount, ..Step::NOTHING }
+    }
+
+    fn message(object: Object, (start, end): (i64, i64)) -> [Step; 2] {
+        [step(StepKind::Take, object, (start, end), 4), step(StepKind::Take, object, (end, end), 100)]
+    }
+
+    /// A training: readers read for 20 ms per batch, a step takes 5 ms, two batches per reader are requested ahead. The steps of
+    /// the trainer, and of the readers.
+    fn training(batches: usize, readers: usize) -> Vec<Vec<Step>> {
+        let (data, ahead) = (pipe(99), 2 * readers);
+        let mut steps: Vec<Vec<Step>> = vec![Vec::new(); readers + 1];
+        let mut asked: Vec<i64> = Vec::new();
+        let request = |number: usize, at: i64, asked: &mut Vec<i64>, trainer: &mut Vec<Step>| {
+            if number < batches {
+                asked.push(at);
+                trainer.push(step(StepKind::Give, pipe((number % readers) as u64), (at, at), 25));
+            }
+        };
+        for number in 0..ahead {
+            request(number, number as i64 * 1_000, &mut asked, &mut steps[0]);
+        }
+        let (mut free, mut now) = (vec![0; readers], MS);
+        for number in 0..batches {
+            let reader = number % readers;
+            let begin = asked[number].max(free[reader]);
+            steps[reader + 1].extend(message(pipe(reader as u64), (free[reader], begin)));
+            let sent = begin + 20 * MS;
+            let give = step(StepKind::Give, data, (sent, sent), 104);
+            steps[reader + 1].push(Step { storage: 20 * MS, ..give });
+            free[reader] = sent;
+            let taken = sent.max(now);
+            steps[0].extend(message(data, (now, taken)));
+            request(number + ahead, taken + 1, &mut asked, &mut steps[0]);
+            now = taken + 5 * MS;
+        }
+        steps[0].push(step(StepKind::Edge, Object::default(), (now, now), 0));
+        steps
+    }
+
+    fn waits(threads: Vec<Vec<Step>>) -> Waits {
+        let mut timelines = Timelines::default();
+        for (number, mut steps) in threads.into_iter().enumerate() {
+            steps.sort_by_key(|step| (step.end, step.start));
+            let lane = LaneId { proc: number as u32, tid: number as i32 + 1 };
+            timelines.threads.insert(lane, ThreadPart { steps, first: Some(0), ..ThreadPart::default() });
+        }
+        let ppid = |number: usize| (number > 0).then_some(1);
+        let process = |number: usize| Process { pid: number as i32 + 1, ppid: ppid(number), ..Process::default() };
+        let processes: Vec<Process> = (0..timelines.threads.len()).map(process).collect();
+        explained(timelines, &processes)
+    }
+
+    fn only(threads: Vec<Vec<Step>>) -> Result<Pipeline, String> {
+        let [(_, found)] = &waits(threads).pipelines[..] else { panic!("one trainer") };
+        found.clone()
+    }
+
+    #[test]
+    fn requests_and_messages_are_a_pipeline_that_replays() {
+        let found = only(training(40, 2)).unwrap();
+        assert_eq!((found.batches(), found.readers(), found.prefetch()), (40, 2, 2));
+        assert_eq!((found.order, found.dispatch), (Order::InOrder, Dispatch::RoundRobin));
+        for batch in &found.passes[0].batches {
+            assert!((batch.work[Kind::Io as usize] - 20e6).abs() < 1e5, "{batch:?}");
+        }
+        let proven = prove(&found).unwrap_or_else(|replay| panic!("{:?}", replay.refused));
+        let half = proven.predict(&Change::parse("storage=2").unwrap());
+        let share = half.time_ns.unwrap() as f64 / found.measured_ns;
+        assert!((0.45..0.6).contains(&share), "{half:?}");
+    }
+
+    #[test]
+    fn readers_that_die_and_loaders_that_are_left_are_no_panic() {
+        // A reader that dies: nothing of it is seen any more.
+        let mut threads = training(40, 2);
+        let half = threads[2].len() / 2;
+        threads[2].truncate(half);
+        let _ = only(threads);
+        // A loader that is left early: the trainer takes no more.
+        let mut threads = training(40, 2);
+        let half = threads[0].len() / 2;
+        threads[0].truncate(half);
+        if let Ok(found) = only(threads) {
+            assert!(found.batches() < 40);
+        }
+        // Messages that answer no request.
+        let mut threads = training(40, 2);
+        threads[1].retain(|step| step.kind != StepKind::Take);
+        threads[2].retain(|step| step.kind != StepKind::Take);
+        assert!(only(threads).is_err());
+    }
+
+    #[test]
+    fn steps_without_batches_are_no_pipeline() {
+        let mut threads = training(40, 1);
+        threads[0].retain(|step| step.kind != StepKind::Take);
+        assert!(waits(threads).pipelines.iter().all(|(_, found)| found.is_err()));
     }
 }

@@ -25,6 +25,7 @@ pub struct Thread {
     starved: Vec<u32>,
     pub fetches: Vec<Interval>,
     pub loader_starts: Vec<Interval>,
+    pub reads: Vec<Interval>,
     /// True if the kernel's counters tell its CPU time.
     pub is_counted: bool,
     /// Major faults, in all.
@@ -71,6 +72,7 @@ impl Thread {
             steps: part.steps,
             fetches: part.fetches,
             loader_starts: part.loader_starts,
+            reads: part.reads,
         }
         .divided(&part.usage)
     }

@@ -109,6 +109,8 @@ pub struct ThreadPart {
     /// Spans in which it starts the workers of a loader.
     pub loader_starts: Vec<Interval>,
     pub peers: Vec<Peer>,
+    /// Calls on stored files that took long enough to have reached storage: the first of them.
+    pub reads: Vec<Interval>,
     pub first: Option<i64>,
 }
 
@@ -133,6 +135,10 @@ const SAME_NS: i64 = 1_000;
 
 /// What is kept of a trace: so many steps, in about 96 bytes each.
 pub const STEPS_MAX: usize = 1 << 23;
+
+/// Shorter calls were served from memory; and so many calls of a thread show how they slow each other down.
+const STORED_NS: i64 = 50_000;
+const READS_MAX: usize = 1 << 12;
 
 impl TimelinePart {
     /// Goes on with the events of a thread, of which the first begins here.
@@ -159,6 +165,10 @@ impl TimelinePart {
         if ns > 0 {
             if in_memory && makes {
                 self.memory_from.get_or_insert(interval.start);
+            }
+            let reads = &mut self.threads[self.at].1.reads;
+            if !in_memory && ns >= STORED_NS && reads.len() < READS_MAX {
+                reads.push(interval);
             }
             *(if in_memory { &mut self.memory } else { &mut self.storage }) += ns;
             self.cursor = interval.end;
@@ -314,6 +324,8 @@ impl Timelines {
             thread.fetches.append(&mut piece.fetches);
             thread.loader_starts.append(&mut piece.loader_starts);
             thread.peers.append(&mut piece.peers);
+            thread.reads.append(&mut piece.reads);
+            thread.reads.truncate(READS_MAX);
             thread.first = [thread.first, piece.first].into_iter().flatten().min();
         }
     }
