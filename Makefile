@@ -10,7 +10,7 @@ export DLIO_BIN_DIR := $(DLIO_DIST)/bin
 export DLIO_PRELOAD := $(DLIO_DIST)/lib/libdliotrace.so
 PREFIX ?= /usr/local
 
-.PHONY: help own demo test fuzz test-verdict test-torch test-stores test-mpi test-systems test-mlpstorage build build-mpi wheel bench bench-quick bench-readme bench-peers bench-objects bench-programs install uninstall clean setup-demo setup-test setup-torch setup-stores setup-mpi say-test doc lint
+.PHONY: help own demo test fuzz test-verdict test-what-if test-torch test-stores test-mpi test-systems test-mlpstorage build build-mpi wheel bench bench-quick bench-readme bench-peers bench-objects bench-programs install uninstall clean setup-demo setup-test setup-torch setup-stores setup-mpi say-test doc lint
 
 help:
 	@echo "make demo          build, trace a small benchmark run, print the report"
@@ -22,6 +22,8 @@ help:
 	@echo "make test-torch    install PyTorch (5 minutes, 6 GB) and run its tests"
 	@echo "make test-verdict  compare reports with 127 small trainings whose causes of waiting are known (15 minutes);"
 	@echo "                   JOBS=\"decode http\" selects some; jobs with PyTorch and other libraries need make setup-torch"
+	@echo "make test-what-if  makes changes to the loaders of 29 small trainings, and compares them with what \`dlio-analyze --what-if\`"
+	@echo "               predicts from one run (half an hour on an idle host, with PyTorch); JOBS=\"decode lock\" names some jobs"
 	@echo "make test-stores   install boto3, s3fs and others, nginx and OpenStack Swift (250 MB) and run their tests (minutes)"
 	@echo "make test-mpi      install Open MPI and libclang, build libdlio_mpi.so and test ranks under mpirun"
 	@echo "make test-systems  run the build in roots of other systems (glibc 2.31 and 2.41, by debootstrap, 600 MB; as root);"
@@ -65,6 +67,10 @@ test-torch: setup-torch build
 # Verdicts on jobs that time themselves: run it on an idle host.
 test-verdict: setup-test wheel
 	tests/jobs/verdicts.py $(JOBS)
+
+# Predicted changes to loaders, and the same changes really made: run it on an idle host.
+test-what-if: setup-torch wheel
+	tests/jobs/what_if.py $(if $(JOBS),--jobs $(JOBS)) $(WHAT_IF_ARGUMENTS)
 
 # Tests traced requests of other object store clients, in a separate environment (`make test` also runs them once it is
 # installed), and dlio's own client with other servers: nginx and OpenStack Swift.

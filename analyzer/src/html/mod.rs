@@ -6,7 +6,7 @@
 //! that nothing is fetched.
 //!
 //! Reading order: [`markup`], [`values`], [`figures`], [`table`], [`plot`], [`frame`], then [`overview`] (the first screen, with
-//! [`findings`], [`timeline_lanes`] and [`wait_lanes`]) and [`sections`] (everything below). [`comparison`] is the page of two runs.
+//! [`findings`], [`what_if`], [`timeline_lanes`] and [`wait_lanes`]) and [`sections`] (everything below). [`comparison`] is the page of two runs.
 
 pub mod comparison;
 pub mod figures;
@@ -20,6 +20,7 @@ pub mod table;
 pub mod timeline_lanes;
 pub mod values;
 pub mod wait_lanes;
+pub mod what_if;
 
 use serde_json::Value;
 
@@ -41,6 +42,7 @@ pub fn page(report: &Value, meanings: &[Meaning], trace: &str) -> String {
     overview::verdict(report, &mut page);
     overview::numbers_of(report, &mut page);
     findings::write(report, &mut page);
+    what_if::write(report, &mut page);
     overview::timeline(report, &mut page);
     overview::time_split(report, &mut page);
     overview::trust(report, &mut page);

@@ -9,7 +9,7 @@ use super::plot::stack::{self, Layer};
 use super::plot::strip::{self, Part};
 use super::timeline_lanes::lanes;
 use super::values::{at, exact, list, number, sum, text};
-use super::wait_lanes;
+use super::{wait_lanes, what_if};
 use crate::summary::figures::units::{bytes, grouped, many, moment, time};
 use crate::summary::report::runs::{Run, scope};
 
@@ -21,6 +21,7 @@ pub fn places(report: &Value) -> Vec<(&'static str, &'static str)> {
     let places = [
         place(true, "#verdict", "Verdict"),
         place(has_findings, "#findings", "What to change"),
+        place(what_if::is_there(report), "#what-if", "What would help"),
         place(has_timeline, "#timeline", course_title(report)),
         place(true, "#split", "Where the time went"),
         place(true, "#trust", "How reliable this is"),

@@ -22,7 +22,7 @@ pub struct Meaning {
 }
 
 /// Names that say less than these.
-const TITLES: [(&str, &str); 8] = [
+const TITLES: [(&str, &str); 9] = [
     ("findings", "All rules"),
     ("past_files", "Calls not on files"),
     ("time", "Split of time"),
@@ -31,6 +31,7 @@ const TITLES: [(&str, &str); 8] = [
     ("tally", "Counted, not recorded"),
     ("allocation", "Processes and events"),
     ("dataset", "Files and bytes"),
+    ("what_if", "Changes replayed"),
 ];
 
 /// Sections that stand on the first screen and have no table of their own.

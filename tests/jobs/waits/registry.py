@@ -102,7 +102,8 @@ def job(cause, *data, also=(), never=(), torch=False, needs=(), spans=False, gro
 def build(source, *options):
     """Compiles a source in C or C++ into the current directory, unless that is done already. Returns the path."""
     extension = ".so" if "-shared" in options else ""
-    target, source = os.path.abspath(os.path.splitext(source)[0] + extension), os.path.join(HERE, source)
+    target = os.path.abspath(os.path.splitext(os.path.basename(source))[0] + extension)
+    source = os.path.join(HERE, source)
     if not os.path.exists(target) or os.path.getmtime(target) < os.path.getmtime(source):
         compiler = "c++" if source.endswith(".cpp") else "cc"
         command = [compiler, "-O2", "-Wall", "-Werror", *options, "-o", target, source, "-ldl", "-lpthread"]

@@ -139,7 +139,7 @@ impl Axis {
 const MARKS: usize = 7;
 
 /// A tick with its text, at a part of the width.
-pub(super) fn mark(percent: f64, text: &str, page: &mut Markup) {
+pub fn mark(percent: f64, text: &str, page: &mut Markup) {
     let anchor = if percent < 6.0 {
         "start"
     } else if percent > 90.0 {
