@@ -331,7 +331,9 @@ impl<'f, 'a> Trainer<'f, 'a> {
                 let is_other = maker.thread != next.thread && proc_of(next) != self.lane().proc;
                 let delivers = !self.family.threads[next.thread].is_first && proc_of(maker) == proc_of(next);
                 let is_short = DELIVERY_PART * (step.end - step.start) < last.end - last.start;
-                is_other && (delivers || is_short && self.is_asked(next, last.end))
+                is_other
+                    && (delivers
+                        || is_short && self.is_asked(next, last.end) && self.source(maker) == self.source(next))
             }
             _ => false,
         }
@@ -700,6 +702,9 @@ mod tests {
     const FEEDER: LaneId = LaneId { proc: 1, tid: 3 };
     const PIPE: Object = Object { id: 7, network: false };
 
+    /// Threads from this number on start with their first step, all others at the start of the trace.
+    const STARTED_LATER: i32 = 100;
+
     fn step(kind: StepKind, object: Object, start: i64, end: i64) -> Step {
         Step { start: start * MS, end: end * MS, kind, object, amount: 100, ..Step::NOTHING }
     }
@@ -713,7 +718,8 @@ mod tests {
     fn waits(threads: Vec<(LaneId, Vec<Step>, Vec<Usage>)>) -> Waits {
         let mut timelines = Timelines::default();
         for (lane, steps, usage) in threads {
-            let first = steps.iter().map(|step| step.start).min().unwrap_or(0).min(0);
+            let first = steps.iter().map(|step| step.start).min().unwrap_or(0);
+            let first = if lane.tid >= STARTED_LATER { first } else { first.min(0) };
             let part = ThreadPart { steps, usage, first: Some(first), ..ThreadPart::default() };
             timelines.threads.insert(lane, part);
         }
@@ -844,7 +850,7 @@ mod tests {
         let (asks, answers) = (Object { id: 8, network: false }, Object { id: 9, network: false });
         let (mut own, mut server, mut threads) = (Vec::new(), Vec::new(), Vec::new());
         for i in 0..6 {
-            let worker = LaneId { proc: 0, tid: 100 + i as i32 };
+            let worker = LaneId { proc: 0, tid: STARTED_LATER + i as i32 };
             own.push(Step { is_lock: true, ..woken(40 * i, 40 * i + 30, worker) });
             own.push(step(StepKind::Give, asks, 40 * i + 30, 40 * i + 30));
             own.push(step(StepKind::Take, answers, 40 * i + 30, 40 * i + 31));
