@@ -164,6 +164,9 @@ fn finding(rule: &Rule, summary: &Summary, limits: &Limits) -> Finding {
     if let Some((worth, gain)) = judgement.worth.as_mut().zip(replayed(&case, judgement.remedy)) {
         worth.ns = gain;
     }
+    if let Some((worth, wait)) = judgement.worth.as_mut().zip(unpredicted(&case)) {
+        worth.ns = worth.ns.min(wait);
+    }
     let most = case.read_at_most().filter(|_| OF_READS.contains(&rule.id));
     if let Some((worth, most)) = judgement.worth.as_mut().zip(most) {
         worth.ns = worth.ns.min(most);
@@ -233,6 +236,13 @@ fn replayed(case: &Case, other: Option<&str>) -> Option<i64> {
     let crowded: &[&str] = &["decode="];
     let remedies = if case.rule == "loader-capacity" && other.is_some() { crowded } else { remedies };
     case.summary.what_if.as_ref()?.gain_ns(remedies)
+}
+
+/// The wait, which a remedy gains at most, if the training cannot be played again.
+fn unpredicted(case: &Case) -> Option<i64> {
+    REMEDIES.iter().find(|(id, _)| *id == case.rule)?;
+    let replay = case.summary.what_if.as_ref()?;
+    replay.refused.is_some().then_some(replay.wait_ns)
 }
 
 fn state(judgement: &Judgement) -> State {

@@ -513,7 +513,7 @@ mod tests {
 
     #[test]
     fn one_slow_batch_holds_up_those_behind_it_in_order_alone() {
-        let work = |number: usize| if number % 8 == 0 { 80.0 } else { 4.0 };
+        let work = |number: usize| if number.is_multiple_of(8) { 80.0 } else { 4.0 };
         let uneven = pipeline(400, 2, Kind::Fixed, work, 8.0);
         let any = predicted(&uneven, "order=any");
         assert!(any.sure_ns(uneven.measured_ns as i64).unwrap() > 0, "{any:?}");

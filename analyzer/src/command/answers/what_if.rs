@@ -1,7 +1,7 @@
 //! `--what-if CHANGE`: what the changes would make of the training.
 
 use dlio_schemas::visible::visible;
-use serde_json::json;
+use serde_json::{Map, json};
 
 use super::answer::{Answer, print};
 use crate::atomic_file::Output;
@@ -9,8 +9,10 @@ use crate::command::arguments::Arguments;
 use crate::command::outcome::Outcome;
 use crate::command::question::Question;
 use crate::command::refusals::failure::Failure;
+use crate::command::report::check_format;
 use crate::command::shared_trace::SharedTrace;
 use crate::replay::change::Change;
+use crate::summary::report::flat;
 use crate::summary::report::what_if::{replay, table};
 use crate::tables::output::Format;
 
@@ -25,10 +27,7 @@ pub fn requested(typed: &Arguments) -> Option<Box<dyn Answer>> {
 
 impl Answer for WhatIf {
     fn check(&mut self, question: &Question) -> Result<(), Failure> {
-        match question.format {
-            Format::Text | Format::Json => Ok(()),
-            other => Err(Failure::Format(other)),
-        }
+        check_format(question.format)
     }
 
     fn give(&mut self, trace: &SharedTrace, out: &mut Output) -> Result<Outcome, Failure> {
@@ -37,10 +36,10 @@ impl Answer for WhatIf {
         let analysis = opened.analysis.borrow();
         let analysis = analysis.as_ref().expect("it was counted");
         let found = replay(analysis, &opened.trace, Some(&self.changes));
+        let values = || Map::from_iter([("what_if".to_string(), json!(found))]);
         let text = match (trace.question.format, &found) {
-            (Format::Json, _) => {
-                serde_json::to_string_pretty(&json!({ "what_if": found })).expect("plain values") + "\n"
-            }
+            (Format::Json, _) => serde_json::to_string_pretty(&values()).expect("plain values") + "\n",
+            (Format::Csv, _) => flat::csv(&values()),
             (_, Some(found)) => format!("What would help\n{}", table(found, trace.question.width)),
             (_, None) => "The trace has no training that could be played again.\n".into(),
         };

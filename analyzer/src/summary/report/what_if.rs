@@ -1,7 +1,5 @@
 //! What would help: the run played again with changes.
 
-use std::fmt::Write;
-
 use super::{Section, Summary};
 use crate::load::Trace;
 use crate::replay::change::Change;
@@ -119,8 +117,25 @@ fn pipeline(analysis: &Analysis, trace: &Trace, groups: &[RankGroup]) -> Result<
         return Err("the trace does not show who ended waits: record it with a newer dlio".into());
     }
     let own = waits.pipelines.iter().find(|(lane, _)| (lane.proc, lane.tid) == (group.proc, group.tid));
-    own.map_or_else(|| Err("the trainer's waits are not explained by messages".into()), |(_, found)| found.clone())
+    let (_, found) = own.ok_or("the trainer's waits are not explained by messages")?;
+    found.clone().and_then(|found| agrees(found, group))
 }
+
+/// A pipeline whose waits are those that the report has; otherwise its messages are something else than batches.
+fn agrees(found: Pipeline, group: &RankGroup) -> Result<Pipeline, String> {
+    let Some(waited) = group.waited_ns.map(|ns| ns as f64) else {
+        return Err("it is not known how long the training waited".into());
+    };
+    if (found.wait_ns - waited).abs() > WAIT_PART * waited.max(found.wait_ns) + TIME_PART * group.trained_ns as f64 {
+        let [by_messages, waited] = [found.wait_ns, waited].map(time);
+        return Err(format!("by its messages the training waited {by_messages}, but {waited} by who ended its waits"));
+    }
+    Ok(found)
+}
+
+/// Waits may differ by these parts of the wait and of the time: what it costs to unpack a batch counts as one or the other.
+const WAIT_PART: f64 = 0.3;
+const TIME_PART: f64 = 0.05;
 
 /// Processes that disagree by more about the time of a host saw its clock set.
 const CLOCK_NS: i64 = 10_000_000;
@@ -213,7 +228,10 @@ pub fn table(replay: &Replay, width: usize) -> String {
         let notes = row.notes.iter().map(|note| format!("{}: {note}.", row.change));
         why.chain(notes).for_each(|text| out.push_str(&indented(&text, width)));
     }
-    let _ = writeln!(out, "  To verify a change: make it, trace again, and dlio-analyze BEFORE --compare AFTER.");
+    let verify = "To verify a change: make it, trace again, and dlio-analyze BEFORE --compare AFTER. To try readers on this \
+                  storage alone: dlio-analyze TRACE --workload job.yaml, then dlio bench workload=job.yaml \
+                  ++reader.read_threads=8.";
+    out.push_str(&indented(verify, width));
     out
 }
 
