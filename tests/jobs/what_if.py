@@ -3,12 +3,12 @@
 
     tests/jobs/what_if.py [--list] [--tries N] [--keep DIR | --again DIR] [--jobs JOB...]
 
-Each job of ``what_if/setups.py`` is a small training with slow storage, decoding, a lock or whatever it waits for. It runs without a
-tracer, with each of its changes and without them, in turn, and measures its own time: all passes, without imports and setup. Runs
-that took 20 % longer than the best of their kind are left out, as others used the host; the median of the rest counts. Then the job
-runs under ``dlio trace``, once with spans and once without. The analyzer replays each trace with every change.
+Each job of ``what_if/setups.py`` is a small training with slow storage, decoding, a lock or another reason to wait. It runs without
+a tracer, alternately unchanged and with each change, and measures its own time: all passes, without imports and setup. Runs that
+took 20 % longer than the best of their kind are left out because other processes used the host; the median of the rest counts. Then
+the job runs under ``dlio trace``, once with spans and once without. The analyzer replays each trace with every change.
 
-Percentages are of the time of the job as it was. The error of a prediction is the difference between the predicted change of the
+Percentages refer to the time of the unchanged job. The error of a prediction is the difference between the predicted change of the
 time and the measured one. ``!`` marks measurements outside of the predicted interval, ``-`` changes that the analyzer refuses.
 
 Exit status 1 if, over all predictions with spans or over all without them,
@@ -18,8 +18,9 @@ Exit status 1 if, over all predictions with spans or over all without them,
 * fewer than 95 % of the changes that are worth nothing (at most 3 %) are predicted within 3.5 %;
 * a job is not refused whose device computes unseen, or more than a tenth of the other jobs is refused.
 
-``--keep DIR`` keeps traces and measurements; ``--again DIR`` judges them with the analyzer of now, without running anything. A job
-with workers that decode needs two idle CPUs: run this on an idle host. The last columns say how much CPU others used.
+``--keep DIR`` keeps traces and measurements; ``--again DIR`` judges them with the current analyzer, without running anything. A job
+with workers that decode needs two idle CPUs: run this on an idle host. The last column shows how much CPU other
+processes used.
 
 DLIO_BIN_DIR is where the programs are (``target/dist/bin``), DLIO_TORCH_VENV an environment with PyTorch, DLIO_WHEEL the wheel with
 the package `dliotrace` (``target/dist/wheel/*.whl``). Without PyTorch only jobs with plain processes run, without a wheel no traces
@@ -55,7 +56,7 @@ SECONDS_MAX = 120
 
 @dataclasses.dataclass(frozen=True)
 class Ceiling:
-    """What must be reached: a share of the predictions at least, or an error at most."""
+    """The limits: a share of the predictions at least, or an error at most."""
 
     median_error: float = 0.02
     within_ten: float = 0.95
@@ -189,7 +190,7 @@ class Prediction:
 
     @property
     def error(self):
-        """The difference, as a share of the time of the job as it was."""
+        """The difference, as a share of the time of the unchanged job."""
         return abs(self.predicted - self.measured)
 
     @property
@@ -209,7 +210,7 @@ class Prediction:
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """What was found for one trace of a job. ``refused`` is the analyzer's reason, or None."""
+    """The predictions from one trace of a job. ``refused`` is the analyzer's reason, or None."""
 
     job: object
     kind: str
@@ -258,7 +259,7 @@ def ask(job, folder, kind):
 
 
 def judge(job, folder, kind):
-    """Compares the predictions from one trace with what was measured."""
+    """Compares the predictions from one trace with the measurements."""
     with open(os.path.join(folder, f"{job.name}.json")) as file:
         measured = json.load(file)
     answer = ask(job, folder, kind)

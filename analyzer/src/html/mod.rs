@@ -6,7 +6,8 @@
 //! that nothing is fetched.
 //!
 //! Reading order: [`markup`], [`values`], [`figures`], [`table`], [`plot`], [`frame`], then [`overview`] (the first screen, with
-//! [`findings`], [`what_if`], [`timeline_lanes`] and [`wait_lanes`]) and [`sections`] (everything below). [`comparison`] is the page of two runs.
+//! [`findings`], [`what_if`], [`timeline_lanes`] and [`wait_lanes`]) and [`sections`] (everything below). [`comparison`] is the
+//! page of two runs.
 
 pub mod comparison;
 pub mod figures;

@@ -1,4 +1,4 @@
-//! What would help: a bar per change, as long as the training would be, with its interval.
+//! The section "What would help": a bar per change, as long as the training would be, with its interval.
 
 use serde_json::Value;
 
@@ -54,7 +54,7 @@ fn notes(changes: &[Value], page: &mut Markup) {
     });
 }
 
-/// A row: the training's time, of which it waits for a part.
+/// A row: the training's time, and the part in which it waits.
 struct Bar<'a> {
     name: &'a str,
     note: String,

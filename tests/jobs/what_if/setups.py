@@ -36,7 +36,7 @@ class Setup:
     in_order: bool = True
     passes: int = 2
     steps: int = 40
-    # Of a batch: its samples, the file of each and the reads of a file, the CPU time of decoding a sample.
+    # A batch: its samples, the file of each and the reads of a file, the CPU time of decoding a sample.
     samples: int = 4
     files: typing.Optional[Files] = None
     chunks: int = 1
@@ -110,7 +110,7 @@ FAST = Files("fast", 200)
 
 
 def slow(time):
-    """Files of which each read takes this long: ``8ms``, ``300us``."""
+    """Files whose reads take this long each: ``8ms``, ``300us``."""
     return Files(f"read-{time}", 200, slow=f"read-{time}")
 
 

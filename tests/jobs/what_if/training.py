@@ -113,7 +113,7 @@ class Batches:
 
 
 class Processes:
-    """Plain processes, which start anew in each pass unless they are persistent."""
+    """Plain processes, which start again in each pass unless they are persistent."""
 
     def __init__(self, batches, setup):
         self.batches, self.setup, self.loader = batches, setup, None
