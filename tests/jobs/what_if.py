@@ -328,9 +328,9 @@ def percent(share, digits=0):
 
 
 def share_of(items, is_right):
-    """Returns the share of the items that are right. Nothing at all is right."""
+    """Returns the share of the items that are right."""
     items = list(items)
-    return sum(map(is_right, items)) / len(items) if items else 1.0
+    return sum(map(is_right, items)) / len(items) if items else 1.0  # Without items there is nothing to fail.
 
 
 def totals(rows):

@@ -141,7 +141,7 @@ mod tests {
             ],
         }));
         for part in [
-            "as it was <small>2.00 s</small>",
+            "as it was <small>2 s</small>",
             "storage &lt;2x&gt; faster <small>-40 % (-50 % to -25 %)</small>",
             "prefetch 8 <small>nothing measurable</small>",
             "Decoding 2x faster: no prediction, the quota is unknown.",
