@@ -44,7 +44,7 @@ impl Grid {
         self.print_lines(&widths, true, out);
         if widths.len() < self.heads.len() {
             let left_out = self.heads[widths.len()..].join(", ");
-            let line = format!("{}(columns that do not fit: {left_out})", " ".repeat(GAP));
+            let line = format!("{}(hidden: {left_out})", " ".repeat(GAP));
             out.push_str(&cut(line.chars().collect(), width));
             out.push('\n');
         }
@@ -171,7 +171,7 @@ mod tests {
         grid.row(vec!["/a/long/path/to/a/file".into(), "1.00 MB".into(), "2.00 MB".into()]);
         let mut out = String::new();
         grid.print_within(24, &mut out);
-        assert_eq!(out, "  path              read\n  /a/l…o/a/file  1.00 MB\n  (columns that do not fit: written)\n");
+        assert_eq!(out, "  path              read\n  /a/l…o/a/file  1.00 MB\n  (hidden: written)\n");
     }
 
     #[test]

@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn what_is_no_limit_says_why() {
         let wrong = |typed: &str| Limit::parse(typed).unwrap_err();
-        assert!(wrong("nosuch > 1").contains("no metric \"nosuch\". --explain"), "{}", wrong("nosuch > 1"));
+        assert!(wrong("nosuch > 1").contains("unknown metric \"nosuch\". --explain"), "{}", wrong("nosuch > 1"));
         assert!(wrong("wal_s > 1").contains("did you mean wall_s?"), "{}", wrong("wal_s > 1"));
         assert!(wrong("wall_s").contains("METRIC > VALUE"));
         assert!(wrong("wall_s > 5%").contains("+5%"));

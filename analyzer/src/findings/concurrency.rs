@@ -167,7 +167,7 @@ mod tests {
     fn the_slope_is_one_where_more_in_flight_moves_more_and_zero_where_it_does_not() {
         let latency = concurrency_in(made(|many| 1e6 * many)).unwrap();
         assert!((latency.slope - 1.0).abs() < 1e-9 && (latency.few, latency.many) == (1.0, 4.0), "{latency:?}");
-        assert_eq!(latency.says(), "4.0 calls at once moved 4.0 times what 1.0 did");
+        assert_eq!(latency.says(), "4.0 calls in flight moved 4.0 times as many bytes as 1.0");
         let saturated = concurrency_in(made(|_| 1e6)).unwrap();
         assert!(saturated.slope.abs() < 1e-9 && saturated.of_best == Some(1.0), "{saturated:?}");
         let half = concurrency_in(made(|many| 1e6 * many.sqrt())).unwrap();

@@ -191,7 +191,7 @@ fn causes() -> Vec<Scenario> {
         ("asking-a-server", asking, &["input-bound", "network-wait"]),
         ("handing-over", writing, &["input-bound", "hand-over"]),
         ("faulting", faulting, &["input-bound", "page-faults"]),
-        ("killed-reader", killed_reader(), &["input-bound", "process-killed"]),
+        ("killed-reader", killed_reader(), &["input-bound", "process-killed", "reader-sleep"]),
     ]
 }
 

@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn rejects_impossible_calls_with_alternatives() {
         for (text, said) in [
-            ("{samples: []}", "expected `opening` and `sample`"),
+            ("{samples: []}", "expected `opening` or `sample`"),
             ("{sample: []}", "has no read"),
             ("{sample: [{call: write}]}", "read, stat or seek"),
             ("{sample: [{call: read}]}", "needs bytes"),

@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn many_excluded_steps_give_a_note() {
         let of = |files: &str| remarks(&["workload=unet3d", files, "++workload.reader.batch_size=4"], 1);
-        assert!(of("++workload.dataset.num_files_train=16")[0].contains("of 3 of 4 steps"));
+        assert!(of("++workload.dataset.num_files_train=16")[0].contains("3 of 4 steps"));
         assert!(of("++workload.dataset.num_files_train=4").is_empty(), "a single step counts");
         assert!(of("++workload.dataset.num_files_train=40").is_empty());
         for excluded in ["exclude_end_steps=3", "exclude_start_steps=50"] {

@@ -173,14 +173,14 @@ pub(crate) fn of_waker(packed: i64) -> impl Iterator<Item = (Key, i64)> {
     all.into_iter().filter(|(_, number)| *number != 0)
 }
 
-/// The keys of a packed child and their numbers, where there is one.
+/// Returns the keys of a packed child and their numbers. The process is always included, so that a reader recognizes them.
 pub(crate) fn of_child(packed: i64) -> impl Iterator<Item = (Key, i64)> {
     let Child { pid, ended } = Child::unpack(packed);
     let ended = ended.map(|ended| match ended {
         ChildEnd::Exit(status) => (Key::ExitStatus, status as i64),
         ChildEnd::Signal(signal) => (Key::Signal, signal as i64),
     });
-    [(pid != 0).then_some((Key::Child, pid as i64)), ended].into_iter().flatten()
+    [Some((Key::Child, pid as i64)), ended].into_iter().flatten()
 }
 
 /// Returns the keys of counters and their numbers. The CPU time is always included, so that a reader recognizes them

@@ -226,7 +226,7 @@ mod tests {
         };
         assert!(answer(".help").contains(".schema") && answer(".tables").contains("one row per host"));
         assert!(answer("\\d hosts").contains("boot_id") && answer(".schema").contains("boot_id"));
-        assert!(answer(".schema none").contains("no table none") && answer(".none").contains("unknown command"));
+        assert!(answer(".schema none").contains("unknown table none") && answer(".none").contains("unknown command"));
         assert_eq!(command("select 1"), None);
     }
 }

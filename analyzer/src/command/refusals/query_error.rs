@@ -180,7 +180,7 @@ mod tests {
         ] {
             assert!(no_column(name, columns).contains(&format!("did you mean {meant}")), "{name}");
         }
-        assert!(no_column("colour", &files).starts_with("there is no column colour. Here are path"));
+        assert!(no_column("colour", &files).starts_with("unknown column colour. The columns are path"));
     }
 
     #[test]
@@ -191,7 +191,7 @@ mod tests {
         let signatures = "Function 'sum' failed to match any signature, errors: Function 'sum' requires Decimal, but \
                           received String (DataType: Utf8View).,Function 'sum' requires Int64, but received String \
                           (DataType: Utf8View)..";
-        assert_eq!(plan(signatures), "sum takes no String; it takes Decimal, Int64");
+        assert_eq!(plan(signatures), "sum does not accept String; it expects Decimal, Int64");
         let grouped = "Column in SELECT must be in GROUP BY or an aggregate function: While expanding wildcard, column \
                        \"events.dur\" must appear in the GROUP BY clause or must be part of an aggregate function";
         assert_eq!(

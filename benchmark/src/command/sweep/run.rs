@@ -206,7 +206,7 @@ mod tests {
         let knobs = [Knob::parse("a=1,2").unwrap()];
         let all = settings(&knobs);
         let said = verdict(&knobs, &all, &[runs(&[10.0, 11.0, 12.0]), runs(&[20.0, 22.0, 24.0])]);
-        assert_eq!(said, "best: a=2, 100.0 % before the next\n");
+        assert_eq!(said, "best: a=2, 100.0 % faster than the next one\n");
         let said = verdict(&knobs, &all, &[runs(&[10.0, 11.0, 21.0]), runs(&[20.0, 22.0, 24.0])]);
         assert!(said.contains("cannot be distinguished"), "{said}");
         let said = verdict(&knobs, &all, &[runs(&[10.0]), runs(&[20.0])]);

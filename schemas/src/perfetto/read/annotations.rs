@@ -125,7 +125,7 @@ impl Slots {
         record.fd = self.get(Key::Fd).map_or(-1, |fd| fd as i32);
         let Some(info) = info else { return false };
         let a = match info.a {
-            Arg::Child => Some(self.child()),
+            Arg::Child => self.has(Key::Child).then(|| self.child()),
             other => Key::of(other, false).and_then(|key| self.get(key)),
         };
         record.a = a.unwrap_or(POS_UNKNOWN);
