@@ -222,7 +222,7 @@ fn failing_workers_report_the_reason() {
     assert!(said.contains("5 characters"), "{said}");
     let said = refusal(&[trace, "--workers", "slurm"]);
     assert!(said.contains("salloc"), "{said}");
-    for (typed, why) in [("node1", "host:port"), ("local:0", "1 to"), ("@/nonexistent/hosts", "cannot be read")] {
+    for (typed, why) in [("node1", "host:port"), ("local:0", "1 to"), ("@/nonexistent/hosts", "cannot read")] {
         let said = refusal(&[trace, "--workers", typed]);
         assert!(said.contains(why), "{typed}: {said}");
     }

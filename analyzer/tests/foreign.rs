@@ -641,7 +641,7 @@ fn negative_durations_are_reported_and_ignored() {
     let summary = read_text("backward.json", format!("[{},{},{}]", event(1), event(1), event(-7)));
     assert_eq!((summary.allocation.events, summary.functions[0].time_ns), (3, 2000));
     assert!(
-        matches!(&summary.damage[..], [note] if note.remark && note.what.contains("below zero")),
+        matches!(&summary.damage[..], [note] if note.remark && note.what.contains("negative durations")),
         "{:?}",
         summary.damage
     );

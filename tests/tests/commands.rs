@@ -34,7 +34,7 @@ fn counted_events_are_reported_as_not_in_rows() {
         let (exit, rows, message) = run(&sandbox, "dlio-analyze", &[folder, "--format", "csv", "--sql", COUNT]);
         let rows: u64 = rows.lines().nth(1).unwrap().parse().unwrap();
         let missing: u64 = message.split(' ').nth(1).unwrap().replace(',', "").parse().unwrap();
-        assert!(message.contains("events were counted and not recorded") && message.lines().count() == 1, "{message}");
+        assert!(message.contains("events were counted, not recorded") && message.lines().count() == 1, "{message}");
         // One more if the thread that was joined had to be waited for.
         assert!(exit == "0" && (1_000_001..=1_000_002).contains(&(rows + missing)), "{exit}, {rows}: {message}");
         assert_eq!(run(&sandbox, "dlio-analyze", &[folder]).2, "", "a summary has all of them");
@@ -267,7 +267,7 @@ fn the_page_of_a_command_is_about_its_run() {
     }
     let page = std::fs::read_to_string(sandbox.work().join("page.html")).unwrap();
     assert!(
-        page.contains("about the last one") && page.contains("work/second") && !page.contains("work/first"),
+        page.contains("covers the last one") && page.contains("work/second") && !page.contains("work/first"),
         "{page}"
     );
     let read =
