@@ -116,6 +116,6 @@ mod tests {
         }
         assert!(parse_duration("5").is_err());
         assert_eq!(parse_when("10"), Err("10 has no unit: 10s is a time since the start of the trace".into()));
-        assert!(parse_when("-1s").unwrap_err().contains("since the start of the trace"));
+        assert!(parse_when("-1s").unwrap_err().contains("relative to the start of the trace"));
     }
 }

@@ -86,7 +86,7 @@ pub fn scope(runs: &[Run]) -> Option<String> {
     })
 }
 
-/// Returns the same for a table: `run 2 of 3`, or `3 runs together`.
+/// Returns the same for a table: `run 2 of 3`, or `3 runs combined`.
 pub fn label(runs: &[Run]) -> Option<String> {
     let number = runs.len();
     let mut reported = runs.iter().zip(1..).filter(|(run, _)| run.reported);
@@ -260,7 +260,7 @@ mod tests {
         );
         assert!(scope(&[run(0, true), run(100, true)]).unwrap().contains("combines them"));
         let labels = [label(&[run(0, false), run(100, true)]), label(&[run(0, true), run(100, true)]), label(&[])];
-        assert_eq!(labels, [Some("run 2 of 2".into()), Some("2 runs together".into()), None]);
+        assert_eq!(labels, [Some("run 2 of 2".into()), Some("2 runs combined".into()), None]);
         // An older version of the report marks none.
         assert!(scope(&[run(0, false), run(100, false)]).unwrap().contains("combines them"));
     }
