@@ -416,7 +416,7 @@ fn non_run_is_rejected_by_name() {
     // Before anything is counted or a directory is opened.
     let there = a.clone();
     for (arguments, message) in
-        [(["--format", "arrow"], "cannot be written as"), (["--html", &there], "exists; --force replaces it")]
+        [(["--format", "arrow"], "cannot write a comparison as"), (["--html", &there], "exists; --force replaces it")]
     {
         let refused = analyze(&[&["nowhere", "--compare", "nowhere"], &arguments[..]].concat());
         assert!(text(&refused.stderr).contains(message), "{}", text(&refused.stderr));

@@ -29,7 +29,7 @@ const TABLES: usize = 3;
 const FINDINGS: usize = 5;
 
 /// Tables may push out all findings except these; the verdict box already recommends the most important change.
-const FINDINGS_MIN: usize = 2;
+const FINDINGS_MIN: usize = 1;
 
 /// The measure of a screen.
 #[derive(Clone, Copy, Debug)]
@@ -108,7 +108,11 @@ const ANSWER: &str = "input-bound";
 
 /// The findings that are worth most, each in a sentence; the first that names a cause with what to change.
 fn found(summary: &Summary, width: usize, most: usize, out: &mut String) {
-    let fired: Vec<_> = summary.findings.iter().filter(|finding| finding.fired()).collect();
+    // The verdict box already gives the answer, unless no other finding is left to list.
+    let is_other = |finding: &&Finding| finding.fired() && finding.id != ANSWER;
+    let is_boxed = summary.headline.share.is_some() && summary.findings.iter().any(|finding| is_other(&finding));
+    let is_listed = |finding: &&Finding| finding.fired() && !(is_boxed && finding.id == ANSWER);
+    let fired: Vec<_> = summary.findings.iter().filter(is_listed).collect();
     let is_change = |finding: &&&Finding| finding.severity < Some(Severity::Good);
     // Where nothing tells of training, what it waited for may be worth mending.
     let none = match (summary.knows_calls(), summary.training.is_empty()) {
