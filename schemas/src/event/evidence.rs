@@ -126,7 +126,11 @@ impl Child {
         (self.pid as u64 | ended << 32) as i64
     }
 
+    /// A negative number, as of a trace that does not contain it, is no child.
     pub fn unpack(a: i64) -> Child {
+        if a < 0 {
+            return Child::default();
+        }
         let (ended, low) = (a as u64 >> 32 & 0xff00, (a as u64 >> 32) as u8);
         let ended = match ended {
             Child::EXIT => Some(ChildEnd::Exit(low)),
@@ -195,6 +199,7 @@ mod tests {
             assert_eq!(Child::unpack(child.pack()), child);
         }
         assert_eq!(Child::default().pack(), 0);
+        assert_eq!(Child::unpack(-1), Child::default());
     }
 
     #[test]
