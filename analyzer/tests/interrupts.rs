@@ -136,7 +136,7 @@ fn partial_export_is_recognized_and_replaced() {
     std::fs::remove_file(&precious).unwrap();
     let output = analyze(&[&trace, "--parquet", &folder]);
     let message = text(&output.stderr);
-    assert!(output.status.success() && message.contains("half an export"), "{message}");
+    assert!(output.status.success() && message.contains("an incomplete export"), "{message}");
     assert!(!names(Path::new(&folder)).contains(&".dlio-unfinished".to_string()));
     let counted = |of: &str| printed(&[of, "--sql", "select count(*) from events", "--format", "csv"]);
     assert_eq!(counted(&folder), counted(&trace));

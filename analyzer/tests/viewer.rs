@@ -186,7 +186,7 @@ fn output_among_the_traces_is_rejected() {
     let all = count(&trace, &[]);
     let within = format!("{trace}/all.pftrace");
     assert!(fails(&[&trace, "--export", &within]).contains("is among the traces"));
-    assert!(fails(&[&trace, "--export", &format!("{trace}/../trace/all.json"), "--force"]).contains("lies among"));
+    assert!(fails(&[&trace, "--export", &format!("{trace}/../trace/all.json"), "--force"]).contains("is among"));
     assert_eq!(count(&trace, &[]), all);
     let export = folder.path().join("export.pftrace");
     let export = export.to_str().unwrap();

@@ -763,7 +763,7 @@ fn a_store_that_is_not_there_is_one_sentence() {
     let words = refused(&store, &[&nowhere, GENERATE, "++workload.storage.storage_options.s3_max_attempts=2"], 4);
     assert!(words.contains(&format!("cannot connect to http://127.0.0.1:{port}")), "{words}");
     let missing = refused(&store, &[], 3);
-    assert!(missing.contains("s3://bucket/data/train/img_0_of_8.npz is missing"), "{missing}");
+    assert!(missing.contains("s3://bucket/data/train/img_0_of_8.npz does not exist"), "{missing}");
 }
 
 #[test]

@@ -79,7 +79,7 @@ fn token_and_version_are_accepted() {
         assert_eq!(run_piece(&address, guard(Some(TOKEN), "1")).await, Ok(b"cba".to_vec()));
         let refused = run_piece(&address, guard(Some(TOKEN), "2")).await.unwrap_err();
         assert!(
-            matches!(&refused, Fault::Refused(why) if why.contains("version 1") && why.contains("version 2")),
+            matches!(&refused, Fault::Refused(why) if why.contains("version 1") && why.contains("this program 2")),
             "{refused:?}"
         );
         let refused = run_piece(&address, guard(Some(OTHER), "1")).await.unwrap_err();

@@ -273,7 +273,7 @@ fn failed_export_keeps_the_old_file() {
         let sentence = message.lines().find(|line| line.contains("No space left on device"));
         let sentence = sentence.unwrap_or_else(|| panic!("{option}: {message}"));
         assert!(sentence.contains(&format!("small/{name}")), "{option}: {sentence}");
-        assert!(sentence.contains("room"), "{option} names no remedy: {sentence}");
+        assert!(sentence.contains("free some space"), "{option} names no remedy: {sentence}");
     }
 }
 
@@ -297,7 +297,7 @@ fn failed_parquet_leaves_no_partial_directory() {
         assert_eq!((scene.file("left").as_str(), scene.file("names").as_str()), ("", ""), "{folder}");
         let sentence = message.lines().find(|line| line.contains("No space left on device"));
         let sentence = sentence.unwrap_or_else(|| panic!("{folder}: {message}"));
-        assert!(sentence.contains(folder) && sentence.contains("room"), "{folder}: {sentence}");
+        assert!(sentence.contains(folder) && sentence.contains("free some space"), "{folder}: {sentence}");
         assert_eq!(scene.file("status-again").trim(), "0", "{folder}: {}", scene.file("again"));
     }
 }
