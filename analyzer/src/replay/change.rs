@@ -54,10 +54,10 @@ pub const KEYS: &[(&str, &str)] = &[
     ("storage", "a speedup of storage: 2, 1.5, inf"),
     ("latency", "a speedup of the part of storage calls that does not grow with their size"),
     ("bandwidth", "a speedup of the part that does"),
-    ("workers", "a number of readers: 1 or more"),
-    ("prefetch", "batches requested per reader: 1 or more"),
+    ("workers", "a number of readers: 1 to 4096"),
+    ("prefetch", "batches requested per reader: 1 to 4096"),
     ("order", "any: batches are taken as they arrive"),
-    ("persistent", "1: readers live on between passes"),
+    ("persistent", "1: readers persist between passes"),
     ("decode", "a speedup of the readers' CPU work: 2, inf"),
     ("handover", "0: passing batches to the trainer takes no time"),
     ("compute", "a speedup of the training's steps"),
@@ -146,6 +146,7 @@ impl Change {
         let faster = |factor: f64, what: &str| match factor {
             1.0 => None,
             f if f.is_infinite() => Some(format!("{what} takes no time")),
+            f if f < 1.0 => Some(format!("{what} {}x slower", trim(1.0 / f))),
             f => Some(format!("{what} {}x faster", trim(f))),
         };
         parts.extend(faster(self.storage, "storage"));
@@ -153,11 +154,13 @@ impl Change {
         parts.extend(faster(self.bandwidth, "storage bandwidth"));
         parts.extend(faster(self.decode, "decoding"));
         parts.extend(faster(self.compute, "training steps"));
-        parts.extend(self.workers.map(|workers| format!("{workers} readers, not {}", pipeline.readers())));
-        parts.extend(self.prefetch.map(|prefetch| format!("prefetch {prefetch}, not {}", pipeline.prefetch())));
+        let readers = |number: usize| if number == 1 { "1 reader".into() } else { format!("{number} readers") };
+        let instead = |was: usize, is: usize| if was == is { ", as now".into() } else { format!(" instead of {was}") };
+        parts.extend(self.workers.map(|is| format!("{}{}", readers(is), instead(pipeline.readers(), is))));
+        parts.extend(self.prefetch.map(|is| format!("prefetch {is}{}", instead(pipeline.prefetch(), is))));
         parts.extend(self.any_order.then(|| "batches in any order".to_string()));
-        parts.extend(self.persistent.then(|| "readers that live on".to_string()));
-        parts.extend(self.no_handover.then(|| "no hand-over".to_string()));
+        parts.extend(self.persistent.then(|| "persistent readers".to_string()));
+        parts.extend(self.no_handover.then(|| "no transfer time".to_string()));
         parts.extend(self.cores.map(|cores| format!("{} CPUs", trim(cores))));
         parts.extend(self.no_quota.then(|| "no CPU quota".to_string()));
         parts.join(", ")

@@ -135,6 +135,9 @@ pub struct Pipeline {
     pub reads: Vec<(f64, f64)>,
     /// The share of the readers' computing in which they were ready and no CPU was free.
     pub starved: f64,
+    /// The time in which readers waited for a server, another process or a program they had started, summed over readers.
+    #[serde(default)]
+    pub served_ns: f64,
     /// Batches whose readers mapped files and had major page faults.
     pub mapped: usize,
     /// The training, and what it waited, as measured.

@@ -94,6 +94,8 @@ struct Corner {
     slope: f64,
     /// Storage gives no more than it gave at the highest concurrency seen.
     saturates: bool,
+    /// A server, or whoever else the readers wait for, gives no more than it gave.
+    served: bool,
     /// Further readers start at half the cost.
     cheap_start: bool,
     /// Slow batches are slow because of their reader.
@@ -223,8 +225,14 @@ impl Proven {
     }
 
     fn corners(&self, change: &Change, notes: &mut Vec<String>) -> Vec<Corner> {
-        let first =
-            Corner { slope: self.fits[0].0, saturates: false, cheap_start: false, by_reader: false, lesser: false };
+        let first = Corner {
+            slope: self.fits[0].0,
+            saturates: false,
+            served: false,
+            cheap_start: false,
+            by_reader: false,
+            lesser: false,
+        };
         let mut corners = vec![first];
         corners.extend(self.fits[1..].iter().map(|(slope, _)| Corner { slope: *slope, ..first }));
         let reads = self.measured.work()[Kind::Io as usize] > 0.05 * self.measured.passes_ns();
@@ -234,6 +242,12 @@ impl Proven {
                 corners.push(Corner { saturates: true, ..first });
                 let seen = self.slope.seen;
                 notes.push(format!("storage was seen with {seen} readers at once: a run with more narrows this"));
+            }
+            if self.measured.served_ns > 0.05 * self.measured.passes_ns() {
+                corners.push(Corner { served: true, ..first });
+                notes.push(
+                    "readers wait for a server or another process, which may give no more: a run shows it".into(),
+                );
             }
             let slopes = self.fits.iter().map(|(slope, _)| *slope);
             let least = slopes.fold(first.slope, f64::min);
@@ -330,6 +344,8 @@ fn apply(change: &Change, pipeline: &mut Pipeline, corner: &Corner) {
     let compute = 1.0 - (1.0 - 1.0 / change.compute) * if corner.lesser { lesser } else { 1.0 };
     let order = change.order(pipeline);
     let was = pipeline.readers();
+    // Each of more readers waits longer then.
+    let shared = change.workers.filter(|_| corner.served).map_or(1.0, |workers| workers as f64 / was.max(1) as f64);
     let prefetch = pipeline.prefetch();
     pipeline.order = order;
     pipeline.cpus = change.cores.or(pipeline.cpus);
@@ -341,6 +357,7 @@ fn apply(change: &Change, pipeline: &mut Pipeline, corner: &Corner) {
     for (number, pass) in pipeline.passes.iter_mut().enumerate() {
         for batch in &mut pass.batches {
             batch.work[Kind::Io as usize] /= storage;
+            batch.work[Kind::Fixed as usize] *= shared.max(1.0);
             batch.work[Kind::Cpu as usize] /= change.decode;
             batch.think_cpu_ns *= compute;
             batch.think_ns = batch.own_ns + (batch.think_ns - batch.own_ns) * compute;

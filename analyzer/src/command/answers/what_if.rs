@@ -41,7 +41,7 @@ impl Answer for WhatIf {
             (Format::Json, _) => serde_json::to_string_pretty(&values()).expect("plain values") + "\n",
             (Format::Csv, _) => flat::csv(&values()),
             (_, Some(found)) => format!("What would help\n{}", table(found, trace.question.width)),
-            (_, None) => "The trace has no training that could be played again.\n".into(),
+            (_, None) => "The trace has no training that could be replayed.\n".into(),
         };
         print(&visible(&text), out)
     }

@@ -30,7 +30,7 @@ fn judge(case: &Case) -> Judgement {
         measures: vec![case.at_least("calls", Some(syncs.count as f64)), case.at_least("share", Some(share))],
         says: format!(
             "{} took {} of the time of writes and syncs",
-            many(syncs.count, "synchronisation", "synchronisations"),
+            many(syncs.count, "call of fsync or similar", "calls of fsync and similar"),
             Unit::Share.text(share)
         ),
         worth: Some(case.written_out(syncs.time_ns)),

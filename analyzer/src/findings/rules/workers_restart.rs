@@ -36,8 +36,8 @@ fn judge(case: &Case) -> Judgement {
     Judgement {
         measures: vec![case.at_least("restarts", most.map(|most| most as f64)), case.at_least("gaps", share)],
         says: format!(
-            "readers were restarted {} times, and {} of training passed until they had started",
-            most.unwrap_or(0),
+            "readers were restarted {}, and {} of training passed until they had started",
+            if most == Some(1) { "once".into() } else { format!("{} times", most.unwrap_or(0)) },
             Unit::Share.text(share.unwrap_or(0.0))
         ),
         evidence: found.iter().map(row).collect(),

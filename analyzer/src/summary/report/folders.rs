@@ -104,8 +104,11 @@ mod tests {
         let folders = [("/data/a/1", 50), ("/data/a/2", 40), ("/data/b", 5), ("/data/b/x", 1), ("/etc", 2), ("/", 1)];
         let row = |path: &str, time| (path.to_string(), time);
         assert_eq!(shown(&folders, 1), [row("/... (6 directories)", 99)]);
-        let three =
-            [row("/data/a/... (2 directories)", 90), row("/data/b/... (2 directories)", 6), row("elsewhere (2 directories)", 3)];
+        let three = [
+            row("/data/a/... (2 directories)", 90),
+            row("/data/b/... (2 directories)", 6),
+            row("elsewhere (2 directories)", 3),
+        ];
         assert_eq!(shown(&folders, 3), three);
         assert_eq!(shown(&folders, 9).len(), 6);
     }

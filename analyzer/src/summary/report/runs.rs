@@ -256,7 +256,9 @@ mod tests {
             "this report covers the last one, which started 2026-11-21 02:08:07 UTC and took 41.0 s. --run 1 to 3";
         assert!(last.starts_with("This trace contains 3 runs; ") && last.contains(about), "{last}");
         assert!(
-            scope(&[run(0, true), run(100, false)]).unwrap().contains("covers run 1, which started 1970-01-01 00:00:00")
+            scope(&[run(0, true), run(100, false)])
+                .unwrap()
+                .contains("covers run 1, which started 1970-01-01 00:00:00")
         );
         assert!(scope(&[run(0, true), run(100, true)]).unwrap().contains("combines them"));
         let labels = [label(&[run(0, false), run(100, true)]), label(&[run(0, true), run(100, true)]), label(&[])];

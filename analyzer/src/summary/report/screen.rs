@@ -96,7 +96,7 @@ fn helps(summary: &Summary, width: usize, out: &mut String) {
     if lines.is_empty() {
         return;
     }
-    heading("What would help (--section what_if: all of it)", out);
+    heading("What would help (details: --section what_if)", out);
     lines.iter().take(HELPING).for_each(|line| hung("  ", line, (4, width), out));
 }
 

@@ -190,7 +190,8 @@ pub fn helping(replay: &Replay) -> Vec<String> {
         let [time_ns, low, high] = [row.time_ns?, row.low_ns?, row.high_ns?];
         let code = if row.code.is_empty() { String::new() } else { format!(" ({})", row.code) };
         let (gain, least, most) = (percent(time_ns), percent(high), percent(low));
-        Some(format!("{}{code}: {gain} less time, {}; {least} to {most}", row.what, time(time_ns as f64)))
+        let [after, before] = [time_ns, measured].map(|ns| time(ns as f64));
+        Some(format!("{}{code}: training takes {after} instead of {before} ({gain} less; {least} to {most})", row.what))
     };
     replay.changes.iter().filter(helps).filter_map(line).collect()
 }
@@ -201,7 +202,7 @@ pub fn table(replay: &Replay, width: usize) -> String {
     let measured = replay.measured_ns;
     if let Some(why) = &replay.refused {
         let text = format!(
-            "The run cannot be played again: {why}. A change would gain {} at most, the wait.",
+            "The run cannot be replayed: {why}. A change to data loading would save at most the wait, {}.",
             time(replay.wait_ns as f64)
         );
         out.push_str(&indented(&text, width));
@@ -210,7 +211,7 @@ pub fn table(replay: &Replay, width: usize) -> String {
     if let (Some(time_ns), Some(wait_ns)) = (replay.replayed_ns, replay.replayed_wait_ns) {
         let percent = |a: i64, b: i64| 100.0 * (a - b).abs() as f64 / b.max(1) as f64;
         let text = format!(
-            "The run of {}, {} of it waiting, was played again: within {:.1} % of its time and {:.1} % of its wait.",
+            "The run of {}, {} of it waiting, was replayed: within {:.1} % of its time and {:.1} % of its wait.",
             time(measured as f64),
             time(replay.wait_ns as f64),
             percent(time_ns, measured),

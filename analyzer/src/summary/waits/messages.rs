@@ -102,9 +102,7 @@ impl Messages {
     fn checked(self, trainer: usize) -> Result<Messages, String> {
         if self.batches.len() < MESSAGES_MIN {
             return Err(
-                "no process below the trainer hands batches over by messages: threads, or the trainer itself, may \
-                        make them, and threads share an interpreter, so that computing and waiting look the same"
-                    .into(),
+                "threads, or the trainer itself, make the batches, and only reader processes can be replayed".into()
             );
         }
         if 2 * self.batches.iter().filter(|message| message.to == trainer).count() < self.batches.len() {

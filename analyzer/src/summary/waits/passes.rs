@@ -129,7 +129,10 @@ fn productions(family: &Family, messages: &Messages) -> Result<Vec<Production>, 
         }
     }
     if unasked * 20 > messages.batches.len() {
-        return Err(format!("{unasked} of {} batches answer no request", messages.batches.len()));
+        return Err(format!(
+            "{unasked} of {} batches were sent without a request, so the order of requests is unknown",
+            messages.batches.len()
+        ));
     }
     found.sort_by_key(|made| made.asked);
     Ok(found)

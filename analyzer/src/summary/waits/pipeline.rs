@@ -61,6 +61,7 @@ pub fn pipeline(family: &Family, waits: &Trained) -> Result<Pipeline, String> {
     found.mapped = made().filter(|made| walk.composition(made).get(Part::PageFaults) > 0).count();
     let did = |part: Part| made().map(|made| walk.composition(made).get(part)).sum::<i64>() as f64;
     found.starved = did(Part::NoCpu) / (did(Part::NoCpu) + did(Part::Cpu)).max(1.0);
+    found.served_ns = did(Part::Network) + did(Part::Idle) + did(Part::Child);
     found.reads = reads(family, &passes);
     found.wait_ns = found.waited_ns();
     Ok(found)
