@@ -350,7 +350,8 @@ impl<'f, 'a> Trainer<'f, 'a> {
         self.family.input_of(*act).is_some_and(|input| input.thread == self.thread && input.at >= since)
     }
 
-    /// Returns `true` if a wait continues in the next one: its timeout expired, or both ends have the same kind of cause.
+    /// Returns `true` if a wait continues in the next one: its timeout expired, or both ends have the same kind of
+    /// cause.
     fn goes_on(&self, last: &Ender, next: &Ender) -> bool {
         match (last, next) {
             (Ender::Timer, _) => true,
