@@ -452,8 +452,8 @@ impl Scene<'_> {
     fn hands_over_to(&self, proc: u32) -> Option<u32> {
         let reads = self.sum(proc, |thread| thread.bytes_read + thread.requests) > 0;
         let (taken, handed) = (self.sum(proc, |thread| thread.taken), self.sum(proc, |thread| thread.handed));
-        // A reader that receives tasks may send few batches; a reader that knows its share from the start hands
-        // over many.
+        // A reader that receives tasks may send few batches; a reader that knows its share from the start sends
+        // many.
         let talks = taken > 0 && handed > 0 || handed >= MESSAGES_MIN;
         let maker = self.above(proc).into_iter().find(|&proc| self.names[proc as usize] != FORK_SERVER)?;
         (reads && talks && is_worker(&self.processes, &self.parents, proc)).then_some(maker)
