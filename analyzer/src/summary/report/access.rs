@@ -17,8 +17,7 @@ pub struct AccessUse {
     pub class: String,
     pub calls: Relations,
     pub bytes: Relations,
-    /// Number of calls with a known position: with a start that is not a multiple of 4 KiB, with a size that is not, and
-    /// with both.
+    /// Number of calls with a known position whose start, size, or both are not a multiple of 4 KiB.
     pub off_start: u64,
     pub off_size: u64,
     pub off_both: u64,
