@@ -1,14 +1,14 @@
-//! Rules whose cause is a part of the wait itself.
+//! Rules whose cause is itself a part of the wait.
 
 use super::rule_context::{Case, Judgement, Waited, Worth};
 use crate::summary::report::findings::{Confidence, Unit};
 use crate::summary::waits::parts::Part;
 
-/// The run that would show who ended waits.
+/// Advice to record who ended waits.
 pub const RECORD_WAITS: &str =
     "record waits, pipes and CPU times: use dlio trace of this version with the layers wait and net";
 
-/// A wait, of which these parts are what the rule is about; `says` gets their share in words.
+/// Judges the given parts of a wait; `says` receives their share as text.
 pub fn by_cause(case: &Case, parts: &[Part], says: impl FnOnce(&str) -> String) -> Judgement {
     match of_wait(case, "part", parts) {
         (judgement, Some(share)) => Judgement { says: says(&Unit::Share.text(share)), ..judgement },
@@ -16,7 +16,8 @@ pub fn by_cause(case: &Case, parts: &[Part], says: impl FnOnce(&str) -> String) 
     }
 }
 
-/// How such a rule begins, with these parts measured under a key; and their share, where wait and causes are known.
+/// Returns the initial judgement of such a rule, with these parts measured under a key, and their share if wait and
+/// causes are known.
 pub fn of_wait(case: &Case, key: &str, parts: &[Part]) -> (Judgement, Option<f64>) {
     let waited = case.waited();
     let share = case.cause_share(parts);

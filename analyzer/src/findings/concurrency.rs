@@ -1,30 +1,31 @@
-//! The gain of more in flight, by Little's law.
+//! Gain of more calls in flight, by Little's law.
 //!
-//! In a stretch of time, L is how many calls are in flight on average while one is, and X what they move in a second of that:
-//! time without any is in neither. Where X grows as L does there is room for more in flight; where it stays the storage gives
-//! what it can, and more in flight only wait longer. The stretches with the smallest L against those with the largest say
-//! which, if L was ever different.
+//! Within an interval, L is the mean number of calls in flight while at least one is, and X is the number of bytes they
+//! move per second of that time. Idle time counts in neither. If X grows with L, more calls in flight help. If X stays
+//! constant, storage is at its limit, and more calls in flight only wait longer. Comparing the intervals with the
+//! smallest and the largest L shows which case applies, provided that L varied.
 
 use super::rule_context::{Case, Judgement, RECORD_TRAINING, Waited};
 use crate::summary::figures::quantiles::median;
 use crate::summary::report::findings::Measure;
 
-/// Stretches that a run is cut into, and the part of one in which calls have to be going on for it to count.
+/// Number of intervals that a run is divided into, and the share of an interval in which calls must be in flight for it
+/// to count.
 const STRETCHES: usize = 200;
 const BUSY_LEAST: f64 = 0.25;
 
-/// Fewer stretches than that tell nothing, nor do those whose L is all but the same.
+/// Minimum number of intervals, and minimum spread of L: with less, the comparison shows nothing.
 const STRETCHES_LEAST: usize = 10;
 const SPREAD_LEAST: f64 = 1.5;
 
-/// The part of all stretches that stands for few in flight, and for many; not less than a few.
+/// Share of all intervals that counts as few in flight, and as many; and the minimum number of intervals for each.
 const ENDS: f64 = 0.1;
 const ENDS_LEAST: usize = 4;
 
-/// One stretch.
+/// An interval of the run.
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
-    /// Summed over calls, and with at least one going on.
+    /// Time summed over calls, and time with at least one call in flight.
     io_ns: f64,
     busy_ns: f64,
     bytes: f64,
@@ -41,39 +42,40 @@ impl Stretch {
     }
 }
 
-/// Concurrency, from the columns of a run.
+/// Concurrency of a run, derived from its time series.
 #[derive(Debug, PartialEq)]
 pub struct Concurrency {
-    /// 0: storage gives what it can; 1: twice as much in flight moves twice as much.
+    /// 0: storage is at its limit; 1: twice as many calls in flight move twice as many bytes.
     pub slope: f64,
-    /// Throughput while training waited (in the median), of that at best (the 99th percentile).
+    /// Median throughput while training waited, relative to the best (the 99th percentile).
     pub of_best: Option<f64>,
     pub best_bytes_per_s: f64,
-    /// In flight where they were fewest, and where they were most; what these moved in the time of what those did.
+    /// Mean calls in flight when they were fewest and when they were most, and the ratio of the throughputs.
     pub few: f64,
     pub many: f64,
     pub gain: f64,
 }
 
 impl Concurrency {
-    /// `2.0 calls at once moved 1.9 times what 1.0 did`
+    /// Returns text such as `2.0 calls in flight moved 1.9 times as many bytes as 1.0`.
     pub fn says(&self) -> String {
         format!("{:.1} calls in flight moved {:.1} times as many bytes as {:.1}", self.many, self.gain, self.few)
     }
 }
 
-/// The gain of more in flight; `None` where it cannot be known, because there were always as many.
+/// Returns the gain of more calls in flight; `None` if it is unknown because the number in flight did not vary.
 pub fn concurrency(case: &Case) -> Option<Concurrency> {
     concurrency_in(stretches(case))
 }
 
-/// Calls in flight on average while one is, over the training; `None` where nothing was moved in it.
+/// Returns the mean number of calls in flight, while at least one was, over the training; `None` if no bytes were moved
+/// in it.
 pub fn in_flight(case: &Case) -> Option<f64> {
     let stretches = stretches(case);
     (!stretches.is_empty()).then(|| together(&stretches).in_flight())
 }
 
-/// Measures of a training that waits for readers, which are in I/O.
+/// Returns the measures of a training that waits for readers in I/O.
 pub fn waits_for_io(case: &Case, waited: Option<&Waited>) -> Vec<Measure> {
     vec![
         case.at_least("wait", waited.map(Waited::share_at_work)),
@@ -87,11 +89,11 @@ pub fn undecided(measures: Vec<Measure>, waited: Option<&Waited>) -> Judgement {
     Judgement { measures, decide, ..Judgement::default() }
 }
 
-/// The run that would show it.
+/// Advice to record different concurrency.
 const RECORD_CONCURRENCY: &str =
     "the number of calls in flight never changed: run it with half and with double the readers";
 
-/// Those of the training: what programs read to start is no data.
+/// Returns the intervals within the training: reads at startup are not data.
 fn stretches(case: &Case) -> Vec<Stretch> {
     let line = &case.summary.timeline;
     let wide = line.calls.len().div_ceil(STRETCHES).max(1);
@@ -140,7 +142,7 @@ fn concurrency_in(mut stretches: Vec<Stretch>) -> Option<Concurrency> {
     })
 }
 
-/// Several as one.
+/// Merges several intervals.
 fn together(stretches: &[Stretch]) -> Stretch {
     let sum = |of: fn(&Stretch) -> f64| stretches.iter().map(of).sum();
     let (io_ns, busy_ns, bytes) = (sum(|it| it.io_ns), sum(|it| it.busy_ns), sum(|it| it.bytes));
@@ -154,7 +156,7 @@ mod tests {
     fn made(rate: impl Fn(f64) -> f64) -> Vec<Stretch> {
         let of = |i: u32| f64::from(1 + i % 4);
         let stretch = |i| Stretch {
-            // Half of them have calls for a part of their time alone, which changes nothing.
+            // In half of the intervals, calls are active for only part of the time, which must not change the result.
             io_ns: of(i) * 1e9 / f64::from(1 + i / 20),
             busy_ns: 1e9 / f64::from(1 + i / 20),
             bytes: rate(of(i)) / f64::from(1 + i / 20),

@@ -1,19 +1,19 @@
-//! Rules on the CPUs that readers might use: each fires for one reason why none was free.
+//! Rules on the CPUs available to readers: each fires for one reason why no CPU was free.
 
 use super::causes::of_wait;
 use super::rule_context::{Case, Judgement};
 use crate::summary::report::no_cpu::{Shortage, reader_cpus};
 use crate::summary::waits::parts::Part;
 
-/// The run that would show what readers might use.
+/// Advice to record the resources available to readers.
 pub const RECORD_MACHINE: &str = "record with this version of dlio, which records the resources that each process may \
     use";
 
-/// The rules that a lack of CPUs makes pointless: more readers, or a slow one.
+/// Rules that a shortage of CPUs makes pointless: more readers, or a slow reader.
 pub const POINTLESS: &[&str] =
     &["loader-cpu-bound", "loader-capacity", "loader-jitter", "slow-worker", "too-many-readers"];
 
-/// The judgement of a rule on one kind of shortage: readers wait for a CPU, and that is why.
+/// Returns the judgement of a rule on one kind of shortage: readers wait for a CPU for this reason.
 pub fn by_shortage(case: &Case, is_it: impl Fn(&Shortage) -> bool) -> Judgement {
     let (mut judgement, share) = of_wait(case, "no-cpu", &[Part::NoCpu]);
     let shortage = share.and_then(|_| reader_cpus(case.summary)?.shortage());

@@ -1,4 +1,4 @@
-//! Where the data lie, and what their device or server was doing meanwhile.
+//! Storage of the data, and the activity of its device or server during the run.
 
 use std::collections::BTreeMap;
 
@@ -10,18 +10,18 @@ use crate::summary::report::machine::MachineUse;
 use crate::summary::report::sampled::{DeviceUse, MountUse, NfsUse, Sampled};
 use crate::summary::waits::parts::Part;
 
-/// The run that would show what devices were doing.
+/// Advice to record device counters.
 pub const RECORD_COUNTERS: &str =
     "record with dlio trace, which samples the devices and mounts of the host during the run";
 
-/// The mount from which most was read, on the machine that read it, and what was sampled there.
+/// The mount from which most bytes were read, on the host that read them, and its samples.
 pub struct DataMount<'a> {
     pub machine: &'a MachineUse,
     pub sampled: &'a Sampled,
     pub mount: &'a MountUse,
 }
 
-/// `None` where no mounts were sampled, or the data have no absolute paths.
+/// Returns the mount of the data; `None` if no mounts were sampled, or the data have no absolute paths.
 pub fn data_mount<'a>(case: &Case<'a>) -> Option<DataMount<'a>> {
     let machine = case.summary.machine.iter().find(|machine| machine.sampled.is_some())?;
     let sampled = machine.sampled.as_ref()?;
@@ -45,20 +45,20 @@ impl<'a> DataMount<'a> {
         self.sampled.nfs.iter().find(|nfs| nfs.folder == self.mount.folder)
     }
 
-    /// The part of the time in which its device had a request.
+    /// Returns the share of the time in which its device had a request.
     pub fn busy(&self) -> Option<f64> {
         self.sampled.busy(self.device()?)
     }
 }
 
-/// The part of a wait that storage took, as a rule on a device begins.
+/// Returns the initial judgement of a rule on a device, with storage's share of the wait.
 pub fn by_storage(case: &Case) -> Judgement {
     let (judgement, _) = of_wait(case, "storage", &[Part::Storage, Part::PageFaults]);
     Judgement { confidence: Some(Confidence::Inferred), decide: RECORD_COUNTERS, ..judgement }
 }
 
-/// The judgement of a rule on one part of the time of requests to the NFS server of the data; `says` gets their number, and how long
-/// that part took each.
+/// Returns the judgement of a rule on one part of the duration of NFS requests for the data; `says` receives the number
+/// of requests, and the duration of that part per request.
 pub fn by_nfs(
     case: &Case,
     key: &str,

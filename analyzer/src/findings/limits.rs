@@ -1,18 +1,18 @@
-//! The limits of all rules, in one table, and how a file changes them.
+//! All limits of the rules, in one table, and overrides from a file.
 //!
-//! FINDINGS.md lists them; a test keeps both equal.
+//! FINDINGS.md lists them; a test checks that both are equal.
 
 use std::collections::BTreeMap;
 
 use crate::summary::report::findings::Unit;
 
-/// One limit.
+/// A limit of a rule.
 pub struct Limit {
     pub rule: &'static str,
     pub key: &'static str,
     pub value: f64,
     pub unit: Unit,
-    /// The quantity that is measured against it.
+    /// The quantity that is compared with it.
     pub what: &'static str,
 }
 
@@ -20,12 +20,12 @@ const fn limit(rule: &'static str, key: &'static str, value: f64, unit: Unit, wh
     Limit { rule, key, value, unit, what }
 }
 
-/// Limits of every rule: what a finding has to cost, and from when on it is more than a note.
+/// Limits of every rule: the minimum cost of a finding, and the minimum cost for each severity.
 pub const ALL: &str = "all";
 
 use Unit::{Bytes, Count, Ns, Ratio, Share};
 
-/// Every limit there is.
+/// All limits.
 pub const LIMITS: &[Limit] = &[
     limit(ALL, "worth", 0.01, Share, "possible savings, as a share of the run time"),
     limit(ALL, "warning", 0.05, Share, "a finding that can save this share is a warning"),
@@ -216,11 +216,11 @@ pub const LIMITS: &[Limit] = &[
     limit("trust", "clock", 1_000_000.0, Ns, "step of a host's clock"),
 ];
 
-/// The limits as they are to be used.
+/// The limits in effect.
 #[derive(Clone, Debug)]
 pub struct Limits {
     values: BTreeMap<(&'static str, &'static str), f64>,
-    /// Rules that are not asked for.
+    /// Rules to ignore.
     pub ignored: Vec<String>,
 }
 
@@ -232,7 +232,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// A limit with the value it has here.
+    /// Returns a limit and its value in effect.
     pub fn find(&self, rule: &str, key: &str) -> Option<(&'static Limit, f64)> {
         let limit = LIMITS.iter().find(|limit| (limit.rule, limit.key) == (rule, key))?;
         Some((limit, self.values[&(limit.rule, limit.key)]))
@@ -242,8 +242,8 @@ impl Limits {
         self.find(ALL, key).map_or(0.0, |(_, value)| value)
     }
 
-    /// Takes the lines of a file: `id.key = number`, or `[id]` and below it `key = number`, which is TOML too. What stands
-    /// behind `#` is not read.
+    /// Applies the lines of a file: `id.key = number`, or `[id]` followed by `key = number`, which is also TOML. Text
+    /// after `#` is a comment.
     pub fn amend(&mut self, text: &str) -> Result<(), String> {
         let mut table = String::new();
         for (line, number) in text.lines().zip(1..) {
@@ -273,7 +273,7 @@ impl Limits {
     }
 }
 
-/// Says what may have been meant.
+/// Returns an error with suggestions.
 fn unknown(name: &str) -> String {
     let rule = name.split('.').next().unwrap_or_default();
     let of_rule: Vec<_> = LIMITS.iter().filter(|limit| limit.rule == rule).map(|limit| limit.key).collect();

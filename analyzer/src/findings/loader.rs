@@ -1,8 +1,8 @@
-//! The capacity of a loader and the demand of its trainer, by queueing.
+//! Capacity of a loader and demand of its trainer, by queueing theory.
 //!
-//! Readers that make batches side by side deliver C = readers / time to make one; a trainer that never waits takes N = 1 /
-//! time it computes for one. Where C is less than N the trainer waits 1 - C/N of its time, and nothing but more or faster
-//! readers changes that. What it waits beyond comes of batches that take unequally long.
+//! Readers that work in parallel deliver C = readers / time to make a batch. A trainer that never waits consumes N = 1
+//! / compute time per batch. If C is less than N, the trainer waits for 1 - C/N of its time, and only more or faster
+//! readers change that. Any additional wait results from batches that take unequally long.
 
 use std::collections::BTreeMap;
 
@@ -10,17 +10,17 @@ use super::rule_context::{Case, EVIDENCE_MAX, part};
 use crate::summary::figures::units::{grouped, time};
 use crate::summary::training::{RankGroup, ReaderUse};
 
-/// Loader and trainer of all ranks together.
+/// Loader and trainer, aggregated over all ranks.
 pub struct Loader {
     pub readers: usize,
     /// C / N.
     pub capacity: f64,
-    /// The mean time that a reader was busy with a batch, and the trainer with a step.
+    /// Mean time that a reader was busy with a batch, and the trainer with a step.
     pub make_ns: f64,
     pub compute_ns: f64,
 }
 
-/// `None` where spans do not tell, or trainers read themselves.
+/// Returns the loader; `None` if there are no spans, or if trainers read themselves.
 pub fn loader(case: &Case) -> Option<Loader> {
     let groups = &case.summary.training;
     let batches: u64 = groups.iter().map(|group| group.batches).sum();
@@ -38,31 +38,31 @@ pub fn loader(case: &Case) -> Option<Loader> {
 }
 
 impl Loader {
-    /// The part of its time that the trainer waits because readers are too few or too slow.
+    /// Returns the share of its time that the trainer waits because readers are too few or too slow.
     pub fn shortage(&self) -> f64 {
         (1.0 - self.capacity).max(0.0)
     }
 }
 
-/// The trainer itself.
+/// Returns `true` for the trainer itself.
 pub fn is_own(group: &RankGroup, reader: &ReaderUse) -> bool {
     (reader.proc, reader.tid) == (group.proc, group.tid)
 }
 
-/// The time a reader did not wait for others, without what it took to start while its trainer waited.
+/// Returns the time a reader did not block, minus its start during its trainer's wait.
 pub fn busy_ns(reader: &ReaderUse) -> i64 {
     (reader.last_ts - reader.first_ts - reader.idle_ns - reader.wait_start_ns).max(0)
 }
 
-/// The time a reader was busy while its trainer waited, without what it took to start.
+/// Returns the time a reader was busy during its trainer's wait, minus its start.
 pub fn busy_meanwhile(reader: &ReaderUse) -> i64 {
     (reader.wait_alive_ns - reader.wait_idle_ns - reader.wait_start_ns).max(0)
 }
 
-/// A reader that is busy for less of a wait than this is idle.
+/// A reader that is busy for less than this share of a wait is idle.
 const IDLE: f64 = 0.2;
 
-/// True if most readers had nothing to do while their trainers waited: more of them would not have either.
+/// Returns `true` if most readers were idle while their trainers waited: additional readers would also be idle.
 pub fn mostly_idle(case: &Case) -> bool {
     let readers = || case.summary.training.iter().flat_map(|group| &group.readers);
     let is_idle = |reader: &&ReaderUse| {
@@ -72,18 +72,19 @@ pub fn mostly_idle(case: &Case) -> bool {
     2 * readers().filter(is_idle).count() > readers().count()
 }
 
-/// A reader of a loader, by its number: where readers are started anew, for an epoch or an evaluation, all those that had it.
+/// A reader slot of a loader. If readers are restarted for each epoch or evaluation, it contains all readers that had
+/// this number.
 pub struct Numbered<'a> {
-    /// In order of time, one a start.
+    /// Readers in order of time, one per start.
     pub readers: Vec<&'a ReaderUse>,
     pub busy_ns: i64,
 }
 
-/// Readers of one start begin so shortly after one another: less than this, and less than one part in so many of their lives.
+/// Readers of one start begin within this time of each other, and within one part in this many of their lifetimes.
 const BIRTHS_APART_NS: i64 = 2_000_000_000;
 const BIRTHS_APART_OF_LIFE: i64 = 10;
 
-/// The readers of a trainer that were started together, each start in order of process and thread numbers.
+/// Returns the readers of a trainer grouped by start, each group in order of process and thread ids.
 fn starts(group: &RankGroup) -> Vec<Vec<&ReaderUse>> {
     let mut readers: Vec<_> = group.readers.iter().filter(|reader| !is_own(group, reader)).collect();
     readers.sort_by_key(|reader| (reader.first_ts, reader.pid, reader.tid));
@@ -106,8 +107,9 @@ fn starts(group: &RankGroup) -> Vec<Vec<&ReaderUse>> {
     starts
 }
 
-/// The readers of a trainer's busiest loader by number; empty where it has fewer than two. Starts of as many readers are taken
-/// for those of one loader: where they are those of two, each adds as much to every number, and none seems slower for that.
+/// Returns the readers of a trainer's busiest loader by number; empty if it has fewer than two. Starts with the same
+/// number of readers are attributed to one loader. If they belong to two loaders, each adds the same amount to every
+/// number, so no reader appears slower because of it.
 pub fn numbered(group: &RankGroup) -> Vec<Numbered<'_>> {
     let is_known = group.readers.iter().any(|reader| busy_meanwhile(reader) > 0);
     let busy = if is_known { busy_meanwhile } else { busy_ns };
@@ -124,13 +126,13 @@ pub fn numbered(group: &RankGroup) -> Vec<Numbered<'_>> {
     loaders.into_values().max_by_key(all).unwrap_or_default()
 }
 
-/// Returns `true` if a trainer's readers were started more than once: then turns begin anew each time.
+/// Returns `true` if a trainer's readers were started more than once: then round-robin order restarts each time.
 pub fn starts_anew(case: &Case) -> bool {
     case.summary.training.iter().any(|group| numbered(group).iter().any(|numbered| numbered.readers.len() > 1))
 }
 
-/// The part of what the readers of a loader did while their trainer waited that the busiest of them did; of several trainers
-/// the largest.
+/// Returns the busiest reader's share of the work of all readers of its loader during the trainer's wait; the largest
+/// share over trainers.
 pub fn largest_load(case: &Case) -> Option<f64> {
     let load = |group: &RankGroup| {
         let numbered = numbered(group);
@@ -140,13 +142,13 @@ pub fn largest_load(case: &Case) -> Option<f64> {
     case.summary.training.iter().filter_map(load).max_by(f64::total_cmp)
 }
 
-/// The largest part of all waiting that lies in the steps of one reader's turn; of several trainers the largest.
+/// Returns the largest share of all waiting in the steps of one reader's turn; the largest over trainers.
 pub fn largest_turn(case: &Case) -> Option<f64> {
     let turns = case.summary.steps.iter().filter(|row| row.readers > 1).filter_map(|row| row.largest_turn);
     turns.max_by(f64::total_cmp)
 }
 
-/// The busiest readers.
+/// Returns the busiest readers as rows of evidence.
 pub fn busiest(case: &Case) -> Vec<String> {
     let mut readers: Vec<_> = case.summary.training.iter().flat_map(|group| &group.readers).collect();
     readers.sort_by_key(|reader| std::cmp::Reverse(busy_ns(reader)));
@@ -157,11 +159,11 @@ pub fn busiest(case: &Case) -> Vec<String> {
     readers.iter().take(EVIDENCE_MAX).map(row).collect()
 }
 
-/// The rule of more readers than processors can run, and its limit.
+/// The rule that detects more readers than CPUs can run, and its limit.
 pub const CROWDED: &str = "too-many-readers";
 pub const PER_CORE: &str = "per-core";
 
-/// Readers a processor on the host that has most, and what that is in words; `None` where nobody trains.
+/// Returns the readers per CPU on the host with the most, with a description; `None` without training.
 pub fn readers_a_core(case: &Case) -> Option<(f64, String)> {
     let groups = &case.summary.training;
     let readers = |host: &str| -> usize {
@@ -177,7 +179,7 @@ pub fn readers_a_core(case: &Case) -> Option<(f64, String)> {
     loads.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|_| !groups.is_empty())
 }
 
-/// True where more readers would find no processor.
+/// Returns `true` if additional readers would not get a CPU.
 pub fn is_crowded(case: &Case) -> bool {
     let of_rule = Case { rule: CROWDED, ..*case };
     of_rule.at_least(PER_CORE, readers_a_core(case).map(|(ratio, _)| ratio)).holds() == Some(true)

@@ -1,9 +1,9 @@
-//! Findings: rules that look at the report and say what to change, what that is worth, and how sure they are.
+//! Findings: rules that examine the report and recommend changes, with the savings and the confidence of each.
 //!
-//! A rule is one file in [`rules`] and one line in its list: a pure function from the report to what it measured. [`limits`]
-//! has all thresholds, [`rule_context`] the quantities that several rules need. Here they are judged: a pattern that costs too little
-//! is no finding, one that another finding makes pointless is silenced, and what was not measured is said and not taken for
-//! zero.
+//! A rule is one file in [`rules`] and one line in its list: a pure function from the report to its measures.
+//! [`limits`] contains all thresholds, [`rule_context`] the quantities that several rules need. This module judges the
+//! rules: a pattern that costs too little is not a finding, a finding that another one makes pointless is silenced, and
+//! missing measurements are reported as unknown instead of zero.
 
 pub mod causes;
 pub mod concurrency;
@@ -24,63 +24,63 @@ use rules::RULES;
 use crate::summary::report::Summary;
 use crate::summary::report::findings::{Confidence, Finding, Measure, Severity, State};
 
-/// The subject of a rule, for those that silence others.
+/// Subject of a rule, for rules that silence a whole group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Group {
-    /// The answer whether a training waits at all.
+    /// Whether the training waits at all.
     Verdict,
     Loader,
-    /// The way files are read and written.
+    /// Access patterns of reads and writes.
     Access,
     Metadata,
     Checkpoint,
-    /// Ranks against one another.
+    /// Comparison of ranks.
     Ranks,
     /// The recording itself, and errors.
     Run,
 }
 
-/// The condition under which a rule that holds is a finding.
+/// Condition under which a rule whose measures hold becomes a finding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cost {
-    /// From a part of the wall clock on.
+    /// The cost is at least a minimum share of the run time.
     Worth,
-    /// Always: what it says matters whatever it costs.
+    /// Always: the result matters regardless of its cost.
     Always,
-    /// It is good news.
+    /// The result is good news.
     Good,
 }
 
-/// See the module.
+/// A rule with its texts and its judge function.
 pub struct Rule {
     pub id: &'static str,
     pub group: Group,
     pub cost: Cost,
-    /// The confidence at best.
+    /// Highest confidence of the rule.
     pub confidence: Confidence,
-    /// The condition under which it fires, in a line.
+    /// One-line description of the condition under which it fires.
     pub asks: &'static str,
-    /// The rules it silences, by group, and by name.
+    /// Rules that it silences, by group and by name.
     pub silences: &'static [Group],
     pub silences_rules: &'static [&'static str],
-    /// The change to make, in the words of a training job.
+    /// Recommended change, for training jobs.
     pub remedy: &'static str,
-    /// The same in the words of PyTorch, where the trace tells of it; empty where the words are the same.
+    /// The change for PyTorch, if the trace shows PyTorch; empty if the general text applies.
     pub torch: &'static str,
-    /// The same in the words of any program, where nothing tells of training; empty where the words are the same.
+    /// The change for any other program, if nothing shows training; empty if the general text applies.
     pub elsewhere: &'static str,
-    /// The command that shows whether that helped.
+    /// Command that shows whether the change helped.
     pub verify: &'static str,
     pub judge: fn(&Case) -> Judgement,
 }
 
 impl Rule {
-    /// True if another rule's finding would change nothing where this one fires.
+    /// Returns `true` if the other rule's finding would change nothing when this one fires.
     pub fn silences_one(&self, other: &Rule) -> bool {
         self.id != other.id && (self.silences.contains(&other.group) || self.silences_rules.contains(&other.id))
     }
 
-    /// What to change, in the words of what was traced.
+    /// Returns the recommended change, worded for the traced program.
     fn remedy_for(&self, summary: &Summary) -> &'static str {
         let trains = !summary.training.is_empty() || !summary.steps.is_empty() || summary.time.compute_ns.is_some();
         match trains {
@@ -90,7 +90,7 @@ impl Rule {
     }
 }
 
-/// Rules that look at single calls: where processes counted them and recorded none, there is nothing to look at.
+/// Rules that need individual calls: processes that only counted calls provide no input for them.
 const OF_EVENTS: [&str; 14] = [
     "small-reads",
     "small-writes",
@@ -108,11 +108,11 @@ const OF_EVENTS: [&str; 14] = [
     "cache-resident",
 ];
 
-/// Rules that spans alone answer: all others look at calls, and where none was recorded a zero means nothing.
+/// Rules that need only spans: all other rules need calls, and without recorded calls a zero means nothing.
 const OF_SPANS: [&str; 6] =
     ["input-bound", "compute-bound", "slow-start", "checkpoint-stalls", "straggler-rank", "trust"];
 
-/// Rules of how data are read: where spans tell of a training, they win no more than it waits and reads in its steps.
+/// Rules on read patterns: if spans show a training, their savings are limited to its waits and the reads in its steps.
 const OF_READS: [&str; 11] = [
     "would-fit",
     "small-reads",
@@ -127,15 +127,15 @@ const OF_READS: [&str; 11] = [
     "opened-never-read",
 ];
 
-/// Why the others are not judged there.
+/// Reason why the other rules are not judged without calls.
 const NO_CALLS: &str = "not measured: the trace contains no calls, or filters removed all of them; dlio trace records \
     calls";
 
-/// Why rules that look at single calls are not judged.
+/// Reason why rules that need individual calls are not judged.
 const COUNTED: &str =
     "not measured: calls were counted, not recorded (--mode summary, or beyond --max-mb); record them";
 
-/// Two runs side by side.
+/// Command that compares two runs.
 pub const COMPARE: &str = "dlio-analyze BEFORE --compare AFTER";
 
 /// Judges all rules and adds their findings, and the next step, to the report.
@@ -158,7 +158,7 @@ pub fn judge(summary: &Summary, limits: &Limits) -> Vec<Finding> {
     findings
 }
 
-/// True if there is a rule of this name.
+/// Returns `true` if a rule with this name exists.
 pub fn is_rule(id: &str) -> bool {
     RULES.iter().any(|rule| rule.id == id)
 }
@@ -166,7 +166,7 @@ pub fn is_rule(id: &str) -> bool {
 fn finding(rule: &Rule, summary: &Summary, limits: &Limits) -> Finding {
     let case = Case { summary, limits, rule: rule.id };
     let mut judgement = (rule.judge)(&case);
-    // Where training is inferred nobody knows what was computed meanwhile.
+    // If training is inferred, compute during the wait is unknown.
     if let Some(worth) = judgement.worth.as_mut().filter(|_| case.infers_training()) {
         worth.exposed = false;
     }
@@ -224,7 +224,7 @@ fn finding(rule: &Rule, summary: &Summary, limits: &Limits) -> Finding {
     }
 }
 
-/// The changes that are the remedies of rules.
+/// Replay changes that correspond to the recommended changes of rules.
 const REMEDIES: &[(&str, &[&str])] = &[
     ("loader-capacity", &["workers="]),
     ("loader-cpu-bound", &["decode="]),
@@ -237,17 +237,17 @@ const REMEDIES: &[(&str, &[&str])] = &[
     ("cpu-quota", &["quota="]),
 ];
 
-/// What a rule's remedy gains if the training is played again with it; `None` if that cannot be predicted. `other` is the remedy
-/// of a rule that recommends something else than usual.
+/// Returns the savings of a rule's change according to replay; `None` if they cannot be predicted. `other` is the
+/// change that a rule recommends instead of its usual one.
 fn replayed(case: &Case, other: Option<&str>) -> Option<i64> {
     let (_, remedies) = REMEDIES.iter().find(|(id, _)| *id == case.rule)?;
-    // More readers do not help on full CPUs: cheaper samples do.
+    // More readers do not help if the CPUs are busy; cheaper samples do.
     let crowded: &[&str] = &["decode="];
     let remedies = if case.rule == "loader-capacity" && other.is_some() { crowded } else { remedies };
     case.summary.what_if.as_ref()?.gain_ns(remedies)
 }
 
-/// The wait, which a remedy gains at most, if the training cannot be played again.
+/// Returns the wait, an upper bound of the savings of a change, if the training cannot be replayed.
 fn unpredicted(case: &Case) -> Option<i64> {
     REMEDIES.iter().find(|(id, _)| *id == case.rule)?;
     let replay = case.summary.what_if.as_ref()?;
@@ -282,7 +282,7 @@ fn severity(
     confidence: Confidence,
     limits: &Limits,
 ) -> Severity {
-    // The few milliseconds of a short run are nobody's trouble, whatever part of it they are.
+    // A few milliseconds of a short run do not matter, whatever their share.
     let is_short = worth.is_some_and(|worth| (worth.ns as f64) < limits.of_all("short"));
     let by_worth = match share.unwrap_or(0.0) {
         _ if is_short => Severity::Note,
@@ -299,7 +299,7 @@ fn severity(
     }
 }
 
-/// Findings that another one makes pointless.
+/// Silences findings that another finding makes pointless.
 fn silence(findings: &mut [Finding]) {
     let rule = |id: &str| RULES.iter().find(|rule| rule.id == id);
     let fired: Vec<_> = findings.iter().filter(|finding| finding.fired()).filter_map(|it| rule(&it.id)).collect();

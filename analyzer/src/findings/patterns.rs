@@ -1,13 +1,13 @@
-//! Places where reads begin, all layers together.
+//! Start positions of reads, over all layers.
 
 use super::rule_context::{Case, Judgement, part};
 use crate::summary::figures::units::{grouped, share};
 use crate::summary::report::findings::{Measure, Unit};
 
-/// Reads whose place is known.
+/// Reads with a known position.
 struct Reads {
     known: u64,
-    /// Of these, those that begin before the end of the one before.
+    /// Reads among them that start before the end of the previous read.
     back: u64,
 }
 
@@ -19,7 +19,7 @@ fn reads(case: &Case) -> Reads {
     })
 }
 
-/// Judges the reads that go back in their file: how many there are, and their share of those whose place is known.
+/// Judges backward reads: their number, and their share of the reads with a known position.
 pub fn judged_back(case: &Case, calls: impl Fn(u64) -> Measure, what_they_do: &str) -> Judgement {
     let found = reads(case);
     let share = part(found.back as f64, found.known as f64).unwrap_or(0.0);
@@ -33,7 +33,7 @@ pub fn judged_back(case: &Case, calls: impl Fn(u64) -> Measure, what_they_do: &s
     }
 }
 
-/// A row a layer that is meant.
+/// Returns one row per matching layer.
 pub fn rows(case: &Case, class: &str, is_meant: impl Fn(&str) -> bool) -> Vec<String> {
     let rows =
         case.summary.access.iter().filter(|row| row.class == class && is_meant(&row.layer) && row.calls.known() > 0);

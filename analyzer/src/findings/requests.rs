@@ -1,4 +1,4 @@
-//! Requests to object stores: what several rules ask of them.
+//! Requests to object stores: quantities that several rules need.
 
 use super::rule_context::{Calls, Case, EVIDENCE_MAX, Judgement, part};
 use crate::summary::count::kinds::OBJECT;
@@ -6,10 +6,11 @@ use crate::summary::figures::units::grouped;
 use crate::summary::report::failures::FailureUse;
 use crate::summary::report::findings::Unit;
 
-/// A request for an object or a part of it.
+/// A request for an object or a range of it.
 pub const GET: &str = "object.get";
 
-/// Requests that failed in one of these ways, against all; `came` says what came of them.
+/// Judges requests that failed with one of these errors relative to all requests; `came` describes the result of the
+/// failures.
 pub fn judge(case: &Case, errors: &[&str], came: &str) -> Judgement {
     let (all, failed) = (count(case), failed(case, errors));
     let share = part(failed.count as f64, all as f64);
@@ -27,12 +28,12 @@ pub fn judge(case: &Case, errors: &[&str], came: &str) -> Judgement {
     }
 }
 
-/// All of them, attempts each for itself.
+/// Returns the number of requests, counting each attempt.
 fn count(case: &Case) -> u64 {
     case.calls_on_files().filter(|function| function.cat == OBJECT).map(|function| function.count).sum()
 }
 
-/// Those that failed in one of these ways.
+/// Returns the requests that failed with one of these errors.
 fn failed(case: &Case, errors: &[&str]) -> Calls {
     let failures = case.summary.failures.iter();
     let rows: Vec<&FailureUse> =

@@ -1,4 +1,4 @@
-//! The case that rules judge: the report, their limits, and quantities that several of them need.
+//! Context in which rules are judged: the report, the limits, and quantities that several rules need.
 
 use std::cmp::Reverse;
 
@@ -12,21 +12,21 @@ use crate::summary::report::steps::StepPart;
 use crate::summary::training::{RankGroup, are_doubtful, held, told};
 use crate::summary::waits::parts::{Part, Parts};
 
-/// Rows of evidence at most.
+/// Maximum number of evidence rows.
 pub const EVIDENCE_MAX: usize = 5;
 
-/// The report as one rule sees it.
+/// The report from the perspective of one rule.
 pub struct Case<'a> {
     pub summary: &'a Summary,
     pub limits: &'a Limits,
     pub rule: &'static str,
 }
 
-/// Time that can be won at most.
+/// Upper bound of the time that can be saved.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Worth {
     pub ns: i64,
-    /// True if nothing computed in that time.
+    /// `true` if nothing computed during that time.
     pub exposed: bool,
 }
 
@@ -34,35 +34,35 @@ pub struct Worth {
 #[derive(Default)]
 pub struct Judgement {
     pub measures: Vec<Measure>,
-    /// One measure that holds suffices.
+    /// `true` if one measure that holds is sufficient.
     pub any: bool,
     pub says: String,
     pub evidence: Vec<String>,
-    /// The change to make, where it is another than the rule's.
+    /// The recommended change, if it differs from the rule's default.
     pub remedy: Option<&'static str>,
     pub worth: Option<Worth>,
-    /// The severity, where it does not come from the worth.
+    /// The severity, if it is not derived from the savings.
     pub severity: Option<Severity>,
-    /// The confidence, where it is less than the rule's at best.
+    /// The confidence, if it is lower than the rule's highest.
     pub confidence: Option<Confidence>,
-    /// The run that would decide it, where something was not measured.
+    /// Advice how to record a missing measurement.
     pub decide: &'static str,
 }
 
-/// The time of trainers: means over them, since they run side by side.
+/// Time of trainers, averaged over them because they run in parallel.
 pub struct Waited {
     pub trained_ns: i64,
-    /// Where they wait for one another, what each lost to waits of whichever.
+    /// Mean wait; if trainers wait for one another, the time that each lost to waits of any trainer.
     pub waited_ns: i64,
-    /// True if that is more than each waited itself.
+    /// `true` if the loss exceeds each trainer's own wait.
     pub held: bool,
-    /// Of the wait, what went by until readers had started, and then readers in I/O.
+    /// Part of the wait until readers had started.
     pub starting_ns: i64,
-    /// And what was no work of readers: handing over, not being asked, and what nobody knows.
+    /// Part of the wait that was not the readers' work: hand-over, missing requests, and unknown time.
     pub apart_ns: i64,
     pub io_ns: Option<i64>,
     pub inferred: bool,
-    /// True if a GPU may have been busy meanwhile: then all of this is an upper bound.
+    /// `true` if a GPU may have been busy during the wait: then all values are upper bounds.
     pub gpu_untimed: bool,
 }
 
@@ -71,7 +71,7 @@ impl Waited {
         self.waited_ns as f64 / self.trained_ns.max(1) as f64
     }
 
-    /// The wait for the work of readers that had started.
+    /// Returns the wait for the work of readers that had started.
     pub fn at_work_ns(&self) -> i64 {
         (self.waited_ns - self.starting_ns - self.apart_ns).max(0)
     }
@@ -80,7 +80,7 @@ impl Waited {
         self.at_work_ns() as f64 / self.trained_ns.max(1) as f64
     }
 
-    /// Readers in I/O, of what they were busy with once they had started.
+    /// Returns the share of I/O in the readers' work after their start.
     pub fn io_duty(&self) -> Option<f64> {
         self.io_ns.filter(|_| self.at_work_ns() > 0).map(|io| io as f64 / self.at_work_ns() as f64)
     }
@@ -89,35 +89,35 @@ impl Waited {
         if self.inferred || self.gpu_untimed { Confidence::Inferred } else { Confidence::Exact }
     }
 
-    /// The wait is time in which its trainer computes nothing, or nobody says that anything computes.
+    /// Returns the savings from removing the wait: the trainer does not compute while it waits, or compute is unknown.
     pub fn worth(&self) -> Worth {
         Worth { ns: self.waited_ns, exposed: true }
     }
 
-    /// The same without the start of readers, which no faster reading shortens.
+    /// Returns these savings without the start of readers, which faster reads do not shorten.
     pub fn worth_at_work(&self) -> Worth {
         Worth { ns: self.at_work_ns(), exposed: true }
     }
 }
 
-/// The run that would show a training.
+/// Advice to record a training.
 pub const RECORD_TRAINING: &str = "record spans, which show when training waits and computes: python -m dliotrace run \
     --torch SCRIPT, your own spans with dliotrace, or those of dlio bench; worker processes that deliver batches, as \
     in PyTorch, are recognized without spans";
 
-/// The run that would show calls.
+/// Advice to record calls.
 pub const RECORD_CALLS: &str = "record calls on files: dlio trace";
 
-/// The run that would show compute.
+/// Advice to record compute.
 pub const RECORD_COMPUTE: &str = "record compute spans (category compute): python -m dliotrace run --torch SCRIPT does";
 
 impl<'a> Case<'a> {
-    /// A value against the limit of this name: it holds from there on.
+    /// Compares a value with the limit of this name: the measure holds at the limit or above.
     pub fn at_least(&self, key: &str, value: Option<f64>) -> Measure {
         self.measure(key, value, false)
     }
 
-    /// A value that has to be below the limit.
+    /// Compares a value with a limit: the measure holds below the limit.
     pub fn below(&self, key: &str, value: Option<f64>) -> Measure {
         self.measure(key, value, true)
     }
@@ -129,7 +129,7 @@ impl<'a> Case<'a> {
         Measure { key: key.into(), what: what.into(), value, limit, unit, below }
     }
 
-    /// Enough calls to speak of a pattern.
+    /// Returns the measure for the minimum number of calls of a pattern.
     pub fn calls(&self, count: u64) -> Measure {
         Case { rule: ALL, ..*self }.at_least("calls", Some(count as f64))
     }
@@ -138,25 +138,25 @@ impl<'a> Case<'a> {
         self.summary.time.total_ns.max(1)
     }
 
-    /// Bytes read, each counted once.
+    /// Returns the unique bytes read.
     pub fn unique_bytes(&self) -> f64 {
         let what = &self.summary.dataset;
         what.bytes_read.saturating_sub(what.bytes_reread) as f64
     }
 
-    /// Bytes that storage read past the page cache, on all machines.
+    /// Returns the bytes read from storage on all hosts, excluding page cache hits.
     pub fn storage_read(&self) -> Option<u64> {
         self.summary.machine.iter().filter_map(|machine| machine.storage_read).reduce(|a, b| a + b)
     }
 
-    /// The time before training began, of the trainer where it took longest; of it no more than lies in the run. `None` where
-    /// a window cuts that off.
+    /// Returns the time before training started, within the run, of the trainer with the longest start. `None` if a
+    /// time window excludes it.
     pub fn before_training(&self) -> Option<i64> {
         let run_start = self.summary.time.start_ts;
         self.summary.training.iter().filter_map(|group| group.startup_within(run_start)).max()
     }
 
-    /// `None` where it is known of no trainer how long it waited, or whether it waited for data.
+    /// Returns the wait; `None` if it is unknown for all trainers, or if it may not be for data.
     pub fn waited(&self) -> Option<Waited> {
         if are_doubtful(&self.summary.training) {
             return None;
@@ -178,28 +178,28 @@ impl<'a> Case<'a> {
             apart.iter().sum::<i64>() / number.max(1)
         });
         let lost_ns = held(&groups).unwrap_or(0).max(waited_ns);
-        // What others waited beyond that is shared out as the own wait is. Readers start side by side.
+        // Divide the additional wait for other ranks in proportion to the own wait. Readers start in parallel.
         let (own, all) = ((waited_ns - starting_ns).max(1) as f64, (lost_ns - starting_ns) as f64);
         let io_ns = mean(|group| group.wait_io_ns).map(|io| (io as f64 * (all / own).max(1.0)) as i64);
         let held = lost_ns > waited_ns;
         Some(Waited { trained_ns, waited_ns: lost_ns, held, starting_ns, apart_ns, io_ns, inferred, gpu_untimed })
     }
 
-    /// The causes of all trainers' waits together; `None` where the trace does not tell who ended them.
+    /// Returns the summed causes of all trainers' waits; `None` if the trace does not show what ended them.
     pub fn causes(&self) -> Option<Parts> {
         let groups = told(&self.summary.training);
         let sum = groups.iter().try_fold(Parts::default(), |sum, group| Some(sum + group.causes?));
         sum.filter(|_| !groups.is_empty())
     }
 
-    /// The share of some causes in the wait.
+    /// Returns the share of some causes in the wait.
     pub fn cause_share(&self, parts: &[Part]) -> Option<f64> {
         let causes = self.causes()?;
         part(parts.iter().map(|part| causes.get(*part)).sum::<i64>() as f64, causes.sum() as f64)
     }
 
-    /// What faster reading wins at most: the waits of a training, and the I/O in its steps that is no wait. `None` where no
-    /// span tells of them.
+    /// Returns the upper bound of the savings from faster reads: the waits of a training, plus the I/O in its steps
+    /// outside waits. `None` if no span shows them.
     pub fn read_at_most(&self) -> Option<i64> {
         let waited = self.waited().filter(|waited| !waited.inferred)?;
         let steps = &self.summary.steps;
@@ -207,23 +207,24 @@ impl<'a> Case<'a> {
         Some(waited.waited_ns + own)
     }
 
-    /// True if no span tells of a training.
+    /// Returns `true` if no span shows a training.
     pub fn infers_training(&self) -> bool {
         self.summary.training.iter().any(|group| group.inferred)
     }
 
-    /// True if trainers read for themselves, and nobody else for them.
+    /// Returns `true` if the trainers themselves do all their reading.
     pub fn reads_itself(&self) -> bool {
         let groups = &self.summary.training;
         !groups.is_empty() && groups.iter().all(RankGroup::reads_itself)
     }
 
-    /// The time in which a trainer's own thread wrote and synchronised while it trained, of the one that did longest.
+    /// Returns the longest time over trainers in which a trainer's own thread wrote and synchronized files during
+    /// training.
     pub fn written_ns(&self) -> i64 {
         self.summary.training.iter().filter_map(|group| group.written_ns).max().unwrap_or(0)
     }
 
-    /// I/O without compute beside it; all I/O where nobody says what computes and no training stands for it.
+    /// Returns I/O that does not overlap compute, or all I/O if compute is unknown and no stall of a training is known.
     pub fn exposed_io(&self) -> Worth {
         let spent = &self.summary.time;
         let waited = self.waited_io();
@@ -238,13 +239,13 @@ impl<'a> Case<'a> {
         self.waited().and_then(|waited| waited.io_ns).unwrap_or(0)
     }
 
-    /// True if spans tell of no computing, and it is known what trainings stand for.
+    /// Returns `true` if compute time is unknown but the time trainers were stalled is known.
     fn stands(&self) -> bool {
         self.summary.time.unoverlapped_io_ns.is_none() && self.waited_io() + self.written_ns() > 0
     }
 
-    /// The part of the exposed time which belongs to some calls: as large as their part of all time in calls on files. Where a
-    /// training is inferred that is its wait, in which none of what its own thread writes lies.
+    /// Returns the part of the exposed time that belongs to some calls, in proportion to their share of all time in
+    /// calls on files. If training is inferred, the exposed time is its wait, which excludes its own thread's writes.
     pub fn shared_out(&self, time_ns: f64) -> Worth {
         let (exposed, all) = match self.stands() {
             true => (Worth { ns: self.waited_io(), exposed: true }, self.file_ns() - self.all_written()),
@@ -254,7 +255,8 @@ impl<'a> Case<'a> {
         Worth { ns: (exposed.ns as f64 * part) as i64, ..exposed }
     }
 
-    /// The same of calls that write or synchronise: a training stands for what its own thread writes, whatever readers do.
+    /// Returns this part for calls that write or synchronize: a training is stalled for its own thread's writes,
+    /// regardless of its readers.
     pub fn written_out(&self, time_ns: f64) -> Worth {
         let is_put = |function: &Function| function.class == "write" || function.class == "sync";
         let all = self.calls_where(is_put).time_ns;
@@ -270,7 +272,7 @@ impl<'a> Case<'a> {
         self.summary.training.iter().filter_map(|group| group.written_ns).sum::<i64>() as f64
     }
 
-    /// Summed time of calls on files.
+    /// Returns the summed time of calls on files.
     pub fn file_ns(&self) -> f64 {
         self.calls_on_files().map(|function| function.time_ns as f64).sum()
     }
@@ -279,19 +281,20 @@ impl<'a> Case<'a> {
         beneath(&self.summary.functions)
     }
 
-    /// Functions that were asked for: how often, how long, and rows for evidence.
+    /// Returns matching functions: number of calls, total time, and evidence rows.
     pub fn calls_where(&self, wanted: impl Fn(&Function) -> bool) -> Calls {
         gathered(self.calls_on_files().filter(|function| wanted(function)).collect())
     }
 
-    /// Calls that wait for a lock on a file. Traces of before have those of fcntl among its other calls, of which nothing else
-    /// takes time.
+    /// Returns calls that wait for a file lock. Older traces include fcntl locks in its other calls, which take no
+    /// significant time.
     pub fn locks(&self) -> Calls {
         let all = self.summary.functions.iter().chain(&self.summary.past_files);
         gathered(all.filter(|function| LOCKS.contains(&function.name.as_str())).collect())
     }
 
-    /// The part of their lives that readers waited for locks, were nobody else to take any; `None` where there are none.
+    /// Returns the share of the readers' lifetimes spent waiting for locks, assuming that only readers take locks;
+    /// `None` without readers.
     pub fn locked(&self) -> Option<f64> {
         let readers = self.summary.training.iter().flat_map(|group| &group.readers);
         let lives: i64 = readers.map(|reader| reader.last_ts - reader.first_ts).sum();
@@ -299,7 +302,7 @@ impl<'a> Case<'a> {
     }
 }
 
-/// Some functions taken together.
+/// Aggregates several functions.
 fn gathered(mut found: Vec<&Function>) -> Calls {
     found.sort_by_key(|function| Reverse(function.time_ns));
     let row = |function: &&Function| {
@@ -314,20 +317,20 @@ fn gathered(mut found: Vec<&Function>) -> Calls {
 }
 
 impl Case<'_> {
-    /// Metadata calls of these groups: how many, and how long together.
+    /// Returns the number and total time of metadata calls in these groups.
     pub fn asked(&self, groups: &[&str]) -> (u64, f64) {
         let rows = self.summary.metadata.iter().filter(|row| groups.contains(&row.group.as_str()));
         rows.fold((0, 0.0), |(count, ns), row| (count + row.count, ns + row.time_ns as f64))
     }
 
-    /// Time of opening and closing files, without that of opens that failed.
+    /// Returns the time of opening and closing files, excluding failed opens.
     pub fn opening_ns(&self) -> f64 {
         let (_, time_ns) = self.asked(&["open", "close"]);
         let rows = self.summary.failures.iter().filter(|row| row.class == "metadata" && group(&row.name) == "open");
         time_ns - rows.map(|row| row.time_ns as f64).sum::<f64>()
     }
 
-    /// Reads or writes that moved from `from` bytes on and less than `to`.
+    /// Returns reads or writes that moved at least `from` and fewer than `to` bytes.
     pub fn moved(&self, class: &str, from: u64, to: u64) -> Moved {
         let rows = self.summary.sizes.iter().filter(|row| row.class == class && row.from >= from && row.to <= to);
         rows.fold(Moved::default(), |sum, row| Moved {
@@ -337,17 +340,17 @@ impl Case<'_> {
         })
     }
 
-    /// Epochs that spans number; zero where none does.
+    /// Returns the number of epochs that spans number; zero if spans number none.
     pub fn epochs(&self) -> u64 {
         self.summary.training.iter().map(|group| group.epochs).max().unwrap_or(0)
     }
 
-    /// Successful opens of files.
+    /// Returns the number of successful opens of files.
     pub fn opens(&self) -> u64 {
         self.summary.directories.iter().map(|folder| folder.use_.opens).sum()
     }
 
-    /// A part of the steps of trainers, on average over trainers, as a share of a step.
+    /// Returns a part of the trainers' steps as a share of a step, averaged over trainers.
     pub fn step_share(&self, of: fn(&StepPart) -> i64) -> Option<f64> {
         let steps = &self.summary.steps;
         let total: i64 = steps.iter().map(|row| row.sum.total_ns).sum();
@@ -363,37 +366,37 @@ pub struct Moved {
     pub time_ns: f64,
 }
 
-/// The least time of copying out of memory, in nanoseconds a byte: where storage never was faster than that.
+/// Minimum time to copy from memory, in nanoseconds per byte, used if storage was never faster.
 pub const COPY_NS_A_BYTE: f64 = 0.125;
 
-/// The least time of a call that finds its bytes in memory.
+/// Minimum time of a call served from memory.
 pub const CALL_NS: f64 = 1500.0;
 
-/// A remedy in the words of any training, or of PyTorch where the trace tells of it and its words are others.
+/// Returns a change worded for any training, or for PyTorch if the trace shows PyTorch and has a separate text.
 pub fn in_words(summary: &Summary, any: &'static str, torch: &'static str) -> &'static str {
     let is_torch = summary.training.iter().any(|group| group.torch);
     if is_torch && !torch.is_empty() { torch } else { any }
 }
 
-/// Calls that wait for a device. `fflush` hands over to the kernel only.
+/// Calls that wait for a device. `fflush` only writes to the kernel and is not included.
 pub const SYNCS: [&str; 7] = ["fsync", "fdatasync", "sync", "syncfs", "sync_file_range", "msync", "aio_fsync_done"];
 
 /// Calls on locks.
 const LOCKS: [&str; 4] = ["flock", "lockf", "fcntl", "fcntl_setlkw"];
 
-/// Some calls taken together.
+/// Totals of some calls.
 pub struct Calls {
     pub count: u64,
     pub time_ns: f64,
     pub rows: Vec<String>,
 }
 
-/// A part of a whole; `None` of nothing.
+/// Returns a part of a whole; `None` if the whole is zero.
 pub fn part(part: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| part / whole)
 }
 
-/// The name of a rank group.
+/// Returns the name of a rank group.
 pub fn named(group: &RankGroup) -> String {
     group.rank.map_or_else(|| format!("{} ({})", group.trainer, group.pid), |rank| format!("rank {rank}"))
 }

@@ -1,4 +1,4 @@
-//! Calls that move little: what they cost beyond moving their bytes.
+//! Calls that move few bytes: their cost beyond moving the bytes.
 
 use std::cmp::Reverse;
 
@@ -7,17 +7,17 @@ use crate::summary::figures::units::{bytes, grouped, time};
 use crate::summary::report::findings::Unit;
 use crate::summary::report::sizes::SizeUse;
 
-/// Calls below this are small.
+/// Calls below this size are small.
 const SMALL: u64 = 64 << 10;
 
-/// Calls from here on move bytes at the rate that storage has.
+/// Calls of at least this size move bytes at storage bandwidth.
 const LARGE: u64 = 1 << 20;
 
-/// Judges reads or writes of so many files. One that is small is read in one call at best.
+/// Judges reads or writes of this many files. A small file takes at least one read.
 pub fn judge(case: &Case, class: &str, files: u64) -> Judgement {
     let (small, all) = (case.moved(class, 1, SMALL), case.moved(class, 1, u64::MAX));
     let large = case.moved(class, LARGE, u64::MAX);
-    // Without large calls nobody knows the rate: then bytes cost what copying them does, and worth is at most.
+    // Without large calls, the bandwidth is unknown: then bytes cost a memory copy, and the savings are an upper bound.
     let ns_a_byte = part(large.time_ns, large.bytes).unwrap_or(COPY_NS_A_BYTE);
     let fixed = (small.time_ns - small.bytes * ns_a_byte).max(0.0);
     let of_time = part(small.time_ns, all.time_ns).unwrap_or(0.0);
@@ -42,7 +42,7 @@ pub fn judge(case: &Case, class: &str, files: u64) -> Judgement {
     }
 }
 
-/// Sizes that took most of the time.
+/// Returns the sizes that took most of the time.
 fn evidence(case: &Case, class: &str) -> Vec<String> {
     let is_small = |row: &&SizeUse| row.class == class && row.from > 0 && row.to <= SMALL;
     let mut rows: Vec<_> = case.summary.sizes.iter().filter(is_small).collect();

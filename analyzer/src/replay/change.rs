@@ -1,4 +1,4 @@
-//! Changes to a pipeline: as they are typed, and as they are applied.
+//! Changes to a pipeline: parsing them and applying them.
 
 use std::fmt;
 
@@ -49,7 +49,7 @@ impl fmt::Display for Change {
     }
 }
 
-/// The keys and their values, for help and errors.
+/// Keys and their values, for help and errors.
 pub const KEYS: &[(&str, &str)] = &[
     ("storage", "a speedup of storage: 2, 1.5, inf"),
     ("latency", "a speedup of the part of storage calls that does not grow with their size"),
@@ -65,11 +65,11 @@ pub const KEYS: &[(&str, &str)] = &[
     ("quota", "none: the CPU quota is lifted"),
 ];
 
-/// The most readers and requests that are played.
+/// Maximum number of readers and requests to replay.
 const MOST: usize = 4096;
 
 impl Change {
-    /// Parses `KEY=VALUE,KEY=VALUE`. The error says what is allowed.
+    /// Parses `KEY=VALUE,KEY=VALUE`. The error lists what is allowed.
     pub fn parse(text: &str) -> Result<Change, String> {
         let mut change = Change { name: text.trim().to_string(), ..Change::default() };
         let mut seen: Vec<&str> = Vec::new();
@@ -120,7 +120,7 @@ impl Change {
         Ok(())
     }
 
-    /// Returns `true` if the change speeds up or moves CPU work, which needs to know the CPU time and its limits.
+    /// Returns `true` if the change speeds up or moves CPU work, which requires the CPU time and its limits.
     pub fn needs_cpu(&self) -> bool {
         self.decode != 1.0 || self.cores.is_some() || self.no_quota
     }
@@ -130,7 +130,7 @@ impl Change {
         self.storage != 1.0 || self.latency != 1.0 || self.bandwidth != 1.0
     }
 
-    /// The line of code that makes the change, as PyTorch spells it; empty for changes outside the code.
+    /// Returns the line of PyTorch code that makes the change; empty for changes outside the code.
     pub fn code(&self) -> String {
         let mut parts: Vec<String> = Vec::new();
         parts.extend(self.workers.map(|workers| format!("num_workers={workers}")));
@@ -140,7 +140,7 @@ impl Change {
         parts.join(", ")
     }
 
-    /// What the change is, in words.
+    /// Describes the change in words.
     pub fn words(&self, pipeline: &Pipeline) -> String {
         let mut parts: Vec<String> = Vec::new();
         let faster = |factor: f64, what: &str| match factor {
@@ -166,7 +166,7 @@ impl Change {
         parts.join(", ")
     }
 
-    /// The order of batches with the change.
+    /// Returns the order of batches with the change.
     pub fn order(&self, pipeline: &Pipeline) -> Order {
         if self.any_order { Order::Any } else { pipeline.order }
     }

@@ -1,15 +1,15 @@
-//! Work without the slowdown of sharing, and how storage slows down under load.
+//! Fits work without the slowdown of sharing, and the slowdown of storage under load.
 
 use super::pipeline::{Kind, Pipeline};
 use super::player::{World, play};
 
-/// Rounds in which work is fitted: each corrects most of what is left.
+/// Number of rounds in which work is fitted: each corrects most of the remaining error.
 const ROUNDS: usize = 4;
 
-/// Work is at least this part of the measured time.
+/// Minimum work, as a share of the measured time.
 const LEAST: f64 = 0.02;
 
-/// Fits the work of productions and steps: played as it was, each takes as long as it was measured to take.
+/// Fits the work of productions and steps so that each takes its measured time in a replay without changes.
 pub fn fitted(measured: &Pipeline, world: &World) -> Pipeline {
     let mut fitted = measured.clone();
     for _ in 0..ROUNDS {
@@ -34,8 +34,8 @@ pub fn fitted(measured: &Pipeline, world: &World) -> Pipeline {
     fitted
 }
 
-/// Charges as much for waiting for readers' interpreters as was measured. If readers are hardly ever at work then, it was something
-/// else, which takes its time whatever readers do.
+/// Charges as much waiting for the readers' interpreter locks as was measured. If readers are rarely working at that
+/// time, the wait had another cause and takes its time regardless of the readers.
 fn charge_gil(fitted: &mut Pipeline, measured: &Pipeline, charged: f64) {
     let wanted: f64 = measured.passes.iter().flat_map(|pass| &pass.batches).map(|batch| batch.gil_ns).sum();
     for batch in fitted.passes.iter_mut().flat_map(|pass| &mut pass.batches) {
@@ -47,24 +47,24 @@ fn charge_gil(fitted: &mut Pipeline, measured: &Pipeline, charged: f64) {
     }
 }
 
-/// Waits that were measured are at most so many times those that a replay has.
+/// Maximum ratio of measured waits to the waits in a replay.
 const GIL_MOST: f64 = 2.5;
 
-/// Work that is slowed down by other work of its kind.
+/// Work that other work of its kind slows down.
 const SHARED: [Kind; 3] = [Kind::Io, Kind::Cpu, Kind::Hand];
 
-/// How much each further reader slows storage: the most probable value, and the ends of an interval.
+/// Slowdown of storage per additional reader: the most probable value, and the ends of an interval.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Slope {
     pub low: f64,
     pub mid: f64,
     pub high: f64,
-    /// The most readers that were seen in storage calls at the same time, rounded up.
+    /// Largest number of readers that were in storage calls at the same time, rounded up.
     pub seen: usize,
 }
 
-/// Fits the slope from storage calls beside few and beside many others: by call, the mean number of readers in storage calls
-/// meanwhile, and its duration.
+/// Fits the slope from storage calls with few and with many concurrent calls: each sample is the mean number of readers
+/// in storage calls during a call, and the duration of the call.
 pub fn slope(samples: &[(f64, f64)]) -> Slope {
     let seen = samples.iter().map(|(beside, _)| *beside).fold(1.0, f64::max).round().max(1.0) as usize;
     let unknown = Slope { low: 0.0, mid: 0.1, high: 1.0, seen };
@@ -83,7 +83,7 @@ pub fn slope(samples: &[(f64, f64)]) -> Slope {
     }
     found.sort_by(f64::total_cmp);
     let at = |part: f64| found[((found.len() - 1) as f64 * part) as usize];
-    // Above one, two readers get less than one does: nothing but noise has that in the middle.
+    // Above one, two readers would get less than one: a middle value above one is noise.
     let [low, mid, high] = [at(0.05), mid.min(1.0), at(0.95)].map(|slope| slope.clamp(0.0, 1.5));
     Slope { low: low.min(mid), mid, high: high.max(mid), seen }
 }
@@ -91,7 +91,7 @@ pub fn slope(samples: &[(f64, f64)]) -> Slope {
 const SAMPLES_MIN: usize = 10;
 const RESAMPLES: usize = 40;
 
-/// The slope of a line through samples, relative to its value at one reader.
+/// Returns the slope of a line through the samples, relative to its value at one reader.
 fn regression(samples: impl Iterator<Item = (f64, f64)>) -> Option<f64> {
     let (mut n, mut x, mut y, mut xx, mut xy) = (0.0, 0.0, 0.0, 0.0, 0.0);
     for (beside, ns) in samples {
@@ -99,7 +99,7 @@ fn regression(samples: impl Iterator<Item = (f64, f64)>) -> Option<f64> {
         (n, x, y, xx, xy) = (n + 1.0, x + extra, y + ns, xx + extra * extra, xy + extra * ns);
     }
     let spread = n * xx - x * x;
-    // Batches that were all read beside the same number of others show nothing.
+    // Batches that were all read with the same concurrency show nothing.
     if spread < 1e-3 * n * n {
         return None;
     }
@@ -108,7 +108,7 @@ fn regression(samples: impl Iterator<Item = (f64, f64)>) -> Option<f64> {
     (base > 0.0).then(|| rise / base)
 }
 
-/// A small generator of random numbers: resampling has to give the same result each time.
+/// A small random number generator: resampling must give the same result each time.
 pub struct Random(u64);
 
 impl Random {

@@ -1,10 +1,10 @@
-//! Replay: an input pipeline played again, as it was and with changes, to predict what a change is worth.
+//! Replay: simulates an input pipeline with and without changes, to predict the effect of a change.
 //!
 //! ```text
-//! predict      rows of predictions with intervals, after the replay has proved itself on the run as it was
-//! fit          work without the slowdown of sharing, and how storage slows down under load
+//! predict      rows of predictions with intervals, after the replay has reproduced the run without changes
+//! fit          work without the slowdown of sharing, and the slowdown of storage under load
 //! player       the discrete-event simulation
-//! change       changes, as they are typed and as they are applied
+//! change       changes: parsing them and applying them
 //! pipeline     passes, readers, batches and steps, as measured
 //! ```
 //!

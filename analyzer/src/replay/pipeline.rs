@@ -1,11 +1,11 @@
-//! An input pipeline as it was measured: passes over a loader, its readers, batches and the steps of the trainer.
+//! An input pipeline as measured: passes over a loader, its readers, batches and the steps of the trainer.
 
 use serde::{Deserialize, Serialize};
 
-/// Kinds of work. Each has its own rule for what happens if several readers do it at the same time.
+/// Kinds of work. Each has a separate rule for concurrent work of several readers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// Sleeping, network, other programs: takes its time whatever others do.
+    /// Sleeping, network, other programs: its duration does not depend on other readers.
     Fixed,
     /// Storage: slowed by other storage calls.
     Io,
@@ -13,7 +13,7 @@ pub enum Kind {
     Lock,
     /// Computing: shares the CPUs.
     Cpu,
-    /// Serializing and copying into shared memory: shares the CPUs, too.
+    /// Serializing and copying into shared memory: also shares the CPUs.
     Hand,
 }
 
@@ -47,7 +47,7 @@ pub enum Dispatch {
 /// One batch, and the step of the same number.
 #[derive(Clone, Copy, Default, Debug, Serialize, Deserialize)]
 pub struct Batch {
-    /// The reader that made it, among those of the pass.
+    /// The reader that made it, as an index into the readers of the pass.
     pub reader: u32,
     /// Its production, by kind of work.
     pub work: Work,
@@ -55,26 +55,27 @@ pub struct Batch {
     pub made_ns: f64,
     /// From the request's dispatch to its arrival at the reader.
     pub ask_ns: f64,
-    /// What the reader does between the previous batch, or the request, and the production.
+    /// The reader's work between the previous batch, or the request, and the production.
     pub turn_ns: f64,
     /// From the end of the production until the message is complete.
     pub ship_ns: f64,
-    /// What the trainer needs to take the message once it is complete, of which waits for the reader's interpreter lock.
+    /// The trainer's time to receive a complete message, including waits for the reader's interpreter lock.
     pub take_ns: f64,
     pub gil_ns: f64,
-    /// The rest of `next()`.
+    /// The remaining time of `next()`.
     pub return_ns: f64,
     /// The step after the batch: CPU time of the trainer, and waiting.
     pub think_cpu_ns: f64,
     pub think_ns: f64,
-    /// The part of that waiting which is for its own threads, programs or files: a faster device does not shorten it.
+    /// Part of that waiting that is for the trainer's own threads, programs or files: a faster device does not shorten
+    /// it.
     pub own_ns: f64,
-    /// The measured duration of `next()` in the step of this number.
+    /// Measured duration of `next()` in the step with this number.
     pub wait_ns: f64,
 }
 
 impl Batch {
-    /// The measured duration of the step of this number, its wait included.
+    /// Returns the measured duration of the step with this number, including its wait.
     pub fn step_ns(&self) -> f64 {
         self.wait_ns + self.think_cpu_ns + self.think_ns
     }
@@ -87,7 +88,7 @@ pub struct Start {
     pub created_ns: f64,
     /// Its work until it can take a request.
     pub work: Work,
-    /// What its first batch cost more than others.
+    /// Additional cost of its first batch.
     pub first_ns: f64,
 }
 
@@ -98,49 +99,49 @@ pub struct Pass {
     pub starts: Vec<Start>,
     /// `true` if the readers were created for this pass.
     pub is_fresh: bool,
-    /// Requests sent before the first batch was taken.
+    /// Number of requests sent before the first batch was received.
     pub requested: usize,
     /// The trainer's time from the start of the pass until the first requests.
     pub lead_ns: f64,
     pub batches: Vec<Batch>,
     /// The trainer's time to find that there are no more batches, and to stop the readers.
     pub tail_ns: f64,
-    /// From there to the next pass.
+    /// Time from there to the next pass.
     pub gap_ns: f64,
 }
 
 impl Pass {
-    /// Requests per reader in flight.
+    /// Returns the number of requests in flight per reader.
     pub fn prefetch(&self) -> usize {
         self.requested.div_ceil(self.starts.len().max(1)).max(1)
     }
 }
 
-/// See the module.
+/// A measured pipeline with the conditions of its run.
 #[derive(Clone, Default, Debug, Serialize, Deserialize)]
 pub struct Pipeline {
     pub passes: Vec<Pass>,
     pub order: Order,
     pub dispatch: Dispatch,
-    /// CPUs that the processes may use, and the quota of their control group in CPUs.
+    /// CPUs available to the processes, and the quota of their cgroup in CPUs.
     pub cpus: Option<f64>,
     pub quota: Option<f64>,
-    /// `true` if it is known whether there is a quota.
+    /// `true` if it is known whether a quota exists.
     pub is_quota_known: bool,
     /// `true` if the kernel's counters show the CPU time of the readers.
     pub is_counted: bool,
     /// `true` if spans show when the trainer waits.
     pub by_spans: bool,
-    /// Storage calls: the mean number of readers in storage calls meanwhile, its own included, and the duration.
+    /// Storage calls: the mean number of readers in storage calls during the call, including its own, and its duration.
     pub reads: Vec<(f64, f64)>,
-    /// The share of the readers' computing in which they were ready and no CPU was free.
+    /// Share of the readers' computing in which they were ready to run but no CPU was free.
     pub starved: f64,
     /// The time in which readers waited for a server, another process or a program they had started, summed over readers.
     #[serde(default)]
     pub served_ns: f64,
     /// Batches whose readers mapped files and had major page faults.
     pub mapped: usize,
-    /// The training, and what it waited, as measured.
+    /// Measured duration of the training, and its wait.
     pub measured_ns: f64,
     pub wait_ns: f64,
 }
@@ -158,31 +159,31 @@ impl Pipeline {
         self.passes.iter().map(Pass::prefetch).max().unwrap_or(1)
     }
 
-    /// CPUs that may run at the same time; no limit if unknown.
+    /// Returns the number of CPUs that may run at the same time; no limit if unknown.
     pub fn cores(&self) -> f64 {
         let [cpus, quota] = [self.cpus, self.quota].map(|limit| limit.unwrap_or(f64::INFINITY));
         cpus.min(quota)
     }
 
-    /// The measured time of all passes.
+    /// Returns the measured time of all passes.
     pub fn passes_ns(&self) -> f64 {
         let steps = |pass: &Pass| pass.batches.iter().map(Batch::step_ns).sum::<f64>();
         self.passes.iter().map(|pass| pass.lead_ns + steps(pass) + pass.tail_ns + pass.gap_ns).sum()
     }
 
-    /// The measured wait in all passes.
+    /// Returns the measured wait in all passes.
     pub fn waited_ns(&self) -> f64 {
         let waits = |pass: &Pass| pass.batches.iter().map(|batch| batch.wait_ns).sum::<f64>();
         self.passes.iter().map(|pass| pass.lead_ns + waits(pass) + pass.tail_ns).sum()
     }
 
-    /// The work of all batches.
+    /// Returns the work of all batches.
     pub fn work(&self) -> Work {
         let all = self.passes.iter().flat_map(|pass| &pass.batches);
         all.fold([0.0; KINDS], |sum, batch| std::array::from_fn(|kind| sum[kind] + batch.work[kind]))
     }
 
-    /// A part of a long pipeline: from each pass a block in the middle, at most `most` batches in all.
+    /// Returns a part of a long pipeline: a block from the middle of each pass, with at most `most` batches in total.
     pub fn sample(&self, most: usize) -> Option<Pipeline> {
         let all = self.batches();
         if all <= most {
@@ -207,5 +208,5 @@ impl Pipeline {
     }
 }
 
-/// Passes of a sampled pipeline.
+/// Maximum number of passes in a sampled pipeline.
 const MOST_PASSES: usize = 50;

@@ -1,22 +1,22 @@
-//! The discrete-event simulation of a pipeline. Deterministic: the same pipeline takes the same time.
+//! Discrete-event simulation of a pipeline. It is deterministic: the same pipeline always takes the same time.
 //!
-//! Work that shares something advances on a clock of its own, which runs at the rate that each of the active readers gets. So a
-//! reader that joins or leaves changes the speed of that clock, and no event that is already scheduled.
+//! Work on a shared resource advances on the resource's clock, which runs at the rate that each active reader receives.
+//! A reader that joins or leaves therefore changes the speed of that clock, but no event that is already scheduled.
 
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
 
 use super::pipeline::{ALL_KINDS, Batch, Dispatch, KINDS, Kind, Order, Pass, Pipeline, Work};
 
-/// The conditions under which a pipeline is played.
+/// Conditions under which a pipeline is replayed.
 #[derive(Clone, Debug)]
 pub struct World {
     pub cores: f64,
-    /// How much each further active reader slows storage: 0 at constant latency, 1 at a shared bandwidth.
+    /// Slowdown of storage per additional active reader: 0 at constant latency, 1 at a shared bandwidth.
     pub slope: f64,
-    /// Storage gives no more in sum than to this number of readers; no limit if zero.
+    /// Number of readers at which storage reaches its total limit; no limit if zero.
     pub storage_readers: usize,
-    /// By reader, how much slower it is than the average, if batches are not the cause. Empty if all are alike.
+    /// Slowness of each reader relative to the average, if batches are not the cause. Empty if all are equal.
     pub slowness: Vec<f64>,
 }
 
@@ -25,14 +25,14 @@ pub struct World {
 pub struct Played {
     pub time_ns: f64,
     pub wait_ns: f64,
-    /// Waits for the interpreters of readers.
+    /// Waits for the readers' interpreter locks.
     pub gil_ns: f64,
-    /// By batch of all passes: the part of its production that is slowed by others, and the step after it.
+    /// Per batch of all passes, the part of its production that other readers slow down, and the step after it.
     pub shared: Vec<f32>,
     pub thought: Vec<f32>,
 }
 
-/// Plays a pipeline; `records` keeps the duration of each production and step.
+/// Replays a pipeline; `records` stores the duration of each production and step.
 pub fn play(pipeline: &Pipeline, world: &World, records: bool) -> Played {
     let mut played = Played::default();
     for pass in &pipeline.passes {
@@ -49,7 +49,7 @@ pub fn play(pipeline: &Pipeline, world: &World, records: bool) -> Played {
     played
 }
 
-/// Something that happens at a point of a clock.
+/// An event at a time of a clock.
 #[derive(Clone, Copy)]
 struct Due {
     at: f64,
@@ -82,25 +82,25 @@ impl PartialOrd for Due {
     }
 }
 
-/// Reversed: the earliest is the greatest.
+/// Reversed, so that the earliest event is the greatest.
 impl Ord for Due {
     fn cmp(&self, other: &Due) -> Ordering {
         other.at.total_cmp(&self.at).then(other.number.cmp(&self.number))
     }
 }
 
-/// A clock that runs at a rate which depends on the number of its users.
+/// A clock whose rate depends on the number of its users.
 #[derive(Default)]
 struct Clock {
     time: f64,
     due: BinaryHeap<Due>,
 }
 
-/// What the trainer does.
+/// State of the trainer.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Trainer {
     Leads,
-    /// In `next()`, and no message is there.
+    /// In `next()` without an available message.
     Waits,
     Takes(u32),
     Returns,
@@ -110,7 +110,7 @@ enum Trainer {
     Done,
 }
 
-/// What a reader does: its work, and how far it is.
+/// State of a reader: its work, and its progress.
 struct Reader {
     queue: VecDeque<u32>,
     /// The batch in production, or the start of the reader.
@@ -118,19 +118,19 @@ struct Reader {
     is_busy: bool,
     work: Work,
     phase: usize,
-    /// When the phase began, and the production, and the time in phases that others slow down.
+    /// Start of the phase, start of the production, and the time in phases that other readers slow down.
     began: f64,
     since: f64,
     shared: f64,
-    /// CPU work of the production, for the interpreter's lock.
+    /// CPU work of the production, for the interpreter lock.
     cpu: f64,
 }
 
-/// Phases of a production: the turn-around, the kinds of work.
+/// Phases of a production: the turn-around, then the kinds of work.
 const TURN: usize = 0;
 const END: usize = KINDS + 1;
 
-/// Python hands the interpreter's lock over after this time at the latest.
+/// Python releases the interpreter lock after this time at the latest.
 const SWITCH_NS: f64 = 5e6;
 
 struct Player<'a> {
@@ -145,7 +145,7 @@ struct Player<'a> {
     io: Clock,
     lock: VecDeque<u32>,
     readers: Vec<Reader>,
-    /// Who produces which batch.
+    /// The reader that produces each batch.
     maker: Vec<u32>,
     queue: VecDeque<u32>,
     idle: VecDeque<u32>,
@@ -153,10 +153,10 @@ struct Player<'a> {
     stored: Vec<bool>,
     trainer: Trainer,
     step: usize,
-    /// The batch that was taken last, and the number of requests that were sent.
+    /// The batch that was received last, and the number of requests sent.
     taken: u32,
     requested: usize,
-    /// By reader, when its latest request arrives: none overtakes another.
+    /// Arrival of each reader's latest request: requests do not overtake each other.
     arrives: Vec<f64>,
     entered: f64,
     thinks: f64,
@@ -239,7 +239,7 @@ impl<'a> Player<'a> {
         self.fixed.push(Due { at: self.now + delay.max(0.0), number: self.number, what });
     }
 
-    /// The rates of the CPU's clock and of the storage's.
+    /// Returns the rates of the CPU clock and of the storage clock.
     fn rates(&self) -> (f64, f64) {
         let (computing, reading) = (self.cpu.due.len() as f64, self.io.due.len() as f64);
         let cpu = if computing > self.world.cores { self.world.cores / computing } else { 1.0 };
@@ -285,7 +285,7 @@ impl<'a> Player<'a> {
         self.after(turn, What::Reader(reader as u32));
     }
 
-    /// A phase of a reader ends: the next one that takes any time begins.
+    /// Ends a phase of a reader and starts the next one that takes any time.
     fn phase_ends(&mut self, reader: usize) {
         let own = &mut self.readers[reader];
         if own.phase != TURN && matches!(ALL_KINDS[own.phase - 1], Kind::Io | Kind::Cpu | Kind::Hand) {
@@ -324,7 +324,7 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// A reader has started, or made its batch.
+    /// Handles a reader that has started, or finished its batch.
     fn finish(&mut self, reader: usize) {
         let own = &mut self.readers[reader];
         own.is_busy = false;
@@ -365,7 +365,7 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// Sends the next request, if there is one: to this reader, if any reader may make any batch.
+    /// Sends the next request, if there is one: to the given reader, if any reader may make any batch.
     fn request(&mut self, free: Option<u32>) {
         let batch = self.requested;
         if batch >= self.pass.batches.len() {
@@ -424,7 +424,7 @@ impl<'a> Player<'a> {
         self.after(self.pass.tail_ns, What::Trainer);
     }
 
-    /// The trainer looks for its batch: stored, or in the next message.
+    /// Checks for the trainer's batch: stored, or in the next message.
     fn look(&mut self) {
         if self.order == Order::InOrder && self.stored[self.step] {
             return self.returns(self.step);
@@ -435,17 +435,17 @@ impl<'a> Player<'a> {
         };
         let own = &self.pass.batches[batch as usize];
         let maker = &self.readers[self.maker[batch as usize] as usize];
-        // A reader that computes hands its interpreter over late.
+        // A reader that computes releases its interpreter lock late.
         let usual = own.work[Kind::Cpu as usize].clamp(1.0, SWITCH_NS);
         let gil = if maker.is_busy { own.gil_ns * maker.cpu.min(SWITCH_NS) / usual } else { 0.0 };
         self.trainer = Trainer::Takes(batch);
-        // Nobody waits for it any more once the reader is idle.
+        // The wait ends at the latest when the reader becomes idle.
         let gil = gil.min(2.0 * own.gil_ns).min(self.left(self.maker[batch as usize] as usize));
         self.gil += gil;
         self.after(own.take_ns + gil, What::Trainer);
     }
 
-    /// How long a reader goes on computing, with the requests that it has.
+    /// Returns how long a reader continues computing with its current requests.
     fn left(&self, reader: usize) -> f64 {
         let own = &self.readers[reader];
         let cpu = |work: &Work| work[Kind::Cpu as usize] + work[Kind::Hand as usize];

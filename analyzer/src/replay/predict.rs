@@ -1,7 +1,7 @@
-//! Predictions: what a change would make of the training time, as an interval.
+//! Predictions: the training time with a change, as an interval.
 //!
-//! The replay first proves itself on the run as it was. A prediction is the ratio of two replays, with and without the change,
-//! at every corner of what the trace leaves open.
+//! The replay must first reproduce the run without changes. A prediction is the ratio of two replays, with and without
+//! the change, at every corner of the uncertainty that the trace leaves.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,45 +10,45 @@ use super::fit::{Random, Slope, fitted, slope};
 use super::pipeline::{Batch, Kind, Pass, Pipeline, Start};
 use super::player::{Played, World, play};
 
-/// The replay of the run as it was may differ by this part of the wait, or of the time.
+/// Maximum error of the replay without changes, relative to the wait and to the time.
 const WAIT_ERROR: f64 = 0.05;
 const TIME_ERROR: f64 = 0.03;
 
-/// The least half of an interval, as a part of the training time.
+/// Minimum half-width of an interval, as a share of the training time.
 const HALF_MIN: f64 = 0.05;
 
-/// The part of an interval that stands for CPUs that were not free.
+/// Half-width that accounts for busy CPUs, per share of starved time.
 const BUSY_PART: f64 = 0.2;
 
-/// Longer pipelines are played in part: for the proof, and for predictions.
+/// Maximum number of batches to replay, for the proof and for predictions; longer pipelines are sampled.
 const PROVED_MAX: usize = 100_000;
 const PREDICTED_MAX: usize = 4_000;
 
-/// Fewer batches than this show no pattern.
+/// Fewer batches than this do not show a pattern.
 const BATCHES_MIN: usize = 8;
 
-/// Resampled pipelines for each prediction.
+/// Number of resampled pipelines per prediction.
 const RESAMPLES: u64 = 8;
 
-/// The replay of a training.
+/// Replay of a training.
 #[derive(Clone, Default, Debug, Serialize, Deserialize)]
 pub struct Replay {
-    /// The training as measured, and as replayed without a change.
+    /// Duration of the training as measured, and as replayed without a change.
     pub measured_ns: i64,
     pub replayed_ns: Option<i64>,
     pub wait_ns: i64,
     pub replayed_wait_ns: Option<i64>,
-    /// Why nothing can be predicted.
+    /// Reason why nothing can be predicted.
     pub refused: Option<String>,
     pub changes: Vec<Prediction>,
-    /// Predictions for the remedies of findings.
+    /// Predictions for the changes that findings recommend.
     #[serde(default)]
     pub remedies: Vec<Prediction>,
 }
 
 impl Replay {
-    /// The gain of the best of some remedies, by the beginning of their names; zero if nothing is measurable. `None` if none of
-    /// them was predicted.
+    /// Returns the largest savings of some changes, given by name prefixes; zero if nothing is measurable. `None` if
+    /// none of them was predicted.
     pub fn gain_ns(&self, remedies: &[&str]) -> Option<i64> {
         let is_one = |row: &&Prediction| remedies.iter().any(|name| row.change.starts_with(name));
         let gain = |row: &Prediction| {
@@ -59,25 +59,25 @@ impl Replay {
     }
 }
 
-/// The prediction for one change.
+/// Prediction for one change.
 #[derive(Clone, Default, Debug, Serialize, Deserialize)]
 pub struct Prediction {
     pub change: String,
-    /// What it is, in words, and the arguments that make it, as PyTorch spells them.
+    /// Description in words, and the PyTorch arguments that make the change.
     pub what: String,
     pub code: String,
-    /// The training time, the ends of its interval, and the wait that is left; `null` if refused.
+    /// Training time, the ends of its interval, and the remaining wait; `null` if refused.
     pub time_ns: Option<i64>,
     pub low_ns: Option<i64>,
     pub high_ns: Option<i64>,
     pub wait_ns: Option<i64>,
-    /// Why there is no prediction for this change.
+    /// Reason why there is no prediction for this change.
     pub refused: Option<String>,
     pub notes: Vec<String>,
 }
 
 impl Prediction {
-    /// The gain that is sure: negative if the change may cost time.
+    /// Returns the certain savings: negative if the change may cost time.
     pub fn sure_ns(&self, measured_ns: i64) -> Option<i64> {
         Some(measured_ns - self.high_ns?)
     }
@@ -88,32 +88,32 @@ impl Prediction {
     }
 }
 
-/// One of the possibilities that a trace leaves open.
+/// One combination of the possibilities that a trace leaves open.
 #[derive(Clone, Copy)]
 struct Corner {
     slope: f64,
-    /// Storage gives no more than it gave at the highest concurrency seen.
+    /// Storage does not deliver more than at the highest concurrency seen.
     saturates: bool,
     /// A server, or whoever else the readers wait for, gives no more than it gave.
     served: bool,
-    /// Further readers start at half the cost.
+    /// Additional readers start at half the cost.
     cheap_start: bool,
     /// Slow batches are slow because of their reader.
     by_reader: bool,
-    /// Of a change whose effect is a part of what it names, the lesser part.
+    /// The smaller effect, for a change whose name covers more than its effect.
     lesser: bool,
 }
 
-/// A pipeline that replays as it was measured.
+/// A pipeline whose replay reproduces the measurements.
 pub struct Proven {
     measured: Pipeline,
     slope: Slope,
-    /// By slope (low, middle, high), the fitted sample.
+    /// The fitted sample for each slope (low, middle, high).
     fits: Vec<(f64, Pipeline)>,
     replay: Replay,
 }
 
-/// Proves that a pipeline replays as it was measured.
+/// Checks that the replay of a pipeline reproduces the measurements.
 pub fn prove(pipeline: &Pipeline) -> Result<Proven, Replay> {
     let (time, wait) = (pipeline.measured_ns, pipeline.wait_ns);
     let mut replay = Replay { measured_ns: time as i64, wait_ns: wait as i64, ..Replay::default() };
@@ -127,9 +127,9 @@ pub fn prove(pipeline: &Pipeline) -> Result<Proven, Replay> {
     let world = World { cores: pipeline.cores(), slope: found.mid, storage_readers: 0, slowness: Vec::new() };
     let fit = fitted(whole, &world);
     let played = play(&fit, &world, false);
-    // Of a part, the replay of the part has to be right.
+    // If only a sample is replayed, the replay of the sample must be right.
     let (passes, waited) = (whole.passes_ns().max(1.0), whole.waited_ns());
-    // Time that is in no pass takes as long as it took.
+    // Time outside passes is constant.
     let rest = time - pipeline.passes_ns();
     let replayed = |part: f64, of: f64, whole: f64| whole * part / of.max(1.0);
     replay.replayed_ns = Some((replayed(played.time_ns, passes, pipeline.passes_ns()) + rest) as i64);
@@ -158,7 +158,7 @@ pub fn prove(pipeline: &Pipeline) -> Result<Proven, Replay> {
 }
 
 impl Proven {
-    /// The replay without any change.
+    /// Returns the replay without any change.
     pub fn replay(&self) -> &Replay {
         &self.replay
     }
@@ -191,7 +191,7 @@ impl Proven {
         let spread = self.spread(change, &corners[0]);
         let time = self.measured.measured_ns;
         let (low, high) = ratios.iter().fold((f64::MAX, f64::MIN), |(low, high), &r| (low.min(r), high.max(r)));
-        // CPUs that others use, too, are not the same in another run.
+        // The load of CPUs shared with other programs varies between runs.
         let busy = if change.needs_cpu() || change.workers.is_some() { BUSY_PART * self.measured.starved } else { 0.0 };
         let half = (2.0 * spread).max(HALF_MIN) + busy;
         found.time_ns = Some((time * ratios[0]) as i64);
@@ -201,7 +201,7 @@ impl Proven {
         found
     }
 
-    /// The whole training in units of the sample.
+    /// Returns the ratio of the whole training to the sample.
     fn scale(&self) -> f64 {
         self.measured.passes_ns() / self.fits[0].1.passes_ns().max(1.0)
     }
@@ -264,7 +264,7 @@ impl Proven {
         corners
     }
 
-    /// By reader, the mean production relative to that of all.
+    /// Returns each reader's mean production time relative to the overall mean.
     fn slowness(&self) -> Vec<f64> {
         let mut sums = vec![[0.0; 2]; self.measured.readers()];
         for batch in self.measured.passes.iter().flat_map(|pass| &pass.batches) {
@@ -301,7 +301,7 @@ impl Proven {
         (before, play(&changed, &world, false))
     }
 
-    /// The standard deviation of a ratio over resampled rounds of batches.
+    /// Returns the standard deviation of the ratio over resampled rounds of batches.
     fn spread(&self, change: &Change, corner: &Corner) -> f64 {
         let ratios = (1..=RESAMPLES).map(|seed| {
             let (base, changed) = self.both(change, corner, Some(seed));
@@ -314,7 +314,7 @@ impl Proven {
     }
 }
 
-/// Replaces each round of batches, one per reader, by any round of its pass.
+/// Replaces each round of batches, one per reader, with a random round of its pass.
 fn shuffle(pipeline: &mut Pipeline, seed: u64) {
     let mut random = Random::new(seed);
     for pass in &mut pipeline.passes {
@@ -334,12 +334,12 @@ fn shuffle(pipeline: &mut Pipeline, seed: u64) {
     }
 }
 
-/// Makes a change in a pipeline.
+/// Applies a change to a pipeline.
 fn apply(change: &Change, pipeline: &mut Pipeline, corner: &Corner) {
-    // Of latency and bandwidth, the trace does not show which part is which.
+    // The trace does not separate latency from bandwidth.
     let partial = change.latency.max(1.0) * change.bandwidth.max(1.0);
     let storage = change.storage * if corner.lesser { 1.0 } else { partial };
-    // Not all of a step is computing; without spans, it contains the unpacking of its batch, too.
+    // Only part of a step is compute; without spans, a step also includes unpacking its batch.
     let lesser = LESSER_COMPUTE[pipeline.by_spans as usize];
     let compute = 1.0 - (1.0 - 1.0 / change.compute) * if corner.lesser { lesser } else { 1.0 };
     let order = change.order(pipeline);
@@ -389,18 +389,19 @@ fn apply(change: &Change, pipeline: &mut Pipeline, corner: &Corner) {
     }
 }
 
-/// The part of a step that a faster device shortens at least: without spans, and with them.
+/// Minimum share of a step that a faster device shortens: without spans, and with them.
 const LESSER_COMPUTE: [f64; 2] = [0.4, 0.7];
 
-/// What a pass costs whose readers exist: a message to each, and its answer.
+/// Cost of a pass whose readers already exist: a message to each reader, and its response.
 const RESUME_NS: f64 = 2e6;
 
-/// What the trainer needs to create one more reader: in the pass where it took least, as other work delays it.
+/// Returns the trainer's time to create one more reader, from the pass with the lowest time, because other work delays
+/// it.
 fn per_reader(pipeline: &Pipeline) -> f64 {
     let cost = |pass: &Pass| {
         let created = pass.starts.iter().map(|start| start.created_ns);
         let (first, last) = (created.clone().fold(f64::MAX, f64::min), created.fold(0.0, f64::max));
-        // The first reader costs more than further ones.
+        // The first reader costs more than additional ones.
         match pass.starts.len() {
             1 => FIRST_PART * last,
             readers => (last - first) / (readers.max(2) - 1) as f64,
@@ -410,13 +411,13 @@ fn per_reader(pipeline: &Pipeline) -> f64 {
     fresh.map(cost).min_by(f64::total_cmp).unwrap_or(0.0)
 }
 
-/// The part of creating the only reader that another one would cost, too.
+/// Share of the cost of creating the only reader that an additional one would also take.
 const FIRST_PART: f64 = 0.5;
 
-/// The part of stopping readers that grows with their number: they end side by side.
+/// Share of the time to stop readers that grows with their number: they exit in parallel.
 const JOIN_PART: f64 = 0.3;
 
-/// Gives a pass another number of readers.
+/// Changes the number of readers of a pass.
 fn resize(pass: &mut Pass, workers: usize, per_reader: f64, corner: &Corner) {
     let was = pass.starts.len().max(1);
     let last = pass.starts.iter().map(|start| start.created_ns).fold(0.0, f64::max);
@@ -453,7 +454,8 @@ mod tests {
 
     const MS: f64 = 1e6;
 
-    /// A pass in which each batch needs this work and each step waits this long; measured as it is played.
+    /// Returns a pass in which each batch needs this work and each step waits this long; the measurements equal its
+    /// replay.
     fn pipeline(batches: usize, readers: usize, kind: Kind, work: impl Fn(usize) -> f64, think: f64) -> Pipeline {
         let batch = |number: usize| {
             let mut own = Batch { reader: (number % readers) as u32, think_ns: think * MS, ..Batch::default() };
@@ -494,7 +496,7 @@ mod tests {
 
     #[test]
     fn readers_that_are_slower_than_the_training_set_its_pace() {
-        // Two readers need 20 ms for a batch each: a batch every 10 ms, and steps of 4 ms wait for it.
+        // Two readers need 20 ms per batch each: a batch arrives every 10 ms, and steps of 4 ms wait for it.
         let slow = pipeline(200, 2, Kind::Io, |_| 20.0, 4.0);
         assert!(near(slow.measured_ns, 200.0 * 10.0 + 14.0), "{}", slow.measured_ns);
         let half = predicted(&slow, "storage=2");
@@ -586,7 +588,7 @@ mod tests {
         let mut one = pipeline(200, 1, Kind::Io, |_| 20.0, 4.0);
         one.reads.clear();
         let four = predicted(&one, "workers=4");
-        // Storage may give no more to four readers than to one.
+        // Storage may have the same total bandwidth for four readers as for one.
         assert!(
             four.is_nothing(one.measured_ns as i64) && four.low_ns.unwrap() < (0.5 * one.measured_ns) as i64,
             "{four:?}"

@@ -1,14 +1,15 @@
-//! Training: which processes train and which read, and how long the one waited for the other.
+//! Training: finds trainers and their readers, and measures how long each trainer waited for its readers.
 //!
-//! Spans tell it where there are some: who waits for batches and computes is a trainer, and trains from the first of these
-//! spans to the end of the last. Without spans it is inferred: a process is a trainer if it takes messages from processes of
-//! its own program that read files, and works after them, in a language of trainings, and it waits when its first thread waits
-//! for a message or a lock while they live. It trains until it next waits for somebody, or its readers have ended, once it has
-//! taken the last message. One that only takes messages is no trainer, but the parent of a pool: it gathers what others make.
+//! If spans show that a process waits for batches or computes, it is a trainer, and it trains from the first of these
+//! spans to the end of the last. Without spans, training is inferred. A process is then a trainer if it receives
+//! messages from processes of its own program that read files, works after those messages, and runs in a language used
+//! for training. It waits when its main thread waits for a message or a lock while the readers are alive. After the
+//! last message, it trains until its next wait, or until its readers have ended. A process that only receives messages
+//! is not a trainer but the parent of a pool: it collects results.
 //!
-//! What readers do while their trainer waits tells what it waits for. Those that are idle make no batch, so that the wait is
-//! shared out as the time of the others is: in I/O, or elsewhere (decoding, copying, sleeping). What a reader does before it
-//! takes the task of its first batch is its start (imports, mostly), whatever it does then.
+//! The activity of the readers during a wait shows its cause. Idle readers make no batch, so the wait is divided in
+//! proportion to the time of the busy ones: into I/O and everything else (decoding, copying, sleeping). Everything a
+//! reader does before it takes the task of its first batch counts as its start, which is mostly imports.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,7 +29,7 @@ use crate::summary::waits::trainers::{TrainerWaits, WaitKind, Waits};
 /// A trainer with its readers.
 #[derive(Serialize, Deserialize, Clone, Debug)]
 pub struct RankGroup {
-    /// Key into the table of processes.
+    /// Key in the table of processes.
     pub proc: u32,
     pub host: String,
     pub pid: i32,
@@ -36,73 +37,72 @@ pub struct RankGroup {
     #[serde(default)]
     pub tid: i32,
     pub rank: Option<i32>,
-    /// The name of the trainer: its script, where it is one.
+    /// Name of the trainer: its script, if it runs one.
     pub trainer: String,
-    /// True if the wait is inferred from calls; otherwise spans say it.
+    /// `true` if the wait is inferred from calls instead of spans.
     pub inferred: bool,
-    /// True if the trace tells of PyTorch.
+    /// `true` if the trace shows PyTorch.
     #[serde(default)]
     pub torch: bool,
-    /// True if the run used a GPU and nothing in the trace timed it: a wait of the host may have been hidden behind its work.
+    /// `true` if the run used a GPU but the trace has no GPU timing: GPU work may have hidden a wait of the host.
     #[serde(default)]
     pub gpu_untimed: bool,
-    /// The start of the training, and how long the process had been running before, in the run; `null` where a window cuts
-    /// that off.
+    /// Start of the training, and how long the process had been running before it, within the run; `null` if a time
+    /// window excludes that.
     pub start_ts: i64,
     pub startup_ns: Option<i64>,
     pub trained_ns: i64,
-    /// `null` where nothing tells.
+    /// `null` if unknown.
     pub waited_ns: Option<i64>,
-    /// Of this, what went by until readers had started, and then what they were in I/O and what they were busy with
-    /// something else; `null` where nothing tells.
+    /// The wait until readers had started, and then the parts in which they were in I/O and busy with other work;
+    /// `null` if unknown.
     #[serde(default)]
     pub wait_start_ns: Option<i64>,
     pub wait_io_ns: Option<i64>,
     pub wait_elsewhere_ns: Option<i64>,
-    /// The causes of the wait: their sum is the wait. `null` where the trace does not tell who ended it.
+    /// Causes of the wait, which sum to the wait. `null` if the trace does not show who ended it.
     #[serde(default)]
     pub causes: Option<Parts>,
-    /// Waits in the training that are not for data, where nothing but calls tells of waits: for threads or programs that worked
-    /// on what the trainer had just given them, for other ranks or whoever is behind a network, and those that nobody was seen
-    /// to end.
+    /// Waits during the training that are not for data, if only calls show waits: for threads or programs that worked
+    /// on input from the trainer, for other ranks or remote peers, and waits with an unknown end.
     #[serde(default)]
     pub own_work_ns: Option<i64>,
     #[serde(default)]
     pub peer_wait_ns: Option<i64>,
     #[serde(default)]
     pub unknown_wait_ns: Option<i64>,
-    /// Of the waits for others, those for other trainers, the longest first.
+    /// The part of the waits for peers that other trainers ended, longest first.
     #[serde(default)]
     pub peers: Vec<PeerWait>,
-    /// The time that waits of whichever rank cost it at most: its own, and communication, in which ranks wait for one another;
-    /// no more than the time in which any rank waited. `null` of one that talks to no other.
+    /// Upper bound of the time that waits of any rank cost this one: its own waits plus communication, in which ranks
+    /// wait for one another, limited to the time in which any rank waited. `null` if the rank does not communicate.
     #[serde(default)]
     pub held_ns: Option<i64>,
-    /// `null` where no span says it.
+    /// `null` if no span shows it.
     pub computed_ns: Option<i64>,
-    /// In spans of communication.
+    /// Time in communication spans.
     #[serde(default)]
     pub communicated_ns: i64,
-    /// In spans of checkpoints; `null` where none tells of them and large files were written.
+    /// Time in checkpoint spans; `null` if there are none but large files were written.
     #[serde(default)]
     pub checkpoint_ns: Option<i64>,
-    /// The trainer's own thread in writes and synchronisations while it trained, beside neither compute nor a wait; `null` where
-    /// calls were not recorded.
+    /// Time in which the trainer's own thread wrote and synchronized files during training, without compute or a wait
+    /// at the same time; `null` if calls were not recorded.
     #[serde(default)]
     pub written_ns: Option<i64>,
-    /// I/O of the trainer and its readers beside its compute; `null` where computing is not known, or where several trainers
-    /// belong to one group of processes.
+    /// I/O of the trainer and its readers that overlaps its compute; `null` if compute is unknown, or if the process
+    /// group has several trainers.
     #[serde(default)]
     pub overlap: Option<Beside>,
-    /// Waits that spans tell of.
+    /// Number of waits that spans show.
     pub batches: u64,
-    /// From the first epoch that spans number to the last; zero where none does.
+    /// Number of epochs, from the first that spans number to the last; zero if spans number none.
     #[serde(default)]
     pub epochs: u64,
     pub readers: Vec<ReaderUse>,
 }
 
-/// The time that a trainer waited for another one, in all.
+/// Total time that a trainer waited for another trainer.
 #[derive(Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
 pub struct PeerWait {
     pub proc: u32,
@@ -112,19 +112,19 @@ pub struct PeerWait {
 }
 
 impl RankGroup {
-    /// The time that it waited for another trainer.
+    /// Returns the time that it waited for another trainer.
     pub fn waited_for(&self, proc: u32) -> i64 {
         self.peers.iter().filter(|peer| peer.proc == proc).map(|peer| peer.wait_ns).sum()
     }
 
-    /// True if the trainer's own thread reads, and nobody else for it.
+    /// Returns `true` if the trainer's own thread is the only one that reads for it.
     pub fn reads_itself(&self) -> bool {
         let is_own = |reader: &ReaderUse| (reader.proc, reader.tid) == (self.proc, self.tid);
         !self.readers.is_empty() && self.readers.iter().all(is_own)
     }
 
-    /// Returns `true` if its wait may not be one for data: it was inferred from calls, and its readers were idle meanwhile, as
-    /// they are while their trainer waits for a thread, a child or a rank.
+    /// Returns `true` if its wait may not be for data: the wait was inferred from calls, and its readers were idle
+    /// during it, as they are while their trainer waits for a thread, a child or a rank.
     pub fn is_doubtful(&self) -> bool {
         let is_guessed = self.inferred && self.causes.is_none() && !self.reads_itself();
         let Some(waited) = self.waited_ns.filter(|_| is_guessed) else { return false };
@@ -133,12 +133,12 @@ impl RankGroup {
         at_work as f64 >= DOUBTED * self.trained_ns as f64 && busiest.is_some_and(|part| part < DOUBTED_BUSY)
     }
 
-    /// The time before the training that lies in a run: a process begins before its first event does.
+    /// Returns the time before the training that is within the run: a process starts before its first event.
     pub fn startup_within(&self, run_start: i64) -> Option<i64> {
         Some(self.startup_ns?.min((self.start_ts - run_start).max(0)))
     }
 
-    /// The most readers that lived at the same time.
+    /// Returns the largest number of readers that were alive at the same time.
     pub fn readers_at_once(&self) -> usize {
         let alive = |at: i64| self.readers.iter().filter(|it| it.first_ts <= at && at < it.last_ts).count();
         self.readers.iter().map(|reader| alive(reader.first_ts)).max().unwrap_or(0)
@@ -146,32 +146,33 @@ impl RankGroup {
 }
 
 impl ReaderUse {
-    /// Returns the part of its trainer's wait in which it was busy, once it had started; `None` if it was not alive then.
+    /// Returns the share of its trainer's wait in which the reader was busy, once it had started; `None` if it was not
+    /// alive then.
     pub fn busy_part(&self) -> Option<f64> {
         let alive = self.wait_alive_ns - self.wait_start_ns;
         (alive > 0).then(|| (alive - self.wait_idle_ns).max(0) as f64 / alive as f64)
     }
 }
 
-/// Returns `true` if any trainer's wait may not be one for data.
+/// Returns `true` if any trainer's wait may not be for data.
 pub fn are_doubtful(groups: &[RankGroup]) -> bool {
     groups.iter().any(RankGroup::is_doubtful)
 }
 
-/// Trainers of which it is known how long they waited; all where that is known of none.
+/// Returns the trainers whose wait is known, or all trainers if no wait is known.
 pub fn told(groups: &[RankGroup]) -> Vec<&RankGroup> {
     let knows = |group: &&RankGroup| group.waited_ns.is_some();
     let any = groups.iter().any(|group| knows(&group));
     groups.iter().filter(|group| !any || knows(group)).collect()
 }
 
-/// The time that ranks which wait for one another lost to waits for batches, at most: without these, the one that loses least
-/// would be no slower. `None` where they do not wait for one another.
+/// Returns an upper bound of the time that interdependent ranks lost to waits for batches: without those waits, the
+/// rank that loses least would be no slower. `None` if the ranks do not wait for one another.
 pub fn held(groups: &[&RankGroup]) -> Option<i64> {
     groups.iter().map(|group| group.held_ns).collect::<Option<Vec<_>>>()?.into_iter().min()
 }
 
-/// The role of a process.
+/// Role of a process.
 #[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -187,7 +188,7 @@ impl Role {
         }
     }
 
-    /// Of a process; none where it is neither.
+    /// Returns the role of a process; `None` if it is neither trainer nor reader.
     pub fn of(proc: u32, groups: &[RankGroup]) -> Option<Role> {
         let reads = |group: &RankGroup| group.readers.iter().any(|reader| reader.proc == proc);
         let trains = groups.iter().any(|group| group.proc == proc);
@@ -196,7 +197,7 @@ impl Role {
     }
 }
 
-/// One thread that reads for a trainer; the trainer's own, where it reads itself.
+/// A thread that reads for a trainer, or the trainer's own thread if it reads itself.
 #[derive(Serialize, Deserialize, Clone, Debug)]
 pub struct ReaderUse {
     pub proc: u32,
@@ -205,14 +206,14 @@ pub struct ReaderUse {
     pub name: String,
     pub bytes_read: u64,
     pub io_ns: i64,
-    /// In calls that wait for others, while it lived.
+    /// Time in calls that block, while it was alive.
     #[serde(default)]
     pub idle_ns: i64,
     #[serde(default)]
     pub first_ts: i64,
     #[serde(default)]
     pub last_ts: i64,
-    /// While its trainer waited: how long it lived, was starting, was in I/O, was idle.
+    /// Time during its trainer's wait in which it was alive, starting, in I/O, and idle.
     pub wait_alive_ns: i64,
     #[serde(default)]
     pub wait_start_ns: i64,
@@ -220,38 +221,40 @@ pub struct ReaderUse {
     pub wait_idle_ns: i64,
 }
 
-/// Fewer messages than this are no rhythm.
+/// Fewer messages than this do not show a pattern.
 const MESSAGES_MIN: u64 = 3;
 
-/// A trainer works after so many of its messages at least, one in so many: a message may come in pieces.
+/// A trainer works after at least this many messages, and after one in this many: a message may arrive in chunks.
 const WORKS_MIN: u64 = 3;
 const MESSAGES_A_WORK: u64 = 4;
 
-/// The beginning of the names of memory through which PyTorch's workers hand over their batches.
+/// Name prefix of the shared memory that contains the batches of PyTorch workers.
 const TORCH_MEMORY: &str = "/dev/shm/torch_";
 
-/// Spans that only PyTorch's programs have, by the beginning of their names: of its profiler, of Lightning's, of our own
+/// Name prefixes of spans that only PyTorch programs have: from its profiler, from Lightning, and from our own
 /// instrumentation.
 const TORCH_SPANS: [&str; 6] =
     ["enumerate(DataLoader)", "aten::", "Optimizer.step#", "[_TrainingEpochLoop]", "optimizer.step", "collate"];
 
-/// The busiest reader's part of a wait below which its cause is not among what readers did: one of them makes the awaited batch.
+/// If the busiest reader was busy for less than this share of a wait, the readers' activity does not explain it: one of
+/// them makes the awaited batch.
 const BUSY_LEAST: f64 = 0.5;
 
-/// Below this part, an inferred wait may not be one for data, if it takes this part of the training.
+/// Below this busy share, an inferred wait may not be for data, if it takes this share of the training.
 const DOUBTED_BUSY: f64 = 0.25;
 const DOUBTED: f64 = 0.05;
 
-/// A reader that is busy for this part of its life has never been ahead of its trainer.
+/// A reader that is busy for this share of its life has never been ahead of its trainer.
 const SATURATED: f64 = 0.8;
 
-/// Whoever makes less than this part of all batches that were waited for is no reader.
+/// A thread that makes less than this share of all awaited batches is not a reader.
 const MAKER_MIN: f64 = 0.02;
 
-/// A process that reads less than this part of what the busiest reads is no reader: it looks at a setting now and then.
+/// A process that reads less than this share of the busiest reader's bytes is not a reader: it occasionally reads a
+/// setting.
 const READER_MIN: f64 = 0.01;
 
-/// All that the figures are made of.
+/// Input of all training metrics.
 struct Scene<'a> {
     processes: Vec<Process>,
     parents: Vec<Option<u32>>,
@@ -259,31 +262,32 @@ struct Scene<'a> {
     hosts: Vec<String>,
     counted: &'a Counted,
     lanes: &'a BTreeMap<LaneId, LaneMeasure>,
-    /// The waits of trainers, where the trace tells who ended them.
+    /// Waits of trainers, if the trace shows who ended them.
     waits: &'a Waits,
-    /// I/O beside compute of each group of processes.
+    /// I/O that overlaps compute, per process group.
     beside: &'a BTreeMap<u32, Beside>,
-    /// True if the trace tells of PyTorch.
+    /// `true` if the trace shows PyTorch.
     torch: bool,
-    /// True if a GPU was used and nothing timed it.
+    /// `true` if a GPU was used without any timing.
     gpu_untimed: bool,
-    /// True if trainers were inferred: then readers are those that it was inferred from.
+    /// `true` if trainers were inferred: then their readers are the processes that the inference is based on.
     by_rhythm: bool,
-    /// True if spans tell of all computing.
+    /// `true` if spans cover all compute.
     knows_computing: bool,
-    /// The time in which any trainer waited for its batch, as spans tell it.
+    /// Time in which any trainer waited for its batch, according to spans.
     waited_ns: i64,
-    /// True if calls were recorded.
+    /// `true` if calls were recorded.
     knows_calls: bool,
-    /// True if spans tell of checkpoints, or nothing was written that could be one.
+    /// `true` if spans show checkpoints, or if no written file could be a checkpoint.
     knows_saving: bool,
-    /// True if no window cuts off how the run began.
+    /// `true` if no time window excludes the start of the run.
     knows_start: bool,
-    /// The run's first event: a process begins before its own.
+    /// First event of the run: a process starts before its own first event.
     run_start: i64,
 }
 
-/// The overlap that is meant: with the waits in its trainer's spans, or with its idle calls, all or those that are on no socket.
+/// The overlap to use: with the waits in the trainer's spans, with all its idle calls, or with its idle calls that are
+/// not on a socket.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Basis {
     Spans = 0,
@@ -291,18 +295,18 @@ enum Basis {
     Piped = 2,
 }
 
-/// Every trainer of a trace with its readers; none where nothing tells of training.
+/// Returns every trainer of a trace with its readers; empty if nothing shows training.
 pub fn rank_groups(catalog: &Catalog, analysis: &Analysis) -> Vec<RankGroup> {
     found(catalog, analysis).0
 }
 
-/// The parents of pools whose workers read files, with these: they take messages as a trainer does, and nothing tells that
-/// they train.
+/// Returns the parents of pools whose workers read files, with these workers: they receive messages as a trainer does,
+/// but nothing shows that they train.
 pub fn pools(catalog: &Catalog, analysis: &Analysis) -> Vec<RankGroup> {
     found(catalog, analysis).1
 }
 
-/// Trainers and parents of pools.
+/// Returns trainers and parents of pools.
 fn found(catalog: &Catalog, analysis: &Analysis) -> (Vec<RankGroup>, Vec<RankGroup>) {
     let (counted, knows_start) = (&analysis.counted, !analysis.filter.cuts_runs());
     let (lanes, beside) = (&analysis.measured.lanes, &analysis.measured.beside);
@@ -348,19 +352,20 @@ fn found(catalog: &Catalog, analysis: &Analysis) -> (Vec<RankGroup>, Vec<RankGro
     }
 }
 
-/// True if a file is large enough for a checkpoint, of what the run wrote and did not make for itself to read.
+/// Returns `true` if the run wrote a file that is large enough for a checkpoint and that it did not generate to read
+/// itself.
 fn writes_much(catalog: &Catalog, counted: &Counted) -> bool {
     let saved =
         |(number, count): (u32, &FileCount)| counted.may_be_checkpoint(count) && is_stored(&catalog.path(number));
     (0u32..).zip(&counted.files).any(saved)
 }
 
-/// True if a file is memory of PyTorch's.
+/// Returns `true` if a file is PyTorch shared memory.
 fn hands_over_tensors(catalog: &Catalog) -> bool {
     catalog.has_file_like(TORCH_MEMORY)
 }
 
-/// True if the driver of a GPU was opened.
+/// Returns `true` if a GPU driver was opened.
 fn uses_gpu(catalog: &Catalog, counted: &Counted) -> bool {
     let opened = (0u32..).zip(&counted.files).filter(|(_, count)| count.opens > 0);
     opened.into_iter().any(|(number, _)| is_gpu_driver(&catalog.path(number)))
@@ -381,7 +386,7 @@ impl Scene<'_> {
         above(&self.parents, proc)
     }
 
-    /// By process, the thread that waits most for batches, or computes most.
+    /// Returns, per process, the thread that waits most for batches, or computes most.
     fn trainers_by_spans(&self) -> Vec<LaneId> {
         let spans = |lane: &LaneMeasure| (lane.of(Track::Wait), lane.of(Track::Compute));
         let mut found: BTreeMap<u32, LaneId> = BTreeMap::new();
@@ -391,13 +396,14 @@ impl Scene<'_> {
                 *best = *id;
             }
         }
-        // A reader may say of itself that it waits; who computes below another trainer is one of its own.
+        // A reader may mark its own waits with spans. A process that computes below another trainer is a reader of that
+        // trainer.
         let computes = |lane: &LaneId| self.lanes[lane].of(Track::Compute) > 0;
         let below = |lane: &LaneId| self.above(lane.proc).iter().any(|proc| found.contains_key(proc));
         found.values().filter(|lane| computes(lane) || !below(lane)).copied().collect()
     }
 
-    /// Processes that take messages from readers of their own making, and run what trainings are written in.
+    /// Returns processes that receive messages from readers they started, and run in a language used for training.
     fn trainers_by_rhythm(&self) -> Vec<LaneId> {
         let known = self.trainers_by_waits();
         if !known.is_empty() {
@@ -414,7 +420,8 @@ impl Scene<'_> {
         trainers.into_iter().filter(takes).map(first).filter(|lane| self.lanes.contains_key(lane)).collect()
     }
 
-    /// First threads whose waits are ended by what their own threads and children make, in what trainings are written in.
+    /// Returns main threads whose waits are ended by the output of their own threads and children, in a language used
+    /// for training.
     fn trainers_by_waits(&self) -> Vec<LaneId> {
         let may_train = |waits: &&TrainerWaits| {
             let process = &self.processes[waits.lane.proc as usize];
@@ -424,7 +431,7 @@ impl Scene<'_> {
         found.map(|waits| waits.lane).filter(|lane| self.lanes.contains_key(lane)).collect()
     }
 
-    /// True if a process does something of its own after its messages, as whoever trains does with a batch.
+    /// Returns `true` if a process works after its messages, as a trainer does with a batch.
     fn works(&self, group: &RankGroup) -> bool {
         let told = self.waits.of(LaneId { proc: group.proc, tid: group.tid });
         if told.is_some_and(|waits| waits.works >= WORKS_MIN) {
@@ -435,16 +442,18 @@ impl Scene<'_> {
         let messages = self.sum(group.proc, |thread| thread.taken).min(handed);
         let works = self.lanes[&LaneId { proc: group.proc, tid: group.tid }].works;
         let is_rhythm = works >= WORKS_MIN && works * MESSAGES_A_WORK >= messages;
-        // One that finds its batches there when it needs them waits for nobody between them.
+        // A trainer whose batches are always ready does not wait between them.
         let worked_ns = group.trained_ns - group.waited_ns.unwrap_or(group.trained_ns);
         is_rhythm || 2 * worked_ns >= group.trained_ns && worked_ns >= WORK_NS * messages as i64
     }
 
-    /// Whom a process reads files for: the one that made it, of the same program, to whom it hands what it made.
+    /// Returns the process for which this one reads files: its parent, of the same program, which receives its
+    /// output.
     fn hands_over_to(&self, proc: u32) -> Option<u32> {
         let reads = self.sum(proc, |thread| thread.bytes_read + thread.requests) > 0;
         let (taken, handed) = (self.sum(proc, |thread| thread.taken), self.sum(proc, |thread| thread.handed));
-        // One that is given tasks may hand over few batches; one that knows its share from the start hands over many.
+        // A reader that receives tasks may send few batches; a reader that knows its share from the start sends
+        // many.
         let talks = taken > 0 && handed > 0 || handed >= MESSAGES_MIN;
         let maker = self.above(proc).into_iter().find(|&proc| self.names[proc as usize] != FORK_SERVER)?;
         (reads && talks && is_worker(&self.processes, &self.parents, proc)).then_some(maker)
@@ -454,7 +463,8 @@ impl Scene<'_> {
         self.thread(lane).requests > 0
     }
 
-    /// True if a process makes its first batch as soon as it is there: a copy of its trainer that nobody gives a task.
+    /// Returns `true` if a process makes its first batch as soon as it exists: a fork of its trainer that receives no
+    /// tasks.
     fn begins_at_once(&self, proc: u32) -> bool {
         let is_spawned = || self.processes[proc as usize].command.as_deref().is_some_and(|it| it.contains(SPAWNED));
         self.sum(proc, |thread| thread.taken) == 0 && !is_spawned()
@@ -533,7 +543,7 @@ impl Scene<'_> {
         })
     }
 
-    /// The waits of a trainer for other trainers.
+    /// Returns the trainer's waits for other trainers.
     fn peers(&self, waits: &TrainerWaits, trainers: &BTreeSet<u32>) -> Vec<PeerWait> {
         let mut found: BTreeMap<u32, i64> = BTreeMap::new();
         for wait in waits.waits.iter().filter(|wait| wait.kind == WaitKind::Peer) {
@@ -551,7 +561,7 @@ impl Scene<'_> {
         peers
     }
 
-    /// Of a trainer that is the only one of its group.
+    /// Returns the overlap of a trainer that is the only one of its group.
     fn overlap(&self, proc: u32, trainers: &BTreeSet<u32>) -> Option<Beside> {
         let group_of = |proc: u32| group(&self.processes, &self.parents, proc);
         let own = group_of(proc);
@@ -559,7 +569,7 @@ impl Scene<'_> {
         self.beside.get(&own).copied().filter(|_| of_it.count() == 1)
     }
 
-    /// Where all that readers hand over goes through pipes, what their trainer waits for on a socket comes from somebody else.
+    /// Selects the overlap to use: if all reader output goes through pipes, waits on sockets are for another peer.
     fn waits_for(&self, trainer: LaneId, readers: Vec<Reading>, trainers: &BTreeSet<u32>) -> (Basis, Vec<Reading>) {
         let others: BTreeSet<u32> =
             readers.iter().map(|reader| reader.lane.proc).filter(|proc| *proc != trainer.proc).collect();
@@ -570,8 +580,8 @@ impl Scene<'_> {
         }
     }
 
-    /// The time a trainer wrote while it trained: by its spans, or from its readers' first event until it had done with the
-    /// last message, or they had ended.
+    /// Returns the time a trainer wrote during training: as its spans delimit it, or from its readers' first event
+    /// until it had processed the last message, or they had ended.
     fn written(&self, trainer: LaneId, readers: &[Reading]) -> i64 {
         let lane = &self.lanes[&trainer];
         if let Some(own) = lane.own {
@@ -583,8 +593,9 @@ impl Scene<'_> {
         overlaps().map(|overlap| overlap.put_after_first).max().unwrap_or(0) - after
     }
 
-    /// From the first event of the first reader to when the trainer has done with the last message: readers may have made it
-    /// long before, but when it next waits for somebody, or its readers have ended, it trains no more.
+    /// Returns the interval from the first reader's first event until the trainer has processed the last message.
+    /// Readers may have made that message long before, so training ends at the trainer's next wait, or when its readers
+    /// have ended.
     fn life(&self, trainer: LaneId, readers: &[Reading]) -> Option<(i64, i64)> {
         let measures = || readers.iter().map(|reader| &self.lanes[&reader.lane]);
         let hands = readers
@@ -595,7 +606,7 @@ impl Scene<'_> {
         measures().map(|lane| lane.first_ts).min().zip(last.max(done))
     }
 
-    /// When the last of them ended, as far as they said.
+    /// Returns the end of the reader that ended last, if their ends are known.
     fn end_of(&self, readers: &[Reading]) -> i64 {
         let end = |reader: &Reading| self.processes[reader.lane.proc as usize].end_ts.unwrap_or(i64::MAX);
         readers.iter().map(end).max().unwrap_or(i64::MAX)
@@ -605,14 +616,14 @@ impl Scene<'_> {
         self.lanes.range(LaneId { proc, tid: i32::MIN }..=LaneId { proc, tid: i32::MAX })
     }
 
-    /// The time a trainer waited after the last message of a reader's process, whichever thread it came from.
+    /// Returns the time a trainer waited after the last message of a reader's process, from any thread of that process.
     fn after_last_hand(&self, reader: &Reading, trainer: LaneId, basis: Basis) -> Option<i64> {
         let lanes = self.lanes_of(reader.lane.proc);
         lanes.filter_map(|(_, lane)| lane.with(&trainer)?[basis as usize].after_last_hand).min()
     }
 
-    /// Threads below a trainer, and beside it, that read files or ask an object store; and itself, if it reads as much as
-    /// they do.
+    /// Returns the threads below and alongside a trainer that read files or request objects from a store, and the
+    /// trainer's own thread if it reads as much as they do.
     fn readers(&self, trainer: LaneId, trainers: &BTreeSet<u32>, basis: Basis) -> Vec<Reading> {
         let is_its = |proc: u32| {
             let nearest = self.above(proc).into_iter().find(|above| trainers.contains(above));
@@ -620,7 +631,7 @@ impl Scene<'_> {
         };
         let reading = |(lane, measure): (&LaneId, &LaneMeasure)| {
             let mut overlap = measure.with(&trainer)?[basis as usize];
-            // A thread beside the trainer has no start and end of its own that messages would tell of.
+            // Messages do not show the start and end of a thread alongside the trainer.
             if lane.proc == trainer.proc {
                 (overlap.since_ready, overlap.since_end) = (None, None);
             }
@@ -631,7 +642,7 @@ impl Scene<'_> {
             let is_reader = if self.by_rhythm {
                 self.hands_over_to(lane.proc) == Some(trainer.proc)
             } else {
-                // Whoever ended before the training began read for something else.
+                // A reader that ended before the training started read for another purpose.
                 is_its(lane.proc) && overlap.alive() > 0
             };
             let takes_part = *lane != trainer && (bytes > 0 || self.requests(*lane)) && is_reader;
@@ -641,7 +652,8 @@ impl Scene<'_> {
         let most = found.iter().map(|reader| reader.bytes).max().unwrap_or(0) as f64;
         found.retain(|reader| reader.bytes as f64 >= most * READER_MIN || self.requests(reader.lane));
         let own = self.thread(trainer).bytes_read;
-        // What a trainer that nobody marks reads itself is no batch: those come from whom it was inferred from.
+        // If the trainer was inferred, its own reads are not batches: batches come from the readers that it was
+        // inferred from.
         let reads_itself = !self.by_rhythm && (own > 0 || self.requests(trainer) && found.is_empty());
         if reads_itself && own >= found.iter().map(|reader| reader.bytes).sum() {
             let overlap = self.lanes[&trainer].with(&trainer).map_or(Overlap::default(), |both| both[basis as usize]);
@@ -652,7 +664,7 @@ impl Scene<'_> {
         found
     }
 
-    /// Readers are whoever makes batches, whether they read files or not.
+    /// Adds the threads that make batches as readers, whether or not they read files.
     fn with_makers(&self, mut readers: Vec<Reading>, told: Option<&TrainerWaits>, trainer: LaneId) -> Vec<Reading> {
         let makers = told.map(TrainerWaits::makers).unwrap_or_default();
         let all: u64 = makers.values().sum();
@@ -660,7 +672,7 @@ impl Scene<'_> {
         let mut by_count: Vec<_> = makers.into_iter().filter(|(_, count)| is_reader(*count)).collect();
         by_count.sort_by_key(|(lane, count)| (std::cmp::Reverse(*count), *lane));
         for (lane, _) in by_count {
-            // Of another process one thread stands for all.
+            // One thread represents another process.
             let is_its =
                 |reader: &Reading| reader.lane == lane || lane.proc != trainer.proc && reader.lane.proc == lane.proc;
             let is_server = self.names[lane.proc as usize] == FORK_SERVER;
@@ -694,46 +706,46 @@ impl Scene<'_> {
         }
     }
 
-    /// True if a trace tells who started a process.
+    /// Returns `true` if the trace shows which process started this one.
     fn knows_the_tree(&self, trainer: LaneId) -> bool {
         self.processes.len() == 1 || self.processes[trainer.proc as usize].ppid.is_some()
     }
 }
 
-/// A thread that reads, and what it did while its trainer waited.
+/// A thread that reads, and its activity while its trainer waited.
 struct Reading {
     lane: LaneId,
     bytes: u64,
     overlap: Overlap,
-    /// The part of its life's work that was I/O, if it was never ahead of its trainer: batches wait for all that goes into one,
-    /// and not for what happens to come last. `None` if it was.
+    /// Share of I/O in the work of its whole life, if it was never ahead of its trainer: batches then wait for all the
+    /// work in a batch, not only for the part that happens to be last. `None` if it was ahead.
     io_part: Option<f64>,
 }
 
 impl Reading {
-    /// The time it worked while its trainer waited, once it had started.
+    /// Returns the time it worked while its trainer waited, once it had started.
     fn work(&self) -> i64 {
         (self.overlap.busy() - self.overlap.starting()).max(0)
     }
 
-    /// The part of that time in which it was alive and had started.
+    /// Returns the share of that time in which it was alive and had started.
     fn at_work(&self) -> f64 {
         let alive = self.overlap.alive() - self.overlap.starting();
         if alive > 0 { self.work() as f64 / alive as f64 } else { 0.0 }
     }
 
-    /// The part of its work that stands for I/O.
+    /// Returns the part of its work that counts as I/O.
     fn io(&self) -> i64 {
         self.io_part.map_or(self.overlap.working_io(), |part| (self.work() as f64 * part) as i64)
     }
 
-    /// The time its trainer waited before it had its first task.
+    /// Returns the time its trainer waited before it received its first task.
     fn waited_for_start(&self) -> i64 {
         self.overlap.since_ready.map_or(0, |ready| self.overlap.after_first - ready.after)
     }
 }
 
-/// Returns the part of a lane's work in all its life that was I/O, if it was hardly ever idle.
+/// Returns the share of I/O in all work of a lane, if it was rarely idle.
 fn io_part(measure: &LaneMeasure, overlap: &Overlap) -> Option<f64> {
     let life = measure.last_ts - measure.first_ts - overlap.starting();
     let busy = life - measure.of(Track::Idle);
@@ -741,7 +753,7 @@ fn io_part(measure: &LaneMeasure, overlap: &Overlap) -> Option<f64> {
     is_saturated.then(|| (measure.of(Track::Io) as f64 / busy as f64).min(1.0))
 }
 
-/// The wait of a trainer, and what its readers did of that.
+/// The wait of a trainer, and the activity of its readers during it.
 #[derive(Default)]
 struct Wait {
     waited: Option<i64>,
@@ -749,8 +761,8 @@ struct Wait {
     causes: Option<Parts>,
 }
 
-/// The parts of a wait in which readers were starting, and in which they were in I/O; `None` if they were idle meanwhile: then
-/// the wait is for something else than their work.
+/// Parts of a wait in which readers were starting and in I/O; `None` if they were idle: then the wait is not for their
+/// work.
 #[derive(Clone, Copy)]
 struct Shares {
     start: i64,
@@ -758,12 +770,12 @@ struct Shares {
 }
 
 impl Shares {
-    /// Nobody was starting or in I/O.
+    /// No reader was starting or in I/O.
     const NOTHING: Shares = Shares { start: 0, io: Some(0) };
 }
 
 impl Wait {
-    /// As whoever ended it tells.
+    /// Computes the wait from the threads that ended it.
     fn told(waits: &TrainerWaits) -> Wait {
         let causes = waits.parts(WaitKind::Data);
         let shares = Shares { start: causes.get(Part::Start), io: Some(causes.get(Part::Storage)) };
@@ -776,13 +788,14 @@ impl Wait {
         let others: Vec<&Reading> = readers.iter().filter(|reader| reader.lane != trainer).collect();
         let waited = match basis {
             Basis::Spans => Some(lane.of(Track::Wait)),
-            // Of what it did while its readers lived and worked: one that starts or ends them waits for something else.
+            // Count only the time in which its readers were alive and working: a trainer that starts or stops readers
+            // waits for something else.
             _ => {
                 let first = others.iter().map(|reader| reader.overlap.after_first).max();
                 let after_hand = |reader: &&Reading| scene.after_last_hand(reader, trainer, basis);
                 let last = others.iter().map(|reader| after_hand(reader).unwrap_or(reader.overlap.after_last)).min();
                 let waited = first.zip(last).map(|(first, last)| first - last);
-                // Where spans say when it trains, it waits in that time, and not while it computes.
+                // If spans delimit the training, the trainer waits within it, and not while it computes.
                 match lane.own {
                     Some(own) => return Wait::beside(own, waited, reads_itself, &others),
                     None => waited,
@@ -794,7 +807,8 @@ impl Wait {
         Wait { waited: Some(waited), shares, causes: None }
     }
 
-    /// Of a trainer whose spans say when it computes: it waits for others, and reads itself when it needs something.
+    /// Computes the wait of a trainer whose spans show its compute: it waits for peers, and reads itself when it needs
+    /// data.
     fn beside(own: Own, waited: Option<i64>, reads_itself: bool, others: &[&Reading]) -> Wait {
         let idle = waited.map_or(0, |waited| waited.min(own.idle));
         if waited.is_none() && !reads_itself {
@@ -808,13 +822,13 @@ impl Wait {
 }
 
 impl Scene<'_> {
-    /// Nobody was in I/O for a trainer that has no readers, where the trace would tell.
+    /// Returns shares without I/O for a trainer that has no readers, if the trace would show them.
     fn none_reads(&self, trainer: LaneId, readers: &[Reading]) -> Option<Shares> {
         (readers.is_empty() && self.knows_calls && self.knows_the_tree(trainer)).then_some(Shares::NOTHING)
     }
 }
 
-/// The parts of a wait, as large as those of its readers' busy time.
+/// Divides a wait in proportion to the busy time of the readers.
 fn shared_out<R: std::borrow::Borrow<Reading>>(waited: i64, readers: &[R]) -> Option<Shares> {
     let sum = |of: fn(&Reading) -> i64| readers.iter().map(|reader| of(reader.borrow())).sum::<i64>();
     let busy = sum(|reader| reader.overlap.busy());

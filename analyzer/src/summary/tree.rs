@@ -1,4 +1,4 @@
-//! The tree of processes, and their names: `train.py` and not `python3`.
+//! Process tree and process names: `train.py` instead of `python3`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,13 +13,13 @@ pub struct LaneId {
     pub tid: i32,
 }
 
-/// The parents of processes, as far as they are known before reading.
+/// Parents of processes, if known before the trace is read.
 pub struct Ancestry {
-    /// By process: the image that started it.
+    /// The image that started each process.
     parents: Vec<Option<u32>>,
-    /// By process: its first thread.
+    /// The main thread of each process.
     firsts: Vec<i32>,
-    /// By process: the first one of its group.
+    /// The first process of each process's group.
     groups: Vec<u32>,
 }
 
@@ -34,7 +34,7 @@ impl Ancestry {
         Ancestry { parents, firsts: processes.iter().map(|process| process.pid).collect(), groups }
     }
 
-    /// Returns the group of a process, as the function of this name.
+    /// Returns the group of a process; see the function [`group`].
     pub fn group(&self, proc: u32) -> u32 {
         self.groups.get(proc as usize).copied().unwrap_or(proc)
     }
@@ -48,7 +48,7 @@ impl Ancestry {
         proc == ancestor || self.above(proc).contains(&ancestor)
     }
 
-    /// Returns the lanes whose waits may be for this one: itself, the first threads of its process and of its
+    /// Returns the lanes whose waits may be for this one: the lane itself, the main threads of its process and of its
     /// ancestors, and further threads there that record waits.
     pub fn partners(&self, lane: LaneId, waiters: &BTreeSet<LaneId>) -> Vec<LaneId> {
         let family: Vec<u32> = [lane.proc].into_iter().chain(self.above(lane.proc)).collect();
@@ -59,8 +59,9 @@ impl Ancestry {
     }
 }
 
-/// An image that begins this long after a child of its process id is the child's parent: a process that was forked without
-/// the C library gets its image with its first call, which its own child may precede. Process ids do not come round so soon.
+/// An image that starts this long after a child of its process id is still the child's parent: a process that was
+/// forked without the C library gets its image at its first call, which may follow its own child's first call. Process
+/// ids are not reused this quickly.
 const LATE_NS: i64 = 1_000_000_000;
 
 /// Returns, by process, the image of its parent that was running when it started.
@@ -75,7 +76,7 @@ pub fn parents(processes: &[Process]) -> Vec<Option<u32>> {
         let began = |number: &&u32| image(number).start_ts <= process.start_ts;
         let running =
             |number: &&u32| began(number) && image(number).end_ts.is_none_or(|end| Some(end) >= process.start_ts);
-        // The image that ended first among those that had not ended: an exec keeps the start of its process.
+        // Select the image that ended first among those still running: an exec keeps the start time of its process.
         let ending = |number: &&u32| image(number).end_ts.unwrap_or(i64::MAX);
         let late = |number: &&u32| {
             let after = image(number).start_ts.zip(process.start_ts).map(|(image, child)| image - child);
@@ -87,8 +88,8 @@ pub fn parents(processes: &[Process]) -> Vec<Option<u32>> {
     processes.iter().map(parent).collect()
 }
 
-/// Returns the group of a process: the first process with its rank in the chain of its parents, or the first of all if
-/// none has one. A process without a rank has that of its nearest ancestor.
+/// Returns the group of a process: the outermost process with its rank among itself and its ancestors, or the outermost
+/// of all if none has a rank. A process without a rank inherits the rank of its nearest ancestor.
 pub fn group(processes: &[Process], parents: &[Option<u32>], proc: u32) -> u32 {
     let chain: Vec<u32> = [proc].into_iter().chain(above(parents, proc)).collect();
     let rank = |proc: &&u32| processes[**proc as usize].rank;
@@ -120,30 +121,30 @@ pub fn names(processes: &[Process]) -> Vec<String> {
     names
 }
 
-/// Returns `true` if a process is a copy of its parent that continued as such, or Python's substitute for such a copy.
+/// Returns `true` if a process is a fork of its parent that did not exec, or Python's substitute for such a fork.
 pub fn is_worker(processes: &[Process], parents: &[Option<u32>], proc: u32) -> bool {
     let process = &processes[proc as usize];
     let Some(command) = process.command.as_deref() else { return false };
     let parent = parents[proc as usize].and_then(|parent| processes[parent as usize].command.as_deref());
     let first = base(command.split_whitespace().next().unwrap_or_default());
-    // A shell's copy is about to become another program.
+    // A shell's fork is about to exec another program.
     let is_copy = parent == Some(command) && process.ended != "exec" && !is_shell(first);
     is_copy || command.contains(SPAWNED)
 }
 
-/// Programs that run trainings. Other programs that receive messages from their own copies, such as rsync and
-/// PostgreSQL, do not train.
+/// Programs that run training. Other programs that receive messages from their own forks, such as rsync and PostgreSQL,
+/// do not train.
 const TRAINING: [&str; 3] = ["python", "pypy", "julia"];
 
-/// Returns `true` if a program may be a training without spans.
+/// Returns `true` if a program may train without spans.
 pub fn may_train(program: &str) -> bool {
     TRAINING.iter().any(|known| program.starts_with(known))
 }
 
-/// Programs that start others and wait for them.
+/// Programs that start other programs and wait for them.
 const SHELLS: [&str; 11] = ["sh", "bash", "dash", "zsh", "ksh", "fish", "busybox", "make", "gmake", "ninja", "xargs"];
 
-/// Returns `true` if a program only starts others.
+/// Returns `true` if a program only starts other programs.
 pub fn is_shell(program: &str) -> bool {
     SHELLS.contains(&program)
 }
@@ -157,7 +158,7 @@ pub const FORK_SERVER: &str = "fork server";
 /// Programs that are named after the script they run.
 const INTERPRETERS: [&str; 10] = ["python", "pypy", "ruby", "perl", "node", "bash", "sh", "dash", "Rscript", "julia"];
 
-/// Options of interpreters that have an argument.
+/// Interpreter options that take an argument.
 const WITH_A_WORD: [&str; 5] = ["-X", "-W", "-O", "-o", "--require"];
 
 /// The processes that Python's multiprocessing starts, by a part of their command line.
@@ -192,7 +193,7 @@ pub fn called(process: &Process) -> String {
     program.into()
 }
 
-/// Returns `true` for `python3.11` of `python`.
+/// Returns `true` for `python3.11` and `python`, for example.
 fn is_version_of(name: &str, program: &str) -> bool {
     name.strip_prefix(program).is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit() || c == '.'))
 }
@@ -254,7 +255,7 @@ mod tests {
     #[test]
     fn a_group_is_a_rank_with_those_below_it() {
         let process = |rank| Process { rank, ..Process::default() };
-        // A launcher starts two ranks; each has a worker, the second one's knows its rank.
+        // A launcher starts two ranks with one worker each; the second rank's worker knows its rank.
         let processes = [process(None), process(Some(0)), process(Some(1)), process(None), process(Some(1))];
         let parents = [None, Some(0), Some(0), Some(1), Some(2)];
         let groups: Vec<u32> = (0..5).map(|proc| group(&processes, &parents, proc)).collect();
@@ -270,7 +271,7 @@ mod tests {
             end_ts: Some(end),
             ..Process::default()
         };
-        // A shell that becomes a trainer, whose worker starts a helper; a process id is reused much later.
+        // A shell execs a trainer, whose worker starts a helper; a process id is reused much later.
         let processes = [
             image(10, None, 0, 5),
             image(10, None, 0, 100),

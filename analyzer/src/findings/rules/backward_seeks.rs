@@ -1,4 +1,4 @@
-//! Reads go back before what was read.
+//! Detects reads that start before the previous read ended.
 
 use super::super::patterns::judged_back;
 use super::super::{COMPARE, Cost, Group, Rule};

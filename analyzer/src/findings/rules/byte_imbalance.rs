@@ -1,4 +1,4 @@
-//! Ranks read unequally much.
+//! Detects ranks that read unequal amounts.
 
 use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement, part};

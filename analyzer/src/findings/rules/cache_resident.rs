@@ -1,4 +1,4 @@
-//! Files that are read again come from memory.
+//! Reports that repeated reads come from memory.
 
 use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{CALL_NS, COPY_NS_A_BYTE, Case, Judgement, part};

@@ -1,4 +1,4 @@
-//! Data that would fit into memory do not fit into the limit of the job.
+//! Detects data that fit into memory but not into the job's memory limit.
 
 use super::super::cpus::RECORD_MACHINE;
 use super::super::{COMPARE, Cost, Group, Rule};

@@ -1,4 +1,4 @@
-//! One rank saves, and the others wait for it.
+//! Detects that one rank saves while the other ranks wait for it.
 
 use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement, Worth, part};

@@ -1,4 +1,4 @@
-//! Training stands while it is saved.
+//! Detects training that is stalled during checkpoints.
 
 use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement, Worth, part};
@@ -50,7 +50,7 @@ fn judge(case: &Case) -> Judgement {
     }
 }
 
-/// Where no span tells of steps and of checkpoints: what a trainer's own thread writes, if most of it goes to large files.
+/// Infers checkpoints without step and checkpoint spans: a trainer's own thread writes, mostly to large files.
 fn inferred(case: &Case) -> Option<Judgement> {
     let (trained, saved) = (case.waited()?.trained_ns, &case.summary.checkpoints);
     let ns = case.written_ns();

@@ -1,4 +1,4 @@
-//! Good news: the loader keeps up.
+//! Reports that the loader keeps up.
 
 use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement, RECORD_CALLS, RECORD_TRAINING, Waited, part};

@@ -1,4 +1,4 @@
-//! Readers may run on a few CPUs of the machine only.
+//! Detects readers whose CPU affinity excludes most CPUs of the host.
 
 use super::super::cpus::{POINTLESS, by_shortage};
 use super::super::{COMPARE, Cost, Group, Rule};
@@ -21,7 +21,7 @@ pub const RULE: Rule = Rule {
     judge,
 };
 
-/// Where readers pinned themselves.
+/// Change to make if readers set their own affinity.
 const PINNED: &str = "find what pins the readers: their own code, a library they import, or taskset (taskset -pc PID \
     shows a process's CPUs); os.sched_setaffinity(0, range(os.cpu_count())) undoes it";
 const PINNED_TORCH: &str = "find what pins the workers: their own code, a library they import, or taskset (taskset \

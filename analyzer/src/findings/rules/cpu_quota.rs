@@ -1,4 +1,4 @@
-//! The quota of a control group keeps readers from running.
+//! Detects readers that a cgroup quota throttles.
 
 use super::super::cpus::{POINTLESS, RECORD_MACHINE, by_shortage};
 use super::super::{COMPARE, Cost, Group, Rule};

@@ -1,4 +1,4 @@
-//! The device of the data is busy all the time.
+//! Detects a data device that is always busy.
 
 use super::super::devices::{by_storage, data_mount};
 use super::super::{COMPARE, Cost, Group, Rule};
@@ -36,7 +36,7 @@ fn judge(case: &Case) -> Judgement {
     judgement
 }
 
-/// How much of what a device read was read for these processes.
+/// Describes how much of a device's reads belong to the traced processes.
 fn shared(all: u64, own: u64) -> String {
     let (all, own) = (bytes(all as f64), bytes(own as f64));
     format!("it read {all}; {own} of that for the processes of this trace")

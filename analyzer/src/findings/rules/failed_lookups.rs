@@ -1,4 +1,4 @@
-//! Files are looked for where they are not.
+//! Detects lookups of files that do not exist.
 
 use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement, part};
@@ -23,7 +23,7 @@ pub const RULE: Rule = Rule {
     judge,
 };
 
-/// There is no such file.
+/// No such file or directory.
 const ENOENT: i32 = 2;
 
 fn judge(case: &Case) -> Judgement {

@@ -1,4 +1,4 @@
-//! Calls failed in a way that is no answer.
+//! Detects calls that failed because of the system or its storage.
 
 use super::super::{Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement};
@@ -23,11 +23,11 @@ pub const RULE: Rule = Rule {
     judge,
 };
 
-/// Errors that are no answer to a question: the machine or its storage cannot.
+/// Errors that do not answer a query: the system or its storage failed.
 const BROKEN: [&str; 9] = ["EIO", "ESTALE", "ENOSPC", "EDQUOT", "EMFILE", "ENFILE", "ETIMEDOUT", "EREMOTEIO", "ENOMEM"];
 
 fn judge(case: &Case) -> Judgement {
-    // Requests to object stores are sent again: store-retries.
+    // Skip requests to object stores: `store-retries` covers them.
     let broken =
         || case.summary.failures.iter().filter(|row| row.cat != OBJECT && BROKEN.contains(&row.error.as_str()));
     let count: u64 = broken().map(|row| row.count).sum();

@@ -1,4 +1,4 @@
-//! Writing waits until the bytes are on the device.
+//! Detects writes that wait until the bytes are on the device.
 
 use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement, SYNCS, part};

@@ -1,4 +1,4 @@
-//! Batches are made in time, and passing them on takes the time.
+//! Detects batches that are made in time but delivered slowly.
 
 use super::super::causes::by_cause;
 use super::super::{COMPARE, Cost, Group, Rule};

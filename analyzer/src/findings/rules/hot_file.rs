@@ -1,4 +1,5 @@
-//! One file that is read takes most of the time. Writing one file is what an archiver, a copy or a checkpoint is for.
+//! Detects one read file that takes most of the time. Written files do not count, because archivers, copies and
+//! checkpoints normally write a single file.
 
 use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement, part};
@@ -31,7 +32,7 @@ fn judge(case: &Case) -> Judgement {
     let row = |file: &crate::summary::report::files::FileUse| {
         format!("{}: {} calls, {} in total", file.path, grouped(file.use_.events), time(file.use_.time_ns as f64))
     };
-    // What it takes beyond the time of as many calls on other files.
+    // Time beyond that of the same number of calls on other files.
     let beyond = (of_time - of_calls * (1.0 - of_time) / (1.0 - of_calls).max(f64::EPSILON)).max(0.0);
     Judgement {
         measures: vec![

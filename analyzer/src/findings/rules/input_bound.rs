@@ -1,4 +1,4 @@
-//! Training waits for its batches.
+//! Detects training that waits for its batches.
 
 use std::cmp::Reverse;
 
@@ -22,10 +22,10 @@ pub const RULE: Rule = Rule {
     judge,
 };
 
-/// The readers' start is told from this part of the training on.
+/// The start of readers is reported if it takes at least this share of the training.
 const STARTING: f64 = 0.01;
 
-/// Where readers start for most of the wait, and where there are none.
+/// Changes to make if reader starts take most of the wait, and if the trainer has no readers.
 const START_REMEDY: &str = "keep readers from one epoch to the next, let them load less before they start; in a \
     longer run start-up matters less";
 const START_TORCH: &str = "use persistent_workers=True, lighter imports in workers, fork or forkserver instead of \
@@ -68,7 +68,7 @@ fn judge(case: &Case) -> Judgement {
     }
 }
 
-/// The trainers that waited most.
+/// Returns the trainers that waited most.
 fn evidence(case: &Case) -> Vec<String> {
     let mut groups: Vec<_> = case.summary.training.iter().collect();
     groups.sort_by_key(|group| Reverse(group.waited_ns));

@@ -1,4 +1,4 @@
-//! Every rank lists the same folder.
+//! Detects directories that every rank lists.
 
 use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{Case, EVIDENCE_MAX, Judgement};
@@ -24,7 +24,7 @@ pub const RULE: Rule = Rule {
 
 fn judge(case: &Case) -> Judgement {
     let lists = case.calls_where(|function| group(&function.name) == "list");
-    // A folder: nothing is moved, and every entry is a call.
+    // A directory: no bytes are moved, and each entry is a call.
     let is_folder = |file: &&SharedFile| file.ranks > 1 && file.use_.bytes_read + file.use_.bytes_written == 0;
     let listed = |file: &SharedFile| file.use_.events / file.processes.max(1);
     let mut found: Vec<&SharedFile> = case.summary.shared.iter().filter(is_folder).collect();
@@ -32,7 +32,7 @@ fn judge(case: &Case) -> Judgement {
     let largest = found.first().filter(|_| lists.count > 0).map_or(0, |file| listed(file));
     let entries = case.at_least("entries", Some(largest as f64));
     let large = || found.iter().filter(|file| listed(file) as f64 >= entries.limit);
-    // All but one of those who list could be told.
+    // All processes except one could receive the listing instead.
     let spared = |file: &&SharedFile| file.use_.time_ns as f64 * (1.0 - 1.0 / file.processes.max(1) as f64);
     let row = |file: &&SharedFile| {
         format!(

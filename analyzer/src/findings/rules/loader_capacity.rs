@@ -1,4 +1,4 @@
-//! Readers are too few or too slow for what the trainer takes.
+//! Detects readers that are too few or too slow for the trainer's demand.
 
 use super::super::loader::{busiest, is_crowded, loader};
 use super::super::{COMPARE, Cost, Group, Rule};
@@ -23,11 +23,11 @@ pub const RULE: Rule = Rule {
     judge,
 };
 
-/// Where there are more readers than processors can run, or where those that are there wait for a processor.
+/// Change to make if there are more readers than CPUs can run, or if existing readers wait for a CPU.
 const CROWDED_REMEDY: &str = "use cheaper samples (decoded or resized ahead of time), or more CPUs: the current ones have no time for another \
      reader";
 
-/// From this share of a wait on, more readers would wait for a CPU, or for the interpreter's lock.
+/// At this share of a wait or more, additional readers would wait for a CPU or for the interpreter lock.
 const LACKS_CPUS: f64 = 0.2;
 
 fn lacks_cpus(case: &Case) -> bool {

@@ -1,4 +1,4 @@
-//! Readers are busy with something else than reading.
+//! Detects readers that are busy with work other than reading.
 
 use super::super::loader::{busy_meanwhile, is_crowded, mostly_idle};
 use super::super::{COMPARE, Cost, Group, Rule};
@@ -25,17 +25,17 @@ pub const RULE: Rule = Rule {
     judge,
 };
 
-/// Where training reads by itself.
+/// Change to make if training reads by itself.
 const OWN_REMEDY: &str = "faster storage would save little: let another thread or process make the next batch during \
     compute; decode or resize ahead of time, use another format or library";
 const OWN_TORCH: &str = "faster storage would save little: set num_workers to 1 or more, decode or resize ahead of \
     time, use another format or library";
 
-/// Where there are more readers than processors can run.
+/// Change to make if there are more readers than CPUs can run.
 const CROWDED_REMEDY: &str = "faster storage would save little, nor more readers: decode or resize ahead of time, use another format or \
      library";
 
-/// Where most readers have nothing to do.
+/// Change to make if most readers are idle.
 const IDLE_REMEDY: &str = "faster storage would save little, nor more readers, most of which are idle: decode or \
     resize ahead of time, use another format or library, distribute samples evenly";
 
@@ -78,7 +78,7 @@ fn judge(case: &Case) -> Judgement {
     }
 }
 
-/// Where CPU times were recorded.
+/// Judges by causes, if CPU times were recorded.
 fn by_causes(case: &Case, causes: &Parts) -> Judgement {
     let waited = case.waited();
     let share = case.cause_share(&[Part::Cpu, Part::NoCpu, Part::Gil]);
@@ -116,7 +116,7 @@ fn by_causes(case: &Case, causes: &Parts) -> Judgement {
     }
 }
 
-/// Storage that takes no more of a wait than this is not its cause.
+/// Storage that takes at most this share of a wait is not its cause.
 const SMALL: f64 = 0.05;
 
 const CPU: &str = "faster storage would save little: decode or resize ahead of time, use another format or library, \

@@ -1,4 +1,4 @@
-//! Batches take unequally long to make.
+//! Detects batches that take unequally long to make.
 
 use super::super::loader::{busiest, largest_turn, loader};
 use super::super::{COMPARE, Cost, Group, Rule};

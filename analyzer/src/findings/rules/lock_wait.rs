@@ -1,4 +1,4 @@
-//! Time goes into locks on files.
+//! Detects time spent in file locks.
 
 use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement, Worth, part};
@@ -37,7 +37,7 @@ fn judge(case: &Case) -> Judgement {
     }
 }
 
-/// What a training waits while its readers wait for locks; without one, that is not known.
+/// Returns the training's wait while its readers wait for locks; without training it is unknown.
 fn worth(case: &Case, locked_ns: f64) -> Worth {
     if let Some((waited, share)) = case.waited().zip(case.cause_share(&[Part::Lock])) {
         return Worth { ns: (waited.waited_ns as f64 * share) as i64, exposed: true };

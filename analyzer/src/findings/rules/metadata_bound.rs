@@ -1,4 +1,4 @@
-//! Time goes into asking about files.
+//! Detects time spent in metadata calls.
 
 use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement, RECORD_CALLS, part};
@@ -20,11 +20,12 @@ pub const RULE: Rule = Rule {
     judge,
 };
 
-/// What counts as asking.
+/// Groups of calls that count as metadata.
 const ASKING: [&str; 4] = ["open", "close", "stat", "list"];
 
 fn judge(case: &Case) -> Judgement {
-    // Mapping a file is how some read it; seeks and locks have rules of their own, and other calls change what is there.
+    // Skip mmap, which some programs use to read a file; seeks and locks, which have separate rules; and calls that
+    // modify the file system.
     let asks = |name: &str| ASKING.contains(&group(name));
     let asking = case.calls_where(|function| function.class == "metadata" && asks(&function.name));
     let share = part(asking.time_ns, case.file_ns());

@@ -1,4 +1,4 @@
-//! Files are mapped, and what is read of a mapping is no call.
+//! Detects mapped files, whose reads are not calls.
 
 use super::super::{Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement, part};
@@ -24,7 +24,7 @@ pub const RULE: Rule = Rule {
 fn judge(case: &Case) -> Judgement {
     let maps = case.calls_where(|function| function.name == "mmap");
     let share = part(maps.count as f64, (case.asked(&["open"]).0.max(maps.count)) as f64).unwrap_or(0.0);
-    // Who reads a file by calls as well maps it for something else: to ask what of it is cached, mostly.
+    // A program that also reads a file by calls maps it for another purpose, usually to query which pages are cached.
     let read = part(case.summary.dataset.bytes_read as f64, maps.count as f64).unwrap_or(0.0);
     Judgement {
         measures: vec![

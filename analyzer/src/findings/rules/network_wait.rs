@@ -1,4 +1,4 @@
-//! Readers wait for a server.
+//! Detects readers that wait for a server.
 
 use super::super::causes::by_cause;
 use super::super::{COMPARE, Cost, Group, Rule};

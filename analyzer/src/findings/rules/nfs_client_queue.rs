@@ -1,4 +1,4 @@
-//! Requests to an NFS server wait in the client.
+//! Detects NFS requests that wait in the client's queue.
 
 use super::super::devices::by_nfs;
 use super::super::{COMPARE, Cost, Group, Rule};

@@ -1,4 +1,4 @@
-//! Requests to an NFS server take long to be answered.
+//! Detects NFS requests that the server answers slowly.
 
 use super::super::devices::by_nfs;
 use super::super::{COMPARE, Cost, Group, Rule};

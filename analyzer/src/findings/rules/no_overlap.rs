@@ -1,4 +1,4 @@
-//! Files are read while nothing computes.
+//! Detects reads during which nothing computes.
 
 use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement, RECORD_COMPUTE, Worth, part};
@@ -26,13 +26,13 @@ fn judge(case: &Case) -> Judgement {
     let spent = &case.summary.time;
     let exposed = spent.unoverlapped_io_ns;
     let own = own_bytes(case);
-    // What is written beside no compute are checkpoints, which have a rule of their own. Where readers read for a trainer,
-    // the rules of loaders say why it waits.
+    // Writes that do not overlap compute are checkpoints, which have a separate rule. If readers read for a trainer,
+    // the loader rules report why it waits.
     let reads = case.summary.dataset.bytes_read >= case.summary.dataset.bytes_written;
     let overlap = exposed.filter(|_| reads && own.is_none());
     let overlap = overlap.and_then(|exposed| part((spent.io_ns - exposed) as f64, spent.io_ns as f64));
     let worth = exposed.map_or_else(|| case.exposed_io(), |ns| Worth { ns, exposed: true });
-    // A trainer that reads for itself reads before it trains and writes after it, too.
+    // A trainer that reads for itself also reads before the training and writes after it.
     let waited = case.waited().filter(|_| own.is_some());
     let worth = Worth { ns: waited.map_or(worth.ns, |waited| worth.ns.min(waited.waited_ns)), ..worth };
     let says = match (own, overlap) {
@@ -56,7 +56,7 @@ fn judge(case: &Case) -> Judgement {
     }
 }
 
-/// Bytes that trainers read themselves, of those that are read for them.
+/// Returns the share of bytes that trainers read themselves.
 fn own_bytes(case: &Case) -> Option<f64> {
     let sum = |own: bool| -> u64 {
         let groups = case.summary.training.iter();

@@ -1,4 +1,4 @@
-//! Something outside the trace uses the CPUs.
+//! Detects processes outside the trace that use the CPUs.
 
 use super::super::cpus::{POINTLESS, by_shortage};
 use super::super::{COMPARE, Cost, Group, Rule};

@@ -1,4 +1,4 @@
-//! Files are opened one after another.
+//! Detects files that are opened one after another.
 
 use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement, part};
@@ -21,7 +21,7 @@ pub const RULE: Rule = Rule {
     judge,
 };
 
-/// Opened ahead by so many, opening takes that part of its time less.
+/// Number of files opened ahead, which divides the time of opening by this number.
 const AHEAD: f64 = 4.0;
 
 fn judge(case: &Case) -> Judgement {

@@ -1,4 +1,4 @@
-//! Files are opened and nothing is done with them.
+//! Detects files that are opened and never used.
 
 use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement, SYNCS, part};
@@ -22,7 +22,7 @@ pub const RULE: Rule = Rule {
 };
 
 fn judge(case: &Case) -> Judgement {
-    // A file that is mapped may be read without a call that moves bytes; others are opened to be synchronised or locked.
+    // A mapped file may be read without a call that moves bytes; other files are opened to be synchronized or locked.
     let is_use = |name: &str| name == "mmap" || SYNCS.contains(&name);
     let used = case.calls_where(|function| is_use(&function.name)).count + case.locks().count;
     let unread = case.summary.dataset.opens_unused.saturating_sub(used);

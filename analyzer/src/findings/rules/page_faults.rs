@@ -1,4 +1,4 @@
-//! Data files are mapped, and their pages are read one by one when they are touched.
+//! Detects mapped data files whose pages are read one by one on first access.
 
 use super::super::causes::by_cause;
 use super::super::{COMPARE, Cost, Group, Rule};

@@ -1,4 +1,4 @@
-//! A signal ended a process that nobody had asked to end.
+//! Detects processes that were killed by a signal other than a request to exit.
 
 use super::super::{Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement, Worth};
@@ -25,7 +25,7 @@ pub const RULE: Rule = Rule {
     judge,
 };
 
-/// Linux's numbers of signals that end a program.
+/// Linux numbers of signals that end a program.
 const NAMES: [(u8, &str); 10] = [
     (3, "SIGQUIT"),
     (4, "SIGILL"),

@@ -1,4 +1,4 @@
-//! Reads jump back and forth in a file.
+//! Detects reads that jump back and forth in a file.
 
 use super::super::patterns::judged_back;
 use super::super::{COMPARE, Cost, Group, Rule};

@@ -1,4 +1,4 @@
-//! Readers sleep.
+//! Detects readers that sleep.
 
 use super::super::causes::by_cause;
 use super::super::{COMPARE, Cost, Group, Rule};

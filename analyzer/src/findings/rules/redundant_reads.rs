@@ -1,4 +1,4 @@
-//! The same bytes are read again within an epoch.
+//! Detects bytes that are read repeatedly within an epoch.
 
 use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement, part};
@@ -23,7 +23,8 @@ pub const RULE: Rule = Rule {
     judge,
 };
 
-/// Where one rank trains, no other reads its files: it opens them again, as for each of several samples in a file.
+/// Change to make if a single rank trains: no other rank reads its files, so it reopens them itself, for example for
+/// each of several samples in a file.
 const ONE_RANK: &str = "read a file with several samples once for all of them: keep it open or in memory, or use a \
     format that reads single samples (TFRecord, HDF5, MDS)";
 
@@ -31,7 +32,7 @@ fn judge(case: &Case) -> Judgement {
     let what = &case.summary.dataset;
     let unique = case.unique_bytes();
     let all = part(what.bytes_read as f64, unique).unwrap_or(1.0);
-    // What is read again may be another epoch, where nobody numbers them.
+    // Without epoch numbers, repeated reads may belong to another epoch.
     let limit = case.at_least("ratio", Some(all)).holds() == Some(true);
     let ratio = match case.epochs() {
         0 if limit => None,

@@ -1,4 +1,4 @@
-//! The same files are opened again and again.
+//! Detects files that are opened repeatedly.
 
 use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement, part};

@@ -1,4 +1,4 @@
-//! As much seeking as reading and writing.
+//! Detects as many seeks as reads and writes.
 
 use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement, part};

@@ -1,4 +1,4 @@
-//! Ranks write to the same blocks of a file at the same time.
+//! Detects ranks that write to the same blocks of a file at the same time.
 
 use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement};
@@ -27,7 +27,7 @@ fn judge(case: &Case) -> Judgement {
     let writes: u64 = shared().map(|file| file.common_writes).sum();
     let ns: u64 = shared().map(|file| file.common_ns).sum();
     let all = case.moved("write", 1, u64::MAX);
-    // What as many writes take that have their blocks for themselves, where there are any.
+    // Compare with the time of the same number of writes to unshared blocks, if there are any.
     let (other_count, other_ns) = (all.count.saturating_sub(writes), (all.time_ns - ns as f64).max(0.0));
     let alone = if other_count > 0 { other_ns / other_count as f64 * writes as f64 } else { 0.0 };
     let row = |file: &SharedFile| {

@@ -1,4 +1,4 @@
-//! Storage is slow, and the device of the data has little to do.
+//! Detects slow storage whose device is mostly idle.
 
 use super::super::devices::{by_storage, data_mount};
 use super::super::{COMPARE, Cost, Group, Rule};
@@ -29,7 +29,7 @@ fn judge(case: &Case) -> Judgement {
     let mut judgement = by_storage(case);
     let waited = judgement.worth.map_or(0, |worth| worth.ns);
     let device = data.as_ref().and_then(|data| data.device());
-    // The device may have been busy in just that time.
+    // The device may have been busy during exactly that time.
     let busy = device.and_then(|device| part(device.busy_ns? as f64, waited as f64));
     judgement.measures.push(case.below("busy", busy));
     if let Some((device, busy_ns)) = device.and_then(|device| Some((device, device.busy_ns?))) {

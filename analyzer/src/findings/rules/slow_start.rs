@@ -1,4 +1,4 @@
-//! Long until training begins.
+//! Detects a long delay before training starts.
 
 use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement, RECORD_TRAINING, Worth, part};
@@ -20,33 +20,34 @@ pub const RULE: Rule = Rule {
     judge,
 };
 
-/// The spans in which a benchmark writes the data that it then reads: it is asked to, and no start of a training.
+/// Span in which a benchmark generates its data on request: it does not count as the start of a training.
 const GENERATE: &str = "generate";
 
-/// And those in which it empties the page cache before each epoch.
+/// Span in which a benchmark empties the page cache before each epoch.
 const DROP: &str = "cache.drop";
 
-/// How long emptying took before the first epoch, which has what was written before to write out: the longest of all.
+/// Returns the time of emptying the cache before the first epoch, the longest of all because earlier writes are flushed
+/// then.
 fn emptied_ns(case: &Case) -> i64 {
     let spans = case.summary.spans.iter().filter(|span| span.name == DROP);
     spans.map(|span| span.duration_ns.max as i64).max().unwrap_or(0)
 }
 
-/// How long generating took; ranks do it side by side.
+/// Returns the time of generating data, which ranks do in parallel.
 fn generated_ns(case: &Case) -> i64 {
     let spans = case.summary.spans.iter().filter(|span| span.name == GENERATE);
     spans.map(|span| span.time_ns as i64 / case.summary.training.len().max(1) as i64).sum()
 }
 
-/// Where little of it was I/O. What programs import is not recorded unless that is asked for.
+/// Change to make if little of the start was I/O. Imports are recorded only on request.
 const OTHER_REMEDY: &str = "little of it was recorded I/O: import and set up less, later, or once for several runs; \
     dlio trace --all shows what imports read; in a longer run start-up matters less";
 
-/// Starts that are in I/O for less than this are for something else.
+/// Starts with less than this share of I/O have another cause.
 const IO: f64 = 0.3;
 
-/// The part of the time before training in which calls on files were going on, of the trainer where it took longest. `None`
-/// where calls were not recorded one by one.
+/// Returns the share of I/O in the time before training, of the trainer with the longest start. `None` if individual
+/// calls were not recorded.
 fn in_io(case: &Case) -> Option<f64> {
     let (line, run_start) = (&case.summary.timeline, case.summary.time.start_ts);
     let last = case.summary.training.iter().max_by_key(|group| group.startup_within(run_start))?;
@@ -61,7 +62,7 @@ fn in_io(case: &Case) -> Option<f64> {
     part(columns.sum(), startup as f64)
 }
 
-/// What would tell where a window was asked for.
+/// Advice if a time window was selected.
 const WHOLE_RUN: &str =
     "the start of the run is outside the selection: analyze without a filter of time, epoch or step";
 
@@ -72,7 +73,7 @@ fn judge(case: &Case) -> Judgement {
     let wall = case.wall_ns();
     let step = case.summary.steps.iter().map(|row| row.median_ns as i64).max().unwrap_or(0);
     let ns = startup.unwrap_or(0);
-    // Data that are generated are I/O of a start that is none.
+    // Writing generated data is not I/O of the start.
     let io = in_io(case).filter(|_| before == 0);
     let is_other = io.is_some_and(|io| io < IO);
     let beside = prepared.iter().filter(|(ns, _)| *ns > 0).map(|(ns, what)| format!("{} of {what}", time(*ns as f64)));
@@ -93,7 +94,7 @@ fn judge(case: &Case) -> Judgement {
             io.map_or(String::new(), |io| format!(", with I/O on files active for {} of that", Unit::Share.text(io)))
         ),
         remedy: is_other.then_some(OTHER_REMEDY),
-        // Nothing that was recorded says that it can be shorter.
+        // The trace has no evidence that the start can be shorter.
         severity: is_other.then_some(Severity::Note),
         worth: Some(Worth { ns: (ns - step).max(0), exposed: true }),
         decide: if case.summary.training.is_empty() { RECORD_TRAINING } else { WHOLE_RUN },

@@ -1,4 +1,4 @@
-//! One reader is slower than the others, and everybody waits for its turn.
+//! Detects a reader that is slower than the others and delays every round.
 
 use super::super::loader::{Numbered, busiest, busy_ns, largest_load, largest_turn, numbered, starts_anew};
 use super::super::{COMPARE, Cost, Group, Rule};
@@ -27,7 +27,7 @@ pub const RULE: Rule = Rule {
 fn judge(case: &Case) -> Judgement {
     let waited = case.waited();
     let slowest = case.summary.training.iter().filter_map(slowness).max_by(|a, b| a.0.total_cmp(&b.0));
-    // Steps are what spans tell of. Where readers are started anew, their turns begin anew too.
+    // Steps require spans. If readers are restarted, round-robin order restarts too.
     let of_one = match case.summary.steps.is_empty() || starts_anew(case) {
         true => case.at_least("load", largest_load(case)),
         false => case.at_least("turn", largest_turn(case)),
@@ -52,15 +52,15 @@ fn judge(case: &Case) -> Judgement {
     }
 }
 
-/// The factor by which the busiest reader was busier than the others of its loader in the median, and its name: while training
-/// waited, where that is known.
+/// Returns the ratio between the busiest reader's work and the median of the other readers of its loader, and its name.
+/// It counts work during the wait if that is known.
 fn slowness(group: &RankGroup) -> Option<(f64, String)> {
     let readers = numbered(group);
     let (at, busiest) = (0..).zip(&readers).max_by_key(|(_, reader)| reader.busy_ns)?;
     let others = (0..).zip(&readers).filter(|(other, _)| *other != at);
     let others = median(others.map(|(_, reader)| reader.busy_ns as f64).collect())?;
     let ratio = busiest.busy_ns as f64 / others.max(1.0);
-    // And in all: while training waits for it, a reader is busy by chance.
+    // Also compare total work: during the wait alone, a reader may be busy by chance.
     let whole = |numbered: &Numbered| numbered.readers.iter().map(|reader| busy_ns(reader)).sum::<i64>() as f64;
     let others = (0..).zip(&readers).filter(|(other, _)| *other != at).map(|(_, reader)| whole(reader));
     let in_all = whole(busiest) / median(others.collect())?.max(1.0);
@@ -68,7 +68,7 @@ fn slowness(group: &RankGroup) -> Option<(f64, String)> {
     (busiest.busy_ns > 0).then(|| (ratio, called(busiest, at + 1, readers.len())))
 }
 
-/// `worker 1 (201)`, or of readers that are started anew `reader 2 of 4 (started 3 times)`.
+/// Returns a name such as `worker 1 (201)`, or `reader 2 of 4 (started 3 times)` for restarted readers.
 fn called(reader: &Numbered, number: usize, of: usize) -> String {
     match reader.readers.as_slice() {
         [one] => format!("{} ({})", one.name, one.pid),

@@ -1,4 +1,4 @@
-//! Objects are so small that requests cost more than their bytes.
+//! Detects objects so small that requests cost more than transferring their bytes.
 
 use super::super::requests::GET;
 use super::super::{COMPARE, Cost, Group, Rule};
@@ -27,7 +27,8 @@ fn judge(case: &Case) -> Judgement {
     let (count, time_ns) = gets().fold((0, 0.0), |(n, ns), get| (n + get.count - get.failed, ns + get.time_ns as f64));
     let moved = gets().filter_map(|get| get.bytes).sum::<u64>() as f64;
     let mean = part(moved, count as f64);
-    // Requests for much show the rate of the store; without them bytes cost what copying them does, and worth is at most.
+    // Large requests show the bandwidth of the store. Without them, bytes cost a memory copy, and the savings are an
+    // upper bound.
     let large = case.moved("read", 1 << 20, u64::MAX);
     let fixed = (time_ns - moved * part(large.time_ns, large.bytes).unwrap_or(COPY_NS_A_BYTE)).max(0.0);
     let of_time = part(time_ns, case.file_ns()).unwrap_or(0.0);

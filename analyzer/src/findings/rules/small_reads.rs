@@ -1,4 +1,4 @@
-//! Most of the time of reads goes into small ones.
+//! Detects that small reads take most of the read time.
 
 use super::super::small;
 use super::super::{COMPARE, Cost, Group, Rule};

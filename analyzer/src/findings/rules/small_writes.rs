@@ -1,4 +1,4 @@
-//! Most of the time of writes goes into small ones.
+//! Detects that small writes take most of the write time.
 
 use super::super::small;
 use super::super::{COMPARE, Cost, Group, Rule};

@@ -1,4 +1,4 @@
-//! Much asking for each file that is opened.
+//! Detects many metadata calls per opened file.
 
 use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement, part};

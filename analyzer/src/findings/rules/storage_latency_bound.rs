@@ -1,4 +1,4 @@
-//! Storage would give more if more were asked for at once.
+//! Detects storage that would deliver more with more calls in flight.
 
 use super::super::concurrency::{concurrency, in_flight, undecided, waits_for_io};
 use super::super::loader::mostly_idle;
@@ -38,7 +38,7 @@ fn judge(case: &Case) -> Judgement {
     let (Some(waited), Some(found)) = (&waited, &found) else {
         return undecided(measures, waited.as_ref());
     };
-    // With twice as many in flight all the time the same bytes take so much less.
+    // With twice as many calls in flight at all times, the same bytes take this much less time.
     let saved = 1.0 - 0.5_f64.powf(found.slope.clamp(0.0, 1.0));
     Judgement {
         measures,
@@ -52,7 +52,7 @@ fn judge(case: &Case) -> Judgement {
     }
 }
 
-/// Reads of about one size, which take more than half of the time in calls on files.
+/// Reads of about one size that take more than half of the time in calls on files.
 struct Reads {
     median_ns: f64,
     moved: Moved,
@@ -65,8 +65,8 @@ fn longest_reads(case: &Case) -> Option<Reads> {
     (moved.count > 0).then_some(Reads { median_ns: row.duration_ns.median, moved })
 }
 
-/// Where as many calls were in flight all the time, what single reads take still tells: long ones that move little, and few of
-/// them at once, leave storage with time for others. `None` where they do not tell.
+/// Judges by the duration of single reads if the number of calls in flight never changed: long reads that move few
+/// bytes, with few in flight, show that storage has spare capacity. `None` if these conditions do not hold.
 fn of_single_reads(case: &Case, waited: &Waited) -> Option<Judgement> {
     let (reads, in_flight) = (longest_reads(case)?, in_flight(case)?);
     let size = reads.moved.bytes / reads.moved.count as f64;

@@ -1,4 +1,4 @@
-//! Storage gives what it can, and that is too little.
+//! Detects storage at its limit, which is too slow for the training.
 
 use super::super::concurrency::{concurrency, undecided, waits_for_io};
 use super::super::{COMPARE, Cost, Group, Rule};

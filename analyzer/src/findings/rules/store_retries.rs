@@ -1,4 +1,4 @@
-//! Requests to an object store come to nothing and are sent again.
+//! Detects requests to an object store that fail and are retried.
 
 use super::super::requests;
 use super::super::{Cost, Group, Rule};
@@ -22,7 +22,7 @@ pub const RULE: Rule = Rule {
     judge,
 };
 
-/// Failures after which a client asks again.
+/// Failures after which a client retries.
 const BROKEN: [&str; 7] = ["EIO", "ETIMEDOUT", "ECONNRESET", "ECONNREFUSED", "ECONNABORTED", "EPIPE", "EHOSTUNREACH"];
 
 fn judge(case: &Case) -> Judgement {

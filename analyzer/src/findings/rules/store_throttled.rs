@@ -1,4 +1,4 @@
-//! An object store says that it is asked too much.
+//! Detects an object store that throttles requests.
 
 use super::super::requests;
 use super::super::{COMPARE, Cost, Group, Rule};

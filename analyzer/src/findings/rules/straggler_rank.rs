@@ -1,4 +1,4 @@
-//! One rank waits longer than the others.
+//! Detects one rank that waits longer than the others.
 
 use std::cmp::Reverse;
 

@@ -1,4 +1,4 @@
-//! Memory of programs goes to swap and comes back.
+//! Detects process memory that is swapped out and in.
 
 use super::super::devices::RECORD_COUNTERS;
 use super::super::{COMPARE, Cost, Group, Rule};

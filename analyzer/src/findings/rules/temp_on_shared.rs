@@ -1,4 +1,4 @@
-//! Files that live as long as the run, where others see them too.
+//! Detects files that exist only during the run, on storage that other hosts share.
 
 use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{Case, EVIDENCE_MAX, Judgement, part};
@@ -11,7 +11,7 @@ pub const RULE: Rule = Rule {
     id: "temp-on-shared",
     group: Group::Metadata,
     cost: Cost::Worth,
-    // What is mounted where is not in a trace.
+    // The trace does not record mounts.
     confidence: Confidence::Guess,
     asks: "1000 files or more are deleted, at least half as many as are written",
     silences: &[],
@@ -29,7 +29,7 @@ fn judge(case: &Case) -> Judgement {
     let deleted: u64 =
         case.summary.metadata.iter().filter(|row| row.group == "delete").map(|row| row.count - row.failed).sum();
     let share = part(deleted as f64, case.summary.dataset.files_written as f64).unwrap_or(0.0);
-    // Of writing, as much as belongs to what was deleted.
+    // Share of writing that belongs to the deleted files.
     let writing = case.moved("write", 1, u64::MAX).time_ns * share.min(1.0);
     let row = |place: &StorageUse| {
         format!("{}: {} files, {} written", place.place, grouped(place.files), bytes(place.bytes_written as f64))

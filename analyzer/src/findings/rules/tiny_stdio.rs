@@ -1,4 +1,4 @@
-//! Much goes through small calls of the C library.
+//! Detects many small calls of the C library.
 
 use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement, part};

@@ -1,4 +1,4 @@
-//! More readers than processors can run.
+//! Detects more readers than CPUs can run.
 
 use super::super::loader::{CROWDED, PER_CORE, readers_a_core};
 use super::super::{COMPARE, Cost, Group, Rule};

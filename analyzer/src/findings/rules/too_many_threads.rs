@@ -1,4 +1,4 @@
-//! Each reader has a pool of threads of its own.
+//! Detects readers that each run a thread pool.
 
 use super::super::cpus::{POINTLESS, by_shortage};
 use super::super::{COMPARE, Cost, Group, Rule};

@@ -1,4 +1,4 @@
-//! The limits of trust: loss, damage, clocks.
+//! Reports limits of the data: loss, damage, clock differences.
 
 use std::collections::BTreeSet;
 
@@ -23,11 +23,11 @@ pub const RULE: Rule = Rule {
     judge,
 };
 
-/// Events find no room where the trace does not.
+/// Change to make if events were lost because the trace ran out of space.
 const MAKE_ROOM: &str = "record again with space on the disk of the trace (-o DIR selects another one) and within the \
     limits on file sizes and memory, or with fewer calls (DLIO_TRACE_MIN_US, DLIO_TRACE_EXCLUDE)";
 
-/// From this part of the events lost on, some figures are wrong.
+/// If at least this share of events was lost, some numbers are wrong.
 const LACKS_SOME: f64 = 0.01;
 
 fn judge(case: &Case) -> Judgement {

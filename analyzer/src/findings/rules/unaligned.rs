@@ -1,4 +1,4 @@
-//! Writes begin or end within a block, here and there.
+//! Detects scattered writes that start or end within a block.
 
 use super::super::patterns::rows;
 use super::super::{COMPARE, Cost, Group, Rule};
@@ -23,11 +23,11 @@ pub const RULE: Rule = Rule {
     judge,
 };
 
-/// Writes of the C library's streams become others, of whole buffers.
+/// Layer of C library streams, which combine writes into whole buffers.
 const STDIO: &str = "stdio";
 
-/// Writes that follow one another come to storage as whole blocks, and reads out of memory as they like: what lies apart
-/// and fills no block has storage read it first.
+/// Judges scattered writes that do not fill a block: storage reads the block first. Sequential writes reach storage as
+/// whole blocks, and reads are copied from memory at any position.
 fn judge(case: &Case) -> Judgement {
     let writes = || case.summary.access.iter().filter(|row| row.class == "write" && row.layer != STDIO);
     let sum = |of: fn(&AccessUse) -> u64| writes().map(of).sum::<u64>();

@@ -1,4 +1,4 @@
-//! Requests go through a ring of io_uring, past every call.
+//! Detects requests through an io_uring ring, which bypass all calls.
 
 use super::super::{Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement};

@@ -1,4 +1,4 @@
-//! Readers are started anew for every epoch.
+//! Detects readers that are restarted for every epoch.
 
 use super::super::loader::is_own;
 use super::super::{COMPARE, Cost, Group, Rule};
@@ -47,15 +47,16 @@ fn judge(case: &Case) -> Judgement {
     }
 }
 
-/// The same, with what a trainer waited for readers that were starting where the trace tells that: readers that prepare
-/// their data make calls, and are no gap. Of it, the first start is no restart; each is taken to be as long as the others.
+/// Raises the gap to the trainer's wait for starting readers, if the trace shows it: readers that prepare their data
+/// make calls, so they leave no gap. The first start does not count as a restart; all starts are assumed to take
+/// equally long.
 fn costs(group: &RankGroup, (number, gap): (u64, i64)) -> (u64, i64) {
     let starting = group.causes.map_or(0, |causes| causes.get(Part::Start));
     let again = starting as i128 * number as i128 / (number as i128 + 1);
     (number, gap.max(again as i64))
 }
 
-/// The number of times that a trainer's readers had all ended when the next ones began, and the time nobody read.
+/// Returns how often all readers of a trainer had ended before the next ones started, and the time in which none read.
 fn restarts(group: &RankGroup) -> (u64, i64) {
     let readers = group.readers.iter().filter(|reader| !is_own(group, reader));
     let mut lives: Vec<_> = readers.map(|reader| (reader.first_ts, reader.last_ts)).collect();

@@ -1,4 +1,4 @@
-//! Files that are read again would fit into memory.
+//! Detects repeatedly read files that would fit into memory.
 
 use super::super::devices::data_mount;
 use super::super::{COMPARE, Cost, Group, Rule};
@@ -22,14 +22,14 @@ pub const RULE: Rule = Rule {
     judge,
 };
 
-/// Folders of file systems that are memory, wherever they are mounted as they usually are.
+/// Returns `true` for directories of memory file systems at their usual mount points.
 fn is_memory(folder: &str) -> bool {
     ["/dev/shm", "/run/user"]
         .iter()
         .any(|memory| folder.strip_prefix(memory).is_some_and(|rest| !rest.starts_with(|c| c != '/')))
 }
 
-/// The least memory that a job might use on any host: its limit, where it has one.
+/// Returns the minimum memory available to the job on any host, limited by its memory limit if it has one.
 fn least_memory(case: &Case) -> Option<f64> {
     let of_hosts = case.summary.hosts.iter().map(|host| host.memory.map(|memory| memory as f64));
     let least = of_hosts.collect::<Option<Vec<_>>>()?.into_iter().reduce(f64::min)?;
@@ -41,7 +41,7 @@ fn judge(case: &Case) -> Judgement {
     let what = &case.summary.dataset;
     let unique = case.unique_bytes();
     let least = least_memory(case);
-    // What lies in memory already is not read from storage.
+    // Skip data that are already in memory: they are not read from storage.
     let folders = || case.summary.directories.iter();
     let all: u64 = folders().map(|folder| folder.use_.bytes_read).sum();
     let in_memory: u64 = folders().filter(|it| is_memory(&it.directory)).map(|it| it.use_.bytes_read).sum();
@@ -54,7 +54,7 @@ fn judge(case: &Case) -> Judgement {
         case.at_least("slower", Some(resident)),
         case.below("fits", least.and_then(|memory| part(unique, memory))),
     ];
-    // Where the kernel says how much came from a device: what was read again came from there.
+    // If the kernel reports bytes read from a device, repeated reads must have come from it.
     let has_device = data_mount(case).is_some_and(|data| data.device().is_some());
     if let Some(read) = case.storage_read().filter(|_| has_device) {
         measures.push(case.at_least("from-storage", part(read as f64, unique)));

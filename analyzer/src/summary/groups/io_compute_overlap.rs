@@ -1,8 +1,8 @@
-//! I/O beside compute in each rank group, exactly: four times that add up to the time from its first span of a training (a wait
-//! for a batch, or compute) to its last.
+//! Exact overlap of I/O and compute in each rank group: four times that sum to the time from the group's first training
+//! span (a wait for a batch, or compute) to its last.
 //!
-//! Time is swept backwards as everywhere here, so that the last span comes first. Who belongs together is known before a trace
-//! is read ([`Ancestry::group`]), and I/O that no span of the training precedes is left out when the sweep ends.
+//! Time is swept backward, as everywhere in this module, so the last span comes first. Group membership is known before
+//! a trace is read ([`Ancestry::group`]). I/O before the first training span is dropped when the sweep ends.
 //!
 //! [`Ancestry::group`]: crate::summary::tree::Ancestry::group
 
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::summary::time::intervals::{Interval, length, shared, tail, unite};
 
-/// The time of a rank group's training, in four parts.
+/// Training time of a rank group, in four parts.
 #[derive(Serialize, Deserialize, Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct Beside {
     /// I/O of the trainer or one of its readers while the trainer computed.
@@ -22,7 +22,7 @@ pub struct Beside {
     pub neither_ns: i64,
 }
 
-/// The lists of one lane that count here, each disjoint and ascending.
+/// The relevant lists of one lane, each disjoint and ascending.
 pub struct Passed<'a> {
     pub group: u32,
     pub waits: &'a [Interval],
@@ -30,23 +30,23 @@ pub struct Passed<'a> {
     pub io: &'a [Interval],
 }
 
-/// A group under way.
+/// A group during the sweep.
 struct Group {
     from: i64,
     to: i64,
     io: i64,
-    /// I/O that lies before the earliest span so far.
+    /// I/O before the earliest span so far.
     io_before: i64,
     compute: i64,
     both: i64,
 }
 
-/// All groups under way.
+/// All groups during the sweep.
 #[derive(Default)]
 pub struct Groups(BTreeMap<u32, Group>);
 
 impl Groups {
-    /// Takes what all lanes did since the last horizon.
+    /// Adds the activity of all lanes since the last horizon.
     pub fn pass<'a>(&mut self, lanes: impl Iterator<Item = Passed<'a>>) {
         let mut passed: BTreeMap<u32, Vec<Passed>> = BTreeMap::new();
         for lane in lanes {
@@ -66,7 +66,7 @@ impl Groups {
             (None, Some(to)) => {
                 self.0.entry(number).or_insert(Group { from: to, to, io: 0, io_before: 0, compute: 0, both: 0 })
             }
-            // Nothing is kept of a group before its last span is known.
+            // Nothing is stored for a group before its last span is known.
             (None, None) => return,
         };
         let mut io = united(lanes.iter().map(|lane| lane.io));
@@ -88,7 +88,7 @@ impl Groups {
         }
     }
 
-    /// By group.
+    /// Returns the overlap per group.
     pub fn finish(self) -> BTreeMap<u32, Beside> {
         let parts = |group: Group| Beside {
             both_ns: group.both,
@@ -111,7 +111,8 @@ mod tests {
     use super::*;
     use crate::summary::time::intervals::list;
 
-    /// Waits from 10 to 20, computes from 20 to 40, and again; two readers, one of which goes on after the last span.
+    /// The trainer waits from 10 to 20, computes from 20 to 40, and repeats this; one of two readers continues after
+    /// the last span.
     #[test]
     fn the_parts_of_a_training_add_up_to_it() {
         let (waits, compute) = (list(&[(10, 20), (50, 60)]), list(&[(20, 40), (60, 80)]));

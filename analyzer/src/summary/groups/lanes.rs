@@ -1,8 +1,8 @@
-//! The overlap of threads: how long a trainer waited, and how much of that its readers were in I/O or idle.
+//! Overlap of threads: how long a trainer waited, and how much of that its readers were in I/O or idle.
 //!
-//! A lane is a thread. Each has tracks, which are sets of intervals; what is asked for are lengths of tracks, and of what the
-//! tracks of two lanes share, where one thread's process is an ancestor of the other's or the same. Time is swept backwards
-//! as in [`intervals`], so that memory holds what is open and not what there is.
+//! A lane is a thread. Each lane has tracks, which are sets of intervals. The sweep measures the lengths of tracks, and
+//! the overlap of tracks of two lanes if one thread's process is the other's process or its ancestor. Time is swept
+//! backward as in [`intervals`], so memory contains only open intervals.
 //!
 //! [`intervals`]: crate::summary::time::intervals
 
@@ -30,19 +30,19 @@ pub enum Track {
     Save,
     /// Calls on files.
     Io,
-    /// Calls that wait for others: for a message on a pipe or socket, for a lock, for a child.
+    /// Calls that block: for a message on a pipe or socket, for a lock, for a child.
     Idle,
     /// Spans of communication.
     Comm,
-    /// Calls that hand a message over.
+    /// Calls that send a message.
     Hand,
-    /// Calls that take one.
+    /// Calls that receive a message.
     Take,
-    /// Waits in which the program finds that there is no next batch; they are waits as well.
+    /// Waits in which the program finds that there is no next batch; they are also in `Wait`.
     Vain,
-    /// Of the calls on files, those that write and synchronise, and those that open, close or ask about what is only written.
+    /// Calls on files that write and synchronize, and those that open, close or stat files that are only written.
     Put,
-    /// Of the calls that wait for others, all but those on sockets.
+    /// Calls that block, except on sockets.
     Piped,
 }
 
@@ -50,7 +50,7 @@ pub const TRACKS: usize = 11;
 
 type Tracks = [Vec<Interval>; TRACKS];
 
-/// The intervals of a part of a trace, by lane.
+/// Intervals of a part of a trace, by lane.
 #[derive(Default)]
 pub struct LanePart {
     index: HashMap<LaneId, usize, RandomState>,
@@ -58,7 +58,7 @@ pub struct LanePart {
 }
 
 impl LanePart {
-    /// The place of a lane, for [`LanePart::push`].
+    /// Returns the index of a lane, for [`LanePart::push`].
     pub fn place(&mut self, lane: LaneId) -> usize {
         *self.index.entry(lane).or_insert_with(|| {
             self.lanes.push((lane, Tracks::default()));
@@ -76,32 +76,32 @@ impl LanePart {
         self.lanes.iter_mut().flat_map(|(_, tracks)| tracks).for_each(unite);
     }
 
-    /// All intervals of a track, united, once each lane's are.
+    /// Returns all intervals of a track, united, after the tracks of each lane have been united.
     pub fn all_of(&self, track: Track) -> Vec<Interval> {
         united(self.lanes.iter().map(|(_, tracks)| tracks[track as usize].clone()).collect())
     }
 }
 
-/// The overlap of two lanes: `of` the time that the first was in a track, the second was in I/O or idle.
+/// Overlap of two lanes: `of` the time that the first was in a track, the second was in I/O or idle.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Overlap {
     pub io: i64,
     pub idle: i64,
-    /// The part of the first one's track after the second one's last event, and after its first.
+    /// Time in the first lane's track after the second lane's last event, and after its first.
     pub after_last: i64,
     pub after_first: i64,
-    /// And after the second one's last message; `None` where it hands none over.
+    /// Time in it after the second lane's last message; `None` if the second lane sends none.
     pub after_last_hand: Option<i64>,
-    /// The overlap since the second one was ready; `None` where it is not known when.
+    /// Overlap since the second lane was ready; `None` if that time is unknown.
     pub since_ready: Option<Since>,
-    /// And since its process handed its last message over.
+    /// Overlap since the second lane's process sent its last message.
     pub since_end: Option<Since>,
-    /// The time the first one wrote and synchronised after the second one's first event, and after its last.
+    /// Time the first lane wrote and synchronized after the second lane's first event, and after its last.
     pub put_after_first: i64,
     pub put_after_last: i64,
 }
 
-/// The overlap of two lanes after a moment, and how much of the first one's track lies after it.
+/// Overlap of two lanes after a timestamp, and how much of the first lane's track is after it.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Since {
     pub after: i64,
@@ -110,54 +110,54 @@ pub struct Since {
 }
 
 impl Overlap {
-    /// The part of the first one's track within the second one's life.
+    /// Returns the part of the first lane's track within the second lane's life.
     pub fn alive(&self) -> i64 {
         self.after_first - self.after_last
     }
 
-    /// The time the second one was busy before it was ready: starting, importing.
+    /// Returns the time the second lane was busy before it was ready: starting, importing.
     pub fn starting(&self) -> i64 {
         let Some(ready) = self.since_ready else { return 0 };
         let before = Since { after: self.after_first, io: self.io, idle: self.idle };
         (before.after - before.idle) - (ready.after - ready.idle)
     }
 
-    /// The time the second one was busy until it had handed over all it made: how it ends is no work.
+    /// Returns the time the second lane was busy until it had sent all its output: shutdown is not work.
     pub fn busy(&self) -> i64 {
         let end = self.since_end.unwrap_or(Since { after: self.after_last, io: 0, idle: 0 });
         (self.after_first - self.idle) - (end.after - end.idle)
     }
 
-    /// I/O from when it was ready to then.
+    /// Returns the I/O between readiness and the last output.
     pub fn working_io(&self) -> i64 {
         self.since_ready.map_or(self.io, |ready| ready.io) - self.since_end.map_or(0, |end| end.io)
     }
 }
 
-/// The measures of one lane.
+/// Measurements of one lane.
 #[derive(Clone, Default, Debug, Serialize, Deserialize)]
 pub struct LaneMeasure {
     pub lengths: [i64; TRACKS],
-    /// Its training, where spans have its computing or its waits.
+    /// Its training, if spans show its compute or its waits.
     pub own: Option<Own>,
-    /// Its steps, where spans have its waits for batches.
+    /// Its steps, if spans show its waits for batches.
     pub steps: Steps,
-    /// First start and last end of what its tracks hold.
+    /// First start and last end of the intervals in its tracks.
     pub first_ts: i64,
     pub last_ts: i64,
-    /// End of the last call that hands a message over.
+    /// End of the last call that sends a message.
     pub last_hand_ts: Option<i64>,
-    /// Start of its first call that waits for others or hands a message over once its process has taken its last message.
+    /// Start of its first call that blocks or sends a message after its process has received its last message.
     pub after_takes_ts: Option<i64>,
-    /// The time it wrote and synchronised after that.
+    /// Time it wrote and synchronized after that.
     #[serde(default)]
     pub put_after_takes: i64,
-    /// Times of [`WORK_NS`] and more in which it waited for nobody, between two of its calls that wait for others, since
-    /// its process took its first message.
+    /// Number of intervals of at least [`WORK_NS`] between two blocking calls in which it did not block, since its
+    /// process received its first message.
     #[serde(default)]
     pub works: u64,
-    /// By lane of an ancestor, or of the own process: with the waits it says of itself, with its idle calls, and with those
-    /// of them that are on no socket.
+    /// Overlap per lane of an ancestor or of its own process: with the waits in that lane's spans, with its idle calls,
+    /// and with its idle calls that are not on a socket.
     pub with: Vec<(LaneId, [Overlap; WAITS])>,
 }
 
@@ -166,13 +166,13 @@ impl LaneMeasure {
         self.lengths[track as usize]
     }
 
-    /// Returns what it shares with the waits of that lane.
+    /// Returns the overlap with the waits of that lane.
     pub fn with(&self, lane: &LaneId) -> Option<&[Overlap; WAITS]> {
         self.with.iter().find(|(with, _)| with == lane).map(|(_, overlaps)| overlaps)
     }
 
-    /// Keeps what it shares with the waits of a lane. A lane that never waits shares nothing with itself, which most lanes of
-    /// a trace of many processes do: an entry would be most of their memory.
+    /// Stores the overlap with the waits of a lane. A lane that never waits does not overlap itself. Most lanes of a
+    /// trace with many processes are like that, and storing their empty entries would use most of the memory.
     fn keep_with(&mut self, lane: LaneId, is_itself: bool, overlaps: [Overlap; WAITS]) {
         match self.with.iter_mut().find(|(with, _)| *with == lane) {
             Some((_, known)) => *known = overlaps,
@@ -185,30 +185,30 @@ impl LaneMeasure {
     }
 }
 
-/// What a thread that trains did from its first span of computing or of waiting to the last of these, beside both.
+/// Activity of a training thread from its first compute or wait span to its last, outside these spans.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Own {
-    /// In calls on files that read, or ask about what is read, and in no checkpoint.
+    /// Time in calls on files that read, or that request metadata of files that are read, outside checkpoints.
     pub read: i64,
-    /// In those that write and synchronise.
+    /// Time in calls that write and synchronize.
     pub put: i64,
-    /// In calls that wait for others.
+    /// Time in calls that block.
     pub idle: i64,
-    /// The end of the last span.
+    /// End of the last span.
     to: i64,
-    /// The same times before the earliest span so far.
+    /// The values of `read`, `put` and `idle` before the earliest span so far.
     before: [i64; 3],
 }
 
 impl Own {
-    /// Takes what lies before the last horizon and behind this one.
+    /// Takes the intervals between this horizon and the last one.
     fn pass(own: &mut Option<Own>, passed: &Tracks) {
         let of = |track: Track| &passed[track as usize];
         let spans = [of(Track::Wait).as_slice(), of(Track::Compute)];
         let last = || spans.iter().filter_map(|list| list.last()).map(|it| it.end).max();
         let Some(mut found) = own.or_else(|| last().map(|to| Own { to, ..Own::default() })) else { return };
         let mut beside = spans.concat();
-        // What follows the last span is left out as what lies beside one is.
+        // Leave out everything after the last span, as if a span covered it.
         beside.push(Interval { start: found.to, end: i64::MAX });
         unite(&mut beside);
         let mut not_reading = [&beside[..], of(Track::Put), of(Track::Save)].concat();
@@ -230,49 +230,49 @@ impl Own {
     }
 }
 
-/// Whoever waits for nobody for so long does something of its own: passing a message on takes a tenth of it.
+/// A thread that does not block for this long does its own work: forwarding a message takes a tenth of it.
 pub const WORK_NS: i64 = 1_000_000;
 
-/// A lane under way.
+/// A lane during the sweep.
 #[derive(Default)]
 struct Lane {
     waiting: [Vec<Vec<Interval>>; TRACKS],
     room: [usize; TRACKS],
-    /// The intervals between the last horizon and the one before.
+    /// Intervals between the last horizon and the previous one.
     passed: Tracks,
     measure: LaneMeasure,
-    /// Lengths before `passed` was added: how much lies after the last horizon.
+    /// Lengths before `passed` was added: the lengths after the last horizon.
     before: [i64; TRACKS],
     partners: Vec<LaneId>,
-    /// Its last wait before its process handed its first message over, and the time of that.
+    /// Its last wait before its process sent its first message, and the time of that message.
     ready: Option<(i64, i64)>,
-    /// True if it was noted what there was after its process's last message.
+    /// `true` if the measurements after its process's last message were taken.
     has_end: bool,
-    /// The earliest start so far of a call that waits for others or hands a message over, and how long it wrote after that.
+    /// Earliest start so far of a call that blocks or sends a message, and the time it wrote after that.
     earliest: Option<(i64, i64)>,
-    /// The start of the earliest call so far that waits for others, and the works after it.
+    /// Start of the earliest blocking call so far, and the works after it.
     works_to: Option<i64>,
     works: u64,
 }
 
-/// The tracks whose overlap with other lanes is measured.
+/// Tracks whose overlap with other lanes is measured.
 const WAITS_OF: [Track; WAITS] = [Track::Wait, Track::Idle, Track::Piped];
 pub const WAITS: usize = 3;
 
-/// All that was measured of lanes.
+/// All measurements of lanes.
 #[derive(Default, Serialize, Deserialize)]
 pub struct Lanes {
     pub measures: BTreeMap<LaneId, LaneMeasure>,
-    /// By group of processes, I/O beside compute.
+    /// I/O that overlaps compute, per process group.
     pub beside: BTreeMap<u32, Beside>,
-    /// In each column of time, how long spans of lanes waited, computed, saved: summed over them.
+    /// Time per column in which spans of lanes waited, computed and saved, summed over lanes.
     pub bands: Bins<SPAN_TRACKS>,
-    /// By lane that others may make wait, how long it was idle in each column of time.
+    /// Idle time per column of each lane whose waits may be for another lane.
     pub idle: BTreeMap<LaneId, Bins<1>>,
 }
 
 impl Lanes {
-    /// Adds those of processes that are no relatives of these.
+    /// Adds the lanes of unrelated processes.
     pub fn merge(&mut self, other: Lanes) {
         self.measures.extend(other.measures);
         self.beside.extend(other.beside);
@@ -282,29 +282,30 @@ impl Lanes {
     }
 }
 
-/// Keeps the columns of so many lanes as there is room for: those of the lowest numbers, in whatever order they come.
+/// Drops the columns of lanes beyond the limit. It keeps the lanes with the lowest ids, so the order of calls does not
+/// matter.
 fn keep_lowest(idle: &mut BTreeMap<LaneId, Bins<1>>) {
     while idle.len() > IDLE_MAX {
         idle.pop_last();
     }
 }
 
-/// Tracks that spans make, which come first.
+/// Number of tracks that come from spans; these tracks precede the others.
 pub const SPAN_TRACKS: usize = Track::Save as usize + 1;
 
-/// Lanes whose idle time is kept by columns: that of more is a megabyte each hundred.
+/// Largest number of lanes whose idle time is stored per column: every hundred lanes take a megabyte.
 const IDLE_MAX: usize = 256;
 
-/// See the module.
+/// Sweep that measures lanes.
 pub struct LaneSweep {
     ancestry: Ancestry,
     lanes: BTreeMap<LaneId, Box<Lane>>,
-    /// Lanes with spans of waiting: whoever is below them is measured against these.
+    /// Lanes with wait spans: all lanes below them are measured against them.
     waiters: BTreeSet<LaneId>,
-    /// The messages of each process, as far as they are known, and the end of the last one it took.
+    /// Known messages of each process, and the end of the last message it received.
     hands: HashMap<u32, Hands, RandomState>,
     takes: HashMap<u32, i64, RandomState>,
-    /// By process, the start of the first message it took.
+    /// Start of the first message that each process received.
     first_takes: HashMap<u32, i64, RandomState>,
     unordered: Vec<Packed>,
     horizon: i64,
@@ -313,14 +314,15 @@ pub struct LaneSweep {
     groups: Groups,
 }
 
-/// The beginning of a process's first message, and the end of its last.
+/// Start of a process's first message, and end of its last.
 #[derive(Clone, Copy)]
 struct Hands {
     first: i64,
     last: i64,
 }
 
-/// Intervals whose place in time nobody knew before, in a few bytes each; sorted by their ends when they are taken out.
+/// Intervals whose order is not known in advance, in a few bytes each; they are sorted by their ends when they are
+/// taken out.
 struct Packed {
     last_end: i64,
     lanes: Vec<(LaneId, [Box<[u8]>; TRACKS])>,
@@ -347,8 +349,8 @@ impl LaneSweep {
         }
     }
 
-    /// Takes the next part, whose tracks are united, and the latest end that anything after it can have: `i64::MAX` where
-    /// nobody knows.
+    /// Takes the next part, whose tracks are united, and the latest end that any later interval can have: `i64::MAX` if
+    /// unknown.
     pub fn take(&mut self, part: LanePart, horizon: i64) {
         if horizon == i64::MAX {
             return self.keep(part);
@@ -368,7 +370,7 @@ impl LaneSweep {
         }
     }
 
-    /// The measures by lane.
+    /// Returns the measurements by lane.
     pub fn finish(mut self) -> Lanes {
         self.take(LanePart::default(), i64::MIN);
         let (hands, takes) = (self.hands, self.takes);
@@ -402,7 +404,8 @@ impl LaneSweep {
             }
             let Some(lane) = self.lanes.get_mut(&id) else { continue };
             for (waiting, mut track) in lane.waiting.iter_mut().zip(tracks) {
-                // What ended behind the horizon against its promise is cut there, as in the other sweep, which counts it.
+                // An interval that ends after the horizon despite the caller's guarantee is truncated there, as in the
+                // other sweep, which counts such intervals.
                 let late = track.partition_point(|interval| interval.end <= self.horizon);
                 for interval in &mut track[late..] {
                     *interval = Interval { start: interval.start.min(self.horizon), end: self.horizon };
@@ -417,7 +420,7 @@ impl LaneSweep {
         }
     }
 
-    /// Keeps the idle time of lanes that others may make wait by columns, from now on.
+    /// Starts to store the idle time per column of lanes whose waits may be for this one.
     fn look_to(&mut self, partners: &[LaneId], id: LaneId) {
         for partner in partners.iter().filter(|partner| **partner != id) {
             self.idle.entry(*partner).or_default();
@@ -425,7 +428,7 @@ impl LaneSweep {
         keep_lowest(&mut self.idle);
     }
 
-    /// Lets the lanes that are known already be measured against one more.
+    /// Adds a lane that the known lanes are measured against.
     fn pair_with(&mut self, waiter: LaneId) {
         for (id, lane) in &mut self.lanes {
             if !lane.partners.contains(&waiter) && self.ancestry.is_below(id.proc, waiter.proc) {
@@ -434,7 +437,7 @@ impl LaneSweep {
         }
     }
 
-    /// Notes when a lane did what it did.
+    /// Adds the passed intervals of a lane to the columns.
     fn record(&mut self, id: LaneId, lane: &Lane) {
         for (track, passed) in lane.passed[..SPAN_TRACKS].iter().enumerate() {
             self.bands.add_lengths(passed, track);
@@ -473,7 +476,7 @@ impl LaneSweep {
         }));
         let ids: Vec<LaneId> = self.lanes.iter().filter(|(_, lane)| lane.has_passed()).map(|(id, _)| *id).collect();
         for id in ids {
-            // A lane out of the map can be measured against those that are in it.
+            // A lane that is removed from the map can be measured against the lanes in it.
             let Some(mut lane) = self.lanes.remove(&id) else { continue };
             lane.see();
             self.record(id, &lane);
@@ -496,13 +499,13 @@ impl Lane {
         Lane { room: [WAITING; TRACKS], partners, measure, ..Lane::default() }
     }
 
-    /// Moves what lies behind the horizon from what waits to what has passed.
+    /// Moves intervals after the horizon from `waiting` to `passed`.
     fn pass(&mut self, horizon: i64) {
         for track in 0..TRACKS {
             self.before[track] = self.measure.lengths[track];
             self.passed[track] = pass(&mut self.waiting[track], horizon);
         }
-        // Who waits for a batch trains nothing meanwhile: what it computes there makes the batch.
+        // A thread that waits for a batch does not train during the wait: compute within a wait makes the batch.
         let [wait, compute, ..] = &mut self.passed;
         if !wait.is_empty() && !compute.is_empty() {
             *compute = without(compute, wait);
@@ -527,19 +530,19 @@ impl Lane {
         self.measure.last_hand_ts = self.measure.last_hand_ts.max(hand);
     }
 
-    /// First start and last end of what has passed.
+    /// Returns first start and last end of the passed intervals.
     fn reach(&self) -> (i64, i64) {
         let first = self.passed.iter().filter_map(|track| track.first()).map(|interval| interval.start).min();
         let last = self.passed.iter().filter_map(|track| track.last()).map(|interval| interval.end).max();
         (first.unwrap_or(i64::MAX), last.unwrap_or(i64::MIN))
     }
 
-    /// The part of a track after a moment that no horizon before the last one lies behind.
+    /// Returns the length of a track after `ts`, which must not be later than the previous horizon.
     fn after(&self, track: Track, ts: i64) -> i64 {
         self.before[track as usize] + tail(&self.passed[track as usize], ts)
     }
 
-    /// Looks for its first wait or message after the last one that its process took.
+    /// Finds the lane's first wait or message after the last message that its process received.
     fn see_after(&mut self, last_take: Option<i64>) {
         if self.measure.after_takes_ts.is_some() {
             return;
@@ -552,7 +555,7 @@ impl Lane {
         self.decide_after(last_take);
     }
 
-    /// What is earliest once it is known which was its process's last message stays so.
+    /// Fixes the earliest such call once the last message of its process is known.
     fn decide_after(&mut self, last_take: Option<i64>) {
         if self.measure.after_takes_ts.is_none() && last_take.is_some() {
             self.measure.after_takes_ts = self.earliest.map(|(ts, _)| ts);
@@ -560,7 +563,7 @@ impl Lane {
         }
     }
 
-    /// Counts its works, and notes how many there were since its process took a message that is the first so far.
+    /// Counts its works, and records their number since its process received the first message so far.
     fn see_works(&mut self, first_take: Option<i64>) {
         for idle in self.passed[Track::Idle as usize].iter().rev() {
             let is_since = first_take.is_some_and(|first| idle.end >= first);
@@ -572,7 +575,7 @@ impl Lane {
         }
     }
 
-    /// Notes when it last waited before its process handed its first message over, and says when it has just come to know.
+    /// Records its last wait before its process sent its first message, and returns that time if it is new.
     fn get_ready(&mut self, hand: i64) -> Option<i64> {
         if self.ready.is_some_and(|(_, known)| known == hand) {
             return None;
@@ -583,12 +586,12 @@ impl Lane {
         Some(last.end)
     }
 
-    /// The end of its process's last message, the first time that it asks.
+    /// Returns the end of its process's last message on the first call.
     fn get_end(&mut self, hand: i64) -> Option<i64> {
         (!std::mem::replace(&mut self.has_end, true)).then_some(hand)
     }
 
-    /// Its measures; it was ready only where the first message is the one that this was found by.
+    /// Returns its measurements; readiness counts only if it was derived from the actual first message.
     fn measured(mut self, first_hand: Option<i64>) -> LaneMeasure {
         if self.ready.map(|(_, hand)| hand) != first_hand {
             let overlaps = self.measure.with.iter_mut().flat_map(|(_, overlaps)| overlaps);
@@ -597,7 +600,7 @@ impl Lane {
         self.measure
     }
 
-    /// Adds what this lane shares with another one's waits of each kind.
+    /// Adds the overlap of this lane with another lane's waits of each kind.
     fn meet(
         &self,
         other: &Lane,
@@ -633,7 +636,7 @@ impl Lane {
     }
 }
 
-/// The overlap of two disjoint ascending lists after a moment.
+/// Returns the overlap of two disjoint ascending lists after a timestamp.
 fn shared_after(a: &[Interval], b: &[Interval], ts: i64) -> i64 {
     let from = |list: &[Interval]| list.partition_point(|interval| interval.end <= ts);
     let (a, b) = (&a[from(a)..], &b[from(b)..]);

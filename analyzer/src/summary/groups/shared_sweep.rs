@@ -1,4 +1,4 @@
-//! One sweep over the intervals of all threads: parts of the trace are read at once and handed over in order.
+//! One sweep over the intervals of all threads: parts of the trace are read concurrently and delivered in order.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -16,7 +16,7 @@ use crate::summary::tree::{Ancestry, LaneId};
 use crate::summary::waits::timeline::{TimelinePart, Timelines};
 use crate::summary::waits::trainers::{Waits, explained};
 
-/// The sweep that all threads feed. Parts that come early wait for those before them.
+/// The sweep that all threads feed. Parts that arrive early wait for earlier parts.
 pub struct SharedSweep(Mutex<Queue>);
 
 struct Queue {
@@ -27,21 +27,21 @@ struct Queue {
     timelines: Timelines,
 }
 
-/// Everything the sweep measured.
+/// All results of the sweep.
 pub struct Measured {
     pub measures: Measures,
     pub lanes: BTreeMap<LaneId, LaneMeasure>,
-    /// By group of processes, I/O beside compute.
+    /// I/O that overlaps compute, per process group.
     pub beside: BTreeMap<u32, Beside>,
-    /// Intervals that came too late to be counted in full, and how much of them is missing.
+    /// Number of intervals that arrived too late to be counted in full, and the missing time.
     pub late: u64,
     pub late_ns: i64,
-    /// The time of each set in each column.
+    /// Time of each set in each column.
     pub bands: Bins<SETS>,
-    /// The same of what lanes did, summed over them, and of the time others let them wait.
+    /// Time per column in which lanes were in spans, summed over lanes, and in which they waited for others.
     pub lane_bands: Bins<SPAN_TRACKS>,
     pub idle: BTreeMap<LaneId, Bins<1>>,
-    /// The waits of trainers, and what each was for.
+    /// Waits of trainers, and the cause of each.
     pub waits: Waits,
 }
 
@@ -53,10 +53,10 @@ impl Queue {
     }
 }
 
-/// What the sweep over a part of a trace found. Its lanes are those of whole families of processes, and final.
+/// Result of the sweep over a part of a trace. Its lanes belong to complete process trees and are final.
 #[derive(Serialize, Deserialize)]
 pub struct PartMeasured {
-    /// United lists, to be swept with those of the other parts.
+    /// United lists that are swept together with those of the other parts.
     pub parts: Vec<Part>,
     pub lanes: Lanes,
     #[serde(default)]
@@ -70,7 +70,7 @@ impl SharedSweep {
         SharedSweep::with(Sweep::default(), catalog)
     }
 
-    /// A sweep over a part of a trace: [`SharedSweep::finish_part`] ends it.
+    /// Creates a sweep over a part of a trace; [`SharedSweep::finish_part`] ends it.
     pub fn of_a_part(catalog: &Catalog) -> SharedSweep {
         SharedSweep::with(Sweep::of_a_part(), catalog)
     }
@@ -101,7 +101,7 @@ impl SharedSweep {
         }
     }
 
-    /// Intervals that are known as a whole before the parts arrive, or apart from them.
+    /// Adds intervals that are known in full before the parts arrive, or independently of them.
     pub fn add(&self, mut lists: Lists) {
         lists.iter_mut().for_each(unite);
         self.0.lock().expect("lists of intervals").sweep.take(lists, i64::MAX);
@@ -121,7 +121,7 @@ impl SharedSweep {
     }
 }
 
-/// The sweep over what parts of a trace found.
+/// The sweep over the results of the parts of a trace.
 #[derive(Default)]
 pub struct PartsSweep {
     sweep: Sweep,
@@ -132,7 +132,7 @@ pub struct PartsSweep {
 }
 
 impl PartsSweep {
-    /// Intervals that no part has.
+    /// Adds intervals that no part contains.
     pub fn add(&mut self, mut lists: Lists) {
         lists.iter_mut().for_each(unite);
         self.sweep.take(lists, i64::MAX);

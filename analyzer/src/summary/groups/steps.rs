@@ -1,39 +1,39 @@
-//! Steps of a training, and what they were spent on: a partition, so that the parts of a step sum to it.
+//! Training steps and how their time is spent: a partition, so the parts of a step sum to the step.
 //!
-//! A step goes from the beginning of one wait for a batch to the beginning of the next; the last one to the end of the last
-//! span of the training. A wait that finds that there are no more begins none: it belongs to the step before it. Its time
-//! belongs to the first of these that was going on: compute, communication, checkpoint, wait for data, other I/O; what is left
-//! is other. Time is swept backwards, as everywhere:
+//! A step extends from the start of one wait for a batch to the start of the next; the last step ends with the last
+//! training span. A wait that finds no more batches does not start a step: it belongs to the previous one. The time of
+//! a step is assigned to the first of these activities: compute, communication, checkpoint, wait for data, other I/O.
+//! The rest is other. Time is swept backward, as everywhere in this module:
 //!
 //! ```text
 //!   |wait|--compute--|save|  |wait|--compute--|  |wait|--com   ...
-//!   |--------- step ---------|----- step -----|--|<- under way, its end known
+//!   |--------- step ---------|----- step -----|--|<- in progress, its end known
 //! ```
 //!
-//! However many steps there are, columns of several each keep them few.
+//! Each column holds several steps, so the number of columns is limited.
 
 use serde::{Deserialize, Serialize};
 
 use crate::summary::figures::quantiles::Histogram;
 use crate::summary::time::intervals::{Interval, unite};
 
-/// The parts of a step, in the order in which time is given away. What is left of it is other.
+/// Number of parts of a step, in the order in which time is assigned. The rest is other.
 pub const PARTS: usize = 5;
 
-/// Places of these.
+/// Index of each part.
 pub const COMPUTE: usize = 0;
 pub const COMMUNICATION: usize = 1;
 pub const CHECKPOINT: usize = 2;
 pub const WAIT: usize = 3;
 pub const IO: usize = 4;
 
-/// Columns at most; where they become more, two become one.
+/// Maximum number of columns; if it is exceeded, pairs of columns are merged.
 pub const COLUMNS_MAX: usize = 500;
 
-/// Readers up to which the wait is shared out by whose turn it was.
+/// Maximum number of readers for which the wait is divided by turn.
 pub const TURNS_MAX: usize = 16;
 
-/// Steps that follow one another.
+/// Consecutive steps.
 #[derive(Clone, Copy, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Column {
     pub steps: u64,
@@ -57,38 +57,38 @@ impl Column {
     }
 }
 
-/// The steps of one thread.
+/// Steps of one thread.
 #[derive(Clone, Default, Debug, Serialize, Deserialize)]
 pub struct Steps {
-    /// The step under way: its end, and what is known of it.
+    /// End of the step in progress, and its known times.
     end: Option<i64>,
     parts: [i64; PARTS],
-    /// The last horizon, where a wait for a batch begins or goes on.
+    /// The last horizon, if a wait for a batch starts or continues there.
     cut: Option<i64>,
-    /// Latest first.
+    /// Columns, latest first.
     columns: Vec<Column>,
-    /// Steps of a column.
+    /// Number of steps per column.
     width: u64,
     pub lengths: Histogram,
-    /// Waits by the place of their step counted from the last, for each number of readers from 1 on.
+    /// Waits by the position of their step, counted from the last, for each number of readers from 1.
     turns: Vec<[i64; TURNS_MAX]>,
 }
 
 impl Steps {
-    /// Takes what lies before the last horizon and behind this one: disjoint ascending lists, by part, and of the waits those
-    /// that found no batch.
+    /// Takes the intervals between this horizon and the last one: disjoint ascending lists, by part, and the waits that
+    /// found no batch.
     pub fn pass(&mut self, horizon: i64, lists: [&[Interval]; PARTS], vain: &[Interval]) {
         let last = [lists[COMPUTE], lists[WAIT]].into_iter().filter_map(|list| list.last());
         let Some(end) = self.end.or_else(|| last.map(|interval| interval.end).max()) else { return };
         self.end = Some(end);
         let waits = lists[WAIT];
-        // A wait for a batch that reaches the last horizon from before goes on there; else one began there.
+        // If a wait for a batch reaches the last horizon from before, it continues there; otherwise one started there.
         let reaches = |list: &[Interval], cut: i64| list.last().is_some_and(|wait| wait.end >= cut);
         let goes_on = |cut: i64| reaches(waits, cut) && !reaches(vain, cut);
         if let Some(cut) = self.cut.take().filter(|cut| !goes_on(*cut)) {
             self.close(cut);
         }
-        // A wait in vain may be followed at once by the first one of the next epoch.
+        // The first wait of the next epoch may immediately follow a wait that found no batch.
         let begins = |wait: &Interval| match vain.binary_search_by_key(&wait.start, |vain| vain.start) {
             Ok(at) => Some(vain[at].end).filter(|end| *end < wait.end),
             Err(_) => Some(wait.start),
@@ -106,7 +106,7 @@ impl Steps {
         }
     }
 
-    /// A step begins here.
+    /// Closes the step that starts here.
     fn close(&mut self, start: i64) {
         let Some(end) = self.end.replace(start).filter(|end| *end > start) else { return };
         let total_ns = end - start;
@@ -139,12 +139,12 @@ impl Steps {
         }
     }
 
-    /// Columns in order of time. What lies before the first step is in none.
+    /// Returns the columns in order of time. Time before the first step is in none of them.
     pub fn columns(&self) -> Vec<Column> {
         self.columns.iter().rev().copied().collect()
     }
 
-    /// All steps together.
+    /// Returns the sum of all steps.
     pub fn sum(&self) -> Option<Column> {
         self.columns.iter().copied().reduce(|mut sum, column| {
             sum.add(&column);
@@ -152,7 +152,7 @@ impl Steps {
         })
     }
 
-    /// The largest part of all waiting that lies in the steps of one turn, where so many readers take turns.
+    /// Returns the largest share of all waiting in the steps of one turn, if this many readers take turns.
     pub fn largest_turn(&self, readers: usize) -> Option<f64> {
         let turns = self.turns.get(readers.checked_sub(1)?)?;
         let all: i64 = turns.iter().sum();
@@ -160,13 +160,13 @@ impl Steps {
     }
 }
 
-/// The part of each list that none before it covers.
+/// Returns the part of each list that no earlier list covers.
 fn exclusive(lists: [&[Interval]; PARTS]) -> [Vec<Interval>; PARTS] {
     let mut covered: Vec<Interval> = Vec::new();
     let mut own = lists.map(|_| Vec::new());
     for (part, list) in lists.iter().enumerate() {
         own[part] = without(list, &covered);
-        // Nothing comes after I/O, which is most.
+        // I/O, the longest list, is last: nothing has to be subtracted for a later list.
         if part + 1 < PARTS && !own[part].is_empty() {
             covered.extend_from_slice(&own[part]);
             unite(&mut covered);
@@ -175,13 +175,13 @@ fn exclusive(lists: [&[Interval]; PARTS]) -> [Vec<Interval>; PARTS] {
     own
 }
 
-/// A disjoint ascending list without what another covers.
+/// Subtracts `covered` from a disjoint ascending list.
 fn without(list: &[Interval], covered: &[Interval]) -> Vec<Interval> {
     let mut left = Vec::new();
     let mut from = 0;
     for interval in list {
         let mut start = interval.start;
-        // One by one: a list of I/O is long, and hardly ever goes past one.
+        // Step linearly: a list of I/O is long, and each interval rarely passes more than one cover.
         from += covered[from..].iter().take_while(|cover| cover.end <= start).count();
         for cover in covered[from..].iter().take_while(|cover| cover.start < interval.end) {
             if cover.start > start {
@@ -196,7 +196,7 @@ fn without(list: &[Interval], covered: &[Interval]) -> Vec<Interval> {
     left
 }
 
-/// The part of each list before the first cut, between two, and behind the last, up to `end`.
+/// Returns the part of each list before the first cut, between cuts, and after the last, up to `end`.
 fn shares(cuts: &[i64], lists: [Vec<Interval>; PARTS], end: i64) -> Vec<[i64; PARTS]> {
     let mut segments = vec![[0; PARTS]; cuts.len() + 1];
     for (part, list) in lists.iter().enumerate() {
@@ -220,7 +220,7 @@ mod tests {
     use super::*;
     use crate::summary::time::intervals::list;
 
-    /// Cuts lists at horizons as a sweep does.
+    /// Splits lists at horizons as a sweep does.
     fn swept(lists: &[Vec<Interval>; PARTS], horizons: &[i64]) -> Steps {
         swept_with(lists, &[], horizons)
     }
@@ -253,7 +253,7 @@ mod tests {
         let columns = steps.columns();
         // 0..100: compute 10..60, communication 60..70, checkpoint 70..80, wait 0..10, I/O 80..95, other 95..100.
         assert_eq!((columns[0].total_ns, columns[0].parts), (100, [50, 10, 10, 10, 15]));
-        // To the end of the last span: 100..150.
+        // Up to the end of the last span: 100..150.
         assert_eq!((columns[1].total_ns, columns[1].parts), (50, [40, 0, 0, 10, 0]));
         assert_eq!((steps.sum().unwrap().total_ns, columns.len()), (150, 2));
     }

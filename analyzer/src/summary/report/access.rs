@@ -1,4 +1,4 @@
-//! Places where reads and writes begin, and their alignment.
+//! Start positions of reads and writes, and their alignment.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,20 +10,20 @@ use crate::summary::files::access::{LAYERS, Pattern, RELATIONS};
 use crate::summary::report::layout::heading;
 use crate::text_table::Grid;
 
-/// Reads or writes of a layer, those that moved bytes.
+/// Reads or writes of a layer that moved bytes.
 #[derive(Serialize, Deserialize, Debug, Clone)]
 pub struct AccessUse {
     pub layer: String,
     pub class: String,
     pub calls: Relations,
     pub bytes: Relations,
-    /// Of calls whose position is known, those that do not begin at a multiple of 4 KiB, that are none, and that are both.
+    /// Number of calls with a known position whose start, size, or both are not a multiple of 4 KiB.
     pub off_start: u64,
     pub off_size: u64,
     pub off_both: u64,
 }
 
-/// By where a call begins, against the one before it in its pass.
+/// Calls by start position relative to the previous call in its pass.
 #[derive(Serialize, Deserialize, Debug, Clone, Copy, Default)]
 pub struct Relations {
     pub first: u64,
@@ -45,7 +45,7 @@ impl Relations {
     }
 }
 
-/// See the module.
+/// The section on access patterns.
 pub struct AccessPatterns;
 
 impl Section for AccessPatterns {

@@ -1,4 +1,4 @@
-//! The machines, processes and threads that took part.
+//! Hosts, processes and threads that took part.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,13 +14,13 @@ use crate::summary::count::counted::ProcessCount;
 use crate::summary::figures::units::{grouped, many, time};
 use crate::summary::report::layout::{heading, pairs};
 
-/// The machines, processes and threads that took part.
+/// Hosts, processes and threads that took part.
 #[derive(Serialize, Deserialize, Debug, Default)]
 pub struct Allocation {
     pub hosts: u64,
-    /// Program images: an exec begins a new one.
+    /// Process images: an exec starts a new one.
     pub processes: u64,
-    /// Processes, whatever number of programs each ran one after another.
+    /// Processes, regardless of the number of programs that each ran in sequence.
     pub pids: u64,
     pub killed: u64,
     pub threads: u64,
@@ -28,35 +28,35 @@ pub struct Allocation {
     pub compute_threads: u64,
     pub events: u64,
     pub lost: u64,
-    /// Of these, calls that DFTracer counted together: their number is known and nothing else.
+    /// Calls among them that DFTracer aggregated: only their number is known.
     #[serde(default)]
     pub aggregated: u64,
     pub filtered: u64,
     pub names_lost: u64,
     pub misused_spans: u64,
-    /// Of the lost events, where the report is about one of several runs, those of processes whose run is not known.
+    /// Lost events of processes whose run is unknown, if the report covers one of several runs.
     #[serde(default)]
     pub lost_run_unknown: u64,
-    /// True if the trace has so many waits and messages that their causes were not worked out.
+    /// `true` if the trace has too many waits and messages to determine their causes.
     #[serde(default)]
     pub waits_unexplained: bool,
-    /// Processes that have a ring of io_uring, what they ask for through which is in no trace.
+    /// Processes with an io_uring ring, whose requests are not in the trace.
     #[serde(default)]
     pub uring: u64,
-    /// Programs that were started and left no trace.
+    /// Programs that were started without leaving a trace.
     #[serde(default)]
     pub untraced: Vec<UntracedProgram>,
 }
 
 impl Allocation {
-    /// True if events are missing, but for those that a tracer counted together on purpose.
+    /// Returns `true` if events are missing, except those that a tracer aggregated on purpose.
     pub fn lacks_events(&self) -> bool {
         self.lost > self.aggregated
     }
 }
 
 impl Allocation {
-    /// `4 processes`, and the programs they ran where those are more.
+    /// Returns text such as `4 processes`, followed by the number of programs if it is larger.
     pub fn shown_processes(&self) -> String {
         let processes = many(self.pids, "process", "processes");
         match self.processes == self.pids {
@@ -94,7 +94,7 @@ impl Section for Allocation {
         let batches_aggregated: u64 = analysis.counted.processes.iter().map(|process| process.aggregated).sum();
         let partakers = analysis.partakers(&all);
         let made = || partakers.iter().map(|(process, _)| *process);
-        // What was lost may have been anything, of any process that is asked for.
+        // Lost events may belong to any selected process.
         let processes: Vec<_> = all.iter().filter(|process| analysis.filter.takes(process)).collect();
         let is_one_run = analysis.filter.run.is_some();
         let of_no_run = processes.iter().filter(|process| is_one_run && process.start_ts.is_none());
@@ -180,10 +180,10 @@ impl Section for Allocation {
     }
 }
 
-/// Less than this is how well two clocks can be read one after the other.
+/// Smaller differences are within the accuracy of reading two clocks in sequence.
 const CLOCK_SPREAD_SHOWN_NS: i64 = 1_000_000;
 
-/// A program that was started and left no trace.
+/// A program that was started without leaving a trace.
 #[derive(Serialize, Deserialize, Default, Debug, Clone, PartialEq)]
 pub struct UntracedProgram {
     pub program: String,
@@ -193,7 +193,7 @@ pub struct UntracedProgram {
 }
 
 impl UntracedProgram {
-    /// In words.
+    /// Returns the reason in words.
     pub fn text(&self) -> String {
         let why = match self.reason.as_str() {
             untraced::STATIC => "it is linked statically, so no library can be preloaded",
@@ -206,10 +206,10 @@ impl UntracedProgram {
     }
 }
 
-/// Programs are named up to so many.
+/// Maximum number of programs to name.
 const UNTRACED_MAX: usize = 20;
 
-/// Programs that left no trace and were started while these processes ran.
+/// Returns programs without a trace that were started while these processes ran.
 fn untraced_of(analysis: &Analysis, trace: &Trace, of: &[(&Process, &ProcessCount)]) -> Vec<UntracedProgram> {
     let first = of.iter().filter_map(|(process, _)| process.start_ts).min();
     let last = of.iter().filter_map(|(process, _)| process.end_ts).max();
@@ -230,7 +230,7 @@ fn untraced_of(analysis: &Analysis, trace: &Trace, of: &[(&Process, &ProcessCoun
     found.into_iter().map(row).take(UNTRACED_MAX).collect()
 }
 
-/// The number of processes that have a ring of io_uring.
+/// Returns the number of processes with an io_uring ring.
 fn with_rings(analysis: &Analysis, trace: &Trace, all: &[Process]) -> u64 {
     let files = trace.catalog.files();
     let is_ring = |user: &&u64| files.get((**user >> 32) as usize).is_some_and(|path| **path == *URING);
@@ -239,7 +239,8 @@ fn with_rings(analysis: &Analysis, trace: &Trace, all: &[Process]) -> u64 {
     processes.map(|process| (process.host, process.pid)).collect::<BTreeSet<_>>().len() as u64
 }
 
-/// Threads by host, process and number, and whether they did I/O and computed: a thread stays one through an exec.
+/// Returns threads by host, process and thread id, and whether they did I/O and computed: a thread remains the same
+/// across an exec.
 fn threads(processes: &[Process], counted: &[ProcessCount]) -> BTreeMap<(u32, i32, i32), (bool, bool)> {
     let mut threads = BTreeMap::new();
     for (process, count) in processes.iter().zip(counted) {

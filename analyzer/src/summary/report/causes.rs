@@ -1,4 +1,4 @@
-//! The causes of a training's wait as sentences, the largest first.
+//! Causes of a training's wait as sentences, the largest first.
 
 use super::no_cpu::Shortage;
 use crate::summary::figures::units::{share, time};
@@ -11,7 +11,7 @@ const WORTH: f64 = 0.05;
 /// A cause with this share of the wait gets a sentence.
 const MOSTLY: f64 = 0.5;
 
-/// Returns the causes of trainers' waits. `None` if the trace does not show who ended them.
+/// Returns the causes of trainers' waits. `None` if the trace does not show what ended them.
 pub fn causes(groups: &[&RankGroup]) -> Option<Parts> {
     groups.iter().map(|group| group.causes).try_fold(Parts::default(), |sum, causes| Some(sum + causes?))
 }
@@ -24,7 +24,7 @@ fn ranked(parts: &Parts, whole: i64) -> Vec<(Part, i64)> {
     ranked
 }
 
-/// If this share of the wait had no free CPU, the reason gets a sentence.
+/// The reason for a CPU shortage gets a sentence if it takes this share of the wait.
 const SHORT_OF_CPUS: f64 = 0.25;
 
 /// Returns the sentences on the causes of a wait. `shortage` is the reason why no CPU was free.
@@ -66,7 +66,7 @@ pub(super) fn label(part: Part, reads_itself: bool) -> &'static str {
     }
 }
 
-/// Returns the conclusion from the largest cause, or the way to learn more.
+/// Returns the conclusion from the largest cause, or how to learn more.
 fn detail(part: Part, parts: &Parts, reads_itself: bool) -> Option<String> {
     let storage = parts.get(Part::Storage) + parts.get(Part::PageFaults);
     let is_free = storage as f64 <= WORTH * parts.sum() as f64;

@@ -1,4 +1,4 @@
-//! Checkpoints, apart from reading.
+//! Checkpoints, separate from reads.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,14 +11,14 @@ use crate::summary::groups::steps::CHECKPOINT;
 use crate::summary::report::layout::{heading, pairs};
 use dlio_schemas::ops::Class;
 
-/// The checkpoints that are saved.
+/// Checkpoints that were saved.
 #[derive(Serialize, Deserialize, Debug, Clone, Default)]
 pub struct Checkpoints {
-    /// True if no span tells of them: then it is files of which much was written that are taken for them.
+    /// `true` if no span shows checkpoints: then large written files are treated as checkpoints.
     pub inferred: bool,
     pub spans: u64,
     pub span_ns: u64,
-    /// Of the steps of trainers, the part that was saved and not computed; `null` where steps are not measured.
+    /// Part of the trainers' steps spent saving without compute; `null` if steps are not measured.
     pub exposed_ns: Option<i64>,
     pub files: u64,
     pub bytes_written: u64,

@@ -1,4 +1,4 @@
-//! The counts that processes kept in the place of events, and the precision of the figures made of them.
+//! Counts that processes stored instead of events, and the precision of the numbers derived from them.
 
 use super::{Section, Summary};
 use crate::load::Trace;
@@ -8,7 +8,7 @@ use crate::summary::figures::units::{bytes, grouped, share, time};
 use crate::summary::report::layout::{bars, heading, pairs};
 use crate::text_table::Grid;
 
-/// See the module.
+/// The section on counts.
 pub struct CountedInstead;
 
 impl Section for CountedInstead {

@@ -1,4 +1,4 @@
-//! The parts of the trace that could not be used, and remarks on the rest.
+//! Parts of the trace that could not be used, and notes on the rest.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -19,19 +19,19 @@ use crate::summary::report::layout::{SHOWN, heading, more};
 pub struct DamageNote {
     pub path: String,
     pub what: String,
-    /// True if it is the end that is missing.
+    /// `true` if the end is missing.
     pub cut: bool,
-    /// `null` where nothing says how many events that cost.
+    /// Maximum number of lost events; `null` if unknown.
     pub events_max: Option<u64>,
-    /// True if nothing is damaged and only something has to be said.
+    /// `true` if nothing is damaged and this is only a note.
     #[serde(default)]
     pub remark: bool,
-    /// True if a run was chosen, and which one this file belongs to is not known.
+    /// `true` if a run was selected and this file's run is unknown.
     #[serde(default)]
     pub run_unknown: bool,
 }
 
-/// See the module.
+/// The section on damage.
 pub struct Damages;
 
 impl Section for Damages {
@@ -86,7 +86,7 @@ impl DamageNote {
     }
 }
 
-/// Returns the notes on a trace. Where a filter asks for one run, those on files of other runs are left out.
+/// Returns the notes on a trace. If a filter selects one run, notes on files of other runs are left out.
 pub fn notes(trace: &Trace, filter: &Filter) -> Vec<DamageNote> {
     let all = trace.notes.lock().expect("notes");
     if filter.run.is_none() || all.is_empty() {
@@ -100,7 +100,7 @@ pub fn notes(trace: &Trace, filter: &Filter) -> Vec<DamageNote> {
     let of = |proc: &u32| trace.catalog.is_process(*proc, |process| filter.takes_run_of(process));
     let is_dated = |proc: &u32| trace.catalog.is_process(*proc, |process| process.start_ts.is_some());
     let noted = |note: &Note| {
-        // This remark is on the trace as a whole, and has to name some file.
+        // This note applies to the whole trace, but must name a file.
         if note.what == Damage::Remark(NAMES_TOGETHER) {
             return Some(DamageNote::of(note));
         }
@@ -116,7 +116,7 @@ pub fn notes(trace: &Trace, filter: &Filter) -> Vec<DamageNote> {
     all.iter().filter_map(noted).collect()
 }
 
-/// `3 files cut, 2 blocks damaged: at most 8,192 events lost`, or nothing.
+/// Returns text such as `3 files cut, 2 places damaged: at most 8,192 events lost`, or nothing.
 pub fn damage_sentence(notes: &[DamageNote]) -> Option<String> {
     let notes: Vec<_> = notes.iter().filter(|note| !note.remark).collect();
     let cut = notes.iter().filter(|note| note.cut).count();

@@ -1,4 +1,4 @@
-//! The files that were read and written.
+//! Files that were read and written.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,13 +12,14 @@ use crate::summary::figures::units::{bytes, grouped, many};
 use crate::summary::files::access::Relation;
 use crate::summary::report::layout::{heading, pairs};
 
-/// The files that were read and written.
+/// Files that were read and written.
 #[derive(Serialize, Deserialize, Debug, Default)]
 pub struct Dataset {
-    /// True if the numbers of files and the positions reached are at least what is said: some files were counted together.
+    /// `true` if the numbers of files and the positions reached are lower bounds, because some files were counted
+    /// together.
     #[serde(default)]
     pub at_least: bool,
-    /// Events on files that were counted together, for want of room.
+    /// Number of events on files that were counted together for lack of space.
     #[serde(default)]
     pub other_events: u64,
     pub files: u64,
@@ -26,26 +27,26 @@ pub struct Dataset {
     pub files_written: u64,
     pub bytes_read: u64,
     pub bytes_written: u64,
-    /// Sum of the largest position reached in each file.
+    /// Sum over files of the largest position reached.
     pub bytes_reached: u64,
-    /// Bytes through pipes, sockets and terminals, which are no data set.
+    /// Bytes through pipes, sockets and terminals, which are not part of a data set.
     pub elsewhere_read: u64,
     pub elsewhere_written: u64,
-    /// Files that two program images or more used.
+    /// Number of files that at least two process images used.
     #[serde(default)]
     pub files_shared: u64,
-    /// Files that were opened and of which no byte was moved, and how often that was.
+    /// Number of files that were opened without moving a byte, and the number of these opens.
     #[serde(default)]
     pub files_unused: u64,
     #[serde(default)]
     pub opens_unused: u64,
-    /// Bytes beyond the largest position reached in each file: so much at least was read again.
+    /// Bytes beyond the largest position reached in each file: a lower bound of the bytes read repeatedly.
     #[serde(default)]
     pub bytes_reread: u64,
 }
 
 impl Dataset {
-    /// The words before numbers that may be larger.
+    /// Returns the words before lower bounds.
     pub fn at_least(&self) -> &'static str {
         if self.at_least { "at least " } else { "" }
     }
@@ -78,7 +79,7 @@ impl Section for Dataset {
         for (path, count) in analysis.used_files(&paths) {
             dataset.bytes_read += count.bytes_read;
             dataset.bytes_written += count.bytes_written;
-            // How many they are is not known, and some may have been counted before there was no room any more.
+            // Their number is unknown, and some of these files may have been counted separately before space ran out.
             if path == OTHER_FILES {
                 (dataset.at_least, dataset.other_events) = (true, count.events);
                 continue;

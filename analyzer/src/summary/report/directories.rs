@@ -1,4 +1,4 @@
-//! Files by the folder they lie in.
+//! Files by directory.
 
 use std::collections::BTreeMap;
 
@@ -15,13 +15,13 @@ use crate::text_table::Grid;
 #[derive(Serialize, Deserialize, Debug)]
 pub struct Directory {
     pub directory: String,
-    /// Zero where it stands for files that were counted together.
+    /// Number of files; zero if the row represents files that were counted together.
     pub files: u64,
     #[serde(flatten)]
     pub use_: Use,
 }
 
-/// See the module.
+/// The section on directories.
 pub struct Directories;
 
 impl Section for Directories {

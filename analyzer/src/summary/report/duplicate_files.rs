@@ -1,4 +1,4 @@
-//! Files of which something was read from other files, so that it counts once.
+//! Duplicate files: their processes were read from other files, so that nothing counts twice.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use crate::summary::analysis::Analysis;
 use crate::summary::figures::units::grouped;
 use crate::summary::report::layout::{SHOWN, heading, more};
 
-/// See the module.
+/// The section on duplicate files.
 pub struct PassedOvers;
 
 impl Section for PassedOvers {

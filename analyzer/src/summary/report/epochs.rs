@@ -1,4 +1,4 @@
-//! Epochs, one beside the other.
+//! Comparison of epochs.
 
 use std::fmt::Write;
 
@@ -15,7 +15,7 @@ use crate::summary::time::intervals::Interval;
 use crate::summary::time::time_series::{SUMS, Sum};
 use crate::text_table::Grid;
 
-/// One epoch, of all trainers.
+/// One epoch, over all trainers.
 #[derive(Serialize, Deserialize, Debug, Clone, Default)]
 #[serde(default)]
 pub struct EpochUse {
@@ -23,16 +23,16 @@ pub struct EpochUse {
     pub start_ts: i64,
     pub total_ns: i64,
     pub batches: u64,
-    /// Summed over spans, so that trainers add up.
+    /// Summed over spans, so trainers add up.
     pub wait_ns: i64,
     pub compute_ns: i64,
-    /// From its start until a trainer had its first batch.
+    /// Time from its start until a trainer had its first batch.
     pub first_batch_ns: Option<i64>,
-    /// By whomever, while it lasted.
+    /// Bytes read by any process during the epoch.
     pub bytes_read: u64,
 }
 
-/// See the module.
+/// The section on epochs.
 pub struct Epochs;
 
 impl Section for Epochs {
@@ -86,7 +86,7 @@ impl Section for Epochs {
     }
 }
 
-/// What no epoch has, where it is worth a word.
+/// Describes the time outside epochs, if it is significant.
 fn outside(summary: &Summary) -> Option<String> {
     const WORTH: f64 = 0.01;
     let within: u64 = summary.epochs.iter().map(|row| row.bytes_read).sum();
@@ -102,7 +102,7 @@ fn outside(summary: &Summary) -> Option<String> {
     })
 }
 
-/// What was read in a time; columns at its ends are shared out.
+/// Returns the bytes read in an interval; columns at its ends count in proportion.
 fn within(course: &Bins<SUMS>, time: Interval) -> u64 {
     let Some(range) = course.range() else { return 0 };
     let shift = course.shift();

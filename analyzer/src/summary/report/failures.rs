@@ -1,4 +1,4 @@
-//! Calls on files that failed, by how.
+//! Failed calls on files, by error.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,23 +12,23 @@ use crate::summary::files::access::Failures as Count;
 use crate::summary::report::layout::{heading, more};
 use crate::text_table::Grid;
 
-/// Calls of a function that failed in one way.
+/// Calls of a function that failed with one error.
 #[derive(Serialize, Deserialize, Debug, Clone)]
 pub struct FailureUse {
     pub name: String,
     pub cat: String,
     pub class: String,
-    /// `null` where the trace says only that they failed.
+    /// `null` if the trace does not contain the error number.
     pub errno: Option<i32>,
-    /// `ENOENT` and its kin.
+    /// Name of the error, such as `ENOENT`.
     pub error: String,
     pub count: u64,
     pub time_ns: u64,
-    /// The file of the first one.
+    /// File of the first failed call.
     pub file: Option<String>,
 }
 
-/// See the module.
+/// The section on failures.
 pub struct Failures;
 
 impl Section for Failures {

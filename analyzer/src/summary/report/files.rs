@@ -17,7 +17,7 @@ pub struct FileUse {
     pub use_: Use,
 }
 
-/// The use of a file or folder.
+/// Use of a file or directory.
 #[derive(Serialize, Deserialize, Debug, Default, Clone)]
 pub struct Use {
     pub events: u64,
@@ -27,10 +27,10 @@ pub struct Use {
     pub time_ns: u64,
 }
 
-/// See the module.
+/// The section on files.
 pub struct Files;
 
-/// Files listed one by one, those with the most time; SQL and Parquet have them all.
+/// Maximum number of files listed, by time; SQL and Parquet contain all files.
 pub const FILES_LISTED: usize = 100;
 
 impl Section for Files {

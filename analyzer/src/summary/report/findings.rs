@@ -1,6 +1,6 @@
-//! The findings for whoever ran the job: rules that fired, and those that did not, with what they measured.
+//! Findings for the person who ran the job: rules that fired and rules that did not, with their measures.
 //!
-//! Here stands what a finding is and how it is printed; the rules are in [`crate`]'s `findings`, which reads this report.
+//! This module defines a finding and prints it; the rules are in [`crate`]'s `findings`, which reads this report.
 
 use std::fmt::Write;
 
@@ -12,21 +12,21 @@ use crate::summary::analysis::Analysis;
 use crate::summary::figures::units::{bytes, grouped, many, time};
 use crate::summary::report::layout::{heading, hung, more};
 
-/// The state of a rule.
+/// State of a rule.
 #[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
     Fired,
-    /// It fired, and another finding says that it would change nothing.
+    /// It fired, but another finding makes it pointless.
     Silenced,
     Quiet,
-    /// The trace does not tell; `says` names what would.
+    /// The trace does not contain the measures; `says` names what to record.
     Unknown,
-    /// It was asked not to be judged.
+    /// It was ignored on request.
     Ignored,
 }
 
-/// By what can be won, as a share of the wall clock.
+/// Severity by possible savings, as a share of the run time.
 #[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
@@ -37,18 +37,18 @@ pub enum Severity {
     Good,
 }
 
-/// The certainty of a finding.
+/// Certainty of a finding.
 #[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[serde(rename_all = "lowercase")]
 pub enum Confidence {
     /// Counted.
     Exact,
-    /// From names, gaps, or shared out.
+    /// From names or gaps, or divided in proportion.
     Inferred,
     Guess,
 }
 
-/// The unit of a value.
+/// Unit of a value.
 #[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "lowercase")]
 pub enum Unit {
@@ -60,17 +60,17 @@ pub enum Unit {
     Ns,
 }
 
-/// A measured value beside its limit.
+/// A measured value with its limit.
 #[derive(Serialize, Deserialize, Clone, PartialEq, Debug)]
 pub struct Measure {
-    /// The limit's name among those of its rule.
+    /// Key of the limit within its rule.
     pub key: String,
     pub what: String,
-    /// `null` where it was not measured.
+    /// `null` if it was not measured.
     pub value: Option<f64>,
     pub limit: f64,
     pub unit: Unit,
-    /// True if the value has to be below the limit, and not at it or above.
+    /// `true` if the measure holds below the limit instead of at it or above.
     pub below: bool,
 }
 
@@ -88,7 +88,7 @@ impl Measure {
 
 impl Unit {
     pub fn text(self, value: f64) -> String {
-        // An empty sum is less than nothing.
+        // An empty sum is negative zero.
         let value = if value == 0.0 { 0.0 } else { value };
         match self {
             Unit::Share if value > 0.0 && value < 0.001 => "<0.1 %".into(),
@@ -102,28 +102,28 @@ impl Unit {
     }
 }
 
-/// One rule and what became of it.
+/// One rule and its result.
 #[derive(Serialize, Deserialize, Clone, PartialEq, Debug)]
 pub struct Finding {
     pub id: String,
     pub state: State,
     pub severity: Option<Severity>,
     pub confidence: Confidence,
-    /// A sentence with the number; of what is not known, why, and what run would tell.
+    /// A sentence with the number; for unknown results, the reason and the run that would decide it.
     pub says: String,
-    /// The most that can be won.
+    /// Upper bound of the savings.
     pub worth_ns: Option<i64>,
-    /// The same as a share of the wall clock.
+    /// Upper bound of the savings, as a share of the run time.
     pub worth_share: Option<f64>,
-    /// True if nothing computed in that time; otherwise it can't be told whether it was hidden.
+    /// `true` if nothing computed during that time; otherwise it is unknown whether compute hid it.
     pub exposed: bool,
     /// The finding that silences it.
     pub silenced_by: Option<String>,
     pub measures: Vec<Measure>,
-    /// At most five.
+    /// At most five rows.
     pub evidence: Vec<String>,
     pub remedy: String,
-    /// The command that shows whether the remedy helped.
+    /// Command that shows whether the change helped.
     pub verify: String,
 }
 
@@ -132,7 +132,7 @@ impl Finding {
         self.state == State::Fired
     }
 
-    /// `up to 3.1 s (31 % of the run)`
+    /// Returns text such as `up to 3.1 s (31 % of the run)`.
     pub fn worth(&self) -> Option<String> {
         let (ns, share) = self.worth_ns.zip(self.worth_share)?;
         Some(format!("up to {} ({} of the run)", time(ns as f64), Unit::Share.text(share)))
@@ -160,20 +160,20 @@ impl Severity {
     }
 }
 
-/// The sentence where no rule that asks for a change fired.
+/// Text if no rule that recommends a change fired.
 pub const NOTHING: &str = "no change recommended";
 
-/// The same where calls were not recorded.
+/// Text if no rule fired and calls were not recorded.
 pub const NO_CALLS: &str = "no rule fired; most rules check calls, and the trace contains none";
 
-/// Where rules are described.
+/// Reference to the descriptions of rules.
 pub const DESCRIBED: &str = "--explain RULE shows what a rule checks, and its limits; analyzer/FINDINGS.md in the \
     dlio sources lists all rules.";
 
-/// What worths are to one another.
+/// How the savings of findings relate to each other.
 pub const OVERLAP: &str = "Savings overlap: fixing one finding may also save time listed under another.";
 
-/// See the module.
+/// The section on findings.
 pub struct Findings;
 
 impl Section for Findings {
@@ -195,7 +195,7 @@ impl Section for Findings {
         unknown), `silenced_by`, `measures` (a list: `key`, `what`, `value`, `limit`, `unit`, `below`), `evidence` \
         (at most five sentences), `remedy`, `verify` (a command)";
 
-    /// Rules judge the report when it is there: see `findings::judge`.
+    /// Returns no values: rules judge the finished report, see `findings::judge`.
     fn values(_analysis: &Analysis, _trace: &Trace) -> Self::Values {
         Vec::new()
     }
@@ -232,7 +232,7 @@ impl Section for Findings {
     }
 }
 
-/// The width of lines where nobody says another.
+/// Width of lines if none is given.
 const WIDTH: usize = 80;
 
 fn print_fired(finding: &Finding, width: usize, out: &mut String) {
@@ -243,7 +243,7 @@ fn print_fired(finding: &Finding, width: usize, out: &mut String) {
     for evidence in &finding.evidence {
         hung("      ", &shown(evidence), (8, width), out);
     }
-    // Of several of which one suffices, those that do.
+    // If one of several measures is sufficient, list those that hold.
     for measure in finding.measures.iter().filter(|measure| measure.holds() != Some(false)) {
         hung("    measured: ", &measure.text(), (14, width), out);
     }
@@ -255,7 +255,7 @@ fn print_fired(finding: &Finding, width: usize, out: &mut String) {
     }
 }
 
-/// The mark of a condition that does not hold.
+/// Mark of a condition that does not hold.
 const FAILED: char = 'x';
 
 fn print_others(findings: &[Finding], state: State, title: &str, width: usize, out: &mut String) {
@@ -281,7 +281,7 @@ fn print_others(findings: &[Finding], state: State, title: &str, width: usize, o
     }
 }
 
-/// Names come from the traced machine.
+/// Escapes names, which come from the traced host.
 fn shown(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }

@@ -1,8 +1,8 @@
-//! The report as rows for CSV: section, row, figure, value.
+//! The report as rows for CSV: section, row, metric, value.
 
 use serde_json::{Map, Value};
 
-/// One figure of the report.
+/// One metric of the report.
 #[derive(Debug, PartialEq)]
 pub struct Figure {
     pub section: String,
@@ -11,7 +11,7 @@ pub struct Figure {
     pub value: String,
 }
 
-/// Every figure of the report, in its order. A row of a table is named by the columns that name it.
+/// Returns every metric of the report, in order. A table row is identified by its naming columns.
 pub fn figures(sections: &Map<String, Value>) -> Vec<Figure> {
     let mut figures = Vec::new();
     for (section, content) in sections {
@@ -23,7 +23,7 @@ pub fn figures(sections: &Map<String, Value>) -> Vec<Figure> {
     figures
 }
 
-/// Columns that tell the rows of a table apart.
+/// Columns that identify the rows of a table.
 const NAMES: [&str; 10] = ["id", "name", "cat", "directory", "path", "host", "pid", "rank", "what", "epoch"];
 
 fn name_of(row: &Value) -> String {
@@ -50,7 +50,7 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// As CSV with a head.
+/// Returns CSV with a header.
 pub fn csv(sections: &Map<String, Value>) -> String {
     let mut out = String::from("section,row,figure,value\n");
     for figure in figures(sections) {
@@ -61,7 +61,7 @@ pub fn csv(sections: &Map<String, Value>) -> String {
     out
 }
 
-/// A cell of CSV.
+/// Quotes a cell for CSV.
 pub fn quoted(cell: &str) -> String {
     match cell.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}\"", cell.replace('"', "\"\"")),

@@ -1,19 +1,20 @@
-//! Folders as few rows: those below one another become one row, except where the time went.
+//! Condenses directories to a few rows: nested directories become one row, except where most of the time was spent.
 
 use super::directories::Directory;
 use super::files::Use;
 
-/// A row that stands for folders below one place.
+/// A row that represents the directories below a common path.
 struct Row<'a> {
-    /// The path that the folders have in common, without a slash at its end.
+    /// The common path of the directories, without a trailing slash.
     place: String,
     folders: Vec<&'a Directory>,
 }
 
-/// Where one part has this much of a row's time, the row is shown in its parts, although some of them find no row of their own.
+/// If one part takes this share of a row's time, the row is split into its parts, even if some of them do not get a
+/// separate row.
 const DOMINANT: f64 = 0.7;
 
-/// At most `most` rows (at least one), the most time first; what finds none is one row at the end.
+/// Returns at most `most` rows (at least one), the most time first; the remaining directories share a row at the end.
 pub fn folded(folders: &[Directory], most: usize) -> Vec<Directory> {
     let mut rows = vec![Row::of(folders.iter().collect())];
     while let Some((at, parts)) = next(&rows) {
@@ -35,7 +36,7 @@ pub fn folded(folders: &[Directory], most: usize) -> Vec<Directory> {
     shown
 }
 
-/// The row with the most time that has parts, and these.
+/// Returns the row with the most time that can be split, and its parts.
 fn next<'a>(rows: &[Row<'a>]) -> Option<(usize, Vec<Row<'a>>)> {
     let parts = |(at, row): (usize, &Row<'a>)| {
         let parts = row.parts();
@@ -54,7 +55,7 @@ impl<'a> Row<'a> {
         self.folders.iter().map(|folder| folder.use_.time_ns).sum()
     }
 
-    /// By what follows the common place; the files right in it are a part too.
+    /// Splits a row by the path component after the common path; files directly in the common path are also a part.
     fn parts(&self) -> Vec<Row<'a>> {
         let mut parts: Vec<(&str, Vec<&Directory>)> = Vec::new();
         for folder in &self.folders {
@@ -79,7 +80,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// The beginning that two paths share, in whole names.
+/// Returns the common prefix of two paths, in whole path components.
 pub fn common(a: String, b: String) -> String {
     let same = a.split('/').zip(b.split('/')).take_while(|(a, b)| a == b).map(|(name, _)| name);
     same.collect::<Vec<_>>().join("/")

@@ -1,4 +1,4 @@
-//! Calls by their name.
+//! Calls by name.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -16,7 +16,7 @@ use crate::summary::figures::units::{bytes, grouped, time};
 use crate::summary::report::layout::{dash, heading, more};
 use crate::text_table::Grid;
 
-/// One kind of call, or one name of span.
+/// One kind of call, or one span name.
 #[derive(Serialize, Deserialize, Debug)]
 pub struct Function {
     pub name: String,
@@ -26,12 +26,12 @@ pub struct Function {
     pub failed: u64,
     pub time_ns: u64,
     pub duration_ns: Quantiles,
-    /// `null` where the call moves no bytes.
+    /// `null` if the call moves no bytes.
     pub bytes: Option<u64>,
     pub size: Option<Quantiles>,
 }
 
-/// See the module.
+/// The section on functions.
 pub struct Functions;
 
 impl Section for Functions {
@@ -59,7 +59,7 @@ impl Section for Functions {
     }
 }
 
-/// The tables of functions.
+/// Tables of functions.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
     Files,
@@ -79,7 +79,7 @@ impl Part {
 }
 
 impl Function {
-    /// Its name; with its layer where calls of another one have the same.
+    /// Returns its name, with its layer if another function has the same name.
     pub fn named(&self, among: &[Function]) -> String {
         match among.iter().any(|other| other.name == self.name && other.cat != self.cat) {
             true => format!("{} ({})", self.name, self.cat),
@@ -87,14 +87,14 @@ impl Function {
         }
     }
 
-    /// True if its calls move or ask for data: others start processes, map memory, wait.
+    /// Returns `true` if its calls move or request data: other calls start processes, map memory or block.
     pub fn is_io(&self) -> bool {
         ["read", "write", "metadata", "sync"].contains(&self.class.as_ref())
     }
 }
 
-/// Calls that move or ask for data: those that stand above others (MPI-IO) only where none of these moved any, since they take
-/// the same time.
+/// Returns calls that move or request data. Calls of higher layers (MPI-IO) are included only if no lower call moved
+/// bytes, because both cover the same time.
 pub fn beneath(functions: &[Function]) -> impl Iterator<Item = &Function> {
     let moves = |function: &Function| function.is_io() && function.cat != ABOVE && function.bytes.unwrap_or(0) > 0;
     let both = functions.iter().any(moves);
@@ -102,7 +102,7 @@ pub fn beneath(functions: &[Function]) -> impl Iterator<Item = &Function> {
     functions.iter().filter(move |function| function.is_io() && !is_above(function))
 }
 
-/// One row a kind of the part that is asked for, those with the most time first.
+/// Returns one row per kind of the selected part, the most time first.
 pub(super) fn rows(analysis: &Analysis, kinds: &[Kind], wanted: Part) -> Vec<Function> {
     let sizes = analysis.counted.sizes.sorted();
     let durations = analysis.durations.as_ref().filter(|counts| !counts.rounded).map(Counts::sorted);
@@ -118,7 +118,7 @@ pub(super) fn rows(analysis: &Analysis, kinds: &[Kind], wanted: Part) -> Vec<Fun
     functions
 }
 
-/// Values of one kind and how often they occur.
+/// Values of one kind, with their frequency.
 type Values<'a> = &'a [(u32, u64, u64)];
 
 fn of_kind(values: Values<'_>, number: u32) -> Values<'_> {
@@ -154,7 +154,7 @@ fn function(
 }
 
 impl Quantiles {
-    /// Smallest, quarter, mean, median, three quarters and largest as a table has them.
+    /// Returns the minimum, lower quartile, mean, median, upper quartile and maximum as table cells.
     fn cells(&self, shown: fn(f64) -> String) -> [String; 6] {
         let quantile = |value: f64| self.quantile(value, shown);
         [
@@ -167,19 +167,20 @@ impl Quantiles {
         ]
     }
 
-    /// One that is not that of the very values is marked; ends and values that are all the same are exact always.
+    /// Returns a quantile, marked if it is not exact; the ends are always exact, and so are all quantiles of equal
+    /// values.
     fn quantile(&self, value: f64, shown: fn(f64) -> String) -> String {
         let is_exact = self.exact || self.min == self.max;
         if is_exact { shown(value) } else { format!("~{}", shown(value)) }
     }
 
-    /// The median, marked where it is inexact.
+    /// Returns the median, marked if it is inexact.
     pub fn median_time(&self) -> String {
         self.quantile(self.median, time)
     }
 }
 
-/// The meaning of the mark of inexact quantiles; nothing where there are none.
+/// Explains the mark of inexact quantiles; `None` if there are none.
 pub fn inexactness(summary: &Summary) -> Option<&'static str> {
     match summary.tally {
         _ if summary.is_exact() => None,
@@ -188,7 +189,7 @@ pub fn inexactness(summary: &Summary) -> Option<&'static str> {
     }
 }
 
-/// Prints rows, then the sizes of those that moved bytes.
+/// Prints rows, then the sizes of the calls that moved bytes.
 pub(super) fn print(title: &str, functions: &[Function], top: usize, out: &mut String) {
     if functions.is_empty() {
         return;

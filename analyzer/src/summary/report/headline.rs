@@ -1,7 +1,7 @@
 //! The verdict box: the bottleneck in one line, the two numbers that prove it, and the next step.
 //!
-//! The box summarizes the sentences of [`verdict`](super::verdict). It never claims more than they do: a cause that is mixed or
-//! unknown is named so. Findings are judged later, so [`Headline::recommend`] adds the next step.
+//! The box summarizes the sentences of [`verdict`](super::verdict). It never claims more than they do: it reports a
+//! mixed or unknown cause as such. Findings are judged later, so [`Headline::recommend`] adds the next step.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,10 +22,10 @@ const MOST: f64 = 0.5;
 /// The second largest cause is named if it takes this share of the wait.
 const SECOND: f64 = 0.25;
 
-/// Compute that takes this share of the training is what limits it, if nothing else does.
+/// Compute is the limit if it takes this share of the training and nothing else is the limit.
 const COMPUTES: f64 = 0.5;
 
-/// See the module.
+/// The contents of the verdict box.
 #[derive(Serialize, Deserialize, Clone, PartialEq, Debug)]
 pub struct Headline {
     pub bottleneck: Bottleneck,
@@ -35,7 +35,7 @@ pub struct Headline {
     /// The first line: bottleneck, share, certainty.
     pub text: String,
     pub why: String,
-    /// The change that saves most, or the way to decide an unknown.
+    /// The change that saves most, or how to decide an unknown.
     pub next: Option<String>,
     /// The command that shows whether the change helped.
     pub verify: Option<String>,
@@ -43,7 +43,7 @@ pub struct Headline {
     pub finding: Option<String>,
 }
 
-/// What limits a run.
+/// The limiting factor of a run.
 #[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bottleneck {
@@ -60,7 +60,7 @@ pub enum Bottleneck {
     PrefetchBound,
     /// Training waits for batches of readers that have ended.
     ReaderDied,
-    /// Training waits for data, for several causes.
+    /// Training waits for data because of several causes.
     DataBoundMixed,
     /// Training waits for data, and the cause is unknown.
     DataBoundUnknown,
@@ -76,7 +76,7 @@ pub enum Bottleneck {
     Unknown,
 }
 
-/// How sure a headline is.
+/// Certainty of a headline.
 #[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Certainty {
@@ -91,7 +91,7 @@ pub enum Certainty {
 }
 
 impl Bottleneck {
-    /// The name in capitals, as the field uses it.
+    /// Returns the common name, in capitals.
     pub fn title(self) -> &'static str {
         match self {
             Bottleneck::StorageBound => "STORAGE-BOUND",
@@ -158,7 +158,7 @@ impl Bottleneck {
         }
     }
 
-    /// The step to take if no finding recommends one.
+    /// Returns the step to take if no finding recommends one.
     fn general_step(self) -> &'static str {
         match self {
             Bottleneck::StorageBound => {
@@ -187,7 +187,7 @@ impl Bottleneck {
         }
     }
 
-    /// The bottleneck that a cause of the wait for data makes.
+    /// Returns the bottleneck that corresponds to a cause of the wait for data.
     fn of_cause(cause: Part) -> Bottleneck {
         match cause {
             Part::Storage | Part::PageFaults => Bottleneck::StorageBound,
@@ -213,11 +213,11 @@ impl Default for Headline {
     }
 }
 
-/// Next steps that no finding recommends.
+/// Next steps if no finding recommends one.
 const NO_CHANGE: &str = "leave data loading unchanged: making it faster would not shorten this run";
 const RECORD_SPANS: &str = "record spans, which show when training waits and computes: python -m dliotrace run --torch SCRIPT for \
     PyTorch, spans of your own in other programs";
-/// The command that compares two runs.
+/// Command that compares two runs.
 const COMPARE: &str = "dlio-analyze BEFORE --compare AFTER";
 
 const RECORD_AGAIN: &str =
@@ -298,7 +298,7 @@ impl Headline {
     }
 }
 
-/// The rule that names the problem, but not its cause.
+/// The rule that names the problem but not its cause.
 const NAMES_NO_CAUSE: &str = "input-bound";
 
 /// Rules whose changes make reads cheaper or fewer.
@@ -342,7 +342,8 @@ const CPUS: [&str; 5] = ["cpu-quota", "cpu-affinity", "too-many-threads", "noisy
 const WRITES: [&str; 6] =
     ["checkpoint-stalls", "checkpoint-one-rank", "fsync-share", "small-writes", "shared-block-writes", "unaligned"];
 
-/// Returns the sentences of the verdict, and the headline without its next step. `pools` are processes that wait for worker pools.
+/// Returns the sentences of the verdict, and the headline without its next step. `pools` are processes that wait for
+/// worker pools.
 pub fn conclude(summary: &Summary, pools: &[RankGroup]) -> (Vec<String>, Headline) {
     let training = training_waits(summary);
     let verdict = sentences(summary, training.as_ref(), pools);
@@ -391,7 +392,7 @@ fn of_training(summary: &Summary, waits: &Waits) -> Headline {
     }
 }
 
-/// Returns `true` if the trace shows checkpoints: by spans, or by large files that were written.
+/// Returns `true` if the trace shows checkpoints, by spans or by large written files.
 fn saves(summary: &Summary) -> bool {
     summary.checkpoints.spans > 0 || summary.checkpoints.files > 0
 }
@@ -552,7 +553,8 @@ fn of_known_causes(causes: &Parts, reads_itself: bool) -> (Bottleneck, String) {
     }
 }
 
-/// Returns the bottleneck if the trace does not show who ended the wait: by the work of readers during it.
+/// Returns the bottleneck according to the readers' work during the wait, if the trace does not show what ended the
+/// wait.
 fn of_reader_work(waits: &Waits) -> (Bottleneck, String) {
     if waits.lost_at_work() < FREE {
         return (Bottleneck::StartupBound, format!("{} of it while readers were starting", waits.mean(waits.starting)));

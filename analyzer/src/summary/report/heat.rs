@@ -1,4 +1,4 @@
-//! The heat map of bytes moved: ranks, or processes where there are none, by columns of time.
+//! Heat map of bytes moved: ranks, or processes if there are no ranks, by columns of time.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::summary::report::layout::{bars, heading, more, pairs};
 use crate::summary::time::time_series::Cell;
 use crate::summary::tree::names;
 
-/// See the module.
+/// The section with the heat map.
 #[derive(Serialize, Deserialize, Debug, Default)]
 pub struct HeatMap {
     pub start_ts: i64,
@@ -24,21 +24,21 @@ pub struct HeatMap {
     pub rows: Vec<Row>,
 }
 
-/// One rank or process; several where there are more than there is room for.
+/// One rank or process, or several if there are more than the maximum number of rows.
 #[derive(Serialize, Deserialize, Debug, Default)]
 pub struct Row {
     pub name: String,
-    /// The number of ranks or processes in it.
+    /// Number of ranks or processes in it.
     pub of: u64,
-    /// Number of its first column; what lies before and behind is zero.
+    /// Index of its first column; columns before and after its range are zero.
     pub first: u64,
-    /// By column from there on: bytes read and written, time of calls on files, metadata calls.
+    /// Per column from there: bytes read and written, time of calls on files, metadata calls.
     pub bytes: Vec<u64>,
     pub io_ns: Vec<u64>,
     pub metadata: Vec<u64>,
 }
 
-/// Rows at most.
+/// Maximum number of rows.
 const ROWS: usize = 256;
 
 impl Section for HeatMap {
@@ -96,14 +96,14 @@ impl Section for HeatMap {
     }
 }
 
-/// Characters of a line of bars.
+/// Number of characters in a line of bars.
 const SHOWN: usize = 50;
 
-/// The subject of a row, in the order of rows.
+/// Subject of a row, in the order of rows.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
     Rank(i32),
-    /// By when it started.
+    /// Sorted by start time.
     Process(i64, u32),
 }
 
@@ -131,7 +131,7 @@ fn add(sum: &mut Cell, cell: &Cell) {
     sum.iter_mut().zip(cell).for_each(|(sum, more)| *sum += more);
 }
 
-/// Rows in their order, neighbours together where there are too many.
+/// Returns rows in order, with adjacent rows merged if there are too many.
 fn grouped(rows: BTreeMap<Key, BTreeMap<i64, Cell>>, names: &[String], processes: &[Process]) -> Vec<Row> {
     let together = rows.len().div_ceil(ROWS).max(1);
     let rows: Vec<_> = rows.into_iter().collect();

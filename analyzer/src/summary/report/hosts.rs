@@ -1,4 +1,4 @@
-//! Machines.
+//! Hosts.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,7 @@ pub struct HostUse {
     pub clock_spread_ns: i64,
 }
 
-/// See the module.
+/// The section on hosts.
 pub struct Hosts;
 
 impl Section for Hosts {
@@ -52,7 +52,7 @@ impl Section for Hosts {
     fn print(_summary: &Summary, _top: usize, _out: &mut String) {}
 }
 
-/// Returns how far these processes disagree about the wall clock; `None` where one of them does not tell.
+/// Returns the clock difference between these processes; `None` if one of them did not record its clock.
 fn spread(processes: &[&Process]) -> Option<i64> {
     let offsets = processes.iter().map(|process| process.clock_offset_ns).collect::<Option<Vec<_>>>()?;
     Some(offsets.iter().max()? - offsets.iter().min()?)

@@ -1,4 +1,4 @@
-//! Durations of calls, by what they are for and how much they move.
+//! Durations of calls, by purpose and size.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,11 +11,11 @@ use crate::summary::files::access::BAND_ENDS;
 use crate::summary::report::layout::heading;
 use crate::text_table::Grid;
 
-/// Calls of one class, of about one size where they move bytes.
+/// Calls of one class, and of about one size if they move bytes.
 #[derive(Serialize, Deserialize, Debug, Clone)]
 pub struct LatencyUse {
     pub class: String,
-    /// Bytes moved, from here on and below there; `null` where calls move none, and where there is no end.
+    /// Bytes moved, at least `from` and below `to`; `null` if calls move no bytes, and if there is no upper limit.
     pub from: Option<u64>,
     pub to: Option<u64>,
     pub count: u64,
@@ -23,7 +23,7 @@ pub struct LatencyUse {
     pub duration_ns: Quantiles,
 }
 
-/// See the module.
+/// The section on latency.
 pub struct Latency;
 
 impl Section for Latency {

@@ -1,10 +1,10 @@
-//! The layout of sections as text.
+//! Layout of sections as text.
 
 use std::fmt::Write;
 
 use crate::summary::figures::units::grouped;
 
-/// Rows shown of lists that are not asked for.
+/// Number of rows shown of lists that were not requested.
 pub const SHOWN: usize = 10;
 
 pub fn heading(title: &str, out: &mut String) {
@@ -18,7 +18,7 @@ pub fn pairs(rows: &[(&str, String)], out: &mut String) {
     }
 }
 
-/// Says how many rows a table leaves out.
+/// Prints how many rows a table leaves out.
 pub fn more(rows: usize, top: usize, out: &mut String) {
     if rows > top {
         let _ = writeln!(out, "  ... and {} more (--top {rows} shows all)", grouped((rows - top) as u64));
@@ -29,7 +29,7 @@ pub fn dash(count: u64) -> String {
     if count == 0 { "-".into() } else { grouped(count) }
 }
 
-/// A column of numbers as a line of bars.
+/// Returns a column of numbers as a line of bars.
 pub fn bars(column: &[u64]) -> String {
     const HEIGHTS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let most = column.iter().copied().max().unwrap_or(0).max(1);
@@ -38,14 +38,14 @@ pub fn bars(column: &[u64]) -> String {
 
 const UNITS: [&str; 14] = ["ns", "us", "ms", "s", "min", "h", "B", "kB", "MB", "GB", "TB", "PB", "EB", "%"];
 
-/// Words in lines of at most `width` characters.
+/// Returns words in lines of at most `width` characters.
 pub fn wrapped(text: &str, width: usize) -> String {
     let mut out = String::new();
     let mut length = 0;
     let mut words = text.split(' ').filter(|word| !word.is_empty()).peekable();
     while let Some(word) = words.next() {
         let mut word = word.to_string();
-        // A number and its unit stay together.
+        // Keep a number and its unit together.
         while let Some(unit) = words.next_if(|next| UNITS.contains(&next.trim_matches(['.', ',', ';', ':', ')']))) {
             word = format!("{word} {unit}");
         }
@@ -67,8 +67,8 @@ pub fn wrapped(text: &str, width: usize) -> String {
     out
 }
 
-/// Words behind a first word or two, in lines of at most `width` characters, of which all but the first begin with `indent`
-/// blanks.
+/// Appends words after a first word or two, in lines of at most `width` characters; all lines except the first start
+/// with `indent` blanks.
 pub fn hung(first: &str, text: &str, (indent, width): (usize, usize), out: &mut String) {
     let room = width.saturating_sub(indent.max(first.chars().count())).max(20);
     for (at, line) in wrapped(text, room).lines().enumerate() {

@@ -1,8 +1,8 @@
-//! Why a batch was not there: from the wait, by whoever ended it, back to the work that set the pace.
+//! Explains why a batch was late: it follows a wait from the thread that ended it back to the work that set the pace.
 //!
-//! A wait belongs to the message that ended it, and the message to the thread that made it. If that thread worked without a
-//! pause, the wait has the composition of its work, because only that work limits the pipeline. If it was starved itself,
-//! whoever made it wait is followed. What nobody was seen to end is unknown.
+//! A wait belongs to the message that ended it, and the message to the thread that made it. If that thread worked
+//! without a pause, the wait has the composition of its work, because only that work limits the pipeline. If the thread
+//! itself was starved, the search continues with the thread that it waited for. A wait with an unknown end is unknown.
 
 use std::collections::HashMap;
 
@@ -10,30 +10,30 @@ use super::family::{Act, Ender, Family};
 use super::parts::{Part, Parts};
 use super::timeline::{Step, StepKind};
 
-/// Threads on the way from a trainer to the cause of its wait.
+/// Maximum number of threads between a trainer and the cause of its wait.
 const DEPTH_MAX: u8 = 12;
 
-/// Whoever works for less than this passes on what others made.
+/// A thread that works for less than this forwards the output of other threads.
 const RELAY_NS: i64 = 1_000_000;
 
-/// And serializing a message may take so much longer.
+/// Extra time allowed for serializing a message.
 const RELAY_NS_PER_BYTE: i64 = 3;
 
-/// What a maker did recently stands for its pace: so many times the wait, and this long at least.
+/// A maker's recent work represents its pace: work over this multiple of the wait, and at least this long.
 const RUN_WAITS: i64 = 8;
 const RUN_MIN_NS: i64 = 160_000_000;
 
-/// A pause of less than this part of an item does not starve anybody: one in so many.
+/// A pause of less than one part in this many of an item does not starve a thread.
 const PAUSE_PART: i64 = 20;
 
-/// Steps on the way back through what several threads did in turn.
+/// Maximum number of steps back through the work of several alternating threads.
 const HOPS_MAX: usize = 1_000;
 
-/// A wait, explained.
+/// A wait with its explanation.
 #[derive(Clone, Copy, Debug)]
 pub struct Explained {
     pub parts: Parts,
-    /// Who made what ended it, and who set the pace.
+    /// The thread that made the awaited item, and the thread that set the pace.
     pub maker: Option<usize>,
     pub limiter: Option<usize>,
     pub depth: u8,
@@ -43,14 +43,14 @@ pub struct Explained {
 pub struct Explainer<'f, 'a> {
     pub family: &'f Family<'a>,
     pub trainer: usize,
-    /// By process, when it took its first task.
+    /// Time at which each process took its first task.
     ready: HashMap<u32, i64>,
 }
 
 /// The thread that set the pace for an item.
 enum Limiter {
     Thread(Act),
-    /// The trainer itself: it asked late.
+    /// The trainer itself: its request was late.
     Trainer,
     Unknown,
 }
@@ -60,18 +60,18 @@ impl<'f, 'a> Explainer<'f, 'a> {
         Explainer { family, trainer, ready: HashMap::new() }
     }
 
-    /// The thread that made what another one passed on, and the number of threads between them.
+    /// Returns the thread that made the item another one forwarded, and the number of threads between them.
     pub fn maker(&self, act: Act) -> (Act, u8) {
         let (depth, maker) = self.acts(act).enumerate().last().unwrap_or((0, act));
         (maker, depth as u8)
     }
 
-    /// The act that ended a wait, those of relays before it, and that of the maker.
+    /// Returns the act that ended a wait, those of the relays before it, and that of the maker.
     pub fn acts(&self, act: Act) -> impl Iterator<Item = Act> {
         std::iter::successors(Some(act), |act| self.relayed(*act)).take(DEPTH_MAX as usize + 1)
     }
 
-    /// What a relay passed on; `None` where the thread is none.
+    /// Returns the input that a relay forwarded; `None` if the thread is not a relay.
     fn relayed(&self, act: Act) -> Option<Act> {
         let thread = &self.family.threads[act.thread];
         if thread.is_first || act.thread == self.trainer {
@@ -90,12 +90,12 @@ impl<'f, 'a> Explainer<'f, 'a> {
         match starved.map(|at| self.family.ender(act.thread, at)) {
             Some(Ender::Thread(before) | Ender::Exit(before)) => Some(before),
             Some(_) => None,
-            // It was started for this: by the first thread of its process, as far as anybody knows.
+            // The thread was started for this item, presumably by the main thread of its process.
             None => self.family.first_thread(thread.lane.proc).map(|thread| Act { thread, at: from }),
         }
     }
 
-    /// Divides a wait that a thread ended.
+    /// Explains a wait that a thread ended.
     pub fn explain(&mut self, start: i64, end: i64, ended_by: Act) -> Explained {
         let (maker, depth) = self.maker(ended_by);
         if let Some((parts, maker)) = self.delivered(start, end, ended_by) {
@@ -112,8 +112,9 @@ impl<'f, 'a> Explainer<'f, 'a> {
         Explained { parts, maker: Some(maker.thread), limiter: None, depth }
     }
 
-    /// Where a thread of another process only delivers what the trainer asks it for, as descriptors of tensors: the pace of that
-    /// process, if it works without a pause, else the hand-over; and its first thread.
+    /// If a thread of another process only delivers objects that the trainer requests, such as tensor descriptors,
+    /// returns the composition of that process's work if it works without a pause, or else hand-over, and its main
+    /// thread.
     fn delivered(&mut self, start: i64, end: i64, act: Act) -> Option<(Parts, usize)> {
         let family = self.family;
         let thread = &family.threads[act.thread];
@@ -125,7 +126,7 @@ impl<'f, 'a> Explainer<'f, 'a> {
         let works = Act { thread: first, at: end };
         let idle = family.threads[first].composition(start, end).get(Part::Idle);
         match self.limiter(works, start, 0) {
-            // It waits for a program that it started, which works.
+            // It waits for a program that it started and that works.
             Limiter::Thread(other) if self.is_program_of(other.thread, thread.lane.proc) => {
                 return Some((self.by_pace(start, end, other), first));
             }
@@ -134,20 +135,21 @@ impl<'f, 'a> Explainer<'f, 'a> {
             }
             _ => {}
         }
-        // What keeps the thread from delivering, as the interpreter's lock, if that is most of it.
+        // Use whatever delays the delivery, such as the interpreter lock, if it takes most of the wait.
         let kept = thread.composition(start, end).without(Part::Idle).relabel(Part::Cpu, Part::HandOver);
         let parts = kept.scaled(end - start).filter(|_| 2 * kept.sum() >= end - start);
         Some((parts.unwrap_or(Parts::of(Part::HandOver, end - start)), first))
     }
 
-    /// The first thread upstream that was not starved since before the wait began.
+    /// Returns the first upstream thread that has not been starved since before the wait started.
     fn limiter(&self, act: Act, since: i64, depth: u8) -> Limiter {
         if act.thread == self.trainer {
             return Limiter::Trainer;
         }
         let thread = &self.family.threads[act.thread];
         let Some(starved) = self.starved_during(act, since) else {
-            // A thread that began meanwhile was started by another one, for what that had made.
+            // A thread that started during the wait was started by another one, for an item that the other thread had
+            // made.
             let creator = self.family.first_thread(thread.lane.proc);
             return match creator.filter(|_| !thread.is_first && thread.born > since && depth < DEPTH_MAX) {
                 Some(creator) => self.limiter(Act { thread: creator, at: thread.born }, since, depth + 1),
@@ -164,13 +166,13 @@ impl<'f, 'a> Explainer<'f, 'a> {
         }
     }
 
-    /// The last step in which a thread was starved for what it had done by a moment, if it ended after another one.
+    /// Returns the last step before an act in which the thread was starved, if it ended after `since`.
     fn starved_since(&self, act: Act, since: i64) -> Option<usize> {
         self.starvations(act, since).next()
     }
 
-    /// The same, if it explains why the thread was not there before: a short pause at the end of a long wait explains nothing of
-    /// it, unless there are many.
+    /// Returns the last such step that explains why the thread was late: a short pause at the end of a long wait does
+    /// not explain it unless there are many.
     fn starved_during(&self, act: Act, since: i64) -> Option<usize> {
         let thread = &self.family.threads[act.thread];
         let since_born = since.max(thread.born);
@@ -182,7 +184,7 @@ impl<'f, 'a> Explainer<'f, 'a> {
         })
     }
 
-    /// Steps in which a thread was starved for what it had done by a moment, that ended after another one; the last comes first.
+    /// Returns the steps before an act in which the thread was starved and that ended after `since`, last one first.
     fn starvations(&self, act: Act, since: i64) -> impl Iterator<Item = usize> {
         let thread = &self.family.threads[act.thread];
         let before = |&at: &usize| thread.last_starved(thread.steps[at].start);
@@ -194,7 +196,7 @@ impl<'f, 'a> Explainer<'f, 'a> {
         })
     }
 
-    /// True if a thread waits in a step until one that it starts is there.
+    /// Returns `true` if a thread waits in a step for a thread that it starts.
     fn starts_thread(&self, thread: usize, at: usize) -> bool {
         let (family, own) = (self.family, &self.family.threads[thread]);
         let is_new = |by: Act| {
@@ -204,9 +206,9 @@ impl<'f, 'a> Explainer<'f, 'a> {
         matches!(family.ender(thread, at), Ender::Thread(by) if is_new(by))
     }
 
-    /// The composition of the work that set the pace, in the size of the wait.
+    /// Returns the composition of the work that set the pace, scaled to the wait.
     fn by_pace(&mut self, start: i64, end: i64, act: Act) -> Parts {
-        // Before somebody other than the trainer started it, that one worked.
+        // Before a thread other than the trainer started it, that thread did the work.
         let thread = &self.family.threads[act.thread];
         let creator = self.family.parents[thread.lane.proc as usize];
         let trainer = self.family.threads[self.trainer].lane.proc;
@@ -233,14 +235,14 @@ impl<'f, 'a> Explainer<'f, 'a> {
         parts
     }
 
-    /// The work of a thread: without what it waited for input.
+    /// Returns the work of a thread, without its waits for input.
     fn work(&self, thread: usize, from: i64, to: i64) -> Parts {
         let run = self.family.threads[thread].composition(from, to).without(Part::Idle);
-        // A thread that only passes on serializes: its CPU time is that of the hand-over.
+        // A thread that only forwards items serializes them: its CPU time counts as hand-over.
         let passes_on = self.family.threads[thread].passes_on() || self.sends_for_others(Act { thread, at: to });
         let run =
             if passes_on { run.relabel(Part::Cpu, Part::HandOver).relabel(Part::Lock, Part::HandOver) } else { run };
-        // What a program does is the program's, unless it reads files.
+        // Work of a child program counts as the program's, unless it reads files.
         let parent = self.family.parents[self.family.threads[thread].lane.proc as usize];
         match parent.is_some_and(|parent| self.is_program_of(thread, parent)) {
             true => run.relabel(Part::Cpu, Part::Child).relabel(Part::OutsideCalls, Part::Child),
@@ -248,7 +250,7 @@ impl<'f, 'a> Explainer<'f, 'a> {
         }
     }
 
-    /// True if a thread is of a program that a reader had started: another one than its own.
+    /// Returns `true` if a thread belongs to another program that a reader started.
     fn is_program_of(&self, thread: usize, reader: u32) -> bool {
         let (family, trainer) = (self.family, self.family.threads[self.trainer].lane.proc);
         let proc = family.threads[thread].lane.proc;
@@ -258,8 +260,8 @@ impl<'f, 'a> Explainer<'f, 'a> {
             && program(proc).is_some_and(|own| Some(own) != program(reader))
     }
 
-    /// True if a thread of another process sends what threads beside it made, and fetches nothing itself: what it does meanwhile is
-    /// to serialize.
+    /// Returns `true` if a thread of another process sends items that other threads of that process made, and reads
+    /// nothing itself: its work is then serialization.
     fn sends_for_others(&self, act: Act) -> bool {
         let (family, thread) = (self.family, &self.family.threads[act.thread]);
         if thread.is_first || thread.lane.proc == family.threads[self.trainer].lane.proc {
@@ -269,7 +271,7 @@ impl<'f, 'a> Explainer<'f, 'a> {
         family.input_of(act).is_some_and(beside)
     }
 
-    /// The production of the item that was waited for, where its maker was starved for it.
+    /// Returns the production of the awaited item, if its maker was starved for it.
     fn by_item(&mut self, start: i64, end: i64, act: Act) -> Parts {
         let ready = self.ready(act);
         let begun = ready.clamp(start, end);
@@ -282,8 +284,8 @@ impl<'f, 'a> Explainer<'f, 'a> {
         parts + Parts::of(Part::HandOver, end - made)
     }
 
-    /// What went on step by step, from the message that ended a wait back through whoever had made each thread wait: where no one
-    /// thread set the pace, as of an item that several make in turn.
+    /// Returns the activity step by step, from the message that ended a wait back through the threads that each thread
+    /// waited for. This is used if no single thread set the pace, for example if several threads alternate on an item.
     fn by_path(&mut self, start: i64, end: i64, act: Act) -> Parts {
         let begun = self.ready(self.maker(act).0).clamp(start, end);
         let mut act = Act { at: act.at.clamp(begun, end), ..act };
@@ -302,7 +304,8 @@ impl<'f, 'a> Explainer<'f, 'a> {
         parts + Parts::of(Part::Unknown, act.at - begun)
     }
 
-    /// The work of a thread until a moment since it was last starved, and the wait before; and who had ended that, when.
+    /// Returns the work of a thread before an act since it was last starved, plus that starvation, and the act that
+    /// ended it.
     fn hop(&self, since: i64, act: Act) -> (Parts, Act) {
         let family = self.family;
         let thread = &family.threads[act.thread];
@@ -326,7 +329,7 @@ impl<'f, 'a> Explainer<'f, 'a> {
         }
     }
 
-    /// When the process of a maker took its first task, or was there, if nobody gives it any.
+    /// Returns the time at which a maker's process took its first task, or its start if it receives no tasks.
     fn ready(&mut self, act: Act) -> i64 {
         let (family, trainer) = (self.family, &self.family.threads[self.trainer]);
         let maker = &family.threads[act.thread];
@@ -337,7 +340,7 @@ impl<'f, 'a> Explainer<'f, 'a> {
         *self.ready.entry(proc).or_insert_with(|| {
             let Some(first) = family.first_thread(proc) else { return maker.born };
             let first = &family.threads[first];
-            // It may be told more than its tasks: how it is to start, above all.
+            // Not every message is a task: the first ones contain its start parameters, above all.
             let is_task = |step: &&Step| step.end <= act.at && family.gives(trainer.lane.proc, step.object.id);
             let tasks = first.takes().rfind(is_task);
             let begins = tasks.and_then(|task| first.takes().find(|step| step.object.id == task.object.id));

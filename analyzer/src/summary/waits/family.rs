@@ -1,4 +1,4 @@
-//! All threads of a trace side by side: who gives what to whom, and who ended a wait.
+//! Relations between all threads of a trace: which thread sends to which, and which thread ended a wait.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
@@ -12,25 +12,25 @@ use super::timeline::{Collected, Object, OtherEnd, Step, StepKind, ThreadPart, T
 use crate::catalog::Process;
 use crate::summary::tree::{LaneId, SPAWNED, above, parents};
 
-/// Who ended a wait.
+/// Cause of the end of a wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ender {
-    /// A thread, by what it did at a moment.
+    /// A thread, with the timestamp of its act.
     Thread(Act),
-    /// A thread or process that ended; of a process, its first thread.
+    /// The exit of a thread or process; for a process, the act is that of its main thread.
     Exit(Act),
-    /// Nobody: whoever makes what was waited for had ended before, or ended meanwhile.
+    /// None: the thread that would have made the item had ended before the wait or during it.
     Dead(Act),
-    /// The time ran out.
+    /// The timeout expired.
     Timer,
     /// The other end of a connection whose process is not in the trace.
     Remote,
-    /// Nobody was seen.
+    /// Unknown.
     Nobody,
 }
 
 impl Ender {
-    /// The thread that ended the wait, and when.
+    /// Returns the thread that ended the wait, and the time.
     pub fn act(self) -> Option<Act> {
         match self {
             Ender::Thread(act) | Ender::Exit(act) => Some(act),
@@ -39,14 +39,14 @@ impl Ender {
     }
 }
 
-/// What a thread had done by a moment: handed something over, posted, or ended.
+/// State of a thread at a timestamp: the message it had sent, its post, or its exit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Act {
     pub thread: usize,
     pub at: i64,
 }
 
-/// The waits of a process for one condition, with time limits.
+/// Timed waits of a process for one condition.
 #[derive(Default)]
 struct TimedWaits {
     waiters: Vec<i32>,
@@ -55,7 +55,7 @@ struct TimedWaits {
     short: u64,
 }
 
-/// A thread of Python asks for the interpreter again after 5 ms.
+/// A Python thread requests the interpreter again after 5 ms.
 const SWITCH_NS: i64 = 6_000_000;
 
 struct Give {
@@ -64,47 +64,48 @@ struct Give {
     thread: usize,
 }
 
-/// See the module.
+/// All threads, with the relations between them.
 pub struct Family<'a> {
     pub threads: Vec<Thread>,
     pub processes: &'a [Process],
     pub parents: Vec<Option<u32>>,
     by_lane: BTreeMap<LaneId, usize>,
-    /// By parent and pid, in the order in which processes began.
+    /// Children by parent and pid, in the order in which they started.
     children: HashMap<(u32, i32), Vec<u32>, RandomState>,
-    /// By connection, the thread that asked for it.
+    /// The thread that requested each connection.
     connected: HashMap<u64, usize, RandomState>,
-    /// By object, in order of their starts.
+    /// Messages by object, in order of their starts.
     gives: HashMap<u64, Vec<Give>, RandomState>,
-    /// Processes that a signal ended, as their parents learned it.
+    /// Processes killed by a signal, as reported to their parents.
     pub killed: Vec<Killed>,
 }
 
-/// A process that a signal ended.
+/// A process killed by a signal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Killed {
     pub proc: u32,
     pub signal: u8,
-    /// The last event of the process: it ended after that.
+    /// Last event of the process: it ended after that.
     pub last: i64,
-    /// When its parent learned of it.
+    /// Time at which its parent received the exit status.
     pub known: i64,
 }
 
-/// Returns `true` of a signal by which a parent, a user or a terminal asks a process to end, as loaders do with their readers.
+/// Returns `true` for a signal with which a parent, a user or a terminal requests a process to exit, as loaders do with
+/// their readers.
 pub fn asks_to_end(signal: u8) -> bool {
-    /// SIGHUP, SIGINT, SIGPIPE, SIGTERM: the numbers of Linux.
+    /// Linux numbers of SIGHUP, SIGINT, SIGPIPE and SIGTERM.
     const ASKS: [u8; 4] = [1, 2, 13, 15];
     ASKS.contains(&signal)
 }
 
-/// A step that follows a wait within this time shows what it waited for.
+/// A step that follows a wait within this time shows the object of the wait.
 const NEXT_NS: i64 = 1_000_000;
 
-/// So many items tell how long one takes.
+/// Minimum number of items to estimate the time per item.
 const ITEMS_MIN: usize = 3;
 
-/// Messages of one object that may be under way at the same time.
+/// Maximum number of messages of one object that may be in flight at the same time.
 const UNDER_WAY: usize = 8;
 
 impl<'a> Family<'a> {
@@ -162,7 +163,7 @@ impl<'a> Family<'a> {
         self.thread_of(LaneId { proc, tid: self.processes.get(proc as usize)?.pid })
     }
 
-    /// The threads of a process.
+    /// Returns the threads of a process.
     pub fn threads_of(&self, proc: u32) -> impl Iterator<Item = usize> {
         self.by_lane.range(LaneId { proc, tid: i32::MIN }..=LaneId { proc, tid: i32::MAX }).map(|(_, thread)| *thread)
     }
@@ -171,13 +172,14 @@ impl<'a> Family<'a> {
         proc != ancestor && above(&self.parents, proc).contains(&ancestor)
     }
 
-    /// True if a process gives something through an object.
+    /// Returns `true` if a process sends messages through an object.
     pub fn gives(&self, proc: u32, object: u64) -> bool {
         let list = self.gives.get(&object);
         list.is_some_and(|list| list.iter().any(|give| self.threads[give.thread].lane.proc == proc))
     }
 
-    /// When a process that nobody gives tasks began to make its first item: as long before it was there as its items take.
+    /// Returns the start of the first item of a process without tasks: one median item duration before it sent that
+    /// item, but not before the process started.
     pub fn begins_to_make(&self, proc: u32, born: i64) -> i64 {
         let threads = || self.threads_of(proc).map(|thread| &self.threads[thread]);
         let gives = |step: &&Step| step.kind == StepKind::Give && step.object.id != 0;
@@ -195,18 +197,18 @@ impl<'a> Family<'a> {
         (first - *item).max(born)
     }
 
-    /// The threads that give something through an object.
+    /// Returns the threads that send messages through an object.
     pub fn givers(&self, object: u64) -> BTreeSet<usize> {
         self.gives.get(&object).into_iter().flatten().map(|give| give.thread).collect()
     }
 
-    /// True if a process below another one gives something through an object.
+    /// Returns `true` if a descendant of a process sends messages through an object.
     pub fn is_given_below(&self, object: u64, ancestor: u32) -> bool {
         let list = self.gives.get(&object);
         list.is_some_and(|list| list.iter().any(|give| self.is_below(self.threads[give.thread].lane.proc, ancestor)))
     }
 
-    /// Children that a signal ended, by what their parents collected.
+    /// Returns children killed by a signal, from the exit statuses that their parents collected.
     fn killed_of(&self, collected: &[(u32, Collected)]) -> Vec<Killed> {
         let mut killed: BTreeMap<u32, Killed> = BTreeMap::new();
         for (parent, child) in collected {
@@ -215,13 +217,13 @@ impl<'a> Family<'a> {
             let Some((proc, start)) = self.children(*parent, child.pid).rfind(before) else { continue };
             let last = self.threads_of(proc).map(|thread| self.threads[thread].last).max();
             let last = last.or(start).unwrap_or(child.ts).min(child.ts);
-            // A call may report the end of a child and leave it to be collected by another one.
+            // A call may report the exit of a child that another call then collects.
             killed.entry(proc).or_insert(Killed { proc, signal, last, known: child.ts });
         }
         killed.into_values().collect()
     }
 
-    /// When a process ended, if it is known to have ended without being asked to.
+    /// Returns the end of a process if it is known to have ended without a request to exit.
     fn died(&self, proc: u32) -> Option<i64> {
         let process = &self.processes[proc as usize];
         let exited = || process.end_ts.filter(|_| process.ended.starts_with("exit"));
@@ -229,7 +231,8 @@ impl<'a> Family<'a> {
         killed.map(|killed| killed.last).or_else(exited)
     }
 
-    /// The last act of the processes that gave something through an object, if all of them had ended by a moment.
+    /// Returns the last act of the processes that sent messages through an object, if all of them had ended by a
+    /// timestamp.
     fn deserted(&self, object: u64, by: i64) -> Option<Act> {
         let givers = self.givers(object);
         let last = |thread: usize| {
@@ -240,7 +243,7 @@ impl<'a> Family<'a> {
         acts.into_iter().max_by_key(|act| act.at)
     }
 
-    /// Who ended a step in which a thread waited.
+    /// Returns the cause of the end of a step in which a thread waited.
     pub fn ender(&self, thread: usize, step: usize) -> Ender {
         let wait = &self.threads[thread].steps[step];
         let ender = self.ender_seen(thread, step);
@@ -285,7 +288,7 @@ impl<'a> Family<'a> {
         }
     }
 
-    /// The message that a thread had waited for before it acted.
+    /// Returns the message that a thread had waited for before it acted.
     pub fn input_of(&self, act: Act) -> Option<Act> {
         let starved = self.threads[act.thread].last_starved(act.at)?;
         match self.ender(act.thread, starved) {
@@ -294,7 +297,8 @@ impl<'a> Family<'a> {
         }
     }
 
-    /// A process whose end of a pipe closed when it ended: the thread collects its exit status right after the wait.
+    /// Finds a process whose end of a pipe closed at its exit: the thread collects its exit status right after the
+    /// wait.
     fn hung_up(&self, thread: usize, step: usize) -> Ender {
         let own = &self.threads[thread];
         let end = own.steps[step].end;
@@ -303,14 +307,14 @@ impl<'a> Family<'a> {
         status.map_or(Ender::Nobody, |status| self.child(own.lane.proc, status.amount as i32, end))
     }
 
-    /// A wait for several things shows what ended it by what follows.
+    /// Returns the object that ended a wait for several objects, as shown by the next step.
     fn object_of_next(&self, thread: usize, step: usize) -> Option<Object> {
         let steps = &self.threads[thread].steps;
         let next = steps[step + 1..].iter().find(|next| next.kind == StepKind::Take)?;
         (next.object.id != 0 && next.start - steps[step].end < NEXT_NS).then_some(next.object)
     }
 
-    /// The first message that began within a wait; else the one that was under way when it began.
+    /// Returns the first message that started within a wait, or else the one that was in flight when the wait started.
     fn giver(&self, thread: usize, object: u64, start: i64, end: i64) -> Option<Act> {
         let list = self.gives.get(&object)?;
         let from = list.partition_point(|give| give.start < start);
@@ -321,7 +325,7 @@ impl<'a> Family<'a> {
         within.or_else(before).map(|give| Act { thread: give.thread, at: give.start })
     }
 
-    /// The child of a process that ended by a moment.
+    /// Returns the child of a process that had ended by a timestamp.
     fn child(&self, parent: u32, pid: i32, by: i64) -> Ender {
         let child = self.children(parent, pid).rfind(|(_, start)| start.is_none_or(|start| start < by));
         match child.and_then(|(number, _)| self.first_thread(number)) {
@@ -330,19 +334,19 @@ impl<'a> Family<'a> {
         }
     }
 
-    /// The first thread of a child that a process made at a moment.
+    /// Returns the main thread of a child that a process created at a timestamp.
     pub fn child_made(&self, parent: u32, pid: i32, at: i64) -> Option<usize> {
         let child = self.children(parent, pid).find(|(_, start)| start.is_none_or(|start| start + NEXT_NS >= at));
         child.and_then(|(number, _)| self.first_thread(number))
     }
 
-    /// Children of a process that had one pid, and when each began.
+    /// Returns children of a process that had one pid, and the start of each.
     fn children(&self, parent: u32, pid: i32) -> impl DoubleEndedIterator<Item = (u32, Option<i64>)> {
         let numbers = self.children.get(&(parent, pid)).into_iter().flatten();
         numbers.map(|&number| (number, self.processes[number as usize].start_ts))
     }
 
-    /// The thread of the same process that ended last within a wait for its end.
+    /// Returns the thread of the same process that ended last within a wait for a thread to end.
     fn ended_thread(&self, thread: usize, start: i64, end: i64) -> Ender {
         let others = self.threads_of(self.threads[thread].lane.proc).filter(|other| *other != thread);
         let last = |other: &usize| self.threads[*other].last;
@@ -350,8 +354,8 @@ impl<'a> Family<'a> {
         ended.map_or(Ender::Nobody, |thread| Ender::Exit(Act { thread, at: self.threads[thread].last }))
     }
 
-    /// Conditions that threads both wait for, for a limited time, and signal are the lock of an interpreter. Python's is the
-    /// only one there whose waits have so short a limit, time and again.
+    /// Finds interpreter locks: conditions for which threads wait with a timeout and which they also signal. Only
+    /// Python's interpreter lock combines both repeatedly with such a short timeout.
     fn find_interpreter_locks(&mut self) {
         let mut waits: BTreeMap<(u32, u64), TimedWaits> = BTreeMap::new();
         for thread in &self.threads {
@@ -384,7 +388,8 @@ impl<'a> Family<'a> {
         }
     }
 
-    /// Waits for several things that a server ended: whoever is behind a network and is not of the same kind, as ranks are.
+    /// Finds waits for several objects that a server ended: a remote peer of another kind, unlike ranks, which are
+    /// alike.
     fn find_remote_polls(&mut self) {
         let procs: Vec<u32> = self.threads.iter().map(|thread| thread.lane.proc).collect();
         for (number, thread) in self.threads.iter_mut().enumerate() {
@@ -407,7 +412,7 @@ impl<'a> Family<'a> {
         }
     }
 
-    /// Messages that had been given before they were taken: nobody waited for them.
+    /// Finds messages that were sent before they were received: no thread waited for them.
     fn find_ready_messages(&mut self) {
         for number in 0..self.threads.len() {
             let thread = &self.threads[number];
@@ -429,7 +434,7 @@ impl<'a> Family<'a> {
         }
     }
 
-    /// Semaphores that processes share are locks where whoever posts them has taken them, as a rule.
+    /// Finds shared semaphores that are used as locks: the thread that posts them has usually taken them before.
     fn find_shared_locks(&mut self) {
         let mut posts: BTreeMap<u64, [u64; 2]> = BTreeMap::new();
         for step in self.threads.iter().flat_map(|thread| &thread.steps).filter(|step| step.kind == StepKind::Post) {
@@ -446,13 +451,15 @@ impl<'a> Family<'a> {
         }
     }
 
-    /// Returns `true` if a post was the last act of a thread: Python joins a thread by a lock that it holds all its life.
+    /// Returns `true` if a post was the last act of a thread: Python joins a thread by a lock that the thread holds all
+    /// its life.
     fn ends_by(&self, act: Act) -> bool {
         let thread = &self.threads[act.thread];
         !thread.is_first && thread.last <= act.at + NEXT_NS
     }
 
-    /// A lock whose holder waits for input makes everybody else wait for input, and so does a thread that is joined.
+    /// Finds locks whose holder waits for input, so that all other threads wait for input too. The same applies to a
+    /// thread that is joined.
     fn find_idle_holders(&mut self) {
         let mut changes: Vec<(usize, Vec<(usize, Part)>)> = Vec::new();
         for (number, thread) in self.threads.iter().enumerate() {
@@ -472,8 +479,8 @@ impl<'a> Family<'a> {
     }
 }
 
-/// Both ends of sockets under one number: those that were made as a pair, and connections in the order in which they were
-/// asked for and accepted.
+/// Matches both ends of sockets: those created as a pair, and connections in the order in which they were requested and
+/// accepted.
 fn ends(timelines: &Timelines, processes: &[Process]) -> HashMap<u64, u64, RandomState> {
     let mut ends = HashMap::default();
     let mut accepted: BTreeMap<(i32, i32), VecDeque<(i64, u64)>> = BTreeMap::new();
@@ -493,7 +500,7 @@ fn ends(timelines: &Timelines, processes: &[Process]) -> HashMap<u64, u64, Rando
     let parents = parents(processes);
     for (ts, between, object) in asked {
         let exact = accepted.get_mut(&between).and_then(VecDeque::pop_front);
-        // A process accepts what its parent listens for.
+        // A process accepts connections to its parent's listening socket.
         let inherited = || {
             let (asker, listener) = between;
             let takes = |acceptor: i32| {

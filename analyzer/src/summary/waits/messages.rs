@@ -6,37 +6,37 @@ use super::family::Family;
 use super::thread::Thread;
 use super::timeline::{Step, StepKind};
 
-/// A message that was sent and taken.
+/// A message that was sent and received.
 #[derive(Clone, Copy, Debug)]
 pub struct Message {
     pub object: u64,
-    /// The threads that sent and took it.
+    /// The threads that sent and received it.
     pub from: usize,
     pub to: usize,
     pub sent: (i64, i64),
-    /// From when the taker waited for it until the last byte was taken.
+    /// From when the receiver started to wait for it until the last byte was received.
     pub taken: (i64, i64),
 }
 
-/// See the module.
+/// Messages of a trainer and its readers.
 pub struct Messages {
-    /// By time: from the trainer to readers, and back.
+    /// In order of time: from the trainer to readers, and back.
     pub requests: Vec<Message>,
     pub batches: Vec<Message>,
-    /// `true` if several readers take requests from one object.
+    /// `true` if several readers receive requests from one object.
     pub is_shared: bool,
 }
 
 /// Work of less than this does not separate two messages of one step.
 pub const PAUSE_NS: i64 = 1_000_000;
 
-/// The tag of pipes in the number of an object.
+/// The tag of pipes in an object id.
 pub const PIPE: u64 = 2;
 
-/// Fewer messages than this are no rhythm.
+/// Fewer messages than this do not show a pattern.
 const MESSAGES_MIN: usize = 5;
 
-/// The length that precedes a message of Python's connections.
+/// Length of the header that precedes a message on a Python connection.
 const HEADER: i64 = 4;
 
 #[derive(Clone, Copy)]
@@ -119,13 +119,13 @@ impl Messages {
     }
 }
 
-/// Adds the ends of messages that a thread sent and took.
+/// Adds the ends of messages that a thread sent and received.
 fn add(thread: &Thread, number: usize, objects: &mut BTreeMap<u64, Ends>) {
     let mut has_headers: BTreeMap<u64, bool> = BTreeMap::new();
     for step in thread.takes() {
         *has_headers.entry(step.object.id).or_default() |= step.amount == HEADER;
     }
-    // By object: true if the last thing was a header.
+    // Per object, `true` if the last transfer was a header.
     let (mut sending, mut taking): (BTreeMap<u64, bool>, BTreeMap<u64, bool>) = Default::default();
     for (at, step) in thread.steps.iter().enumerate().filter(|(_, step)| step.object.id != 0 && step.amount > 0) {
         let object = step.object.id;
@@ -162,7 +162,7 @@ fn add(thread: &Thread, number: usize, objects: &mut BTreeMap<u64, Ends>) {
     }
 }
 
-/// When a thread began to wait for what it takes in a step.
+/// Returns the time at which a thread started to wait for the bytes it receives in a step.
 pub fn waited_since(thread: &Thread, at: usize) -> i64 {
     let mut since = thread.steps[at].start;
     for step in thread.steps[..at].iter().rev() {

@@ -1,14 +1,14 @@
-//! Waits: who ended each wait of a trainer, and what it was for.
+//! Waits: the thread that ended each wait of a trainer, and the cause of the wait.
 //!
 //! ```text
-//! trainers     who trains, its waits, and what each is for
-//! pipeline     the pipeline behind them, for replay
+//! trainers     trainers, their waits, and the causes
+//! pipeline     the pipeline behind the waits, for replay
 //! passes       productions of batches, by pass over a loader
 //! messages     requests and batches between trainer and readers
 //! explain      from a wait back to the work that set the pace
-//! family       all threads side by side: who gives what to whom
+//! family       relations between all threads
 //! thread       one thread's time, divided
-//! timeline     what is gathered of each thread while a trace is read
+//! timeline     activity of each thread, collected while a trace is read
 //! parts        the causes of a wait, as exact sums
 //! ```
 

@@ -1,4 +1,4 @@
-//! The parts of a wait: what went on while somebody waited, as exact sums of nanoseconds.
+//! Parts of a wait: the activities during it, as exact sums of nanoseconds.
 
 use std::collections::BTreeMap;
 use std::ops::{Add, AddAssign, Sub};
@@ -12,11 +12,11 @@ pub enum Part {
     Storage,
     /// Off the CPU outside calls, while pages were read from storage.
     PageFaults,
-    /// Calls on network sockets, and name look-ups.
+    /// Calls on network sockets, and name lookups.
     Network,
-    /// CPU time of whoever made the batch.
+    /// CPU time of the thread that made the batch.
     Cpu,
-    /// Ready to run, and no CPU was free.
+    /// Ready to run, but no CPU was free.
     NoCpu,
     /// Python's global interpreter lock.
     Gil,
@@ -25,19 +25,19 @@ pub enum Part {
     Sleep,
     /// A program that the reader started and waited for.
     Child,
-    /// Serializing, pipes, shared memory, passing descriptors.
+    /// Serialization, pipes, shared memory, passing descriptors.
     HandOver,
     /// Until readers had started.
     Start,
     /// The readers that would have made the batch had ended.
     Dead,
-    /// Readers were idle until somebody asked them.
+    /// Readers were idle until they received a request.
     NotAsked,
-    /// Between calls, where the trace has no CPU times: computing, page faults or waiting for a CPU.
+    /// Between calls, if the trace has no CPU times: computing, page faults or waiting for a CPU.
     OutsideCalls,
-    /// Nobody was seen to end the wait.
+    /// The trace does not show what ended the wait.
     Unknown,
-    /// Blocked for input. A step of a timeline only, never a part of an explained wait.
+    /// Blocked for input. Only a step of a timeline, never a part of an explained wait.
     Idle,
 }
 
@@ -63,7 +63,7 @@ impl Part {
         Part::Unknown,
     ];
 
-    /// Its name in tables and JSON.
+    /// Returns its name in tables and JSON.
     pub fn name(self) -> &'static str {
         [
             "storage",
@@ -109,7 +109,7 @@ impl Parts {
         self.0.iter().sum()
     }
 
-    /// Without one of the parts.
+    /// Removes one of the parts.
     pub fn without(mut self, part: Part) -> Parts {
         self.0[part as usize] = 0;
         self
@@ -122,8 +122,8 @@ impl Parts {
         self
     }
 
-    /// The same proportions with another sum, in whole numbers: what rounding leaves goes to the largest fractions, and of
-    /// equal ones to the first. `None` where there is nothing to be proportional to.
+    /// Returns the same proportions with another sum, in whole numbers: the remainder of rounding goes to the largest
+    /// fractions, and to the first of equal ones. `None` if all parts are zero.
     pub fn scaled(&self, sum: i64) -> Option<Parts> {
         let own: i128 = self.0.iter().map(|&ns| ns.max(0) as i128).sum();
         if own == 0 || sum < 0 {
@@ -142,13 +142,13 @@ impl Parts {
         Some(parts)
     }
 
-    /// The cause with the most time.
+    /// Returns the cause with the most time.
     pub fn largest(&self) -> Part {
         Part::CAUSES.into_iter().rev().max_by_key(|&part| self.get(part)).unwrap_or(Part::Unknown)
     }
 }
 
-/// By name, those that took any time.
+/// Serializes the parts that took any time, by name.
 impl Serialize for Parts {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let some = Part::CAUSES.into_iter().filter(|part| self.get(*part) != 0);

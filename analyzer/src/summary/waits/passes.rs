@@ -8,34 +8,34 @@ use super::messages::{Message, Messages};
 /// The production of one batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Production {
-    /// The process that made it, and the thread that took the request.
+    /// The process that made it, and the thread that received the request.
     pub reader: u32,
     pub thread: usize,
-    /// The thread that sent it.
+    /// The thread that sent the batch.
     pub sender: usize,
-    /// The request: sent from, and until.
+    /// The request: from the start of sending to the end.
     pub asked: (i64, i64),
-    /// From when the reader could take it: when it had made the batch before.
+    /// Start of the time in which the reader could take the request: the end of the previous batch.
     pub idle: i64,
     pub begin: i64,
     pub end: i64,
-    /// When the message could be taken: its end, or its start if it is large.
+    /// Time at which the message could be received: the end of sending, or its start if the message is large.
     pub sent: i64,
-    /// From when the trainer waited for it until it was taken.
+    /// From when the trainer started to wait for it until it was received.
     pub taken: (i64, i64),
 }
 
 /// The productions of one pass, in the order in which they were requested.
 pub struct PassMade {
     pub productions: Vec<Production>,
-    /// Processes that make its batches; `true` if they were created for it.
+    /// Processes that make its batches; `true` if they were created for this pass.
     pub readers: Vec<u32>,
     pub is_fresh: bool,
-    /// The first request of the pass, and of the messages before it that only resume readers.
+    /// Start of the first request of the pass, or of the earlier messages that only resume readers.
     pub requested_from: i64,
 }
 
-/// The first requests pass through a thread per reader and leave in any order: readers take turns.
+/// Assigns the first requests round-robin: they pass through one thread per reader and leave in any order.
 fn take_turns(productions: &mut [Production], readers: &[u32]) {
     let first_taken = productions.iter().map(|made| made.taken.1).min().unwrap_or(i64::MAX);
     let first = productions.partition_point(|made| made.asked.0 < first_taken);
@@ -48,13 +48,13 @@ fn take_turns(productions: &mut [Production], readers: &[u32]) {
     productions[..first].sort_by_cached_key(place);
 }
 
-/// A message that takes as long to send waits for its reader.
+/// A message that takes at least this long to send waits for its receiver.
 const LARGE_NS: i64 = 1_000_000;
 
-/// Messages that only resume readers take less than this to answer.
+/// Readers answer messages that only resume them in less than this.
 const RESUMED_NS: i64 = 2_000_000;
 
-/// Productions by pass, in the order in which they were requested.
+/// Splits productions into passes, in the order in which they were requested.
 pub fn split(family: &Family, messages: &Messages) -> Result<Vec<PassMade>, String> {
     let all = productions(family, messages)?;
     let mut found = Vec::new();
@@ -92,7 +92,7 @@ fn ends(pass: &PassMade) -> i64 {
     pass.productions.iter().map(|made| made.taken.1).max().unwrap_or(i64::MIN)
 }
 
-/// All productions, in the order of their requests.
+/// Returns all productions, in the order of their requests.
 fn productions(family: &Family, messages: &Messages) -> Result<Vec<Production>, String> {
     let mut requests: BTreeMap<u32, VecDeque<Message>> = BTreeMap::new();
     for request in &messages.requests {
@@ -121,7 +121,7 @@ fn productions(family: &Family, messages: &Messages) -> Result<Vec<Production>, 
             let end = end.max(begin);
             free = Some(end);
             let (thread, sender, asked) = (request.to, message.from, request.sent);
-            // A message that fits into no pipe is taken while it is sent.
+            // A message that does not fit into a pipe is received while it is being sent.
             let is_large = message.sent.1 - message.sent.0 >= LARGE_NS;
             let sent = if is_large { message.sent.0 } else { message.sent.1 };
             let taken = message.taken;
@@ -138,7 +138,7 @@ fn productions(family: &Family, messages: &Messages) -> Result<Vec<Production>, 
     Ok(found)
 }
 
-/// Readers that live at the same time, with what they made.
+/// Groups readers that are alive at the same time, with their productions.
 fn generations(family: &Family, all: Vec<Production>) -> Vec<(Vec<u32>, Vec<Production>)> {
     let procs: BTreeSet<u32> = all.iter().map(|made| made.reader).collect();
     let first = |proc: u32| family.first_thread(proc).map_or(0, |thread| family.threads[thread].born);
@@ -166,10 +166,10 @@ fn generations(family: &Family, all: Vec<Production>) -> Vec<(Vec<u32>, Vec<Prod
     found
 }
 
-/// Requests at the start of a pass follow each other within this.
+/// Requests at the start of a pass follow each other within this time.
 const REQUEST_NS: i64 = 2_000_000;
 
-/// Splits productions where every request had been answered and taken.
+/// Splits productions at points where all requests had been answered and received.
 fn by_pause(all: Vec<Production>) -> Vec<Vec<Production>> {
     let first_taken = all.iter().map(|made| made.taken.1).min().unwrap_or(i64::MAX);
     let ahead = all.iter().filter(|made| made.asked.0 < first_taken).count();
@@ -179,7 +179,8 @@ fn by_pause(all: Vec<Production>) -> Vec<Vec<Production>> {
     let mut found: Vec<Vec<Production>> = Vec::new();
     let mut taken = i64::MIN;
     for (at, made) in all.iter().enumerate() {
-        // A batch that is kept for its turn was taken, too; but only a pass begins with as many requests at once.
+        // A batch that is stored until its turn has also been received, but only a pass starts with that many requests
+        // at the same time.
         let begins = || {
             let first = &all[at..(at + ahead).min(all.len())];
             let lasted = first.last().map_or(0, |last| last.asked.0) - made.asked.0;
@@ -194,7 +195,7 @@ fn by_pause(all: Vec<Production>) -> Vec<Vec<Production>> {
     found
 }
 
-/// Messages by reader.
+/// Groups messages by reader.
 fn by_reader(family: &Family, messages: &[Message]) -> BTreeMap<u32, Vec<Message>> {
     let mut found: BTreeMap<u32, Vec<Message>> = BTreeMap::new();
     for message in messages {

@@ -1,7 +1,8 @@
-//! The pipeline behind a trainer's waits: who made which batch, of what, when it was requested, sent and taken.
+//! The pipeline behind a trainer's waits: which reader made which batch, its work, and when it was requested, sent and
+//! received.
 //!
-//! A batch is a message from a reader that answers a request of the trainer. Messages on an object are matched by count: the
-//! first one that was sent is the first one that was taken.
+//! A batch is a message from a reader that responds to a request of the trainer. Messages on an object are matched by
+//! count: the first message sent is the first message received.
 
 use std::collections::BTreeSet;
 
@@ -14,17 +15,17 @@ use crate::replay::pipeline::{Batch, Dispatch, Kind, Order, Pass, Pipeline, Star
 use crate::summary::time::intervals::Interval;
 use crate::summary::tree::LaneId;
 
-/// What is known of a trainer before its pipeline is.
+/// Input for extracting a trainer's pipeline.
 pub struct Trained {
     pub lane: LaneId,
     pub by_spans: bool,
     pub from: i64,
     pub to: i64,
-    /// Waits for the start or the end of readers.
+    /// Waits for readers to start or exit.
     pub reader_times: Vec<Interval>,
 }
 
-/// The pipeline of a trainer, or why it cannot be known.
+/// Returns the pipeline of a trainer, or the reason why it is unknown.
 pub fn pipeline(family: &Family, waits: &Trained) -> Result<Pipeline, String> {
     let trainer = family.thread_of(waits.lane).ok_or("the trainer has no timeline")?;
     let messages = Messages::between(family, trainer)?;
@@ -79,12 +80,12 @@ struct Walk<'f, 'a> {
     waits: &'f Trained,
     trainer: usize,
     is_counted: bool,
-    /// Locks that readers took, by when they had them, and for how long one is usually held.
+    /// Locks that readers took, in the order in which they acquired them, and the usual time a lock is held.
     locks: Vec<Taken>,
     usual_hold: i64,
 }
 
-/// A lock that a thread took: from when it asked for it until it had it.
+/// A lock that a thread took: from the request to the acquisition.
 struct Taken {
     start: i64,
     end: i64,
@@ -92,14 +93,14 @@ struct Taken {
     class: Part,
 }
 
-/// Whoever waited shorter for a lock found it free; and nobody waits longer than this for one that is in use.
+/// A shorter wait for a lock means that it was free; no wait for a lock that is in use exceeds the maximum.
 const WAITED_NS: i64 = 50_000;
 const HOLD_MAX_NS: i64 = 60_000_000_000;
 
-/// Readers wait for one of so many locks at least where they contend for them.
+/// Readers that contend for locks wait for at least one lock in this many.
 const CONTENDED: usize = 20;
 
-/// All locks that the readers of some passes took.
+/// Returns all locks that the readers of some passes took.
 fn locks(family: &Family, passes: &[PassMade]) -> Vec<Taken> {
     let threads: BTreeSet<usize> =
         passes.iter().flat_map(|pass| &pass.productions).map(|production| production.thread).collect();
@@ -116,7 +117,7 @@ fn locks(family: &Family, passes: &[PassMade]) -> Vec<Taken> {
         found.extend(taken);
     }
     found.sort_by_key(|lock| lock.end);
-    // Shared locks, and those that nobody else wants, keep nobody waiting.
+    // Shared locks and uncontended locks do not block a reader.
     let waited = found.iter().filter(|lock| lock.end - lock.start >= WAITED_NS).count();
     if CONTENDED * waited < found.len() {
         found.clear();
@@ -129,7 +130,7 @@ impl Walk<'_, '_> {
         self.family.threads[made.thread].composition(made.begin, made.end)
     }
 
-    /// When the trainer began to start the readers of a pass, or to send its requests.
+    /// Returns the time at which the trainer began to start the readers of a pass, or to send its requests.
     fn pass_start(&self, pass: &PassMade) -> i64 {
         let own = &self.family.threads[self.trainer];
         let first = pass.requested_from;
@@ -205,7 +206,7 @@ impl Walk<'_, '_> {
         Ok(pass)
     }
 
-    /// The start of each reader: its work until it could take a request.
+    /// Returns the start of each reader: its work until it could take a request.
     fn starts(&self, made: &PassMade, from: i64) -> Vec<Start> {
         let start = |proc: &u32| {
             let first = made.productions.iter().filter(|made| made.reader == *proc).min_by_key(|made| made.begin);
@@ -215,14 +216,14 @@ impl Walk<'_, '_> {
             };
             let created = self.created(*proc).unwrap_or(thread.born).clamp(from, thread.born.max(from));
             let did = thread.composition(created, first.idle.max(created));
-            // Before its first call, a reader imports.
+            // Before its first call, a reader imports modules.
             let did = did + Parts::of(Part::Cpu, (thread.born - created).max(0));
             Start { created_ns: (created - from) as f64, work: work(&did, self.is_counted), first_ns: 0.0 }
         };
         made.readers.iter().map(start).collect()
     }
 
-    /// When the trainer had created a process.
+    /// Returns the time at which the trainer had created a process.
     fn created(&self, proc: u32) -> Option<i64> {
         let own = &self.family.threads[self.trainer];
         let pid = self.family.processes[proc as usize].pid as i64;
@@ -234,13 +235,13 @@ impl Walk<'_, '_> {
         forks.into_iter().find(is_it).map(|fork| fork.end)
     }
 
-    /// Production and shipping of a batch.
+    /// Returns a batch with its production and shipping.
     fn batch(&self, production: &Production, made: &PassMade) -> Batch {
         let reader = made.readers.iter().position(|proc| *proc == production.reader).unwrap_or(0) as u32;
         let did = self.composition(production);
         let lasted = production.end - production.begin;
         let did = did.scaled(lasted).unwrap_or(Parts::of(Part::OutsideCalls, lasted));
-        // Whoever sends waits until the trainer has taken the message of another reader.
+        // The sender waits until the trainer has received the message of another reader.
         let sending = self.family.threads[production.sender].composition(production.end, production.sent);
         let blocked = if production.sender == production.thread { 0 } else { sending.get(Part::Lock) };
         let (held, held_ns) = self.held(production);
@@ -256,7 +257,8 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// What a reader did while it held a lock in a production, the waits for it included, and for how long it held it.
+    /// Returns a reader's work while it held a lock in a production, including the waits for the lock, and how long it
+    /// held it.
     fn held(&self, production: &Production) -> (Parts, i64) {
         let thread = &self.family.threads[production.thread];
         let from = self.locks.partition_point(|lock| lock.end <= production.begin);
@@ -273,7 +275,8 @@ impl Walk<'_, '_> {
         (held, ns)
     }
 
-    /// When a lock was released: whoever took it unlocks it, or another thread that waited for it gets it.
+    /// Returns the time at which a lock was released: its holder takes it again without waiting, or another thread that
+    /// waited for it acquires it.
     fn release(&self, at: usize) -> Option<i64> {
         let (own, next) = (&self.locks[at], self.locks.get(at + 1)?);
         match own.thread == next.thread {
@@ -284,17 +287,17 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// What it took to take a message that was complete.
+    /// Measures how long the trainer took to receive a complete message.
     fn take(&self, batch: &mut Batch, made: &Production, (fetches, able, delivered): (&[Fetch], i64, i64)) {
         let at = fetches.partition_point(|fetch| fetch.end < made.taken.1);
         let Some(fetch) = fetches.get(at) else { return };
-        // Spans show when `next()` returned, calls when the last part of the message was taken.
+        // Spans show when `next()` returned; calls show when the last part of the message was received.
         let end = if self.waits.by_spans { delivered.min(fetch.end) } else { delivered };
         let from = made.sent.max(fetch.start).max(able);
         batch.take_ns = (end - from).max(0) as f64;
     }
 
-    /// The end of the delivery of a message whose descriptors the trainer requests one by one.
+    /// Returns the end of the delivery of a message whose descriptors the trainer requests one by one.
     fn delivered(&self, taken: i64) -> i64 {
         let steps = &self.family.threads[self.trainer].steps;
         let from = steps.partition_point(|step| step.start < taken);
@@ -326,7 +329,7 @@ impl Walk<'_, '_> {
         Ok(found)
     }
 
-    /// Messages in one `next()` show that batches are kept in order.
+    /// Counts evidence on batch order: several messages in one `next()` show that batches are stored until their turn.
     fn vote(&self, made: &[Production], fetches: &[Fetch], votes: &mut [u32; 2]) {
         let in_fetch = |at: i64| fetches.partition_point(|fetch| fetch.end < at);
         for (early, next) in early_ones(made) {
@@ -334,7 +337,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Steps by what the trainer took and requested, where no span shows them.
+    /// Returns steps derived from the messages that the trainer received and requested, if no span shows the steps.
     fn fetches_by_calls(
         &self,
         made: &[Production],
@@ -345,7 +348,7 @@ impl Walk<'_, '_> {
     ) -> Vec<Fetch> {
         let mut order: Vec<usize> = (0..made.len()).collect();
         order.sort_by_key(|&number| made[number].taken.1);
-        // A batch that is taken before its turn: whoever keeps it takes the next message at once.
+        // A trainer that stores a batch until its turn receives the next message immediately.
         for (early, next) in early_ones(made) {
             votes[(made[next].taken.0 - delivered[early] >= PAUSE_NS) as usize] += 1;
         }
@@ -363,7 +366,7 @@ impl Walk<'_, '_> {
             {
                 let own = match is_first {
                     true => Fetch { start: began, end },
-                    // A stored batch: the next request shows when it was taken.
+                    // A stored batch: the next request shows when it was used.
                     false => {
                         let trigger = made.get(fetches.len() + requested).map(|made| made.asked.0);
                         let upto = order.get(place + 1).map_or(until, |&next| made[next].taken.0);
@@ -380,7 +383,7 @@ impl Walk<'_, '_> {
         fetches
     }
 
-    /// From when to when the trainer found that the pass has ended.
+    /// Returns the interval in which the trainer found that the pass had ended.
     fn pass_end(&self, last: i64, until: i64, vain: &[Fetch]) -> (i64, i64) {
         if let Some(vain) = vain.first() {
             return (vain.start.max(last), vain.end.clamp(vain.start.max(last), until.max(vain.start.max(last))));
@@ -405,7 +408,7 @@ impl Walk<'_, '_> {
     }
 }
 
-/// By step, when the last message that it took had been delivered.
+/// Returns, per step, when the last message received in it had been delivered.
 fn last_delivered(fetches: &[Fetch], made: &[Production], delivered: &[i64]) -> Vec<i64> {
     let mut last = vec![i64::MIN; fetches.len()];
     for (made, delivered) in made.iter().zip(delivered) {
@@ -417,7 +420,7 @@ fn last_delivered(fetches: &[Fetch], made: &[Production], delivered: &[i64]) -> 
     last
 }
 
-/// By batch, when the trainer had done with the message before.
+/// Returns, per batch, when the trainer had processed the previous message.
 fn able(made: &[Production], delivered: &[i64]) -> Vec<i64> {
     let mut order: Vec<usize> = (0..made.len()).collect();
     order.sort_by_key(|&number| made[number].taken.1);
@@ -426,7 +429,7 @@ fn able(made: &[Production], delivered: &[i64]) -> Vec<i64> {
     able
 }
 
-/// Batches that were taken before one that had been requested earlier, each with the one that was taken next.
+/// Returns batches that were received before one that had been requested earlier, each with the next batch received.
 fn early_ones(made: &[Production]) -> Vec<(usize, usize)> {
     let mut order: Vec<usize> = (0..made.len()).collect();
     order.sort_by_key(|&number| made[number].taken.1);
@@ -444,11 +447,11 @@ fn early_ones(made: &[Production]) -> Vec<(usize, usize)> {
     found
 }
 
-/// What a trainer waits for in a step and no device does.
+/// Causes of a trainer's waits in a step that are not I/O devices.
 const OWN: [Part; 7] =
     [Part::Idle, Part::Child, Part::Storage, Part::PageFaults, Part::Network, Part::Lock, Part::HandOver];
 
-/// Steps whose time nothing shows divide the time around them.
+/// Spreads steps with unknown times evenly between their neighbors.
 fn spread_unknown(fetches: &mut [Fetch], until: i64) {
     let mut at = 0;
     while at < fetches.len() {
@@ -468,7 +471,7 @@ fn spread_unknown(fetches: &mut [Fetch], until: i64) {
     }
 }
 
-/// Work by kind.
+/// Returns the work by kind.
 fn work(did: &Parts, is_counted: bool) -> Work {
     let of = |parts: &[Part]| parts.iter().map(|part| did.get(*part)).sum::<i64>().max(0) as f64;
     let mut work: Work = Default::default();
@@ -481,10 +484,10 @@ fn work(did: &Parts, is_counted: bool) -> Work {
     work
 }
 
-/// Calls that are looked at for how storage slows down under load.
+/// Maximum number of calls used to measure how storage slows down under load.
 const READS_MAX: usize = 20_000;
 
-/// By storage call of any reader, beside how many calls of readers it went on, and how long.
+/// Returns, per storage call of any reader, the mean number of concurrent reader calls, and the duration.
 fn reads(family: &Family, passes: &[PassMade]) -> Vec<(f64, f64)> {
     let threads: BTreeSet<usize> =
         passes.iter().flat_map(|pass| &pass.productions).map(|production| production.thread).collect();
@@ -493,7 +496,7 @@ fn reads(family: &Family, passes: &[PassMade]) -> Vec<(f64, f64)> {
     all.sort_by_key(|read| (read.start, read.end));
     let mut edges: Vec<(i64, f64)> = all.iter().flat_map(|read| [(read.start, 1.0), (read.end, -1.0)]).collect();
     edges.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
-    // The integral of the number of calls, at each edge.
+    // Integrate the number of calls at each edge.
     let (mut active, mut integral, mut last) = (0.0, 0.0, 0);
     let mut course: Vec<(i64, f64, f64)> = Vec::with_capacity(edges.len());
     for (at, change) in edges {
@@ -506,7 +509,7 @@ fn reads(family: &Family, passes: &[PassMade]) -> Vec<(f64, f64)> {
         let before = course[..course.partition_point(|(edge, ..)| *edge <= at)].last();
         before.map_or(0.0, |(edge, integral, active)| integral + active * (at - edge) as f64)
     };
-    // Much shorter calls were served from memory.
+    // Skip much shorter calls: they were served from memory.
     let mut lengths: Vec<i64> = all.iter().map(|read| read.end - read.start).collect();
     lengths.sort_unstable();
     let least = lengths.get(lengths.len() / 2).map_or(0, |median| median / 10);
@@ -519,7 +522,8 @@ fn reads(family: &Family, passes: &[PassMade]) -> Vec<(f64, f64)> {
     .collect()
 }
 
-/// What taking a message costs beyond the usual is waiting for the interpreter of a reader that computes.
+/// Separates waits for the interpreter lock: receiving a message from a reader that computes takes longer than usual by
+/// this wait.
 fn separate_gil(pass: &mut Pass) {
     let mut takes: Vec<f64> = pass.batches.iter().map(|batch| batch.take_ns).collect();
     if takes.is_empty() {
@@ -559,8 +563,8 @@ mod tests {
         [step(StepKind::Take, object, (start, end), 4), step(StepKind::Take, object, (end, end), 100)]
     }
 
-    /// A training: readers read for 20 ms per batch, a step takes 5 ms, two batches per reader are requested ahead. The steps of
-    /// the trainer, and of the readers.
+    /// Returns the steps of the trainer and of the readers in a training: readers read for 20 ms per batch, a step
+    /// takes 5 ms, and two batches per reader are requested ahead.
     fn training(batches: usize, readers: usize) -> Vec<Vec<Step>> {
         let (data, ahead) = (pipe(99), 2 * readers);
         let mut steps: Vec<Vec<Step>> = vec![Vec::new(); readers + 1];
@@ -626,19 +630,19 @@ mod tests {
 
     #[test]
     fn readers_that_die_and_loaders_that_are_left_are_no_panic() {
-        // A reader that dies: nothing of it is seen any more.
+        // A reader dies: it has no further events.
         let mut threads = training(40, 2);
         let half = threads[2].len() / 2;
         threads[2].truncate(half);
         let _ = only(threads);
-        // A loader that is left early: the trainer takes no more.
+        // A loader is left early: the trainer receives no further batch.
         let mut threads = training(40, 2);
         let half = threads[0].len() / 2;
         threads[0].truncate(half);
         if let Ok(found) = only(threads) {
             assert!(found.batches() < 40);
         }
-        // Messages that answer no request.
+        // Messages do not respond to any request.
         let mut threads = training(40, 2);
         threads[1].retain(|step| step.kind != StepKind::Take);
         threads[2].retain(|step| step.kind != StepKind::Take);

@@ -1,4 +1,4 @@
-//! One thread's time, divided: for any two moments, what the thread did between them.
+//! Divides one thread's time: returns its activity between any two timestamps.
 
 use super::parts::{Part, Parts};
 use super::timeline::{Object, Step, StepKind, ThreadPart};
@@ -6,29 +6,29 @@ use crate::batch::Usage;
 use crate::summary::time::intervals::Interval;
 use crate::summary::tree::LaneId;
 
-/// A wait of at least this is one. A thread that sleeps and is woken at once takes about as long.
+/// Minimum duration of a wait. A thread that sleeps and is woken immediately takes about as long.
 pub const WAIT_NS: i64 = 10_000;
 
-/// See the module.
+/// A thread's steps, with its time divided into parts.
 pub struct Thread {
     pub lane: LaneId,
-    /// True of the thread that began the process.
+    /// `true` for the main thread of the process.
     pub is_first: bool,
     pub born: i64,
     pub last: i64,
     pub steps: Vec<Step>,
-    /// By step: what it is when it is part of somebody's work.
+    /// Class of each step when it is part of another thread's wait.
     pub class: Vec<Part>,
-    /// By step: everything from the thread's birth to the end of the step.
+    /// Time from the thread's birth to the end of each step, by part.
     through: Vec<Parts>,
-    /// By step: the last one up to it in which the thread was starved, plus one; zero if there is none.
+    /// The last step up to each step in which the thread was starved, plus one; zero if there is none.
     starved: Vec<u32>,
     pub fetches: Vec<Interval>,
     pub loader_starts: Vec<Interval>,
     pub reads: Vec<Interval>,
-    /// True if the kernel's counters tell its CPU time.
+    /// `true` if the kernel's counters show its CPU time.
     pub is_counted: bool,
-    /// Major faults, in all.
+    /// Total number of major page faults.
     pub major_faults: u64,
 }
 
@@ -38,7 +38,7 @@ impl Thread {
         part.usage.sort_by_key(|usage| usage.ts);
         part.fetches.sort_by_key(|fetch| fetch.end);
         let born = part.first.unwrap_or(0);
-        // What began before the step before it ended is cut there.
+        // A step that starts before the previous one ended is truncated at that end.
         let mut at = born;
         for step in &mut part.steps {
             step.start = step.start.max(at);
@@ -55,7 +55,7 @@ impl Thread {
                 }
                 last = Some(at);
             } else if step.kind == StepKind::Give {
-                // What comes next is an answer.
+                // The next message is a response.
                 last = None;
             }
         }
@@ -77,7 +77,7 @@ impl Thread {
         .divided(&part.usage)
     }
 
-    /// Divides the time between steps, once and for all.
+    /// Divides the time between steps in advance.
     fn divided(mut self, usage: &[Usage]) -> Thread {
         let mut gaps: Vec<Parts> = Vec::with_capacity(self.steps.len());
         let mut at = 0;
@@ -86,7 +86,7 @@ impl Thread {
             self.divide(at..to, Some(&window), &mut gaps);
             at = to;
         }
-        // What came after the last count has its own proportions, as far as they can be known.
+        // Time after the last count has its own proportions, as far as known.
         self.divide(at..self.steps.len(), None, &mut gaps);
         self.accumulate(&gaps);
         self
@@ -117,7 +117,7 @@ impl Thread {
         }
     }
 
-    /// Calls it hand-over to fill the memory that a batch is handed over in: CPU time from its first call on that memory on.
+    /// Counts filling a batch's shared memory as hand-over: the CPU time after the first call on that memory.
     fn handing_over(&self, step: usize, outside: i64, gap: Parts) -> Parts {
         let step = &self.steps[step];
         let Some(from) = step.memory_from.filter(|_| outside > 0) else { return gap };
@@ -138,7 +138,7 @@ impl Thread {
         self.find_starved(0);
     }
 
-    /// Notes in which steps it was starved, from one of them on.
+    /// Records the steps in which the thread was starved, starting with `first`.
     fn find_starved(&mut self, first: usize) {
         let mut last = first.checked_sub(1).map_or(0, |before| self.starved[before]);
         for at in first..self.steps.len() {
@@ -149,7 +149,7 @@ impl Thread {
         }
     }
 
-    /// Says that steps are something else than they looked like: their numbers ascend.
+    /// Changes the class of steps, given in ascending order.
     pub fn reclassify(&mut self, changed: &[(usize, Part)]) {
         let Some(&(first, _)) = changed.first() else { return };
         let (mut moved, mut next) = (Parts::default(), changed.iter().peekable());
@@ -164,7 +164,7 @@ impl Thread {
         self.find_starved(first);
     }
 
-    /// Everything from its birth to a moment.
+    /// Returns the time from its birth to a timestamp, by part.
     fn until(&self, ts: i64) -> Parts {
         let at = self.steps.partition_point(|step| step.end <= ts);
         let before = if at == 0 { Parts::default() } else { self.through[at - 1] };
@@ -181,19 +181,19 @@ impl Thread {
         before + gap + Parts::of(self.class[at], (ts - step.start).max(0))
     }
 
-    /// What it did from one moment to another; the sum is the time that it lived of that.
+    /// Returns its activity between two timestamps; the sum is the time it was alive in that interval.
     pub fn composition(&self, from: i64, to: i64) -> Parts {
         if to <= from { Parts::default() } else { self.until(to) - self.until(from) }
     }
 
-    /// What it did from one moment to another but to be kept waiting: by others, or for a CPU.
+    /// Returns the time between two timestamps in which it was not kept waiting by another thread or for a CPU.
     pub fn worked(&self, from: i64, to: i64) -> i64 {
         let did = self.composition(from, to);
         let kept = [Part::Idle, Part::HandOver, Part::Gil, Part::NoCpu, Part::Lock].map(|part| did.get(part));
         did.sum() - kept.iter().sum::<i64>()
     }
 
-    /// True if it mostly serializes and hands over what others made.
+    /// Returns `true` if it mostly serializes and forwards the output of other threads.
     pub fn passes_on(&self) -> bool {
         let all = self.through.last().copied().unwrap_or_default().without(Part::Idle);
         let (sum, hands) = (all.sum(), all.get(Part::HandOver));
@@ -201,13 +201,13 @@ impl Thread {
         !self.is_first && 10 * hands > sum && 2 * (hands + all.get(Part::Lock)) > sum && 10 * fetched < sum
     }
 
-    /// The last step in which it was blocked for input that ended by a moment, and was no trifle.
+    /// Returns the last step that ended by a timestamp and in which it was blocked for input for a significant time.
     pub fn last_starved(&self, by: i64) -> Option<usize> {
         let to = self.steps.partition_point(|step| step.end <= by);
         (self.starved[..to].last().copied().unwrap_or(0) as usize).checked_sub(1)
     }
 
-    /// The messages that it took.
+    /// Returns the messages that it received.
     pub fn takes(&self) -> impl DoubleEndedIterator<Item = &Step> {
         self.steps.iter().filter(|step| step.kind == StepKind::Take && step.amount > 0 && step.object.id != 0)
     }
@@ -217,7 +217,7 @@ impl Thread {
     }
 }
 
-/// A wait for several things shows what ended it by what the thread takes next.
+/// Assigns an object to waits for several objects: the object of the thread's next receive.
 fn name_polls(steps: &mut [Step]) {
     let mut next: Option<(i64, Object)> = None;
     for step in steps.iter_mut().rev() {
@@ -234,7 +234,7 @@ fn name_polls(steps: &mut [Step]) {
     }
 }
 
-/// True if a call takes a message, or the rest of one, that is there already.
+/// Returns `true` if a call receives a message, or the rest of one, that has already arrived.
 fn goes_on(before: &Step, step: &Step) -> bool {
     let same = before.object.id == step.object.id && step.object.id != 0;
     let is_ready = before.kind == StepKind::Take || before.kind == StepKind::Poll && !before.timed_out;
@@ -245,10 +245,10 @@ fn goes_on(before: &Step, step: &Step) -> bool {
         && step.end - step.start < REST_NS
 }
 
-/// The rest of a message comes so soon.
+/// The rest of a message arrives within this time.
 const REST_NS: i64 = 1_000_000;
 
-/// What a step is when it is part of somebody's work.
+/// Returns the class of a step when it is part of another thread's wait.
 fn class_of(step: &Step) -> Part {
     match step.kind {
         StepKind::LookUp => Part::Network,
@@ -268,19 +268,19 @@ fn class_of(step: &Step) -> Part {
     }
 }
 
-/// Counters between two moments at which the run delay was asked for.
+/// Counters between two timestamps at which the run delay was sampled.
 struct Window {
     end: i64,
     cpu: i64,
     run_delay: i64,
-    /// The thread was taken off its CPU, and nobody asked for how long.
+    /// The thread was preempted, and the duration was not sampled.
     is_preempted: bool,
     faults: bool,
 }
 
 const US: i64 = 1_000;
 
-/// Times are converted one by one: counters may seem to be older than the end of the call that they were taken at.
+/// Timestamps are converted separately, so counters may appear older than the end of the call at which they were read.
 const ROUNDING_NS: i64 = 100;
 
 impl Window {
@@ -305,7 +305,8 @@ impl Window {
         windows
     }
 
-    /// What the time outside calls consists of, and the time in calls on files: CPU time is first of all that of the gaps.
+    /// Returns the composition of the time outside calls, and of the time in calls on files. CPU time is assigned to
+    /// the gaps first.
     fn shares(&self, outside: i64, calls: i64) -> (Parts, Parts) {
         let cpu = self.cpu.clamp(0, outside);
         let delay = self.run_delay.clamp(0, outside - cpu);

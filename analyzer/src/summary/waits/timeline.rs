@@ -1,7 +1,7 @@
-//! Timelines: what each thread did between its waits and messages, gathered while a trace is read.
+//! Timelines: the activity of each thread between its waits and messages, collected while a trace is read.
 //!
-//! A step is a call in which a thread waits, takes a message or hands one over. What lies between two steps is kept as sums.
-//! So a timeline is as long as the thread's conversation with others, however many files it reads.
+//! A step is a call in which a thread waits, receives a message or sends one. The time between two steps is stored as
+//! sums. The length of a timeline therefore depends on the thread's communication, not on the number of files it reads.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,75 +13,75 @@ use crate::batch::Usage;
 use crate::summary::time::intervals::Interval;
 use crate::summary::tree::LaneId;
 
-/// What a thread does in a step.
+/// Activity of a thread in a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StepKind {
-    /// Gets bytes out of a pipe or socket.
+    /// Receives bytes from a pipe or socket.
     Take,
-    /// Puts bytes into one.
+    /// Sends bytes to a pipe or socket.
     Give,
     /// Waits for a semaphore, a condition, a connection.
     Wait,
     /// Waits until one of several descriptors is ready.
     Poll,
-    /// Waits with a time limit for a condition, as threads of Python do for the interpreter.
+    /// Waits with a timeout for a condition, as Python threads do for the interpreter.
     TimedWait,
     Join,
     /// Waits for a child process.
     Child,
-    /// Makes a child process.
+    /// Creates a child process.
     Fork,
     Sleep,
     /// Waits for a lock on a file.
     FileLock,
-    /// Posts a semaphore that processes share.
+    /// Posts a semaphore shared between processes.
     Post,
-    /// Looks the name of a host up.
+    /// Looks up a host name.
     LookUp,
     Connect,
     Accept,
-    /// Makes two sockets that are each other's end.
+    /// Creates a socket pair.
     Pair,
-    /// Nothing: here one piece of the thread's events ends.
+    /// No call: one part of the thread's events ends here.
     Edge,
 }
 
-/// What a call waits on or passes bytes through.
+/// Object that a call waits on or transfers bytes through.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Object {
-    /// 0 where it is not known which one.
+    /// Object id; 0 if unknown.
     pub id: u64,
-    /// True of a connection to another machine, or of one that may be.
+    /// `true` for a connection to another host, or one that may be.
     pub network: bool,
 }
 
-/// See the module.
+/// A call in which a thread waits or communicates.
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
     pub start: i64,
     pub end: i64,
     pub kind: StepKind,
-    /// The time ran out.
+    /// `true` if the timeout expired.
     pub timed_out: bool,
-    /// Whoever posted had taken the semaphore before: it is used as a lock.
+    /// `true` if the thread that posted had taken the semaphore before: it is used as a lock.
     pub is_lock: bool,
-    /// The object is one that processes share.
+    /// `true` if the object is shared between processes.
     pub shared: bool,
     pub object: Object,
-    /// The thread that ended the wait; 0 where none was seen.
+    /// The thread that ended the wait; 0 if unknown.
     pub waker: i32,
-    /// The time from its post to the end of the wait.
+    /// Time from the waker's post to the end of the wait.
     pub woken: i64,
-    /// Bytes that were moved, or the process that was made or waited for.
+    /// Bytes transferred, or the process that was created or waited for.
     pub amount: i64,
-    /// The time in calls on stored files since the step before, and on memory that batches are handed over in; when the first
-    /// of the latter began.
+    /// Time in calls on stored files since the previous step, time in calls on batch shared memory, and the start of
+    /// the first call on that memory.
     pub storage: i64,
     pub memory: i64,
     pub memory_from: Option<i64>,
 }
 
-/// A socket whose other end was told.
+/// A socket whose other end was recorded.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer {
     pub ts: i64,
@@ -92,14 +92,14 @@ pub struct Peer {
 
 #[derive(Clone, Copy, Debug)]
 pub enum OtherEnd {
-    /// It was made with this one.
+    /// Created together with this one.
     Object(u64),
-    /// In this process, which accepts connections, or which asked for this one.
+    /// In this process, which accepts connections, or which requested this one.
     Accepts(i32),
     Asked(i32),
 }
 
-/// A child process whose end a call reported.
+/// A child process whose exit a call reported.
 #[derive(Clone, Copy, Debug)]
 pub struct Collected {
     pub ts: i64,
@@ -107,7 +107,7 @@ pub struct Collected {
     pub ended: ChildEnd,
 }
 
-/// The pieces of one thread's timeline.
+/// The parts of one thread's timeline.
 #[derive(Default, Debug)]
 pub struct ThreadPart {
     pub steps: Vec<Step>,
@@ -118,39 +118,40 @@ pub struct ThreadPart {
     pub loader_starts: Vec<Interval>,
     pub peers: Vec<Peer>,
     pub collected: Vec<Collected>,
-    /// Calls on stored files that took long enough to have reached storage: the first of them.
+    /// The first calls on stored files that were long enough to have reached storage.
     pub reads: Vec<Interval>,
     pub first: Option<i64>,
 }
 
-/// The timelines of a part of a trace, by thread.
+/// Timelines of a part of a trace, by thread.
 #[derive(Default)]
 pub struct TimelinePart {
     index: HashMap<LaneId, usize, RandomState>,
     threads: Vec<(LaneId, ThreadPart)>,
     at: usize,
-    /// The end of what was added last, and the sums since the last step.
+    /// End of the last addition, and the sums since the last step.
     cursor: i64,
     storage: i64,
     memory: i64,
     memory_from: Option<i64>,
-    /// The number of steps before this piece, and the end of the last one in it.
+    /// Number of steps before this part, and the end of the last step in it.
     before: usize,
     stepped: i64,
 }
 
-/// Counters that are taken at the end of a step may be so far from it.
+/// Counters read at the end of a step may differ from that end by this much.
 const SAME_NS: i64 = 1_000;
 
-/// What is kept of a trace: so many steps, in about 96 bytes each.
+/// Maximum number of steps stored per trace, at about 96 bytes each.
 pub const STEPS_MAX: usize = 1 << 23;
 
-/// Shorter calls were served from memory; and so many calls of a thread show how they slow each other down.
+/// Shorter calls were served from memory. The maximum number of calls per thread suffices to measure how calls slow
+/// each other down.
 const STORED_NS: i64 = 50_000;
 const READS_MAX: usize = 1 << 12;
 
 impl TimelinePart {
-    /// Goes on with the events of a thread, of which the first begins here.
+    /// Starts with a thread's events; `first` is the start of the first one.
     pub fn begin(&mut self, lane: LaneId, first: i64) {
         self.at = *self.index.entry(lane).or_insert_with(|| {
             self.threads.push((lane, ThreadPart::default()));
@@ -163,8 +164,8 @@ impl TimelinePart {
         self.memory_from = None;
     }
 
-    /// A call on a stored file, or on memory that batches are handed over in; `makes` is true if it makes room there, which is
-    /// filled then. Whoever only looks at it goes on to work with it.
+    /// Adds a call on a stored file, or on batch shared memory; `makes` is `true` if it allocates that memory, which is
+    /// then filled. A thread that only queries the memory processes its contents next.
     #[inline(always)]
     pub fn file_call(&mut self, interval: Interval, (in_memory, makes): (bool, bool)) {
         if interval.start < self.stepped {
@@ -184,7 +185,7 @@ impl TimelinePart {
         }
     }
 
-    /// A step; what lies within the one before is no step of its own.
+    /// Adds a step; a call within the previous step is not a separate step.
     pub fn step(&mut self, step: Step) {
         if step.end > step.start && step.start < self.stepped {
             self.swallow(step.start);
@@ -200,7 +201,7 @@ impl TimelinePart {
         self.threads[self.at].1.steps.push(Step { start, storage, memory, memory_from, ..step });
     }
 
-    /// What went on inside a call that began before it is a part of that call.
+    /// Removes steps within a call that started before them: they are part of that call.
     fn swallow(&mut self, start: i64) {
         let steps = &mut self.threads[self.at].1.steps;
         let is_inner = |step: &Step| step.start >= start && step.end > step.start;
@@ -214,7 +215,7 @@ impl TimelinePart {
         self.stepped = steps[self.before..].last().map_or(i64::MIN, |step| step.end);
     }
 
-    /// The kernel counted for the thread at this moment: where it is at no step, one ends here.
+    /// Adds an edge at the time of a kernel counter sample, unless a step ends there.
     pub fn counted(&mut self, ts: i64) {
         if ts > self.stepped.saturating_add(SAME_NS) {
             let at = ts.max(self.cursor);
@@ -222,7 +223,7 @@ impl TimelinePart {
         }
     }
 
-    /// A call told of the other end of a socket.
+    /// Adds the other end of a socket, as a call reported it.
     pub fn peer(&mut self, ts: i64, kind: StepKind, object: Object, (a, b): (u64, i64)) {
         let other = match kind {
             StepKind::Pair => OtherEnd::Object(tagged(Tag::Socket, b as u64)),
@@ -234,7 +235,7 @@ impl TimelinePart {
         }
     }
 
-    /// A call reported how a child ended.
+    /// Adds the exit of a child, as a call reported it.
     pub fn collected(&mut self, ts: i64, child: Child) {
         let collected = child.ended.map(|ended| Collected { ts, pid: child.pid as i32, ended });
         self.threads[self.at].1.collected.extend(collected);
@@ -248,7 +249,7 @@ impl TimelinePart {
         self.threads[self.at].1.loader_starts.push(interval);
     }
 
-    /// The thread's events of this piece end; the kernel counted this meanwhile.
+    /// Ends the thread's events of this part, with the kernel's counters during it.
     pub fn end(&mut self, usage: &[Usage]) {
         self.threads[self.at].1.usage.extend_from_slice(usage);
         if self.cursor > i64::MIN {
@@ -274,18 +275,18 @@ impl Step {
         memory_from: None,
     };
 
-    /// Says what it waited on, and who ended it.
+    /// Sets the object of the wait, and the thread that ended it.
     pub fn wake(&mut self, waker: Waker, object: u64) {
         let has = |flag: u8| waker.flags & flag != 0;
         let id = if has(Waker::SHARED) { tagged(Tag::Semaphore, object) } else { object };
         self.object = Object { id, network: false };
-        // Rounded down there: the post was no later than that.
+        // The value was rounded down: the post was no later than that.
         self.woken = (waker.woken_us as i64 + 1) * 1_000;
         (self.waker, self.is_lock, self.shared) = (waker.tid as i32, has(Waker::BY_TAKER), has(Waker::SHARED));
     }
 }
 
-/// The space of numbers that an object's own is in.
+/// Number space of an object id.
 #[derive(Clone, Copy)]
 enum Tag {
     Semaphore = 1,
@@ -300,7 +301,7 @@ fn tagged(tag: Tag, id: u64) -> u64 {
     id & (u64::MAX >> 8) | (tag as u64) << 56
 }
 
-/// What a file that is not stored is, by its name.
+/// Returns the object of a file that is not a stored file, by its name.
 pub fn object_of(name: &str) -> Object {
     let Some(object) = objects::Object::parse(name) else { return Object::default() };
     let (tag, network) = match object.kind {
@@ -318,7 +319,7 @@ pub fn object_of(name: &str) -> Object {
 pub struct Timelines {
     pub threads: BTreeMap<LaneId, ThreadPart>,
     pub(super) steps: usize,
-    /// True if there were more steps than there is room for: then nothing is explained.
+    /// `true` if the trace has more steps than the limit: then waits are not explained.
     pub is_cut: bool,
 }
 

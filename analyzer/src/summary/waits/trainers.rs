@@ -1,7 +1,8 @@
-//! The waits of trainers: whose they are, what for, and how long they took.
+//! Waits of trainers: which trainer waited, for what, and for how long.
 //!
-//! With spans, whoever says that it waits for batches is a trainer. Without, it is the first thread of a process whose waits
-//! are ended by what its own threads and children make, time and again, and which makes nothing for another one itself.
+//! With spans, a thread with spans that wait for batches is a trainer. Without spans, a trainer is the main thread of a
+//! process whose waits are repeatedly ended by the output of its own threads and children, and which makes nothing for
+//! another process.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,45 +19,45 @@ use crate::replay::pipeline::Pipeline;
 use crate::summary::time::intervals::{Interval, united};
 use crate::summary::tree::{LaneId, is_shell};
 
-/// What a wait is for.
+/// Object of a wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WaitKind {
     /// A batch.
     Data,
-    /// A thread or program of the trainer's own that worked on what it had just been given.
+    /// A thread or program that the trainer started and that worked on input it had just received from the trainer.
     OwnWork,
-    /// Another rank, or somebody behind a network.
+    /// Another rank, or a remote peer.
     Peer,
-    /// Nobody was seen to end it.
+    /// The trace does not show what ended it.
     Unknown,
 }
 
 impl WaitKind {
-    /// Its name in tables and JSON.
+    /// Returns its name in tables and JSON.
     pub fn name(self) -> &'static str {
         ["data", "own-work", "peer", "unknown"][self as usize]
     }
 }
 
-/// One wait of a trainer. The parts are its length, to the nanosecond.
+/// One wait of a trainer. The parts sum to its duration exactly.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Wait {
     pub start: i64,
     pub end: i64,
     pub kind: WaitKind,
-    /// The thread that made what was waited for, and the one that set its pace.
+    /// The thread that made the awaited item, and the thread that set its pace.
     pub maker: Option<LaneId>,
     pub limiter: Option<LaneId>,
-    /// Threads between maker and trainer.
+    /// Number of threads between maker and trainer.
     pub depth: u8,
-    /// The acts that ended it, from the thread that the trainer heard from back to the maker. Empty where nobody was seen.
+    /// The acts that ended it, from the thread that sent to the trainer back to the maker. Empty if unknown.
     #[serde(default)]
     pub acts: Vec<WaitAct>,
     pub parts: Parts,
 }
 
-/// What a thread had done by a moment for somebody who waited: handed something over, posted, or ended.
+/// State of a thread for a waiting thread at a timestamp: the message it had sent, its post, or its exit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct WaitAct {
     pub lane: LaneId,
@@ -67,16 +68,16 @@ pub struct WaitAct {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TrainerWaits {
     pub lane: LaneId,
-    /// True if spans say when it waits.
+    /// `true` if spans show its waits.
     pub by_spans: bool,
-    /// In order of time.
+    /// Waits in order of time.
     pub waits: Vec<Wait>,
-    /// Its training, from its first wait for data until it has done with the last batch.
+    /// Its training, from its first wait for data until it has processed the last batch.
     pub from: i64,
     pub to: i64,
-    /// Waits for data after which it worked.
+    /// Number of waits for data after which it worked.
     pub works: u64,
-    /// Messages that it took, or waited for.
+    /// Messages that it received, or waited for.
     pub messages: u64,
 }
 
@@ -89,7 +90,7 @@ impl TrainerWaits {
         self.waits.iter().filter(|wait| wait.kind == kind).map(|wait| wait.end - wait.start).sum()
     }
 
-    /// What its pipeline is extracted from.
+    /// Returns the input for extracting its pipeline.
     fn trained(&self) -> Trained {
         let is_reader_time =
             |wait: &&Wait| wait.kind == WaitKind::Data && wait.parts.get(Part::Start) > 0 && !self.by_spans;
@@ -98,7 +99,7 @@ impl TrainerWaits {
         Trained { lane: self.lane, by_spans: self.by_spans, from: self.from, to: self.to, reader_times }
     }
 
-    /// The threads that made its batches, with the waits that each ended.
+    /// Returns the threads that made its batches, with the number of waits that each ended.
     pub fn makers(&self) -> BTreeMap<LaneId, u64> {
         let mut makers = BTreeMap::new();
         for wait in self.waits.iter().filter(|wait| wait.kind == WaitKind::Data) {
@@ -111,16 +112,16 @@ impl TrainerWaits {
 /// The waits of all trainers of a trace.
 #[derive(Clone, Default, Debug, Serialize, Deserialize)]
 pub struct Waits {
-    /// True if the trace tells who ended waits: what pipes and semaphores they were on, and who posted.
+    /// `true` if the trace shows what ended waits: the pipes and semaphores they were on, and the thread that posted.
     pub is_known: bool,
-    /// True if there were more waits and messages than there is room for: then nothing is explained.
+    /// `true` if the trace has more waits and messages than the limit: then waits are not explained.
     #[serde(default)]
     pub is_cut: bool,
     pub trainers: Vec<TrainerWaits>,
-    /// By trainer, its pipeline, or why that is not known.
+    /// The pipeline of each trainer, or the reason why it is unknown.
     #[serde(default)]
     pub pipelines: Vec<(LaneId, Result<Pipeline, String>)>,
-    /// Processes that a signal ended, as their parents learned it.
+    /// Processes killed by a signal, as reported to their parents.
     #[serde(default)]
     pub killed: Vec<Killed>,
 }
@@ -141,34 +142,36 @@ impl Waits {
     }
 }
 
-/// Fewer waits than this are no loader.
+/// Fewer waits than this do not show a loader.
 const WAITS_MIN: usize = 3;
 
-/// Whoever works after so many waits takes steps.
+/// A thread that works after at least this many waits takes steps.
 const STEPS_MIN: u64 = 5;
 
-/// Work of less than this between two waits does not part them.
+/// Less work than this does not separate two waits.
 const WORK_NS: i64 = 1_000_000;
 
-/// Unpickling may follow a message for this long.
+/// Time per byte that unpickling may take after a message.
 const UNPICKLING_NS_PER_BYTE: i64 = 2;
 const LARGE_MESSAGE: i64 = 1 << 16;
 
-/// So many bytes at once are a piece of a message and not the beginning of one; pieces may be so far from one another.
+/// This many bytes at a time are a chunk of a message and not its start; chunks may be this far apart.
 const PIECE: i64 = 1 << 12;
 const PIECES_NS: i64 = 20_000_000;
 
-/// Readers that are made so soon after one another are made together.
+/// Readers created within this time of each other belong together.
 const BETWEEN_FORKS_NS: i64 = 100_000_000;
 
-/// What is asked for after a wait, and there in this part of it, one in so many, belongs to what was waited for.
+/// A request after a wait belongs to the awaited item if it takes less than one part in this many of the wait.
 const DELIVERY_PART: i64 = 4;
 
-/// A thread that gets its input so shortly before it is waited for, in so many of ten waits, does the trainer's own work.
+/// A thread does the trainer's own work if it receives its input this shortly before the trainer waits for it, in at
+/// least this many of ten waits.
 const REPLY_NS: i64 = 1_000_000;
 const REPLIES_OF_TEN: u64 = 8;
 
-/// Whoever gets this part of its work, one in so many, from files or a network reads for the trainer all the same.
+/// A maker that spends at least one part in this many of its work on files or a network reads for the trainer
+/// regardless.
 const READING_PART: i64 = 5;
 
 /// Explains the waits of all trainers.
@@ -191,18 +194,19 @@ pub fn explained(timelines: Timelines, processes: &[Process]) -> Waits {
     Waits { is_known, is_cut: false, trainers, pipelines, killed: family.killed }
 }
 
-/// Trainers that no span tells of.
+/// Finds trainers without spans.
 fn by_calls(family: &Family) -> Vec<TrainerWaits> {
-    // A shell waits for its commands, and make for its compilers: they train nothing.
+    // A shell waits for its commands, and make for its compilers: they do not train.
     let may_train = |thread: &usize| {
         let process = &family.processes[family.threads[*thread].lane.proc as usize];
         process.rank.is_some() || process.program.as_deref().is_none_or(|program| !is_shell(program))
     };
     let firsts = (0..family.threads.len()).filter(|&thread| family.threads[thread].is_first).filter(may_train);
     let found: Vec<TrainerWaits> = firsts.filter_map(|thread| Trainer::new(family, thread).by_calls()).collect();
-    // Whoever is below another trainer makes something for it, even if others make things for it in turn.
+    // A process below another trainer makes items for it, even if it receives items from other processes in turn.
     let has_rank = |lane: LaneId| family.processes[lane.proc as usize].rank.is_some();
-    // A parent that gets a few results of those below it is a launcher; one that works after most of them is none.
+    // A parent that receives a few results from its descendants is a launcher; one that works after most of them is
+    // not.
     let is_served = |trainer: &TrainerWaits, by: &TrainerWaits| {
         let works = trainer.messages >= STEPS_MIN && 2 * trainer.works >= trainer.messages;
         works || 4 * trainer.messages >= by.messages
@@ -228,15 +232,15 @@ struct Ended {
     start: i64,
     end: i64,
     by: Ender,
-    /// Bytes that were taken meanwhile, and when the thread's next step begins.
+    /// Bytes received in the meantime, and the start of the thread's next step.
     bytes: i64,
     next: i64,
-    /// What it took bytes from last.
+    /// Object from which it received bytes last.
     object: Object,
 }
 
 impl Ended {
-    /// Adds a wait that goes on from this one.
+    /// Merges a wait that continues this one.
     fn go_on(&mut self, next: Ended) {
         *self = Ended { start: self.start, bytes: self.bytes + next.bytes, ..next };
     }
@@ -248,7 +252,8 @@ impl Act {
     }
 }
 
-/// Whether a maker does the trainer's own work, judged alone or with all that end few waits.
+/// Returns whether a maker does the trainer's own work, judged separately or together with all makers that end few
+/// waits.
 fn is_own_worker(own: &BTreeMap<Option<usize>, bool>, maker: Act) -> Option<bool> {
     own.get(&Some(maker.thread)).or_else(|| own.get(&None)).copied()
 }
@@ -259,7 +264,7 @@ struct Trainer<'f, 'a> {
     explainer: Explainer<'f, 'a>,
 }
 
-/// The relation of a maker to the trainer.
+/// Relation of a maker to the trainer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Relation {
     OwnThread,
@@ -276,7 +281,7 @@ impl<'f, 'a> Trainer<'f, 'a> {
         self.family.threads[self.thread].lane
     }
 
-    /// Steps in which it waits for somebody, in a range of time.
+    /// Returns the steps in a time range in which the trainer waits for another thread.
     fn idle_steps(&self, from: i64, to: i64) -> Vec<usize> {
         let thread = &self.family.threads[self.thread];
         let first = thread.steps.partition_point(|step| step.end <= from);
@@ -290,7 +295,8 @@ impl<'f, 'a> Trainer<'f, 'a> {
         steps.filter(waits).collect()
     }
 
-    /// Waits by calls: those that go on after little work are one, and a time that ran out begins the next.
+    /// Returns waits derived from calls: waits separated by little work are merged, and an expired timeout starts a new
+    /// wait.
     fn ended_waits(&self) -> Vec<Ended> {
         let thread = &self.family.threads[self.thread];
         let mut found: Vec<Ended> = Vec::new();
@@ -298,12 +304,12 @@ impl<'f, 'a> Trainer<'f, 'a> {
             let step = &thread.steps[at];
             let by = self.family.ender(self.thread, at);
             let bytes = if step.kind == StepKind::Take { step.amount } else { 0 };
-            // Posts are made on the way.
+            // Skip posts, which occur in between.
             let is_other = |next: &&Step| !matches!(next.kind, StepKind::Post | StepKind::Edge);
             let next = thread.steps[at + 1..].iter().find(is_other);
             let next = next.map_or(step.end, |next| next.start);
             let wait = Ended { start: step.start, end: step.end, by, bytes, next, object: step.object };
-            // Between pieces of one message a thread may have to make room for it.
+            // Between chunks of one message, a thread may have to allocate space for it.
             let is_piece = |last: &Ended| step.object == last.object && step.amount >= PIECE;
             let pause = |last: &Ended| if is_piece(last) { PIECES_NS } else { WORK_NS };
             let last = found.last_mut().filter(|last| thread.worked(last.end, step.start) < pause(last));
@@ -321,8 +327,8 @@ impl<'f, 'a> Trainer<'f, 'a> {
         found
     }
 
-    /// True if somebody only delivers what a maker had announced: another thread of its process, as descriptors of tensors, or
-    /// whoever the trainer asked for it in between, for a short time.
+    /// Returns `true` if a thread only delivers an item that a maker had announced: another thread of the maker's
+    /// process, as tensor descriptors, or a thread that responds quickly to a request that the trainer sent in between.
     fn is_same_delivery(&self, last: &Ended, next: &Ender, step: &Step) -> bool {
         let proc_of = |act: &Act| self.family.threads[act.thread].lane.proc;
         match (&last.by, next) {
@@ -339,12 +345,13 @@ impl<'f, 'a> Trainer<'f, 'a> {
         }
     }
 
-    /// True if a thread did something because the trainer had asked for it, after a moment.
+    /// Returns `true` if a thread acted on a request that the trainer sent after a timestamp.
     fn is_asked(&self, act: &Act, since: i64) -> bool {
         self.family.input_of(*act).is_some_and(|input| input.thread == self.thread && input.at >= since)
     }
 
-    /// True if a wait goes on in the next one: nobody had ended it, or somebody of the same kind.
+    /// Returns `true` if a wait continues in the next one: its timeout expired, or both ends have the same kind of
+    /// cause.
     fn goes_on(&self, last: &Ender, next: &Ender) -> bool {
         match (last, next) {
             (Ender::Timer, _) => true,
@@ -359,8 +366,8 @@ impl<'f, 'a> Trainer<'f, 'a> {
         self.relation_of(self.explainer.maker(*act).0.thread)
     }
 
-    /// The relation of whoever made something, or delivered it because the trainer asked: a batch is not the answer of a
-    /// thread that the trainer joined before.
+    /// Returns the relation of the thread that made an item, or that delivered it at the trainer's request: a batch is
+    /// not the response of a thread that the trainer joined before.
     fn source(&self, act: &Act) -> Relation {
         let (maker, _) = self.explainer.maker(*act);
         self.relation_of(if maker.thread == self.thread { act.thread } else { maker.thread })
@@ -375,7 +382,7 @@ impl<'f, 'a> Trainer<'f, 'a> {
         }
     }
 
-    /// True if a maker had got what it worked on from the trainer just before the trainer began to wait for it.
+    /// Returns `true` if a maker received its input from the trainer just before the trainer started to wait for it.
     fn is_reply(&self, wait: &Ended, maker: Act) -> bool {
         let thread = &self.family.threads[maker.thread];
         let own = &self.family.threads[self.thread];
@@ -389,7 +396,7 @@ impl<'f, 'a> Trainer<'f, 'a> {
         }
     }
 
-    /// True if a maker gets a good part of what it makes from files or a network.
+    /// Returns `true` if a maker reads a significant part of its output from files or a network.
     fn reads(&self, maker: Act, since: i64) -> bool {
         let thread = &self.family.threads[maker.thread];
         let from = thread.last_starved(maker.at).map_or(thread.born, |at| thread.steps[at].end);
@@ -398,12 +405,12 @@ impl<'f, 'a> Trainer<'f, 'a> {
         READING_PART * read >= did.without(Part::Idle).sum() && read > 0
     }
 
-    /// True if a thread of another process gave the trainer what it had asked for, and made nothing for it.
+    /// Returns `true` if a thread of another process delivered an item at the trainer's request without making it.
     fn is_delivery(&self, act: Act, maker: Act) -> bool {
         maker.thread == self.thread && self.family.threads[act.thread].lane.proc != self.lane().proc
     }
 
-    /// By maker, whether it does the trainer's own work. Those that end few waits are judged together.
+    /// Returns, per maker, whether it does the trainer's own work. Makers that end few waits are judged together.
     fn own_workers(&self, waits: &[Ended]) -> BTreeMap<Option<usize>, bool> {
         let mut makers: BTreeMap<usize, [u64; 2]> = BTreeMap::new();
         for wait in waits {
@@ -424,7 +431,7 @@ impl<'f, 'a> Trainer<'f, 'a> {
         found.into_iter().map(|(maker, [all, own])| (maker, 10 * own >= REPLIES_OF_TEN * all)).collect()
     }
 
-    /// Whoever makes batches, time and again: threads beside the trainer, and processes below it.
+    /// Returns the threads alongside the trainer and processes below it that repeatedly make batches.
     fn readers(&self, waits: &[Ended], own: &BTreeMap<Option<usize>, bool>) -> BTreeSet<LaneId> {
         let mut ended: BTreeMap<LaneId, [usize; 2]> = BTreeMap::new();
         for wait in waits {
@@ -432,7 +439,7 @@ impl<'f, 'a> Trainer<'f, 'a> {
             let (maker, _) = self.explainer.maker(act);
             let is_own = is_own_worker(own, maker).unwrap_or(false);
             let reader = if maker.thread == self.thread { act } else { maker };
-            // A thread of its own that only passes on what the trainer gave it makes nothing.
+            // A thread of the trainer's process that only forwards the trainer's input makes nothing.
             let is_echo =
                 reader.thread == self.thread || maker.thread == self.thread && self.relation(&act) != Relation::Child;
             if self.relation(&act) != Relation::Stranger && !is_echo {
@@ -445,7 +452,7 @@ impl<'f, 'a> Trainer<'f, 'a> {
         made.chain(self.hand_to_trainer()).filter(|lane| !is_own(lane)).collect()
     }
 
-    /// Processes below the trainer that hand it messages, time and again.
+    /// Returns the processes below the trainer that repeatedly send it messages.
     fn hand_to_trainer(&self) -> BTreeSet<LaneId> {
         let mut taken: BTreeMap<u64, usize> = BTreeMap::new();
         let takes = self.family.threads[self.thread].takes();
@@ -456,7 +463,8 @@ impl<'f, 'a> Trainer<'f, 'a> {
         lanes.filter(|lane| self.family.is_below(lane.proc, self.lane().proc)).collect()
     }
 
-    /// A reader is a thread beside the trainer, or a process, for which its first thread stands.
+    /// Returns the reader of an act: a thread alongside the trainer, or the main thread of another process, which
+    /// represents the process.
     fn reader_of(&self, act: Act) -> LaneId {
         self.reader(self.family.threads[act.thread].lane)
     }
@@ -505,19 +513,19 @@ impl<'f, 'a> Trainer<'f, 'a> {
             return None;
         }
         let messages = messages as u64;
-        // A program that says once that it is there makes no batches.
+        // A program that sends a single ready message makes no batches.
         let by_reader =
             |wait: &&Wait| readers.is_empty() || wait.maker.is_some_and(|maker| readers.contains(&self.reader(maker)));
         let from = data().filter(by_reader).map(|wait| wait.start).chain(takes.iter().map(|take| take.start)).min()?;
         let last = data().filter(by_reader).map(|wait| wait.end).chain(takes.iter().map(|take| take.end)).max()?;
         let works = data().zip(data().skip(1)).filter(|(wait, next)| next.start - wait.end >= WORK_NS).count() as u64;
         let to = self.done(last);
-        // What came before the training, and after it, is none of it.
+        // Drop waits before and after the training.
         waits.retain(|wait| wait.start >= from && wait.start < to.max(last));
         Some(TrainerWaits { lane: self.lane(), by_spans: false, waits, from, to, works, messages })
     }
 
-    /// When it made its readers: one after the other, with little between.
+    /// Returns when the trainer created its readers: consecutively, with short gaps.
     fn readers_made(&self, readers: &BTreeSet<LaneId>) -> Vec<(Interval, usize)> {
         let steps = self.family.threads[self.thread].steps.iter();
         let forks = steps.filter(|step| step.kind == StepKind::Fork);
@@ -536,7 +544,7 @@ impl<'f, 'a> Trainer<'f, 'a> {
         found
     }
 
-    /// Adds the time in which readers were made, but for other waits in it.
+    /// Adds the time in which readers were created, without other waits in it.
     fn add_start(&self, waits: &mut Vec<Wait>, (made, reader): (Interval, usize)) {
         waits.retain(|wait| wait.start < made.start || wait.end > made.end);
         let end = waits.iter().map(|wait| wait.start).filter(|start| (made.start..made.end).contains(start)).min();
@@ -549,7 +557,7 @@ impl<'f, 'a> Trainer<'f, 'a> {
         }
     }
 
-    /// The messages that it takes from its readers, or from any process below it if none are known.
+    /// Returns the messages that it receives from its readers, or from any process below it if no readers are known.
     fn takes(&self, readers: &BTreeSet<LaneId>) -> Vec<Interval> {
         let (family, lane) = (self.family, self.lane());
         let is_from_reader = |object: u64| match readers.is_empty() {
@@ -566,7 +574,8 @@ impl<'f, 'a> Trainer<'f, 'a> {
         from_readers.map(|step| Interval { start: step.start, end: step.end }).collect()
     }
 
-    /// When the trainer had done with the last batch: it waits for somebody else, tells its readers to end, or ends itself.
+    /// Returns the time at which the trainer had processed the last batch: it waits for another thread, stops its
+    /// readers, or exits.
     fn done(&self, last: i64) -> i64 {
         let thread = &self.family.threads[self.thread];
         let after = thread.steps.iter().zip(&thread.class).filter(|(step, _)| step.start >= last);
@@ -579,7 +588,7 @@ impl<'f, 'a> Trainer<'f, 'a> {
         after.find(ends).map_or(thread.last.max(last), |(step, _)| step.start)
     }
 
-    /// Time that starting and ending a reader takes.
+    /// Returns a wait for a reader to start or exit.
     fn reader_time(&self, start: i64, end: i64, reader: Act) -> Wait {
         let maker = Some(self.family.threads[reader.thread].lane);
         let parts = Parts::of(Part::Start, end - start);
@@ -587,7 +596,7 @@ impl<'f, 'a> Trainer<'f, 'a> {
         Wait { start, end, kind: WaitKind::Data, maker, limiter: None, depth: 0, acts, parts }
     }
 
-    /// A wait for what a process that had ended would have made, or one that ended meanwhile.
+    /// Returns a wait for the output of a process that had ended, or that ended during the wait.
     fn dead_time(&self, start: i64, end: i64, last: Act) -> Wait {
         let died = last.at.clamp(start, end);
         let parts = Parts::of(Part::Unknown, died - start) + Parts::of(Part::Dead, end - died);
@@ -613,7 +622,7 @@ impl<'f, 'a> Trainer<'f, 'a> {
         }
     }
 
-    /// The waits that its spans tell of.
+    /// Returns the waits that its spans show.
     fn by_spans(mut self) -> Option<TrainerWaits> {
         let fetches = united(vec![self.family.threads[self.thread].fetches.clone()]);
         let (from, to) = (fetches.first()?.start, fetches.last()?.end);
@@ -628,7 +637,8 @@ impl<'f, 'a> Trainer<'f, 'a> {
         Some(TrainerWaits { lane: self.lane(), by_spans: true, waits, from, to, works, messages })
     }
 
-    /// Whoever made what a span waited for: the last one to end a wait in it that did not only deliver.
+    /// Returns the maker of the item that a span waited for: the last thread to end a wait in the span other than by
+    /// delivery only.
     fn ender_of(&self, fetch: &Interval) -> Ender {
         let thread = &self.family.threads[self.thread];
         let (mut last, mut dead): (Option<Ended>, Option<Act>) = (None, None);
@@ -648,7 +658,7 @@ impl<'f, 'a> Trainer<'f, 'a> {
         }
     }
 
-    /// One span: what it waited in it belongs to the last message, the rest is its own work.
+    /// Explains one span: its waits belong to the last message, the rest is the trainer's own work.
     fn fetch(&mut self, fetch: &Interval, has_makers: bool) -> Wait {
         let Interval { start, end } = *fetch;
         let family = self.family;
@@ -702,7 +712,7 @@ mod tests {
     const FEEDER: LaneId = LaneId { proc: 1, tid: 3 };
     const PIPE: Object = Object { id: 7, network: false };
 
-    /// Threads from this number on start with their first step, all others at the start of the trace.
+    /// Threads from this number start with their first step, all others at the start of the trace.
     const STARTED_LATER: i32 = 100;
 
     fn step(kind: StepKind, object: Object, start: i64, end: i64) -> Step {
@@ -714,7 +724,7 @@ mod tests {
         Step { waker: waker.tid, woken: 1_000, ..step(StepKind::Wait, object, start, end) }
     }
 
-    /// A trainer and its child, by what their threads did from zero on.
+    /// Returns the waits of a trainer and its child, given the steps of their threads from timestamp zero.
     fn waits(threads: Vec<(LaneId, Vec<Step>, Vec<Usage>)>) -> Waits {
         let mut timelines = Timelines::default();
         for (lane, steps, usage) in threads {
@@ -727,12 +737,12 @@ mod tests {
         explained(timelines, &[process(1, None), process(2, Some(1))])
     }
 
-    /// The trainer's waits for five batches, 30 ms each, with steps of 10 ms.
+    /// Returns the trainer's waits for five batches, 30 ms each, with steps of 10 ms.
     fn trainer() -> Vec<Step> {
         (0..5).map(|i| step(StepKind::Take, PIPE, 40 * i, 40 * i + 30)).collect()
     }
 
-    /// A reader that hands a batch over every 40 ms, and reads for so long of that.
+    /// Returns a reader that sends a batch every 40 ms and reads for `storage` of that time.
     fn reader(storage: i64) -> Vec<Step> {
         let give = |i: i64| Step { storage: storage * MS, ..step(StepKind::Give, PIPE, 40 * i + 30, 40 * i + 30) };
         (0..5).map(give).collect()
@@ -762,7 +772,7 @@ mod tests {
             explained(all, &[])
         };
         assert!(!waits(STEPS_MAX - 1).is_cut && waits(STEPS_MAX).is_cut);
-        // Parts that several machines counted.
+        // Parts measured on several hosts.
         let mut both = Waits::default();
         both.merge(waits(STEPS_MAX));
         both.merge(waits(0));
@@ -844,7 +854,8 @@ mod tests {
         assert_eq!(only(&found).ns(WaitKind::Unknown), 0);
     }
 
-    /// A trainer starts a thread for each step and joins it; then a reader delivers what it asks for.
+    /// A trainer starts a thread for each step and joins it; then a reader delivers the batch that the trainer
+    /// requests.
     #[test]
     fn a_joined_thread_and_the_delivery_after_it_are_two_waits() {
         let (asks, answers) = (Object { id: 8, network: false }, Object { id: 9, network: false });
@@ -864,7 +875,7 @@ mod tests {
         assert!(only(&found).ns(WaitKind::Data) <= 6 * MS, "{:?}", only(&found));
     }
 
-    /// The thread of the reader answers what the trainer asks for, as PyTorch's does that passes descriptors on.
+    /// A thread of the reader responds to the trainer's requests, like the PyTorch thread that passes descriptors.
     #[test]
     fn what_is_delivered_on_request_is_no_work_of_the_trainers_own() {
         let (asks, answers) = (Object { id: 8, network: false }, Object { id: 9, network: false });
@@ -882,7 +893,7 @@ mod tests {
         assert_eq!(only(&found).ns(WaitKind::Data), 100 * MS);
     }
 
-    /// Three threads of a reader make each item in turn, a millisecond at a time.
+    /// Three threads of a reader alternate on each item, a millisecond at a time.
     #[test]
     fn an_item_that_several_make_in_turn_is_explained_step_by_step() {
         let [second, third] = [4, 5].map(|tid| LaneId { proc: 1, tid });
