@@ -159,7 +159,7 @@ pub struct Arguments {
     #[arg(long, requires = "compare", conflicts_with = "fail_if", help_heading = "Comparing")]
     pub similarity: bool,
 
-    /// `true` if the side of `--compare` precedes the other on the command line.
+    /// True if the side of --compare was typed first.
     #[arg(skip)]
     pub compared_first: bool,
 

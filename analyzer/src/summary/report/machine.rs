@@ -30,7 +30,7 @@ pub struct MachineUse {
     pub cpu_ns: Option<i64>,
     pub quotas: Vec<QuotaUse>,
     pub memory_limits: Vec<MemoryLimit>,
-    /// Bytes that storage read and wrote for these processes, on the other side of the page cache.
+    /// Bytes that storage read and wrote for these processes, without accesses to the page cache.
     pub storage_read: Option<u64>,
     pub storage_written: Option<u64>,
     /// Capacity of `/dev/shm` in bytes.
