@@ -156,7 +156,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Creates an event of which only time and kind are known.
+    /// Creates an event with only its time and kind.
     pub fn new(ts: i64, dur: i64, kind: u32) -> Row {
         Row {
             ts,

@@ -86,7 +86,7 @@ pub struct Process {
     pub end_ts: Option<i64>,
     pub ended: String,
     pub lost: u64,
-    /// The part of these calls of which only the number was recorded.
+    /// The number of these calls that were only counted, not recorded.
     pub aggregated: u64,
     pub filtered: u64,
     pub names_lost: u64,

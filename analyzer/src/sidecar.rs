@@ -75,8 +75,8 @@ pub fn relative(path: &Path, root: &Path) -> String {
     path.strip_prefix(root).unwrap_or(path).to_string_lossy().into_owned()
 }
 
-/// Opens a file that only this user or root can have written, at a location where other users may be able to put one:
-/// nobody else may decide its content. A pipe is not waited for, a link not followed.
+/// Opens a file at a location where other users may be able to create one. Only files that this user or root can write
+/// are trusted, because no other user may determine the content. Does not wait for a pipe or follow a link.
 pub fn trusted(place: &Path) -> Option<File> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let file = File::options().read(true).custom_flags(flags).open(place).ok()?;

@@ -1,4 +1,4 @@
-//! `dlio-top`: see [`dlio_analyzer::top::command`].
+//! `dlio-top`: runs [`dlio_analyzer::top::command`].
 
 fn main() -> std::process::ExitCode {
     dlio_analyzer::top::command::main()

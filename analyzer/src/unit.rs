@@ -1,4 +1,4 @@
-//! Units: the pieces in which a trace is read, and what is known about each before and after.
+//! Units: the pieces in which a trace is read, and the information about each before and after reading.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub struct Unit {
 }
 
 impl Unit {
-    /// Creates a unit of which only the size is known.
+    /// Creates a unit with only its size.
     pub fn new(source: u32, index: u32, events: u64, size: u64) -> Unit {
         let (first_start, last_end) = (i64::MIN, i64::MAX);
         Unit { source, index, first_start, last_end, proc: None, pid: None, categories: Categories::ANY, events, size }

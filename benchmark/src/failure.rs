@@ -7,7 +7,7 @@
 //! | 3 | the data set is missing or smaller than requested |
 //! | 4 | the operating system refused: a read, a write, a disk that is full |
 //! | 5 | samples were unreadable or damaged: the first ended the run, or with `--on-error skip` it finished without them |
-//! | 130 | stopped by Ctrl-C or a termination signal; what was measured so far is on disk |
+//! | 130 | stopped by Ctrl-C or a termination signal; results so far are on disk |
 
 use dlio_schemas::secrets::without_logins;
 use std::fmt;

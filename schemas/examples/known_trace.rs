@@ -351,7 +351,7 @@ fn main() {
     };
     let native = recorder.finish(4200, end);
     let image = Image::from_dlt(&native).expect("a trace of our own");
-    // Room for all of it: what is measured is the export and not the growing of this.
+    // Reserves space for the whole output: the export is measured, not the growth of this buffer.
     let mut out = Vec::with_capacity(80 * image.events() as usize);
     let began = cpu_ns();
     let mut sink = |bytes: &[u8]| {

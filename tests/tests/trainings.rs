@@ -137,7 +137,7 @@ fn a_wait_for_a_killed_reader_is_reported_as_such() {
     let ends = training.rows(&trace, &[], "select args from events where name = 'waitpid'");
     assert_eq!(ends.len(), 1);
     assert_eq!(ends[0]["args"]["signal"], "9");
-    // The same of a trace that was exported and read again.
+    // Repeats the check on a trace that was exported and read again.
     for name in ["export.pftrace", "export.json"] {
         let export = training.folder(name);
         training.analyze(&trace, &["--export", export.to_str().unwrap()]);

@@ -89,7 +89,7 @@ impl Worker {
         inputs.iter().try_for_each(|input| self.permit(input))
     }
 
-    /// Returns the trace of a task. A trace whose processes are discovered while reading must be opened anew, because
+    /// Returns the trace of a task. A trace whose processes are discovered while reading must be opened again, because
     /// the processes known at the start of a reading affect the results.
     pub fn trace(&self, described: &Arc<TraceDescription>, is_new: bool) -> Result<Arc<Trace>, String> {
         let known = || self.open.lock().expect("open traces").iter().find(|(known, _)| known == described).cloned();

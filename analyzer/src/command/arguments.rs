@@ -1,4 +1,4 @@
-//! The command line as it is typed.
+//! The command-line arguments.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -242,7 +242,7 @@ Exit status:
 With --fail-if: 0 all limits kept, 1 one exceeded, 2 wrong or unreadable, 3 undecided by these runs (0 with --lenient)";
 
 impl Arguments {
-    /// Parses a command line. The order alone shows which side of a comparison was typed first.
+    /// Parses a command line. The order of arguments decides which side of a comparison is the first.
     pub fn parse_in_order(typed: Vec<OsString>) -> Arguments {
         let matches = Arguments::command().try_get_matches_from(&typed);
         let matches = matches.unwrap_or_else(|error| crate::terminal::refuse(error, &typed));
@@ -255,7 +255,7 @@ impl Arguments {
         arguments
     }
 
-    /// Moves a trace behind `--explain`, which takes a topic there, to the other traces.
+    /// Moves a trace that follows `--explain`, where a topic is expected, to the other traces.
     fn take_trace_from_explain(&mut self) {
         let is_trace = |topic: &str| Path::new(topic).exists() || topic.contains(['/', '*', '?']);
         if let Some(topic) = self.explain.take_if(|topic| !is_topic(topic) && is_trace(topic)) {
@@ -264,7 +264,7 @@ impl Arguments {
         }
     }
 
-    /// Says which option has no effect beside the others; `None` where all have one.
+    /// Returns a message about an option that has no effect in combination with the rest; `None` if all have an effect.
     pub fn without_effect(&self) -> Option<&'static str> {
         let prints_report = self.prints_report();
         if self.needs_no_trace() || self.wants_comparison() || self.workload.is_some() {
@@ -292,29 +292,29 @@ impl Arguments {
         None
     }
 
-    /// Returns `true` if everything that is requested is known without a trace.
+    /// Returns `true` if no requested answer needs a trace.
     pub fn needs_no_trace(&self) -> bool {
         self.tables || self.show_sql.is_some() || self.explain.is_some() && self.traces.is_empty()
     }
 
-    /// Returns `true` if the report is printed: it is what one gets without options.
+    /// Returns `true` if the report is printed, which is the default.
     pub fn prints_report(&self) -> bool {
         let requested = self.summary || self.full || self.findings || !self.section.is_empty();
         let others = self.wants_rows() || self.wants_comparison() || !self.what_if.is_empty();
         requested || !others && self.html.is_none()
     }
 
-    /// Returns `true` if the report is printed or becomes a page.
+    /// Returns `true` if the report is printed or written as a page.
     pub fn wants_report(&self) -> bool {
         self.prints_report() || self.html.is_some()
     }
 
-    /// Returns `true` if runs are compared, or one is judged by limits.
+    /// Returns `true` if runs are compared, or limits judge one run.
     pub fn wants_comparison(&self) -> bool {
         !self.compare.is_empty() || !self.fail_if.is_empty()
     }
 
-    /// Returns `true` if single events are wanted: as rows, or as an export.
+    /// Returns `true` if single events are needed, as rows or for an export.
     pub fn wants_rows(&self) -> bool {
         self.exports_events() || self.parquet.is_some() || !self.sql.is_empty() || self.shell
     }
@@ -324,7 +324,7 @@ impl Arguments {
         self.perfetto.is_some() || self.chrome.is_some() || !self.export.is_empty() || self.view
     }
 
-    /// Returns `true` if there may be something to remove when a signal comes.
+    /// Returns `true` if a signal may have to remove unfinished files.
     pub fn writes_files(&self) -> bool {
         let files = [&self.output, &self.parquet, &self.perfetto, &self.chrome, &self.html, &self.workload];
         files.iter().any(|path| path.is_some()) || !self.export.is_empty()

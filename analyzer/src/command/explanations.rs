@@ -1,5 +1,5 @@
-//! `--explain` and `--show-sql`: the meaning of each section, rule and figure, and the SQL over the tables that gives the same
-//! figures.
+//! `--explain` and `--show-sql`: explains sections, rules and metrics, and gives the SQL that computes a section's
+//! numbers from the tables.
 
 use std::fmt::Write;
 
@@ -23,19 +23,19 @@ const COMPARING: &str = "\
     more runs per side, the U test decides, which is wrong in one of twenty cases. Savings of findings are times, \
     too. The metrics:";
 
-/// The sections whose figures the tables give too.
+/// Returns the sections that have a SQL query.
 pub fn sections_with_sql() -> PossibleValuesParser {
     PossibleValuesParser::new(SECTIONS.iter().filter(|section| section.sql.is_some()).map(|section| section.name))
 }
 
-/// All sections, by their names and by what stands above them in the report.
+/// Accepts all sections, by name or by their title in the report.
 pub fn sections() -> impl TypedValueParser<Value = String> {
     let value = |section: &About| PossibleValue::new(section.name).aliases(titles(section));
     PossibleValuesParser::new(SECTIONS.iter().map(value))
         .map(|typed| section_called(&typed).map_or(typed.clone(), |section| section.name.into()))
 }
 
-/// Titles of the report that are neither a section's name nor how its meaning begins.
+/// Titles in the report that are neither a section's name nor the start of its meaning.
 const TITLES: [(&str, &str); 14] = [
     ("time", "Time"),
     ("functions", "Calls on files"),
@@ -53,7 +53,7 @@ const TITLES: [(&str, &str); 14] = [
     ("dataset", "Files and bytes"),
 ];
 
-/// What a section is called elsewhere.
+/// Returns the other titles of a section.
 fn titles(section: &About) -> Vec<&'static str> {
     let begins = section.meaning.split([':', '(']).next().unwrap_or_default().trim();
     let others = TITLES.iter().filter(|(name, _)| *name == section.name).map(|(_, title)| *title);
@@ -65,12 +65,12 @@ fn section_called(typed: &str) -> Option<&'static About> {
     SECTIONS.iter().find(|section| is_it(section.name) || titles(section).into_iter().any(is_it))
 }
 
-/// The query that gives a section.
+/// Returns the query for a section.
 pub fn sql(section: &str) -> String {
     SECTIONS.iter().find(|known| known.name == section).and_then(About::query).unwrap_or_default()
 }
 
-/// The explanation of one section, rule or figure, or of everything where none is named; nothing of what is none of these.
+/// Explains one section, rule or metric, or everything if the topic is empty; returns `None` for an unknown topic.
 pub fn explained(topic: &str, limits: &Limits, width: usize) -> Option<String> {
     let topic = topic.trim();
     if topic.is_empty() {
@@ -86,18 +86,18 @@ pub fn explained(topic: &str, limits: &Limits, width: usize) -> Option<String> {
     Some(wrapped(&format!("{} ({}): {}.", metric.name, metric.unit.name(), metric.meaning), width))
 }
 
-/// Returns `true` if something that can be explained is called so.
+/// Returns `true` if the topic can be explained.
 pub fn is_topic(topic: &str) -> bool {
     explained(topic, &Limits::default(), 80).is_some()
 }
 
-/// What may have been meant.
+/// Returns the topic that was probably meant.
 pub fn suggestion(typed: &str) -> Option<&'static str> {
     let sections = SECTIONS.iter().map(|section| section.name);
     nearest(typed, sections.chain(RULES.iter().map(|rule| rule.id)).chain(METRICS.iter().map(|metric| metric.name)))
 }
 
-/// The meaning of every section, the rules, and the meaning of what is compared.
+/// Explains every section, the rules, and the metrics of comparisons.
 pub fn explanation(width: usize) -> String {
     let mut out = String::from("Sections of the report: --section prints one, by its name or its title\n\n");
     for section in SECTIONS {
@@ -128,7 +128,7 @@ fn of_rule(rule: &Rule, limits: &Limits, width: usize) -> String {
     let mut out = wrapped(&format!("{}: a rule of the findings. It fires if {}.", rule.id, rule.asks), width);
     out.push('\n');
     out += &wrapped("Its measurements and their limits, which --rules FILE changes:", width);
-    // A pattern that costs nothing is no finding, but where what it says matters anyway.
+    // The common limit `worth` applies only to rules that fire by their cost.
     let is_asked =
         |limit: &&Limit| limit.rule == rule.id || limit.rule == ALL && limit.key == "worth" && rule.cost == Cost::Worth;
     let mut asked: Vec<&Limit> = LIMITS.iter().filter(is_asked).collect();

@@ -1,4 +1,4 @@
-//! Writing a trace for viewers: what it will cost, and what its user should know of the result.
+//! Exports a trace for viewers: announces the cost, and reports what the user should know about the result.
 
 use std::path::Path;
 
@@ -18,18 +18,18 @@ use crate::summary::figures::units::many;
 use crate::viewer::forms::Form;
 use crate::viewer::{Export, ExportResult};
 
-/// Exports of more events are announced: they take longer than one looks away.
+/// Exports of more events than this are announced, because they take noticeably long.
 const LONG: u64 = 1_000_000;
 
-/// The kind of export that is wanted.
+/// The requested kind of export.
 #[derive(Clone, Copy)]
 pub struct Choice {
     pub form: Form,
-    /// True if every event is written, however many there are.
+    /// `true` if every event is written, regardless of their number.
     pub all: bool,
 }
 
-/// Returns how the packets of a trace for Perfetto are to be compressed.
+/// Returns the compression of Perfetto packets.
 pub fn compression(typed: &Arguments) -> Compression {
     match typed.compress.as_str() {
         "zstd" => Compression::Zstd,
@@ -51,7 +51,7 @@ pub fn write(question: &Question, opened: &OpenTrace, choice: Choice, path: &Pat
     Ok(())
 }
 
-/// Counts what passes, announces the cost if that is much, and has it written.
+/// Counts the selected events, announces a high cost, and exports them.
 pub fn exported(
     question: &Question,
     opened: &OpenTrace,
@@ -101,7 +101,7 @@ fn announce(export: &Export, form: Form) {
     notice!("dlio-analyze: {} {what}: at most {size}, about {seconds} s", HumanCount(estimate.events));
 }
 
-/// Adds notes on the file that its user should know.
+/// Prints notes on the written file.
 pub fn add_notes(written: &ExportResult, form: Form) {
     if let Some(overview) = &written.overview {
         notice!("              {overview}; --all writes every event; --from, --to, --epoch, --rank select some");

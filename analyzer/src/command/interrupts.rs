@@ -1,23 +1,23 @@
-//! Ctrl-C in the shell: it ends the query that runs, and not the shell.
+//! Handles Ctrl-C in the shell: it ends the running query, not the shell.
 
 use std::future::pending;
 use std::io::IsTerminal;
 
 use tokio::sync::watch;
 
-/// Every Ctrl-C since [`forget`](Interrupts::forget).
+/// Receives every Ctrl-C since [`forget`](Interrupts::forget).
 ///
-/// None is lost between two looks: a line is sent off, the terminal gives signals again, and the query has hardly begun when
-/// the first may come.
+/// An interrupt is never lost between two calls: it may arrive after the line was submitted and the terminal generates
+/// signals again, but before the query has started.
 pub struct Interrupts(Option<watch::Receiver<()>>);
 
 impl Interrupts {
-    /// Of a command that does not listen: Ctrl-C ends it.
+    /// Returns interrupts for a command that does not handle them: Ctrl-C ends it.
     pub fn ignored() -> Interrupts {
         Interrupts(None)
     }
 
-    /// Of the terminal, if there is one to type at.
+    /// Returns the interrupts of the terminal, if standard input is one.
     pub fn heard() -> std::io::Result<Interrupts> {
         if !std::io::stdin().is_terminal() {
             return Ok(Interrupts::ignored());
@@ -27,17 +27,17 @@ impl Interrupts {
         Ok(Interrupts(Some(heard)))
     }
 
-    /// Forgets earlier interrupts: they meant something else.
+    /// Forgets earlier interrupts, which were not meant for the next query.
     pub fn forget(&mut self) {
         if let Some(heard) = &mut self.0 {
             heard.mark_unchanged();
         }
     }
 
-    /// Returns at the next one, or at once if there was one.
+    /// Returns at the next interrupt, or immediately if there already was one.
     pub async fn next(&mut self) {
         match &mut self.0 {
-            // The handler, and with it the other end, stays for as long as the process lives.
+            // The handler, and with it the sender, exists until the process ends.
             Some(heard) => heard.changed().await.expect("a handler that stays"),
             None => pending().await,
         }

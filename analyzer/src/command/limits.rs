@@ -1,4 +1,4 @@
-//! The limits of rules: those of a file that changes them, and rules that are ignored.
+//! The limits of rules: a file that changes them, and ignored rules.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use super::refusals::failure::Failure;
 use crate::findings::is_rule;
 use crate::findings::limits::Limits;
 
-/// Reads limits from a file, if one is given, and leaves out the rules that are ignored.
+/// Reads limits from a file, if there is one, and removes ignored rules.
 pub fn read(rules: Option<&Path>, ignored: &[String]) -> Result<Limits, Failure> {
     let mut limits = Limits::default();
     if let Some(path) = rules {

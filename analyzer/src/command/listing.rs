@@ -1,21 +1,21 @@
-//! The tables and their columns, as one looks them up before a query.
+//! Lists the tables and their columns, for users who write queries.
 
 use std::fmt::Write;
 
 use crate::schema::tables::{Column, TABLES, Table};
 
-/// Every table with what its columns hold.
+/// Lists every table and the content of its columns.
 pub fn everything() -> String {
     let text = |table: &Table| described(table);
     TABLES.iter().map(text).collect::<Vec<_>>().join("\n")
 }
 
-/// The names of the tables, a line each.
+/// Lists the names of the tables, one per line.
 pub fn names() -> String {
     TABLES.iter().map(|table| format!("{:<10} {}\n", table.name, table.meaning)).collect()
 }
 
-/// One table with its columns; `None` where there is no such table.
+/// Lists one table and its columns; `None` if the table does not exist.
 pub fn one(name: &str) -> Option<String> {
     TABLES.iter().find(|table| table.name.eq_ignore_ascii_case(name)).map(described)
 }

@@ -1,10 +1,10 @@
-//! The command `dlio-analyze`: what was typed becomes a scan, a report, queries, files.
+//! The command `dlio-analyze`: turns arguments into a scan, a report, queries and files.
 //!
-//! `arguments` is what was typed, `question` what it means, and `answers` has a file for each answer: it is checked, then
-//! given. `run` is all of it in thirty lines.
+//! `arguments` is the parsed command line, `question` its meaning, and `answers` has one file per answer. Each answer
+//! is checked, then given. `run` does all of this in 30 lines.
 //!
 //! ```text
-//!   typed ─► arguments ─► question ──► check ─► give ─► output
+//!   argv ──► arguments ─► question ──► check ─► give ─► output
 //!                 │                      ▲       ▲
 //!                 └─► answers requested ─┴───────┘
 //!                                                │ opened, counted and reported once
@@ -15,7 +15,7 @@ mod arguments;
 mod completions;
 mod run;
 
-// What was typed, and what it means.
+// The command line and its meaning.
 mod explanations;
 mod limits;
 mod question;
@@ -27,7 +27,7 @@ pub mod time_argument;
 mod time_range;
 mod time_window;
 
-// The answers, and what they share.
+// The answers, and the code they share.
 mod answers;
 mod export_trace;
 mod listing;
@@ -46,7 +46,7 @@ mod workers;
 mod workers;
 mod written_report;
 
-// What the user sees beside them.
+// Other user interaction: progress, interrupts and errors.
 mod interrupts;
 mod outcome;
 mod output_path;

@@ -1,4 +1,4 @@
-//! A run, read once with everything that its files show about how it uses them.
+//! Reads a run once, with everything that its files show about how it uses them.
 
 use std::sync::Arc;
 
@@ -13,15 +13,15 @@ use crate::summary::report::Section;
 use crate::summary::report::damage::notes;
 use crate::summary::report::runs::{Runs, scope};
 
-/// See the module.
+/// A run and its files.
 pub struct ObservedRun {
     pub trace: Arc<Trace>,
     pub behaviour: IoProfile,
-    /// True if part of the trace is damaged, or events are lost.
+    /// `true` if part of the trace is damaged, or events are lost.
     pub lacking: bool,
 }
 
-/// Reads a run that was typed, and reports its damage; of several runs, the last one where nothing else is asked for.
+/// Reads a run and reports its damage. If the trace has several runs, reads the last one by default.
 pub fn observe_run(question: &Question, typed: &[String]) -> Result<ObservedRun, Failure> {
     let OpenTrace { trace, filter, .. } = OpenTrace::open(question, Input::find(question, typed)?)?;
     let behaviour =

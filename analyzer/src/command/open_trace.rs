@@ -1,4 +1,4 @@
-//! A trace that was typed: what is remembered of it, opening it, counting it.
+//! Opens a trace, counts it, and reads its cached summary.
 
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ use crate::summary::report::Summary;
 use crate::summary::report::damage::notes;
 use crate::summary::report::runs::{Run, runs};
 
-/// Files that exist and are not open yet.
+/// Trace files that exist but are not open yet.
 pub struct Input {
     typed: Vec<String>,
     files: Vec<(PathBuf, bool)>,
@@ -31,7 +31,7 @@ pub struct Input {
 }
 
 impl Input {
-    /// Finds the files that were typed, and what is remembered of them.
+    /// Finds the trace files and their cache.
     pub fn find(question: &Question, typed: &[String]) -> Result<Input, Failure> {
         let files = inputs::expand(typed).map_err(Failure::Load)?;
         let cache = if question.uses_cache { Cache::of(typed, &files) } else { None };
@@ -39,7 +39,7 @@ impl Input {
         Ok(Input { typed: typed.to_vec(), files, cache, remembered })
     }
 
-    /// Returns the summary of all events, if it was counted earlier and nothing has changed since.
+    /// Returns the cached summary of all events, if nothing has changed since.
     pub fn summary(&self) -> Option<Summary> {
         self.remembered.as_ref().and_then(CachedResult::summary)
     }
@@ -59,27 +59,27 @@ impl Input {
     }
 }
 
-/// Traces of fewer events are counted again in less time than it takes to look for what is known of them.
+/// With fewer events, counting again is faster than looking for a cache.
 const WORTH_KEEPING: u64 = 1_000_000;
 
-/// An open trace, and the events of it that are wanted.
+/// An open trace and its selected events.
 pub struct OpenTrace {
     pub trace: Arc<Trace>,
     pub filter: Filter,
-    /// The runs that it holds, as far as they are known before it is read.
+    /// The runs in the trace, as far as they are known before it is read.
     pub runs: Vec<Run>,
-    /// The workers that read and count it, if there are any.
+    /// The workers that read and count the trace, if there are any.
     pub workers: Option<WorkerInputs>,
-    /// The count of all events that pass the filter, once one was needed.
+    /// The count of all selected events, once it was needed.
     pub analysis: RefCell<Option<Analysis>>,
-    /// The reason why nothing passes the filter, as far as the heads of the files show it.
+    /// The reason why the filter selects nothing, as far as the file headers show it.
     warning: Option<String>,
     cache: Option<Cache>,
     typed: Vec<String>,
 }
 
 impl OpenTrace {
-    /// Opens the trace for a report, which is about the last run where nothing else is asked for.
+    /// Opens the trace for a report, which covers the last run by default.
     pub fn open(question: &Question, input: Input) -> Result<OpenTrace, Failure> {
         let typed = input.typed.clone();
         let (trace, cache) = input.open(question)?;
@@ -89,8 +89,7 @@ impl OpenTrace {
         Ok(OpenTrace { trace, filter, runs, workers: None, analysis, warning: None, cache, typed })
     }
 
-    /// Returns the same trace for an answer that is made of all runs where nothing else is asked for; `None` where the
-    /// report is made of the same events.
+    /// Returns the trace for an answer that covers all runs by default; `None` if the report covers the same events.
     pub fn of_all_runs(&self, question: &Question) -> Result<Option<OpenTrace>, Failure> {
         let filter = filter(question, (&self.trace, &self.runs, &self.typed), ByDefault::AllRuns)?;
         Ok((filter.run != self.filter.run).then(|| OpenTrace {
@@ -105,7 +104,7 @@ impl OpenTrace {
         }))
     }
 
-    /// Opens the trace for several answers: with workers, and with a warning about filters that let nothing through.
+    /// Opens the trace for several answers: connects workers, and warns if filters select nothing.
     pub fn open_shared(question: &Question, input: Input) -> Result<OpenTrace, Failure> {
         let cluster = workers::connect(question)?;
         let workers = cluster.map(|cluster| WorkerInputs { cluster, files: input.files.clone() });
@@ -117,7 +116,7 @@ impl OpenTrace {
         Ok(OpenTrace { workers, warning, ..opened })
     }
 
-    /// Counts all events that pass the filter, unless that was done already.
+    /// Counts all selected events, unless they are already counted.
     pub fn analyse(&self, question: &Question) -> Result<(), Failure> {
         let mut analysis = self.analysis.borrow_mut();
         if analysis.is_none() {
@@ -140,7 +139,7 @@ impl OpenTrace {
         })
     }
 
-    /// Keeps what was counted where nothing was chosen, for the next time.
+    /// Caches a count without filters.
     pub fn keep(&self, question: &Question, analysis: &Analysis, summary: &Summary) {
         let is_kept = question.selection.is_empty() && analysis.events() >= WORTH_KEEPING;
         if let Some(cache) = self.cache.as_ref().filter(|_| is_kept) {
@@ -148,7 +147,7 @@ impl OpenTrace {
         }
     }
 
-    /// Reports damage; returns what became of the trace as a whole.
+    /// Reports damage; returns the outcome for the whole trace.
     pub fn outcome(&self) -> Outcome {
         let damaged = report_damage(&notes(&self.trace, &self.filter));
         let processes = self.trace.catalog.processes();

@@ -5,19 +5,19 @@ use std::io::IsTerminal;
 use crate::compare::gate::Verdict;
 use crate::summary::report::damage::{DamageNote, damage_sentence};
 
-/// See the module.
+/// Damage, empty selections and limit verdicts, which determine the exit status.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Outcome {
     /// Part of the trace is damaged, or events are lost.
     pub lacking: bool,
-    /// Filters let nothing through.
+    /// The filters select nothing.
     pub nothing_passed: bool,
-    /// The verdict on the limits that were set.
+    /// The verdict on the limits, if there are any.
     pub limits: Option<Verdict>,
 }
 
 impl Outcome {
-    /// Returns the outcome of two pieces of work.
+    /// Combines the outcomes of two answers.
     pub fn and(self, other: Outcome) -> Outcome {
         Outcome {
             lacking: self.lacking || other.lacking,
@@ -27,7 +27,7 @@ impl Outcome {
     }
 }
 
-/// Reports damage on standard error too, so that a pipe does not swallow it. Returns `true` if there is some.
+/// Reports damage on standard error, so that a pipe does not swallow it. Returns `true` if there is any.
 pub fn report_damage(damage: &[DamageNote]) -> bool {
     let sentence = damage_sentence(damage);
     if let Some(sentence) = &sentence {

@@ -1,4 +1,4 @@
-//! Paths that options name for files to be written.
+//! Checks the paths of output files.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use super::question::Question;
 use super::refusals::destination::Destination;
 use super::refusals::failure::Failure;
 
-/// Refuses to write among the traces, and to replace a file unless `--force` was given.
+/// Rejects a path among the traces, and an existing file unless `--force` was given.
 pub fn must_be_free(question: &Question, path: &Path) -> Result<(), Failure> {
     if path == Path::new("-") {
         return Ok(());
@@ -20,7 +20,7 @@ pub fn must_be_free(question: &Question, path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Returns `true` if a file would be read as part of these traces the next time.
+/// Returns `true` if the next invocation would read the file as part of these traces.
 fn is_among(traces: &[String], path: &Path) -> bool {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let own = folder.canonicalize().ok().zip(path.file_name()).map(|(folder, name)| folder.join(name));

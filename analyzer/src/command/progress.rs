@@ -1,4 +1,4 @@
-//! The progress bar: on a terminal, and nowhere else.
+//! The progress bar, which is shown only on a terminal.
 
 use std::io::{self, IsTerminal};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,10 +12,10 @@ use crate::load::Trace;
 use crate::load::sources::errors::LoadError;
 use crate::scan::Progress;
 
-/// Time between two drawings of the bar.
+/// The time between two updates of the bar.
 const REDRAW: Duration = Duration::from_millis(100);
 
-/// Reads a trace while a bar shows how far it has come.
+/// Reads a trace and shows progress.
 pub fn reading<T>(
     question: &Question,
     trace: &Trace,
@@ -26,12 +26,12 @@ pub fn reading<T>(
     read.map_err(|error| Failure::Load(LoadError::Memory(error)))
 }
 
-/// Does some work while a bar shows how far it has come.
+/// Does work and shows progress in bytes.
 pub fn shown<T>(progress: &Progress, bytes: u64, wanted: bool, work: impl FnOnce() -> T) -> T {
     drawn(bytes, wanted, |bar| paint(bar, progress), work)
 }
 
-/// As [`shown`], where events are counted and not bytes.
+/// Like [`shown`], but counts events instead of bytes.
 pub fn counted<T>(progress: &Progress, events: u64, wanted: bool, work: impl FnOnce() -> T) -> T {
     let paint = |bar: &ProgressBar| {
         let done = progress.events.load(Ordering::Relaxed);

@@ -1,7 +1,7 @@
-//! The question: everything that was typed, understood once.
+//! The question: the meaning of all arguments, determined once.
 //!
-//! [`Arguments`] is what was typed; the [`Question`] is what it means. Answers take their own options from the former and
-//! everything they share from the latter.
+//! [`Arguments`] is the parsed command line; the [`Question`] is its meaning. Answers take their specific options from
+//! the arguments and everything they share from the question.
 
 #[cfg(feature = "cluster")]
 use std::path::PathBuf;
@@ -15,61 +15,61 @@ use crate::cluster::fleet::Workers;
 use crate::findings::limits::Limits;
 use crate::tables::output::Format;
 
-/// The trace that is read if none is named.
+/// The trace that is read by default.
 const DEFAULT_TRACE: &str = "dlio-trace";
 
-/// Lines wider than this are hard to read, and narrower ones hold no table.
+/// Longer lines are hard to read, and shorter ones do not fit a table.
 const WIDTHS: std::ops::RangeInclusive<usize> = 40..=100;
 
-/// The width of output that is not printed on a terminal.
+/// The line width if the output is not a terminal.
 const WIDTH: usize = 80;
 
-/// What all answers need to know of an invocation.
+/// The settings that all answers share.
 pub struct Question {
-    /// Files, directories and patterns as they were typed.
+    /// Files, directories and patterns from the command line.
     pub traces: Vec<String>,
     pub selection: Selection,
-    /// The limits that findings are judged by.
+    /// The limits of the rules of the findings.
     pub limits: Limits,
     pub format: Format,
-    /// Rows of each table.
+    /// The number of rows per table.
     pub top: Option<usize>,
     /// Characters per line.
     pub width: usize,
-    /// True if quantiles are to be exact whatever the number of events.
+    /// `true` if quantiles are exact for any number of events.
     pub exact: bool,
     pub threads: usize,
-    /// Bytes that queries and row groups may take.
+    /// The memory limit of queries and row groups, in bytes.
     pub memory: u64,
     pub shows_progress: bool,
-    /// True if earlier counts are used and new ones kept.
+    /// `true` if cached counts are used and new ones stored.
     pub uses_cache: bool,
-    /// True if files that exist are replaced.
+    /// `true` if existing files are replaced.
     pub replaces: bool,
-    /// True if queries may read and write files other than the trace.
+    /// `true` if queries may access files other than the trace.
     pub opens_files: bool,
-    /// True if nothing but the report of all events is wanted, which an earlier count can give.
+    /// `true` if only the report of all events is needed, which the cache may have.
     pub report_alone: bool,
-    /// True if the report becomes a page for a browser.
+    /// `true` if the report is written as an HTML page.
     pub makes_page: bool,
-    /// True if events are exported: an export that finds none says why by itself.
+    /// `true` if events are exported: an export without events explains the reason itself.
     pub exports: bool,
     #[cfg(feature = "cluster")]
     pub workers: Option<WorkersWanted>,
 }
 
-/// Workers that are to read the trace.
+/// The workers that read the trace.
 #[cfg(feature = "cluster")]
 pub struct WorkersWanted {
     pub workers: Workers,
-    /// The file with the token that they know.
+    /// The file with the workers' token.
     pub token: Option<PathBuf>,
-    /// The directory into which they write Parquet.
+    /// The directory into which the workers write Parquet.
     pub writes: Option<PathBuf>,
 }
 
 impl Question {
-    /// Understands what was typed. Refuses limits of rules that do not exist.
+    /// Interprets the arguments. Rejects limits of rules that do not exist.
     pub fn of(typed: &Arguments) -> Result<Question, Failure> {
         let traces = if typed.traces.is_empty() { vec![DEFAULT_TRACE.into()] } else { typed.traces.clone() };
         Ok(Question {
@@ -99,7 +99,7 @@ impl Question {
     }
 }
 
-/// Returns the width of the terminal that is printed on, within reason.
+/// Returns the width of the output terminal, within reason.
 fn width(into_file: bool) -> usize {
     let terminal = terminal_size::terminal_size_of(std::io::stdout()).filter(|_| !into_file);
     terminal.map_or(WIDTH, |(width, _)| (width.0 as usize).clamp(*WIDTHS.start(), *WIDTHS.end()))

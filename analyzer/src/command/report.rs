@@ -1,4 +1,4 @@
-//! The report of a trace: counted now, or remembered from an earlier count.
+//! The report of a trace, counted now or read from the cache.
 
 use super::open_trace::{Input, OpenTrace};
 use super::outcome::{Outcome, report_damage};
@@ -10,14 +10,14 @@ use crate::summary::report::Summary;
 use crate::summary::report::headline::Headline;
 use crate::tables::output::Format;
 
-/// See the module.
+/// A summary and its origin.
 pub struct Report {
     pub summary: Summary,
-    /// True if it was counted earlier.
+    /// `true` if it comes from the cache.
     pub remembered: bool,
 }
 
-/// Refuses formats that a report does not have.
+/// Rejects formats that reports do not support.
 pub fn check_format(format: Format) -> Result<(), Failure> {
     match format {
         Format::Text | Format::Json | Format::Csv => Ok(()),
@@ -26,7 +26,7 @@ pub fn check_format(format: Format) -> Result<(), Failure> {
 }
 
 impl Report {
-    /// Returns what is remembered of a trace, if that is as much as is wanted.
+    /// Returns the cached report of a trace, if it suffices.
     pub fn remembered(question: &Question, input: &Input) -> Option<Report> {
         let mut summary = input.summary().filter(|summary| !question.exact || summary.is_exact())?;
         let listed = summary.files.len();
@@ -37,7 +37,8 @@ impl Report {
         Some(Report { summary, remembered: true })
     }
 
-    /// Counts the trace. If nothing passes the filters, a text says so, and other formats contain the reason.
+    /// Counts the trace. If the filters select nothing, the text format prints the reason, and other formats contain
+    /// it.
     pub fn counted(question: &Question, opened: &OpenTrace) -> Result<Report, Failure> {
         opened.analyse(question)?;
         let mut analysis = opened.analysis.borrow_mut();
@@ -56,7 +57,7 @@ impl Report {
         Ok(Report { summary, remembered: false })
     }
 
-    /// Reports damage that is remembered; returns what became of the trace as a whole.
+    /// Reports cached damage; returns the outcome for the whole trace.
     pub fn outcome(&self) -> Outcome {
         let damaged = report_damage(&self.summary.damage);
         Outcome { lacking: damaged || self.summary.allocation.lacks_events(), ..Outcome::default() }

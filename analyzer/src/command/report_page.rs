@@ -1,4 +1,4 @@
-//! Pages for a browser: of a report, or of a comparison.
+//! Writes HTML pages of a report or a comparison.
 
 use std::io::Write;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! One invocation, from what was typed to an exit status.
+//! Runs one invocation, from the arguments to the exit status.
 
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -22,7 +22,7 @@ use crate::unfinished;
 /// Exit status if damage was found and `--strict` was given.
 const DAMAGED: u8 = 3;
 
-/// Exit statuses if limits were set and cannot be judged.
+/// Exit status if limits were set but cannot be judged.
 const UNUSABLE: u8 = 2;
 const UNDECIDED: u8 = 3;
 
@@ -44,7 +44,7 @@ pub fn main() -> ExitCode {
         Ok(outcome) if outcome.lacking && arguments.strict => ExitCode::from(DAMAGED),
         Ok(outcome) if outcome.nothing_passed => ExitCode::FAILURE,
         Ok(_) => ExitCode::SUCCESS,
-        // `dlio-analyze ... | head` is no error.
+        // `dlio-analyze ... | head` is not an error.
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
         Err(error) => {
             notice!("dlio-analyze: {error}");
@@ -53,7 +53,8 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Turns `dlio-analyze completions bash`, which is how dlio says it, into an option, unless there is a trace of that name.
+/// Turns `dlio-analyze completions bash`, which is how dlio passes it, into an option, unless a trace of that name
+/// exists.
 fn plain(mut typed: Vec<OsString>) -> Vec<OsString> {
     if typed.len() == 3 && typed[1] == "completions" && !Path::new("completions").exists() {
         typed[1] = "--completions".into();
@@ -63,7 +64,7 @@ fn plain(mut typed: Vec<OsString>) -> Vec<OsString> {
 
 fn run(typed: &Arguments) -> Result<Outcome, Failure> {
     if typed.writes_files() {
-        // In the shell Ctrl-C ends a query and nothing else.
+        // In the shell, Ctrl-C only ends a query.
         unfinished::watch(!typed.shell).map_err(Failure::Write)?;
     }
     perform(typed).map_err(|failure| match (failure, &typed.output) {
@@ -74,7 +75,7 @@ fn run(typed: &Arguments) -> Result<Outcome, Failure> {
     })
 }
 
-/// Checks all answers that were requested, then gives them.
+/// Checks all requested answers, then gives them.
 fn perform(typed: &Arguments) -> Result<Outcome, Failure> {
     if let Some(why) = typed.without_effect() {
         return Err(Failure::WithoutEffect(why));
@@ -96,7 +97,7 @@ fn perform(typed: &Arguments) -> Result<Outcome, Failure> {
     Ok(outcome.and(trace.outcome()))
 }
 
-/// Opens the output, before the long work.
+/// Opens the output before the long work.
 fn output(path: Option<&Path>) -> Result<Output, Failure> {
     let opened = Output::to(path, WatchedStdout(crate::terminal::stdout()));
     opened.map_err(|error| Failure::unwritable(path.unwrap_or(Path::new("-")), error))

@@ -1,6 +1,6 @@
-//! The option `--run`: the last run, one by its number, or all.
+//! The option `--run`: the last run, a run by its number, or all runs.
 
-/// The run that is asked for.
+/// The requested run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RunChoice {
     All,

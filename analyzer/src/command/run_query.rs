@@ -1,7 +1,7 @@
-//! Answers to queries: each runs on threads of its own, while this one listens for Ctrl-C and writes what comes.
+//! Runs queries: each runs on separate threads, while this thread waits for Ctrl-C and writes the result.
 //!
-//! A thread in the middle of a join hears nothing. If the one that listens computed as well, a query could not be interrupted
-//! before it is done.
+//! A thread in the middle of a join does not notice an interrupt. If the waiting thread computed as well, a query could
+//! not be interrupted before it is done.
 
 use std::io::Write;
 use std::pin::pin;
@@ -25,20 +25,20 @@ use super::{progress, workers};
 use crate::tables::output::{Format, RowWriter};
 use crate::tables::query::{Query, QueryWorkers, Session};
 
-/// Batches that are made before the one that was made last is written.
+/// The number of batches computed ahead of the one being written.
 const AHEAD: usize = 2;
 
-/// Patience with threads that nobody needs any more. Most end at once; one that does not is left to itself.
+/// How long to wait for threads that are no longer needed. Most end immediately; the rest are abandoned.
 const PARTING: Duration = Duration::from_millis(300);
 
-/// The tables of a trace, for one query after another.
+/// The tables of a trace, for several queries.
 pub struct Queries {
     session: Session,
     /// The workers that read and count for queries.
     asking: Option<workers::WorkerExecConfig>,
     format: Format,
     threads: usize,
-    /// The size of the trace, if a bar is to show how far workers have come.
+    /// The size of the trace, if a bar shows the progress of workers.
     bar: Option<u64>,
 }
 
@@ -57,7 +57,7 @@ impl Queries {
         Ok(Queries { session, asking, format: question.format, threads, bar })
     }
 
-    /// Runs a query and writes its rows as they come.
+    /// Runs a query and writes its rows as they arrive.
     pub fn run(&self, sql: &str, interrupts: &mut Interrupts, out: &mut (impl Write + Send)) -> Result<(), Failure> {
         let running = Running::start(self.session.query(sql), self.threads)?;
         let written = running.write((self.format, self.bar), interrupts, out);
@@ -66,12 +66,12 @@ impl Queries {
     }
 }
 
-/// A query on threads of its own, which end with this.
+/// A query on separate threads, which end when this is dropped.
 struct Running {
     query: Query,
-    /// Its rows; the first batch has none and says the columns.
+    /// The rows; the first batch is empty and only has the columns.
     batches: mpsc::Receiver<Result<RecordBatch, DataFusionError>>,
-    /// Both are there until they are taken to be ended.
+    /// Both are present until they are taken to be ended.
     task: Option<JoinHandle<()>>,
     runtime: Option<Runtime>,
 }
@@ -85,7 +85,7 @@ impl Running {
         Ok(Running { query, batches, task: Some(task), runtime: Some(runtime) })
     }
 
-    /// Writes the answer as it comes.
+    /// Writes the rows as they arrive.
     fn write(
         mut self,
         (format, bar): (Format, Option<u64>),
@@ -116,7 +116,7 @@ impl Running {
             }
         })?;
         if let (None, Some(task)) = (&batch, self.task.take()) {
-            // An answer that ends because its thread panicked is none.
+            // The channel also closes when the thread panics, which is not a complete result.
             runtime.block_on(task).unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
         }
         batch.transpose().map_err(|error| Failure::Query(self.query.sql().to_string(), error))

@@ -1,4 +1,4 @@
-//! Choosing one of the runs that lie in a folder.
+//! Selects one of the runs in a directory.
 
 use std::path::Path;
 
@@ -7,16 +7,18 @@ use super::selection::Selection;
 use crate::load::bytes::bucket;
 use crate::summary::report::runs::{Run, births};
 
-/// What an answer takes where no run is asked for and several are there.
+/// The default of an answer if a trace has several runs and none is selected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ByDefault {
-    /// The last run: what reports do, because a share of two runs and the pause between them is a share of neither.
+    /// The last run: the default of reports, because shares over two runs and the pause between them describe neither
+    /// run.
     LastRun,
-    /// All runs: what tables and exports do, because they lose no row unasked.
+    /// All runs: the default of tables and exports, which must not drop rows silently.
     AllRuns,
 }
 
-/// Returns the time in which the processes of the chosen run begin; `None` where all runs are meant, or there is one.
+/// Returns the time range in which the processes of the selected run start; `None` for all runs, or if there is only
+/// one.
 pub fn chosen(
     runs: &[Run],
     selection: &Selection,
@@ -33,7 +35,7 @@ pub fn chosen(
     }
 }
 
-/// Returns the time of a run, counted from 1; or why there is none.
+/// Returns the time range of a run, counted from 1, or an error message.
 fn asked(runs: &[Run], number: usize) -> Result<(i64, i64), String> {
     births(runs, number - 1).ok_or_else(|| match runs.len() {
         0 => "traces of this kind do not show which runs they contain: pass the files of one run, or --from and --to"
@@ -43,7 +45,7 @@ fn asked(runs: &[Run], number: usize) -> Result<(i64, i64), String> {
     })
 }
 
-/// Returns `true` if one folder or file was typed. Whoever names several, or a pattern, has chosen runs by that.
+/// Returns `true` if the user gave a single directory or file. Several paths, or a pattern, already select runs.
 fn is_one_place(typed: &[String]) -> bool {
     let [only] = typed else { return false };
     match bucket::is_object(Path::new(only)) {
@@ -74,14 +76,14 @@ mod tests {
         assert_eq!(of(&["--run", "all"], here, ByDefault::LastRun), Ok(None));
         assert_eq!(of(&["--run", "2"], here, ByDefault::AllRuns), Ok(Some((20, 30))));
         assert!(of(&["--run", "4"], here, ByDefault::LastRun).unwrap_err().contains("--run 1 to 3, last or all"));
-        // What lies in one run is looked for in the last one; what names a process or a date is looked for in all.
+        // Filters within a run apply to the last one; filters on a process or a date apply to all.
         for words in [&["--rank", "0"], &["--cat", "posix"], &["--from", "1s"], &["--epoch", "2"]] {
             assert_eq!(of(words, here, ByDefault::LastRun), last, "{words:?}");
         }
         for words in [&["--pid", "7"], &["--from", "2026-11-21T02:08:07"], &["--to", "1795226887.5"]] {
             assert_eq!(of(words, here, ByDefault::LastRun), Ok(None), "{words:?}");
         }
-        // Several places are several choices.
+        // Several paths select several runs.
         assert_eq!(of(&[], &[".", ".."], ByDefault::LastRun), Ok(None));
         assert_eq!(of(&[], &["no/such/*"], ByDefault::LastRun), Ok(None));
         assert_eq!(of(&[], &["s3://bucket/trace/"], ByDefault::LastRun), last);

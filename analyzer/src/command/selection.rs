@@ -1,6 +1,6 @@
-//! The filters as they are typed: which events of a trace are wanted.
+//! The filters of the command line, which select events of a trace.
 //!
-//! [`super::time_window`] makes a [`Filter`](crate::filter::Filter) of them, once the trace is open.
+//! [`super::time_window`] turns them into a [`Filter`](crate::filter::Filter) once the trace is open.
 
 use super::run_argument::{RunChoice, parse_run};
 use super::time_argument::{When, parse_duration, parse_when};
@@ -56,13 +56,13 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// Returns `true` if every event is wanted.
+    /// Returns `true` if every event is selected.
     pub fn is_empty(&self) -> bool {
         let lists = self.pid.is_empty() && self.rank.is_empty() && self.file.is_empty() && self.cat.is_empty();
         lists && self.run.is_none() && !self.cuts_runs() && self.min_dur.is_none_or(|shortest| shortest <= 0)
     }
 
-    /// Returns `true` if a process or a date is asked for, wherever it lies among several runs.
+    /// Returns `true` if a process or a date is selected, regardless of its run.
     pub fn chooses_runs(&self) -> bool {
         let ends = self.ends();
         let is_date = |when: Option<When>| matches!(when, Some(When::Unix(_)));
@@ -75,7 +75,7 @@ impl Selection {
         ends.from.is_some() || ends.to.is_some() || self.epoch.is_some() || self.step.is_some()
     }
 
-    /// Returns `true` if a moment counts from the start of the trace.
+    /// Returns `true` if a time is relative to the start of the trace.
     pub fn is_relative(&self) -> bool {
         let ends = self.ends();
         [ends.from, ends.to].iter().any(|when| matches!(when, Some(When::Since(_))))

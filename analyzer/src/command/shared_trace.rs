@@ -1,4 +1,5 @@
-//! The trace that several answers share: opened, counted and reported once, whichever of them needs it first.
+//! The trace that several answers share: the first answer that needs it opens, counts or reports it, once for all of
+//! them.
 
 use std::cell::{Cell, OnceCell};
 use std::path::Path;
@@ -13,12 +14,12 @@ use super::written_report::is_report;
 use crate::summary::count::tally::unrecorded;
 use crate::summary::figures::units::many;
 
-/// See the module.
+/// A trace, opened and counted on first use.
 pub struct SharedTrace {
     pub question: Question,
     opened: OnceCell<OpenTrace>,
-    /// The trace for answers made of single events, where the report is about one of several runs and they are not;
-    /// `None` where they share [`SharedTrace::opened`].
+    /// The trace for answers from single events, if the report covers one of several runs but these answers cover all;
+    /// `None` if they share [`SharedTrace::opened`].
     rows: OnceCell<Option<OpenTrace>>,
     report: OnceCell<Report>,
     queries: OnceCell<Queries>,
@@ -37,8 +38,8 @@ impl SharedTrace {
         once(&self.opened, || OpenTrace::open_shared(&self.question, self.find()?))
     }
 
-    /// Returns the open trace for an answer made of single events, which are those of all runs where none is asked for. Warns
-    /// of that, and of events that were counted and not recorded, which such an answer lacks.
+    /// Returns the open trace for an answer from single events, which covers all runs by default. Warns about that, and
+    /// about events that were counted but not recorded, which the answer lacks.
     pub fn open_rows(&self) -> Result<&OpenTrace, Failure> {
         let opened = self.open()?;
         let rows = once(&self.rows, || opened.of_all_runs(&self.question))?.as_ref();
@@ -69,7 +70,7 @@ impl SharedTrace {
         })
     }
 
-    /// Keeps the report for the next time, once it is where the user can read it.
+    /// Caches the report, once the user can read it.
     pub fn keep_report(&self) {
         let (Some(opened), Some(report)) = (self.opened.get(), self.report.get()) else { return };
         if let Some(analysis) = &*opened.analysis.borrow()
@@ -79,12 +80,12 @@ impl SharedTrace {
         }
     }
 
-    /// Returns the tables for queries, which keep what a query creates for the next one.
+    /// Returns the tables for queries. Tables that one query creates remain for the next.
     pub fn queries(&self) -> Result<&Queries, Failure> {
         once(&self.queries, || Queries::of(&self.question, self.open_rows()?))
     }
 
-    /// Reports damage of the trace, if it was read; returns what became of it.
+    /// Reports damage of the trace, if it was read, and returns the outcome.
     pub fn outcome(&self) -> Outcome {
         let rows = self.rows.get().and_then(Option::as_ref);
         match (rows.or(self.opened.get()), self.report.get()) {
@@ -103,7 +104,7 @@ impl SharedTrace {
     }
 }
 
-/// Returns what a cell contains; makes it if there is nothing yet.
+/// Returns the content of a cell; creates it on first use.
 fn once<T>(cell: &OnceCell<T>, make: impl FnOnce() -> Result<T, Failure>) -> Result<&T, Failure> {
     match cell.get() {
         Some(made) => Ok(made),

@@ -1,11 +1,11 @@
-//! Sizes as people type them.
+//! Parses sizes.
 
 use crate::amount::{self, Amount};
 
-/// Less than this and nothing can be sorted or written at all.
+/// Sorting and writing do not work with less memory than this.
 const LEAST: u64 = 32 << 20;
 
-/// `512MB`, `4GiB`, `4G` (which is the same), or bytes.
+/// Parses `512MB`, `4GiB`, `4G` (a synonym), or bytes.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let wrong = || "use 512MB or 4GiB".to_string();
     match Amount::parse(text, amount::SIZES).ok_or_else(wrong)?.in_base() {

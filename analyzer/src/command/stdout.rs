@@ -1,4 +1,4 @@
-//! Standard output, which takes note of nobody reading it any more.
+//! Standard output that notices when its reader has closed the pipe.
 
 use std::io::{self, Stdout, Write};
 
@@ -12,7 +12,7 @@ use crate::atomic_file::system_error;
 
 static PIPE_CLOSED: AtomicBool = AtomicBool::new(false);
 
-/// See the module.
+/// Standard output that records a closed pipe.
 pub struct WatchedStdout(pub Visible<Stdout>);
 
 impl Write for WatchedStdout {
@@ -29,11 +29,11 @@ fn note_closed(error: &io::Error) {
     PIPE_CLOSED.fetch_or(error.kind() == io::ErrorKind::BrokenPipe, Ordering::Relaxed);
 }
 
-/// Why rows could not be written.
+/// Returns the failure for rows that could not be written.
 pub fn unwritten(error: ArrowError) -> Failure {
     Failure::Write(match error {
         ArrowError::IoError(_, error) => error,
-        // Writers of some formats keep the words of an error and not its kind.
+        // Writers of some formats keep only the message of an error, not its kind.
         _ if PIPE_CLOSED.load(Ordering::Relaxed) => io::ErrorKind::BrokenPipe.into(),
         other => system_error(&other.to_string()).unwrap_or_else(|| io::Error::other(other.to_string())),
     })

@@ -1,8 +1,8 @@
-//! Times and durations as people type them.
+//! Parses times and durations.
 
 use crate::amount::{self, Amount};
 
-/// A moment: absolute, or since the trace began.
+/// A point in time: absolute, or relative to the start of the trace.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum When {
     Unix(i64),
@@ -18,7 +18,7 @@ impl When {
     }
 }
 
-/// `10us`, `1.5 s`.
+/// Parses `10us`, `1.5 s`.
 pub fn parse_duration(text: &str) -> Result<i64, String> {
     let amount = Amount::parse(text, amount::TIMES).ok_or("expected a number and a unit: 10us, 1.5s, 5min")?;
     match amount.scale {
@@ -28,10 +28,10 @@ pub fn parse_duration(text: &str) -> Result<i64, String> {
     }
 }
 
-/// Unix seconds before 1973 are meant as something else.
+/// Smaller integers (Unix times before 1973) are rejected as durations without a unit.
 const SECONDS_MIN: i64 = 100_000_000;
 
-/// A duration since the beginning, Unix seconds, Unix nanoseconds, or a date and time in UTC.
+/// Parses a duration since the start, Unix seconds, Unix nanoseconds, or a date and time in UTC.
 pub fn parse_when(text: &str) -> Result<When, String> {
     if text.trim_start().starts_with('-') {
         return Err("times are relative to the start of the trace (0s) and cannot be negative".into());
@@ -49,7 +49,7 @@ pub fn parse_when(text: &str) -> Result<When, String> {
     if fraction.is_empty() && (0..SECONDS_MIN).contains(&whole) {
         return Err(format!("{whole} has no unit: {whole}s is a time since the start of the trace"));
     }
-    // No trace is from a year of twelve digits: that many are nanoseconds.
+    // Twelve and more digits are nanoseconds: no trace is from such a distant year.
     if fraction.is_empty() && whole.unsigned_abs() >= 1_000_000_000_000_000 {
         return Ok(When::Unix(whole));
     }
@@ -58,7 +58,7 @@ pub fn parse_when(text: &str) -> Result<When, String> {
     ts.map(When::Unix).ok_or_else(wrong)
 }
 
-/// Digits after the point of a second.
+/// Parses the digits after the decimal point of a second.
 fn nanoseconds(fraction: &str) -> Option<i64> {
     let digits = fraction.get(..fraction.len().min(9))?;
     let all = fraction.bytes().all(|digit| digit.is_ascii_digit());
@@ -80,14 +80,14 @@ fn parse_date(text: &str) -> Option<i64> {
         .then(|| (days(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second) * 1_000_000_000 + nanos)
 }
 
-/// Seconds of `HH:MM:SS`, where they are given and have no fraction.
+/// Returns the seconds of `HH:MM:SS` if they are present without a fraction.
 fn parts_second(clock: &str) -> &str {
     clock.splitn(3, ':').nth(2).unwrap_or("0")
 }
 
-/// Days since 1970 of a date.
+/// Returns the days of a date since 1970.
 fn days(year: i64, month: i64, day: i64) -> i64 {
-    // Years that begin in March end with the leap day.
+    // Years that start in March end with the leap day.
     let year = if month <= 2 { year - 1 } else { year };
     let month = (month + 9) % 12;
     365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1 - 719_468

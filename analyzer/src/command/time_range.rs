@@ -1,18 +1,18 @@
-//! Windows of time and numbers of epochs and steps, as they are typed.
+//! Parses time ranges, and numbers of epochs and steps.
 
 use super::time_argument::{When, parse_when};
 use crate::batch::ABSENT_32;
 
-/// Two moments; one left out is the trace's own.
+/// Two times; a missing one is the start or end of the trace.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Window {
     pub from: Option<When>,
     pub to: Option<When>,
 }
 
-/// `10s..20s`, `..20s`, `10s..`
+/// Parses `10s..20s`, `..20s`, `10s..`.
 pub fn parse_window(text: &str) -> Result<Window, String> {
-    // Three dots would be two and the beginning of `.20s`.
+    // Three dots would be two dots and the start of `.20s`.
     let ends = text.split_once("..").filter(|(_, to)| !to.starts_with('.'));
     let (from, to) = ends.ok_or("use 10s..20s, 10s.. or ..20s")?;
     let moment = |text: &str| if text.trim().is_empty() { Ok(None) } else { parse_when(text.trim()).map(Some) };
@@ -27,7 +27,7 @@ pub struct Numbers {
     pub last: i32,
 }
 
-/// `2` or `10..20`
+/// Parses `2` or `10..20`.
 pub fn parse_numbers(text: &str) -> Result<Numbers, String> {
     let (first, last) = text.split_once("..").unwrap_or((text, text));
     let number = |text: &str| text.trim().parse::<i32>().map_err(|_| "use 2, or 10..20".to_string());

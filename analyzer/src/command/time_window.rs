@@ -1,8 +1,7 @@
-//! The time that filters come to: between two moments, or that of some epochs and steps.
+//! Computes the time range of the filters: between two times, or the range of some epochs and steps.
 //!
-//! Epochs and steps are numbers that spans carry. Their time is known only after a look at all spans: it reaches from
-//! the first beginning to the last end of those that are meant, and then filters everything that is asked for, as if the
-//! two moments had been typed.
+//! Epochs and steps are numbers in spans. Their time is known only after reading all spans: it extends from the first
+//! start to the last end of the selected ones. This range then filters all events, as if its two ends had been given.
 
 use super::refusals::failure::Failure;
 use super::selection::Selection;
@@ -13,8 +12,8 @@ use crate::load::Trace;
 use crate::load::sources::errors::LoadError;
 use crate::scan::{Consumer, Progress, scan};
 
-/// Returns the filter that a selection is for this trace, of which processes that began in `run` are asked for. Refuses a
-/// window that cannot contain anything.
+/// Returns the filter for this trace; `run` restricts the start of processes. Rejects a range that cannot contain any
+/// event.
 pub fn filter(
     selection: &Selection,
     run: Option<(i64, i64)>,
@@ -47,7 +46,7 @@ pub fn filter(
     })
 }
 
-/// The beginning of the trace. Native files have it in their heads; others have to be read for it.
+/// Returns the start of the trace. Native files have it in their headers; other formats have to be read.
 fn beginning(trace: &Trace, threads: usize) -> Result<i64, Failure> {
     if trace.sources.iter().all(|source| source.start().is_some()) {
         return Ok(trace.start());
@@ -59,7 +58,7 @@ fn beginning(trace: &Trace, threads: usize) -> Result<i64, Failure> {
     Ok(found.into_iter().filter_map(|First(ts)| ts).min().unwrap_or(0))
 }
 
-/// The earliest beginning one thread has found.
+/// The earliest start that one thread has found.
 struct First(Option<i64>);
 
 impl Consumer for First {
@@ -70,10 +69,10 @@ impl Consumer for First {
     fn part_done(&mut self, _part: usize, _horizon: i64) {}
 }
 
-/// A warning about filters that let nothing through, as far as that is known without reading all events.
+/// Returns a warning if filters select nothing, as far as that is known without reading all events.
 pub fn filter_warning(filter: &Filter, trace: &Trace) -> Option<String> {
     let processes = trace.catalog.processes();
-    // Processes of foreign formats turn up while they are read.
+    // Processes of foreign formats are discovered while they are read.
     let all_known = trace.sources.iter().all(|source| source.start().is_some());
     if !all_known {
         return None;
@@ -103,7 +102,7 @@ pub fn filter_warning(filter: &Filter, trace: &Trace) -> Option<String> {
     })
 }
 
-/// From the first beginning to the last end of what carries these epochs and steps.
+/// Returns the range from the first start to the last end of the spans with these epochs and steps.
 fn stretch(
     selection: &Selection,
     run: Option<(i64, i64)>,
@@ -119,7 +118,7 @@ fn stretch(
     found.bounds.ok_or_else(|| Failure::Window(found.why_none()))
 }
 
-/// The epochs and steps that one thread has found.
+/// The range of the epochs and steps that one thread has found.
 #[derive(Clone, Copy, Default)]
 struct Stretch {
     epoch: Option<Numbers>,
@@ -161,7 +160,7 @@ impl Stretch {
 
 impl Consumer for Stretch {
     fn batch(&mut self, batch: &mut Batch) {
-        // As long as the other columns, or empty.
+        // The column is as long as the rest, or empty.
         for i in 0..batch.epoch.len() {
             let (epoch, step) = (batch.epoch[i], batch.step[i]);
             self.epochs_seen = Numbers::with(self.epochs_seen, epoch);

@@ -1,4 +1,4 @@
-//! `dlio-analyze worker`: reads what others ask about, until it is ended.
+//! `dlio-analyze worker`: reads and counts for clients until it is stopped.
 
 use std::ffi::OsString;
 use std::io::{Read, Write};
@@ -58,7 +58,7 @@ Example with two hosts that share a file system:
   node2$ dlio-analyze worker --listen 0.0.0.0:7070 --root /scratch --token ~/.dlio-token
   login$ dlio-analyze /scratch/run/trace --workers node1:7070,node2:7070 --token ~/.dlio-token";
 
-/// True if `dlio-analyze worker ...` was typed, and not a trace of that name.
+/// Returns `true` for `dlio-analyze worker` with a worker's options or none; with anything else, `worker` is a trace.
 pub fn is_meant(typed: &[OsString]) -> bool {
     let asks = |word: &OsString| word.to_str().is_some_and(|word| word.starts_with("--listen") || word == "--help");
     typed.get(1).is_some_and(|word| word == "worker") && (typed.len() == 2 || typed[2..].iter().any(asks))
@@ -112,7 +112,7 @@ fn resolved(typed: &str) -> Result<SocketAddr, String> {
     found.ok_or_else(|| format!("{typed}: not an address to listen on; expected one with a port, such as 0.0.0.0:7070"))
 }
 
-/// Says where it listens, in a form that others can use: all addresses of a machine are its name.
+/// Prints the address in a form that clients can use: the host name stands in for "all addresses".
 fn announce(address: SocketAddr) -> std::io::Result<()> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
     let name = name.filter(|_| address.ip().is_unspecified());
@@ -120,7 +120,7 @@ fn announce(address: SocketAddr) -> std::io::Result<()> {
         Some(name) => format!("{LISTENING}{}:{}\n", name.trim(), address.port()),
         None => format!("{LISTENING}{address}\n"),
     };
-    // In one piece: several workers may share the pipe that they say it into.
+    // Written in one piece: several workers may share this pipe.
     let mut out = crate::terminal::stdout();
     out.write_all(line.as_bytes())?;
     out.flush()

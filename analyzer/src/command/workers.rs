@@ -1,4 +1,4 @@
-//! `--workers`: the same question, asked of many machines.
+//! `--workers`: runs the question on several hosts.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::scan::Progress;
 use crate::summary::analysis::Analysis;
 use crate::summary::figures::units::many;
 
-/// Connects to the workers that are wanted, and waits until all of them are there.
+/// Connects to the requested workers, and waits until all of them are connected.
 pub fn connect(question: &Question) -> Result<Option<Arc<Cluster>>, Failure> {
     let Some(wanted) = &question.workers else { return Ok(None) };
     let inputs = places(&question.traces)?;
@@ -32,7 +32,7 @@ pub fn connect(question: &Question) -> Result<Option<Arc<Cluster>>, Failure> {
     Cluster::of(fleet, &inputs).map(|cluster| Some(Arc::new(cluster))).map_err(|trouble| Failure::Cluster(trouble.0))
 }
 
-/// Where the inputs lie.
+/// Returns the locations of the inputs.
 fn places(typed: &[String]) -> Result<Vec<PathBuf>, Failure> {
     let mut places = Vec::new();
     for input in typed {
@@ -42,7 +42,7 @@ fn places(typed: &[String]) -> Result<Vec<PathBuf>, Failure> {
         }
         match std::fs::canonicalize(input) {
             Ok(place) => places.push(place),
-            // A pattern: where what it matches lies.
+            // A pattern: return the locations of its matches.
             Err(_) => {
                 let files = expand(std::slice::from_ref(input)).map_err(Failure::Load)?;
                 places.extend(files.iter().filter_map(|(path, _)| std::fs::canonicalize(path).ok()));
@@ -52,7 +52,7 @@ fn places(typed: &[String]) -> Result<Vec<PathBuf>, Failure> {
     Ok(places)
 }
 
-/// The folders in which they lie, and places in buckets.
+/// Returns the directories of the inputs, and bucket prefixes.
 fn roots(places: &[PathBuf]) -> Vec<PathBuf> {
     let folder = |place: &PathBuf| match bucket::is_object(place) || place.is_dir() {
         true => place.clone(),
@@ -64,7 +64,7 @@ fn roots(places: &[PathBuf]) -> Vec<PathBuf> {
     roots
 }
 
-/// Workers, and the files that they are to read.
+/// Workers, and the files that they read.
 #[derive(Clone)]
 pub struct WorkerInputs {
     pub cluster: Arc<Cluster>,
@@ -90,7 +90,7 @@ pub fn analyse(
     Ok(analysis)
 }
 
-/// Has workers write Parquet. Returns `false`, having said why, if they cannot.
+/// Lets workers write Parquet. Reports the reason and returns `false` if they cannot.
 pub fn write_parquet(
     question: &Question,
     WorkerInputs { cluster, files }: &WorkerInputs,
@@ -116,7 +116,7 @@ pub fn write_parquet(
     }
 }
 
-/// Returns the workers in the form in which queries use them.
+/// Returns the workers in the form that queries use.
 pub fn for_queries(
     question: &Question,
     inputs: &WorkerInputs,
@@ -132,7 +132,7 @@ pub fn report_query(asking: &WorkerExecConfig) {
     report_stats(asking.cluster(), &asking.take_done());
 }
 
-/// Reports which workers went away, and that nothing is missing for it.
+/// Reports which workers disconnected, and that nothing is missing because of it.
 fn report_stats(cluster: &Cluster, dispatched: &Dispatched) {
     if !dispatched.lost.is_empty() {
         let each = dispatched.lost.iter().map(|lost| format!("{} ({})", lost.address, lost.why));
@@ -148,5 +148,5 @@ fn report_stats(cluster: &Cluster, dispatched: &Dispatched) {
     }
 }
 
-/// The variable that has the bytes sent and received said: for measurements.
+/// The variable that enables output of the bytes sent and received, for measurements.
 const MEASURE: &str = "DLIO_CLUSTER_MEASURE";

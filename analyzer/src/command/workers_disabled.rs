@@ -16,14 +16,14 @@ use crate::summary::analysis::Analysis;
 use crate::tables::cancel::LatestQuery;
 use crate::tables::query;
 
-/// A cluster that does not exist.
+/// A cluster, which cannot exist in this build.
 pub type Cluster = Infallible;
 
 pub fn connect(_: &Question) -> Result<Option<Arc<Cluster>>, Failure> {
     Ok(None)
 }
 
-/// Workers, and the files that they are to read.
+/// Workers, and the files that they read.
 #[derive(Clone)]
 pub struct WorkerInputs {
     pub cluster: Arc<Cluster>,
@@ -45,7 +45,7 @@ pub fn write_parquet(
     match *inputs.cluster {}
 }
 
-/// Workers for queries, which do not exist either.
+/// Workers for queries, which cannot exist in this build.
 #[derive(Clone)]
 pub enum WorkerExecConfig {}
 

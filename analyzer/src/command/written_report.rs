@@ -1,4 +1,4 @@
-//! Reports that were written earlier, with `--format json`.
+//! Reads reports that were written earlier, with `--format json`.
 
 use std::fs::File;
 use std::io::Read;
@@ -6,15 +6,15 @@ use std::path::Path;
 
 use crate::compare::run::SCHEMA;
 
-/// Reports are small; what begins like one and is longer is something else.
+/// Reports are small; a longer file with such a start is something else.
 const REPORT_MAX: u64 = 256 << 20;
 
-/// Returns the text of a file that is a report; `None` if it is anything else.
+/// Returns the text of a file if it is a report.
 pub fn read_report(path: &Path) -> Option<String> {
     is_report(path).then(|| std::fs::read_to_string(path).ok())?
 }
 
-/// Returns `true` if a file begins like a report.
+/// Returns `true` if a file starts like a report.
 pub fn is_report(path: &Path) -> bool {
     begins_like_one(path) == Some(true)
 }

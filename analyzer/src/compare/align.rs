@@ -1,6 +1,6 @@
-//! Rows of two runs by what they mean: functions and spans by name, folders by pattern, ranks by number.
+//! Matches rows of two runs by meaning: functions and spans by name, directories by pattern, ranks by number.
 //!
-//! Never by process number, host or absolute path, which no two runs share.
+//! Process numbers, hosts and absolute paths never match rows, because no two runs share them.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,14 @@ use super::run::{Folder, Function, Rank, Run};
 use crate::summary::report::folders::common;
 use crate::summary::report::patterns::pattern;
 
-/// The figures of a row on one side.
+/// The totals of a row on one side.
 #[derive(Serialize, Clone, Copy, Debug, Default, PartialEq)]
 pub struct Figures {
     pub count: u64,
-    /// Summed over calls.
+    /// Total over all calls.
     pub time_ns: u64,
     pub bytes: u64,
-    /// Of one call; `null` where a row stands for many kinds.
+    /// Per call; `null` if the row covers several kinds of calls.
     pub median_ns: Option<f64>,
 }
 
@@ -30,7 +30,7 @@ pub enum Group {
     Gone,
     More,
     Fewer,
-    /// As many, whatever time they took.
+    /// An equal number of calls, even if they took a different time.
     Same,
 }
 
@@ -43,7 +43,7 @@ pub struct Row {
     pub change_ns: i64,
 }
 
-/// The rows of both sides, those whose time changed most first.
+/// Pairs the rows of both sides, with the largest change in time first.
 fn aligned(before: BTreeMap<String, Figures>, mut after: BTreeMap<String, Figures>) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::with_capacity(before.len());
     for (key, figures) in before {
@@ -69,7 +69,7 @@ fn row(key: String, before: Option<Figures>, after: Option<Figures>) -> Row {
     Row { key, group, before, after, change_ns: b.time_ns as i64 - a.time_ns as i64 }
 }
 
-/// Sums rows of one key.
+/// Sums the rows of each key.
 fn by_key(rows: impl Iterator<Item = (String, Figures)>) -> BTreeMap<String, Figures> {
     let mut keys: BTreeMap<String, Figures> = BTreeMap::new();
     for (key, figures) in rows {
@@ -102,16 +102,16 @@ fn named<'a>(functions: impl Iterator<Item = &'a Function>) -> BTreeMap<String, 
     by_key(functions.map(|function| (key(function), of_function(function))))
 }
 
-/// What follows the name of a call that moves its bytes past files; [`ON_PIPES`] says it whole.
+/// The suffix of call names that move bytes on pipes and similar; [`ON_PIPES`] explains it to users.
 const PAST_FILES: &str = "(pipes)";
 pub const ON_PIPES: &str = "(pipes): on pipes, sockets and terminals, and not on files.";
 
-/// True if a row is one of those.
+/// Returns `true` if the row covers calls on pipes and similar.
 pub fn is_past_files(row: &Row) -> bool {
     row.key.ends_with(PAST_FILES)
 }
 
-/// Calls on files, and those of the same name on pipes and the like apart. Waits are on none of them.
+/// Returns calls on files, and separate rows for calls of the same name on pipes and similar. Waits count as neither.
 fn calls(run: &Run) -> BTreeMap<String, Figures> {
     let past = |function: &Function| match function.class == "wait" {
         true => key(function),
@@ -133,7 +133,7 @@ pub fn folders(before: &Run, after: &Run) -> Vec<Row> {
     aligned(patterns(&before.directories), patterns(&after.directories))
 }
 
-/// Folders as seen from the one that holds them all, by their patterns.
+/// Returns directories by pattern, relative to their common parent.
 fn patterns(folders: &[Folder]) -> BTreeMap<String, Figures> {
     let root = folders.iter().map(|folder| folder.directory.clone()).reduce(common).unwrap_or_default();
     let row = |folder: &Folder| {
@@ -159,17 +159,17 @@ fn of_rank(rank: &Rank) -> Figures {
     }
 }
 
-/// A finding of one side or both.
+/// A finding on one side or on both.
 #[derive(Serialize, Clone, Debug, PartialEq)]
 pub struct FindingChange {
     pub id: String,
     pub change: Turn,
-    /// The most that can be won; `null` where it did not fire.
+    /// The largest possible saving; `null` if the finding did not fire.
     pub before_ns: Option<i64>,
     pub after_ns: Option<i64>,
-    /// Whether that is more than noise.
+    /// Whether the change is more than noise.
     pub claim: Claim,
-    /// As the side says it that has it, the one after first.
+    /// The sentence of the side that has the finding; if both have it, of the side after.
     pub says: String,
 }
 
@@ -184,10 +184,10 @@ pub enum Turn {
     Gone,
 }
 
-/// Findings that cost as much to within this are the same.
+/// Findings whose costs differ by less than this count as unchanged.
 const SAME_WORTH: f64 = 0.05;
 
-/// The findings that fired on either side, new ones first.
+/// Returns the findings that fired on either side, new ones first.
 pub fn findings(before: &Run, after: &Run) -> Vec<FindingChange> {
     let fired = |run: &Run, id: &str| run.fired().find(|finding| finding.id == id).cloned();
     let mut ids: Vec<&str> = after.fired().chain(before.fired()).map(|finding| finding.id.as_str()).collect();

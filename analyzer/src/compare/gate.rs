@@ -1,4 +1,4 @@
-//! Limits that a comparison has to keep: `wait.share > 5%`, `io.exposed_s > +10%`, `checkpoint.p50_s > +0.5`.
+//! Limits for a comparison: `wait.share > 5%`, `io.exposed_s > +10%`, `checkpoint.p50_s > +0.5`.
 
 use serde::Serialize;
 
@@ -9,20 +9,20 @@ use crate::amount::{self, Amount};
 /// The value of a limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Bound {
-    /// The figure itself, after.
+    /// Limits the metric itself, on the side after.
     Value(f64),
-    /// The change in parts of what it was before.
+    /// Limits the relative change.
     Relative(f64),
-    /// The change in the figure's own unit.
+    /// Limits the change in the metric's unit.
     Change(f64),
 }
 
-/// A limit as it was typed.
+/// A limit, with the text that was given on the command line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limit {
     pub typed: String,
     metric: Named,
-    /// True if more than the bound is too much, false if less.
+    /// `true` if values above the limit exceed it, `false` if values below it do.
     above: bool,
     bound: Bound,
 }
@@ -33,7 +33,7 @@ pub struct Limit {
 pub enum Verdict {
     Kept,
     Exceeded,
-    /// The runs do not tell.
+    /// The runs do not suffice to decide.
     Undecided,
 }
 
@@ -45,7 +45,7 @@ pub struct LimitOutcome {
 }
 
 impl Limit {
-    /// As clap asks for it.
+    /// Parses a limit for clap.
     pub fn parse(typed: &str) -> Result<Limit, String> {
         const FORM: &str = "a limit is METRIC > VALUE or METRIC < VALUE, like 'wait.share > 5%' or 'io.s > +10%'";
         let at = typed.find(['<', '>']).ok_or(FORM)?;
@@ -63,12 +63,12 @@ impl Limit {
         Ok(Limit { typed: typed.into(), metric, above: rest.starts_with('>'), bound })
     }
 
-    /// True if it says something about two sides.
+    /// Returns `true` if the limit needs two sides.
     pub fn needs_two_sides(&self) -> bool {
         !matches!(self.bound, Bound::Value(_))
     }
 
-    /// The outcome of this limit; a figure that was judged among others is taken as it was.
+    /// Returns the outcome of this limit. A metric that was already judged together with others keeps that claim.
     pub fn outcome(&self, sides: &Sides, judged: &[MetricChange]) -> LimitOutcome {
         let name = self.metric.name();
         let known = judged.iter().find(|change| change.metric == name);
@@ -110,7 +110,8 @@ impl Limit {
         if self.judged(estimate, bound) == Verdict::Kept {
             return (Verdict::Kept, why);
         }
-        // Beyond the limit, but is it beyond noise? The U test knows from four runs a side on, an interval from six.
+        // The value exceeds the limit, but noise may explain it. The U test can decide with four runs per side, an
+        // interval with six.
         let beyond = |(low, high): (f64, f64)| if self.above { low > 0.0 } else { high < 0.0 };
         let claim = if self.above { Claim::More } else { Claim::Fewer };
         match interval {
@@ -133,7 +134,7 @@ impl Limit {
     }
 }
 
-/// What the U test says, where it was asked.
+/// Describes the result of the U test, if it ran.
 fn of_test(change: &MetricChange) -> String {
     change.p.map_or_else(String::new, |p| format!(" (U test, p = {p:.digits$})", digits = if p < 0.01 { 4 } else { 2 }))
 }
@@ -142,7 +143,7 @@ fn number(text: &str) -> Result<f64, String> {
     figure(text, Unit::Count)
 }
 
-/// Times may have a unit, and are seconds without one; so are bytes.
+/// Parses a value. Times without a unit are in seconds, sizes without one in bytes.
 fn figure(text: &str, unit: Unit) -> Result<f64, String> {
     let units = match unit {
         Unit::Seconds => amount::TIMES,

@@ -1,4 +1,4 @@
-//! Figures of a run that can be compared and limited, by name.
+//! Metrics of a run that can be compared and limited by name.
 
 use dlio_schemas::words::nearest;
 use serde::{Serialize, Serializer};
@@ -8,12 +8,12 @@ use super::statistics::Location;
 use crate::summary::figures::units::{bytes, grouped, time};
 use crate::summary::report::layout::hung;
 
-/// The unit of a figure, as it is shown and typed in a limit.
+/// The unit of a metric, for output and for limits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
     Seconds,
     Bytes,
-    /// Bytes a second.
+    /// Bytes per second.
     Rate,
     Share,
     Count,
@@ -36,7 +36,7 @@ impl Unit {
             Unit::Bytes => bytes(value),
             Unit::Rate => format!("{}/s", bytes(value)),
             Unit::Share => format!("{:.1} %", value * 100.0),
-            // The median of two runs may lie between them.
+            // The median of two runs may be a fraction.
             Unit::Count if value.fract() != 0.0 => format!("{}.{:.0}", grouped(value as u64), value.fract() * 10.0),
             Unit::Count => grouped(value as u64),
         }
@@ -49,14 +49,14 @@ impl Serialize for Unit {
     }
 }
 
-/// A figure that every run has, or has not.
+/// A metric of a run; a run may lack its value.
 pub struct Metric {
     pub name: &'static str,
     pub meaning: &'static str,
     pub unit: Unit,
-    /// True if noise has no part in it: any change is real. How often a program waits and asks again depends on timing.
+    /// `true` if noise cannot change it, so any change is real. How often a program polls depends on timing.
     pub exact: bool,
-    /// The quantity of single steps that it is, and how of many, if of any.
+    /// For a metric per step: the quantity, and whether it is a mean over all steps or over the faster half.
     pub step: Option<(PerStep, Location)>,
     pub of: fn(&Run) -> Option<f64>,
 }
@@ -73,7 +73,7 @@ fn seconds(ns: i64) -> f64 {
     ns as f64 / 1e9
 }
 
-/// In the order in which they are shown.
+/// All metrics, in output order.
 pub const METRICS: &[Metric] = &[
     timed("wall_s", "first event's start to last event's end", |run| Some(seconds(run.time.total_ns))),
     timed("startup_s", "time before training, of the trainer where it took longest", |run| {
@@ -148,7 +148,7 @@ pub const METRICS: &[Metric] = &[
     counted("lost", "lost events", Unit::Count, |run| Some(run.allocation.lost as f64)),
 ];
 
-/// A figure of one function (`function.NAME.FIELD`) or span (`span.NAME.FIELD`).
+/// A metric of one function (`function.NAME.FIELD`) or span (`span.NAME.FIELD`).
 struct Field {
     name: &'static str,
     unit: Unit,
@@ -171,17 +171,17 @@ const FIELDS: &[Field] = &[
     field("max_s", Unit::Seconds, false, |function| function.duration_ns.max / 1e9),
 ];
 
-/// A metric that was named.
+/// A metric selected by name.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Named {
-    /// Its place in [`METRICS`].
+    /// An index into [`METRICS`].
     Known(usize),
-    /// Of a function or span, and the place in [`FIELDS`].
+    /// A metric of one function or span; `field` is an index into [`FIELDS`].
     Single { span: bool, name: String, field: usize },
 }
 
 impl Named {
-    /// The metric of a name, or what is wrong with it.
+    /// Parses the name of a metric, or returns an error message.
     pub fn parse(typed: &str) -> Result<Named, String> {
         if let Some(known) = METRICS.iter().position(|metric| metric.name == typed) {
             return Ok(Named::Known(known));
@@ -214,7 +214,7 @@ impl Named {
         }
     }
 
-    /// True if noise has no part in it, be it of one of these runs.
+    /// Returns `true` if noise cannot change the metric in any of these runs.
     pub fn is_exact<'a>(&self, mut runs: impl Iterator<Item = &'a Run>) -> bool {
         match self {
             Named::Known(known) => METRICS[*known].exact,
@@ -225,7 +225,7 @@ impl Named {
         }
     }
 
-    /// The quantity of single steps that it is, if of any.
+    /// Returns the quantity per step that the metric measures, if it measures one.
     pub fn per_step(&self) -> Option<(PerStep, Location)> {
         match self {
             Named::Known(known) => METRICS[*known].step,
@@ -245,7 +245,7 @@ impl Named {
     }
 }
 
-/// For `--explain`.
+/// Lists the metrics for `--explain`.
 pub fn listing(width: usize) -> String {
     let longest = METRICS.iter().map(|metric| metric.name.len()).max().unwrap_or(0);
     let mut out = String::new();

@@ -1,12 +1,12 @@
-//! Comparison: the change from some runs to others, and whether it is more than noise.
+//! Compares runs: what changed from some runs to others, and whether the change is more than noise.
 //!
-//! [`run`] is what is taken from a report, [`metrics`] the figures by name, [`statistics`] what can be claimed of them,
-//! [`wall`] where the change of the whole run comes from, [`align`] the rows of both sides, [`gate`] limits for a CI;
-//! [`tables`] puts a [`Comparison`] into words, [`text`] prints it, for terminals and pull requests.
+//! [`run`] reads a report, [`metrics`] names its metrics, [`statistics`] tests them, [`wall`] shows where a change of
+//! the run time comes from, [`align`] matches the rows of both sides, and [`gate`] checks limits for CI. [`tables`]
+//! describes a [`Comparison`] in words, and [`text`] prints it for terminals and pull requests.
 //!
-//! Bytes and counts of what is done to files are exact: any change of them is real. How many calls there are altogether is not:
-//! how often a program waits and asks again depends on timing. Times of one run a side are compared by their steps, which
-//! know the noise within a run; how much runs differ from each other is known of several runs a side only.
+//! Bytes and counts of file operations are exact: any change of them is real. The total number of calls is not exact,
+//! because how often a program polls depends on timing. With one run per side, times are compared by their steps, which
+//! show the noise within a run. Only several runs per side show how much runs differ from each other.
 
 pub mod align;
 pub mod gate;
@@ -32,44 +32,44 @@ use wall::Wall;
 pub const SCHEMA: &str = "dlio-comparison";
 pub const VERSION: u32 = 1;
 
-/// Runs a side from which on the U test can tell anything at all.
+/// The number of runs per side that the U test needs to find any difference.
 const RUNS_MIN: usize = 4;
 
-/// Runs a side from which on the interval of their ratios is one.
+/// The number of runs per side that the interval of the ratios needs to be meaningful.
 const INTERVAL_RUNS_MIN: usize = 6;
 
-/// Steps a run from which on one run a side says something.
+/// The number of steps that a single run per side needs for a claim.
 const STEPS_MIN: usize = 10;
 
-/// Smaller changes are not called any, with one run a side and with several.
+/// Smaller changes do not count as changes, with one run per side and with several.
 const FLOOR_ALONE: f64 = 0.05;
 const FLOOR: f64 = 0.02;
 
-/// With one run a side, the interval of a mean has to lie beyond this: means move with whatever else a machine does.
+/// With one run per side, the interval of a mean must be beyond this, because other activity of the host shifts means.
 const FLOOR_OF_MEANS: f64 = 0.1;
 
-/// The figures by which one run a side is judged: what steps cost together, and what they take undisturbed.
+/// The metrics that judge one run per side: the mean cost of steps, and their cost without disturbance.
 const BY_STEPS: [&str; 2] = ["step.mean_s", "step.typical_s"];
 
-/// The figure that answers first.
+/// The metric that decides the comparison.
 const ASKED: &str = "wall_s";
 
-/// The claim that can be made of a change.
+/// The claim that the data support about a change.
 #[derive(Serialize, Clone, Copy, Debug, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Claim {
     Same,
     More,
     Fewer,
-    /// Not more than runs, or steps, differ anyway.
+    /// The change is within the usual variation of runs or steps.
     Noise,
-    /// The runs do not tell.
+    /// The runs do not suffice to decide.
     Undecided,
-    /// The figure is not known of one side.
+    /// One side does not have the metric.
     Unknown,
 }
 
-/// A figure before and after: of several runs the median.
+/// A metric before and after; the median if a side has several runs.
 #[derive(Serialize, Clone, Debug)]
 pub struct MetricChange {
     pub metric: String,
@@ -77,26 +77,26 @@ pub struct MetricChange {
     pub exact: bool,
     pub before: Option<f64>,
     pub after: Option<f64>,
-    /// Relative, as are the ends of its interval.
+    /// The relative change; the ends of its interval are relative, too.
     pub change: Option<f64>,
     pub low: Option<f64>,
     pub high: Option<f64>,
-    /// Of the U test, with several runs a side.
+    /// The result of the U test, with several runs per side.
     pub p: Option<f64>,
     pub claim: Claim,
 }
 
-/// Some runs before and some after.
+/// The runs before and the runs after.
 pub struct Sides {
     pub before: Vec<Run>,
     pub after: Vec<Run>,
 }
 
-/// A run of one side, as it is named above the tables.
+/// A run of one side, as printed above the tables.
 #[derive(Serialize, Clone, Debug)]
 pub struct Head {
     pub trace: String,
-    /// Where the trace holds several runs: which of them this is.
+    /// The name of this run if its trace contains several.
     pub run: Option<String>,
     pub start_ts: i64,
     pub wall_ns: i64,
@@ -104,7 +104,7 @@ pub struct Head {
     pub lost: u64,
 }
 
-/// Something that differs beside the figures.
+/// A difference other than a metric.
 #[derive(Serialize, Clone, Debug, PartialEq)]
 pub struct Circumstance {
     pub what: &'static str,
@@ -119,7 +119,7 @@ pub struct Comparison {
     pub answer: Vec<String>,
     pub before: Vec<Head>,
     pub after: Vec<Head>,
-    /// Other differences between the sides.
+    /// Differences between the sides other than metrics.
     pub circumstances: Vec<Circumstance>,
     pub wall: Wall,
     pub findings: Vec<FindingChange>,
@@ -132,7 +132,7 @@ pub struct Comparison {
 }
 
 impl Sides {
-    /// Compares both sides. Tables show, of several runs, the one with the median length.
+    /// Compares both sides. If a side has several runs, the tables show its run of median length.
     pub fn compare(&self, limits: &[Limit]) -> Comparison {
         let (before, after) = self.typical();
         let mut metrics: Vec<_> = (0..METRICS.len()).map(|known| self.change(&Named::Known(known))).collect();
@@ -166,12 +166,12 @@ impl Sides {
         }
     }
 
-    /// The runs that stand for both sides.
+    /// Returns the representative run of each side.
     pub fn typical(&self) -> (&Run, &Run) {
         (typical(&self.before), typical(&self.after))
     }
 
-    /// One figure before and after, with what can be claimed of it alone.
+    /// Compares one metric and makes a claim about it alone.
     pub fn change(&self, named: &Named) -> MetricChange {
         let of = |runs: &[Run]| -> Option<Vec<f64>> { runs.iter().map(|run| named.of(run)).collect() };
         let (before, after) = (of(&self.before), of(&self.after));
@@ -213,8 +213,8 @@ impl Sides {
         change
     }
 
-    /// Several figures of several runs: of those that are called changed, one in twenty may be so by chance. How long the
-    /// runs took is what is asked for before anything is looked at, and stands for itself.
+    /// Judges several metrics of several runs. Up to one in twenty claimed changes may be due to chance. The run time
+    /// is not part of this correction, because it is the question asked before any data are seen.
     fn judge(&self, metrics: &mut [MetricChange]) {
         let (asked, others): (Vec<_>, Vec<_>) =
             metrics.iter_mut().filter(|metric| metric.p.is_some()).partition(|metric| metric.metric == ASKED);
@@ -222,7 +222,7 @@ impl Sides {
         self.judge_together(others);
     }
 
-    /// One figure that is asked for by itself.
+    /// Compares one metric that was requested separately.
     fn judged_alone(&self, named: &Named) -> MetricChange {
         let mut change = self.change(named);
         if change.p.is_some() {
@@ -241,8 +241,8 @@ impl Sides {
         }
     }
 
-    /// The findings of the runs that stand for both sides. What one costs is a time like others: of several runs a side the U
-    /// test tells whether it changed, of one nothing does.
+    /// Compares the findings of the representative runs. The cost of a finding is a time: with several runs per side
+    /// the U test decides whether it changed; with one run per side nothing can.
     fn findings(&self) -> Vec<FindingChange> {
         let (before, after) = self.typical();
         let mut findings = align::findings(before, after);
@@ -267,12 +267,12 @@ impl Sides {
         self.before.len() == 1 && self.after.len() == 1
     }
 
-    /// Of the side that has fewer.
+    /// Returns the number of runs on the smaller side.
     fn runs(&self) -> usize {
         self.before.len().min(self.after.len())
     }
 
-    /// The change of a figure that steps know, by steps.
+    /// Compares a metric by its steps, if it has any.
     fn by_steps(&self, named: &Named) -> Option<Interval> {
         let (part, location) = named.per_step()?;
         let (before, after) = (self.before[0].steps(part), self.after[0].steps(part));
@@ -324,7 +324,7 @@ impl Sides {
     }
 }
 
-/// How long the runs of both sides took.
+/// Describes the run times of both sides.
 fn of_medians(run: &MetricChange) -> String {
     let (before, after) = (run.before.unwrap_or(0.0), run.after.unwrap_or(0.0));
     let seconds = |seconds: f64| time(seconds * 1e9);
@@ -342,12 +342,12 @@ fn find<'a>(metrics: &'a [MetricChange], name: &str) -> Option<&'a MetricChange>
     metrics.iter().find(|metric| metric.metric == name)
 }
 
-/// True if every run has the same.
+/// Returns `true` if all runs have the same value.
 fn is_constant(values: &[f64]) -> bool {
     values.windows(2).all(|pair| pair[0] == pair[1])
 }
 
-/// The figures that judge one run a side, where its steps are enough for that.
+/// Returns the metrics that judge one run per side, if it has enough steps.
 fn by_steps(metrics: &[MetricChange]) -> Option<[&MetricChange; 2]> {
     let [mean, typical] =
         BY_STEPS.map(|name| find(metrics, name).filter(|step| step.low.is_some() && step.p.is_none()));
@@ -362,9 +362,9 @@ fn claimed(same: bool, more: bool) -> Claim {
     }
 }
 
-/// What can be claimed of one run a side, whose interval knows of the noise within the runs only. The faster half of steps is
-/// changed if it is beyond the floor, and all of the interval beyond the lower one; a mean only if all of its interval is
-/// beyond the higher one.
+/// Makes a claim from one run per side, whose interval covers only the noise within the runs. The faster half of the
+/// steps changed if the change is beyond the floor and its whole interval beyond the lower floor. A mean changed only
+/// if its whole interval is beyond the higher floor.
 fn alone(interval: Interval, location: Location) -> Claim {
     let (floor, least) = match location {
         Location::Mean => (FLOOR_OF_MEANS, FLOOR_OF_MEANS),
@@ -377,7 +377,7 @@ fn alone(interval: Interval, location: Location) -> Claim {
     }
 }
 
-/// What the steps of one run a side come to: a few long steps hide from one figure what they do to the other.
+/// Combines both claims of one run per side: a few long steps may change only one of the metrics.
 fn of_both(mean: Claim, typical: Claim) -> Claim {
     match (mean, typical) {
         (Claim::More, Claim::Fewer) | (Claim::Fewer, Claim::More) => Claim::Undecided,
@@ -411,14 +411,14 @@ fn interval(change: &MetricChange) -> String {
     both.map_or(String::new(), |(low, high)| format!(" (95 %: {:+.1} to {:+.1} %)", low * 100.0, high * 100.0))
 }
 
-/// The run of median length, the shorter one of two.
+/// Returns the run of median length, or the shorter one of two.
 fn typical(runs: &[Run]) -> &Run {
     let mut order: Vec<&Run> = runs.iter().collect();
     order.sort_by_key(|run| run.time.total_ns);
     order[(order.len() - 1) / 2]
 }
 
-/// Other differences: like should be compared with like.
+/// Lists other differences, because only similar runs should be compared.
 fn circumstances(before: &Run, after: &Run) -> Vec<Circumstance> {
     let listed = |mut names: Vec<String>| {
         names.sort();
@@ -447,13 +447,13 @@ fn circumstances(before: &Run, after: &Run) -> Vec<Circumstance> {
 }
 
 impl Comparison {
-    /// The claim of the comparison: by steps of one run a side, where they tell, else by the whole runs.
+    /// Returns the claim of the comparison: by steps with one run per side if they suffice, otherwise by whole runs.
     pub fn claim(&self) -> Claim {
         let by_runs = || find(&self.metrics, ASKED).map_or(Claim::Unknown, |run| run.claim);
         by_steps(&self.metrics).map_or_else(by_runs, |[mean, typical]| of_both(mean.claim, typical.claim))
     }
 
-    /// The verdict over all limits: one that is exceeded outweighs what is not decided.
+    /// Returns the verdict over all limits: an exceeded limit outweighs undecided ones.
     pub fn verdict(&self) -> Verdict {
         let any = |verdict: Verdict| self.limits.iter().any(|limit| limit.verdict == verdict);
         match (any(Verdict::Exceeded), any(Verdict::Undecided)) {

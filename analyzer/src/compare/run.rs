@@ -1,6 +1,6 @@
-//! A run as it is compared: some figures of its report, in whatever version that was written.
+//! The metrics of a run that are compared, read from a report of any version.
 //!
-//! What an old report does not have is not known of its run, and never zero.
+//! A metric that an old report lacks is unknown, never zero.
 
 use serde::Deserialize;
 
@@ -9,13 +9,13 @@ use crate::summary::report::runs;
 use crate::summary::report::steps::StepPart;
 use crate::summary::report::timeline::Timeline;
 
-/// Reports that can be read begin with this.
+/// The schema name at the start of every readable report.
 pub const SCHEMA: &str = "dlio-summary";
 
 #[derive(Deserialize, Clone, Debug, Default)]
 #[serde(default)]
 pub struct Run {
-    /// The path as it was typed.
+    /// The path that was given on the command line.
     #[serde(skip)]
     pub typed: String,
     pub schema: String,
@@ -36,14 +36,14 @@ pub struct Run {
     pub damage: Vec<Damage>,
     pub steps: Vec<Steps>,
     pub findings: Vec<Finding>,
-    /// Counts in place of events: then calls on files and on others stand together.
+    /// Present if calls were counted, not recorded. Rows then combine calls on files and other calls.
     pub tally: Option<serde::de::IgnoredAny>,
 }
 
-/// Classes of calls that move no data and ask about no file.
+/// Classes of calls that neither move data nor access metadata.
 const NO_IO: [&str; 3] = ["wait", "other", "compute"];
 
-/// A quantity of single steps.
+/// A quantity per step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PerStep {
     Length,
@@ -184,7 +184,7 @@ fn sums_of(columns: &[StepPart], part: PerStep) -> impl Iterator<Item = Weighted
     })
 }
 
-/// The sections that no report is without.
+/// The sections that every report has.
 #[derive(Deserialize)]
 struct Whole {
     allocation: Option<serde::de::IgnoredAny>,
@@ -193,12 +193,12 @@ struct Whole {
 }
 
 impl Run {
-    /// From a report as JSON.
+    /// Parses a report in JSON.
     pub fn of(report: &str) -> serde_json::Result<Run> {
         serde_json::from_str(report)
     }
 
-    /// The same of what somebody wrote. A report of some sections alone has no figures that could be compared.
+    /// Parses a report that a user passed. A report of selected sections has no metrics to compare.
     pub fn written(report: &str) -> Result<Run, String> {
         let whole: Whole = serde_json::from_str(report).map_err(|error| error.to_string())?;
         let parts = [("allocation", whole.allocation), ("dataset", whole.dataset), ("time", whole.time)];
@@ -212,9 +212,9 @@ impl Run {
         }
     }
 
-    /// A sum over its trainers; `None` where it is not known of one, or where there are none.
+    /// Sums a value over the trainers; `None` if it is unknown for one of them, or if there are no trainers.
     pub fn trainers(&self, of: impl Fn(&Trainer) -> Option<i64>) -> Option<i64> {
-        // As in the report: a trainer without waits says nothing of the others'.
+        // As in the report, trainers without recorded waits are ignored if another trainer has some.
         let knows = |trainer: &&Trainer| trainer.waited_ns.is_some();
         let any = self.training.iter().any(|trainer| knows(&trainer));
         let told = self.training.iter().filter(|trainer| !any || knows(trainer));
@@ -222,8 +222,8 @@ impl Run {
         sum.filter(|_| !self.training.is_empty())
     }
 
-    /// The quantity of each step, those of the same number taken together: trainers that wait for one another are no more
-    /// runs than one.
+    /// Returns the quantity for each step, combined over all trainers: trainers that wait for each other are one
+    /// sample.
     pub fn steps(&self, part: PerStep) -> Vec<Weighted> {
         let count = self.steps.iter().map(|trainer| trainer.columns.len()).max().unwrap_or(0);
         let mut sums = vec![Weighted { sum: 0.0, weight: 0.0 }; count];
@@ -234,28 +234,28 @@ impl Run {
         sums
     }
 
-    /// One figure of them.
+    /// Returns one metric of the steps.
     pub fn step(&self, part: PerStep, location: Location) -> Option<f64> {
         location.of(&self.steps(part))
     }
 
-    /// Of the trainer whose steps took longest altogether.
+    /// Returns the step times of the trainer whose steps took longest in total.
     pub fn longest_steps(&self) -> Option<&StepPart> {
         self.steps.iter().map(|trainer| &trainer.sum).max_by_key(|sum| sum.total_ns)
     }
 
-    /// The columns of that trainer.
+    /// Returns the columns of the trainer whose steps took longest.
     pub fn longest_columns(&self) -> &[StepPart] {
         let longest = self.steps.iter().max_by_key(|trainer| trainer.sum.total_ns);
         longest.map_or(&[], |trainer| &trainer.columns)
     }
 
-    /// Findings that fired.
+    /// Returns the findings that fired.
     pub fn fired(&self) -> impl Iterator<Item = &Finding> {
         self.findings.iter().filter(|finding| finding.state == "fired")
     }
 
-    /// The most that could be won by mending a finding: nothing where it did not fire.
+    /// Returns the largest saving of a finding, or 0 if it did not fire.
     pub fn cost(&self, id: &str) -> f64 {
         self.fired().find(|finding| finding.id == id).map_or(0.0, |finding| finding.worth_ns.unwrap_or(0) as f64)
     }
@@ -264,13 +264,14 @@ impl Run {
         self.training.iter().map(|trainer| trainer.readers.len()).sum()
     }
 
-    /// Every kind of call, on whatever.
+    /// Returns all kinds of calls, on files and on anything else.
     pub fn calls(&self) -> impl Iterator<Item = &Function> {
         self.functions.iter().chain(&self.past_files)
     }
 
-    /// Calls that move data of files, or ask about them. What depends on timing is none of them: waits, and calls on pipes,
-    /// which take what is there. `None` where calls on files are not told from others.
+    /// Returns calls that move file data or access metadata. Calls that depend on timing are excluded: waits, and calls
+    /// on pipes, which take the available bytes. `None` if the report does not separate calls on files from other
+    /// calls.
     pub fn on_files(&self) -> Option<impl Iterator<Item = &Function>> {
         let asks = |function: &&Function| !NO_IO.contains(&function.class.as_str());
         self.tally.is_none().then(|| self.functions.iter().filter(asks))

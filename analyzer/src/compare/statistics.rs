@@ -1,13 +1,13 @@
-//! Statistics of two samples: ranks of whole runs, blocks of steps.
+//! Statistics of two samples: rank tests for whole runs, block bootstrap for steps.
 
-/// Values of a run that follow each other, each standing for some number of steps.
+/// Consecutive values of a run, each covering some number of steps.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Weighted {
     pub sum: f64,
     pub weight: f64,
 }
 
-/// An estimate and the interval that holds the truth in 19 of 20 cases.
+/// An estimate and its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
     pub estimate: f64,
@@ -15,25 +15,25 @@ pub struct Interval {
     pub high: f64,
 }
 
-/// What of steps is compared.
+/// The statistic of steps that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Location {
-    /// Their mean: what they cost together, long ones included.
+    /// Their mean: the total cost, long steps included.
     Mean,
-    /// The mean of their faster half: what they take undisturbed, since whatever else a machine does only makes them longer.
+    /// The mean of the faster half: the undisturbed cost, because other activity of the host only makes steps longer.
     Faster,
 }
 
-/// Samples drawn by [`bootstrap`].
+/// The number of samples that [`bootstrap`] draws.
 const DRAWS: usize = 2000;
 
-/// The same runs give the same interval.
+/// A fixed seed, so that the same runs give the same interval.
 const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The relative change from one run to another, by a circular block bootstrap: neighbours stay together, since what delays one
-/// step delays the next.
+/// Returns the relative change from one run to another, by a circular block bootstrap. Adjacent values stay together,
+/// because a delay of one step also delays the next.
 ///
-/// `block` is in values. `None` where there is nothing to draw from.
+/// `block` is a number of values. `None` if there are no values to draw from.
 pub fn bootstrap(before: &[Weighted], after: &[Weighted], block: usize, location: Location) -> Option<Interval> {
     let estimate = location.of(after)? / location.of(before).filter(|before| *before > 0.0)? - 1.0;
     let mut random = SplitMix(SEED);
@@ -54,19 +54,19 @@ pub fn bootstrap(before: &[Weighted], after: &[Weighted], block: usize, location
     Some(Interval { estimate, low: at(0.025)?, high: at(0.975)? })
 }
 
-/// As long as neighbours may depend on each other: two rounds of the readers, and the square root of so many values at least;
-/// but four blocks at least.
+/// Returns the length over which adjacent values may depend on each other: at least two rounds of the readers and the
+/// square root of the number of values, but short enough for four blocks.
 pub fn block(values: usize, readers: usize) -> usize {
     (2 * readers).max(values.isqrt()).clamp(1, (values / 4).max(1))
 }
 
 impl Location {
-    /// Of single steps.
+    /// Computes the statistic of single steps.
     pub fn of(self, values: &[Weighted]) -> Option<f64> {
         self.of_drawn(values, &ascending(values), &vec![1; values.len()])
     }
 
-    /// Of values each taken so many times; `order` is that of their size.
+    /// Computes the statistic of values that were each drawn `times` times; `order` sorts them by size.
     fn of_drawn(self, values: &[Weighted], order: &[usize], times: &[u32]) -> Option<f64> {
         let sum = |of: fn(&Weighted) -> f64| -> f64 {
             values.iter().zip(times).map(|(value, times)| of(value) * f64::from(*times)).sum()
@@ -82,7 +82,7 @@ impl Location {
     }
 }
 
-/// The places of values in the order of their size.
+/// Returns the indices of the values in ascending order.
 fn ascending(values: &[Weighted]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..values.len()).filter(|&at| values[at].weight > 0.0).collect();
     let each = |at: usize| values[at].sum / values[at].weight;
@@ -90,7 +90,7 @@ fn ascending(values: &[Weighted]) -> Vec<usize> {
     order
 }
 
-/// The mean of the first half of ascending values.
+/// Returns the mean of the first half of ascending values.
 fn faster(ascending: impl Iterator<Item = (Weighted, f64)>, weight: f64) -> f64 {
     let half = weight / 2.0;
     let mut at = 0.0;
@@ -102,7 +102,7 @@ fn faster(ascending: impl Iterator<Item = (Weighted, f64)>, weight: f64) -> f64 
     within.sum::<f64>() / half
 }
 
-/// Steele, Lea and Flood's generator: a word of state, good enough to draw blocks.
+/// SplitMix64 by Steele, Lea and Flood: one word of state, good enough to draw blocks.
 struct SplitMix(u64);
 
 impl SplitMix {
@@ -118,7 +118,7 @@ impl SplitMix {
         ((self.next() as u128 * bound as u128) >> 64) as usize
     }
 
-    /// How many times each of some values is taken, where as many are drawn in blocks that wrap around.
+    /// Counts how often each value is drawn, when as many values as there are get drawn in blocks that wrap around.
     fn draw(&mut self, values: usize, block: usize, times: &mut Vec<u32>) {
         times.clear();
         times.resize(values, 0);
@@ -132,10 +132,11 @@ impl SplitMix {
     }
 }
 
-/// Runs a side up to which the U test is exact.
+/// The largest number of runs per side for which the U test is exact.
 const EXACT_MAX: usize = 20;
 
-/// The probability that two samples of one distribution differ in rank as much as these do (Mann and Whitney, two-sided).
+/// Returns the probability that two samples of one distribution differ in rank at least this much (Mann-Whitney U test,
+/// two-sided).
 pub fn u_test(before: &[f64], after: &[f64]) -> f64 {
     let ranks = doubled_ranks(before, after);
     if before.is_empty() || after.is_empty() {
@@ -148,7 +149,7 @@ pub fn u_test(before: &[f64], after: &[f64]) -> f64 {
     }
 }
 
-/// Twice the ranks of all values, so that ties share whole numbers; in the order given, first sample first.
+/// Returns twice the rank of each value, so that ties have integer ranks; in input order, first sample first.
 fn doubled_ranks(before: &[f64], after: &[f64]) -> Vec<usize> {
     let all: Vec<f64> = before.iter().chain(after).copied().collect();
     let rank = |value: &f64| {
@@ -159,10 +160,11 @@ fn doubled_ranks(before: &[f64], after: &[f64]) -> Vec<usize> {
     all.iter().map(rank).collect()
 }
 
-/// By counting, of all ways to choose the first sample from the ranks, those with a sum at least as far from the middle.
+/// Computes the exact probability: the share of all choices of the first sample whose rank sum is at least as far from
+/// the middle.
 fn exact(ranks: &[usize], chosen: usize, sum: usize) -> f64 {
     let total: usize = ranks.iter().sum();
-    // ways[k][s]: how many choices of k ranks have the sum s.
+    // ways[k][s] is the number of choices of k ranks with the sum s.
     let mut ways = vec![vec![0.0_f64; total + 1]; chosen + 1];
     ways[0][0] = 1.0;
     for &rank in ranks {
@@ -179,7 +181,7 @@ fn exact(ranks: &[usize], chosen: usize, sum: usize) -> f64 {
     as_far.map(|(_, ways)| ways).sum::<f64>() / all
 }
 
-/// By the normal distribution, with ties and a continuity correction.
+/// Computes the probability by the normal distribution, with ties and a continuity correction.
 fn approximate(ranks: &[usize], chosen: usize, sum: usize) -> f64 {
     let (n1, n) = (chosen as f64, ranks.len() as f64);
     let n2 = n - n1;
@@ -194,7 +196,8 @@ fn approximate(ranks: &[usize], chosen: usize, sum: usize) -> f64 {
     2.0 * above(distance / variance.sqrt())
 }
 
-/// The part of the normal distribution above `z`: Abramowitz and Stegun 26.2.17, off by 7.5e-8 at most.
+/// Returns the upper tail of the normal distribution at `z`, by Abramowitz and Stegun 26.2.17, with an error of at most
+/// 7.5e-8.
 fn above(z: f64) -> f64 {
     let t = 1.0 / (1.0 + 0.231_641_9 * z);
     let series = [0.319_381_530, -0.356_563_782, 1.781_477_937, -1.821_255_978, 1.330_274_429];
@@ -202,8 +205,8 @@ fn above(z: f64) -> f64 {
     (-z * z / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt() * polynomial
 }
 
-/// The median of the ratios of every run after to every run before, less one, with the interval that belongs to the U
-/// test; the interval is the whole range of the ratios where the samples are too small for one.
+/// Returns the median of the ratios of every run after to every run before, minus one, with the interval that matches
+/// the U test. If the samples are too small for an interval, it is the whole range of the ratios.
 pub fn median_of_ratios(before: &[f64], after: &[f64]) -> Option<Interval> {
     let mut ratios: Vec<f64> = after.iter().flat_map(|b| before.iter().map(move |a| b / a - 1.0)).collect();
     ratios.retain(|ratio| ratio.is_finite());
@@ -214,12 +217,13 @@ pub fn median_of_ratios(before: &[f64], after: &[f64]) -> Option<Interval> {
     Some(Interval { estimate, low: ratios[cut], high: ratios[last - cut] })
 }
 
-/// How many of the smallest ratios lie outside the interval: the largest number that U stays below in one of 40 cases.
+/// Returns how many of the smallest ratios are outside the interval: the largest number that U stays below in one of 40
+/// cases.
 fn critical(n1: usize, n2: usize) -> usize {
     let (n1, n2) = (n1.min(EXACT_MAX), n2.min(EXACT_MAX));
     let mut ways = vec![vec![0.0_f64; n1 * n2 + 1]; n1 + 1];
     ways[0][0] = 1.0;
-    // Of n1 + n2 places, the k-th chosen one at place p passes p - k + 1 of the others.
+    // If the k-th chosen value is at position p of n1 + n2, it exceeds p - k + 1 values of the other sample.
     for place in 0..n1 + n2 {
         for k in (1..=n1.min(place + 1)).rev() {
             let passed = place + 1 - k;
@@ -237,7 +241,7 @@ fn critical(n1: usize, n2: usize) -> usize {
     within.count()
 }
 
-/// Marks the probabilities that are small enough that one of 20 of those called so is wrong (Benjamini and Hochberg).
+/// Marks the probabilities that are small enough that at most one in 20 marked ones is false (Benjamini-Hochberg).
 pub fn discoveries(probabilities: &[f64]) -> Vec<bool> {
     let mut order: Vec<usize> = (0..probabilities.len()).collect();
     order.sort_by(|a, b| probabilities[*a].total_cmp(&probabilities[*b]));
@@ -258,7 +262,7 @@ mod tests {
 
     #[test]
     fn exact_probabilities_are_those_of_tables() {
-        // Of 70 ways to choose 4 of 8, two are as far apart as this.
+        // 2 of the 70 ways to choose 4 of 8 are this far apart.
         assert!(close(u_test(&[1.0, 2.0, 3.0, 4.0], &[5.0, 6.0, 7.0, 8.0]), 2.0 / 70.0));
         assert!(close(u_test(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0]), 0.1));
         // scipy.stats.mannwhitneyu(..., method="exact")
@@ -277,7 +281,7 @@ mod tests {
 
     #[test]
     fn intervals_of_ratios_leave_out_what_tables_say() {
-        // Critical values of U at 5 %, two-sided; an interval leaves out one more than the largest significant U.
+        // Critical values of U at 5 %, two-sided. An interval excludes one more than the largest significant U.
         assert_eq!(
             [critical(4, 4), critical(5, 5), critical(6, 6), critical(8, 8), critical(10, 10)],
             [1, 3, 6, 14, 24]
@@ -288,7 +292,7 @@ mod tests {
         assert_eq!(median_of_ratios(&[], &[1.0]), None);
     }
 
-    /// Steps of a run: some noise, and now and then a stall.
+    /// Returns the steps of a run, with some noise and, if `stalls`, occasional stalls.
     fn stepped(random: &mut SplitMix, mean: f64, stalls: bool) -> Vec<Weighted> {
         let mut part = || random.below(1000) as f64 / 1000.0;
         (0..200)
@@ -337,7 +341,7 @@ mod tests {
     fn the_faster_half_is_counted_by_steps() {
         let value = |sum: f64, weight: f64| Weighted { sum, weight };
         assert_eq!(Location::Faster.of(&[1000.0, 2.0, 4.0, 1.0].map(|sum| value(sum, 1.0))), Some(1.5));
-        // The first stands for two steps of 7: the faster half are that of 5 and one of them.
+        // The first value covers two steps of 7: the faster half is the step of 5 and one step of 7.
         assert_eq!(Location::Faster.of(&[value(14.0, 2.0), value(5.0, 1.0), value(90.0, 1.0)]), Some(6.0));
         assert_eq!((Location::Faster.of(&[]), Location::Mean.of(&[value(9.0, 3.0)])), (None, Some(3.0)));
         assert_eq!((block(400, 2), block(400, 16), block(10, 16), block(1, 0)), (20, 32, 2, 1));

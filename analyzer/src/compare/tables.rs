@@ -1,4 +1,4 @@
-//! A comparison as tables of words, which every form of it shows: terminals, pull requests, pages.
+//! The tables of a comparison, for every output format: terminal, pull request, HTML page.
 
 use super::align::{Figures, FindingChange, Group, ON_PIPES, Row, Turn, is_past_files};
 use super::gate::{LimitOutcome, Verdict};
@@ -6,20 +6,20 @@ use super::metrics::Unit;
 use super::{Claim, Comparison, Head, MetricChange};
 use crate::summary::figures::units::{bytes, grouped, many, moment, share, signed, time};
 
-/// Rows whose time changed by less of the run than this are counted and not shown.
+/// Rows whose time changed by less than this share of the run are counted but not shown.
 const WORTH_SHOWING: f64 = 0.01;
 
-/// See the module.
+/// A table with a title, text cells and notes.
 pub struct Table {
     pub title: String,
-    /// One that begins with `<` stands left.
+    /// Column heads; a head that begins with `<` is left-aligned.
     pub heads: Vec<&'static str>,
     pub rows: Vec<Vec<String>>,
-    /// What is said below it.
+    /// Notes printed below the table.
     pub notes: Vec<String>,
 }
 
-/// The tables that have something to say, in order; limits stand before them.
+/// Returns all tables that have rows, in order; the limits precede them.
 pub fn all(comparison: &Comparison, top: usize) -> Vec<Table> {
     let rows = |title: &str, rows: &[Row]| changed_rows(title, rows, comparison, top);
     let mut tables = vec![runs(comparison)];
@@ -97,7 +97,7 @@ pub fn wall(comparison: &Comparison) -> Table {
 
 pub fn findings(comparison: &Comparison) -> Option<Table> {
     let row = |finding: &FindingChange| {
-        // Worse and better are claims; that it cost more or less is a figure.
+        // "Worse" and "better" are claims; "costs more" and "costs less" only compare numbers.
         let turn = match (finding.change, finding.claim) {
             (Turn::New, Claim::Noise) => "new, noise",
             (Turn::New, _) => "new",
@@ -125,7 +125,7 @@ pub fn findings(comparison: &Comparison) -> Option<Table> {
     })
 }
 
-/// What is said below findings that too few runs tell of.
+/// The note below findings that too few runs support.
 const UNDECIDED: &str = "It takes four or more runs per side to show whether that is more than noise.";
 
 pub fn figures(comparison: &Comparison) -> Table {
@@ -142,10 +142,10 @@ pub fn figures(comparison: &Comparison) -> Table {
     }
 }
 
-/// Of counts below this one is more than a percent: they are compared as counts.
+/// Below this count, one more is over 1 %, so counts are compared as counts.
 const FEW: f64 = 100.0;
 
-/// A figure's name, before, after, change, claim and interval.
+/// Returns a metric's name, before, after, change, claim and interval.
 pub fn figure_words(metric: &MetricChange) -> [String; 6] {
     let shown = |value: Option<f64>| value.map_or("?".into(), |value| metric.unit.shown(value));
     let change = match metric.before.zip(metric.after) {
@@ -210,7 +210,7 @@ fn changed_rows(title: &str, rows: &[Row], comparison: &Comparison, top: usize) 
     })
 }
 
-/// Whether other things happened, and not the same in another time.
+/// Returns `true` if different operations happened, not merely the same ones in another time.
 fn is_structural(row: &Row) -> bool {
     row.group != Group::Same || row.before.zip(row.after).is_some_and(|(a, b)| a.bytes != b.bytes)
 }

@@ -1,4 +1,4 @@
-//! A comparison as people read it: on a terminal, or as Markdown in a pull request.
+//! Prints a comparison for a terminal, or as Markdown for a pull request.
 
 use super::Comparison;
 use super::gate::LimitOutcome;
@@ -12,7 +12,7 @@ fn grid(table: Table) -> Grid {
     grid
 }
 
-/// For a terminal of a width; of long tables the first `top` rows.
+/// Prints the comparison for a terminal of `width` columns; long tables show their first `top` rows.
 pub fn print(comparison: &Comparison, width: usize, top: usize) -> String {
     let mut out: String = comparison.answer.iter().map(|sentence| wrapped(sentence, width)).collect();
     if !comparison.limits.is_empty() {
@@ -27,7 +27,7 @@ pub fn print(comparison: &Comparison, width: usize, top: usize) -> String {
     out
 }
 
-/// Only what became of the limits.
+/// Prints only the outcome of the limits.
 pub fn limits_alone(comparison: &Comparison, width: usize) -> String {
     let line = |limit: &LimitOutcome| {
         let text = wrapped(
@@ -39,7 +39,7 @@ pub fn limits_alone(comparison: &Comparison, width: usize) -> String {
     comparison.limits.iter().map(line).collect()
 }
 
-/// For a pull request: the answer and the first table in sight, the others folded.
+/// Prints the comparison for a pull request: the answer and the first table are visible, the rest is folded.
 pub fn markdown(comparison: &Comparison, top: usize) -> String {
     let mut out = String::new();
     comparison.answer.iter().for_each(|sentence| out.push_str(&format!("{}\n\n", without_markup(sentence))));

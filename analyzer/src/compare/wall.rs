@@ -1,4 +1,4 @@
-//! The origin of a change of the whole run: a partition of both runs, so that the parts' changes add up to it.
+//! Explains a change of the run time: partitions both runs into parts whose changes add up to it.
 
 use serde::Serialize;
 
@@ -23,7 +23,7 @@ pub struct Wall {
     pub parts: Vec<Part>,
 }
 
-/// The parts of a run; nothing else stands in it.
+/// The parts of a run, which add up to its run time.
 type Parts = Vec<(&'static str, i64)>;
 
 impl Wall {
@@ -56,7 +56,7 @@ impl Wall {
         let most = most.filter(|most| most.change_ns != 0).map_or(String::new(), |most| {
             let sign = if most.change_ns > 0 { '+' } else { '-' };
             let by = time(most.change_ns.unsigned_abs() as f64);
-            // Other parts may have gone the other way.
+            // Other parts may have changed in the opposite direction.
             match most.change_ns.unsigned_abs() > self.change_ns.unsigned_abs() {
                 true => format!("; {} {sign}{by}, and other parts changed in the opposite direction", most.part),
                 false => format!("; most of it is {} ({sign}{by})", most.part),
@@ -66,11 +66,11 @@ impl Wall {
     }
 }
 
-/// Parts that changed by less than this part of the run are not worth a word where the whole did not change.
+/// If the run time did not change, parts that changed by less than this share of the run are not mentioned.
 const SHIFTED: f64 = 0.05;
 
 impl Wall {
-    /// What became more and what less in runs of the same length.
+    /// Describes which parts grew and which shrank in runs of the same length.
     fn shifted(&self) -> String {
         let most = |sign: i64| self.parts.iter().max_by_key(|part| part.change_ns * sign);
         let moved = |part: &Part| format!("{} to {}", time(part.before_ns as f64), time(part.after_ns as f64));
@@ -83,7 +83,7 @@ impl Wall {
     }
 }
 
-/// Compute first, then I/O that nothing covers; without spans of compute, I/O and the rest.
+/// Partitions by time: compute first, then I/O without compute; if compute is unknown, I/O and the rest.
 fn by_time(run: &Run, knows_compute: bool) -> Parts {
     let time = &run.time;
     match (time.compute_ns, time.unoverlapped_io_ns) {
@@ -94,8 +94,8 @@ fn by_time(run: &Run, knows_compute: bool) -> Parts {
     }
 }
 
-/// By the training that was longest, where no span tells of steps: what it waited is no more than a part of the time without
-/// I/O, and what one wants to know.
+/// Partitions by the longest training, if no spans mark steps. Its wait is only a part of the time without I/O, but it
+/// is the number that users look for.
 fn by_training(run: &Run) -> Option<Parts> {
     let longest = run.training.iter().max_by_key(|trainer| trainer.trained_ns)?;
     let waited = longest.waited_ns?;
@@ -106,7 +106,7 @@ fn by_training(run: &Run) -> Option<Parts> {
     ])
 }
 
-/// By the steps of the trainer that was longest at them, where both runs have them.
+/// Partitions by the steps of the trainer that spent longest in steps, if both runs have steps.
 fn by_steps(run: &Run) -> Option<Parts> {
     let sum = run.longest_steps()?;
     Some(vec![

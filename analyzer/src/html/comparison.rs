@@ -1,4 +1,4 @@
-//! The page of a comparison: the same figures as its text, and both runs on one axis.
+//! The HTML page of a comparison: the metrics of the text report, and both runs on one time axis.
 
 use serde_json::{Value, json};
 
@@ -16,11 +16,11 @@ use crate::compare::wall;
 use crate::compare::{Claim, Comparison, MetricChange};
 use crate::summary::report::steps::StepPart;
 
-/// Where else its figures are explained.
+/// Where else the metrics are explained.
 const EXPLAINED: &str = "<code>dlio-analyze --explain</code> describes how runs are compared; <code>--format json</code> contains all \
      numbers.";
 
-/// The page of a comparison. `before` and `after` are the runs that its tables show.
+/// Renders the page of a comparison. `before` and `after` are the runs that its tables show.
 pub fn page(comparison: &Comparison, before: &Run, after: &Run) -> String {
     let mut page = Markup::default();
     frame::open(&format!("{} compared with {}", after.typed, before.typed), &mut page);
@@ -42,16 +42,16 @@ pub fn page(comparison: &Comparison, before: &Run, after: &Run) -> String {
     page.into_string()
 }
 
-/// A part of the page below its first screen.
+/// A section below the first screen.
 struct Section {
     id: &'static str,
     title: &'static str,
-    /// What it shows, in a line.
+    /// A description in one line.
     what: &'static str,
     content: Markup,
 }
 
-/// Those that have something to say, in order.
+/// Returns the sections that have content, in order.
 fn sections(comparison: &Comparison, before: &Run, after: &Run) -> Vec<Section> {
     let section = |id, title, what, content| Section { id, title, what, content };
     let words = |table: Option<tables::Table>| table.map_or_else(Markup::default, |table| of_table(&table));
@@ -95,7 +95,7 @@ const FIGURES_SAY: &str = "Counts and bytes are exact: any change of them is rea
 const RUNS_SAY: &str = "The runs compared. With several runs per side, tables and charts show the run of median \
     length.";
 
-/// What the comparison comes to.
+/// Writes the verdict.
 fn verdict(comparison: &Comparison, page: &mut Markup) {
     let (mood, mark) = match comparison.claim() {
         Claim::More => ("bad", "▲ "),
@@ -114,7 +114,7 @@ fn metric<'a>(comparison: &'a Comparison, name: &str) -> Option<&'a MetricChange
     comparison.metrics.iter().find(|metric| metric.metric == name)
 }
 
-/// Five numbers before and after.
+/// Writes five numbers, before and after.
 fn numbers(comparison: &Comparison, page: &mut Markup) {
     const NUMBERS: [(&str, &str); 5] = [
         ("wall_s", "Wall clock"),
@@ -152,7 +152,7 @@ fn of_table(table: &tables::Table) -> Markup {
     content
 }
 
-/// Colours of the parts of a run.
+/// Returns the style class, and so the color, of a part of a run.
 fn class(part: &str) -> &'static str {
     match part {
         "compute" => "compute",
@@ -178,7 +178,7 @@ fn wall_parts(comparison: &Comparison) -> Markup {
     content
 }
 
-/// Findings with what they say, which the table of words has no room for.
+/// Returns the findings with their sentences, which do not fit into the text tables.
 fn findings(comparison: &Comparison) -> Markup {
     let Some(mut table) = tables::findings(comparison) else { return Markup::default() };
     table.heads.push("<");
@@ -186,7 +186,7 @@ fn findings(comparison: &Comparison) -> Markup {
     of_table(&table)
 }
 
-/// Rows of both sides, all of them, to be sorted and filtered.
+/// Returns all rows of both sides as a table to sort and filter.
 fn changed(id: &str, rows: &[Row]) -> Markup {
     let mut content = Markup::default();
     if rows.is_empty() {
@@ -205,14 +205,14 @@ fn changed(id: &str, rows: &[Row]) -> Markup {
     content
 }
 
-/// Columns of a picture at most.
+/// The largest number of columns in a plot.
 const COLUMNS_MAX: f64 = 1000.0;
 
-/// Both runs' lanes on one axis of time, each pair on one scale.
+/// Draws the lanes of both runs on one time axis, with a common scale per pair.
 fn course(before: &Run, after: &Run) -> Markup {
     let mut content = Markup::default();
     let report = |run: &Run| json!({ "timeline": run.timeline, "training": vec![Value::Null; run.training.len()] });
-    // Quantiles of columns of different widths are no quantiles.
+    // Quantiles of columns cannot be combined into columns of another width.
     let gathered_lanes = |run: &Run| lanes(&report(run)).into_iter().filter(|lane| lane.kind != Kind::Time).collect();
     let sides: [(&Run, Vec<Lane>); 2] = [before, after].map(|run| (run, gathered_lanes(run)));
     let width = sides.iter().map(|(run, _)| run.timeline.column_ns as f64).fold(0.0, f64::max);
@@ -238,7 +238,7 @@ fn course(before: &Run, after: &Run) -> Markup {
     content
 }
 
-/// A figure of both runs, on one scale.
+/// Returns a metric of both runs as two lanes with one scale.
 fn pair(like: &Lane, values: [Vec<f64>; 2]) -> [Lane; 2] {
     let most = values.iter().flatten().copied().fold(0.0, f64::max);
     let full = like.full.or(Some(most));
@@ -252,10 +252,10 @@ fn pair(like: &Lane, values: [Vec<f64>; 2]) -> [Lane; 2] {
     })
 }
 
-/// Columns of steps at most.
+/// The largest number of columns of steps.
 const STEPS_MAX: u64 = 500;
 
-/// Steps of both runs by their number.
+/// Draws the steps of both runs by step number.
 fn steps(before: &Run, after: &Run) -> Markup {
     let mut content = Markup::default();
     let sides = [before, after].map(|run| run.longest_columns());
@@ -266,7 +266,7 @@ fn steps(before: &Run, after: &Run) -> Markup {
     let width = longest.div_ceil(STEPS_MAX).max(1);
     let count = longest.div_ceil(width);
     let each = |columns: &[StepPart], of: fn(&StepPart) -> i64| -> Vec<f64> {
-        // One value a step, since columns of a run need not hold as many steps each.
+        // One value per step, because the columns of the two runs may cover different numbers of steps.
         let steps = columns.iter().flat_map(|column| {
             let mean = of(column) as f64 / column.steps.max(1) as f64;
             std::iter::repeat_n(mean, column.steps as usize)

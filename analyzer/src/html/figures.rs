@@ -1,23 +1,23 @@
-//! The kind of figure a field holds, as its name has it, and its text.
+//! Determines the kind of a number from its field name, and formats it.
 
 use serde_json::Value;
 
 use crate::summary::figures::quantiles::percentile;
 use crate::summary::figures::units::{bytes, grouped, moment, signed, time};
 
-/// See the module. The script of the page has the same list.
+/// The kind of value in a field. The script of the page has the same list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     Text,
     Count,
-    /// A number that names something: no thousands in it.
+    /// A number that serves as a name, without a thousands separator.
     Number,
     Time,
-    /// By how much a time changed.
+    /// The change of a time.
     Change,
     Moment,
     Bytes,
-    /// Bytes a second.
+    /// Bytes per second.
     Rate,
     Share,
     /// Any other number.
@@ -25,11 +25,11 @@ pub enum Kind {
     Truth,
 }
 
-/// Numbers that are names.
+/// Fields whose numbers are names.
 const NUMBERS: [&str; 10] = ["pid", "ppid", "tid", "rank", "proc", "parent", "epoch", "step", "errno", "line"];
 
 impl Kind {
-    /// The kind of the values of a field, by its path and what the values are.
+    /// Returns the kind of a field's values, from its path and the values.
     pub fn of(path: &str, values: &[&Value]) -> Kind {
         let is = |test: fn(&Value) -> bool| values.iter().any(|value| test(value));
         if is(|value| value.is_string() || value.is_array() || value.is_object()) {
@@ -61,7 +61,7 @@ impl Kind {
         }
     }
 
-    /// The name in the script.
+    /// Returns the name that the script uses.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Text => "text",
@@ -78,7 +78,7 @@ impl Kind {
         }
     }
 
-    /// The text of a number.
+    /// Formats a number.
     pub fn number(self, value: f64) -> String {
         match self {
             Kind::Time => time(value),
@@ -94,7 +94,7 @@ impl Kind {
         }
     }
 
-    /// The text of a value; an unknown one is a dash.
+    /// Formats a value; an unknown value is a dash.
     pub fn show(self, value: &Value) -> String {
         match value {
             Value::Null => "–".into(),
@@ -114,7 +114,7 @@ impl Kind {
     }
 }
 
-/// Elements of a list that are shown in one cell.
+/// The number of list elements that one cell shows.
 const LISTED: usize = 6;
 
 fn list(values: &[Value]) -> String {
@@ -127,7 +127,7 @@ fn list(values: &[Value]) -> String {
     shown.join(", ") + &more
 }
 
-/// A share of one.
+/// Formats a share of 1 as a percentage.
 pub fn percent(part: f64) -> String {
     match part * 100.0 {
         percent if percent > 0.0 && percent < 0.1 => "<0.1 %".into(),
@@ -140,7 +140,7 @@ fn trimmed(number: String) -> String {
     if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.').into() } else { number }
 }
 
-/// Fields whose names are short forms, or do not say what they hold.
+/// Labels for fields whose names are abbreviated or unclear.
 const WORDS: [(&str, &str); 53] = [
     ("late", "events out of order"),
     ("late_ns", "I/O time that may be missing because of that"),
@@ -197,7 +197,7 @@ const WORDS: [(&str, &str); 53] = [
     ("common_ns", "time of writes in common blocks"),
 ];
 
-/// A field's name as a heading: without its unit, in words.
+/// Returns the heading for a field: words, without the unit.
 pub fn label(path: &str) -> String {
     let known = |part: &str| WORDS.iter().find(|(name, _)| *name == part).map(|(_, words)| words.to_string());
     let in_words = |part: &str| {
@@ -208,7 +208,7 @@ pub fn label(path: &str) -> String {
     path.split('.').map(part).collect::<Vec<_>>().join(": ")
 }
 
-/// With a capital letter at the beginning.
+/// Capitalizes the first letter.
 pub fn capital(words: &str) -> String {
     let mut letters = words.chars();
     letters.next().map_or(String::new(), |letter| letter.to_uppercase().chain(letters).collect())

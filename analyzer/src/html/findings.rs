@@ -1,4 +1,4 @@
-//! Findings: what to change first, what that can win, and how it is known.
+//! The findings: what to change first, how much that can save, and the evidence.
 
 use serde_json::{Value, json};
 
@@ -9,10 +9,10 @@ use crate::summary::count::kinds::OBJECT;
 use crate::summary::figures::units::{many, time};
 use crate::summary::report::findings::{NO_CALLS, OVERLAP};
 
-/// Findings that are shown in full; the others are folded.
+/// The number of findings shown in full; the rest are folded.
 const SHOWN: usize = 5;
 
-/// Writes those that fired, by what they can win; nothing where the report has no findings.
+/// Writes the findings that fired, largest saving first; writes nothing if the report has no findings.
 pub fn write(report: &Value, page: &mut Markup) {
     let all = list(report, "findings");
     if all.is_empty() {
@@ -88,7 +88,7 @@ fn one(finding: &Value, page: &mut Markup) {
     page.raw("</article>\n");
 }
 
-/// A measured value beside its limit.
+/// Formats a measured value and its limit.
 fn measured(measure: &Value) -> String {
     let kind = match text(measure, "unit") {
         Some("share") => Kind::Share,
@@ -103,13 +103,13 @@ fn measured(measure: &Value) -> String {
     format!("{}: {value} (limit: {way} {limit})", text(measure, "what").unwrap_or(""))
 }
 
-/// Whether a condition holds, where it was measured.
+/// Returns whether a condition is met, if it was measured.
 fn holds(measure: &Value) -> Option<bool> {
     let (value, limit) = number(measure, "value").zip(number(measure, "limit"))?;
     Some(if measure.get("below") == Some(&Value::Bool(true)) { value < limit } else { value >= limit })
 }
 
-/// All rules as rows of a table.
+/// Returns all rules as table rows.
 pub fn rules(findings: &[Value]) -> Vec<Value> {
     let row = |finding: &Value| {
         let is_quiet = text(finding, "state") == Some("quiet");

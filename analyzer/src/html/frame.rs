@@ -1,9 +1,9 @@
-//! What every page has around its content: the policy that nothing is fetched, style, script.
+//! The frame of every page: style, script, and the content security policy that forbids any download.
 
 use super::markup::Markup;
 use super::plot::strip;
 
-/// With the policy that nothing is fetched.
+/// Includes the content security policy that forbids any download.
 const HEAD: &str = include_str!("head.html");
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
@@ -18,7 +18,7 @@ pub fn open(title: &str, page: &mut Markup) {
     strip::patterns(page);
 }
 
-/// Ends it; `more` says where else its figures are explained.
+/// Closes the page; `more` is where else its metrics are explained.
 pub fn close(more: &'static str, page: &mut Markup) {
     page.raw("</main><footer><p>Made by ").text(concat!("dlio-analyze ", env!("CARGO_PKG_VERSION")));
     page.raw(". A single file without external resources. ").raw(more).raw("</p></footer>\n");

@@ -1,7 +1,7 @@
-//! Markup that is safe by its type: what is written as text is escaped, and only words of this program are taken as they are.
+//! Markup that is safe by its type: text is escaped, and only the program's own literals are written unchanged.
 //!
-//! Names come from the traced machine and may hold anything. There is no way to put a text that was computed into a page
-//! but through [`Markup::text`], an attribute's value or [`Markup::data`], all of which escape it.
+//! Names come from the traced host and may contain anything. Computed text can enter a page only through
+//! [`Markup::text`], an attribute value or [`Markup::data`], all of which escape it.
 
 use std::fmt::Write;
 
@@ -9,23 +9,23 @@ use serde_json::Value;
 
 use crate::text_table::is_obeyed;
 
-/// A piece of a page.
+/// A fragment of a page.
 #[derive(Clone, Default, Debug, PartialEq)]
 pub struct Markup(String);
 
-/// A text as it can be shown: what turns the direction of writing or controls a terminal is replaced.
+/// Returns displayable text: replaces characters that change the writing direction or control a terminal.
 pub fn tame(text: &str) -> String {
     text.chars().map(|c| if is_obeyed(c) { '\u{fffd}' } else { c }).collect()
 }
 
 impl Markup {
-    /// Markup as the program has it.
+    /// Appends literal markup.
     pub fn raw(&mut self, made: &'static str) -> &mut Markup {
         self.0.push_str(made);
         self
     }
 
-    /// Text, whatever it holds.
+    /// Appends text, escaped.
     pub fn text(&mut self, text: &str) -> &mut Markup {
         for c in text.chars() {
             match c {
@@ -41,7 +41,7 @@ impl Markup {
         self
     }
 
-    /// The start of an element.
+    /// Opens an element.
     pub fn open(&mut self, tag: &'static str, attributes: &[(&'static str, &str)]) -> &mut Markup {
         let _ = write!(self.0, "<{tag}");
         for (name, value) in attributes {
@@ -58,7 +58,7 @@ impl Markup {
         self
     }
 
-    /// An element that holds nothing but text.
+    /// Appends an element that contains only text.
     pub fn element(&mut self, tag: &'static str, attributes: &[(&'static str, &str)], text: &str) -> &mut Markup {
         self.open(tag, attributes).text(text).close(tag)
     }
@@ -68,10 +68,10 @@ impl Markup {
         self
     }
 
-    /// Values for the script of the page.
+    /// Embeds values for the script of the page.
     pub fn data(&mut self, id: &str, value: &Value) -> &mut Markup {
         self.open("script", &[("type", "application/json"), ("id", id)]);
-        // No text within can close the element, nor open a comment.
+        // The escapes keep text in the data from closing the element or opening a comment.
         self.0.push_str(&tamed(value).to_string().replace('<', "\\u003c"));
         self.close("script").raw("\n")
     }

@@ -1,13 +1,13 @@
-//! A report as one page of HTML that needs nothing but itself.
+//! Renders a report as one self-contained HTML page.
 //!
-//! [`page`] takes the report as the plain values that JSON has, so that a section which is new shows up as a table without
-//! a line here. Verdict, tables and pictures are legible as they stand; the script adds sorting, filters and values under
-//! the pointer. [`markup`] sees to it that nothing of the traced machine becomes markup; the policy in the head of the page,
-//! that nothing is fetched.
+//! [`page`] takes the report as plain JSON values, so a new section appears as a table without any change here. The
+//! verdict, tables and plots are readable without the script, which adds sorting, filters and values under the pointer.
+//! [`markup`] ensures that nothing from the traced host becomes markup, and the policy in the page's head ensures that
+//! the page downloads nothing.
 //!
-//! Reading order: [`markup`], [`values`], [`figures`], [`table`], [`plot`], [`frame`], then [`overview`] (the first screen, with
-//! [`findings`], [`what_if`], [`timeline_lanes`] and [`wait_lanes`]) and [`sections`] (everything below). [`comparison`] is the
-//! page of two runs.
+//! Reading order: [`markup`], [`values`], [`figures`], [`table`], [`plot`], [`frame`], then [`overview`] (the first
+//! screen, with [`findings`], [`what_if`], [`timeline_lanes`] and [`wait_lanes`]) and [`sections`] (everything below).
+//! [`comparison`] is the page of two runs.
 
 pub mod comparison;
 pub mod figures;
@@ -28,11 +28,11 @@ use serde_json::Value;
 use markup::Markup;
 use sections::Meaning;
 
-/// Where else figures are explained.
+/// Where else the metrics are explained.
 const EXPLAINED: &str = "<code>dlio-analyze --explain</code> defines every section, <code>--show-sql SECTION</code> prints the query \
     that gives its figures.";
 
-/// The page of a report. `trace` is what was analysed, as the user named it.
+/// Renders the page of a report. `trace` is the analyzed path as the user gave it.
 pub fn page(report: &Value, meanings: &[Meaning], trace: &str) -> String {
     let mut page = Markup::default();
     frame::open(trace, &mut page);

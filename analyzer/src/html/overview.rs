@@ -1,4 +1,4 @@
-//! The first screen: what to think of the run, five numbers, where the time went, and how far to trust that.
+//! The first screen: the verdict, five numbers, where the time went, and how complete the data are.
 
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ use super::{wait_lanes, what_if};
 use crate::summary::figures::units::{bytes, grouped, many, moment, time};
 use crate::summary::report::runs::{Run, scope};
 
-/// Its parts that others link to.
+/// Returns the parts that the table of contents links to.
 pub fn places(report: &Value) -> Vec<(&'static str, &'static str)> {
     let has_findings = !list(report, "findings").is_empty();
     let has_timeline = !lanes(report).is_empty();
@@ -29,24 +29,24 @@ pub fn places(report: &Value) -> Vec<(&'static str, &'static str)> {
     places.into_iter().flatten().collect()
 }
 
-/// A bottleneck that costs these shares of a training is marked as bad or fair.
+/// Shares of the training time at which a bottleneck is marked as bad or fair.
 const LIMITING: f64 = 0.2;
 const FREE: f64 = 0.05;
 
-/// Trainers of which it is known how long they waited.
+/// Returns the trainers whose wait time is known.
 fn trainers(report: &Value) -> Vec<Value> {
     let knows = |group: &&Value| number(group, "waited_ns").is_some();
     list(report, "training").iter().filter(knows).cloned().collect()
 }
 
-/// The share of their training that trainers waited.
+/// Returns the share of training time that trainers waited.
 fn waiting(report: &Value) -> Option<f64> {
     let groups = trainers(report);
     let (waited, trained) = (sum(&groups, "waited_ns")?, sum(&groups, "trained_ns")?);
     (trained > 0.0).then(|| waited / trained)
 }
 
-/// The verdict box and the sentences of the verdict.
+/// Writes the verdict box and the sentences of the verdict.
 pub fn verdict(report: &Value, page: &mut Markup) {
     let sentences: Vec<&str> = list(report, "verdict").iter().filter_map(Value::as_str).collect();
     let is_free = matches!(text(report, "headline.bottleneck"), Some("compute-bound" | "not-data-bound"));
@@ -73,13 +73,13 @@ pub fn verdict(report: &Value, page: &mut Markup) {
     page.raw("</section>\n");
 }
 
-/// Which of several runs the page is about.
+/// Names the run that the page covers, if the trace has several.
 fn runs_told_of(report: &Value) -> Option<String> {
     let runs: Vec<Run> = serde_json::from_value(report.get("runs")?.clone()).ok()?;
     scope(&runs)
 }
 
-/// Five numbers.
+/// Writes five numbers.
 pub fn numbers_of(report: &Value, page: &mut Markup) {
     page.raw("<section aria-label=\"Five numbers\"><dl class=\"five\">");
     for (name, value, note) in [wall(report), steps(report), wait(report), moved(report), lost(report)] {
@@ -154,7 +154,7 @@ fn lost(report: &Value) -> Figure {
     ("Lost events", grouped(lost), format!("of {}", many(of("allocation.events") + lost, "event", "events")))
 }
 
-/// The split of the time: bars whose parts are the whole.
+/// Writes the split of the time as bars whose parts add up to the whole.
 pub fn time_split(report: &Value, page: &mut Markup) {
     page.raw("<section id=\"split\"><h2>Where the time went</h2>\n");
     if !decomposed(report, page) {
@@ -176,7 +176,7 @@ pub fn time_split(report: &Value, page: &mut Markup) {
     page.raw("</section>\n");
 }
 
-/// The parts of a step, in the order in which each takes what those before it have left.
+/// The parts of a step, by precedence: each gets the time that the earlier parts left.
 const CLASSES: [(&str, &str, &str); 6] = [
     ("compute_ns", "compute", "computing"),
     ("communication_ns", "comm", "communicating"),
@@ -186,14 +186,14 @@ const CLASSES: [(&str, &str, &str); 6] = [
     ("other_ns", "other", "other"),
 ];
 
-/// Why the wait here may be another than that of the training.
+/// Why this wait may differ from that of the whole training.
 const OF_STEPS: &str = "Shares are of the time of the steps; a wait during which its thread computed counts as \
     compute.";
 
-/// Trainers whose steps are drawn one by one.
+/// The number of trainers whose steps are drawn.
 const DRAWN: usize = 4;
 
-/// The steps, which are known class by class; `false` where they are not.
+/// Writes the steps by part; returns `false` if the parts are unknown.
 fn decomposed(report: &Value, page: &mut Markup) -> bool {
     let trainers = list(report, "steps");
     let whole: f64 = trainers.iter().filter_map(|trainer| number(trainer, "sum.total_ns")).sum();
@@ -224,7 +224,7 @@ fn decomposed(report: &Value, page: &mut Markup) -> bool {
     true
 }
 
-/// Steps of one trainer over time; a column is a step, or the mean of neighbours.
+/// Draws the steps of one trainer over time; a column is one step, or the mean of adjacent steps.
 fn steps_of(id: &'static str, trainer: &Value, page: &mut Markup) {
     let columns = list(trainer, "columns");
     if columns.len() < 2 {
@@ -249,7 +249,7 @@ fn steps_of(id: &'static str, trainer: &Value, page: &mut Markup) {
     stack::write(id, &who, Kind::Time, &CLASSES.map(|class| layer(&class)), &marks, page);
 }
 
-/// The time of trainers, as far as it is known.
+/// Writes how trainers spent their time, as far as it is known.
 fn trained(report: &Value, page: &mut Markup) {
     let groups = list(report, "training");
     let of = |field: &str| sum(groups, field);
@@ -269,7 +269,7 @@ fn trained(report: &Value, page: &mut Markup) {
     }
     let (computed, saved) = (of("computed_ns"), of("checkpoint_ns").unwrap_or(0.0));
     match computed {
-        // Spans may lie within each other; then their sum says nothing of the rest.
+        // Spans may be nested. If so, their sum does not give the remaining time.
         Some(computed) if computed + saved + waited <= trained => {
             add("computing", "compute", computed);
             add("checkpoints", "checkpoint", saved);
@@ -284,13 +284,13 @@ fn trained(report: &Value, page: &mut Markup) {
     strip::write(&title, Kind::Time, &parts, page);
 }
 
-/// The title of the lanes.
+/// Returns the title of the lanes.
 fn course_title(report: &Value) -> &'static str {
     let tells = |field: &str| at(report, &format!("timeline.{field}")).is_some();
     if tells("compute_ns") || tells("waited_ns") { "I/O during compute" } else { "I/O over time" }
 }
 
-/// I/O beside compute on one axis of time.
+/// Draws I/O and compute on one time axis.
 pub fn timeline(report: &Value, page: &mut Markup) {
     let column = number(report, "timeline.column_ns").unwrap_or(0.0);
     let (Some(start), Some(first)) = (number(report, "timeline.start_ts"), number(report, "time.start_ts")) else {
@@ -309,7 +309,7 @@ pub fn timeline(report: &Value, page: &mut Markup) {
             "Each lane has its own scale; a column is {width} wide. A call's bytes are spread evenly over its time."
         ),
     );
-    // Moments have 19 digits and are subtracted first.
+    // Timestamps have 19 digits: subtract them as integers, before they become floats.
     let begin = exact(report, "time.start_ts")
         .zip(exact(report, "timeline.start_ts"))
         .map_or(first - start, |(a, b)| (a - b) as f64);
@@ -330,14 +330,14 @@ pub fn timeline(report: &Value, page: &mut Markup) {
     page.raw("</section>\n");
 }
 
-/// Where epochs begin, since the run did.
+/// Returns the start of each epoch, relative to the start of the run.
 fn epochs(report: &Value, first: i64) -> Vec<(f64, String)> {
     let begins =
         |row: &Value| Some(((exact(row, "start_ts")? - first) as f64, format!("epoch {}", exact(row, "epoch")?)));
     list(report, "epochs").iter().filter_map(begins).collect()
 }
 
-/// The limits of the figures: losses, damage, what cannot be seen.
+/// Writes the limits of the data: losses, damage, and activity that cannot be traced.
 pub fn trust(report: &Value, page: &mut Markup) {
     let of = |field: &str| number(report, field).unwrap_or(0.0);
     let mut remarks = Vec::new();
@@ -402,7 +402,7 @@ pub fn trust(report: &Value, page: &mut Markup) {
     page.raw("</p></section>\n");
 }
 
-/// The traced run: command, host, time.
+/// Writes the traced run: command, host, time.
 pub fn about(report: &Value, trace: &str, page: &mut Markup) {
     let hosts: Vec<&str> = list(report, "hosts").iter().filter_map(|host| text(host, "host")).take(3).collect();
     let began = exact(report, "time.start_ts").filter(|ts| *ts > 0).map(moment).unwrap_or_default();

@@ -1,9 +1,9 @@
 "use strict";
-// Sorting, filters and values under the pointer. Everything here is also in the page without it.
+// Sorting, filters and values under the pointer. The page contains the same data without the script.
 document.documentElement.classList.add("on");
 const data = (id) => { const at = document.getElementById(id); return at ? JSON.parse(at.textContent) : null; };
 
-// ---- figures, as units.rs writes them ----
+// ---- numbers, formatted like units.rs ----
 const scaled = (value, units) => {
   let unit = 0;
   while (Math.abs(value) >= 999.5 && unit + 1 < units.length) { value /= 1000; unit++; }
@@ -11,7 +11,7 @@ const scaled = (value, units) => {
   const digits = value % 1 === 0 && (unit === 0 || size < 10) ? 0 : size < 10 ? 2 : size < 100 ? 1 : 0;
   return even(value, digits) + " " + units[unit];
 };
-// As Rust rounds: halves to even. They are the odd multiples of 1/2, 1/4 or 1/8.
+// Rounds like Rust: halves to even. Halves are the odd multiples of 1/2, 1/4 or 1/8.
 const even = (value, digits) => {
   if (Math.abs(value * 2 ** (digits + 1)) % 2 !== 1) return value.toFixed(digits);
   const power = 10 ** digits, down = Math.floor(value * power);
@@ -104,7 +104,7 @@ for (const box of document.querySelectorAll(".table")) {
     const sign = falls ? -1 : 1;
     order = [...Array(rows).keys()].sort((a, b) => {
       const [x, y] = [column.values[a], column.values[b]];
-      // What is not known comes last either way.
+      // Unknown values are last in both directions.
       return x === null || y === null ? compare(x, y) || a - b : sign * compare(x, y) || a - b;
     });
     draw();
@@ -113,7 +113,7 @@ for (const box of document.querySelectorAll(".table")) {
   filter.addEventListener("input", () => { clearTimeout(due); due = setTimeout(draw, 60); });
 }
 
-// ---- a cursor over figures of one axis ----
+// ---- a cursor over plots with one axis ----
 const keys = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10, Home: -Infinity, End: Infinity };
 const beside = (box, readout, x) => {
   const room = box.clientWidth - readout.offsetWidth;
@@ -123,7 +123,7 @@ for (const lanes of document.querySelectorAll(".lanes")) {
   const held = data(`${lanes.id}-data`), cursor = lanes.querySelector(".cursor"), readout = lanes.querySelector(".readout");
   const field = lanes.querySelector("svg");
   let at = -1;
-  // What lies longest in the column.
+  // Returns the interval that covers most of the column.
   const said = ([name, pieces]) => {
     const within = ([from, to]) => Math.min(to, (at + 1) * held.width) - Math.max(from, at * held.width);
     const longest = pieces.reduce((best, piece) => (within(piece) > (best ? within(best) : 0) ? piece : best), null);
@@ -163,7 +163,7 @@ if (heat) {
   const rows = held.names.length, tall = Math.max(5, Math.min(20, Math.round(420 / rows)));
   heat.querySelector(".names").classList.toggle("ends", heat.querySelectorAll(".names div").length < rows);
   canvas.style.height = heat.querySelector(".names").style.height = rows * tall + "px";
-  // cividis at every eighth of its range: legible to all eyes, and in grey.
+  // cividis at every eighth of its range: readable with color blindness, and in grayscale.
   const stops = [[0, 34, 78], [18, 53, 112], [59, 73, 108], [87, 93, 109], [112, 113, 115], [138, 134, 120], [165, 156, 116], [195, 179, 105], [253, 231, 55]];
   const colour = (part) => {
     const at = Math.min(7.999, part * 8), low = Math.floor(at), rest = at - low;
@@ -246,5 +246,5 @@ if (heat) {
   draw();
 }
 
-// ---- paper ----
+// ---- print ----
 addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((details) => { details.open = true; }));

@@ -1,5 +1,5 @@
-//! Every section of a report as tables, whatever it holds: one that is new appears by itself, with its definition. Those that
-//! have a picture get it above.
+//! Every section of a report as tables. A new section appears automatically, with its definition. Sections that have a
+//! plot show it above the table.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -14,14 +14,14 @@ use super::values::{at, list, number, text};
 use crate::summary::figures::quantiles::Quantiles;
 use crate::summary::figures::units::bytes;
 
-/// The meaning of a section: its name and its figures.
+/// The definition of a section and of its fields.
 #[derive(Clone, Copy, Debug)]
 pub struct Meaning {
     pub name: &'static str,
     pub meaning: &'static str,
 }
 
-/// Names that say less than these.
+/// Titles for sections whose names are unclear.
 const TITLES: [(&str, &str); 9] = [
     ("findings", "All rules"),
     ("past_files", "Calls not on files"),
@@ -34,7 +34,7 @@ const TITLES: [(&str, &str); 9] = [
     ("what_if", "Changes replayed"),
 ];
 
-/// Sections that stand on the first screen and have no table of their own.
+/// Sections that are on the first screen and do not have a separate table.
 const SHOWN_ABOVE: [&str; 1] = ["timeline"];
 
 fn title(name: &str) -> String {
@@ -45,16 +45,16 @@ fn title(name: &str) -> String {
     })
 }
 
-/// Sections with something in them; the names of the others stand together.
+/// Returns the sections that have content, and the names of the empty ones.
 pub fn all<'a>(report: &'a Value, meanings: &'a [Meaning]) -> (Vec<(&'a Meaning, &'a Value)>, Vec<String>) {
     let below = meanings.iter().filter(|about| !SHOWN_ABOVE.contains(&about.name));
     let known: Vec<_> = below.filter_map(|about| Some((about, report.get(about.name)?))).collect();
-    // One run is what everybody expects.
+    // A single run does not need a section.
     let known = known
         .into_iter()
         .filter(|(about, value)| about.name != "runs" || value.as_array().is_none_or(|runs| runs.len() != 1));
     let (empty, mut full): (Vec<_>, Vec<_>) = known.partition(|(_, value)| is_empty(value));
-    // Rules that did not fire come last.
+    // Findings that fired are on the first screen, so the table of all rules comes last.
     full.sort_by_key(|(about, _)| about.name == "findings");
     (full, empty.into_iter().map(|(about, _)| title(about.name)).collect())
 }
@@ -70,7 +70,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Links to what the first screen has, and to all that follows.
+/// Writes links to the parts of the first screen and to the sections below.
 pub fn contents(first: &[(&'static str, &str)], sections: &[(&Meaning, &Value)], page: &mut Markup) {
     page.raw("<nav aria-label=\"Sections\"><ul>");
     for (place, title) in first {
@@ -82,7 +82,7 @@ pub fn contents(first: &[(&'static str, &str)], sections: &[(&Meaning, &Value)],
     page.raw("</ul></nav>\n");
 }
 
-/// Writes a section: heading, what it is, picture, table.
+/// Writes a section: heading, description, plot, table.
 pub fn write(about: &Meaning, value: &Value, report: &Value, page: &mut Markup) {
     let (name, title) = (about.name, title(about.name));
     page.open("section", &[("id", &format!("s-{name}"))]).element("h2", &[], &title);
@@ -116,7 +116,7 @@ pub fn write(about: &Meaning, value: &Value, report: &Value, page: &mut Markup) 
     page.raw("</section>\n");
 }
 
-/// An object: its figures, and its lists as tables.
+/// Writes an object: its fields, and its lists as tables.
 fn one(name: &str, title: &str, value: &Value, rest: &str, page: &mut Markup) {
     let Value::Object(fields) = value else { return };
     table::facts(fields, page);
@@ -127,14 +127,14 @@ fn one(name: &str, title: &str, value: &Value, rest: &str, page: &mut Markup) {
     }
 }
 
-/// Rows without a field that would make a table too wide.
+/// Returns the rows without a field that would make the table too wide.
 fn without(list: &[Value], field: &str) -> Vec<Value> {
     let mut list = list.to_vec();
     list.iter_mut().filter_map(Value::as_object_mut).for_each(|row| drop(row.remove(field)));
     list
 }
 
-/// The first sentence is read by everybody, the rest by those who wonder.
+/// Writes the definition: the first sentence is visible, the rest is folded.
 fn meaning(meaning: &'static str, page: &mut Markup) {
     let text = meaning.split_once(": ").map_or(meaning, |(_, text)| text);
     let end = text.find(". ").map_or(text.len(), |at| at + 1);
@@ -155,7 +155,7 @@ fn folded(summary: &str, write: impl FnOnce(&mut Markup), page: &mut Markup) {
     page.raw("</details>\n");
 }
 
-/// Lists of objects within an object, by their path.
+/// Returns the lists of objects within an object, by path.
 fn lists<'a>(path: &str, value: &'a Value) -> Vec<(String, &'a [Value])> {
     let Value::Object(fields) = value else { return Vec::new() };
     let within = fields.iter().flat_map(|(name, value)| {
@@ -168,7 +168,7 @@ fn lists<'a>(path: &str, value: &'a Value) -> Vec<(String, &'a [Value])> {
     within.collect()
 }
 
-/// Distributions in one picture.
+/// The largest number of distributions in one plot.
 const BOXES: usize = 12;
 
 fn picture(name: &str, value: &Value, report: &Value, page: &mut Markup) {
@@ -194,7 +194,7 @@ fn picture(name: &str, value: &Value, report: &Value, page: &mut Markup) {
     }
 }
 
-/// The distribution of a row that has one.
+/// Returns the distribution of a row that has one.
 fn spread(row: &Value) -> Option<Spread> {
     let class = match text(row, "class") {
         Some("read") => "read",
@@ -216,7 +216,8 @@ fn spread(row: &Value) -> Option<Spread> {
     })
 }
 
-/// Lists within the rows of a list, such as the readers of each trainer, as tables that say whose each row is.
+/// Returns lists nested in the rows of a list, such as the readers of each trainer, as tables whose rows name their
+/// owner.
 fn within(rows: &[Value]) -> Vec<(String, Vec<Value>)> {
     let fields = rows.iter().filter_map(Value::as_object).flat_map(|row| row.iter());
     let mut names: Vec<&String> = fields.filter(|(name, value)| is_list(name, value)).map(|(name, _)| name).collect();

@@ -1,5 +1,5 @@
-//! Tables that are legible as they are, and that the script of the page sorts and filters: all rows stand in the page as
-//! columns of values, and few of them as elements, which are what costs.
+//! Tables that are readable without the script, which can sort and filter them. The page contains all rows as columns
+//! of values, and only some of them as elements, because elements are expensive.
 
 use serde_json::{Map, Value, json};
 
@@ -7,13 +7,14 @@ use super::figures::{Kind, label};
 use super::markup::Markup;
 use crate::summary::figures::units::{grouped, many};
 
-/// A table being made.
+/// A table under construction.
 pub struct Table {
     pub columns: Vec<Column>,
-    /// The number of rows, and how many of them are here.
+    /// The total number of rows, and the number included here.
     pub rows: usize,
     kept: usize,
-    /// Columns that hold nothing but zeros, or one word in all rows, with these: they are said, and take no room.
+    /// Columns with one value in all rows, and that value. They are mentioned below the table instead of taking up
+    /// space.
     same: Vec<String>,
 }
 
@@ -23,16 +24,16 @@ pub struct Column {
     pub values: Vec<Value>,
 }
 
-/// Rows and cells that the page holds as values; SQL has the others.
+/// The largest number of rows and cells that the page contains as values; SQL has the rest.
 const ROWS_KEPT: usize = 5000;
 const CELLS_KEPT: usize = 50_000;
 
-/// Rows that are elements from the start, and cells that are.
+/// The largest number of rows and cells that are elements from the start.
 const ROWS_SHOWN: usize = 100;
 const CELLS_SHOWN: usize = 700;
 
 impl Table {
-    /// A list of objects: a column for each field, fields of fields too.
+    /// Builds a table from a list of objects, with one column per field, including nested fields.
     pub fn of(list: &[Value]) -> Table {
         let rows = list.len();
         let fields = list.first().map_or(1, |row| flattened(row).len().max(1));
@@ -65,7 +66,8 @@ impl Table {
         Table { columns, rows, kept: list.len(), same: same.into_iter().map(said).collect() }
     }
 
-    /// Writes it. `id` is a name of the page's own, `caption` what it is a table of, `rest` who has the rows that it has not.
+    /// Writes the table. `id` is unique in the page, `caption` is the title, and `rest` says where to find omitted
+    /// rows.
     pub fn write(&self, id: &str, caption: &str, rest: &str, page: &mut Markup) {
         let is_large = self.rows > 8;
         let shown = self.shown();
@@ -105,7 +107,7 @@ impl Table {
 
     fn shown(&self) -> usize {
         let most = CELLS_SHOWN / self.columns.len().max(1);
-        // A table that is cut is cut clearly.
+        // Do not fold a table only to hide a few rows.
         self.rows.min(if self.rows <= most + 5 { most + 5 } else { most }).min(ROWS_SHOWN)
     }
 
@@ -143,7 +145,7 @@ impl Table {
     }
 }
 
-/// Words that repeat stand once.
+/// Encodes repeated strings only once.
 fn words(values: &[Value]) -> Value {
     let mut words: Vec<&Value> = Vec::new();
     let mut places = std::collections::HashMap::new();
@@ -159,7 +161,8 @@ fn words(values: &[Value]) -> Value {
     if words.len() * 2 > values.len() { values.to_vec().into() } else { json!({ "words": words, "at": numbers }) }
 }
 
-/// A table of words as they are, few enough to be shown at once. A head that begins with `<` stands left, the others right.
+/// Writes a complete table of texts that is small enough to be shown at once. Columns are right-aligned, except if
+/// their head begins with `<`.
 pub fn of_words(caption: &str, heads: &[&str], rows: &[Vec<String>], page: &mut Markup) {
     page.raw("<div class=\"table\">");
     page.open("div", &[("class", "scroll"), ("tabindex", "0"), ("role", "region"), ("aria-label", caption)]);
@@ -185,7 +188,7 @@ pub fn of_words(caption: &str, heads: &[&str], rows: &[Vec<String>], page: &mut 
     page.raw("</tbody></table></div></div>\n");
 }
 
-/// The fields of an object that are no long lists, each with its value.
+/// Writes the fields of an object, except long lists, with their values.
 pub fn facts(fields: &Map<String, Value>, page: &mut Markup) {
     let whole = Value::Object(fields.clone());
     let facts: Vec<_> = flattened(&whole).into_iter().filter(|(_, value)| !is_long(value)).collect();
@@ -195,7 +198,7 @@ pub fn facts(fields: &Map<String, Value>, page: &mut Markup) {
     let labels: Vec<String> = facts.iter().map(|(path, _)| label(path)).collect();
     page.raw("<dl class=\"facts\">");
     for ((path, value), name) in facts.iter().zip(&labels) {
-        // Two fields that differ in their unit.
+        // Two fields that differ only in their unit.
         let is_twice = labels.iter().filter(|other| *other == name).count() > 1;
         let kind = Kind::of(path, &[value]);
         let name = if is_twice && kind == Kind::Time { format!("{name} (time)") } else { name.clone() };
@@ -213,7 +216,7 @@ impl Column {
     }
 }
 
-/// Numbers stand right; moments are long and may be broken.
+/// Returns the alignment: numbers are right-aligned; timestamps are long and may wrap.
 fn side(kind: Kind) -> &'static str {
     match kind {
         Kind::Text => "",
@@ -222,17 +225,17 @@ fn side(kind: Kind) -> &'static str {
     }
 }
 
-/// A field whose values are for a picture.
+/// A field whose values are only for a plot.
 pub const COLUMNS: &str = "columns";
 
-/// Numbers by which tables of SQL name rows of one another: nobody reads them.
+/// Keys that join SQL tables; they do not help a reader.
 const KEYS: [&str; 2] = ["proc", "parent"];
 
-/// Columns that a page of usual width has room for.
+/// The number of columns that fit into a page of usual width.
 const WIDE: usize = 14;
 
-/// The fields of rows that are objects, as tables of their own beside what names each row, where all of them
-/// together find no room; and the rows without them.
+/// If a table is too wide, moves fields that are objects into separate tables next to the columns that name each row.
+/// Returns the remaining rows and these tables.
 pub fn parted(list: &[Value]) -> (Vec<Value>, Vec<(String, Vec<Value>)>) {
     let is_wide = list.iter().any(|row| flattened(row).len() > WIDE);
     let fields = list.iter().filter_map(Value::as_object).flatten();
@@ -256,7 +259,7 @@ pub fn parted(list: &[Value]) -> (Vec<Value>, Vec<(String, Vec<Value>)>) {
     (list.iter().map(rest).collect(), apart.iter().map(|field| rows(field)).collect())
 }
 
-/// Lists of objects are tables, and long lists of numbers are pictures.
+/// Returns `true` for lists of objects, which become tables, and for long lists of numbers, which become plots.
 pub fn is_long(value: &Value) -> bool {
     value.as_array().is_some_and(|list| list.len() > 24 || list.iter().any(Value::is_object))
 }
@@ -271,7 +274,7 @@ fn flatten<'a>(path: &str, value: &'a Value, flat: &mut Vec<(String, &'a Value)>
     match value {
         Value::Object(fields) if !fields.is_empty() => {
             for (name, value) in fields {
-                // Whether quantiles are exact is said for all of them at once.
+                // Whether quantiles are exact is mentioned once for all of them.
                 if name != "exact" && name != COLUMNS && !KEYS.contains(&name.as_str()) {
                     let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
                     flatten(&path, value, flat);

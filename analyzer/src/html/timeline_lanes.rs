@@ -1,4 +1,4 @@
-//! What went on when, as lanes over one axis of time: of a run, or of two.
+//! Activity over time, as lanes on one time axis, for one run or two.
 
 use serde_json::Value;
 
@@ -6,8 +6,8 @@ use super::figures::Kind;
 use super::plot::lanes::Lane;
 use super::values::{list, number, numbers};
 
-/// The lanes of a report's timeline that hold something: parts of the time, rates and means, so that columns can be gathered,
-/// and quantiles of times, which cannot.
+/// Returns the lanes of a report's timeline that are not empty: shares of time, rates and means, whose columns can be
+/// merged, and quantiles of times, whose columns cannot.
 pub fn lanes(report: &Value) -> Vec<Lane> {
     let Some(column) = number(report, "timeline.column_ns").filter(|column| *column > 0.0) else { return Vec::new() };
     let trainers = list(report, "training").len().max(1) as f64;
@@ -33,15 +33,15 @@ pub fn lanes(report: &Value) -> Vec<Lane> {
     lanes
 }
 
-/// How columns of one run lie: where the first of them begins and how wide each is, in any unit.
+/// The columns of one run: start of the first column and column width, in any unit.
 #[derive(Clone, Copy, Debug)]
 pub struct Columns {
     pub begin: f64,
     pub width: f64,
 }
 
-/// Values in `count` columns of another width that begin at zero: a column is the mean of what lies in it, and nothing where
-/// the run is over.
+/// Resamples values into `count` columns of another width that start at zero. A column is the mean of the values it
+/// covers, or nothing after the end of the run.
 pub fn gathered(values: &[f64], own: Columns, width: f64, count: usize) -> Vec<f64> {
     let mut wide = vec![0.0; count];
     for (at, value) in values.iter().enumerate() {
@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn columns_are_gathered_by_how_much_of_them_lies_in_which() {
         let own = Columns { begin: -1.0, width: 2.0 };
-        // From -1 to 1, from 1 to 3, from 3 to 5.
+        // The new columns cover -1 to 1, 1 to 3, and 3 to 5.
         assert_eq!(gathered(&[4.0, 8.0, 2.0], own, 4.0, 3), [(4.0 + 16.0 + 2.0) / 4.0, 2.0 / 4.0, 0.0]);
         assert_eq!(gathered(&[], own, 4.0, 2), [0.0, 0.0]);
         let same = Columns { begin: 0.0, width: 4.0 };

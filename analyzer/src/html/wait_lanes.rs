@@ -1,4 +1,4 @@
-//! The waits of trainers as lanes: each wait in the color of its largest cause.
+//! The waits of trainers as lanes: each wait has the color of its largest cause.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use super::plot::strip;
 use super::values::{at, exact, list, number, text};
 use crate::summary::figures::units::{many, time};
 
-/// Causes with the names of their colors in the style.
+/// Causes and the style classes that set their colors.
 const CAUSES: [(&str, &str); 15] = [
     ("storage", "cause-storage"),
     ("page-faults", "cause-page-faults"),
@@ -30,10 +30,10 @@ const CAUSES: [(&str, &str); 15] = [
     ("unknown", "cause-unknown"),
 ];
 
-/// Causes below this part of a wait are not named.
+/// Causes below this share of a wait are not named.
 const NAMED: f64 = 0.01;
 
-/// A lane for each trainer that the timeline of a report has.
+/// Returns one lane per trainer in the report's timeline.
 pub fn lanes(report: &Value) -> Vec<PieceLane> {
     let trainers = list(report, "timeline.waits");
     let start = exact(report, "timeline.start_ts").unwrap_or(0);
@@ -64,7 +64,7 @@ fn piece(wait: &Value, start: i64) -> Option<Piece> {
     Some(Piece { from: since("start_ts")?, to: since("end_ts")?, class, says: says(wait, &causes) })
 }
 
-/// The causes of a wait, the largest first; of equal ones the first in the list.
+/// Returns the causes of a wait, largest first; ties keep the order of the list.
 fn causes(wait: &Value) -> Vec<(&str, f64)> {
     let Some(Value::Object(causes)) = at(wait, "causes") else { return Vec::new() };
     let mut found: Vec<_> = causes.iter().filter_map(|(cause, ns)| Some((cause.as_str(), ns.as_f64()?))).collect();
@@ -77,7 +77,7 @@ fn class(cause: &str) -> &'static str {
     CAUSES.iter().find(|(known, _)| *known == cause).map_or("other", |(_, class)| class)
 }
 
-/// What is said of a piece: how long, for what, made by whom, and its parts.
+/// Describes a wait: duration, cause, origin of the batch, and parts.
 fn says(wait: &Value, causes: &[(&str, f64)]) -> [String; 2] {
     let (waits, ns) = (number(wait, "waits").unwrap_or(1.0), number(wait, "wait_ns").unwrap_or(0.0));
     let what = match text(wait, "kind") {
@@ -97,7 +97,7 @@ fn words(cause: &str) -> String {
     cause.replace('-', " ")
 }
 
-/// Writes which color is which cause, of those that color something.
+/// Writes the legend of the causes that occur.
 pub fn legend(lanes: &[PieceLane], page: &mut Markup) {
     let used: BTreeSet<&str> = lanes.iter().flat_map(|lane| &lane.pieces).map(|piece| piece.class).collect();
     if used.is_empty() {

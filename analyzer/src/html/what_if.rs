@@ -1,4 +1,4 @@
-//! The section "What would help": a bar per change, as long as the training would be, with its interval.
+//! The section "What would help": one bar per change, as long as the predicted training, with its interval.
 
 use serde_json::Value;
 
@@ -41,7 +41,7 @@ pub fn write(report: &Value, page: &mut Markup) {
     page.raw("</section>\n");
 }
 
-/// Writes why rows have no prediction, and what would narrow their intervals.
+/// Writes why rows lack a prediction, and what would narrow their intervals.
 fn notes(changes: &[Value], page: &mut Markup) {
     let lines = changes.iter().flat_map(|change| {
         let what = capital(text(change, "what").unwrap_or(""));
@@ -54,7 +54,7 @@ fn notes(changes: &[Value], page: &mut Markup) {
     });
 }
 
-/// A row: the training's time, and the part in which it waits.
+/// A row: the training time, and the part of it spent waiting.
 struct Bar<'a> {
     name: &'a str,
     note: String,

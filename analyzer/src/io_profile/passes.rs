@@ -109,7 +109,7 @@ pub struct ReadStats {
     pub to_end: u64,
     pub asked: Frequent,
     pub sizes: Histogram,
-    /// Where they started, from the start and from the end of the bytes that their pass read.
+    /// The start offsets of the requests, relative to the start and to the end of the bytes that their pass read.
     pub from_start: Frequent,
     pub from_end: Frequent,
     /// Nanoseconds before them, since the previous call on the file.

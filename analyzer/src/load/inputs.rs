@@ -86,8 +86,8 @@ pub fn find(given: &[String]) -> Result<InputFiles, LoadError> {
 
 /// Classifies files.
 ///
-/// Processes may exit meanwhile: a file found in a directory that has disappeared was converted to its next format,
-/// which is looked up.
+/// Processes may exit during this time: if a file that was found in a directory has disappeared, it was converted to
+/// its next format, and the converted file is used.
 pub fn classify(mut files: Vec<(PathBuf, bool)>) -> Result<InputFiles, LoadError> {
     let mut found = InputFiles::default();
     let (mut gone, mut beginning) = (VanishedFiles::default(), EmptyFiles::default());

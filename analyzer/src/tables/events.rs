@@ -1,4 +1,4 @@
-//! The table `events` for DataFusion: streams of blocks, of which a query reads only those that may match.
+//! The table `events` for DataFusion: streams of blocks. A query reads only blocks that may match.
 
 use std::path::PathBuf;
 use std::sync::Arc;

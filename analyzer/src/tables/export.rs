@@ -123,7 +123,7 @@ fn empty(folder: &Path, is_new: bool) {
     }
 }
 
-/// What exists at the location of a new Parquet directory.
+/// The existing content at the location of a new Parquet directory.
 #[derive(Debug, PartialEq)]
 pub enum ExistingExport {
     Nothing,

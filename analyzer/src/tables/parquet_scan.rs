@@ -52,8 +52,8 @@ pub fn condition(filters: &[Expr], schema: &SchemaRef, state: &dyn Session) -> R
     state.create_physical_expr(condition, &columns).map(Some)
 }
 
-/// Returns the rows of all files, of which there is at least one. The condition skips row groups; DataFusion still
-/// checks every row.
+/// Returns the rows of all files; there is at least one. The condition skips row groups; DataFusion still checks every
+/// row.
 pub fn scan(
     files: &[PathBuf],
     schema: &SchemaRef,

@@ -105,7 +105,8 @@ fn ended(outcome: io::Result<()>) -> ExitCode {
     }
 }
 
-/// `dlio-top completions bash` is how dlio says it; a folder of that name is one.
+/// Turns `completions SHELL`, which is how dlio passes it, into the option; a directory named `completions` remains a
+/// directory.
 fn plain(mut typed: Vec<OsString>) -> Vec<OsString> {
     if typed.len() == 3 && typed[1] == "completions" && !Path::new("completions").exists() {
         typed[1] = "--completions".into();
@@ -113,7 +114,7 @@ fn plain(mut typed: Vec<OsString>) -> Vec<OsString> {
     typed
 }
 
-/// Made in memory first: the generator takes every write for granted.
+/// Prints completions. They are generated in memory first, because the generator panics when a write fails.
 fn print_completions(shell: clap_complete::Shell) -> io::Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "dlio-top", &mut script);
@@ -121,12 +122,12 @@ fn print_completions(shell: clap_complete::Shell) -> io::Result<()> {
     out.write_all(&script).and_then(|()| out.flush())
 }
 
-/// The manual page: `--help` for `man`.
+/// Writes the manual page, which has the content of `--help`.
 fn write_manual(folder: &Path) -> io::Result<()> {
     std::fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(Arguments::command(), folder))
 }
 
-/// The fault of the folder, and what to do.
+/// Adds the path and a hint to an error.
 fn trouble(dir: &Path, error: &io::Error) -> io::Error {
     let what = match error.kind() {
         ErrorKind::NotFound => {
@@ -147,7 +148,7 @@ fn print_once(arguments: &Arguments) -> io::Result<()> {
     let mut watch = Watch::new(&arguments.dir, true)?;
     let look = |watch: &mut Watch| watch.look().map_err(|error| trouble(&arguments.dir, &error));
     let mut snapshot = look(&mut watch)?;
-    // Who scrapes takes the rates; where nobody runs there are none.
+    // Scrapers compute rates themselves. Without processes there are no rates.
     if arguments.format != Format::Openmetrics && !snapshot.processes.is_empty() {
         std::thread::sleep(arguments.interval);
         snapshot = look(&mut watch)?;
@@ -163,7 +164,7 @@ fn print_once(arguments: &Arguments) -> io::Result<()> {
     out.flush()
 }
 
-/// After the first look there are no rates yet: the second comes soon.
+/// The first snapshot has no rates, so the second one follows soon.
 const SOON: Duration = Duration::from_millis(500);
 
 fn watch(arguments: &Arguments) -> io::Result<()> {
@@ -197,7 +198,7 @@ fn watch(arguments: &Arguments) -> io::Result<()> {
     }
 }
 
-/// A snapshot, or a word where the folder is not there yet.
+/// Takes a snapshot; returns a message if the directory does not exist yet.
 fn look(watch: &mut Watch) -> io::Result<Result<Snapshot, String>> {
     match watch.look() {
         Ok(snapshot) => Ok(Ok(snapshot)),
@@ -211,7 +212,7 @@ fn look(watch: &mut Watch) -> io::Result<Result<Snapshot, String>> {
     }
 }
 
-/// The view after a key.
+/// Returns the view after a key press.
 fn pressed(view: View, key: char) -> View {
     let scaled = |times: f64| {
         let seconds = (view.interval.as_secs_f64() * times).clamp(*INTERVALS.start(), *INTERVALS.end());

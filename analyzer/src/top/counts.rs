@@ -1,4 +1,4 @@
-//! Sums over a process's events, without an event being kept.
+//! Totals over the events of a process; the events themselves are not kept.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use dlio_schemas::ops::{Class, Layer, Op};
 use dlio_schemas::record::Record;
 use foldhash::fast::RandomState;
 
-/// Calls of one operation on one file. Sums of what was seen are whole numbers; those of what was sampled are not.
+/// Calls of one operation on one file. Exact totals are integers; estimates from a sample are not.
 #[derive(Clone, Copy, Default, Debug, PartialEq)]
 pub struct Count {
     pub calls: f64,
@@ -26,23 +26,23 @@ impl Count {
     }
 }
 
-/// An operation and the process's number of the file it was done to.
+/// An operation, and the process's number for the file.
 pub type Call = (Op, u32);
 
-/// Name and category of a span, by the process's numbers.
+/// Name and category of a span, as numbers of the process.
 pub type Span = (u32, u32);
 
-/// A span that ended, as start and length in ticks.
+/// A completed span, as start and length in ticks.
 pub type Stretch = (u64, u64);
 
-/// Sums over some events of a process.
+/// Totals over some events of a process.
 #[derive(Clone, Default, Debug)]
 pub struct Counts {
     /// Calls, spans, instants and counters.
     pub events: f64,
     pub calls: HashMap<Call, Count, RandomState>,
     pub spans: HashMap<Span, Vec<Stretch>, RandomState>,
-    /// Calls that a thread had no room to record, as it says itself.
+    /// Calls that a thread could not record for lack of space, by its own count.
     pub lost: f64,
 }
 
@@ -82,7 +82,7 @@ impl Counts {
         self.events += 1.0;
     }
 
-    /// Adds others as if there were `times` as many of them.
+    /// Adds totals, scaled by `times`.
     pub fn add(&mut self, other: Counts, times: f64) {
         self.events += other.events * times;
         self.lost += other.lost;
@@ -95,13 +95,13 @@ impl Counts {
     }
 }
 
-/// Sums that a table of counts or the records in a ring come to at one moment: what is told of them is what was added since
-/// the moment before.
+/// Totals of a counter table or of the records in a ring at one point in time. Only their growth since the previous
+/// snapshot is reported.
 #[derive(Clone, Default, Debug)]
 pub struct Standing {
     pub events: f64,
     pub calls: HashMap<Call, Count, RandomState>,
-    /// Ticks within spans that have ended, where a table counts them.
+    /// Ticks within completed spans, if a counter table records them.
     pub spans: HashMap<Span, f64, RandomState>,
 }
 
@@ -134,7 +134,8 @@ impl Standing {
         }
     }
 
-    /// The difference to an earlier look. Records that left the ring for a block are fewer here by as many as the block has.
+    /// Returns the difference to an earlier snapshot. It is negative for records that moved from the ring into a block,
+    /// by the block's count.
     pub fn since(&self, before: &Standing) -> Standing {
         let mut added = self.clone();
         added.events -= before.events;
@@ -190,7 +191,7 @@ mod tests {
         now.add_counts(&counts);
         let added = now.since(&before);
         assert_eq!((added.events, added.calls.len(), added.calls[&(Op::READ, 1)].bytes), (1.0, 1, 11.0));
-        // A block has taken what the ring has no more: together they are as many as before.
+        // The new block contains the records that left the ring, so their sum is unchanged.
         let gone = before.since(&now);
         assert_eq!((gone.events, gone.calls[&(Op::READ, 1)].calls), (-1.0, -1.0));
     }

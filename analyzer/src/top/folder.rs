@@ -1,4 +1,4 @@
-//! The processes that write into a trace folder: those whose ring lies there, or in the spool.
+//! Finds the processes that write into a trace directory: their rings are there or in the spool.
 
 use std::collections::HashSet;
 use std::ffi::{CStr, OsStr};
@@ -14,26 +14,26 @@ use dlio_schemas::native::live::Live;
 use crate::load::bytes::file_bytes::FileStore;
 use crate::load::native::image_files::stem;
 
-/// A ring, and the file that its blocks go to.
+/// A ring, and the file that receives its blocks.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Place {
     pub ring: PathBuf,
     pub file: PathBuf,
 }
 
-/// The content of a trace folder.
+/// The content of a trace directory.
 #[derive(Default, Debug)]
 pub struct Folder {
     pub rings: Vec<Place>,
-    /// Process images of which there is a trace and no ring: they have ended.
+    /// The number of process images with a trace but no ring: they have ended.
     pub ended: usize,
 }
 
-/// Endings of what a process leaves when it ends.
+/// Extensions of the files that a process leaves when it ends.
 const ENDINGS: [&str; 3] = [".dlt", ".pftrace", ".json.gz"];
 
 impl Folder {
-    /// Looks through a folder to the bottom, and through the spool. An error where there is no such folder.
+    /// Scans a directory tree and the spool. Returns an error if the directory does not exist.
     pub fn read(dir: &Path) -> io::Result<Folder> {
         let (mut rings, mut traces) = (Vec::new(), HashSet::new());
         walk(dir, &mut |path| {
@@ -51,7 +51,7 @@ impl Folder {
     }
 }
 
-/// Files below a folder. What cannot be looked into below it is passed over; links are not followed.
+/// Visits the files below a directory. Unreadable subdirectories are skipped; links are not followed.
 fn walk(dir: &Path, take: &mut dyn FnMut(PathBuf)) -> io::Result<()> {
     for entry in std::fs::read_dir(dir)?.flatten() {
         match entry.file_type() {
@@ -63,7 +63,7 @@ fn walk(dir: &Path, take: &mut dyn FnMut(PathBuf)) -> io::Result<()> {
     Ok(())
 }
 
-/// Folders in which rings live whose traces are elsewhere.
+/// Returns the directories that contain rings whose traces are elsewhere.
 fn spools() -> Vec<PathBuf> {
     if let Some(named) = std::env::var_os(env::SPOOL).filter(|named| !named.is_empty()) {
         return vec![named.into()];
@@ -71,11 +71,11 @@ fn spools() -> Vec<PathBuf> {
     let Ok(own) = std::fs::metadata("/proc/self").map(|facts| facts.uid()) else { return Vec::new() };
     let root = |root: &CStr| Path::new(OsStr::from_bytes(root.to_bytes())).join(format!("{}{own}", env::SPOOL_NAME));
     let chosen = env::SPOOL_ROOTS.iter().map(|place| root(place));
-    // Others may be able to make a folder of this name.
+    // Other users may be able to create a directory of this name.
     chosen.filter(|path| path.symlink_metadata().is_ok_and(|facts| facts.is_dir() && facts.uid() == own)).collect()
 }
 
-/// The rings of a spool whose traces go to a folder.
+/// Returns the rings in a spool whose traces go to a directory.
 fn in_spool(spool: &Path, dir: &Path) -> Vec<Place> {
     let Ok(dir) = dir.canonicalize() else { return Vec::new() };
     let place = |ring: PathBuf| {

@@ -1,4 +1,4 @@
-//! What machines do now, by the samples that `dlio trace` writes beside the traces once a second.
+//! Current host activity, from the samples that `dlio trace` writes next to the traces once a second.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -9,33 +9,33 @@ use dlio_schemas::machine::samples::{ENDING, HEAD, Samples};
 use dlio_schemas::native::fields::key;
 use serde::Serialize;
 
-/// The beginning of a file has the facts and counters, its end the last samples.
+/// The start of a file contains host information and counters, its end the latest samples.
 const PART: u64 = 64 << 10;
 
-/// Samples that are older are not of now: they come every second, and every ten of a run of hours.
+/// Older samples are stale: samples come every second, or every ten seconds in runs of several hours.
 const OLD: Duration = Duration::from_secs(30);
 
-/// What a machine did between the last two samples. What the kernel does not tell is `null`.
+/// The activity of a host between the last two samples. Values that the kernel does not report are `null`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct MachineRow {
     pub host: String,
-    /// Unix time in nanoseconds of the last sample, and the time since the one before.
+    /// Unix time of the last sample in nanoseconds, and the time since the previous one.
     pub ts: i64,
     pub interval_s: f64,
     pub cores: Option<u64>,
-    /// CPUs' worth of time.
+    /// Busy CPU time per elapsed time.
     pub cpus_busy: Option<f64>,
     pub cpus_stolen: Option<f64>,
-    /// The part of the periods in which the control group used up its quota.
+    /// The share of periods in which the control group used up its quota.
     pub throttled: Option<f64>,
-    /// The part of the time in which a task waited for storage, for memory.
+    /// The share of time in which a task waited for storage, and for memory.
     pub io_pressure: Option<f64>,
     pub memory_pressure: Option<f64>,
-    /// Bytes.
+    /// In bytes.
     pub memory_available: Option<u64>,
 }
 
-/// The machines on which a command is traced into the folder now, by name.
+/// Returns the hosts on which a command is now traced into the directory, by name.
 pub fn look(folder: &Path, now: Duration) -> Vec<MachineRow> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let ours = entries.filter(|path| path.extension().is_some_and(|ending| ending == ENDING));
@@ -44,7 +44,7 @@ pub fn look(folder: &Path, now: Duration) -> Vec<MachineRow> {
     rows
 }
 
-/// The first and the last part of a file, without what lies between.
+/// Reads the first and the last part of a file and skips the middle.
 fn ends_of(path: &Path) -> Option<Samples> {
     let mut file = File::open(path).ok()?;
     let size = file.metadata().ok().filter(|facts| facts.is_file())?.len();
@@ -56,7 +56,7 @@ fn ends_of(path: &Path) -> Option<Samples> {
     file.by_ref().take(PART).read_to_end(&mut first).ok()?;
     file.seek(SeekFrom::Start(size - PART)).ok()?;
     file.read_to_end(&mut last).ok()?;
-    // Whole samples of the end; of the beginning whole lines, whose moments are not the ones before those.
+    // Keep whole samples of the end, and whole header lines of the start, whose samples do not adjoin those of the end.
     let whole = last.windows(4).position(|bytes| bytes == b"\nat\t")? + 1;
     let known = first.split_inclusive(|byte| *byte == b'\n').filter(|line| {
         line.ends_with(b"\n") && [HEAD, "fact\t", "counter\t"].iter().any(|start| line.starts_with(start.as_bytes()))
@@ -72,7 +72,7 @@ fn row(samples: &Samples, now: Duration) -> Option<MachineRow> {
     }
     let elapsed = last.boot_ns.checked_sub(before.boot_ns).filter(|ns| *ns > 0)?;
     let at = samples.moments.len() - 1;
-    // A value that is not written has not changed.
+    // A value that is not in a sample has not changed.
     let grown = |name: &str| {
         let series = samples.of(name).next()?;
         let value = |moment: usize| series.values.iter().rfind(|(of, _)| *of <= moment).map(|(_, value)| *value);
@@ -135,7 +135,7 @@ mod tests {
             let [row] = &rows[..] else { panic!("{rows:?}") };
             assert_eq!((row.host.as_str(), row.cores, row.interval_s), ("node", Some(8), 1.0));
             assert_eq!((row.cpus_busy, row.io_pressure, row.throttled), (Some(3.0), Some(0.25), Some(0.4)));
-            // Only what has changed is written, and this was written long ago.
+            // Only changed values are written, and this one was written long ago.
             assert_eq!(row.memory_available, if seconds > 1000 { None } else { Some(5) });
             assert_eq!((row.cpus_stolen, late.len(), others.len(), ended.len()), (None, 0, 0, 0));
         }

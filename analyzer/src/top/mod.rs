@@ -1,11 +1,11 @@
-//! `dlio top`: traced programs at this moment.
+//! `dlio top`: the current activity of traced programs.
 //!
-//! Everything is read from shared memory and files that the programs write anyway. Nothing is asked of them, so watching
+//! All data come from shared memory and files that the programs write anyway. Programs are never queried, so watching
 //! costs them nothing.
 //!
-//! Reading order: [`folder`] (who runs), [`process`] (what one did, from [`counts`] and [`names`]), [`watch`] (all of them),
-//! [`machine`] (what machines do), [`snapshot`] (as plain values), and what shows it: [`tables`], [`text`], [`openmetrics`],
-//! [`screen`] on a [`terminal`].
+//! Reading order: [`folder`] (running processes), [`process`] (the activity of one, from [`counts`] and [`names`]),
+//! [`watch`] (all of them), [`machine`] (host activity), [`snapshot`] (plain values), and the output: [`tables`],
+//! [`text`], [`openmetrics`], and [`screen`] on a [`terminal`].
 
 pub mod command;
 pub mod counts;

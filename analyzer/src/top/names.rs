@@ -1,6 +1,6 @@
-//! The names of a running process by number: its newest strings lie in its ring, older ones in blocks of its file.
+//! The names of a running process by number: the newest strings are in its ring, older ones in blocks of its file.
 //!
-//! Blocks are remembered by the numbers they hold and read when somebody asks for one of those.
+//! Blocks are indexed by their first number and read when a number in them is needed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,21 +12,21 @@ use foldhash::fast::RandomState;
 
 use dlio_schemas::readable::readable;
 
-/// A string, and whether it is the path of a file.
+/// A string, and whether it is a file path.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Name {
     pub text: Arc<str>,
     pub is_path: bool,
 }
 
-/// Strings kept of one process. Beyond that all are forgotten and those that are asked for read again.
+/// The largest number of strings cached per process. Beyond it the cache is cleared, and needed strings are read again.
 const KEPT_MAX: usize = 1 << 16;
 
 /// The strings of one process.
 #[derive(Default)]
 pub struct NameBook {
     kept: HashMap<u32, Name, RandomState>,
-    /// By the first number that each holds.
+    /// Blocks by their first number.
     blocks: Vec<EventBlock>,
 }
 
@@ -35,13 +35,13 @@ impl NameBook {
         self.kept.get(&id)
     }
 
-    /// A block of strings that is in the file now.
+    /// Adds a block of strings that is now in the file.
     pub fn note_block(&mut self, block: EventBlock) {
         let at = self.blocks.partition_point(|known| known.header.first <= block.header.first);
         self.blocks.insert(at, block);
     }
 
-    /// Learns what these numbers stand for, as far as ring and file tell.
+    /// Looks up these numbers in the ring and the file.
     pub fn learn<S: Store>(
         &mut self,
         ids: impl Iterator<Item = u32>,
@@ -58,7 +58,7 @@ impl NameBook {
         }
         for (first, entries) in in_ring() {
             let mut names = Names::default();
-            // A torn chunk tells nothing; the next look finds it whole.
+            // A torn chunk is skipped; the next snapshot reads it whole.
             if names.add(first, &entries).is_ok() {
                 self.keep(&names);
             }

@@ -1,13 +1,13 @@
-//! The snapshot as OpenMetrics text, for Prometheus and its kin.
+//! The snapshot as OpenMetrics text, for Prometheus and similar scrapers.
 //!
-//! Everything but gauges counts from the start of each process, so that a scraper takes rates itself. A process that ends
-//! takes its series along.
+//! Everything except gauges counts from the start of each process, so that scrapers compute rates themselves. When a
+//! process ends, its series end as well.
 
 use std::fmt::Write;
 
 use super::snapshot::{ProcessRow, Snapshot, Sum};
 
-/// A family: name, type, unit, meaning.
+/// A metric family: name, type, unit, meaning.
 struct Family(&'static str, &'static str, &'static str, &'static str);
 
 pub fn print(snapshot: &Snapshot) -> String {
@@ -107,7 +107,7 @@ fn sample_name(family: &Family) -> String {
     if family.1 == "counter" { format!("{}_total", family.0) } else { family.0.into() }
 }
 
-/// Labels that tell one series from all others. Empty ones are left out, which means the same.
+/// Returns labels that identify a series. Empty labels are omitted, which is equivalent.
 fn labels(row: &ProcessRow, operation: &str) -> [(&'static str, String); 6] {
     [
         ("host", row.host.clone()),

@@ -1,8 +1,9 @@
-//! One running process, looked at again and again.
+//! Samples one running process repeatedly.
 //!
-//! Its ring holds the events of the last moments, its file those that became blocks, and a table what it only counts. How many
-//! events there are is always exact: blocks say how many they hold, and the ring is read whole. What they were is known of
-//! the ring and the table, and of as many new blocks as there is time for, evenly chosen; those stand for the others.
+//! Its ring contains the latest events, its file the events that became blocks, and a table the events that are only
+//! counted. The number of events is always exact, because blocks contain their count and the ring is read whole. The
+//! kinds of events are known for the ring and the table, and for as many new blocks as time permits, evenly chosen;
+//! these represent the rest.
 
 use std::collections::HashMap;
 use std::io::ErrorKind;
@@ -28,13 +29,13 @@ use crate::load::bytes::file_bytes::FileStore;
 use crate::summary::count::kinds::is_next_batch;
 use crate::summary::time::intervals::{Interval, length, unite};
 
-/// The activity of a program, by its spans.
+/// The activity of a program, from its spans.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Activity {
     Computing,
-    /// For the next batch.
+    /// Waiting for the next batch.
     Waiting,
-    /// A checkpoint.
+    /// Writing a checkpoint.
     Saving,
 }
 
@@ -45,7 +46,7 @@ impl Activity {
         ["computing", "waiting for data", "checkpoint"][self as usize]
     }
 
-    /// Of a span.
+    /// Returns the activity of a span.
     fn of(name: &str, category: &str) -> Option<Activity> {
         let class = span_class(category);
         let kind = Kind { name: name.into(), cat: category.into(), class, origin: Origin::Span };
@@ -58,77 +59,77 @@ impl Activity {
     }
 }
 
-/// The subject of a call.
+/// The object of a call.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Target {
     File(Arc<str>),
-    /// A pipe, a socket, a terminal, or nothing at all.
+    /// A pipe, a socket, a terminal, or nothing.
     Other,
 }
 
-/// The name of files that the table of counts has no room for, and of those whose name is lost.
+/// The name for files that do not fit into the counter table, and for files whose name is lost.
 const OTHER_FILES: &str = "(other files)";
 const NAME_LOST: &str = "(name lost)";
 
-/// The work of a process between two looks, or from its start to the first one.
+/// The work of a process between two snapshots, or from its start to the first snapshot.
 #[derive(Default, Debug)]
 pub struct Seen {
     pub seconds: f64,
-    /// True if all events were looked at.
+    /// `true` if all events were decoded.
     pub is_exact: bool,
     pub events: f64,
-    /// Ticks are nanoseconds here.
+    /// Here ticks are nanoseconds.
     pub calls: Vec<(Op, Target, Count)>,
-    /// Seconds in each activity; `None` where no span says so.
+    /// Seconds per activity; `None` if no span shows it.
     pub spent: [Option<f64>; ACTIVITIES.len()],
-    /// Its innermost span at this moment.
+    /// The innermost span that is open now.
     pub now: Option<String>,
     pub activity: Option<Activity>,
 }
 
-/// Why a process cannot be looked at.
+/// Why a process cannot be sampled.
 #[derive(Debug, PartialEq)]
 pub enum Unseen {
-    /// Its ring is no more: it has ended.
+    /// Its ring was removed: the process has ended.
     Ended,
-    /// This cannot be read.
+    /// Its ring or file cannot be read.
     Unreadable(Damage),
 }
 
-/// A process that is watched.
+/// A process that is sampled.
 pub struct Watched {
     ring: PathBuf,
     file: PathBuf,
     pub fields: Fields,
     pub lost: u64,
-    /// Threads whose ring is private memory: what they did is seen when it has been written.
+    /// Threads whose ring is private memory: their calls appear only when they are written to the file.
     pub unseen: u64,
     pub threads: usize,
     names: NameBook,
-    /// The place up to which the file has been read, and whether it went no further there at the look before.
+    /// How far the file was read, and whether the previous snapshot stopped at the same position.
     at: usize,
     is_stuck: bool,
-    /// The last blocks of each stream, by their sequence.
+    /// The sequence numbers of the last blocks per stream.
     written: HashMap<u32, Vec<u32>>,
     standing: Standing,
-    /// The time of the last look, in boot time; zero before.
+    /// The boot time of the last snapshot; zero before the first.
     looked_ns: u64,
-    /// The activities that were ever seen.
+    /// Whether each activity was ever seen.
     pub known: [bool; ACTIVITIES.len()],
     events: Events,
 }
 
-/// Halves of a ring and the records that were found in them.
+/// Halves of a ring and their records.
 type Found = Vec<(Half, Vec<Record>)>;
 
-/// The number of times that a ring is read whose halves go into its table meanwhile.
+/// How often a ring is read if its halves are added to its table at the same time.
 const TRIES: usize = 3;
 
-/// More blocks of one stream than can be on their way from its halves to the file.
+/// More blocks per stream than can be in flight from its halves to the file.
 const WRITTEN_KEPT: usize = 8;
 
 impl Watched {
-    /// `file` is where its blocks go.
+    /// Opens a ring; `file` receives its blocks.
     pub fn new(ring: &Path, file: PathBuf) -> Result<Watched, Unseen> {
         let live = Live::read(&store(ring)?).map_err(Unseen::Unreadable)?;
         Ok(Watched {
@@ -153,11 +154,12 @@ impl Watched {
         &self.ring
     }
 
-    /// Its work since the look before. `now_ns` is boot time; at most `blocks_max` blocks are decoded.
+    /// Returns the work since the previous call. `now_ns` is boot time; decodes at most `blocks_max` blocks.
     pub fn look(&mut self, now_ns: u64, blocks_max: usize, opener: &mut Opener) -> Result<Seen, Unseen> {
         let ring = store(&self.ring)?;
         let (live, found, rows) = contents(&ring).map_err(Unseen::Unreadable)?;
-        // After the ring: what was in a half and became a block is then found in both, and told by its numbers.
+        // Read the file after the ring: a half that became a block in between is then in both, and sequence numbers
+        // reveal it.
         let file = FileStore::open(&self.file).ok();
         let blocks = file.as_ref().map_or(Vec::new(), |file| self.new_blocks(file));
         let (decoded, times) = match &file {
@@ -194,7 +196,7 @@ impl Watched {
         let clock = Clock::new(&[live.first_anchor, live.last_anchor], live.fields.number(key::CLOCK_HZ));
         let clock = clock.unwrap_or_else(|| Clock::nanoseconds(0));
         let window = Interval { start: self.looked_ns as i64, end: now_ns as i64 };
-        // A table tells how long spans were, and not when.
+        // A table has the length of spans, but not their start.
         let stretches = if counted_spans { HashMap::new() } else { stretches };
         let spent = self.spent(&stretches, &added, &open, &clock, window, times);
         let innermost = innermost(&open, self.fields.number(key::PID).unwrap_or(0));
@@ -216,11 +218,11 @@ impl Watched {
         })
     }
 
-    /// The blocks of events that were written since; those of strings are remembered.
+    /// Returns the blocks of events written since the previous call; remembers the blocks of strings.
     fn new_blocks(&mut self, file: &FileStore) -> Vec<EventBlock> {
         let mut found = Vec::new();
         let from = self.at;
-        // Only those of before: halves may have become many blocks since the ring was read.
+        // Keep only sequences of earlier calls: halves may have become many blocks since the ring was read.
         for sequences in self.written.values_mut() {
             sequences.drain(..sequences.len().saturating_sub(WRITTEN_KEPT));
         }
@@ -239,12 +241,12 @@ impl Watched {
             }
             self.at += header.size();
         }
-        // A block may be in the middle of being written. One that stays so was cut short.
+        // A block may be partly written. If it stays so, it was truncated.
         self.is_stuck = self.at == from && self.at < file.size();
         found
     }
 
-    /// The sum of some blocks, evenly chosen, and how many times that is what all of them are.
+    /// Decodes some evenly chosen blocks; returns their totals and the factor by which to scale them.
     fn decode_some(
         &mut self,
         blocks: &[EventBlock],
@@ -267,7 +269,7 @@ impl Watched {
         (counts, if decoded == 0 || all == decoded { 1.0 } else { all as f64 / decoded as f64 })
     }
 
-    /// The sum of the records in the ring that are in no block.
+    /// Returns the totals of the records in the ring that are not in a block.
     fn left_in_ring(&self, found: &Found) -> Counts {
         let mut counts = Counts::default();
         let is_written = |half: &Half| self.written.get(&half.stream).is_some_and(|all| all.contains(&half.sequence));
@@ -290,7 +292,7 @@ impl Watched {
         (op, target, Count { ticks: nanoseconds(count.ticks, clock), ..count })
     }
 
-    /// Seconds of a window in each activity: within spans that ended, open ones, and those that were only counted.
+    /// Returns seconds per activity within a window: in completed spans, open spans, and spans that were only counted.
     fn spent(
         &mut self,
         ended: &HashMap<Span, Vec<Stretch>>,
@@ -336,7 +338,7 @@ impl Watched {
 }
 
 fn nanoseconds(ticks: f64, clock: &Clock) -> f64 {
-    /// Long enough that the rate shows, whatever the clock.
+    /// Long enough to determine the tick rate with any clock.
     const LONG: u64 = 1 << 40;
     ticks * clock.duration_ns(0, LONG) as f64 / LONG as f64
 }
@@ -348,7 +350,7 @@ fn store(path: &Path) -> Result<FileStore, Unseen> {
     })
 }
 
-/// The heads of a ring with the records and the table that belong to them.
+/// Reads the heads of a ring, with its records and table in a consistent state.
 fn contents(ring: &FileStore) -> Result<(Live, Found, Option<Vec<Row>>), Damage> {
     let mut tries = 0;
     loop {
@@ -356,7 +358,7 @@ fn contents(ring: &FileStore) -> Result<(Live, Found, Option<Vec<Row>>), Damage>
         let live = Live::read(ring)?;
         let found = live.halves().map(|half| (*half, half.records(ring).unwrap_or_default())).collect();
         let rows = live.rows(ring);
-        // A half that went into the table in between would count twice.
+        // A half that was added to the table in between would count twice.
         let is_settled = || Live::read(ring).is_ok_and(|again| again.halves().eq(live.halves()));
         if rows.is_none() || tries == TRIES || is_settled() {
             return Ok((live, found, rows));
@@ -364,7 +366,7 @@ fn contents(ring: &FileStore) -> Result<(Live, Found, Option<Vec<Row>>), Damage>
     }
 }
 
-/// The innermost span of the thread that matters: of the first one, else of any.
+/// Returns the innermost open span of the main thread, or of any thread if the main thread has none.
 fn innermost(open: &[OpenSpan], first: u32) -> Option<&OpenSpan> {
     open.iter().max_by_key(|span| (span.tid == first, span.depth))
 }

@@ -1,4 +1,4 @@
-//! The snapshot on a screen of any size: the answer in the first lines, then operations, files, processes.
+//! Draws the snapshot on a screen of any size: the answer in the first lines, then operations, files and processes.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::snapshot::{Order, Snapshot};
 use super::tables::{Table, files, machines, operations, processes, throughput, title, unseen, waiting};
 use super::text::nobody;
 
-/// The view that keys have chosen.
+/// The view selected by keys.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct View {
     pub order: Order,
@@ -19,10 +19,10 @@ pub struct View {
     pub is_paused: bool,
 }
 
-/// Lines about what cannot be seen: more would leave no room for what can.
+/// The largest number of lines about missing data; more would displace the data itself.
 const NOTES_MAX: usize = 2;
 
-/// Draws a snapshot, or why there is none.
+/// Draws a snapshot, or the reason why there is none.
 pub fn draw(frame: &mut Frame, snapshot: Result<&Snapshot, &str>, view: &View) {
     let area = frame.area();
     let mut page = Page { frame, area, next: 0 };
@@ -33,7 +33,7 @@ pub fn draw(frame: &mut Frame, snapshot: Result<&Snapshot, &str>, view: &View) {
     page.footer(view);
 }
 
-/// A frame that is filled from above.
+/// A frame that is filled from the top.
 struct Page<'f, 'b> {
     frame: &'f mut Frame<'b>,
     area: Rect,
@@ -67,7 +67,7 @@ impl Page<'_, '_> {
         self.tables([operations(snapshot), files(snapshot), processes(snapshot)]);
     }
 
-    /// Three tables below each other, each with an empty line and its head before.
+    /// Draws three tables below each other, each after an empty line and its head.
     fn tables(&mut self, tables: [Table; 3]) {
         const AROUND: usize = 2;
         let footer = 1;
@@ -81,7 +81,7 @@ impl Page<'_, '_> {
             let lines = table.fit(self.area.width as usize).lines(rows);
             for (i, line) in lines.iter().enumerate() {
                 let style = if i == 0 { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() };
-                // The head goes across.
+                // The head spans the full width.
                 let text = if i == 0 { format!("{line:<0$}", self.area.width as usize) } else { line.clone() };
                 self.line(&text, style);
             }
@@ -103,7 +103,7 @@ impl Page<'_, '_> {
     }
 }
 
-/// The rows of each table: what it has, where there is room; else the same for all that want it.
+/// Distributes rows: each table gets all it needs if there is space; otherwise tables that need more share equally.
 fn shares(wanted: [usize; 3], room: usize) -> [usize; 3] {
     let mut given = [0; 3];
     let mut left = room;

@@ -1,4 +1,4 @@
-//! A snapshot: what all processes did between two looks, as plain values that are printed, drawn and written.
+//! A snapshot: the activity of all processes in an interval, as plain values for printing, drawing and export.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use super::counts::Count;
 use super::machine::MachineRow;
 use super::process::{ACTIVITIES, Activity, Seen, Target};
 
-/// Raise this when a field changes its meaning or goes; new fields need no new version.
+/// Raise this when the meaning of a field changes or a field is removed; new fields do not need a new version.
 pub const VERSION: u32 = 1;
 
-/// Files in JSON and kept for the screen: the busiest by each of the keys.
+/// The number of files in JSON and on the screen: the busiest by each sort key.
 const FILES_KEPT: usize = 100;
 
 /// The order of tables, most first.
@@ -26,7 +26,7 @@ pub enum Order {
     Name,
 }
 
-/// Sums of calls. Those of a sample are rounded.
+/// Totals of calls. Estimates from a sample are rounded.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Serialize)]
 pub struct Sum {
     pub calls: u64,
@@ -37,7 +37,7 @@ pub struct Sum {
     pub call_s: f64,
 }
 
-/// As [`Sum`], before it is rounded.
+/// Like [`Sum`], before rounding.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Amount {
     count: Count,
@@ -73,7 +73,7 @@ pub struct OperationRow {
     /// In the interval.
     #[serde(flatten)]
     pub sum: Sum,
-    /// Since the processes that run now began.
+    /// Since the start of the running processes.
     pub total: Sum,
 }
 
@@ -93,40 +93,41 @@ pub struct ProcessRow {
     pub pid: i32,
     pub rank: Option<i32>,
     pub name: String,
-    /// `trainer`, `reader`, or nothing where nothing tells.
+    /// `trainer` or `reader`; `null` if unknown.
     pub role: Option<&'static str>,
     pub threads: u64,
-    /// Calls, spans, instants and counters since it began.
+    /// Calls, spans, instants and counters since its start.
     pub events: u64,
     /// Calls on files in the interval.
     #[serde(flatten)]
     pub sum: Sum,
-    /// Calls on files since it began.
+    /// Calls on files since its start.
     pub total: Sum,
-    /// Seconds of the interval in spans that say so; `null` where none ever did.
+    /// Seconds of the interval in compute spans; `null` if there never were any. Likewise for the fields that follow.
     pub computing_s: Option<f64>,
     pub waiting_s: Option<f64>,
     pub checkpoint_s: Option<f64>,
-    /// The same since it began.
+    /// Seconds in compute spans since its start. Likewise for the fields that follow.
     pub computing_total_s: Option<f64>,
     pub waiting_total_s: Option<f64>,
     pub checkpoint_total_s: Option<f64>,
-    /// The innermost span that is open at this moment.
+    /// The innermost span that is open now.
     pub now: Option<String>,
     #[serde(skip)]
     pub activity: Option<Activity>,
     pub lost: u64,
-    /// Threads whose calls are seen late, when they have been written: their ring has no room in the file.
+    /// Threads whose ring did not fit into the file: their calls appear late, when they are written.
     pub threads_unseen: u64,
-    /// True if every event of the interval, and every one since it began, was looked at; else calls by operation and file
-    /// are estimated from blocks evenly chosen. `events` is always exact to the records that belong to other events.
+    /// `true` if every event of the interval, and every event since its start, was decoded. Otherwise calls by
+    /// operation and file are estimated from evenly chosen blocks. `events` is always exact, apart from records that
+    /// belong to other events.
     pub exact: bool,
     pub total_exact: bool,
-    /// Since it began, by operation.
+    /// By operation, since its start.
     pub operations: BTreeMap<&'static str, Sum>,
 }
 
-/// Everything at one moment.
+/// The state of everything at one point in time.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Snapshot {
     pub schema: &'static str,
@@ -134,24 +135,24 @@ pub struct Snapshot {
     pub folder: String,
     /// Unix time in nanoseconds.
     pub ts: i64,
-    /// Length of the interval; zero before there is one.
+    /// Length of the interval; zero before the first one.
     pub interval_s: f64,
     /// Calls on files in the interval.
     #[serde(flatten)]
     pub sum: Sum,
-    /// True if every event of the interval was looked at.
+    /// `true` if every event of the interval was decoded.
     pub exact: bool,
     pub lost: u64,
-    /// Process images that have ended.
+    /// The number of process images that have ended.
     pub ended: u64,
-    /// Processes that run and cannot be watched, and why.
+    /// Running processes that cannot be sampled, and why.
     pub unreadable: Vec<String>,
     pub operations: Vec<OperationRow>,
     pub files: Vec<FileRow>,
-    /// Files that were touched in the interval, those among them that are not listed too.
+    /// The number of files accessed in the interval, including files that are not listed.
     pub files_touched: u64,
     pub processes: Vec<ProcessRow>,
-    /// Machines on which `dlio trace` runs a command for this folder.
+    /// Hosts on which `dlio trace` runs a command for this directory.
     pub machines: Vec<MachineRow>,
 }
 
@@ -160,7 +161,7 @@ impl Sum {
         self.bytes_read + self.bytes_written
     }
 
-    /// The weight of a row in an order.
+    /// Returns the sort key of a row.
     fn weight(&self, order: Order) -> f64 {
         match order {
             Order::Bytes => self.bytes() as f64,
@@ -172,7 +173,7 @@ impl Sum {
 }
 
 impl Snapshot {
-    /// Sorts all tables; what is alike comes by name.
+    /// Sorts all tables; ties are sorted by name.
     pub fn sort(&mut self, order: Order) {
         let by = |a: (&Sum, &str), b: (&Sum, &str)| {
             b.0.weight(order).total_cmp(&a.0.weight(order)).then(b.0.calls.cmp(&a.0.calls)).then_with(|| a.1.cmp(b.1))
@@ -186,7 +187,7 @@ impl Snapshot {
     }
 }
 
-/// The work of a process since it began.
+/// The work of a process since its start.
 #[derive(Default)]
 pub struct Total {
     pub events: f64,
@@ -211,7 +212,7 @@ impl Total {
         }
     }
 
-    /// The fields of a process's row that are known from its calls. `seen` is what it did in the interval, if there is one.
+    /// Returns the row of a process, from its calls. `seen` is its activity in the interval, if there is one.
     pub fn row(&self, seen: Option<&Seen>) -> ProcessRow {
         let mut files = Amount::default();
         for (op, target, count) in seen.iter().flat_map(|seen| &seen.calls) {
@@ -243,7 +244,7 @@ fn name_of(op: Op) -> &'static str {
     op.info().map_or("(unknown)", |info| info.name)
 }
 
-/// Operations and files over all processes, while they are added up.
+/// Accumulates operations and files over all processes.
 #[derive(Default)]
 pub struct Board {
     operations: BTreeMap<&'static str, Amount>,
@@ -274,7 +275,7 @@ impl Board {
         self.all.sum()
     }
 
-    /// Every operation that anybody ever called.
+    /// Returns every operation that any process ever called.
     pub fn operations<'t>(&self, totals: impl Iterator<Item = &'t Total>) -> Vec<OperationRow> {
         let mut all: BTreeMap<&'static str, Amount> = BTreeMap::new();
         for (name, amount) in totals.flat_map(|total| &total.by_op) {
@@ -289,7 +290,7 @@ impl Board {
             .collect()
     }
 
-    /// The number of files, and the busiest of them by each key.
+    /// Returns the number of files, and the busiest files by each key.
     pub fn files(&self) -> (u64, Vec<FileRow>) {
         let mut rows: Vec<FileRow> = self
             .files
@@ -303,7 +304,7 @@ impl Board {
         let touched = rows.len() as u64;
         let mut kept = rows.len().min(FILES_KEPT);
         if rows.len() > FILES_KEPT {
-            // To the front what is among the first by any key.
+            // Move the files that lead by any key to the front.
             kept = 0;
             for order in [Order::Bytes, Order::Calls, Order::Time] {
                 rows[kept..].sort_by(|a, b| b.sum.weight(order).total_cmp(&a.sum.weight(order)));

@@ -1,11 +1,11 @@
-//! The snapshot as lines and tables of words, for paper and for the screen.
+//! The snapshot as lines and text tables, for plain text and for the screen.
 
 use super::machine::MachineRow;
 use super::snapshot::{FileRow, OperationRow, ProcessRow, Snapshot, Sum};
 use crate::summary::figures::units::{bytes, grouped, many, time};
 
-/// A column: its head, whether it holds numbers, which stand to the right, and how readily it is left out where there is no
-/// room: never for zero, and the largest first.
+/// A column: its head, whether it contains numbers, which are right-aligned, and its rank for removal if space is
+/// short: the largest rank is removed first, zero never.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
     pub head: &'static str,
@@ -13,13 +13,13 @@ pub struct Column {
     spare: usize,
 }
 
-/// The last column may be cut at its beginning where there is no room: it holds paths and names.
+/// A table whose last column contains paths and names, and may be truncated at its start.
 pub struct Table {
     pub columns: Vec<Column>,
     pub rows: Vec<Vec<String>>,
 }
 
-/// A head that begins with `<` is that of words.
+/// Parses heads; a head that begins with `<` is a text column.
 fn columns(heads: &[(&'static str, usize)]) -> Vec<Column> {
     let column = |(head, spare): &(&'static str, usize)| match head.strip_prefix('<') {
         Some(head) => Column { head, is_number: false, spare: *spare },
@@ -28,7 +28,7 @@ fn columns(heads: &[(&'static str, usize)]) -> Vec<Column> {
     heads.iter().map(column).collect()
 }
 
-/// Names come from the traced machine: what would move a terminal's cursor is shown and not obeyed.
+/// Replaces control characters: names come from the traced host and must not move the terminal's cursor.
 fn plain(text: &str) -> String {
     text.chars().map(|c| if crate::text_table::is_obeyed(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
@@ -66,7 +66,7 @@ impl Rates {
     }
 }
 
-/// The first line: what is watched.
+/// Returns the first line: the directory and its processes.
 pub fn title(snapshot: &Snapshot) -> String {
     let ended = match snapshot.ended {
         0 => String::new(),
@@ -79,7 +79,7 @@ pub fn title(snapshot: &Snapshot) -> String {
     )
 }
 
-/// The throughput of all processes: one or two sentences.
+/// Describes the throughput of all processes in one or two sentences.
 pub fn throughput(snapshot: &Snapshot) -> String {
     let (rates, sum) = (Rates::of(snapshot), &snapshot.sum);
     if snapshot.interval_s <= 0.0 {
@@ -128,7 +128,7 @@ pub fn waiting(snapshot: &Snapshot) -> Option<String> {
     Some(format!("{label}: {who} {} of the time", parts.join(", ")))
 }
 
-/// Training that waits or saves for this percentage of its time or more is limited by it; less than `FREE` does not matter.
+/// Waits or checkpoints of this percentage of training time or more limit training; less than `FREE` does not matter.
 const LIMITING: f64 = 20.0;
 const FREE: f64 = 5.0;
 
@@ -146,7 +146,7 @@ fn bottleneck(waits: Option<f64>, computes: Option<f64>, saves: Option<f64>) -> 
     }
 }
 
-/// What machines do, a line each.
+/// Describes the activity of each host in one line.
 pub fn machines(snapshot: &Snapshot) -> Vec<String> {
     snapshot.machines.iter().map(machine).collect()
 }
@@ -165,7 +165,7 @@ fn machine(row: &MachineRow) -> String {
     format!("Host {}: {}", plain(&row.host), parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
 }
 
-/// The limits of what is seen, a line each.
+/// Describes missing data, one line per reason.
 pub fn unseen(snapshot: &Snapshot) -> Vec<String> {
     let mut lines: Vec<String> = snapshot.unreadable.iter().map(|what| format!("Not watched: {what}")).collect();
     let threads: u64 = snapshot.processes.iter().map(|row| row.threads_unseen).sum();
@@ -273,14 +273,14 @@ pub fn processes(snapshot: &Snapshot) -> Table {
     }
 }
 
-/// Of the last column, where there is little room.
+/// The minimum width of the last column.
 const LAST_LEAST: usize = 12;
 
-/// Between columns.
+/// The space between columns.
 const GAP: usize = 2;
 
 impl Table {
-    /// The width of each column.
+    /// Returns the width of each column.
     fn widths(&self) -> Vec<usize> {
         let width = |place: usize| {
             let cells = self.rows.iter().map(|row| row[place].chars().count());
@@ -289,7 +289,7 @@ impl Table {
         (0..self.columns.len()).map(width).collect()
     }
 
-    /// As lines, its head first, of the first `most` rows.
+    /// Returns the head and the first `most` rows as lines.
     pub fn lines(mut self, most: usize) -> Vec<String> {
         self.rows.truncate(most);
         let widths = self.widths();
@@ -305,8 +305,8 @@ impl Table {
         [heads].iter().chain(&self.rows).map(line).collect()
     }
 
-    /// Narrow enough: columns are left out that say nothing, then the last one is cut at its beginning, where paths are
-    /// alike, and then those are left out that can be spared.
+    /// Fits the table into a width: removes columns without information, then truncates the last column at its start,
+    /// where paths are alike, and then removes columns by rank.
     pub fn fit(mut self, width: usize) -> Table {
         loop {
             let widths = self.widths();

@@ -1,6 +1,6 @@
-//! The terminal that `dlio top` takes over, and gives back as it was whatever ends it.
+//! The terminal that `dlio top` takes over, and restores however the program ends.
 //!
-//! Keys, a new size and signals that end programs all come through one `poll`, so that there is no thread and no handler.
+//! Keys, size changes and termination signals all arrive through one `poll`, so no thread or signal handler is needed.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -20,19 +20,19 @@ use terminal_size::terminal_size_of;
 
 use crate::text_table::is_obeyed;
 
-/// The size of a terminal that does not say how large it is.
+/// The size of a terminal that does not report one.
 const USUAL: Size = Size::new(80, 24);
 
 const CTRL_C: u8 = 3;
 const ESCAPE: u8 = 27;
 
-/// The outcome of waiting.
+/// The reason why a wait ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Happened {
     Nothing,
     Key(char),
     Resized,
-    /// Ctrl-C, a signal that ends programs, or the terminal is gone.
+    /// Ctrl-C, a termination signal, or a closed terminal.
     Stop,
 }
 
@@ -42,12 +42,12 @@ pub struct Screen {
     signals: SignalFd,
     /// The bytes to write with the next flush.
     out: Vec<u8>,
-    /// Keys that came together with the one that was told.
+    /// Keys that were read together with the key that was returned.
     typed: VecDeque<char>,
 }
 
 impl Screen {
-    /// Takes the terminal over.
+    /// Takes over the terminal.
     pub fn take() -> io::Result<Screen> {
         let before = tcgetattr(io::stdin())?;
         let mut mask = SigSet::empty();
@@ -59,19 +59,19 @@ impl Screen {
         let mut raw = before.clone();
         cfmakeraw(&mut raw);
         tcsetattr(io::stdin(), SetArg::TCSADRAIN, &raw)?;
-        // From here on dropping it gives the terminal back.
+        // From now on, dropping it restores the terminal.
         let mut screen = Screen { before, signals, out: Vec::new(), typed: VecDeque::new() };
         screen.out.extend(b"\x1b[?1049h\x1b[?25l\x1b[2J");
         screen.flush()?;
         Ok(screen)
     }
 
-    /// Waits until something happens or a moment comes.
+    /// Waits for an event or a deadline.
     pub fn wait(&mut self, until: Instant) -> io::Result<Happened> {
         if let Some(key) = self.typed.pop_front() {
             return Ok(Happened::Key(key));
         }
-        // Rounded up: a wait that ends a moment too early would be asked for again and again.
+        // Rounded up: a wait that ends just before the deadline would be repeated in a busy loop.
         let left = until.saturating_duration_since(Instant::now()) + Duration::from_micros(999);
         let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
         let stdin = io::stdin();
@@ -96,7 +96,7 @@ impl Screen {
         }
         let mut bytes = [0; 64];
         let read = io::stdin().lock().read(&mut bytes)?;
-        // A terminal that is gone has nothing more to say.
+        // A closed terminal does not deliver any more input.
         if read == 0 || bytes[..read].contains(&CTRL_C) {
             return Ok(Happened::Stop);
         }
@@ -105,7 +105,7 @@ impl Screen {
     }
 }
 
-/// The keys among what was typed. Arrows and their kin are several bytes and mean nothing here.
+/// Returns the plain keys of the input. Arrow keys and similar are multi-byte sequences without a meaning here.
 fn keys(typed: &[u8]) -> Vec<char> {
     let (mut found, mut rest) = (Vec::new(), typed);
     while let [first, after @ ..] = rest {
@@ -129,7 +129,7 @@ impl Drop for Screen {
     fn drop(&mut self) {
         self.out.clear();
         self.out.extend(b"\x1b[0m\x1b[?25h\x1b[?1049l");
-        // Where the terminal is gone there is nothing to give back.
+        // Errors are ignored: a closed terminal cannot be restored.
         let _ = self.flush();
         let _ = tcsetattr(io::stdin(), SetArg::TCSADRAIN, &self.before);
     }
@@ -182,7 +182,7 @@ impl Backend for Screen {
         Ok(())
     }
 
-    /// Nobody asks where it is: it is hidden.
+    /// Returns a dummy position: the cursor is hidden, and its position is never used.
     fn get_cursor_position(&mut self) -> io::Result<Position> {
         Ok(Position::ORIGIN)
     }

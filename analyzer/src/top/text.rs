@@ -4,7 +4,7 @@ use super::snapshot::Snapshot;
 use super::tables::{files, machines, operations, processes, throughput, title, unseen, waiting};
 use crate::summary::figures::units::grouped;
 
-/// Rows of a table.
+/// The largest number of rows per table.
 const ROWS: usize = 20;
 
 pub fn print(snapshot: &Snapshot) -> String {
@@ -31,7 +31,7 @@ pub fn print(snapshot: &Snapshot) -> String {
         threads.\n"
 }
 
-/// The text where no process runs.
+/// Returns the text for a directory without running processes.
 pub fn nobody(snapshot: &Snapshot) -> String {
     let mut out: String = snapshot.unreadable.iter().map(|what| format!("Not watched: {what}\n")).collect();
     out += match snapshot.ended {

@@ -1,4 +1,4 @@
-//! All processes of a trace folder, looked at together.
+//! Samples all processes of a trace directory.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -19,29 +19,29 @@ use crate::load::native::reader::{is_here, is_running, process_of};
 use crate::summary::training::Role;
 use crate::summary::tree::{names, parents};
 
-/// Blocks decoded in one look, over all processes: some 130,000 events and 10 ms, half a percent of a core at the default
-/// interval. What there are more of stands for the rest.
+/// The largest number of blocks decoded per snapshot, over all processes: some 130,000 events and 10 ms, 0.5 % of a
+/// core at the default interval. The decoded blocks represent the rest.
 const BLOCKS_A_LOOK: usize = 64;
 
-/// The same for the first look, which tells what was done before.
+/// The largest number for the first snapshot, which covers everything since the processes started.
 const BLOCKS_AT_FIRST: usize = 512;
 
-/// A process, and what it did since it began.
+/// A process, and its work since its start.
 struct Member {
     watched: Watched,
     total: Total,
 }
 
-/// The processes of a folder.
+/// The processes of a directory.
 pub struct Watch {
     dir: PathBuf,
     members: HashMap<PathBuf, Member>,
-    /// Rings that are not watched, and why: of processes that were killed, run elsewhere, or cannot be read.
+    /// Rings that are not sampled, and why: their process was killed, runs elsewhere, or cannot be read.
     passed: HashMap<PathBuf, Passed>,
-    /// Processes that were seen to end, as long as their trace has not turned up.
+    /// The boot time of the previous snapshot.
     looked: Option<Duration>,
     opener: Opener,
-    /// True if every event before the first look is looked at, however many there are.
+    /// `true` if every event before the first snapshot is decoded, regardless of their number.
     is_thorough: bool,
 }
 
@@ -69,7 +69,7 @@ impl Watch {
         &self.dir
     }
 
-    /// Looks at everything. The first look has no interval: it tells what was done since each process began.
+    /// Takes a snapshot. The first one has no interval and covers everything since each process started.
     pub fn look(&mut self) -> io::Result<Snapshot> {
         let folder = Folder::read(&self.dir)?;
         self.meet(&folder.rings);
@@ -101,7 +101,7 @@ impl Watch {
         })
     }
 
-    /// Takes up the processes that are new, and forgets rings that are gone.
+    /// Adds new processes, and forgets rings that were removed.
     fn meet(&mut self, rings: &[Place]) {
         let there: HashSet<&PathBuf> = rings.iter().map(|place| &place.ring).collect();
         self.passed.retain(|ring, _| there.contains(ring));
@@ -118,7 +118,7 @@ impl Watch {
                     Some(passed) => drop(self.passed.insert(place.ring.clone(), passed)),
                 },
                 Err(Unseen::Ended) => {}
-                // It may be about to be made: it is asked again.
+                // The ring may be in creation: try again in the next snapshot.
                 Err(Unseen::Unreadable(damage)) => {
                     self.passed.insert(place.ring.clone(), Passed::Unreadable(damage));
                 }
@@ -126,7 +126,7 @@ impl Watch {
         }
     }
 
-    /// Looks at each process; those that have ended are members no more.
+    /// Samples each process, and removes processes that have ended.
     fn look_at_members(&mut self, now: Duration, is_first: bool) -> HashMap<PathBuf, Seen> {
         let blocks = match is_first {
             true if self.is_thorough => usize::MAX,
@@ -204,7 +204,7 @@ impl Watch {
 }
 
 impl Passed {
-    /// Why a process is not watched; `None` where it is.
+    /// Returns why a process is not sampled, or `None` if it is.
     fn of(fields: &Fields) -> Option<Passed> {
         match () {
             () if !is_here(fields) => Some(Passed::Elsewhere),
@@ -213,7 +213,7 @@ impl Passed {
         }
     }
 
-    /// True if it stays so.
+    /// Returns `true` if the reason is permanent.
     fn stays(&self) -> bool {
         !matches!(self, Passed::Unreadable(_))
     }
@@ -223,7 +223,7 @@ fn process(watched: &Watched, ring: &Path) -> Process {
     process_of(&watched.fields, ring, 0, 0, None)
 }
 
-/// The kernel's clock that goes on while a machine sleeps: that of traces.
+/// Returns the clock that traces use, which continues while the host is suspended.
 fn boot_time() -> Duration {
     clock_gettime(ClockId::CLOCK_BOOTTIME).map_or(Duration::ZERO, Duration::from)
 }

@@ -136,7 +136,7 @@ impl Shards<'_> {
     }
 
     /// Returns the optimizer and the layers of a model given by lists, as DLIO 2.0.0 writes them: one file per layer,
-    /// regardless of what the ranks share; tensor parallelism adds some.
+    /// regardless of the data that ranks share; tensor parallelism adds some.
     fn whole_files(&self, rank: u64) -> Vec<(String, State)> {
         let Model { layer_parameters, optimization_groups, layers, .. } = self.model;
         let mut files = Vec::new();

@@ -312,7 +312,7 @@ impl Options {
         }
     }
 
-    /// Returns the patterns outside of which nothing is recorded, if there are any.
+    /// Returns the patterns that restrict recording, if there are any.
     fn included(&self) -> Option<String> {
         if self.include.is_empty() { inherited_variable(env::INCLUDE) } else { Some(self.include.join(":")) }
     }

@@ -58,7 +58,7 @@ pub struct Mount {
     pub device: String,
 }
 
-/// Parses the mounts in `/proc/self/mountinfo`. Of mounts that hide each other, the visible one is returned.
+/// Parses the mounts in `/proc/self/mountinfo`. If mounts hide each other, the visible one is returned.
 pub fn parse(text: &str) -> Vec<Mount> {
     let mut found: BTreeMap<String, Mount> = BTreeMap::new();
     for mount in text.lines().filter_map(parse_line) {

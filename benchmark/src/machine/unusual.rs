@@ -7,7 +7,7 @@ use std::time::Duration;
 use dlio_schemas::machine::counters::COUNTERS;
 use dlio_schemas::machine::samples::Reading;
 
-/// The samples of a run, reduced to what the sentence needs.
+/// The samples of a run, reduced to the values that the sentence needs.
 #[derive(Default)]
 pub struct RunSamples {
     /// First and last reading of each counter and scope.

@@ -48,7 +48,7 @@ impl Socket {
         self.write_all(&[&LAST.to_le_bytes()[..], &length, bytes].concat())
     }
 
-    /// Sends a farewell; the receiver learns that this exit is orderly.
+    /// Announces an orderly exit to the receiver.
     pub fn send_farewell(&mut self, code: i32) -> io::Result<()> {
         self.write_all(&[FAREWELL.to_le_bytes(), (code as u64).to_le_bytes()].concat())
     }

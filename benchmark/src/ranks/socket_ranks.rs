@@ -96,7 +96,7 @@ impl SocketRanks {
 
 impl SocketRanks {
     /// Lets rank 0 finish first: a launcher stops all ranks once one has failed, and rank 0 has results and messages to
-    /// write. It sends a farewell when it is done.
+    /// write. Rank 0 announces its exit when it is done.
     fn let_first_finish(&mut self) {
         let first = self.processes.of(0);
         code_at_the_end(&mut self.star.sockets[0], first, Some(Instant::now() + GRACE));

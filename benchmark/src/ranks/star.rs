@@ -83,7 +83,7 @@ impl Star {
         }
         match self.peers.code_of(rank) {
             Some(code) => ended(rank, code),
-            // An orderly exit would have sent a farewell.
+            // A rank announces an orderly exit.
             None if self.peers.has_ended(rank) => killed(rank),
             None => Failure::new(Kind::System, format!("lost connection to rank {rank} ({error}){}", doing(rank))),
         }
@@ -402,7 +402,7 @@ impl Communicator for Star {
 }
 
 impl Star {
-    /// Returns `true` if a rank that has exited sent a farewell. Messages before it are no longer needed.
+    /// Returns `true` if a rank announced its exit. Messages before the announcement are no longer needed.
     fn has_sent_farewell(&mut self, rank: u64) -> bool {
         while file_calls::readable(&[&*self.socket(rank)], Duration::ZERO)[0] {
             match self.socket(rank).receive() {

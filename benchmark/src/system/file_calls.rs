@@ -34,7 +34,7 @@ pub fn free_bytes(path: &Path) -> io::Result<u64> {
 
 /// Creates an unnamed file in memory; `name` appears in /proc.
 pub fn memory_file(name: &std::ffi::CStr) -> io::Result<File> {
-    // SAFETY: the name ends in a zero byte; a descriptor that is not negative is new and nobody else's.
+    // SAFETY: the name ends in a zero byte; a descriptor that is not negative is new and has no other owner.
     unsafe {
         match libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) {
             -1 => Err(io::Error::last_os_error()),

@@ -13,7 +13,7 @@ pub fn word(seed: u64, index: u64) -> u64 {
     (product >> 64) as u64 ^ product as u64
 }
 
-/// Mixes parts into a seed so that neighbouring files, epochs and ranks share nothing.
+/// Mixes parts into a seed so that adjacent files, epochs and ranks share nothing.
 pub fn mixed(parts: &[u64]) -> u64 {
     parts.iter().fold(0x9e37_79b9_7f4a_7c15, |seed, part| word(seed ^ part.rotate_left(32), part.wrapping_add(1)))
 }

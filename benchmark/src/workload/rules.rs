@@ -497,7 +497,7 @@ fn checkpoints(config: &Config, ranks: u64, list: &mut List) {
     );
 }
 
-/// Returns the data parallelism of which the ranks are a subset: in MLPerf Storage, 8 for models that fit on one host,
+/// Returns the data parallelism that the ranks are a subset of: in MLPerf Storage, 8 for models that fit on one host,
 /// and 2 for larger ones.
 fn copies(parallel: u64, ranks: u64) -> u64 {
     let usual = if parallel <= 8 { 8 } else { 2 };

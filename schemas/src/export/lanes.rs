@@ -1,9 +1,8 @@
 //! The tracks for the calls of a thread.
 //!
-//! A viewer closes slices of a track in the reverse order of their opening, so two calls on one track must be
-//! disjoint or nested. Calls of a thread nearly always are. Those that are not (asynchronous I/O seen when it
-//! completes, spans closed in the wrong order, times around a clock's jump) go to lanes beside the track, where
-//! nothing nests.
+//! A viewer closes slices of a track in the reverse order of their opening, so two calls on one track must be disjoint
+//! or nested. Calls of a thread nearly always are. Those that are not (asynchronous I/O seen when it completes, spans
+//! closed in the wrong order, times around a clock's jump) go to additional lanes, where nothing nests.
 //!
 //! Calls arrive in the order they ended and with their depth, so a few numbers per depth are sufficient to decide:
 //! nothing at this depth or above may end after the call started, and every deeper call is either inside the call or

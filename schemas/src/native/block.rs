@@ -9,7 +9,7 @@
 //!
 //! The reach is the distance from the first tick back to the earliest start of an event in the block: see [`reach`].
 //!
-//! Blocks need nothing from their neighbours except names, so they can be decoded in any order, and a damaged one
+//! Blocks need nothing from their neighbors except names, so they can be decoded in any order, and a damaged one
 //! costs only itself: the next one is found by its magic number and verified by its checksum.
 
 use super::{Damage, u32_at, u64_at};

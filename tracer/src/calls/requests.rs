@@ -60,7 +60,7 @@ struct Note {
 
 const FREE: u64 = 0;
 const BUSY: u64 = 1;
-/// Maximum number of requests in flight. Each searches for a slot in a few neighbours of its hash.
+/// Maximum number of requests in flight. Each searches for a slot in a few entries next to its hash.
 const NOTES: usize = 4096;
 const NEAR: usize = 32;
 /// Maximum number of noted requests per submission.

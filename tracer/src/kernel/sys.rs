@@ -615,8 +615,8 @@ pub fn allow_barriers() {
     kernel!(SYS_membarrier, MEMBARRIER_REGISTER_EXPEDITED, 0);
 }
 
-/// Makes every running thread of the process pass a memory barrier: their earlier stores are visible here afterwards,
-/// and they see what was stored here. Registers the process first if necessary, for a thread whose start was not
+/// Makes every running thread of the process pass a memory barrier: their earlier stores become visible here, and
+/// stores from here become visible to them. Registers the process first if necessary, for a thread whose start was not
 /// seen. If the kernel lacks the call, this waits instead.
 pub fn barrier_for_all() {
     let passed = || kernel!(SYS_membarrier, MEMBARRIER_EXPEDITED, 0) == 0;

@@ -158,7 +158,7 @@ pub(crate) fn write(
     written
 }
 
-/// Prints once what was lost, and why.
+/// Prints the losses and their reasons once.
 fn report_losses(closed: &ClosedImage) {
     if closed.lost == 0 {
         if !closed.written && closed.is_ring && config::get().has_spool() {

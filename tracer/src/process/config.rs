@@ -216,8 +216,8 @@ fn make_spool(path: &[u8]) -> Result<(), i32> {
     if chosen && !is_own(place.as_c_str()) { Err(libc::EACCES) } else { Ok(()) }
 }
 
-/// Returns `true` if a path is a directory, not a link to one, that belongs to this user and that nobody else can
-/// write to.
+/// Returns `true` if a path is a directory, not a link to one, that belongs to this user and is not writable by any
+/// other user.
 fn is_own(path: &CStr) -> bool {
     const WRITABLE_BY_OTHERS: u32 = 0o022;
     sys::status_at(path)

@@ -1,4 +1,4 @@
-//! What every answer does.
+//! The interface that every answer implements.
 
 use std::io::Write;
 
@@ -8,9 +8,9 @@ use crate::command::question::Question;
 use crate::command::refusals::failure::Failure;
 use crate::command::shared_trace::SharedTrace;
 
-/// An answer that was requested, with the options that are its own.
+/// A requested answer, with the options that apply only to it.
 pub trait Answer {
-    /// Refuses what was typed wrong, before any work.
+    /// Rejects invalid arguments before any work starts.
     fn check(&mut self, _question: &Question) -> Result<(), Failure> {
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! `--compare` and `--fail-if`: every run becomes a report, two sides a comparison.
+//! `--compare` and `--fail-if`: turns every run into a report, and two sides into a comparison.
 
 use std::path::{Path, PathBuf};
 
@@ -25,13 +25,13 @@ use crate::summary::report::Summary;
 use crate::summary::report::runs::scope;
 use crate::tables::output::Format;
 
-/// Rows shown of each table.
+/// The default number of rows per table.
 const ROWS: usize = 8;
 
 struct Compare {
-    /// The other side; empty if one is judged alone.
+    /// The other side; empty if one side is judged alone.
     other: Vec<String>,
-    /// True if the side of `--compare` was typed first.
+    /// `true` if the side of `--compare` precedes the other on the command line.
     other_first: bool,
     limits: Vec<Limit>,
     page: Option<PathBuf>,
@@ -64,7 +64,7 @@ impl Answer for Compare {
         must_be_free(question, page)
     }
 
-    /// Compares, prints, and judges the result by the limits.
+    /// Compares, prints, and checks the limits.
     fn give(&mut self, trace: &SharedTrace, out: &mut Output) -> Result<Outcome, Failure> {
         let question = &trace.question;
         let mut lacking = false;
@@ -90,12 +90,12 @@ impl Answer for Compare {
 }
 
 impl Compare {
-    /// Returns `true` if one side is judged by limits, with nothing to compare it with.
+    /// Returns `true` if limits judge one side without a comparison.
     fn is_alone(&self) -> bool {
         self.other.is_empty()
     }
 
-    /// Returns one run: a report that was written, or a trace that is counted now.
+    /// Returns one run: reads a written report, or counts a trace.
     fn run(&self, question: &Question, typed: &str, lacking: &mut bool) -> Result<Run, Failure> {
         let unusable = |why: String| -> Failure { Incomparable::Report(typed.into(), why).into() };
         let report = match read_report(Path::new(typed)) {
@@ -142,7 +142,7 @@ fn limits_alone(question: &Question, comparison: &Comparison) -> String {
     }
 }
 
-/// Returns the summary of a trace: remembered, or counted now.
+/// Returns the summary of a trace, from its cache or by counting.
 fn summary(question: &Question, typed: &str) -> Result<Summary, Failure> {
     let input = Input::find(question, &[typed.to_string()])?;
     let known = if question.selection.is_empty() { input.summary() } else { None };

@@ -1,4 +1,4 @@
-//! `--explain [TOPIC]`: the meaning of a section, a rule or a figure, or of all of them.
+//! `--explain [TOPIC]`: explains a section, a rule, a metric, or all of them.
 
 use super::answer::{Answer, print};
 use crate::atomic_file::Output;

@@ -1,6 +1,6 @@
-//! `--export FILE`: the events as a trace for a viewer, in the format that the extension of the file names.
+//! `--export FILE`: exports the events for a viewer, in the format that the file's extension selects.
 //!
-//! `--perfetto`, `--chrome` and `--dftracer` say the same of a file with any name.
+//! `--perfetto`, `--chrome` and `--dftracer` do so for a file of any name.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ use crate::viewer::forms::Form;
 
 struct Export {
     files: Vec<(PathBuf, Form)>,
-    /// True if every event is written, however many there are.
+    /// `true` if every event is written, regardless of their number.
     all: bool,
 }
 

@@ -1,4 +1,4 @@
-//! `--html FILE`: the report as a page for a browser.
+//! `--html FILE`: writes the report as an HTML page.
 
 use std::path::{Path, PathBuf};
 

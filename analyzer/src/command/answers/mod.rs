@@ -1,8 +1,8 @@
-//! The answers that the command gives: one file and one line below for each of them.
+//! The answers of the command: one file, and one line below, for each of them.
 //!
-//! To add one: a file here with an [`Answer`] and its `requested`, which takes the answer's own options from what was typed.
-//! Whatever is typed wrong is refused in `check`, before any work; [`SharedTrace`](super::shared_trace::SharedTrace) opens
-//! and counts the trace once for all of them.
+//! To add an answer, add a file with an [`Answer`] and its `requested`, which extracts the answer's options from the
+//! arguments. `check` rejects invalid arguments before any work. [`SharedTrace`](super::shared_trace::SharedTrace)
+//! opens and counts the trace once for all answers.
 
 mod answer;
 mod compare;
@@ -23,16 +23,16 @@ mod workload;
 use super::arguments::Arguments;
 pub use answer::Answer;
 
-/// Returns the answer, if its options were typed.
+/// Returns the answer if its options were given.
 type Requested = fn(&Arguments) -> Option<Box<dyn Answer>>;
 
-/// Texts about the command itself, which need no trace.
+/// Answers about the command itself, which do not need a trace.
 const TEXTS: [Requested; 3] = [show_sql::requested, explain::requested, tables::requested];
 
-/// Answers about several runs, or in another way than the others. The first that is requested is the only one.
+/// Answers about several runs, or with a separate procedure. Only the first requested one runs.
 const ALONE: [Requested; 3] = [workload::requested, similarity::requested, compare::requested];
 
-/// Answers about one trace, in the order in which they are given.
+/// Answers about one trace, in output order.
 const TOGETHER: [Requested; 8] = [
     summary::requested,
     what_if::requested,
@@ -44,7 +44,7 @@ const TOGETHER: [Requested; 8] = [
     view::requested,
 ];
 
-/// Returns the answers that were requested, in the order in which they are given.
+/// Returns the requested answers in output order.
 pub fn requested(typed: &Arguments) -> Vec<Box<dyn Answer>> {
     let texts = TEXTS.iter().filter_map(|requested| requested(typed));
     if typed.needs_no_trace() {

@@ -1,4 +1,4 @@
-//! `--parquet DIR`: the tables as files of Parquet.
+//! `--parquet DIR`: writes the tables as Parquet files.
 
 use std::path::{Path, PathBuf};
 
@@ -38,7 +38,7 @@ impl Answer for Parquet {
     }
 }
 
-/// Refuses a directory that contains something, unless that is half an export of a writer that was killed.
+/// Rejects a directory with content, unless that is a partial export of a killed writer.
 fn must_be_empty(folder: &Path) -> Result<(), Failure> {
     match export::before(folder).map_err(|error| Failure::unwritable(folder, error))? {
         ExistingExport::Nothing => Ok(()),
@@ -51,13 +51,13 @@ fn must_be_empty(folder: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Has workers write, if there are any. They count first: files are numbered in the order of the count.
+/// Lets workers write, if there are any. They count first, because files are numbered in the order of the count.
 fn written_by_workers(question: &Question, opened: &OpenTrace, folder: &Path) -> Result<bool, Failure> {
     let Some(inputs) = &opened.workers else { return Ok(false) };
     opened.analyse(question)?;
     let mut analysis = opened.analysis.borrow_mut();
     let analysis = analysis.as_mut().expect("it was counted");
-    // The table of the summary is made from a count without exact quantiles and lists.
+    // The summary table comes from a count without exact quantiles and lists.
     let (durations, listed) = (analysis.durations.take(), std::mem::take(&mut analysis.files_listed));
     let written = workers::write_parquet(question, inputs, (&opened.trace, &opened.filter), analysis, folder);
     (analysis.durations, analysis.files_listed) = (durations, listed);

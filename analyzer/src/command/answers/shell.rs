@@ -1,5 +1,5 @@
-//! `--shell`: queries one after another, with editing and a history on a terminal, line by line from a pipe. Both take the same
-//! statements and the same few commands.
+//! `--shell`: runs queries interactively, with editing and a history on a terminal, or line by line from a pipe. Both
+//! accept the same statements and commands.
 
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::PathBuf;
@@ -45,7 +45,7 @@ impl Answer for Shell {
     }
 }
 
-/// The work that a line asks for.
+/// An action that a line requests.
 #[derive(Debug, PartialEq)]
 enum Step {
     Ask(String),
@@ -53,7 +53,7 @@ enum Step {
     Leave,
 }
 
-/// Carries out each step, which Ctrl-C interrupts; a query that fails is reported and forgotten.
+/// Carries out each step; Ctrl-C interrupts it. A query that fails is reported, and the shell continues.
 fn run(
     mut interrupts: Interrupts,
     mut act: impl FnMut(&Step, &mut Interrupts) -> Result<(), Failure>,
@@ -93,12 +93,13 @@ fn edited(
     let wrong = |error: ReadlineError| Failure::Write(std::io::Error::other(error.to_string()));
     let mut editor = DefaultEditor::new().map_err(wrong)?;
     let history = history();
-    // Without a history yet there is nothing to load.
+    // Errors are ignored: there may not be a history yet.
     let _ = history.as_ref().map(|path| editor.load_history(path));
     act(&Step::Say(HELP.into()), interrupts)?;
     let mut typed = Typed::default();
     'lines: loop {
-        // One that came after an answer was for that answer. While a line is typed Ctrl-C is a key and no signal.
+        // Forget a Ctrl-C that was meant for the previous query. While a line is edited, Ctrl-C is a key and not a
+        // signal.
         interrupts.forget();
         let line = match editor.readline(if typed.is_empty() { "sql> " } else { "...> " }) {
             Ok(line) => line,
@@ -115,7 +116,7 @@ fn edited(
                 Step::Ask(sql) => editor.add_history_entry(format!("{sql};")).map_err(wrong)?,
                 Step::Say(_) => editor.add_history_entry(&line).map_err(wrong)?,
             };
-            // A history that cannot be kept is no reason to fail, and one is kept however this ends.
+            // A history that cannot be saved is not a failure. It is saved now, so it survives any exit.
             let _ = history.as_ref().map(|path| editor.append_history(path));
             act(&step, interrupts)?;
         }
@@ -123,7 +124,7 @@ fn edited(
     Ok(())
 }
 
-/// Typed text that is no whole statement yet.
+/// Input that is not a complete statement yet.
 #[derive(Default)]
 struct Typed(String);
 
@@ -132,7 +133,7 @@ impl Typed {
         self.0.trim().is_empty()
     }
 
-    /// The steps that one more line completes.
+    /// Adds a line and returns the steps that it completes.
     fn line(&mut self, line: &str) -> Vec<Step> {
         if self.is_empty()
             && let Some(step) = command(line)
@@ -149,7 +150,7 @@ impl Typed {
         steps
     }
 
-    /// The last statement needs no semicolon.
+    /// Returns the last statement, which does not need a semicolon.
     fn rest(self) -> Option<Step> {
         asked(&self.0)
     }
@@ -177,7 +178,7 @@ fn command(line: &str) -> Option<Step> {
     Some(Step::Say(text))
 }
 
-/// The place of the first semicolon that is in no text, name or comment.
+/// Returns the position of the first semicolon outside strings, names and comments.
 fn end_of_statement(text: &str) -> Option<usize> {
     let (mut within, mut before) = (None, ' ');
     for (at, c) in text.char_indices() {

@@ -1,4 +1,4 @@
-//! `--show-sql SECTION`: the query that gives a section.
+//! `--show-sql SECTION`: prints the query for a section.
 
 use super::answer::{Answer, print};
 use crate::atomic_file::Output;

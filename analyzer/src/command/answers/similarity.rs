@@ -1,4 +1,4 @@
-//! `--compare OTHER --similarity`: how alike two runs are in their I/O.
+//! `--compare OTHER --similarity`: shows how similar the I/O of two runs is.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ use crate::tables::output::Format;
 
 struct Similarity {
     other: Vec<String>,
-    /// True if the side of `--compare` was typed first.
+    /// `true` if the side of `--compare` precedes the other on the command line.
     other_first: bool,
 }
 

@@ -1,4 +1,4 @@
-//! `--sql QUERY`: rows of the tables.
+//! `--sql QUERY`: queries the tables.
 
 use std::io::Read;
 
@@ -13,7 +13,7 @@ use crate::command::shared_trace::SharedTrace;
 
 struct Sql {
     typed: Vec<String>,
-    /// The texts of the queries.
+    /// The SQL texts.
     queries: Vec<String>,
 }
 
@@ -37,7 +37,7 @@ impl Answer for Sql {
     }
 }
 
-/// Returns the text of a query. Refuses one that is empty.
+/// Returns the text of a query; rejects an empty one.
 fn some_query(typed: &str) -> Result<String, Failure> {
     let sql = query(typed)?;
     match sql.trim_matches(|c: char| c.is_whitespace() || c == ';').is_empty() {

@@ -1,4 +1,4 @@
-//! The summary, which is what one gets without options, `--full`, `--section NAME` and `--findings`.
+//! The summary: the default answer, `--full`, `--section NAME` and `--findings`.
 
 use dlio_schemas::visible::visible;
 use serde_json::{Map, Value};
@@ -17,9 +17,9 @@ use crate::summary::report::{flat, screen, text};
 use crate::tables::output::Format;
 
 struct Summary {
-    /// True if all tables are printed, and not what fits one screen.
+    /// `true` if all tables are printed instead of one screen.
     full: bool,
-    /// The sections that are printed alone; all if there are none. Findings are one.
+    /// The sections that are printed alone; empty for all. Findings are a section.
     sections: Vec<String>,
 }
 
@@ -57,8 +57,8 @@ impl Summary {
         }
     }
 
-    /// Returns the report as plain values: of sections that were requested, these alone, what says that it is a report, and
-    /// of several runs which it is about.
+    /// Returns the report as plain values. If sections were requested, it contains only them, the schema, and the name
+    /// of the run if there are several.
     fn values(&self, summary: &report::Summary) -> Map<String, Value> {
         let mut values = summary.values();
         if !self.sections.is_empty() && !self.full {

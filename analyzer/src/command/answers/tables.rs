@@ -1,4 +1,4 @@
-//! `--tables`: the tables that queries read.
+//! `--tables`: lists the tables that queries read.
 
 use super::answer::{Answer, print};
 use crate::atomic_file::Output;

@@ -1,4 +1,4 @@
-//! `--view`: the trace in a browser, served from this machine.
+//! `--view`: shows the trace in a browser and serves it from this host.
 
 use std::io::Write;
 use std::path::Path;
@@ -19,7 +19,7 @@ use crate::viewer::serve::{self, Server, Ui};
 struct View {
     ui: Ui,
     choice: Choice,
-    /// The server, its port taken before the long work.
+    /// The server; it binds its port before the long work.
     server: Option<Server>,
 }
 
@@ -42,10 +42,10 @@ impl Answer for View {
         trace.open_rows().map(|_| Outcome::default())
     }
 
-    /// Serves the trace, until the browser has it or Ctrl-C.
+    /// Serves the trace until the browser has fetched it, or until Ctrl-C.
     fn linger(&mut self, trace: &SharedTrace) -> Result<(), Failure> {
         let Some(server) = self.server.take() else { return Ok(()) };
-        // Without a name nobody else can open it, and nothing stays behind however this ends.
+        // An unnamed file: no other process can open it, and nothing remains after any exit.
         let file = tempfile::tempfile().map_err(Failure::Scratch)?;
         let written = exported(&trace.question, trace.open_rows()?, self.choice, |export, progress| {
             export.write_to(self.choice.form, &file, progress).map_err(Failure::Scratch)

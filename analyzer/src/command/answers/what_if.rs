@@ -1,4 +1,4 @@
-//! `--what-if CHANGE`: what the changes would make of the training.
+//! `--what-if CHANGE`: predicts the training time with a change.
 
 use dlio_schemas::visible::visible;
 use serde_json::{Map, json};

@@ -1,4 +1,4 @@
-//! `--workload FILE`: the workload that does what the trace did.
+//! `--workload FILE`: derives a workload that reproduces the I/O of the trace.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -16,9 +16,9 @@ use crate::workload::entry::Confidence;
 use crate::workload::{Workload, derive};
 
 struct WorkloadFile {
-    /// Where it is written; `-` is standard output.
+    /// The output path; `-` is standard output.
     path: PathBuf,
-    /// The file, begun before the long work.
+    /// The output file, created before the long work.
     draft: Option<AtomicFile>,
 }
 

@@ -6,19 +6,19 @@ use arrow::error::ArrowError;
 
 use crate::atomic_file::system_error;
 
-/// The reason why nothing can be written to the path that an option names.
+/// The reason why an output path cannot be written.
 #[derive(Debug)]
 pub enum Destination {
-    /// The system refuses.
+    /// The system rejects the write.
     Unwritable(PathBuf, std::io::Error),
     Parquet(PathBuf, ArrowError),
-    /// The directory for Parquet contains files already.
+    /// The directory for Parquet is not empty.
     NotEmpty(PathBuf),
-    /// Another program writes Parquet there.
+    /// Another program is writing Parquet there.
     BeingWritten(PathBuf),
-    /// The file would be replaced.
+    /// The file exists and would be replaced.
     Exists(PathBuf),
-    /// The file would become part of the trace that it is made from.
+    /// The file would become part of the input trace.
     AmongTraces(PathBuf),
 }
 
@@ -60,7 +60,7 @@ impl std::fmt::Display for Destination {
     }
 }
 
-/// Returns what helps where the system refuses to write.
+/// Returns a hint for an error of the system.
 fn remedy(error: &std::io::Error) -> &'static str {
     use std::io::ErrorKind::{FileTooLarge, NotFound, QuotaExceeded, StorageFull};
     match error.kind() {

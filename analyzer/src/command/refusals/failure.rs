@@ -1,4 +1,4 @@
-//! Why an invocation failed, and what to do about it.
+//! The reasons why an invocation fails, with hints.
 
 use std::path::PathBuf;
 
@@ -18,34 +18,34 @@ pub enum Failure {
     Load(LoadError),
     Query(String, DataFusionError),
     QueryFile(PathBuf, std::io::Error),
-    /// The query as it was typed.
+    /// An empty query, as it was given.
     EmptyQuery(String),
-    /// Standard output does not take the result.
+    /// Standard output does not accept the result.
     Write(std::io::Error),
     Destination(Destination),
-    /// No event passes the filters, or there is none to export.
+    /// The filters select no events, or there are no events to export.
     NoEvents(String),
-    /// A file with limits of rules, and what is wrong with it.
+    /// A file with limits of rules, and its error.
     Rules(PathBuf, String),
     NoRule(String),
-    /// The nearest topic that can be explained, and the one that was typed.
+    /// The nearest known topic, and the requested one.
     NoTopic(Option<&'static str>, String),
-    /// The filters of time select nothing.
+    /// The time filters select nothing.
     Window(String),
-    /// The port for a viewer.
+    /// The port for a viewer cannot be used.
     Port(std::io::Error),
-    /// A trace cannot be read for an export, or the file for the viewer cannot be written.
+    /// A trace cannot be read for an export, or the viewer's file cannot be written.
     Scratch(std::io::Error),
-    /// An option that does nothing beside the others: which, and what to do.
+    /// An option that has no effect in combination with the rest, and a hint.
     WithoutEffect(&'static str),
-    /// A summary has no such format.
+    /// Summaries do not support this format.
     Format(Format),
     Incomparable(Incomparable),
-    /// No workload can be derived from a trace.
+    /// No workload can be derived from the trace.
     NoWorkload(String, Refusal),
     /// A report was given instead of a trace.
     IsReport(String),
-    /// Workers that are missing, do not answer or went away.
+    /// Workers are missing, do not respond or disconnected.
     Cluster(String),
     /// Ctrl-C in the shell.
     Interrupted,
@@ -64,12 +64,12 @@ impl From<Incomparable> for Failure {
 }
 
 impl Failure {
-    /// Returns the failure of a path that the system does not let be written.
+    /// Returns the failure for a path that the system does not allow to write.
     pub fn unwritable(path: impl Into<PathBuf>, error: std::io::Error) -> Failure {
         Failure::Destination(Destination::Unwritable(path.into(), error))
     }
 
-    /// Returns `true` if nobody reads the output any more.
+    /// Returns `true` if the reader of the output has closed the pipe.
     pub fn is_broken_pipe(&self) -> bool {
         matches!(self, Failure::Write(error) if error.kind() == std::io::ErrorKind::BrokenPipe)
     }

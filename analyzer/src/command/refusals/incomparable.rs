@@ -1,19 +1,19 @@
-//! Runs that cannot be compared, or not as requested.
+//! Errors about runs that cannot be compared, or not as requested.
 
 use std::path::PathBuf;
 
 use crate::tables::output::Format;
 
-/// The reason why `--compare`, `--fail-if` or `--similarity` gives no result.
+/// The reason why `--compare`, `--fail-if` or `--similarity` has no result.
 #[derive(Debug)]
 pub enum Incomparable {
-    /// A comparison, or limits alone, have no such format.
+    /// Comparisons, and limits alone, do not support this format.
     Format(Format),
-    /// A similarity has no such format.
+    /// Similarities do not support this format.
     SimilarityFormat(Format),
     /// A similarity needs one run per side.
     TwoRuns,
-    /// A page shows one run or two sides, and limits were set for more runs.
+    /// A page shows one run or two sides, but limits were set for more runs.
     PageOfSeveral(usize),
     /// The file is neither a trace nor a report.
     Report(PathBuf, String),

@@ -1,6 +1,6 @@
-//! Refusals: what the command prints instead of an answer, and what the user can do about it.
+//! Error messages of the command, with hints for the user.
 //!
-//! [`failure`] is the type that all of them end in; its larger groups have files of their own.
+//! [`failure`] has the error type; larger groups of errors have separate files.
 
 pub mod destination;
 pub mod failure;

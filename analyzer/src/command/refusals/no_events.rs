@@ -1,4 +1,4 @@
-//! The answer where no event passes the filters: which filters, and what there is instead.
+//! Explains why the filters select no events: names the filters, and what the trace contains instead.
 
 use std::sync::Arc;
 
@@ -18,11 +18,11 @@ use crate::summary::figures::units::{many, moment, time};
 use crate::summary::report::damage::DamageNote;
 use crate::summary::report::verdict::{UNKNOWN, all_lost, unknown};
 
-/// Of longer lists the beginning is shown.
+/// The number of elements shown of longer lists.
 const SHOWN: usize = 8;
 
-/// Returns a sentence for a trace of which nothing passes the filter. Refuses a category that neither the trace nor the tracer
-/// has.
+/// Returns a sentence for a trace whose events all fail the filter. Rejects a category that neither the trace nor the
+/// tracer has.
 pub fn reason(question: &Question, trace: &Trace, filter: &Filter) -> Result<String, Failure> {
     let all = all(question, trace)?;
     let categories = categories(&all, trace);
@@ -38,14 +38,14 @@ pub fn reason(question: &Question, trace: &Trace, filter: &Filter) -> Result<Str
     }
 }
 
-/// What is said of all events.
+/// A short description of all events.
 #[derive(Default)]
 struct All {
     events: u64,
-    /// Those of them that are counts.
+    /// The number of events that were counted, not recorded.
     counted: u64,
     bounds: Option<(i64, i64)>,
-    /// By number, whether there are events of a kind.
+    /// Whether events of a kind exist, by the kind's number.
     kinds: Vec<bool>,
 }
 
@@ -78,7 +78,7 @@ impl Consumer for All {
     fn part_done(&mut self, _: usize, _: i64) {}
 }
 
-/// Looks at times and kinds alone, which is much less than a count; at counts in the place of events by counting.
+/// Reads only times and kinds, which is much cheaper than a count. A trace that contains counts has to be counted.
 fn all(question: &Question, trace: &Trace) -> Result<All, Failure> {
     let (filter, threads) = (Filter::default(), question.threads);
     if trace.sources.iter().any(|source| source.tally(&trace.catalog).is_some()) {
@@ -98,7 +98,7 @@ fn all(question: &Question, trace: &Trace) -> Result<All, Failure> {
     Ok(parts.into_iter().fold(All::default(), All::and))
 }
 
-/// Why a trace holds no events at all.
+/// Explains why a trace does not contain any events.
 pub fn of_an_empty_trace(trace: &Trace) -> String {
     let notes: Vec<_> = trace.notes.lock().expect("notes").iter().map(DamageNote::of).collect();
     match lost(trace) {
@@ -108,7 +108,7 @@ pub fn of_an_empty_trace(trace: &Trace) -> String {
     }
 }
 
-/// Events of all processes that happened and are in no file.
+/// Returns the number of lost events of all processes, which are not in any file.
 pub fn lost(trace: &Trace) -> u64 {
     trace.catalog.processes().iter().map(|process| process.lost.saturating_sub(process.aggregated)).sum()
 }
@@ -138,7 +138,7 @@ fn sentence(filter: &Filter, trace: &Trace, all: &All, (first, last): (i64, i64)
     )
 }
 
-/// What `--file` would have to say, where no file of the trace is as it says.
+/// Suggests a value for `--file` if its patterns do not match any file of the trace.
 fn of_files(patterns: &[Pattern], files: &[Arc<str>]) -> String {
     let fits =
         |patterns: &[Pattern]| files.iter().filter(|file| patterns.iter().any(|pattern| pattern.matches(file))).count();
@@ -162,7 +162,7 @@ fn of_files(patterns: &[Pattern], files: &[Arc<str>]) -> String {
 
 const SHOWN_PATHS: usize = 3;
 
-/// Categories that events of the trace have.
+/// Returns the categories of the trace's events.
 fn categories(all: &All, trace: &Trace) -> Vec<String> {
     let kinds = trace.catalog.kinds();
     let mut names: Vec<_> =
@@ -183,7 +183,7 @@ fn numbers(numbers: impl Iterator<Item = i32>) -> String {
     shown.join(", ")
 }
 
-/// Returns the options that the filter was typed with. Where none of them is `--run`, the last run was taken.
+/// Returns the options that set the filter. Without `--run`, the last run was the default.
 fn filters(filter: &Filter) -> Vec<&'static str> {
     let typed = [
         ("one of several runs: --run", filter.run.is_some()),

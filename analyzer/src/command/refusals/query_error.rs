@@ -1,4 +1,4 @@
-//! Mistakes in a query, in sentences: where it stops being SQL, and which table or column was meant.
+//! Explains errors in a query: the position of a syntax error, or the table or column that was probably meant.
 
 use std::fmt::Write;
 
@@ -7,10 +7,10 @@ use datafusion::common::{Column, SchemaError};
 use datafusion::error::DataFusionError;
 use dlio_schemas::words::{edits, nearest};
 
-/// Names further apart than this are not slips of one another.
+/// The largest edit distance at which two names count as a typo of each other.
 const SLIPS_MAX: usize = 3;
 
-/// Why the query failed, and the query itself with the place where that is known.
+/// Explains why the query failed, and shows the query with the position if it is known.
 pub fn query_error(sql: &str, error: &DataFusionError) -> String {
     match error.find_root() {
         DataFusionError::ResourcesExhausted(_) => {
@@ -29,7 +29,7 @@ pub fn query_error(sql: &str, error: &DataFusionError) -> String {
     }
 }
 
-/// The reason without the library's wrappings.
+/// Returns the reason without the wrappers of the library.
 fn plain(error: &DataFusionError) -> String {
     let text = error.strip_backtrace();
     let text = text.split("\nThis issue was likely caused by a bug").next().unwrap_or_default().to_string();
@@ -53,12 +53,12 @@ fn missing_table(text: &str) -> Option<String> {
     between(text, "table '", "' not found").map(no_table)
 }
 
-/// What stands between two texts, of which the first comes first of all.
+/// Returns the text between `before` and `behind`, if `text` starts with `before`.
 fn between<'a>(text: &'a str, before: &str, behind: &str) -> Option<&'a str> {
     text.strip_prefix(before)?.split_once(behind).map(|(between, _)| between)
 }
 
-/// The library proposes the nearest of two hundred functions, however far that is.
+/// Rewrites an unknown function: the library suggests the nearest of 200 functions, however different it is.
 fn no_function(text: &str) -> Option<String> {
     let name = between(text, "Invalid function '", "'")?;
     let near = text.split_once("Did you mean '").and_then(|(_, rest)| rest.split('\'').next());
@@ -67,7 +67,7 @@ fn no_function(text: &str) -> Option<String> {
     Some(format!("unknown function {name}{meant}"))
 }
 
-/// A function that takes other arguments than it was given: one of the reasons is said of each type it takes.
+/// Rewrites wrong arguments of a function: the library gives one reason per accepted type.
 fn not_taken(text: &str) -> Option<String> {
     let name = between(text, "Function '", "' failed to match any signature")?;
     let (_, given) = text.split_once("but received ")?;
@@ -92,7 +92,7 @@ fn no_table(name: &str) -> String {
     format!("unknown table {name}{meant} The tables are {}", tables.join(", "))
 }
 
-/// Names that people give to columns, and those that these have here, the likeliest first.
+/// Common names for columns, and the corresponding columns here, the likeliest first.
 const CALLED: [(&[&str], &[&str]); 12] = [
     (&["path", "filename", "file_name", "filepath", "file_path", "fname"], &["file", "path"]),
     (&["file", "name"], &["path", "program", "host"]),
@@ -108,7 +108,7 @@ const CALLED: [(&[&str], &[&str]); 12] = [
     (&["error", "err"], &["errno"]),
 ];
 
-/// There is no column of this name: the one that was meant, and all there are.
+/// Explains an unknown column: names the column that was probably meant, and all columns.
 fn no_column(name: &str, valid: &[Column]) -> String {
     let there: Vec<&str> = valid.iter().map(|column| column.name.as_str()).collect();
     let typed = name.to_lowercase();
@@ -118,13 +118,13 @@ fn no_column(name: &str, valid: &[Column]) -> String {
     format!("unknown column {name}{meant} The columns are {} (--tables describes them)", there.join(", "))
 }
 
-/// The parser's words, the line it means, and a mark under the place.
+/// Returns the parser's message, the line with the error, and a mark below the position.
 fn unreadable(sql: &str, message: &str) -> String {
     let message = message.trim_start_matches("sql parser error: ");
     let (what, place) =
         message.split_once(" at Line: ").map_or((message, None), |(what, place)| (what, place_of(place)));
     let what = what.replace("Expected: ", "expected ").replace("found: ", "found ").replace("EOF", "the end");
-    // Where nothing follows any more the parser knows no place.
+    // At the end of the input, the parser does not report a position.
     let (line, column) = place.unwrap_or_else(|| end(sql));
     let mut out = format!("cannot read the query: {what}, line {line}, column {column}");
     if let Some(text) = sql.lines().nth(line - 1) {
@@ -133,14 +133,14 @@ fn unreadable(sql: &str, message: &str) -> String {
     out
 }
 
-/// `1, Column: 8`
+/// Parses `1, Column: 8`.
 fn place_of(text: &str) -> Option<(usize, usize)> {
     let (line, column) = text.split_once(", Column: ")?;
     let (line, column) = (line.parse().ok()?, column.trim().parse().ok()?);
     (line > 0 && column > 0).then_some((line, column))
 }
 
-/// Line and column behind the last character.
+/// Returns line and column after the last character.
 fn end(sql: &str) -> (usize, usize) {
     let sql = sql.trim_end();
     (sql.lines().count().max(1), sql.lines().last().map_or(0, |line| line.chars().count()) + 1)

@@ -1,4 +1,4 @@
-//! Distributions side by side over a logarithmic axis: smallest to largest, the middle half, median and the last hundredth.
+//! Box plots side by side on a logarithmic axis: minimum, middle half, median, 99th percentile and maximum.
 
 use super::lanes::mark;
 use super::scale::powers;
@@ -9,7 +9,7 @@ use crate::summary::figures::quantiles::Quantiles;
 /// One distribution.
 pub struct Spread {
     pub name: String,
-    /// Name of its colour in the style.
+    /// The style class that sets its color.
     pub class: &'static str,
     pub values: Quantiles,
 }

@@ -1,4 +1,4 @@
-//! The heat map: a canvas that the script fills, with its sums along both edges as bars.
+//! The heat map: a canvas that the script fills, with row and column sums as bars along its edges.
 
 use serde_json::{Value, json};
 
@@ -7,20 +7,20 @@ use crate::html::markup::Markup;
 use crate::html::values::{list, number, numbers, text};
 use crate::summary::figures::units::{bytes, grouped, time};
 
-/// Steps between the smallest and the largest value, evenly by their logarithm: less than 0.1 % each.
+/// Steps between the smallest and the largest value, on a logarithmic scale: less than 0.1 % each.
 const STEPS: f64 = 65_535.0;
 
-/// Rows whose names stand beside them.
+/// The largest number of rows that get a name next to them.
 const NAMES_MAX: usize = 32;
 
-/// A figure that cells can show.
+/// The quantities that cells can show.
 const FIGURES: [(&str, &str, Kind); 3] = [
     ("bytes", "bytes moved", Kind::Bytes),
     ("io_ns", "time in calls", Kind::Time),
     ("metadata", "metadata calls", Kind::Count),
 ];
 
-/// Writes the map of a section `heat`, and whether there was something to write.
+/// Writes the map of a `heat` section; returns `false` if it is empty.
 pub fn write(heat: &Value, begin_ts: f64, page: &mut Markup) -> bool {
     let rows = list(heat, "rows");
     let columns = number(heat, "columns").unwrap_or(0.0) as usize;
@@ -91,21 +91,21 @@ fn data(heat: &Value, rows: &[Value], columns: usize, begin_ts: f64, width: f64)
     json!({ "columns": columns, "begin": begin, "width": width, "names": names, "spans": spans, "figures": FIGURES.iter().map(figure).collect::<Vec<_>>() })
 }
 
-/// Sums of rows as a table: what the map shows, in words.
+/// Returns the row sums as a table: the content of the map as text.
 pub fn sums(heat: &Value) -> Vec<Value> {
     let total = |row: &Value, field: &str| numbers(row, field).unwrap_or_default().iter().sum::<f64>() as u64;
     let row = |row: &Value| json!({ "name": row.get("name"), "bytes": total(row, "bytes"), "io_ns": total(row, "io_ns"), "metadata calls": total(row, "metadata") });
     list(heat, "rows").iter().map(row).collect()
 }
 
-/// The busiest row in words.
+/// Describes the busiest row.
 pub fn busiest(heat: &Value) -> Option<String> {
     let rows = sums(heat);
     let most = rows.iter().max_by(|a, b| a["bytes"].as_u64().cmp(&b["bytes"].as_u64()))?;
     Some(format!("{} moved most: {}.", most["name"].as_str()?, bytes(most["bytes"].as_f64()?)))
 }
 
-/// As RFC 4648 has it.
+/// Encodes base64 according to RFC 4648.
 fn base64(bytes: &[u8]) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);

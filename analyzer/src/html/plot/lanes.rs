@@ -1,4 +1,4 @@
-//! Several figures over one axis of time, a lane each.
+//! Several quantities over one time axis, one lane per quantity.
 
 use std::fmt::Write;
 
@@ -10,38 +10,38 @@ use crate::html::figures::{Kind, percent};
 use crate::html::markup::Markup;
 use crate::summary::figures::units::time;
 
-/// A lane: one value for each column of time.
+/// A lane: one value per column of time.
 pub struct Lane {
     pub name: String,
-    /// Name of its colour in the style.
+    /// The style class that sets its color.
     pub class: &'static str,
     pub kind: Kind,
     pub values: Vec<f64>,
-    /// The value at the height of the lane; the largest value where it is `None`.
+    /// The value at the top of the lane; `None` stands for the largest value.
     pub full: Option<f64>,
 }
 
 /// The axis below the lanes.
 pub enum Axis {
-    /// The beginning of the run within the columns, its length, and the width of a column.
+    /// The start of the run within the columns, its length, and the width of a column.
     Time { begin_ns: f64, total_ns: f64, column_ns: f64 },
     /// The name of each column.
     Marks(Vec<String>),
 }
 
-/// All lanes with the axis below them.
+/// All lanes and the axis below them.
 pub struct Lanes<'a> {
     pub id: &'static str,
     pub title: &'a str,
-    /// Moments above them, each with its name, in the unit of the axis; none where they would stand too close.
+    /// Named timestamps above the lanes, in the unit of the axis; omitted if they would be too dense.
     pub moments: Vec<(f64, String)>,
-    /// Lanes of pieces, above the others.
+    /// Lanes of intervals, above the lanes of values.
     pub pieces: Vec<PieceLane>,
     pub lanes: Vec<Lane>,
     pub axis: Axis,
 }
 
-/// Moments that have room beside each other.
+/// The largest number of named timestamps that fit side by side.
 const MOMENTS_MAX: usize = 60;
 
 impl Lanes<'_> {
@@ -91,7 +91,7 @@ impl Lanes<'_> {
     }
 }
 
-/// A line down through the lanes, with its name beside it.
+/// Draws a vertical line through the lanes, with its name next to it.
 fn moment(percent: f64, name: &str, page: &mut Markup) {
     let x = format!("{percent:.2}%");
     page.open("line", &[("x1", &x), ("x2", &x), ("y1", "2"), ("y2", "18")]).close("line");
@@ -100,14 +100,14 @@ fn moment(percent: f64, name: &str, page: &mut Markup) {
     page.open("text", &[&[("x", x.as_str()), ("y", "14")][..], &side].concat()).text(name).close("text");
 }
 
-/// The start of a figure over which a cursor can be moved.
+/// Opens a figure over which a cursor can be moved.
 pub(super) fn open(id: &'static str, title: &str, page: &mut Markup) {
     let help = format!("{title}. Arrow keys move through columns; Home and End go to the ends.");
     let role = [("tabindex", "0"), ("role", "group"), ("aria-label", help.as_str())];
     page.open("div", &[&[("class", "lanes"), ("id", id)][..], &role].concat());
 }
 
-/// Its end: the cursor, and what it shows.
+/// Closes the figure: writes the cursor and the box for its values.
 pub(super) fn close(page: &mut Markup) {
     page.raw(
         "<div class=\"cursor\" hidden></div><output class=\"readout\" aria-live=\"polite\" hidden></output></div>",
@@ -135,10 +135,10 @@ impl Axis {
     }
 }
 
-/// Names of columns that have room below them.
+/// The largest number of column names that fit below the columns.
 const MARKS: usize = 7;
 
-/// A tick with its text, at a part of the width.
+/// Writes a tick and its text at a percentage of the width.
 pub fn mark(percent: f64, text: &str, page: &mut Markup) {
     let anchor = if percent < 6.0 {
         "start"
@@ -152,7 +152,7 @@ pub fn mark(percent: f64, text: &str, page: &mut Markup) {
     page.open("text", &[("x", &x), ("y", "17"), ("text-anchor", anchor)]).text(text).close("text");
 }
 
-/// A tick's time, as short as it can be.
+/// Formats the time of a tick as short as possible.
 fn tick_text(ns: f64) -> String {
     let text = time(ns);
     match text.split_once(' ') {
@@ -201,7 +201,8 @@ impl Lane {
         }
     }
 
-    /// An area of steps; neighbours of one height are one step. What is little and not nothing can be seen.
+    /// Returns the area as a step function; adjacent columns of one height are merged. Small values above zero stay
+    /// visible.
     fn path(&self, full: f64) -> String {
         let height = |value: f64| match value / full.max(f64::MIN_POSITIVE) {
             part if part > 0.0 => (100.0 - 98.0 * part.min(1.0)).min(98.5),
@@ -216,7 +217,7 @@ impl Lane {
     }
 }
 
-/// Three digits: a picture shows no more.
+/// Rounds to three digits; a plot does not show more.
 fn rounded(value: f64) -> serde_json::Value {
     if value == 0.0 || !value.is_finite() {
         return 0.into();

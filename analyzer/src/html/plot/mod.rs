@@ -1,5 +1,5 @@
-//! Pictures, a kind in each file. Each is legible without its script, says in words what it shows, and takes its colours from
-//! the page's style.
+//! Plots, one kind per file. Each is readable without the script, describes its content in words, and takes its colors
+//! from the page's style.
 
 pub mod boxes;
 pub mod heat;

@@ -1,4 +1,4 @@
-//! A lane of pieces over an axis of time, each in the color of what it was for.
+//! A lane of intervals over a time axis, colored by cause.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -7,30 +7,30 @@ use serde_json::{Value, json};
 
 use crate::html::markup::Markup;
 
-/// A piece, in the unit of the axis since the first column began.
+/// An interval, in the unit of the axis, relative to the start of the first column.
 pub struct Piece {
     pub from: f64,
     pub to: f64,
-    /// Name of its color in the style.
+    /// The style class that sets its color.
     pub class: &'static str,
-    /// What is said of it under the pointer, in two lines.
+    /// The two lines shown under the pointer.
     pub says: [String; 2],
 }
 
-/// One lane of them.
+/// One lane of intervals.
 pub struct PieceLane {
     pub name: String,
-    /// What is said of all of them.
+    /// A summary of all intervals.
     pub sum: String,
     pub pieces: Vec<Piece>,
 }
 
-/// Units of the width of a picture, and the least width that is seen.
+/// The width of a plot in units, and the smallest visible width.
 const WIDE: f64 = 1e6;
 const LEAST: f64 = WIDE / 1500.0;
 
 impl PieceLane {
-    /// Writes the lane over columns that are `width` wide together.
+    /// Writes the lane; all columns together are `width` wide.
     pub fn write(&self, width: f64, page: &mut Markup) {
         page.raw("<div class=\"lane\"><div class=\"name\">").text(&self.name).raw(" ");
         page.element("small", &[], &self.sum).raw("</div>");
@@ -44,7 +44,7 @@ impl PieceLane {
         page.raw("</svg></div>");
     }
 
-    /// A path of boxes for each color.
+    /// Returns one path of boxes per color.
     fn paths(&self, width: f64) -> BTreeMap<&'static str, String> {
         let mut paths: BTreeMap<&'static str, String> = BTreeMap::new();
         for piece in &self.pieces {
@@ -56,7 +56,7 @@ impl PieceLane {
         paths
     }
 
-    /// Its pieces for the script.
+    /// Returns the intervals for the script.
     pub fn data(&self) -> Value {
         let pieces: Vec<_> =
             self.pieces.iter().map(|piece| json!([piece.from, piece.to, piece.says[0], piece.says[1]])).collect();

@@ -1,9 +1,9 @@
 //! Ticks of axes.
 
-/// About this many ticks.
+/// The approximate number of ticks.
 const TICKS: f64 = 6.0;
 
-/// Round numbers from zero to `most`.
+/// Returns round numbers from zero to `most`.
 pub fn ticks(most: f64) -> Vec<f64> {
     if most <= 0.0 || !most.is_finite() {
         return vec![0.0];
@@ -15,7 +15,7 @@ pub fn ticks(most: f64) -> Vec<f64> {
     (0..).map(|at| at as f64 * step).take_while(|tick| *tick <= most * 1.0001).collect()
 }
 
-/// Powers of ten in a range, every second or third where they are many.
+/// Returns the powers of ten in a range, or every second or third if there are many.
 pub fn powers(least: f64, most: f64) -> Vec<f64> {
     let (first, last) = (least.log10().ceil() as i32, most.log10().floor() as i32);
     let step = ((last - first) / 8 + 1).max(1) as usize;

@@ -1,4 +1,4 @@
-//! Calls by the bytes they moved: what part of all calls, of all bytes and of all time each size has.
+//! Calls by transfer size: the share of all calls, bytes and time that each size has.
 
 use serde_json::Value;
 
@@ -8,10 +8,10 @@ use crate::html::plot::lanes::{Axis, Lane, Lanes};
 use crate::html::values::{number, text};
 use crate::summary::figures::units::power_of_two;
 
-/// Powers of two with a place of their own; larger calls stand at the last.
+/// The number of bins, one per power of two; the last bin also counts larger calls.
 const PLACES: usize = 64;
 
-/// Writes a picture for reads and one for writes, of rows that have `class`, `from`, `to`, `count`, `bytes` and `time_ns`.
+/// Writes a plot for reads and one for writes. Rows have `class`, `from`, `to`, `count`, `bytes` and `time_ns`.
 pub fn write(rows: &[Value], page: &mut Markup) {
     for (id, class, title, colour) in
         [("sizes-read", "read", "Reads by size", "read"), ("sizes-write", "write", "Writes by size", "written")]
@@ -23,7 +23,7 @@ pub fn write(rows: &[Value], page: &mut Markup) {
     }
 }
 
-/// Number of the bin that begins at a size: 0, 1, 2, 4 and so on.
+/// Returns the index of the bin that starts at a size: 0, 1, 2, 4 and so on.
 fn place(from: f64) -> usize {
     if from < 1.0 { 0 } else { (from.log2() as usize + 1).min(PLACES - 1) }
 }

@@ -1,4 +1,4 @@
-//! Columns of parts that add up to the column: what each step was spent on.
+//! Stacked columns: how each step was spent.
 
 use std::fmt::Write;
 
@@ -12,12 +12,12 @@ use crate::html::markup::Markup;
 /// A part that all columns have.
 pub struct Layer {
     pub name: &'static str,
-    /// Name of its colour and pattern in the style.
+    /// The style class that sets its color and pattern.
     pub class: &'static str,
     pub values: Vec<f64>,
 }
 
-/// Writes columns side by side; `marks` names each of them.
+/// Writes columns side by side; `marks` contains their names.
 pub fn write(id: &'static str, title: &str, kind: Kind, layers: &[Layer], marks: &[String], page: &mut Markup) {
     let layers: Vec<&Layer> = layers.iter().filter(|layer| layer.values.iter().any(|value| *value > 0.0)).collect();
     let columns = marks.len();
@@ -73,7 +73,7 @@ pub fn write(id: &'static str, title: &str, kind: Kind, layers: &[Layer], marks:
     page.data(&format!("{id}-data"), &json!({ "columns": columns, "marks": marks, "lanes": rows }));
 }
 
-/// The band between two lines of steps.
+/// Returns the band between two step functions.
 fn band(base: &[f64], top: &[f64], most: f64) -> String {
     let y = |value: &f64| format!("{:.1}", 100.0 - 98.0 * value / most);
     let mut path = format!("M0 {}", y(&base[0]));

@@ -1,4 +1,4 @@
-//! A bar of parts that are one whole.
+//! A bar whose parts add up to a whole.
 
 use crate::html::figures::{Kind, percent};
 use crate::html::markup::Markup;
@@ -6,17 +6,17 @@ use crate::html::markup::Markup;
 /// A part of a bar.
 pub struct Part {
     pub name: String,
-    /// Name of its colour and pattern in the style.
+    /// The style class that sets its color and pattern.
     pub class: &'static str,
     pub value: f64,
 }
 
-/// Writes a bar with its legend; nothing where all parts are empty.
+/// Writes a bar with its legend; writes nothing if all parts are empty.
 pub fn write(title: &str, kind: Kind, parts: &[Part], page: &mut Markup) {
     write_within(title, kind, parts, parts.iter().map(|part| part.value).sum(), page);
 }
 
-/// The same on a scale that ends at `full`, so that bars of one scale can be compared.
+/// Like [`write`], but on a scale that ends at `full`, so that several bars can be compared.
 pub fn write_within(title: &str, kind: Kind, parts: &[Part], full: f64, page: &mut Markup) {
     let whole: f64 = parts.iter().map(|part| part.value).sum();
     let parts: Vec<&Part> = parts.iter().filter(|part| part.value > 0.0).collect();
@@ -51,7 +51,7 @@ pub fn write_within(title: &str, kind: Kind, parts: &[Part], full: f64, page: &m
     page.raw("</ul></div>\n");
 }
 
-/// A square in the colour of a class.
+/// Writes a square in the color of a class.
 pub fn key(class: &'static str, page: &mut Markup) {
     page.raw("<svg class=\"key\" width=\"12\" height=\"12\" aria-hidden=\"true\">");
     page.open("rect", &[("class", class), ("width", "12"), ("height", "12")]).close("rect");
@@ -61,12 +61,12 @@ pub fn key(class: &'static str, page: &mut Markup) {
     page.raw("</svg> ");
 }
 
-/// Classes that have lines across as a second cue.
+/// Returns `true` if the class is hatched, as a second cue besides color.
 pub fn hatched(class: &str) -> bool {
     matches!(class, "wait" | "wait-io" | "written")
 }
 
-/// The patterns that bars refer to: once in a page.
+/// Writes the patterns that bars refer to, once per page.
 pub fn patterns(page: &mut Markup) {
     page.raw(
         "<svg class=\"away\" width=\"0\" height=\"0\" aria-hidden=\"true\"><defs><pattern id=\"hatch\" width=\"6\" height=\"6\" \

@@ -1,4 +1,4 @@
-//! Processes by who started whom, each with the time it lived and what it was for.
+//! The process tree, with the lifetime and role of each process.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,19 +12,19 @@ use crate::html::markup::Markup;
 use crate::html::values::{number, text};
 use crate::summary::figures::units::{bytes, many, time};
 
-/// Processes that are drawn: those that matter most, and whoever started them.
+/// The number of processes to draw: the most important ones and their ancestors.
 const DRAWN: usize = 40;
 
-/// Generations that are set off from each other.
+/// The largest number of generations that are indented.
 const DEPTH_MAX: usize = 12;
 
-/// What processes are for, and the colour of that.
+/// The roles of processes and their style classes.
 const ROLES: [(&str, &str); 3] = [("trainer", "compute"), ("reader", "read"), ("other", "other")];
 
 struct Node<'a> {
     process: &'a Value,
     parent: Option<i64>,
-    /// Since the run began, when it lived.
+    /// Start of the process, relative to the start of the run.
     from: f64,
     to: f64,
 }
@@ -44,7 +44,7 @@ fn role(process: &Value) -> (&'static str, &'static str) {
     ROLES.into_iter().find(|(role, _)| *role == named).unwrap_or(ROLES[2])
 }
 
-/// Draws them over the run's time; `false` where there is one, or none of which it is known when it lived.
+/// Draws the processes over the run time; returns `false` if there is only one, or if no lifetime is known.
 pub fn write(processes: &[Value], start_ts: i64, total_ns: f64, page: &mut Markup) -> bool {
     let nodes: BTreeMap<i64, Node> = processes.iter().filter_map(|process| node(process, start_ts)).collect();
     if nodes.len() < 2 || total_ns <= 0.0 {
@@ -72,7 +72,7 @@ pub fn write(processes: &[Value], start_ts: i64, total_ns: f64, page: &mut Marku
     true
 }
 
-/// Trainers and readers, then who was busiest with files; with each of them those above it.
+/// Selects trainers and readers, then the processes with the most file I/O, each with its ancestors.
 fn chosen(nodes: &BTreeMap<i64, Node>) -> BTreeSet<i64> {
     let io = |process: &Value| -> f64 {
         ["read_ns", "write_ns", "metadata_ns", "sync_ns"].iter().filter_map(|field| number(process, field)).sum()
@@ -92,7 +92,7 @@ fn chosen(nodes: &BTreeMap<i64, Node>) -> BTreeSet<i64> {
     drawn
 }
 
-/// Each below the one that started it, in order of their start.
+/// Orders each process below its parent, by start time.
 fn in_order<'a>(nodes: &'a BTreeMap<i64, Node<'a>>, drawn: &BTreeSet<i64>) -> Vec<(usize, &'a Node<'a>)> {
     let mut below: BTreeMap<Option<i64>, Vec<i64>> = BTreeMap::new();
     for proc in drawn {
@@ -126,7 +126,7 @@ fn row(depth: usize, node: &Node, total_ns: f64, page: &mut Markup) {
         bytes(of("bytes_written")),
         text(process, "ended").unwrap_or("")
     );
-    // Set off by blanks, which need no style of their own.
+    // Indented by blanks, which need no extra style.
     let indent = "\u{2003}".repeat(depth.min(DEPTH_MAX));
     page.raw("<div class=\"lane\"><div class=\"name\">").text(&format!("{indent}{name}{rank}")).raw(" ");
     page.element("small", &[], &Kind::Number.number(pid as f64)).raw("</div>");

@@ -40,7 +40,7 @@ impl Copies {
         !self.inodes.insert((facts.device, facts.inode))
     }
 
-    /// Returns the earlier file of which this one is a copy.
+    /// Returns the earlier file that this file is a copy of.
     pub fn original(&mut self, path: &Path, length: u64, head: &[u8]) -> Option<PathBuf> {
         if length < LEAST {
             return None;

@@ -171,7 +171,7 @@ impl<'a> Threads<'a> {
         self.place_last
     }
 
-    /// Adds events of which only the number is known.
+    /// Adds events that were only counted.
     pub fn aggregated(&mut self, proc: u32, tid: i32, events: u64) {
         let mut batch = Batch { proc, tid, lost: events, aggregated: events, ..Batch::default() };
         (self.take)(&mut batch);

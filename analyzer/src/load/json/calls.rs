@@ -98,7 +98,7 @@ pub fn has_items(info: &OpInfo) -> bool {
     matches!(info.op, Op::FREAD | Op::FWRITE)
 }
 
-/// Returns a file of which only a descriptor is known.
+/// Returns a file for which only a descriptor is known.
 pub fn nameless(fd: &[u8], catalog: &Catalog) -> u32 {
     catalog.file(&format!("(file without a name, descriptor {})", readable(fd)))
 }

@@ -791,7 +791,7 @@ impl JsonParser {
         event.args.iter().for_each(|(key, value)| line.argument(key, *value));
         line.name = event.name.map_or(b"", Json::raw);
         self.hashes.record(self.place, &line, catalog);
-        // A hash that was looked up before may have another name from here on.
+        // A hash that was looked up before may now get another name.
         self.files.remove(line.hash);
         self.file_last = None;
     }

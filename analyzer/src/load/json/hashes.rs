@@ -96,8 +96,8 @@ impl Hashes {
         self.files[file].chunks.as_ref()
     }
 
-    /// Loads a chunk and learns from it on first use. If another thread is learning from it, the caller waits: that
-    /// costs less than unpacking it twice.
+    /// Loads a chunk and reads its names on first use. If another thread is reading them, the caller waits, which costs
+    /// less than unpacking the chunk twice.
     pub fn learn_chunk(
         &self,
         file: usize,

@@ -307,7 +307,7 @@ fn first_header(bytes: &[u8]) -> Option<(usize, u64)> {
     })
 }
 
-/// Returns an image of which only the file name is known, which ends in a process id and a time.
+/// Returns an image from its file name alone, which ends in a process id and a time.
 fn named_image(path: &Path) -> Image {
     let mut image = Image::default();
     let whole = stem(path);

@@ -59,7 +59,8 @@ impl Duplicates {
         true
     }
 
-    /// Returns `true` if a process, of which only the row is known, is already read; then notes that for the file.
+    /// Returns `true` if a process is already read, and then records the duplicate for the file. Compares process rows
+    /// only.
     pub fn skips_process(&mut self, process: &Process, path: &Path) -> bool {
         let is_same = |other: &&Process| {
             let starts = process.start_ts.zip(other.start_ts);

@@ -34,7 +34,7 @@ pub fn stream(layer: &str, writes: bool) -> u8 {
     (2 * layer + writes as usize) as u8
 }
 
-/// The position of a call relative to the previous one. See the module.
+/// The position of a call relative to the previous one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Relation {
     First,

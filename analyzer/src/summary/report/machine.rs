@@ -1,4 +1,4 @@
-//! What the processes were allowed to use of their machines, and what they used.
+//! The host resources that the processes were allowed to use, and their use.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,65 +15,65 @@ use crate::summary::analysis::Analysis;
 use crate::summary::figures::units::{bytes, grouped, many, time};
 use crate::summary::report::layout::{heading, hung};
 
-/// One machine.
+/// One host.
 #[derive(Serialize, Deserialize, Default, Debug, Clone)]
 pub struct MachineUse {
     pub host: String,
     pub cores: Option<i32>,
-    /// Bytes.
+    /// In bytes.
     pub memory: Option<i64>,
-    /// CPUs that any of the processes might run on.
+    /// CPUs on which any of the processes was allowed to run.
     pub cpus: Option<u32>,
-    /// From the first process's start to the last one's end.
+    /// From the start of the first process to the end of the last.
     pub wall_ns: i64,
     /// CPU time of all processes whose end is in the trace.
     pub cpu_ns: Option<i64>,
     pub quotas: Vec<QuotaUse>,
     pub memory_limits: Vec<MemoryLimit>,
-    /// Bytes that storage read and wrote for these processes, past the page cache.
+    /// Bytes that storage read and wrote for these processes, without accesses to the page cache.
     pub storage_read: Option<u64>,
     pub storage_written: Option<u64>,
-    /// Bytes that `/dev/shm` may hold.
+    /// Capacity of `/dev/shm` in bytes.
     pub shm_size: Option<u64>,
-    /// What the machine was doing during the run; `null` where nobody sampled it.
+    /// Host activity during the run; `null` if it was not sampled.
     #[serde(default)]
     pub sampled: Option<Sampled>,
 }
 
-/// A control group whose quota of CPU time applied to some of the processes.
+/// A control group whose CPU quota applied to some of the processes.
 #[derive(Serialize, Deserialize, Default, Debug, Clone, PartialEq)]
 pub struct QuotaUse {
     pub group: String,
     pub cpus: f64,
-    /// Periods in which the group was busy, those in which it used up its quota, and for how long its threads were then kept
-    /// from running; as the process that saw most of them counted.
+    /// Periods in which the group was busy, periods in which it used up its quota, and the time its threads were then
+    /// throttled. The values are those of the process that saw the most periods.
     pub periods: Option<u64>,
     pub throttled_periods: Option<u64>,
     pub throttled_ns: Option<u64>,
 }
 
 impl QuotaUse {
-    /// The part of its periods in which a group used up its quota.
+    /// Returns the share of its periods in which a group used up its quota.
     pub fn used_up(&self) -> Option<f64> {
         let periods = self.periods.filter(|periods| *periods > 0)?;
         Some(self.throttled_periods? as f64 / periods as f64)
     }
 }
 
-/// The quota that was used up in most of its periods.
+/// Returns the quota with the largest share of used-up periods.
 pub fn most_used_up<'a>(quotas: impl Iterator<Item = &'a QuotaUse>) -> Option<&'a QuotaUse> {
     let part = |quota: &QuotaUse| quota.used_up().unwrap_or(0.0);
     quotas.max_by(|a, b| part(a).total_cmp(&part(b)))
 }
 
-/// A control group whose limit of memory applied to some of the processes.
+/// A control group whose memory limit applied to some of the processes.
 #[derive(Serialize, Deserialize, Default, Debug, Clone, PartialEq)]
 pub struct MemoryLimit {
     pub group: String,
     pub bytes: u64,
 }
 
-/// See the module.
+/// The section on host resources.
 pub struct Machine;
 
 impl Section for Machine {
@@ -144,7 +144,7 @@ impl MachineUse {
         let end = processes.iter().filter_map(|process| process.end_ts).max();
         self.wall_ns = start.zip(end).map_or(0, |(start, end)| (end - start).max(0));
         self.cpus = allowed(resources());
-        // An image that follows another one by exec goes on counting.
+        // An image that replaces another one by exec continues its counters.
         let mut last: BTreeMap<i32, &Resources> = BTreeMap::new();
         for process in processes.iter().filter(|process| process.resources.cpu_ns.is_some()) {
             let kept = last.entry(process.pid).or_insert(&process.resources);
@@ -180,23 +180,23 @@ impl MachineUse {
         }
     }
 
-    /// True if the trace tells more of it than its name.
+    /// Returns `true` if the trace has more than the host's name.
     fn tells(&self) -> bool {
         self.cpus.is_some() || self.cpu_ns.is_some()
     }
 
-    /// CPUs that were busy with these processes, in the mean.
+    /// Returns the average number of CPUs that were busy with these processes.
     pub fn cpus_used(&self) -> Option<f64> {
         Some(self.cpu_ns? as f64 / self.wall_ns as f64).filter(|_| self.wall_ns > 0)
     }
 
-    /// The least memory that any of the processes could use: its limit, or all of the machine's.
+    /// Returns the smallest amount of memory that any of the processes could use: its limit, or all memory of the host.
     pub fn memory_allowed(&self) -> Option<u64> {
         let memory = self.memory.map(|memory| memory as u64);
         self.memory_limits.iter().map(|limit| limit.bytes).chain(memory).min()
     }
 
-    /// What is printed, with a name for each line.
+    /// Returns the printed lines, each with a label.
     fn lines(&self, bytes_read: u64) -> Vec<(&'static str, String)> {
         let mut lines = Vec::new();
         let allowed = self.cpus.map(|cpus| match self.cores {
@@ -242,7 +242,8 @@ fn join(texts: impl IntoIterator<Item = Option<String>>) -> Option<String> {
     (!texts.is_empty()).then(|| texts.join(", "))
 }
 
-/// Bytes of all processes. The kernel adds those of a child to its parent's when the parent has waited for it.
+/// Sums bytes over all processes. The kernel adds a child's bytes to its parent's when the parent has waited for the
+/// child.
 fn by_storage(processes: &[&Process], bytes: impl Fn(&Resources) -> Option<u64>) -> Option<u64> {
     let mut last: BTreeMap<i32, (u64, &Process)> = BTreeMap::new();
     for process in processes {
@@ -264,7 +265,7 @@ fn by_storage(processes: &[&Process], bytes: impl Fn(&Resources) -> Option<u64>)
     last.iter().map(own).reduce(|a, b| a + b)
 }
 
-/// What a machine was doing while these processes ran.
+/// Returns the host activity while these processes ran.
 fn sampled(host: &Host, processes: &[&Process], trace: &Trace) -> Option<Sampled> {
     let start = processes.iter().filter_map(|process| process.start_ts).min()?;
     let end = processes.iter().filter_map(|process| process.end_ts).max()?;
@@ -276,7 +277,8 @@ fn sampled(host: &Host, processes: &[&Process], trace: &Trace) -> Option<Sampled
     of_host.filter_map(|samples| Sampled::of(samples, boot(start), boot(end))).min_by_key(|sampled| sampled.ns)
 }
 
-/// The number of CPUs that any of these processes might run on last: of all sets together, or the largest number.
+/// Returns the number of CPUs on which any of these processes was last allowed to run: the size of the union of their
+/// sets, or the largest number.
 pub fn allowed<'a>(of: impl Iterator<Item = &'a Resources> + Clone) -> Option<u32> {
     let sets: BTreeSet<u32> = of.clone().filter_map(Resources::last_cpus).flatten().collect();
     let most = of.filter_map(Resources::cpus_last).max();
@@ -311,7 +313,7 @@ mod tests {
         let read = |bytes| Resources { storage_read: Some(bytes), ..Resources::default() };
         let child = |pid, bytes| Process { ppid: Some(1), end_ts: Some(900), ..process(pid, read(bytes)) };
         assert_eq!(of(&[process(1, read(100)), child(2, 60), child(3, 30)]).storage_read, Some(100));
-        // Nobody waited for it.
+        // No process waited for this child.
         assert_eq!(of(&[process(1, read(10)), child(2, 60)]).storage_read, Some(60));
         let outlives = Process { end_ts: Some(2_000), ..child(2, 60) };
         assert_eq!(of(&[process(1, read(10)), outlives]).storage_read, Some(70));

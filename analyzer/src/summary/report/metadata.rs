@@ -1,4 +1,4 @@
-//! Calls that ask about files, by what they ask.
+//! Metadata calls, by the information they request.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::summary::figures::units::{grouped, share, time};
 use crate::summary::report::layout::{dash, heading};
 use crate::text_table::Grid;
 
-/// Calls of one group.
+/// The calls of one group.
 #[derive(Serialize, Deserialize, Debug, Clone, Default)]
 pub struct MetadataUse {
     pub group: String,
@@ -23,7 +23,8 @@ pub struct MetadataUse {
     pub time_ns: u64,
 }
 
-/// Groups by their functions; the SQL has the same. `fdopen` puts a stream before a file that is open: it opens none.
+/// The functions of each group; the SQL has the same groups. `fdopen` creates a stream for an open file, so it does not
+/// count as an open.
 const GROUPS: &[(&str, &[&str])] = &[
     ("open", &["open", "openat", "creat", "mkstemp", "fopen", "freopen", "tmpfile", "MPI_File_open"]),
     ("close", &["close", "fclose", "close_range", "closefrom", "MPI_File_close"]),
@@ -35,13 +36,13 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("map", &["mmap", "munmap", "mremap", "madvise"]),
 ];
 
-/// Calls that ask whether a file is there, how large it is, and the like.
+/// Calls that check whether a file exists, or read its size and other attributes.
 pub const STATS: [&str; 7] = ["stat", "lstat", "fstat", "fstatat", "statx", "access", "faccessat"];
 
-/// See the module.
+/// The section on metadata calls.
 pub struct Metadata;
 
-/// The group of a function.
+/// Returns the group of a function.
 pub fn group(name: &str) -> &'static str {
     GROUPS.iter().find(|(_, names)| names.contains(&name)).map_or("other", |(group, _)| group)
 }

@@ -1,11 +1,11 @@
-//! The report as plain values, section by section: what `--format json` writes, what text and CSV print.
+//! The report as plain values, by section: `--format json` writes them, text and CSV print them.
 //!
-//! A section is one file here and one line in the list below: its values, how they come of an [`Analysis`], how they are
-//! printed, what they mean, and the SQL that gives the same figures. [`screen`], [`text`] and [`flat`] print all sections,
-//! [`layout`] and [`folders`] are what sections print with.
+//! A section is one file here and one line in the list below: its values, how they are computed from an [`Analysis`],
+//! how they are printed, what they mean, and the SQL that computes the same numbers. [`screen`], [`text`] and [`flat`]
+//! print all sections; [`layout`] and [`folders`] are helpers for printing.
 //!
-//! Times are nanoseconds, sizes bytes, shares fractions of one. Raise [`VERSION`] when a field changes its meaning or goes
-//! away; new fields need no new version.
+//! Times are in nanoseconds, sizes in bytes, shares are fractions of one. Raise [`VERSION`] when the meaning of a field
+//! changes or a field is removed; new fields do not need a new version.
 
 pub mod access;
 pub mod allocation;
@@ -65,7 +65,7 @@ use crate::load::Trace;
 
 pub const VERSION: u32 = 2;
 
-/// Rows of each table where nobody says how many.
+/// The default number of rows per table.
 pub const ROWS: usize = 15;
 
 /// A section of the report.
@@ -73,49 +73,50 @@ pub trait Section {
     /// The values in JSON.
     type Values;
 
-    /// The meaning of its figures: for `--explain`.
+    /// The meaning of its numbers, for `--explain`.
     const MEANING: &'static str;
 
-    /// The fields of its values: for SUMMARY.md.
+    /// The fields of its values, for SUMMARY.md.
     const FIELDS: &'static str;
 
-    /// The query that gives the same figures, with columns called like the fields; none where the tables do not tell.
+    /// The query that computes the same numbers, with columns named like the fields; `None` if the tables lack the
+    /// data.
     const SQL: Option<&'static str> = None;
 
-    /// Rows that are printed of a table where the section is asked for, and not how many.
+    /// The default number of rows per table if the section is requested.
     const ROWS: usize = ROWS;
 
-    /// True if it is printed before all figures, and where there are none.
+    /// `true` if it is printed before all numbers, even if there are none.
     const FIRST: bool = false;
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values;
 
-    /// Prints it as text; of a long table the first `top` rows.
+    /// Prints the section as text, with the first `top` rows of long tables.
     fn print(summary: &Summary, top: usize, out: &mut String);
 
-    /// The same in lines of at most `width` characters, where it holds prose; tables are as wide as they are.
+    /// Prints the section with prose in lines of at most `width` characters; the width of tables does not change.
     fn print_within(summary: &Summary, top: usize, _width: usize, out: &mut String) {
         Self::print(summary, top, out);
     }
 }
 
-/// The description of a section, without a trace.
+/// The description of a section, independent of a trace.
 pub struct About {
     pub name: &'static str,
     pub meaning: &'static str,
     pub fields: &'static str,
-    /// Its query, where the tables give its figures; [`About::query`] is all of it.
+    /// The query that computes its numbers, if there is one, in short form; [`About::query`] expands it.
     pub sql: Option<&'static str>,
 }
 
 impl About {
-    /// Returns the query that gives its figures.
+    /// Returns the query that computes its numbers.
     pub fn query(&self) -> Option<String> {
         self.sql.map(with_quantiles)
     }
 }
 
-/// Spells out `quantiles(COLUMN) as NAME` in a query: a column per quantile.
+/// Expands `quantiles(COLUMN) as NAME` in a query to one column per quantile.
 fn with_quantiles(query: &str) -> String {
     let spelled = |line: &str| {
         let named = line.strip_prefix("  quantiles(").and_then(|rest| rest.split_once(") as "));
@@ -159,14 +160,14 @@ macro_rules! report {
                 }
             }
 
-            /// Prints one section by its name, in lines of this width where it holds prose.
+            /// Prints the section of this name, with prose in lines of this width.
             pub fn print_section(&self, name: &str, (top, width): (Option<usize>, usize), out: &mut String) {
                 $(if stringify!($name) == name {
                     <$section>::print_within(self, top.unwrap_or(<$section>::ROWS), width, out);
                 })*
             }
 
-            /// Prints the sections that stand before all figures, or all others.
+            /// Prints the sections that precede all numbers, or all other sections.
             pub fn print_sections(&self, first: bool, (top, width): (usize, usize), out: &mut String) {
                 $(if <$section>::FIRST == first {
                     <$section>::print_within(self, top, width, out);
@@ -234,7 +235,7 @@ report! {
 }
 
 impl Analysis {
-    /// The report, its sections and what is to be made of them.
+    /// Builds the report: its sections and their interpretation.
     pub fn summary(&self, trace: &Trace) -> Summary {
         let mut summary = Summary::new(self, trace);
         processes::assign_roles(&mut summary);
@@ -244,12 +245,12 @@ impl Analysis {
 }
 
 impl Summary {
-    /// The number of calls that were recorded, on whatever.
+    /// Returns the number of recorded calls of any kind.
     pub fn calls(&self) -> u64 {
         self.functions.iter().chain(&self.past_files).map(|function| function.count).sum()
     }
 
-    /// Plain values by section.
+    /// Returns the values by section.
     pub fn values(&self) -> Map<String, Value> {
         match serde_json::to_value(self) {
             Ok(Value::Object(values)) => values,
@@ -257,18 +258,18 @@ impl Summary {
         }
     }
 
-    /// True if calls, or requests to object stores, were recorded: otherwise nobody knows of I/O.
+    /// Returns `true` if calls or requests to object stores were recorded; otherwise I/O is unknown.
     pub fn knows_calls(&self) -> bool {
         self.calls() > 0 || self.spans.iter().any(|span| span.cat == OBJECT)
     }
 
-    /// False if no call has a duration: then nothing is known of how long anything took.
+    /// Returns `false` if no call has a duration, so that all times are unknown.
     pub fn knows_times(&self) -> bool {
         let mut calls = self.functions.iter().chain(&self.past_files).peekable();
         calls.peek().is_none() || calls.any(|function| function.time_ns > 0)
     }
 
-    /// True if every quantile is that of the very values.
+    /// Returns `true` if every quantile is exact.
     pub fn is_exact(&self) -> bool {
         let functions = self.functions.iter().chain(&self.past_files).chain(&self.spans);
         functions.flat_map(|function| [Some(function.duration_ns), function.size]).flatten().all(|spread| spread.exact)

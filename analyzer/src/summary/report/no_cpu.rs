@@ -8,37 +8,39 @@ use super::processes::ProcessUse;
 use crate::summary::figures::units::{grouped, many};
 use crate::summary::training::Role;
 
-/// A quota that is used up in this part of its periods holds its group back.
+/// A quota that is used up in this share of its periods throttles its group.
 pub const USED_UP: f64 = 0.25;
 
-/// Readers with so many threads each, and so many threads to a CPU, have too many.
+/// Readers have too many threads if each has this many, and each CPU has this many.
 pub const THREADS_A_READER: f64 = 4.0;
 pub const THREADS_A_CPU: f64 = 2.0;
 
-/// Readers that waited for a CPU and used less than this part of theirs share them with somebody else.
+/// Readers that waited for a CPU and used less than this share of their CPUs compete with other processes.
 const OTHERS: f64 = 0.7;
 
-/// If others kept less than this part of the rest busy, they are not what readers waited for.
+/// If other processes kept less than this share of the rest busy, readers did not wait for them.
 const CONFIRMED: f64 = 0.5;
 
-/// The CPUs that readers might use, and how they used them.
+/// The CPUs that readers were allowed to use, and their use.
 pub struct ReaderCpus<'a> {
     machine: &'a MachineUse,
     readers: Vec<&'a ProcessUse>,
-    /// CPUs that the readers might run on last, and the most that any of them might at its start.
+    /// The number of CPUs on which the readers were last allowed to run, and the largest number for any of them at its
+    /// start.
     pub allowed: Option<u32>,
     pub at_start: Option<u32>,
-    /// CPUs that were busy with the readers, in the mean.
+    /// The average number of CPUs that were busy with the readers.
     pub used: Option<f64>,
-    /// Threads of all readers.
+    /// The number of threads of all readers.
     pub threads: Option<u64>,
 }
 
-/// See the module.
+/// The reason why readers did not get a CPU.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Shortage {
     Quota(QuotaUse),
-    /// They might run on `cpus` of the machine's; `were` is what they might at their start, where that was more.
+    /// The readers were allowed to run on `cpus` of the host's CPUs; `were` is the number at their start, if that was
+    /// larger.
     Mask {
         cpus: u32,
         cores: u32,
@@ -50,8 +52,8 @@ pub enum Shortage {
         readers: u64,
         cpus: u32,
     },
-    /// `cores` is the number of CPUs of the machine, where that is more.
-    /// `busy` is the number of CPUs that others kept busy in the mean, where the machine was sampled.
+    /// `cores` is the number of CPUs of the host, if that is larger. `busy` is the average number of CPUs that other
+    /// processes kept busy, if the host was sampled.
     Others {
         used: f64,
         cpus: u32,
@@ -65,12 +67,13 @@ pub enum Shortage {
     },
 }
 
-/// The CPUs of the readers of all trainings on the host that has most of them; of trainers that read themselves, theirs.
+/// Returns the CPUs of the readers of all trainings, on the host with the most readers. Trainers without readers count
+/// as their own readers.
 pub fn reader_cpus(summary: &Summary) -> Option<ReaderCpus<'_>> {
     let with_role = |role: Role| summary.processes.iter().filter(move |process| process.role == Some(role));
     let trainers: BTreeMap<u32, &String> =
         with_role(Role::Trainer).map(|trainer| (trainer.proc, &trainer.program)).collect();
-    // A worker that ended no wait is no reader of the training, but it is one of its workers.
+    // A worker that never ended a wait does not have the role of a reader, but is a worker of the training.
     let is_worker = |process: &&ProcessUse| {
         let of_trainer = || process.parent.and_then(|parent| trainers.get(&parent)) == Some(&&process.program);
         process.role == Some(Role::Reader) || process.role.is_none() && of_trainer()
@@ -102,10 +105,11 @@ pub fn reader_cpus(summary: &Summary) -> Option<ReaderCpus<'_>> {
 }
 
 impl ReaderCpus<'_> {
-    /// The quota that held the readers back most, if one did.
+    /// Returns the quota that throttled the readers most, if any did.
     pub fn quota(&self) -> Option<&QuotaUse> {
         let used_up = |quota: &&QuotaUse| quota.used_up().is_some_and(|part| part >= USED_UP);
-        // Processes that were put into a group later did not see its periods: then they used about as much as it allows.
+        // A process that joined a group later did not see its periods. Then CPU use close to the quota shows that it is
+        // tight.
         let (used, cpus) = (self.used.unwrap_or(0.0), self.allowed.map_or(f64::MAX, f64::from));
         let is_tight = |quota: &&QuotaUse| {
             quota.used_up().is_none()
@@ -117,7 +121,7 @@ impl ReaderCpus<'_> {
         most_used_up(quotas().filter(used_up)).or_else(|| quotas().find(is_tight))
     }
 
-    /// Fewer CPUs than the machine has.
+    /// Returns a shortage if the readers have fewer CPUs than the host.
     pub fn mask(&self) -> Option<Shortage> {
         let (cpus, cores) = (self.allowed?, self.machine.cores? as u32);
         let list = self.readers[0].resources.cpu_list_end.clone().filter(|_| cpus == 1);
@@ -125,7 +129,7 @@ impl ReaderCpus<'_> {
         (cpus < cores).then_some(Shortage::Mask { cpus, cores, were, list })
     }
 
-    /// Threads to a reader, and to a CPU.
+    /// Returns the number of threads per reader and per CPU.
     pub fn threads_each(&self) -> Option<(f64, f64)> {
         let threads = self.threads? as f64;
         Some((threads / self.readers.len() as f64, threads / self.allowed.filter(|cpus| *cpus > 0)? as f64))
@@ -137,14 +141,14 @@ impl ReaderCpus<'_> {
         (a_reader >= THREADS_A_READER && a_cpu >= THREADS_A_CPU).then_some(Shortage::Threads { threads, readers, cpus })
     }
 
-    /// CPUs that were busy with something else than the processes of the trace, in the mean, or taken by the host.
+    /// Returns the average number of CPUs that were busy with processes outside the trace, or taken by the hypervisor.
     fn others_busy(&self) -> Option<f64> {
         let sampled = self.machine.sampled.as_ref()?;
         let all = sampled.cpu_busy_ns? + sampled.cpu_steal_ns.unwrap_or(0);
         Some((all as f64 - self.machine.cpu_ns? as f64).max(0.0) / sampled.ns as f64)
     }
 
-    /// Why there was no free CPU; `None` where the trace does not tell.
+    /// Returns why no CPU was free; `None` if the trace does not show it.
     pub fn shortage(&self) -> Option<Shortage> {
         if let Some(quota) = self.quota() {
             return Some(Shortage::Quota(quota.clone()));
@@ -153,7 +157,7 @@ impl ReaderCpus<'_> {
         let busy = self.others_busy();
         let is_shared = used < OTHERS * cpus as f64;
         if is_shared && busy.is_some_and(|busy| busy < CONFIRMED * (cpus as f64 - used)) {
-            // The machine had CPUs that were idle: it is something else.
+            // The host had idle CPUs, so there is another reason.
             return None;
         }
         let cores = self.machine.cores.map(|cores| cores as u32).filter(|cores| *cores > cpus);
@@ -164,7 +168,7 @@ impl ReaderCpus<'_> {
 }
 
 impl Shortage {
-    /// What it says, and what it takes to change it.
+    /// Returns a sentence on the shortage and its remedy.
     pub fn sentence(&self) -> String {
         match self {
             Shortage::Quota(quota) => format!("{}: raise the quota.", quota_text(quota)),
@@ -200,7 +204,7 @@ impl Shortage {
     }
 }
 
-/// A quota, and how often it was used up.
+/// Describes a quota, and how often it was used up.
 pub fn quota_text(quota: &QuotaUse) -> String {
     let used = quota.throttled_periods.zip(quota.periods).map_or_else(
         || "and used about that much".into(),

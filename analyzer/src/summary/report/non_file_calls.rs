@@ -1,11 +1,11 @@
-//! Calls past files: on pipes, sockets and terminals, calls of the network, and calls that wait.
+//! Calls that are not on files: on pipes, sockets and terminals, network calls, and calls that wait.
 
 use super::functions::{self, Function, Part};
 use super::{Section, Summary};
 use crate::load::Trace;
 use crate::summary::analysis::Analysis;
 
-/// See the module.
+/// The section on calls that are not on files.
 pub struct PastFiles;
 
 impl Section for PastFiles {

@@ -1,4 +1,4 @@
-//! Files by the pattern of their names: what differs by a number only is one row.
+//! Files by the pattern of their names: names that differ only in numbers share a row.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,25 +18,25 @@ use crate::text_table::Grid;
 /// Files of one pattern.
 #[derive(Serialize, Deserialize, Debug, Clone)]
 pub struct PatternUse {
-    /// A path with `#` in the place of digits; [`OTHERS`] for those that find no row.
+    /// A path with `#` instead of digits; [`OTHERS`] for patterns without a separate row.
     pub pattern: String,
     pub files: u64,
-    /// Pairs of a file and a program image that used it.
+    /// Pairs of a file and a process image that used it.
     pub users: u64,
     #[serde(flatten)]
     pub use_: Use,
 }
 
-/// Patterns listed one by one.
+/// The number of patterns listed.
 const LISTED: usize = 100;
 
-/// All others together.
+/// The row for all other patterns.
 pub const OTHERS: &str = "(other patterns)";
 
-/// See the module.
+/// The section on file patterns.
 pub struct Patterns;
 
-/// A path with `#` in the place of digits that follow one another.
+/// Replaces each group of consecutive digits in a path by `#`.
 pub fn pattern(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
     let mut before = false;
@@ -52,7 +52,7 @@ pub fn pattern(path: &str) -> String {
     out
 }
 
-/// Files that were used, with how many program images used each.
+/// Returns the files that were used, and the number of process images that used each.
 fn used<'a>(
     analysis: &'a Analysis,
     paths: &'a [Arc<str>],

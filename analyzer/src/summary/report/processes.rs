@@ -1,4 +1,4 @@
-//! Program images and what each did.
+//! Process images and their work.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -28,28 +28,28 @@ pub struct ProcessUse {
     /// Key into the table of processes.
     #[serde(default)]
     pub proc: u32,
-    /// The image that started it, likewise; `null` where that was not traced.
+    /// The key of the image that started it; `null` if that image was not traced.
     #[serde(default)]
     pub parent: Option<u32>,
     /// Start of its first event.
     #[serde(default)]
     pub first_ts: Option<i64>,
-    /// Its name: by its script, or its number among workers.
+    /// Its name: the script, or its number among the workers.
     #[serde(default, rename = "name")]
     pub called: String,
     /// Its role in the training.
     #[serde(default)]
     pub role: Option<Role>,
     pub ended: String,
-    /// The signal that ended it, as its parent learned; `null` where that is not known, or none did.
+    /// The signal that killed it, as reported to its parent; `null` if there was none, or if it is unknown.
     #[serde(default)]
     pub signal: Option<u8>,
     pub threads: u64,
     pub lost: u64,
-    /// Reads of data files by its first thread; `null` where there are none.
+    /// Data file reads by its main thread; `null` if there were none.
     #[serde(default)]
     pub own_reads: Option<DataReads>,
-    /// What it might use of its machine, and what it used.
+    /// The host resources it was allowed to use, and their use.
     #[serde(default)]
     pub resources: Resources,
     #[serde(flatten)]
@@ -68,13 +68,13 @@ pub struct Work {
     pub metadata_ns: u64,
     pub sync_ns: u64,
     pub compute_ns: u64,
-    /// Calls that wait for others: for messages, locks, children.
+    /// Calls that block: on messages, locks, children.
     #[serde(default)]
     pub wait_ns: u64,
     pub span_ns: i64,
 }
 
-/// See the module.
+/// The section on processes.
 pub struct Processes;
 
 impl Section for Processes {
@@ -156,18 +156,18 @@ impl Section for Processes {
     }
 }
 
-/// What processes moved where their calls were counted and not recorded.
+/// The note on bytes of processes whose calls were counted, not recorded.
 pub const ALL_IO: &str = "Bytes read and written include pipes and sockets: counts do not distinguish them from \
     files.";
 
-/// Says of each process what it is for.
+/// Sets the role of each process.
 pub fn assign_roles(summary: &mut Summary) {
     for process in &mut summary.processes {
         process.role = Role::of(process.proc, &summary.training);
     }
 }
 
-/// Trainers first, then their readers, each in order of their start; then whoever was busiest with files.
+/// Returns trainers first, then their readers, each by start time; then the rest by time spent in file I/O.
 pub fn in_order(summary: &Summary) -> Vec<&ProcessUse> {
     let mut rows: Vec<_> = summary.processes.iter().collect();
     rows.sort_by_key(|process| match process.role {
@@ -178,14 +178,14 @@ pub fn in_order(summary: &Summary) -> Vec<&ProcessUse> {
 }
 
 impl ProcessUse {
-    /// Its ending, in a table.
+    /// Returns how it ended, for a table.
     pub fn ending(&self) -> String {
         self.signal.map_or_else(|| self.ended.clone(), |signal| format!("signal {signal}"))
     }
 }
 
 impl Work {
-    /// Summed time of calls on files.
+    /// Returns the total time of calls on files.
     pub fn io_ns(&self) -> u64 {
         self.read_ns + self.write_ns + self.metadata_ns + self.sync_ns
     }

@@ -1,4 +1,4 @@
-//! Processes by the rank their launcher gave them.
+//! Processes by the rank that their launcher assigned.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -23,7 +23,7 @@ pub struct RankUse {
     pub work: Work,
 }
 
-/// See the module.
+/// The section on ranks.
 pub struct Ranks;
 
 impl Section for Ranks {
@@ -70,7 +70,7 @@ impl Section for Ranks {
     }
 }
 
-/// Names the rank that was longest in I/O, beside the median of all.
+/// Prints the rank that spent the longest time in I/O, next to the median of all.
 fn slowest(ranks: &[RankUse], out: &mut String) {
     let mut times: Vec<_> = ranks.iter().map(|rank| (rank.work.io_ns(), rank.rank)).collect();
     times.sort_unstable();

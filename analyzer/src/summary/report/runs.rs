@@ -1,4 +1,4 @@
-//! Runs that lie in one folder: which processes ran together.
+//! The runs in one directory: which processes ran together.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -18,14 +18,14 @@ use crate::summary::tree::{above, parents};
 pub struct Run {
     pub start_ts: i64,
     pub end_ts: i64,
-    /// Program images.
+    /// The number of process images.
     pub processes: u64,
-    /// True if the report is about this run.
+    /// `true` if the report covers this run.
     #[serde(default)]
     pub reported: bool,
 }
 
-/// See the module.
+/// The section on runs.
 pub struct Runs;
 
 impl Section for Runs {
@@ -65,7 +65,7 @@ fn is_of(run: &Run, filter: &Filter) -> bool {
     filter.run.is_none_or(|(from, to)| (from..to).contains(&run.start_ts))
 }
 
-/// Says which of several runs a report is about; `None` where there is one run, or none is known.
+/// Returns which of several runs a report covers; `None` if there is only one, or if runs are unknown.
 pub fn scope(runs: &[Run]) -> Option<String> {
     let number = runs.len();
     if number < 2 {
@@ -86,7 +86,7 @@ pub fn scope(runs: &[Run]) -> Option<String> {
     })
 }
 
-/// Returns the same for a table: `run 2 of 3`, or `3 runs combined`.
+/// Like [`scope`], for a table: `run 2 of 3`, or `3 runs combined`.
 pub fn label(runs: &[Run]) -> Option<String> {
     let number = runs.len();
     let mut reported = runs.iter().zip(1..).filter(|(run, _)| run.reported);
@@ -96,7 +96,7 @@ pub fn label(runs: &[Run]) -> Option<String> {
     })
 }
 
-/// `the last one, which began 2026-11-25 09:12:03 UTC and took 41 s`; `at` counts from 1.
+/// Describes a run: `the last one, which started 2026-11-25 09:12:03 UTC and took 41 s`; `at` counts from 1.
 fn described(run: &Run, at: usize, number: usize) -> String {
     let which = if at == number { "the last one".into() } else { format!("run {}", grouped(at as u64)) };
     let (began, took) = (moment(run.start_ts), time((run.end_ts - run.start_ts) as f64));
@@ -104,21 +104,21 @@ fn described(run: &Run, at: usize, number: usize) -> String {
     format!("{which}, which started {day_and_time}{zone} and took {took}")
 }
 
-/// The lengths of the parts of a moment: to the second, and milliseconds with their point.
+/// The lengths of parts of a timestamp: up to the second, and the milliseconds with their point.
 const SECONDS: usize = "2026-11-25 09:12:03".len();
 const MILLISECONDS: usize = ".123".len();
 
-/// Returns the time in which the processes of a run begin: up to the beginning of the next one. What is known of the end of
-/// a run that was killed may be too early.
+/// Returns the time range in which the processes of a run start. It ends at the start of the next run, because the
+/// recorded end of a killed run may be too early.
 pub fn births(runs: &[Run], at: usize) -> Option<(i64, i64)> {
     let run = runs.get(at)?;
     Some((run.start_ts, runs.get(at + 1).map_or(i64::MAX, |next| next.start_ts)))
 }
 
-/// Trees of processes that one parent started less than this apart belong together: a script's commands, one after another.
+/// Process trees that one parent started within this pause belong together, such as consecutive commands of a script.
 const PAUSE_NS: i64 = 1_000_000_000;
 
-/// A tree of processes: who started its first one, of which traced command it is, and when it ran.
+/// A process tree: the parent of its root, its traced command, and its time range.
 #[derive(Clone, Default)]
 struct Tree {
     parent: Option<i32>,
@@ -128,7 +128,7 @@ struct Tree {
     processes: u64,
 }
 
-/// The runs of a trace, earliest first; none where that is not known before it is read.
+/// Returns the runs of a trace, earliest first; empty if they are unknown until the trace is read.
 pub fn runs(trace: &Trace) -> Vec<Run> {
     if !trace.sources.iter().all(|source| source.knows_processes()) {
         return Vec::new();
@@ -136,7 +136,8 @@ pub fn runs(trace: &Trace) -> Vec<Run> {
     united(of_commands(trees(trace)))
 }
 
-/// Trees of one traced command are one, however much time lies between them: a daemon's parents end before it begins.
+/// Merges the trees of each traced command, regardless of the time between them: the parents of a daemon end before it
+/// starts.
 fn of_commands(trees: Vec<Tree>) -> Vec<Tree> {
     let (mut commands, mut all): (BTreeMap<String, Tree>, Vec<Tree>) = Default::default();
     for tree in trees {
@@ -157,7 +158,7 @@ fn of_commands(trees: Vec<Tree>) -> Vec<Tree> {
     all
 }
 
-/// Trees that overlap, or follow each other closely where nothing says that they are of several commands.
+/// Merges trees that overlap, or follow each other closely without evidence of separate commands.
 fn united(trees: Vec<Tree>) -> Vec<Run> {
     let mut runs: Vec<(Run, Tree)> = Vec::new();
     for tree in trees {
@@ -175,17 +176,17 @@ fn united(trees: Vec<Tree>) -> Vec<Run> {
     runs.into_iter().map(|(run, _)| run).collect()
 }
 
-/// The process that takes those whose parent has ended.
+/// The process that adopts orphans.
 const INIT: i32 = 1;
 
-/// The time that may lie between two trees of one run.
+/// Returns the longest pause between two trees of one run.
 fn pause(before: &Tree, after: &Tree) -> i64 {
     let is_close = before.parent == after.parent || after.parent == Some(INIT);
     let is_told = before.command.is_some() && after.command.is_some();
     if is_close && !is_told { PAUSE_NS } else { 0 }
 }
 
-/// In order of their start.
+/// Returns the process trees by start time.
 fn trees(trace: &Trace) -> Vec<Tree> {
     let processes = trace.catalog.processes();
     let parents = parents(&processes);
@@ -199,7 +200,7 @@ fn trees(trace: &Trace) -> Vec<Tree> {
     for (proc, process) in (0u32..).zip(&processes) {
         let Some(start_ts) = process.start_ts else { continue };
         let root = &processes[above(&parents, proc).last().copied().unwrap_or(proc) as usize];
-        // An exec keeps host, process id and start.
+        // An exec keeps host, process id and start time.
         let key = (root.host, root.pid, root.start_ts.unwrap_or(start_ts));
         let fresh = Tree { parent: root.ppid, start_ts, end_ts: start_ts, ..Tree::default() };
         let tree = trees.entry(key).or_insert(fresh);
@@ -225,20 +226,20 @@ mod tests {
         Tree { parent: Some(parent), command, start_ts: start * SECOND / 10, end_ts: end * SECOND / 10, processes: 1 }
     }
 
-    /// The number of processes of each run.
+    /// Returns the number of processes per run.
     fn told(trees: &[Tree]) -> Vec<u64> {
         united(of_commands(trees.to_vec())).iter().map(|run| run.processes).collect()
     }
 
     #[test]
     fn a_traced_command_is_one_run_and_two_are_two() {
-        // A daemon began after the process that was traced had ended, and long after.
+        // A daemon that started long after the traced process had ended.
         assert_eq!(told(&[tree(7, "a", 0, 1), tree(9, "a", 2, 50)]), [2]);
         assert_eq!(told(&[tree(7, "a", 0, 1), tree(1, "a", 90, 99)]), [2]);
-        // Two commands, one after the other, even of one parent.
+        // Two consecutive commands, even of one parent.
         assert_eq!(told(&[tree(7, "a", 0, 1), tree(7, "b", 2, 3)]), [1, 1]);
         assert_eq!(told(&[tree(7, "a", 0, 1), tree(1, "b", 2, 3), tree(1, "b", 9, 10)]), [1, 2]);
-        // Ranks, each started by a command of its own.
+        // Ranks, each started by a separate command.
         assert_eq!(told(&[tree(7, "a", 0, 9), tree(8, "b", 1, 9), tree(9, "c", 8, 12)]), [3]);
     }
 
@@ -263,7 +264,7 @@ mod tests {
         assert!(scope(&[run(0, true), run(100, true)]).unwrap().contains("combines them"));
         let labels = [label(&[run(0, false), run(100, true)]), label(&[run(0, true), run(100, true)]), label(&[])];
         assert_eq!(labels, [Some("run 2 of 2".into()), Some("2 runs combined".into()), None]);
-        // An older version of the report marks none.
+        // An older report does not mark any run.
         assert!(scope(&[run(0, false), run(100, false)]).unwrap().contains("combines them"));
     }
 
@@ -278,7 +279,7 @@ mod tests {
     #[test]
     fn where_no_command_is_told_what_follows_closely_is_one() {
         assert_eq!(told(&[tree(7, "", 0, 1), tree(7, "", 2, 3), tree(8, "", 4, 5)]), [2, 1]);
-        // Whose parent has ended may be a daemon of what was just there.
+        // An orphan may be a daemon of the run that has just ended.
         assert_eq!(told(&[tree(7, "", 0, 1), tree(1, "", 2, 3), tree(1, "", 20, 30)]), [2, 1]);
     }
 }

@@ -1,4 +1,4 @@
-//! What a machine was doing during a run, from the counters that were sampled beside it.
+//! Host activity during a run, from sampled counters.
 
 use dlio_schemas::machine::samples::{Mount, Samples, Series};
 use serde::{Deserialize, Serialize};
@@ -6,20 +6,21 @@ use serde::{Deserialize, Serialize};
 use crate::summary::figures::units::{bytes, grouped, time};
 use crate::summary::report::findings::Unit;
 
-/// Growth of a machine's counters over a run. Whatever is unknown is `None`.
+/// The growth of a host's counters over a run. Unknown values are `None`.
 #[derive(Serialize, Deserialize, Default, Debug, Clone, PartialEq)]
 pub struct Sampled {
     /// From the last sample before the run to the first one after it.
     pub ns: u64,
-    /// Times of CPUs, summed over CPUs: busy, idle while a task waited for storage, taken by other guests of the host.
+    /// CPU times, summed over CPUs: busy, idle while a task waited for storage, and stolen by other guests of the
+    /// hypervisor.
     pub cpu_busy_ns: Option<u64>,
     pub cpu_iowait_ns: Option<u64>,
     pub cpu_steal_ns: Option<u64>,
-    /// Pages of files that had left the page cache a short time before.
+    /// File pages that had recently been evicted from the page cache.
     pub refaults: Option<u64>,
     pub swap_in: Option<u64>,
     pub swap_out: Option<u64>,
-    /// TCP segments sent again.
+    /// Retransmitted TCP segments.
     pub retransmissions: Option<u64>,
     pub devices: Vec<DeviceUse>,
     pub nfs: Vec<NfsUse>,
@@ -32,16 +33,16 @@ pub struct DeviceUse {
     pub device: String,
     pub reads: Option<u64>,
     pub read_bytes: Option<u64>,
-    /// Times of its reads, from the queue to their end, added up.
+    /// Total time of its reads, from the queue to completion.
     pub read_ns: Option<u64>,
     pub write_bytes: Option<u64>,
-    /// Time in which it had a request.
+    /// Time with at least one request in flight.
     pub busy_ns: Option<u64>,
-    /// Times of all requests added up.
+    /// Total time of all requests.
     pub queue_ns: Option<u64>,
 }
 
-/// An NFS mount. Times are those of its requests, added up.
+/// An NFS mount. Times are totals over its requests.
 #[derive(Serialize, Deserialize, Default, Debug, Clone, PartialEq)]
 pub struct NfsUse {
     pub folder: String,
@@ -66,7 +67,7 @@ pub struct MountUse {
 }
 
 impl Sampled {
-    /// The growth between two boot times; `None` where no time lies between the samples around them.
+    /// Returns the growth between two boot times; `None` if the enclosing samples do not span any time.
     pub fn of(samples: &Samples, from_ns: u64, to_ns: u64) -> Option<Sampled> {
         let moments = &samples.moments;
         let first = moments.partition_point(|moment| moment.boot_ns <= from_ns).saturating_sub(1);
@@ -109,17 +110,17 @@ impl Sampled {
         (ns > 0).then_some(found)
     }
 
-    /// The mount that a path lies on: the one whose folder it begins with, the longest.
+    /// Returns the mount that contains a path: the mount point that is its longest prefix.
     pub fn mount_of(&self, path: &str) -> Option<&MountUse> {
         let is_on = |mount: &&MountUse| match mount.folder.as_str() {
             "/" => path.starts_with('/'),
             folder => path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')),
         };
-        // A later mount hides an earlier one of the same folder.
+        // A later mount hides an earlier one at the same mount point.
         self.mounts.iter().filter(is_on).max_by_key(|mount| mount.folder.len())
     }
 
-    /// What is printed, with a name for each line: of devices and mounts those that were used.
+    /// Returns the printed lines, each with a label; devices and mounts are included if they were used.
     pub fn lines(&self) -> Vec<(&'static str, String)> {
         let mut lines: Vec<(&'static str, String)> =
             self.devices.iter().filter_map(|device| self.line(device)).collect();
@@ -152,13 +153,13 @@ impl Sampled {
         Some(("device", format!("{}: {}", device.device, facts.join(", "))))
     }
 
-    /// The part of the time in which a device had a request.
+    /// Returns the share of time in which a device had at least one request.
     pub fn busy(&self, device: &DeviceUse) -> Option<f64> {
         Some(device.busy_ns? as f64 / self.ns as f64)
     }
 }
 
-/// The moments between which counters are compared.
+/// The samples between which counters are compared.
 struct Window<'a> {
     samples: &'a Samples,
     first: usize,
@@ -176,11 +177,11 @@ impl<'a> Window<'a> {
 
     fn growth(&self, counter: &str, scope: &str) -> Option<u64> {
         let series = self.samples.of(counter).find(|series| series.scope == scope)?;
-        // One that went backwards was set anew.
+        // A counter that decreased was reset.
         self.value(series, self.last)?.checked_sub(self.value(series, self.first)?)
     }
 
-    /// The value that holds at a moment: only changes are written.
+    /// Returns the value at a sample: only changes are written.
     fn value(&self, series: &Series, moment: usize) -> Option<u64> {
         let known = &series.values[..series.values.partition_point(|(at, _)| *at <= moment)];
         known.last().map(|(_, value)| *value)
@@ -218,7 +219,7 @@ mod tests {
         let found = of(1500, 2500).unwrap();
         assert_eq!((found.ns, found.cpu_busy_ns), (2000, Some(40)));
         assert_eq!((found.devices[0].reads, found.busy(&found.devices[0])), (Some(20), Some(0.4)));
-        // What did not change is not written again.
+        // Unchanged values are not written again.
         assert_eq!(of(1000, 2000).unwrap().devices[0].reads, Some(0));
         assert_eq!(of(2000, 4000).unwrap().devices[0].busy_ns, None, "it was set anew");
         assert_eq!((of(3500, 3600).map(|found| found.ns), of(9000, 9900)), (Some(1000), None));

@@ -1,4 +1,4 @@
-//! The report as one screen: what it means, where the time went, and of each table the rows that say most.
+//! The report on one screen: the verdict, where the time went, and the most important rows of each table.
 
 use std::fmt::Write;
 
@@ -15,37 +15,37 @@ use crate::summary::figures::units::{bytes, grouped, many, share, time};
 use crate::summary::training::{RankGroup, Role, told};
 use crate::text_table::Grid;
 
-/// Lines of a screen, its last one left for the prompt.
+/// The lines of a screen; its last line is for the prompt.
 const LINES: usize = 39;
 
-/// Rows of each table where there is room for them, and where there is little: one of many says nothing.
+/// Rows per table if there is enough space, and the minimum: a single row of many is useless.
 const ROWS: usize = 6;
 const ROWS_MIN: usize = 2;
 
-/// Tables: of calls, of folders, of processes.
+/// The number of tables: calls, directories, processes.
 const TABLES: usize = 3;
 
-/// Findings where there is room for them.
+/// The number of findings if there is enough space.
 const FINDINGS: usize = 5;
 
-/// Tables may push out all findings except these; the verdict box already recommends the most important change.
+/// Tables may displace all findings except these; the verdict box already recommends the most important change.
 const FINDINGS_MIN: usize = 1;
 
-/// The measure of a screen.
+/// The size of a screen.
 #[derive(Clone, Copy, Debug)]
 pub struct Page {
     pub width: usize,
-    /// Rows of each table, whatever room they take.
+    /// Rows per table, regardless of space.
     pub rows: Option<usize>,
 }
 
-/// Prints what fits.
+/// Prints the parts that fit.
 pub fn print(summary: &Summary, page: Page) -> String {
     let with = |room: &Room| made(summary, page.width, *room);
     match page.rows {
         Some(rows) => with(&Room { rows, tables: TABLES, findings: FINDINGS }),
         None => {
-            // What can be done comes before the rows of tables, and all but the first findings before the tables themselves.
+            // Findings take precedence over rows of tables, and tables over all findings but the first ones.
             let rooms = |tables, findings| (ROWS_MIN..=ROWS).rev().map(move |rows| Room { rows, tables, findings });
             let some = (FINDINGS_MIN..=FINDINGS).rev().flat_map(|findings| rooms(TABLES, findings));
             let fewer = (1..TABLES).rev().flat_map(|tables| rooms(tables, FINDINGS));
@@ -60,7 +60,7 @@ pub fn print(summary: &Summary, page: Page) -> String {
     }
 }
 
-/// The rows of each table, the number of tables and that of findings.
+/// The rows per table, the number of tables and the number of findings.
 #[derive(Clone, Copy)]
 struct Room {
     rows: usize,
@@ -90,7 +90,7 @@ fn made(summary: &Summary, width: usize, Room { rows, tables, findings }: Room) 
     out
 }
 
-/// Changes that would shorten the training for certain.
+/// Prints the changes that would certainly shorten the training.
 fn helps(summary: &Summary, width: usize, out: &mut String) {
     let lines = summary.what_if.as_ref().map(helping).unwrap_or_default();
     if lines.is_empty() {
@@ -100,13 +100,14 @@ fn helps(summary: &Summary, width: usize, out: &mut String) {
     lines.iter().take(HELPING).for_each(|line| hung("  ", line, (4, width), out));
 }
 
-/// Changes on the screen that would help.
+/// The number of helpful changes on the screen.
 const HELPING: usize = 2;
 
-/// The finding that only names the problem: others name the cause.
+/// The finding that only names the problem; the rest name causes.
 const ANSWER: &str = "input-bound";
 
-/// The findings that are worth most, each in a sentence; the first that names a cause with what to change.
+/// Prints the findings with the largest savings, one sentence each. The first one that names a cause includes its
+/// remedy.
 fn found(summary: &Summary, width: usize, most: usize, out: &mut String) {
     // The verdict box already gives the answer, unless no other finding is left to list.
     let is_other = |finding: &&Finding| finding.fired() && finding.id != ANSWER;
@@ -114,7 +115,7 @@ fn found(summary: &Summary, width: usize, most: usize, out: &mut String) {
     let is_listed = |finding: &&Finding| finding.fired() && !(is_boxed && finding.id == ANSWER);
     let fired: Vec<_> = summary.findings.iter().filter(is_listed).collect();
     let is_change = |finding: &&&Finding| finding.severity < Some(Severity::Good);
-    // Where nothing tells of training, what it waited for may be worth mending.
+    // If no training is visible, the calls may still be worth a change.
     let none = match (summary.knows_calls(), summary.training.is_empty()) {
         (false, _) => NO_CALLS,
         (_, true) => "no rule fired",
@@ -142,7 +143,7 @@ fn found(summary: &Summary, width: usize, most: usize, out: &mut String) {
     }
 }
 
-/// The pointer to the rest.
+/// Points to the options that print the rest.
 fn closing(summary: &Summary) -> String {
     let remarks = summary.damage.iter().filter(|note| note.remark).count() + summary.passed_over.len();
     let remarks = match remarks {
@@ -185,7 +186,7 @@ fn times(summary: &Summary, width: usize, out: &mut String) {
     grid.print_bare(width, out);
 }
 
-/// A time, and the one that it is a part of, in words. Of a sum that may be longer there is no share.
+/// A time, and the name of the total that it is a part of. A sum that may exceed the run time has no share.
 struct Part {
     name: String,
     ns: i64,
@@ -195,7 +196,7 @@ struct Part {
 const OF_RUN: &str = "of the run";
 const OF_TRAINING: &str = "of the training";
 
-/// Means over trainers; shares are of the trained time where they are parts of it.
+/// Returns means over trainers, with shares of the training time for its parts.
 fn trained(groups: &[RankGroup], total: i64) -> Vec<Part> {
     let groups = told(groups);
     let sum = |of: fn(&RankGroup) -> Option<i64>| groups.iter().map(|group| of(group)).sum::<Option<i64>>();
@@ -213,7 +214,7 @@ fn trained(groups: &[RankGroup], total: i64) -> Vec<Part> {
     let of_run =
         |name: &str, ns: i64| Part { name: format!("{name}{over}"), ns: mean(ns), of: (total, OF_RUN.to_string()) };
     let mut rows = vec![of_run("training", trained)];
-    // Communication beside compute is no part that would add up.
+    // Communication during compute is not a part that adds up to the whole.
     let stood = |group: &RankGroup| group.held_ns.map(|_| group.communicated_ns);
     let communicated: Option<i64> = groups.iter().map(|group| stood(group)).sum();
     let starting: i64 = groups.iter().filter_map(|group| group.wait_start_ns).sum();
@@ -225,7 +226,7 @@ fn trained(groups: &[RankGroup], total: i64) -> Vec<Part> {
     let written: i64 = groups.iter().filter_map(|group| group.written_ns).sum();
     rows.extend((written > trained / 100).then(|| part("  writing files", written)));
     let saved: i64 = groups.iter().filter_map(|group| group.checkpoint_ns).sum();
-    // Saved within the training or after it: no part that would add up with the others.
+    // Checkpoints may be written during the training or after it, so they do not add up with the other parts.
     rows.extend((saved > 0).then(|| of_run("checkpoints", saved)));
     rows
 }
@@ -255,12 +256,12 @@ fn functions(summary: &Summary, width: usize, rows: usize, out: &mut String) {
     apart(summary, out);
 }
 
-/// A time of calls, where they have any.
+/// Formats the time of calls, if calls have times.
 fn took(summary: &Summary, ns: u64) -> String {
     if summary.knows_times() { time(ns as f64) } else { "-".into() }
 }
 
-/// Calls that the table of calls does not have.
+/// Prints the calls that are not in the table of calls.
 fn apart(summary: &Summary, out: &mut String) {
     let count: u64 = summary.past_files.iter().map(|function| function.count).sum();
     let ns: u64 = summary.past_files.iter().map(|function| function.time_ns).sum();

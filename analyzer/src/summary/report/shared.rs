@@ -18,10 +18,10 @@ use crate::text_table::Grid;
 #[derive(Serialize, Deserialize, Debug, Clone)]
 pub struct SharedFile {
     pub path: String,
-    /// Program images that used it, and ranks.
+    /// The numbers of process images and of ranks that used it.
     pub processes: u64,
     pub ranks: u64,
-    /// Writes that begin or end in a block of 1 MiB to which another rank writes at the same time, and their time.
+    /// Writes that start or end in a 1 MiB block to which another rank writes at the same time, and their time.
     #[serde(default)]
     pub common_writes: u64,
     #[serde(default)]
@@ -30,10 +30,10 @@ pub struct SharedFile {
     pub use_: Use,
 }
 
-/// Files listed one by one; how many there are `dataset` says.
+/// The number of files listed; `dataset` has the total.
 const LISTED: usize = 100;
 
-/// See the module.
+/// The section on shared files.
 pub struct SharedFiles;
 
 impl Section for SharedFiles {
@@ -96,7 +96,7 @@ impl Section for SharedFiles {
     }
 }
 
-/// The ranks that used some files.
+/// Returns the ranks that used these files.
 fn ranks(analysis: &Analysis, trace: &Trace, files: BTreeSet<u32>) -> BTreeMap<u32, BTreeSet<i32>> {
     let processes = trace.catalog.processes();
     let mut found: BTreeMap<u32, BTreeSet<i32>> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Bytes moved at a time.
+//! Bytes moved per call.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,11 +10,11 @@ use crate::summary::files::access::SizeBin;
 use crate::summary::report::layout::heading;
 use crate::text_table::Grid;
 
-/// Calls of about one size.
+/// Calls of similar size.
 #[derive(Serialize, Deserialize, Debug, Clone)]
 pub struct SizeUse {
     pub class: String,
-    /// Bytes moved, from here on and below there.
+    /// Bytes moved: `from` inclusive, `to` exclusive.
     pub from: u64,
     pub to: u64,
     pub count: u64,
@@ -22,7 +22,7 @@ pub struct SizeUse {
     pub time_ns: u64,
 }
 
-/// See the module.
+/// The section on transfer sizes.
 pub struct Sizes;
 
 impl Section for Sizes {

@@ -5,7 +5,7 @@ use super::{Section, Summary};
 use crate::load::Trace;
 use crate::summary::analysis::Analysis;
 
-/// See the module.
+/// The section on spans.
 pub struct Spans;
 
 impl Section for Spans {

@@ -1,4 +1,4 @@
-//! The parts of the steps of each trainer.
+//! How each trainer spent its steps.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,18 +19,18 @@ pub struct StepUse {
     pub proc: u32,
     pub rank: Option<i32>,
     pub trainer: String,
-    /// All steps together.
+    /// The sum of all steps.
     pub sum: StepPart,
     pub median_ns: f64,
     pub readers: u64,
-    /// The largest part of all waiting that lies in steps of one turn, where readers take turns; `null` where they are too
-    /// many.
+    /// The largest share of all waiting in the steps of one turn, if readers take turns; `null` if there are too many
+    /// readers.
     pub largest_turn: Option<f64>,
-    /// Columns of as many steps each, in order of time.
+    /// Columns with equal numbers of steps, in order of time.
     pub columns: Vec<StepPart>,
 }
 
-/// Steps that follow one another. The parts sum to the whole.
+/// Consecutive steps. The parts add up to the whole.
 #[derive(Serialize, Deserialize, Debug, Clone, Copy, Default, PartialEq)]
 #[serde(default)]
 pub struct StepPart {
@@ -66,7 +66,8 @@ impl StepPart {
     }
 }
 
-/// Trainers whose columns are told: those that waited most. Of thousands they would be most of the report.
+/// The number of trainers with columns: those that waited most. With thousands of trainers, columns would dominate the
+/// report.
 const WITH_COLUMNS: usize = 8;
 
 fn keep_columns(rows: &mut [StepUse]) {
@@ -76,7 +77,7 @@ fn keep_columns(rows: &mut [StepUse]) {
     waits.iter().skip(WITH_COLUMNS).for_each(|&(_, at)| rows[at].columns.clear());
 }
 
-/// See the module.
+/// The section on steps.
 pub struct Steps;
 
 impl Section for Steps {

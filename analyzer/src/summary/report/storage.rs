@@ -1,4 +1,4 @@
-//! Files by where they are stored, as far as their paths tell, and objects by their bucket.
+//! Files by storage location, as far as paths show it, and objects by bucket.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::summary::figures::units::{bytes, time};
 use crate::summary::report::layout::{dash, heading, more};
 use crate::text_table::Grid;
 
-/// The use of one place.
+/// The use of one location.
 #[derive(Serialize, Deserialize, Debug, Clone, Default)]
 pub struct StorageUse {
     pub place: String,
@@ -21,14 +21,14 @@ pub struct StorageUse {
     pub bytes_read: u64,
     pub bytes_written: u64,
     pub time_ns: u64,
-    /// Of this, in calls that ask about files.
+    /// The part of it in metadata calls.
     pub asked_ns: u64,
 }
 
-/// See the module.
+/// The section on storage locations.
 pub struct Storage;
 
-/// The first folder of a path, or the bucket of an object.
+/// Returns the first directory of a path, or the bucket of an object.
 fn place(path: &str) -> &str {
     if path == OTHER_FILES {
         return path;

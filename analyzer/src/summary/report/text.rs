@@ -5,7 +5,8 @@ use super::functions::inexactness;
 use super::layout::wrapped;
 use super::runs::scope;
 
-/// Prints these sections alone; of long tables the first `top` rows, or as many as each has by itself, of prose lines of a width.
+/// Prints only these sections, with prose in lines of a width. Long tables are limited to `top` rows, or to each
+/// section's default.
 pub fn print_some(summary: &Summary, sections: &[String], (top, width): (Option<usize>, usize)) -> String {
     let mut out = String::new();
     sections.iter().for_each(|section| summary.print_section(section, (top, width), &mut out));
@@ -22,7 +23,7 @@ pub fn print_some(summary: &Summary, sections: &[String], (top, width): (Option<
     }
 }
 
-/// Prints everything; of long tables the first `top` rows, of prose lines of a width.
+/// Prints all sections, with the first `top` rows of long tables and prose in lines of a width.
 pub fn print(summary: &Summary, (top, width): (usize, usize)) -> String {
     let sentences = scope(&summary.runs).into_iter().chain(summary.verdict.iter().cloned());
     let sentences: String = sentences.map(|sentence| wrapped(&sentence, width)).collect();

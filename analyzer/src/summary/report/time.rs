@@ -13,13 +13,13 @@ use crate::summary::figures::units::{grouped, moment, share, time};
 use crate::summary::report::layout::{heading, pairs};
 use crate::summary::time::intervals::Set;
 
-/// The split of the time. Each is the length of a union of intervals over all processes, and exact.
+/// The split of the time. Each value is the exact length of a union of intervals over all processes.
 #[derive(Serialize, Deserialize, Debug, Default)]
 pub struct Time {
     pub start_ts: i64,
     pub end_ts: i64,
     pub total_ns: i64,
-    /// `null` where spans tell of no computing, or of parts of it alone; so are all figures that need it.
+    /// `null` if spans do not show compute, or only parts of it; likewise all values that depend on it.
     pub compute_ns: Option<i64>,
     pub app_io_ns: Option<i64>,
     pub io_ns: i64,
@@ -29,7 +29,7 @@ pub struct Time {
     pub unoverlapped_compute_ns: Option<i64>,
     /// Neither I/O nor compute.
     pub other_ns: i64,
-    /// Events whose stream was out of order and that could be counted in part only.
+    /// Events whose stream was out of order, and that are only partly counted.
     pub late: u64,
     pub late_ns: i64,
 }

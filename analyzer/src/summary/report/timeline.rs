@@ -1,4 +1,4 @@
-//! The timeline, in columns of time of equal width.
+//! The timeline, in time columns of equal width.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,34 +14,34 @@ use crate::summary::time::intervals::{Interval, Set};
 use crate::summary::time::time_series::{LATENCIES, Sum, latency_at};
 use crate::summary::tree::LaneId;
 
-/// See the module. Every list has an element a column.
+/// The section on the timeline. Every list has one element per column.
 #[derive(Serialize, Deserialize, Clone, Debug, Default)]
 #[serde(default)]
 pub struct Timeline {
-    /// The start of the first column, which is up to its width before the first event.
+    /// The start of the first column, which precedes the first event by less than a column.
     pub start_ts: i64,
     pub column_ns: i64,
     pub bytes_read: Vec<u64>,
     pub bytes_written: Vec<u64>,
     /// Calls on files.
     pub calls: Vec<u64>,
-    /// Their time, summed over threads.
+    /// Time of calls on files, summed over threads.
     pub io_ns: Vec<u64>,
-    /// The time at least one of them was going on.
+    /// Time with at least one call on a file in progress.
     pub busy_ns: Vec<u64>,
-    /// The time at least one process computed; `null` where no span has it.
+    /// Time in which at least one process computed; `null` if no span shows compute.
     pub compute_ns: Option<Vec<u64>>,
-    /// The time trainers waited for batches, summed over them; `null` where nothing shows a training.
+    /// Time that trainers waited for batches, summed over trainers; `null` if there is no sign of a training.
     pub waited_ns: Option<Vec<u64>>,
     pub checkpoint_ns: Option<Vec<u64>>,
-    /// How long half of the calls that ended in it took at most, and 99 of 100; 0 where none did.
+    /// Median and 99th percentile of the duration of calls that ended in the column; 0 if there were none.
     pub latency_p50_ns: Vec<u64>,
     pub latency_p99_ns: Vec<u64>,
-    /// The waits of the trainers that waited longest, one by one.
+    /// The individual waits of the trainers that waited longest.
     pub waits: Vec<TrainerPieces>,
 }
 
-/// Columns at most.
+/// The largest number of columns.
 const COLUMNS: i64 = 1000;
 
 impl Section for Timeline {
@@ -118,10 +118,10 @@ impl Section for Timeline {
     }
 }
 
-/// Characters of a line of bars.
+/// The number of characters in a line of bars.
 const SHOWN: usize = 60;
 
-/// Columns as wide as a character.
+/// Merges columns to the width of a character.
 fn gathered(column: &[u64]) -> Vec<u64> {
     let mut wide = vec![0; SHOWN];
     for (at, value) in column.iter().enumerate() {
@@ -130,7 +130,7 @@ fn gathered(column: &[u64]) -> Vec<u64> {
     wide
 }
 
-/// The columns of a picture of a run, in which everything counted has a place.
+/// The time columns of a run, wide enough to cover everything that was counted.
 pub(super) struct Grid {
     shift: u32,
     range: (i64, i64),
@@ -162,7 +162,7 @@ impl Grid {
         bins.column(sum, self.shift, self.range)
     }
 
-    /// A quantile of the times of calls, by column.
+    /// Returns a quantile of call durations per column.
     fn latency(&self, analysis: &Analysis, part: f64) -> Vec<u64> {
         let mut bins = analysis.counted.course.latencies.clone();
         bins.widen_to(self.shift);
@@ -181,7 +181,7 @@ impl Grid {
     }
 }
 
-/// The wait without spans: the idle time of trainers, from the beginning of their training to its end.
+/// Estimates the wait without spans: the idle time of trainers between the start and the end of their training.
 fn inferred(analysis: &Analysis, trace: &Trace, grid: &Grid) -> Vec<u64> {
     let mut sum = grid.column(&Bins::<1>::default(), 0);
     for group in super::training::Training::values(analysis, trace).iter().filter(|group| group.inferred) {

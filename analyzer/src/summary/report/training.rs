@@ -1,4 +1,4 @@
-//! Trainers and their readers, and how long the one waited for the other.
+//! Trainers and their readers, and how long trainers waited for readers.
 
 use super::{Section, Summary};
 use crate::load::Trace;
@@ -8,7 +8,7 @@ use crate::summary::report::layout::{heading, more};
 use crate::summary::training::{RankGroup, rank_groups};
 use crate::text_table::Grid;
 
-/// See the module.
+/// The section on training.
 pub struct Training;
 
 impl Section for Training {
@@ -61,7 +61,7 @@ impl Section for Training {
         rank_groups(&trace.catalog, analysis)
     }
 
-    /// A row a trainer, and below it a row a reader.
+    /// Prints one row per trainer, and below it one row per reader.
     fn print(summary: &Summary, top: usize, out: &mut String) {
         if summary.training.is_empty() {
             return;
@@ -89,7 +89,7 @@ impl Section for Training {
             let name = format!("{} ({}){inferred}", group.trainer, group.pid);
             let before = [group.startup_ns, Some(group.trained_ns), group.waited_ns, group.wait_start_ns];
             let waits = [group.wait_io_ns, group.wait_elsewhere_ns];
-            // Of one that talks to no other there is nothing to know.
+            // Unknown for a trainer that does not communicate with any other.
             let held = group.held_ns.map_or("-".into(), |ns| time(ns as f64));
             let after = [group.computed_ns, group.written_ns, group.checkpoint_ns];
             let cells = [name, rank].into_iter().chain(before.map(known)).chain(waits.map(known));
@@ -117,11 +117,11 @@ impl Section for Training {
     }
 }
 
-/// Why the times of readers are not those of their trainer's row.
+/// The note on why the times of readers differ from their trainer's row.
 const OWN_TIMES: &str = "  Readers' times are those while their trainer waited. The trainer's wait is divided in \
     proportion\n  to them, without idle time, so its parts add up to the wait.\n";
 
-/// A row a trainer whose computing is known.
+/// Prints one row per trainer whose compute time is known.
 fn print_overlaps(groups: &[RankGroup], top: usize, out: &mut String) {
     let known: Vec<_> = groups.iter().filter_map(|group| Some((group, group.overlap?))).collect();
     if known.is_empty() {

@@ -1,4 +1,4 @@
-//! The waits of trainers as a picture shows them: those that are narrower than a pixel are gathered.
+//! The waits of trainers for a plot: waits shorter than a pixel are merged.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,32 +16,32 @@ pub struct TrainerPieces {
     pub tid: i32,
     pub rank: Option<i32>,
     pub name: String,
-    /// All its waits, and their time.
+    /// The number of all its waits, and their total time.
     pub waits: u64,
     pub wait_ns: i64,
     pub pieces: Vec<WaitPiece>,
 }
 
-/// One wait, or several that lie within a pixel.
+/// One wait, or several within a pixel.
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
 pub struct WaitPiece {
     pub start_ts: i64,
     pub end_ts: i64,
     pub waits: u32,
     pub wait_ns: i64,
-    /// Of the longest wait in it.
+    /// The kind of the longest wait in it.
     pub kind: WaitKind,
     pub made_by: Option<String>,
     pub causes: Parts,
 }
 
-/// Pixels of a picture: shorter waits are gathered.
+/// The width of a plot in pixels; shorter waits are merged.
 const PIXELS: i64 = 1000;
 
-/// Trainers that are drawn.
+/// The number of trainers that are drawn.
 const DRAWN: usize = 4;
 
-/// The waits of the trainers that waited longest, over a run from one moment to another.
+/// Returns the waits of the trainers that waited longest, within the time range of a run.
 pub fn pieces(waits: &Waits, processes: &[Process], (start, end): (i64, i64)) -> Vec<TrainerPieces> {
     let waited = |trainer: &TrainerWaits| trainer.waits.iter().map(|wait| wait.end - wait.start).sum::<i64>();
     let mut trainers: Vec<&TrainerWaits> = waits.trainers.iter().filter(|trainer| waited(trainer) > 0).collect();
@@ -67,7 +67,7 @@ pub fn pieces(waits: &Waits, processes: &[Process], (start, end): (i64, i64)) ->
     trainers.iter().map(of).collect()
 }
 
-/// Waits in order of time, as runs that each fit into a pixel, or are one wait.
+/// Groups waits, in order of time: each group fits into a pixel or is a single wait.
 fn gathered(waits: &[Wait], pixel: i64) -> Vec<&[Wait]> {
     let (mut runs, mut from) = (Vec::new(), 0);
     for at in 1..=waits.len() {

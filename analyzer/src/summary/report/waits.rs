@@ -1,4 +1,4 @@
-//! The longest waits of trainers, each with whoever made what it waited for, and its causes.
+//! The longest waits of trainers, each with its causes and the thread that ended it.
 
 use std::fmt::Write;
 
@@ -22,10 +22,10 @@ pub struct WaitRow {
     pub start_ts: i64,
     pub wait_ns: i64,
     pub kind: WaitKind,
-    /// The threads that made what was waited for, and that set its pace; `null` where nobody was seen.
+    /// The thread that made the awaited message, and the thread that set its pace; `null` if unknown.
     pub maker: Option<Maker>,
     pub limiter: Option<Maker>,
-    /// The number of threads that passed it on, and which these were: the one that the trainer heard from comes first.
+    /// The number of threads that passed it on, and their names; the thread that reached the trainer is first.
     pub relays: u8,
     #[serde(default)]
     pub passed_on_by: Vec<String>,
@@ -40,10 +40,10 @@ pub struct Maker {
     pub name: String,
 }
 
-/// Waits that the report lists. The table `waits` has all.
+/// The number of waits in the report. The table `waits` has all of them.
 pub const LISTED: usize = 100;
 
-/// See the module.
+/// The section on waits.
 pub struct Waits;
 
 impl Section for Waits {
@@ -127,13 +127,13 @@ impl Section for Waits {
 /// The head of the column of chains.
 const HEAD: &str = "trainer <- relays <- maker <- pacemaker, if different";
 
-/// Everybody between a trainer and the thread that set the pace.
+/// Returns the chain of threads between a trainer and the thread that set the pace.
 fn chain(row: &WaitRow, summary: &Summary) -> String {
     let trainer = summary.processes.iter().find(|process| process.proc == row.proc);
     let unnamed = || format!("process {}", row.proc);
     let trainer = trainer.map_or_else(unnamed, |process| called(&process.called, process.pid, row.tid));
     let Some(maker) = &row.maker else {
-        // Where what it did itself explains the time, there was nobody to be seen.
+        // If the trainer's own work explains the time, there is no other thread.
         let is_unknown = row.causes.largest() == Part::Unknown;
         return if is_unknown { format!("{trainer} <- unknown") } else { trainer };
     };
@@ -142,12 +142,12 @@ fn chain(row: &WaitRow, summary: &Summary) -> String {
     links.fold(trainer, |chain, link| chain + " <- " + &link)
 }
 
-/// The threads through which a wait's maker was heard.
+/// Returns the threads through which the trainer heard from the maker.
 fn passed_on(wait: &Wait) -> impl Iterator<Item = LaneId> {
     wait.acts.iter().map(|act| act.lane).take_while(|lane| Some(*lane) != wait.maker)
 }
 
-/// The name of a thread.
+/// Returns the name of a thread.
 pub fn called(name: &str, pid: i32, tid: i32) -> String {
     match pid == tid {
         true => format!("{name} ({pid})"),
@@ -161,7 +161,7 @@ impl Maker {
     }
 }
 
-/// The causes of a wait, the largest first.
+/// Returns the causes of a wait, largest first.
 pub fn causes(parts: &Parts) -> String {
     let mut found: Vec<_> = Part::CAUSES.into_iter().map(|part| (parts.get(part), part)).collect();
     found.retain(|(ns, _)| 100 * ns >= parts.sum() && *ns > 0);

@@ -1,4 +1,4 @@
-//! What would help: the run played again with changes.
+//! Predicts the effect of changes by replaying the run with them.
 
 use super::{Section, Summary};
 use crate::load::Trace;
@@ -11,7 +11,7 @@ use crate::summary::report::layout::{heading, wrapped};
 use crate::summary::training::{RankGroup, rank_groups};
 use crate::text_table::Grid;
 
-/// See the module.
+/// The section on predictions.
 pub struct WhatIf;
 
 /// The name of the row without any wait.
@@ -55,7 +55,8 @@ impl Section for WhatIf {
     }
 }
 
-/// Plays the training of a trace again with changes, or with those that help most often. `None` without a training.
+/// Replays the training of a trace with changes, or with the changes that help most often. Returns `None` without a
+/// training.
 pub fn replay(analysis: &Analysis, trace: &Trace, changes: Option<&[Change]>) -> Option<Replay> {
     let groups = rank_groups(&trace.catalog, analysis);
     let group = groups.first()?;
@@ -89,7 +90,7 @@ pub fn replay(analysis: &Analysis, trace: &Trace, changes: Option<&[Change]>) ->
     Some(found)
 }
 
-/// The pipeline of the only trainer, or why its training cannot be played again.
+/// Returns the pipeline of the only trainer, or why its training cannot be replayed.
 fn pipeline(analysis: &Analysis, trace: &Trace, groups: &[RankGroup]) -> Result<Pipeline, String> {
     let group = &groups[0];
     if groups.len() > 1 {
@@ -121,7 +122,7 @@ fn pipeline(analysis: &Analysis, trace: &Trace, groups: &[RankGroup]) -> Result<
     found.clone().and_then(|found| agrees(found, group))
 }
 
-/// A pipeline whose waits are those that the report has; otherwise its messages are something else than batches.
+/// Returns the pipeline if its waits match the report; otherwise its messages do not carry batches.
 fn agrees(found: Pipeline, group: &RankGroup) -> Result<Pipeline, String> {
     let Some(waited) = group.waited_ns.map(|ns| ns as f64) else {
         return Err("it is not known how long the training waited".into());
@@ -133,15 +134,16 @@ fn agrees(found: Pipeline, group: &RankGroup) -> Result<Pipeline, String> {
     Ok(found)
 }
 
-/// Waits may differ by these parts of the wait and of the time: what it costs to unpack a batch counts as one or the other.
+/// Waits may differ by these shares of the wait and of the time, because unpacking a batch counts as wait or as
+/// compute.
 const WAIT_PART: f64 = 0.3;
 const TIME_PART: f64 = 0.05;
 
-/// Processes that disagree by more about the time of a host saw its clock set.
+/// If processes disagree by more than this about the time of a host, its clock was set during the run.
 const CLOCK_NS: i64 = 10_000_000;
 
-/// The predictions of the default table (storage, decoding, readers, and the best of what costs nothing to try), and those for
-/// the remedies of findings.
+/// Returns the predictions of the default table (storage, decoding, readers, and the best change that costs nothing to
+/// try), and predictions for the remedies of findings.
 fn usual(proven: &Proven) -> (Vec<Prediction>, Vec<Prediction>) {
     let pipeline = proven.pipeline();
     let predict = |text: &str| proven.predict(&Change::parse(text).expect("a change of the table"));
@@ -164,10 +166,10 @@ fn usual(proven: &Proven) -> (Vec<Prediction>, Vec<Prediction>) {
     (rows, remedies)
 }
 
-/// Work below this part of the time is not worth a row.
+/// Work below this share of the time does not get a row.
 const LEAST: f64 = 0.002;
 
-/// The limit of every change to the loader.
+/// Returns the row without any wait, which limits every change to the loader.
 fn without_wait(replay: &Replay) -> Prediction {
     let time = Some((replay.measured_ns - replay.wait_ns).max(0));
     Prediction {
@@ -181,7 +183,7 @@ fn without_wait(replay: &Replay) -> Prediction {
     }
 }
 
-/// The rows that help, in a line each, the surest first.
+/// Describes the rows that certainly help, one line each.
 pub fn helping(replay: &Replay) -> Vec<String> {
     let measured = replay.measured_ns;
     let helps = |row: &&Prediction| row.change != NO_WAIT && row.sure_ns(measured).is_some_and(|sure| sure > 0);
@@ -196,7 +198,7 @@ pub fn helping(replay: &Replay) -> Vec<String> {
     replay.changes.iter().filter(helps).filter_map(line).collect()
 }
 
-/// The table as text.
+/// Formats the table as text.
 pub fn table(replay: &Replay, width: usize) -> String {
     let mut out = String::new();
     let measured = replay.measured_ns;

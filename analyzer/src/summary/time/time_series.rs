@@ -129,7 +129,7 @@ impl TimeSeries {
         self.put_latencies(interval.end.saturating_sub(1).max(interval.start), &one);
     }
 
-    /// Their bins are no wider than those of the sums, because they cover no further times.
+    /// Adds latencies. Their bins are at most as wide as those of the sums, because they cover no further times.
     fn put_latencies(&mut self, ts: i64, counts: &[u64; LATENCIES]) {
         let (bin, _) = self.latencies.reach(Interval { start: ts, end: ts });
         self.latencies.add_to(bin, counts);
@@ -205,7 +205,7 @@ impl Heat {
         self.cells.iter().map(|(&(proc, column), cell)| (proc, column, cell))
     }
 
-    /// `ts` is the start of a bin that is no wider than the final columns.
+    /// Adds sums. `ts` is the start of a bin that is at most as wide as the final columns.
     fn add(&mut self, proc: u32, ts: i64, sums: &[u64; SUMS]) {
         let of = |sum: Sum| sums[sum as usize];
         self.put(proc, ts, [of(Sum::Read) + of(Sum::Written), of(Sum::Io), of(Sum::Metadata)]);

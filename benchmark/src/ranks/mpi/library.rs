@@ -44,8 +44,8 @@ impl Library {
     /// Loads the library; on failure returns the cause in one line.
     pub fn load(path: &Path) -> Result<Library, String> {
         let name = CString::new(path.as_os_str().as_encoded_bytes()).map_err(|error| error.to_string())?;
-        // SAFETY: the name ends in a zero byte. The library is dlio's own and runs nothing when loaded except what the
-        // MPI behind it does. Its names are global because an MPI loads plugins that need them.
+        // SAFETY: the name ends in a zero byte. The library is dlio's own; loading it runs no code except that of the
+        // MPI library it links to. Its names are global because an MPI loads plugins that need them.
         let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
         if library.is_null() {
             return Err(last_error());

@@ -5,8 +5,8 @@
 
 use super::*;
 
-/// Events added together: enough to amortize the cost of an addition, and few enough that a kill during one, which
-/// leaves them partly counted, does little damage.
+/// The number of events added together: enough to amortize the cost of an addition, and few enough to limit the damage
+/// if a kill during an addition leaves them partly counted.
 pub const TOGETHER_MAX: usize = 64;
 
 impl Tally<'_> {

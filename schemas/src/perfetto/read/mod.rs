@@ -152,7 +152,7 @@ impl Reader {
     pub fn finish(&mut self, take: &mut Take) {
         for track in &mut self.tracks {
             let process = &mut self.processes[track.process];
-            // A call of ours without an end is the last one before a truncation.
+            // In dlio's own traces, a call without an end is the last one before a truncation.
             for open in track.open.drain(..).filter(|open| !track.ours && open.record.op() == Op::SPAN) {
                 process.open_spans.push(events::open_span(track.tid, &open));
             }

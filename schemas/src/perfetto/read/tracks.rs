@@ -72,7 +72,7 @@ impl Stream {
 }
 
 impl Reader {
-    /// Reads facts about processes of ours.
+    /// Reads process information from dlio's own traces.
     pub(super) fn attributes(&mut self, message: &[u8]) {
         for (number, attribute) in Walk::new(message).flatten() {
             if number != field::attributes::ATTRIBUTE {
