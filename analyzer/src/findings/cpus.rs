@@ -18,6 +18,8 @@ pub fn by_shortage(case: &Case, is_it: impl Fn(&Shortage) -> bool) -> Judgement 
     let (mut judgement, share) = of_wait(case, "no-cpu", &[Part::NoCpu]);
     let shortage = share.and_then(|_| reader_cpus(case.summary)?.shortage());
     let Some(shortage) = shortage else {
+        // Without facts on CPUs the cause is unknown; readers that found a CPU need none.
+        judgement.measures.push(case.at_least("cause", None));
         return Judgement { measures: judgement.measures, decide: RECORD_MACHINE, ..Judgement::default() };
     };
     let is_it = is_it(&shortage);

@@ -214,7 +214,7 @@ impl Default for Headline {
 }
 
 /// Next steps if no finding recommends one.
-const NO_CHANGE: &str = "leave data loading unchanged: making it faster would not shorten this run";
+const NO_CHANGE: &str = "leave data loading unchanged: making it faster would save little of this run";
 const RECORD_SPANS: &str = "record spans, which show when training waits and computes: python -m dliotrace run --torch SCRIPT for \
     PyTorch, spans of your own in other programs";
 /// Command that compares two runs.
