@@ -78,7 +78,7 @@ impl Thread {
     /// Writes the records of a settled state.
     ///
     /// # Safety
-    /// `this` is settled: see [`settle`].
+    /// `this` is settled: see `Thread::settle`.
     pub unsafe fn close(this: *mut Thread) {
         // SAFETY: by the contract above.
         unsafe {

@@ -16,7 +16,7 @@ pub fn write(title: &str, kind: Kind, parts: &[Part], page: &mut Markup) {
     write_within(title, kind, parts, parts.iter().map(|part| part.value).sum(), page);
 }
 
-/// Like [`write`], but on a scale that ends at `full`, so that several bars can be compared.
+/// Like [`write()`], but on a scale that ends at `full`, so that several bars can be compared.
 pub fn write_within(title: &str, kind: Kind, parts: &[Part], full: f64, page: &mut Markup) {
     let whole: f64 = parts.iter().map(|part| part.value).sum();
     let parts: Vec<&Part> = parts.iter().filter(|part| part.value > 0.0).collect();
