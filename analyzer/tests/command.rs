@@ -284,7 +284,7 @@ fn first_screen_fits_and_tables_are_optional() {
     let screen = printed(&[&trace]);
     let longest = screen.lines().map(|line| line.chars().count()).max().unwrap();
     assert!(screen.lines().count() < 40 && longest <= 80, "{} lines, {longest} wide\n{screen}", screen.lines().count());
-    for part in ["Training ", "\nFindings\n", "\nTime\n", "\nCalls on files\n", "--full", "--view"] {
+    for part in ["BOUND: ", "Training ", "\nFindings\n", "\nTime\n", "--full", "--view"] {
         assert!(screen.contains(part), "{part}\n{screen}");
     }
     // Findings replace these tables if there are many.

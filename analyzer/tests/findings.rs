@@ -113,7 +113,11 @@ fn object_store_requests_count_as_storage() {
 fn first_screen_has_advice_and_fits() {
     let trace = written("screen", slow_storage(&Loader::starved()));
     let screen = analyze(&trace, &[]);
-    assert!(screen.contains("  critical: up to 5 s (50 % of the run), input-bound: "), "{screen}");
+    assert!(
+        screen.starts_with("STORAGE-BOUND: 50 % of training is ")
+            && screen.contains("  critical: up to 5.00 s (50 % of the run), loader-"),
+        "{screen}"
+    );
     let longest = screen.lines().map(|line| line.chars().count()).max().unwrap();
     assert!(screen.lines().count() < 40 && longest <= 80, "{screen}");
     let all = analyze(&trace, &["--findings"]);

@@ -192,7 +192,7 @@ fn output_among_the_traces_is_rejected() {
     let export = export.to_str().unwrap();
     succeeds(&[&trace, "--export", export]);
     let before = std::fs::read(export).unwrap();
-    assert!(fails(&[export, "--export", export, "--force"]).contains("lies among"));
+    assert!(fails(&[export, "--export", export, "--force"]).contains("is among"));
     assert_eq!(std::fs::read(export).unwrap(), before);
 }
 

@@ -195,8 +195,8 @@ mod tests {
     #[test]
     fn impossible_changes_are_refused_with_what_is_allowed() {
         for (text, part) in [
-            ("workers=0", "1 or more"),
-            ("workers=2.5", "1 or more"),
+            ("workers=0", "1 to 4096"),
+            ("workers=2.5", "1 to 4096"),
             ("storage=-1", "expected a speedup"),
             ("storage=nan", "expected a speedup"),
             ("order=maybe", "expected any"),
