@@ -21,12 +21,12 @@ mod site_cache;
 mod template;
 mod value;
 
-mod torch_state;
 mod direct;
 mod iterate;
 mod library_io;
 mod loader;
 mod span;
+mod torch_state;
 mod traced;
 
 use dlio_tracer::app::NO_STEPS;
