@@ -15,7 +15,7 @@ class RoundTrip(TracedTest):
             self.assertIn(key, done.stdout)
         cosine = float(re.search(r"The cosine of \d+ features is ([0-9.]*[0-9])", " ".join(done.stdout.split())).group(1))
         self.assertGreater(cosine, 0.9)
-        page = re.search(r"as a page: (\S+)", done.stdout).group(1)
+        page = re.search(r"; page: (\S+)", done.stdout).group(1)
         with open(self.path(page), encoding="utf-8") as file:
             drawn = file.read()
         # Three settings, two measures.
