@@ -293,7 +293,7 @@ fn first_screen_fits_and_tables_are_optional() {
         "--ignore",
         "slow-start,input-bound,loader-capacity,storage-latency-bound,small-reads,straggler-rank,failing-io,trust",
     ]);
-    assert!(few.contains("\nDirectories\n") && few.contains("\nProcesses\n") && few.lines().count() < 40, "{few}");
+    assert!(few.contains("\nCalls on files\n") && few.contains("\nDirectories\n") && few.lines().count() < 40, "{few}");
     let full = printed(&[&trace, "--full", "--top", "100"]);
     assert!(full.contains("\nBy process\n") && full.contains("\nBy rank\n") && full.lines().count() > 150, "{full}");
     let one = printed(&[&trace, "--section", "ranks"]);
