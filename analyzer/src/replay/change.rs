@@ -112,9 +112,7 @@ impl Change {
             "order" => self.any_order = only(&["any"])?,
             "persistent" => self.persistent = only(&["1", "true", "yes"])?,
             "handover" => self.no_handover = only(&["0"])?,
-            "cores" => {
-                self.cores = Some(factor()?.max(0.0)).filter(|cores| *cores >= 1.0).ok_or_else(wrong).map(Some)?
-            }
+            "cores" => self.cores = Some(factor()?).filter(|cores| *cores >= 1.0).ok_or_else(wrong).map(Some)?,
             _ => self.no_quota = only(&["none"])?,
         }
         Ok(())

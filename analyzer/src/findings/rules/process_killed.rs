@@ -1,5 +1,7 @@
 //! Detects processes that were killed by a signal other than a request to exit.
 
+use nix::sys::signal::Signal;
+
 use super::super::{Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement, Worth};
 use crate::summary::figures::units::{many, time};
@@ -25,23 +27,8 @@ pub const RULE: Rule = Rule {
     judge,
 };
 
-/// Linux numbers of signals that end a program.
-const NAMES: [(u8, &str); 10] = [
-    (3, "SIGQUIT"),
-    (4, "SIGILL"),
-    (5, "SIGTRAP"),
-    (6, "SIGABRT"),
-    (7, "SIGBUS"),
-    (8, "SIGFPE"),
-    (9, "SIGKILL"),
-    (11, "SIGSEGV"),
-    (24, "SIGXCPU"),
-    (31, "SIGSYS"),
-];
-
 fn name(signal: u8) -> String {
-    let known = NAMES.iter().find(|(number, _)| *number == signal);
-    known.map_or_else(|| format!("signal {signal}"), |(_, name)| name.to_string())
+    Signal::try_from(i32::from(signal)).map_or_else(|_| format!("signal {signal}"), |signal| signal.to_string())
 }
 
 fn judge(case: &Case) -> Judgement {

@@ -60,13 +60,13 @@ fn waker(packed: i64) -> [Option<(&'static str, Value)>; 3] {
 }
 
 /// The child that was waited for and how it ended, where that is known.
-fn child(packed: i64) -> [Option<(&'static str, Value)>; 3] {
+fn child(packed: i64) -> [Option<(&'static str, Value)>; 2] {
     let Child { pid, ended } = Child::unpack(packed);
     let ended = ended.map(|ended| match ended {
         ChildEnd::Exit(status) => ("exit_status", Value::Int(status as i64)),
         ChildEnd::Signal(signal) => ("signal", Value::Int(signal as i64)),
     });
-    [(pid != 0).then_some(("child", Value::Int(pid as i64))), ended, None]
+    [(pid != 0).then_some(("child", Value::Int(pid as i64))), ended]
 }
 
 /// Returns the counters of a thread, which belong to the following event.

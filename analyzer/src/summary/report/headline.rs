@@ -299,7 +299,7 @@ impl Headline {
 }
 
 /// The rule that names the problem but not its cause.
-const NAMES_NO_CAUSE: &str = "input-bound";
+pub(super) const NAMES_NO_CAUSE: &str = "input-bound";
 
 /// Rules whose changes make reads cheaper or fewer.
 const READS: [&str; 26] = [

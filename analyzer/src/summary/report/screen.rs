@@ -7,6 +7,7 @@ use super::damage::damage_sentence;
 use super::findings::{Finding, NO_CALLS, NOTHING, OVERLAP, Severity};
 use super::folders::folded;
 use super::functions::inexactness;
+use super::headline::NAMES_NO_CAUSE;
 use super::layout::{heading, hung, wrapped};
 use super::processes::{ALL_IO, ProcessUse, in_order};
 use super::runs::scope;
@@ -103,16 +104,13 @@ fn helps(summary: &Summary, width: usize, out: &mut String) {
 /// The number of helpful changes on the screen.
 const HELPING: usize = 2;
 
-/// The finding that only names the problem; the rest name causes.
-const ANSWER: &str = "input-bound";
-
 /// Prints the findings with the largest savings, one sentence each. The first one that names a cause includes its
 /// remedy.
 fn found(summary: &Summary, width: usize, most: usize, out: &mut String) {
     // The verdict box already gives the answer, unless no other finding is left to list.
-    let is_other = |finding: &&Finding| finding.fired() && finding.id != ANSWER;
+    let is_other = |finding: &&Finding| finding.fired() && finding.id != NAMES_NO_CAUSE;
     let is_boxed = summary.headline.share.is_some() && summary.findings.iter().any(|finding| is_other(&finding));
-    let is_listed = |finding: &&Finding| finding.fired() && !(is_boxed && finding.id == ANSWER);
+    let is_listed = |finding: &&Finding| finding.fired() && !(is_boxed && finding.id == NAMES_NO_CAUSE);
     let fired: Vec<_> = summary.findings.iter().filter(is_listed).collect();
     let is_change = |finding: &&&Finding| finding.severity < Some(Severity::Good);
     // If no training is visible, the calls may still be worth a change.
@@ -123,7 +121,7 @@ fn found(summary: &Summary, width: usize, most: usize, out: &mut String) {
     };
     let fires = fired.iter().any(|finding| is_change(&finding));
     heading(&if fires { "Findings".into() } else { format!("Findings: {none}") }, out);
-    let cause = fired.iter().position(|finding| is_change(&finding) && finding.id != ANSWER).unwrap_or(0);
+    let cause = fired.iter().position(|finding| is_change(&finding) && finding.id != NAMES_NO_CAUSE).unwrap_or(0);
     for (at, finding) in fired.iter().take(most).enumerate() {
         let severity = finding.severity.map_or("", Severity::word);
         let worth = finding.worth().map_or(String::new(), |worth| format!("{worth}, "));

@@ -234,26 +234,27 @@ impl<'a> Family<'a> {
     /// Returns the last act of the processes that sent messages through an object, if all of them had ended by a
     /// timestamp.
     fn deserted(&self, object: u64, by: i64) -> Option<Act> {
-        let givers = self.givers(object);
-        let last = |thread: usize| {
-            let at = self.died(self.threads[thread].lane.proc)?;
-            (at < by).then_some(Act { thread, at })
+        let last = |give: &Give| {
+            let at = self.died(self.threads[give.thread].lane.proc)?;
+            (at < by).then_some(Act { thread: give.thread, at })
         };
-        let acts = givers.into_iter().map(last).collect::<Option<Vec<Act>>>()?;
-        acts.into_iter().max_by_key(|act| act.at)
+        // Stops at the first process that was alive: normally at once, however many messages there are.
+        let acts = self.gives.get(&object)?.iter().map(last).collect::<Option<Vec<Act>>>()?;
+        acts.into_iter().max_by_key(|act| (act.at, act.thread))
     }
 
-    /// Returns the cause of the end of a step in which a thread waited.
+    /// Returns who ended a step in which a thread waited.
     pub fn ender(&self, thread: usize, step: usize) -> Ender {
         let wait = &self.threads[thread].steps[step];
         let ender = self.ender_seen(thread, step);
         let is_empty = matches!(ender, Ender::Timer | Ender::Nobody) && wait.object.id != 0 && wait.waker == 0;
-        match self.deserted(wait.object.id, wait.end).filter(|_| is_empty) {
-            Some(act) => Ender::Dead(act),
-            None => ender,
+        if !is_empty {
+            return ender;
         }
+        self.deserted(wait.object.id, wait.end).map_or(ender, Ender::Dead)
     }
 
+    /// Returns who was seen to end a step; whether anybody could have done so is up to [`Family::ender`].
     fn ender_seen(&self, thread: usize, step: usize) -> Ender {
         let own = &self.threads[thread];
         let wait = &own.steps[step];

@@ -100,12 +100,15 @@ const HOLD_MAX_NS: i64 = 60_000_000_000;
 /// Readers that contend for locks wait for at least one lock in this many.
 const CONTENDED: usize = 20;
 
+/// Returns the threads that made the batches of some passes.
+fn makers(passes: &[PassMade]) -> BTreeSet<usize> {
+    passes.iter().flat_map(|pass| &pass.productions).map(|production| production.thread).collect()
+}
+
 /// Returns all locks that the readers of some passes took.
 fn locks(family: &Family, passes: &[PassMade]) -> Vec<Taken> {
-    let threads: BTreeSet<usize> =
-        passes.iter().flat_map(|pass| &pass.productions).map(|production| production.thread).collect();
     let mut found: Vec<Taken> = Vec::new();
-    for thread in threads {
+    for thread in makers(passes) {
         let own = &family.threads[thread];
         let is_lock = |at: &usize| {
             own.steps[*at].kind == StepKind::FileLock || own.class[*at] == Part::Lock && own.steps[*at].shared
@@ -346,8 +349,7 @@ impl Walk<'_, '_> {
         until: i64,
         votes: &mut [u32; 2],
     ) -> Vec<Fetch> {
-        let mut order: Vec<usize> = (0..made.len()).collect();
-        order.sort_by_key(|&number| made[number].taken.1);
+        let order = by_arrival(made);
         // A trainer that stores a batch until its turn receives the next message immediately.
         for (early, next) in early_ones(made) {
             votes[(made[next].taken.0 - delivered[early] >= PAUSE_NS) as usize] += 1;
@@ -420,10 +422,16 @@ fn last_delivered(fetches: &[Fetch], made: &[Production], delivered: &[i64]) -> 
     last
 }
 
-/// Returns, per batch, when the trainer had processed the previous message.
-fn able(made: &[Production], delivered: &[i64]) -> Vec<i64> {
+/// Returns the numbers of batches in the order in which the trainer received them.
+fn by_arrival(made: &[Production]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..made.len()).collect();
     order.sort_by_key(|&number| made[number].taken.1);
+    order
+}
+
+/// Returns, per batch, when the trainer had processed the previous message.
+fn able(made: &[Production], delivered: &[i64]) -> Vec<i64> {
+    let order = by_arrival(made);
     let mut able = vec![i64::MIN; made.len()];
     order.windows(2).for_each(|pair| able[pair[1]] = delivered[pair[0]]);
     able
@@ -431,8 +439,7 @@ fn able(made: &[Production], delivered: &[i64]) -> Vec<i64> {
 
 /// Returns batches that were received before one that had been requested earlier, each with the next batch received.
 fn early_ones(made: &[Production]) -> Vec<(usize, usize)> {
-    let mut order: Vec<usize> = (0..made.len()).collect();
-    order.sort_by_key(|&number| made[number].taken.1);
+    let order = by_arrival(made);
     let mut arrived = vec![false; made.len()];
     let (mut needed, mut found) = (0, Vec::new());
     for pair in order.windows(2) {
@@ -489,10 +496,8 @@ const READS_MAX: usize = 20_000;
 
 /// Returns, per storage call of any reader, the mean number of concurrent reader calls, and the duration.
 fn reads(family: &Family, passes: &[PassMade]) -> Vec<(f64, f64)> {
-    let threads: BTreeSet<usize> =
-        passes.iter().flat_map(|pass| &pass.productions).map(|production| production.thread).collect();
     let mut all: Vec<Interval> =
-        threads.iter().flat_map(|&thread| family.threads[thread].reads.iter().copied()).collect();
+        makers(passes).into_iter().flat_map(|thread| family.threads[thread].reads.iter().copied()).collect();
     all.sort_by_key(|read| (read.start, read.end));
     let mut edges: Vec<(i64, f64)> = all.iter().flat_map(|read| [(read.start, 1.0), (read.end, -1.0)]).collect();
     edges.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
