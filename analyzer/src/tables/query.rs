@@ -16,6 +16,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 
 use super::bounded::bound;
 use super::cancel::{CancellableJoins, LatestQuery, check_cancelled};
+use super::compact_views::CompactViews;
 use super::events::EventsTable;
 use super::small_tables;
 use crate::filter::Filter;
@@ -102,6 +103,7 @@ impl Session {
         let mut rules: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> =
             vec![Arc::new(CancellableJoins(latest.clone()))];
         rules.extend(helpers.iter().map(|helpers| helpers.rule(&latest)));
+        rules.push(Arc::new(CompactViews));
         let context = context(partitions, memory, None, rules)?;
         let is_shared_out = helpers.is_some();
         let events = EventsTable::new(trace.clone(), filter.clone(), partitions, latest.clone(), is_shared_out);
