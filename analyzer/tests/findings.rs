@@ -304,7 +304,10 @@ fn socket_response_is_no_batch_with_pipes() {
     processes.push(peer);
     let report = report(&written("exchanges", processes), &[]);
     let said = report["verdict"].to_string();
-    assert!(said.contains("Training did not wait for data") && !said.contains("appear to be training"), "{said}");
+    assert!(
+        said.contains("Training did not wait for its readers") && !said.contains("appear to be training"),
+        "{said}"
+    );
     let training = &report["training"][0];
     assert!(training["waited_ns"].as_i64().unwrap() <= 3_000_000, "{training}");
     assert_eq!(training["readers"].as_array().unwrap().len(), 2, "{training}");

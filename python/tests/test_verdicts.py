@@ -97,7 +97,7 @@ class Verdicts(Jobs):
     def test_a_job_that_waits_for_nothing_is_told_so(self):
         for spans in (True, False):
             with self.subTest(spans=spans):
-                self.check("nothing", spans, "Training did not wait for data", None)
+                self.check("nothing", spans, "Training did not wait for " + ("data" if spans else "its readers"), None)
 
 
 @unittest.skipUnless(TORCH, "`make test-torch` installs PyTorch")

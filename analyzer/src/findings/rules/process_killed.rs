@@ -48,6 +48,11 @@ fn judge(case: &Case) -> Judgement {
         0 => String::new(),
         ns => format!("; training waited {} for batches of readers that had ended", time(ns as f64)),
     };
+    // A program may kill its own helpers; a reader or trainer that is killed costs the training its data.
+    let severity = match killed.iter().any(|(process, _)| process.role.is_some()) || dead_ns > 0 {
+        true => Severity::Critical,
+        false => Severity::Note,
+    };
     let (first, signal) = match killed.first() {
         Some((process, signal)) => (format!("{} ({})", process.called, process.pid), name(*signal)),
         None => Default::default(),
@@ -61,7 +66,7 @@ fn judge(case: &Case) -> Judgement {
         says,
         evidence: killed.iter().map(row).collect(),
         worth: (dead_ns > 0).then_some(Worth { ns: dead_ns.min(case.wall_ns()), exposed: true }),
-        severity: Some(Severity::Critical),
+        severity: Some(severity),
         ..Judgement::default()
     }
 }

@@ -12,6 +12,7 @@ use super::layout::{hung, wrapped};
 use super::no_cpu::Shortage;
 use super::verdict::{FREE, LIMITING, NO_STORAGE, STORAGE, Waits};
 use super::verdict::{lost_share, may_train, own_reads, saves_alone, sentences, training_waits, waits};
+use crate::replay::predict::Prediction;
 use crate::summary::figures::units::{many, share, time};
 use crate::summary::training::RankGroup;
 use crate::summary::waits::parts::{Part, Parts};
@@ -144,14 +145,22 @@ impl Bottleneck {
             Bottleneck::NetworkBound => is_in(&["network-wait", "store-throttled", "store-retries", "small-objects"]),
             Bottleneck::LockBound => rule == "lock-wait",
             Bottleneck::SleepBound => rule == "reader-sleep",
+            Bottleneck::SubprocessBound => rule == "reader-programs",
             Bottleneck::StartupBound => rule == "workers-restart",
             Bottleneck::ReaderDied => rule == "process-killed",
             Bottleneck::CheckpointBound | Bottleneck::WriteBound => is_in(&WRITES),
             Bottleneck::SynchronizationBound => is_in(&["straggler-rank", "byte-imbalance"]),
             Bottleneck::PrefetchBound => is_in(&LOADER),
             Bottleneck::DataBoundMixed => {
-                let others =
-                    ["loader-cpu-bound", "hand-over", "network-wait", "lock-wait", "reader-sleep", "workers-restart"];
+                let others = [
+                    "loader-cpu-bound",
+                    "hand-over",
+                    "network-wait",
+                    "lock-wait",
+                    "reader-programs",
+                    "reader-sleep",
+                    "workers-restart",
+                ];
                 is_in(&READS) || is_in(&LOADER) || is_in(&CPUS) || is_in(&others)
             }
             _ => false,
@@ -174,7 +183,10 @@ impl Bottleneck {
             Bottleneck::SubprocessBound => {
                 "replace the programs that readers start with a library, or keep them running"
             }
-            Bottleneck::StartupBound => "keep readers from one epoch to the next (persistent_workers=True in PyTorch)",
+            Bottleneck::StartupBound => {
+                "keep readers from one epoch to the next (persistent_workers=True in PyTorch); with one epoch, make their start \
+                 cheaper: fewer imports, fork or forkserver instead of spawn"
+            }
             Bottleneck::PrefetchBound => "prepare more batches ahead (prefetch_factor in PyTorch)",
             Bottleneck::ReaderDied => {
                 "find out why the reader ended: its messages, and --section processes for its exit status"
@@ -215,6 +227,8 @@ impl Default for Headline {
 
 /// Next steps if no finding recommends one.
 const NO_CHANGE: &str = "leave data loading unchanged: making it faster would save little of this run";
+const NO_CHANGE_TO_READERS: &str = "leave the readers unchanged; record spans to see whether the training thread itself spends time on data: \
+    python -m dliotrace run --torch SCRIPT for PyTorch";
 const RECORD_SPANS: &str = "record spans, which show when training waits and computes: python -m dliotrace run --torch SCRIPT for \
     PyTorch, spans of your own in other programs";
 /// Command that compares two runs.
@@ -258,7 +272,14 @@ impl Headline {
                 self.finding = Some(finding.id.clone());
             }
             (bottleneck, None) if bottleneck.is_open() => self.next = Some(RECORD_SPANS.into()),
-            (bottleneck, None) if bottleneck.is_free() => self.next = Some(NO_CHANGE.into()),
+            (bottleneck, None) if !bottleneck.is_free() && replayed(summary).is_some() => {
+                self.next = replayed(summary);
+                self.verify = Some(COMPARE.into());
+            }
+            (bottleneck, None) if bottleneck.is_free() => {
+                let is_inferred = self.certainty == Certainty::Inferred;
+                self.next = Some(if is_inferred { NO_CHANGE_TO_READERS } else { NO_CHANGE }.into());
+            }
             (Bottleneck::NoTraining, None) => {}
             (bottleneck, None) => {
                 self.next = Some(bottleneck.general_step().into());
@@ -271,7 +292,7 @@ impl Headline {
     fn change<'a>(&self, summary: &'a Summary) -> Option<&'a Finding> {
         let is_change = |finding: &&Finding| {
             let is_severe = finding.severity < Some(Severity::Good);
-            finding.fired() && is_severe && finding.worth_ns.is_some() && !finding.remedy.is_empty()
+            finding.fired() && is_severe && finding.saves() && !finding.remedy.is_empty()
         };
         let mut changes = summary.findings.iter().filter(is_change);
         match self.bottleneck {
@@ -296,6 +317,16 @@ impl Headline {
         }
         out
     }
+}
+
+/// Returns the change to the loader's arguments that certainly saves most, with its prediction.
+fn replayed(summary: &Summary) -> Option<String> {
+    let replay = summary.what_if.as_ref()?;
+    let is_argument = |row: &&Prediction| !row.code.is_empty();
+    let row = replay.changes.iter().filter(is_argument).max_by_key(|row| row.sure_ns(replay.measured_ns))?;
+    row.sure_ns(replay.measured_ns).filter(|sure| *sure > 0)?;
+    let [after, before] = [row.time_ns?, replay.measured_ns].map(|ns| time(ns as f64));
+    Some(format!("set {} ({}): by replay, training takes {after} instead of {before}", row.code, row.what))
 }
 
 /// The rule that names the problem but not its cause.
@@ -476,16 +507,22 @@ fn of_none(waits: &Waits) -> Headline {
     };
     let certainty = certainty(waits);
     let part = waits.lost();
+    // Calls do not show work of the trainer's own thread on its data.
+    let is_inferred = certainty == Certainty::Inferred;
+    let (title, maker) = if is_inferred { ("NOT READER-BOUND", "readers") } else { (bottleneck.title(), "data") };
+    let unseen = match is_inferred {
+        true => " Its own work on data, such as sampling and collating, is not in the trace.",
+        false => "",
+    };
     Headline {
         share: Some(part),
         certainty,
         text: format!(
-            "{}: {} of training is spent waiting for data ({})",
-            bottleneck.title(),
+            "{title}: {} of training is spent waiting for {maker} ({})",
             Unit::Share.text(part),
             certainty_text(certainty)
         ),
-        ..Headline::new(bottleneck, format!("{} waited {waited} for batches{more}.", waits.who()))
+        ..Headline::new(bottleneck, format!("{} waited {waited} for batches{more}.{unseen}", waits.who()))
     }
 }
 

@@ -163,7 +163,9 @@ impl ReaderCpus<'_> {
         let cores = self.machine.cores.map(|cores| cores as u32).filter(|cores| *cores > cpus);
         let own =
             || if is_shared { Shortage::Others { used, cpus, cores, busy } } else { Shortage::Own { used, cpus } };
-        Some(self.mask().filter(|_| !is_shared).or_else(|| self.pools()).unwrap_or_else(own))
+        // Pools of readers that leave most of their CPUs to others are idle.
+        let pools = || self.pools().filter(|_| !is_shared || busy.is_none());
+        Some(self.mask().filter(|_| !is_shared).or_else(pools).unwrap_or_else(own))
     }
 }
 

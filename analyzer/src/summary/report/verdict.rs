@@ -245,14 +245,16 @@ impl Waits<'_> {
     fn answer(&self) -> String {
         let is_unseen = self.is_unseen();
         let is_doubtful = self.is_doubtful();
+        let is_inferred = self.groups.iter().any(|group| group.inferred);
         let answer = match (self.lost(), self.lost_at_work()) {
             _ if is_doubtful => "Whether training waited for data is unknown",
+            (part, _) if part < FREE && is_inferred => "Training did not wait for its readers",
             (part, _) if part < FREE => "Training did not wait for data",
             (_, part) if part < FREE => "Training waited for its readers to start",
             (part, _) if part >= LIMITING => "Training waited for data",
             _ => "Training waited for data some of the time",
         };
-        let inferred = if self.groups.iter().any(|group| group.inferred) { " (inferred from calls)" } else { "" };
+        let inferred = if is_inferred { " (inferred from calls)" } else { "" };
         let (trained, waited) = (self.mean(self.trained), self.mean(self.waited));
         let part = share(self.waited, self.trained);
         let what = if is_doubtful && !is_unseen { "something" } else { "batches" };

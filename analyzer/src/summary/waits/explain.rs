@@ -216,6 +216,13 @@ impl<'f, 'a> Explainer<'f, 'a> {
             && let Some(first) = self.family.first_thread(creator).filter(|_| self.family.is_below(creator, trainer))
         {
             let born = thread.born;
+            // One program after another: the reader waited for the earlier ones too, and took their output.
+            if self.is_program_of(act.thread, creator) {
+                let did = self.family.threads[first].composition(start, born);
+                let did = did.relabel(Part::Idle, Part::Child).relabel(Part::HandOver, Part::Child);
+                let before = did.scaled(born - start).unwrap_or(Parts::of(Part::Child, born - start));
+                return before + self.by_pace_since(born, end, act);
+            }
             return self.by_pace(start, born, Act { thread: first, at: born }) + self.by_pace_since(born, end, act);
         }
         self.by_pace_since(start, end, act)
@@ -245,7 +252,9 @@ impl<'f, 'a> Explainer<'f, 'a> {
         // Work of a child program counts as the program's, unless it reads files.
         let parent = self.family.parents[self.family.threads[thread].lane.proc as usize];
         match parent.is_some_and(|parent| self.is_program_of(thread, parent)) {
-            true => run.relabel(Part::Cpu, Part::Child).relabel(Part::OutsideCalls, Part::Child),
+            true => [Part::Cpu, Part::OutsideCalls, Part::HandOver]
+                .into_iter()
+                .fold(run, |run, part| run.relabel(part, Part::Child)),
             false => run,
         }
     }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::parts::Part;
 use super::thread::Thread;
 use super::timeline::{Collected, Object, OtherEnd, Step, StepKind, ThreadPart, Timelines};
+use super::trainers::TrainerWaits;
 use crate::catalog::Process;
 use crate::summary::tree::{LaneId, SPAWNED, above, parents};
 
@@ -105,6 +106,9 @@ const NEXT_NS: i64 = 1_000_000;
 /// Minimum number of items to estimate the time per item.
 const ITEMS_MIN: usize = 3;
 
+/// A process that is only started with data receives fewer messages from its parent.
+const ASKED_MIN: usize = 8;
+
 /// Maximum number of messages of one object that may be in flight at the same time.
 const UNDER_WAY: usize = 8;
 
@@ -166,6 +170,40 @@ impl<'a> Family<'a> {
     /// Returns the threads of a process.
     pub fn threads_of(&self, proc: u32) -> impl Iterator<Item = usize> {
         self.by_lane.range(LaneId { proc, tid: i32::MIN }..=LaneId { proc, tid: i32::MAX }).map(|(_, thread)| *thread)
+    }
+
+    /// Returns the other threads of a process that repeatedly receive messages from processes below it, those with the
+    /// most messages first.
+    pub fn takers_from_below(&self, first: usize) -> Vec<usize> {
+        let proc = self.threads[first].lane.proc;
+        let mut known: BTreeMap<u64, bool> = BTreeMap::new();
+        let mut found: Vec<(usize, usize)> = Vec::new();
+        for thread in self.threads_of(proc).filter(|thread| *thread != first) {
+            let mut is_from_below = |step: &&Step| {
+                *known.entry(step.object.id).or_insert_with(|| self.is_given_below(step.object.id, proc))
+            };
+            let taken = self.threads[thread].takes().filter(|step| is_from_below(step)).count();
+            found.extend((taken > 0).then_some((taken, thread)));
+        }
+        found.sort_unstable_by_key(|(taken, thread)| (std::cmp::Reverse(*taken), *thread));
+        found.into_iter().map(|(_, thread)| thread).collect()
+    }
+
+    /// Returns `true` if a process works on the requests of a trainer above it: it receives one for at least every
+    /// second batch that the trainer gets, however many messages it receives from elsewhere.
+    pub fn is_asked_by(&self, proc: u32, trainer: &TrainerWaits) -> bool {
+        let asks =
+            |object: u64| self.givers(object).into_iter().any(|by| self.threads[by].lane.proc == trainer.lane.proc);
+        let mut known: BTreeMap<u64, bool> = BTreeMap::new();
+        let mut requests = 0;
+        for thread in self.threads_of(proc) {
+            let takes = self.threads[thread].takes();
+            requests +=
+                takes.filter(|step| *known.entry(step.object.id).or_insert_with(|| asks(step.object.id))).count();
+        }
+        let siblings =
+            self.processes.iter().filter(|process| process.ppid == self.processes[proc as usize].ppid).count();
+        requests >= ASKED_MIN && 2 * requests * siblings.max(1) >= trainer.messages as usize
     }
 
     pub fn is_below(&self, proc: u32, ancestor: u32) -> bool {
@@ -311,8 +349,9 @@ impl<'a> Family<'a> {
     /// Returns the object that ended a wait for several objects, as shown by the next step.
     fn object_of_next(&self, thread: usize, step: usize) -> Option<Object> {
         let steps = &self.threads[thread].steps;
-        let next = steps[step + 1..].iter().find(|next| next.kind == StepKind::Take)?;
-        (next.object.id != 0 && next.start - steps[step].end < NEXT_NS).then_some(next.object)
+        let mut soon = steps[step + 1..].iter().take_while(|next| next.start - steps[step].end < NEXT_NS);
+        let next = soon.find(|next| next.kind == StepKind::Take)?;
+        (next.object.id != 0).then_some(next.object)
     }
 
     /// Returns the first message that started within a wait, or else the one that was in flight when the wait started.

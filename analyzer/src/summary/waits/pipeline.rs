@@ -654,6 +654,74 @@ mod tests {
         assert!(only(threads).is_err());
     }
 
+    /// Returns the threads of a trainer that takes batches from two loaders in turn, each with these readers.
+    fn two_loaders(batches: usize, readers: usize) -> Vec<Vec<Step>> {
+        let [first, second] = [training(batches, readers), training(batches, readers)];
+        // The second loader has other pipes, and its readers follow those of the first.
+        let elsewhere = |mut step: Step| {
+            if step.object.id != 0 {
+                step.object.id += 1_000;
+            }
+            step.start += MS;
+            step.end += MS;
+            step
+        };
+        let mut threads = first;
+        let mut second = second.into_iter().map(|steps| steps.into_iter().map(elsewhere).collect::<Vec<_>>());
+        threads[0].extend(second.next().into_iter().flatten());
+        threads.extend(second);
+        threads
+    }
+
+    #[test]
+    fn two_interleaved_loaders_are_refused_or_replayed_as_they_were() {
+        if let Ok(found) = only(two_loaders(40, 2)) {
+            let replayed = prove(&found);
+            assert!(replayed.is_err() || found.readers() == 4, "{} readers", found.readers());
+        }
+    }
+
+    #[test]
+    fn times_that_step_back_are_no_panic_and_no_negative_work() {
+        let mut threads = training(60, 2);
+        for step in threads.iter_mut().flatten().filter(|step| step.end > 200 * MS) {
+            step.start -= 150 * MS;
+            step.end -= 150 * MS;
+        }
+        if let Ok(found) = only(threads) {
+            let batches = || found.passes.iter().flat_map(|pass| &pass.batches);
+            assert!(batches().all(|batch| batch.work.iter().all(|ns| *ns >= 0.0) && batch.wait_ns >= 0.0));
+        }
+    }
+
+    #[test]
+    fn lost_messages_shift_no_batch_to_another_request() {
+        // The trainer's receipts of three batches are missing.
+        let mut threads = training(60, 2);
+        let data = pipe(99);
+        let mut number = 0;
+        threads[0].retain(|step| {
+            let takes = step.kind == StepKind::Take && step.object == data;
+            number += usize::from(takes);
+            !takes || !(40..46).contains(&number)
+        });
+        if let Ok(found) = only(threads) {
+            assert!(prove(&found).is_err() || found.batches() <= 57, "{} batches", found.batches());
+        }
+    }
+
+    #[test]
+    fn one_batch_predicts_nothing() {
+        let found = waits(training(1, 1)).pipelines;
+        assert!(found.iter().all(|(_, found)| found.as_ref().is_err() || prove(found.as_ref().unwrap()).is_err()));
+    }
+
+    #[test]
+    fn a_thousand_readers_are_a_pipeline() {
+        let found = only(training(4_000, 1_000)).unwrap();
+        assert_eq!((found.batches(), found.readers()), (4_000, 1_000));
+    }
+
     #[test]
     fn steps_without_batches_are_no_pipeline() {
         let mut threads = training(40, 1);

@@ -202,14 +202,21 @@ fn by_calls(family: &Family) -> Vec<TrainerWaits> {
         process.rank.is_some() || process.program.as_deref().is_none_or(|program| !is_shell(program))
     };
     let firsts = (0..family.threads.len()).filter(|&thread| family.threads[thread].is_first).filter(may_train);
-    let found: Vec<TrainerWaits> = firsts.filter_map(|thread| Trainer::new(family, thread).by_calls()).collect();
+    let found: Vec<TrainerWaits> = firsts
+        .filter_map(|first| {
+            let takers = || family.takers_from_below(first).into_iter();
+            Trainer::new(family, first)
+                .by_calls()
+                .or_else(|| takers().find_map(|thread| Trainer::new(family, thread).by_calls()))
+        })
+        .collect();
     // A process below another trainer makes items for it, even if it receives items from other processes in turn.
     let has_rank = |lane: LaneId| family.processes[lane.proc as usize].rank.is_some();
     // A parent that receives a few results from its descendants is a launcher; one that works after most of them is
     // not.
     let is_served = |trainer: &TrainerWaits, by: &TrainerWaits| {
         let works = trainer.messages >= STEPS_MIN && 2 * trainer.works >= trainer.messages;
-        works || 4 * trainer.messages >= by.messages
+        works || 4 * trainer.messages >= by.messages || family.is_asked_by(by.lane.proc, trainer)
     };
     let serves = |trainer: &TrainerWaits| {
         let is_its = |other: &&TrainerWaits| family.is_below(trainer.lane.proc, other.lane.proc);
@@ -252,10 +259,17 @@ impl Act {
     }
 }
 
-/// Returns whether a maker does the trainer's own work, judged separately or together with all makers that end few
-/// waits.
-fn is_own_worker(own: &BTreeMap<Option<usize>, bool>, maker: Act) -> Option<bool> {
-    own.get(&Some(maker.thread)).or_else(|| own.get(&None)).copied()
+/// Returns the longest time between waits and receipts: the longest step, or pause between passes.
+fn longest_gap(waits: impl Iterator<Item = (i64, i64)>, takes: &[Interval]) -> i64 {
+    let mut times: Vec<(i64, i64)> = waits.chain(takes.iter().map(|take| (take.start, take.end))).collect();
+    times.sort_unstable();
+    let mut end = i64::MAX;
+    let gaps = times.iter().map(|&(start, until)| {
+        let gap = start.saturating_sub(end);
+        end = if end == i64::MAX { until } else { end.max(until) };
+        gap
+    });
+    gaps.max().filter(|gap| *gap > 0).unwrap_or(i64::MAX)
 }
 
 struct Trainer<'f, 'a> {
@@ -410,6 +424,13 @@ impl<'f, 'a> Trainer<'f, 'a> {
         maker.thread == self.thread && self.family.threads[act.thread].lane.proc != self.lane().proc
     }
 
+    /// Returns the thread that stands for a maker: threads of another process are one maker, whichever of them sends.
+    fn maker_key(&self, maker: Act) -> usize {
+        let proc = self.family.threads[maker.thread].lane.proc;
+        let first = || self.family.first_thread(proc);
+        if proc == self.lane().proc { maker.thread } else { first().unwrap_or(maker.thread) }
+    }
+
     /// Returns, per maker, whether it does the trainer's own work. Makers that end few waits are judged together.
     fn own_workers(&self, waits: &[Ended]) -> BTreeMap<Option<usize>, bool> {
         let mut makers: BTreeMap<usize, [u64; 2]> = BTreeMap::new();
@@ -420,7 +441,7 @@ impl<'f, 'a> Trainer<'f, 'a> {
                 continue;
             }
             let is_own = self.is_reply(wait, maker) && !self.reads(maker, wait.start);
-            let [all, own] = makers.entry(maker.thread).or_default();
+            let [all, own] = makers.entry(self.maker_key(maker)).or_default();
             (*all, *own) = (*all + 1, *own + is_own as u64);
         }
         let mut found: BTreeMap<Option<usize>, [u64; 2]> = BTreeMap::new();
@@ -431,13 +452,19 @@ impl<'f, 'a> Trainer<'f, 'a> {
         found.into_iter().map(|(maker, [all, own])| (maker, 10 * own >= REPLIES_OF_TEN * all)).collect()
     }
 
+    /// Returns whether a maker does the trainer's own work, judged separately or together with all makers that end few
+    /// waits.
+    fn is_own_worker(&self, own: &BTreeMap<Option<usize>, bool>, maker: Act) -> bool {
+        own.get(&Some(self.maker_key(maker))).or_else(|| own.get(&None)).copied().unwrap_or(false)
+    }
+
     /// Returns the threads alongside the trainer and processes below it that repeatedly make batches.
     fn readers(&self, waits: &[Ended], own: &BTreeMap<Option<usize>, bool>) -> BTreeSet<LaneId> {
         let mut ended: BTreeMap<LaneId, [usize; 2]> = BTreeMap::new();
         for wait in waits {
             let Ender::Thread(act) = wait.by else { continue };
             let (maker, _) = self.explainer.maker(act);
-            let is_own = is_own_worker(own, maker).unwrap_or(false);
+            let is_own = self.is_own_worker(own, maker);
             let reader = if maker.thread == self.thread { act } else { maker };
             // A thread of the trainer's process that only forwards the trainer's input makes nothing.
             let is_echo =
@@ -479,6 +506,7 @@ impl<'f, 'a> Trainer<'f, 'a> {
         let own = self.own_workers(&ended);
         let readers = self.readers(&ended, &own);
         let mut waits = Vec::new();
+        let mut stopped = i64::MIN;
         for wait in &ended {
             let kind = match wait.by {
                 Ender::Timer => continue,
@@ -491,13 +519,14 @@ impl<'f, 'a> Trainer<'f, 'a> {
                 Ender::Thread(act) | Ender::Exit(act) if self.relation(&act) == Relation::Stranger => WaitKind::Peer,
                 Ender::Exit(act) if readers.contains(&self.reader_of(act)) => {
                     waits.push(self.reader_time(wait.start, wait.end, act));
+                    stopped = wait.end;
                     continue;
                 }
                 Ender::Thread(act) | Ender::Exit(act) => {
                     let (maker, _) = self.explainer.maker(act);
                     let only_ends = matches!(wait.by, Ender::Exit(_)) && !self.reads(maker, wait.start);
                     let is_delivery = self.is_delivery(act, maker) && readers.contains(&self.reader_of(act));
-                    let is_own = !is_delivery && is_own_worker(&own, maker).unwrap_or(false);
+                    let is_own = !is_delivery && self.is_own_worker(&own, maker);
                     if only_ends || is_own { WaitKind::OwnWork } else { WaitKind::Data }
                 }
             };
@@ -519,7 +548,9 @@ impl<'f, 'a> Trainer<'f, 'a> {
         let from = data().filter(by_reader).map(|wait| wait.start).chain(takes.iter().map(|take| take.start)).min()?;
         let last = data().filter(by_reader).map(|wait| wait.end).chain(takes.iter().map(|take| take.end)).max()?;
         let works = data().zip(data().skip(1)).filter(|(wait, next)| next.start - wait.end >= WORK_NS).count() as u64;
-        let to = self.done(last);
+        // A trainer stops its readers when it has processed the last batch.
+        let step_max = longest_gap(data().filter(by_reader).map(|wait| (wait.start, wait.end)), &takes);
+        let to = if stopped == last { last } else { self.done(last).min(last.saturating_add(step_max)) };
         // Drop waits before and after the training.
         waits.retain(|wait| wait.start >= from && wait.start < to.max(last));
         Some(TrainerWaits { lane: self.lane(), by_spans: false, waits, from, to, works, messages })
