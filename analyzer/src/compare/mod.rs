@@ -2,7 +2,7 @@
 //!
 //! [`run`] reads a report, [`metrics`] names its metrics, [`statistics`] tests them, [`wall`] shows where a change of
 //! the run time comes from, [`align`] matches the rows of both sides, and [`gate`] checks limits for CI. [`tables`]
-//! describes a [`Comparison`] in words, and [`text`] prints it for terminals and pull requests.
+//! describes a [`Comparison`] in words, [`predictions`] sets predictions beside what came, and [`text`] prints it for terminals and pull requests.
 //!
 //! Bytes and counts of file operations are exact: any change of them is real. The total number of calls is not exact,
 //! because how often a program polls depends on timing. With one run per side, times are compared by their steps, which
@@ -11,6 +11,7 @@
 pub mod align;
 pub mod gate;
 pub mod metrics;
+pub mod predictions;
 pub mod run;
 pub mod statistics;
 pub mod tables;
@@ -25,6 +26,7 @@ use crate::summary::report::runs::label;
 use align::{FindingChange, Row, Turn};
 use gate::{Limit, LimitOutcome, Verdict};
 use metrics::{METRICS, Named, Unit};
+use predictions::{Predictions, predictions};
 use run::Run;
 use statistics::{Interval, Location, Weighted, block, bootstrap, discoveries, median_of_ratios, u_test};
 use wall::Wall;
@@ -122,6 +124,8 @@ pub struct Comparison {
     /// Differences between the sides other than metrics.
     pub circumstances: Vec<Circumstance>,
     pub wall: Wall,
+    /// Predictions of the runs before; `null` if there are none.
+    pub predictions: Option<Predictions>,
     pub findings: Vec<FindingChange>,
     pub metrics: Vec<MetricChange>,
     pub functions: Vec<Row>,
@@ -156,6 +160,7 @@ impl Sides {
             after: self.after.iter().map(head).collect(),
             circumstances: circumstances(before, after),
             wall,
+            predictions: predictions(before, &self.after),
             findings: self.findings(),
             metrics,
             functions: align::functions(before, after),

@@ -5,6 +5,7 @@
 use serde::Deserialize;
 
 use super::statistics::{Location, Weighted};
+use crate::replay::predict::Replay;
 use crate::summary::report::runs;
 use crate::summary::report::steps::StepPart;
 use crate::summary::report::timeline::Timeline;
@@ -36,6 +37,10 @@ pub struct Run {
     pub damage: Vec<Damage>,
     pub steps: Vec<Steps>,
     pub findings: Vec<Finding>,
+    pub what_if: Option<Replay>,
+    /// `true` if the predictions are for changes of the command line (`--what-if`).
+    #[serde(skip)]
+    pub typed_changes: bool,
     /// Present if calls were counted, not recorded. Rows then combine calls on files and other calls.
     pub tally: Option<serde::de::IgnoredAny>,
 }

@@ -3,6 +3,7 @@
 use super::align::{Figures, FindingChange, Group, ON_PIPES, Row, Turn, is_past_files};
 use super::gate::{LimitOutcome, Verdict};
 use super::metrics::Unit;
+use super::predictions::Predicted;
 use super::{Claim, Comparison, Head, MetricChange};
 use crate::summary::figures::units::{bytes, grouped, many, moment, share, signed, time};
 
@@ -25,6 +26,7 @@ pub fn all(comparison: &Comparison, top: usize) -> Vec<Table> {
     let mut tables = vec![runs(comparison)];
     tables.extend(circumstances(comparison));
     tables.push(wall(comparison));
+    tables.extend(predictions(comparison));
     tables.extend(findings(comparison));
     tables.push(figures(comparison));
     tables.extend(rows("Calls", &comparison.functions));
@@ -93,6 +95,22 @@ pub fn wall(comparison: &Comparison) -> Table {
         rows,
         notes: vec![],
     }
+}
+
+pub fn predictions(comparison: &Comparison) -> Option<Table> {
+    let found = comparison.predictions.as_ref()?;
+    let row = |row: &Predicted| {
+        let [predicted, low, high, measured] =
+            [row.predicted_ns, row.low_ns, row.high_ns, row.measured_ns].map(|ns| time(ns as f64));
+        let within = if row.inside { "as predicted" } else { "outside the interval" };
+        vec![row.change.clone(), predicted, format!("{low} to {high}"), measured, within.into()]
+    };
+    Some(Table {
+        title: "Training time, predicted and measured".into(),
+        heads: vec!["<change", "predicted", "<interval", "measured", "<"],
+        rows: found.rows.iter().map(row).collect(),
+        notes: found.notes.clone(),
+    })
 }
 
 pub fn findings(comparison: &Comparison) -> Option<Table> {

@@ -57,6 +57,8 @@ pub const LIMITS: &[Limit] = &[
     limit("page-faults", "part", 0.25, Share, "page faults served by storage, as a share of the wait"),
     limit("network-wait", "wait", 0.05, Share, "wait for batches, as a share of training"),
     limit("network-wait", "part", 0.25, Share, "messages from the network, as a share of the wait"),
+    limit("reader-programs", "wait", 0.05, Share, "wait for batches, as a share of training"),
+    limit("reader-programs", "part", 0.25, Share, "programs started by readers, as a share of the wait"),
     limit("reader-sleep", "wait", 0.05, Share, "wait for batches, as a share of training"),
     limit("reader-sleep", "part", 0.25, Share, "sleeping readers, as a share of the wait"),
     limit("slow-worker", "wait", 0.05, Share, "wait for readers that had started, as a share of training"),

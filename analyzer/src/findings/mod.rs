@@ -170,11 +170,12 @@ fn finding(rule: &Rule, summary: &Summary, limits: &Limits) -> Finding {
     if let Some(worth) = judgement.worth.as_mut().filter(|_| case.infers_training()) {
         worth.exposed = false;
     }
-    if let Some((worth, gain)) = judgement.worth.as_mut().zip(replayed(&case, judgement.remedy)) {
-        worth.ns = gain;
-    }
-    if let Some((worth, wait)) = judgement.worth.as_mut().zip(unpredicted(&case)) {
-        worth.ns = worth.ns.min(wait);
+    let replayed = replayed(&case, judgement.remedy);
+    if let Some((worth, replayed)) = judgement.worth.as_mut().zip(replayed) {
+        worth.ns = match replayed {
+            Replayed::Saves(gain) => gain,
+            Replayed::AtMostWait(wait) => worth.ns.min(wait),
+        };
     }
     let most = case.read_at_most().filter(|_| OF_READS.contains(&rule.id));
     if let Some((worth, most)) = judgement.worth.as_mut().zip(most) {
@@ -200,6 +201,8 @@ fn finding(rule: &Rule, summary: &Summary, limits: &Limits) -> Finding {
     let confidence = judgement.confidence.unwrap_or(rule.confidence);
     let fired = state == State::Fired;
     let worth = judgement.worth.filter(|worth| fired && worth.ns > 0);
+    let at_most_wait = worth.is_some() && matches!(replayed, Some(Replayed::AtMostWait(_)));
+    let stated = worth.filter(|_| !at_most_wait);
     judgement.evidence.truncate(EVIDENCE_MAX);
     Finding {
         id: rule.id.into(),
@@ -213,8 +216,9 @@ fn finding(rule: &Rule, summary: &Summary, limits: &Limits) -> Finding {
             State::Unknown => unmeasured(&judgement),
             _ => judgement.says,
         },
-        worth_ns: worth.map(|worth| worth.ns),
-        worth_share: worth.map(share),
+        worth_ns: stated.map(|worth| worth.ns),
+        worth_share: stated.map(share),
+        at_most_wait,
         exposed: worth.is_some_and(|worth| worth.exposed),
         silenced_by: None,
         measures: judgement.measures,
@@ -237,21 +241,23 @@ const REMEDIES: &[(&str, &[&str])] = &[
     ("cpu-quota", &["quota="]),
 ];
 
-/// Returns the savings of a rule's change according to replay; `None` if they cannot be predicted. `other` is the
-/// change that a rule recommends instead of its usual one.
-fn replayed(case: &Case, other: Option<&str>) -> Option<i64> {
+/// Result of replaying the change that a rule recommends.
+#[derive(Clone, Copy)]
+enum Replayed {
+    Saves(i64),
+    /// The change could not be replayed: it saves at most this wait.
+    AtMostWait(i64),
+}
+
+/// Replays a rule's change; `None` for rules without one, and for runs without a training. `other` is the change that a
+/// rule recommends instead of its usual one.
+fn replayed(case: &Case, other: Option<&str>) -> Option<Replayed> {
     let (_, remedies) = REMEDIES.iter().find(|(id, _)| *id == case.rule)?;
     // More readers do not help if the CPUs are busy; cheaper samples do.
     let crowded: &[&str] = &["decode="];
     let remedies = if case.rule == "loader-capacity" && other.is_some() { crowded } else { remedies };
-    case.summary.what_if.as_ref()?.gain_ns(remedies)
-}
-
-/// Returns the wait, an upper bound of the savings of a change, if the training cannot be replayed.
-fn unpredicted(case: &Case) -> Option<i64> {
-    REMEDIES.iter().find(|(id, _)| *id == case.rule)?;
     let replay = case.summary.what_if.as_ref()?;
-    replay.refused.is_some().then_some(replay.wait_ns)
+    Some(replay.gain_ns(remedies).map_or(Replayed::AtMostWait(replay.wait_ns), Replayed::Saves))
 }
 
 fn state(judgement: &Judgement) -> State {

@@ -66,6 +66,7 @@ fn sections(comparison: &Comparison, before: &Run, after: &Run) -> Vec<Section> 
         section("steps", "Steps of both runs", STEPS_SAY, steps(before, after)),
         section("course", "Both runs over time", COURSE_SAYS, course(before, after)),
         section("circumstances", "Other changes", CIRCUMSTANCES_SAY, words(tables::circumstances(comparison))),
+        section("predictions", "Predictions", PREDICTIONS_SAY, words(tables::predictions(comparison))),
         section(
             "findings",
             "Findings",
@@ -90,6 +91,8 @@ const STEPS_SAY: &str = "One axis, one scale: the duration of steps with the sam
 const COURSE_SAYS: &str = "One axis from the start of each run, and one scale per pair of lanes. A call's bytes are \
     spread evenly over its time.";
 const CIRCUMSTANCES_SAY: &str = "Compare like with like: apart from the numbers, these differ.";
+const PREDICTIONS_SAY: &str = "The training time that the run before predicted for the change, and the training time \
+    of the run after.";
 const FIGURES_SAY: &str = "Counts and bytes are exact: any change of them is real. For times, 95 % is the interval \
     that contains the change in 19 of 20 cases; noise: too small to be distinguished from chance.";
 const RUNS_SAY: &str = "The runs compared. With several runs per side, tables and charts show the run of median \

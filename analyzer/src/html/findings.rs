@@ -7,7 +7,7 @@ use super::markup::Markup;
 use super::values::{list, number, text};
 use crate::summary::count::kinds::OBJECT;
 use crate::summary::figures::units::{many, time};
-use crate::summary::report::findings::{NO_CALLS, OVERLAP};
+use crate::summary::report::findings::{AT_MOST_WAIT, NO_CALLS, OVERLAP};
 
 /// The number of findings shown in full; the rest are folded.
 const SHOWN: usize = 5;
@@ -63,6 +63,8 @@ fn one(finding: &Value, page: &mut Markup) {
             .element("b", &[], &time(ns))
             .text(&format!(" ({} of the run)", percent(share)))
             .text(" · ");
+    } else if finding.get("at_most_wait") == Some(&Value::Bool(true)) {
+        page.text("Saves ").text(AT_MOST_WAIT).text(" · ");
     }
     page.text(&format!("{} · ", of("confidence"))).element("code", &[], of("id"));
     if finding.get("exposed") == Some(&Value::Bool(false)) && number(finding, "worth_ns").is_some() {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::change::Change;
 use super::fit::{Random, Slope, fitted, slope};
-use super::pipeline::{Batch, Kind, Pass, Pipeline, Start};
+use super::pipeline::{Batch, Kind, Order, Pass, Pipeline, Start};
 use super::player::{Played, World, play};
 
 /// Maximum error of the replay without changes, relative to the wait and to the time.
@@ -32,17 +32,19 @@ const RESAMPLES: u64 = 8;
 
 /// Replay of a training.
 #[derive(Clone, Default, Debug, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Replay {
     /// Duration of the training as measured, and as replayed without a change.
     pub measured_ns: i64,
     pub replayed_ns: Option<i64>,
     pub wait_ns: i64,
     pub replayed_wait_ns: Option<i64>,
+    /// The loader as the batches show it.
+    pub loader: Option<Loader>,
     /// Reason why nothing can be predicted.
     pub refused: Option<String>,
     pub changes: Vec<Prediction>,
     /// Predictions for the changes that findings recommend.
-    #[serde(default)]
     pub remedies: Vec<Prediction>,
 }
 
@@ -59,8 +61,35 @@ impl Replay {
     }
 }
 
+/// The setup of a loader.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Loader {
+    pub readers: usize,
+    /// Requests in flight per reader.
+    pub prefetch: usize,
+    pub any_order: bool,
+    pub passes: usize,
+    /// Passes that created their readers.
+    pub fresh_passes: usize,
+    pub batches: usize,
+}
+
+impl Loader {
+    fn of(pipeline: &Pipeline) -> Loader {
+        Loader {
+            readers: pipeline.readers(),
+            prefetch: pipeline.prefetch(),
+            any_order: pipeline.order == Order::Any,
+            passes: pipeline.passes.len(),
+            fresh_passes: pipeline.passes.iter().filter(|pass| pass.is_fresh).count(),
+            batches: pipeline.batches(),
+        }
+    }
+}
+
 /// Prediction for one change.
 #[derive(Clone, Default, Debug, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Prediction {
     pub change: String,
     /// Description in words, and the PyTorch arguments that make the change.
@@ -116,7 +145,8 @@ pub struct Proven {
 /// Checks that the replay of a pipeline reproduces the measurements.
 pub fn prove(pipeline: &Pipeline) -> Result<Proven, Replay> {
     let (time, wait) = (pipeline.measured_ns, pipeline.wait_ns);
-    let mut replay = Replay { measured_ns: time as i64, wait_ns: wait as i64, ..Replay::default() };
+    let loader = Some(Loader::of(pipeline));
+    let mut replay = Replay { measured_ns: time as i64, wait_ns: wait as i64, loader, ..Replay::default() };
     let refuse = |replay: Replay, why: String| Err(Replay { refused: Some(why), ..replay });
     if pipeline.batches() < BATCHES_MIN {
         return refuse(replay, format!("the training has fewer than {BATCHES_MIN} batches"));
@@ -449,7 +479,6 @@ fn resize(pass: &mut Pass, workers: usize, per_reader: f64, corner: &Corner) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::pipeline::Order;
     use super::*;
 
     const MS: f64 = 1e6;

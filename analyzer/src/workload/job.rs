@@ -10,8 +10,10 @@ use crate::io_profile::marks::{Activity, Mark};
 use crate::io_profile::observer::Observed;
 use crate::io_profile::passes::Use;
 use crate::load::Trace;
+use crate::replay::pipeline::Pipeline;
 use crate::summary::analysis::Analysis;
 use crate::summary::count::counted::FileCount;
+use crate::summary::report::what_if::replayable;
 use crate::summary::training::{RankGroup, rank_groups};
 
 /// One file of a data set.
@@ -63,6 +65,8 @@ pub struct Job<'a> {
     pub samples: u64,
     /// Spans of sample preprocessing: their number, and average durations.
     pub prepared: Option<(u64, f64, f64)>,
+    /// The input pipeline, if replaying it reproduces the measurements.
+    pub pipeline: Option<Pipeline>,
     pub lost: u64,
     /// By file, whether it is a pipe.
     pipes: Vec<bool>,
@@ -96,7 +100,23 @@ impl<'a> Job<'a> {
         let processes = trace.catalog.processes();
         let lost = processes.iter().filter(|process| analysis.filter.takes_run_of(process)).map(lost).sum();
         let pipes = trace.catalog.files().iter().map(|path| is_pipe(path)).collect();
-        Job { analysis, observed, train, valid, saved, groups, evaluations, processes, samples, prepared, lost, pipes }
+        // Batches of evaluations are part of a pipeline.
+        let pipeline = if valid.is_none() { replayable(analysis, trace) } else { None };
+        Job {
+            analysis,
+            observed,
+            train,
+            valid,
+            saved,
+            groups,
+            evaluations,
+            processes,
+            samples,
+            prepared,
+            pipeline,
+            lost,
+            pipes,
+        }
     }
 
     /// Returns the messages that a process received from its readers: those through pipes if there are any, because

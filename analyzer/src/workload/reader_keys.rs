@@ -8,6 +8,7 @@ use super::entry::{Confidence, Entries, seconds};
 use super::job::{DataSet, Job};
 use super::shape::{Shape, Traversal, reading_lanes};
 use crate::io_profile::marks::{Activity, Mark};
+use crate::replay::pipeline::{ALL_KINDS, Kind, Pipeline};
 use crate::summary::figures::quantiles::median;
 use crate::summary::training::RankGroup;
 
@@ -41,6 +42,13 @@ pub fn add(job: &Job, set: &DataSet, shape: &Shape, means: &ReadMethod, entries:
 
 /// Returns the number of readers apart from the training thread.
 fn workers(job: &Job, set: &DataSet) -> (usize, Confidence, String) {
+    if let Some(pipeline) = &job.pipeline {
+        return (
+            pipeline.readers(),
+            Confidence::Certain,
+            "number of processes that send batches to the trainer".into(),
+        );
+    }
     if let Some(group) = job.groups.iter().max_by_key(|group| group.readers.len()) {
         let own = |group: &RankGroup| {
             let mut group = group.clone();
@@ -133,7 +141,7 @@ fn evaluation(job: &Job, epochs: u64, entries: &mut Entries) {
         let mean = computed.iter().sum::<f64>() / computed.len() as f64;
         let evidence = format!("spans of compute in evaluations, {} of them", computed.len());
         entries.certain("evaluation.eval_time", seconds(mean), evidence);
-        spread("evaluation.eval_time_stdev", &computed, mean, entries);
+        spread("evaluation.eval_time_stdev", &computed, mean, Confidence::Certain, entries);
     }
     if spans.len() as u64 >= epochs {
         return;
@@ -179,6 +187,11 @@ fn limit(job: &Job, shape: &Shape, batch: u64, entries: &mut Entries) {
 /// Adds the maximum number of samples that were ready and not yet taken.
 fn prefetch(job: &Job, set: &DataSet, shape: &Shape, batch: u64, entries: &mut Entries) {
     const FURTHEST: u64 = 64;
+    if let Some(pipeline) = &job.pipeline {
+        let requested = pipeline.passes.iter().map(|pass| pass.requested).max().unwrap_or(1).max(1);
+        let evidence = "number of batches requested before the first one was taken";
+        return entries.certain("reader.prefetch_size", requested, evidence);
+    }
     let Some(group) = job.groups.iter().max_by_key(|group| group.batches) else { return };
     let below = |mark: &&Mark| job.groups.len() == 1 || group.readers.iter().any(|reader| reader.proc == mark.proc);
     let unit = match (job.samples, shape.traversal) {
@@ -264,6 +277,15 @@ fn preprocess(job: &Job, set: &DataSet, shape: &Shape, (workers, means): (usize,
         }
         return;
     }
+    if let Some((each, batches)) = job.pipeline.as_ref().map(|pipeline| (made_ns(pipeline), pipeline.batches())) {
+        let samples = shape.samples * shape.epochs.value as f64 / batches.max(1) as f64;
+        let each = each / samples.max(1.0);
+        if each >= 1000.0 {
+            let evidence = "the readers' work per sample, apart from reading, without waits for a CPU";
+            entries.likely("reader.preprocess_time", seconds(each), evidence);
+        }
+        return;
+    }
     let unit = unit(shape);
     let its = || job.marks(unit).filter(|mark| mark.family == set.place);
     let fetched: f64 = job.marks(Activity::Fetch).map(|mark| (mark.end - mark.start) as f64).sum();
@@ -288,6 +310,13 @@ fn preprocess(job: &Job, set: &DataSet, shape: &Shape, (workers, means): (usize,
     }
 }
 
+/// Returns the mean work of a batch apart from storage.
+fn made_ns(pipeline: &Pipeline) -> f64 {
+    let work = pipeline.work();
+    let all: f64 = ALL_KINDS.iter().filter(|kind| **kind != Kind::Io).map(|kind| work[*kind as usize]).sum();
+    all / pipeline.batches().max(1) as f64
+}
+
 fn computation(job: &Job, set: &DataSet, shape: &Shape, batch: u64, entries: &mut Entries) {
     let steps = shape.steps.as_ref().map_or(0, |steps| steps.value) * shape.epochs.value;
     let Some(group) = job.groups.iter().max_by_key(|group| group.batches) else {
@@ -302,9 +331,17 @@ fn computation(job: &Job, set: &DataSet, shape: &Shape, batch: u64, entries: &mu
         let mean = computed / steps as f64;
         entries.certain("train.computation_time", seconds(mean), format!("spans of compute, {} of them", spans.len()));
         if spans.len() as u64 == steps {
-            spread("train.computation_time_stdev", &spans, mean, entries);
+            spread("train.computation_time_stdev", &spans, mean, Confidence::Certain, entries);
         }
         return;
+    }
+    if let Some(pipeline) = &job.pipeline {
+        let batches = pipeline.passes.iter().flat_map(|pass| &pass.batches);
+        let steps: Vec<f64> = batches.map(|batch| batch.think_cpu_ns + batch.think_ns).collect();
+        let mean = steps.iter().sum::<f64>() / steps.len().max(1) as f64;
+        let evidence = format!("from a batch to the next request for one, {} steps", steps.len());
+        entries.likely("train.computation_time", seconds(mean), evidence);
+        return spread("train.computation_time_stdev", &steps, mean, Confidence::Likely, entries);
     }
     let fetches: Vec<&Mark> = job.marks(Activity::Fetch).filter(own).collect();
     if fetches.len() > 1 {
@@ -316,11 +353,11 @@ fn computation(job: &Job, set: &DataSet, shape: &Shape, batch: u64, entries: &mu
 }
 
 /// Adds a distribution if it is wider than the accuracy of clocks.
-fn spread(key: &'static str, spans: &[f64], mean: f64, entries: &mut Entries) {
+fn spread(key: &'static str, spans: &[f64], mean: f64, confidence: Confidence, entries: &mut Entries) {
     let square = spans.iter().map(|ns| (ns - mean).powi(2)).sum::<f64>();
     let deviation = (square / spans.len().max(1) as f64).sqrt();
     if deviation > 0.05 * mean {
-        entries.certain(key, seconds(deviation), "their standard deviation");
+        entries.add(key, seconds(deviation), confidence, "their standard deviation");
     }
 }
 

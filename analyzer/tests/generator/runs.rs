@@ -180,6 +180,10 @@ fn causes() -> Vec<Scenario> {
     let asking = handed_over(|reader, step| {
         reader.call(Op::RECV, CONNECTION, if step == 0 { 79_000 } else { 99_000 }, (POS_UNKNOWN, 8, 8));
     });
+    let starting = handed_over(|reader, step| {
+        let child = Child { pid: 300 + step as u32, ended: Some(ChildEnd::Exit(0)) }.pack();
+        reader.call(Op::WAITPID, "", if step == 0 { 79_000 } else { 99_000 }, (child, 1, 300 + step as i64));
+    });
     let writing = handed_over(|reader, step| {
         reader.call(Op::WRITE, PIPE, if step == 0 { 79_000 } else { 99_000 }, (POS_UNKNOWN, 1 << 20, 1 << 20));
     });
@@ -188,6 +192,7 @@ fn causes() -> Vec<Scenario> {
     });
     vec![
         ("sleeping", sleeping, &["input-bound", "reader-sleep"]),
+        ("starting-programs", starting, &["input-bound", "reader-programs"]),
         ("asking-a-server", asking, &["input-bound", "network-wait"]),
         ("handing-over", writing, &["input-bound", "hand-over"]),
         ("faulting", faulting, &["input-bound", "page-faults"]),

@@ -19,10 +19,13 @@ use crate::compare::run::Run;
 use crate::compare::{Comparison, Sides, text};
 use crate::findings::conclude;
 use crate::html::comparison::page;
+use crate::replay::change::Change;
+use crate::replay::predict::Replay;
 use crate::summary::analyse;
 use crate::summary::figures::units::grouped;
 use crate::summary::report::Summary;
 use crate::summary::report::runs::scope;
+use crate::summary::report::what_if::replay;
 use crate::tables::output::Format;
 
 /// The default number of rows per table.
@@ -35,6 +38,8 @@ struct Compare {
     other_first: bool,
     limits: Vec<Limit>,
     page: Option<PathBuf>,
+    /// Changes whose predictions, from the runs before, are compared with the runs after.
+    changes: Vec<Change>,
 }
 
 pub fn requested(typed: &Arguments) -> Option<Box<dyn Answer>> {
@@ -43,6 +48,7 @@ pub fn requested(typed: &Arguments) -> Option<Box<dyn Answer>> {
         other_first: typed.compared_first,
         limits: typed.fail_if.clone(),
         page: typed.html.clone(),
+        changes: typed.what_if.clone(),
     };
     typed.wants_comparison().then(|| Box::new(compare) as Box<dyn Answer>)
 }
@@ -68,14 +74,17 @@ impl Answer for Compare {
     fn give(&mut self, trace: &SharedTrace, out: &mut Output) -> Result<Outcome, Failure> {
         let question = &trace.question;
         let mut lacking = false;
-        let mut side = |typed: &[String]| -> Result<Vec<Run>, Failure> {
-            typed.iter().map(|typed| self.run(question, typed, &mut lacking)).collect()
+        let mut side = |typed: &[String], changes: &[Change]| -> Result<Vec<Run>, Failure> {
+            typed.iter().map(|typed| self.run(question, typed, changes, &mut lacking)).collect()
         };
-        let typed = side(&question.traces)?;
+        let (typed, other) = (&question.traces, &self.other);
         let sides = match (self.is_alone(), self.other_first) {
-            (true, _) => Sides { before: typed.clone(), after: typed },
-            (_, true) => Sides { before: side(&self.other)?, after: typed },
-            (_, false) => Sides { before: typed, after: side(&self.other)? },
+            (true, _) => {
+                let runs = side(typed, &[])?;
+                Sides { before: runs.clone(), after: runs }
+            }
+            (_, true) => Sides { before: side(other, &self.changes)?, after: side(typed, &[])? },
+            (_, false) => Sides { before: side(typed, &self.changes)?, after: side(other, &[])? },
         };
         let comparison = sides.compare(&self.limits);
         let printed = if self.is_alone() { limits_alone(question, &comparison) } else { shown(question, &comparison) };
@@ -95,14 +104,21 @@ impl Compare {
         self.other.is_empty()
     }
 
-    /// Returns one run: reads a written report, or counts a trace.
-    fn run(&self, question: &Question, typed: &str, lacking: &mut bool) -> Result<Run, Failure> {
+    /// Returns one run: reads a written report, or counts a trace, and predicts the changes.
+    fn run(&self, question: &Question, typed: &str, changes: &[Change], lacking: &mut bool) -> Result<Run, Failure> {
         let unusable = |why: String| -> Failure { Incomparable::Report(typed.into(), why).into() };
         let report = match read_report(Path::new(typed)) {
+            Some(_) if !changes.is_empty() => {
+                let why = "--what-if needs the trace of the run before, and this is a report".into();
+                return Err(unusable(why));
+            }
             Some(report) => report,
             None => {
-                let mut summary = summary(question, typed)?;
+                let (mut summary, predicted) = summary(question, typed, changes)?;
                 conclude(&mut summary, &question.limits);
+                if predicted.is_some() {
+                    summary.what_if = predicted;
+                }
                 *lacking |= report_damage(&summary.damage) | summary.allocation.lacks_events();
                 serde_json::to_string(&summary).expect("a summary of plain values")
             }
@@ -116,6 +132,7 @@ impl Compare {
             notice!("dlio-analyze: {typed}: {scope}");
         }
         run.typed = typed.into();
+        run.typed_changes = !changes.is_empty();
         match run.allocation.events {
             0 if run.allocation.lost > 0 => {
                 Err(unusable(format!("it contains no events: all {} were lost", grouped(run.allocation.lost))))
@@ -142,17 +159,18 @@ fn limits_alone(question: &Question, comparison: &Comparison) -> String {
     }
 }
 
-/// Returns the summary of a trace, from its cache or by counting.
-fn summary(question: &Question, typed: &str) -> Result<Summary, Failure> {
+/// Returns the summary of a trace, from its cache or by counting, and the replay with changes.
+fn summary(question: &Question, typed: &str, changes: &[Change]) -> Result<(Summary, Option<Replay>), Failure> {
     let input = Input::find(question, &[typed.to_string()])?;
-    let known = if question.selection.is_empty() { input.summary() } else { None };
+    let known = if question.selection.is_empty() && changes.is_empty() { input.summary() } else { None };
     if let Some(summary) = known {
-        return Ok(summary);
+        return Ok((summary, None));
     }
     let opened = OpenTrace::open(question, input)?;
     let OpenTrace { trace, filter, .. } = &opened;
     let analysis = progress::reading(question, trace, |progress| analyse(trace, filter, question.threads, progress))?;
     let summary = analysis.summary(trace);
     opened.keep(question, &analysis, &summary);
-    Ok(summary)
+    let predicted = if changes.is_empty() { None } else { replay(&analysis, trace, Some(changes)) };
+    Ok((summary, predicted))
 }

@@ -16,8 +16,8 @@ pub const RULE: Rule = Rule {
     silences_rules: &[],
     remedy: "use smaller batches, or batches in shared memory; threads instead of processes if the library releases \
         the interpreter lock",
-    torch: "return tensors instead of arrays, lists or bytes (tensors go through shared memory), use smaller batches, \
-        fewer tensors per batch",
+    torch: "use smaller batches and fewer tensors per batch; if batches are arrays, lists or bytes, return tensors instead, which go \
+        through shared memory",
     elsewhere: "",
     verify: COMPARE,
     judge,

@@ -33,6 +33,7 @@ mod opened_never_read;
 mod page_faults;
 mod process_killed;
 mod random_in_file;
+mod reader_programs;
 mod reader_sleep;
 mod redundant_reads;
 mod reopen_storm;
@@ -78,6 +79,7 @@ pub const RULES: &[Rule] = &[
     hand_over::RULE,
     page_faults::RULE,
     network_wait::RULE,
+    reader_programs::RULE,
     reader_sleep::RULE,
     storage_saturated::RULE,
     storage_latency_bound::RULE,

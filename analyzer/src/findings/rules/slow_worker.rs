@@ -16,9 +16,9 @@ pub const RULE: Rule = Rule {
         times as much as the others",
     silences: &[],
     silences_rules: &["loader-capacity", "loader-jitter"],
-    remedy: "shard by bytes instead of files, make samples equally large, take batches as they become ready; check the files of that reader",
+    remedy: "shard by bytes instead of files, make samples equally large, take batches as they become ready; check the slow reader's files",
     torch: "shard by bytes instead of files, make samples equally large, in_order=False if the order does not matter; \
-        check the files of that reader",
+        check the slow reader's files",
     elsewhere: "",
     verify: COMPARE,
     judge,

@@ -115,6 +115,9 @@ pub struct Finding {
     pub worth_ns: Option<i64>,
     /// Upper bound of the savings, as a share of the run time.
     pub worth_share: Option<f64>,
+    /// `true` if the change could not be replayed: it saves at most the wait, and `worth_ns` is unknown.
+    #[serde(default)]
+    pub at_most_wait: bool,
     /// `true` if nothing computed during that time; otherwise it is unknown whether compute hid it.
     pub exposed: bool,
     /// The finding that silences it.
@@ -132,8 +135,16 @@ impl Finding {
         self.state == State::Fired
     }
 
+    /// Returns `true` if the change saves something, even if it is unknown how much.
+    pub fn saves(&self) -> bool {
+        self.worth_ns.is_some() || self.at_most_wait
+    }
+
     /// Returns text such as `up to 3.1 s (31 % of the run)`.
     pub fn worth(&self) -> Option<String> {
+        if self.at_most_wait {
+            return Some(AT_MOST_WAIT.into());
+        }
         let (ns, share) = self.worth_ns.zip(self.worth_share)?;
         Some(format!("up to {} ({} of the run)", time(ns as f64), Unit::Share.text(share)))
     }
@@ -170,6 +181,9 @@ pub const NO_CALLS: &str = "no rule fired; most rules check calls, and the trace
 pub const DESCRIBED: &str = "--explain RULE shows what a rule checks, and its limits; analyzer/FINDINGS.md in the \
     dlio sources lists all rules.";
 
+/// Savings of a change that could not be replayed.
+pub const AT_MOST_WAIT: &str = "at most the wait";
+
 /// How the savings of findings relate to each other.
 pub const OVERLAP: &str = "Savings overlap: fixing one finding may also save time listed under another.";
 
@@ -184,14 +198,16 @@ impl Section for Findings {
         that costs less than 1 % of the run time is not a finding. Savings are an upper bound: time in which nothing \
         computed, divided among calls in proportion to their duration. A finding is critical at 20 % of the run time \
         or more, a warning at 5 % or more, otherwise a note. Without compute spans it is unknown which I/O was \
-        hidden, so nothing is critical. Exact: counted. Inferred: derived from names, gaps or proportions. Guess: \
+        hidden, so nothing is critical. If replay cannot predict a change to the loader, no number is given: such a \
+        change saves at most the wait. Exact: counted. Inferred: derived from names, gaps or proportions. Guess: \
         uncertain. Rules that did not fire are listed with their measurements and limits; --rules FILE changes the \
         limits.";
     const FIELDS: &'static str = "\
         a list, one row per rule, fired rules first: `id`, `state` (`fired`, `silenced`, `quiet`, `unknown`, \
         `ignored`), `severity` (`critical`, `warning`, `note`, `good`; `null` if it did not fire), `confidence` \
         (`exact`, `inferred`, `guess`), `says` (a sentence), `worth_ns`, `worth_share` (the most that can be saved, \
-        as a share of the run time), `exposed` (whether nothing computed during that time; otherwise that is \
+        as a share of the run time; `null` if unknown), `at_most_wait` (`true` if the change could not be replayed: \
+        it saves at most the wait), `exposed` (whether nothing computed during that time; otherwise that is \
         unknown), `silenced_by`, `measures` (a list: `key`, `what`, `value`, `limit`, `unit`, `below`), `evidence` \
         (at most five sentences), `remedy`, `verify` (a command)";
 
@@ -215,7 +231,7 @@ impl Section for Findings {
         }
         fired.iter().take(top).for_each(|finding| print_fired(finding, width, out));
         more(fired.len(), top, out);
-        if fired.iter().filter(|finding| finding.worth_ns.is_some()).count() > 1 {
+        if fired.iter().filter(|finding| finding.saves()).count() > 1 {
             out.push('\n');
             hung("  ", OVERLAP, (2, width), out);
         }

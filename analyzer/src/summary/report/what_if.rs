@@ -31,7 +31,8 @@ impl Section for WhatIf {
         wait is the limit of every change to the loader.";
     const FIELDS: &'static str = "\
         `null` without a training, else `measured_ns` (the training), `replayed_ns` (the same, played as it was), `wait_ns`, \
-        `replayed_wait_ns`, `refused` (why nothing is predicted, or `null`), `changes` (a list, the surest gain first: \
+        `replayed_wait_ns`, `loader` (its setup as batches show it: `readers`, `prefetch`, `any_order`, `passes`, \
+        `fresh_passes`, `batches`; or `null`), `refused` (why nothing is predicted, or `null`), `changes` (a list, the surest gain first: \
         `change`, `what` (in words), `code` (arguments of PyTorch's loader), `time_ns` (the predicted training), \
         `low_ns`, `high_ns` (its interval), `wait_ns` (what is left of the wait), `refused` (why there is no prediction, or \
         `null`), `notes` (what would narrow the interval)), `remedies` (the same for the remedies of findings)";
@@ -88,6 +89,14 @@ pub fn replay(analysis: &Analysis, trace: &Trace, changes: Option<&[Change]>) ->
         found.changes.push(without_wait(&found));
     }
     Some(found)
+}
+
+/// Returns the input pipeline of the training, if replaying it reproduces the measurements.
+pub fn replayable(analysis: &Analysis, trace: &Trace) -> Option<Pipeline> {
+    let groups = rank_groups(&trace.catalog, analysis);
+    groups.first()?;
+    let pipeline = pipeline(analysis, trace, &groups).ok()?;
+    prove(&pipeline).is_ok().then_some(pipeline)
 }
 
 /// Returns the pipeline of the only trainer, or why its training cannot be replayed.
