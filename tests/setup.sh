@@ -20,7 +20,7 @@ esac
 
 [ "${1:-demo}" = mpi ] && wanted="$wanted mpirun:openmpi-bin mpicc:libopenmpi-dev"
 
-[ "${1:-demo}" = packages ] && wanted="$wanted debootstrap:debootstrap rpmbuild:rpm lintian:lintian fakeroot:fakeroot dpkg-shlibdeps:dpkg-dev"
+[ "${1:-demo}" = packages ] && wanted="$wanted debootstrap:debootstrap rpmbuild:rpm lintian:lintian rpmlint:rpmlint fakeroot:fakeroot"
 
 missing=""
 for pair in $wanted; do
