@@ -178,6 +178,7 @@ install:
 	$(DLIO_BIN_DIR)/dlio man $(DESTDIR)$(PREFIX)/share/man/man1
 	$(DLIO_BIN_DIR)/dlio-analyze --man $(DESTDIR)$(PREFIX)/share/man/man1
 	$(DLIO_BIN_DIR)/dlio-top --man $(DESTDIR)$(PREFIX)/share/man/man1
+	echo '.so man1/dlio-bench.1' > $(DESTDIR)$(PREFIX)/share/man/man1/dlio_benchmark.1
 	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig
 	sed 's|@PREFIX@|$(PREFIX)|' tracer/include/dliotrace.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/dliotrace.pc
 	install -d $(addprefix $(DESTDIR)$(PREFIX)/share/,$(dir $(COMPLETIONS)))
@@ -194,7 +195,7 @@ COMPLETIONS := $(PROGRAMS:%=bash-completion/completions/%) $(PROGRAMS:%=zsh/site
 # Removes the files of `make install`, but no directories: other programs may use them.
 uninstall:
 	cd $(DESTDIR)$(PREFIX) && rm -f $(addprefix bin/,$(PROGRAMS) dlio_benchmark) lib/libdliotrace.so lib/libdliotrace_inline.so \
-		lib/libdlio_mpi.so lib/pkgconfig/dliotrace.pc include/dliotrace.h share/man/man1/dlio.1 share/man/man1/dlio-*.1 \
+		lib/libdlio_mpi.so lib/pkgconfig/dliotrace.pc include/dliotrace.h share/man/man1/dlio.1 share/man/man1/dlio-*.1 share/man/man1/dlio_benchmark.1 \
 		$(addprefix share/,$(COMPLETIONS))
 
 setup-demo:
