@@ -19,7 +19,7 @@ PAGES = BOOK / "src"
 DOCUMENT = re.compile(r"^\{\{#document (\S+)\}\}$", re.M)
 ENTRY = re.compile(r"\[[^\]]+\]\(([^)\s]+\.md)\)")
 LINK = re.compile(r"(!?)\[((?:[^\[\]`]|`[^`]*`|!\[[^\]]*\]\([^)]*\))*)\]\(([^)\s]+)\)")
-CODE = re.compile(r"^(```+|~~~+).*?^\1[ \t]*$|`[^`\n]+`(?!\]\()|(?:(?<=\n\n)|\A)(?: {4}.*\n?)+", re.M | re.S)
+CODE = re.compile(r"^(```+|~~~+).*?^\1[ \t]*$|`[^`\n]+`(?!\]\()|(?:(?<=\n\n)|\A)(?: {4}[^\n]*\n?)+", re.M | re.S)
 
 
 def pages():
@@ -56,7 +56,7 @@ def relinked(text, source, page, included):
         file = (source.parent / path).resolve()
         if file.is_dir() and (file / "README.md") in included:
             file = file / "README.md"
-        file = included.get(file, file)
+        file = PAGES / "index.md" if file == PAGES / "SUMMARY.md" else included.get(file, file)
         if not file.is_relative_to(PAGES):
             return "" if image else label
         moved = os.path.relpath(file, page.parent)

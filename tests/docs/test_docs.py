@@ -38,6 +38,13 @@ class Links(unittest.TestCase):
     def test_code_contains_no_links(self):
         self.assertEqual(self.broken("```\n[a](x.md)\n```\n`[b](y.md)`\n\n    [c](z.md)\n"), [])
 
+    def test_text_after_an_indented_block_contains_links(self):
+        self.assertEqual(self.broken("a\n\n    [c](z.md)\n\n[d](y.md)\n"), ["y.md"])
+
+    def test_links_to_the_list_of_pages_lead_to_the_first(self):
+        text = pages.relinked("[book](docs/src/SUMMARY.md)", pages.ROOT / "CHANGELOG.md", pages.PAGES / "changelog.md", {})
+        self.assertEqual(text, "[book](index.md)")
+
     def test_plain_http_is_found(self):
         self.assertEqual(self.broken("[a](http://example.org) [b](https://example.org)"), ["http://example.org"])
 
