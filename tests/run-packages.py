@@ -8,7 +8,9 @@ each package. It has no Rust, no compiler and no curl. This needs root (chroot).
 tested on a system of the Red Hat family.
 """
 
+import functools
 import hashlib
+import http.server
 import json
 import os
 import re
@@ -17,6 +19,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -163,7 +166,30 @@ def only(pattern):
 # ---- packages ---------------------------------------------------------------------------------------------------------
 
 
+def test_download(scratch):
+    """The documented line, with a server on this host."""
+    handler = functools.partial(QuietHandler, directory=PACKAGES)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        place = f"http://127.0.0.1:{server.server_address[1]}"
+        for at, works_there in ((place, True), (f"{place}/recipes", False)):
+            prefix = scratch / ("right" if works_there else "wrong")
+            line = f"curl -fsSL {place}/install.sh | sh -s -- --from {at} --prefix {prefix}"
+            ran = subprocess.run(["sh", "-c", line], capture_output=True, text=True)
+            expect((ran.returncode == 0) == works_there == prefix.exists(), f"{line}: {ran.stdout}{ran.stderr}")
+        server.shutdown()
+    subprocess.run([scratch / "right/bin/dlio", "--version"], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["sh", PACKAGES / "install.sh", "--uninstall", "--prefix", scratch / "right"], check=True, stdout=subprocess.DEVNULL)
+    expect(not list((scratch / "right").iterdir()), f"left: {list((scratch / 'right').iterdir())}")
+
+
+class QuietHandler(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
 def test_tarball(root):
+    test_download(root.path.parent)
     damaged = root.path / "tmp/damaged"
     damaged.mkdir()
     for file in (PACKAGES / "SHA256SUMS", only("dlio-*-x86_64-linux.tar.gz")):
