@@ -10,13 +10,14 @@ export DLIO_BIN_DIR := $(DLIO_DIST)/bin
 export DLIO_PRELOAD := $(DLIO_DIST)/lib/libdliotrace.so
 PREFIX ?= /usr/local
 
-.PHONY: help own demo test fuzz test-verdict test-what-if test-torch test-stores test-mpi test-systems test-mlpstorage build build-mpi wheel bench bench-quick bench-readme bench-peers bench-objects bench-programs install uninstall clean setup-demo setup-test setup-torch setup-stores setup-mpi say-test doc lint
+.PHONY: help own demo test fuzz test-verdict test-what-if test-torch test-stores test-mpi test-systems test-packages test-mlpstorage build build-mpi wheel packages docs bench bench-quick bench-readme bench-peers bench-objects bench-programs install uninstall clean setup-demo setup-test setup-torch setup-stores setup-mpi setup-packages setup-frameworks say-test doc lint
 
 help:
 	@echo "make demo          build, trace a small benchmark run, print the report"
 	@echo "make build         build programs and libraries into $(DLIO_DIST)"
 	@echo "make build-mpi     also build libdlio_mpi.so for the installed MPI"
 	@echo "make wheel         build the Python package into $(DLIO_DIST)/wheel"
+	@echo "make packages      build a tarball, .deb, .rpm, bill of materials and checksums from the build; make docs: the book (mdBook)"
 	@echo "make install       install the build, manual pages and shell completions into PREFIX=$(PREFIX); make uninstall removes them"
 	@echo "make test          run all checks; the targets below install what they need"
 	@echo "make test-torch    install PyTorch (5 minutes, 6 GB) and run its tests"
@@ -28,6 +29,7 @@ help:
 	@echo "make test-mpi      install Open MPI and libclang, build libdlio_mpi.so and test ranks under mpirun"
 	@echo "make test-systems  run the build in roots of other systems (glibc 2.31 and 2.41, by debootstrap, 600 MB; as root);"
 	@echo "                   ROOTS=\"DIR ...\" adds more"
+	@echo "make test-packages build the packages, and install, run and remove each in a fresh root (as root, 350 MB)"
 	@echo "make test-mlpstorage MLPSTORAGE=COMMAND  test with MLPerf Storage's program, started by COMMAND"
 	@echo "make fuzz          run random processes: FUZZ_RUNS, FUZZ_SEED and FUZZ_SECONDS set how many"
 	@echo "make bench         compare dlio with other tools (up to 40 minutes); bench-quick: a few minutes;"
@@ -52,6 +54,7 @@ test: say-test setup-test
 	$(STAGE) "examples" $(AS_USUAL) examples/run-tests.sh
 	$(STAGE) "verdicts on jobs of known cause" $(AS_USUAL) tests/jobs/verdicts.py --short --tries 3
 	$(STAGE) "Python package" $(AS_USUAL) python/run-tests.sh
+	$(STAGE) "docs: links, commands, reports" $(AS_USUAL) tests/docs/run-tests.sh
 	$(STAGE) "instructions per call" $(AS_USUAL) tests/bench/run-tests.sh
 	$(STAGE) "Perfetto UI" $(AS_USUAL) tests/run-ui.sh
 	@tests/stage.sh --times
@@ -81,6 +84,10 @@ test-stores: setup-stores build
 # Tests other C libraries, in roots in the cache directory and in those of ROOTS.
 test-systems: build
 	tests/run-systems.py $(ROOTS)
+
+# Installs, runs and removes each package in a fresh root.
+test-packages: packages
+	tests/run-packages.py $(PACKAGES)
 
 # Tests with MLPerf Storage's own program. It is not in a package registry, so this target does not install it.
 test-mlpstorage: build
@@ -117,6 +124,14 @@ build-mpi:
 # The Python package, with the library and the programs in it.
 wheel: build
 	@python/build-wheel.sh
+
+# Tarball, .deb, .rpm, wheel, installer and recipes; PACKAGES_URL is the address that recipes name, MAINTAINER the person in the .deb.
+packages: setup-packages wheel
+	@packaging/build.sh
+
+# The book, into target/docs. mdBook is installed by cargo, once; `make test` checks the book without it.
+docs:
+	@docs/build.sh
 
 # See tests/bench/README.md. BENCH_ARGUMENTS goes to the harness: --only capture, --folder /mnt/disk.
 bench: bench-programs
@@ -155,13 +170,15 @@ install:
 	@[ -e $(DLIO_DIST)/built ] || { echo "make install: cannot install from $(DLIO_DIST): nothing is built; run \`make build\` first" >&2; exit 1; }
 	@[ -z "$$(find analyzer benchmark cluster linking preload schemas tracer -name '*.rs' -newer $(DLIO_DIST)/built)" ] || \
 		echo "make install: some sources are newer than the build; run \`make build\` to update it" >&2
-	install -D -t $(DESTDIR)$(PREFIX)/bin $(DLIO_DIST)/bin/*
+	install -D -t $(DESTDIR)$(PREFIX)/bin $(PROGRAMS:%=$(DLIO_DIST)/bin/%)
+	ln -sf dlio $(DESTDIR)$(PREFIX)/bin/dlio_benchmark
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib $(DLIO_DIST)/lib/libdliotrace.so $(DLIO_DIST)/lib/libdliotrace_inline.so
 	@[ ! -e $(DLIO_DIST)/lib/libdlio_mpi.so ] || install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib $(DLIO_DIST)/lib/libdlio_mpi.so
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include tracer/include/dliotrace.h
 	$(DLIO_BIN_DIR)/dlio man $(DESTDIR)$(PREFIX)/share/man/man1
 	$(DLIO_BIN_DIR)/dlio-analyze --man $(DESTDIR)$(PREFIX)/share/man/man1
 	$(DLIO_BIN_DIR)/dlio-top --man $(DESTDIR)$(PREFIX)/share/man/man1
+	echo '.so man1/dlio-bench.1' > $(DESTDIR)$(PREFIX)/share/man/man1/dlio_benchmark.1
 	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig
 	sed 's|@PREFIX@|$(PREFIX)|' tracer/include/dliotrace.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/dliotrace.pc
 	install -d $(addprefix $(DESTDIR)$(PREFIX)/share/,$(dir $(COMPLETIONS)))
@@ -178,7 +195,7 @@ COMPLETIONS := $(PROGRAMS:%=bash-completion/completions/%) $(PROGRAMS:%=zsh/site
 # Removes the files of `make install`, but no directories: other programs may use them.
 uninstall:
 	cd $(DESTDIR)$(PREFIX) && rm -f $(addprefix bin/,$(PROGRAMS) dlio_benchmark) lib/libdliotrace.so lib/libdliotrace_inline.so \
-		lib/libdlio_mpi.so lib/pkgconfig/dliotrace.pc include/dliotrace.h share/man/man1/dlio.1 share/man/man1/dlio-*.1 \
+		lib/libdlio_mpi.so lib/pkgconfig/dliotrace.pc include/dliotrace.h share/man/man1/dlio.1 share/man/man1/dlio-*.1 share/man/man1/dlio_benchmark.1 \
 		$(addprefix share/,$(COMPLETIONS))
 
 setup-demo:
@@ -195,6 +212,12 @@ setup-stores:
 
 setup-mpi:
 	@tests/setup.sh mpi
+
+setup-packages:
+	@tests/setup.sh packages
+
+setup-frameworks:
+	@tests/setup.sh frameworks
 
 clean:
 	rm -rf $(CARGO_TARGET_DIR) $(DLIO_DIST)

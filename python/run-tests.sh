@@ -53,6 +53,19 @@ DLIO_TEST_RUST_LIBRARY="$(cargo build --quiet --release --package dlio-example -
 export DLIO_TEST_RUST_LIBRARY
 "$python" -m pip install --quiet --disable-pip-version-check --no-index --no-deps "$wheel"
 
+# The type stubs in the wheel agree with its modules. Categories are one class with other attributes each.
+tools="${XDG_CACHE_HOME:-$HOME/.cache}/dlio-wheel-venv/bin/python"
+if [ -x "$tools" ]; then
+    installed="$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
+    mkdir -p "$folder/stubs/dliotrace"
+    cp "$installed"/dliotrace/*.pyi "$folder/stubs/dliotrace/"
+    echo 'dliotrace\.ai\.(checkpoint|comm|compute|data|device|pipeline)' > "$folder/allowed"
+    # mypy does not check packages in the directory it is started in.
+    (cd "$folder/stubs" && PYTHONPATH="$installed" MYPYPATH=. "$tools" -B -m mypy.stubtest dliotrace --ignore-missing-stub \
+        --allowlist "$folder/allowed")
+    (cd "$folder" && MYPYPATH=stubs "$tools" -B -m mypy --strict --cache-dir "$folder/mypy" "$here/tests/programs/typed.py")
+fi
+
 cd "$here/tests"
 PATH="$folder/venv/bin:/usr/bin:/bin" DLIO_BIN_DIR="${DLIO_BIN_DIR:-$(dirname "$(command -v dlio-analyze || echo ./none)")}" \
     "$python" -B -m unittest "$@"

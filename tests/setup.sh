@@ -1,13 +1,18 @@
 #!/bin/sh
 # Installs what is missing on a Debian-like machine that has Rust. `setup.sh demo` installs what building takes,
-# `setup.sh test` also what the tests use, `setup.sh mpi` Open MPI and what its bindings are made with, `setup.sh torch` PyTorch
+# `setup.sh test` also what the tests use, `setup.sh packages` what packages are made and tested with, `setup.sh frameworks` JAX,
+# TensorFlow and Ray for the recipes in docs/ (2.6 GB), `setup.sh mpi` Open MPI and what its bindings are made with, `setup.sh torch` PyTorch
 # for its own tests (some 6 GB) and what jobs with a known cause of waiting import, `setup.sh stores` clients of object stores (130 MB) and servers (nginx, OpenStack Swift; 120 MB). Says nothing and does nothing where
 # everything is there.
 set -eu
 
 wanted="cc:gcc make:make pkg-config:pkg-config cmake:cmake"
-[ "${1:-demo}" != demo ] && wanted="$wanted c++:g++ python3:python3 git:git strace:strace sqlite3:sqlite3 valgrind:valgrind faketime:faketime \
-    musl-gcc:musl-tools ruby:ruby"
+case "${1:-demo}" in
+    demo | wheel | packages) tested='' ;;
+    *) tested=1
+       wanted="$wanted c++:g++ python3:python3 git:git strace:strace sqlite3:sqlite3 valgrind:valgrind faketime:faketime \
+           musl-gcc:musl-tools ruby:ruby" ;;
+esac
 
 [ "${1:-demo}" = stores ] && wanted="$wanted nginx:nginx-light memcached:memcached faketime:faketime swift-ring-builder:swift \
     swift-proxy-server:swift-proxy swift-account-server:swift-account swift-container-server:swift-container \
@@ -15,12 +20,14 @@ wanted="cc:gcc make:make pkg-config:pkg-config cmake:cmake"
 
 [ "${1:-demo}" = mpi ] && wanted="$wanted mpirun:openmpi-bin mpicc:libopenmpi-dev"
 
+[ "${1:-demo}" = packages ] && wanted="$wanted debootstrap:debootstrap rpmbuild:rpm lintian:lintian rpmlint:rpmlint fakeroot:fakeroot"
+
 missing=""
 for pair in $wanted; do
     command -v "${pair%%:*}" >/dev/null 2>&1 || missing="$missing ${pair#*:}"
 done
 # Libraries, which no command tells of; libclang-cpp, which comes with other programs, is not libclang.
-[ "${1:-demo}" = demo ] || [ -e /usr/include/libaio.h ] || missing="$missing libaio-dev"
+[ -z "$tested" ] || [ -e /usr/include/libaio.h ] || missing="$missing libaio-dev"
 [ "${1:-demo}" != mpi ] || [ -n "$(find /usr/lib -name 'libclang*.so*' ! -name 'libclang-cpp*' -print -quit)" ] || \
     missing="$missing libclang-dev"
 command -v cargo >/dev/null 2>&1 || { echo "cargo is missing: install Rust 1.95 or newer with rustup" >&2; exit 1; }
@@ -50,12 +57,15 @@ packages() {
 }
 
 cache="${XDG_CACHE_HOME:-$HOME/.cache}"
+# maturin builds the wheel; the rest tests it.
+case "${1:-demo}" in wheel | test | packages) packages "$cache/dlio-wheel-venv" .installed "maturin==1.16.0 auditwheel==6.8.2 twine==7.0.0 mypy" ;; esac
 case "${1:-demo}" in
     # What reads our files in the tests: the libraries people use themselves.
     test) packages "$cache/dlio-venv" .readers "numpy h5py pandas pyarrow pillow polars duckdb viztracer prometheus_client" ;;
     # Of versions that go together: finding them takes pip minutes.
     stores) packages "$cache/dlio-stores-venv" .installed \
         "aiobotocore==3.10.0 boto3==1.43.117 s3fs==2026.9.0 smart_open==9.0.2 minio==7.2.20" ;;
+    frameworks) packages "$cache/dlio-frameworks-venv" .installed "jax tensorflow-cpu ray" ;;
     torch)
         packages "$cache/dlio-torch-venv" .installed "torch lightning transformers accelerate numpy safetensors s3torchconnector"
         jobs="$(dirname "$0")/jobs/waits/requirements"

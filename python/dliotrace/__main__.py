@@ -96,13 +96,13 @@ def split(arguments):
     return arguments[:at], rest[1:] if rest[:1] == ["--"] else rest
 
 
-def execute(program, arguments):
-    """Executes one of the programs of this package, or one in PATH."""
+def execute(program, arguments, name=None):
+    """Executes one of the programs of this package, or one in PATH; `name` is its first argument."""
     own = os.path.join(HERE, "bin", program)
     found = own if os.access(own, os.X_OK) else shutil.which(program)
     if found is None or os.path.realpath(found) == os.path.realpath(sys.argv[0]):
-        sys.exit(f"cannot find {program}: this wheel was built without the programs; rebuild it with `make build wheel`")
-    os.execv(found, [program, *arguments])
+        sys.exit(f"cannot find {program}: this wheel was built without the programs; rebuild it with `make wheel`")
+    os.execv(found, [name or program, *arguments])
 
 
 def dlio():
@@ -111,6 +111,15 @@ def dlio():
 
 def dlio_analyze():
     execute("dlio-analyze", sys.argv[1:])
+
+
+def dlio_top():
+    execute("dlio-top", sys.argv[1:])
+
+
+def dlio_benchmark():
+    """Executes dlio under the name that selects DLIO's command line."""
+    execute("dlio", sys.argv[1:], "dlio_benchmark")
 
 
 def main():
