@@ -452,6 +452,15 @@ impl<'a> Family<'a> {
         }
     }
 
+    /// Returns `true` if a program that a thread's process started sends messages through an object.
+    fn is_from_own_program(&self, thread: usize, object: u64) -> bool {
+        let proc = self.threads[thread].lane.proc;
+        let program = |proc: u32| self.processes.get(proc as usize).and_then(|process| process.program.as_deref());
+        let first = self.gives.get(&object).and_then(|gives| gives.iter().find(|give| give.thread != thread));
+        let giver = first.map(|give| self.threads[give.thread].lane.proc);
+        giver.is_some_and(|giver| self.parents[giver as usize] == Some(proc) && program(giver) != program(proc))
+    }
+
     /// Finds messages that were sent before they were received: no thread waited for them.
     fn find_ready_messages(&mut self) {
         for number in 0..self.threads.len() {
@@ -469,7 +478,11 @@ impl<'a> Family<'a> {
                 is_short && is_given() && self.giver(number, step.object.id, step.start, step.end).is_none()
             };
             let idle = (0..thread.steps.len()).filter(|&at| thread.class[at] == Part::Idle);
-            let ready: Vec<_> = idle.filter(is_ready).map(|at| (at, Part::HandOver)).collect();
+            let part = |at: usize| match self.is_from_own_program(number, thread.steps[at].object.id) {
+                true => Part::Child,
+                false => Part::HandOver,
+            };
+            let ready: Vec<_> = idle.filter(is_ready).map(|at| (at, part(at))).collect();
             self.threads[number].reclassify(&ready);
         }
     }
