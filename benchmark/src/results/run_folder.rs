@@ -25,6 +25,12 @@ fn of_run<T>(outcome: Outcome<T>) -> Outcome<T> {
     outcome.map_err(|failure| failure.elsewhere("hydra.run.dir"))
 }
 
+/// Returns the run directory that a user means: a file of a run stands for its directory.
+pub fn run_folder(given: &Path) -> &Path {
+    let folder = given.parent().filter(|_| given.is_file()).unwrap_or(given);
+    if folder.as_os_str().is_empty() { Path::new(".") } else { folder }
+}
+
 #[derive(Debug, Clone)]
 pub struct RunFolder {
     pub path: PathBuf,
