@@ -1,6 +1,6 @@
 //! The directories of checkpoints: their names, how many a run writes, whether they are writable.
 
-use crate::config::Config;
+use crate::config::{Checkpoints, Config};
 use crate::data_set::layout::{Layout, Split};
 use crate::failure::{Failure, Kind, Outcome};
 use crate::store;
@@ -38,6 +38,21 @@ pub fn existing_bytes(below: &Path) -> u64 {
     let folders = entries(below).filter(|entry| entry.file_name().to_string_lossy().starts_with("global_epoch"));
     let files = folders.flat_map(|folder| entries(&folder.path())).filter_map(|file| file.metadata().ok());
     files.map(|file| file.len()).sum()
+}
+
+/// Checks that the checkpoints that a run reads exist, if they are files.
+pub fn check_existence(checkpoints: &Checkpoints) -> Outcome<()> {
+    let places = || [Some(&checkpoints.folder), checkpoints.fast_folder.as_ref()].into_iter().flatten();
+    if places().any(|place| store::is_object(place)) {
+        return Ok(());
+    }
+    let reads = checkpoints.reads.max(0) as u64;
+    let exists = |step: u64| places().any(|place| folder(place, 1, step).is_dir());
+    let Some(step) = (1..=reads).find(|step| !exists(*step)) else { return Ok(()) };
+    let missing = folder(&checkpoints.folder, 1, step);
+    let what = format!("cannot find the checkpoint to read: {} does not exist", missing.display());
+    Err(Failure::new(Kind::MissingData, what)
+        .remedy(format!("write it first with ++workload.checkpoint.num_checkpoints_write={reads}")))
 }
 
 /// Checks that checkpoints can be written to a directory: better before a run of hours than after its first epoch.

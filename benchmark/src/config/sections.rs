@@ -523,6 +523,13 @@ impl Config {
         self.workflow.train || self.workflow.checkpoint
     }
 
+    /// Returns `true` if an epoch has no training, only an evaluation: the data set has no files to train on.
+    pub fn evaluates_only(&self) -> bool {
+        let Dataset { files_train, files_eval, .. } = self.dataset;
+        let evaluates = self.workflow.evaluate || (self.workflow.generate && !self.workflow.train);
+        files_train == 0 && files_eval > 0 && evaluates
+    }
+
     /// Returns `true` if the run only writes and reads checkpoints.
     pub fn only_checkpoints(&self) -> bool {
         self.workflow.checkpoint && !self.workflow.train
@@ -620,7 +627,7 @@ impl DataLocations {
 
     fn folder(&self, tree: &Tree, key: &str) -> PathBuf {
         let typed = tree.text(key);
-        let Some(store) = &self.store else { return Path::new(&self.root).join(typed.trim_end_matches('/')) };
+        let Some(store) = &self.store else { return Path::new(&self.root).join(without_last_slashes(&typed)) };
         match store.folder(key, &self.root, &typed) {
             Ok((folder, remark)) => {
                 self.remarks.borrow_mut().extend(remark);
@@ -637,6 +644,14 @@ impl DataLocations {
     fn folder_anywhere(&self, tree: &Tree, key: &str) -> PathBuf {
         let typed = tree.text(key);
         if typed.starts_with('/') { PathBuf::from(typed) } else { self.folder(tree, key) }
+    }
+}
+
+/// Returns a path without the slashes at its end; the root directory stays what it is.
+fn without_last_slashes(path: &str) -> &str {
+    match path.trim_end_matches('/') {
+        "" if path.starts_with('/') => "/",
+        rest => rest,
     }
 }
 
@@ -890,5 +905,9 @@ mod tests {
         assert_eq!(relative.dataset.folder, PathBuf::from("/mnt/data/x"));
         let absolute = config("{storage: {storage_root: /mnt}, dataset: {data_folder: /y}}");
         assert_eq!(absolute.dataset.folder, PathBuf::from("/y"));
+        for (typed, folder) in [("/", "/"), ("///", "/"), ("/y//", "/y"), ("''", "./")] {
+            let read = config(&format!("{{dataset: {{data_folder: {typed}}}}}"));
+            assert_eq!(read.dataset.folder, PathBuf::from(folder), "{typed}");
+        }
     }
 }

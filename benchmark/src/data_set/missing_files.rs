@@ -118,11 +118,7 @@ fn listed(layout: &Layout, split: Split) -> io::Result<Option<Missing>> {
     let mut missing = Missing { split, count: 0, names: Vec::new(), all: true };
     if count < files {
         let absent = (0..files).filter(|number| there[(number / 64) as usize] & 1 << (number % 64) == 0);
-        absent.for_each(|number| {
-            if missing.names.len() < TOLD {
-                missing.note(layout.path(split, number))
-            }
-        });
+        absent.take(TOLD).for_each(|number| missing.note(layout.path(split, number)));
         missing.count = files - count;
     }
     Ok(missing.if_any())

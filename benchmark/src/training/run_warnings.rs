@@ -8,9 +8,23 @@ pub fn about(config: &Config, train: Share, evaluation: Share, ranks: u64) -> Ve
     let evaluates = config.workflow.evaluate.then_some(config.dataset.files_eval);
     let trained = left_over(config, "", config.dataset.files_train, train, ranks);
     let evaluated = evaluates.and_then(|files| left_over(config, "evaluation ", files, evaluation, ranks));
-    let all =
-        [trained, evaluated, not_counted(config, train), forked(config), no_checkpoints(config), uneven(config, ranks)];
+    let counted = not_counted(config, train);
+    let all = [
+        no_training(config),
+        trained,
+        evaluated,
+        counted,
+        forked(config),
+        no_checkpoints(config),
+        uneven(config, ranks),
+    ];
     all.into_iter().flatten().collect()
+}
+
+/// Returns a note if epochs have no training, as in DLIO.
+fn no_training(config: &Config) -> Option<String> {
+    let alone = config.evaluates_only();
+    alone.then(|| "an epoch has no training steps, only an evaluation: num_files_train=0".into())
 }
 
 /// Returns the samples that do not fill a batch: frameworks drop them too (`drop_last`).
