@@ -527,6 +527,15 @@ fn missing_data_set_message_names_what_is_there() {
 }
 
 #[test]
+fn unknown_device_is_noted() {
+    let folder = Folder::new("no-device");
+    let sampled = ["++workload.workflow.profiling=true", "++workload.profiling.profiler=iostat"];
+    let output = run(&folder, &[&sampled[..], &[GENERATE, "++workload.profiling.iostat_devices=[sdzz]"]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stdout(&output).contains("no numbers of `sdzz`"), "{}", stdout(&output));
+}
+
+#[test]
 fn exceeded_file_size_limit_names_the_file() {
     let folder = Folder::new("size-limit");
     let typed = small(&[GENERATE, "++workload.workflow.train=false", "++hydra.run.dir=run"]);

@@ -42,8 +42,11 @@ impl Run {
         }
         // Without training, a run may only read checkpoints.
         let saves = workflow.checkpoint && (workflow.train || checkpoint.writes > 0);
-        let folders = [&checkpoint.folder].into_iter().chain(&checkpoint.fast_folder);
-        folders.filter(|_| saves).try_for_each(|folder| checkpoint::check_folder(folder))?;
+        if saves {
+            let fast = checkpoint.fast_folder.iter().map(|folder| ("fast_folder", folder));
+            let mut folders = [("checkpoint_folder", &checkpoint.folder)].into_iter().chain(fast);
+            folders.try_for_each(|(key, folder)| checkpoint::check_folder(key, folder))?;
+        }
         if saves { self.check_room(launched) } else { Ok(()) }
     }
 

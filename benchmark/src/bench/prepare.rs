@@ -8,6 +8,7 @@ use crate::failure::{Failure, Outcome};
 use crate::keys::grammar::Override;
 use crate::keys::value::Value;
 use crate::keys::{self, interpolation};
+use crate::results::devices;
 use crate::store::{self, settings};
 use crate::system::{locate, terminal};
 use crate::workload::presets::{self, Composed};
@@ -77,7 +78,12 @@ fn prepare_one(request: &Request, overrides: Vec<Override>) -> Outcome<Run> {
     let (folder, own_folder) = run_folder(&config, &composed, request.multirun)?;
     rules::unexpanded("hydra.run.dir", &folder).map_or(Ok(()), Err)?;
     let ignored = composed.ignored.iter().map(|note| settings::masked(note));
-    let notes = ignored.chain(config.store_remarks.clone()).chain(listed).collect();
+    let samples_devices = config.workflow.profile && config.profiler == "iostat";
+    let devices = if samples_devices { devices::unknown(&config.iostat_devices) } else { Vec::new() };
+    let devices = devices.into_iter().map(|name| {
+        format!("iostat.json will have no numbers of `{name}`: /proc/diskstats has no such device (profiling.iostat_devices)")
+    });
+    let notes = ignored.chain(config.store_remarks.clone()).chain(listed).chain(devices).collect();
     let (called, ranks) = (request.command(), request.ranks);
     let goes_on = request.training.skip_failures;
     let mut run = Run {

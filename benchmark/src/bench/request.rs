@@ -48,7 +48,7 @@ impl Request {
     }
 }
 
-/// Parses overrides. A word without a value is refused with what it was probably meant to be.
+/// Parses overrides. The refusal of a word without a value contains its probable meaning.
 pub(super) fn parsed(overrides: &[String]) -> Outcome<Vec<Override>> {
     let before = |word: &String| {
         let arguments: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();

@@ -71,7 +71,10 @@ impl Run {
         if !self.own_folder {
             return Ok(());
         }
-        let failed = |path: &Path, error| Failure::unwritable("create the run directory", path, error);
+        let failed = |path: &Path, error| {
+            Failure::unwritable("create the run directory", path, error)
+                .remedy("choose another run directory with ++hydra.run.dir=DIR")
+        };
         let wanted = self.folder.clone();
         if let Some(above) = wanted.parent() {
             std::fs::create_dir_all(above).map_err(|error| failed(above, error))?;

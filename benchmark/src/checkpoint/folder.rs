@@ -56,7 +56,8 @@ pub fn check_existence(checkpoints: &Checkpoints) -> Outcome<()> {
 }
 
 /// Checks that checkpoints can be written to a directory: better before a run of hours than after its first epoch.
-pub fn check_folder(below: &Path) -> Outcome<()> {
+/// `key` is the key of the directory below `workload.checkpoint`.
+pub fn check_folder(key: &str, below: &Path) -> Outcome<()> {
     if store::is_object(below) {
         return store::check_writable(below);
     }
@@ -64,7 +65,7 @@ pub fn check_folder(below: &Path) -> Outcome<()> {
     let tried = fs::create_dir_all(below).and_then(|()| fs::write(&probe, b"")).and_then(|()| fs::remove_file(&probe));
     tried.map_err(|error| {
         let what = format!("cannot write to the checkpoint directory {}: {error}", below.display());
-        Failure::new(Kind::System, what).remedy("choose another one with ++workload.checkpoint.checkpoint_folder=DIR")
+        Failure::new(Kind::System, what).remedy(format!("choose another one with ++workload.checkpoint.{key}=DIR"))
     })
 }
 

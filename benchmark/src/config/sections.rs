@@ -791,7 +791,8 @@ fn train(tree: &Tree) -> Outcome<Train> {
     Ok(Train {
         epochs: tree.count("train.epochs"),
         computation: tree.spread("train.computation_time")?,
-        steps_max: u64::try_from(tree.whole("train.total_training_steps")).ok(),
+        // As in DLIO, zero does not limit the steps.
+        steps_max: u64::try_from(tree.whole("train.total_training_steps")).ok().filter(|steps| *steps > 0),
         seed: tree.whole("train.seed") as u64,
         seed_change_epoch: tree.flag("train.seed_change_epoch"),
     })
@@ -888,6 +889,7 @@ mod tests {
         };
         let many = "num_files_train: 1000, num_samples_per_file: 8, file_bytes: [400, 800]";
         assert_eq!(scaled(many, 0.1), (100, 8, vec![400, 800], Some(15)));
+        assert_eq!(config("{train: {total_training_steps: 0}}").train.steps_max, None);
         let one = "num_files_train: 1, num_samples_per_file: 1000, file_bytes: [50000]";
         assert_eq!(scaled(one, 0.1), (1, 100, vec![5000], Some(15)));
         assert_eq!(scaled(one, 2.0), (2, 1000, vec![50000], Some(300)));

@@ -142,7 +142,12 @@ impl Log {
         if rank > 0 {
             return Ok(Log { file: None, echo: false });
         }
-        let file = of_run(File::create(path).map_err(|error| Failure::unwritable("create", path, error)))?;
+        let made = File::create(path).map_err(|error| {
+            let failure = Failure::unwritable("create", path, error);
+            let other = "choose another name in the run directory with ++workload.output.log_file=NAME";
+            if failure.remedy.is_empty() { failure.remedy(other) } else { failure }
+        });
+        let file = of_run(made)?;
         Ok(Log { file: Some(file), echo })
     }
 

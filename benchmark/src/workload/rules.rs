@@ -5,6 +5,7 @@ use crate::config::{CheckpointFormat, Config, Element, Framework, LoaderKind};
 use crate::data_set::formats::hdf5;
 use crate::data_set::layout::{Layout, Split};
 use crate::failure::{Failure, Outcome};
+use crate::keys;
 use crate::keys::value::Value;
 use crate::ranks::mpi;
 use crate::store;
@@ -307,6 +308,36 @@ fn dataset(config: &Config, list: &mut List) {
         "set workload.reader.profile, or remove file_bytes",
     );
     hdf5(config, list);
+    parquet(config, list);
+}
+
+/// The keys of a Parquet column, and its types.
+const COLUMN_KEYS: [&str; 4] = ["name", "dtype", "size", "read"];
+const COLUMN_TYPES: [&str; 16] = [
+    "float16", "float32", "float", "float64", "double", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64",
+    "uint64", "string", "binary", "bytes",
+];
+
+fn parquet(config: &Config, list: &mut List) {
+    for column in &config.dataset.parquet_columns {
+        let complaint = match column {
+            Value::Map(entries) => entries.iter().find_map(|(key, value)| match (key.as_str(), value) {
+                ("dtype", Value::Text(kind)) if !COLUMN_TYPES.contains(&kind.as_str()) => {
+                    Some(format!("dtype: {}", keys::none_of(kind, &COLUMN_TYPES)))
+                }
+                ("size", value) if !matches!(value, Value::Int(1..)) => {
+                    Some(format!("size: expected an integer of at least 1, got {}", value.inline()))
+                }
+                (key, _) if !COLUMN_KEYS.contains(&key) => Some(keys::none_of(key, &COLUMN_KEYS)),
+                _ => None,
+            }),
+            other => Some(format!("expected a map, got {}", other.inline())),
+        };
+        if let Some(complaint) = complaint {
+            let remedy = "write columns as [{name: a, dtype: float32, size: 4}]";
+            list.refuse(true, format!("workload.dataset.parquet.columns: {complaint}"), remedy);
+        }
+    }
 }
 
 fn hdf5(config: &Config, list: &mut List) {
@@ -605,6 +636,10 @@ mod tests {
             (&["workload=unet3d_h100_s3", "++workload.storage.storage_options.endpoint=x"], "endpoint_url"),
             (&["workload=default", "++workload.dataset.num_files_eval=0"], "evaluation samples"),
             (&["workload=default", "++workload.dataset.data_folder="], "data_folder is empty"),
+            (&["workload=flux", "++workload.dataset.parquet.columns=[a]"], "expected a map, got a"),
+            (&["workload=flux", "++workload.dataset.parquet.columns=[{dtype: float31}]"], "did you mean float32?"),
+            (&["workload=flux", "++workload.dataset.parquet.columns=[{size: 0}]"], "at least 1, got 0"),
+            (&["workload=flux", "++workload.dataset.parquet.columns=[{type: int8}]"], "expected one of name, dtype"),
             (&["workload=default", "++workload.dataset.data_folder=~/x"], "~ is not expanded"),
             (&["workload=default", "++workload.checkpoint.checkpoint_folder=/a/$SCRATCH/x"], "${oc.env:SCRATCH}"),
             (
