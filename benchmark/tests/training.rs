@@ -217,7 +217,7 @@ fn evaluation_runs_without_training_files() {
         assert!(metric.keys().all(|key| !key.starts_with("train_")), "{summary}");
         let printed = stdout(&output);
         assert!(printed.contains("no training steps, only an evaluation") && printed.contains("  eval "), "{printed}");
-        assert_eq!(folder.json("run/0_output.json")["1"]["load"]["eval"].as_array().unwrap().len() > 0, true);
+        assert!(!folder.json("run/0_output.json")["1"]["load"]["eval"].as_array().unwrap().is_empty());
     }
     // Training files that exist are not read.
     assert!(run(&folder, &[GENERATE, "++workload.workflow.train=false"]).status.success());

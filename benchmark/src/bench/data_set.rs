@@ -119,7 +119,7 @@ impl Run {
     /// Handles more files than requested: the first of them are read, as in DLIO.
     fn read_in_part(&mut self, split: Split) {
         let layout = Layout::new(&self.config.dataset);
-        if self.config.store.is_some() || layout.path(split, 0).exists() {
+        if self.config.store.is_some() || layout.has_set(split) {
             return;
         }
         if let Some(total) = layout.larger_set(split) {

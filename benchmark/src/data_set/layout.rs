@@ -146,6 +146,11 @@ impl Layout {
         (format!("{prefix}_"), format!("_of_{total}.{suffix}{}", self.compressed_suffix()))
     }
 
+    /// Returns `true` if the directory contains a file of this data set.
+    pub fn has_set(&self, split: Split) -> bool {
+        self.existing_set_sizes(split).any(|total| total == self.named(split))
+    }
+
     /// Returns the number of files of the smallest larger data set with these names in the directory.
     pub fn larger_set(&self, split: Split) -> Option<u64> {
         self.existing_set_sizes(split).filter(|total| *total > self.files(split)).min()

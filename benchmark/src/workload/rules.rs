@@ -255,11 +255,6 @@ fn dataset(config: &Config, list: &mut List) {
         "write ++workload.dataset.data_folder=DIR, or . for the current directory",
     );
     list.refuse(
-        dataset.listing && !dataset.keep_files,
-        "workload.dataset.keep_files=false removes generated files, but workload.dataset.listing reads existing ones",
-        "remove one of them",
-    );
-    list.refuse(
         dataset.record_dims.is_empty() && dataset.record_bytes < 1.0,
         "workload.dataset.record_length_bytes must be at least 1",
         "",
@@ -296,6 +291,19 @@ fn dataset(config: &Config, list: &mut List) {
         "workload.dataset.webdataset.extension is the extension of the member with a sample's bytes",
         "use bin, jpg, npy or another one; cls is the label",
     );
+    existing_files(config, list);
+    hdf5(config, list);
+    parquet(config, list);
+}
+
+/// Refuses impossible uses of files that no generation of these keys made.
+fn existing_files(config: &Config, list: &mut List) {
+    let dataset = &config.dataset;
+    list.refuse(
+        dataset.listing && !dataset.keep_files,
+        "workload.dataset.keep_files=false removes generated files, but workload.dataset.listing reads existing ones",
+        "remove one of them",
+    );
     let in_store = config.store.is_some() && (config.reader.profile.is_some() || dataset.listing);
     list.refuse(
         in_store,
@@ -307,8 +315,6 @@ fn dataset(config: &Config, list: &mut List) {
         format!("workload.dataset.file_bytes generates files that no reader of {} can read", dataset.suffix),
         "set workload.reader.profile, or remove file_bytes",
     );
-    hdf5(config, list);
-    parquet(config, list);
 }
 
 /// The keys of a Parquet column, and its types.
