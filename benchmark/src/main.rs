@@ -3,12 +3,13 @@
 //! `dlio X` runs the program `dlio-X` if X is not a verb, or is `analyze` or `top`. Under the name `dlio_benchmark` it
 //! accepts DLIO's own arguments.
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use dlio_benchmark::bench::{self, Request, Run};
 use dlio_benchmark::command::size::{self, SizeRequest};
 use dlio_benchmark::command::sweep::{self, Knob};
 use dlio_benchmark::command::{
-    bench_traced, check, compare_layouts, completions, manual, ranks, report, trace, workloads,
+    bench_traced, check, compare_layouts, completions, foreign_options, manual, ranks, report, trace, workloads,
 };
 use dlio_benchmark::failure::{Failure, Kind, Outcome};
 use dlio_benchmark::ranks::agreement;
@@ -172,7 +173,7 @@ const RANKS_MAX: u64 = 4096;
 struct RanksOptions {
     /// Simulated accelerators, one process each; processes started by mpirun, srun or torchrun are ranks without this
     /// option
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = number_of_ranks)]
     ranks: Option<u64>,
     /// How ranks started by a launcher communicate: through its MPI (needs libdlio_mpi.so) or through sockets
     #[arg(long, value_name = "KIND", default_value = "auto", value_parser = ["auto", "mpi", "sockets"])]
@@ -204,6 +205,11 @@ impl RanksOptions {
         }
         Ok(world)
     }
+}
+
+fn number_of_ranks(text: &str) -> Result<u64, String> {
+    let number = text.trim().parse::<u64>().ok().filter(|number| (1..=RANKS_MAX).contains(number));
+    number.ok_or_else(|| format!("expected a number from 1 to {RANKS_MAX}"))
 }
 
 fn gibibytes(text: &str) -> Result<f64, String> {
@@ -307,14 +313,32 @@ fn main() -> ExitCode {
         arguments.first().map(PathBuf::from).and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
     let outcome = if own_name.as_deref() == Some("dlio_benchmark") {
         let typed = spelt_out(arguments, 1);
-        let original = Original::try_parse_from(&typed).unwrap_or_else(|error| terminal::refuse(error, &typed));
+        let original = Original::try_parse_from(&typed).unwrap_or_else(|error| refuse(error, &typed));
         run(&original.options, true)
     } else {
         run_other_program(&arguments);
         let typed = plain(arguments);
-        act(Dlio::try_parse_from(&typed).unwrap_or_else(|error| terminal::refuse(error, &typed)).verb)
+        act(Dlio::try_parse_from(&typed).unwrap_or_else(|error| refuse(error, &typed)).verb)
     };
     ExitCode::from(code_of(outcome) as u8)
+}
+
+/// Ends the program with an error in its command line, with a hint for an option of another program.
+fn refuse(mut error: clap::Error, typed: &[OsString]) -> ! {
+    let is_bench =
+        typed.get(1).is_some_and(|verb| verb == "bench") || typed.iter().any(|word| word == "dlio_benchmark");
+    let unknown = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(option)) if error.kind() == ErrorKind::UnknownArgument && is_bench => option.clone(),
+        _ => terminal::refuse(error, typed),
+    };
+    // The option as typed has its value.
+    let words = typed.iter().filter_map(|word| word.to_str());
+    let whole = words.filter(|word| word.split('=').next() == Some(&unknown)).next_back().unwrap_or(&unknown);
+    if let Some(hint) = foreign_options::hint(whole) {
+        error.remove(ContextKind::SuggestedArg);
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
+    }
+    terminal::refuse(error, typed)
 }
 
 /// Rewrites `dlio --completions bash`, which is dlio-analyze's syntax.
@@ -479,9 +503,6 @@ fn ranks(options: &RanksOptions, as_json: bool) -> Outcome<i32> {
         let count = options.ranks.unwrap_or(1);
         if count == 1 {
             return ranks::report(&mut Single, "itself", as_json).map(|()| 0);
-        }
-        if count > RANKS_MAX {
-            return Err(Failure::refused(format!("--ranks={count}: at most {RANKS_MAX} are supported")));
         }
         let name = "shared memory and sockets";
         let body = |ranks: &mut dyn Communicator| code_of(ranks::report(ranks, name, as_json).map(|()| 0));

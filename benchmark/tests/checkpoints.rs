@@ -323,6 +323,31 @@ fn crash_while_copying_keeps_checkpoints() {
 }
 
 #[test]
+fn checkpoints_to_read_are_looked_for_before_the_run() {
+    let folder = Folder::new("ckpt-nothing");
+    let output = run(&folder, 0, 2, &["++workload.checkpoint.time_between_checkpoints=300"]);
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    assert!(stderr(&output).contains("slow/global_epoch1_step1 does not exist"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("num_checkpoints_write=2") && folder.files("").is_empty(), "{}", stderr(&output));
+}
+
+#[test]
+fn failed_copy_is_missing_from_the_results() {
+    let folder = Folder::new("ckpt-copy-failed");
+    std::fs::create_dir_all(folder.path().join("slow")).unwrap();
+    // A file where the directory of the last checkpoint would be.
+    std::fs::write(folder.path().join("slow/global_epoch1_step2"), "").unwrap();
+    for more in [FAST, "++workload.checkpoint.asynchronous=true"] {
+        let output = run(&folder, 2, 0, &[more]);
+        assert_eq!(output.status.code(), Some(4), "{more}: {}", stderr(&output));
+        let summary = folder.json("run/summary.json");
+        assert_eq!(summary["missing"], serde_json::json!(["1 of 2 background checkpoints"]), "{more}: {summary:#}");
+        assert!(summary["error"].as_str().unwrap().contains("global_epoch1_step2"), "{more}: {summary:#}");
+        std::fs::remove_dir_all(folder.path().join("slow/global_epoch1_step1")).unwrap();
+    }
+}
+
+#[test]
 fn full_fast_directory_is_reported_and_skipped() {
     if !Command::new("unshare")
         .args(["--mount", "--map-root-user", "true"])

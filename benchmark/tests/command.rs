@@ -299,6 +299,26 @@ fn help_has_examples_and_every_shell_a_completion() {
 }
 
 #[test]
+fn options_of_other_programs_are_answered_with_ours() {
+    let folder = Folder::new("foreign-options");
+    for (typed, words) in [
+        (&["bench", "--workload", "unet3d"][..], "write workload=NAME"),
+        (&["bench", "workload=unet3d", "-n", "4"], "write --ranks=N"),
+        (&["bench", "workload=unet3d", "--num-files-train=8"], "write ++workload.dataset.num_files_train=8"),
+        (&["bench", "workload=unet3d", "--trace", "here"], "write --trace=here"),
+        (&["bench", "unet3d"], "write workload=unet3d"),
+        (&["bench", "workload=unet3d", "--ranks=0"], "expected a number from 1 to 4096"),
+    ] {
+        let mut mistaken = Command::new(env!("CARGO_BIN_EXE_dlio"));
+        let output = mistaken.current_dir(folder.path()).args(typed).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{typed:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(words), "{typed:?}: {}", stderr(&output));
+        assert!(!stderr(&output).contains("to pass '--"), "{typed:?}: {}", stderr(&output));
+        assert!(folder.files("").is_empty());
+    }
+}
+
+#[test]
 fn shells_complete_the_names_of_workloads() {
     let folder = Folder::new("names");
     let script = stdout(&dlio(&folder, &["completions", "bash"]));

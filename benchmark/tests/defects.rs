@@ -61,6 +61,11 @@ fn witness(folder: &Folder) -> PathBuf {
             if (strstr(path, "/train/") && (flags & O_ACCMODE) == O_RDONLY) note("open", path);
             return real(path, flags, mode);
         }
+        int statx(int dir, const char *path, int flags, unsigned mask, void *found) {
+            int (*real)(int, const char *, int, unsigned, void *) = dlsym(RTLD_NEXT, "statx");
+            if (path && strstr(path, "/train/img")) note("stat", path);
+            return real(dir, path, flags, mask, found);
+        }
         int fsync(int fd) { int (*real)(int) = dlsym(RTLD_NEXT, "fsync"); note("fsync", ""); return real(fd); }
         int fdatasync(int fd) { int (*real)(int) = dlsym(RTLD_NEXT, "fdatasync"); note("fsync", ""); return real(fd); }
     "#;
@@ -155,6 +160,21 @@ fn d05_shuffled_file_order_differs_per_epoch() {
     assert_ne!(first, second);
     let (first, second) = opened(&["--dlio-order"]);
     assert_eq!((&first, &second), (&sorted, &sorted));
+}
+
+/// Looking at each file before the first epoch would make its metadata warm.
+#[test]
+fn d05_files_are_not_examined_before_they_are_read() {
+    let folder = Folder::new("d05-examined");
+    let more = ["-q", ONE, "++workload.reader.read_threads=0"];
+    run(&folder, 16, 1, &more);
+    let arguments: Vec<String> = arguments(&folder, 16, 1, &more);
+    let typed: Vec<&str> =
+        arguments.iter().map(String::as_str).filter(|word| !word.contains("generate_data")).collect();
+    let lines = witnessed(&folder, &typed);
+    assert_eq!(lines.iter().filter(|line| line.starts_with("open")).count(), 2 * 16);
+    let examined: Vec<&String> = lines.iter().filter(|line| line.starts_with("stat")).collect();
+    assert!(examined.is_empty(), "{examined:?}");
 }
 
 #[test]

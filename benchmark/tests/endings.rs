@@ -4,6 +4,7 @@ mod program;
 
 use program::{Folder, GENERATE, SOON, command, dlio, dlio_owned, eight_files, stderr, stdout, until};
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Instant;
 
@@ -233,6 +234,35 @@ fn killed_rank_ends_the_run_and_is_named() {
     }
 }
 
+/// In batches of two without shuffling, rank 1 of two reads the last four files.
+const IN_ORDER: [&str; 3] = ["--ranks=2", "++workload.reader.file_shuffle=off", "++workload.reader.sample_shuffle=off"];
+
+#[test]
+fn failure_of_another_rank_is_the_error_of_the_run() {
+    let folder = Folder::new("end-other-rank");
+    assert!(run(&folder, &[GENERATE, "++workload.workflow.train=false"]).status.success());
+    let cut = folder.path().join("data/train/img_7_of_8.npz");
+    let whole = std::fs::read(&cut).unwrap();
+    std::fs::write(&cut, &whole[..100]).unwrap();
+    let output = run(&folder, &IN_ORDER);
+    assert_eq!(output.status.code(), Some(5), "{}", stderr(&output));
+    let error = folder.json("run/summary.json")["error"].clone();
+    let error = error.as_str().unwrap();
+    assert!(error.starts_with("rank 1 exited with status 5: ") && error.contains("img_7_of_8.npz"), "{error}");
+    std::fs::write(&cut, whole).unwrap();
+    let endless = ["++workload.train.epochs=100000", "++workload.train.computation_time=0.01"];
+    let mut child = started(&folder, &[&IN_ORDER[..], &endless].concat());
+    until("both ranks compute", || logged(&folder, "Starting epoch 3") && children(child.id()).len() >= 2);
+    let rank = children(child.id())[0];
+    until("rank 1 has a worker", || !children(rank).is_empty());
+    let begun = Instant::now();
+    signal("KILL", children(rank)[0]);
+    assert_eq!(child.wait().unwrap().code(), Some(4));
+    assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
+    let error = folder.json("run/summary.json")["error"].clone();
+    assert!(error.as_str().unwrap().starts_with("rank 1 exited with status 4: loader worker 0 "), "{error}");
+}
+
 #[test]
 fn interrupted_run_has_metrics_of_all_ranks() {
     let folder = Folder::new("end-figures");
@@ -253,6 +283,26 @@ fn interrupted_run_has_metrics_of_all_ranks() {
             output[last["epoch"].to_string()]["load"]["block1"].as_array().map_or(0, Vec::len)
         };
         assert_eq!(last["samples"].as_u64(), Some(2 * (steps(0) + steps(1)) as u64), "{name}: {summary}");
+    }
+}
+
+/// A terminal sends Ctrl-C to all processes of a run, and `timeout` its signal.
+#[test]
+fn signal_to_all_ranks_is_an_interrupt() {
+    let folder = Folder::new("end-group");
+    assert!(run(&folder, &[GENERATE, "++workload.workflow.train=false"]).status.success());
+    for name in ["INT", "TERM", "HUP"] {
+        let _ = std::fs::remove_file(folder.path().join("run/dlio.log"));
+        let typed = small(&["--ranks=4", "++workload.reader.batch_size=1", "++workload.train.computation_time=300"]);
+        let mut command = command(&folder, &typed.iter().map(String::as_str).collect::<Vec<_>>());
+        let child = command.process_group(0).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        until("all ranks compute", || logged(&folder, "Starting block 1") && children(child.id()).len() >= 4);
+        assert!(Command::new("kill").args(["-s", name, "--", &format!("-{}", child.id())]).status().unwrap().success());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!((output.status.code(), stderr(&output).trim()), (Some(130), "dlio: interrupted"), "{name}");
+        let summary = folder.json("run/summary.json");
+        assert_eq!(summary["status"], "interrupted", "{name}: {summary:#}");
+        assert_eq!(summary["epoch"][0]["missing_ranks"], serde_json::json!([]), "{name}: {summary:#}");
     }
 }
 
@@ -294,16 +344,72 @@ fn runs_of_the_same_second_have_folders_of_their_own() {
 #[test]
 fn under_the_original_name_a_run_can_be_traced() {
     let folder = Folder::new("end-trace");
-    let source = folder.path().join("library.c");
-    std::fs::write(&source, "int dlio_stand_in;").unwrap();
-    let library = folder.path().join("libdliotrace.so");
-    assert!(Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).status().unwrap().success());
+    let library = stand_in(&folder);
+    // The library writes no trace.
+    std::fs::create_dir_all(folder.path().join("run/trace")).unwrap();
     let mut traced = Command::new(env!("CARGO_BIN_EXE_dlio"));
     traced.arg0("dlio_benchmark").args(&small(&[GENERATE, "--trace", "++hydra.run.dir=run"])[1..]);
     let output = traced.env("DLIO_LIB", &library).current_dir(folder.path()).output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(folder.json("run/summary.json")["status"], "success");
     assert!(stdout(&output).contains("trace: run/trace"), "{}", stdout(&output));
+}
+
+/// Builds a library that can be preloaded and does nothing.
+fn stand_in(folder: &Folder) -> PathBuf {
+    let (source, library) = (folder.path().join("library.c"), folder.path().join("libdliotrace.so"));
+    std::fs::write(&source, "int dlio_stand_in;").unwrap();
+    assert!(Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).status().unwrap().success());
+    library
+}
+
+#[test]
+fn unwritable_trace_is_rejected_before_the_run() {
+    let folder = Folder::new("end-no-trace");
+    let library = stand_in(&folder);
+    let occupied = format!("--trace={}", library.display());
+    let traced = |more: &[&str]| {
+        let typed = small(&[&[GENERATE], more].concat());
+        let words: Vec<&str> = typed.iter().map(String::as_str).collect();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dlio"));
+        command.current_dir(folder.path()).args(words).env("DLIO_LIB", &library).output().unwrap()
+    };
+    let output = traced(&["--trace", "++hydra.run.dir=/proc/x"]);
+    assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
+    assert!(stderr(&output).starts_with("dlio: cannot create the run directory /proc/x"), "{}", stderr(&output));
+    assert!(!stdout(&output).contains("trace: "), "{}", stdout(&output));
+    for place in ["--trace=/proc/x", &occupied] {
+        let output = traced(&[place, "++hydra.run.dir=run"]);
+        assert_eq!(output.status.code(), Some(4), "{place}: {}", stderr(&output));
+        let printed = stderr(&output);
+        assert!(
+            printed.contains("cannot write to the trace directory") && printed.contains("--trace=DIR"),
+            "{printed}"
+        );
+        assert!(folder.files("data").is_empty() && folder.files("run").is_empty());
+    }
+}
+
+#[test]
+fn unwritable_report_is_rejected_before_the_command() {
+    let folder = Folder::new("end-no-report");
+    let library = stand_in(&folder);
+    let analyzer = folder.path().join("dlio-analyze");
+    std::fs::write(&analyzer, "#!/bin/sh\nexit 0\n").unwrap();
+    std::fs::set_permissions(&analyzer, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let traced = |page: &str| {
+        let mut traced = command(&folder, &["trace", "--report", page, "--", "touch", "ran"]);
+        let path = format!("{}:/bin:/usr/bin", folder.text());
+        traced.env("DLIO_LIB", &library).env("PATH", path).output().unwrap()
+    };
+    for (page, code) in [("/proc/x/report.html", 4), (".", 2), ("library.c/report.html", 4), ("dlio-trace/r.html", 2)] {
+        let output = traced(page);
+        assert_eq!(output.status.code(), Some(code), "{page}: {}", stderr(&output));
+        assert!(stderr(&output).contains("cannot write "), "{page}: {}", stderr(&output));
+        assert!(!folder.path().join("ran").exists(), "{page}");
+    }
+    assert_eq!(traced("new/place/report.html").status.code(), Some(0));
+    assert!(folder.path().join("ran").exists() && folder.path().join("new/place").is_dir());
 }
 
 #[test]

@@ -193,3 +193,37 @@ fn a_rank_that_fails_ends_the_others() {
         std::fs::write(&path, &whole).unwrap();
     }
 }
+
+/// As in DLIO: an epoch without training files has no training steps and is evaluated.
+#[test]
+fn evaluation_runs_without_training_files() {
+    let folder = Folder::new("evaluation-alone");
+    let alone = [
+        "++workload.dataset.num_files_train=0",
+        "++workload.dataset.num_files_eval=8",
+        "++workload.workflow.evaluation=true",
+        "++workload.reader.batch_size_eval=2",
+        "++workload.evaluation.eval_time=0.001",
+    ];
+    for more in [&[][..], &["--ranks=2"], &["++workload.reader.read_threads=0"]] {
+        let output = run(&folder, &[&alone[..], more, &[GENERATE]].concat());
+        assert!(output.status.success(), "{more:?}: {}", stderr(&output));
+        assert!(folder.files("data/train").is_empty() && folder.files("data/valid").len() == 8);
+        let summary = folder.json("run/summary.json");
+        assert_eq!((&summary["status"], &summary["epochs"]), (&"success".into(), &2.into()), "{summary}");
+        assert_eq!(summary["epoch"][1]["evaluation"]["samples"], 8, "{summary}");
+        let metric = summary["metric"].as_object().unwrap();
+        assert!(metric["eval_au_mean_percentage"].as_f64().unwrap() > 0.0, "{summary}");
+        assert!(metric.keys().all(|key| !key.starts_with("train_")), "{summary}");
+        let printed = stdout(&output);
+        assert!(printed.contains("no training steps, only an evaluation") && printed.contains("  eval "), "{printed}");
+        assert!(!folder.json("run/0_output.json")["1"]["load"]["eval"].as_array().unwrap().is_empty());
+    }
+    // Training files that exist are not read.
+    assert!(run(&folder, &[GENERATE, "++workload.workflow.train=false"]).status.success());
+    let output = run(&folder, &alone);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(folder.json("run/summary.json")["epoch"][0]["bytes_read"], 0);
+    let refused = run(&folder, &[&alone[..], &["++workload.workflow.train=false"]].concat());
+    assert!(stderr(&refused).contains("num_files_train=0 to only evaluate"), "{}", stderr(&refused));
+}

@@ -3,8 +3,9 @@
 
 mod program;
 
-use program::{Folder, GENERATE, command, dlio, dlio_owned, eight_files, stderr, stdout, until};
+use program::{Folder, GENERATE, SOON, command, dlio, dlio_owned, eight_files, stderr, stdout, until};
 use std::process::{Command, Output, Stdio};
+use std::time::Instant;
 
 /// A training on eight small files.
 fn small(more: &[&str]) -> Vec<String> {
@@ -43,6 +44,9 @@ const IMPOSSIBLE: &[(&[&str], &str)] = &[
     (&["reader.prefetch_size=-1"], "workload.reader.prefetch_size: -1 is less than the minimum 0"),
     (&["reader.transfer_size=-4096"], "workload.reader.transfer_size: -4096 is less than the minimum 0"),
     (&["dataset.num_files_train=0"], "workload.dataset.num_files_train must be at least 1"),
+    (&["dataset.num_files_train=0", "workflow.evaluation=true"], "workload.dataset.num_files_train must be at least 1"),
+    (&["dataset.num_files_train=99999999999"], "num_files_train=99999999999: at most 4294967296 files are supported"),
+    (&["dataset.keep_files=false", "dataset.listing=true"], "dataset.listing reads existing files"),
     (&["dataset.num_files_train=-8"], "workload.dataset.num_files_train: -8 is less than the minimum 0"),
     (&["dataset.num_samples_per_file=0"], "workload.dataset.num_samples_per_file must be at least 1"),
     (&["dataset.record_length_bytes=0"], "workload.dataset.record_length_bytes must be at least 1"),
@@ -392,6 +396,154 @@ fn ranks_with_nowhere_to_meet_do_not_run_alone() {
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
     assert!(stderr(&output).contains("MASTER_ADDR"), "{}", stderr(&output));
     assert!(folder.files("data").is_empty());
+    for (name, words) in [("WORLD_SIZE", "RANK is not"), ("RANK", "WORLD_SIZE is not")] {
+        let output = command(&folder, &words_of(&typed)).env(name, "2").output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        assert!(stderr(&output).contains(words), "{}", stderr(&output));
+        assert!(folder.files("").is_empty());
+    }
+}
+
+/// Runs the arguments in the run directory that they name, or the default one.
+fn in_given_folder(folder: &Folder, typed: &[String]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dlio"));
+    command.current_dir(folder.path()).args(typed).output().unwrap()
+}
+
+fn words_of(typed: &[String]) -> Vec<&str> {
+    typed.iter().map(String::as_str).collect()
+}
+
+/// No draw, no name and no bit for each of the files: the answer comes at once.
+#[test]
+fn impossible_numbers_of_files_are_rejected_soon() {
+    let folder = Folder::new("many-files");
+    let many = ["++workload.dataset.num_files_train=4294967296", "++workload.dataset.record_length_bytes_stdev=1000"];
+    let begun = Instant::now();
+    let output = run(&folder, &[&many[..], &[GENERATE]].concat());
+    assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("the data set needs ") && stderr(&output).contains(" free"),
+        "{}",
+        stderr(&output)
+    );
+    let output = run(&folder, &many);
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    std::fs::create_dir_all(folder.path().join("data/train")).unwrap();
+    std::fs::write(folder.path().join("data/train/img_0000000007_of_4294967296.npz"), "").unwrap();
+    let output = run(&folder, &many);
+    assert!(stderr(&output).contains("4294967295 of 4294967296 training files are missing"), "{}", stderr(&output));
+    assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
+}
+
+#[test]
+fn file_system_without_inodes_is_rejected_early() {
+    let folder = Folder::new("no-inodes");
+    let many = ["++workload.dataset.num_files_train=100", "++workload.dataset.record_length_bytes=64"];
+    let more = [GENERATE, "++workload.dataset.data_folder=small/data", "++hydra.run.dir=run"];
+    let output = beside_a_small_disk(&folder, "4m,nr_inodes=50", &small(&[&many[..], &more].concat()));
+    assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
+    assert!(stderr(&output).contains("needs 100 files, ./small has inodes for "), "{}", stderr(&output));
+    assert!(stderr(&output).contains("num_samples_per_file"), "{}", stderr(&output));
+}
+
+#[test]
+fn removed_data_set_leaves_other_files() {
+    for format in ["npz", "indexed_binary", "mds"] {
+        let folder = Folder::new("not-kept");
+        let format = format!("++workload.dataset.format={format}");
+        let more = [GENERATE, &format, "++workload.dataset.keep_files=false"];
+        assert!(run(&folder, &more).status.success());
+        assert!(!folder.path().join("data").exists(), "{format}: {:?}", folder.files("data"));
+        std::fs::create_dir_all(folder.path().join("data/train/mine")).unwrap();
+        std::fs::write(folder.path().join("data/train/mine/thesis.txt"), "years of work").unwrap();
+        let output = run(&folder, &more);
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert_eq!(folder.files("data"), ["data/train/mine/thesis.txt"]);
+        assert!(!folder.path().join("data/.dlio").exists());
+    }
+}
+
+#[test]
+fn data_set_is_generated_by_one_run_at_a_time() {
+    let folder = Folder::new("two-generations");
+    let many = ["++workload.dataset.num_files_train=100000", "++workload.workflow.train=false", GENERATE];
+    let typed = small(&many);
+    let mut first = command(&folder, &words_of(&typed)).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    until("it generates", || folder.path().join("data/train/img_000001_of_100000.npz").exists());
+    // With another record size, the record of how the files were generated would be that of the other run.
+    let other =
+        small(&[&many[..], &["++workload.dataset.record_length_bytes=90000", "++hydra.run.dir=other"]].concat());
+    for typed in [&other[..], &small(&[many[0], "++hydra.run.dir=other"])] {
+        let output = in_given_folder(&folder, typed);
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        assert!(stderr(&output).contains("cannot use ./data: another run is generating it"), "{}", stderr(&output));
+    }
+    first.kill().unwrap();
+    first.wait().unwrap();
+    // Its writers end with it, but a moment later. A run that has generated its data lets others generate.
+    until("it can be generated", || run(&folder, &[GENERATE]).status.success());
+    let endless = small(&[GENERATE, "++workload.train.epochs=100000", "++workload.train.computation_time=0.01"]);
+    let mut first = command(&folder, &words_of(&endless)).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let log = folder.path().join("run/dlio.log");
+    until("it trains", || std::fs::read_to_string(&log).is_ok_and(|text| text.contains("Starting epoch 2")));
+    let output = in_given_folder(&folder, &small(&[GENERATE, "++hydra.run.dir=other"]));
+    assert!(output.status.success(), "{}", stderr(&output));
+    first.kill().unwrap();
+    first.wait().unwrap();
+}
+
+#[test]
+fn mistaken_places_are_refused_before_anything_is_written() {
+    let folder = Folder::new("places");
+    std::fs::write(folder.path().join("file"), "").unwrap();
+    for (typed, words) in [
+        ("++workload.dataset.data_folder=~/data", "~ is not expanded"),
+        ("++workload.dataset.data_folder=$SCRATCH/data", "${oc.env:SCRATCH}"),
+        ("++workload.dataset.data_folder=", "data_folder is empty"),
+        ("++workload.dataset.data_folder=file", "it is not a directory"),
+        ("++workload.output.folder=~/run", "~ is not expanded"),
+        ("++hydra.run.dir=~/run", "~ is not expanded"),
+    ] {
+        let output = in_given_folder(&folder, &small(&[GENERATE, typed]));
+        assert_eq!(output.status.code(), Some(2), "{typed}: {}", stderr(&output));
+        assert!(stderr(&output).contains(words), "{typed}: {}", stderr(&output));
+        assert_eq!(folder.files(""), ["file"], "{typed}");
+    }
+    let output = run(&folder, &["++workload.dataset.data_folder=file/data", GENERATE]);
+    assert!(stderr(&output).contains("++workload.dataset.data_folder=DIR"), "{}", stderr(&output));
+}
+
+#[test]
+fn missing_data_set_message_names_what_is_there() {
+    let folder = Folder::new("other-names");
+    assert!(run(&folder, &[GENERATE, "++workload.workflow.train=false"]).status.success());
+    for other in ["++workload.dataset.num_subfolders_train=4", "++workload.dataset.format=npy"] {
+        let output = run(&folder, &[other]);
+        assert_eq!(output.status.code(), Some(3), "{other}: {}", stderr(&output));
+        let printed = stderr(&output);
+        assert!(printed.contains("data/train contains img_0_of_8.npz, img_1_of_8.npz, ..."), "{other}: {printed}");
+    }
+}
+
+#[test]
+fn unknown_device_is_noted() {
+    let folder = Folder::new("no-device");
+    let sampled = ["++workload.workflow.profiling=true", "++workload.profiling.profiler=iostat"];
+    let output = run(&folder, &[&sampled[..], &[GENERATE, "++workload.profiling.iostat_devices=[sdzz]"]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stdout(&output).contains("no numbers of `sdzz`"), "{}", stdout(&output));
+}
+
+#[test]
+fn exceeded_file_size_limit_names_the_file() {
+    let folder = Folder::new("size-limit");
+    let typed = small(&[GENERATE, "++workload.workflow.train=false", "++hydra.run.dir=run"]);
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -f 16 && exec \"$@\"", "sh", env!("CARGO_BIN_EXE_dlio")]).args(typed);
+    let output = limited.current_dir(folder.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
+    assert!(stderr(&output).contains("_of_8.npz") && stderr(&output).contains("File too large"), "{}", stderr(&output));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::run::Run;
 use crate::checkpoint::{self, Shard, Shards};
 use crate::config::{Config, LoaderKind};
-use crate::data_set::fingerprint::{self, Difference, Fingerprint};
+use crate::data_set::fingerprint::{self, Difference, Fingerprint, Use};
 use crate::data_set::generate;
 use crate::data_set::layout::{Layout, Split};
 use crate::data_set::missing_files::{self, Missing};
@@ -37,10 +37,16 @@ impl Run {
         }
         self.check_data()?;
         let Config { workflow, checkpoint, .. } = &self.config;
+        if self.config.only_checkpoints() && checkpoint.writes <= 0 {
+            checkpoint::check_existence(checkpoint)?;
+        }
         // Without training, a run may only read checkpoints.
         let saves = workflow.checkpoint && (workflow.train || checkpoint.writes > 0);
-        let folders = [&checkpoint.folder].into_iter().chain(&checkpoint.fast_folder);
-        folders.filter(|_| saves).try_for_each(|folder| checkpoint::check_folder(folder))?;
+        if saves {
+            let fast = checkpoint.fast_folder.iter().map(|folder| ("fast_folder", folder));
+            let mut folders = [("checkpoint_folder", &checkpoint.folder)].into_iter().chain(fast);
+            folders.try_for_each(|(key, folder)| checkpoint::check_folder(key, folder))?;
+        }
         if saves { self.check_room(launched) } else { Ok(()) }
     }
 
@@ -68,7 +74,7 @@ impl Run {
         let data = if beside { generate::expected_bytes(&layout)? } else { 0 };
         // Existing files are overwritten.
         let there = || {
-            let data = if beside { data.saturating_sub(generate::present_bytes(&layout)) } else { 0 };
+            let data = if beside { data.saturating_sub(generate::present(&layout).1) } else { 0 };
             needed.saturating_sub(checkpoint::existing_bytes(folder)).saturating_add(data)
         };
         if needed.saturating_add(data) <= free || there() <= free {
@@ -113,17 +119,14 @@ impl Run {
     /// Handles more files than requested: the first of them are read, as in DLIO.
     fn read_in_part(&mut self, split: Split) {
         let layout = Layout::new(&self.config.dataset);
-        if self.config.store.is_some() || layout.path(split, 0).exists() {
+        if self.config.store.is_some() || layout.has_set(split) {
             return;
         }
         if let Some(total) = layout.larger_set(split) {
             self.config.dataset.named[split as usize] = total;
-            let folder = layout.dataset.folder.join(split.folder());
-            self.notes.push(format!(
-                "reading the first {} of {total} files in {}",
-                layout.files(split),
-                folder.display()
-            ));
+            let (files, folder) = (layout.files(split), layout.dataset.folder.join(split.folder()));
+            let note = format!("reading the first {files} of {total} files in {}", folder.display());
+            self.notes.extend((files > 0).then_some(note));
         }
     }
 
@@ -173,7 +176,8 @@ impl Run {
         }
         let Some(total) = layout.smaller_set(split) else {
             let names = missing.names.iter().take(1).map(|path| path.display().to_string());
-            let what = format!("cannot find the data set: {} does not exist", names.collect::<String>());
+            let there = contents(&layout.dataset.folder.join(split.folder()));
+            let what = format!("cannot find the data set: {} does not exist{there}", names.collect::<String>());
             return Failure::new(Kind::MissingData, what).remedy(generate);
         };
         let folder = layout.dataset.folder.join(split.folder());
@@ -205,12 +209,19 @@ impl Run {
 
     fn check_data(&mut self) -> Outcome<()> {
         let layout = Layout::new(&self.config.dataset);
+        let folder = &layout.dataset.folder;
+        if (self.config.workflow.generate || self.reads_data()) && folder.exists() && !folder.is_dir() {
+            return Err(Failure::refused(format!("cannot use {} for data: it is not a directory", folder.display()))
+                .remedy("choose another directory with ++workload.dataset.data_folder=DIR"));
+        }
         if self.config.workflow.generate {
             return generate::check_space(&layout);
         }
         if !self.reads_data() {
             return Ok(());
         }
+        // A generation in progress may replace the files.
+        drop(fingerprint::lock(&layout, Use::Read)?);
         for split in self.splits() {
             let found = {
                 let _span = spans::span("data.check", spans::PIPELINE, &[("files", layout.files(split))]);
@@ -235,6 +246,18 @@ impl Run {
         }
         Ok(())
     }
+}
+
+/// Returns which names a directory contains instead of those that were expected.
+fn contents(folder: &Path) -> String {
+    const SHOWN: usize = 2;
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).take(1000).collect();
+    names.sort();
+    let more = if names.len() > SHOWN { ", ..." } else { "" };
+    names.truncate(SHOWN);
+    if names.is_empty() { String::new() } else { format!("; {} contains {}{more}", folder.display(), names.join(", ")) }
 }
 
 fn shell_word(text: &str) -> String {

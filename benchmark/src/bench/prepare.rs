@@ -1,13 +1,14 @@
 //! Turns arguments into runs that can start. Nothing is written here.
 
-use super::request::{Request, combinations};
+use super::request::{Request, combinations, parsed};
 use super::run::Run;
 use crate::config::{Config, LoaderKind};
 use crate::data_set::listing;
 use crate::failure::{Failure, Outcome};
-use crate::keys::grammar::{self, Override};
+use crate::keys::grammar::Override;
 use crate::keys::value::Value;
 use crate::keys::{self, interpolation};
+use crate::results::devices;
 use crate::store::{self, settings};
 use crate::system::{locate, terminal};
 use crate::workload::presets::{self, Composed};
@@ -44,7 +45,7 @@ pub fn configurations(request: &Request) -> Outcome<Vec<String>> {
 
 /// Returns the configuration of overrides that are not for a run.
 pub fn configuration(overrides: Vec<String>, config_dir: Option<PathBuf>) -> Outcome<Config> {
-    let typed: Vec<Override> = overrides.iter().map(|text| grammar::parse(text)).collect::<Outcome<_>>()?;
+    let typed = parsed(&overrides)?;
     let mut composed = presets::compose(&typed, config_dir.as_deref())?;
     match composed.complaints.is_empty() {
         true => Config::read(&composed.workload),
@@ -75,8 +76,14 @@ fn prepare_one(request: &Request, overrides: Vec<Override>) -> Outcome<Run> {
     let generate_first = should_generate_first(&config, &overrides, request);
     config.workflow.generate |= generate_first;
     let (folder, own_folder) = run_folder(&config, &composed, request.multirun)?;
+    rules::unexpanded("hydra.run.dir", &folder).map_or(Ok(()), Err)?;
     let ignored = composed.ignored.iter().map(|note| settings::masked(note));
-    let notes = ignored.chain(config.store_remarks.clone()).chain(listed).collect();
+    let samples_devices = config.workflow.profile && config.profiler == "iostat";
+    let devices = if samples_devices { devices::unknown(&config.iostat_devices) } else { Vec::new() };
+    let devices = devices.into_iter().map(|name| {
+        format!("iostat.json will have no numbers of `{name}`: /proc/diskstats has no such device (profiling.iostat_devices)")
+    });
+    let notes = ignored.chain(config.store_remarks.clone()).chain(listed).chain(devices).collect();
     let (called, ranks) = (request.command(), request.ranks);
     let goes_on = request.training.skip_failures;
     let mut run = Run {
@@ -91,6 +98,7 @@ fn prepare_one(request: &Request, overrides: Vec<Override>) -> Outcome<Run> {
         called,
         ranks,
         lock: None,
+        data_lock: None,
     };
     if run.answer().is_none() {
         run.adopt_data_set()?;
@@ -106,10 +114,14 @@ fn refuse_nothing(config: &Config, request: &Request) -> Outcome<()> {
         return Ok(());
     }
     let what = "nothing to do: workflow.generate_data, train and checkpoint are all false";
-    let evaluation = "; an evaluation needs a training";
-    let evaluation = if workflow.evaluate { evaluation } else { "" };
-    Err(Failure::refused(format!("{what}{evaluation}"))
-        .remedy("set ++workload.workflow.train=true or one of the other keys"))
+    let (evaluation, remedy) = match workflow.evaluate {
+        true => (
+            "; an evaluation is a part of a training",
+            "set ++workload.workflow.train=true, with ++workload.dataset.num_files_train=0 to only evaluate",
+        ),
+        false => ("", "set ++workload.workflow.train=true or one of the other keys"),
+    };
+    Err(Failure::refused(format!("{what}{evaluation}")).remedy(remedy))
 }
 
 fn refuse_or_warn(composed: &mut Composed, request: &Request) -> Outcome<()> {

@@ -11,6 +11,7 @@ use crate::data_set::layout::Layout;
 use crate::failure::{Failure, Kind, Outcome};
 use crate::keys::value::Value;
 use crate::ranks::communicator::{Communicator, as_bytes, numbers};
+use crate::ranks::status;
 use crate::results::devices::Sampler;
 use crate::results::run_folder::{Log, RunFolder};
 use crate::results::summary::{Results, Status};
@@ -23,6 +24,7 @@ use crate::system::{processes, terminal};
 use crate::training::loader::{self, Terms};
 use crate::training::progress::Progress;
 use crate::training::trainer::{self, Trainer};
+use std::fs::File;
 use std::time::{Duration, Instant};
 
 /// One rank of a run.
@@ -67,6 +69,9 @@ impl Rank<'_> {
         }
         let outcome = self.phases(communicator, &mut log, &mut results);
         let outcome = communicator.explained(outcome);
+        if let Err(failure) = &outcome {
+            status::note_failure(failure);
+        }
         if config.measures() {
             results.status = Status::of(&outcome);
             let written = self.write(&results, rank, ranks);
@@ -144,7 +149,13 @@ impl Rank<'_> {
         if !self.run.config.dataset.settle.is_zero() {
             processes::sleep(self.run.config.dataset.settle);
         }
-        communicator.barrier()
+        communicator.barrier()?;
+        // Other ranks and writers may have the file open too.
+        self.run
+            .data_lock
+            .as_ref()
+            .map_or(Ok(()), File::unlock)
+            .map_err(|error| Failure::io("unlock", &layout.dataset.folder, error))
     }
 
     /// Adds to the failure of an interrupted generation how far it came and how to continue.
@@ -192,6 +203,9 @@ impl Rank<'_> {
             }
             None => trainer.checkpoints_only(),
         };
+        if outcome.is_err() {
+            trainer.note_unfinished_checkpoints();
+        }
         drop(trainer);
         drop(loader);
         if let Some(sampler) = sampler {

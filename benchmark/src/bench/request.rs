@@ -1,10 +1,13 @@
 //! The parsed arguments, and the combinations of a sweep.
 
 use crate::failure::{Failure, Outcome};
+use crate::keys;
 use crate::keys::grammar::{self, Override};
 use crate::keys::value::Value;
 use crate::training::loader::WorkerKind;
 use crate::training::trainer;
+use crate::workload::presets;
+use dlio_schemas::words::nearest;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -34,7 +37,7 @@ pub struct Request {
 
 impl Request {
     pub(super) fn parsed(&self) -> Outcome<Vec<Override>> {
-        self.overrides.iter().map(|text| grammar::parse(text)).collect()
+        parsed(&self.overrides)
     }
 
     /// Returns the program and the options that the overrides depend on.
@@ -42,6 +45,39 @@ impl Request {
         let folder = self.config_dir.iter().flat_map(|folder| ["--config-dir".into(), folder.display().to_string()]);
         let lenient = self.lenient.then(|| "--lenient".to_string());
         self.called.iter().cloned().chain(folder).chain(lenient).collect()
+    }
+}
+
+/// Parses overrides. The refusal of a word without a value contains its probable meaning.
+pub(super) fn parsed(overrides: &[String]) -> Outcome<Vec<Override>> {
+    let before = |word: &String| {
+        let arguments: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+        arguments.windows(2).find(|pair| pair[1] == *word).map(|pair| pair[0].clone())
+    };
+    let parse = |text: &String| {
+        grammar::parse(text).map_err(|failure| match meant(text, before(text).as_deref()) {
+            Some(meant) if !text.contains('=') => failure.remedy(meant),
+            _ => failure,
+        })
+    };
+    overrides.iter().map(parse).collect()
+}
+
+/// Subcommands of `dlio bench`.
+const SUBCOMMANDS: [&str; 4] = ["report", "check", "size", "ranks"];
+
+/// Returns how to write what a word without `=` was probably meant to be; `before` is the argument in front of it.
+fn meant(word: &str, before: Option<&str>) -> Option<String> {
+    if let Some(option @ ("--trace" | "--compare-layouts")) = before {
+        return Some(format!("write {option}={word}"));
+    }
+    let key = word.trim_start_matches(['+', '~']);
+    let path = keys::present_name(key.strip_prefix("workload.").unwrap_or(key));
+    match key {
+        "workload" => Some("write workload=NAME, without blanks; `dlio workloads` lists the names".into()),
+        _ if presets::is_built_in(word) => Some(format!("write workload={word}")),
+        _ if keys::find(&path).is_some() => Some(format!("write ++workload.{path}=VALUE, without blanks")),
+        _ => nearest(word, SUBCOMMANDS.into_iter()).map(|near| format!("did you mean `dlio bench {near}`?")),
     }
 }
 
@@ -88,4 +124,24 @@ pub fn shared_folder(request: &Request) -> PathBuf {
     let typed = request.overrides.iter().rev().filter_map(|text| grammar::parse(text).ok());
     let found = typed.filter(|typed| folders.contains(&typed.key.as_str())).find_map(|typed| place(&typed));
     found.unwrap_or_else(|| PathBuf::from("."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_without_value_are_refused_with_the_right_form() {
+        for (word, expected) in [
+            ("unet3d", "write workload=unet3d"),
+            ("workload", "workload=NAME"),
+            ("++workload.dataset.num_files_train", "write ++workload.dataset.num_files_train=VALUE"),
+            ("rank", "`dlio bench ranks`"),
+        ] {
+            let failure = parsed(&[word.into()]).unwrap_err();
+            assert!(failure.remedy.contains(expected), "{failure}");
+        }
+        assert_eq!(meant("mine", Some("--trace")).as_deref(), Some("write --trace=mine"));
+        assert!(parsed(&["k=[1".into()]).unwrap_err().remedy.contains("quote values"));
+    }
 }

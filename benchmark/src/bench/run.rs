@@ -2,8 +2,9 @@
 
 use super::request::Request;
 use crate::config::Config;
+use crate::data_set::fingerprint::{self, Use};
+use crate::data_set::generate;
 use crate::data_set::layout::Layout;
-use crate::data_set::{fingerprint, generate};
 use crate::failure::{Failure, Outcome};
 use crate::keys;
 use crate::keys::grammar::Override;
@@ -35,6 +36,8 @@ pub struct Run {
     pub(super) ranks: u64,
     /// Keeps other runs out of the run directory as long as it is open.
     pub(super) lock: Option<File>,
+    /// Keeps other runs out of the data set while it is generated.
+    pub(super) data_lock: Option<File>,
 }
 
 impl Run {
@@ -68,7 +71,10 @@ impl Run {
         if !self.own_folder {
             return Ok(());
         }
-        let failed = |path: &Path, error| Failure::unwritable("create the run directory", path, error);
+        let failed = |path: &Path, error| {
+            Failure::unwritable("create the run directory", path, error)
+                .remedy("choose another run directory with ++hydra.run.dir=DIR")
+        };
         let wanted = self.folder.clone();
         if let Some(above) = wanted.parent() {
             std::fs::create_dir_all(above).map_err(|error| failed(above, error))?;
@@ -126,6 +132,7 @@ impl Run {
         }
         let layout = Layout::new(&self.config.dataset);
         generate::make_folders(&layout)?;
+        self.data_lock = fingerprint::lock(&layout, Use::Generate)?;
         let prepared = generate::of_data(fingerprint::prepare(&layout, request.regenerate))?;
         self.notes.extend(prepared.words);
         Ok(prepared.foreign)

@@ -89,7 +89,7 @@ fn of_counted_steps(config: &Config, epochs: &[&Epoch]) -> String {
 pub(super) fn table(results: &Results, summary: &Value, config: &Config) -> String {
     let mut text = String::new();
     let trained = results.epochs.iter().any(|epoch| !epoch.blocks.is_empty());
-    if trained {
+    if trained || results.epochs.iter().any(|epoch| epoch.evaluation.is_some()) {
         add_epochs(results, summary, config, &mut text);
     }
     // Saving blocks the trainer, unless a separate process drains the checkpoints.
@@ -115,7 +115,9 @@ fn add_epochs(results: &Results, summary: &Value, config: &Config, text: &mut St
     );
     for (epoch, facts) in results.epochs.iter().zip(summary["epoch"].as_array().into_iter().flatten()) {
         let cached = epoch.cached.map_or("?".into(), |share| format!("{:.0} %", 100.0 * share));
-        *text += &row(&epoch.number.to_string(), epoch.figures(0).au, facts, &cached);
+        if config.dataset.files_train > 0 {
+            *text += &row(&epoch.number.to_string(), epoch.figures(0).au, facts, &cached);
+        }
         if epoch.evaluation.is_some() {
             *text += &row("eval", epoch.figures(2).au, &facts["evaluation"], "");
         }

@@ -1,6 +1,6 @@
 //! The directories of checkpoints: their names, how many a run writes, whether they are writable.
 
-use crate::config::Config;
+use crate::config::{Checkpoints, Config};
 use crate::data_set::layout::{Layout, Split};
 use crate::failure::{Failure, Kind, Outcome};
 use crate::store;
@@ -40,8 +40,24 @@ pub fn existing_bytes(below: &Path) -> u64 {
     files.map(|file| file.len()).sum()
 }
 
+/// Checks that the checkpoints that a run reads exist, if they are files.
+pub fn check_existence(checkpoints: &Checkpoints) -> Outcome<()> {
+    let places = || [Some(&checkpoints.folder), checkpoints.fast_folder.as_ref()].into_iter().flatten();
+    if places().any(|place| store::is_object(place)) {
+        return Ok(());
+    }
+    let reads = checkpoints.reads.max(0) as u64;
+    let exists = |step: u64| places().any(|place| folder(place, 1, step).is_dir());
+    let Some(step) = (1..=reads).find(|step| !exists(*step)) else { return Ok(()) };
+    let missing = folder(&checkpoints.folder, 1, step);
+    let what = format!("cannot find the checkpoint to read: {} does not exist", missing.display());
+    Err(Failure::new(Kind::MissingData, what)
+        .remedy(format!("write it first with ++workload.checkpoint.num_checkpoints_write={reads}")))
+}
+
 /// Checks that checkpoints can be written to a directory: better before a run of hours than after its first epoch.
-pub fn check_folder(below: &Path) -> Outcome<()> {
+/// `key` is the key of the directory below `workload.checkpoint`.
+pub fn check_folder(key: &str, below: &Path) -> Outcome<()> {
     if store::is_object(below) {
         return store::check_writable(below);
     }
@@ -49,7 +65,7 @@ pub fn check_folder(below: &Path) -> Outcome<()> {
     let tried = fs::create_dir_all(below).and_then(|()| fs::write(&probe, b"")).and_then(|()| fs::remove_file(&probe));
     tried.map_err(|error| {
         let what = format!("cannot write to the checkpoint directory {}: {error}", below.display());
-        Failure::new(Kind::System, what).remedy("choose another one with ++workload.checkpoint.checkpoint_folder=DIR")
+        Failure::new(Kind::System, what).remedy(format!("choose another one with ++workload.checkpoint.{key}=DIR"))
     })
 }
 

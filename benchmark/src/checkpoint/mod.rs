@@ -28,7 +28,7 @@ pub mod tiers;
 pub mod verify;
 pub mod writer_process;
 
-pub use folder::{check_folder, existing_bytes, folder, written};
+pub use folder::{check_existence, check_folder, existing_bytes, folder, written};
 pub use mechanism::{Mechanism, TransferStats};
 pub use shard::{Format, Shard};
 pub use shards::Shards;

@@ -61,6 +61,11 @@ impl Tiered {
         self.background.is_some()
     }
 
+    /// Returns the number of checkpoints that the background process has not finished.
+    pub fn unfinished(&self) -> u64 {
+        self.background.as_ref().map_or(0, Background::unfinished)
+    }
+
     /// Waits for the work in the background; returns the total of that work.
     pub fn drain(&mut self) -> Outcome<BackgroundWork> {
         let Some(background) = &mut self.background else { return Ok(BackgroundWork::default()) };

@@ -82,6 +82,11 @@ impl Background {
         !self.given.is_empty()
     }
 
+    /// Returns the number of tasks whose success was not reported.
+    pub fn unfinished(&self) -> u64 {
+        self.given.len() as u64
+    }
+
     /// Returns the work finished since the last call, without waiting.
     pub fn done(&mut self) -> Outcome<Vec<Work>> {
         let mut done = Vec::new();
@@ -109,13 +114,13 @@ impl Background {
 
     fn answer(&mut self) -> Outcome<Work> {
         let message = self.socket.receive().map_err(|error| exit_failure(&error))?;
-        let work = self.given.pop_front().ok_or_else(|| exit_failure(&io::ErrorKind::InvalidData.into()))?;
         let Message::Bytes(text) = message else { return Err(exit_failure(&io::ErrorKind::UnexpectedEof.into())) };
         let text = String::from_utf8_lossy(&text).into_owned();
         let (first, rest) = text.split_once('\n').unwrap_or((&text, ""));
         if let Some(code) = first.strip_prefix("failed ") {
             return Err(Failure::new(kind_of(code.parse().unwrap_or(0)), rest));
         }
+        let work = self.given.pop_front().ok_or_else(|| exit_failure(&io::ErrorKind::InvalidData.into()))?;
         let numbers: Vec<f64> = rest.split(' ').filter_map(|number| number.parse().ok()).collect();
         if let [seconds, bytes, fsyncs] = numbers[..] {
             self.hidden.count += 1;

@@ -4,7 +4,7 @@
 //! The library must be loaded before the first file is opened, and preloading it requires starting a program.
 
 use crate::bench::Run;
-use crate::command::analyzer;
+use crate::command::{analyzer, output_places, trace};
 use crate::failure::{Failure, Kind, Outcome};
 use crate::ranks::agreement;
 use crate::ranks::communicator::{Communicator, Single};
@@ -27,7 +27,13 @@ pub fn run(run: &mut Run, folder: Option<&Path>, ranks: Option<&mut dyn Communic
     let mut alone = Single;
     let ranks = ranks.unwrap_or(&mut alone);
     let first = ranks.rank() == 0;
-    let reserved = first.then(|| run.check_disk(launched).and_then(|()| run.reserve_folder()));
+    let usable = |folder: &Path| output_places::trace_folder(folder, trace::inherited_umask(), "--trace=DIR").map(drop);
+    let reserved = first.then(|| {
+        run.check_disk(launched)?;
+        folder.map_or(Ok(()), usable)?;
+        run.reserve_folder()?;
+        RunFolder::create(run.folder.clone()).map(drop)
+    });
     let own = reserved.map(|reserved| reserved.map(|()| run.folder.display().to_string()));
     run.folder = PathBuf::from(agreement::broadcast(ranks, own)?);
     let trace = folder.map_or_else(|| run.folder.join("trace"), PathBuf::from);
@@ -40,9 +46,9 @@ pub fn run(run: &mut Run, folder: Option<&Path>, ranks: Option<&mut dyn Communic
     if first {
         if trace.exists() {
             summarize(&trace, &run.folder.join(PAGE));
+            terminal::line(format_args!("trace: {}", trace.display()));
+            terminal::line(format_args!("  on a timeline: dlio-analyze {} --view", trace.display()));
         }
-        terminal::line(format_args!("trace: {}", trace.display()));
-        terminal::line(format_args!("  on a timeline: dlio-analyze {} --view", trace.display()));
     }
     Ok(code)
 }

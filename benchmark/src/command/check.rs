@@ -12,6 +12,7 @@
 use crate::config::Config;
 use crate::failure::{Failure, Kind, Outcome};
 use crate::keys::value::{Value as Tree, parse_yaml};
+use crate::results::run_folder::run_folder;
 use crate::system::terminal;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -109,7 +110,7 @@ struct FinishedRun {
 
 /// Prints which rules the run meets and breaks. The exit code is 0 if it breaks none.
 pub fn check(folder: &Path, as_json: bool) -> Outcome<i32> {
-    let past = FinishedRun::read(folder)?;
+    let past = FinishedRun::read(run_folder(folder))?;
     let rules = past.judged();
     let category = category(&rules);
     let text = if as_json { past.json(&rules, category) } else { past.text(&rules, category) };

@@ -10,6 +10,8 @@
 //! size              `dlio bench size`
 //! sweep             `dlio bench --sweep`
 //! compare_layouts   `dlio bench --compare-layouts`
+//! foreign_options   hints for options of other programs
+//! output_places     checks that outputs can be written
 //! analyzer          runs `dlio-analyze` on a trace
 //! trace             `dlio trace`
 //! bench_traced      `dlio bench --trace`
@@ -20,7 +22,9 @@ pub mod bench_traced;
 pub mod check;
 pub mod compare_layouts;
 pub mod completions;
+pub mod foreign_options;
 pub mod manual;
+mod output_places;
 pub mod ranks;
 pub mod report;
 pub mod size;

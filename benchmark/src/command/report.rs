@@ -9,6 +9,7 @@
 
 use crate::failure::{Failure, Kind, Outcome};
 use crate::results::metrics::{mean_stdev, percentile};
+use crate::results::run_folder::run_folder;
 use crate::results::summary::standing;
 use crate::system::terminal;
 use serde_json::{Map, Value, json};
@@ -16,7 +17,7 @@ use std::fs;
 use std::path::Path;
 
 pub fn print(folder: &Path, as_json: bool) -> Outcome<()> {
-    let report = read(folder)?;
+    let report = read(run_folder(folder))?;
     let json = || serde_json::to_string_pretty(&report).unwrap_or_default() + "\n";
     terminal::answer(&if as_json { json() } else { text(&report) })
 }

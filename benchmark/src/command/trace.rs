@@ -7,7 +7,6 @@ use std::ffi::{CString, OsString};
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -23,8 +22,8 @@ use dlio_tracer::programs::{self, Loading};
 use dlio_tracer::spool::{self, Stranded};
 use dlio_tracer::untraced::{self, Untraced};
 
-use crate::command::analyzer;
-use crate::failure::{Failure, Kind, Outcome};
+use crate::command::{analyzer, output_places};
+use crate::failure::{Failure, Outcome};
 use crate::machine::sampler::{FirstSample, SampleResult, Sampler};
 use crate::machine::unusual;
 use crate::system::processes::{self, Variables};
@@ -137,7 +136,8 @@ pub fn run(options: &Options) -> Outcome<i32> {
     };
     let preload = locate::preload(&locate::library().ok_or_else(missing_library)?)?;
     let analyzer = options.report.is_some().then(|| analyzer::program().ok_or_else(missing_analyzer)).transpose()?;
-    let folder = usable_folder(&options.output, options.umask())?;
+    let folder = output_places::trace_folder(&options.output, options.umask(), "-o DIR")?;
+    options.report.as_ref().map_or(Ok(()), |page| output_places::report_page(page, &folder))?;
     let before = images(&folder);
     let loading = loading(program);
     let mut command = Command::new(program);
@@ -352,10 +352,15 @@ impl Options {
     /// Returns the permission bits to remove from the trace directory, parsed as in the tracer, which reports errors in
     /// the variable.
     fn umask(&self) -> u32 {
-        let digits = std::env::var(env::UMASK).ok();
-        let asked = digits.and_then(|digits| u32::from_str_radix(&digits, 8).ok()).filter(|mask| *mask <= 0o077);
-        if self.share { SHARED } else { asked.unwrap_or(PRIVATE) }
+        if self.share { SHARED } else { inherited_umask() }
     }
+}
+
+/// Returns the permission bits to remove that the environment sets, for all other users by default.
+pub fn inherited_umask() -> u32 {
+    let digits = std::env::var(env::UMASK).ok();
+    let asked = digits.and_then(|digits| u32::from_str_radix(&digits, 8).ok()).filter(|mask| *mask <= 0o077);
+    asked.unwrap_or(PRIVATE)
 }
 
 /// Returns a variable of this process's environment, which the command inherits.
@@ -375,19 +380,6 @@ const SHARED: u32 = 0o022;
 fn missing_library() -> Failure {
     Failure::refused(format!("cannot find {} next to this program or in ../lib", locate::LIBRARY))
         .remedy("set DLIO_LIB to the file or its directory")
-}
-
-/// Creates the trace directory and returns its absolute path. A test file shows that it is writable: better before a
-/// run of hours than after it.
-fn usable_folder(folder: &Path, umask: u32) -> Outcome<PathBuf> {
-    let cannot = |error| {
-        Failure::new(Kind::System, format!("cannot write to the trace directory {}: {error}", folder.display()))
-            .remedy("choose another one with -o DIR")
-    };
-    fs::DirBuilder::new().recursive(true).mode(0o777 & !umask).create(folder).map_err(cannot)?;
-    let probe = folder.join(format!(".dlio-{}-{:x}", std::process::id(), RandomState::new().hash_one(folder)));
-    fs::File::create_new(&probe).and_then(|_| fs::remove_file(&probe)).map_err(cannot)?;
-    folder.canonicalize().map_err(cannot)
 }
 
 /// Reports a program that could not be started; returns the exit status that a shell would.

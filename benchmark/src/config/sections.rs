@@ -523,6 +523,13 @@ impl Config {
         self.workflow.train || self.workflow.checkpoint
     }
 
+    /// Returns `true` if an epoch has no training, only an evaluation: the data set has no files to train on.
+    pub fn evaluates_only(&self) -> bool {
+        let Dataset { files_train, files_eval, .. } = self.dataset;
+        let evaluates = self.workflow.evaluate || (self.workflow.generate && !self.workflow.train);
+        files_train == 0 && files_eval > 0 && evaluates
+    }
+
     /// Returns `true` if the run only writes and reads checkpoints.
     pub fn only_checkpoints(&self) -> bool {
         self.workflow.checkpoint && !self.workflow.train
@@ -620,7 +627,7 @@ impl DataLocations {
 
     fn folder(&self, tree: &Tree, key: &str) -> PathBuf {
         let typed = tree.text(key);
-        let Some(store) = &self.store else { return Path::new(&self.root).join(typed.trim_end_matches('/')) };
+        let Some(store) = &self.store else { return Path::new(&self.root).join(without_last_slashes(&typed)) };
         match store.folder(key, &self.root, &typed) {
             Ok((folder, remark)) => {
                 self.remarks.borrow_mut().extend(remark);
@@ -637,6 +644,14 @@ impl DataLocations {
     fn folder_anywhere(&self, tree: &Tree, key: &str) -> PathBuf {
         let typed = tree.text(key);
         if typed.starts_with('/') { PathBuf::from(typed) } else { self.folder(tree, key) }
+    }
+}
+
+/// Returns a path without the slashes at its end; the root directory stays what it is.
+fn without_last_slashes(path: &str) -> &str {
+    match path.trim_end_matches('/') {
+        "" if path.starts_with('/') => "/",
+        rest => rest,
     }
 }
 
@@ -776,7 +791,8 @@ fn train(tree: &Tree) -> Outcome<Train> {
     Ok(Train {
         epochs: tree.count("train.epochs"),
         computation: tree.spread("train.computation_time")?,
-        steps_max: u64::try_from(tree.whole("train.total_training_steps")).ok(),
+        // As in DLIO, zero does not limit the steps.
+        steps_max: u64::try_from(tree.whole("train.total_training_steps")).ok().filter(|steps| *steps > 0),
         seed: tree.whole("train.seed") as u64,
         seed_change_epoch: tree.flag("train.seed_change_epoch"),
     })
@@ -873,6 +889,7 @@ mod tests {
         };
         let many = "num_files_train: 1000, num_samples_per_file: 8, file_bytes: [400, 800]";
         assert_eq!(scaled(many, 0.1), (100, 8, vec![400, 800], Some(15)));
+        assert_eq!(config("{train: {total_training_steps: 0}}").train.steps_max, None);
         let one = "num_files_train: 1, num_samples_per_file: 1000, file_bytes: [50000]";
         assert_eq!(scaled(one, 0.1), (1, 100, vec![5000], Some(15)));
         assert_eq!(scaled(one, 2.0), (2, 1000, vec![50000], Some(300)));
@@ -890,5 +907,9 @@ mod tests {
         assert_eq!(relative.dataset.folder, PathBuf::from("/mnt/data/x"));
         let absolute = config("{storage: {storage_root: /mnt}, dataset: {data_folder: /y}}");
         assert_eq!(absolute.dataset.folder, PathBuf::from("/y"));
+        for (typed, folder) in [("/", "/"), ("///", "/"), ("/y//", "/y"), ("''", "./")] {
+            let read = config(&format!("{{dataset: {{data_folder: {typed}}}}}"));
+            assert_eq!(read.dataset.folder, PathBuf::from(folder), "{typed}");
+        }
     }
 }

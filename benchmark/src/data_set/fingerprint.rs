@@ -18,15 +18,12 @@ use crate::files::atomic_file::write_whole;
 use crate::keys::value::Value;
 use crate::store;
 use serde_json::{Map, Value as Json, json};
-use std::fs;
+use std::fs::{self, File, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// The directory of fingerprints. Programs that list a data set skip names that start with a dot.
 const FOLDER: &str = ".dlio";
-
-/// Raised when equal settings produce different bytes.
-const WRITER: u64 = 1;
 
 /// Values by their keys below `dataset`.
 #[derive(Debug, Clone, PartialEq)]
@@ -72,8 +69,9 @@ impl Fingerprint {
         let path = place(layout, split);
         let Some(text) = text_of(&path)? else { return Ok(None) };
         let json: Json = serde_json::from_slice(&text).unwrap_or_default();
+        let own = formats::find(&layout.dataset.format)?.writer();
         match (&json["dataset"], json["writer"].as_u64()) {
-            (Json::Object(facts), Some(WRITER)) => Ok(Some(Fingerprint(facts.clone()))),
+            (Json::Object(facts), Some(writer)) if writer == own => Ok(Some(Fingerprint(facts.clone()))),
             (Json::Object(facts), Some(writer)) => {
                 let other = Map::from_iter([("writer".to_string(), json!(writer))]);
                 Ok(Some(Fingerprint(facts.clone().into_iter().chain(other).collect())))
@@ -89,8 +87,9 @@ impl Fingerprint {
         if !store::is_object(&path) {
             fs::create_dir_all(folder).map_err(|error| Failure::unwritable("create directory", folder, error))?;
         }
+        let writer = formats::find(&layout.dataset.format)?.writer();
         let made_by = concat!("dlio ", env!("CARGO_PKG_VERSION"));
-        let json = json!({"made_by": made_by, "writer": WRITER, "dataset": self.0});
+        let json = json!({"made_by": made_by, "writer": writer, "dataset": self.0});
         write_whole(&path, (serde_json::to_string_pretty(&json).unwrap_or_default() + "\n").as_bytes())
     }
 
@@ -171,8 +170,38 @@ fn has_spread(dataset: &Dataset) -> bool {
     dataset.record_bytes_stdev > 0.0 && dataset.record_dims.is_empty()
 }
 
-fn place(layout: &Layout, split: Split) -> PathBuf {
+pub fn place(layout: &Layout, split: Split) -> PathBuf {
     layout.dataset.folder.join(FOLDER).join(format!("{}.json", layout.set_name(split)))
+}
+
+/// How a run uses a data set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Use {
+    Generate,
+    Read,
+}
+
+/// Keeps generations by other runs out as long as the returned file is open. `None` if there is no data set yet, or if
+/// the file system does not support locks.
+pub fn lock(layout: &Layout, use_of: Use) -> Outcome<Option<File>> {
+    let folder = layout.dataset.folder.join(FOLDER);
+    if store::is_object(&folder) {
+        return Ok(None);
+    }
+    if use_of == Use::Generate {
+        fs::create_dir_all(&folder).map_err(|error| Failure::unwritable("create directory", &folder, error))?;
+    }
+    let Ok(file) = File::open(&folder) else { return Ok(None) };
+    let tried = if use_of == Use::Generate { file.try_lock() } else { file.try_lock_shared() };
+    match tried {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => {
+            let what = format!("cannot use {}: another run is generating it", layout.dataset.folder.display());
+            Err(Failure::refused(what)
+                .remedy("wait for it to end, or choose another directory with ++workload.dataset.data_folder=DIR"))
+        }
+        Err(TryLockError::Error(_)) => Ok(None),
+    }
 }
 
 /// The state of a directory with existing files, before the first one is written.

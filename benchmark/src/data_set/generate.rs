@@ -4,6 +4,7 @@
 //! running an interrupted command again resumes it.
 
 use crate::config::Dataset;
+use crate::data_set::fingerprint;
 use crate::data_set::formats::{self, Format};
 use crate::data_set::layout::{FileSpec, Layout, Split};
 use crate::failure::{Failure, Kind, Outcome};
@@ -14,7 +15,7 @@ use crate::system::shared_memory::SharedNumbers;
 use crate::system::{file_calls, processes};
 use std::fs;
 use std::io::{self, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 /// The work of one writer, or the total of all.
@@ -55,16 +56,29 @@ pub fn check_space(layout: &Layout) -> Outcome<()> {
         return Ok(());
     }
     let existing = existing(folder);
-    let Ok(free) = file_calls::free_bytes(existing) else { return Ok(()) };
-    let needed = expected_bytes(layout)?;
     // Existing files do not need more space; counting them costs less than a wrong refusal.
-    if needed <= free || needed.saturating_sub(present_bytes(layout)) <= free {
-        return Ok(());
+    let lacks =
+        |needed: u64, free: u64, there: &dyn Fn() -> u64| needed > free && needed.saturating_sub(there()) > free;
+    let refused = |needed: String, free: String| {
+        let what = format!("the data set needs {needed}, {} has {free} free", existing.display());
+        Failure::new(Kind::System, what)
+    };
+    let (needed, files) = (expected_bytes(layout)?, layout.total_files());
+    if let Ok(free) = file_calls::free_bytes(existing)
+        && lacks(needed, free, &|| present(layout).1)
+    {
+        return Err(refused(in_units(needed), in_units(free))
+            .remedy("use fewer files (++workload.dataset.num_files_train), smaller samples, or another data_folder"));
     }
-    let (needed, free) = (in_units(needed), in_units(free));
-    let what = format!("the data set needs {needed}, {} has {free} free", existing.display());
-    Err(Failure::new(Kind::System, what)
-        .remedy("use fewer files (++workload.dataset.num_files_train), smaller samples, or another data_folder"))
+    match file_calls::free_files(existing) {
+        Ok(free) if lacks(files, free, &|| present(layout).0) => {
+            Err(refused(format!("{files} files"), format!("inodes for {free}")).remedy(
+                "use fewer files with more samples each (++workload.dataset.num_samples_per_file), or another \
+                 data_folder",
+            ))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Returns the directory, or its nearest parent that exists.
@@ -83,16 +97,18 @@ pub fn in_units(bytes: u64) -> String {
     if bytes < 1e9 { format!("{:.1} MB", bytes / 1e6) } else { format!("{:.1} GB", bytes / 1e9) }
 }
 
-/// Returns the size of the existing files.
-pub fn present_bytes(layout: &Layout) -> u64 {
-    if !layout.dataset.folder.exists() {
-        return 0;
-    }
-    let path = |number| {
-        let (split, within) = layout.split_of(number);
-        layout.path(split, within)
+/// Returns the number and the bytes of the existing files. Lists them, because there may be far fewer than requested.
+pub fn present(layout: &Layout) -> (u64, u64) {
+    let of_split = |split: Split| {
+        let (names, files) = (layout.names(split), layout.files(split));
+        let folders = if files == 0 { Vec::new() } else { layout.folders_of(split) };
+        let entries = folders.into_iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();
+        let of_set = move |name: &str| names.number(name).is_some_and(|number| number < files);
+        entries.filter(move |entry| entry.file_name().to_str().is_some_and(&of_set))
     };
-    (0..layout.total_files()).filter_map(|number| fs::metadata(path(number)).ok()).map(|file| file.len()).sum()
+    let found = [Split::Train, Split::Valid].into_iter().flat_map(of_split);
+    let sizes = found.filter_map(|entry| fs::metadata(entry.path()).ok()).map(|file| file.len());
+    sizes.fold((0, 0), |(files, bytes), size| (files + 1, bytes + size))
 }
 
 /// Returns the number of existing files with these names; `None` for a store, which is never listed.
@@ -120,7 +136,11 @@ pub fn make_folders(layout: &Layout) -> Outcome<()> {
         return store::sweep(&layout.dataset.folder);
     }
     for folder in layout.folders() {
-        let made = fs::create_dir_all(&folder).map_err(|error| Failure::unwritable("create directory", &folder, error));
+        let made = fs::create_dir_all(&folder).map_err(|error| {
+            let failure = Failure::unwritable("create directory", &folder, error);
+            let elsewhere = "choose another directory with ++workload.dataset.data_folder=DIR";
+            if failure.remedy.is_empty() { failure.remedy(elsewhere) } else { failure }
+        });
         of_data(made)?;
         atomic_file::sweep(&folder);
     }
@@ -343,19 +363,38 @@ fn collect(receiver: &mut io::PipeReader, watch: Watch) -> Outcome<Generated> {
     if processes::interrupted() || processes::lost_child() { Err(Failure::interrupted()) } else { Ok(all) }
 }
 
-/// Removes the data set: its directory, or its objects by name.
+/// Removes the files of the data set by name, and the directories that are empty then: the data directory may contain
+/// other files, and may be the user's home.
 pub fn remove(layout: &Layout) -> Outcome<()> {
-    let folder = &layout.dataset.folder;
-    if !store::is_object(folder) {
-        return fs::remove_dir_all(folder).map_err(|error| Failure::io("remove", folder, error));
-    }
+    let format = formats::find(&layout.dataset.format)?;
     for number in 0..layout.total_files() {
-        let (split, within) = layout.split_of(number);
-        let path = layout.path(split, within);
-        store::delete(&path)?;
-        for companion in formats::find(&layout.dataset.format)?.companions(&layout.spec(number, Vec::new())) {
-            store::delete(&companion)?;
+        let spec = layout.spec(number, Vec::new());
+        for path in [spec.path.clone()].into_iter().chain(format.companions(&spec)) {
+            remove_file(&path)?;
         }
     }
+    if store::is_object(&layout.dataset.folder) {
+        return Ok(());
+    }
+    for split in [Split::Train, Split::Valid] {
+        if let Some((path, _)) = format.index(layout, split) {
+            remove_file(&path)?;
+        }
+        remove_file(&fingerprint::place(layout, split))?;
+    }
+    let record = fingerprint::place(layout, Split::Train);
+    // Those that are not empty stay.
+    let folders = record.parent().map(PathBuf::from).into_iter().chain(layout.all_folders());
+    folders.for_each(|folder| drop(fs::remove_dir(folder)));
     Ok(())
+}
+
+fn remove_file(path: &Path) -> Outcome<()> {
+    if store::is_object(path) {
+        return store::delete(path);
+    }
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Failure::unwritable("remove", path, error)),
+        _ => Ok(()),
+    }
 }

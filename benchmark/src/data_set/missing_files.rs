@@ -23,7 +23,7 @@ pub struct Missing {
 /// Number of names in the message.
 const TOLD: usize = 3;
 
-/// Up to this many files are checked individually, regardless of the number of names in their directories.
+/// Up to this many files are checked individually if their directories cannot be listed.
 const FEW: u64 = 64;
 
 /// Directory entries that can be read in the time of one check.
@@ -37,12 +37,14 @@ pub fn of(layout: &Layout, split: Split) -> Outcome<Option<Missing>> {
     if some || dataset.listed[split as usize].is_some() || store::is_object(&dataset.folder) {
         return check_each(layout, split, layout.probes(split).into_iter(), false);
     }
-    let files = layout.files(split);
-    if files <= FEW || layout.named(split) / NAMES_A_QUESTION > files {
+    let (files, folders) = (layout.files(split), layout.folders_of(split).len() as u64);
+    if layout.named(split) / NAMES_A_QUESTION > files || folders > files {
         return check_each(layout, split, 0..files, true);
     }
+    // A listing reads names only; a check of each file would also bring into memory what the first epoch measures.
     match listed(layout, split) {
         Ok(missing) => Ok(missing),
+        Err(_) if files <= FEW => check_each(layout, split, 0..files, true),
         // A directory may permit access but not listing.
         Err(_) => check_each(layout, split, layout.probes(split).into_iter(), false),
     }
@@ -118,11 +120,7 @@ fn listed(layout: &Layout, split: Split) -> io::Result<Option<Missing>> {
     let mut missing = Missing { split, count: 0, names: Vec::new(), all: true };
     if count < files {
         let absent = (0..files).filter(|number| there[(number / 64) as usize] & 1 << (number % 64) == 0);
-        absent.for_each(|number| {
-            if missing.names.len() < TOLD {
-                missing.note(layout.path(split, number))
-            }
-        });
+        absent.take(TOLD).for_each(|number| missing.note(layout.path(split, number)));
         missing.count = files - count;
     }
     Ok(missing.if_any())

@@ -322,7 +322,10 @@ impl<'a> YamlReader<'a> {
             Some(Err(error)) => {
                 let (line, column) = (error.marker().line(), error.marker().col() + 1);
                 let what = format!("{}, line {line}, column {column}: {}", self.name, error.info());
-                Err(Failure::refused(what).remedy("invalid YAML"))
+                Err(Failure::refused(what).remedy(match error.info().contains("tab") {
+                    true => "invalid YAML: indent with blanks, not with tabs",
+                    false => "invalid YAML",
+                }))
             }
             None => Ok(Event::StreamEnd),
         }

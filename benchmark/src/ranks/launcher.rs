@@ -117,15 +117,29 @@ fn world_of(environment: Environment, ranks: Option<u64>) -> Outcome<Option<Laun
     Ok(Some(LaunchInfo { rank, size, launcher: name, here, job, door }))
 }
 
-/// Refuses a rank of several whose environment has nothing in common with the other ranks: each would run alone, all in
-/// one directory.
+/// Refuses a rank of several whose environment has nothing in common with the other ranks, or lacks its own number or
+/// theirs: each would run alone, all in one directory.
 fn refuse_without_place(environment: Environment) -> Outcome<()> {
-    let [rank, size] = ["RANK", "WORLD_SIZE"].map(|name| number(environment, name));
-    let (Some(rank), Some(size @ 2..)) = (rank, size) else { return Ok(()) };
-    let what = format!("RANK={rank} and WORLD_SIZE={size} are set, but the address of rank 0 is unknown");
-    Err(Failure::refused(what).remedy(format!(
-        "set the same MASTER_ADDR and MASTER_PORT for all processes, start dlio once with --ranks={size}, or unset \
-            RANK and WORLD_SIZE for a run with one process"
+    let [rank, size] = ["RANK", "WORLD_SIZE"].map(environment);
+    let is_one = |size: &str| size.trim().parse() == Ok(1u64);
+    let (is_set, is_unset) = match (&rank, &size) {
+        (None, None) => return Ok(()),
+        (None, Some(size)) if is_one(size) => return Ok(()),
+        (Some(rank), Some(size)) if is_one(size) && rank.trim().parse() == Ok(0u64) => return Ok(()),
+        (None, Some(size)) => (format!("WORLD_SIZE={size} is set"), "RANK is not"),
+        (Some(rank), None) => (format!("RANK={rank} is set"), "WORLD_SIZE is not"),
+        (Some(rank), Some(size)) => {
+            let numbers = [rank, size].map(|text| text.trim().parse::<u64>().ok());
+            let is_rank = matches!(numbers, [Some(rank), Some(size)] if rank < size);
+            let why =
+                if is_rank { "the address of rank 0 is unknown" } else { "RANK is not a number below WORLD_SIZE" };
+            (format!("RANK={rank} and WORLD_SIZE={size} are set"), why)
+        }
+    };
+    let count = size.filter(|size| size.trim().parse::<u64>().is_ok()).unwrap_or_else(|| "N".into());
+    Err(Failure::refused(format!("{is_set}, but {is_unset}: this process would run alone")).remedy(format!(
+        "set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT for each process, start dlio once with --ranks={count}, or \
+            unset RANK and WORLD_SIZE for a run with one process"
     )))
 }
 
@@ -181,7 +195,7 @@ mod tests {
             assert_eq!(found(&[(rank, "0"), (size, "1"), local], None), Ok(None), "{name}");
             assert_eq!(found(&[(size, "many"), local], Some(2)), Ok(None), "{name}");
         }
-        assert_eq!(found(&[("WORLD_SIZE", "4")], None), Ok(None));
+        assert_eq!(found(&[("WORLD_SIZE", "4")], Some(2)), Ok(None));
         assert_eq!(found(&[], Some(8)), Ok(None));
     }
 
@@ -202,6 +216,24 @@ mod tests {
         assert!(found(&[("RANK", "0"), ("WORLD_SIZE", "1")], None).is_ok());
         assert!(found(&[two[0], two[1], ("MASTER_ADDR", "here")], None).unwrap().is_some());
         assert_eq!(found(&two, Some(2)), Ok(None));
+    }
+
+    #[test]
+    fn half_of_a_rank_is_refused() {
+        for (set, words) in [
+            (&[("WORLD_SIZE", "4")][..], "WORLD_SIZE=4 is set, but RANK is not"),
+            (&[("WORLD_SIZE", "4"), ("MASTER_ADDR", "here")], "WORLD_SIZE=4 is set, but RANK is not"),
+            (&[("RANK", "0")], "RANK=0 is set, but WORLD_SIZE is not"),
+            (&[("RANK", "2"), ("WORLD_SIZE", "2")], "RANK is not a number below WORLD_SIZE"),
+            (&[("RANK", "x"), ("WORLD_SIZE", "2")], "RANK is not a number below WORLD_SIZE"),
+            (&[("RANK", "0"), ("WORLD_SIZE", "two")], "RANK is not a number below WORLD_SIZE"),
+            (&[("RANK", "1"), ("WORLD_SIZE", "1")], "RANK is not a number below WORLD_SIZE"),
+        ] {
+            let failure = found(set, None).unwrap_err();
+            assert!(failure.what.contains(words) && failure.exit_code() == 2, "{set:?}: {failure}");
+            assert_eq!(found(set, Some(2)), Ok(None));
+        }
+        assert_eq!(found(&[("WORLD_SIZE", "1")], None), Ok(None));
     }
 
     #[test]

@@ -81,7 +81,8 @@ impl Star {
         if processes::interrupted() {
             return Failure::interrupted();
         }
-        match self.peers.code_of(rank) {
+        let noted = |rank| status::failure(rank).map(|(code, _)| code);
+        match self.peers.code_of(rank).or_else(|| noted(rank)) {
             Some(code) => ended(rank, code),
             // A rank announces an orderly exit.
             None if self.peers.has_ended(rank) => killed(rank),
@@ -291,14 +292,18 @@ fn doing(rank: u64) -> String {
     status::last(rank).map(|doing| format!("; it {doing}")).unwrap_or_default()
 }
 
-/// Returns the failure for a rank that exited with this status; the rank itself has reported the cause.
+/// Returns the failure for a rank that exited with this status, with its own failure if it noted that.
 pub fn ended(rank: u64, code: i32) -> Failure {
     let kind = kind_of(code);
-    let how = match code {
-        signal if signal > 128 && kind != Kind::Interrupted => format!("was killed by signal {}", signal - 128),
-        code => format!("exited with status {code} before the other ranks"),
+    let cause = status::failure(rank).map(|(_, text)| text).filter(|text| !text.is_empty());
+    let how = match (code, cause) {
+        (signal, _) if signal > 128 && kind != Kind::Interrupted => {
+            format!("was killed by signal {}{}", signal - 128, doing(rank))
+        }
+        (code, Some(cause)) => format!("exited with status {code}: {cause}"),
+        (code, None) => format!("exited with status {code} before the other ranks{}", doing(rank)),
     };
-    Failure::new(kind, format!("rank {rank} {how}{}", doing(rank)))
+    Failure::new(kind, format!("rank {rank} {how}"))
 }
 
 /// Returns the failure for a rank that ended without a message and whose exit status is unknown.
@@ -340,7 +345,11 @@ impl Communicator for Star {
         match self.peers.lost() {
             None => Ok(()),
             Some(0) => Err(already_reported(Kind::System)),
-            Some(rank) => Err(self.lost(rank, &io::ErrorKind::UnexpectedEof.into())),
+            Some(rank) => {
+                // Several may be gone; the others followed the first.
+                let first = status::first_failed().filter(|first| *first > 0 && self.peers.has_ended(*first));
+                Err(self.lost(first.unwrap_or(rank), &io::ErrorKind::UnexpectedEof.into()))
+            }
         }
     }
 
@@ -370,6 +379,7 @@ impl Communicator for Star {
 
     fn conclude(&mut self, failure: Failure, bytes: &[u8]) -> (Failure, Vec<Option<Vec<u8>>>) {
         self.last[self.rank as usize] = Some(bytes.to_vec());
+        status::note_failure(&failure);
         if self.rank > 0 {
             // Rank 0 may be gone.
             let _ = self.sockets[0].send_last(bytes);
@@ -404,6 +414,10 @@ impl Communicator for Star {
 impl Star {
     /// Returns `true` if a rank announced its exit. Messages before the announcement are no longer needed.
     fn has_sent_farewell(&mut self, rank: u64) -> bool {
+        // An earlier call may have received the announcement.
+        if self.last[rank as usize].is_some() {
+            return true;
+        }
         while file_calls::readable(&[&*self.socket(rank)], Duration::ZERO)[0] {
             match self.socket(rank).receive() {
                 Ok(Message::Bytes(_)) => {}
@@ -411,7 +425,10 @@ impl Star {
                     self.last[rank as usize] = Some(bytes);
                     return true;
                 }
-                Ok(Message::Farewell(_)) => return true,
+                Ok(Message::Farewell(_)) => {
+                    self.last[rank as usize] = Some(Vec::new());
+                    return true;
+                }
                 Err(_) => return false,
             }
         }

@@ -36,6 +36,12 @@ fn counters(text: &str) -> BTreeMap<String, Counters> {
     text.lines().filter_map(line).filter(|(_, counters): &(String, Counters)| counters.len() >= 11).collect()
 }
 
+/// Returns the devices that this host does not have.
+pub fn unknown(devices: &[String]) -> Vec<String> {
+    let known = counters(&fs::read_to_string("/proc/diskstats").unwrap_or_default());
+    devices.iter().filter(|name| !known.contains_key(*name)).cloned().collect()
+}
+
 /// Returns the rates between two readings of one device.
 fn rates(name: &str, before: &Counters, after: &Counters, seconds: f64) -> Value {
     // Older kernels do not report discards and flushes.

@@ -25,6 +25,12 @@ fn of_run<T>(outcome: Outcome<T>) -> Outcome<T> {
     outcome.map_err(|failure| failure.elsewhere("hydra.run.dir"))
 }
 
+/// Returns the run directory that a user means: a file of a run stands for its directory.
+pub fn run_folder(given: &Path) -> &Path {
+    let folder = given.parent().filter(|_| given.is_file()).unwrap_or(given);
+    if folder.as_os_str().is_empty() { Path::new(".") } else { folder }
+}
+
 #[derive(Debug, Clone)]
 pub struct RunFolder {
     pub path: PathBuf,
@@ -136,7 +142,12 @@ impl Log {
         if rank > 0 {
             return Ok(Log { file: None, echo: false });
         }
-        let file = of_run(File::create(path).map_err(|error| Failure::unwritable("create", path, error)))?;
+        let made = File::create(path).map_err(|error| {
+            let failure = Failure::unwritable("create", path, error);
+            let other = "choose another name in the run directory with ++workload.output.log_file=NAME";
+            if failure.remedy.is_empty() { failure.remedy(other) } else { failure }
+        });
+        let file = of_run(made)?;
         Ok(Log { file: Some(file), echo })
     }
 

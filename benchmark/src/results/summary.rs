@@ -225,6 +225,10 @@ pub struct Results {
     pub epochs: Vec<Epoch>,
     pub checkpoint_bytes: u64,
     pub beside: Option<BackgroundCheckpoints>,
+    /// Checkpoints of a failed run that this rank's background process did not finish, and whether the run failed while
+    /// ranks waited for theirs.
+    pub undrained: u64,
+    pub drain_failed: bool,
     /// Samples that could not be read, and the first reasons.
     pub failed: u64,
     pub failures: Vec<String>,
@@ -306,6 +310,12 @@ impl Results {
             let done = |of: fn(&Epoch) -> &Vec<Saved>| self.epochs.iter().map(|epoch| of(epoch).len() as u64).sum();
             of(done(|epoch| &epoch.saves), config.checkpoint.writes.max(0) as u64, "checkpoints to write");
             of(done(|epoch| &epoch.loads), config.checkpoint.reads.max(0) as u64, "checkpoints to read");
+        }
+        let saved = self.epochs.iter().map(|epoch| epoch.saves.len() as u64).sum::<u64>();
+        match self.undrained {
+            0 if self.drain_failed => missing.push("background checkpoints of another rank".into()),
+            0 => {}
+            left => missing.push(format!("{left} of {} background checkpoints", saved.max(left))),
         }
         missing
     }

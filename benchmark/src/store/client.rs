@@ -90,8 +90,10 @@ impl Client {
     /// `number` selects one of several endpoints.
     pub fn new(settings: Arc<Settings>, number: u64) -> Outcome<Client> {
         let endpoint = settings.endpoints[number as usize % settings.endpoints.len()].clone();
-        let known = certificates::known_servers(settings.ca_bundle.as_deref(), endpoint.0.tls)
-            .map_err(|what| Failure::refused(format!("the certificates of the store: {what}")))?;
+        let known = certificates::known_servers(settings.ca_bundle.as_deref(), endpoint.0.tls).map_err(|what| {
+            Failure::refused(format!("cannot read the certificates of the store: {what}"))
+                .remedy("correct ++workload.storage.storage_options.ca_bundle=FILE (or AWS_CA_BUNDLE)")
+        })?;
         let draws = mixed(&[u64::from(std::process::id()), number]);
         Ok(Client { settings, known, endpoint, idle: Vec::new(), ahead: VecDeque::new(), draws })
     }
@@ -386,7 +388,11 @@ impl Client {
             }
             (_, 412) => Failure::damaged(std::path::Path::new(&name), "it was modified while it was read"),
             (_, 416) => Failure::damaged(std::path::Path::new(&name), "it ends before the requested range"),
-            _ => Failure::new(Kind::System, format!("{} {name} at {at}: {words}", request.method)),
+            _ => {
+                let failure = Failure::new(Kind::System, format!("{} {name} at {at}: {words}", request.method));
+                let is_unsupported = matches!(status, 400 | 405 | 501) && code.is_empty();
+                failure.remedy(if is_unsupported { "is the endpoint that of an S3 store?" } else { "" })
+            }
         }
     }
 

@@ -267,7 +267,10 @@ impl Source<'_> {
                 }
                 _ => complaints.push(
                     Failure::refused(format!("the endpoint `{}` is not the URL of a server", without_login(url)))
-                        .remedy("use http://HOST:PORT or https://HOST"),
+                        .remedy(match url.contains('@') {
+                            true => "remove the login; AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are the credentials",
+                            false => "use http://HOST:PORT or https://HOST",
+                        }),
                 ),
             }
         }

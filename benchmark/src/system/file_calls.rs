@@ -20,13 +20,23 @@ pub fn readable(files: &[&impl AsRawFd], limit: Duration) -> Vec<bool> {
 /// Returns the bytes an unprivileged user may still write to the file system of `path`, if the file system reports its
 /// size.
 pub fn free_bytes(path: &Path) -> io::Result<u64> {
+    let stats = file_system(path)?;
+    if stats.f_blocks == 0 { Err(io::ErrorKind::Unsupported.into()) } else { Ok(stats.f_bavail * stats.f_frsize) }
+}
+
+/// Returns the files an unprivileged user may still create on the file system of `path`, if their number is limited.
+pub fn free_files(path: &Path) -> io::Result<u64> {
+    let stats = file_system(path)?;
+    if stats.f_files == 0 { Err(io::ErrorKind::Unsupported.into()) } else { Ok(stats.f_favail) }
+}
+
+fn file_system(path: &Path) -> io::Result<libc::statvfs> {
     let name = std::ffi::CString::new(path.as_os_str().as_encoded_bytes())?;
     // SAFETY: the name ends in a zero byte and lives through the call; a zeroed statvfs is valid to be overwritten.
     unsafe {
         let mut stats: libc::statvfs = std::mem::zeroed();
         match libc::statvfs(name.as_ptr(), &mut stats) {
-            0 if stats.f_blocks == 0 => Err(io::ErrorKind::Unsupported.into()),
-            0 => Ok(stats.f_bavail * stats.f_frsize),
+            0 => Ok(stats),
             _ => Err(io::Error::last_os_error()),
         }
     }

@@ -40,6 +40,8 @@ pub fn note_interrupts() {
             set_handler(signal, note_signal as extern "C" fn(libc::c_int) as libc::sighandler_t, 0);
         }
     }
+    // A write beyond the size limit of a file then fails with an error that names the file.
+    set_handler(libc::SIGXFSZ, libc::SIG_IGN, 0);
 }
 
 /// Ignores Ctrl-C in loader workers: a terminal sends it to all processes, but the trainer decides when workers exit.

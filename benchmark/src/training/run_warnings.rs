@@ -1,5 +1,6 @@
 //! Notes printed before training about differences between a run and what its keys suggest, one line each.
 
+use crate::checkpoint;
 use crate::config::{Config, LoaderKind};
 use crate::training::loader::order::Share;
 
@@ -8,9 +9,24 @@ pub fn about(config: &Config, train: Share, evaluation: Share, ranks: u64) -> Ve
     let evaluates = config.workflow.evaluate.then_some(config.dataset.files_eval);
     let trained = left_over(config, "", config.dataset.files_train, train, ranks);
     let evaluated = evaluates.and_then(|files| left_over(config, "evaluation ", files, evaluation, ranks));
-    let all =
-        [trained, evaluated, not_counted(config, train), forked(config), no_checkpoints(config), uneven(config, ranks)];
+    let counted = not_counted(config, train);
+    let all = [
+        no_training(config),
+        trained,
+        evaluated,
+        counted,
+        forked(config),
+        no_checkpoints(config, train.steps, ranks),
+        not_numbered(config),
+        uneven(config, ranks),
+    ];
     all.into_iter().flatten().collect()
+}
+
+/// Returns a note if epochs have no training, as in DLIO.
+fn no_training(config: &Config) -> Option<String> {
+    let alone = config.evaluates_only();
+    alone.then(|| "an epoch has no training steps, only an evaluation: num_files_train=0".into())
 }
 
 /// Returns the samples that do not fill a batch: frameworks drop them too (`drop_last`).
@@ -47,10 +63,31 @@ fn not_counted(config: &Config, share: Share) -> Option<String> {
     })
 }
 
-/// Returns a note if no checkpoint is written: as in DLIO, zero steps never pass, and epochs no longer count.
-fn no_checkpoints(config: &Config) -> Option<String> {
-    let asked = config.workflow.checkpoint && config.checkpoint.every_steps == Some(0);
-    asked.then(|| "no checkpoint is written: steps_between_checkpoints=0 turns them off (-1: after epochs)".into())
+/// Returns a note if no checkpoint is written although the workload has checkpoints.
+fn no_checkpoints(config: &Config, steps: u64, ranks: u64) -> Option<String> {
+    let checkpoint = &config.checkpoint;
+    if !config.workflow.checkpoint || checkpoint::written(config, ranks) > 0 {
+        return None;
+    }
+    let why = match checkpoint.every_steps {
+        // As in DLIO, zero steps never pass, and epochs no longer count.
+        Some(0) => "steps_between_checkpoints=0 turns them off (-1: after epochs)".into(),
+        Some(every) => format!("steps_between_checkpoints={every}, but an epoch has {steps} steps"),
+        None => {
+            format!("checkpoint_after_epoch={}, but the run has {} epochs", checkpoint.after_epoch, config.train.epochs)
+        }
+    };
+    Some(format!("no checkpoint is written: {why}"))
+}
+
+/// Returns a note if numbers of checkpoints are set, which only runs without training have.
+fn not_numbered(config: &Config) -> Option<String> {
+    let is_set = config.checkpoint.writes > 0 || config.checkpoint.reads > 0;
+    (config.workflow.checkpoint && is_set).then(|| {
+        "num_checkpoints_write and num_checkpoints_read have no effect in a training, whose checkpoints follow from \
+         checkpoint_after_epoch, epochs_between_checkpoints and steps_between_checkpoints"
+            .into()
+    })
 }
 
 /// Returns a note if workers have unequal work: each streams separate shards, so some still read when others are done.
@@ -131,6 +168,17 @@ mod tests {
     #[test]
     fn steps_that_were_limited_leave_nothing_over() {
         assert!(other_remarks(&["workload=unet3d", FILES, "++workload.train.total_training_steps=1"], 1).is_empty());
+    }
+
+    #[test]
+    fn checkpoints_that_never_come_are_told() {
+        let typed = ["workload=unet3d", FILES, "++workload.reader.batch_size=4", "++workload.workflow.checkpoint=true"];
+        let notes = |more: &str| other_remarks(&[&typed[..], &[more]].concat(), 1).join("; ");
+        assert!(notes("++workload.checkpoint.steps_between_checkpoints=100").contains("an epoch has 4 steps"));
+        assert!(notes("++workload.checkpoint.checkpoint_after_epoch=9").contains("the run has 5 epochs"));
+        assert!(notes("++workload.checkpoint.steps_between_checkpoints=0").contains("turns them off"));
+        assert!(notes("++workload.checkpoint.num_checkpoints_write=3").contains("have no effect in a training"));
+        assert_eq!(notes("++workload.checkpoint.checkpoint_after_epoch=5"), "");
     }
 
     #[test]

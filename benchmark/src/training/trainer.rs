@@ -149,6 +149,13 @@ impl<'a> Trainer<'a> {
         if !self.mechanism.has_one_beside() {
             return Ok(());
         }
+        self.results.drain_failed = true;
+        self.drain_checkpoints()?;
+        self.results.drain_failed = false;
+        Ok(())
+    }
+
+    fn drain_checkpoints(&mut self) -> Outcome<()> {
         let _span = spans::span("checkpoint.drain", spans::CHECKPOINT, &[]);
         let hidden = of_checkpoints(self.mechanism.drain())?;
         let own = [
@@ -175,6 +182,11 @@ impl<'a> Trainer<'a> {
         });
         self.log.output(&format!("Background checkpoints: {seconds:.4} s; training waited {waited:.4} s"));
         Ok(())
+    }
+
+    /// Notes the checkpoints that are still in the background when a run fails: they are not in their directory.
+    pub fn note_unfinished_checkpoints(&mut self) {
+        self.results.undrained = self.mechanism.unfinished();
     }
 
     fn log_plan(&mut self) {

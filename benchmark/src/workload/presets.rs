@@ -9,6 +9,7 @@ use crate::keys::grammar::{Action, Override};
 use crate::keys::value::{Lines, Value, parse_yaml, parse_yaml_placed};
 use crate::keys::{self, Key, Kind, interpolation};
 use dlio_schemas::words::nearest;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 macro_rules! compiled_in {
@@ -82,8 +83,8 @@ impl WorkloadSource {
 
 pub fn find(name: &str, config_dir: Option<&Path>) -> Outcome<WorkloadSource> {
     if let Some(file) = config_dir.and_then(|dir| file_in(dir, name)).or_else(|| own_file(name)) {
-        let text = std::fs::read_to_string(&file).map_err(|error| Failure::io("read", &file, error))?;
-        let (tree, lines) = parse_yaml_placed(&file.display().to_string(), &text)?;
+        let text = std::fs::read_to_string(&file).map_err(|error| unreadable(&file, error))?;
+        let (tree, lines) = without_root(parse_yaml_placed(&file.display().to_string(), &text)?);
         if tree.entries().is_empty() {
             let held = if matches!(tree, Value::Map(_)) { "nothing" } else { tree.kind_name() };
             let what = format!("{}: expected a map of sections, got {held}", file.display());
@@ -103,9 +104,43 @@ pub fn find(name: &str, config_dir: Option<&Path>) -> Outcome<WorkloadSource> {
     }
 }
 
+/// Returns the sections of a file: they may be under `workload`, as in the configuration of a run.
+fn without_root((tree, lines): (Value, Lines)) -> (Value, Lines) {
+    match tree.entries() {
+        [(root, Value::Map(_))] if root == "workload" => {
+            let below = |(key, line): &(String, usize)| Some((key.strip_prefix("workload.")?.to_string(), *line));
+            let lines = lines.iter().filter_map(below).collect();
+            (tree.get("workload").cloned().unwrap_or_else(Value::empty), lines)
+        }
+        _ => (tree, lines),
+    }
+}
+
+/// Returns the failure for a workload file that cannot be read.
+fn unreadable(file: &Path, error: std::io::Error) -> Failure {
+    let example = "`dlio workloads show unet3d` prints an example";
+    match error.kind() {
+        ErrorKind::NotFound => {
+            let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+            let guess = if is_built_in(&stem) {
+                format!("write workload={stem} for the built-in one; ")
+            } else {
+                String::new()
+            };
+            Failure::io("read", file, error).remedy(format!("{guess}`dlio workloads` lists the built-in workloads"))
+        }
+        ErrorKind::IsADirectory => Failure::refused(format!("cannot read {}: it is a directory", file.display()))
+            .remedy(format!("pass a file, or a name and --config-dir {}", file.display())),
+        ErrorKind::InvalidData => {
+            Failure::refused(format!("cannot read {}: it is not a text file", file.display())).remedy(example)
+        }
+        _ => Failure::io("read", file, error),
+    }
+}
+
 /// Returns the path of a workload given by its file: `job.yaml`, `./job`, `/home/me/job.yaml`.
 fn own_file(name: &str) -> Option<PathBuf> {
-    let is_path = name.contains('/') || name.ends_with(".yaml") || name.ends_with(".yml");
+    let is_path = name.contains('/') || [".yaml", ".yml", ".json"].iter().any(|ending| name.ends_with(ending));
     is_path.then(|| PathBuf::from(name))
 }
 
@@ -118,8 +153,18 @@ fn unknown(name: &str, config_dir: Option<&Path>) -> Failure {
     let names = WORKLOADS.iter().map(|(known, _)| *known).chain(ALIASES.iter().map(|(alias, _)| *alias));
     let guess = nearest(name, names).map(|near| format!("did you mean workload={near}? ")).unwrap_or_default();
     let place = config_dir.map(|dir| format!("in {} and not ", dir.display())).unwrap_or_default();
+    if name.is_empty() {
+        return Failure::refused("`workload=` names no workload").remedy("`dlio workloads` lists them");
+    }
+    let file =
+        if Path::new(name).is_file() { format!("write workload=./{name} for the file; ") } else { String::new() };
     Failure::refused(format!("unknown workload `{name}`: not {place}built in"))
-        .remedy(format!("{guess}`dlio workloads` lists them"))
+        .remedy(format!("{guess}{file}`dlio workloads` lists them"))
+}
+
+/// Returns `true` if this is the name of a built-in workload.
+pub fn is_built_in(name: &str) -> bool {
+    WORKLOADS.iter().any(|(known, _)| *known == full_name(name))
 }
 
 /// The configuration as Hydra composes it: the tree under `workload`, and the settings of Hydra itself.
@@ -140,7 +185,14 @@ pub struct Composed {
 }
 
 pub fn compose(overrides: &[Override], config_dir: Option<&Path>) -> Outcome<Composed> {
-    overrides.iter().filter(|typed| typed.key == "workload").try_for_each(choice_of_workload)?;
+    let choices = || overrides.iter().filter(|typed| typed.key == "workload");
+    choices().try_for_each(choice_of_workload)?;
+    if let Some(first) = choices().next()
+        && let Some(other) = choices().find(|typed| typed.value() != first.value())
+    {
+        let what = format!("`{}` and `{}`: a run has exactly one workload", first.typed, other.typed);
+        return Err(Failure::refused(what).remedy("remove one of them; --multirun runs workload=A,B"));
+    }
     let name =
         overrides.iter().rev().find(|typed| typed.key == "workload").map_or("default".into(), |typed| {
             match typed.value() {
@@ -351,6 +403,11 @@ impl Composed {
                 None if value.entries().is_empty()
                     && matches!(value, Value::Map(_) | Value::Null)
                     && keys::is_section(&path) => {}
+                None if keys::is_section(&path) => {
+                    let what = format!("`{typed}`: expected a map of keys, got {}", value.kind_name());
+                    let remedy = format!("`dlio workloads explain {path}` lists its keys");
+                    self.complaints.push(Failure::refused(what).remedy(remedy).at(&place));
+                }
                 None => self.complaints.push(unknown_key(&typed, &typed).at(&place)),
                 Some(key) if key.path != path => {}
                 Some(key) => {
@@ -415,6 +472,36 @@ mod tests {
             let refused = compose(&typed, Some(folder.path())).unwrap_err();
             assert!(refused.what.contains("unet3d.yaml: expected a map of sections"), "{text:?}: {refused}");
         }
+    }
+
+    #[test]
+    fn file_mistakes_name_the_next_step() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str, bytes: &[u8]| {
+            let file = folder.path().join(name);
+            std::fs::write(&file, bytes).unwrap();
+            file.display().to_string()
+        };
+        let refused = |name: &str| composed(&[&format!("workload={name}")]).map(|_| ()).unwrap_err();
+        assert!(refused("nowhere/unet3d.yml").remedy.contains("write workload=unet3d"));
+        assert!(refused(&folder.path().display().to_string()).to_string().contains("--config-dir"));
+        let binary = refused(&at("binary.yaml", &[0xff, 0xfe, 0]));
+        assert!(binary.what.ends_with("it is not a text file") && binary.exit_code() == 2, "{binary}");
+        assert!(refused("UNET3D").remedy.contains("workload=unet3d"));
+        assert!(refused("").what.contains("names no workload"));
+        let two = composed(&["workload=unet3d", "workload=resnet50"]).unwrap_err();
+        assert!(two.what.contains("exactly one workload"), "{two}");
+        assert!(composed(&["workload=unet3d", "workload=unet3d"]).is_ok());
+        let file = at("list.yaml", b"model: {name: x}\ndataset: []\n");
+        let list = composed(&[&format!("workload={file}")]).unwrap();
+        assert!(list.complaints[0].what.ends_with("line 2: `workload.dataset`: expected a map of keys, got a list"));
+        let file = at(
+            "job.json",
+            b"{\"workload\": {\"model\": {\"name\": \"x\"},\n \"dataset\": {\"format\": \"npy\", \"a\": 1}}}",
+        );
+        let root = composed(&[&format!("workload={file}")]).unwrap();
+        assert_eq!(root.workload.at(&["dataset", "format"]), Some(&Value::Text("npy".into())));
+        assert!(root.complaints[0].what.contains("job.json, line 2: `workload.dataset.a`"), "{}", root.complaints[0]);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use crate::config::{CheckpointFormat, Config, Element, Framework, LoaderKind};
 use crate::data_set::formats::hdf5;
 use crate::data_set::layout::{Layout, Split};
 use crate::failure::{Failure, Outcome};
+use crate::keys;
 use crate::keys::value::Value;
 use crate::ranks::mpi;
 use crate::store;
@@ -62,6 +63,8 @@ const COUNTABLE: f64 = (1u64 << 62) as f64;
 const PROCESSES_MAX: u64 = 4096;
 const LAYERS_MAX: i64 = 100_000;
 const SUBFOLDERS_MAX: u64 = 1_000_000;
+/// Files of a split: ext4 has no more on a whole file system, and one bit per file still fits in memory.
+const FILES_MAX: u64 = 1 << 32;
 /// The maximum transfer size, because a transfer is buffered in memory.
 const TRANSFER_MAX: u64 = 1 << 30;
 /// The maximum size of a value in a Parquet column: its pages count in 32 bits.
@@ -69,8 +72,16 @@ const VALUE_MAX: i64 = i32::MAX as i64;
 
 /// Refuses numbers so large that derived values would overflow or a loop would not end.
 fn quantities(config: &Config, ranks: u64, list: &mut List) {
+    for (key, files) in ["num_files_train", "num_files_eval"].into_iter().zip(config.dataset.named) {
+        list.refuse(
+            files > FILES_MAX,
+            format!("workload.dataset.{key}={files}: at most {FILES_MAX} files are supported"),
+            "use fewer files with more samples each (++workload.dataset.num_samples_per_file)",
+        );
+    }
     let mut at_most = |what: &str, number: f64, most: f64| {
-        list.refuse(number > most, format!("{what} would be {number:.3e}; at most {most:.3e} is supported"), "");
+        let [shown, limit] = [number, most].map(in_digits);
+        list.refuse(number > most, format!("{what} would be {shown}; at most {limit} is supported"), "");
     };
     let (dataset, reader, model) = (&config.dataset, &config.reader, &config.model);
     let side = dataset.record_bytes.sqrt();
@@ -118,6 +129,11 @@ fn quantities(config: &Config, ranks: u64, list: &mut List) {
     at_most("the excluded steps", excluded, COUNTABLE);
 }
 
+/// Returns a number of up to nine digits as it is, and a larger one with an exponent.
+fn in_digits(number: f64) -> String {
+    if number < 1e9 && number.fract() == 0.0 { number.to_string() } else { format!("{number:.3e}") }
+}
+
 fn is_url(path: &Path) -> bool {
     path.to_string_lossy().contains(":/")
 }
@@ -132,6 +148,13 @@ fn storage(config: &Config, list: &mut List) {
         ("checkpoint.fast_folder", config.checkpoint.fast_folder.as_ref()),
     ];
     let named = folders.into_iter().find_map(|(key, folder)| Some((key, folder.filter(|folder| is_url(folder))?)));
+    let others = [
+        ("output.folder", config.output.folder.as_ref()),
+        ("storage.cache.folder", config.cache.as_ref().map(|cache| &cache.folder)),
+    ];
+    for (key, folder) in folders.into_iter().chain(others) {
+        list.0.extend(folder.and_then(|folder| unexpanded(&format!("workload.{key}"), folder)));
+    }
     if let Some((key, folder)) = named.filter(|_| !object_store) {
         list.0.push(no_folder(key, &folder.to_string_lossy(), &config.storage_type));
     }
@@ -141,6 +164,18 @@ fn storage(config: &Config, list: &mut List) {
     let profiler = matches!(config.profiler.as_str(), "darshan" | "tensorboard");
     let what = format!("workload.profiling.profiler={} is not supported", config.profiler);
     list.refuse(config.workflow.profile && profiler, what, "use iostat, or --trace for every single operation");
+}
+
+/// Returns the failure for a path that is written for a shell: it would be the name of a new directory here.
+pub fn unexpanded(key: &str, path: &Path) -> Option<Failure> {
+    let names = || path.components().filter_map(|part| part.as_os_str().to_str()).filter(|part| *part != ".");
+    let refused = |what: &str| Failure::refused(format!("{key}={}: {what} is not expanded here", path.display()));
+    if names().next() == Some("~") {
+        return Some(refused("~").remedy("write $HOME in a shell, ${oc.env:HOME} in a file, or the whole path"));
+    }
+    let is_variable = |name: &&str| name.strip_prefix('$').is_some_and(|name| name.starts_with(char::is_alphabetic));
+    let variable = names().find(is_variable)?;
+    Some(refused(variable).remedy(format!("write ${{oc.env:{}}} for an environment variable", &variable[1..])))
 }
 
 /// Returns the failure for a directory given by a URL if data are files.
@@ -208,7 +243,17 @@ fn dataset(config: &Config, list: &mut List) {
         list.refuse(count == 0, format!("workload.{key} must be at least 1"), "");
     };
     least(list, "dataset.num_samples_per_file", dataset.samples_per_file);
-    least(list, "dataset.num_files_train", dataset.files_train);
+    list.refuse(
+        dataset.files_train == 0 && !config.evaluates_only(),
+        "workload.dataset.num_files_train must be at least 1",
+        "only an evaluation needs no training files: ++workload.workflow.evaluation=true \
+            ++workload.dataset.num_files_eval=N",
+    );
+    list.refuse(
+        dataset.folder.as_os_str() == "./",
+        "workload.dataset.data_folder is empty",
+        "write ++workload.dataset.data_folder=DIR, or . for the current directory",
+    );
     list.refuse(
         dataset.record_dims.is_empty() && dataset.record_bytes < 1.0,
         "workload.dataset.record_length_bytes must be at least 1",
@@ -246,6 +291,19 @@ fn dataset(config: &Config, list: &mut List) {
         "workload.dataset.webdataset.extension is the extension of the member with a sample's bytes",
         "use bin, jpg, npy or another one; cls is the label",
     );
+    existing_files(config, list);
+    hdf5(config, list);
+    parquet(config, list);
+}
+
+/// Refuses impossible uses of files that no generation of these keys made.
+fn existing_files(config: &Config, list: &mut List) {
+    let dataset = &config.dataset;
+    list.refuse(
+        dataset.listing && !dataset.keep_files,
+        "workload.dataset.keep_files=false removes generated files, but workload.dataset.listing reads existing ones",
+        "remove one of them",
+    );
     let in_store = config.store.is_some() && (config.reader.profile.is_some() || dataset.listing);
     list.refuse(
         in_store,
@@ -257,7 +315,35 @@ fn dataset(config: &Config, list: &mut List) {
         format!("workload.dataset.file_bytes generates files that no reader of {} can read", dataset.suffix),
         "set workload.reader.profile, or remove file_bytes",
     );
-    hdf5(config, list);
+}
+
+/// The keys of a Parquet column, and its types.
+const COLUMN_KEYS: [&str; 4] = ["name", "dtype", "size", "read"];
+const COLUMN_TYPES: [&str; 16] = [
+    "float16", "float32", "float", "float64", "double", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64",
+    "uint64", "string", "binary", "bytes",
+];
+
+fn parquet(config: &Config, list: &mut List) {
+    for column in &config.dataset.parquet_columns {
+        let complaint = match column {
+            Value::Map(entries) => entries.iter().find_map(|(key, value)| match (key.as_str(), value) {
+                ("dtype", Value::Text(kind)) if !COLUMN_TYPES.contains(&kind.as_str()) => {
+                    Some(format!("dtype: {}", keys::none_of(kind, &COLUMN_TYPES)))
+                }
+                ("size", value) if !matches!(value, Value::Int(1..)) => {
+                    Some(format!("size: expected an integer of at least 1, got {}", value.inline()))
+                }
+                (key, _) if !COLUMN_KEYS.contains(&key) => Some(keys::none_of(key, &COLUMN_KEYS)),
+                _ => None,
+            }),
+            other => Some(format!("expected a map, got {}", other.inline())),
+        };
+        if let Some(complaint) = complaint {
+            let remedy = "write columns as [{name: a, dtype: float32, size: 4}]";
+            list.refuse(true, format!("workload.dataset.parquet.columns: {complaint}"), remedy);
+        }
+    }
 }
 
 fn hdf5(config: &Config, list: &mut List) {
@@ -349,7 +435,10 @@ fn reading(config: &Config, list: &mut List) {
     list.refuse(
         foreign && config.workflow.train,
         format!("workload.reader.data_loader={} does not match workload.framework", reader.loader_name),
-        "set both to the same framework",
+        match config.framework {
+            Framework::PyTorch => "set ++workload.reader.data_loader=pytorch, or ++workload.framework=tensorflow",
+            Framework::TensorFlow => "set ++workload.reader.data_loader=tensorflow, or ++workload.framework=pytorch",
+        },
     );
     list.refuse(
         config.dataset.format == "tfrecord" && reader.loader == LoaderKind::PyTorch && config.workflow.train,
@@ -409,14 +498,22 @@ fn steps(config: &Config, ranks: u64, list: &mut List) {
     let mut whole_steps = |what: &str, split: Split, batch: u64, key: &str| {
         list.refuse(batch == 0, format!("workload.reader.{key} must be at least 1"), "");
         let (samples, needed) = (layout.samples(split), batch * ranks);
+        let files = needed.div_ceil(config.dataset.samples_per_file.max(1));
         list.refuse(
             batch > 0 && samples < needed,
             format!("{samples} {what} samples are not enough for a step of {batch} on {ranks} rank(s)"),
-            format!("use at least {needed} samples, or a smaller ++workload.reader.{key}"),
+            format!(
+                "use at least {needed} samples (++workload.dataset.{}={files}), or a smaller ++workload.reader.{key}",
+                split.files_key()
+            ),
         );
         samples / needed.max(1)
     };
-    let available = whole_steps("training", Split::Train, config.reader.batch, "batch_size");
+    // Without training files only the evaluation has steps.
+    let available = match config.dataset.files_train {
+        0 => 0,
+        _ => whole_steps("training", Split::Train, config.reader.batch, "batch_size"),
+    };
     if config.workflow.evaluate {
         whole_steps("evaluation", Split::Valid, config.reader.batch_eval, "batch_size_eval");
         list.refuse(config.evaluation.every == 0, "workload.evaluation.epochs_between_evals must be at least 1", "");
@@ -544,6 +641,13 @@ mod tests {
             (&["workload=unet3d", "++workload.reader.file_access=mpio"], "needs MPI"),
             (&["workload=unet3d_h100_s3", "++workload.storage.storage_options.endpoint=x"], "endpoint_url"),
             (&["workload=default", "++workload.dataset.num_files_eval=0"], "evaluation samples"),
+            (&["workload=default", "++workload.dataset.data_folder="], "data_folder is empty"),
+            (&["workload=flux", "++workload.dataset.parquet.columns=[a]"], "expected a map, got a"),
+            (&["workload=flux", "++workload.dataset.parquet.columns=[{dtype: float31}]"], "did you mean float32?"),
+            (&["workload=flux", "++workload.dataset.parquet.columns=[{size: 0}]"], "at least 1, got 0"),
+            (&["workload=flux", "++workload.dataset.parquet.columns=[{type: int8}]"], "expected one of name, dtype"),
+            (&["workload=default", "++workload.dataset.data_folder=~/x"], "~ is not expanded"),
+            (&["workload=default", "++workload.checkpoint.checkpoint_folder=/a/$SCRATCH/x"], "${oc.env:SCRATCH}"),
             (
                 &["workload=default", "++workload.dataset.format=mds", "++workload.dataset.num_subfolders_train=0"],
                 "num_subfolders_eval=0",

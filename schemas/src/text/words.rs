@@ -5,7 +5,8 @@ const LENGTH_MAX: usize = 63;
 
 /// Returns the word within a third of its length in edits, nearest first.
 pub fn nearest<'a>(wrong: &str, words: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let scored = words.map(|word| (edits(wrong, word), word));
+    let wrong = wrong.to_ascii_lowercase();
+    let scored = words.map(|word| (edits(&wrong, &word.to_ascii_lowercase()), word));
     let close = scored.filter(|(edits, word)| *edits <= word.len().max(wrong.len()) / 3);
     close.min_by_key(|(edits, _)| *edits).map(|(_, word)| word)
 }
@@ -36,6 +37,7 @@ mod tests {
         assert_eq!([edits("kitten", "sitting"), edits("", "abc"), edits("same", "same")], [3, 3, 0]);
         assert_eq!(edits("x", &"x".repeat(100)), 62);
         assert_eq!(nearest("wal_s", ["wall_s", "io.s"].into_iter()), Some("wall_s"));
+        assert_eq!(nearest("S3", ["aistore", "s3"].into_iter()), Some("s3"));
         assert_eq!(nearest("nothing like it", ["wall_s", "io.s"].into_iter()), None);
     }
 }

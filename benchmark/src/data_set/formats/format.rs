@@ -48,6 +48,11 @@ pub trait Format: Send + Sync {
         None
     }
 
+    /// Returns the version of the files, which is raised when equal settings produce different bytes.
+    fn writer(&self) -> u64 {
+        1
+    }
+
     /// Returns the other files that belong to the one of `spec`.
     fn companions(&self, _: &FileSpec) -> Vec<PathBuf> {
         Vec::new()

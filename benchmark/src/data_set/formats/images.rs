@@ -58,6 +58,11 @@ impl Format for Jpeg {
         None
     }
 
+    /// Files of version 1 had a second quantization table.
+    fn writer(&self) -> u64 {
+        2
+    }
+
     fn differs(&self, spec: &FileSpec, _: &Dataset) -> Option<String> {
         let (file, _) = open_regular(&spec.path, 0).ok()?;
         let mut decoder = zune_jpeg::JpegDecoder::new(BufReader::new(file));
@@ -184,7 +189,28 @@ fn encoded_jpeg(spec: &FileSpec, scratch: &mut Vec<u8>) -> Outcome<Vec<u8>> {
     let encoder = jpeg_encoder::Encoder::new(&mut bytes, QUALITY);
     let result = encoder.encode(&pixels, width as u16, height as u16, jpeg_encoder::ColorType::Luma);
     result.map_err(|error| Failure::refused(format!("{}: {error}", spec.path.display())))?;
-    Ok(bytes)
+    Ok(without_color_table(bytes))
+}
+
+/// Removes the quantization table for colors, which the encoder writes for gray images too: Pillow does not, and it
+/// would be a third of a small image.
+fn without_color_table(mut bytes: Vec<u8>) -> Vec<u8> {
+    const TABLE: u8 = 0xdb;
+    const SCAN: u8 = 0xda;
+    let mut at = 2;
+    while let Some(&[0xff, marker, high, low, first]) = bytes.get(at..at + 5).and_then(|head| head.first_chunk()) {
+        let length = 2 + usize::from(u16::from_be_bytes([high, low]));
+        // The first byte of a table is its number; that of colors is 1.
+        if marker == TABLE && first == 1 {
+            bytes.drain(at..at + length);
+            break;
+        }
+        if marker == SCAN {
+            break;
+        }
+        at += length;
+    }
+    bytes
 }
 
 type Decode = fn(&[u8]) -> Result<Vec<u8>, String>;

@@ -290,6 +290,9 @@ mod tests {
         reader.open(&spec.path).unwrap();
         reader.sample(0).unwrap();
         assert_eq!(reader.bytes().len(), 100 * 100);
+        // A gray image needs one table; Pillow writes no other.
+        let bytes = std::fs::read(&spec.path).unwrap();
+        assert_eq!(bytes.windows(4).filter(|four| *four == [0xff, 0xdb, 0, 0x43]).count(), 1);
     }
 
     #[test]

@@ -80,6 +80,9 @@ const EAGER: Duration = Duration::from_millis(2);
 const NAP: Duration = Duration::from_micros(100);
 const LONG_NAP: Duration = Duration::from_millis(1);
 
+/// How long rank 0 waits for the final bytes of the others. A launcher does not give it much more time.
+const LAST_BYTES: Duration = Duration::from_millis(500);
+
 /// How long a failed rank leaves rank 0 to finish. mpirun itself does not give a rank more time.
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -231,22 +234,59 @@ impl Member {
     }
 
     fn find_dead(&mut self) -> Outcome<()> {
-        let leaves = |rank| self.gate.and_then(|gate| gate.farewell(rank)).is_some_and(|code| code != 0);
-        let processes = &mut self.processes;
-        match (0..self.size).find(|rank| *rank != self.rank && (leaves(*rank) || processes.has_ended(*rank))) {
+        match self.first_gone(|code| code != 0) {
             Some(rank) => Err(self.rank_failure(rank)),
             None => Ok(()),
         }
     }
 
-    /// Returns the failure of a rank that is gone. One rank reports it: the first of those that are left.
+    /// Returns the code with which a rank left or is about to leave.
+    fn code(&self, rank: u64) -> Option<i32> {
+        let farewell = self.gate.and_then(|gate| gate.farewell(rank));
+        farewell.or_else(|| status::failure(rank).map(|(code, _)| code))
+    }
+
+    /// Returns the rank whose end is the cause of the others': the first that failed on its own, else one that was
+    /// killed, else any that left with a code that `counts`.
+    fn first_gone(&mut self, counts: impl Fn(i32) -> bool) -> Option<u64> {
+        let others = || (0..self.size).filter(|rank| *rank != self.rank);
+        let leaves = |rank: &u64| self.code(*rank).is_some_and(&counts);
+        let mut processes = self.processes.clone();
+        let killed = |rank: &u64| self.code(*rank).is_none() && processes.has_ended(*rank);
+        let first = status::first_failed().filter(|first| *first != self.rank && leaves(first));
+        first.or_else(|| others().find(killed)).or_else(|| others().find(leaves))
+    }
+
+    /// Returns the failure of a rank that is gone. One rank reports it: the first of those that are left, unless that
+    /// rank has reported it itself.
     fn rank_failure(&self, rank: u64) -> Failure {
-        let failure = match self.gate.and_then(|gate| gate.farewell(rank)) {
-            Some(code) => ended(rank, code),
-            None => killed(rank),
+        let (failure, is_reported) = match self.code(rank) {
+            Some(code) => (ended(rank, code), rank == 0),
+            None => (killed(rank), false),
         };
         let first = u64::from(rank == 0);
-        if self.rank == first { failure } else { Failure::new(failure.kind, "") }
+        if self.rank == first && !is_reported { failure } else { Failure::new(failure.kind, "") }
+    }
+
+    /// Leaves the final bytes of this rank. Rank 0 collects those of the ranks on its host.
+    fn conclude(&mut self, failure: Failure, bytes: &[u8]) -> (Failure, Vec<Option<Vec<u8>>>) {
+        let own = |rank| (rank == self.rank).then(|| bytes.to_vec());
+        let all: Vec<_> = (0..self.size).map(own).collect();
+        status::note_last_bytes(bytes);
+        // The other ranks learn from this that the run has failed.
+        status::note_failure(&failure);
+        if self.rank > 0 {
+            return (failure, all);
+        }
+        let until = Instant::now() + LAST_BYTES;
+        let mut processes = self.processes.clone();
+        let mut is_awaited =
+            |rank| processes.of(rank).is_some() && status::last_bytes(rank).is_none() && !processes.has_ended(rank);
+        while (1..self.size).any(&mut is_awaited) && Instant::now() < until {
+            std::thread::sleep(LONG_NAP);
+        }
+        let given = (0..self.size).zip(all).map(|(rank, own)| own.or_else(|| status::last_bytes(rank))).collect();
+        (failure, given)
     }
 
     fn gather(&mut self, own: Vec<u8>, counts: &[usize]) -> Outcome<Vec<u8>> {
@@ -283,7 +323,7 @@ impl Member {
 
     fn check(&mut self) -> Outcome<()> {
         match self.processes.lost() {
-            Some(rank) => Err(self.rank_failure(rank)),
+            Some(_) => self.find_dead(),
             None => Ok(()),
         }
     }
@@ -295,11 +335,8 @@ impl Member {
         if !stopped {
             return outcome;
         }
-        let gone = |rank: &u64| *rank != self.rank && self.processes.clone().has_ended(*rank);
-        let code = |rank: u64| self.gate.and_then(|gate| gate.farewell(rank));
-        let interrupted = Kind::Interrupted as i32;
-        let failed = |rank: &u64| gone(rank) && code(*rank).is_none_or(|code| code != 0 && code != interrupted);
-        match soon(|| (0..self.size).find(failed)) {
+        let failed = |code| code != 0 && code != Kind::Interrupted as i32;
+        match soon(|| self.first_gone(failed)) {
             Some(rank) => Err(self.rank_failure(rank)),
             None => outcome,
         }
@@ -346,6 +383,16 @@ impl Communicator for Mpi {
 
     fn check(&mut self) -> Outcome<()> {
         with(Member::check)
+    }
+
+    fn conclude(&mut self, failure: Failure, bytes: &[u8]) -> (Failure, Vec<Option<Vec<u8>>>) {
+        let mut given = None;
+        // This process is a rank, so the call is made.
+        let _ = with(|member| {
+            given = Some(member.conclude(failure.clone(), bytes));
+            Ok(())
+        });
+        given.unwrap_or_else(|| (failure, vec![None; self.size as usize]))
     }
 
     fn explained(&mut self, outcome: Outcome<()>) -> Outcome<()> {
