@@ -153,6 +153,7 @@ impl<'a> Family<'a> {
             asked.into_iter().filter_map(|(object, lane)| Some((object, family.thread_of(lane)?))).collect();
         family.find_remote_polls();
         family.find_ready_messages();
+        family.find_output_of_programs();
         family.find_shared_locks();
         family.find_interpreter_locks();
         family.find_idle_holders();
@@ -461,6 +462,23 @@ impl<'a> Family<'a> {
         giver.is_some_and(|giver| self.parents[giver as usize] == Some(proc) && program(giver) != program(proc))
     }
 
+    /// Finds pieces of the output of programs that a thread's process started: taking them is time of the program.
+    fn find_output_of_programs(&mut self) {
+        for number in 0..self.threads.len() {
+            let mut known: HashMap<u64, bool, RandomState> = HashMap::default();
+            let thread = &self.threads[number];
+            let is_output = |at: &usize| {
+                let step = &thread.steps[*at];
+                let is_piece =
+                    thread.class[*at] == Part::HandOver && step.kind == StepKind::Take && step.object.id != 0;
+                let object = step.object.id;
+                is_piece && *known.entry(object).or_insert_with(|| self.is_from_own_program(number, object))
+            };
+            let pieces: Vec<_> = (0..thread.steps.len()).filter(is_output).map(|at| (at, Part::Child)).collect();
+            self.threads[number].reclassify(&pieces);
+        }
+    }
+
     /// Finds messages that were sent before they were received: no thread waited for them.
     fn find_ready_messages(&mut self) {
         for number in 0..self.threads.len() {
@@ -478,11 +496,7 @@ impl<'a> Family<'a> {
                 is_short && is_given() && self.giver(number, step.object.id, step.start, step.end).is_none()
             };
             let idle = (0..thread.steps.len()).filter(|&at| thread.class[at] == Part::Idle);
-            let part = |at: usize| match self.is_from_own_program(number, thread.steps[at].object.id) {
-                true => Part::Child,
-                false => Part::HandOver,
-            };
-            let ready: Vec<_> = idle.filter(is_ready).map(|at| (at, part(at))).collect();
+            let ready: Vec<_> = idle.filter(is_ready).map(|at| (at, Part::HandOver)).collect();
             self.threads[number].reclassify(&ready);
         }
     }
