@@ -4,8 +4,8 @@
 //! columns and blocks that a query needs; [`parquet_scan`] is that table for traces that are Parquet already. [`leaf`]
 //! is its operator in plans, and [`split`] the part of a trace that one worker reads. [`small_tables`] creates the
 //! small tables (files, processes, hosts, waits, summary) from counts. [`query`] runs SQL, [`unix_times`] converts its
-//! times, [`cancel`] cancels it, and [`bounded`] limits the memory of functions. [`export`] writes everything as Parquet: one [`parquet_file`] per
-//! thread, whose columns of few values are [`keys`].
+//! times, [`cancel`] cancels it, and [`bounded`] limits the memory of functions. [`export`] writes everything as
+//! Parquet: one [`parquet_file`] per thread, whose columns of few values are [`keys`].
 
 pub mod bounded;
 pub mod cancel;

@@ -13,6 +13,7 @@ use crate::command::report::check_format;
 use crate::command::shared_trace::SharedTrace;
 use crate::replay::change::Change;
 use crate::summary::report::flat;
+use crate::summary::report::markdown::markdown;
 use crate::summary::report::what_if::{replay, table};
 use crate::tables::output::Format;
 
@@ -40,6 +41,9 @@ impl Answer for WhatIf {
         let text = match (trace.question.format, &found) {
             (Format::Json, _) => serde_json::to_string_pretty(&values()).expect("plain values") + "\n",
             (Format::Csv, _) => flat::csv(&values()),
+            (Format::Markdown, Some(found)) => {
+                markdown(&format!("What would help\n{}", table(found, trace.question.width)))
+            }
             (_, Some(found)) => format!("What would help\n{}", table(found, trace.question.width)),
             (_, None) => "The trace has no training that could be replayed.\n".into(),
         };
