@@ -8,7 +8,7 @@ use dlio_benchmark::bench::{self, Request, Run};
 use dlio_benchmark::command::size::{self, SizeRequest};
 use dlio_benchmark::command::sweep::{self, Knob};
 use dlio_benchmark::command::{
-    bench_traced, check, compare_layouts, completions, manual, ranks, report, trace, workloads,
+    bench_traced, check, compare_layouts, completions, foreign_options, manual, ranks, report, trace, workloads,
 };
 use dlio_benchmark::failure::{Failure, Kind, Outcome};
 use dlio_benchmark::ranks::agreement;
@@ -312,9 +312,19 @@ fn main() -> ExitCode {
     } else {
         run_other_program(&arguments);
         let typed = plain(arguments);
-        act(Dlio::try_parse_from(&typed).unwrap_or_else(|error| terminal::refuse(error, &typed)).verb)
+        act(Dlio::try_parse_from(&typed).unwrap_or_else(|error| refuse(error, &typed)).verb)
     };
     ExitCode::from(code_of(outcome) as u8)
+}
+
+/// Ends the program with an error in its command line; options and verbs of other tools are answered with ours.
+fn refuse(error: clap::Error, typed: &[OsString]) -> ! {
+    let words: Vec<String> = typed.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    if let Some(message) = foreign_options::message(&error, &words) {
+        terminal::warn(message);
+        std::process::exit(error.exit_code());
+    }
+    terminal::refuse(error, typed)
 }
 
 /// Rewrites `dlio --completions bash`, which is dlio-analyze's syntax.

@@ -20,6 +20,7 @@ pub mod bench_traced;
 pub mod check;
 pub mod compare_layouts;
 pub mod completions;
+pub mod foreign_options;
 pub mod manual;
 pub mod ranks;
 pub mod report;
