@@ -50,7 +50,7 @@ fn lists() -> [(&'static str, Vec<String>); 5] {
     ]
 }
 
-/// Readline replaces only what follows its last separator, `=` among them: the list's earlier elements may be part of it.
+/// Readline replaces only what follows its last separator, `=` among them: earlier elements may be part of it.
 fn bash() -> String {
     let case =
         |(option, names): (&str, Vec<String>)| format!("            --{option}) names=\"{}\" ;;\n", names.join(" "));

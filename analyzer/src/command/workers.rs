@@ -22,8 +22,8 @@ use crate::scan::Progress;
 use crate::summary::analysis::Analysis;
 use crate::summary::figures::units::many;
 
-/// Connects to the requested workers, and waits until all of them are connected. Workers of this host share its CPUs: they
-/// are not started for a trace with a single source, which one of them would read alone.
+/// Connects to the requested workers, and waits until all of them are connected. Workers of this host share its CPUs:
+/// they are not started for a trace with a single source, which one of them would read alone.
 pub fn connect(question: &Question, sources: usize) -> Result<Option<Arc<Cluster>>, Failure> {
     let Some(wanted) = &question.workers else { return Ok(None) };
     let mut threads = question.threads;

@@ -48,8 +48,8 @@ const COMPARISONS: [Operator; 8] = [
 
 const TIMESTAMP: DataType = DataType::Timestamp(TimeUnit::Nanosecond, None);
 
-/// Rewrites a plan so that times of the tables for which `is_ours` holds can be converted to timestamps and compared with
-/// dates.
+/// Rewrites a plan so that times of the tables for which `is_ours` holds can be converted to timestamps and compared
+/// with dates.
 pub fn with_times(plan: LogicalPlan, is_ours: &dyn Fn(&str) -> bool) -> Result<LogicalPlan> {
     let rewritten = plan.transform_up_with_subqueries(|node| {
         let inputs = node.inputs();
@@ -205,7 +205,8 @@ fn timestamp(expr: Expr) -> Expr {
     cast_to(expr, TIMESTAMP)
 }
 
-/// Returns the nanoseconds of a date, a timestamp or a text with one. Other expressions are unchanged; rejects other texts.
+/// Returns the nanoseconds of a date, a timestamp or a text with one. Rejects other texts; other expressions are
+/// unchanged.
 fn nanoseconds(expr: Expr, schema: &DFSchema) -> Result<Expr> {
     if let Expr::Literal(ScalarValue::Utf8(Some(text)) | ScalarValue::Utf8View(Some(text)), _) = &expr {
         let text = text.trim();
