@@ -165,7 +165,7 @@ pub struct Arguments {
     #[arg(skip)]
     pub compared_first: bool,
 
-    /// The ids of the options that were typed.
+    /// The ids of the options given on the command line.
     #[arg(skip)]
     pub given: Vec<String>,
 

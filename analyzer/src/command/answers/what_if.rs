@@ -41,12 +41,10 @@ impl Answer for WhatIf {
         let text = match (trace.question.format, &found) {
             (Format::Json, _) => serde_json::to_string_pretty(&values()).expect("plain values") + "\n",
             (Format::Csv, _) => flat::csv(&values()),
-            (Format::Markdown, Some(found)) => {
-                markdown(&format!("What would help\n{}", table(found, trace.question.width)))
-            }
             (_, Some(found)) => format!("What would help\n{}", table(found, trace.question.width)),
             (_, None) => "The trace has no training that could be replayed.\n".into(),
         };
+        let text = if trace.question.format == Format::Markdown { markdown(&text) } else { text };
         print(&visible(&text), out)
     }
 }
