@@ -1,4 +1,4 @@
-//! The filter of a query: a run, a time window, processes, ranks, files, categories, a minimum duration.
+//! The filter of a query: a run, a time window, processes, ranks, files, categories, calls, a minimum duration.
 //!
 //! A filter is applied to whole blocks first (their times and process are known without decoding), then row by row.
 
@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
 use crate::batch::{Batch, Columns};
-use crate::catalog::{Catalog, FILE_NONE, Process};
+use crate::catalog::{Catalog, FILE_NONE, Kind, Process};
 use crate::unit::{Categories, Unit};
 
 /// The filter of a query. An empty list accepts everything.
@@ -19,6 +19,8 @@ pub struct Filter {
     pub ranks: Vec<i32>,
     pub files: Vec<glob::Pattern>,
     pub cats: Vec<String>,
+    /// Names of calls and spans.
+    pub calls: Vec<String>,
     pub min_dur_ns: i64,
     /// The selected run, if there are several: a process belongs to it if it started in `from..to`.
     pub run: Option<(i64, i64)>,
@@ -27,7 +29,12 @@ pub struct Filter {
 impl Filter {
     /// Returns `true` if counts of many events cannot show which of them pass.
     pub fn asks_for_single_events(&self) -> bool {
-        !self.files.is_empty() || !self.cats.is_empty() || self.asks_for_times()
+        !self.files.is_empty() || self.asks_for_kinds() || self.asks_for_times()
+    }
+
+    /// Returns `true` if only some kinds of events pass.
+    pub fn asks_for_kinds(&self) -> bool {
+        !self.cats.is_empty() || !self.calls.is_empty()
     }
 
     fn asks_for_times(&self) -> bool {
@@ -84,6 +91,11 @@ impl Filter {
         self.cats.is_empty() || self.cats.iter().any(|wanted| wanted.eq_ignore_ascii_case(cat))
     }
 
+    /// Returns `true` if the name of a call or span is selected.
+    pub fn takes_call(&self, name: &str) -> bool {
+        self.calls.is_empty() || self.calls.iter().any(|wanted| wanted.eq_ignore_ascii_case(name))
+    }
+
     /// Returns `true` if a path is selected.
     pub fn takes_path(&self, path: &str) -> bool {
         self.files.is_empty() || self.files.iter().any(|pattern| pattern.matches(path))
@@ -96,7 +108,7 @@ impl Filter {
 
     /// Returns `true` if all events of the selected run, or of all runs, pass.
     pub fn takes_whole_runs(&self) -> bool {
-        let lists = self.pids.is_empty() && self.ranks.is_empty() && self.files.is_empty() && self.cats.is_empty();
+        let lists = self.pids.is_empty() && self.ranks.is_empty() && self.files.is_empty() && !self.asks_for_kinds();
         lists && self.from.is_none() && self.to.is_none() && self.min_dur_ns <= 0
     }
 }
@@ -192,7 +204,7 @@ impl<'a> Sieve<'a> {
             let passes = self.passing(&self.files, &batch.file, |from| self.files_from(from));
             keep.iter_mut().zip(&batch.file).for_each(|(keep, &file)| *keep &= passes[file as usize]);
         }
-        if !self.filter.cats.is_empty() {
+        if self.filter.asks_for_kinds() {
             let passes = self.passing(&self.kinds, &batch.kind, |from| self.kinds_from(from));
             keep.iter_mut().zip(&batch.kind).for_each(|(keep, &kind)| *keep &= passes[kind as usize]);
         }
@@ -221,7 +233,8 @@ impl<'a> Sieve<'a> {
     }
 
     fn kinds_from(&self, from: usize) -> Vec<bool> {
-        self.catalog.kinds_from(from).iter().map(|kind| self.filter.takes_category(&kind.cat)).collect()
+        let takes = |kind: &Kind| self.filter.takes_category(&kind.cat) && self.filter.takes_call(&kind.name);
+        self.catalog.kinds_from(from).iter().map(takes).collect()
     }
 }
 
@@ -276,6 +289,10 @@ mod tests {
         let npz = glob::Pattern::new("*.npz").unwrap();
         assert_eq!(sifted(Filter { files: vec![npz], ..Filter::default() }), [0]);
         assert_eq!(sifted(Filter { cats: vec!["STDIO".into()], ..Filter::default() }), [20]);
+        assert_eq!(sifted(Filter { calls: vec!["fopen".into()], ..Filter::default() }), [20]);
+        let both =
+            Filter { calls: vec!["fopen".into(), "read".into()], cats: vec!["posix".into()], ..Filter::default() };
+        assert_eq!(sifted(both), [0, 30]);
         assert_eq!(sifted(Filter { min_dur_ns: 6, ..Filter::default() }), [0]);
         assert_eq!(sifted(Filter::default()), [0, 20, 30]);
     }

@@ -30,6 +30,7 @@ pub mod compare;
 mod errno;
 pub mod filter;
 pub mod findings;
+mod foreign_options;
 pub mod html;
 pub mod io_profile;
 pub mod load;

@@ -8,6 +8,8 @@ use std::io::{self, IsTerminal, Stdout, Write};
 use dlio_schemas::secrets::without_logins;
 use dlio_schemas::visible::{Visible, visible};
 
+use crate::foreign_options::{self, Equivalents};
+
 /// Returns standard output: unchanged bytes for a file or a pipe.
 pub fn stdout() -> Visible<Stdout> {
     let stdout = io::stdout();
@@ -18,6 +20,16 @@ pub fn stdout() -> Visible<Stdout> {
 /// Prints a line on standard error. Unlike with `eprintln`, a failure to print it is ignored.
 pub fn warn(text: impl Display) {
     let _ = io::stderr().write_all(visible(&without_logins(&format!("{text}\n"))).as_bytes());
+}
+
+/// Ends the program with an error in its command line; an option of other tools is answered with the one that does the
+/// same here.
+pub fn refuse_with(error: clap::Error, typed: &[OsString], program: &str, known: Equivalents) -> ! {
+    if let Some(message) = foreign_options::message(&error, program, known) {
+        warn(message);
+        std::process::exit(error.exit_code());
+    }
+    refuse(error, typed)
 }
 
 /// Ends the program with an error in its command line. Arguments with control characters are printed without colors.

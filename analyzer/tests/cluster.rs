@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use dlio_analyzer::filter::Filter;
 use dlio_analyzer::load::Trace;
 use dlio_analyzer::scan::Progress;
-use dlio_analyzer::tables::export;
+use dlio_analyzer::tables::export::{self, ReportOptions};
 use dlio_analyzer::viewer::forms::Form;
 use dlio_schemas::perfetto::pack::Compression;
 use generator::runs::scenarios;
@@ -90,7 +90,8 @@ fn other_formats_count_the_same_with_workers() {
         assert_same(&exported(&native, form, folder.path().join(name)), &by, &[]);
     }
     let (trace, tables) = (Trace::open(&[native.display().to_string()], 2).unwrap(), folder.path().join("tables"));
-    export::write(&trace, &Filter::default(), (2, 1 << 30), &Progress::default(), &tables).unwrap();
+    export::write(&trace, &Filter::default(), (2, 1 << 30), &ReportOptions::default(), &Progress::default(), &tables)
+        .unwrap();
     assert_same(&tables, &by, &[]);
     // All of them at once, most of which are skipped. Processes with several texts are numbered in the order in which
     // threads reach them, and one thread has one order.
@@ -124,6 +125,20 @@ fn temporary_workers_give_the_same_report() {
     printed(&[trace, "--no-cache", "--html", page.to_str().unwrap()]);
     printed(&[trace, "--no-cache", "--workers", "local:3", "--html", other.to_str().unwrap()]);
     assert_eq!(std::fs::read(page).unwrap(), std::fs::read(other).unwrap());
+}
+
+/// Local workers share the CPUs of this process: one that reads the only file would be slower than this process.
+#[test]
+fn single_process_is_read_without_local_workers() {
+    let folder = temp_dir("cluster-single");
+    let trace = folder.path().join("trace");
+    generate(&trace, &Plan { processes: 1, ..Plan::default() }, &|_, _, _| ()).unwrap();
+    let trace = trace.to_str().unwrap();
+    for asked in [&["--full"][..], &["--sql", "select count(*) from events", "--format", "csv"]] {
+        let output = analyze(&[&[trace, "--no-cache", "--workers", "local:2"], asked].concat());
+        assert!(text(&output.stderr).contains("it is read without --workers local:2"), "{}", text(&output.stderr));
+        assert_eq!(text(&output.stdout), printed(&[&[trace, "--no-cache"], asked].concat()));
+    }
 }
 
 /// Returns a trace that keeps a worker busy for a while.

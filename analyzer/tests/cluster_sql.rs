@@ -13,7 +13,7 @@ use dlio_analyzer::filter::Filter;
 use dlio_analyzer::load::Trace;
 use dlio_analyzer::scan::Progress;
 use dlio_analyzer::summary::report::{About, SECTIONS};
-use dlio_analyzer::tables::export;
+use dlio_analyzer::tables::export::{self, ReportOptions};
 use dlio_analyzer::unit::Unit;
 use dlio_analyzer::viewer::forms::Form;
 use dlio_schemas::perfetto::pack::Compression;
@@ -140,7 +140,8 @@ fn other_formats_give_the_same_rows_with_workers() {
         assert_same(&exported(&native, form, folder.path().join(name)), (&by, &ALL), &all_queries(), &[]);
     }
     let (trace, tables) = (Trace::open(&[native.display().to_string()], 2).unwrap(), folder.path().join("tables"));
-    export::write(&trace, &Filter::default(), (2, 1 << 30), &Progress::default(), &tables).unwrap();
+    export::write(&trace, &Filter::default(), (2, 1 << 30), &ReportOptions::default(), &Progress::default(), &tables)
+        .unwrap();
     assert_same(&tables, (&by, &ALL), &all_queries(), &[]);
     assert_same(&tables, (&by, &[2]), &QUERIES, &["--cat", "posix"]);
     assert_same(&tables, (&by, &[2]), &QUERIES, &["--pid", "1003"]);

@@ -58,7 +58,7 @@ fn only_requested_sections_are_in_any_format() {
     printed(&[&trace, "--format", "json", "-o", &report]);
     assert!(refused(&[&report]).contains("this is a report of dlio-analyze"), "{}", refused(&[&report]));
     assert_eq!(keys(&["--findings"]), ["schema", "version", "findings"]);
-    assert!(keys(&["--full", "--section", "time"]).len() > 20 && keys(&[]).len() > 20);
+    assert!(keys(&["--full"]).len() > 20 && keys(&[]).len() > 20);
     let csv = printed(&[&trace, "--format", "csv", "--section", "time"]);
     let named = |line: &str| ["schema,", "version,", "time,"].iter().any(|section| line.starts_with(section));
     assert!(csv.lines().skip(1).all(named) && csv.contains("time,,total_ns,"), "{csv}");
@@ -594,4 +594,189 @@ fn a_dash_is_standard_output() {
     assert!(both.contains("--html - writes a page to standard output"), "{both}");
     let limits = refused(&["--", "--fail-if", "wall_s > 5"]);
     assert!(limits.contains("put this option before it"), "{limits}");
+}
+
+/// Returns the cells of a query without the heads.
+fn rows(trace: &str, sql: &str) -> Vec<String> {
+    printed(&[trace, "--format", "csv", "--sql", sql]).lines().skip(1).map(String::from).collect()
+}
+
+#[test]
+fn times_are_timestamps_in_queries() {
+    let (_folder, trace) = made("times");
+    let all = rows(&trace, "select count(*) from events");
+    let exact = &rows(&trace, "select arrow_cast(min(ts), 'Timestamp(Nanosecond, None)') from events")[0];
+    for same in [
+        "select min(ts)::timestamp from events",
+        "select to_timestamp(min(ts)) from events",
+        "select min(to_timestamp(ts)) from events",
+        "select cast(x.t as timestamp) from (select min(ts) t from events) x",
+        "with w as (select ts from events) select to_timestamp(ts) from w order by ts limit 1",
+        "select min(to_timestamp(coalesce(ts, 0))) from events",
+        "select to_timestamp(first_value(ts order by ts)) from events",
+    ] {
+        assert_eq!(rows(&trace, same), [exact.clone()], "{same}");
+    }
+    let (day, second) = (&exact[..10], &exact[..19]);
+    for every in [
+        &format!("select count(*) from events where ts >= '{day}'"),
+        &format!("select count(*) from events where '{second}' <= ts"),
+        &format!("select count(*) from events where ts between '{day}' and '2200-01-01 00:00:00'"),
+        &format!("select count(*) from events where ts >= date '{day}'"),
+        &format!("select count(*) from events where ts >= timestamp '{second}'"),
+        "select count(*) from events where ts < now()",
+        "select count(*) from events where ts::date = (select min(ts)::date from events)",
+    ] {
+        assert_eq!(rows(&trace, every), all, "{every}");
+    }
+    let none = format!("select count(*) from events where ts < '{day}'");
+    assert_eq!(rows(&trace, &none), ["0"]);
+    // Numbers are numbers: nanoseconds in comparisons, seconds in to_timestamp.
+    assert_eq!(rows(&trace, "select count(*) from events where ts > '5'"), all);
+    let seconds = rows(&trace, "select min(to_timestamp(ts / 1000000000)) from events");
+    assert!(seconds[0].starts_with(second), "{seconds:?}");
+    assert_eq!(rows(&trace, "select count(distinct ts - (select min(ts) from events)) > 100 from events"), ["true"]);
+    let wrong = refused(&[&trace, "--sql", "select 1 from events where ts > 'yesterday'"]);
+    assert!(wrong.contains("cannot compare a time with 'yesterday': expected a date such as '2026-11-23'"), "{wrong}");
+    let integer = refused(&[&trace, "--sql", "select date_trunc('hour', ts) from events"]);
+    assert!(integer.contains("convert a time with to_timestamp(ts)"), "{integer}");
+    assert!(printed(&["--tables"]).contains("approx_percentile_cont(dur, 0.99)"));
+}
+
+#[test]
+fn names_roles_and_the_report_are_tables() {
+    let (_folder, trace) = made("named");
+    let names = rows(&trace, "select proc, name, parent is null, role from processes order by proc");
+    assert!(names.len() > 1 && names.iter().all(|row| row.split(',').nth(1).is_some_and(|name| !name.is_empty())));
+    let roles = "select name, role from processes where role is not null order by proc";
+    let json = printed(&[&trace, "--format", "json", "--section", "processes"]);
+    let report: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let reported: Vec<_> =
+        report["processes"].as_array().unwrap().iter().filter(|row| !row["role"].is_null()).collect();
+    assert_eq!(rows(&trace, roles).len(), reported.len());
+    // The numbers of the report, also in Parquet, where quantiles are as exact.
+    let csv = printed(&[&trace, "--format", "csv"]);
+    let all = "select section, \"row\", figure, value from summary";
+    let queried = printed(&[&trace, "--format", "csv", "--sql", all]);
+    assert_eq!(queried.lines().count(), csv.lines().count());
+    let events = rows(&trace, "select number from summary where section = 'allocation' and figure = 'events'");
+    assert_eq!(events[0].trim_end_matches(".0"), rows(&trace, "select count(*) from events")[0]);
+    let tables = temp_dir("named-tables");
+    let folder = tables.path().join("t").display().to_string();
+    printed(&[&trace, "--parquet", &folder]);
+    let file = std::fs::File::open(tables.path().join("t/summary.parquet")).unwrap();
+    let reader = parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(file).unwrap().build().unwrap();
+    let mut stored = String::from("section,row,figure,value\n");
+    for batch in reader {
+        let batch = batch.unwrap().project(&[0, 1, 2, 3]).unwrap();
+        let mut out = Vec::new();
+        arrow::csv::WriterBuilder::new().with_header(false).build(&mut out).write(&batch).unwrap();
+        stored += &text(&out);
+    }
+    let lines = |text: &str| text.lines().map(|line| line.replace('"', "")).collect::<Vec<_>>();
+    let (stored, csv) = (lines(&stored), lines(&csv));
+    let differing: Vec<_> = stored.iter().zip(&csv).filter(|(one, other)| one != other).take(3).collect();
+    assert!(stored.len() == csv.len() && differing.is_empty(), "{differing:?}");
+}
+
+#[test]
+fn calls_are_selected_by_name() {
+    let (_folder, trace) = made("named-calls");
+    let counted = |sql: &str| rows(&trace, sql)[0].clone();
+    let reads = counted("select count(*) from events where name in ('read', 'open')");
+    for words in [&["--call", "read,open"][..], &["-e", "trace=open,read"], &["--call", "READ", "--call", "open"]] {
+        let words = [&[&*trace, "--format", "csv", "--sql", "select count(*) from events"], words].concat();
+        assert_eq!(printed(&words).lines().nth(1), Some(reads.as_str()), "{words:?}");
+    }
+    let json = printed(&[&trace, "--call", "read,open", "--format", "json", "--section", "allocation"]);
+    assert!(json.contains(&format!("\"events\": {reads},")), "{json}");
+    let pages = temp_dir("named-export");
+    let export = pages.path().join("x.json").display().to_string();
+    assert!(analyze(&[&trace, "--call", "read,open", "--export", &export, "--all"]).status.success());
+    let exported = std::fs::read_to_string(&export).unwrap();
+    let events = exported.matches("\"ph\":\"X\"").count();
+    assert_eq!(events.to_string(), reads);
+    let unknown = refused(&[&trace, "--call", "reed"]);
+    assert!(unknown.contains("no event has the name reed (--call); did you mean read? The trace has "), "{unknown}");
+    // A length of time, from the start or from a time.
+    let half = |words: &[&str]| {
+        let words = [&[&*trace, "--format", "csv", "--sql", "select count(*), min(ts), max(ts) from events"], words];
+        printed(&words.concat()).lines().nth(1).unwrap().to_string()
+    };
+    assert_eq!(half(&["--for", "1ms"]), half(&["--to", "1ms"]));
+    assert_eq!(half(&["--from", "1ms", "--for", "1ms"]), half(&["--from", "1ms", "--to", "2ms"]));
+    assert!(refused(&[&trace, "--for", "1ms", "--to", "1ms"]).contains("cannot be used with"));
+}
+
+#[test]
+fn mistakes_are_answered_with_the_right_option() {
+    let (_folder, trace) = made("mistakes");
+    for (words, part) in [
+        (&["--json"][..], "has no option --json; use --format json"),
+        (&["-n", "5"], "use --top N"),
+        (&["-v"], "use --full"),
+        (&["--start", "1s"], "use --from TIME"),
+        (&["--duration", "1s"], "use --for TIME"),
+        (&["--query", "select 1"], "use --sql QUERY"),
+        (&["--pid", "x"], "expected the number of a process"),
+        (&["--top", "many"], "expected a number of rows"),
+        (&["--from", "10"], "'--from <TIME>': it has no unit; 10s is"),
+        (&["--what-if", "worker=4"], "unknown key (did you mean `workers`?)"),
+        (&["--workers", "somewhere"], "'--workers <WORKERS>': expected host:port"),
+        (&["--compare", &trace, "--sql", "select 1"], "--sql has no effect with --compare"),
+        (&["--tables", "--findings"], "--findings has no effect with --tables"),
+        (&["--format", "parquet"], "use text, markdown, json or csv"),
+        (&["--sql", " ; "], "is empty"),
+        (&["--ignore", "nosuch"], "unknown rule nosuch"),
+        (&["--explain", "nosuch"], "unknown section, rule"),
+    ] {
+        let output = analyze(&[&[&*trace], words].concat());
+        let message = text(&output.stderr);
+        assert!(output.status.code() == Some(2) && message.contains(part), "{words:?}: {message}");
+        // The value is not repeated after the error that contains it.
+        let value = words[1..].first().filter(|value| value.len() > 3 && message.contains("invalid value"));
+        assert!(value.is_none_or(|value| message.matches(*value).count() < 2), "{words:?}: {message}");
+    }
+    let unranked = temp_dir("unranked");
+    let file = unranked.path().join("t.json");
+    std::fs::write(
+        &file,
+        "[{\"ph\":\"X\",\"name\":\"read\",\"cat\":\"posix\",\"ts\":1,\"dur\":2,\"pid\":1,\"tid\":1}]",
+    )
+    .unwrap();
+    let none = refused(&[file.to_str().unwrap(), "--rank", "7"]);
+    assert!(none.contains("no process has a rank"), "{none}");
+    let top = Command::new(env!("CARGO_BIN_EXE_dlio-top")).args(["-n", "1"]).output().unwrap();
+    assert!(text(&top.stderr).contains("dlio-top has no option -n; use --once"));
+}
+
+#[test]
+fn reports_are_markdown_too() {
+    let (_folder, trace) = made("markdown");
+    for words in [&["--format", "markdown"][..], &["--format", "markdown", "--section", "functions,files"]] {
+        let page = printed(&[&[&*trace], words].concat());
+        assert!(page.contains("### ") && page.matches("```").count() >= 4, "{page}");
+        assert_eq!(page.matches("```").count() % 2, 0, "{page}");
+    }
+}
+
+#[test]
+fn elements_of_lists_are_completed() {
+    // As readline calls it: the word starts after the last separator.
+    let completed = |line: &str, word: &str| {
+        let script = format!(
+            "source <({} --completions bash); COMP_LINE='{line}'; COMP_POINT=${{#COMP_LINE}}; COMP_WORDS=({line})
+             COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _dlio_analyze_lists dlio-analyze '{word}' ''; echo ${{COMPREPLY[@]}}",
+            env!("CARGO_BIN_EXE_dlio-analyze")
+        );
+        let output = Command::new("bash").args(["-c", &script]).output().unwrap();
+        text(&output.stdout).trim().to_string()
+    };
+    assert_eq!(completed("dlio-analyze --section files,proc", "files,proc"), "files,processes");
+    assert_eq!(
+        completed("dlio-analyze t --ignore=small-reads,small-w", "small-reads,small-w"),
+        "small-reads,small-writes"
+    );
+    assert_eq!(completed("dlio-analyze --what-if storage=2,wor", "2,wor"), "2,workers=");
+    assert_eq!(completed("dlio-analyze --simi", "--simi"), "--similarity");
 }

@@ -12,7 +12,7 @@ use dlio_analyzer::scan::Progress;
 use dlio_analyzer::summary::analyse;
 use dlio_analyzer::summary::exact_quantiles::refine;
 use dlio_analyzer::summary::report::Summary;
-use dlio_analyzer::tables::export;
+use dlio_analyzer::tables::export::{self, ReportOptions};
 use dlio_analyzer::viewer::forms::Form;
 use dlio_schemas::native::ring;
 use dlio_schemas::perfetto::pack::Compression;
@@ -135,7 +135,8 @@ fn dftracer_export_gives_same_counts_and_bytes() {
 
 fn tables(folder: &Path, into: &Path) {
     let trace = Trace::open(&given(folder), 2).unwrap();
-    export::write(&trace, &Filter::default(), (2, 1 << 30), &Progress::default(), into).unwrap();
+    export::write(&trace, &Filter::default(), (2, 1 << 30), &ReportOptions::default(), &Progress::default(), into)
+        .unwrap();
 }
 
 #[test]

@@ -259,7 +259,15 @@ fn kernel_copy_counts_for_both_files() {
 
     let tables = temp_dir("copies-tables");
     let (all, progress) = (Filter::default(), Progress::default());
-    dlio_analyzer::tables::export::write(&trace, &all, (THREADS, MEMORY), &progress, tables.path()).unwrap();
+    dlio_analyzer::tables::export::write(
+        &trace,
+        &all,
+        (THREADS, MEMORY),
+        &dlio_analyzer::tables::export::ReportOptions::default(),
+        &progress,
+        tables.path(),
+    )
+    .unwrap();
     assert_eq!(dataset(&summary(&opened(&tables), &all)), dataset(&found));
 }
 
@@ -296,8 +304,15 @@ fn a_trace_written_as_parquet_gives_the_same_summary_again() {
     let trace = opened(&folder);
     let tables = temp_dir("parquet-tables");
     let progress = Progress::default();
-    dlio_analyzer::tables::export::write(&trace, &Filter::default(), (THREADS, MEMORY), &progress, tables.path())
-        .unwrap();
+    dlio_analyzer::tables::export::write(
+        &trace,
+        &Filter::default(),
+        (THREADS, MEMORY),
+        &dlio_analyzer::tables::export::ReportOptions::default(),
+        &progress,
+        tables.path(),
+    )
+    .unwrap();
     let (before, after) = (summary(&trace, &Filter::default()), summary(&opened(&tables), &Filter::default()));
     let printed = |part: &dyn std::fmt::Debug| format!("{part:?}");
     assert_eq!(printed(&after.time), printed(&before.time));
@@ -331,8 +346,15 @@ fn every_column_round_trips_through_parquet() {
     for (name, memory) in [("columns-groups", 3 << 20), ("columns-group", MEMORY)] {
         let tables = temp_dir(name);
         let progress = Progress::default();
-        dlio_analyzer::tables::export::write(&trace, &Filter::default(), (THREADS, memory), &progress, tables.path())
-            .unwrap();
+        dlio_analyzer::tables::export::write(
+            &trace,
+            &Filter::default(),
+            (THREADS, memory),
+            &dlio_analyzer::tables::export::ReportOptions::default(),
+            &progress,
+            tables.path(),
+        )
+        .unwrap();
         assert_eq!(columns(&opened(&tables)), columns(&trace), "{name}");
     }
 }

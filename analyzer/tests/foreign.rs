@@ -698,3 +698,75 @@ fn double_compression_and_utf_16_are_reported() {
     let message = Trace::open(&[path.display().to_string()], 1).err().unwrap().to_string();
     assert!(message.contains("UTF-16"), "{message}");
 }
+
+#[test]
+fn unusable_text_is_named() {
+    let folder = temp_dir("foreign-unusable");
+    let open = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        Trace::open(&[path.display().to_string()], 1).err().unwrap().to_string()
+    };
+    let json = "[{\"ph\":\"X\"}]";
+    let wide = |bytes: fn(u16) -> [u8; 2]| json.encode_utf16().flat_map(bytes).collect::<Vec<_>>();
+    let darshan = [b"3.41\0\0\0\0".as_slice(), &6_567_223u64.to_le_bytes(), b"more"].concat();
+    for (name, bytes, part) in [
+        ("le.json", wide(u16::to_le_bytes), "UTF-16LE"),
+        ("be.json", wide(u16::to_be_bytes), "UTF-16BE"),
+        ("32.json", json.chars().flat_map(|c| (c as u32).to_le_bytes()).collect(), "UTF-32"),
+        ("zero.json", [&[0; 600], json.as_bytes()].concat(), "starts with zero bytes"),
+        ("empty.json", Vec::new(), "it contains nothing"),
+        ("a.darshan", darshan, "darshan-dxt-parser"),
+    ] {
+        let message = open(name, &bytes);
+        assert!(message.contains(part), "{name}: {message}");
+    }
+}
+
+#[test]
+fn events_without_phase_or_time_are_reported() {
+    let event = |fields: &str| format!("{{\"name\":\"read\",\"cat\":\"POSIX\",\"dur\":5,\"pid\":1,\"tid\":1{fields}}}");
+    let good = event(",\"ph\":\"X\",\"ts\":1");
+    for (fields, cause) in [
+        (",\"ts\":1", "phase (ph) is missing or unknown"),
+        (",\"ph\":\"x\",\"ts\":1", "phase (ph) is missing or unknown"),
+        (",\"ph\":\"X\"", "without a valid time (ts)"),
+        (",\"ph\":\"X\",\"ts\":\"soon\"", "without a valid time (ts)"),
+    ] {
+        let summary = read_text("odd.json", format!("[{good},\n{}]", event(fields)));
+        assert_eq!(summary.allocation.events, 1, "{fields}");
+        let damage = format!("{:?}", summary.damage);
+        assert!(damage.contains(cause), "{fields}: {damage}");
+    }
+    // Flows and objects are known and no calls; other objects are not events.
+    let others = [",\"ph\":\"s\",\"ts\":1", ",\"ph\":\"N\",\"ts\":1", ""].map(event).join(",");
+    let summary = read_text("known.json", format!("[{good},{others}]"));
+    assert!(summary.damage.is_empty(), "{:?}", summary.damage);
+}
+
+#[test]
+fn numbers_with_a_point_are_numbers() {
+    let event = |ts: u32| {
+        format!(
+            r#"{{"name":"read","cat":"POSIX","ph":"X","ts":{ts}.0,"dur":5.0,"pid":7.0,"tid":8.0,"args":{{"ret":10.0}}}}"#
+        )
+    };
+    let summary = read_text("points.json", format!("[{}]", (0..9).map(event).collect::<Vec<_>>().join(",")));
+    let pids: Vec<_> = summary.processes.iter().map(|process| (process.pid, process.work.events)).collect();
+    assert_eq!((pids, calls(&summary)["read"]), (vec![(7, 9)], (9, 0, 90)));
+    assert!(summary.damage.is_empty(), "{:?}", summary.damage);
+}
+
+/// Starting a program and waiting for a lock name a file, but are not I/O on it.
+#[test]
+fn events_and_time_of_a_file_are_of_the_same_calls() {
+    let strace = "1 1795226810.000000 execve(\"/bin/a\", [\"a\"], 0x0) = 0 <0.500000>\n\
+                  1 1795226811.000000 openat(AT_FDCWD, \"/bin/a\", O_RDONLY) = 3</bin/a> <0.000010>\n\
+                  1 1795226811.100000 flock(3</bin/a>, LOCK_EX) = 0 <0.250000>\n\
+                  1 1795226812.000000 read(3</bin/a>, \"\", 10) = 10 <0.000020>\n";
+    let summary = read_text("strace.txt", strace);
+    let file = summary.files.iter().find(|file| file.path == "/bin/a").unwrap();
+    assert_eq!((file.use_.events, file.use_.time_ns), (2, 30_000));
+    let only = read_text("started.txt", "1 1795226810.000000 execve(\"/bin/b\", [\"b\"], 0x0) = 0 <0.500000>\n");
+    assert_eq!(only.dataset.files, 1);
+}

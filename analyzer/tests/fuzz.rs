@@ -14,7 +14,7 @@ use dlio_analyzer::load::Trace;
 use dlio_analyzer::load::bytes::file_bytes::unpacked;
 use dlio_analyzer::scan::Progress;
 use dlio_analyzer::summary::analyse;
-use dlio_analyzer::tables::export;
+use dlio_analyzer::tables::export::{self, ReportOptions};
 use dlio_analyzer::viewer;
 use dlio_analyzer::viewer::forms::Form;
 use dlio_schemas::perfetto::pack::Compression;
@@ -60,7 +60,15 @@ fn perfetto() -> Vec<u8> {
 
 fn parquet() -> Vec<u8> {
     let (folder, tables) = (temp_dir("fuzz-parquet"), temp_dir("fuzz-tables"));
-    export::write(&native(&folder), &Filter::default(), (1, 1 << 28), &Progress::default(), tables.path()).unwrap();
+    export::write(
+        &native(&folder),
+        &Filter::default(),
+        (1, 1 << 28),
+        &ReportOptions::default(),
+        &Progress::default(),
+        tables.path(),
+    )
+    .unwrap();
     let events = std::fs::read_dir(tables.path().join("events")).unwrap().next().unwrap().unwrap();
     std::fs::read(events.path()).unwrap()
 }

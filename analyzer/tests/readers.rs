@@ -7,7 +7,7 @@ use dlio_analyzer::filter::Filter;
 use dlio_analyzer::load::Trace;
 use dlio_analyzer::scan::Progress;
 use dlio_analyzer::summary::analyse;
-use dlio_analyzer::tables::export;
+use dlio_analyzer::tables::export::{self, ReportOptions};
 use support::temp_dir;
 
 /// Count, time and bytes of `pread`, and the number of files and processes.
@@ -47,7 +47,7 @@ fn pandas_polars_and_duckdb_read_the_tables() {
     generator::generate(folder.path(), &generator::Plan::default(), &|_, _, _| ()).unwrap();
     let trace = Trace::open(&[folder.path().display().to_string()], 2).unwrap();
     let all = Filter::default();
-    export::write(&trace, &all, (2, 1 << 30), &Progress::default(), tables.path()).unwrap();
+    export::write(&trace, &all, (2, 1 << 30), &ReportOptions::default(), &Progress::default(), tables.path()).unwrap();
     let summary = analyse(&trace, &all, 2, &Progress::default()).unwrap().summary(&trace);
     let pread = summary.functions.iter().find(|function| function.name == "pread").unwrap();
     // In addition to the files of the data set there is a pipe.

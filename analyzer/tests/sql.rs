@@ -13,7 +13,7 @@ use dlio_analyzer::scan::Progress;
 use dlio_analyzer::summary::analyse;
 use dlio_analyzer::summary::exact_quantiles::refine;
 use dlio_analyzer::summary::report::SECTIONS;
-use dlio_analyzer::tables::export;
+use dlio_analyzer::tables::export::{self, ReportOptions};
 use dlio_analyzer::tables::output::{Format, RowWriter};
 use dlio_analyzer::tables::query::Session;
 use dlio_schemas::ops::Op;
@@ -223,7 +223,15 @@ fn sql_matches_for_native_and_parquet() {
     let trace = opened(folder.path());
     assert!(compare("native", &trace) > 300);
     let tables = temp_dir("sql-parquet");
-    export::write(&trace, &Filter::default(), (2, 1 << 30), &Progress::default(), tables.path()).unwrap();
+    export::write(
+        &trace,
+        &Filter::default(),
+        (2, 1 << 30),
+        &ReportOptions::default(),
+        &Progress::default(),
+        tables.path(),
+    )
+    .unwrap();
     assert!(compare("Parquet", &opened(tables.path())) > 300);
 }
 
@@ -246,7 +254,15 @@ fn sql_matches_with_each_filter() {
     std::fs::write(folder.path().join("other.json"), format!("[{events}{lost}]")).unwrap();
     let trace = opened(folder.path());
     let tables = temp_dir("sql-filtered-parquet");
-    export::write(&trace, &Filter::default(), (2, 1 << 30), &Progress::default(), tables.path()).unwrap();
+    export::write(
+        &trace,
+        &Filter::default(),
+        (2, 1 << 30),
+        &ReportOptions::default(),
+        &Progress::default(),
+        tables.path(),
+    )
+    .unwrap();
     let bounds = &query_rows(&trace, "select min(ts) a, max(ts) b from events where cat <> 'app'")[0];
     let (first, last) = (bounds["a"].as_i64().unwrap(), bounds["b"].as_i64().unwrap());
     let all = Filter::default;
@@ -281,7 +297,15 @@ fn parquet_directory_equals_its_trace() {
     let folder = native("sql-stored", &Plan { copies: true, ..Plan::default() });
     let trace = opened(folder.path());
     let tables = temp_dir("sql-stored-parquet");
-    export::write(&trace, &Filter::default(), (2, 1 << 30), &Progress::default(), tables.path()).unwrap();
+    export::write(
+        &trace,
+        &Filter::default(),
+        (2, 1 << 30),
+        &ReportOptions::default(),
+        &Progress::default(),
+        tables.path(),
+    )
+    .unwrap();
     let stored = opened(tables.path());
     let of_all =
         "ts, dur, name, cat, class, layer, host, pid, tid, rank, file, fd, pos, requested, bytes, ret, errno, depth";
@@ -319,7 +343,15 @@ fn sql_matches_for_darshan_text() {
     let found = query_rows(&trace, "select distinct layer from events where name like 'MPI%' or cat = 'mpiio'");
     assert_eq!(found.iter().map(|row| &row["layer"]).collect::<Vec<_>>(), ["mpiio"]);
     let tables = temp_dir("sql-dxt-parquet");
-    export::write(&trace, &Filter::default(), (2, 1 << 30), &Progress::default(), tables.path()).unwrap();
+    export::write(
+        &trace,
+        &Filter::default(),
+        (2, 1 << 30),
+        &ReportOptions::default(),
+        &Progress::default(),
+        tables.path(),
+    )
+    .unwrap();
     assert!(compare("Parquet of DXT", &opened(tables.path())) > 100);
 }
 

@@ -311,6 +311,11 @@ fn non_job_is_rejected_with_a_remedy() {
     program.write_to(idle.path());
     let said = refused(&idle, &[]);
     assert!(said.contains("no file read that could be a data set"), "{said}");
+    let mapped = temp_dir("mapped");
+    let map = "{\"ph\":\"X\",\"name\":\"mmap\",\"cat\":\"posix\",\"ts\":1,\"dur\":2,\"pid\":1,\"tid\":1,\"args\":{\"file\":\"/data/a\"}}";
+    std::fs::write(mapped.path().join("t.json"), format!("[{map},{map}]")).unwrap();
+    let said = refused(&mapped, &[]);
+    assert!(said.contains("its files are mapped (mmap: 2 calls)"), "{said}");
     let counted = temp_dir("counted");
     generate_counted(counted.path(), 20).unwrap();
     let said = refused(&counted, &[]);

@@ -323,18 +323,22 @@ fn main() -> ExitCode {
     ExitCode::from(code_of(outcome) as u8)
 }
 
-/// Ends the program with an error in its command line, with a hint for an option of another program.
+/// Ends the program with an error in its command line; options and verbs of other programs are answered with ours.
 fn refuse(mut error: clap::Error, typed: &[OsString]) -> ! {
+    let words: Vec<String> = typed.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    if let Some(message) = foreign_options::message(&error, &words) {
+        terminal::warn(message);
+        std::process::exit(error.exit_code());
+    }
     let is_bench =
-        typed.get(1).is_some_and(|verb| verb == "bench") || typed.iter().any(|word| word == "dlio_benchmark");
+        words.get(1).is_some_and(|verb| verb == "bench") || words.iter().any(|word| word == "dlio_benchmark");
     let unknown = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(option)) if error.kind() == ErrorKind::UnknownArgument && is_bench => option.clone(),
         _ => terminal::refuse(error, typed),
     };
     // The option as typed has its value.
-    let words = typed.iter().filter_map(|word| word.to_str());
-    let whole = words.filter(|word| word.split('=').next() == Some(&unknown)).next_back().unwrap_or(&unknown);
-    if let Some(hint) = foreign_options::hint(whole) {
+    let whole = words.iter().filter(|word| word.split('=').next() == Some(&unknown)).next_back().unwrap_or(&unknown);
+    if let Some(hint) = foreign_options::bench_hint(whole) {
         error.remove(ContextKind::SuggestedArg);
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
     }

@@ -391,3 +391,23 @@ int main(int argc, char **argv) {
     let count = metadata.split_once("\"count\": ").unwrap().1.split_once(',').unwrap().0;
     assert_eq!(count, FILES.to_string(), "{json}");
 }
+
+#[test]
+fn options_of_other_tracers_are_answered() {
+    let sandbox = Sandbox::new("commands.foreign").unwrap();
+    for (words, part) in [
+        (&["trace", "-e", "open,read", "--", "true"][..], "dlio-analyze -e open,read"),
+        (&["trace", "-f", "--", "true"], "child processes are always traced"),
+        (&["trace", "-tt", "--", "true"], "always recorded"),
+        (&["trace", "-c", "--", "true"], "use --mode summary"),
+        (&["trace", "--for", "10s", "--", "true"], "dlio-analyze --from 5s --for 10s"),
+        (&["trace", "--attach", "1"], "strace -f -tt -T -y -p PID"),
+        (&["trace", "-p", "1"], "cannot attach to process 1"),
+        (&["record", "--", "true"], "dlio trace -- COMMAND"),
+        (&["report", "trace"], "dlio analyze TRACE"),
+    ] {
+        let (exit, _, message) = run(&sandbox, "dlio", words);
+        assert!(exit == "2" && message.contains(part), "{words:?}: {exit} {message}");
+    }
+    assert!(!sandbox.root().join("dlio-trace").exists());
+}

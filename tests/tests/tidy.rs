@@ -208,6 +208,7 @@ const FLOORS: &[(&str, &[&str])] = &[
             "owner",
             "packed_serde",
             "schema",
+            "foreign_options",
             "terminal",
             "text_table",
             "unfinished",

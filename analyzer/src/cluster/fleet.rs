@@ -44,7 +44,9 @@ impl Workers {
         };
         let words = text.lines().map(|line| line.split('#').next().unwrap_or_default());
         let words = words.flat_map(|line| line.split([',', ' ', '\t'])).map(str::trim).filter(|word| !word.is_empty());
-        let listed = words.map(|word| address(word).map(|()| word.to_string())).collect::<Result<Vec<_>, _>>()?;
+        let named = |word: &str, why: String| if word == typed { why } else { format!("{word}: {why}") };
+        let listed = words.map(|word| address(word).map(|()| word.to_string()).map_err(|why| named(word, why)));
+        let listed = listed.collect::<Result<Vec<_>, _>>()?;
         match listed.is_empty() {
             true => Err("it names no worker; expected host:port,host:port, @FILE, local:N or slurm".into()),
             false => Ok(Workers::Listed(listed)),
@@ -56,7 +58,7 @@ fn address(word: &str) -> Result<(), String> {
     let port = word.rsplit_once(':').filter(|(host, _)| !host.is_empty()).map(|(_, port)| port.parse::<u16>());
     match port {
         Some(Ok(port)) if port > 0 => Ok(()),
-        _ => Err(format!("{word}: not a worker; expected host:port, as in node1:7070, @FILE, local:N or slurm")),
+        _ => Err("expected host:port, as in node1:7070, @FILE, local:N or slurm".into()),
     }
 }
 

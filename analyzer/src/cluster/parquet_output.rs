@@ -17,6 +17,7 @@ use super::coordinator::{Cluster, ClusterError, Question, totals, undone};
 use super::splits::splits;
 use super::task::{SentPath, Task, Write, WrittenFiles, unpack};
 use crate::filter::Filter;
+use crate::findings::limits::Limits;
 use crate::load::Trace;
 use crate::scan::Progress;
 use crate::summary::analysis::Analysis;
@@ -60,7 +61,7 @@ impl Cluster {
     pub fn write(
         &self,
         question: &Question,
-        analysis: &Analysis,
+        (analysis, limits): (&Analysis, &Limits),
         folder: &Path,
         progress: &Arc<Progress>,
     ) -> Result<Dispatched, WriteError> {
@@ -70,7 +71,7 @@ impl Cluster {
             ));
         }
         let mut dispatched = Dispatched::default();
-        write_counted(question.trace, analysis, folder, |events| {
+        write_counted(question.trace, analysis, limits, folder, |events| {
             let events = std::fs::canonicalize(events).map_err(ArrowError::from)?;
             self.see(&events)?;
             dispatched = self.write_events(question, &events, progress)?;

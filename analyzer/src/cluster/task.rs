@@ -176,22 +176,23 @@ pub struct SentFilter {
     ranks: Vec<i32>,
     files: Vec<String>,
     cats: Vec<String>,
+    calls: Vec<String>,
     min_dur_ns: i64,
     run: Option<(i64, i64)>,
 }
 
 impl SentFilter {
     pub fn of(filter: &Filter) -> SentFilter {
-        let Filter { from, to, pids, ranks, files, cats, min_dur_ns, run } = filter.clone();
+        let Filter { from, to, pids, ranks, files, cats, calls, min_dur_ns, run } = filter.clone();
         let files = files.iter().map(|pattern| pattern.as_str().to_string()).collect();
-        SentFilter { from, to, pids, ranks, files, cats, min_dur_ns, run }
+        SentFilter { from, to, pids, ranks, files, cats, calls, min_dur_ns, run }
     }
 
     pub fn filter(&self) -> Result<Filter, String> {
-        let SentFilter { from, to, pids, ranks, files, cats, min_dur_ns, run } = self.clone();
+        let SentFilter { from, to, pids, ranks, files, cats, calls, min_dur_ns, run } = self.clone();
         let files = files.iter().map(|text| glob::Pattern::new(text)).collect::<Result<_, _>>();
         let files = files.map_err(|error| format!("cannot read a file pattern: {error}"))?;
-        Ok(Filter { from, to, pids, ranks, files, cats, min_dur_ns, run })
+        Ok(Filter { from, to, pids, ranks, files, cats, calls, min_dur_ns, run })
     }
 }
 

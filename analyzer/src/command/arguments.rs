@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches, Parser};
 
 use super::explanations::{is_topic, sections, sections_with_sql};
@@ -11,6 +12,7 @@ use super::size::parse_size;
 #[cfg(feature = "cluster")]
 use crate::cluster::fleet::Workers;
 use crate::compare::gate::Limit;
+use crate::foreign_options;
 use crate::replay::change::Change;
 use crate::tables::output::Format;
 use crate::viewer::forms::{parse_path, path_of};
@@ -59,7 +61,7 @@ pub struct Arguments {
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     pub ignore: Vec<String>,
 
-    /// Run a query on the tables events, files, processes, hosts, waits, machine; @FILE reads it from a file, - from standard input
+    /// Run a query on the tables events, files, processes, hosts, waits, machine, summary; @FILE reads it from a file, - from standard input
     #[arg(long, value_name = "QUERY", allow_hyphen_values = true)]
     pub sql: Vec<String>,
 
@@ -139,7 +141,7 @@ pub struct Arguments {
     pub exact: bool,
 
     /// Rows per table of the summary [default: as many as fit one screen; 15 with --full and --section, 20 waits]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = rows)]
     pub top: Option<usize>,
 
     /// Explain the sections of the summary, the rules of the findings and the metrics of a comparison, or the one named
@@ -163,6 +165,10 @@ pub struct Arguments {
     /// True if the side of --compare was typed first.
     #[arg(skip)]
     pub compared_first: bool,
+
+    /// The ids of the options given on the command line.
+    #[arg(skip)]
+    pub given: Vec<String>,
 
     /// Exit with status 1 if a metric exceeds this limit: 'wait.share > 5%', or with --compare 'io.s > +10%', 'wall_s > +2'
     /// (repeatable; --explain lists the metrics)
@@ -219,6 +225,10 @@ pub struct Arguments {
     pub man: Option<PathBuf>,
 }
 
+fn rows(typed: &str) -> Result<usize, String> {
+    typed.trim().parse().map_err(|_| "expected a number of rows, such as 20".into())
+}
+
 const AFTER: &str = "\
 Examples:
   dlio-analyze                          the trace in ./dlio-trace
@@ -246,11 +256,15 @@ impl Arguments {
     /// Parses a command line. The order of arguments decides which side of a comparison is the first.
     pub fn parse_in_order(typed: Vec<OsString>) -> Arguments {
         let matches = Arguments::command().try_get_matches_from(&typed);
-        let matches = matches.unwrap_or_else(|error| crate::terminal::refuse(error, &typed));
+        let matches = matches.unwrap_or_else(|error| {
+            crate::terminal::refuse_with(error, &typed, "dlio-analyze", foreign_options::ANALYZE)
+        });
         let mut arguments =
             Arguments::from_arg_matches(&matches).unwrap_or_else(|error| crate::terminal::refuse(error, &typed));
         let first = |name: &str| matches.indices_of(name).and_then(|mut indices| indices.next());
         arguments.compared_first = first("compare").is_some_and(|at| first("traces").is_none_or(|traces| at < traces));
+        let is_typed = |id: &&clap::Id| matches.value_source(id.as_str()) == Some(ValueSource::CommandLine);
+        arguments.given = matches.ids().filter(is_typed).map(|id| id.to_string()).collect();
         arguments.take_trace_from_explain();
         arguments.output.take_if(|path| path == Path::new("-"));
         arguments
@@ -265,37 +279,14 @@ impl Arguments {
         }
     }
 
-    /// Returns a message about an option that has no effect in combination with the rest; `None` if all have an effect.
-    pub fn without_effect(&self) -> Option<&'static str> {
-        let prints_report = self.prints_report();
-        if self.needs_no_trace() || self.wants_comparison() || self.workload.is_some() {
-            return None;
-        }
-        if self.format == Format::Json
-            && usize::from(prints_report) + usize::from(!self.what_if.is_empty()) + self.sql.len() > 1
-        {
-            return Some(
-                "--format json writes one document; request one result at a time, or only rows with --format ndjson",
-            );
-        }
-        if self.html.is_some() && self.format != Format::Text && !prints_report && !self.wants_rows() {
-            return Some("--format does not apply to a page (--html); omit it, or add --summary for a report as well");
-        }
-        if self.top.is_some() && !self.sql.is_empty() && !self.wants_report() {
-            return Some("--top applies to tables of the summary; write `limit N` into the query");
-        }
-        let pages_to_stdout = [&self.html, &self.workload].iter().any(|path| path.as_deref() == Some(Path::new("-")));
-        if pages_to_stdout && self.output.is_none() && (prints_report || !self.sql.is_empty()) {
-            return Some(
-                "--html - writes a page to standard output, where other results go too; write them to a file with -o",
-            );
-        }
-        None
-    }
-
     /// Returns `true` if no requested answer needs a trace.
     pub fn needs_no_trace(&self) -> bool {
         self.tables || self.show_sql.is_some() || self.explain.is_some() && self.traces.is_empty()
+    }
+
+    /// Returns `true` if completions or a manual page are requested.
+    pub fn is_about_itself(&self) -> bool {
+        self.completions.is_some() || self.man.is_some()
     }
 
     /// Returns `true` if the report is printed, which is the default.
@@ -351,33 +342,6 @@ mod tests {
         assert!(parsed(&["trace", "--window", "1s..2s", "--from", "1s"]).is_err());
         assert!(parsed(&[]).unwrap().wants_report() && !parsed(&[]).unwrap().needs_no_trace());
         assert!(parsed(&["--explain"]).is_ok());
-    }
-
-    #[test]
-    fn options_that_do_nothing_together_are_told() {
-        let told = |words: &[&str]| {
-            let words = [&["dlio-analyze", "t"], words].concat();
-            Arguments::parse_in_order(words.into_iter().map(OsString::from).collect()).without_effect()
-        };
-        for (words, option) in [
-            (&["--format", "json", "--html", "x.html"][..], "--format"),
-            (&["--top", "3", "--sql", "select 1"], "--top"),
-            (&["--format", "json", "--summary", "--sql", "select 1"], "--format json"),
-            (&["--format", "json", "--sql", "select 1", "--sql", "select 2"], "--format json"),
-            (&["--html", "-", "--summary"], "--html -"),
-        ] {
-            assert!(told(words).is_some_and(|why| why.starts_with(option)), "{words:?}");
-        }
-        for words in [
-            &["--format", "json"][..],
-            &["--html", "-"],
-            &["--html", "x.html", "--summary", "--format", "json"],
-            &["--top", "3", "--summary", "--sql", "select 1"],
-            &["--html", "-", "--sql", "select 1", "-o", "rows"],
-            &["--format", "csv", "--sql", "select 1", "--sql", "select 2"],
-        ] {
-            assert_eq!(told(words), None, "{words:?}");
-        }
     }
 
     #[test]

@@ -7,8 +7,18 @@ use crate::schema::tables::{Column, TABLES, Table};
 /// Lists every table and the content of its columns.
 pub fn everything() -> String {
     let text = |table: &Table| described(table);
-    TABLES.iter().map(text).collect::<Vec<_>>().join("\n")
+    TABLES.iter().map(text).collect::<Vec<_>>().join("\n") + "\n" + NOTES
 }
+
+/// Properties of the dialect that differ from what users of other databases expect.
+const NOTES: &str = "\
+Queries are in DataFusion's SQL.
+  Times are nanoseconds since the Unix epoch. to_timestamp(ts), ts::timestamp, ts > '2026-11-23 10:00:00' and
+  date_trunc('second', to_timestamp(ts)) work; all in UTC.
+  approx_distinct(file), approx_median(dur) and approx_percentile_cont(dur, 0.99) are estimates that need little memory;
+  count(distinct file), median(dur) and percentile_cont(dur, 0.99) are exact.
+  Without `order by`, rows come in any order. `order by x desc` puts null first; `nulls last` changes that.
+";
 
 /// Lists the names of the tables, one per line.
 pub fn names() -> String {

@@ -12,6 +12,7 @@
 //! ```
 
 mod arguments;
+mod combinations;
 mod completions;
 mod run;
 

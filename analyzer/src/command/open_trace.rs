@@ -106,9 +106,10 @@ impl OpenTrace {
 
     /// Opens the trace for several answers: connects workers, and warns if filters select nothing.
     pub fn open_shared(question: &Question, input: Input) -> Result<OpenTrace, Failure> {
-        let cluster = workers::connect(question)?;
-        let workers = cluster.map(|cluster| WorkerInputs { cluster, files: input.files.clone() });
+        let files = input.files.clone();
         let opened = OpenTrace::open(question, input)?;
+        let cluster = workers::connect(question, opened.trace.sources.len())?;
+        let workers = cluster.map(|cluster| WorkerInputs { cluster, files });
         let warning = filter_warning(&opened.filter, &opened.trace).filter(|_| !question.exports);
         if let Some(warning) = &warning {
             notice!("dlio-analyze: {warning}");

@@ -20,7 +20,7 @@ pub struct Report {
 /// Rejects formats that reports do not support.
 pub fn check_format(format: Format) -> Result<(), Failure> {
     match format {
-        Format::Text | Format::Json | Format::Csv => Ok(()),
+        Format::Text | Format::Markdown | Format::Json | Format::Csv => Ok(()),
         other => Err(Failure::Format(other)),
     }
 }
@@ -47,7 +47,7 @@ impl Report {
         let mut summary = analysis.summary(&opened.trace);
         if summary.allocation.events == 0 && !opened.filter.takes_whole_runs() {
             let reason = no_events::reason(question, &opened.trace, &opened.filter)?;
-            if question.format == Format::Text && !question.makes_page {
+            if matches!(question.format, Format::Text | Format::Markdown) && !question.makes_page {
                 return Err(Failure::NoEvents(reason));
             }
             summary.headline = Headline::without_events(&reason);

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use super::answers;
 use super::arguments::Arguments;
+use super::combinations::without_effect;
 use super::completions::{print_completions, write_manual};
 use super::outcome::Outcome;
 use super::question::Question;
@@ -22,7 +23,7 @@ use crate::unfinished;
 /// Exit status if damage was found and `--strict` was given.
 const DAMAGED: u8 = 3;
 
-/// Exit status if limits were set but cannot be judged.
+/// Exit status if the command line is wrong, or limits were set but cannot be judged.
 const UNUSABLE: u8 = 2;
 const UNDECIDED: u8 = 3;
 
@@ -33,10 +34,9 @@ pub fn main() -> ExitCode {
         return worker::main(&typed);
     }
     let arguments = Arguments::parse_in_order(plain(typed));
-    let outcome = match (arguments.completions, &arguments.man) {
-        (Some(shell), _) => print_completions(shell).map(|()| Outcome::default()),
-        (None, Some(folder)) => write_manual(folder).map(|()| Outcome::default()),
-        (None, None) => run(&arguments),
+    let outcome = match without_effect(&arguments) {
+        Some(why) => Err(Failure::WithoutEffect(why)),
+        None => run(&arguments),
     };
     match outcome {
         Ok(Outcome { limits: Some(Verdict::Exceeded), .. }) => ExitCode::FAILURE,
@@ -48,7 +48,8 @@ pub fn main() -> ExitCode {
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
         Err(error) => {
             notice!("dlio-analyze: {error}");
-            if arguments.fail_if.is_empty() { ExitCode::FAILURE } else { ExitCode::from(UNUSABLE) }
+            let is_usage = error.is_usage() || !arguments.fail_if.is_empty();
+            if is_usage { ExitCode::from(UNUSABLE) } else { ExitCode::FAILURE }
         }
     }
 }
@@ -63,6 +64,11 @@ fn plain(mut typed: Vec<OsString>) -> Vec<OsString> {
 }
 
 fn run(typed: &Arguments) -> Result<Outcome, Failure> {
+    match (typed.completions, &typed.man) {
+        (Some(shell), _) => return print_completions(shell).map(|()| Outcome::default()),
+        (None, Some(folder)) => return write_manual(folder).map(|()| Outcome::default()),
+        (None, None) => {}
+    }
     if typed.writes_files() {
         // In the shell, Ctrl-C only ends a query.
         unfinished::watch(!typed.shell).map_err(Failure::Write)?;
@@ -77,9 +83,6 @@ fn run(typed: &Arguments) -> Result<Outcome, Failure> {
 
 /// Checks all requested answers, then gives them.
 fn perform(typed: &Arguments) -> Result<Outcome, Failure> {
-    if let Some(why) = typed.without_effect() {
-        return Err(Failure::WithoutEffect(why));
-    }
     let mut out = output(typed.output.as_deref())?;
     let trace = SharedTrace::new(Question::of(typed)?);
     let mut answers = answers::requested(typed);

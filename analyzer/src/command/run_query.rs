@@ -49,7 +49,7 @@ impl Queries {
         let asking = opened.workers.as_ref().map(|inputs| workers::for_queries(question, inputs, trace, filter));
         let helping = asking.clone().map(|asking| Arc::new(asking) as Arc<dyn QueryWorkers>);
         let session = Session::helped(trace.clone(), filter.clone(), threads, question.memory, helping);
-        let session = session.map_err(wrong)?.with_files(question.opens_files);
+        let session = session.map_err(wrong)?.with_files(question.opens_files).with_limits(question.limits.clone());
         if let Some(analysis) = &*opened.analysis.borrow() {
             session.fill(analysis).map_err(wrong)?;
         }

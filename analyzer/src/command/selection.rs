@@ -22,6 +22,10 @@ pub struct Selection {
     #[arg(long, value_name = "TIME", value_parser = parse_when, allow_hyphen_values = true, help_heading = "Filters")]
     pub to: Option<When>,
 
+    /// Only this long from --from, or from the start: 10s
+    #[arg(id = "for", long = "for", value_name = "TIME", value_parser = parse_duration, conflicts_with_all = ["to", "window"], help_heading = "Filters")]
+    pub length: Option<i64>,
+
     /// As `--from` and `--to` in one: 10s..20s, 10s.. or ..20s
     #[arg(long, value_name = "FROM..TO", value_parser = parse_window, allow_hyphen_values = true, hide = true, conflicts_with_all = ["from", "to"], help_heading = "Filters")]
     pub window: Option<Window>,
@@ -35,11 +39,11 @@ pub struct Selection {
     pub step: Option<Numbers>,
 
     /// Only these processes (repeatable, or separated by commas)
-    #[arg(long, value_name = "PID", value_delimiter = ',', help_heading = "Filters")]
+    #[arg(long, value_name = "PID", value_delimiter = ',', value_parser = process_id, help_heading = "Filters")]
     pub pid: Vec<i32>,
 
     /// Only these ranks
-    #[arg(long, value_name = "RANK", value_delimiter = ',', help_heading = "Filters")]
+    #[arg(long, value_name = "RANK", value_delimiter = ',', value_parser = rank, help_heading = "Filters")]
     pub rank: Vec<i32>,
 
     /// Only events on files that match: * and ? match / too
@@ -50,6 +54,10 @@ pub struct Selection {
     #[arg(long, value_name = "CAT", value_delimiter = ',', help_heading = "Filters")]
     pub cat: Vec<String>,
 
+    /// Only these calls or spans, by name: open,read (repeatable; the events table lists the names)
+    #[arg(short = 'e', long, value_name = "NAME", value_delimiter = ',', value_parser = call_name, help_heading = "Filters")]
+    pub call: Vec<String>,
+
     /// Only events that took at least this long: 10us, 1ms
     #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "Filters")]
     pub min_dur: Option<i64>,
@@ -58,7 +66,8 @@ pub struct Selection {
 impl Selection {
     /// Returns `true` if every event is selected.
     pub fn is_empty(&self) -> bool {
-        let lists = self.pid.is_empty() && self.rank.is_empty() && self.file.is_empty() && self.cat.is_empty();
+        let kinds = self.cat.is_empty() && self.call.is_empty();
+        let lists = self.pid.is_empty() && self.rank.is_empty() && self.file.is_empty() && kinds;
         lists && self.run.is_none() && !self.cuts_runs() && self.min_dur.is_none_or(|shortest| shortest <= 0)
     }
 
@@ -88,6 +97,27 @@ impl Selection {
     }
 
     fn ends(&self) -> Window {
-        self.window.unwrap_or(Window { from: self.from, to: self.to })
+        let end = |length: i64| self.from.map_or(When::Since(length), |from| from.after(length));
+        let to = self.to.or(self.length.map(end));
+        self.window.unwrap_or(Window { from: self.from, to })
+    }
+}
+
+fn process_id(typed: &str) -> Result<i32, String> {
+    typed
+        .trim()
+        .parse()
+        .map_err(|_| "expected the number of a process, as in --sql 'select pid, name from processes'".into())
+}
+
+fn rank(typed: &str) -> Result<i32, String> {
+    typed.trim().parse().map_err(|_| "expected the number of a rank: 0, or 0,1".into())
+}
+
+/// Parses the name of a call. strace writes `trace=` before the first.
+fn call_name(typed: &str) -> Result<String, String> {
+    match typed.trim().trim_start_matches("trace=") {
+        "" => Err("expected the name of a call or span, as in open,read".into()),
+        name => Ok(name.to_string()),
     }
 }

@@ -10,6 +10,14 @@ pub enum When {
 }
 
 impl When {
+    /// Returns the time a duration later.
+    pub fn after(self, ns: i64) -> When {
+        match self {
+            When::Unix(ts) => When::Unix(ts.saturating_add(ns)),
+            When::Since(since) => When::Since(since.saturating_add(ns)),
+        }
+    }
+
     pub fn ts(self, start: i64) -> i64 {
         match self {
             When::Unix(ts) => ts,
@@ -47,7 +55,7 @@ pub fn parse_when(text: &str) -> Result<When, String> {
         || "use 10s (since the start of the trace), 1795226887.5 (Unix time) or 2026-11-21T02:08:07".to_string();
     let whole: i64 = seconds.parse().map_err(|_| wrong())?;
     if fraction.is_empty() && (0..SECONDS_MIN).contains(&whole) {
-        return Err(format!("{whole} has no unit: {whole}s is a time since the start of the trace"));
+        return Err(format!("it has no unit; {whole}s is a time since the start of the trace"));
     }
     // Twelve and more digits are nanoseconds: no trace is from such a distant year.
     if fraction.is_empty() && whole.unsigned_abs() >= 1_000_000_000_000_000 {
@@ -115,7 +123,7 @@ mod tests {
             assert!(read.is_err(), "{text}: {read:?}");
         }
         assert!(parse_duration("5").is_err());
-        assert_eq!(parse_when("10"), Err("10 has no unit: 10s is a time since the start of the trace".into()));
+        assert_eq!(parse_when("10"), Err("it has no unit; 10s is a time since the start of the trace".into()));
         assert!(parse_when("-1s").unwrap_err().contains("relative to the start of the trace"));
     }
 }

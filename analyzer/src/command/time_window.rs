@@ -41,6 +41,7 @@ pub fn filter(
         ranks: selection.rank.clone(),
         files: selection.file.clone(),
         cats: selection.cat.clone(),
+        calls: selection.call.clone(),
         min_dur_ns: selection.min_dur.unwrap_or(0),
         run,
     })
@@ -89,8 +90,12 @@ pub fn filter_warning(filter: &Filter, trace: &Trace) -> Option<String> {
         return Some(format!("no process has this id (--pid); the trace has {}", listed(pids)));
     }
     if !filter.ranks.is_empty() && !filter.ranks.iter().any(|rank| ranks.contains(rank)) {
-        let there = if ranks.is_empty() { "none".into() } else { listed(ranks) };
-        return Some(format!("no process has this rank (--rank); the trace has {there}"));
+        return Some(match ranks.is_empty() {
+            true => "no process has a rank (--rank): no launcher such as mpirun or torchrun numbered them; select \
+                     processes with --pid"
+                .into(),
+            false => format!("no process has this rank (--rank); the trace has {}", listed(ranks)),
+        });
     }
     let (start, end) = (trace.start(), trace.units.iter().map(|unit| unit.last_end).max()?);
     let outside = filter.from.is_some_and(|from| from > end) || filter.to.is_some_and(|to| to <= start);

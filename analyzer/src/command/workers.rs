@@ -11,7 +11,7 @@ use super::refusals::destination::Destination;
 use super::refusals::failure::Failure;
 use crate::cluster::coordinator;
 pub use crate::cluster::coordinator::Cluster;
-use crate::cluster::fleet::{AllowedPaths, Fleet};
+use crate::cluster::fleet::{AllowedPaths, Fleet, Workers};
 use crate::cluster::parquet_output::WriteError;
 pub use crate::cluster::worker_exec::WorkerExecConfig;
 use crate::filter::Filter;
@@ -22,12 +22,22 @@ use crate::scan::Progress;
 use crate::summary::analysis::Analysis;
 use crate::summary::figures::units::many;
 
-/// Connects to the requested workers, and waits until all of them are connected.
-pub fn connect(question: &Question) -> Result<Option<Arc<Cluster>>, Failure> {
+/// Connects to the requested workers, and waits until all of them are connected. Workers of this host share its CPUs:
+/// they are not started for a trace with a single source, which one of them would read alone.
+pub fn connect(question: &Question, sources: usize) -> Result<Option<Arc<Cluster>>, Failure> {
     let Some(wanted) = &question.workers else { return Ok(None) };
+    let mut threads = question.threads;
+    if let Workers::Local(number) = wanted.workers {
+        if sources <= 1 {
+            notice!("dlio-analyze: one process recorded the trace; it is read without --workers local:{number}");
+            return Ok(None);
+        }
+        // Only as many workers as there are sources have work.
+        threads = threads * number / number.min(sources);
+    }
     let inputs = places(&question.traces)?;
     let places = AllowedPaths { roots: roots(&inputs), writes: wanted.writes.iter().cloned().collect() };
-    let ready = Fleet::ready(&wanted.workers, &places, wanted.token.as_deref(), question.threads);
+    let ready = Fleet::ready(&wanted.workers, &places, wanted.token.as_deref(), threads);
     let fleet = ready.map_err(Failure::Cluster)?;
     Cluster::of(fleet, &inputs).map(|cluster| Some(Arc::new(cluster))).map_err(|trouble| Failure::Cluster(trouble.0))
 }
@@ -101,7 +111,7 @@ pub fn write_parquet(
     let (given, memory) = (&question.traces, question.memory);
     let request = coordinator::Question { trace, given, files, filter, memory, units: false, exact: false };
     let progress = Arc::new(Progress::default());
-    let work = || cluster.write(&request, analysis, folder, &progress);
+    let work = || cluster.write(&request, (analysis, &question.limits), folder, &progress);
     match progress::shown(&progress, trace.size(), question.shows_progress, work) {
         Ok(dispatched) => {
             report_stats(cluster, &dispatched);

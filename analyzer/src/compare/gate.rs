@@ -56,7 +56,7 @@ impl Limit {
         let bound = match value.strip_suffix('%') {
             Some(percent) if is_change => Bound::Relative(number(percent)? / 100.0),
             Some(percent) if metric.unit() == Unit::Share => Bound::Value(number(percent)? / 100.0),
-            Some(_) => return Err(format!("{value} is not a limit for this metric; write a change as +{value}")),
+            Some(_) => return Err(format!("this metric has no limit in %; write a change as +{value}")),
             None if is_change => Bound::Change(figure(value, metric.unit())?),
             None => Bound::Value(figure(value, metric.unit())?),
         };
@@ -150,7 +150,7 @@ fn figure(text: &str, unit: Unit) -> Result<f64, String> {
         Unit::Bytes | Unit::Rate => amount::SIZES,
         Unit::Share | Unit::Count => amount::NONE,
     };
-    let amount = Amount::parse(text, units).ok_or_else(|| format!("{text:?} is not a number"))?;
+    let amount = Amount::parse(text, units).ok_or_else(|| format!("{text:?} after < or > is not a number"))?;
     Ok(match (unit, amount.scale) {
         (Unit::Seconds, Some(_)) => amount.in_base() / 1e9,
         _ => amount.in_base(),

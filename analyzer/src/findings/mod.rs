@@ -21,6 +21,8 @@ use limits::{ALL, Limits};
 use rule_context::{Case, EVIDENCE_MAX, Judgement, Worth, in_words};
 use rules::RULES;
 
+use crate::load::Trace;
+use crate::summary::analysis::Analysis;
 use crate::summary::report::Summary;
 use crate::summary::report::findings::{Confidence, Finding, Measure, Severity, State};
 
@@ -137,6 +139,13 @@ const COUNTED: &str =
 
 /// Command that compares two runs.
 pub const COMPARE: &str = "dlio-analyze BEFORE --compare AFTER";
+
+/// Builds the report of an analysis, with its findings.
+pub fn concluded(analysis: &Analysis, trace: &Trace, limits: &Limits) -> Summary {
+    let mut summary = analysis.summary(trace);
+    conclude(&mut summary, limits);
+    summary
+}
 
 /// Judges all rules and adds their findings, and the next step, to the report.
 pub fn conclude(summary: &mut Summary, limits: &Limits) {

@@ -12,6 +12,7 @@ pub mod observer;
 pub mod passes;
 pub mod transfers;
 
+use crate::batch::Wanted;
 use crate::filter::Filter;
 use crate::load::Trace;
 use crate::scan::Progress;
@@ -29,7 +30,7 @@ pub struct IoProfile {
 pub fn observe(trace: &Trace, filter: &Filter, threads: usize, progress: &Progress) -> std::io::Result<IoProfile> {
     let budget = Budget::default();
     let observer = || Observer::new(&trace.catalog, &budget);
-    let (analysis, observers) = analyse_beside(trace, filter, threads, progress, observer)?;
+    let (analysis, observers) = analyse_beside(trace, filter, Wanted::default(), (threads, progress), observer)?;
     let mut observed = Observed::default();
     observers.into_iter().for_each(|observer| observed.merge(observer.finish()));
     observed.settle();

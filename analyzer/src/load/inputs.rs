@@ -75,6 +75,9 @@ enum Content {
 /// The note on an empty file with a trace's name.
 const EMPTY: &str = "empty: the tracer was killed before it wrote anything, or had no space; record it again";
 
+/// The note on an empty file with any other name.
+const NOTHING: &str = "it contains nothing: it is empty, or nothing of it can be decompressed; record it again";
+
 const HEADLESS: &str = "its beginning is missing: it was truncated while it was written, so its events cannot be read";
 
 const NO_OBJECTS: &str = "the bucket contains no such objects; check the spelling, or list them: aws s3 ls \
@@ -398,9 +401,10 @@ fn content(path: &Path, head: &[u8]) -> std::io::Result<Content> {
     if path.file_name().is_some_and(|name| name == untraced::LIST) {
         return Ok(Content::Untraced);
     }
-    Ok(match unpacked(path, head)? {
-        Some(text) => content_of(&text),
-        None => content_of(head),
+    let text = unpacked(path, head)?;
+    Ok(match text.as_deref().unwrap_or(head) {
+        [] => Content::Useless(NOTHING),
+        text => content_of(text),
     })
 }
 
@@ -438,12 +442,38 @@ fn content_of(head: &[u8]) -> Content {
 /// Returns a remedy for compressed formats that are not supported, by their first bytes.
 fn packed_otherwise(head: &[u8]) -> Option<&'static str> {
     const TAR_AT: usize = 257;
-    const KINDS: [(usize, &[u8], &str); 10] = [
+    const UTF_16_LE: &str = "UTF-16 text, which is not supported; convert it first: iconv -f UTF-16LE -t UTF-8 FILE";
+    const UTF_16_BE: &str = "UTF-16 text, which is not supported; convert it first: iconv -f UTF-16BE -t UTF-8 FILE";
+    const UTF_32: &str = "UTF-32 text, which is not supported; convert it first: iconv -f UTF-32 -t UTF-8 FILE";
+    const KINDS: [(usize, &[u8], &str); 24] = [
         (
             0,
             b"\x1f\x8b",
             "compressed twice with gzip, which is not supported; decompress it once: gzip -dc FILE > \
             FILE.json.gz",
+        ),
+        (0, b"\xff\xfe\0\0", UTF_32),
+        (0, b"\0\0\xfe\xff", UTF_32),
+        (0, b"{\0\0\0", UTF_32),
+        (0, b"\0\0\0{", UTF_32),
+        (0, b"[\0\0\0", UTF_32),
+        (0, b"\0\0\0[", UTF_32),
+        (0, b"{\0", UTF_16_LE),
+        (0, b"[\0", UTF_16_LE),
+        (0, b"\0{", UTF_16_BE),
+        (0, b"\0[", UTF_16_BE),
+        (
+            8,
+            b"\x37\x35\x64\0\0\0\0\0",
+            "a binary log of Darshan, which is not supported; convert it first: \
+            darshan-dxt-parser FILE > FILE.txt",
+        ),
+        (0, b"PERFILE2", "samples of perf, which contain no I/O calls; record the program with dlio trace or strace"),
+        (0, b"SQLite format 3\0", "an SQLite database, which is not supported; record the program with dlio trace"),
+        (
+            0,
+            b"\0\0\0\0\0\0\0\0",
+            "it starts with zero bytes: its beginning was never written, as after a crash of the host",
         ),
         (0, b"\xff\xfe", "UTF-16 text, which is not supported; convert it first: iconv -f UTF-16 -t UTF-8 FILE"),
         (0, b"\xfe\xff", "UTF-16 text, which is not supported; convert it first: iconv -f UTF-16 -t UTF-8 FILE"),

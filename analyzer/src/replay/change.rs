@@ -21,6 +21,8 @@ pub struct Change {
     pub no_handover: bool,
     pub cores: Option<f64>,
     pub no_quota: bool,
+    /// Speedups of 1: what they leave as it is.
+    pub unchanged: Vec<&'static str>,
 }
 
 impl Default for Change {
@@ -39,6 +41,7 @@ impl Default for Change {
             no_handover: false,
             cores: None,
             no_quota: false,
+            unchanged: Vec::new(),
         }
     }
 }
@@ -65,24 +68,35 @@ pub const KEYS: &[(&str, &str)] = &[
     ("quota", "none: the CPU quota is lifted"),
 ];
 
+/// The keys of speedups, and what they speed up.
+const SPEEDS: [(&str, &str); 5] = [
+    ("storage", "storage"),
+    ("latency", "storage latency"),
+    ("bandwidth", "storage bandwidth"),
+    ("decode", "decoding"),
+    ("compute", "training steps"),
+];
+
 /// Maximum number of readers and requests to replay.
 const MOST: usize = 4096;
 
 impl Change {
     /// Parses `KEY=VALUE,KEY=VALUE`. The error lists what is allowed.
     pub fn parse(text: &str) -> Result<Change, String> {
+        // The command line's error repeats the whole text; one of several changes has to be named.
+        let named = |part: &str, why: String| if part == text.trim() { why } else { format!("`{part}`: {why}") };
         let mut change = Change { name: text.trim().to_string(), ..Change::default() };
         let mut seen: Vec<&str> = Vec::new();
         for part in text.split(',') {
             let part = part.trim();
             let Some((key, value)) = part.split_once('=').map(|(key, value)| (key.trim(), value.trim())) else {
-                return Err(format!("`{part}` is not a change: expected KEY=VALUE, where KEY is one of {}", keys()));
+                return Err(named(part, format!("expected KEY=VALUE, where KEY is one of {}", keys())));
             };
             if seen.contains(&key) {
                 return Err(format!("`{key}` is given twice"));
             }
             seen.push(key);
-            change.set(key, value)?;
+            change.set(key, value).map_err(|why| named(part, why))?;
         }
         Ok(change)
     }
@@ -92,9 +106,9 @@ impl Change {
         let Some(allowed) = allowed else {
             let near = KEYS.iter().map(|(name, _)| *name).find(|name| name.starts_with(key) || key.starts_with(name));
             let hint = near.map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"));
-            return Err(format!("`{key}` is not a change{hint}: expected one of {}", keys()));
+            return Err(format!("unknown key{hint}; the keys are {}", keys()));
         };
-        let wrong = || format!("`{key}={value}` is not possible: expected {allowed}");
+        let wrong = || format!("expected {allowed}");
         let factor = || {
             let factor = if value == "inf" { Some(f64::INFINITY) } else { value.parse::<f64>().ok() };
             factor.filter(|factor| *factor > 0.0).ok_or_else(wrong)
@@ -115,6 +129,9 @@ impl Change {
             "cores" => self.cores = Some(factor()?).filter(|cores| *cores >= 1.0).ok_or_else(wrong).map(Some)?,
             _ => self.no_quota = only(&["none"])?,
         }
+        let speeds = [self.storage, self.latency, self.bandwidth, self.decode, self.compute];
+        let same = SPEEDS.iter().zip(speeds).find(|((name, _), speed)| *name == key && *speed == 1.0);
+        self.unchanged.extend(same.map(|((_, what), _)| *what));
         Ok(())
     }
 
@@ -147,11 +164,9 @@ impl Change {
             f if f < 1.0 => Some(format!("{what} {}x slower", trim(1.0 / f))),
             f => Some(format!("{what} {}x faster", trim(f))),
         };
-        parts.extend(faster(self.storage, "storage"));
-        parts.extend(faster(self.latency, "storage latency"));
-        parts.extend(faster(self.bandwidth, "storage bandwidth"));
-        parts.extend(faster(self.decode, "decoding"));
-        parts.extend(faster(self.compute, "training steps"));
+        let speeds = [self.storage, self.latency, self.bandwidth, self.decode, self.compute];
+        parts.extend(SPEEDS.iter().zip(speeds).filter_map(|((_, what), speed)| faster(speed, what)));
+        parts.extend(self.unchanged.iter().map(|what| format!("{what} as now")));
         let readers = |number: usize| if number == 1 { "1 reader".into() } else { format!("{number} readers") };
         let instead = |was: usize, is: usize| if was == is { ", as now".into() } else { format!(" instead of {was}") };
         parts.extend(self.workers.map(|is| format!("{}{}", readers(is), instead(pipeline.readers(), is))));
@@ -191,6 +206,17 @@ mod tests {
     }
 
     #[test]
+    fn every_change_has_words() {
+        let pipeline = Pipeline::default();
+        for (key, value) in KEYS.iter().zip(["1", "1", "1", "1", "1", "any", "1", "1", "0", "1", "1", "none"]) {
+            let change = Change::parse(&format!("{}={value}", key.0)).unwrap();
+            assert!(!change.words(&pipeline).is_empty(), "{change}");
+        }
+        let words = Change::parse("storage=1,decode=2").unwrap().words(&pipeline);
+        assert_eq!(words, "decoding 2x faster, storage as now");
+    }
+
+    #[test]
     fn impossible_changes_are_refused_with_what_is_allowed() {
         for (text, part) in [
             ("workers=0", "1 to 4096"),
@@ -199,7 +225,8 @@ mod tests {
             ("storage=nan", "expected a speedup"),
             ("order=maybe", "expected any"),
             ("worker=4", "did you mean `workers`"),
-            ("speed=2", "expected one of storage"),
+            ("speed=2", "the keys are storage"),
+            ("workers=4,speed=2", "`speed=2`: unknown key"),
             ("faster", "expected KEY=VALUE"),
             ("workers=2,workers=4", "given twice"),
             ("cores=0.5", "1 or more"),
@@ -207,6 +234,7 @@ mod tests {
         ] {
             let error = Change::parse(text).expect_err(text);
             assert!(error.contains(part), "{text}: {error}");
+            assert!(text.is_empty() || !error.contains(text), "the command line repeats it: {error}");
         }
     }
 }

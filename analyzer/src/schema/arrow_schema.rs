@@ -30,6 +30,7 @@ fn data_type(of: Type) -> DataType {
         Type::Int64 => DataType::Int64,
         Type::Int32 => DataType::Int32,
         Type::UInt8 => DataType::UInt8,
+        Type::Float64 => DataType::Float64,
         Type::Map => map_type(),
     }
 }

@@ -9,6 +9,7 @@ pub enum Type {
     Int64,
     Int32,
     UInt8,
+    Float64,
     /// Text to text.
     Map,
 }
@@ -21,6 +22,7 @@ impl Type {
             Type::Int64 => "bigint",
             Type::Int32 => "int",
             Type::UInt8 => "tinyint unsigned",
+            Type::Float64 => "double",
             Type::Map => "map of text",
         }
     }
@@ -39,7 +41,7 @@ const fn table(name: &'static str, meaning: &'static str, columns: &'static [Col
 }
 
 /// All tables.
-pub const TABLES: [Table; 6] = [
+pub const TABLES: [Table; 7] = [
     table("events", "one row per call, span, instant or counter", EVENTS),
     table("files", "one row per distinct path", FILES),
     table(
@@ -55,6 +57,7 @@ pub const TABLES: [Table; 6] = [
         "one row per changed value of a host counter, once a second, of all commands traced into the directory",
         MACHINE,
     ),
+    table("summary", "one row per number of the report, as in --format csv", SUMMARY),
 ];
 
 /// One column.
@@ -111,8 +114,8 @@ pub const FILES: &[Column] = &[
     column("bytes_read", Type::Int64, false, "bytes read"),
     column("bytes_written", Type::Int64, false, "bytes written"),
     column("size", Type::Int64, true, "largest position reached by moved bytes, or size that was set"),
-    column("events", Type::Int64, false, "calls on it"),
-    column("time_ns", Type::Int64, false, "summed time of the calls on it"),
+    column("events", Type::Int64, false, "calls on it that read, write, sync or access metadata"),
+    column("time_ns", Type::Int64, false, "summed time of these calls"),
     column("processes", Type::Int64, false, "process images that used it"),
 ];
 
@@ -121,9 +124,12 @@ pub const PROCESSES: &[Column] = &[
     column("host", Type::Text, true, "name of the host"),
     column("pid", Type::Int32, false, "process id"),
     column("ppid", Type::Int32, true, "process id of the parent"),
+    column("parent", Type::Int32, true, "key of the image that started it; null if that was not traced"),
     column("rank", Type::Int32, true, "rank in a parallel run"),
     column("job", Type::Text, true, "the batch system's job id"),
     column("program", Type::Text, true, "name of the program"),
+    column("name", Type::Text, false, "its script or module, or its number among workers, as in the report"),
+    column("role", Type::Text, true, "trainer or reader; null for others"),
     column("command", Type::Text, true, "command line"),
     column("cwd", Type::Text, true, "working directory at the start"),
     column("start_ts", Type::Int64, false, "nanoseconds since the Unix epoch"),
@@ -176,6 +182,14 @@ pub const MACHINE: &[Column] = &[
     column("value", Type::Int64, false, "the value; for a growing counter since the host was booted"),
     column("unit", Type::Text, false, "ns, bytes or count"),
     column("grows", Type::Int32, false, "1: the difference of two values is a rate; 0: a level"),
+];
+
+pub const SUMMARY: &[Column] = &[
+    column("section", Type::Text, false, "a section of the report; --explain describes it"),
+    column("row", Type::Text, false, "the file, process, call or similar that a row of the section is about"),
+    column("figure", Type::Text, false, "the field: SUMMARY.md lists those of each section"),
+    column("value", Type::Text, false, "its value; empty if unknown"),
+    column("number", Type::Float64, true, "the value as a number; null for texts"),
 ];
 
 pub const WAITS: &[Column] = &[

@@ -74,7 +74,7 @@ impl Side {
                     side.files += 1;
                     side.io_ns += count.time_ns;
                 }
-                false if count.events > 0 => side.small_files += 1,
+                false if count.is_used() => side.small_files += 1,
                 false => {}
             }
         }

@@ -55,7 +55,7 @@ impl Analysis {
     /// Returns files that were used, with their paths.
     pub fn used_files<'a>(&'a self, paths: &'a [Arc<str>]) -> impl Iterator<Item = (&'a str, &'a FileCount)> {
         let files = paths.iter().zip(&self.counted.files).skip(FILE_NONE as usize + 1);
-        files.filter(|(path, count)| count.events > 0 && is_stored(path)).map(|(path, count)| (path.as_ref(), count))
+        files.filter(|(path, count)| count.is_used() && is_stored(path)).map(|(path, count)| (path.as_ref(), count))
     }
 }
 

@@ -42,15 +42,15 @@ use report::files::FILES_LISTED;
 
 /// Counts all events that pass a filter.
 pub fn analyse(trace: &Trace, filter: &Filter, threads: usize, progress: &Progress) -> std::io::Result<Analysis> {
-    analyse_beside(trace, filter, threads, progress, || ()).map(|(analysis, _)| analysis)
+    analyse_beside(trace, filter, Wanted::default(), (threads, progress), || ()).map(|(analysis, _)| analysis)
 }
 
-/// Counts all events that pass a filter, and passes them to further consumers, one per thread.
+/// Counts all events that pass a filter, and passes them to further consumers, one per thread, with what these want.
 pub fn analyse_beside<C: Consumer>(
     trace: &Trace,
     filter: &Filter,
-    threads: usize,
-    progress: &Progress,
+    wanted: Wanted,
+    (threads, progress): (usize, &Progress),
     other: impl Fn() -> C + Sync,
 ) -> std::io::Result<(Analysis, Vec<C>)> {
     let sweep = SharedSweep::new(&trace.catalog);
@@ -58,7 +58,7 @@ pub fn analyse_beside<C: Consumer>(
     let tallies = Tallies::open(trace, filter, &sieve);
     sweep.add(tallies.intervals());
     let both = || Both(Counter::new(&trace.catalog, &sweep).within(filter).keeping_lengths(), other());
-    let both = scan(trace, &sieve, Wanted::default(), threads, progress, both)?;
+    let both = scan(trace, &sieve, wanted, threads, progress, both)?;
     let (mut counters, others): (Vec<_>, Vec<_>) =
         both.into_iter().map(|Both(counter, other)| (counter, other)).unzip();
     if trace.catalog.lacks_names() {

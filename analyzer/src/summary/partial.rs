@@ -137,7 +137,7 @@ fn named(
     let (mut files, mut kinds) = (Renumbering::default(), Renumbering::default());
     files.number(FILE_NONE, || paths[FILE_NONE as usize].clone());
     // In the order of a catalog, where neighbors share prefixes.
-    for (file, _) in (0u32..).zip(&counted.files).filter(|(_, count)| count.events > 0) {
+    for (file, _) in (0u32..).zip(&counted.files).filter(|(_, count)| count.is_used()) {
         files.number(file, || paths[file as usize].clone());
     }
     counted.renumber(

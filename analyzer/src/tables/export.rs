@@ -15,8 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use arrow::array::{ArrayRef, RecordBatch, StringArray};
-use arrow::datatypes::{DataType, Field, Schema};
+use arrow::array::RecordBatch;
 use arrow::error::ArrowError;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
@@ -27,21 +26,18 @@ use super::columns::Converter;
 use super::parquet_file::{Numbers, Part, plain_columns};
 use super::small_tables;
 use super::split::Split;
-use crate::batch::{Batch, Wanted};
+use crate::batch::{Batch, Columns, Wanted};
 use crate::catalog::Catalog;
 use crate::filter::Filter;
+use crate::findings::concluded;
+use crate::findings::limits::Limits;
 use crate::load::Trace;
 use crate::load::inputs::UNFINISHED;
-use crate::scan::{Consumer, Progress, scan, scan_some};
+use crate::scan::{Consumer, Progress, scan_some};
+use crate::summary::analyse_beside;
 use crate::summary::analysis::Analysis;
-use crate::summary::count::counted::Counted;
-use crate::summary::count::counter::Counter;
-use crate::summary::count::tally::Tallies;
-use crate::summary::groups::shared_sweep::SharedSweep;
-use crate::summary::report::Summary;
-use crate::summary::report::flat::figures;
+use crate::summary::exact_quantiles::refine;
 use crate::unfinished::unless_finished;
-use crate::unit::Unit;
 
 /// Rows per page, and rows passed to a column at a time: each has an overhead.
 const PAGE_ROWS: usize = 1 << 17;
@@ -62,27 +58,41 @@ const TABLES: [&str; 5] = ["files.parquet", "processes.parquet", "hosts.parquet"
 pub fn write(
     trace: &Trace,
     filter: &Filter,
-    limits: (usize, u64),
+    (threads, memory): (usize, u64),
+    report: &ReportOptions,
     progress: &Progress,
     folder: &Path,
 ) -> Result<Analysis, ArrowError> {
     whole_or_not(folder, |events| {
-        let analysis = write_events(trace, filter, limits, progress, events)?;
-        write_tables(trace, &analysis, folder)?;
+        let mut analysis = write_events(trace, filter, (threads, memory), progress, events)?;
+        if report.exact && analysis.durations.is_none() {
+            refine(trace, filter, threads, &Progress::default(), &mut analysis)?;
+        }
+        write_tables(trace, &analysis, &report.limits, folder)?;
         Ok(analysis)
     })
+}
+
+/// Settings of the report in the tables.
+#[derive(Clone, Default)]
+pub struct ReportOptions {
+    /// The limits of the rules of the findings.
+    pub limits: Limits,
+    /// `true` if quantiles are exact for any number of events.
+    pub exact: bool,
 }
 
 /// Writes a directory for events that were counted before and that `write_events` writes into a separate directory.
 pub fn write_counted<E: From<ArrowError>>(
     trace: &Trace,
     analysis: &Analysis,
+    limits: &Limits,
     folder: &Path,
     write_events: impl FnOnce(&Path) -> Result<(), E>,
 ) -> Result<(), E> {
     whole_or_not(folder, |events| {
         write_events(events)?;
-        Ok(write_tables(trace, analysis, folder)?)
+        Ok(write_tables(trace, analysis, limits, folder)?)
     })
 }
 
@@ -183,29 +193,18 @@ fn write_events(
     progress: &Progress,
     events: &Path,
 ) -> Result<Analysis, ArrowError> {
-    let sieve = trace.sieve(filter);
-    let sweep = SharedSweep::new(&trace.catalog);
     let next = AtomicUsize::new(0);
     let part = || {
         let path = events.join(format!("part-{:03}.parquet", next.fetch_add(1, Ordering::Relaxed)));
-        Written {
-            rows: RowsOfThread::new(path, &trace.catalog, memory / threads.max(1) as u64, None),
-            counter: Counter::new(&trace.catalog, &sweep).within(filter),
-        }
+        RowsOfThread::new(path, &trace.catalog, memory / threads.max(1) as u64, None)
     };
-    let tallies = Tallies::open(trace, filter, &sieve);
-    sweep.add(tallies.intervals());
-    let parts = scan(trace, &sieve, Wanted { args: true, depth: true, ..Wanted::default() }, threads, progress, part)?;
-    let mut counted = Counted::default();
-    for Written { rows, counter } in parts {
-        rows.finish()?;
-        counted.merge(counter.counted);
-    }
-    let tally = tallies.add_to(&mut counted, &trace.catalog);
-    counted.finish(&trace.catalog.aliases());
-    let measured = sweep.finish(&trace.catalog);
-    Ok(Analysis { filter: filter.clone(), counted, measured, tally, durations: None, files_listed: 0 })
+    let (analysis, parts) = analyse_beside(trace, filter, EVERYTHING, (threads, progress), part)?;
+    parts.into_iter().try_for_each(|rows| rows.finish().map(drop))?;
+    Ok(analysis)
 }
+
+/// All columns of events.
+const EVERYTHING: Wanted = Wanted { args: true, depth: true, columns: Columns::ALL };
 
 /// Writes the events of a split into files of these names, one per thread with events; returns the files written.
 pub fn write_split(
@@ -221,19 +220,18 @@ pub fn write_split(
         let path = name(next.fetch_add(1, Ordering::Relaxed));
         RowsOfThread::new(path, &trace.catalog, memory / threads.max(1) as u64, Some(numbers.clone()))
     };
-    let wanted = Wanted { args: true, depth: true, ..Wanted::default() };
-    let parts = scan_some(trace, &trace.sieve(filter), wanted, threads, progress, |unit| split.has(unit), part)?;
+    let parts = scan_some(trace, &trace.sieve(filter), EVERYTHING, threads, progress, |unit| split.has(unit), part)?;
     parts.into_iter().filter_map(|rows| rows.finish().transpose()).collect()
 }
 
-fn write_tables(trace: &Trace, analysis: &Analysis, folder: &Path) -> Result<(), ArrowError> {
-    let (catalog, summary) = (&trace.catalog, analysis.summary(trace));
+fn write_tables(trace: &Trace, analysis: &Analysis, limits: &Limits, folder: &Path) -> Result<(), ArrowError> {
+    let (catalog, summary) = (&trace.catalog, concluded(analysis, trace, limits));
     let rows = [
         small_tables::files(catalog, analysis)?,
         small_tables::processes(catalog, analysis)?,
         small_tables::hosts(catalog, None)?,
         small_tables::waits(catalog, analysis)?,
-        summary_table(&summary)?,
+        small_tables::summary(&summary)?,
     ];
     TABLES.iter().zip(&rows).try_for_each(|(table, rows)| write_table(&folder.join(table), rows))
 }
@@ -291,27 +289,6 @@ impl Consumer for RowsOfThread<'_> {
     fn part_done(&mut self, _: usize, _: i64) {}
 }
 
-/// The rows of one thread, which are also counted.
-struct Written<'a> {
-    rows: RowsOfThread<'a>,
-    counter: Counter<'a>,
-}
-
-impl Consumer for Written<'_> {
-    fn batch(&mut self, batch: &mut Batch) {
-        self.counter.batch(batch);
-        self.rows.batch(batch);
-    }
-
-    fn unit_done(&mut self, unit: &Unit) {
-        self.counter.unit_done(unit);
-    }
-
-    fn part_done(&mut self, part: usize, horizon: i64) {
-        self.counter.part_done(part, horizon);
-    }
-}
-
 fn properties() -> WriterProperties {
     let level = ZstdLevel::try_new(1).unwrap_or_default();
     let all = WriterProperties::builder()
@@ -338,22 +315,4 @@ fn write_table(path: &Path, rows: &RecordBatch) -> Result<(), ArrowError> {
     writer.write(rows)?;
     writer.close()?;
     Ok(())
-}
-
-/// Returns the report's numbers as rows.
-fn summary_table(summary: &Summary) -> Result<RecordBatch, ArrowError> {
-    let figures = figures(&summary.values());
-    let field = |name: &str| Field::new(name, DataType::Utf8, false);
-    type Text = fn(&crate::summary::report::flat::Figure) -> &str;
-    let columns: [(&str, Text); 4] = [
-        ("section", |figure| &figure.section),
-        ("row", |figure| &figure.row),
-        ("figure", |figure| &figure.figure),
-        ("value", |figure| &figure.value),
-    ];
-    let schema = Schema::new(columns.iter().map(|(name, _)| field(name)).collect::<Vec<_>>());
-    let arrays = columns
-        .iter()
-        .map(|(_, of)| Arc::new(figures.iter().map(|f| Some(of(f))).collect::<StringArray>()) as ArrayRef);
-    RecordBatch::try_new(Arc::new(schema), arrays.collect())
 }

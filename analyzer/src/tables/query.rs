@@ -19,7 +19,10 @@ use super::cancel::{CancellableJoins, LatestQuery, check_cancelled};
 use super::compact_views::CompactViews;
 use super::events::EventsTable;
 use super::small_tables;
+use super::unix_times::with_times;
 use crate::filter::Filter;
+use crate::findings::concluded;
+use crate::findings::limits::Limits;
 use crate::load::Trace;
 use crate::scan::Progress;
 use crate::schema::arrow_schema::schema;
@@ -29,6 +32,9 @@ use crate::summary::analysis::Analysis;
 
 /// Tables that require a count over all events; hosts only with a filter.
 const COUNTED: [&str; 4] = ["files", "processes", "hosts", "waits"];
+
+/// The table with the numbers of the report.
+const REPORT: &str = "summary";
 
 /// Workers that read and count instead of this process.
 pub trait QueryWorkers: Send + Sync {
@@ -48,8 +54,11 @@ pub struct Session {
     threads: usize,
     context: SessionContext,
     counted: Arc<AtomicBool>,
+    reported: Arc<AtomicBool>,
     /// `true` if files other than the trace may be read and written.
     files: bool,
+    /// The limits of the rules of the findings, for the table summary.
+    limits: Limits,
     latest: LatestQuery,
 }
 
@@ -111,8 +120,19 @@ impl Session {
         let hosts = small_tables::hosts(&trace.catalog, None)?;
         context.register_batch("hosts", hosts)?;
         context.register_batch("machine", small_tables::machine(&trace)?)?;
-        let counted = Arc::default();
-        let session = Session { helpers, trace, filter, threads, context, counted, files: false, latest };
+        let (counted, reported) = Default::default();
+        let session = Session {
+            helpers,
+            trace,
+            filter,
+            threads,
+            context,
+            counted,
+            reported,
+            files: false,
+            limits: Limits::default(),
+            latest,
+        };
         session.register_empty()?;
         Ok(session)
     }
@@ -122,13 +142,24 @@ impl Session {
         Session { files, ..self }
     }
 
+    /// Sets the limits of the rules of the findings.
+    pub fn with_limits(self, limits: Limits) -> Session {
+        Session { limits, ..self }
+    }
+
     pub fn query(&self, sql: &str) -> Query {
         Query { session: self.clone(), sql: sql.to_string(), progress: Arc::default() }
     }
 
     /// Registers the counted tables without rows, so that their columns are known.
     fn register_empty(&self) -> Result<()> {
-        for (name, columns) in [("files", tables::FILES), ("processes", tables::PROCESSES), ("waits", tables::WAITS)] {
+        let tables = [
+            ("files", tables::FILES),
+            ("processes", tables::PROCESSES),
+            ("waits", tables::WAITS),
+            ("summary", tables::SUMMARY),
+        ];
+        for (name, columns) in tables {
             let table = MemTable::try_new(schema(columns), vec![vec![]])?;
             self.context.register_table(name, Arc::new(table))?;
         }
@@ -137,9 +168,10 @@ impl Session {
 
     /// Fills the counted tables from an existing count.
     pub fn fill(&self, analysis: &Analysis) -> Result<()> {
-        let files = small_tables::files(&self.trace.catalog, analysis)?;
-        let processes = small_tables::processes(&self.trace.catalog, analysis)?;
-        let waits = small_tables::waits(&self.trace.catalog, analysis)?;
+        let catalog = &self.trace.catalog;
+        let files = small_tables::files(catalog, analysis)?;
+        let processes = small_tables::processes(catalog, analysis)?;
+        let waits = small_tables::waits(catalog, analysis)?;
         for (name, rows) in [("files", files), ("processes", processes), ("waits", waits)] {
             self.context.deregister_table(name)?;
             self.context.register_batch(name, rows)?;
@@ -147,6 +179,15 @@ impl Session {
         self.context.deregister_table("hosts")?;
         self.context.register_batch("hosts", small_tables::hosts(&self.trace.catalog, Some(analysis))?)?;
         self.counted.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Fills the table of the report, which takes more time and memory than the rest.
+    fn fill_report(&self, analysis: &Analysis) -> Result<()> {
+        let rows = small_tables::summary(&concluded(analysis, &self.trace, &self.limits))?;
+        self.context.deregister_table(REPORT)?;
+        self.context.register_batch(REPORT, rows)?;
+        self.reported.store(true, Ordering::Relaxed);
         Ok(())
     }
 
@@ -160,13 +201,18 @@ impl Session {
         let mut plan = self.planned(sql).await?;
         let lower = sql.to_lowercase();
         let counts = |table: &str| lower.contains(table) && (table != "hosts" || !self.filter.is_empty());
-        if !self.counted.load(Ordering::Relaxed) && COUNTED.iter().any(|table| counts(table)) {
+        let lacks_counts = !self.counted.load(Ordering::Relaxed) && COUNTED.iter().any(|table| counts(table));
+        let lacks_report = !self.reported.load(Ordering::Relaxed) && lower.contains(REPORT);
+        if lacks_counts || lacks_report {
             let analysis = match &self.helpers {
                 Some(helpers) => helpers.analyse(progress)?,
                 None => analyse(&self.trace, &self.filter, self.threads, progress)?,
             };
             check_cancelled(progress)?;
             self.fill(&analysis)?;
+            if lacks_report {
+                self.fill_report(&analysis)?;
+            }
             plan = self.planned(sql).await?;
         }
         self.latest.set(progress.clone());
@@ -179,7 +225,8 @@ impl Session {
     async fn planned(&self, sql: &str) -> Result<LogicalPlan> {
         let plan = self.context.state().create_logical_plan(sql).await?;
         plan.apply_with_subqueries(|node| self.permit(node))?;
-        Ok(plan)
+        // Columns of other files with these names may contain anything.
+        with_times(plan, &|table| !self.files || is_of_the_trace(table))
     }
 
     /// Permits only those parts of a statement that change nothing except tables in memory.

@@ -1,8 +1,9 @@
-//! The small tables: files, processes, hosts, waits. Their numbers come from one count over all events.
+//! The small tables: files, processes, hosts, waits, summary. Their numbers come from one count over all events.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray};
+use arrow::array::{ArrayRef, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray};
 use arrow::error::ArrowError;
 use dlio_schemas::machine::counters::COUNTERS;
 use dlio_schemas::machine::samples::{SampleTime, Samples, Series};
@@ -15,7 +16,10 @@ use crate::schema::arrow_schema::schema;
 use crate::schema::tables;
 use crate::summary::analysis::{Analysis, directory};
 use crate::summary::count::counted::{FileCount, ProcessCount};
-use crate::summary::tree::LaneId;
+use crate::summary::report::Summary;
+use crate::summary::report::flat::{Figure, figures};
+use crate::summary::training::{Role, rank_groups};
+use crate::summary::tree::{LaneId, names, parents};
 use crate::summary::waits::parts::Part;
 use crate::summary::waits::trainers::Wait;
 
@@ -38,7 +42,7 @@ pub fn files(catalog: &Catalog, analysis: &Analysis) -> Result<RecordBatch, Arro
     analysis.counted.users.iter().for_each(|user| processes[(user >> 32) as usize] += 1);
     let counted = paths.iter().zip(&analysis.counted.files).zip(0i32..);
     let used: Vec<(&str, &FileCount, i32)> = counted
-        .filter(|((_, count), file)| *file != FILE_NONE as i32 && count.events > 0)
+        .filter(|((_, count), file)| *file != FILE_NONE as i32 && count.is_used())
         .map(|((path, count), file)| (path.as_ref(), count, file))
         .collect();
     let number = |of: fn(&FileCount) -> u64| int64(used.iter().map(|(_, count, _)| Some(of(count) as i64)));
@@ -64,6 +68,7 @@ pub fn files(catalog: &Catalog, analysis: &Analysis) -> Result<RecordBatch, Arro
 pub fn processes(catalog: &Catalog, analysis: &Analysis) -> Result<RecordBatch, ArrowError> {
     let hosts = catalog.hosts();
     let all = catalog.processes();
+    let (names, parents, roles) = (names(&all), parents(&all), roles(catalog, analysis));
     let nothing = ProcessCount::default();
     let counted = |i: usize| analysis.counted.processes.get(i).unwrap_or(&nothing);
     let asked = |process: &Process| analysis.filter.takes(process);
@@ -77,9 +82,12 @@ pub fn processes(catalog: &Catalog, analysis: &Analysis) -> Result<RecordBatch, 
         text(processes().map(|process| hosts.get(process.host as usize).map(|host| host.name.as_str()))),
         int32(processes().map(|process| Some(process.pid))),
         int32(processes().map(|process| process.ppid)),
+        int32(asked.iter().map(|(proc, _)| parents[*proc].map(|parent| parent as i32))),
         int32(processes().map(|process| process.rank)),
         word(|process| process.job.as_deref()),
         word(|process| process.program.as_deref()),
+        text(asked.iter().map(|(proc, _)| Some(names[*proc].as_str()))),
+        text(asked.iter().map(|(proc, _)| roles.get(&(*proc as u32)).map(|role| role.name()))),
         word(|process| process.command.as_deref()),
         word(|process| process.cwd.as_deref()),
         whole(|process, count| process.start_ts.unwrap_or(if count.events > 0 { count.first_ts } else { 0 })),
@@ -98,6 +106,14 @@ pub fn processes(catalog: &Catalog, analysis: &Analysis) -> Result<RecordBatch, 
         word(|process| Some(&process.source)),
     ];
     RecordBatch::try_new(schema(tables::PROCESSES), columns)
+}
+
+/// Returns the roles of trainers and readers.
+fn roles(catalog: &Catalog, analysis: &Analysis) -> HashMap<u32, Role> {
+    let groups = rank_groups(catalog, analysis);
+    let readers = groups.iter().flat_map(|group| group.readers.iter().map(|reader| (reader.proc, Role::Reader)));
+    // A trainer that reads itself is a trainer.
+    readers.chain(groups.iter().map(|group| (group.proc, Role::Trainer))).collect()
 }
 
 /// Returns every host; after a filtered count, only hosts with matching events, and the processes of those events.
@@ -157,6 +173,21 @@ pub fn waits(catalog: &Catalog, analysis: &Analysis) -> Result<RecordBatch, Arro
     let causes = Part::CAUSES.iter().map(|part| int64(waits.iter().map(|(_, wait)| Some(wait.parts.get(*part)))));
     columns.extend(causes);
     RecordBatch::try_new(schema(tables::WAITS), columns)
+}
+
+/// Returns the numbers of the report, one per row.
+pub fn summary(summary: &Summary) -> Result<RecordBatch, ArrowError> {
+    let figures = figures(&summary.values());
+    let column = |of: fn(&Figure) -> &str| text(figures.iter().map(|figure| Some(of(figure))));
+    let number = |figure: &Figure| figure.value.parse::<f64>().ok().filter(|number| number.is_finite());
+    let columns = vec![
+        column(|figure| &figure.section),
+        column(|figure| &figure.row),
+        column(|figure| &figure.figure),
+        column(|figure| &figure.value),
+        Arc::new(figures.iter().map(number).collect::<Float64Array>()),
+    ];
+    RecordBatch::try_new(schema(tables::SUMMARY), columns)
 }
 
 /// Returns every value of a host's counters, in order of time.

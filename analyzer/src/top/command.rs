@@ -14,6 +14,8 @@ use super::snapshot::{Order, Snapshot};
 use super::terminal::{Happened, Screen};
 use super::watch::Watch;
 use super::{openmetrics, text};
+use crate::amount::{self, Amount};
+use crate::foreign_options;
 
 /// Shows the current activity of traced programs: throughput by operation, the busiest files, each process, and whether
 /// training waits for data.
@@ -34,7 +36,7 @@ struct Arguments {
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
 
-    /// Seconds between snapshots: 0.1 to 3600
+    /// Time between snapshots, in seconds or with a unit: 0.1 to 3600, 500ms, 1min
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = parse_interval)]
     interval: Duration,
 
@@ -52,7 +54,8 @@ struct Arguments {
 }
 
 const AFTER: &str = "\
-Keys: b, c, t, n sort by bytes, calls, time, name; space pauses and resumes; + and - change the interval; q quits.
+Keys: b, c, t, n sort by bytes, calls, time, name; space pauses and resumes; + and - change the interval; ? shows the \
+keys; q quits.
 Formats:
   json         one object: `schema` dlio-top, `version` 1; numbers for the interval, and since the start of each process
   openmetrics  counters since the start of each process, for Prometheus; one snapshot without an interval
@@ -72,16 +75,18 @@ enum Format {
 const INTERVALS: std::ops::RangeInclusive<f64> = 0.1..=3600.0;
 
 fn parse_interval(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "expected a number of seconds, such as 2 or 0.5".to_string())?;
+    let amount = Amount::parse(text, amount::TIMES).ok_or("expected a time, such as 2, 0.5 or 500ms")?;
+    let seconds = amount.scale.map_or(amount.number, |_| amount.in_base() / 1e9);
     match INTERVALS.contains(&seconds) {
         true => Ok(Duration::from_secs_f64(seconds)),
-        false => Err(format!("expected a number between {} and {}", INTERVALS.start(), INTERVALS.end())),
+        false => Err(format!("expected between {} and {} seconds", INTERVALS.start(), INTERVALS.end())),
     }
 }
 
 pub fn main() -> ExitCode {
     let typed = plain(std::env::args_os().collect());
-    let arguments = Arguments::try_parse_from(&typed).unwrap_or_else(|error| crate::terminal::refuse(error, &typed));
+    let arguments = Arguments::try_parse_from(&typed)
+        .unwrap_or_else(|error| crate::terminal::refuse_with(error, &typed, "dlio-top", foreign_options::TOP));
     if let Some(shell) = arguments.completions {
         return ended(print_completions(shell));
     }
@@ -169,7 +174,7 @@ const SOON: Duration = Duration::from_millis(500);
 
 fn watch(arguments: &Arguments) -> io::Result<()> {
     let mut watch = Watch::new(&arguments.dir, false)?;
-    let mut view = View { order: arguments.sort, interval: arguments.interval, is_paused: false };
+    let mut view = View { order: arguments.sort, interval: arguments.interval, is_paused: false, is_help: false };
     let mut terminal = Terminal::new(Screen::take()?)?;
     let mut snapshot = look(&mut watch)?;
     let mut until = Instant::now() + view.interval.min(SOON);
@@ -224,6 +229,7 @@ fn pressed(view: View, key: char) -> View {
         't' => View { order: Order::Time, ..view },
         'n' => View { order: Order::Name, ..view },
         ' ' => View { is_paused: !view.is_paused, ..view },
+        '?' | 'h' => View { is_help: !view.is_help, ..view },
         '+' => View { interval: scaled(2.0), ..view },
         '-' => View { interval: scaled(0.5), ..view },
         _ => view,
@@ -237,18 +243,21 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
-        assert_eq!(parse_interval("0.5"), Ok(Duration::from_millis(500)));
-        assert!(["0", "-1", "nan", "inf", "two", "1e9"].iter().all(|text| parse_interval(text).is_err()));
+        for (text, ms) in [("0.5", 500), ("500ms", 500), ("2s", 2000), ("1min", 60_000)] {
+            assert_eq!(parse_interval(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+        assert!(["0", "-1", "nan", "inf", "two", "1e9", "2h", "1us"].iter().all(|text| parse_interval(text).is_err()));
     }
 
     #[test]
     fn keys_choose_and_other_keys_do_nothing() {
-        let view = View { order: Order::Bytes, interval: Duration::from_secs(2), is_paused: false };
+        let view = View { order: Order::Bytes, interval: Duration::from_secs(2), is_paused: false, is_help: false };
         assert_eq!(pressed(view, 'c').order, Order::Calls);
         assert!(pressed(view, ' ').is_paused && !pressed(pressed(view, ' '), ' ').is_paused);
         assert_eq!(pressed(view, '-').interval, Duration::from_secs(1));
         let fastest = (0..20).fold(view, |view, _| pressed(view, '-'));
         assert_eq!(fastest.interval, Duration::from_millis(100));
         assert_eq!(pressed(view, 'x'), view);
+        assert!(pressed(view, '?').is_help && !pressed(pressed(view, '?'), '?').is_help);
     }
 }

@@ -10,6 +10,7 @@ use ratatui::text::Line;
 use super::snapshot::{Order, Snapshot};
 use super::tables::{Table, files, machines, operations, processes, throughput, title, unseen, waiting};
 use super::text::nobody;
+use crate::summary::report::layout::wrapped;
 
 /// The view selected by keys.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,6 +18,8 @@ pub struct View {
     pub order: Order,
     pub interval: Duration,
     pub is_paused: bool,
+    /// `true` if the keys are explained instead of the snapshot.
+    pub is_help: bool,
 }
 
 /// The largest number of lines about missing data; more would displace the data itself.
@@ -27,11 +30,27 @@ pub fn draw(frame: &mut Frame, snapshot: Result<&Snapshot, &str>, view: &View) {
     let area = frame.area();
     let mut page = Page { frame, area, next: 0 };
     match snapshot {
+        _ if view.is_help => {
+            KEYS.iter().for_each(|(keys, effect)| page.row(&format!("{keys:<6} {effect}"), Style::new()))
+        }
         Ok(snapshot) => page.snapshot(snapshot),
         Err(why) => page.line(why, Style::new()),
     }
     page.footer(view);
 }
+
+/// The keys and their effects.
+const KEYS: [(&str, &str); 9] = [
+    ("b", "sort by bytes"),
+    ("c", "sort by calls"),
+    ("t", "sort by time"),
+    ("n", "sort by name"),
+    ("space", "pause, resume"),
+    ("+", "double the interval"),
+    ("-", "halve the interval"),
+    ("?", "show these keys, or the numbers"),
+    ("q", "quit"),
+];
 
 /// A frame that is filled from the top.
 struct Page<'f, 'b> {
@@ -41,7 +60,15 @@ struct Page<'f, 'b> {
 }
 
 impl Page<'_, '_> {
+    /// Draws a text in as many lines as it needs.
     fn line(&mut self, text: &str, style: Style) {
+        for line in wrapped(text, self.area.width as usize).lines() {
+            self.row(line, style);
+        }
+    }
+
+    /// Draws one line, which ends at the edge of the screen.
+    fn row(&mut self, text: &str, style: Style) {
         self.line_at(self.next, text, style);
         self.next += 1;
     }
@@ -83,22 +110,30 @@ impl Page<'_, '_> {
                 let style = if i == 0 { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() };
                 // The head spans the full width.
                 let text = if i == 0 { format!("{line:<0$}", self.area.width as usize) } else { line.clone() };
-                self.line(&text, style);
+                self.row(&text, style);
             }
         }
     }
 
     fn footer(&mut self, view: &View) {
-        let state = if view.is_paused { "space: resume (paused)" } else { "space: pause" };
+        let (state, short) = if view.is_paused { ("space: resume (paused)", "paused") } else { ("space: pause", "") };
         let order = |key: Order, name: &str| if view.order == key { format!("[{name}]") } else { name.to_string() };
-        let text = format!(
-            "sort: {} {} {} {}  {state}  +/-: every {} s  q: quit",
+        let sort = format!(
+            "sort: {} {} {} {}",
             order(Order::Bytes, "b:bytes"),
             order(Order::Calls, "c:calls"),
             order(Order::Time, "t:time"),
             order(Order::Name, "n:name"),
-            view.interval.as_secs_f64(),
         );
+        let every = view.interval.as_secs_f64();
+        let texts = [
+            format!("{sort}  {state}  +/-: every {every} s  ?: keys  q: quit"),
+            format!("{sort}  {state}  +/-: {every} s  ?: keys  q: quit"),
+            format!("{short}  every {every} s  ?: keys  q: quit").trim_start().to_string(),
+            "?: keys  q: quit".into(),
+        ];
+        let fits = |text: &&String| text.chars().count() <= self.area.width as usize;
+        let text = texts.iter().find(fits).unwrap_or(&texts[3]).clone();
         self.line_at(self.area.height.saturating_sub(1), &text, Style::new().add_modifier(Modifier::DIM));
     }
 }
@@ -123,7 +158,11 @@ mod tests {
     use ratatui::backend::TestBackend;
 
     fn drawn(snapshot: Result<&Snapshot, &str>, width: u16, height: u16) -> Vec<String> {
-        let view = View { order: Order::Bytes, interval: Duration::from_secs(2), is_paused: false };
+        let view = View { order: Order::Bytes, interval: Duration::from_secs(2), is_paused: false, is_help: false };
+        drawn_as(snapshot, view, width, height)
+    }
+
+    fn drawn_as(snapshot: Result<&Snapshot, &str>, view: View, width: u16, height: u16) -> Vec<String> {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
         terminal.draw(|frame| draw(frame, snapshot, &view)).unwrap();
         let text = terminal.backend().to_string();
@@ -168,6 +207,20 @@ mod tests {
         assert!(lines.iter().any(|line| line.ends_with("/data/a.npy")), "{lines:#?}");
         assert!(lines.iter().any(|line| line.ends_with("worker 0")), "{lines:#?}");
         assert!(lines[23].starts_with("sort: [b:bytes] c:calls") && lines[23].ends_with("q: quit"), "{lines:#?}");
+    }
+
+    #[test]
+    fn narrow_screens_show_whole_sentences_and_keys() {
+        let lines = drawn(Ok(&snapshot()), 40, 24);
+        let text = lines.join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
+        for part in ["written 0 B/s, 1,000 calls/s; no event lost", "computes 75 % of the time", "?: keys", "q: quit"] {
+            assert!(text.contains(part), "{part}: {lines:#?}");
+        }
+        assert!(lines.iter().all(|line| line.chars().count() <= 40), "{lines:#?}");
+        let view = View { order: Order::Bytes, interval: Duration::from_secs(2), is_paused: true, is_help: true };
+        let lines = drawn_as(Ok(&snapshot()), view, 40, 24);
+        let has = |start: &str| lines.iter().any(|line| line.starts_with(start));
+        assert!(has("space  pause") && has("q      quit") && has("paused  every 2 s"), "{lines:#?}");
     }
 
     #[test]

@@ -31,6 +31,7 @@ pub(super) fn open_spans(filter: &Filter, process: &Recorded) -> Vec<OpenSpan> {
         let category = process.names.text(span.category).unwrap_or("app".into());
         filter.files.is_empty()
             && filter.takes_category(&category)
+            && filter.takes_call(&process.names.text(span.name).unwrap_or_default())
             && process.last_ns >= selection.from_ns
             && begin < selection.to_ns
             && process.last_ns.saturating_sub(begin) >= selection.min_dur_ns
@@ -65,13 +66,14 @@ struct Selection<'f> {
     min_dur_ns: u64,
     files: BTreeMap<u32, bool>,
     categories: BTreeMap<(u32, bool), bool>,
+    calls: BTreeMap<(u32, bool), bool>,
     waiting: BTreeMap<u32, Vec<Record>>,
 }
 
 impl<'f> Selection<'f> {
     fn new(filter: &'f Filter, clock: &Clock) -> Selection<'f> {
         let boot = |unix: i64| unix.saturating_sub(clock.real_offset_ns).max(0) as u64;
-        let (files, categories, waiting) = Default::default();
+        let (files, categories, calls, waiting) = Default::default();
         Selection {
             filter,
             from_ns: filter.from.map_or(0, boot),
@@ -79,6 +81,7 @@ impl<'f> Selection<'f> {
             min_dur_ns: filter.min_dur_ns.max(0) as u64,
             files,
             categories,
+            calls,
             waiting,
         }
     }
@@ -106,7 +109,8 @@ impl<'f> Selection<'f> {
         let end = begin.saturating_add(record.duration().max(1));
         let reaches_in = begin < self.to_ns && end > self.from_ns;
         let is_long = record.op() == Op::LOST || record.duration() >= self.min_dur_ns;
-        reaches_in && is_long && self.asks_for_category(record, names) && self.asks_for_file(record, names)
+        let is_wanted = self.asks_for_category(record, names) && self.asks_for_call(record, names);
+        reaches_in && is_long && is_wanted && self.asks_for_file(record, names)
     }
 
     fn asks_for_category(&mut self, record: &Record, names: &Names) -> bool {
@@ -119,6 +123,18 @@ impl<'f> Selection<'f> {
         *self.categories.entry((key, named)).or_insert_with(|| {
             let name = if named { names.text(key).unwrap_or_default() } else { layer.name().into() };
             self.filter.takes_category(&name)
+        })
+    }
+
+    fn asks_for_call(&mut self, record: &Record, names: &Names) -> bool {
+        if self.filter.calls.is_empty() {
+            return true;
+        }
+        let op = record.op();
+        let key = if names_itself(op) { (record.file, true) } else { (u32::from(op.0), false) };
+        *self.calls.entry(key).or_insert_with(|| match names_itself(op) {
+            true => self.filter.takes_call(&names.text(record.file).unwrap_or_default()),
+            false => op.info().is_some_and(|info| self.filter.takes_call(info.name)),
         })
     }
 
@@ -207,6 +223,8 @@ mod tests {
         assert_eq!(selected(&long, &records), [(read, 55), (read, 60), (Op::FREAD.0, 70)]);
         let train = Filter { cats: vec!["Train".into()], ..Filter::default() };
         assert_eq!(selected(&train, &records), [(meta, 0), (span_op, 50)]);
+        let read_only = Filter { calls: vec!["read".into()], ..Filter::default() };
+        assert_eq!(selected(&read_only, &records), [(read, 55), (read, 60)]);
         let posix = Filter { cats: vec!["posix".into()], ..Filter::default() };
         assert_eq!(selected(&posix, &records), [(read, 55), (read, 60)]);
     }

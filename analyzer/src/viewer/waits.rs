@@ -24,7 +24,7 @@ const WAITS_MAX: usize = 100_000;
 /// Returns `true` if the events that pass a filter may contain all the evidence for waits. Single files, categories or
 /// long events do not.
 pub(super) fn may_draw(filter: &Filter) -> bool {
-    filter.files.is_empty() && filter.cats.is_empty() && filter.min_dur_ns <= 0
+    filter.files.is_empty() && !filter.asks_for_kinds() && filter.min_dur_ns <= 0
 }
 
 /// Returns `true` if a process has names that distinguish pipes or sockets: then it is known who ended a wait on one of

@@ -196,7 +196,7 @@ fn evaluations(observed: &Observed, groups: &[RankGroup]) -> BTreeMap<(u32, i32)
 fn files_by_family(analysis: &Analysis, observed: &Observed, trace: &Trace) -> BTreeMap<u32, Vec<DataFile>> {
     let mut found: BTreeMap<u32, Vec<DataFile>> = BTreeMap::new();
     let numbered = (0u32..).zip(trace.catalog.files()).zip(&analysis.counted.files);
-    for ((number, path), count) in numbered.filter(|(_, count)| count.events > 0) {
+    for ((number, path), count) in numbered.filter(|(_, count)| count.is_used()) {
         if let Some(place) = observed.family_of.get(number as usize) {
             found.entry(*place).or_default().push(DataFile { number, path, count: *count });
         }

@@ -24,6 +24,8 @@ use std::path::Path;
 
 use crate::io_profile::IoProfile;
 use crate::load::Trace;
+use crate::summary::analysis::Analysis;
+use crate::summary::count::counted::kind_of;
 use crate::summary::figures::units::{grouped, many};
 use crate::summary::report::Section;
 use crate::summary::report::runs::Runs;
@@ -38,6 +40,8 @@ pub enum Refusal {
     Mixed(usize),
     /// Nothing was read that could be a data set, nor written that could be a checkpoint.
     Nothing,
+    /// Files were only mapped, by this number of calls.
+    Mapped(u64),
     /// Events were counted and not recorded, so order and times are unknown.
     Counted,
 }
@@ -56,6 +60,12 @@ impl std::fmt::Display for Refusal {
                 f,
                 "the trace has no file read that could be a data set, and no file written that could be a checkpoint; \
                  filters may hide them, and reads of Python's packages are left out unless --all was given"
+            ),
+            Refusal::Mapped(calls) => write!(
+                f,
+                "its files are mapped (mmap: {}) and not read by calls, so the trace does not show which parts were \
+                 used, in which order and when; trace the program with a reader that reads its files",
+                many(*calls, "call", "calls")
             ),
             Refusal::Counted => write!(
                 f,
@@ -77,6 +87,13 @@ impl Workload {
     pub fn yaml(&self) -> String {
         yaml::print(&self.head, &self.entries)
     }
+}
+
+/// Returns the number of calls that mapped files.
+fn mapping_calls(analysis: &Analysis, trace: &Trace) -> u64 {
+    let kinds = trace.catalog.kinds();
+    let maps = analysis.rows(&kinds).filter(|(row, kind, _)| *kind.name == *"mmap" && !kind_of(*row).1);
+    maps.map(|(.., count)| count.durations.count).sum()
 }
 
 /// Derives the workload of a trace; `file` is the path where it will be written, for the command that runs it.
@@ -111,7 +128,12 @@ pub fn derive(behaviour: &IoProfile, trace: &Trace, typed: &[String], file: &str
     let saves = checkpoint_keys::add(&job, steps, &name, &mut entries);
     if shape.is_none() && !saves {
         let counted = behaviour.analysis.tally.is_some();
-        return Err(if counted { Refusal::Counted } else { Refusal::Nothing });
+        let maps = mapping_calls(&behaviour.analysis, trace);
+        return Err(match (counted, maps) {
+            (true, _) => Refusal::Counted,
+            (false, 0) => Refusal::Nothing,
+            (false, maps) => Refusal::Mapped(maps),
+        });
     }
     entries.likely("framework", framework.0, framework.1);
     entries.certain("model.name", yaml::quoted(&name), "the program's name");

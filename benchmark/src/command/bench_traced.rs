@@ -43,12 +43,10 @@ pub fn run(run: &mut Run, folder: Option<&Path>, ranks: Option<&mut dyn Communic
     }
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
     ranks.barrier()?;
-    if first {
-        if trace.exists() {
-            summarize(&trace, &run.folder.join(PAGE));
-            terminal::line(format_args!("trace: {}", trace.display()));
-            terminal::line(format_args!("  on a timeline: dlio-analyze {} --view", trace.display()));
-        }
+    if first && trace.exists() {
+        summarize(&trace, &run.folder.join(PAGE));
+        terminal::line(format_args!("trace: {}", trace.display()));
+        terminal::line(format_args!("  on a timeline: dlio-analyze {} --view", trace.display()));
     }
     Ok(code)
 }

@@ -13,7 +13,7 @@ use crate::command::refusals::failure::Failure;
 use crate::command::shared_trace::SharedTrace;
 use crate::command::{progress, workers};
 use crate::scan::Progress;
-use crate::tables::export::{self, ExistingExport};
+use crate::tables::export::{self, ExistingExport, ReportOptions};
 
 struct Parquet {
     folder: PathBuf,
@@ -55,19 +55,16 @@ fn must_be_empty(folder: &Path) -> Result<(), Failure> {
 fn written_by_workers(question: &Question, opened: &OpenTrace, folder: &Path) -> Result<bool, Failure> {
     let Some(inputs) = &opened.workers else { return Ok(false) };
     opened.analyse(question)?;
-    let mut analysis = opened.analysis.borrow_mut();
-    let analysis = analysis.as_mut().expect("it was counted");
-    // The summary table comes from a count without exact quantiles and lists.
-    let (durations, listed) = (analysis.durations.take(), std::mem::take(&mut analysis.files_listed));
-    let written = workers::write_parquet(question, inputs, (&opened.trace, &opened.filter), analysis, folder);
-    (analysis.durations, analysis.files_listed) = (durations, listed);
-    written
+    let analysis = opened.analysis.borrow();
+    let analysis = analysis.as_ref().expect("it was counted");
+    workers::write_parquet(question, inputs, (&opened.trace, &opened.filter), analysis, folder)
 }
 
 fn write(question: &Question, opened: &OpenTrace, folder: &Path) -> Result<(), Failure> {
     let (trace, resources) = (&opened.trace, (question.threads, question.memory));
     let progress = Progress::default();
-    let work = || export::write(trace, &opened.filter, resources, &progress, folder);
+    let report = ReportOptions { limits: question.limits.clone(), exact: question.exact };
+    let work = || export::write(trace, &opened.filter, resources, &report, &progress, folder);
     progress::shown(&progress, trace.size(), question.shows_progress, work)
         .map(|_| ())
         .map_err(|error| Destination::Parquet(folder.to_path_buf(), error).into())

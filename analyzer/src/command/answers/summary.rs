@@ -12,6 +12,7 @@ use crate::command::refusals::failure::Failure;
 use crate::command::report::{Report, check_format};
 use crate::command::shared_trace::SharedTrace;
 use crate::summary::report;
+use crate::summary::report::markdown::markdown;
 use crate::summary::report::screen::Page;
 use crate::summary::report::{flat, screen, text};
 use crate::tables::output::Format;
@@ -52,7 +53,7 @@ impl Summary {
                 if *remembered {
                     text.push_str("From an earlier run, and no file has changed since; --no-cache counts again.\n");
                 }
-                text
+                if question.format == Format::Markdown { markdown(&text) } else { text }
             }
         }
     }

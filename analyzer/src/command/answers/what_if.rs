@@ -13,6 +13,7 @@ use crate::command::report::check_format;
 use crate::command::shared_trace::SharedTrace;
 use crate::replay::change::Change;
 use crate::summary::report::flat;
+use crate::summary::report::markdown::markdown;
 use crate::summary::report::what_if::{replay, table};
 use crate::tables::output::Format;
 
@@ -43,6 +44,7 @@ impl Answer for WhatIf {
             (_, Some(found)) => format!("What would help\n{}", table(found, trace.question.width)),
             (_, None) => "The trace has no training that could be replayed.\n".into(),
         };
+        let text = if trace.question.format == Format::Markdown { markdown(&text) } else { text };
         print(&visible(&text), out)
     }
 }

@@ -37,7 +37,7 @@ pub enum Failure {
     /// A trace cannot be read for an export, or the viewer's file cannot be written.
     Scratch(std::io::Error),
     /// An option that has no effect in combination with the rest, and a hint.
-    WithoutEffect(&'static str),
+    WithoutEffect(String),
     /// Summaries do not support this format.
     Format(Format),
     Incomparable(Incomparable),
@@ -67,6 +67,16 @@ impl Failure {
     /// Returns the failure for a path that the system does not allow to write.
     pub fn unwritable(path: impl Into<PathBuf>, error: std::io::Error) -> Failure {
         Failure::Destination(Destination::Unwritable(path.into(), error))
+    }
+
+    /// Returns `true` if the command line is wrong.
+    pub fn is_usage(&self) -> bool {
+        match self {
+            Failure::WithoutEffect(_) | Failure::Format(_) | Failure::EmptyQuery(_) => true,
+            Failure::NoRule(_) | Failure::NoTopic(..) => true,
+            Failure::Incomparable(incomparable) => incomparable.is_usage(),
+            _ => false,
+        }
     }
 
     /// Returns `true` if the reader of the output has closed the pipe.
@@ -107,7 +117,7 @@ impl std::fmt::Display for Failure {
             }
             Failure::Format(format) => write!(
                 f,
-                "cannot write a summary as {format:?}; use text, json or csv, or a query (--sql) for {format:?}"
+                "cannot write a summary as {format:?}; use text, markdown, json or csv, or a query (--sql) for {format:?}"
             ),
             Failure::Incomparable(incomparable) => write!(f, "{incomparable}"),
             Failure::NoWorkload(typed, why) => write!(f, "{typed}: cannot derive a workload: {why}"),

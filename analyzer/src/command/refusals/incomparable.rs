@@ -21,6 +21,13 @@ pub enum Incomparable {
     OneSide(String),
 }
 
+impl Incomparable {
+    /// Returns `true` if the command line is wrong, whatever the runs contain.
+    pub fn is_usage(&self) -> bool {
+        !matches!(self, Incomparable::Report(..))
+    }
+}
+
 impl std::fmt::Display for Incomparable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use dlio_schemas::ops::Layer;
+use dlio_schemas::words::nearest;
 use glob::Pattern;
 
 use super::failure::Failure;
 use crate::batch::{Batch, Columns, Wanted};
+use crate::catalog::Kind;
 use crate::command::progress;
 use crate::command::question::Question;
 use crate::filter::Filter;
@@ -34,9 +36,27 @@ pub fn reason(question: &Question, trace: &Trace, filter: &Filter) -> Result<Str
             "no event has the category {unknown} (--cat); the trace has {}",
             categories.join(", ")
         ))),
-        None => Ok(sentence(filter, trace, &all, (first, last), &categories)),
+        None => unknown_call(filter, &all, trace).map_or_else(
+            || Ok(sentence(filter, trace, &all, (first, last), &categories)),
+            |why| Err(Failure::Window(why)),
+        ),
     }
 }
+
+/// Explains that the trace has no event of a name of `--call`.
+fn unknown_call(filter: &Filter, all: &All, trace: &Trace) -> Option<String> {
+    let names = names_of(all, trace, |kind| &kind.name);
+    let unknown = filter.calls.iter().find(|call| !names.iter().any(|name| name.eq_ignore_ascii_case(call)))?;
+    let meant = nearest(unknown, names.iter().map(String::as_str));
+    let meant = meant.map_or(".".into(), |meant| format!("; did you mean {meant}?"));
+    let more = names.len().saturating_sub(SHOWN_NAMES);
+    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let names = names[..names.len().min(SHOWN_NAMES)].join(", ");
+    Some(format!("no event has the name {unknown} (--call){meant} The trace has {names}{rest}"))
+}
+
+/// The number of names shown of longer lists.
+const SHOWN_NAMES: usize = 20;
 
 /// A short description of all events.
 #[derive(Default)]
@@ -116,7 +136,11 @@ pub fn lost(trace: &Trace) -> u64 {
 fn sentence(filter: &Filter, trace: &Trace, all: &All, (first, last): (i64, i64), categories: &[String]) -> String {
     let processes = trace.catalog.processes();
     let ranks = numbers(processes.iter().filter_map(|process| process.rank));
-    let ranks = if ranks.is_empty() { String::new() } else { format!("; ranks {ranks}") };
+    let ranks = match (ranks.is_empty(), filter.ranks.is_empty()) {
+        (true, true) => String::new(),
+        (true, false) => "; no process has a rank".into(),
+        (false, _) => format!("; ranks {ranks}"),
+    };
     let counted = if all.counted > 0 {
         format!(
             " {}, which only --pid and --rank can select.",
@@ -164,9 +188,14 @@ const SHOWN_PATHS: usize = 3;
 
 /// Returns the categories of the trace's events.
 fn categories(all: &All, trace: &Trace) -> Vec<String> {
+    names_of(all, trace, |kind| &kind.cat)
+}
+
+/// Returns the distinct names or categories of the trace's events.
+fn names_of(all: &All, trace: &Trace, name: impl Fn(&Kind) -> &str) -> Vec<String> {
     let kinds = trace.catalog.kinds();
-    let mut names: Vec<_> =
-        kinds.iter().zip(&all.kinds).filter(|(_, is)| **is).map(|(kind, _)| kind.cat.to_string()).collect();
+    let used = kinds.iter().zip(&all.kinds).filter(|(_, is)| **is);
+    let mut names: Vec<_> = used.map(|(kind, _)| name(kind).to_string()).collect();
     names.sort_unstable();
     names.dedup();
     names
@@ -193,6 +222,7 @@ fn filters(filter: &Filter) -> Vec<&'static str> {
         ("--rank", !filter.ranks.is_empty()),
         ("--file", !filter.files.is_empty()),
         ("--cat", !filter.cats.is_empty()),
+        ("--call", !filter.calls.is_empty()),
         ("--min-dur", filter.min_dur_ns > 0),
     ];
     typed.into_iter().filter(|(_, is)| *is).map(|(name, _)| name).collect()

@@ -45,7 +45,8 @@ fn plain(error: &DataFusionError) -> String {
         "Internal error: ",
     ];
     let text = known.iter().fold(text, |text, wrapping| text.replace(wrapping, ""));
-    let said = missing_table(&text).or_else(|| no_function(&text)).or_else(|| not_taken(&text));
+    let said =
+        missing_table(&text).or_else(|| no_function(&text)).or_else(|| not_taken(&text)).or_else(|| not_coerced(&text));
     said.or_else(|| not_grouped(&text)).unwrap_or(text)
 }
 
@@ -74,7 +75,21 @@ fn not_taken(text: &str) -> Option<String> {
     let given = given.split([' ', ',']).next()?;
     let mut taken: Vec<_> = text.split("' requires ").skip(1).filter_map(|rest| rest.split(',').next()).collect();
     taken.dedup();
-    Some(format!("{name} does not accept {given}; it expects {}", taken.join(", ")))
+    let hint = if given == "Int64" && taken.contains(&"Timestamp") { TO_TIMESTAMP } else { "" };
+    Some(format!("{name} does not accept {given}; it expects {}{hint}", taken.join(", ")))
+}
+
+/// Functions of times need timestamps; the tables have integers.
+const TO_TIMESTAMP: &str = "; convert a time with to_timestamp(ts)";
+
+/// Rewrites wrong arguments of a function for which the library lists all its signatures.
+fn not_coerced(text: &str) -> Option<String> {
+    let (_, rest) = text.split_once("Failed to coerce arguments to satisfy a call to '")?;
+    let name = rest.split('\'').next()?;
+    let (_, given) = rest.split_once("coercion from ")?;
+    let given = given.split(" to the signature").next()?;
+    let hint = if given.contains("Int64") && rest.contains("Timestamp") { TO_TIMESTAMP } else { "" };
+    Some(format!("{name} does not accept ({given}){hint}"))
 }
 
 fn not_grouped(text: &str) -> Option<String> {
@@ -192,6 +207,18 @@ mod tests {
                           received String (DataType: Utf8View).,Function 'sum' requires Int64, but received String \
                           (DataType: Utf8View)..";
         assert_eq!(plan(signatures), "sum does not accept String; it expects Decimal, Int64");
+        let times = "Function 'date_trunc' failed to match any signature, errors: Function 'date_trunc' requires \
+                     Timestamp, but received Int64 (DataType: Int64).";
+        assert_eq!(
+            plan(times),
+            "date_trunc does not accept Int64; it expects Timestamp; convert a time with to_timestamp(ts)"
+        );
+        let binned = "Failed to coerce arguments to satisfy a call to 'date_bin' function: coercion from \
+                      Interval(MonthDayNano), Int64 to the signature OneOf(Exact(Interval, Timestamp(ns)))";
+        assert_eq!(
+            plan(binned),
+            "date_bin does not accept (Interval(MonthDayNano), Int64); convert a time with to_timestamp(ts)"
+        );
         let grouped = "Column in SELECT must be in GROUP BY or an aggregate function: While expanding wildcard, column \
                        \"events.dur\" must appear in the GROUP BY clause or must be part of an aggregate function";
         assert_eq!(
@@ -204,11 +231,11 @@ mod tests {
     fn a_slip_in_a_tables_name_is_answered_with_the_name() {
         assert_eq!(
             no_table("Event"),
-            "unknown table Event; did you mean events? The tables are events, files, processes, hosts, waits, machine"
+            "unknown table Event; did you mean events? The tables are events, files, processes, hosts, waits, machine, summary"
         );
         assert_eq!(
             no_table("measurements"),
-            "unknown table measurements. The tables are events, files, processes, hosts, waits, machine"
+            "unknown table measurements. The tables are events, files, processes, hosts, waits, machine, summary"
         );
     }
 }

@@ -18,7 +18,9 @@ use foldhash::fast::FixedState;
 use futures::StreamExt;
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::path::Path as Key;
-use object_store::{ClientOptions, Error, GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt, RetryConfig};
+use object_store::{
+    Certificate, ClientOptions, Error, GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt, RetryConfig,
+};
 use tokio::runtime::{Builder, Runtime};
 
 use super::file_identity::FileIdentity;
@@ -374,9 +376,20 @@ fn store(bucket: &str) -> io::Result<Arc<AmazonS3>> {
         return Ok(store.clone());
     }
     let retry = RetryConfig { max_retries: RETRIES, retry_timeout: RETRY_TIMEOUT, ..RetryConfig::default() };
-    let options = ClientOptions::new().with_connect_timeout(CONNECT_TIMEOUT).with_timeout(REQUEST_TIMEOUT);
-    let mut builder =
-        AmazonS3Builder::from_env().with_bucket_name(bucket).with_client_options(options).with_retry(retry);
+    let mut options = ClientOptions::new().with_connect_timeout(CONNECT_TIMEOUT).with_timeout(REQUEST_TIMEOUT);
+    for certificate in trusted_certificates()? {
+        options = options.with_root_certificate(certificate);
+    }
+    let mut builder = AmazonS3Builder::new().with_client_options(options).with_retry(retry);
+    // After the options, which variables such as AWS_ALLOW_INVALID_CERTIFICATES add to.
+    let variables =
+        std::env::vars_os().filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)));
+    for (key, value) in variables.filter(|(key, _)| key.starts_with("AWS_")) {
+        if let Ok(key) = key.to_ascii_lowercase().parse() {
+            builder = builder.with_config(key, value);
+        }
+    }
+    builder = builder.with_bucket_name(bucket);
     let endpoint = builder.get_config_value(&AmazonS3ConfigKey::Endpoint);
     if endpoint.is_some_and(|endpoint| endpoint.starts_with("http://")) {
         builder = builder.with_allow_http(true);
@@ -386,8 +399,47 @@ fn store(bucket: &str) -> io::Result<Arc<AmazonS3>> {
     Ok(store)
 }
 
+/// The variable with a file of certificates to trust, as in other clients of S3.
+const BUNDLE: &str = "AWS_CA_BUNDLE";
+
+/// Returns the certificates of [`BUNDLE`], which are trusted in addition to those of the system.
+fn trusted_certificates() -> io::Result<Vec<Certificate>> {
+    let Some(path) = std::env::var_os(BUNDLE).filter(|path| !path.is_empty()) else { return Ok(Vec::new()) };
+    let unreadable = |why: String| {
+        io::Error::other(format!("cannot read {} ({BUNDLE}): {why}; set it to a PEM file", path.to_string_lossy()))
+    };
+    let pem = std::fs::read(&path).map_err(|error| unreadable(error.to_string()))?;
+    let certificates = Certificate::from_pem_bundle(&pem).map_err(|error| unreadable(error.to_string()))?;
+    if certificates.is_empty() { Err(unreadable("it contains no certificate".into())) } else { Ok(certificates) }
+}
+
+/// Returns the remedy for a certificate that is not trusted, by the text of the error.
+fn certificate_remedy(cause: &str) -> Option<&'static str> {
+    let is_certificate = cause.contains("certificate") || cause.contains("UnknownIssuer");
+    Some(match cause {
+        _ if !is_certificate => return None,
+        _ if cause.contains("CaUsedAsEndEntity") => {
+            "the store uses the certificate of an authority as its own: create one with `openssl req -x509 -addext \
+             basicConstraints=CA:FALSE` and set AWS_CA_BUNDLE to it, or trust any certificate with \
+             AWS_ALLOW_INVALID_CERTIFICATES=true"
+        }
+        _ if cause.contains("NotValidForName") || cause.contains("not valid for name") => {
+            "use a name of the certificate in AWS_ENDPOINT_URL"
+        }
+        _ if cause.to_lowercase().contains("expired") => "renew the certificate of the store",
+        _ => {
+            "set AWS_CA_BUNDLE to a PEM file with the authority of the store's certificate, or trust any certificate \
+             with AWS_ALLOW_INVALID_CERTIFICATES=true"
+        }
+    })
+}
+
 /// Returns the cause of an error, with the remedy.
 fn explained(error: Error) -> io::Error {
+    let cause = root_cause(&error);
+    if let Some(remedy) = certificate_remedy(&cause) {
+        return io::Error::other(format!("{cause}; {remedy}"));
+    }
     let (kind, remedy) = match &error {
         Error::NotFound { .. } => (io::ErrorKind::NotFound, "check the bucket and AWS_ENDPOINT_URL"),
         Error::Precondition { .. } => (io::ErrorKind::Other, "it changed while it was read; run this again"),
@@ -398,7 +450,7 @@ fn explained(error: Error) -> io::Error {
         ),
         _ => (io::ErrorKind::Other, "check AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"),
     };
-    io::Error::new(kind, format!("{}; {remedy}", root_cause(&error)))
+    io::Error::new(kind, format!("{cause}; {remedy}"))
 }
 
 /// Returns the root cause of an error, in the words of the store or the system.

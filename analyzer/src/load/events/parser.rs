@@ -66,6 +66,8 @@ pub struct Threads<'a> {
     pub wanted: Wanted,
     /// Pieces that could not be parsed.
     pub broken: u64,
+    /// Why the first of them could not, if that is known.
+    pub cause: Option<&'static str>,
     /// A note on the trace that involves no loss.
     pub remark: Option<&'static str>,
     /// `true` if the text ends before its format allows it.
@@ -91,6 +93,7 @@ impl<'a> Threads<'a> {
             catalog,
             wanted,
             broken: 0,
+            cause: None,
             remark: None,
             cut: false,
             processes,

@@ -30,6 +30,7 @@ use crate::batch::{Row, Value};
 use crate::catalog::{Catalog, FILE_NONE, Origin};
 use crate::load::events::arguments::SOURCE;
 use crate::load::events::parser::{BACKWARD, COUNTS, Parser, Threads};
+use crate::load::lines::text::MISMATCH;
 
 type Map<K, V> = HashMap<K, V, RandomState>;
 
@@ -119,6 +120,10 @@ const NAMED_PROCESSES: &str = "process ids that are not 32-bit numbers: each bec
 
 /// The note on events without a process id.
 const NO_PROCESS: &str = "events without a process id: they count as events of process 0";
+
+/// The causes of events that cannot be used.
+const NO_PHASE: &str = "events whose phase (ph) is missing or unknown";
+const NO_TIME: &str = "events without a valid time (ts)";
 
 /// The note on ends of slices that started before the window of a profile.
 const BEGINLESS: &str = "ends of slices without a start, as in a part of a longer trace: they are left out";
@@ -305,7 +310,10 @@ impl JsonParser {
                 continue;
             }
             if let Some(length) = event.read(&text[at..], scale) {
-                into.broken += !self.event(&event, into) as u64;
+                if !self.event(&event, into) {
+                    into.broken += 1;
+                    into.cause.get_or_insert(if event.ts.is_none() { NO_TIME } else { MISMATCH });
+                }
                 if matches!(event.ph, b'M' | b'4') && self.scale() != scale {
                     // It defines the unit of the following times.
                     (scale, templates) = (self.scale(), Templates::default());
@@ -321,6 +329,7 @@ impl JsonParser {
             match broken_end(&text[at..], gives_up) {
                 Some(length) => {
                     into.broken += 1;
+                    into.cause.get_or_insert(MISMATCH);
                     at += length;
                 }
                 None => return at,
@@ -423,8 +432,13 @@ impl JsonParser {
             b'C' | b'2' => self.moment(event, Origin::Counter, into).is_some(),
             b'M' | b'4' => self.describe(event, into),
             b'3' => self.aggregate(event, into).is_some(),
-            // An object without a phase is not an event but data next to the list, such as `otherData`.
-            _ => true,
+            b's' | b't' | b'f' | b'N' | b'D' | b'V' | b'v' | b'c' | b'(' | b')' | b',' => true,
+            // An object without a phase and a time is not an event but data next to the list, such as `otherData`.
+            _ if event.ts.is_none() => true,
+            _ => {
+                into.cause.get_or_insert(NO_PHASE);
+                false
+            }
         }
     }
 

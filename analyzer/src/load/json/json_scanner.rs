@@ -121,8 +121,22 @@ fn integer(text: &[u8]) -> Option<i64> {
     match digits(rest) {
         Some(number) => Some(if negative { -number } else { number }),
         // Leading zeros, the smallest number and invalid text take the slow path.
-        None => std::str::from_utf8(text).ok()?.parse().ok(),
+        None => {
+            let text = std::str::from_utf8(text).ok()?;
+            text.parse().ok().or_else(|| whole(text))
+        }
     }
+}
+
+/// Parses `4096.0`: other tools write all numbers alike.
+#[cold]
+fn whole(text: &str) -> Option<i64> {
+    // Larger numbers are not exact.
+    const EXACT: u64 = 1 << 53;
+    let (digits, zeros) = text.split_once('.')?;
+    let number: i64 = digits.parse().ok()?;
+    let is_whole = !zeros.is_empty() && zeros.bytes().all(|digit| digit == b'0');
+    (is_whole && number.unsigned_abs() < EXACT).then_some(number)
 }
 
 /// Parses a number that consists of digits only.

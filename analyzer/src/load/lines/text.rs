@@ -89,6 +89,9 @@ pub fn read_whole(path: &Path, size: u64, parser: &mut dyn Parser, into: &mut Th
     feed(&mut *text, size, parser, into)
 }
 
+/// The cause of damage if no other is known.
+pub const MISMATCH: &str = "lines that do not match their format";
+
 /// Passes on the collected batches; returns which text could not be used.
 pub fn finish(ended: Result<(), Damage>, mut into: Threads) -> Result<(), Damage> {
     into.flush();
@@ -96,7 +99,7 @@ pub fn finish(ended: Result<(), Damage>, mut into: Threads) -> Result<(), Damage
         (Err(damage), _) => Err(damage),
         (Ok(()), _) if into.cut => Err(Damage::Cut),
         (Ok(()), 0) => into.remark.map_or(Ok(()), |what| Err(Damage::Remark(what))),
-        (Ok(()), _) => Err(Damage::Broken("lines that do not match their format")),
+        (Ok(()), _) => Err(Damage::Broken(into.cause.unwrap_or(MISMATCH))),
     }
 }
 

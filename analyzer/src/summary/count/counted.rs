@@ -44,6 +44,7 @@ pub struct KindCount {
 /// The counts of one file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FileCount {
+    /// Calls that read, write, sync or access metadata, and their time.
     pub events: u64,
     pub opens: u64,
     pub time_ns: u64,
@@ -55,6 +56,13 @@ pub struct FileCount {
     pub last_ts: i64,
     /// Largest position reached.
     pub size: i64,
+}
+
+impl FileCount {
+    /// Returns `true` if any event names the file.
+    pub fn is_used(&self) -> bool {
+        self.first_ts <= self.last_ts
+    }
 }
 
 impl Default for FileCount {
@@ -336,6 +344,7 @@ pub struct Counted {
 pub(in crate::summary) struct UpperLayerTotals {
     pub(in crate::summary) bytes: (u64, u64),
     pub(in crate::summary) ns: (u64, u64),
+    pub(in crate::summary) events: u64,
 }
 
 /// Files with fewer bytes written are logs and settings.
@@ -433,12 +442,16 @@ impl Counted {
     pub(in crate::summary) fn add_above(&mut self, user: u64, more: UpperLayerTotals) {
         let sum = self.above.entry(user).or_default();
         let add = |a: (u64, u64), b: (u64, u64)| (a.0 + b.0, a.1 + b.1);
-        *sum = UpperLayerTotals { bytes: add(sum.bytes, more.bytes), ns: add(sum.ns, more.ns) };
+        *sum = UpperLayerTotals {
+            bytes: add(sum.bytes, more.bytes),
+            ns: add(sum.ns, more.ns),
+            events: sum.events + more.events,
+        };
     }
 
     /// Counts bytes and times of higher layers if the calls below them were not recorded.
     fn unite_layers(&mut self) {
-        for (user, UpperLayerTotals { bytes: (read, written), ns }) in std::mem::take(&mut self.above) {
+        for (user, UpperLayerTotals { bytes: (read, written), ns, events }) in std::mem::take(&mut self.above) {
             if self.movers.contains(&user) {
                 continue;
             }
@@ -447,6 +460,7 @@ impl Counted {
             file.bytes_written += written;
             process.bytes_read += read;
             process.bytes_written += written;
+            file.events += events;
             file.time_ns += ns.0 + ns.1;
             process.time_ns[Class::Read as usize] += ns.0;
             process.time_ns[Class::Write as usize] += ns.1;

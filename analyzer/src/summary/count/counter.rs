@@ -288,8 +288,8 @@ impl Counter<'_> {
         let reached = if failed > 0 { ABSENT } else { reached(batch, i, read + written, traits) };
         if traits.above {
             let ns = directions(traits.class, if is_above { dur as u64 } else { 0 });
-            self.counted
-                .add_above((file as u64) << 32 | batch.proc as u64, UpperLayerTotals { bytes: (read, written), ns });
+            let more = UpperLayerTotals { bytes: (read, written), ns, events: is_above as u64 };
+            self.counted.add_above((file as u64) << 32 | batch.proc as u64, more);
             (read, written) = (0, 0);
         }
         if stored {
@@ -476,11 +476,12 @@ impl Counter<'_> {
     ) {
         let count = &mut self.counted.files[file as usize];
         let ns = (interval.end - interval.start) as u64;
-        count.events += 1;
         count.opens += opened as u64;
         // Starting a program is not I/O on its file.
         let is_above = traits.above && matches!(traits.class, Class::Read | Class::Write);
-        count.time_ns += if traits.io && !is_above { ns } else { 0 };
+        let is_counted = traits.io && !is_above;
+        count.events += is_counted as u64;
+        count.time_ns += if is_counted { ns } else { 0 };
         count.asked_ns += if traits.timed == Timed::Metadata && traits.io { ns } else { 0 };
         count.bytes_read += moved.0;
         count.bytes_written += moved.1;

@@ -194,7 +194,7 @@ impl TallyMerger<'_> {
         let opened = kind.class == Class::Metadata && opens(&kind.name);
         lengthen(&mut self.counted.files, row.file as usize + 1);
         self.counted.files[row.file as usize].merge(&FileCount {
-            events: counts.count,
+            events: if is_io(kind) { counts.count } else { 0 },
             opens: if opened { counts.count - counts.failed } else { 0 },
             // As for events: starting a program is not I/O on its file, nor is waiting for a lock.
             time_ns: if is_io(kind) { row.time_ns } else { 0 },

@@ -100,7 +100,7 @@ impl Section for Dataset {
         let mut users = vec![0u32; paths.len()];
         analysis.counted.users.iter().for_each(|user| users[(user >> 32) as usize] += 1);
         let counts = paths.iter().zip(&analysis.counted.files).zip(users);
-        let shared = counts.filter(|((path, count), users)| *users > 1 && count.events > 0 && is_stored(path));
+        let shared = counts.filter(|((path, count), users)| *users > 1 && count.is_used() && is_stored(path));
         dataset.files_shared = shared.filter(|((path, _), _)| ***path != *OTHER_FILES).count() as u64;
         for (_, count) in paths.iter().zip(&analysis.counted.files).filter(|(path, _)| !is_stored(path)) {
             dataset.elsewhere_read += count.bytes_read;

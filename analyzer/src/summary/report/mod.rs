@@ -29,6 +29,7 @@ pub mod hosts;
 pub mod latency;
 pub mod layout;
 pub mod machine;
+pub mod markdown;
 pub mod metadata;
 pub mod no_cpu;
 pub mod non_file_calls;

@@ -59,7 +59,7 @@ fn used<'a>(
     users: &'a [u64],
 ) -> impl Iterator<Item = (&'a str, &'a FileCount, u64)> {
     let numbered = paths.iter().zip(&analysis.counted.files).zip(users).skip(FILE_NONE as usize + 1);
-    let used = numbered.filter(|((path, count), _)| count.events > 0 && is_stored(path));
+    let used = numbered.filter(|((path, count), _)| count.is_used() && is_stored(path));
     used.map(|((path, count), users)| (path.as_ref(), count, *users))
 }
 

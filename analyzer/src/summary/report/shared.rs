@@ -54,7 +54,7 @@ impl Section for SharedFiles {
         let mut users = vec![0u32; paths.len()];
         analysis.counted.users.iter().for_each(|user| users[(user >> 32) as usize] += 1);
         let counts = (0u32..).zip(&users).zip(&analysis.counted.files);
-        let shared = counts.filter(|((_, users), count)| **users > 1 && count.events > 0);
+        let shared = counts.filter(|((_, users), count)| **users > 1 && count.is_used());
         let mut rows: Vec<_> = shared
             .map(|((file, _), count)| (file, count))
             .filter(|(file, _)| is_stored(&paths[*file as usize]))

@@ -21,16 +21,16 @@ impl Section for WhatIf {
     type Values = Option<Replay>;
 
     const MEANING: &'static str = "\
-        What would help: the training is played again by a simulation, with the batches, readers and steps of the trace: \
-        first as it was, then with a change. If the replay of the run as it was differs from the measurement by more \
+        What would help: a simulation replays the training with the batches, readers and steps of the trace: first as it \
+        was, then with a change. If the replay of the run as it was differs from the measurement by more \
         than 5 % of the wait and 3 % of the time, nothing is predicted, and the reason is given. A prediction is an \
         interval: it covers what the trace leaves open (how storage slows down under load, what further readers cost, \
         whether a batch or its reader is slow), resampled batches, and at least 5 % of the training time on each side. \
         If the interval contains the measured time, the row reads nothing measurable. Rows are sorted by the gain that \
-        is sure. They cannot be added up: --what-if storage=2,workers=4 plays changes together. The row without any \
+        is sure. They cannot be added up: --what-if storage=2,workers=4 replays changes together. The row without any \
         wait is the limit of every change to the loader.";
     const FIELDS: &'static str = "\
-        `null` without a training, else `measured_ns` (the training), `replayed_ns` (the same, played as it was), `wait_ns`, \
+        `null` without a training, else `measured_ns` (the training), `replayed_ns` (the same, replayed as it was), `wait_ns`, \
         `replayed_wait_ns`, `loader` (its setup as batches show it: `readers`, `prefetch`, `any_order`, `passes`, \
         `fresh_passes`, `batches`; or `null`), `refused` (why nothing is predicted, or `null`), `changes` (a list, the surest gain first: \
         `change`, `what` (in words), `code` (arguments of PyTorch's loader), `time_ns` (the predicted training), \
@@ -232,7 +232,7 @@ pub fn table(replay: &Replay, width: usize) -> String {
     }
     let mut grid = Grid::new(&["<change", "", "time", "<interval", "<to change"]);
     for row in &replay.changes {
-        grid.row(cells(row, measured));
+        lines_of(cells(row, measured)).into_iter().for_each(|line| grid.row(line));
     }
     grid.print(&mut out);
     for row in &replay.changes {
@@ -263,6 +263,44 @@ fn cells(row: &Prediction, measured: i64) -> Vec<String> {
     }
 }
 
+/// Wraps the texts of a row: several changes together have long ones.
+fn lines_of(cells: Vec<String>) -> Vec<Vec<String>> {
+    const WIDTH: usize = 40;
+    let texts = [0, cells.len() - 1].map(|at| wrapped(&cells[at], WIDTH).lines().map(String::from).collect::<Vec<_>>());
+    let line = |number: usize| {
+        let text = |at: usize| texts[at].get(number).cloned().unwrap_or_default();
+        let numbers =
+            cells[1..cells.len() - 1].iter().map(|cell| if number == 0 { cell.clone() } else { String::new() });
+        [text(0)].into_iter().chain(numbers).chain([text(1)]).collect()
+    };
+    (0..texts.iter().map(Vec::len).max().unwrap_or(0).max(1)).map(line).collect()
+}
+
 fn indented(text: &str, width: usize) -> String {
     wrapped(text, width.saturating_sub(2)).lines().map(|line| format!("  {line}\n")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_name_of_several_changes_is_cut() {
+        let what = "storage 2x faster, decoding 2x faster, 8 readers instead of 2, prefetch 16 instead of 2";
+        let code = "num_workers=8, prefetch_factor=16, in_order=False, persistent_workers=True";
+        let row = Prediction {
+            change: "storage=2".into(),
+            what: what.into(),
+            code: code.into(),
+            time_ns: Some(50),
+            low_ns: Some(40),
+            high_ns: Some(60),
+            ..Prediction::default()
+        };
+        let printed = table(&Replay { measured_ns: 100, changes: vec![row], ..Replay::default() }, 80);
+        for word in what.split(' ').chain(code.split(' ')) {
+            assert!(printed.contains(word), "{word} in {printed}");
+        }
+        assert!(!printed.contains('…'), "{printed}");
+    }
 }

@@ -717,9 +717,9 @@ mod tests {
     }
 
     #[test]
-    fn a_thousand_readers_are_a_pipeline() {
-        let found = only(training(4_000, 1_000)).unwrap();
-        assert_eq!((found.batches(), found.readers()), (4_000, 1_000));
+    fn hundreds_of_readers_are_a_pipeline() {
+        let found = only(training(4_000, 200)).unwrap();
+        assert_eq!((found.batches(), found.readers()), (4_000, 200));
     }
 
     #[test]
