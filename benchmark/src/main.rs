@@ -337,7 +337,7 @@ fn refuse(mut error: clap::Error, typed: &[OsString]) -> ! {
         _ => terminal::refuse(error, typed),
     };
     // The option as typed has its value.
-    let whole = words.iter().filter(|word| word.split('=').next() == Some(&unknown)).next_back().unwrap_or(&unknown);
+    let whole = words.iter().rfind(|word| word.split('=').next() == Some(&unknown)).unwrap_or(&unknown);
     if let Some(hint) = foreign_options::bench_hint(whole) {
         error.remove(ContextKind::SuggestedArg);
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));

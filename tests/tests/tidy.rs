@@ -8,7 +8,7 @@ use dlio_tests::imports::Imports;
 use dlio_tests::{artefacts, home};
 
 fn root() -> PathBuf {
-    home().parent().expect("the crate lies in the workspace").to_path_buf()
+    home().parent().expect("the crate is in the workspace").to_path_buf()
 }
 
 // ---- dependencies ---------------------------------------------------------------------------------------------------

@@ -49,7 +49,7 @@ pub struct Arguments {
     /// Predict the training time with a change (repeatable; a comma makes several changes together): storage=2, latency=2,
     /// bandwidth=2, workers=N, prefetch=N, order=any, persistent=1, decode=2, handover=0, compute=2, cores=N, quota=none.
     /// Numbers of storage, latency, bandwidth, decode and compute are speedups, inf included. With --compare, the prediction
-    /// from the run before is printed beside the run after
+    /// from the run before is printed next to the run after
     #[arg(long, value_name = "CHANGE", value_parser = Change::parse, conflicts_with_all = ["workload", "fail_if"])]
     pub what_if: Vec<Change>,
 

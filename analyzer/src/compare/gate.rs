@@ -199,7 +199,7 @@ mod tests {
         assert!(wrong("wall_s").contains("METRIC > VALUE"));
         assert!(wrong("wall_s > 5%").contains("+5%"));
         assert!(wrong("wall_s > much").contains("not a number"));
-        assert!(wrong("function.read.colour > 1").contains("p50_s"));
+        assert!(wrong("function.read.color > 1").contains("p50_s"));
     }
 
     #[test]

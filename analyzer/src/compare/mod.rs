@@ -1,8 +1,9 @@
 //! Compares runs: what changed from some runs to others, and whether the change is more than noise.
 //!
 //! [`run`] reads a report, [`metrics`] names its metrics, [`statistics`] tests them, [`wall`] shows where a change of
-//! the run time comes from, [`align`] matches the rows of both sides, and [`gate`] checks limits for CI. [`tables`]
-//! describes a [`Comparison`] in words, [`predictions`] sets predictions beside what came, and [`text`] prints it for terminals and pull requests.
+//! the run time comes from, [`align`] matches the rows of both sides, [`predictions`] compares predictions with the
+//! results, and [`gate`] checks limits for CI. [`tables`] describes a [`Comparison`] in words, and [`text`] prints it
+//! for terminals and pull requests.
 //!
 //! Bytes and counts of file operations are exact: any change of them is real. The total number of calls is not exact,
 //! because how often a program polls depends on timing. With one run per side, times are compared by their steps, which

@@ -1,4 +1,4 @@
-//! Predictions of the runs before (`--what-if`), beside the training times of the runs after.
+//! Predictions of the runs before (`--what-if`), next to the training times of the runs after.
 
 use serde::Serialize;
 
@@ -171,7 +171,7 @@ mod tests {
     fn nothing_is_compared_without_a_prediction_or_a_training() {
         let before = run(1000, LOADER, &[("storage=2", 700)]);
         assert_eq!(predictions(&before, &[Run::default()]), None);
-        assert_eq!(predictions(&Run::default(), &[before.clone()]), None);
+        assert_eq!(predictions(&Run::default(), std::slice::from_ref(&before)), None);
         let mut refused = before.clone();
         refused.what_if.as_mut().unwrap().refused = Some("why".into());
         assert_eq!(predictions(&refused, &[before]), None);

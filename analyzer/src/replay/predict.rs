@@ -143,11 +143,11 @@ pub struct Proven {
 }
 
 /// Checks that the replay of a pipeline reproduces the measurements.
-pub fn prove(pipeline: &Pipeline) -> Result<Proven, Replay> {
+pub fn prove(pipeline: &Pipeline) -> Result<Proven, Box<Replay>> {
     let (time, wait) = (pipeline.measured_ns, pipeline.wait_ns);
     let loader = Some(Loader::of(pipeline));
     let mut replay = Replay { measured_ns: time as i64, wait_ns: wait as i64, loader, ..Replay::default() };
-    let refuse = |replay: Replay, why: String| Err(Replay { refused: Some(why), ..replay });
+    let refuse = |replay: Replay, why: String| Err(Box::new(Replay { refused: Some(why), ..replay }));
     if pipeline.batches() < BATCHES_MIN {
         return refuse(replay, format!("the training has fewer than {BATCHES_MIN} batches"));
     }

@@ -195,7 +195,7 @@ mod tests {
         ] {
             assert!(no_column(name, columns).contains(&format!("did you mean {meant}")), "{name}");
         }
-        assert!(no_column("colour", &files).starts_with("unknown column colour. The columns are path"));
+        assert!(no_column("color", &files).starts_with("unknown column color. The columns are path"));
     }
 
     #[test]

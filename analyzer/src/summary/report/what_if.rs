@@ -73,7 +73,7 @@ pub fn replay(analysis: &Analysis, trace: &Trace, changes: Option<&[Change]>) ->
     };
     let proven = match prove(&pipeline) {
         Ok(proven) => proven,
-        Err(replay) => return Some(replay),
+        Err(replay) => return Some(*replay),
     };
     let mut found = proven.replay().clone();
     found.changes = match changes {
