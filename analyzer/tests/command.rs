@@ -615,7 +615,7 @@ fn times_are_timestamps_in_queries() {
         "select min(to_timestamp(coalesce(ts, 0))) from events",
         "select to_timestamp(first_value(ts order by ts)) from events",
     ] {
-        assert_eq!(rows(&trace, same), std::slice::from_ref(&exact), "{same}");
+        assert_eq!(rows(&trace, same), std::slice::from_ref(exact), "{same}");
     }
     let (day, second) = (&exact[..10], &exact[..19]);
     for every in [
