@@ -16,6 +16,10 @@ version="$(sed -n '/^\[workspace.package\]/,/^version/s/^version = "\(.*\)"/\1/p
 SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(git -C "$root" log -1 --format=%ct)}"
 export SOURCE_DATE_EPOCH
 maintainer="${MAINTAINER:-The dlio authors <maintainers@dlio.invalid>}"
+if [ -e "$out" ] && [ ! -e "$out/SHA256SUMS" ] && [ -n "$(ls -A "$out")" ]; then
+    echo "cannot write packages to $out: it contains other files; choose a new directory" >&2
+    exit 1
+fi
 rm -rf "$out"
 mkdir -p "$out"
 out="$(cd "$out" && pwd)"

@@ -68,16 +68,26 @@ install() {
         fail "cannot install $tarball: its checksum differs from SHA256SUMS; the download is damaged or was changed"
     mkdir "$scratch/files"
     tar -xzf "$scratch/$tarball" -C "$scratch/files" --strip-components 1
-    [ ! -e "$list" ] || uninstall > /dev/null
+    "$scratch/files/bin/dlio" --version > /dev/null || fail "cannot run dlio here: this system's C library is older than glibc 2.17, or is not glibc"
     # The files, and the directories that do not exist yet, parents first.
     (cd "$scratch/files" && find . ! -type d | sed 's|^\./||' | LC_ALL=C sort) > "$scratch/list"
     (cd "$scratch/files" && find . -mindepth 1 -type d | sed 's|^\./||' | LC_ALL=C sort) | while read -r folder; do
         [ -d "$prefix/$folder" ] || echo "$folder/"
     done >> "$scratch/list"
     mkdir -p "$prefix/share/dlio" || fail "cannot write to $prefix; use --prefix DIR, or run it as root"
+    [ ! -e "$list" ] || cp "$list" "$scratch/before"
+    # One by one: a directory of PREFIX may be a link, and a running program keeps its file.
+    grep -v '/$' "$scratch/list" | while read -r file; do
+        mkdir -p "$(dirname "$prefix/$file")"
+        rm -f "$prefix/$file"
+        cp -P -p "$scratch/files/$file" "$prefix/$file" || exit 1
+    done || fail "cannot write to $prefix; free space or use --prefix DIR, and run this again"
+    # Files of an earlier version, and directories that it made, which stay in the list.
+    [ ! -e "$scratch/before" ] || grep -v '/$' "$scratch/before" | grep -v -x -F -f "$scratch/list" | while read -r file; do
+        rm -f "$prefix/$file"
+    done
+    [ ! -e "$scratch/before" ] || grep '/$' "$scratch/before" | grep -v -x -F -f "$scratch/list" >> "$scratch/list" || true
     cp "$scratch/list" "$list"
-    cp -R -P "$scratch/files/." "$prefix/"
-    "$prefix/bin/dlio" --version > /dev/null || fail "cannot run $prefix/bin/dlio: this system's C library is older than glibc 2.17, or is not glibc"
     echo "installed $tarball into $prefix; remove it with: install.sh --uninstall --prefix $prefix"
     case ":$PATH:" in *":$prefix/bin:"*) ;; *) echo "add $prefix/bin to PATH to use it" ;; esac
 }

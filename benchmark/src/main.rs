@@ -22,7 +22,7 @@ use dlio_benchmark::training::loader::WorkerKind;
 use dlio_benchmark::training::trainer;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, SystemTime};
 
@@ -330,8 +330,8 @@ fn refuse(mut error: clap::Error, typed: &[OsString]) -> ! {
         terminal::warn(message);
         std::process::exit(error.exit_code());
     }
-    let is_bench =
-        words.get(1).is_some_and(|verb| verb == "bench") || words.iter().any(|word| word == "dlio_benchmark");
+    let is_bench = words.get(1).is_some_and(|verb| verb == "bench")
+        || words.first().is_some_and(|program| Path::new(program).file_name() == Some("dlio_benchmark".as_ref()));
     let unknown = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(option)) if error.kind() == ErrorKind::UnknownArgument && is_bench => option.clone(),
         _ => terminal::refuse(error, typed),

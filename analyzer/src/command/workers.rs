@@ -29,7 +29,9 @@ pub fn connect(question: &Question, sources: usize) -> Result<Option<Arc<Cluster
     let mut threads = question.threads;
     if let Workers::Local(number) = wanted.workers {
         if sources <= 1 {
-            notice!("dlio-analyze: one process recorded the trace; it is read without --workers local:{number}");
+            notice!(
+                "dlio-analyze: the trace is one file, which one process reads; --workers local:{number} is not used"
+            );
             return Ok(None);
         }
         // Only as many workers as there are sources have work.

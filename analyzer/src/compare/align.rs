@@ -197,15 +197,18 @@ pub fn findings(before: &Run, after: &Run) -> Vec<FindingChange> {
         let (a, b) = (fired(before, id), fired(after, id));
         let worth = |finding: &Option<super::run::Finding>| finding.as_ref().map(|f| f.worth_ns.unwrap_or(0));
         let (before_ns, after_ns) = (worth(&a), worth(&b));
+        let is_unknown = [&a, &b].iter().any(|side| side.as_ref().is_some_and(|finding| finding.at_most_wait));
         let change = match (before_ns, after_ns) {
             (None, _) => Turn::New,
             (_, None) => Turn::Gone,
+            // It is on both sides; its costs cannot be compared.
+            _ if is_unknown => Turn::Same,
             (Some(a), Some(b)) if (b - a).abs() as f64 <= SAME_WORTH * a.abs().max(b.abs()) as f64 => Turn::Same,
             (Some(a), Some(b)) if b > a => Turn::Worse,
             _ => Turn::Better,
         };
         let says = b.or(a).map_or(String::new(), |finding| finding.says);
-        let claim = if change == Turn::Same { Claim::Same } else { Claim::Undecided };
+        let claim = if change == Turn::Same && !is_unknown { Claim::Same } else { Claim::Undecided };
         FindingChange { id: id.into(), change, before_ns, after_ns, claim, says }
     };
     let mut changes: Vec<_> = ids.into_iter().map(change).collect();

@@ -255,11 +255,11 @@ impl Sides {
         if self.runs() < RUNS_MIN {
             return findings;
         }
-        let costs = |runs: &[Run], id: &str| runs.iter().map(|run| run.cost(id)).collect::<Vec<f64>>();
-        let sides: Vec<_> =
-            findings.iter().map(|it| (costs(&self.before, &it.id), costs(&self.after, &it.id))).collect();
-        let probabilities: Vec<f64> = sides.iter().map(|(before, after)| u_test(before, after)).collect();
-        for ((finding, found), (before, after)) in findings.iter_mut().zip(discoveries(&probabilities)).zip(sides) {
+        let costs = |runs: &[Run], id: &str| runs.iter().map(|run| run.cost(id)).collect::<Option<Vec<f64>>>();
+        let sides = |it: &FindingChange| costs(&self.before, &it.id).zip(costs(&self.after, &it.id));
+        let known: Vec<_> = findings.iter_mut().filter_map(|it| sides(it).map(|sides| (it, sides))).collect();
+        let probabilities: Vec<f64> = known.iter().map(|(_, (before, after))| u_test(before, after)).collect();
+        for ((finding, (before, after)), found) in known.into_iter().zip(discoveries(&probabilities)) {
             let is_more = median(before) < median(after);
             finding.claim = match found {
                 true => claimed(finding.change == Turn::Same, is_more),

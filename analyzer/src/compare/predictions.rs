@@ -36,14 +36,24 @@ pub struct Predictions {
 /// Compares the predictions of the runs before with the runs after. Returns `None` if nothing was predicted or if one
 /// side has no training.
 pub fn predictions(before: &Run, after: &[Run]) -> Option<Predictions> {
-    let replay = before.what_if.as_ref().filter(|replay| replay.refused.is_none())?;
+    let replay = before.what_if.as_ref()?;
+    let note = |text: String| {
+        let notes = vec![text];
+        before.typed_changes.then(|| Predictions { notes, ..Predictions::default() })
+    };
+    if let Some(why) = &replay.refused {
+        return note(format!("The run before cannot be replayed: {why}."));
+    }
     let measured: Vec<&Replay> = after.iter().filter_map(|run| run.what_if.as_ref()).collect();
-    let took = median(measured.iter().map(|replay| replay.measured_ns as f64).collect())?;
+    let Some(first) = measured.first() else { return note("The run after shows no training.".into()) };
     let mut found = Predictions::default();
-    let loaders = replay.loader.zip(measured.first().and_then(|replay| replay.loader));
+    let loaders = replay.loader.zip(first.loader);
+    // Runs of different lengths are compared per batch.
+    let length = |replay: &Replay| replay.loader.map_or(1, |loader| loader.batches.max(1)) as f64;
+    let took =
+        median(measured.iter().map(|replay| replay.measured_ns as f64 / length(replay)).collect())? * length(first);
     let parts = loaders.map_or_else(Vec::new, |(was, is)| was.changes(&is));
     found.made = (!parts.is_empty()).then(|| parts.join(","));
-    // A run of another length is compared per batch.
     let ratio = loaders.map_or(1.0, |(was, is)| is.batches.max(1) as f64 / was.batches.max(1) as f64);
     if ratio != 1.0 {
         let (was, is) = loaders.map_or((0, 0), |(was, is)| (was.batches, is.batches));
@@ -80,17 +90,22 @@ pub fn predictions(before: &Run, after: &[Run]) -> Option<Predictions> {
         }
     } else {
         all.retain(|row| row.change.contains('=') && !SHOWN_BY_BATCHES.iter().any(|key| row.change.contains(key)));
-        let why = if loaders.is_some() {
-            "The loader is set up alike in both runs"
-        } else {
-            "The run after does not show how its loader is set up"
+        let why = match (loaders, replay.loader) {
+            (Some(_), _) => "The loader is set up alike in both runs",
+            (None, None) => "The run before does not show how its loader is set up",
+            (None, Some(_)) => "The run after does not show how its loader is set up",
         };
         found
             .notes
             .push(format!("{why}. Compare the row of the change that was made; --what-if CHANGE names another."));
     }
+    if before.typed_changes {
+        let refused =
+            all.iter().filter_map(|row| Some(format!("{}: no prediction, {}.", row.change, row.refused.as_ref()?)));
+        found.notes.extend(refused);
+    }
     found.rows = all.into_iter().filter_map(row).collect();
-    (!found.rows.is_empty() || found.made.is_some()).then_some(found)
+    (!found.rows.is_empty() || found.made.is_some() || before.typed_changes).then_some(found)
 }
 
 /// Returns `true` if two texts name the same changes, in any order.

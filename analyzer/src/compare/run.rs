@@ -83,6 +83,8 @@ pub struct Finding {
     pub state: String,
     pub says: String,
     pub worth_ns: Option<i64>,
+    /// `true` if the change could not be replayed: its savings are unknown.
+    pub at_most_wait: bool,
 }
 
 #[derive(Deserialize, Clone, Debug, Default)]
@@ -260,9 +262,10 @@ impl Run {
         self.findings.iter().filter(|finding| finding.state == "fired")
     }
 
-    /// Returns the largest saving of a finding, or 0 if it did not fire.
-    pub fn cost(&self, id: &str) -> f64 {
-        self.fired().find(|finding| finding.id == id).map_or(0.0, |finding| finding.worth_ns.unwrap_or(0) as f64)
+    /// Returns the largest saving of a finding, or 0 if it did not fire; `None` if it is unknown.
+    pub fn cost(&self, id: &str) -> Option<f64> {
+        let Some(finding) = self.fired().find(|finding| finding.id == id) else { return Some(0.0) };
+        (!finding.at_most_wait).then(|| finding.worth_ns.unwrap_or(0) as f64)
     }
 
     pub fn readers(&self) -> usize {

@@ -162,7 +162,7 @@ pub fn judge(summary: &Summary, limits: &Limits) -> Vec<Finding> {
     }
     let mut findings: Vec<Finding> = RULES.iter().map(|rule| finding(rule, summary, limits)).collect();
     silence(&mut findings);
-    let order = |finding: &Finding| (finding.state, finding.severity, std::cmp::Reverse(finding.worth_ns.unwrap_or(0)));
+    let order = |finding: &Finding| (finding.state, finding.severity, std::cmp::Reverse(finding.bound_ns));
     findings.sort_by_key(order);
     findings
 }
@@ -228,6 +228,7 @@ fn finding(rule: &Rule, summary: &Summary, limits: &Limits) -> Finding {
         worth_ns: stated.map(|worth| worth.ns),
         worth_share: stated.map(share),
         at_most_wait,
+        bound_ns: worth.map_or(0, |worth| worth.ns),
         exposed: worth.is_some_and(|worth| worth.exposed),
         silenced_by: None,
         measures: judgement.measures,

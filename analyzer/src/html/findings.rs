@@ -35,7 +35,10 @@ pub fn write(report: &Value, page: &mut Markup) {
         fired[SHOWN..].iter().for_each(|finding| one(finding, page));
         page.raw("</details>");
     }
-    if fired.iter().filter(|finding| number(finding, "worth_ns").is_some()).count() > 1 {
+    let saves = |finding: &&&Value| {
+        number(finding, "worth_ns").is_some() || finding.get("at_most_wait") == Some(&Value::Bool(true))
+    };
+    if fired.iter().filter(saves).count() > 1 {
         page.element("p", &[("class", "note")], OVERLAP);
     }
     if silent > 0 {

@@ -202,7 +202,7 @@ impl Session {
         let lower = sql.to_lowercase();
         let counts = |table: &str| lower.contains(table) && (table != "hosts" || !self.filter.is_empty());
         let lacks_counts = !self.counted.load(Ordering::Relaxed) && COUNTED.iter().any(|table| counts(table));
-        let lacks_report = !self.reported.load(Ordering::Relaxed) && lower.contains(REPORT);
+        let lacks_report = !self.reported.load(Ordering::Relaxed) && scans(&plan, REPORT)?;
         if lacks_counts || lacks_report {
             let analysis = match &self.helpers {
                 Some(helpers) => helpers.analyse(progress)?,
@@ -289,6 +289,16 @@ pub fn context(
     let context = SessionContext::new_with_state(state);
     bound(&context, memory);
     Ok(context)
+}
+
+/// Returns `true` if a statement reads a table, also in a subquery.
+fn scans(plan: &LogicalPlan, table: &str) -> Result<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        found |= matches!(node, LogicalPlan::TableScan(scan) if scan.table_name.table() == table);
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(found)
 }
 
 fn refuse(why: &str) -> Result<TreeNodeRecursion> {

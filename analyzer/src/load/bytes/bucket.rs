@@ -437,7 +437,7 @@ fn certificate_remedy(cause: &str) -> Option<&'static str> {
 /// Returns the cause of an error, with the remedy.
 fn explained(error: Error) -> io::Error {
     let cause = root_cause(&error);
-    if let Some(remedy) = certificate_remedy(&cause) {
+    if let (Error::Generic { .. }, Some(remedy)) = (&error, certificate_remedy(&cause)) {
         return io::Error::other(format!("{cause}; {remedy}"));
     }
     let (kind, remedy) = match &error {

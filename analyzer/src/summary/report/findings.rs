@@ -118,6 +118,9 @@ pub struct Finding {
     /// `true` if the change could not be replayed: it saves at most the wait, and `worth_ns` is unknown.
     #[serde(default)]
     pub at_most_wait: bool,
+    /// The savings by which findings are sorted, also if `worth_ns` is unknown.
+    #[serde(skip)]
+    pub bound_ns: i64,
     /// `true` if nothing computed during that time; otherwise it is unknown whether compute hid it.
     pub exposed: bool,
     /// The finding that silences it.

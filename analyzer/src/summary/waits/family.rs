@@ -459,7 +459,10 @@ impl<'a> Family<'a> {
         let program = |proc: u32| self.processes.get(proc as usize).and_then(|process| process.program.as_deref());
         let first = self.gives.get(&object).and_then(|gives| gives.iter().find(|give| give.thread != thread));
         let giver = first.map(|give| self.threads[give.thread].lane.proc);
-        giver.is_some_and(|giver| self.parents[giver as usize] == Some(proc) && program(giver) != program(proc))
+        giver.is_some_and(|giver| {
+            let is_other = program(giver).is_some_and(|own| Some(own) != program(proc));
+            is_other && self.parents[giver as usize] == Some(proc)
+        })
     }
 
     /// Finds pieces of the output of programs that a thread's process started: taking them is time of the program.
