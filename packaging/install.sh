@@ -65,7 +65,7 @@ install() {
     tarball="${line##* }"
     fetch "$tarball"
     (cd "$scratch" && printf '%s\n' "$line" | sha256sum -c - > /dev/null 2>&1) ||
-        fail "cannot install $tarball: its checksum differs from SHA256SUMS; the download is damaged or was changed"
+        fail "cannot install $tarball: its checksum differs from SHA256SUMS; the download is damaged"
     mkdir "$scratch/files"
     tar -xzf "$scratch/$tarball" -C "$scratch/files" --strip-components 1
     "$scratch/files/bin/dlio" --version > /dev/null || fail "cannot run dlio here: this system's C library is older than glibc 2.17, or is not glibc"

@@ -5,7 +5,8 @@
 
 Components are the crates that cargo would link into the programs, the preload libraries and the Python engine, the C libraries that
 some of these crates contain, and Rust's standard library. Texts are the files that a crate ships. A crate without one gets
-the standard text of its license; an unknown license is an error, so a new dependency cannot be forgotten.
+the standard text of its license; an unknown license is an error, so a new crate cannot be forgotten. C libraries inside crates
+are listed in BUNDLED by hand.
 """
 
 import hashlib
