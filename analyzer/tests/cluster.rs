@@ -136,7 +136,7 @@ fn single_process_is_read_without_local_workers() {
     let trace = trace.to_str().unwrap();
     for asked in [&["--full"][..], &["--sql", "select count(*) from events", "--format", "csv"]] {
         let output = analyze(&[&[trace, "--no-cache", "--workers", "local:2"], asked].concat());
-        assert!(text(&output.stderr).contains("it is read without --workers local:2"), "{}", text(&output.stderr));
+        assert!(text(&output.stderr).contains("--workers local:2 is not used"), "{}", text(&output.stderr));
         assert_eq!(text(&output.stdout), printed(&[&[trace, "--no-cache"], asked].concat()));
     }
 }

@@ -257,11 +257,12 @@ fn failed_export_keeps_the_old_file() {
         ("--sql 'select * from events' -o", "rows.txt"),
         ("--sql 'select * from events' --format arrow -o", "rows.arrow"),
     ] {
+        let force = if option.ends_with("-o") { "" } else { "--force" };
         let left = scene.shell(
             "32k",
             &format!(
                 "echo old > small/{name}; mkdir small/other; head -c 20k /dev/zero > small/other/filler
-                 $analyze trace --no-cache --force {option} small/{name} > message 2>&1; echo $? > status
+                 $analyze trace --no-cache {force} {option} small/{name} > message 2>&1; echo $? > status
                  cat small/{name} > content; ls -A small > names"
             ),
         );

@@ -59,6 +59,7 @@ pub fn predictions(before: &Run, after: &[Run]) -> Option<Predictions> {
         let (was, is) = loaders.map_or((0, 0), |(was, is)| (was.batches, is.batches));
         found.notes.push(format!("The runs have {was} and {is} batches; predictions are scaled to {is}."));
     }
+    let rows = chosen(before, replay, loaders, &mut found);
     let row = |row: &Prediction| {
         let [predicted, low, high] = [row.time_ns?, row.low_ns?, row.high_ns?].map(|ns| (ns as f64 * ratio) as i64);
         Some(Predicted {
@@ -71,41 +72,42 @@ pub fn predictions(before: &Run, after: &[Run]) -> Option<Predictions> {
             inside: low as f64 <= took && took <= high as f64,
         })
     };
-    let mut all: Vec<&Prediction> = replay.changes.iter().chain(&replay.remedies).collect();
-    let mut seen: Vec<&str> = Vec::new();
-    all.retain(|row| {
-        !seen.contains(&row.change.as_str()) && {
-            seen.push(&row.change);
-            true
-        }
-    });
-    if before.typed_changes {
-        all.retain(|row| replay.changes.iter().any(|typed| typed.change == row.change));
-    } else if let Some(made) = &found.made {
-        all.retain(|row| is_same_change(&row.change, made));
-        if all.is_empty() {
-            found.notes.push(format!(
-                "The loader changed ({made}). To compare with the prediction for it, add --what-if {made}."
-            ));
-        }
-    } else {
-        all.retain(|row| row.change.contains('=') && !SHOWN_BY_BATCHES.iter().any(|key| row.change.contains(key)));
-        let why = match (loaders, replay.loader) {
-            (Some(_), _) => "The loader is set up alike in both runs",
-            (None, None) => "The run before does not show how its loader is set up",
-            (None, Some(_)) => "The run after does not show how its loader is set up",
-        };
-        found
-            .notes
-            .push(format!("{why}. Compare the row of the change that was made; --what-if CHANGE names another."));
-    }
-    if before.typed_changes {
-        let refused =
-            all.iter().filter_map(|row| Some(format!("{}: no prediction, {}.", row.change, row.refused.as_ref()?)));
-        found.notes.extend(refused);
-    }
-    found.rows = all.into_iter().filter_map(row).collect();
+    found.rows = rows.into_iter().filter_map(row).collect();
     (!found.rows.is_empty() || found.made.is_some() || before.typed_changes).then_some(found)
+}
+
+/// Returns the predictions for the change that was made, and notes how they were chosen.
+fn chosen<'a>(
+    before: &Run,
+    replay: &'a Replay,
+    loaders: Option<(Loader, Loader)>,
+    found: &mut Predictions,
+) -> Vec<&'a Prediction> {
+    if before.typed_changes {
+        let refused = |row: &Prediction| Some(format!("{}: no prediction, {}.", row.change, row.refused.as_ref()?));
+        found.notes.extend(replay.changes.iter().filter_map(refused));
+        return replay.changes.iter().collect();
+    }
+    let mut all: Vec<&Prediction> = Vec::new();
+    for row in replay.changes.iter().chain(&replay.remedies) {
+        if !all.iter().any(|other| other.change == row.change) {
+            all.push(row);
+        }
+    }
+    if let Some(made) = &found.made {
+        all.retain(|row| is_same_change(&row.change, made));
+        let note = format!("The loader changed ({made}). To compare with the prediction for it, add --what-if {made}.");
+        found.notes.extend(all.is_empty().then_some(note));
+        return all;
+    }
+    all.retain(|row| row.change.contains('=') && !SHOWN_BY_BATCHES.iter().any(|key| row.change.contains(key)));
+    let why = match (loaders, replay.loader) {
+        (Some(_), _) => "The loader is set up alike in both runs",
+        (None, None) => "The run before does not show how its loader is set up",
+        (None, Some(_)) => "The run after does not show how its loader is set up",
+    };
+    found.notes.push(format!("{why}. Compare the row of the change that was made; --what-if CHANGE names another."));
+    all
 }
 
 /// Returns `true` if two texts name the same changes, in any order.

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use super::parts::Part;
 use super::thread::Thread;
 use super::timeline::{Collected, Object, OtherEnd, Step, StepKind, ThreadPart, Timelines};
-use super::trainers::TrainerWaits;
 use crate::catalog::Process;
 use crate::summary::tree::{LaneId, SPAWNED, above, parents};
 
@@ -192,9 +191,8 @@ impl<'a> Family<'a> {
 
     /// Returns `true` if a process works on the requests of a trainer above it: it receives one for at least every
     /// second batch that the trainer gets, however many messages it receives from elsewhere.
-    pub fn is_asked_by(&self, proc: u32, trainer: &TrainerWaits) -> bool {
-        let asks =
-            |object: u64| self.givers(object).into_iter().any(|by| self.threads[by].lane.proc == trainer.lane.proc);
+    pub fn is_asked_by(&self, proc: u32, trainer: u32, batches: u64) -> bool {
+        let asks = |object: u64| self.givers(object).into_iter().any(|by| self.threads[by].lane.proc == trainer);
         let mut known: BTreeMap<u64, bool> = BTreeMap::new();
         let mut requests = 0;
         for thread in self.threads_of(proc) {
@@ -204,7 +202,7 @@ impl<'a> Family<'a> {
         }
         let siblings =
             self.processes.iter().filter(|process| process.ppid == self.processes[proc as usize].ppid).count();
-        requests >= ASKED_MIN && 2 * requests * siblings.max(1) >= trainer.messages as usize
+        requests >= ASKED_MIN && 2 * requests * siblings.max(1) >= batches as usize
     }
 
     pub fn is_below(&self, proc: u32, ancestor: u32) -> bool {

@@ -556,6 +556,9 @@ mod tests {
 
     const MS: i64 = 1_000_000;
 
+    /// The pipe through which readers send batches; those below are for requests.
+    const DATA: u64 = 9_999;
+
     fn pipe(number: u64) -> Object {
         Object { id: PIPE << 56 | number, network: false }
     }
@@ -571,7 +574,7 @@ mod tests {
     /// Returns the steps of the trainer and of the readers in a training: readers read for 20 ms per batch, a step
     /// takes 5 ms, and two batches per reader are requested ahead.
     fn training(batches: usize, readers: usize) -> Vec<Vec<Step>> {
-        let (data, ahead) = (pipe(99), 2 * readers);
+        let (data, ahead) = (pipe(DATA), 2 * readers);
         let mut steps: Vec<Vec<Step>> = vec![Vec::new(); readers + 1];
         let mut asked: Vec<i64> = Vec::new();
         let request = |number: usize, at: i64, asked: &mut Vec<i64>, trainer: &mut Vec<Step>| {
@@ -698,7 +701,7 @@ mod tests {
     fn lost_messages_shift_no_batch_to_another_request() {
         // The trainer's receipts of three batches are missing.
         let mut threads = training(60, 2);
-        let data = pipe(99);
+        let data = pipe(DATA);
         let mut number = 0;
         threads[0].retain(|step| {
             let takes = step.kind == StepKind::Take && step.object == data;

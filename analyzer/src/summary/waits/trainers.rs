@@ -216,7 +216,9 @@ fn by_calls(family: &Family) -> Vec<TrainerWaits> {
     // not.
     let is_served = |trainer: &TrainerWaits, by: &TrainerWaits| {
         let works = trainer.messages >= STEPS_MIN && 2 * trainer.works >= trainer.messages;
-        works || 4 * trainer.messages >= by.messages || family.is_asked_by(by.lane.proc, trainer)
+        works
+            || 4 * trainer.messages >= by.messages
+            || family.is_asked_by(by.lane.proc, trainer.lane.proc, trainer.messages)
     };
     let serves = |trainer: &TrainerWaits| {
         let is_its = |other: &&TrainerWaits| family.is_below(trainer.lane.proc, other.lane.proc);
