@@ -89,9 +89,9 @@ def main():
         terminal.wait_for("paused")
         # The last line of each size is drawn at that size's bottom.
         terminal.resize(90, 12, terminal.process)
-        terminal.read_until("a screen of 12 lines", lambda seen: "sort:" in shown(seen, 90, 12).split("\n")[11])
+        terminal.read_until("a screen of 12 lines", lambda seen: "q: quit" in shown(seen, 90, 12).split("\n")[11])
         terminal.resize(80, 30, terminal.process)
-        terminal.read_until("a screen of 30 lines", lambda seen: "sort:" in shown(seen, 80, 30).split("\n")[29])
+        terminal.read_until("a screen of 30 lines", lambda seen: "q: quit" in shown(seen, 80, 30).split("\n")[29])
     if way == "term":
         terminal.process.send_signal(signal.SIGTERM)
     else:
