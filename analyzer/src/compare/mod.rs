@@ -1,7 +1,7 @@
 //! Compares runs: what changed from some runs to others, and whether the change is more than noise.
 //!
 //! [`run`] reads a report, [`metrics`] names its metrics, [`statistics`] tests them, [`wall`] shows where a change of
-//! the run time comes from, [`align`] matches the rows of both sides, [`predictions`] compares predictions with the
+//! the run time comes from, [`align`] matches the rows of both sides, [`mod@predictions`] compares predictions with the
 //! results, and [`gate`] checks limits for CI. [`tables`] describes a [`Comparison`] in words, and [`text`] prints it
 //! for terminals and pull requests.
 //!
