@@ -217,21 +217,20 @@ fn a_cancelled_query_ends_with_an_error() {
     }
 }
 
+/// Returns a directory with the trace as Parquet.
+fn parquet(name: &str, trace: &Trace) -> TempDir {
+    let tables = temp_dir(name);
+    let (filter, options, progress) = (Filter::default(), ReportOptions::default(), Progress::default());
+    export::write(trace, &filter, (2, 1 << 30), &options, &progress, tables.path()).unwrap();
+    tables
+}
+
 #[test]
 fn sql_matches_for_native_and_parquet() {
     let folder = native("sql-native", &Plan { copies: true, killed: true, ..Plan::default() });
     let trace = opened(folder.path());
     assert!(compare("native", &trace) > 300);
-    let tables = temp_dir("sql-parquet");
-    export::write(
-        &trace,
-        &Filter::default(),
-        (2, 1 << 30),
-        &ReportOptions::default(),
-        &Progress::default(),
-        tables.path(),
-    )
-    .unwrap();
+    let tables = parquet("sql-parquet", &trace);
     assert!(compare("Parquet", &opened(tables.path())) > 300);
 }
 
@@ -253,16 +252,7 @@ fn sql_matches_with_each_filter() {
     let lost = r#"{"ph":"M","name":"process_loss","pid":99,"tid":99,"args":{"lost":"7"}}"#;
     std::fs::write(folder.path().join("other.json"), format!("[{events}{lost}]")).unwrap();
     let trace = opened(folder.path());
-    let tables = temp_dir("sql-filtered-parquet");
-    export::write(
-        &trace,
-        &Filter::default(),
-        (2, 1 << 30),
-        &ReportOptions::default(),
-        &Progress::default(),
-        tables.path(),
-    )
-    .unwrap();
+    let tables = parquet("sql-filtered-parquet", &trace);
     let bounds = &query_rows(&trace, "select min(ts) a, max(ts) b from events where cat <> 'app'")[0];
     let (first, last) = (bounds["a"].as_i64().unwrap(), bounds["b"].as_i64().unwrap());
     let all = Filter::default;

@@ -262,11 +262,7 @@ impl<'f, 'a> Explainer<'f, 'a> {
     /// Returns `true` if a thread belongs to another program that a reader started.
     fn is_program_of(&self, thread: usize, reader: u32) -> bool {
         let (family, trainer) = (self.family, self.family.threads[self.trainer].lane.proc);
-        let proc = family.threads[thread].lane.proc;
-        let program = |proc: u32| family.processes[proc as usize].program.as_deref();
-        family.parents[proc as usize] == Some(reader)
-            && family.is_below(reader, trainer)
-            && program(proc).is_some_and(|own| Some(own) != program(reader))
+        family.is_program_of(family.threads[thread].lane.proc, reader) && family.is_below(reader, trainer)
     }
 
     /// Returns `true` if a thread of another process sends items that other threads of that process made, and reads

@@ -451,16 +451,17 @@ impl<'a> Family<'a> {
         }
     }
 
+    /// Returns `true` if a process runs another program that its parent started.
+    pub fn is_program_of(&self, proc: u32, parent: u32) -> bool {
+        let program = |proc: u32| self.processes.get(proc as usize).and_then(|process| process.program.as_deref());
+        self.parents[proc as usize] == Some(parent) && program(proc).is_some_and(|own| Some(own) != program(parent))
+    }
+
     /// Returns `true` if a program that a thread's process started sends messages through an object.
     fn is_from_own_program(&self, thread: usize, object: u64) -> bool {
-        let proc = self.threads[thread].lane.proc;
-        let program = |proc: u32| self.processes.get(proc as usize).and_then(|process| process.program.as_deref());
         let first = self.gives.get(&object).and_then(|gives| gives.iter().find(|give| give.thread != thread));
-        let giver = first.map(|give| self.threads[give.thread].lane.proc);
-        giver.is_some_and(|giver| {
-            let is_other = program(giver).is_some_and(|own| Some(own) != program(proc));
-            is_other && self.parents[giver as usize] == Some(proc)
-        })
+        first
+            .is_some_and(|give| self.is_program_of(self.threads[give.thread].lane.proc, self.threads[thread].lane.proc))
     }
 
     /// Finds pieces of the output of programs that a thread's process started: taking them is time of the program.
