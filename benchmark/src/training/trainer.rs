@@ -106,12 +106,17 @@ impl<'a> Trainer<'a> {
         let seed = mixed(&[self.config.train.seed, self.communicator.rank(), 11]);
         let mut compute = Pace::new(self.config.train.computation, seed, self.options.busy);
         let mut evaluate = Pace::new(self.config.evaluation.time, seed ^ 1, self.options.busy);
+        let mut before = Vec::new();
         for number in 1..=self.config.train.epochs {
-            let cached = self.prepare_cache()?;
-            let mut epoch = Epoch { number, cached, started: Moment::now(), ..Epoch::default() };
-            let outcome = self.epoch(&mut epoch, loader, &mut compute, &mut evaluate);
+            let prepared = self.prepare_cache();
+            let has_begun = prepared.is_ok();
+            let mut epoch = Epoch { number, started: Moment::now(), ..Epoch::default() };
+            let outcome = prepared.and_then(|cached| {
+                epoch.cached = cached;
+                self.epoch(&mut epoch, loader, &mut compute, &mut evaluate)
+            });
             epoch.ended = Moment::now();
-            if epoch.trained.is_none() {
+            if has_begun && epoch.trained.is_none() {
                 self.log_end(&epoch);
             }
             let figures = self.own_figures(&epoch);
@@ -119,7 +124,8 @@ impl<'a> Trainer<'a> {
             let (ended, all) = match outcome.and_then(|()| self.communicator.exchange(&figures)) {
                 Ok(all) => (Ok(()), all.into_iter().map(Some).collect()),
                 Err(failure) => {
-                    let (failure, given) = self.communicator.conclude(failure, &figures);
+                    // Some ranks may have passed the last exchange and others not.
+                    let (failure, given) = self.communicator.conclude(failure, &[&figures[..], &before].concat());
                     (Err(failure), given)
                 }
             };
@@ -128,8 +134,11 @@ impl<'a> Trainer<'a> {
             if ended.is_ok() && self.config.store.is_some() {
                 epoch.requests = Some(self.new_requests()?);
             }
-            self.results.epochs.push(epoch);
+            if has_begun {
+                self.results.epochs.push(epoch);
+            }
             ended?;
+            before = figures;
             after_epoch(self.results)?;
         }
         self.settle_checkpoints()
@@ -606,18 +615,26 @@ fn of_checkpoints<T>(outcome: Outcome<T>) -> Outcome<T> {
     outcome.map_err(|failure| failure.elsewhere("workload.checkpoint.checkpoint_folder"))
 }
 
-/// Takes the metrics of this epoch from each rank, and notes which ranks sent none.
+/// Numbers that a rank sends for an epoch: its number, four kinds of figures and the amounts.
+const FIGURES: usize = 1 + 4 * 4 + 4;
+
+/// Takes the metrics of this epoch from each rank, and notes which ranks sent none. A rank whose last epoch is an
+/// earlier one was stopped before it began this one: all its metrics are zero.
 fn take_figures(epoch: &mut Epoch, all: Vec<Option<Vec<u8>>>) {
     let given: Vec<Vec<u8>> = all.into_iter().map(Option::unwrap_or_default).collect();
     let mut sums = [0.0; 4];
     epoch.ranks.clear();
     epoch.missing_ranks.clear();
     for (rank, numbers) in (0..).zip(numbers(&given)) {
-        let own = numbers.split_first().filter(|(number, _)| **number == epoch.number as f64);
-        let Some((figures, amounts)) = own.and_then(|(_, own)| own.split_last_chunk::<4>()) else {
+        let (sent, _) = numbers.as_chunks::<FIGURES>();
+        let of_this = sent.iter().find(|own| own[0] == epoch.number as f64);
+        let is_before = || sent.first().is_some_and(|own| own[0] < epoch.number as f64);
+        let Some(own) = of_this.copied().or_else(|| is_before().then_some([0.0; FIGURES])) else {
             epoch.missing_ranks.push(rank);
             continue;
         };
+        let [_, figures @ .., _, _, _, _] = &own;
+        let amounts = &own[FIGURES - 4..];
         epoch.ranks.push(figures.as_chunks::<4>().0.iter().map(figures_of_numbers).collect());
         sums.iter_mut().zip(amounts).for_each(|(sum, amount)| *sum += amount);
     }
@@ -636,6 +653,22 @@ fn figures_of_numbers(numbers: &[f64; 4]) -> Figures {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn interrupted_rank_may_be_one_epoch_behind_or_ahead() {
+        let sent = |number: f64| {
+            let mut own = vec![1.0; FIGURES];
+            own[0] = number;
+            own
+        };
+        let both = |number: f64| Some(as_bytes(&[sent(number), sent(number - 1.0)].concat()));
+        let mut epoch = Epoch { number: 5, ..Epoch::default() };
+        take_figures(&mut epoch, vec![both(5.0), both(6.0), both(4.0), both(7.0), None]);
+        // The first two send this epoch's numbers, the third had not begun it, and of the others nothing is known.
+        assert_eq!(epoch.missing_ranks, [3, 4]);
+        assert_eq!(epoch.ranks.iter().map(|figures| figures[0].au).collect::<Vec<_>>(), [1.0, 1.0, 0.0]);
+        assert_eq!(epoch.samples_all_ranks, 2);
+    }
 
     #[test]
     fn checkpoint_lasts_from_first_start_to_last_end() {
