@@ -58,7 +58,7 @@ packages() {
 
 cache="${XDG_CACHE_HOME:-$HOME/.cache}"
 # maturin builds the wheel; the rest tests it.
-case "${1:-demo}" in wheel | test | packages) packages "$cache/dlio-wheel-venv" .installed "maturin==1.16.0 auditwheel==6.8.2 twine==7.0.0 mypy" ;; esac
+case "${1:-demo}" in wheel | test | packages) packages "$cache/dlio-wheel-venv" .installed "maturin==1.16.0 auditwheel==6.8.2 twine==7.0.0 mypy==2.4.1" ;; esac
 case "${1:-demo}" in
     # What reads our files in the tests: the libraries people use themselves.
     test) packages "$cache/dlio-venv" .readers "numpy h5py pandas pyarrow pillow polars duckdb viztracer prometheus_client" ;;

@@ -1,6 +1,6 @@
--- Checkpoints: spans that say so, and the files of which 1 MiB or more was written, without those of a data set that was made.
+-- Checkpoints: spans that say so, and the files of which 1 MiB or more was written, without logs and a data set that was made.
 with made as (select min(ts) as start, max(ts + dur) as stop from events where layer = 'app' and name = 'generate'),
-saved as (select files.* from files cross join made where bytes_written >= 1048576 and path not like '<%'
+saved as (select files.* from files cross join made where bytes_written >= 1048576 and bytes_written >= 4096 * events and path not like '<%'
   and (start is null or first_ts < start or first_ts >= stop)),
 spans as (select count(*) as n, coalesce(sum(dur), 0) as ns from events where layer = 'app' and class = 'write')
 select n = 0 as inferred, n as spans, ns as span_ns,

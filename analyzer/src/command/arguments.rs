@@ -90,7 +90,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["compare", "sql", "html", "parquet", "perfetto", "chrome", "export", "view", "shell", "fail_if"])]
     pub workload: Option<PathBuf>,
 
-    /// Write the events, files, processes, hosts, waits and the summary as Parquet into this new directory
+    /// Write the tables events, files, processes, hosts, waits, machine and summary as Parquet into this new directory
     #[arg(long, value_name = "DIR")]
     pub parquet: Option<PathBuf>,
 

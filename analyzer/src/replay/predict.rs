@@ -127,6 +127,8 @@ struct Corner {
     served: bool,
     /// Additional readers start at half the cost.
     cheap_start: bool,
+    /// Readers that compute at the same time share cores (hyperthreads), caches and the clock frequency.
+    shared_cores: bool,
     /// Slow batches are slow because of their reader.
     by_reader: bool,
     /// The smaller effect, for a change whose name covers more than its effect.
@@ -260,6 +262,7 @@ impl Proven {
             saturates: false,
             served: false,
             cheap_start: false,
+            shared_cores: false,
             by_reader: false,
             lesser: false,
         };
@@ -282,6 +285,9 @@ impl Proven {
             let slopes = self.fits.iter().map(|(slope, _)| *slope);
             let least = slopes.fold(first.slope, f64::min);
             corners.push(Corner { cheap_start: true, slope: least, ..first });
+            if self.measured.work()[Kind::Cpu as usize] > 0.05 * self.measured.passes_ns() {
+                corners.push(Corner { shared_cores: true, ..first });
+            }
         }
         if (change.any_order || change.workers.is_some()) && self.slowness().iter().any(|slow| (slow - 1.0).abs() > 0.2)
         {
@@ -376,6 +382,11 @@ fn apply(change: &Change, pipeline: &mut Pipeline, corner: &Corner) {
     let was = pipeline.readers();
     // Each of more readers waits longer then.
     let shared = change.workers.filter(|_| corner.served).map_or(1.0, |workers| workers as f64 / was.max(1) as f64);
+    // Readers that already use all cores do not slow each other down more.
+    let slower = match change.workers.is_some_and(|workers| workers > was) && (was as f64) < pipeline.cores() {
+        true => SHARED_CORES[corner.shared_cores as usize],
+        false => 1.0,
+    };
     let prefetch = pipeline.prefetch();
     pipeline.order = order;
     pipeline.cpus = change.cores.or(pipeline.cpus);
@@ -388,7 +399,8 @@ fn apply(change: &Change, pipeline: &mut Pipeline, corner: &Corner) {
         for batch in &mut pass.batches {
             batch.work[Kind::Io as usize] /= storage;
             batch.work[Kind::Fixed as usize] *= shared.max(1.0);
-            batch.work[Kind::Cpu as usize] /= change.decode;
+            batch.work[Kind::Cpu as usize] *= slower / change.decode;
+            batch.work[Kind::Hand as usize] *= slower;
             batch.think_cpu_ns *= compute;
             batch.think_ns = batch.own_ns + (batch.think_ns - batch.own_ns) * compute;
             if change.no_handover {
@@ -418,6 +430,10 @@ fn apply(change: &Change, pipeline: &mut Pipeline, corner: &Corner) {
         }
     }
 }
+
+/// The time of computing with more readers, relative to the time with those that were seen: as in jobs in which both were
+/// measured, and if cores are shared.
+const SHARED_CORES: [f64; 2] = [1.1, 1.25];
 
 /// Minimum share of a step that a faster device shortens: without spans, and with them.
 const LESSER_COMPUTE: [f64; 2] = [0.4, 0.7];

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! DIR/events/part-000.parquet ...   one per thread; row groups of a million rows with minimum and maximum of ts
-//! DIR/files.parquet  processes.parquet  hosts.parquet  waits.parquet  summary.parquet
+//! DIR/files.parquet  processes.parquet  hosts.parquet  waits.parquet  machine.parquet  summary.parquet
 //! DIR/.dlio-unfinished              while it is written, so that a partial export is not mistaken for a whole one
 //! ```
 //!
@@ -51,7 +51,8 @@ const CHOSEN_BY: [&str; 2] = ["ts", "dur"];
 
 /// The directory of the events.
 const EVENTS: &str = "events";
-const TABLES: [&str; 5] = ["files.parquet", "processes.parquet", "hosts.parquet", "waits.parquet", "summary.parquet"];
+const TABLES: [&str; 6] =
+    ["files.parquet", "processes.parquet", "hosts.parquet", "waits.parquet", "machine.parquet", "summary.parquet"];
 
 /// Writes the directory, which must be new or empty, and returns the counts. After a failure the directory is as
 /// before, so that a partial export is not mistaken for a whole trace.
@@ -231,6 +232,7 @@ fn write_tables(trace: &Trace, analysis: &Analysis, limits: &Limits, folder: &Pa
         small_tables::processes(catalog, analysis)?,
         small_tables::hosts(catalog, None)?,
         small_tables::waits(catalog, analysis)?,
+        small_tables::machine(trace)?,
         small_tables::summary(&summary)?,
     ];
     TABLES.iter().zip(&rows).try_for_each(|(table, rows)| write_table(&folder.join(table), rows))

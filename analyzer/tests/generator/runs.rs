@@ -177,6 +177,12 @@ fn causes() -> Vec<Scenario> {
     let sleeping = handed_over(|reader, step| {
         reader.call(Op::NANOSLEEP, "", if step == 0 { 79_000 } else { 99_000 }, (0, 0, 0));
     });
+    // A lock that is refused is asked for again after a sleep.
+    let polling = handed_over(|reader, step| {
+        for _ in 0..if step == 0 { 7 } else { 9 } {
+            reader.call(Op::FCNTL, "/data/index.db", 5, (6, 0, -11)).call(Op::NANOSLEEP, "", 10_990, (0, 0, 0));
+        }
+    });
     let asking = handed_over(|reader, step| {
         reader.call(Op::RECV, CONNECTION, if step == 0 { 79_000 } else { 99_000 }, (POS_UNKNOWN, 8, 8));
     });
@@ -193,6 +199,7 @@ fn causes() -> Vec<Scenario> {
     vec![
         ("sleeping", sleeping, &["input-bound", "reader-sleep"]),
         ("starting-programs", starting, &["input-bound", "reader-programs"]),
+        ("polling-for-a-lock", polling, &["input-bound", "lock-wait"]),
         ("asking-a-server", asking, &["input-bound", "network-wait"]),
         ("handing-over", writing, &["input-bound", "hand-over"]),
         ("faulting", faulting, &["input-bound", "page-faults"]),
@@ -232,6 +239,16 @@ fn on_device(counters: &[(&str, &str, u64)]) -> Vec<Script> {
         reader.call(Op::PREAD, "/data/one.bin", us, (step as i64 * MIB, MIB, MIB));
     });
     processes[0].machine = sampled(counters);
+    processes
+}
+
+/// Limits reads of the data's device to 10 MiB per second.
+fn limited(mut processes: Vec<Script>) -> Vec<Script> {
+    for line in &mut processes[0].machine {
+        if line.starts_with("mount\t/data") {
+            line.push_str("\tread_bytes_limit=10485760");
+        }
+    }
     processes
 }
 
@@ -299,6 +316,14 @@ fn machines() -> Vec<Scenario> {
             "busy-device",
             on_device(&[("device_busy_ns", "vdb", 3_900_000_000), ("device_read_bytes", "vdb", 9 << 30)]),
             &["input-bound", "loader-capacity", "device-saturated", "storage-latency-bound"],
+        ),
+        (
+            "limited-device",
+            limited(on_device(&[
+                ("device_busy_ns", "vdb", 100_000_000),
+                ("device_read_bytes", "vdb", 40 * MIB as u64),
+            ])),
+            &["input-bound", "io-limit"],
         ),
         (
             "idle-device",
@@ -468,6 +493,10 @@ fn asking() -> Vec<Scenario> {
     let failing = by_file(200, |program, path| {
         program.call(Op::READ, path, 50, (0, 4096, -5));
     });
+    let full_memory = plain(|program| {
+        let path = "/dev/shm/torch_100_1_0";
+        program.open(path, 20).call(Op::FALLOCATE, path, 50, (0, 64 * MIB, -28)).close(path, 2);
+    });
     let opened = by_file(200, |program, path| {
         program.open(path, 2000).read(path, 0, 8 * MIB, 3000).close(path, 500);
     });
@@ -497,6 +526,7 @@ fn asking() -> Vec<Scenario> {
         ("locked-by-range", locked_by_range, &["lock-wait"]),
         ("synchronised", synchronised, &["fsync-share"]),
         ("broken", failing, &["failing-io"]),
+        ("full-shared-memory", full_memory, &["shm-small"]),
     ]
 }
 

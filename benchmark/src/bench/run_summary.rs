@@ -1,6 +1,7 @@
 //! The text at the end of a run: the lines of DLIO's log, and the table on the terminal.
 
 use crate::config::Config;
+use crate::results::devices::HostUse;
 use crate::results::metrics;
 use crate::results::run_folder::Log;
 use crate::results::summary::{self, Epoch, Results, Status};
@@ -85,6 +86,25 @@ fn of_counted_steps(config: &Config, epochs: &[&Epoch]) -> String {
     )
 }
 
+/// Returns what the device with the data and the CPUs did during all epochs; `None` if nothing is known.
+fn host_line(epochs: &[Epoch]) -> Option<String> {
+    let used = || epochs.iter().filter_map(|epoch| Some((epoch.whole_seconds(), epoch.host.as_ref()?)));
+    let mean = |of: fn(&HostUse) -> Option<f64>| {
+        let known = || used().filter_map(|(seconds, host)| Some((seconds, of(host)?)));
+        let whole = known().map(|(seconds, _)| seconds).sum::<f64>();
+        (whole > 0.0).then(|| 100.0 * known().map(|(seconds, share)| seconds * share).sum::<f64>() / whole)
+    };
+    let devices = || used().filter_map(|(_, host)| host.device.as_ref());
+    let busy = mean(|host| Some(host.device.as_ref()?.2));
+    let device = devices().next().zip(busy).map(|((name, ..), busy)| {
+        let megabytes = devices().map(|(_, bytes, _)| *bytes as f64 / 1e6).sum::<f64>();
+        format!("device {name}, which stores the data, read {megabytes:.1} MB and was busy {busy:.0} % of the time")
+    });
+    let cpus = mean(|host| host.cpu_busy_share).map(|busy| format!("CPUs of the host were busy {busy:.0} %"));
+    let parts: Vec<String> = [device, cpus].into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
 /// Returns the short table at the end of a run.
 pub(super) fn table(results: &Results, summary: &Value, config: &Config) -> String {
     let mut text = String::new();
@@ -127,6 +147,9 @@ fn add_epochs(results: &Results, summary: &Value, config: &Config, text: &mut St
             let line = requests.line(epoch.whole_seconds());
             let _ = writeln!(text, "epoch {}: {line}", epoch.number);
         }
+    }
+    if let Some(line) = host_line(&results.epochs) {
+        let _ = writeln!(text, "{line}");
     }
     for without in results.epochs.iter().filter_map(|epoch| epoch.without()) {
         let _ = writeln!(text, "without {without}, which stopped responding");

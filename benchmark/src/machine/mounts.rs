@@ -1,4 +1,5 @@
-//! The mounts that may contain data: type, device, options without secrets, read-ahead, scheduler, free space.
+//! The mounts that may contain data: type, device, options without secrets, read-ahead, scheduler, I/O limits, free
+//! space.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use dlio_schemas::secrets::masked_text;
 
+use super::io_limits::{IoLimit, IoLimits};
 use crate::system::file_calls::free_bytes;
 
 /// Further mounts are left out: containers of a busy host have hundreds.
@@ -114,7 +116,7 @@ impl Mount {
     }
 
     /// Returns keys and values of the known properties. `root` is empty except in tests.
-    pub fn about(&self, root: &Path) -> Vec<(&'static str, String)> {
+    pub fn about(&self, limits: &IoLimits, root: &Path) -> Vec<(&'static str, String)> {
         let mut about =
             vec![("type", self.kind.clone()), ("source", self.source.clone()), ("options", self.options.clone())];
         let read = |path: String| {
@@ -134,6 +136,15 @@ impl Mount {
             };
             about.extend(scheduler.map(|all| ("scheduler", chosen(all))));
         }
+        let IoLimit { read_bytes, reads, write_bytes, writes } = self.io_limit(limits, root);
+        for (key, limit) in [
+            ("read_bytes_limit", read_bytes),
+            ("reads_limit", reads),
+            ("write_bytes_limit", write_bytes),
+            ("writes_limit", writes),
+        ] {
+            about.extend(limit.map(|limit| (key, limit.to_string())));
+        }
         if LOCAL.contains(&self.kind.as_str()) {
             about.extend(free_bytes(&placed(root, &self.folder)).ok().map(|bytes| ("free_bytes", bytes.to_string())));
         }
@@ -144,6 +155,15 @@ impl Mount {
     pub fn device_name(&self, root: &Path) -> Option<String> {
         let link = fs::read_link(placed(root, &format!("/sys/dev/block/{}", self.device))).ok()?;
         Some(link.file_name()?.to_string_lossy().into_owned())
+    }
+
+    /// Returns the limit on its device; a partition has that of its disk.
+    pub fn io_limit(&self, limits: &IoLimits, root: &Path) -> IoLimit {
+        let own = format!("/sys/dev/block/{}", self.device);
+        let is_partition = placed(root, &format!("{own}/partition")).exists();
+        let disk = || fs::read_to_string(placed(root, &format!("{own}/../dev"))).ok();
+        let device = is_partition.then(disk).flatten().unwrap_or_else(|| self.device.clone());
+        limits.of(device.trim()).unwrap_or_default()
     }
 
     /// Returns the directory of the device's queue; a partition uses its disk's.
@@ -197,10 +217,18 @@ nonsense
         fs::write(disk.join("queue/rotational"), "1\n").unwrap();
         fs::write(disk.join("queue/scheduler"), "none [mq-deadline] kyber\n").unwrap();
         fs::write(root.join("sys/class/bdi/8:1/read_ahead_kb"), "128\n").unwrap();
-        let about = parse(TEXT)[0].about(&root);
+        fs::write(disk.join("sda1/partition"), "1\n").unwrap();
+        fs::write(disk.join("dev"), "8:0\n").unwrap();
+        fs::create_dir_all(root.join("proc/self")).unwrap();
+        fs::create_dir_all(root.join("sys/fs/cgroup")).unwrap();
+        fs::write(root.join("proc/self/cgroup"), "0::/\n").unwrap();
+        fs::write(root.join("sys/fs/cgroup/cgroup.procs"), "1\n").unwrap();
+        fs::write(root.join("sys/fs/cgroup/io.max"), "8:0 rbps=1000 riops=max\n").unwrap();
+        let about = parse(TEXT)[0].about(&IoLimits::read(&root), &root);
         fs::remove_dir_all(&root).unwrap();
         let get = |key| about.iter().find(|(known, _)| *known == key).map(|(_, value)| value.as_str());
         assert_eq!((get("device"), get("rotational")), (Some("sda1"), Some("1")));
+        assert_eq!((get("read_bytes_limit"), get("reads_limit")), (Some("1000"), None));
         assert_eq!((get("scheduler"), get("read_ahead_kb")), (Some("mq-deadline"), Some("128")));
     }
 }

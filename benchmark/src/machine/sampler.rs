@@ -18,6 +18,7 @@ use dlio_schemas::machine::samples::{END, ENDING, Writer};
 use dlio_schemas::native::fields::key;
 use dlio_tracer::environment::{self, ControlGroups};
 
+use crate::machine::io_limits::IoLimits;
 use crate::machine::mounts;
 use crate::machine::readings::Sources;
 use crate::machine::unusual::{Allowance, RunSamples};
@@ -140,7 +141,8 @@ impl SamplerState {
         let mode = 0o666 & !self.umask;
         let made = OpenOptions::new().append(true).create_new(true).mode(mode).open(&path);
         let Ok(file) = made else { return };
-        let about: Vec<_> = mounts.iter().map(|mount| (mount.folder.clone(), mount.about(Path::new("")))).collect();
+        let (limits, root) = (IoLimits::read(Path::new("")), Path::new(""));
+        let about: Vec<_> = mounts.iter().map(|mount| (mount.folder.clone(), mount.about(&limits, root))).collect();
         let mut output = Output { path, file, writer: Writer::default(), began_ns, is_full: false, _name: name };
         output.put(&Writer::head(&facts(&groups), &about));
         self.output = Some(output);
@@ -149,6 +151,10 @@ impl SamplerState {
             allowed: host::processors_allowed(),
             quota: groups.cpu_quota,
             memory_limit: groups.memory_limit,
+            read_limits: mounts
+                .iter()
+                .filter_map(|mount| mount.device_name(root).zip(mount.io_limit(&limits, root).read_bytes))
+                .collect(),
         });
         let sources = Sources {
             root: PathBuf::new(),

@@ -48,21 +48,31 @@ pub struct Allowance {
     pub quota: Option<f64>,
     /// In bytes.
     pub memory_limit: Option<u64>,
+    /// Devices on which reads are limited, in bytes per second.
+    pub read_limits: Vec<(String, u64)>,
 }
 
 /// A smaller share of throttled periods is not mentioned.
 const THROTTLED_MIN: f64 = 0.05;
 /// A group whose memory is this close to its limit evicts its page cache, or soon will.
 const MEMORY_NEAR: f64 = 0.9;
+/// A smaller share of the allowed rate of reads, over the whole run, is not mentioned.
+const IO_NEAR: f64 = 0.5;
 /// The minimum share of time taken by other guests that is mentioned.
 const STOLEN_MIN: f64 = 0.05;
 
 /// Returns the parts of the sentence; empty if nothing was unusual.
 pub fn remarks(allowance: &Allowance, watched: &RunSamples) -> Vec<String> {
-    [cpus(allowance), throttled(watched), memory(allowance, watched), stolen(allowance, watched)]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        cpus(allowance),
+        throttled(watched),
+        memory(allowance, watched),
+        io_limit(allowance, watched),
+        stolen(allowance, watched),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 fn cpus(allowance: &Allowance) -> Option<String> {
@@ -99,6 +109,22 @@ fn memory(allowance: &Allowance, watched: &RunSamples) -> Option<String> {
     })
 }
 
+/// Mentions the device whose reads came closest to their limit.
+fn io_limit(allowance: &Allowance, watched: &RunSamples) -> Option<String> {
+    let seconds = watched.elapsed_ns.max(1) as f64 / 1e9;
+    let used = |(device, limit): &(String, u64)| {
+        let (first, last) = watched.readings.get(&("device_read_bytes", device.clone()))?;
+        let rate = last.saturating_sub(*first) as f64 / seconds;
+        Some((rate / *limit as f64, device.clone(), *limit, rate))
+    };
+    let (share, device, limit, rate) =
+        allowance.read_limits.iter().filter_map(used).max_by(|a, b| a.0.total_cmp(&b.0))?;
+    (share >= IO_NEAR).then(|| {
+        let [rate, limit] = [rate, limit as f64].map(|rate| rate / 1e6);
+        format!("it read {rate:.1} MB/s from {device}, and its control group may read {limit:.1} MB/s")
+    })
+}
+
 fn stolen(allowance: &Allowance, watched: &RunSamples) -> Option<String> {
     let share =
         watched.growth("cpu_steal_ns")? as f64 / (watched.elapsed_ns.max(1) as f64 * allowance.cores.max(1) as f64);
@@ -126,7 +152,8 @@ mod tests {
 
     #[test]
     fn usual_conditions_are_not_mentioned() {
-        let all = Allowance { cores: 64, allowed: Some(64), quota: Some(64.0), memory_limit: None };
+        let all =
+            Allowance { cores: 64, allowed: Some(64), quota: Some(64.0), memory_limit: None, read_limits: Vec::new() };
         let quiet = watched(&[
             ("group_periods", 0, 100),
             ("group_throttled_periods", 0, 4),
@@ -139,19 +166,27 @@ mod tests {
 
     #[test]
     fn unusual_conditions_have_numbers() {
-        let little = Allowance { cores: 64, allowed: Some(8), quota: Some(1.5), memory_limit: Some(1 << 30) };
-        let busy = watched(&[
+        let little = Allowance {
+            cores: 64,
+            allowed: Some(8),
+            quota: Some(1.5),
+            memory_limit: Some(1 << 30),
+            read_limits: vec![("vda".into(), 20_000_000)],
+        };
+        let mut busy = watched(&[
             ("group_periods", 100, 200),
             ("group_throttled_periods", 10, 60),
             ("group_throttled_ns", 0, 3_200_000_000),
             ("group_memory_used", 1, 1 << 30),
             ("cpu_steal_ns", 0, 64_000_000_000),
         ]);
+        busy.readings.insert(("device_read_bytes", "vda".into()), (0, 190_000_000));
         let said = remarks(&little, &busy);
         assert_eq!(said[0], "this job may use 1.5 of 64 CPUs (quota)");
         assert!(said[1].contains("50 % of the periods") && said[1].contains("throttled for 3.2 s"), "{said:?}");
         assert!(said[2].contains("1.0 of 1.0 GiB"), "{said:?}");
-        assert!(said[3].contains("10 %"), "{said:?}");
+        assert_eq!(said[3], "it read 19.0 MB/s from vda, and its control group may read 20.0 MB/s");
+        assert!(said[4].contains("10 %"), "{said:?}");
         assert_eq!(remarks(&Allowance { quota: None, ..little }, &busy)[0], "this job may use 8 of 64 CPUs");
     }
 }

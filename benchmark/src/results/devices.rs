@@ -1,13 +1,15 @@
-//! Samples counters of the block devices during a run, each second from /proc, in the layout of `iostat -x -o JSON`,
-//! which report tools for DLIO's runs read.
+//! Counters of the block devices and CPUs from /proc: sampled each second during a run, in the layout of
+//! `iostat -x -o JSON`, which report tools for DLIO's runs read, and before and after each epoch.
 
 use crate::failure::Outcome;
+use crate::machine::mounts;
 use crate::results::run_folder::RunFolder;
 use crate::system::clock::local_time;
 use crate::system::host::{self, host_name};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -114,6 +116,66 @@ impl Reading {
         json!({"timestamp": short_time(), "avg-cpu": processor_shares(&before.processor, &self.processor), "disk": disks})
     }
 }
+
+/// Activity of the first rank's host during an epoch, by any program.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct HostUse {
+    /// The device with the data, the bytes that it read, and the share of the time in which it had a request.
+    pub device: Option<(String, u64, f64)>,
+    pub cpu_busy_share: Option<f64>,
+}
+
+impl HostUse {
+    pub fn facts(&self) -> Value {
+        let device = self.device.as_ref();
+        json!({
+            "device": device.map(|(name, ..)| name),
+            "device_read_bytes": device.map(|(_, bytes, _)| bytes),
+            "device_busy_share": device.map(|(.., busy)| busy),
+            "cpu_busy_share": self.cpu_busy_share,
+        })
+    }
+}
+
+/// Reads the counters of the host before and after each epoch.
+pub struct HostCounters {
+    device: Option<String>,
+    before: Reading,
+}
+
+impl HostCounters {
+    /// `folder` has the data.
+    pub fn of(folder: &Path) -> HostCounters {
+        let mounts = mounts::parse(&fs::read_to_string("/proc/self/mountinfo").unwrap_or_default());
+        let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_path_buf());
+        let mount =
+            mounts.iter().filter(|mount| folder.starts_with(&mount.folder)).max_by_key(|mount| mount.folder.len());
+        HostCounters { device: mount.and_then(|mount| mount.device_name(Path::new(""))), before: Reading::now() }
+    }
+
+    pub fn begin(&mut self) {
+        self.before = Reading::now();
+    }
+
+    pub fn end(&self) -> HostUse {
+        let Reading { devices, processor, at } = Reading::now();
+        let device = self.device.as_ref().and_then(|name| {
+            let (before, after) = (self.before.devices.get(name)?, devices.get(name)?);
+            let [sectors, busy_ms] = [2, 9].map(|field| (after[field] - before[field]).max(0.0));
+            let ms = at.duration_since(self.before.at).as_secs_f64() * 1e3;
+            Some((name.clone(), (sectors * SECTOR) as u64, (busy_ms / ms.max(1e-6)).min(1.0)))
+        });
+        // The kernel counts CPU time in hundredths of a second.
+        let ticks = |of: &[f64]| of.iter().take(8).sum::<f64>();
+        let is_long = ticks(&processor) - ticks(&self.before.processor) >= TICKS_MIN;
+        let shares = is_long.then(|| processor_shares(&self.before.processor, &processor));
+        let idle = shares.and_then(|shares| Some(shares["idle"].as_f64()? + shares["iowait"].as_f64()?));
+        HostUse { device, cpu_busy_share: idle.map(|idle| 1.0 - idle / 100.0) }
+    }
+}
+
+/// Fewer ticks do not show how busy CPUs were.
+const TICKS_MIN: f64 = 50.0;
 
 /// Samples in a thread until it is finished.
 pub struct Sampler {

@@ -4,6 +4,7 @@
 use crate::config::{Config, Excluded};
 use crate::data_set::layout::{Layout, Split};
 use crate::failure::{Failure, Kind, Outcome};
+use crate::results::devices::HostUse;
 use crate::results::metrics::{self, Block, Figures, Step, mean_stdev};
 use crate::store::counts::{Counts, Figure};
 use crate::system::clock::{local_time, local_time_before};
@@ -97,6 +98,8 @@ pub struct Epoch {
     pub loads: Vec<Saved>,
     /// Share of the data set in the page cache before the epoch.
     pub cached: Option<f64>,
+    /// Activity of the first rank's host; `None` on other ranks.
+    pub host: Option<HostUse>,
     /// By rank: training corrected and compat, evaluation corrected and compat.
     pub ranks: Vec<Vec<Figures>>,
     /// Samples used for training, over all ranks, without unreadable ones.
@@ -478,6 +481,7 @@ fn epoch_facts(epoch: &Epoch, sample: f64) -> Value {
         "batch_wait_ms": metrics::waits(epoch.steps()),
         "au_percentage_of_ranks": au(0),
         "missing_ranks": epoch.missing_ranks,
+        "host": epoch.host.as_ref().map(HostUse::facts),
     });
     if let Some((started, ended, _)) = &epoch.evaluation {
         let seconds = ended.since(started);

@@ -13,6 +13,7 @@ use crate::data_set::page_cache;
 use crate::failure::{Failure, Outcome};
 use crate::ranks::communicator::{Communicator, as_bytes, numbers};
 use crate::ranks::liveness::Process;
+use crate::results::devices::HostCounters;
 use crate::results::metrics::{Block, Figures, Step};
 use crate::results::run_folder::Log;
 use crate::results::summary::{BackgroundCheckpoints, Epoch, Moment, Results, Saved};
@@ -57,6 +58,8 @@ pub struct Trainer<'a> {
     requests_told: Counts,
     /// The host of this rank, as a number.
     machine: f64,
+    /// Counters of the host of the first rank.
+    host: Option<HostCounters>,
 }
 
 impl<'a> Trainer<'a> {
@@ -90,6 +93,7 @@ impl<'a> Trainer<'a> {
             results,
             requests_told: Counts::now(),
             machine: Process::own().machine_number(),
+            host: (terms.rank == 0).then(|| HostCounters::of(&config.dataset.folder)),
         })
     }
 
@@ -113,9 +117,11 @@ impl<'a> Trainer<'a> {
             let mut epoch = Epoch { number, started: Moment::now(), ..Epoch::default() };
             let outcome = prepared.and_then(|cached| {
                 epoch.cached = cached;
+                self.host.iter_mut().for_each(HostCounters::begin);
                 self.epoch(&mut epoch, loader, &mut compute, &mut evaluate)
             });
             epoch.ended = Moment::now();
+            epoch.host = self.host.as_ref().map(HostCounters::end);
             if has_begun && epoch.trained.is_none() {
                 self.log_end(&epoch);
             }

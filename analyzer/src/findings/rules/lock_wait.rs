@@ -1,4 +1,4 @@
-//! Detects time spent in file locks.
+//! Detects time spent in file locks, and waits for readers that wait for any lock.
 
 use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement, Worth, part};
@@ -11,11 +11,12 @@ pub const RULE: Rule = Rule {
     group: Group::Loader,
     cost: Cost::Worth,
     confidence: Confidence::Exact,
-    asks: "flock, lockf and fcntl take 1 % of the run time or more",
+    asks: "flock, lockf and fcntl, or the training's wait for readers that wait for locks, take 1 % of the run time or \
+        more",
     silences: &[],
     silences_rules: &[],
-    remedy: "open files read-only if they are only read, set HDF5_USE_FILE_LOCKING=FALSE for such files, write one \
-        file per rank",
+    remedy: "hold locks for a shorter time, open files read-only if they are only read (HDF5_USE_FILE_LOCKING=FALSE, \
+        SQLite's mode=ro), write one file per rank",
     torch: "",
     elsewhere: "hold locks for a shorter time, open files read-only if they are only read, write one file per process",
     verify: COMPARE,
@@ -24,13 +25,19 @@ pub const RULE: Rule = Rule {
 
 fn judge(case: &Case) -> Judgement {
     let locks = case.locks();
+    let kept = case
+        .waited()
+        .zip(case.cause_share(&[Part::Lock]))
+        .map_or(0.0, |(waited, share)| waited.waited_ns as f64 * share);
+    let calls =
+        format!("{} took {} in total", many(locks.count, "call for locks", "calls for locks"), time(locks.time_ns));
     Judgement {
-        measures: vec![case.at_least("share", part(locks.time_ns, case.wall_ns() as f64))],
-        says: format!(
-            "{} took {} in total",
-            many(locks.count, "call for locks", "calls for locks"),
-            time(locks.time_ns)
-        ),
+        measures: vec![case.at_least("share", part(locks.time_ns.max(kept), case.wall_ns() as f64))],
+        // Readers may also poll for a lock, or wait for one in memory.
+        says: match kept > locks.time_ns {
+            true => format!("training waited {} for readers that waited for a lock; {calls}", time(kept)),
+            false => calls,
+        },
         worth: Some(worth(case, locks.time_ns)),
         evidence: locks.rows,
         ..Judgement::default()

@@ -16,6 +16,7 @@ mod fsync_share;
 mod hand_over;
 mod hot_file;
 mod input_bound;
+mod io_limit;
 mod listing;
 mod loader_capacity;
 mod loader_cpu_bound;
@@ -39,6 +40,7 @@ mod redundant_reads;
 mod reopen_storm;
 mod seek_noise;
 mod shared_block_writes;
+mod shm_small;
 mod slow_but_idle_device;
 mod slow_start;
 mod slow_worker;
@@ -83,6 +85,7 @@ pub const RULES: &[Rule] = &[
     reader_sleep::RULE,
     storage_saturated::RULE,
     storage_latency_bound::RULE,
+    io_limit::RULE,
     device_saturated::RULE,
     slow_but_idle_device::RULE,
     nfs_server::RULE,
@@ -123,6 +126,7 @@ pub const RULES: &[Rule] = &[
     byte_imbalance::RULE,
     mmap_unseen::RULE,
     uring_unseen::RULE,
+    shm_small::RULE,
     process_killed::RULE,
     failing_io::RULE,
     swap::RULE,

@@ -21,7 +21,7 @@ pub const RULE: Rule = Rule {
     remedy: "SIGKILL: most often memory: the limit of the container or job, or the kernel's out-of-memory killer (dmesg); SIGBUS: \
              space in /dev/shm (docker --shm-size) or a file that was truncated; others: a fault of the program: see its messages",
     torch: "SIGKILL: fewer num_workers, a smaller prefetch_factor, or more memory; SIGBUS: docker --shm-size, or \
-            torch.multiprocessing.set_sharing_strategy(\"file_system\")",
+            smaller batches",
     elsewhere: "",
     verify: "dlio-analyze TRACE --section processes",
     judge,

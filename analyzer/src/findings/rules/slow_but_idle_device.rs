@@ -16,8 +16,8 @@ pub const RULE: Rule = Rule {
         of that time",
     silences: &[],
     silences_rules: &[],
-    remedy: "check the layers between job and device: an I/O limit of its control group (io.max, blkio.throttle), \
-        encryption, a FUSE or network layer; the device itself is not slow",
+    remedy: "check the layers between job and device: an I/O limit set after the start of the job (io.max, \
+        blkio.throttle) or above its container, encryption, a FUSE or network layer; the device itself is not slow",
     torch: "",
     elsewhere: "",
     verify: COMPARE,

@@ -349,11 +349,14 @@ pub(in crate::summary) struct UpperLayerTotals {
 
 /// Files with fewer bytes written are logs and settings.
 const CHECKPOINT_LEAST: u64 = 1 << 20;
+/// Logs receive less than this per call, on average.
+const LOG_WRITE: u64 = 4096;
 
 impl Counted {
     /// Returns `true` if enough of a file was written for a checkpoint, and the run did not generate it as data.
     pub fn may_be_checkpoint(&self, file: &FileCount) -> bool {
-        file.bytes_written >= CHECKPOINT_LEAST && !self.generated.has(file)
+        let is_log = file.bytes_written < LOG_WRITE * file.events;
+        file.bytes_written >= CHECKPOINT_LEAST && !is_log && !self.generated.has(file)
     }
 
     /// Returns `true` if a process moved bytes of a file.

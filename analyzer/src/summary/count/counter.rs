@@ -319,12 +319,18 @@ impl Counter<'_> {
         }
         if traits.io && file.stored {
             self.timelines.file_call(interval, (file.hand_over, traits.sizes || traits.class == Class::Write));
+            if is_refused_lock(traits, batch.ret[i]) {
+                self.timelines.lock_refused();
+            }
         } else if traits.next_batch {
             self.timelines.fetch(interval);
         } else if traits.starts_loader {
             self.timelines.loader_start(interval);
         } else if let Some(kind) = traits.step {
             self.step(batch, i, (kind, file.object), (interval, moved));
+            if is_refused_lock(traits, batch.ret[i]) {
+                self.timelines.lock_refused();
+            }
         }
     }
 
@@ -508,6 +514,16 @@ impl Counter<'_> {
 }
 
 /// Returns `true` if a wait timed out: `poll` and similar calls then return zero, all others an error.
+/// Returns `true` if a call asked for a lock that another thread has: a lock on a file, or a file that exists only while
+/// somebody has the lock.
+#[inline(always)]
+fn is_refused_lock(traits: KindTraits, ret: i64) -> bool {
+    const AGAIN: i64 = -11;
+    const ACCESS: i64 = -13;
+    const EXISTS: i64 = -17;
+    traits.locks && (ret == AGAIN || ret == ACCESS) || traits.opens && ret == EXISTS
+}
+
 fn timed_out(kind: StepKind, ret: i64) -> bool {
     const TIMED_OUT: i64 = -110;
     ret == TIMED_OUT || kind == StepKind::Poll && ret == 0

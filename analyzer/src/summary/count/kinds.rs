@@ -46,6 +46,8 @@ pub(in crate::summary) struct KindTraits {
     pub(in crate::summary) closes: bool,
     /// Sets the size of a file, or a minimum size.
     pub(in crate::summary) sizes: bool,
+    /// May set a lock on a file.
+    pub(in crate::summary) locks: bool,
     /// Its role in communication between threads, if it is not a call on a stored file.
     pub(in crate::summary) step: Option<StepKind>,
     pub(in crate::summary) category: u64,
@@ -96,6 +98,7 @@ impl KindTraits {
             stream: stream(&kind.cat, kind.class == Class::Write),
             closes: call && ["close", "fclose"].contains(&&*kind.name),
             sizes: call && SIZING.contains(&&*kind.name),
+            locks: call && ["fcntl", "flock", "lockf"].contains(&&*kind.name),
             step: if call { step_of(kind) } else { None },
             category: Categories::bit_at(category),
         }

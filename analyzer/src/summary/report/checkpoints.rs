@@ -31,8 +31,9 @@ impl Section for Checkpoints {
     const MEANING: &'static str = "\
         Checkpoints: spans whose category begins with checkpoint, with their number and total time. Exposed: the part \
         of the trainers' steps spent in checkpoints while nothing computed. Files: all files that received 1 MiB or \
-        more of writes, from any process, except files that a benchmark writes in spans called generate. If the trace \
-        has no checkpoint spans, these files are assumed to be checkpoints; the section is then inferred.";
+        more of writes, from any process, except logs (files with less than 4 KiB per call) and files that a benchmark \
+        writes in spans called generate. If the trace has no checkpoint spans, these files are assumed to be \
+        checkpoints; the section is then inferred.";
     const FIELDS: &'static str = "\
         `inferred` (the trace has no checkpoint spans), `spans`, `span_ns`, `exposed_ns` (the part of the trainers' \
         steps; `null` if steps are not measured), `files` (with 1 MiB or more written), `bytes_written`, `time_ns` \

@@ -333,9 +333,10 @@ fn replayed(summary: &Summary) -> Option<String> {
 pub(super) const NAMES_NO_CAUSE: &str = "input-bound";
 
 /// Rules whose changes make reads cheaper or fewer.
-const READS: [&str; 26] = [
+const READS: [&str; 27] = [
     "storage-saturated",
     "storage-latency-bound",
+    "io-limit",
     "device-saturated",
     "slow-but-idle-device",
     "nfs-server",

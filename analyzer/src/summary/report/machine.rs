@@ -93,7 +93,8 @@ impl Section for Machine {
         `refaults`, `swap_in`, `swap_out`, `retransmissions`; `devices` with `device`, `reads`, `read_bytes`, \
         `read_ns`, `write_bytes`, `busy_ns`, `queue_ns`; `nfs` with `folder`, `operations`, `retransmissions`, \
         `queue_ns`, `round_trip_ns`, `execution_ns`; and `mounts` with `folder`, `type`, `source`, `device`, \
-        `read_ahead_kb`, `rotational`, `free_bytes`); `null` if unknown";
+        `read_ahead_kb`, `rotational`, `free_bytes`, `read_bytes_limit` and `reads_limit` (per second, of the job's \
+        control group)); `null` if unknown";
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
         let processes = trace.catalog.processes();

@@ -64,6 +64,9 @@ pub struct MountUse {
     pub read_ahead_kb: Option<u64>,
     pub rotational: Option<bool>,
     pub free_bytes: Option<u64>,
+    /// Bytes and requests per second that the control group of the job may read.
+    pub read_bytes_limit: Option<u64>,
+    pub reads_limit: Option<u64>,
 }
 
 impl Sampled {
@@ -199,6 +202,8 @@ fn mount(mount: &Mount) -> MountUse {
         read_ahead_kb: number("read_ahead_kb"),
         rotational: mount.get("rotational").map(|text| text == "1"),
         free_bytes: number("free_bytes"),
+        read_bytes_limit: number("read_bytes_limit"),
+        reads_limit: number("reads_limit"),
     }
 }
 

@@ -148,17 +148,19 @@ pub(super) fn waits(groups: &[RankGroup]) -> Option<Waits<'_>> {
     })
 }
 
-/// Returns the trainer that waits for its data while most other trainers wait for it, and those trainers.
+/// Returns the trainer that waits for its data while most other trainers wait for it, and those trainers. All of them
+/// wait for their readers to start, so that time does not count.
 fn culprit<'a>(groups: &[&'a RankGroup]) -> Option<(&'a RankGroup, Vec<&'a RankGroup>)> {
-    let one = groups.iter().copied().max_by_key(|group| group.waited_ns)?;
+    let at_work = |group: &RankGroup| group.waited_ns.map(|waited| waited - group.wait_start_ns.unwrap_or(0));
+    let one = groups.iter().copied().max_by_key(|group| at_work(group))?;
     let waits = |group: &RankGroup, ns: i64| ns as f64 >= FREE * group.trained_ns as f64;
     let others = || groups.iter().copied().filter(|group| group.proc != one.proc);
     let is_victim = |group: &&RankGroup| {
-        let own = group.waited_ns.unwrap_or(0);
+        let own = at_work(group).unwrap_or(0);
         waits(group, group.waited_for(one.proc)) && group.waited_for(one.proc) > own
     };
     let victims: Vec<&RankGroup> = others().filter(is_victim).collect();
-    let is_one = waits(one, one.waited_ns?) && 2 * victims.len() >= groups.len() - 1 && !victims.is_empty();
+    let is_one = waits(one, at_work(one)?) && 2 * victims.len() >= groups.len() - 1 && !victims.is_empty();
     is_one.then_some((one, victims))
 }
 

@@ -16,6 +16,7 @@ pub struct Message {
     pub sent: (i64, i64),
     /// From when the receiver started to wait for it until the last byte was received.
     pub taken: (i64, i64),
+    pub bytes: i64,
 }
 
 /// Messages of a trainer and its readers.
@@ -44,6 +45,7 @@ struct End {
     thread: usize,
     start: i64,
     end: i64,
+    bytes: i64,
 }
 
 #[derive(Default)]
@@ -83,6 +85,7 @@ impl Messages {
                 to: taken.thread,
                 sent: (sent.start, sent.end),
                 taken: (taken.start, taken.end),
+                bytes: sent.bytes,
             };
             if is_requests {
                 let takers: BTreeSet<u32> =
@@ -129,7 +132,7 @@ fn add(thread: &Thread, number: usize, objects: &mut BTreeMap<u64, Ends>) {
     let (mut sending, mut taking): (BTreeMap<u64, bool>, BTreeMap<u64, bool>) = Default::default();
     for (at, step) in thread.steps.iter().enumerate().filter(|(_, step)| step.object.id != 0 && step.amount > 0) {
         let object = step.object.id;
-        let end = End { thread: number, start: step.start, end: step.end };
+        let end = End { thread: number, start: step.start, end: step.end, bytes: step.amount };
         match step.kind {
             StepKind::Give => {
                 let ends = objects.entry(object).or_default();
@@ -137,6 +140,7 @@ fn add(thread: &Thread, number: usize, objects: &mut BTreeMap<u64, Ends>) {
                 match ends.sent.last_mut().filter(|last| *is_header && last.thread == number) {
                     Some(last) => {
                         last.end = step.end;
+                        last.bytes += step.amount;
                         *is_header = false;
                     }
                     None => {

@@ -23,6 +23,8 @@ pub struct Production {
     pub sent: i64,
     /// From when the trainer started to wait for it until it was received.
     pub taken: (i64, i64),
+    /// `true` if the answer has the size of the request, as if it were sent back.
+    pub is_echo: bool,
 }
 
 /// The productions of one pass, in the order in which they were requested.
@@ -51,34 +53,20 @@ fn take_turns(productions: &mut [Production], readers: &[u32]) {
 /// A message that takes at least this long to send waits for its receiver.
 const LARGE_NS: i64 = 1_000_000;
 
-/// Readers answer messages that only resume them in less than this.
-const RESUMED_NS: i64 = 2_000_000;
+/// A reader that is resumed sends the request back, in a tuple that adds this many bytes at most.
+const ECHO_BYTES: u64 = 8;
 
 /// Splits productions into passes, in the order in which they were requested.
 pub fn split(family: &Family, messages: &Messages) -> Result<Vec<PassMade>, String> {
     let all = productions(family, messages)?;
     let mut found = Vec::new();
     for (readers, made) in generations(family, all) {
-        let mut passes = by_pause(made);
-        if !messages.is_shared {
-            passes.iter_mut().for_each(|productions| take_turns(productions, &readers));
-        }
-        let mut from: Option<i64> = None;
-        let mut is_fresh = true;
-        let number = passes.len();
-        for (at, productions) in passes.into_iter().enumerate() {
-            let began = productions.first().map_or(0, |made| made.asked.0);
-            let resumes = productions.len() == readers.len()
-                && at + 1 < number
-                && at > 0
-                && productions.iter().all(|made| made.end - made.begin < RESUMED_NS);
-            let requested_from = *from.get_or_insert(began);
-            if resumes {
-                continue;
+        let passes = by_resumes(&readers, &made).unwrap_or_else(|| by_pause(made));
+        for (at, (requested_from, mut productions)) in passes.into_iter().enumerate() {
+            if !messages.is_shared {
+                take_turns(&mut productions, &readers);
             }
-            from = None;
-            found.push(PassMade { productions, readers: readers.clone(), is_fresh, requested_from });
-            is_fresh = false;
+            found.push(PassMade { productions, readers: readers.clone(), is_fresh: at == 0, requested_from });
         }
     }
     found.sort_by_key(|pass| pass.requested_from);
@@ -125,7 +113,8 @@ fn productions(family: &Family, messages: &Messages) -> Result<Vec<Production>, 
             let is_large = message.sent.1 - message.sent.0 >= LARGE_NS;
             let sent = if is_large { message.sent.0 } else { message.sent.1 };
             let taken = message.taken;
-            found.push(Production { reader, thread, sender, asked, idle, begin, end, sent, taken });
+            let is_echo = message.bytes.abs_diff(request.bytes) <= ECHO_BYTES;
+            found.push(Production { reader, thread, sender, asked, idle, begin, end, sent, taken, is_echo });
         }
     }
     if unasked * 20 > messages.batches.len() {
@@ -169,12 +158,51 @@ fn generations(family: &Family, all: Vec<Production>) -> Vec<(Vec<u32>, Vec<Prod
 /// Requests at the start of a pass follow each other within this time.
 const REQUEST_NS: i64 = 2_000_000;
 
+/// The productions of a pass, and the time of its first request, or of the messages that resumed readers for it.
+type Asked = (i64, Vec<Production>);
+
+fn asked(productions: Vec<Production>) -> Asked {
+    (productions.first().map_or(0, |made| made.asked.0), productions)
+}
+
+/// Splits productions where readers are resumed: each receives a message, which it sends back, before any of them
+/// receives the next request. Such messages are no batches. `None` if there are none, or if most answers have the size
+/// of their request anyway.
+fn by_resumes(readers: &[u32], all: &[Production]) -> Option<Vec<Asked>> {
+    let is_all = |group: &[Production]| {
+        let echoes: BTreeSet<u32> = group.iter().filter(|made| made.is_echo).map(|made| made.reader).collect();
+        echoes.len() == readers.len()
+    };
+    let mut found: Vec<Asked> = Vec::new();
+    let (mut at, mut resumed) = (0, 0);
+    while let Some(made) = all.get(at) {
+        let group = all.get(at..at + readers.len()).unwrap_or_default();
+        let is_over = |group: &[Production]| {
+            let received = group.iter().map(|made| made.taken.1).max().unwrap_or(i64::MAX);
+            all.get(at + group.len()).is_some_and(|next| next.asked.1 >= received)
+        };
+        if at > 0 && is_all(group) && is_over(group) {
+            found.push((made.asked.0, Vec::new()));
+            at += group.len();
+            resumed += group.len();
+            continue;
+        }
+        if found.is_empty() {
+            found.push((made.asked.0, Vec::new()));
+        }
+        found.last_mut().expect("one was pushed").1.push(*made);
+        at += 1;
+    }
+    found.retain(|(_, productions)| !productions.is_empty());
+    (resumed > 0 && 2 * resumed <= all.len()).then_some(found)
+}
+
 /// Splits productions at points where all requests had been answered and received.
-fn by_pause(all: Vec<Production>) -> Vec<Vec<Production>> {
+fn by_pause(all: Vec<Production>) -> Vec<Asked> {
     let first_taken = all.iter().map(|made| made.taken.1).min().unwrap_or(i64::MAX);
     let ahead = all.iter().filter(|made| made.asked.0 < first_taken).count();
     if ahead < 2 {
-        return vec![all];
+        return vec![asked(all)];
     }
     let mut found: Vec<Vec<Production>> = Vec::new();
     let mut taken = i64::MIN;
@@ -192,7 +220,7 @@ fn by_pause(all: Vec<Production>) -> Vec<Vec<Production>> {
         taken = taken.max(made.taken.1);
         found.last_mut().expect("one was pushed").push(*made);
     }
-    found
+    found.into_iter().map(asked).collect()
 }
 
 /// Groups messages by reader.
@@ -202,4 +230,51 @@ fn by_reader(family: &Family, messages: &[Message]) -> BTreeMap<u32, Vec<Message
         found.entry(family.threads[message.from].lane.proc).or_default().push(*message);
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: i64 = 1_000_000;
+
+    fn made(reader: u32, asked: i64, taken: i64, is_echo: bool) -> Production {
+        Production {
+            reader,
+            thread: reader as usize,
+            sender: reader as usize,
+            asked: (asked, asked),
+            idle: asked,
+            begin: asked,
+            end: taken,
+            sent: taken,
+            taken: (asked, taken),
+            is_echo,
+        }
+    }
+
+    /// Returns a pass of two readers with two requests each in advance, of which each takes 20 ms to answer.
+    fn pass(from: i64) -> Vec<Production> {
+        (0..8)
+            .map(|at| made(at as u32 % 2, from + (at - 3).max(0) * 10 * MS, from + (at + 2) * 10 * MS, false))
+            .collect()
+    }
+
+    #[test]
+    fn messages_that_resume_readers_begin_a_pass() {
+        let mut all = pass(0);
+        // On a busy host it takes long until both readers have answered.
+        all.extend([made(0, 200 * MS, 204 * MS, true), made(1, 201 * MS, 260 * MS, true)]);
+        all.extend(pass(261 * MS));
+        let found = by_resumes(&[0, 1], &all).unwrap();
+        let starts: Vec<(i64, usize)> = found.iter().map(|(from, made)| (*from, made.len())).collect();
+        assert_eq!(starts, [(0, 8), (200 * MS, 8)]);
+    }
+
+    #[test]
+    fn batches_as_small_as_their_requests_resume_nobody() {
+        let all: Vec<Production> = pass(0).into_iter().map(|made| Production { is_echo: true, ..made }).collect();
+        assert!(by_resumes(&[0, 1], &all).is_none());
+        assert!(by_resumes(&[0, 1], &pass(0)).is_none());
+    }
 }

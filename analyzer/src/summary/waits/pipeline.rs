@@ -50,12 +50,13 @@ pub fn pipeline(family: &Family, waits: &Trained) -> Result<Pipeline, String> {
     holds.sort_unstable();
     walk.usual_hold = holds.get(holds.len() / 2).copied().unwrap_or(0);
     let starts: Vec<i64> = passes.iter().map(|pass| walk.pass_start(pass)).collect();
-    let mut votes = [0; 2];
+    let mut seen = Seen::default();
     for (number, pass) in passes.iter().enumerate() {
         let until = starts.get(number + 1).copied().unwrap_or(waits.to.max(starts[number]));
-        found.passes.push(walk.pass(pass, (starts[number], until), &mut votes)?);
+        found.passes.push(walk.pass(pass, (starts[number], until), &mut seen)?);
     }
-    if votes[1] > votes[0] {
+    separate_gil(&mut found.passes, seen.undisturbed);
+    if seen.votes[1] > seen.votes[0] {
         found.order = Order::Any;
     }
     let made = || passes.iter().flat_map(|pass| &pass.productions);
@@ -66,6 +67,15 @@ pub fn pipeline(family: &Family, waits: &Trained) -> Result<Pipeline, String> {
     found.reads = reads(family, &passes);
     found.wait_ns = found.waited_ns();
     Ok(found)
+}
+
+/// What all passes together show.
+#[derive(Default)]
+struct Seen {
+    /// Steps that took batches in order, and in any order.
+    votes: [u32; 2],
+    /// Durations of receiving a message whose reader had nothing else to do.
+    undisturbed: Vec<f64>,
 }
 
 /// A step of the trainer: its call of `next()`.
@@ -160,7 +170,7 @@ impl Walk<'_, '_> {
         start.min(first)
     }
 
-    fn pass(&self, made: &PassMade, (from, until): (i64, i64), votes: &mut [u32; 2]) -> Result<Pass, String> {
+    fn pass(&self, made: &PassMade, (from, until): (i64, i64), seen: &mut Seen) -> Result<Pass, String> {
         let productions = &made.productions;
         let requests_from = productions.iter().map(|made| made.asked.0).min().unwrap_or(from).max(from);
         let first_taken = productions.iter().map(|made| made.taken.1).min().unwrap_or(i64::MAX);
@@ -169,14 +179,14 @@ impl Walk<'_, '_> {
         let able = able(productions, &delivered);
         let fetches = match self.waits.by_spans {
             true => self.fetches_by_spans(productions, (from, until))?,
-            false => self.fetches_by_calls(productions, &delivered, (requested, requests_from), until, votes),
+            false => self.fetches_by_calls(productions, &delivered, (requested, requests_from), until, &mut seen.votes),
         };
         let steps = fetches.len().min(productions.len());
         if productions.len() > steps + requested.max(1) {
             return Err(format!("a pass has {} batches and {steps} steps", productions.len()));
         }
         if self.waits.by_spans {
-            self.vote(productions, &fetches, votes);
+            self.vote(productions, &fetches, &mut seen.votes);
         }
         let end = self.pass_end(fetches[..steps].last().map_or(from, |fetch| fetch.end), until, &fetches[steps..]);
         let mut pass = Pass {
@@ -195,7 +205,13 @@ impl Walk<'_, '_> {
                 if number == 0 { Fetch { start: fetch.start.min(requests_from.max(from)), ..fetch } } else { fetch };
             let next = fetches[..steps].get(number + 1).map_or(end.0, |next| next.start);
             let mut batch = self.batch(production, made);
-            self.take(&mut batch, production, (&fetches[..steps], able[number], delivered[number]));
+            if let Some(take) = self.take(production, (&fetches[..steps], able[number], delivered[number])) {
+                batch.take_ns = (take.1 - take.0).max(0) as f64;
+                let near = productions.iter().skip(number + 1).take(4 * made.readers.len());
+                let mut own = near.filter(|other| other.reader == production.reader);
+                let is_disturbed = own.any(|other| other.begin < take.1 && other.end > take.0);
+                seen.undisturbed.extend((!is_disturbed).then_some(batch.take_ns));
+            }
             batch.wait_ns = (fetch.end - fetch.start).max(0) as f64;
             if self.waits.by_spans {
                 batch.return_ns = (fetch.end - fetch.start.max(last[number])) as f64;
@@ -205,7 +221,6 @@ impl Walk<'_, '_> {
             self.think(&mut batch, fetch.end, next);
             pass.batches.push(batch);
         }
-        separate_gil(&mut pass);
         Ok(pass)
     }
 
@@ -290,14 +305,13 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Measures how long the trainer took to receive a complete message.
-    fn take(&self, batch: &mut Batch, made: &Production, (fetches, able, delivered): (&[Fetch], i64, i64)) {
+    /// Returns from when until when the trainer received a complete message.
+    fn take(&self, made: &Production, (fetches, able, delivered): (&[Fetch], i64, i64)) -> Option<(i64, i64)> {
         let at = fetches.partition_point(|fetch| fetch.end < made.taken.1);
-        let Some(fetch) = fetches.get(at) else { return };
+        let fetch = fetches.get(at)?;
         // Spans show when `next()` returned; calls show when the last part of the message was received.
         let end = if self.waits.by_spans { delivered.min(fetch.end) } else { delivered };
-        let from = made.sent.max(fetch.start).max(able);
-        batch.take_ns = (end - from).max(0) as f64;
+        Some((made.sent.max(fetch.start).max(able), end))
     }
 
     /// Returns the end of the delivery of a message whose descriptors the trainer requests one by one.
@@ -527,16 +541,18 @@ fn reads(family: &Family, passes: &[PassMade]) -> Vec<(f64, f64)> {
     .collect()
 }
 
-/// Separates waits for the interpreter lock: receiving a message from a reader that computes takes longer than usual by
-/// this wait.
-fn separate_gil(pass: &mut Pass) {
-    let mut takes: Vec<f64> = pass.batches.iter().map(|batch| batch.take_ns).collect();
+/// Separates waits for the interpreter lock: receiving a message from a reader that computes takes longer by this wait
+/// than from a reader that has nothing to do, as at the end of a pass. `undisturbed` are durations of the latter.
+fn separate_gil(passes: &mut [Pass], mut undisturbed: Vec<f64>) {
+    let mut takes: Vec<f64> = passes.iter().flat_map(|pass| &pass.batches).map(|batch| batch.take_ns).collect();
     if takes.is_empty() {
         return;
     }
     takes.sort_by(f64::total_cmp);
-    let usual = takes[takes.len() / 20];
-    for batch in &mut pass.batches {
+    undisturbed.sort_by(f64::total_cmp);
+    let usual = undisturbed.get(undisturbed.len() / 2).map_or(f64::INFINITY, |middle| *middle);
+    let usual = usual.min(takes[takes.len() / 20]);
+    for batch in passes.iter_mut().flat_map(|pass| &mut pass.batches) {
         let computes = batch.work[Kind::Cpu as usize] > 0.2 * batch.made_ns;
         let extra = (batch.take_ns - usual).max(0.0);
         if computes && extra > 0.0 {

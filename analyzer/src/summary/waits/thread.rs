@@ -262,6 +262,7 @@ fn class_of(step: &Step) -> Part {
         StepKind::Give | StepKind::Post => Part::HandOver,
         StepKind::Child => Part::Child,
         StepKind::Fork => Part::Cpu,
+        StepKind::Sleep if step.is_lock => Part::Lock,
         StepKind::Sleep => Part::Sleep,
         StepKind::FileLock => Part::Lock,
         StepKind::Edge => Part::OutsideCalls,

@@ -63,7 +63,8 @@ pub struct Step {
     pub kind: StepKind,
     /// `true` if the timeout expired.
     pub timed_out: bool,
-    /// `true` if the thread that posted had taken the semaphore before: it is used as a lock.
+    /// `true` if the thread that posted had taken the semaphore before: it is used as a lock. Also of a sleep after a lock
+    /// on a file was refused.
     pub is_lock: bool,
     /// `true` if the object is shared between processes.
     pub shared: bool,
@@ -134,6 +135,8 @@ pub struct TimelinePart {
     storage: i64,
     memory: i64,
     memory_from: Option<i64>,
+    /// `true` if a lock on a file was refused since the last step.
+    is_refused: bool,
     /// Number of steps before this part, and the end of the last step in it.
     before: usize,
     stepped: i64,
@@ -162,6 +165,7 @@ impl TimelinePart {
         self.before = thread.steps.len();
         (self.cursor, self.storage, self.memory, self.stepped) = (i64::MIN, 0, 0, i64::MIN);
         self.memory_from = None;
+        self.is_refused = false;
     }
 
     /// Adds a call on a stored file, or on batch shared memory; `makes` is `true` if it allocates that memory, which is
@@ -185,6 +189,11 @@ impl TimelinePart {
         }
     }
 
+    /// Notes that the last call asked for a lock on a file and did not get it: a sleep comes before the next attempt.
+    pub fn lock_refused(&mut self) {
+        self.is_refused = true;
+    }
+
     /// Adds a step; a call within the previous step is not a separate step.
     pub fn step(&mut self, step: Step) {
         if step.end > step.start && step.start < self.stepped {
@@ -198,7 +207,9 @@ impl TimelinePart {
         let memory_from = self.memory_from.take();
         self.cursor = self.cursor.max(step.end);
         self.stepped = self.cursor;
-        self.threads[self.at].1.steps.push(Step { start, storage, memory, memory_from, ..step });
+        let is_lock = step.is_lock || self.is_refused && step.kind == StepKind::Sleep;
+        self.is_refused &= step.kind == StepKind::Edge;
+        self.threads[self.at].1.steps.push(Step { start, storage, memory, memory_from, is_lock, ..step });
     }
 
     /// Removes steps within a call that started before them: they are part of that call.
