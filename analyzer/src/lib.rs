@@ -36,6 +36,7 @@ pub mod io_profile;
 pub mod load;
 mod owner;
 mod packed_serde;
+mod process_tree;
 pub mod replay;
 pub mod resources;
 pub mod scan;

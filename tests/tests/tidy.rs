@@ -180,6 +180,7 @@ const FLOORS: &[(&str, &[&str])] = &[
         &[
             "failure",
             "system",
+            "machine",
             "keys",
             "ranks",
             "spans",
@@ -191,7 +192,6 @@ const FLOORS: &[(&str, &[&str])] = &[
             "results",
             "workload",
             "training",
-            "machine",
             "bench",
             "command",
             "",
@@ -204,6 +204,7 @@ const FLOORS: &[(&str, &[&str])] = &[
             "resources",
             "replay",
             "catalog",
+            "process_tree",
             "errno",
             "owner",
             "packed_serde",

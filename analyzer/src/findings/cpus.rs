@@ -9,9 +9,9 @@ use crate::summary::waits::parts::Part;
 pub const RECORD_MACHINE: &str = "record with this version of dlio, which records the resources that each process may \
     use";
 
-/// Rules that a shortage of CPUs makes pointless: more readers, or a slow reader.
-pub const POINTLESS: &[&str] =
-    &["loader-cpu-bound", "loader-capacity", "loader-jitter", "slow-worker", "too-many-readers"];
+/// Rules that a shortage of CPUs makes pointless: more readers, or a slow reader. Work that readers no longer do needs
+/// no CPU.
+pub const POINTLESS: &[&str] = &["loader-capacity", "loader-jitter", "slow-worker", "too-many-readers"];
 
 /// Returns the judgement of a rule on one kind of shortage: readers wait for a CPU for this reason.
 pub fn by_shortage(case: &Case, is_it: impl Fn(&Shortage) -> bool) -> Judgement {

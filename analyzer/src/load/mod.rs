@@ -38,6 +38,7 @@ use dlio_schemas::native::untraced::Untraced;
 use crate::batch::{Batch, Wanted};
 use crate::catalog::Catalog;
 use crate::filter::{Filter, Sieve};
+use crate::process_tree::late_ranks;
 use crate::unit::{Categories, Seen, Unit};
 use formats::FORMATS;
 use native::index::Index;
@@ -106,6 +107,9 @@ impl Trace {
             settled: natives.settled,
             indexed: index.is_used(),
         };
+        for (proc, rank) in late_ranks(&trace.catalog.processes()) {
+            trace.catalog.amend(proc, |process| process.rank = Some(rank));
+        }
         trace.list_units();
         match trace.sources.is_empty() {
             true => Err(trace.nothing(given, &found.useless)),

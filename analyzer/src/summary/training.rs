@@ -90,6 +90,9 @@ pub struct RankGroup {
     /// at the same time; `null` if calls were not recorded.
     #[serde(default)]
     pub written_ns: Option<i64>,
+    /// Its own thread in calls that read files during the training, beside its readers; `null` if spans show waits.
+    #[serde(default)]
+    pub own_read_ns: Option<i64>,
     /// I/O of the trainer and its readers that overlaps its compute; `null` if compute is unknown, or if the process
     /// group has several trainers.
     #[serde(default)]
@@ -536,6 +539,9 @@ impl Scene<'_> {
             communicated_ns: communicated,
             checkpoint_ns: self.knows_saving.then_some(lane.of(Track::Save)),
             written_ns: self.knows_calls.then_some(written),
+            own_read_ns: told
+                .filter(|waits| !waits.by_spans && !readers.is_empty())
+                .map(|waits| (waits.own_storage - written).clamp(0, to - from)),
             overlap: self.overlap(trainer.proc, trainers).filter(|_| computed > 0),
             batches: thread.batches,
             epochs: thread.epochs(),

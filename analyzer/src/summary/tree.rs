@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::{Catalog, Process};
+pub use crate::process_tree::{above, parents};
 
 /// A thread of a process image.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
@@ -22,9 +23,6 @@ pub struct Ancestry {
     /// The first process of each process's group.
     groups: Vec<u32>,
 }
-
-/// Longer chains are a cycle of reused process ids.
-const GENERATIONS_MAX: usize = 64;
 
 impl Ancestry {
     pub fn new(catalog: &Catalog) -> Ancestry {
@@ -59,35 +57,6 @@ impl Ancestry {
     }
 }
 
-/// An image that starts this long after a child of its process id is still the child's parent: a process that was
-/// forked without the C library gets its image at its first call, which may follow its own child's first call. Process
-/// ids are not reused this quickly.
-const LATE_NS: i64 = 1_000_000_000;
-
-/// Returns, by process, the image of its parent that was running when it started.
-pub fn parents(processes: &[Process]) -> Vec<Option<u32>> {
-    let mut images: BTreeMap<(u32, i32), Vec<u32>> = BTreeMap::new();
-    for (number, process) in (0u32..).zip(processes) {
-        images.entry((process.host, process.pid)).or_default().push(number);
-    }
-    let parent = |process: &Process| {
-        let images = images.get(&(process.host, process.ppid?))?;
-        let image = |number: &&u32| &processes[**number as usize];
-        let began = |number: &&u32| image(number).start_ts <= process.start_ts;
-        let running =
-            |number: &&u32| began(number) && image(number).end_ts.is_none_or(|end| Some(end) >= process.start_ts);
-        // Select the image that ended first among those still running: an exec keeps the start time of its process.
-        let ending = |number: &&u32| image(number).end_ts.unwrap_or(i64::MAX);
-        let late = |number: &&u32| {
-            let after = image(number).start_ts.zip(process.start_ts).map(|(image, child)| image - child);
-            after.is_some_and(|after| (1..=LATE_NS).contains(&after))
-        };
-        let found = images.iter().filter(running).min_by_key(ending).or_else(|| images.iter().rfind(began));
-        found.or_else(|| images.iter().find(late)).copied()
-    };
-    processes.iter().map(parent).collect()
-}
-
 /// Returns the group of a process: the outermost process with its rank among itself and its ancestors, or the outermost
 /// of all if none has a rank. A process without a rank inherits the rank of its nearest ancestor.
 pub fn group(processes: &[Process], parents: &[Option<u32>], proc: u32) -> u32 {
@@ -96,12 +65,6 @@ pub fn group(processes: &[Process], parents: &[Option<u32>], proc: u32) -> u32 {
     let own = chain.iter().find_map(|proc| rank(&proc));
     let of_it = |proc: &&u32| own.is_none() || rank(proc) == own;
     chain.iter().rfind(of_it).copied().unwrap_or(proc)
-}
-
-/// Returns the chain of parents.
-pub fn above(parents: &[Option<u32>], proc: u32) -> Vec<u32> {
-    let next = |proc: &u32| parents.get(*proc as usize).copied().flatten();
-    std::iter::successors(next(&proc), next).take(GENERATIONS_MAX).collect()
 }
 
 /// Returns the names of processes: workers are numbered per parent, others are named after their program or script.
@@ -260,35 +223,5 @@ mod tests {
         let parents = [None, Some(0), Some(0), Some(1), Some(2)];
         let groups: Vec<u32> = (0..5).map(|proc| group(&processes, &parents, proc)).collect();
         assert_eq!(groups, [0, 1, 2, 1, 2]);
-    }
-
-    #[test]
-    fn parent_is_the_image_running_at_the_start() {
-        let image = |pid, ppid, start, end| Process {
-            pid,
-            ppid,
-            start_ts: Some(start),
-            end_ts: Some(end),
-            ..Process::default()
-        };
-        // A shell execs a trainer, whose worker starts a helper; a process id is reused much later.
-        let processes = [
-            image(10, None, 0, 5),
-            image(10, None, 0, 100),
-            image(11, Some(10), 20, 90),
-            image(12, Some(11), 30, 40),
-            image(11, Some(1), 200, 210),
-        ];
-        let parents = parents(&processes);
-        assert_eq!(parents, [None, None, Some(1), Some(2), None]);
-        assert_eq!(above(&parents, 3), [2, 1]);
-    }
-
-    #[test]
-    fn a_parent_whose_image_begins_after_its_child_is_its_parent() {
-        let image = |pid, ppid, start| Process { pid, ppid: Some(ppid), start_ts: Some(start), ..Process::default() };
-        let processes = [image(12, 11, 5), image(11, 10, 20), image(11, 1, LATE_NS + 30), image(14, 11, LATE_NS + 25)];
-        assert_eq!(parents(&processes), [Some(1), None, None, Some(1)]);
-        assert_eq!(parents(&[image(12, 11, 5), image(11, 1, LATE_NS + 6)]), [None, None]);
     }
 }

@@ -609,7 +609,7 @@ pub fn process_of(fields: &Fields, path: &Path, host: u32, offset: i64, last: Op
         ppid: fields.number(key::PPID),
         rank: fields.number(key::RANK),
         run: text(key::RUN).or_else(|| text(key::CONVERTER)),
-        job: None,
+        job: text(key::JOB),
         program: text(key::PROGRAM),
         command: fields.get(key::COMMAND).map(|arguments| command_line(&masked_text(arguments))),
         cwd: text(key::CWD),

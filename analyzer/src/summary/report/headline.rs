@@ -11,7 +11,9 @@ use super::findings::{Finding, Severity, Unit};
 use super::layout::{hung, wrapped};
 use super::no_cpu::Shortage;
 use super::verdict::{FREE, LIMITING, NO_STORAGE, STORAGE, Waits};
-use super::verdict::{lost_share, may_train, own_reads, saves_alone, sentences, training_waits, waits};
+use super::verdict::{
+    lost_share, may_train, own_reads, read_from_cache, saves_alone, sentences, training_waits, waits,
+};
 use crate::replay::predict::Prediction;
 use crate::summary::figures::units::{many, share, time};
 use crate::summary::training::RankGroup;
@@ -68,6 +70,8 @@ pub enum Bottleneck {
     CheckpointBound,
     WriteBound,
     OwnWork,
+    /// The training thread reads files itself, beside its readers.
+    OwnReads,
     SynchronizationBound,
     ComputeBound,
     NotDataBound,
@@ -112,6 +116,7 @@ impl Bottleneck {
             Bottleneck::CheckpointBound => "CHECKPOINT-BOUND",
             Bottleneck::WriteBound => "WRITE-BOUND",
             Bottleneck::OwnWork => "OWN-WORK",
+            Bottleneck::OwnReads => "STORAGE-BOUND IN THE TRAINING THREAD",
             Bottleneck::SynchronizationBound => "SYNCHRONIZATION-BOUND",
             Bottleneck::ComputeBound => "COMPUTE-BOUND",
             Bottleneck::NotDataBound => "NOT DATA-BOUND",
@@ -136,6 +141,7 @@ impl Bottleneck {
         let is_in = |rules: &[&str]| rules.contains(&rule);
         match self {
             Bottleneck::StorageBound => is_in(&READS) || is_in(&LOADER),
+            Bottleneck::OwnReads => is_in(&READS),
             Bottleneck::PreprocessingBound => {
                 is_in(&["loader-cpu-bound", "small-reads", "tiny-stdio"]) || is_in(&LOADER)
             }
@@ -193,6 +199,9 @@ impl Bottleneck {
             }
             Bottleneck::CheckpointBound => "write checkpoints in the background, or less often, or to faster storage",
             Bottleneck::WriteBound => "write files in the background, or to faster storage",
+            Bottleneck::OwnReads => {
+                "read these files in readers too (a loader with workers also for validation), or keep them in memory"
+            }
             Bottleneck::OwnWork => "speed up those threads or programs; data loading is not the bottleneck",
             Bottleneck::SynchronizationBound => "find the rank or server that the others wait for: --section training",
             _ => "see the longest waits and their causes: --section waits",
@@ -303,7 +312,12 @@ impl Headline {
             bottleneck if bottleneck.is_open() => {
                 changes.find(|finding| finding.id != NAMES_NO_CAUSE && finding.severity <= Some(Severity::Warning))
             }
-            bottleneck => changes.find(|finding| bottleneck.concerns(&finding.id)),
+            bottleneck => {
+                let own: Vec<&Finding> = changes.filter(|finding| bottleneck.concerns(&finding.id)).collect();
+                // What names a file or a call is easier to act on than the path to a device.
+                let is_exact = |finding: &&&Finding| finding.id != UNSPECIFIC;
+                own.iter().find(is_exact).or(own.first()).copied()
+            }
         }
     }
 
@@ -328,6 +342,9 @@ fn replayed(summary: &Summary) -> Option<String> {
     let [after, before] = [row.time_ns?, replay.measured_ns].map(|ns| time(ns as f64));
     Some(format!("set {} ({}): by replay, training takes {after} instead of {before}", row.code, row.what))
 }
+
+/// The rule that knows only where storage does not lose time.
+const UNSPECIFIC: &str = "slow-but-idle-device";
 
 /// The rule that names the problem but not its cause.
 pub(super) const NAMES_NO_CAUSE: &str = "input-bound";
@@ -413,6 +430,7 @@ fn of_training(summary: &Summary, waits: &Waits) -> Headline {
     let others = [
         (waits.written_share(), if saves(summary) { Bottleneck::CheckpointBound } else { Bottleneck::WriteBound }),
         (waits.sum_share(|group| group.own_work_ns), Bottleneck::OwnWork),
+        (waits.sum_share(|group| group.own_read_ns), Bottleneck::OwnReads),
         (waits.sum_share(|group| group.peer_wait_ns), Bottleneck::SynchronizationBound),
         (waits.sum_share(|group| group.unknown_wait_ns), Bottleneck::Unknown),
     ];
@@ -469,6 +487,14 @@ fn of_another_wait(waits: &Waits, bottleneck: Bottleneck, part: f64) -> Headline
         Bottleneck::CheckpointBound | Bottleneck::WriteBound => (
             "is spent writing files",
             format!("the training thread wrote and synced files for {} of {trained}.", time(waits.written() as f64)),
+        ),
+        Bottleneck::OwnReads => (
+            "is spent in reads of its own",
+            format!(
+                "the training thread itself read files for {} of {trained}; it waited {} for its readers.",
+                ns(|group| group.own_read_ns),
+                waits.mean(waits.waited)
+            ),
         ),
         Bottleneck::OwnWork => (
             "is spent waiting for its own threads or programs",
@@ -546,7 +572,13 @@ fn of_data(waits: &Waits, part: f64) -> Headline {
     if let Some(others) = waits.waiting_ranks() {
         why += &format!("; {others}");
     }
-    with_share(bottleneck, &title, part, waits, ("is spent waiting for data", why + "."))
+    why += match certainty(waits) {
+        Certainty::Inferred if !waits.read_themselves() => {
+            ". Work of the training thread itself on data is not included."
+        }
+        _ => ".",
+    };
+    with_share(bottleneck, &title, part, waits, ("is spent waiting for data", why))
 }
 
 /// Returns the bottleneck of a wait for data, and the number that proves it.
@@ -657,18 +689,27 @@ fn without_training(summary: &Summary, pools: Option<&Waits>) -> Headline {
         );
     }
     match own_reads(summary) {
-        Some((name, part)) if part >= LIMITING => Headline {
-            share: Some(part),
-            certainty: Certainty::Inferred,
-            text: format!(
-                "LIKELY STORAGE-BOUND: at least {} of the loop is spent in reads, if it trains",
+        Some((name, part)) if part >= LIMITING => {
+            let cached = read_from_cache(summary);
+            let (title, bottleneck) = match cached {
+                Some(_) => ("DATA-BOUND", Bottleneck::DataBoundMixed),
+                None => ("STORAGE-BOUND", Bottleneck::StorageBound),
+            };
+            let from = cached.map_or_else(String::new, |text| format!("; {text}"));
+            let why = format!(
+                "{name} reads in its main thread, and reads took {} of its loop{from}.",
                 Unit::Share.text(part)
-            ),
-            ..Headline::new(
-                Bottleneck::StorageBound,
-                format!("{name} reads in its main thread, and reads took {} of its loop.", Unit::Share.text(part)),
-            )
-        },
+            );
+            Headline {
+                share: Some(part),
+                certainty: Certainty::Inferred,
+                text: format!(
+                    "LIKELY {title}: at least {} of the loop is spent in reads, if it trains",
+                    Unit::Share.text(part)
+                ),
+                ..Headline::new(bottleneck, why)
+            }
+        }
         Some((name, part)) => Headline::new(
             Bottleneck::Unknown,
             format!(

@@ -18,7 +18,7 @@ use crate::summary::count::counted::DataReads;
 use crate::summary::figures::units::{bytes, grouped, many, share, time};
 use crate::summary::training::{RankGroup, ReaderUse, held, told};
 use crate::summary::tree;
-use crate::summary::waits::parts::Parts;
+use crate::summary::waits::parts::{Part, Parts};
 use crate::summary::waits::timeline::STEPS_MAX;
 
 /// A training that waits for this share of its time or more is limited by data loading.
@@ -195,6 +195,12 @@ impl Waits<'_> {
         self.part(self.starting) >= WORTH
     }
 
+    /// Returns `true` if no cause of the wait is larger than the start of readers.
+    fn starts_lead(&self) -> bool {
+        let start = |causes: &Parts| causes.get(Part::Start);
+        self.causes.as_ref().is_none_or(|causes| Part::CAUSES.iter().all(|cause| causes.get(*cause) <= start(causes)))
+    }
+
     /// Returns `true` if all trainers read their data themselves, without readers.
     pub(super) fn read_themselves(&self) -> bool {
         let mut groups = self.groups.iter();
@@ -252,7 +258,7 @@ impl Waits<'_> {
             _ if is_doubtful => "Whether training waited for data is unknown",
             (part, _) if part < FREE && is_inferred => "Training did not wait for its readers",
             (part, _) if part < FREE => "Training did not wait for data",
-            (_, part) if part < FREE => "Training waited for its readers to start",
+            (_, part) if part < FREE && self.starts_lead() => "Training waited for its readers to start",
             (part, _) if part >= LIMITING => "Training waited for data",
             _ => "Training waited for data some of the time",
         };
@@ -619,14 +625,33 @@ fn own_reader(summary: &Summary) -> Option<(&ProcessUse, DataReads)> {
         let is_one = |other: &&ProcessUse| other.parent == process.parent && tree::may_train(&other.program);
         process.parent.is_some() && process.rank.is_none() && summary.processes.iter().filter(is_one).count() > 1
     };
+    // A forked or spawned process works for its parent, too.
+    let is_worker = |process: &&ProcessUse| process.rank.is_none() && process.called.starts_with(WORKER);
     let own = |process: &ProcessUse| process.own_reads.filter(|reads| reads.pauses >= PAUSES_MIN);
     let found = summary
         .processes
         .iter()
-        .filter(|it| trains(it) && !has_siblings(it))
+        .filter(|it| trains(it) && !has_siblings(it) && !is_worker(it))
         .filter_map(|process| Some((process, own(process)?)));
     found.max_by_key(|(_, reads)| reads.read_ns)
 }
+
+/// Returns a text that says so if hardly any of the bytes that were read came from storage: the kernel counts those.
+pub(super) fn read_from_cache(summary: &Summary) -> Option<String> {
+    let stored: Option<u64> = summary.machine.iter().map(|machine| machine.storage_read).sum();
+    let read: u64 = summary.processes.iter().map(|process| process.work.bytes_read).sum();
+    let stored = stored.filter(|stored| *stored < read / FROM_CACHE && !summary.machine.is_empty())?;
+    let [stored, read] = [stored, read].map(|count| bytes(count as f64));
+    Some(format!(
+        "only {stored} of the {read} came from storage: the rest was cached, and the calls themselves take the time"
+    ))
+}
+
+/// Storage served less than one byte in this many.
+const FROM_CACHE: u64 = 10;
+
+/// The name of processes that a program forks or spawns, before their number.
+const WORKER: &str = "worker ";
 
 /// Returns the name of the process whose main thread reads data, and the share of its loop that reads took.
 pub(super) fn own_reads(summary: &Summary) -> Option<(&str, f64)> {
@@ -640,6 +665,10 @@ fn reads_itself(summary: &Summary) -> Option<String> {
     let looped = (reads.to_ts - reads.from_ts).max(1);
     let (name, part) = (&process.called, share(reads.read_ns, looped));
     let (spent, looped_for) = (time(reads.read_ns as f64), time(looped as f64));
+    let cause = match read_from_cache(summary) {
+        Some(text) => format!("and {text}"),
+        None => "and storage is the cause of that".into(),
+    };
     let facts = format!(
         "{name} reads its data in its main thread, like a loader without workers (num_workers=0): reads took {spent} \
          ({part}) of the {looped_for} from the first read to the last."
@@ -647,7 +676,7 @@ fn reads_itself(summary: &Summary) -> Option<String> {
     Some(match reads.read_ns as f64 / looped as f64 {
         part if part >= FREE => {
             format!(
-                "{facts} If it trains, it waited at least that long for data, and storage is the cause of that. Whether it \
+                "{facts} If it trains, it waited at least that long for data, {cause}. Whether it \
                  also waits for preprocessing is unknown: calls do not distinguish preprocessing from training."
             )
         }

@@ -108,7 +108,16 @@ mod tests {
         let lane = LaneId { proc: 0, tid: 1 };
         let mut waits: Vec<Wait> = (0..50).map(|i| wait(100 * i, 100 * i + 10, Part::Cpu)).collect();
         waits.push(wait(500_000, 700_000, Part::Storage));
-        let trainer = TrainerWaits { lane, by_spans: false, waits, from: 0, to: 1_000_000, works: 50, messages: 51 };
+        let trainer = TrainerWaits {
+            lane,
+            by_spans: false,
+            waits,
+            from: 0,
+            to: 1_000_000,
+            works: 50,
+            messages: 51,
+            own_storage: 0,
+        };
         let all = Waits { is_known: true, is_cut: false, trainers: vec![trainer], ..Waits::default() };
         let processes = [Process { pid: 1, rank: Some(3), ..Process::default() }];
         let drawn = pieces(&all, &processes, (0, 1_000_000));

@@ -79,6 +79,8 @@ pub struct TrainerWaits {
     pub works: u64,
     /// Messages that it received, or waited for.
     pub messages: u64,
+    /// Its own thread in calls on stored files during the training.
+    pub own_storage: i64,
 }
 
 impl TrainerWaits {
@@ -555,7 +557,8 @@ impl<'f, 'a> Trainer<'f, 'a> {
         let to = if stopped == last { last } else { self.done(last).min(last.saturating_add(step_max)) };
         // Drop waits before and after the training.
         waits.retain(|wait| wait.start >= from && wait.start < to.max(last));
-        Some(TrainerWaits { lane: self.lane(), by_spans: false, waits, from, to, works, messages })
+        let own_storage = self.family.threads[self.thread].composition(from, to).get(Part::Storage);
+        Some(TrainerWaits { lane: self.lane(), by_spans: false, waits, from, to, works, messages, own_storage })
     }
 
     /// Returns when the trainer created its readers: consecutively, with short gaps.
@@ -667,7 +670,8 @@ impl<'f, 'a> Trainer<'f, 'a> {
         let from = waits.first().map_or(from, |wait| wait.start.min(from));
         let works = waits.iter().zip(waits.iter().skip(1)).filter(|(a, b)| b.start - a.end >= WORK_NS).count() as u64;
         let messages = waits.len() as u64;
-        Some(TrainerWaits { lane: self.lane(), by_spans: true, waits, from, to, works, messages })
+        let own_storage = self.family.threads[self.thread].composition(from, to).get(Part::Storage);
+        Some(TrainerWaits { lane: self.lane(), by_spans: true, waits, from, to, works, messages, own_storage })
     }
 
     /// Returns the maker of the item that a span waited for: the last thread to end a wait in the span other than by
