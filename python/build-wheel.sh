@@ -16,7 +16,7 @@ dist="$(cd "$dist" && pwd)"
 "$here/../tests/setup.sh" wheel >&2
 cd "$here"
 
-# maturin packs the files of the package's directory: they are put there for the time of one build.
+# maturin packs the files of the package's directory, so they are copied there during the build.
 exec 9< .
 flock 9
 made="$(mktemp -d "${TMPDIR:-/tmp}/dlio-wheel.XXXXXX")"
@@ -37,7 +37,7 @@ PATH="$cache/dlio-wheel-venv/bin:$PATH"
 if [ $command = sdist ]; then
     maturin sdist --out "$made/out" >&2
 else
-    # A separate directory: otherwise the programs' build and this one would wait for each other's lock.
+    # A separate build directory: otherwise this build and the build of the programs would wait for the lock of the other one.
     CARGO_TARGET_DIR="$CARGO_TARGET_DIR/python" maturin build --release --out "$made/out" >&2
 fi
 # A wheel of an earlier build may have another tag.

@@ -5,8 +5,8 @@ than before (25 % for an event that is summarized).
     guard.py              compares with baseline.toml
     guard.py --renew      rewrites baseline.toml, to be committed with the change that needs it and its reason
 
-Instructions, not time: they are the same on a busy machine. A program is run with N calls and with 2 N under valgrind's
-callgrind; the difference over N is a call, without the cost of start and end. The kernel's own instructions are not counted.
+Instructions do not depend on the load of the host, unlike time. A program runs with N calls and with 2 N calls under valgrind's
+callgrind. The difference divided by N is the cost of one call, without the start and the end. The kernel's instructions do not count.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The locations of everything a case names: programs, peers, the measured directory; and the prepared data."""
+"""Locations of everything that a case names (programs, peers, the measured directory), and the prepared data."""
 
 import glob
 import os
@@ -19,7 +19,7 @@ EVENTS_LEAST = 100_000
 
 
 class Missing(Exception):
-    """A missing requirement of the run; the text names the command that provides it."""
+    """A requirement of the run is missing; the text names the command that installs it."""
 
 
 def cache():
@@ -52,7 +52,7 @@ def require(values):
 
 
 class Places:
-    """Names and their values, and the data prepared so far."""
+    """The values of names in templates, and the data prepared so far."""
 
     def __init__(self, plan, work):
         self.plan = plan
@@ -138,7 +138,7 @@ def events_with_room(wanted, bytes_an_event, free):
 
 
 class fresh_folder:
-    """A directory that is empty at first and removed at the end."""
+    """Creates an empty directory, and removes it at the end."""
 
     def __init__(self, path):
         self.path = Path(path)

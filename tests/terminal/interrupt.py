@@ -21,7 +21,7 @@ SILENT = "select count(*) from generate_series(1, 5000000) a(x), generate_series
 
 
 class Terminal:
-    """A program at its own terminal, and its output."""
+    """A program on its own terminal, and its output."""
 
     def __init__(self, command, environment):
         self.shown = ""
@@ -47,7 +47,7 @@ class Terminal:
         return before
 
     def querying(self):
-        """Processor time of each thread that works at a query."""
+        """Returns the CPU time of each thread that works on a query."""
         times = []
         for task in os.listdir(f"/proc/{self.pid}/task"):
             try:
