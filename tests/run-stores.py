@@ -256,7 +256,7 @@ def three_counts(bench: Bench, log: pathlib.Path | None) -> None:
     bench.run(*keys, GENERATE, NO_TRAINING)
     for way, more in ways.items():
         before = len(log.read_text().splitlines()) if log else 0
-        # Of this run only.
+        # The trace of this run only.
         shutil.rmtree(bench.folder / "run" / "trace", ignore_errors=True)
         summary = bench.run(*keys, *more, options=["--trace"])
         reported = [(epoch["object"]["get_requests"], epoch["object"]["bytes_read"]) for epoch in summary["epoch"]]
@@ -352,7 +352,7 @@ def on_swift(folder: pathlib.Path) -> None:
         three_counts(bench, None)
         checkpoints(bench)
         there = listed(bench)
-        expect(there.pop("uploads") == 0 and len(there) > 8 * len(FORMATS), f"all of it is there: {there}")
+        expect(there.pop("uploads") == 0 and len(there) > 8 * len(FORMATS), f"the store has all objects: {there}")
         faults(bench)
         killed_generation(bench, folder / "disk")
         standstill(bench, proxy)

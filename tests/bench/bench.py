@@ -149,4 +149,4 @@ if __name__ == "__main__":
     except (cases.Wrong, places.Missing) as error:
         sys.exit(f"bench: {error}")
     except KeyboardInterrupt:
-        sys.exit("bench: stopped; what was measured so far is kept")
+        sys.exit("bench: stopped; the results so far are kept")

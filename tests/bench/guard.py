@@ -161,9 +161,9 @@ def grown(counted, baseline):
 def renewed(counted):
     lines = "".join(f'"{name}" = {count:.1f}\n' for name, count in counted.items())
     return (
-        "# Instructions of user space for one traced call, for a short process beyond those of the same untraced, and for one event\n"
-        "# of a trace that is summarised. The guard fails where\n"
-        "# one grows by a tenth. `tests/bench/guard.py --renew` writes this anew: commit it with the change that needs it.\n\n"
+        "# Instructions in user space for one traced call, for a short process in addition to the untraced process, and for one event\n"
+        "# of a summarized trace. The guard fails if a number grows by 10 %.\n"
+        "# `tests/bench/guard.py --renew` rewrites this file: commit it with the change that needs it.\n\n"
         f"[instructions]\n{lines}"
     )
 

@@ -104,9 +104,9 @@ class Places:
         inherited = min((self.prepared[before][0] for before in step.after if self.prepared[before][0]), default=step.events)
         events = events_with_room(min(inherited, step.events), step.bytes_an_event, machine.free_bytes(self.work))
         if machine.free_bytes(self.work) < step.bytes + DISK_RESERVE or (step.events and not events):
-            return 0, f"the disk has no room for it: {machine.free_bytes(self.work) / 1e9:.1f} GB are free in {self.work}"
+            return 0, f"the disk is too small: {machine.free_bytes(self.work) / 1e9:.1f} GB are free in {self.work}"
         if events < step.events:
-            print(f"{step.name}: {events:,} events instead of {step.events:,}, for the disk has no room for more")
+            print(f"{step.name}: {events:,} events instead of {step.events:,}, because the disk is too small for more")
         return events, self._run(step, events, runner)
 
     def _run(self, step, events, runner):

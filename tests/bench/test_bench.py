@@ -24,7 +24,7 @@ SMALL = """
 [peer.absent]
 what = "Absent"
 command = "no-such-command-anywhere"
-get = "nobody has it"
+get = "no package has it"
 
 [under.bare]
 what = "bare"

@@ -38,7 +38,7 @@ class Terminal:
         while text not in self.shown:
             ready, _, _ = select.select([self.fd], [], [], max(0, end - time.monotonic()))
             if not ready:
-                sys.exit(f"waited in vain for {text!r}; on the terminal stands {self.shown!r}")
+                sys.exit(f"{text!r} did not appear; the terminal shows {self.shown!r}")
             try:
                 self.shown += os.read(self.fd, 4096).decode(errors="replace")
             except OSError:
