@@ -30,6 +30,11 @@ import blocks
 import links
 import pages
 
+try:
+    import yaml
+except ImportError:
+    yaml = None
+
 DIST = Path(os.environ.get("DLIO_DIST", ROOT / "target/dist"))
 BIN = Path(os.environ.get("DLIO_BIN_DIR", DIST / "bin"))
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache")))
@@ -179,6 +184,15 @@ class Runner:
         lines = blocks.shortened(block.text.split("\n"), printed.rstrip("\n").split("\n")) if found else []
         return "".join(line.rstrip() + "\n" for line in lines) or None
 
+    def parse_yaml(self, block):
+        if yaml is None:
+            self.counts["PyYAML is missing: YAML is not parsed"] += 1
+            return
+        try:
+            list(yaml.safe_load_all(block.text))
+        except yaml.YAMLError as error:
+            self.error(block, f"not valid YAML: {error}")
+
     def page(self, page):
         """Tests a page; again if an error remains."""
         before, counts = list(self.errors), self.counts.copy()
@@ -199,6 +213,8 @@ class Runner:
                 (page_dir / name).write_text(block.text)
                 if name.endswith(".py"):
                     compile(block.text, f"{block}", "exec")
+                elif name.endswith(".yaml"):
+                    self.parse_yaml(block)
             elif block.language in ("sh", "console", "sql") and not self.skipped(block):
                 if block.language == "sh":
                     self.counts["commands"] += 1
@@ -209,6 +225,8 @@ class Runner:
                     changed.append((block, self.console(block, page_dir)))
             elif "result" in block.classes:
                 changed.append((block, self.result(block, queried)))
+            elif block.language == "yaml":
+                self.parse_yaml(block)
             elif block.language == "python":
                 compile(block.text, f"{block}", "exec")
         if self.update:
