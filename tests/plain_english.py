@@ -243,6 +243,26 @@ def shell(text, _):
                 yield Text("messages", printed, [(0, number)])
 
 
+C = re.compile(r"""(?P<comment>//[^\n]*|/\*.*?\*/)|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'""", re.S)
+
+
+def c(text, _):
+    """Comments, except directives of tests."""
+    lines = []
+    for found in C.finditer(text):
+        if found["comment"] and not found["comment"].startswith("//="):
+            number = text.count("\n", 0, found.start()) + 1
+            for at, line in enumerate(found["comment"].split("\n")):
+                lines.append((number + at, re.sub(r"^\s*(?:/[/*]+|\*/?)|\*/$", "", line)))
+    yield from joined("comments", lines)
+
+
+def toml(text, _):
+    """Comments."""
+    lines = enumerate(text.split("\n"), 1)
+    yield from joined("comments", ((number, line.strip()[1:] if line.lstrip().startswith("#") else "") for number, line in lines))
+
+
 def sql(text, _):
     """Comments, which `--show-sql` prints."""
     lines = enumerate(text.split("\n"), 1)
@@ -264,6 +284,10 @@ def texts(path):
             return python(text, path)
         case ".sql":
             return sql(text, path)
+        case ".c" | ".h" | ".cpp":
+            return c(text, path)
+        case ".toml":
+            return toml(text, path)
         case _:
             return shell(text, path)
 
@@ -281,7 +305,7 @@ def sources():
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.decode().split("\0")
     own = Path(__file__).name
     for path in sorted(listed):
-        read = path.endswith((".md", ".rs", ".py", ".sh", ".sql")) or Path(path).name == "Makefile"
+        read = path.endswith((".md", ".rs", ".py", ".sh", ".sql", ".c", ".h", ".cpp", ".toml")) or Path(path).name == "Makefile"
         if read and Path(path).name not in (own, f"test_{own}") and (ROOT / path).is_file():
             yield path
 
