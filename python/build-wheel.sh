@@ -37,7 +37,7 @@ PATH="$cache/dlio-wheel-venv/bin:$PATH"
 if [ $command = sdist ]; then
     maturin sdist --out "$made/out" >&2
 else
-    # A separate build directory: otherwise this build and the build of the programs would wait for the lock of the other one.
+    # A separate directory: otherwise the programs' build and this one would wait for each other's lock.
     CARGO_TARGET_DIR="$CARGO_TARGET_DIR/python" maturin build --release --out "$made/out" >&2
 fi
 # A wheel of an earlier build may have another tag.

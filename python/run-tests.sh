@@ -69,8 +69,8 @@ fi
 cd "$here/tests"
 PATH="$folder/venv/bin:/usr/bin:/bin" DLIO_BIN_DIR="${DLIO_BIN_DIR:-$(dirname "$(command -v dlio-analyze || echo ./none)")}" \
     "$python" -B -m unittest "$@"
-[ -e "$stores/.installed" ] || echo "skipped: the tests with boto3, s3fs and others; run \`make test-stores\` to install them and run the tests"
-[ "$base" != python3 ] || echo "skipped: the tests with PyTorch; run \`make test-torch\` to install it (6 GB) and run the tests"
+[ -e "$stores/.installed" ] || echo "skipped: the tests with boto3, s3fs and others; \`make test-stores\` installs them and runs them"
+[ "$base" != python3 ] || echo "skipped: the tests with PyTorch; \`make test-torch\` installs it (some 6 GB) and runs them"
 
 "$python" -m pip uninstall --quiet --yes dliotrace
 find "$folder/venv" | grep -v __pycache__ | sort > "$folder/after"
