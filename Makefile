@@ -4,7 +4,7 @@
 export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dlio-target
 # The build of this clone.
 export DLIO_DIST ?= $(CURDIR)/target/dist
-# The Python that reads our files; tests/setup.sh installs it.
+# Python with libraries that read the files dlio writes; tests/setup.sh installs it.
 export DLIO_TEST_PYTHON ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dlio-venv/bin/python
 export DLIO_BIN_DIR := $(DLIO_DIST)/bin
 export DLIO_PRELOAD := $(DLIO_DIST)/lib/libdliotrace.so
@@ -17,14 +17,15 @@ help:
 	@echo "make build         build programs and libraries into $(DLIO_DIST)"
 	@echo "make build-mpi     also build libdlio_mpi.so for the installed MPI"
 	@echo "make wheel         build the Python package into $(DLIO_DIST)/wheel"
-	@echo "make packages      build a tarball, .deb, .rpm, bill of materials and checksums from the build; make docs: the book (mdBook)"
+	@echo "make packages      build a tarball, .deb, .rpm, bill of materials and checksums from the build"
+	@echo "make docs          build the book into target/docs, with mdBook"
 	@echo "make install       install the build, manual pages and shell completions into PREFIX=$(PREFIX); make uninstall removes them"
 	@echo "make test          run all checks; the targets below install what they need"
 	@echo "make test-torch    install PyTorch (5 minutes, 6 GB) and run its tests"
 	@echo "make test-verdict  compare reports with 127 small trainings whose causes of waiting are known (15 minutes);"
 	@echo "                   JOBS=\"decode http\" selects some; jobs with PyTorch and other libraries need make setup-torch"
-	@echo "make test-what-if  makes changes to the loaders of 29 small trainings, and compares them with what \`dlio-analyze --what-if\`"
-	@echo "               predicts from one run (half an hour on an idle host, with PyTorch); JOBS=\"decode lock\" names some jobs"
+	@echo "make test-what-if  change the loaders of 29 small trainings and compare the times with the predictions of"
+	@echo "                   \`dlio-analyze --what-if\` (half an hour on an idle host, with PyTorch); JOBS=\"decode lock\" selects some"
 	@echo "make test-stores   install boto3, s3fs and others, nginx and OpenStack Swift (250 MB) and run their tests (minutes)"
 	@echo "make test-mpi      install Open MPI and libclang, build libdlio_mpi.so and test ranks under mpirun"
 	@echo "make test-systems  run the build in roots of other systems (glibc 2.31 and 2.41, by debootstrap, 600 MB; as root);"
@@ -38,10 +39,10 @@ help:
 demo: setup-demo build
 	@examples/demo.sh
 
-# Resets signal actions: `nohup make test &` and services ignore some signals.
+# Restores the default signal actions: under `nohup make test &` and in services, some signals are ignored.
 AS_USUAL := $(shell env --default-signal true 2>/dev/null && echo env --default-signal)
 
-# setup-test has installed all dependencies: a test that misses one fails instead of skipping.
+# setup-test installs all dependencies, so a test that lacks one fails instead of being skipped.
 test: export DLIO_TESTS_WHOLE := 1
 STAGE := @tests/stage.sh
 test: say-test setup-test
@@ -59,11 +60,11 @@ test: say-test setup-test
 	$(STAGE) "Perfetto UI" $(AS_USUAL) tests/run-ui.sh
 	@tests/stage.sh --times
 
-# Ranks under mpirun, through its MPI. `make test` also runs these tests if mpirun is installed.
+# Ranks under mpirun that communicate through its MPI. `make test` runs these tests, too, if mpirun is installed.
 test-mpi: setup-mpi build build-mpi
 	cargo test --release --workspace --exclude dlio-preload --test ranks --test collectives
 
-# Spans of PyTorch, installed into a separate environment. `make test` also runs these tests once it is installed.
+# Spans of PyTorch, which is installed into a separate environment. `make test` runs these tests, too, once PyTorch is installed.
 test-torch: setup-torch build
 	python/run-tests.sh --torch
 
@@ -71,12 +72,12 @@ test-torch: setup-torch build
 test-verdict: setup-test wheel
 	tests/jobs/verdicts.py $(JOBS)
 
-# Predicted changes to loaders, and the same changes really made: run it on an idle host.
+# Compares the predicted and the measured effect of changes to loaders: run it on an idle host.
 test-what-if: setup-torch wheel
 	tests/jobs/what_if.py $(if $(JOBS),--jobs $(JOBS)) $(WHAT_IF_ARGUMENTS)
 
-# Tests traced requests of other object store clients, in a separate environment (`make test` also runs them once it is
-# installed), and dlio's own client with other servers: nginx and OpenStack Swift.
+# Tests traced requests of other object store clients, in a separate environment (`make test` runs these tests, too, once the
+# environment is installed), and dlio's own client with other servers: nginx and OpenStack Swift.
 test-stores: setup-stores build
 	python/run-tests.sh --stores
 	tests/run-stores.py
@@ -96,7 +97,7 @@ test-mlpstorage: build
 own:
 	@examples/own.sh
 
-# Printed first, so that the user knows what to wait for.
+# Printed first, so that the user knows how long to wait and for what.
 say-test:
 	@echo "make test: about half an hour on two cores, plus about as long for the first build."
 	@echo "  It runs format and clippy, build, code documentation, unit tests and small traced programs (most of the"
@@ -184,8 +185,8 @@ install:
 	install -d $(addprefix $(DESTDIR)$(PREFIX)/share/,$(dir $(COMPLETIONS)))
 	@for place in $(COMPLETIONS); do \
 		case $$place in bash-*) shell=bash ;; zsh/*) shell=zsh ;; *) shell=fish ;; esac; \
-		command=$$(basename $$place .fish | sed 's/^_//'); asked=--completions; [ $$command != dlio ] || asked=completions; \
-		$(DLIO_BIN_DIR)/$$command $$asked $$shell > $(DESTDIR)$(PREFIX)/share/$$place || exit 1; done
+		command=$$(basename $$place .fish | sed 's/^_//'); option=--completions; [ $$command != dlio ] || option=completions; \
+		$(DLIO_BIN_DIR)/$$command $$option $$shell > $(DESTDIR)$(PREFIX)/share/$$place || exit 1; done
 
 # Under share, in the directories from which bash, zsh and fish load completions.
 PROGRAMS := dlio dlio-analyze dlio-top

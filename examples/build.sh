@@ -4,7 +4,7 @@
 set -eu
 target=${CARGO_TARGET_DIR:?set by the Makefile}
 
-# build FOLDER OPTIONS: cargo build, whose profile has FOLDER in the build folder.
+# build FOLDER OPTIONS: runs cargo build; FOLDER is the directory of the profile in the build directory.
 build() {
     folder=$target/$1
     shift
@@ -17,7 +17,7 @@ build() {
     done
 }
 
-# rebuild LIBRARY: forgets the crates that make it and that link it.
+# rebuild LIBRARY: cleans the crates that build and link this library.
 rebuild() {
     for output in $(grep -l "link-lib=static=$1\$" "$folder"/build/*/output); do
         for crate in $(printf '%s\n' "$output"; sed -n 's/^cargo::*rustc-link-search=native=//p' "$output"); do

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Forgets the crates of ours that another clone has built. All clones share one build folder, so that dependencies are built
-# once; cargo takes such a crate for this clone's where the sources here are older. Called in the clone.
+# Cleans dlio's crates that another clone has built. All clones share one build directory, so that dependencies are built once; if
+# the sources of this clone are older, cargo would use the crate of the other clone. Run it in the clone.
 set -eu
 target=${CARGO_TARGET_DIR:?set by the Makefile}
 clone=$(pwd -P)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs the C, C++ and Rust examples untraced and under the library, and checks what their traces say. Takes the installation
-# from DLIO_DIST (bin/ and lib/), or the programs from DLIO_BIN_DIR.
+# Runs the C, C++ and Rust examples untraced and with the library, and checks their traces. The installation is in DLIO_DIST (bin/
+# and lib/), or the programs are in DLIO_BIN_DIR.
 set -eu
 here="$(cd "$(dirname "$0")" && pwd)"
 dist="${DLIO_DIST:-$here/../target/dist}"
@@ -17,7 +17,7 @@ rust="$(cargo build --quiet --release --package dlio-example --manifest-path "$h
     --message-format json | sed -n 's/.*"executable":"\([^"]*example-spans\)".*/\1/p')"
 ln -s "$rust" "$folder/rust"
 
-# expect NAME FIGURE CONDITION: as many events of that trace meet the condition.
+# expect NAME NUMBER CONDITION: checks that this number of events in the trace meet the condition.
 expect() {
     found="$("$analyze" "$folder/trace-$1" --sql "select count(*) as n from events where $3" --format csv | tail -n 1)"
     [ "$found" = "$2" ] || { echo "$1: $found events instead of $2 where $3" >&2; failed=1; }
@@ -42,12 +42,12 @@ expect cpp 4 "name = 'fetch' and depth = 1 and args['bytes'] = '65536'"
 expect cpp 4 "name = 'fread' and depth = 2 and bytes = 65536 and file like '%/input'"
 expect cpp 4 "name = 'forward' and depth = 1 and step >= 0"
 
-# The engine this program links records its spans where nothing is preloaded.
+# Without a preloaded library, the engine that the program links records its spans.
 DLIO_TRACE_DIR="$folder/trace-linked" DLIO_TRACE_FORMAT=native "$folder/rust" "$folder/input"
 expect linked 8 "name = 'fetch'"
 expect linked 0 "cat = 'posix'"
 
-# All processes in one file, in each format, hold what the traces hold.
+# An export of all processes to one file contains the events of the traces, in each format.
 count() {
     "$analyze" "$@" --sql "select count(*) as n from events" --format csv | tail -n 1
 }

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Packages the finished build of `make build`: tarball, .deb, .rpm, recipes, checksums. Usage: build.sh [DIR]
 #
-# DIR is $DLIO_DIST/packages by default. PACKAGES_URL is the place that recipes name [file://DIR], MAINTAINER the person in the .deb.
-# SOURCE_DATE_EPOCH is the date in all files [the last commit's]: the same build gives the same packages.
+# DIR is $DLIO_DIST/packages by default. PACKAGES_URL is the address in the recipes [file://DIR], MAINTAINER the person in the .deb.
+# SOURCE_DATE_EPOCH is the date of all files [that of the last commit], so that one build always gives identical packages.
 set -eu
 here="$(cd "$(dirname "$0")" && pwd)"
 root="$(dirname "$here")"
@@ -56,7 +56,7 @@ dated() {
 name="dlio-$version-x86_64-linux"
 copied "$scratch/tar"
 mv "$scratch/tar/usr" "$scratch/$name"
-# Finds its include directory wherever it is unpacked.
+# The tarball can be unpacked anywhere, so its paths are relative.
 # shellcheck disable=SC2016 # pkg-config expands it
 sed -i 's|^prefix=.*|prefix=${pcfiledir}/../..|' "$scratch/$name/lib/pkgconfig/dliotrace.pc"
 dated "$scratch/$name"

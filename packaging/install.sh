@@ -69,20 +69,20 @@ install() {
     mkdir "$scratch/files"
     tar -xzf "$scratch/$tarball" -C "$scratch/files" --strip-components 1
     "$scratch/files/bin/dlio" --version > /dev/null || fail "cannot run dlio here: this system's C library is older than glibc 2.17, or is not glibc"
-    # The files, and the directories that do not exist yet, parents first.
+    # The list contains the files, and the directories that do not exist yet, parents first.
     (cd "$scratch/files" && find . ! -type d | sed 's|^\./||' | LC_ALL=C sort) > "$scratch/list"
     (cd "$scratch/files" && find . -mindepth 1 -type d | sed 's|^\./||' | LC_ALL=C sort) | while read -r folder; do
         [ -d "$prefix/$folder" ] || echo "$folder/"
     done >> "$scratch/list"
     mkdir -p "$prefix/share/dlio" || fail "cannot write to $prefix; use --prefix DIR, or run it as root"
     [ ! -e "$list" ] || cp "$list" "$scratch/before"
-    # One by one: a directory of PREFIX may be a link, and a running program keeps its file.
+    # Files are copied one by one: a directory of PREFIX may be a link, and a running program keeps its file.
     grep -v '/$' "$scratch/list" | while read -r file; do
         mkdir -p "$(dirname "$prefix/$file")"
         rm -f "$prefix/$file"
         cp -P -p "$scratch/files/$file" "$prefix/$file" || exit 1
     done || fail "cannot write to $prefix; free space or use --prefix DIR, and run this again"
-    # Files of an earlier version, and directories that it made, which stay in the list.
+    # Remove files of an earlier version. Directories that it created remain in the list.
     [ ! -e "$scratch/before" ] || grep -v '/$' "$scratch/before" | grep -v -x -F -f "$scratch/list" | while read -r file; do
         rm -f "$prefix/$file"
     done
@@ -97,7 +97,7 @@ uninstall() {
     grep -v '/$' "$list" | while read -r file; do
         rm -f "$prefix/$file"
     done
-    # Directories that the installation made, unless something else is in them now.
+    # Remove directories that the installation created, if they are empty now.
     folders="$(grep '/$' "$list" | LC_ALL=C sort -r)"
     rm -f "$list"
     rmdir "$prefix/share/dlio" 2> /dev/null || true
@@ -107,5 +107,5 @@ uninstall() {
     echo "removed dlio from $prefix"
 }
 
-# Called last: a download that ends early runs nothing.
+# This call is the last line, so a truncated download runs nothing.
 main "$@"

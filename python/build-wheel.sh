@@ -16,7 +16,7 @@ dist="$(cd "$dist" && pwd)"
 "$here/../tests/setup.sh" wheel >&2
 cd "$here"
 
-# maturin packs the files of the package's directory: they are put there for the time of one build.
+# maturin packs the files of the package's directory, so they are copied there during the build.
 exec 9< .
 flock 9
 made="$(mktemp -d "${TMPDIR:-/tmp}/dlio-wheel.XXXXXX")"

@@ -1,9 +1,9 @@
 #!/bin/sh
 # Builds the wheel, installs it into a fresh virtual environment and runs the tests there, without Rust on the PATH.
-# dlio-analyze is taken from DLIO_BIN_DIR, else from the PATH. DLIO_WHEEL=FILE tests a wheel that is there already.
+# dlio-analyze is in DLIO_BIN_DIR or PATH. DLIO_WHEEL=FILE tests an existing wheel.
 #
-# PyTorch's own tests run where `make test-torch` has installed it; `run-tests.sh --torch` runs only these. Those of clients of
-# object stores run where `make test-stores` has; `--stores` runs only these.
+# The tests with PyTorch run if `make test-torch` has installed it; `run-tests.sh --torch` runs only these tests. The tests with
+# clients of object stores run if `make test-stores` has installed them; `--stores` runs only these.
 set -eu
 here="$(cd "$(dirname "$0")" && pwd)"
 folder="$(mktemp -d "${TMPDIR:-/tmp}/dliotrace-tests.XXXXXX")"
@@ -13,7 +13,7 @@ base=python3
 if [ -e "$torch/.installed" ]; then
     base="$torch/bin/python"
 elif [ "${1:-}" = --torch ]; then
-    echo "$torch has no PyTorch: \`make test-torch\` installs it" >&2
+    echo "cannot test with PyTorch: it is not in $torch; run \`make test-torch\` to install it" >&2
     exit 1
 fi
 if [ "${1:-}" = --torch ]; then
@@ -23,7 +23,7 @@ fi
 
 stores="${DLIO_STORES_VENV:-${XDG_CACHE_HOME:-$HOME/.cache}/dlio-stores-venv}"
 if [ "${1:-}" = --stores ]; then
-    [ -e "$stores/.installed" ] || { echo "$stores has no clients: \`make test-stores\` installs them" >&2; exit 1; }
+    [ -e "$stores/.installed" ] || { echo "cannot test with clients of object stores: they are not in $stores; run \`make test-stores\` to install them" >&2; exit 1; }
     base=python3
     shift
     set -- test_objects "$@"
@@ -32,7 +32,7 @@ fi
 wheel="${DLIO_WHEEL:-$(DLIO_WHEEL_PROGRAMS=0 "$here/build-wheel.sh" "$folder")}"
 "$base" -m venv "$folder/venv"
 python="$folder/venv/bin/python"
-# PyTorch is found where it is; nothing is installed there.
+# PyTorch is imported from its own environment, in which nothing is installed.
 [ "$base" = python3 ] || "$base" -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
     > "$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/torch.pth"
 if [ -e "$stores/.installed" ]; then
@@ -40,27 +40,27 @@ if [ -e "$stores/.installed" ]; then
         > "$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/stores.pth"
 fi
 if [ -e "$stores/.installed" ] || [ "$base" != python3 ]; then
-    # The store that clients ask.
+    # The server for the clients.
     cargo build --quiet --release --workspace --exclude dlio-preload --example test_store --manifest-path "$here/../Cargo.toml"
     DLIO_TEST_STORE="${CARGO_TARGET_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/dlio-target}/release/examples/test_store"
     export DLIO_TEST_STORE
 fi
 find "$folder/venv" | grep -v __pycache__ | sort > "$folder/before"
 
-# A library in Rust that brings an engine of its own into the process.
+# A library in Rust with a separate engine, in the same process.
 DLIO_TEST_RUST_LIBRARY="$(cargo build --quiet --release --package dlio-example --lib --manifest-path "$here/../Cargo.toml" \
     --message-format json | sed -n 's/.*"filenames":\["\([^"]*libdlio_example.so\)".*/\1/p')"
 export DLIO_TEST_RUST_LIBRARY
 "$python" -m pip install --quiet --disable-pip-version-check --no-index --no-deps "$wheel"
 
-# The type stubs in the wheel agree with its modules. Categories are one class with other attributes each.
+# Checks that the type stubs in the wheel agree with its modules. All categories are one class with different attributes.
 tools="${XDG_CACHE_HOME:-$HOME/.cache}/dlio-wheel-venv/bin/python"
 if [ -x "$tools" ]; then
     installed="$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
     mkdir -p "$folder/stubs/dliotrace"
     cp "$installed"/dliotrace/*.pyi "$folder/stubs/dliotrace/"
     echo 'dliotrace\.ai\.(checkpoint|comm|compute|data|device|pipeline)' > "$folder/allowed"
-    # mypy does not check packages in the directory it is started in.
+    # mypy does not check packages in its working directory.
     (cd "$folder/stubs" && PYTHONPATH="$installed" MYPYPATH=. "$tools" -B -m mypy.stubtest dliotrace --ignore-missing-stub \
         --allowlist "$folder/allowed")
     (cd "$folder" && MYPYPATH=stubs "$tools" -B -m mypy --strict --cache-dir "$folder/mypy" "$here/tests/programs/typed.py")
@@ -74,4 +74,4 @@ PATH="$folder/venv/bin:/usr/bin:/bin" DLIO_BIN_DIR="${DLIO_BIN_DIR:-$(dirname "$
 
 "$python" -m pip uninstall --quiet --yes dliotrace
 find "$folder/venv" | grep -v __pycache__ | sort > "$folder/after"
-diff "$folder/before" "$folder/after" || { echo "pip uninstall left the above" >&2; exit 1; }
+diff "$folder/before" "$folder/after" || { echo "pip uninstall left the files listed above" >&2; exit 1; }

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Succeeds where bindings of an MPI can be made. A machine may have an mpicc and nothing else: Debian's openmpi-bin brings one
-# without mpi.h, and bindgen wants libclang with clang's own headers. Says what is missing where they cannot.
+# Succeeds if bindings for the installed MPI can be built; otherwise prints what is missing. A host may have an mpicc and nothing
+# else: Debian's openmpi-bin contains mpicc without mpi.h, and bindgen needs libclang with clang's own headers.
 set -u
 crate=$(dirname "$0")/../benchmark/mpi
-no() { echo "benchmark/mpi: $1: not looked at; make test-mpi installs what it takes" >&2; exit 1; }
+no() { echo "benchmark/mpi is not checked: $1; make test-mpi installs the requirements" >&2; exit 1; }
 
 command -v "${MPICC:-mpicc}" >/dev/null || no "no mpicc"
 printf '#include <mpi.h>\n' | "${MPICC:-mpicc}" -fsyntax-only -x c - 2>/dev/null || no "mpicc finds no mpi.h"

@@ -7,7 +7,8 @@
     plain_english.py --files     print the number of marks per file
 
 A mark is a hint: most of them need a rewrite, and a low count does not prove that a text is good.
-The three kinds are docs (*.md), messages (string literals, and help texts that clap prints) and comments (also strings of tests).
+The three kinds are docs (*.md), messages (string literals, help texts that clap prints, and comments of queries) and comments (also
+strings of tests).
 """
 
 import argparse
@@ -43,7 +44,7 @@ DONE = (
 EVERYWHERE = [
     # Sentences that do not start with their subject.
     ("of-first", r"(?:^|[.;] )Of (?!course\b)\w+", "start with the subject: 'For a ..., X'"),
-    ("what-first", r"(?:^|[.;] )What (?!is\b|are\b|to\b|it\b|do(?:es)?\b|did\b|can\b|happens?\b|follows\b|the numbers\b)\w+\b(?![^.;]{0,160}\?)", "start with a noun"),
+    ("what-first", r"(?:^|[.;] )What (?!would help\b|is\b|are\b|to\b|it\b|do(?:es)?\b|did\b|can\b|happens?\b|follows\b|the numbers\b)\w+\b(?![^.;]{0,160}\?)", "start with a noun"),
     ("where-first", r"(?:^|[.;] )Where (?:there|nothing|nobody|no|it|that|they|one|all|what|neither)\b(?![^.;]{0,160}\?)", "If ..., When ..."),
     ("the-same", r"^The same\b", "say what it does: 'Like [`x`], but ...'"),
     # Clauses in place of nouns.
@@ -106,7 +107,7 @@ EVERYWHERE = [
 # Marks of texts that users read only: the terms of the field are settled there.
 FOR_USERS = [
     ("folder", r"\bfolders?\b", "directory"),
-    ("says", r"\b(?:says|tells|told|asks|speaks|talks)\b", "reports, shows, requests"),
+    ("says", r"\b(?:[Ss]ays|[Tt]ells|told|[Aa]sks|speaks|talks)\b", "reports, shows, requests"),
     ("typed", r"\b(?:is|was|were|are|be) typed\b|\btyped (?:over|wrong)\b", "given on the command line"),
     ("refused", r"\b(?:is|are) refused\b", "is rejected"),
     ("at-its-end", r"\b(?:came|come|comes) to (?:its|their|an) end\b", "ended"),
@@ -146,7 +147,7 @@ def compiled(rules):
 
 RULES = {kind: compiled(EVERYWHERE + ([] if kind == "comments" else FOR_USERS)) for kind in KINDS}
 # Names of code, placeholders and addresses are not prose.
-NOT_PROSE = re.compile(r"`[^`\n]*`|\]\([^)\s]*\)|<[^>\n]{1,80}>|\{[^{}\n]{0,60}\}|https?://\S+|\$\{?\w+")
+NOT_PROSE = re.compile(r"\w+\.\w+\.\w[\w.]*|`[^`\n]*`|\]\([^)\s]*\)|<[^>\n]{1,80}>|\{[^{}\n]{0,60}\}|https?://\S+|\$\{?\w+")
 
 
 def joined(kind, lines):
@@ -242,6 +243,32 @@ def shell(text, _):
                 yield Text("messages", printed, [(0, number)])
 
 
+C = re.compile(r"""(?P<comment>//[^\n]*|/\*.*?\*/)|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'""", re.S)
+
+
+def c(text, _):
+    """Comments, except directives of tests."""
+    lines = []
+    for found in C.finditer(text):
+        if found["comment"] and not found["comment"].startswith("//="):
+            number = text.count("\n", 0, found.start()) + 1
+            for at, line in enumerate(found["comment"].split("\n")):
+                lines.append((number + at, re.sub(r"^\s*(?:/[/*]+|\*/?)|\*/$", "", line)))
+    yield from joined("comments", lines)
+
+
+def toml(text, _):
+    """Comments."""
+    lines = enumerate(text.split("\n"), 1)
+    yield from joined("comments", ((number, line.strip()[1:] if line.lstrip().startswith("#") else "") for number, line in lines))
+
+
+def sql(text, _):
+    """Comments, which `--show-sql` prints."""
+    lines = enumerate(text.split("\n"), 1)
+    yield from joined("messages", ((number, line.strip()[2:] if line.lstrip().startswith("--") else "") for number, line in lines))
+
+
 def in_tests(path):
     return bool(re.search(r"(?:^|/)tests?/|(?:^|/)test_\w+\.py$|_tests?\.(?:rs|py)$", path))
 
@@ -255,6 +282,12 @@ def texts(path):
             return rust(text, path)
         case ".py":
             return python(text, path)
+        case ".sql":
+            return sql(text, path)
+        case ".c" | ".h" | ".cpp":
+            return c(text, path)
+        case ".toml":
+            return toml(text, path)
         case _:
             return shell(text, path)
 
@@ -272,7 +305,7 @@ def sources():
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.decode().split("\0")
     own = Path(__file__).name
     for path in sorted(listed):
-        read = path.endswith((".md", ".rs", ".py", ".sh")) or Path(path).name == "Makefile"
+        read = path.endswith((".md", ".rs", ".py", ".sh", ".sql", ".c", ".h", ".cpp", ".toml")) or Path(path).name == "Makefile"
         if read and Path(path).name not in (own, f"test_{own}") and (ROOT / path).is_file():
             yield path
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""The documented command lines of MLPerf Storage's own program, scaled down, with our benchmark instead of DLIO.
+"""Runs the documented command lines of MLPerf Storage's own program, scaled down, with `dlio_benchmark` instead of DLIO.
 
     tests/run-mlpstorage.py COMMAND
 
 COMMAND starts `mlpstorage` here: one word, or several in quotes. It is not installed, because no registry has a package of it.
-The command lines are those of its version 2. Needs `mpirun`, which it runs itself.
+The command lines are those of its version 2. `mlpstorage` needs `mpirun`.
 
-Checks that its children succeed, that every file that its report reads exists, and that its report recognizes each run and
-computes the same verdict as `dlio bench check`.
+Checks that the child processes of `mlpstorage` succeed, that every file its report reads exists, and that the report recognizes each
+run and computes the same verdict as `dlio bench check`.
 """
 
 import json
@@ -24,7 +24,7 @@ DIST = pathlib.Path(os.environ["DLIO_BIN_DIR"])
 
 
 class Storage:
-    """Its program, with a separate directory for all output."""
+    """Runs mlpstorage with a separate directory for all output."""
 
     def __init__(self, command: list[str], folder: pathlib.Path):
         self.command, self.folder = command, folder
@@ -35,7 +35,7 @@ class Storage:
         typed = [*self.command, *words, "--results-dir", str(self.results)]
         done = subprocess.run(typed, env=self.environment, cwd=self.folder, capture_output=True, text=True, timeout=300)
         said = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)
-        # It reports success even if its children fail: the files show the truth.
+        # mlpstorage reports success even if its child processes fail, so their files are checked.
         if done.returncode != 0:
             sys.exit(f"{shlex.join(typed)}: {done.returncode}\n{said}")
         print("ok  ", shlex.join(["mlpstorage", *words]), flush=True)
@@ -51,7 +51,7 @@ def expect(holds: bool, what: str) -> None:
 
 
 def summary(run: pathlib.Path, ranks: int) -> dict:
-    """The files that its report reads, and those of every rank."""
+    """Checks the files that its report reads, and the files of every rank."""
     expect((run / "dlio_config" / "config.yaml").exists(), f"{run}: config.yaml")
     expect((run / "dlio_config" / "overrides.yaml").exists(), f"{run}: overrides.yaml")
     for rank in range(ranks):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests the packages of `make packages`: each is installed in a fresh Debian root, run, and removed; nothing may be left.
 
-    tests/run-packages.py [NAME ...]      NAME: tarball, deb, rpm, wheel, recipes; default: all
+    tests/run-packages.py [NAME ...]      NAME: tarball, deb, rpm, wheel, recipes, pod; default: all
 
 The root (Debian 12, 350 MB) is installed with debootstrap below the cache directory, once, and mounted under a fresh overlay for
 each package. It has no Rust, no compiler and no curl. This needs root (chroot). The .rpm is installed with `rpm --root`: it is not
@@ -287,7 +287,39 @@ def test_recipes(root):
         expect((root.path / "usr/local" / place).exists(), f"the module file names {place}")
 
 
-TESTS = {"tarball": test_tarball, "deb": test_deb, "rpm": test_rpm, "wheel": test_wheel, "recipes": test_recipes}
+def test_pod(root):
+    """Runs the commands of the Kubernetes recipe as its user, without capabilities: the root is the image, then the job's container."""
+    text = (HERE.parent / "docs/src/recipes/kubernetes.md").read_text()
+    commands = [command.replace(",", "") for command in re.findall(r"^ +command: \[(.+)\]$", text, re.M)]
+    expect(len(commands) == 3, f"the recipe has the commands of three containers: {commands}")
+    copy, train, _ = commands
+    user = re.search(r"^ +runAsUser: (\d+)$", text, re.M)[1]
+    restricted = f"setpriv --reuid {user} --regid {user} --clear-groups --inh-caps=-all --bounding-set=-all --no-new-privs"
+    root.run(f"sh /mnt/install.sh --from /mnt; mkdir /dlio /traces /work; chown {user} /dlio /traces /work")
+    root.run(f"{restricted} {copy}")
+    root.run("sh /mnt/install.sh --uninstall")
+    capabilities = root.run(f"{restricted} grep CapEff /proc/self/status").split()[-1]
+    expect(int(capabilities, 16) == 0, f"the container has no capabilities: {capabilities}")
+    (root.path / "work/train.py").write_text("print(len(open('/etc/passwd').read()) > 0)\n")
+    printed = root.run(f"cd /work; {restricted} {train}")
+    expect("True" in printed and "1 process recorded" in printed, printed)
+    trace = re.search(r"-o (\S+)", train)[1]
+    query = "select count(*) from events where file = '/etc/passwd' and name = 'read'"
+    count = root.run(f'{restricted} /dlio/bin/dlio-analyze {trace} --format csv --sql "{query}"').split()[-1]
+    expect(int(count) > 0, f"{count} reads of /etc/passwd were recorded")
+    # The variables in place of the command.
+    variables = dict(re.findall(r"\{name: (LD_PRELOAD|DLIO_TRACE_DIR), value: (\S+)\}", text))
+    expect(len(variables) == 2, f"the recipe has two variables: {variables}")
+    setting = " ".join(f"{name}={value}" for name, value in variables.items())
+    root.run(f"rm -r {trace}; cd /work; {restricted} env {setting} python3 train.py")
+    count = root.run(f'{restricted} /dlio/bin/dlio-analyze {trace} --format csv --sql "{query}"').split()[-1]
+    expect(int(count) > 0, f"{count} reads of /etc/passwd were recorded with two variables")
+    root.run("rm -r /dlio /traces /work")
+
+
+TESTS = {
+    "tarball": test_tarball, "deb": test_deb, "rpm": test_rpm, "wheel": test_wheel, "recipes": test_recipes, "pod": test_pod,
+}  # fmt: skip
 
 
 def main():

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Generation, training, checkpoints and faults against servers of object stores that people run: OpenStack Swift with its S3
-interface, nginx, and nginx that sends every request on, as AIStore's proxy does.
+"""Tests generation, training, checkpoints and faults with real object stores: OpenStack Swift with its S3 interface, nginx, and an
+nginx that redirects every request, like AIStore's proxy.
 
     tests/run-stores.py [swift] [nginx] [sent-on]
 
@@ -55,14 +55,14 @@ def free_port() -> int:
 
 
 def until(answers, process: subprocess.Popen, what: str) -> None:
-    """Until it answers; for as long as it lives."""
+    """Waits until the server responds; fails if it exits."""
     for _ in range(600):
         with contextlib.suppress(OSError):
             answers()
             return
         expect(process.poll() is None, f"{what} starts")
         time.sleep(0.05)
-    sys.exit(f"{what} does not answer")
+    sys.exit(f"{what} does not respond")
 
 
 def connects(port: int):
@@ -71,7 +71,7 @@ def connects(port: int):
 
 @contextlib.contextmanager
 def started(commands: dict[str, list[str]], folder: pathlib.Path):
-    """Programs that are ended by their own process, in the order in which they were not started."""
+    """Programs that this script stops, the last one started first."""
     running = []
     try:
         for name, command in commands.items():
@@ -127,7 +127,7 @@ use = egg:swift#copy
 
 @contextlib.contextmanager
 def swift(folder: pathlib.Path):
-    """The four servers of a Swift of one disk, and the cache they share; its endpoint, and the process that listens there."""
+    """Starts Swift with one disk: four servers and the cache they share. Returns its endpoint and the process that listens on it."""
     user = pwd.getpwuid(os.geteuid()).pw_name
     ports = {kind: free_port() for kind in ("account", "container", "object", "proxy", "cache")}
     (folder / "disk").mkdir()
@@ -175,7 +175,7 @@ def nginx(folder: pathlib.Path, sends_on: bool):
 
 
 class Bench:
-    """`dlio bench` against one store."""
+    """Runs `dlio bench` with one store."""
 
     def __init__(self, endpoint: str, folder: pathlib.Path):
         self.folder, self.said = folder, ""
@@ -223,7 +223,7 @@ WAYS = [(["reader.read_threads=0"], []), (["reader.read_threads=2"], []),
 
 
 def whole_way(bench: Bench, log: pathlib.Path | None) -> None:
-    """Every format generated, verified and read; where the server counts, its figures are ours."""
+    """Generates, verifies and reads every format; if the server has a log, its counts must equal the reported ones."""
     for form, more in FORMATS.items():
         keys = [*SMALL, *more, f"dataset.format={form}", f"dataset.data_folder=data/{form}"]
         bench.run(*keys, GENERATE, NO_TRAINING, options=["--verify"])
@@ -256,7 +256,7 @@ def three_counts(bench: Bench, log: pathlib.Path | None) -> None:
     bench.run(*keys, GENERATE, NO_TRAINING)
     for way, more in ways.items():
         before = len(log.read_text().splitlines()) if log else 0
-        # Of this run only.
+        # The trace of this run only.
         shutil.rmtree(bench.folder / "run" / "trace", ignore_errors=True)
         summary = bench.run(*keys, *more, options=["--trace"])
         reported = [(epoch["object"]["get_requests"], epoch["object"]["bytes_read"]) for epoch in summary["epoch"]]
@@ -277,7 +277,7 @@ def three_counts(bench: Bench, log: pathlib.Path | None) -> None:
 
 
 def checkpoints(bench: Bench) -> None:
-    """In parts, several at once, and back again with their checksums."""
+    """Writes checkpoints in several concurrent parts, and reads them back with their checksums."""
     model = ["storage.storage_type=s3", "storage.storage_root=bucket", "model.num_layers=1",
              "model.transformer.hidden_size=128", "model.transformer.ffn_hidden_size=512", "model.transformer.vocab_size=40000",
              "checkpoint.checkpoint_folder=ckpt", "checkpoint.num_checkpoints_write=2", "checkpoint.num_checkpoints_read=2",
@@ -289,7 +289,7 @@ def checkpoints(bench: Bench) -> None:
 
 
 def listed(bench: Bench) -> dict[str, int]:
-    """What boto3 finds: the bytes of each object, and how many uploads are open."""
+    """Returns the size of each object and the number of open uploads, from boto3."""
     words = [CLIENTS, "-c", LISTED, bench.variables["AWS_ENDPOINT_URL"], KEY_ID, SECRET]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     expect(done.returncode == 0, f"boto3 lists the bucket: {done.stderr}")
@@ -352,7 +352,7 @@ def on_swift(folder: pathlib.Path) -> None:
         three_counts(bench, None)
         checkpoints(bench)
         there = listed(bench)
-        expect(there.pop("uploads") == 0 and len(there) > 8 * len(FORMATS), f"all of it is there: {there}")
+        expect(there.pop("uploads") == 0 and len(there) > 8 * len(FORMATS), f"the store has all objects: {there}")
         faults(bench)
         killed_generation(bench, folder / "disk")
         standstill(bench, proxy)

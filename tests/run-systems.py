@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Tests the shipped files on other systems: in roots with other C libraries, programs are run untraced and traced and compared,
-and the analyzer reads the traces there.
+"""Tests the shipped files on other systems: runs programs untraced and traced in roots with other C libraries, compares the runs, and
+analyzes the traces there.
 
     tests/run-systems.py [ROOT ...]
 
-Without roots, Debian's older and newer releases are installed with debootstrap below the cache folder, 300 MB each, once. A root
-is a directory with a system in it, such as the output of `docker export`. This needs root (chroot). Missing systems are
+Without roots, installs Debian's older and newer releases once, with debootstrap, below the cache directory (300 MB each). A root
+is a directory that contains a system, such as the output of `docker export`. This needs root (chroot). Missing systems are
 reported and skipped; the rest must pass.
 """
 
@@ -19,8 +19,8 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 DIST = pathlib.Path(os.environ.get("DLIO_DIST", HERE.parent / "target/dist"))
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache"))) / "dlio-systems"
-# Releases that this host's mirror may have. The first of them compiles the program, which runs on all newer ones, and
-# on older ones down to glibc 2.7.
+# Releases that this host's mirror may have. The first one compiles the program, which runs on all newer systems and on older
+# systems with glibc 2.7 or newer.
 RELEASES = {"bullseye": "glibc 2.31", "trixie": "glibc 2.41"}
 PLACE = pathlib.PurePosixPath("/tmp/dlio-test")
 THREADS_READ = 200
@@ -41,21 +41,21 @@ def say(text):
 
 
 def mirror():
-    """The one that this machine's own packages come from."""
+    """Returns the address that this host's own packages come from."""
     said = subprocess.run(["apt-get", "indextargets", "--format", "$(SITE)"], capture_output=True, text=True).stdout
     return next((line for line in said.splitlines() if line.rstrip("/").endswith("/debian")), None)
 
 
 def installed(release):
-    """The root of a release of Debian, or None with a line that says why."""
+    """Returns the root of a release of Debian, or None after printing the reason."""
     root = CACHE / release
     if (root / "tmp/installed").exists():
         return root
     if shutil.which("debootstrap") is None:
-        return say(f"{release}: left out: no debootstrap (apt-get install debootstrap)")
+        return say(f"{release}: skipped: debootstrap is missing (apt-get install debootstrap)")
     CACHE.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(root, ignore_errors=True)
-    say(f"{release}: is installed below {CACHE}")
+    say(f"{release}: installing it below {CACHE}")
     command = ["debootstrap", "--variant=minbase", "--include=gcc,libc6-dev,python3-minimal", release, root]
     run = subprocess.run([*command, *filter(None, [mirror()])], capture_output=True, text=True)
     if run.returncode != 0:
@@ -65,7 +65,7 @@ def installed(release):
 
 
 def short(ended):
-    """How a program ended, for a person: its status and the ends of both outputs."""
+    """Describes how a program ended: its exit status and the last lines of both outputs."""
     status, printed, said = ended
     return f"status {status}, {printed[-60:]!r}, {said[-200:]!r}"
 
@@ -78,7 +78,7 @@ class System:
         shutil.rmtree(self.place, ignore_errors=True)
         for folder in ("bin", "lib"):
             shutil.copytree(DIST / folder, self.place / folder, symlinks=True)
-        # Files that the image of a container leaves to the runtime.
+        # Files that a container's image lacks, because the runtime provides them.
         for name in ("dev/null", "dev/random", "dev/urandom"):
             device, ours = self.root / name, os.stat(f"/{name}")
             device.parent.mkdir(exist_ok=True)
@@ -95,8 +95,8 @@ class System:
         shutil.rmtree(self.place)
 
     def run(self, line, **variables):
-        """A line of its shell: the status, what it printed, and what it said on stderr."""
-        # Set inside: chroot is a program of this system.
+        """Runs a line in its shell; returns the exit status, stdout and stderr."""
+        # Set inside the root: chroot itself is a program of this system.
         settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
         inner = f"cd {PLACE} && {settings} exec /bin/sh -c {shlex.quote(line)}"
         environment = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "LC_ALL": "C"}
@@ -144,7 +144,7 @@ class System:
 
 
 def compiled(compiler):
-    """The program and a library for it, made in a root that has a compiler."""
+    """Compiles the program and a library for it in a root that has a compiler."""
     for source in ("program.c", "module.c"):
         shutil.copy2(HERE / "systems" / source, compiler.place / source)
     line = "cc -o program program.c -ldl -lpthread && cc -shared -fPIC -o module.so module.c"

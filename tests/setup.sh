@@ -1,9 +1,13 @@
 #!/bin/sh
-# Installs what is missing on a Debian-like machine that has Rust. `setup.sh demo` installs what building takes,
-# `setup.sh test` also what the tests use, `setup.sh packages` what packages are made and tested with, `setup.sh frameworks` JAX,
-# TensorFlow and Ray for the recipes in docs/ (2.6 GB), `setup.sh mpi` Open MPI and what its bindings are made with, `setup.sh torch` PyTorch
-# for its own tests (some 6 GB) and what jobs with a known cause of waiting import, `setup.sh stores` clients of object stores (130 MB) and servers (nginx, OpenStack Swift; 120 MB). Says nothing and does nothing where
-# everything is there.
+# Installs missing packages on a Debian-like system with Rust. Prints nothing if all of them are installed.
+#
+#   setup.sh demo         for the build
+#   setup.sh test         also for `make test`
+#   setup.sh packages     to build and test packages
+#   setup.sh torch        PyTorch (6 GB), and libraries that the jobs with a known cause of waiting import
+#   setup.sh frameworks   JAX, TensorFlow and Ray for the recipes in docs/ (2.6 GB)
+#   setup.sh mpi          Open MPI and libclang, to generate its bindings
+#   setup.sh stores       clients of object stores (130 MB) and servers (nginx, OpenStack Swift; 120 MB)
 set -eu
 
 wanted="cc:gcc make:make pkg-config:pkg-config cmake:cmake"
@@ -26,7 +30,7 @@ missing=""
 for pair in $wanted; do
     command -v "${pair%%:*}" >/dev/null 2>&1 || missing="$missing ${pair#*:}"
 done
-# Libraries, which no command tells of; libclang-cpp, which comes with other programs, is not libclang.
+# Libraries have no command to look for. libclang-cpp, which other programs install, is not libclang.
 [ -z "$tested" ] || [ -e /usr/include/libaio.h ] || missing="$missing libaio-dev"
 [ "${1:-demo}" != mpi ] || [ -n "$(find /usr/lib -name 'libclang*.so*' ! -name 'libclang-cpp*' -print -quit)" ] || \
     missing="$missing libclang-dev"
@@ -45,10 +49,10 @@ if [ -n "$missing" ]; then
     }
 fi
 
-# packages VENV STAMP NAMES: Python packages in an environment of their own, outside the clone.
+# packages VENV STAMP NAMES: installs Python packages into a separate environment outside the clone.
 packages() {
     if [ "$(cat "$1/$2" 2>/dev/null)" != "$3" ]; then
-        # An environment whose making was interrupted has a Python and no pip.
+        # After an interrupted installation, an environment has Python but no pip.
         "$1/bin/python" -m pip --version >/dev/null 2>&1 || python3 -m venv "$1"
         # shellcheck disable=SC2086 # a list of words
         "$1/bin/python" -m pip install --quiet --disable-pip-version-check $3
@@ -60,9 +64,9 @@ cache="${XDG_CACHE_HOME:-$HOME/.cache}"
 # maturin builds the wheel; the rest tests it.
 case "${1:-demo}" in wheel | test | packages) packages "$cache/dlio-wheel-venv" .installed "maturin==1.16.0 auditwheel==6.8.2 twine==7.0.0 mypy==2.4.1" ;; esac
 case "${1:-demo}" in
-    # What reads our files in the tests: the libraries people use themselves.
+    # Libraries that read dlio's files in the tests, as users do.
     test) packages "$cache/dlio-venv" .readers "numpy h5py pandas pyarrow pillow polars duckdb viztracer prometheus_client" ;;
-    # Of versions that go together: finding them takes pip minutes.
+    # Compatible versions: without them, pip searches for minutes.
     stores) packages "$cache/dlio-stores-venv" .installed \
         "aiobotocore==3.10.0 boto3==1.43.117 s3fs==2026.9.0 smart_open==9.0.2 minio==7.2.20" ;;
     frameworks) packages "$cache/dlio-frameworks-venv" .installed "jax tensorflow-cpu ray" ;;
@@ -70,6 +74,6 @@ case "${1:-demo}" in
         packages "$cache/dlio-torch-venv" .installed "torch lightning transformers accelerate numpy safetensors s3torchconnector"
         jobs="$(dirname "$0")/jobs/waits/requirements"
         packages "$cache/dlio-torch-venv" .jobs "$(sed '/^#/d' "$jobs.txt" | tr '\n' ' ')"
-        # Its own dependencies are clients of every cloud and old versions of numpy and transformers.
+        # Without dependencies, which are clients of all clouds and old versions of numpy and transformers.
         packages "$cache/dlio-torch-venv" .streaming "--no-deps $(sed '/^#/d' "$jobs-alone.txt" | tr '\n' ' ')" ;;
 esac

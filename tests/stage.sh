@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs a stage of `make test` and notes how long it took: `stage.sh NAME COMMAND...`. `stage.sh --begin` forgets earlier notes,
-# `stage.sh --times` prints them with the slowest test programs.
+# Runs a stage of `make test` and stores its time: `stage.sh NAME COMMAND...`. `stage.sh --begin` removes earlier times,
+# `stage.sh --times` prints all times and the slowest test programs.
 set -eu
 notes=${DLIO_DIST:?set by the Makefile}/stages
 
@@ -13,7 +13,7 @@ case $1 in
         echo "make test: seconds by stage"
         sed 's/^/  /' "$notes/times"
         echo "Slowest test programs, in seconds:"
-        # cargo names a program and, when it has ended, how long its tests took.
+        # cargo prints the name of a program and, when the program has ended, the time of its tests.
         awk '/^ *(Running|Doc-tests) / { name = $1 == "Running" && $2 == "unittests" ? $3 " " $4 : $2 }
              /finished in/ { sub(/s$/, "", $NF); printf "  %8.1f  %s\n", $NF, name }' "$notes/output" | sort -rn | head -10
         ;;

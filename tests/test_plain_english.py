@@ -62,6 +62,15 @@ class Kinds(unittest.TestCase):
             ],
         )
 
+    def test_comments_of_c_do_not_include_directives_and_strings(self):
+        source = '/* A test\n * of two lines. */\n//= case: one\nchar *a = "// not this"; // but this\n'
+        found = [(text.words, text.line(0)) for text in plain_english.c(source, "a.c")]
+        self.assertEqual(found, [("A test of two lines.", 1), ("but this", 4)])
+
+    def test_comments_of_queries_are_messages(self):
+        [text] = plain_english.sql("-- Printed with\n-- the query.\nselect '--' from events\n", "a.sql")
+        self.assertEqual((text.kind, text.words), ("messages", "Printed with the query."))
+
     def test_python_and_shell(self):
         kinds = {text.words: text.kind for text in plain_english.python('# why it is\nprint("three words here")\n', "a/b.py")}
         self.assertEqual(kinds, {"why it is": "comments", "three words here": "messages"})

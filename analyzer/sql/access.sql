@@ -1,6 +1,5 @@
--- Access patterns: calls on files that moved bytes, related to the one before in their pass: what one thread reads (or
--- writes) of a file, each layer for itself, between opening and closing it. A request for an object from its first byte on
--- begins one.
+-- Access patterns: compares each call that moved bytes of a file with the previous call of its pass. A pass contains the reads (or
+-- writes) of one thread and layer between opening and closing the file. A request from the first byte of an object also starts a pass.
 with calls as (
   select proc, tid, file_id, ts, dur, class, pos, bytes,
     case when layer in ('posix', 'stdio') then layer else 'other' end as layer,

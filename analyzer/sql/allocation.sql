@@ -1,14 +1,14 @@
--- Allocation: who took part. What was lost may have been anything, of any process that is asked for.
-with taking as (
-  -- With a filter, those with events; without, all: hosts counts those that take part.
+-- Allocation: hosts, processes and threads that took part. Lost events count for every selected process: their kind is unknown.
+with selected as (
+  -- With a filter, only processes with events: hosts counts these. Without a filter, all processes.
   select * from processes
   where events > 0 or (select sum(processes) from hosts) = (select count(*) from processes)
 )
 select
   (select count(*) from hosts) as hosts,
-  (select count(*) from taking) as processes,
-  (select count(*) from (select distinct host, pid, start_ts from taking)) as pids,
-  (select count(*) from taking where ended = 'killed') as killed,
+  (select count(*) from selected) as processes,
+  (select count(*) from (select distinct host, pid, start_ts from selected)) as pids,
+  (select count(*) from selected where ended = 'killed') as killed,
   (select count(*) from (select distinct host, pid, tid from events)) as threads,
   (select count(*) from (select distinct host, pid, tid from events
      where layer <> 'app' and class in ('read', 'write', 'metadata', 'sync') and (file is null or file not like '<%')

@@ -1,5 +1,5 @@
--- Dataset: the files that calls named, pipes, sockets and terminals left out but for what went through them.
--- In summary mode `(other files)` stands for files that were counted together: nobody knows how many they are.
+-- Dataset: the files that calls named. Pipes, sockets and terminals count only with their bytes.
+-- In summary mode, `(other files)` represents files that were counted together; their number is unknown.
 with stored as (select * from files where path not like '<%'),
   single as (select * from stored where path <> '(other files)')
 select

@@ -1,4 +1,4 @@
--- By directory.
+-- Directories: the calls on files in each directory.
 select
   case when path = '(other files)' then path else coalesce(directory, '.') end as directory,
   count(*) filter (where path <> '(other files)') as files,

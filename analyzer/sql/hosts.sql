@@ -1,2 +1,2 @@
--- Hosts. With a filter, those of which something passed.
+-- Hosts. With a filter, only hosts with matching events.
 select host, cores, memory, processes, clock_spread_ns from hosts;

@@ -1,6 +1,6 @@
--- Latency: times of single calls on files; of reads and writes by the bytes they moved. The report's quantiles are off by
--- 0.4 % at most.
--- percentile_cont knows the place of a quantile between two values to a millionth of their distance.
+-- Latency: times of single calls on files; reads and writes by the bytes they moved. The report's quantiles are approximate (within
+-- 0.4 %).
+-- percentile_cont interpolates a quantile between two values to a millionth of their distance.
 with timed as (
   select class, dur,
     case when class in ('metadata', 'sync') then null when bytes = 0 then 0 when bytes < 4096 then 1

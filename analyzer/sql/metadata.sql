@@ -1,5 +1,5 @@
--- Metadata: calls that ask about files, by what they do.
-with asked as (
+-- Metadata: calls that move no data, by purpose.
+with calls as (
   select dur, ret,
     case
       when name in ('open', 'openat', 'creat', 'mkstemp', 'fopen', 'freopen', 'tmpfile', 'MPI_File_open') then 'open'
@@ -15,4 +15,4 @@ with asked as (
   from events where layer <> 'app' and class = 'metadata' and (file is null or file not like '<%')
 )
 select "group", count(*) as count, count(*) filter (where ret < 0) as failed, sum(dur) as time_ns
-from asked group by "group" order by time_ns desc, "group";
+from calls group by "group" order by time_ns desc, "group";

@@ -1,5 +1,6 @@
--- Past files: calls on pipes, sockets and terminals, and calls that wait. The quantiles of a long trace take memory: they keep every value.
--- percentile_cont knows the place of a quantile between two values to a millionth of their distance.
+-- Calls not on files: calls on pipes, sockets and terminals, and calls that wait. The quantiles of a long trace need memory for every
+-- value.
+-- percentile_cont interpolates a quantile between two values to a millionth of their distance.
 select name, cat, class,
   count(*) as count, count(*) filter (where ret < 0) as failed, sum(dur) as time_ns,
   quantiles(dur) as duration_ns,

@@ -1,4 +1,4 @@
--- Names: files by the pattern of their path, # for digits. Where there are more, the report has one row more for all others.
+-- Names: files by the pattern of their path, with # for digits. If there are more patterns, the report adds one row for the rest.
 select regexp_replace(path, '[0-9]+', '#', 'g') as pattern,
   count(*) filter (where path <> '(other files)') as files, sum(processes) as users,
   sum(events) as events, sum(opens) as opens, sum(bytes_read) as bytes_read, sum(bytes_written) as bytes_written,

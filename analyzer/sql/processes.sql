@@ -1,10 +1,10 @@
--- By process: a row a program image.
+-- Processes: one row per process image.
 with beneath as (
-  -- What an MPI-IO call takes is taken by the calls beneath it, where these were seen.
+  -- The time of an MPI-IO call is that of the calls beneath it, if the trace has them.
   select distinct proc, file_id from events where layer not in ('app', 'mpiio') and class in ('read', 'write') and bytes > 0
 ),
-taking as (
-  -- With a filter, those with events; without, all: hosts counts those that take part.
+selected as (
+  -- With a filter, only processes with events: hosts counts these. Without a filter, all processes.
   select * from processes
   where events > 0 or (select sum(processes) from hosts) = (select count(*) from processes)
 )
@@ -18,7 +18,7 @@ select p.proc, p.host, p.pid, p.rank, coalesce(p.program, '') as program, p.ende
   coalesce(sum(e.dur) filter (where e.layer <> 'app' and not e.on_file and e.class = 'read'
     or e.class = 'wait' and e.name not like '%sleep'), 0) as wait_ns,
   coalesce(max(e.ts + e.dur) - min(e.ts), 0) as span_ns, min(e.ts) as first_ts
-from taking p left join (
+from selected p left join (
     select v.*, v.layer <> 'app' and (v.file is null or v.file not like '<%') as on_file,
       v.layer = 'mpiio' and b.proc is not null as is_above
     from events v left join beneath b on v.layer = 'mpiio' and b.proc = v.proc and b.file_id = v.file_id

@@ -1,10 +1,10 @@
--- By rank: its program images, and what they did together. span_ns is that of the image it was longest in.
+-- Ranks: the sums over the process images of each rank. span_ns is that of the longest image.
 with beneath as (
-  -- What an MPI-IO call takes is taken by the calls beneath it, where these were seen.
+  -- The time of an MPI-IO call is that of the calls beneath it, if the trace has them.
   select distinct proc, file_id from events where layer not in ('app', 'mpiio') and class in ('read', 'write') and bytes > 0
 ),
-taking as (
-  -- With a filter, those with events; without, all: hosts counts those that take part.
+selected as (
+  -- With a filter, only processes with events: hosts counts these. Without a filter, all processes.
   select * from processes
   where events > 0 or (select sum(processes) from hosts) = (select count(*) from processes)
 ),
@@ -19,7 +19,7 @@ each as (
     coalesce(sum(e.dur) filter (where e.layer <> 'app' and not e.on_file and e.class = 'read'
     or e.class = 'wait' and e.name not like '%sleep'), 0) as wait_ns,
     coalesce(max(e.ts + e.dur) - min(e.ts), 0) as span_ns
-  from taking p left join (
+  from selected p left join (
     select v.*, v.layer <> 'app' and (v.file is null or v.file not like '<%') as on_file,
       v.layer = 'mpiio' and b.proc is not null as is_above
     from events v left join beneath b on v.layer = 'mpiio' and b.proc = v.proc and b.file_id = v.file_id

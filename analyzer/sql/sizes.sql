@@ -1,4 +1,4 @@
--- Access sizes: reads and writes of files by the bytes they moved, in powers of two; those that moved nothing apart.
+-- Access sizes: reads and writes of files by the bytes they moved, in powers of two. Calls that moved nothing are in a separate row.
 with moved as (
   select class, bytes, dur, case when bytes = 0 then 0 else cast(power(2, floor(log2(bytes))) as bigint) end as low
   from events

@@ -1,5 +1,5 @@
--- Spans, instants and counters: what the program said of itself.
--- percentile_cont knows the place of a quantile between two values to a millionth of their distance.
+-- Spans, instants and counters of the program.
+-- percentile_cont interpolates a quantile between two values to a millionth of their distance.
 select name, cat, class,
   count(*) as count, count(*) filter (where ret < 0) as failed, sum(dur) as time_ns,
   quantiles(dur) as duration_ns

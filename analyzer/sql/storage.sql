@@ -1,5 +1,5 @@
--- Storage: files by the first folder of their path, objects by their bucket.
-with asked as (
+-- Storage: files by the first directory of their path, objects by their bucket.
+with metadata_calls as (
   select file_id, sum(dur) as ns from events where layer <> 'app' and class = 'metadata' and file_id is not null group by file_id
 )
 select
@@ -9,7 +9,7 @@ select
     when path like '/%/%' then '/' || split_part(path, '/', 2)
     when path like '/%' then '/' else '.' end as place,
   count(*) filter (where path <> '(other files)') as files, sum(opens) as opens, sum(bytes_read) as bytes_read,
-  sum(bytes_written) as bytes_written, sum(time_ns) as time_ns, coalesce(sum(asked.ns), 0) as asked_ns
-from files left join asked on asked.file_id = files.file_id
+  sum(bytes_written) as bytes_written, sum(time_ns) as time_ns, coalesce(sum(metadata_calls.ns), 0) as asked_ns
+from files left join metadata_calls on metadata_calls.file_id = files.file_id
 where path not like '<%'
 group by 1 order by time_ns desc, place;

@@ -1,7 +1,7 @@
--- Split of time: lengths of unions of intervals. The union of a set is found by walking it in order of start and
--- beginning a new piece wherever no earlier interval reaches; what two sets share is |a| + |b| - |a and b together|.
+-- Split of time: lengths of unions of intervals. The union of a set is computed in order of start times: a new part begins where no
+-- earlier interval reaches. The intersection of two sets is |a| + |b| - |a union b|.
 with known as (
-  -- A training step whose forward was not seen: what is left of the computing is not all of it.
+  -- A training step without its forward: the visible part of compute is not all of it.
   select count(*) as parts from events
   where layer = 'app' and cat = 'pipeline' and name in ('backward', 'optimizer.step', 'optimizer.part')
 ),
@@ -40,7 +40,7 @@ figures as (
     coalesce(max(ns) filter (where name = 'compute_or_app_io'), 0) as compute_or_app_io_ns
   from unions
 )
--- What needs compute or the application's I/O is null where no span says when that was.
+-- Values that need compute or the I/O of the application are null if no span shows it.
 select start_ts, end_ts, end_ts - start_ts as total_ns, compute_ns, app_io_ns, io_ns,
   case when app_io_ns is not null then compute_or_app_io_ns - compute_ns end as unoverlapped_app_io_ns,
   case when compute_ns is not null then compute_or_app_io_ns - app_io_ns end as unoverlapped_app_compute_ns,

@@ -225,7 +225,7 @@ fn failing_workers_report_the_reason() {
     let said = refusal(&[trace, "--workers", &other.address]);
     assert!(said.contains("is not below one of its roots") && said.contains("--root"), "{said}");
     let token = folder.path().join("token");
-    std::fs::write(&token, "a token that nobody else has").unwrap();
+    std::fs::write(&token, "a token of one host").unwrap();
     let said = refusal(&[trace, "--workers", "node1:7070"]);
     assert!(said.contains("need a token") && said.contains("openssl rand"), "{said}");
     std::fs::write(&token, "short").unwrap();

@@ -235,7 +235,7 @@ fn query_over_many_names_respects_memory_limit() {
     let (counted, after) = shell_process.row(&format!("select sum(n), count(*) from ({grouped})"));
     shell_process.end();
     let (events, names) = counted.split_once(',').unwrap();
-    assert_eq!(events, NAMES.to_string(), "no event is lost where names find no room");
+    assert_eq!(events, NAMES.to_string(), "no event is lost if names do not fit");
     assert!(names.parse::<u64>().unwrap() > 10_000, "{names}");
     assert!(after - before < MEMORY_KIB, "{before} KiB became {after}");
 }
@@ -401,7 +401,7 @@ fn empty_filter_result_lists_available_values() {
         text(&output.stderr).replace('\n', " ")
     };
     let message = unmatched(&[&trace, "--cat", "process", "--min-dur", "1h"]);
-    let parts = ["No event matches the filters (--cat, --min-dur)", "posix", "process ids 1000, 1001", "it starts at"];
+    let parts = ["no event matches the filters (--cat, --min-dur)", "posix", "process ids 1000, 1001", "it starts at"];
     assert!(parts.iter().all(|part| message.contains(part)), "{message}");
     // The events and categories that a query finds.
     let column =
@@ -411,7 +411,7 @@ fn empty_filter_result_lists_available_values() {
     assert!(message.replace(',', "").contains(&format!("The trace has {events} events of {cats};")), "{message}");
     for wrong in [&["--pid", "1"][..], &["--rank", "77"], &["--from", "1h"], &["--file", "/nowhere/*"]] {
         let message = unmatched(&[&[&*trace][..], wrong].concat());
-        assert!(message.contains(&format!("dlio-analyze: No event matches the filters ({})", wrong[0])), "{message}");
+        assert!(message.contains(&format!("dlio-analyze: no event matches the filters ({})", wrong[0])), "{message}");
     }
     let path = column("select min(path) path from files where path like '/%'");
     let (_, name) = path.rsplit_once('/').unwrap();

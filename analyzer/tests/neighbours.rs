@@ -85,7 +85,7 @@ fn planted_links_and_pipes_are_ignored() {
         }
         let own = home.path().join("cache/dlio");
         assert_eq!(std::fs::metadata(&own).unwrap().mode() & 0o777, 0o700);
-        assert_eq!(std::fs::read_dir(&own).unwrap().count(), 2, "{kind}: what was counted, and where blocks are");
+        assert_eq!(std::fs::read_dir(&own).unwrap().count(), 2, "{kind}: the counts, and the positions of blocks");
         std::fs::remove_file(home.path().join("dlio-analyze")).unwrap();
     }
 }

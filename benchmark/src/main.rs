@@ -27,14 +27,14 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, SystemTime};
 
 #[derive(Parser)]
-#[command(name = "dlio", version, about = "The I/O of deep-learning training: reproduced, traced, explained")]
+#[command(name = "dlio", version, about = "Traces, explains and reproduces the I/O of deep learning training")]
 #[command(after_help = "Examples:
   dlio bench workload=unet3d ++workload.dataset.num_files_train=16 ++workload.dataset.record_length_bytes=2097152
   dlio trace -- python3 train.py
   dlio workloads show resnet50
   dlio analyze                         report the trace in ./dlio-trace
   dlio top                             show what programs that trace into ./dlio-trace are doing
-Any other verb runs the program dlio-VERB.")]
+Any other command X runs the program dlio-X.")]
 struct Dlio {
     #[command(subcommand)]
     verb: Verb,
@@ -68,6 +68,7 @@ enum Verb {
     /// Write the manual pages into a directory
     Man {
         /// Directory, created if missing; dlio-analyze and dlio-top write their pages with --man
+        #[arg(value_name = "DIR")]
         folder: PathBuf,
     },
 }
@@ -88,7 +89,7 @@ enum Verb {
   dlio bench size workload=unet3d --accelerators 4 --memory 64
   dlio bench ranks --ranks 8
 
-Table of results: a row per epoch, including its checkpoints; `eval` is the evaluation after it.
+Table of results: one row per epoch, including its checkpoints; `eval` is the evaluation after it.
   AU      share of step time in which the accelerators computed
   wait    time that a step waited for its batch
   cached  share of the data that was in the page cache before the epoch
@@ -115,6 +116,7 @@ enum BenchWhat {
     /// Print the results of a finished run
     Report {
         /// Directory of the run
+        #[arg(value_name = "DIR")]
         folder: PathBuf,
         /// Print JSON
         #[arg(long)]
@@ -123,6 +125,7 @@ enum BenchWhat {
     /// Check a finished run against MLPerf Storage's rules (exit status 1 if it breaks one)
     Check {
         /// Directory of the run
+        #[arg(value_name = "DIR")]
         folder: PathBuf,
         /// Print JSON
         #[arg(long)]
@@ -139,10 +142,10 @@ enum BenchWhat {
         /// Directory with your own workload/NAME.yaml files (also `-cd DIR` and `-cp DIR`, as in Hydra)
         #[arg(long, visible_alias = "cd", alias = "config-path", value_name = "DIR")]
         config_dir: Option<PathBuf>,
-        /// Simulated accelerators
+        /// Number of simulated accelerators
         #[arg(long, short = 'n', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
         accelerators: u64,
-        /// Hosts they run on
+        /// Number of hosts
         #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
         hosts: u64,
         /// Memory of each host in GiB [default: this host's memory]
@@ -171,8 +174,8 @@ const RANKS_MAX: u64 = 4096;
 /// Who the ranks are, and how they talk.
 #[derive(Args)]
 struct RanksOptions {
-    /// Simulated accelerators, one process each; processes started by mpirun, srun or torchrun are ranks without this
-    /// option
+    /// Number of simulated accelerators, with one process each; not needed under mpirun, srun or torchrun, whose
+    /// processes are the ranks
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = number_of_ranks)]
     ranks: Option<u64>,
     /// How ranks started by a launcher communicate: through its MPI (needs libdlio_mpi.so) or through sockets
@@ -224,9 +227,15 @@ enum Workloads {
     /// List the workloads with one line each
     List,
     /// Print the YAML of a workload
-    Show { name: String },
+    Show {
+        /// Name of the workload, or a path to a .yaml file
+        name: String,
+    },
     /// Explain a key: meaning, default and effects; or list the keys of a section, or all keys
-    Explain { key: Option<String> },
+    Explain {
+        /// Key such as reader.read_threads, or a section such as reader [default: all keys]
+        key: Option<String>,
+    },
 }
 
 #[derive(Args)]

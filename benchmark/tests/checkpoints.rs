@@ -313,7 +313,7 @@ fn crash_while_copying_keeps_checkpoints() {
     child.kill().unwrap();
     child.wait().unwrap();
     signal("CONT", &beside);
-    until("nobody is left", || !Path::new(&format!("/proc/{beside}")).exists());
+    until("the process has ended", || !Path::new(&format!("/proc/{beside}")).exists());
     let output = run(&folder, -1, 2, &[FAST]);
     assert!(output.status.success(), "{}", stderr(&output));
     // The next run removes incomplete files, and drains its own.

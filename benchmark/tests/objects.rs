@@ -192,7 +192,7 @@ fn ten_thousand_names_need_no_list() {
     assert!(store.object("data/train/img_00199_of_10000.npy").is_some());
     store.forget();
     ran(&store, &folder, &many);
-    assert!(store.seen().iter().all(|seen| !seen.key.is_empty()), "a list was asked for");
+    assert!(store.seen().iter().all(|seen| !seen.key.is_empty()), "a list was requested");
     assert_eq!((store.count("HEAD"), figure(&folder, "get_requests")), (20, 200));
 }
 
@@ -425,7 +425,7 @@ fn missing_cache_pieces_are_requested_ahead() {
         assert_eq!((seen.len() as u64, sent), (gets, 8 * size), "{more:?}");
         let found = ["get_requests", "bytes_read", "tier_bytes_in"].map(|name| figure(&folder, name));
         assert_eq!(found, [gets, 8 * size, 8 * size], "{more:?}");
-        assert_eq!(of_epoch(&folder, 1, "get_requests"), 0, "{more:?}: all of it is there");
+        assert_eq!(of_epoch(&folder, 1, "get_requests"), 0, "{more:?}: the cache contains all of it");
     }
     // Evicted objects are requested again, also ahead of their use; and a fault behaves as without a cache.
     let room = format!("++workload.storage.cache.size={}", 3 * size + 10);

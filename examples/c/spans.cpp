@@ -1,4 +1,4 @@
-// The same with scopes: `dlio trace -- ./spans FILE`.
+// Spans as C++ scopes: `dlio trace -- ./spans FILE`.
 #include "dliotrace.h"
 #include <cstdio>
 

@@ -18,6 +18,6 @@ class RoundTrip(TracedTest):
         page = re.search(r"; page: (\S+)", done.stdout).group(1)
         with open(self.path(page), encoding="utf-8") as file:
             drawn = file.read()
-        # Three settings, two measures.
+        # Three settings, two metrics.
         self.assertEqual(drawn.count("<circle"), 6)
         self.assertIn("reader.read_threads", drawn)

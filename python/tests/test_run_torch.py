@@ -168,7 +168,7 @@ LATER = "import sys\nassert 'torch' not in sys.modules\n" + TRAIN + "train()\n"
 @unittest.skipUnless(TORCH, "`make test-torch` installs PyTorch")
 class Spans(Torch):
     def traced(self, *program, status=0):
-        """Its trace, how often each span was seen, and what was printed, which is the same without a tracer."""
+        """Returns the trace, the number of each span, and the output, which is the same without a tracer."""
         done = self.start(sys.executable, "-m", "dliotrace", "run", "-q", "--torch", "-o", "trace", *program)
         self.assertEqual(done.returncode, status, done.stderr)
         plain = subprocess.run(

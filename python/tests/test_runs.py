@@ -1,4 +1,4 @@
-"""Whole programs under `python -m dliotrace run`, and the same without it."""
+"""Runs whole programs with and without `python -m dliotrace run`, and compares them."""
 
 import os
 import subprocess

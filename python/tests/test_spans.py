@@ -1,4 +1,4 @@
-"""Spans of every kind of Python code, as they arrive in the trace."""
+"""Tests the spans of all kinds of Python code in the trace."""
 
 import unittest
 

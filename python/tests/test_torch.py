@@ -63,7 +63,7 @@ KINDS = "('data', 'compute', 'pipeline', 'comm', 'checkpoint')"
 @unittest.skipUnless(TORCH, "`make test-torch` installs PyTorch")
 class Torch(TracedTest):
     def run_both(self, program):
-        """Its trace, and the last line it prints, which is the same when nothing is instrumented."""
+        """Returns the trace and the last printed line, which is the same without instrumentation."""
         program = os.path.join(HERE, "programs", program)
         trace, printed = self.run_traced(program)
         os.makedirs(self.path("plain"))
@@ -86,7 +86,7 @@ class Cases(Torch):
         self.check_checkpoints(trace, results["checkpoints"][1])
 
     def within(self, case):
-        """Events of a case, whichever process they are of."""
+        """Returns the events of a case, in any process."""
         return (
             f"ts >= (select min(ts) from events where cat = 'case' and name = '{case}') and "
             f"ts <= (select min(ts + dur) from events where cat = 'case' and name = '{case}')"
@@ -141,7 +141,7 @@ class Cases(Torch):
         self.assertEqual(nested, 0)
         within = self.within("compiled_functions")
         self.assertEqual(trace.count(f"name = 'forward' and {within}"), 0)
-        # Two of each apparently belong to the model that ran before.
+        # Two of each belong to the model of the previous case.
         for name in ("backward", "optimizer.step"):
             self.assertEqual(trace.count(f"name = '{name}' and cat = 'pipeline' and {within}"), 8)
 

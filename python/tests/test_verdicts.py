@@ -15,7 +15,7 @@ TORCH = importlib.util.find_spec("torch") is not None
 
 
 def readers_of(start):
-    """A fork server was asked to start one process before those that read."""
+    """Returns the names of the readers: a fork server starts one process before them."""
     return ["worker 1", "worker 2"] if start == "forkserver" else ["worker 0", "worker 1"]
 
 
@@ -34,7 +34,7 @@ class Jobs(TracedTest):
         return json.loads(printed.splitlines()[-1]), json.loads(report), screen
 
     def check_figures(self, training, seen, spans):
-        """Compares with the trainer's clock. Inference misses the very first and last moments of the training."""
+        """Compares with the trainer's clock. Inference misses the start and the end of the training."""
         slack = 0.05 * seen["trained_s"] + (0.02 if spans else 0.3)
         self.assertEqual((training["trainer"], training["inferred"]), ("train.py", not spans))
         self.assertAlmostEqual(training["trained_ns"] / 1e9, seen["trained_s"], delta=slack)
@@ -68,7 +68,7 @@ class Jobs(TracedTest):
         some = kind == "nothing" and seen["waited_s"] > 0.035 * seen["trained_s"]
         answers = (answer, "Training waited for data some of the time", "Training waited for its readers") if some else answer
         self.assertTrue(report["verdict"][0].startswith(answers), report["verdict"])
-        # A sum that is reported as one number is also reported by time columns.
+        # A sum that is one number in the report is also a time series.
         columns, waited = sum(report["timeline"]["waited_ns"]) / 1e9, training["waited_ns"] / 1e9
         self.assertAlmostEqual(columns, waited, delta=1e-6 if spans else 0.05 * training["trained_ns"] / 1e9 + 0.02)
         self.check_names(report, screen, readers_of("forkserver" if kind == "storage" else "fork"))

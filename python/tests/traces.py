@@ -24,7 +24,7 @@ def clean_environment(**more):
 
 
 class Trace:
-    """The events of a folder, by SQL."""
+    """Queries the events of a trace directory with SQL."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -37,7 +37,7 @@ class Trace:
         return asked.stdout.splitlines()
 
     def report(self):
-        """The summary."""
+        """Returns the report as JSON."""
         command = [analyzer(), self.folder, "--no-cache", "--format", "json"]
         return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
@@ -53,13 +53,13 @@ class Trace:
         return int(self.value(f"select count(*) as n from events where {condition}"))
 
     def arguments(self, condition):
-        """The metadata of each event, in the order of time; values are texts there."""
+        """Returns the metadata of each event in order of time; values are texts."""
         rows = self.ask(f"select args from events where {condition} order by ts, depth", "ndjson")
         return [json.loads(row).get("args") or {} for row in rows]
 
 
 class TracedTest(unittest.TestCase):
-    """Each test has a folder of its own."""
+    """Gives each test its own directory."""
 
     maxDiff = None
 
@@ -83,7 +83,7 @@ class TracedTest(unittest.TestCase):
         )
 
     def run_traced(self, *program, status=0):
-        """Runs under `python -m dliotrace run`; the trace, and what was printed."""
+        """Runs a script under `python -m dliotrace run`; returns the trace and the output."""
         done = self.start(sys.executable, "-m", "dliotrace", "run", "-q", "-o", "trace", *program)
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)
         self.assertEqual([line for line in done.stderr.splitlines() if "dliotrace" in line and status == 0], [])

@@ -350,7 +350,7 @@ fn main() {
         _ => mixed(&mut recorder, 4200, 4, events),
     };
     let native = recorder.finish(4200, end);
-    let image = Image::from_dlt(&native).expect("a trace of our own");
+    let image = Image::from_dlt(&native).expect("a valid trace");
     // Reserves space for the whole output: the export is measured, not the growth of this buffer.
     let mut out = Vec::with_capacity(80 * image.events() as usize);
     let began = cpu_ns();

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Measures dlio beside its peers: `bench.py [--quick] [--only TEXT] [--folder DIR] [--results DIR]`.
+"""Compares dlio with its peers: `bench.py [--quick] [--only TEXT] [--folder DIR] [--results DIR]`.
 
 Reads cases.toml, runs every case in rounds (A B C, A B C, ...), prints each result and keeps all of them in
-RESULTS/<date>-<full|quick|part>/ as results.json and results.md. A peer that is missing, crashes or hangs is reported as such,
-and the rest goes on. README.md beside this file says more.
+RESULTS/<date>-<full|quick|part>/ as results.json and results.md. If a peer is missing, crashes or hangs, the result says so, and the
+measurement continues. README.md in this directory has the details.
 """
 
 import argparse
@@ -36,7 +36,7 @@ def arguments():
 
 def main():
     chosen = arguments()
-    # If it is ended from outside, it cleans up, too: 100 million events take gigabytes.
+    # Also clean up after a signal: 100 million events take gigabytes.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     clean_environment()
     plan = cases.read(chosen.cases, chosen.quick)
@@ -61,7 +61,7 @@ def is_wanted(title, only):
 
 
 class Bench:
-    """All cases, one after the other."""
+    """Runs all cases in order."""
 
     def __init__(self, plan, here, runner, kept):
         self.plan, self.here, self.runner, self.kept = plan, here, runner, kept
@@ -149,4 +149,4 @@ if __name__ == "__main__":
     except (cases.Wrong, places.Missing) as error:
         sys.exit(f"bench: {error}")
     except KeyboardInterrupt:
-        sys.exit("bench: stopped; what was measured so far is kept")
+        sys.exit("bench: stopped; the results so far are kept")

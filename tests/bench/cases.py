@@ -1,7 +1,7 @@
 """Reads the list of cases: the measured programs, their peers, the number of rounds. Runs nothing.
 
 The grammar is documented at the head of cases.toml. Texts are templates in which `{name}` represents a location or a number;
-they are filled when the case is run. Here only their form is checked, so that a typo is reported before an hour of measuring.
+they are filled when the case is run. This module only checks their format, so that a typo is reported before an hour of measuring.
 """
 
 import re
@@ -15,7 +15,7 @@ HOLE = re.compile(r"\{([a-z][a-z0-9_]*)\}")
 
 
 class Wrong(Exception):
-    """The list of cases cannot be read; the text says where and why."""
+    """The list of cases is invalid; the text contains the location and the reason."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Peer:
 
 @dataclass(frozen=True)
 class Preparation:
-    """Something made once before the cases that read it. With `events`, fewer events if the disk is too small."""
+    """Data that is prepared once, before the cases that read it. With `events`, fewer events if the disk is too small."""
 
     name: str
     command: list
@@ -46,7 +46,7 @@ class Preparation:
 
 @dataclass(frozen=True)
 class Side:
-    """One of the programs that are compared. The first side of a case is what the others are compared with."""
+    """One of the compared programs. The first side of a case is the baseline."""
 
     name: str
     what: str
@@ -135,7 +135,7 @@ def spelled_out(thing, words):
 
 
 def repeated(rows, quick):
-    """The cases of this kind of run, each as often as `each` has values."""
+    """Returns the cases of this kind of run, with one copy per value of `each`."""
     rows = [for_run(row, quick) for row in rows if row.get("quick") or not quick]
     return [with_values(row, values) for row in rows for values in combinations(row.get("each", {}))]
 
@@ -145,7 +145,7 @@ def combinations(each):
 
 
 def with_values(row, values):
-    """A copy of a case with its values put in, without the sides that are only for others."""
+    """Returns a copy of a case with its values filled in, without the sides that are only for other values."""
     row = {key: value for key, value in row.items() if key != "each"}
     sides = [side for side in row.get("side", []) if is_for(side.get("only", {}), values)]
     row |= {"side": [{key: value for key, value in side.items() if key != "only"} for side in sides]}

@@ -5,8 +5,8 @@ than before (25 % for an event that is summarized).
     guard.py              compares with baseline.toml
     guard.py --renew      rewrites baseline.toml, to be committed with the change that needs it and its reason
 
-Instructions, not time: they are the same on a busy machine. A program is run with N calls and with 2 N under valgrind's
-callgrind; the difference over N is a call, without the cost of start and end. The kernel's own instructions are not counted.
+Instructions do not depend on the load of the host, unlike time. A program runs with N calls and with 2 N calls under valgrind's
+callgrind. The difference divided by N is the cost of one call, without the start and the end. The kernel's instructions do not count.
 """
 
 import os
@@ -161,9 +161,9 @@ def grown(counted, baseline):
 def renewed(counted):
     lines = "".join(f'"{name}" = {count:.1f}\n' for name, count in counted.items())
     return (
-        "# Instructions of user space for one traced call, for a short process beyond those of the same untraced, and for one event\n"
-        "# of a trace that is summarised. The guard fails where\n"
-        "# one grows by a tenth. `tests/bench/guard.py --renew` writes this anew: commit it with the change that needs it.\n\n"
+        "# Instructions in user space for one traced call, for a short process in addition to the untraced process, and for one event\n"
+        "# of a summarized trace. The guard fails if a number grows by 10 %.\n"
+        "# `tests/bench/guard.py --renew` rewrites this file: commit it with the change that needs it.\n\n"
         f"[instructions]\n{lines}"
     )
 

@@ -30,19 +30,19 @@ def processor():
 
 
 def load():
-    """Processes that want to run, averaged over the last minute."""
+    """Returns the number of runnable processes, averaged over the last minute."""
     return round(os.getloadavg()[0], 2)
 
 
 class Others:
-    """CPU time of other processes during a measurement."""
+    """Returns the CPU time of other processes during a measurement."""
 
     def __init__(self):
         self.began = self._busy(), self._own()
 
     @staticmethod
     def _busy():
-        """Seconds all processors have worked, from user to steal without the two of waiting."""
+        """Returns the busy seconds of all processors: the counters from user to steal, without idle and iowait."""
         ticks = [int(word) for word in Path("/proc/stat").read_text().split("\n")[0].split()[1:9]]
         return (sum(ticks) - ticks[3] - ticks[4]) / os.sysconf("SC_CLK_TCK")
 

@@ -52,7 +52,7 @@ def row(folder, piece):
 
 
 def nanoseconds(folder, name):
-    """The median of one event and its interval; nothing if it was not measured, as on another processor."""
+    """Returns the median of one event and its interval, or None if it was not measured, as on other processors."""
     found = folder / name / "new"
     try:
         estimate = json.loads((found / "estimates.json").read_text())["median"]

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Compares clients of an object store: GETs of large and of small objects from nginx on this machine, by CPU time.
+"""Compares clients of an object store: GETs of large and of small objects from nginx on this host, by CPU time.
 
     tests/bench/objects.py     needs nginx (Debian's nginx-light); boto3 and s3fs where `make test-stores` has installed them, and
                                s3torchconnector, by which DLIO reads with PyTorch, where `make test-torch` has
 
-Each client runs a few passes and many, and the difference is counted, so the cost of starting is not included.
+Each client runs once with a few passes and once with many; the difference is the result, so the start of the client does not count.
 """
 
 import contextlib
@@ -54,7 +54,7 @@ for _ in range(int(sys.argv[3])):
 
 
 def cpu(command):
-    """Seconds of processor time of a command and all it started."""
+    """Returns the CPU seconds of a command and its child processes."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -1,9 +1,8 @@
-"""Pure arithmetic of paired measurements: medians, and intervals that no outlier moves.
+"""Arithmetic of paired measurements: medians, and intervals that do not depend on outliers.
 
-The interval of a median is made of two of the measured values themselves: sorted, the k-th from below and the k-th from
-above hold the true median between them with a probability that depends only on the count (half of all values are below it,
-like tosses of a coin). No distribution is assumed. Few values hold it less often: of five, the least and the largest do in
-94 % of cases, which is why every interval carries its coverage.
+The interval of a median consists of two measured values: the k-th smallest and the k-th largest. The probability that the true median is
+between them depends only on the number of values (half of all values are below the median, like tosses of a coin), and not on their
+distribution. With few values it is lower: 94 % for the smallest and the largest of five. So every interval has its coverage.
 """
 
 from dataclasses import asdict, dataclass
@@ -32,7 +31,7 @@ class Median:
 
 
 def median(values):
-    """The median of at least one value, with its interval."""
+    """Returns the median of one or more values, with its interval."""
     ordered = sorted(values)
     count = len(ordered)
     left_out, coverage = values_outside(count)
@@ -41,7 +40,7 @@ def median(values):
 
 
 def values_outside(count):
-    """How many values at each end the interval leaves out so that it still covers enough, and what it then covers."""
+    """Returns how many values the interval can exclude at each end and still cover enough, and its coverage."""
     left_out = 0
     while left_out + 1 < (count + 1) // 2 and covered(count, left_out + 1) >= COVERAGE:
         left_out += 1

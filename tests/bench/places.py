@@ -1,4 +1,4 @@
-"""The locations of everything a case names: programs, peers, the measured directory; and the prepared data."""
+"""Locations of everything that a case names (programs, peers, the measured directory), and the prepared data."""
 
 import glob
 import os
@@ -19,7 +19,7 @@ EVENTS_LEAST = 100_000
 
 
 class Missing(Exception):
-    """A missing requirement of the run; the text names the command that provides it."""
+    """A requirement of the run is missing; the text names the command that installs it."""
 
 
 def cache():
@@ -52,7 +52,7 @@ def require(values):
 
 
 class Places:
-    """Names and their values, and the data prepared so far."""
+    """The values of names in templates, and the data prepared so far."""
 
     def __init__(self, plan, work):
         self.plan = plan
@@ -104,9 +104,9 @@ class Places:
         inherited = min((self.prepared[before][0] for before in step.after if self.prepared[before][0]), default=step.events)
         events = events_with_room(min(inherited, step.events), step.bytes_an_event, machine.free_bytes(self.work))
         if machine.free_bytes(self.work) < step.bytes + DISK_RESERVE or (step.events and not events):
-            return 0, f"the disk has no room for it: {machine.free_bytes(self.work) / 1e9:.1f} GB are free in {self.work}"
+            return 0, f"the disk is too small: {machine.free_bytes(self.work) / 1e9:.1f} GB are free in {self.work}"
         if events < step.events:
-            print(f"{step.name}: {events:,} events instead of {step.events:,}, for the disk has no room for more")
+            print(f"{step.name}: {events:,} events instead of {step.events:,}, because the disk is too small for more")
         return events, self._run(step, events, runner)
 
     def _run(self, step, events, runner):
@@ -138,7 +138,7 @@ def events_with_room(wanted, bytes_an_event, free):
 
 
 class fresh_folder:
-    """A directory that is empty at first and removed at the end."""
+    """Creates an empty directory, and removes it at the end."""
 
     def __init__(self, path):
         self.path = Path(path)

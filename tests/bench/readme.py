@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Puts the tables of the last full run into BENCHMARKS.md: `readme.py [DOCUMENT] [--results FILE] [--then FILE ...]`.
+"""Writes the tables of the last full run into BENCHMARKS.md: `readme.py [DOCUMENT] [--results FILE] [--then FILE ...]`.
 
-The text between `<!-- bench: NAME -->` and `<!-- bench: end -->` is the result of that run, NAME being one of the tables below. A
-marker with another name, or without its end, is an error and nothing is written. `--then` names a later run of some cases,
+Replaces the text between `<!-- bench: NAME -->` and `<!-- bench: end -->` by table NAME of that run. If a marker has another name or no
+end, this is an error, and nothing is written. `--then` names a later run of some cases,
 which replace those of the full run; the document mentions it.
 """
 
@@ -151,7 +151,7 @@ def of(data, name):
 
 
 def value(case, side, kind, name, sign=""):
-    """One median as text, or a dash where it was not measured."""
+    """Returns a median as text, or a dash if it was not measured."""
     row = next((row for row in case["sides"] if row["name"] == side), None) if case else None
     found = row and (row["medians"] if kind == "medians" else row.get("against", {}).get(kind, {})).get(name)
     return sign + report.number(found["value"]) if found else "-"

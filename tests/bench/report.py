@@ -1,4 +1,4 @@
-"""Results as people read them: lines while it goes, a Markdown document, and the tables of BENCHMARKS.md."""
+"""Formats results: lines during the run, a Markdown document, and the tables of BENCHMARKS.md."""
 
 UPPER_BOUNDS = "host busy: numbers are upper limits"
 ENOUGH_ROUNDS = 2
@@ -38,7 +38,7 @@ def number(value):
 
 
 def spread(median, sign=""):
-    """A median and its interval, or the one value there is."""
+    """Returns a median and its interval, or a single value."""
     if not median:
         return "-"
     if median["count"] < ENOUGH_ROUNDS:
@@ -83,7 +83,7 @@ def columns(case):
 
 
 def table(case):
-    """Rows of texts, the head first."""
+    """Returns rows of texts, the heading first."""
     shown = columns(case)
     heads = [HEADS.get(name) or ("×" if name.endswith(" ratio") else name) for name in shown]
     rows = [["", *heads]]

@@ -1,8 +1,8 @@
 """Stored results: from runs to numbers, comparisons and budgets, and their files.
 
-A number of a side is a list with one value per round. `cpu` and `wall` are seconds, `memory` MiB; `bytes` and `captured` are
-what a trace holds, `issued` and everything else is what the command printed. A comparison is made round by round with the
-first side of its case.
+A number of a side is a list with one value per round. `cpu` and `wall` are seconds, `memory` is MiB; `bytes` and `captured` come from
+the trace, `issued` and all other numbers from the output of the command. A side is compared with the first side of its case, round by
+round.
 """
 
 import datetime
@@ -18,7 +18,7 @@ RATES = {"rate", "cpu ns"}
 
 
 def figures(patterns, said):
-    """Numbers a command printed, by the patterns of the list; the last match counts."""
+    """Returns the numbers in the output of a command, found with the patterns of the list; the last match counts."""
     found = {name: re.findall(pattern, said, re.M) for name, pattern in patterns.items()}
     return {name: float(matches[-1].replace(",", "")) for name, matches in found.items() if matches}
 
@@ -32,7 +32,7 @@ def unsaid(patterns, found):
 
 
 def case(case, rows, troubles, events, others):
-    """`rows` holds the runs of each side, `troubles` why it has none or no more; `events` are those read and asked for."""
+    """`rows` contains the runs of each side, `troubles` the reason for missing runs; `events` are the numbers read and requested."""
     events, asked = events
     operations = events or case.operations
     sides = [side(row, rows[row.name], troubles.get(row.name, ""), row.operations or operations) for row in case.sides]
@@ -78,7 +78,7 @@ def known(series):
 
 
 def compared(base, series, operations):
-    """Ratios of every figure both sides have, and what the side takes more: for each operation, if that is known."""
+    """Returns the ratio of every number that both sides have, and the added cost: per operation, if their number is known."""
     ratios, added = {}, {}
     for name in series.keys() & base.keys():
         if values := paired.ratios(base[name], series[name]):
@@ -91,7 +91,7 @@ def compared(base, series, operations):
 
 
 def leave_rates(against):
-    """A side that does less is compared by its rate alone."""
+    """Compares a side that does less work only by its rate."""
     for kind in against.values():
         for name in [name for name in kind if name not in RATES]:
             del kind[name]
@@ -101,7 +101,7 @@ def leave_rates(against):
 
 
 def budget(declared, cases):
-    """One row of the table of budgets: the worst of its cases, or why it was not measured."""
+    """One row of the table of budgets: the worst of its cases, or the reason why it was not measured."""
     answers = [answer(declared, name, cases) for name in declared.cases]
     reasons = [reason for _, reason in answers if reason]
     row = {"what": declared.what, "sense": declared.sense, "limit": declared.limit, "unit": declared.unit}
@@ -156,7 +156,7 @@ def smaller(case):
 
 
 class Results:
-    """Everything seen so far. Written after each case: a run that is stopped has lost only the case it was in."""
+    """All results so far. They are written after each case, so an interrupted run loses only the current case."""
 
     def __init__(self, kind, here, folder):
         facts = machine.facts()
@@ -199,6 +199,6 @@ def write_whole(path, text):
 
 
 def newest(folder, kind):
-    """The last results of that kind, or nothing."""
+    """Returns the last results of that kind, or None."""
     found = sorted(folder.glob(f"*-{kind}/results.json"))
     return json.loads(found[-1].read_text()) if found else None

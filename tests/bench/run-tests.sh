@@ -1,5 +1,5 @@
 #!/bin/sh
-# Tests the harness, then guards what a traced call and a decoded event cost, counted in instructions.
+# Tests the harness, then compares the instructions of a traced call and of a decoded event with their limits.
 set -eu
 cd "$(dirname "$0")"
 python3 -B -m unittest --quiet

@@ -1,7 +1,6 @@
 """Runs one command and returns its cost or its error: never both, never an exception.
 
-The command is started by `launch` (programs/launch.c), in a session of its own, so that a time limit ends it with all it
-started.
+`launch` (programs/launch.c) starts the command in a new session, so that a time limit also ends its child processes.
 """
 
 import os
@@ -15,7 +14,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Run:
-    """One run: seconds, KiB, and what it printed; or the trouble."""
+    """One run: seconds, KiB and output, or the error."""
 
     wall: float = 0.0
     cpu: float = 0.0

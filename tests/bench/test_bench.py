@@ -24,7 +24,7 @@ SMALL = """
 [peer.absent]
 what = "Absent"
 command = "no-such-command-anywhere"
-get = "nobody has it"
+get = "no package has it"
 
 [under.bare]
 what = "bare"
@@ -227,7 +227,7 @@ class Room(Harness):
     def test_a_full_disk_is_trouble_and_no_crash(self):
         events, trouble, _ = self.prepare(1 << 20)
         self.assertEqual(events, 0)
-        self.assertIn("no room", trouble)
+        self.assertIn("too small", trouble)
 
     def test_a_budget_met_with_fewer_events_says_so(self):
         case = case_with(["a"], ["b"])

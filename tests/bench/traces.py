@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def size(folder):
-    """Bytes of all files, to the bottom."""
+    """Returns the total size of all files, including subdirectories."""
     return sum(os.path.getsize(path) for path in files(folder))
 
 
@@ -40,7 +40,7 @@ def by_lines(folder, _):
 
 
 def lines_of(path):
-    """Lines that are calls of files and streams; a cut end is the end."""
+    """Counts the lines with calls on files and streams, up to a truncated end."""
     count = 0
     opened = gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb")
     with opened as lines:

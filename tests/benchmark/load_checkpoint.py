@@ -1,8 +1,8 @@
-"""Loads checkpoint files as their own libraries do: `torch.load(weights_only=True)` and safetensors.
+"""Loads checkpoint files with the libraries of their formats: `torch.load(weights_only=True)` and safetensors.
 
 usage: load_checkpoint.py FILE...
 
-All files hold the same tensors, by number of elements and type, and each is finite. Exits with 42 when all is right.
+Checks that all files contain equal tensors (number of elements and type) and only finite values. Exits with 42 on success.
 """
 
 import sys

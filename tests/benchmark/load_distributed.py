@@ -1,9 +1,9 @@
-"""Loads a checkpoint of torch.distributed.checkpoint as its own library does.
+"""Loads a checkpoint of torch.distributed.checkpoint with PyTorch itself.
 
 usage: load_distributed.py FOLDER FILE...
 
-The files are those of torch.save with the same tensors. All of them are in FOLDER, under the name of their file and their own
-keys, to the last bit. Exits with 42 when all is right.
+torch.save has written each FILE. Checks that FOLDER contains all tensors of these files, bit by bit, under the name of the file and
+the key in it. Exits with 42 on success.
 """
 
 import os

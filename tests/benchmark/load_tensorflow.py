@@ -1,4 +1,4 @@
-"""TensorFlow loads a checkpoint: every tensor of both its parts, with the checksums of the index, and the newest by name.
+"""Loads a checkpoint with TensorFlow: every tensor of both parts, with the checksums of the index, and the newest checkpoint by name.
 
     load_tensorflow.py FOLDER
 """

@@ -2,7 +2,7 @@
 
 usage: read_checkpoint.py FILE BYTES
 
-BYTES is the size of the tensor. Exits with 42 when all is right.
+BYTES is the size of the tensor. Exits with 42 on success.
 """
 
 import pickle

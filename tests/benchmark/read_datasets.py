@@ -2,7 +2,7 @@
 
 usage: read_datasets.py FOLDER FILES SAMPLES SIDE [ELEMENT]
 
-FOLDER holds one data folder per format, named <format> or <format>-<compression>. Exits with 42 when all is right.
+FOLDER contains one data directory per format, named <format> or <format>-<compression>. Exits with 42 on success.
 """
 
 import io
@@ -37,7 +37,7 @@ def masked(data):
 
 
 def fields(message):
-    """(number, value) of a protocol buffer message: bytes for lengths, integers for varints."""
+    """Yields the (number, value) pairs of a protocol buffer message: bytes for lengths, integers for varints."""
     at = 0
 
     def varint():

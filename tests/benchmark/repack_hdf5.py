@@ -1,8 +1,8 @@
-"""Writes the samples of HDF5 files again with h5py, each file in chunks of another kind.
+"""Rewrites the samples of HDF5 files with h5py, each file with another kind of chunks.
 
 usage: repack_hdf5.py FOLDER LAYOUT [FILTER]
 
-LAYOUT is h5py's libver. With FILTER, every file is packed with that filter alone, and has zeroes: HDF5 leaves noise unpacked.
+LAYOUT is h5py's libver. With FILTER, every file uses only that filter, and contains zeros: HDF5 does not compress noise.
 """
 
 import sys

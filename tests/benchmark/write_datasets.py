@@ -48,12 +48,12 @@ def varint(number):
 
 
 def field(number, content):
-    """A protocol buffer field of bytes."""
+    """Returns a protocol buffer field of bytes."""
     return bytes([number << 3 | 2]) + varint(len(content)) + content
 
 
 def example(image):
-    """tf.train.Example {image: bytes, size: int64}."""
+    """Returns a tf.train.Example {image: bytes, size: int64}."""
     features = {
         b"image": field(1, field(1, image)),
         b"size": field(3, field(1, varint(len(image)))),

@@ -1,5 +1,5 @@
 #!/bin/sh
-# One run of the crash fuzz: a disk of its own for the trace, the program, the report.
+# One run of the crash fuzzer: mounts a disk for the trace, runs the program, and writes the report.
 # run.sh FOLDER DISK_SIZE LIBRARY ANALYZER WORKER ARGUMENTS...
 folder=$1 size=$2 library=$3 analyzer=$4
 shift 4
@@ -8,7 +8,7 @@ mkdir -p "$disk"
 [ "$size" = 0 ] || mount -t tmpfs -o "size=$size" tmpfs "$disk" || exit 95
 ulimit -c 0
 export FUZZ_DISK="$disk" DLIO_TRACE_DIR="$disk/trace"
-# What others do to its files while it works; it waits for that.
+# Other programs change its files while it runs; it waits for them.
 damage() {
     while ! ls "$disk"/trace/*.ring >/dev/null 2>&1; do
         [ ! -e "$folder/status" ] || return
@@ -32,10 +32,10 @@ if [ -n "$FUZZ_DAMAGE" ]; then
     read=$disk
     damage &
 fi
-# All that the program starts holds descriptor 9: `cat` sees its end when the last of them is gone.
+# All child processes inherit descriptor 9: `cat` ends when the last of them has exited.
 { LD_PRELOAD=$library "$@" >/dev/null 2>"$folder/said"; echo $? >"$folder/status"; } 9>&1 | cat >/dev/null
 wait
-# All runs: a process whose parent left nothing but a name looks like a run of its own.
+# All runs: a process whose parent left only a name looks like a separate run.
 "$analyzer" "$read" --summary --run all --no-cache --strict --format json >"$folder/report" 2>"$folder/complaint"
 echo $? >"$folder/strict"
 [ -z "$FUZZ_KEEP" ] || cp -r "$disk/trace" "$folder/kept" 2>/dev/null

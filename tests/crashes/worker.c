@@ -1,6 +1,6 @@
-/* What the crash fuzz runs: processes whose threads make calls until they end, one way or another. How many calls there
- * were stands in memory that outlives them all: of each thread, how many were begun and how many came back. Everything
- * else is said to the kernel directly, past the tracer.
+/* The program of the crash fuzzer: processes whose threads make calls until they end in one of many ways. Shared memory that
+ * outlives all processes contains the number of calls that each thread has started and finished. Everything else uses raw
+ * system calls, which the tracer does not see.
  *
  * worker COUNTERS DATA SEED key=value ...      see `struct plan` */
 #define _GNU_SOURCE
@@ -29,16 +29,16 @@ static struct counters {
 
 static struct plan {
     long threads, calls, forks, depth, files;
-    long linger;       /* threads work on while the process ends */
-    long after_us;     /* when it ends, or is killed */
-    long least;        /* calls that are made before, however late threads get a processor */
+    long linger;       /* threads continue to work while the process ends */
+    long after_us;     /* time until it exits or is killed */
+    long least;        /* calls made before that, even if threads get a CPU late */
     long kill;         /* the signal, or 0 */
     long ending;       /* see `leave` */
-    long drop;         /* rights: 1 user, 2 root folder, 3 both, 4 group and capabilities */
-    long late;         /* threads that begin after that */
-    long damaged;      /* others do something to the trace, which is waited for */
-    long raw;          /* children are made by the kernel's call alone */
-    long fill;         /* bytes taken from the disk of the trace for a while */
+    long drop;         /* privileges to drop: 1 user, 2 root directory, 3 both, 4 group and capabilities */
+    long late;         /* threads that start after that */
+    long damaged;      /* another process damages the trace, and this one waits for it */
+    long raw;          /* children are created by raw system calls */
+    long fill;         /* bytes used temporarily on the disk of the trace */
 } plan;
 
 static const char *data, *program;
@@ -128,7 +128,7 @@ static void give_up_rights(void) {
     dropped = 1;
 }
 
-/* Takes room on the disk of the trace, and gives it back. */
+/* Uses space on the disk of the trace, and frees it again. */
 static void fill(long bytes, long us) {
     static char zeros[4096];
     char path[512];
@@ -189,7 +189,7 @@ static void *leave_from_a_thread(void *unused) {
 
 static void run(long depth);
 
-/* A child of which no function of the C library knows. */
+/* Creates a child without a function of the C library. */
 static pid_t raw_fork(void) {
 #ifdef __x86_64__
     long result;
@@ -212,7 +212,7 @@ static void have_children(long depth) {
         } else {
             seed = seed * 31 + i + 1;
             take_slot(1000 + i);
-            /* Another way to end, another time. */
+            /* Ends in another way, at another time. */
             plan.ending = next() % 5;
             plan.kill = next() % 3 ? 0 : SIGKILL;
             plan.after_us = 1 + next() % (plan.after_us * 2);

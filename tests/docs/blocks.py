@@ -23,7 +23,7 @@ ENVIRONMENTS = {
     "needs-torch": ("make setup-torch", "dlio-torch-venv"),
     "needs-frameworks": ("make setup-frameworks", "dlio-frameworks-venv"),
 }
-OPTIONS = ("varies", "verdict")
+OPTIONS = ("varies", "verdict", "result")
 FENCE = re.compile(r"^```(\S+)\n(.*?)^```$", re.M | re.S)
 
 
@@ -92,6 +92,20 @@ VALUE = re.compile(r"~?(?:\d[\d.,:]*|\d*\.\d+)(?: ?(?:ns|us|µs|ms|s|min|h|d|B|k
 def masked(lines):
     text = re.sub(r"[█▉▊▋▌▍▎▏▐░▒▓▁▂▃▄▅▆▇·-]{2,}", "=", " ".join(lines))
     return re.sub(r"\s+", " ", VALUE.sub("#", text)).strip()
+
+
+def columns(printed):
+    """Returns the column names of a printed table, or None if it has no rows."""
+    lines = [line for line in printed.split("\n") if line.strip()]
+    return lines[0].split() if len(lines) > 1 else None
+
+
+def shortened(expected, printed):
+    """Returns the printed lines, cut where the page has a line `...` (after 12 lines if it has only that)."""
+    if "..." not in expected:
+        return printed
+    keep = expected.index("...") or 12
+    return printed[:keep] + ["..."] * (keep < len(printed))
 
 
 def differs(expected, printed):

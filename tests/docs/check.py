@@ -3,12 +3,13 @@
 
     check.py                  check links; run every shell block and query, and compare the printed reports (`make test`)
     check.py PAGE ...         only these pages, by name (first, recipes/slurm); --links: only links
-    check.py --update PAGE    write what the commands of a page print into its console blocks
+    check.py --update PAGE    write the output of a page's commands and queries into its blocks
 
 Blocks of a page run in order, in a directory of their own, with the built programs in PATH. The classes after a language
 select how: `file=NAME` writes the block into the directory; `needs-...` and `interactive` leave it out (see blocks.py) and only check
 its syntax and options; `exit=N` expects this exit status; `varies` does not compare the output, and
 `verdict` only the first words of a report. In a console block, numbers may differ from those printed now, and `...` represents left-out lines.
+A block `text,result` after a query is its result: the names of the columns are compared.
 """
 
 import argparse
@@ -29,6 +30,11 @@ import blocks
 import links
 import pages
 
+try:
+    import yaml
+except ImportError:
+    yaml = None
+
 DIST = Path(os.environ.get("DLIO_DIST", ROOT / "target/dist"))
 BIN = Path(os.environ.get("DLIO_BIN_DIR", DIST / "bin"))
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache")))
@@ -42,7 +48,7 @@ SHOWN_AS = "/data/demo"
 VERSIONS = {
     "CITATION.cff": r"^version: (.+)$", "python/pyproject.toml": r'^version = "(.+)"', "python/Cargo.toml": r'\A\[package\]\n.*\nversion = "(.+)"',
     "python/dliotrace/__init__.py": r'^__version__ = "(.+)"', "tracer/include/dliotrace.pc.in": r"^Version: (.+)$",
-    "docs/src/recipes/kubernetes.md": r"image: dlio:(\S+)",
+    "docs/src/recipes/kubernetes.md": r"image: dlio:(\S+)", "docs/src/recipes/containers.md": r"--from=dlio:(\S+)",
 }  # fmt: skip
 
 
@@ -147,8 +153,7 @@ class Runner:
             lines = printed.rstrip("\n").split("\n") if printed.strip() else []
             text += ["$ " + command.replace("\n", "\n> ")]
             if self.update:
-                keep = (expected.index("...") or 12) if "..." in expected else len(lines)
-                text += lines[:keep] + ["..."] * (keep < len(lines))
+                text += blocks.shortened(expected, lines)
             elif "verdict" in block.classes:
                 wanted, found = blocks.verdict(expected[0] if expected else ""), blocks.verdict(printed)
                 self.counts["outputs"] += wanted is not None
@@ -162,12 +167,31 @@ class Runner:
         return "\n".join(line.rstrip() for line in text) + "\n"
 
     def query(self, block, page_dir):
-        trace = block.value("trace") or "dlio-trace"
-        command = ["dlio-analyze", trace, "--format", "csv", "--sql", block.text]
+        """Runs a query; returns its result as a table."""
+        command = ["dlio-analyze", block.value("trace") or "dlio-trace", "--sql", block.text]
         ran = subprocess.run(command, cwd=page_dir, env=self.environment(page_dir), capture_output=True, text=True)
         self.counts["queries"] += 1
-        if ran.returncode or len(ran.stdout.splitlines()) < 2:
+        if ran.returncode or not blocks.columns(ran.stdout):
             self.error(block, f"no rows: {ran.stdout}{ran.stderr}")
+        return ran.stdout
+
+    def result(self, block, printed):
+        """Compares the columns of a result with those of the query before it; returns the text for the page."""
+        expected, found = blocks.columns(block.text), blocks.columns(printed or "")
+        self.counts["outputs"] += 1
+        if expected != found and not self.update:
+            self.error(block, f"the result has the columns {found} instead of {expected}")
+        lines = blocks.shortened(block.text.split("\n"), printed.rstrip("\n").split("\n")) if found else []
+        return "".join(line.rstrip() + "\n" for line in lines) or None
+
+    def parse_yaml(self, block):
+        if yaml is None:
+            self.counts["PyYAML is missing: YAML is not parsed"] += 1
+            return
+        try:
+            list(yaml.safe_load_all(block.text))
+        except yaml.YAMLError as error:
+            self.error(block, f"not valid YAML: {error}")
 
     def page(self, page):
         """Tests a page; again if an error remains."""
@@ -179,7 +203,7 @@ class Runner:
                 return
 
     def try_page(self, page, number):
-        text, changed = page.read_text(), []
+        text, changed, queried = page.read_text(), [], None
         page_dir = self.scratch / f"{number}" / page.relative_to(pages.PAGES).with_suffix("") / "dir"
         page_dir.mkdir(parents=True)
         for block in blocks.of_page(page, text):
@@ -189,14 +213,20 @@ class Runner:
                 (page_dir / name).write_text(block.text)
                 if name.endswith(".py"):
                     compile(block.text, f"{block}", "exec")
+                elif name.endswith(".yaml"):
+                    self.parse_yaml(block)
             elif block.language in ("sh", "console", "sql") and not self.skipped(block):
                 if block.language == "sh":
                     self.counts["commands"] += 1
                     self.run(block, block.text, page_dir)
                 elif block.language == "sql":
-                    self.query(block, page_dir)
+                    queried = self.query(block, page_dir)
                 else:
                     changed.append((block, self.console(block, page_dir)))
+            elif "result" in block.classes:
+                changed.append((block, self.result(block, queried)))
+            elif block.language == "yaml":
+                self.parse_yaml(block)
             elif block.language == "python":
                 compile(block.text, f"{block}", "exec")
         if self.update:

@@ -76,6 +76,15 @@ class Blocks(unittest.TestCase):
         self.assertIsNone(blocks.differs(["a", "...", "d"], "a b c d"))
         self.assertIsNotNone(blocks.differs(["c", "...", "a"], "a b c"))
 
+    def test_columns_are_those_of_a_table_with_rows(self):
+        self.assertEqual(blocks.columns("  name  n\n  read  2\n"), ["name", "n"])
+        self.assertIsNone(blocks.columns("  name  n\n"))
+
+    def test_long_output_is_shortened_where_the_page_is(self):
+        self.assertEqual(blocks.shortened(["a", "..."], ["x", "y"]), ["x", "..."])
+        self.assertEqual(blocks.shortened(["a", "..."], ["x"]), ["x"])
+        self.assertEqual(blocks.shortened(["a"], ["x", "y"]), ["x", "y"])
+
     def test_verdict_is_the_first_words(self):
         self.assertEqual(blocks.verdict("SLEEP-BOUND: 76 % of training"), "SLEEP-BOUND")
         self.assertIsNone(blocks.verdict("Findings: none"))

@@ -21,7 +21,7 @@ enum { ROUNDS = 40, MS = 1000000 };
 
 static int own_id(void) { return (int)syscall(SYS_gettid); }
 
-/* Past all hooks: no wait of the trace. */
+/* Bypasses all hooks: not a wait in the trace. */
 static void nap(long ns) { syscall(SYS_nanosleep, &(struct timespec){0, ns}, NULL); }
 
 static int64_t clock_ns(clockid_t clock) {
@@ -40,7 +40,7 @@ static pthread_cond_t moved = PTHREAD_COND_INITIALIZER, returned = PTHREAD_COND_
 static pthread_barrier_t barrier;
 static int turn, other_id;
 
-/* Whose turn it is waits a millisecond, so that the other one is asleep when it is woken. */
+/* Each thread waits a millisecond before its turn, so that the other one is asleep when it is woken. */
 static void *answers(void *unused) {
     other_id = own_id();
     for (int i = 0; i < ROUNDS; i++) {
@@ -158,7 +158,7 @@ static void *answers_by_futexes(void *unused) {
     return unused;
 }
 
-/* As Rust and C++ wait: by the function syscall. */
+/* Waits through the function syscall, like Rust and C++. */
 static void futexes(void) {
     pthread_t other;
     pthread_create(&other, NULL, answers_by_futexes, NULL);
@@ -171,7 +171,7 @@ static void futexes(void) {
     printf("%zu %d\n%zu %d\n", (size_t)&asked, own_id(), (size_t)&answered, other_id);
 }
 
-/* Each takes it, holds it and gives it back; the way Python takes a lock is the second one. */
+/* Each thread locks, holds and unlocks it; the second variant locks like Python. */
 static void *locks(void *tries) {
     for (int i = 0; i < ROUNDS; i++) {
         if (tries == NULL || sem_trywait(&there) != 0) sem_wait(&there);
@@ -191,7 +191,7 @@ static void lock(void *tries) {
     printf("%zu\n", (size_t)&there);
 }
 
-/* The counters of what lies between two sleeps. */
+/* Counters of the work between two sleeps. */
 static void computes(void) {
     usleep(2000);
     spin(50 * MS);
@@ -199,7 +199,7 @@ static void computes(void) {
     printf("%d\n", own_id());
 }
 
-/* A maker that always works hands over what it made. */
+/* A maker that always works delivers its results. */
 static void hands_over(void) {
     int ends[2];
     char byte = 0;
@@ -231,7 +231,7 @@ static void faults(void) {
     printf("%ld\n", after.ru_majflt - before.ru_majflt);
 }
 
-/* A parent waits for its child. The parent of one kind waits at two places of memory for one semaphore. */
+/* A parent waits for its child. One kind of parent waits for one semaphore at two addresses. */
 static void between_processes(sem_t *semaphore) {
     fflush(stdout);
     pid_t child = fork();
@@ -261,7 +261,7 @@ static void unnamed(void) {
     between_processes(semaphore);
 }
 
-/* A thread waits as its process forks. The child has no such thread, and a ring of its own at the same addresses. */
+/* A thread waits while its process forks. The child does not have this thread, and has its own ring at the same addresses. */
 static void *waits(void *unused) {
     sem_wait(&there);
     return unused;

@@ -1,4 +1,4 @@
-"""A program whose every call is known, for tracers of Python: ``known.py FOLDER``."""
+"""A program that makes known calls only, for tracers of Python: ``known.py FOLDER``."""
 
 import os
 import sys

@@ -1,5 +1,5 @@
 /* A slow disk: reads of files named *.sample take DLIO_SLOW_READS_US microseconds longer each.
-   It stands last in LD_PRELOAD, so that a tracer in front of it sees reads that take their time. */
+   It is the last library in LD_PRELOAD, so that a tracer before it sees slow reads. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
-/* A store with a latency and a bandwidth of its own, which everybody shares who reads below a folder:
+/* A store with a latency and a bandwidth, shared by all processes that read below a directory:
 
        cc -shared -fPIC -O2 -o throttled_store.so throttled_store.c -ldl
        LD_PRELOAD=./throttled_store.so DLIO_STORE=/data DLIO_STORE_US=500 DLIO_STORE_MB_S=400 dlio bench ...
 
-   A read waits for its latency, and for its turn on a wire that is one for all processes: their turns stand in a file. */
+   A read waits for its latency, and for its turn on a connection that all processes share: a file contains their turns. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -255,12 +255,12 @@ def train_with_torch(samples, compute, spans, start, workers):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("waits_for", choices=TIMES)
-    parser.add_argument("folder", help="where the samples are made")
+    parser.add_argument("folder", help="directory for the samples")
     parser.add_argument("--torch", action="store_true", help="PyTorch's loader and a real model")
-    parser.add_argument("--spans", action="store_true", help="say what happens when")
-    parser.add_argument("--start", choices=multiprocessing.get_all_start_methods(), help="how workers start")
-    parser.add_argument("--workers", type=int, default=2, help="how many make batches")
-    parser.add_argument("--shares", action="store_true", help="workers know from the start what they make")
+    parser.add_argument("--spans", action="store_true", help="record spans")
+    parser.add_argument("--start", choices=multiprocessing.get_all_start_methods(), help="start method of workers")
+    parser.add_argument("--workers", type=int, default=2, help="number of workers that make batches")
+    parser.add_argument("--shares", action="store_true", help="assign batches to workers at the start")
     options = parser.parse_args()
     if options.shares and (options.torch or options.spans):
         parser.error("--shares is for the plain loader without spans")

@@ -346,7 +346,7 @@ def missing(job):
     if (job.torch or job.needs or job.spans) and not os.path.exists(os.path.join(TORCH, ".installed")):
         return "PyTorch; `make setup-torch` installs it (6 GB)"
     if job.group and not own_group(job.group):
-        return f"its own control group for {job.group}; root has one, or whoever was given one"
+        return f"a separate control group for {job.group}: run as root, or delegate one to this user"
     modules = [module for module in job.needs if lacks(python_for(job), module)]
     if modules:
         return f"{', '.join(modules)}; `make setup-torch` installs what jobs need"

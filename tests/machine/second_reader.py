@@ -1,4 +1,4 @@
-"""Reads the kernel's data on this process and host a second time, for tests/tests/machine.rs."""
+"""Reads the kernel's data about this process and host independently of dlio, for tests/tests/machine.rs."""
 
 import json
 import os
@@ -17,7 +17,7 @@ def text(path):
 
 
 def machine():
-    """Counters that only grow, by the names of dlio."""
+    """Returns the counters that only grow, under dlio's names."""
     found = {}
     cpu = [int(word) for word in text("/proc/stat").split("\n")[0].split()[1:]]
     found["cpu_busy_ns"] = (cpu[0] + cpu[1] + cpu[2] + cpu[5] + cpu[6]) * 10_000_000
@@ -69,7 +69,7 @@ def own():
 def main():
     what, folder = sys.argv[1], sys.argv[2]
     begin = machine()
-    # An event: without one there is no trace.
+    # An event: without any event there is no trace.
     with open(os.path.join(folder, "data"), "wb") as file:
         file.write(b"x" * 1_000_000)
     if what == "pin":

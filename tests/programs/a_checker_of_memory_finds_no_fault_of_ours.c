@@ -1,5 +1,5 @@
-/* Under valgrind, whose memcheck follows every change of the stack: calls of a second thread, which need room of our own, look
- * to it like the calls that they are. */
+/* Runs under valgrind, whose memcheck follows every change of the stack: it must accept the calls of a second
+ * thread, for which the tracer needs its own memory. */
 //= needs: valgrind
 //= on data: open=1 write=2 close=1
 //= processes: >=1

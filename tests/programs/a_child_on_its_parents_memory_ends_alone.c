@@ -1,5 +1,5 @@
-/* A child made by clone on the memory of its parent ends, or becomes another program; its parent goes on and is recorded to its
- * own end. */
+/* A child that clone created on its parent's memory exits or executes another program; the parent continues and is
+ * recorded to its own end. */
 //= among: pread=1000
 //= on after: open=1 write=1 close=1
 //= case: ends beside its parent

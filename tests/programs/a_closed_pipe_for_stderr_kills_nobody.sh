@@ -1,5 +1,5 @@
 #!/bin/sh
-# The tracer has something to say, and stderr is a pipe whose reader has gone.
+# The tracer prints a message while stderr is a pipe without a reader.
 #= exit: 42
 #= processes: *
 #= endings: *

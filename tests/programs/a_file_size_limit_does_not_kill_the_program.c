@@ -1,4 +1,5 @@
-/* RLIMIT_FSIZE: the kernel sends SIGXFSZ to whoever writes past it, which the tracer does and the program does not. */
+/* RLIMIT_FSIZE: the kernel sends SIGXFSZ to a process that writes beyond the limit. The tracer does so, and the
+ * program does not. */
 //= among: write=0
 //= processes: *
 //= endings: *

@@ -1,5 +1,5 @@
-/* A program takes all calls from itself but a few, as sandboxes do: what was recorded before is there, what found no room
- * afterwards is counted, and the loss is said with its reason. */
+/* A program forbids itself most system calls, like a sandbox. Events recorded before that are kept, later events are
+ * counted as lost, and the message about lost events contains the reason. */
 //= on data: open=1 write=1 pwrite=>=50
 //= done: 3002
 //= lost: >=1

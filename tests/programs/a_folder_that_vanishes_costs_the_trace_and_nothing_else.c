@@ -1,4 +1,4 @@
-/* Somebody removes the trace folder in the middle of the run. */
+/* The trace directory is removed during the run. */
 //= run: {trace}
 //= processes: *
 //= endings: *

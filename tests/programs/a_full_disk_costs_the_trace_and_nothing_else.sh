@@ -1,6 +1,6 @@
 #!/bin/sh
-# A file system of one megabyte, filled by somebody else while the program runs: it goes on, and the loss is counted and
-# said. `unshare` keeps the mount to this test.
+# Another program fills a file system of one megabyte during the run: the traced program continues, and the loss is counted and
+# reported. `unshare` makes the mount invisible to other tests.
 #= needs: unshare python3
 #= exit: 42
 #= processes: *
@@ -31,5 +31,5 @@ os.write(1, b"done\n")
 EOF
     [ $1 = full ] && sed -i "s/if i == 100000.*/pass/" loop.py
     LD_PRELOAD=$2 DLIO_TRACE_DIR=small/trace python3 loop.py 2>said && status=42 || status=1
-    [ -z "$2" ] || grep -q "dliotrace: .*lost" said || { echo "nothing said:"; cat said; status=2; }
+    [ -z "$2" ] || grep -q "dliotrace: .*lost" said || { echo "no message about lost events:"; cat said; status=2; }
     exit $status' sh "$1" "$preload"

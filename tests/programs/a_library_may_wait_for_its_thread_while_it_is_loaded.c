@@ -1,4 +1,4 @@
-// The thread calls functions that nobody has called before, and whose real ones the loader would have to be asked for.
+// The thread calls functions that were never called before, so the tracer has to look up the real ones in the loader.
 //= library: joins_a_thread.c
 //= run: {library}
 //= compile: -pthread

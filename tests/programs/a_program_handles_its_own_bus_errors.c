@@ -1,5 +1,5 @@
-/* A fault in the program's own mapping, and a SIGBUS that somebody sends, end it or reach its handler as they would untraced; the
- * program sees no handler but its own. */
+/* A fault in the program's own mapping, and a SIGBUS that another process sends, end the program or reach its
+ * handler as in an untraced run. The program sees only its own handler. */
 //= among: open=1
 //= case: by its handler
 //= run: handler

@@ -1,5 +1,5 @@
-/* A program becomes another one behind a filter of system calls that lets it make no file, as sandboxes do with their tools: of
- * that one there is no trace, and it says so, with how many events that costs. */
+/* A program executes another one under a filter of system calls that forbids creating files, as sandboxes do for
+ * their tools. The executed program leaves no trace, and prints the number of lost events. */
 //= processes: *
 //= endings: *
 //= lost: *
@@ -15,7 +15,7 @@
 #include <sys/syscall.h>
 #include "expect.h"
 
-/* Files may be opened to be read, and those that are there to be written to; none may be made, renamed or removed. */
+/* Existing files may be opened to read and write; creating, renaming and removing files is forbidden. */
 #define FORBIDDEN(call) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS)
 
 int main(int argc, char **argv) {

@@ -1,5 +1,5 @@
-/* Strict seccomp: any call of the kernel's but read, write and exit is the thread's end, and so is the time-stamp counter. What
- * was recorded before is there; what comes after is counted as lost. A thread beside it is recorded as ever. */
+/* Strict seccomp: any system call except read, write and exit kills the thread, and so does the time-stamp counter.
+ * Earlier events are kept, later ones count as lost. Another thread is recorded as usual. */
 //= lost: 3000
 //= leftovers: yes
 //= formats: native

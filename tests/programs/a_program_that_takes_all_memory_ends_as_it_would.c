@@ -1,5 +1,6 @@
-/* A program that has taken all the memory it is allowed goes on: before its first event, where there is no room for a ring
- * and that is said; and after it, where there is none to make the trace what was asked for, which then stays as it is. */
+/* A program that has used all the memory it may use continues. Before its first event, there is no memory for a
+ * ring, and the tracer prints a message. After it, there is no memory to convert the trace, which keeps its native
+ * format. */
 //= formats: native auto perfetto chrome
 //= may-say: events are lost
 //= leftovers: yes

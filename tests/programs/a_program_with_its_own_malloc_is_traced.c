@@ -1,5 +1,5 @@
-/* An allocator that does I/O of its own, from the first call on: the tracer is entered from inside malloc, and enters no
- * malloc itself. */
+/* An allocator does I/O from its first call. The tracer is entered from inside malloc, and does not call malloc
+ * itself. */
 //= compile: -rdynamic
 //= among: open=1 pread=>=1001 close=1
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-/* A program forbids itself the time-stamp counter, which the kernel's clocks in the process read as well: it runs on, in threads
- * and children too, and its times stay on one clock. */
+/* A program disables the time-stamp counter, which the kernel's clocks in the process also read. It continues to
+ * run, with threads and children, and its times are on one clock. */
 //= among: open=1 read=1 pread=3*1001
 //= processes: 2
 //= endings: exit 42, exit 42

@@ -1,5 +1,5 @@
-/* A script that cleans up, or a neighbour in the folder, cuts the ring short while the program records into it. What the ring held
- * is lost, which its remains and a sentence tell, and the program goes on, traced into another file. */
+/* A cleanup script truncates the ring while the program records into it. The events in the ring are lost, the
+ * remains of the ring and a message show it, and the program continues with another trace file. */
 //= processes: *
 //= endings: *
 //= lost: *
@@ -37,7 +37,7 @@ static void *work(void *count) {
     return NULL;
 }
 
-/* Unseen by the tracer: the calls are those of somebody else. */
+/* Raw system calls, like those of another process: the tracer does not see them. */
 static void cut(const char *folder, long first, long second) {
     char names[65536];
     int dir = syscall(SYS_openat, AT_FDCWD, folder, O_RDONLY | O_DIRECTORY);

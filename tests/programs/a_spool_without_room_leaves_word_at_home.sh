@@ -1,6 +1,6 @@
 #!/bin/sh
-# The rings' folder has no room: of a process that is killed an empty ring tells where its trace is, and nothing stays in
-# the other folder. `unshare` keeps the mount to this test.
+# The directory of the rings is full. After a kill, the trace directory contains an empty ring in place of the trace, and nothing
+# remains in the directory of the rings. `unshare` makes the mount invisible to other tests.
 #= needs: unshare
 #= env: DLIO_TRACE_SPOOL={work}/spool
 #= run: {trace} {work}/spool
@@ -20,9 +20,9 @@ exec unshare --mount --map-root-user sh -c '
     read killed < pid
     [ "$(ls spool)" = filler ] || { echo "left in the spool: $(ls spool)"; exit 2; }
     for ring in "$1"/*-"$killed"-*.ring; do
-        [ -e "$ring" ] && [ ! -s "$ring" ] || { echo "no word of $killed: $(ls -l "$1")"; exit 3; }
+        [ -e "$ring" ] && [ ! -s "$ring" ] || { echo "no empty ring for $killed: $(ls -l "$1")"; exit 3; }
     done
-    # One that ends properly takes the empty file with it.
+    # A process that exits normally removes its empty file.
     LD_PRELOAD=$3 cat /etc/passwd > copy
-    [ "$(ls "$1" | grep -c "^cat-.*ring$")" = 0 ] || { echo "the ring of cat stays"; exit 4; }
+    [ "$(ls "$1" | grep -c "^cat-.*ring$")" = 0 ] || { echo "the ring of cat remains"; exit 4; }
     exit 42' sh "$1" "$2" "$preload"

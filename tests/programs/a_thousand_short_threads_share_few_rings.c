@@ -1,5 +1,5 @@
-/* Eight at a time, each with ten reads: every one is recorded under its own thread id, and the ring file does not grow with
- * their number. */
+/* Eight threads at a time make ten reads each: every read is recorded under its own thread id, and the ring file
+ * does not grow with the number of threads. */
 //= events: open=1 pread=10000
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,4 +1,5 @@
-/* The kernel says EFAULT to a bad pointer; so must a traced call, whatever the tracer would like to read there. */
+/* The kernel returns EFAULT for an invalid pointer. A traced call must return it too, although the tracer reads the
+ * same memory. */
 //= processes: 2
 //= endings: exec, exit 42
 //= among: open=2 stat=1 readv=2 writev=1

@@ -1,5 +1,5 @@
-/* Three threads read while a fourth becomes another program: each has counted its calls in shared memory when it dies, and
- * what was counted before the exec began is recorded. */
+/* Three threads read while a fourth one executes another program. Each thread counts its calls in shared memory, and
+ * every call that was counted before the exec is recorded. */
 //= run: first
 //= among: exec=1 fstat=1
 //= processes: 2

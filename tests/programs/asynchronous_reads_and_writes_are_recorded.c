@@ -1,4 +1,4 @@
-/* A request is an event when it is submitted, and another when its result is fetched. */
+/* A request is one event when it is submitted, and another one when its result is fetched. */
 //= compile: -D_LARGEFILE64_SOURCE
 //= events: open=1 close=1 aio_read=2 aio_write=2 aio_fsync=2 aio_suspend=>=6 aio_cancel=2 lio_listio=2 aio_read_done=4 aio_write_done=2 aio_fsync_done=2
 //= bytes: aio_read_done=40 aio_write_done=200

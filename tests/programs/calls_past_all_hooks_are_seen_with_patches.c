@@ -1,5 +1,5 @@
-/* Pointers that a program has looked up in the C library itself, and what a stream does inside: seen once each, and only
- * where DLIO_TRACE_INLINE asks for it. */
+/* Calls through pointers that a program has looked up in the C library, and calls inside streams: each is recorded
+ * once, only with DLIO_TRACE_INLINE. */
 //= case: patched
 //= env: DLIO_TRACE_INLINE=1
 //= events: open=2 read=2 pread=1 close=2 fopen=2 fread=1 fwrite=1 fclose=2 __open=2 __read=1 __write=1 __close=2

@@ -1,4 +1,4 @@
-/* The way to the trace folder is lost in the middle of the run. */
+/* The trace directory becomes unreachable during the run. */
 //= needs: id
 //= among: pread=60000 open=1
 //= leftovers: yes

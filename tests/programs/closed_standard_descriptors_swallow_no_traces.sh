@@ -1,5 +1,5 @@
 #!/bin/sh
-# Programs started without stdin, stdout or stderr: nothing of the tracer goes where those numbers lead later.
+# Programs that start without stdin, stdout or stderr: the tracer never writes to files that later get these descriptors.
 #= exit: 42
 #= processes: >=3
 #= endings: *

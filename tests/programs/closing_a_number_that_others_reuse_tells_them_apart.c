@@ -1,4 +1,4 @@
-/* The same number again and again for another file: each event names the file of its time. */
+/* Descriptors are reused for other files again and again: each event has the name of the file at that time. */
 //= on one: open=1000 write=1000 close=1000
 //= on two: open=1000 write=1000 close=1000
 //= events: open=2000 write=2000 close=2000

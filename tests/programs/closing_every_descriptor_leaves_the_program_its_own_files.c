@@ -1,5 +1,5 @@
-/* What careless daemons do: take every descriptor away, then open files of their own. Not one byte of a trace may land in
- * those. */
+/* Like careless daemons, closes every descriptor and then opens its own files, which must not contain any part of a
+ * trace. */
 //= case: close
 //= run: close
 //= among: write=3 close=1025 pread=50000

@@ -1,4 +1,4 @@
-/* system and popen: the shell and what it starts have traces of their own. */
+/* system and popen: the shell and the programs it starts have their own traces. */
 //= among: system=1 popen=1 pclose=1 fgets=1
 //= processes: >=1
 //= endings: *

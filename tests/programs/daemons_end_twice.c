@@ -1,5 +1,5 @@
-/* daemon() forks, and its parent ends inside the C library where nobody is asked: the traces of both are whole. The first
- * process waits until the daemon has let go of a pipe. */
+/* daemon() forks, and its parent exits inside the C library without a hook: the traces of both processes are
+ * complete. The first process waits until the daemon has closed a pipe. */
 //= among: pread=2000 open=1
 //= processes: 3
 //= endings: exit 0, exit 42, exit 42

@@ -1,5 +1,5 @@
-/* Thirty generations, each a child of the one before, each with work of its own; every second one ends without its
- * destructors. */
+/* Thirty generations of processes, each a child of the previous one, each with its own calls; every second one exits
+ * without its destructors. */
 //= events: open=1 pread=30*50 fork=29 close=0
 //= processes: 30
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-/* What is printed is compared with the untraced run: the lowest free number, the list of open ones, the count a limit of
- * eight allows. */
+/* Prints the lowest free descriptor, the list of open ones, and how many a limit of eight allows; the output is
+ * compared with the untraced run. */
 //= case: plain
 //= among: pread=50000
 //= case: a limit of eight

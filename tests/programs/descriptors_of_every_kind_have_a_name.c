@@ -1,5 +1,5 @@
-/* Pipes and sockets bear names of their own, terminals and memory those of their kind; inherited, passed, duplicated, deleted, renamed files and
- * /dev/fd by the path they were opened by. */
+/* Pipes and sockets have unique names; terminals and memory have the name of their kind. Inherited, passed,
+ * duplicated, deleted and renamed files and /dev/fd have the path by which they were opened. */
 //= on <pipe>: pipe=1 write=2 read=1 close=1 dup=1
 //= on <memory>: memfd_create=1 write=1
 //= on <socket>: write=2 read=1 fstat=0 socketpair=1 sendmsg=1 recvmsg=1

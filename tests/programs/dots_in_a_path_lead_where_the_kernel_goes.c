@@ -1,4 +1,4 @@
-/* A file has one name, whichever way a path takes to it; only behind a link is that not known. */
+/* A file has one name, regardless of the path that the program uses. Only a path through a link is not resolved. */
 //= files: 8
 //= on /data/beside: open=1 openat=1 stat=1
 //= on /data/below: open=1
@@ -25,14 +25,14 @@ int main(void) {
     make("links");
     EXPECT(syscall(SYS_symlink, "../data/deep", "links/to-deep") == 0);
 
-    /* What the kernel names has no links. */
+    /* Paths that the kernel returns contain no links. */
     EXPECT(chdir("src") == 0);
     EXPECT(open("../data/beside", O_CREAT | O_RDWR, 0600) >= 0);
     EXPECT(stat(".././data//beside", &facts) == 0);
     int deep = syscall(SYS_open, "../links/to-deep", O_RDONLY | O_DIRECTORY);
     EXPECT(openat(deep, "../beside", O_RDONLY) >= 0);
 
-    /* Of other folders it is asked. */
+    /* For other directories, the tracer queries the kernel. */
     sprintf(path, "%s/src/../data/deep/../below", above);
     EXPECT(open(path, O_CREAT | O_RDWR, 0600) >= 0);
     sprintf(path, "%s/links/to-deep/../odd", above);
@@ -40,7 +40,7 @@ int main(void) {
     sprintf(path, "%s/links/to-deep/../../odd", above);
     EXPECT(open(path, O_CREAT | O_RDWR, 0600) >= 0);
 
-    /* Below the root each has its own name. */
+    /* Below the root, each file has its own name. */
     EXPECT(chdir("/") == 0);
     sprintf(path, ".%s/data/first", above);
     EXPECT(open(path, O_CREAT | O_RDWR, 0600) >= 0);

@@ -1,4 +1,4 @@
-/* Calls before main and after it: constructors of every priority, atexit, destructors, a thread's own destructor, and
+/* Calls before and after main: constructors of every priority, atexit, destructors, a thread's own destructor, and
  * thread-local destructors of the main thread. */
 //= events: open=1 pread=107 close=0
 #include <fcntl.h>

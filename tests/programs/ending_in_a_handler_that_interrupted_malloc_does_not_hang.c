@@ -1,5 +1,5 @@
 //= endings: exit 42
-// A program may end in a signal handler that interrupted its malloc. Finishing the trace there must not ask that malloc.
+// A program may exit in a signal handler that interrupted its malloc. Finishing the trace there must not call malloc.
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>

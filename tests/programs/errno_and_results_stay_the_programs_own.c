@@ -1,4 +1,5 @@
-/* Each failing call sets its own errno, each succeeding one leaves it; the tracer's own work, flushes too, shows nowhere. */
+/* Each failing call sets its own errno, and each successful call keeps it. The tracer's own work, flushes included,
+ * does not change errno. */
 //= among: open=2 read=100001 close=2 lseek=1 stat=1 fopen=1
 //= results close: -9 0
 //= results stat: -2

@@ -1,5 +1,5 @@
-/* The twelve endings, after one event, a thousand and a million. The file is opened and read with plain preads; what is
- * not pread is said by the case. */
+/* The twelve ways to end, after one event, a thousand and a million. The file is opened and read with pread; the
+ * directives of each case list all other calls. */
 //= passes: off
 //= case: return, 1
 //= run: return 1

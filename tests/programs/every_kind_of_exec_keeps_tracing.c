@@ -1,5 +1,5 @@
-/* Each exec function starts this program again with the next number; every image leaves a trace of its own, and all
- * arguments arrive. An environment of the caller's own making lacks ours, which are added. */
+/* Each exec function starts this program again with the next number. Every image leaves its own trace, and all
+ * arguments arrive. An environment that the caller builds lacks the tracer's variables, which are added. */
 //= run: 0
 //= env: KEEP=kept
 //= among: exec=9 pread=10

@@ -1,4 +1,4 @@
-/* Old stat names and new ones alike: both are in use, by what libc a program was built for. */
+/* Both old and new names of stat: which of them a program uses depends on the glibc it was built for. */
 //= events: stat=3 lstat=3 fstat=3 fstatat=3 statx=1 statfs=1 fstatfs=1 statvfs=1 fstatvfs=1 access=3 faccessat=1 open=1 close=1 getxattr=3 setxattr=3 listxattr=3 removexattr=3 readlink=1 readlinkat=1 symlink=1 symlinkat=1
 //= on data: stat=3 lstat=3 fstat=3 fstatat=2 statx=1 statfs=1 fstatfs=1 statvfs=1 fstatvfs=1 access=3 faccessat=1 open=1 close=1 getxattr=3 setxattr=3 listxattr=3 removexattr=3
 //= passes: off filtered

@@ -1,4 +1,5 @@
-/* A file that has no name yet is one of its folder: it has a path of its own, and is recorded where the folder's files are. */
+/* A file without a name yet belongs to its directory: it has a unique path and is recorded if files of the directory
+ * are. */
 //= among: tmpfile=1 fwrite=1
 //= bytes: fwrite=3
 //= case: all of them

@@ -1,5 +1,5 @@
-/* A child that was forked past the C library's fork finds all that its parent remembered of files: its first call, whatever
- * it is, names the file by the child's own numbers. */
+/* A child that was forked without the C library's fork inherits everything its parent knows about files. Its first
+ * call, of any kind, names the file by the child's own descriptors. */
 //= on data: open=5 write=1 read=4 pread=4 access=4 stat=4 fopen=5 fread=4 fclose=1 close=1
 //= processes: 29
 #define _GNU_SOURCE

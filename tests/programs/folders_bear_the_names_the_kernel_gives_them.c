@@ -1,4 +1,4 @@
-/* Paths relative to folders, however the folder was reached: what is shown is where the file is. */
+/* Paths relative to directories that were opened in every way: events have the real location of the file. */
 //= case: as ever
 //= run: calls
 //= on /real/inner/by-descriptor: openat=1 close=1
@@ -59,7 +59,7 @@ static int visits(const char *path, const struct stat *found, int kind, struct F
     return 0;
 }
 
-/* The descriptor on the other side is one nobody was seen opening. */
+/* The receiver gets a descriptor without an open call in its trace. */
 static int received(const char *path) {
     int ends[2], sent = syscall(SYS_open, path, O_RDONLY | O_DIRECTORY);
     EXPECT(socketpair(AF_UNIX, SOCK_DGRAM, 0, ends) == 0);
@@ -85,7 +85,7 @@ static void calls(void) {
     EXPECT(fchdir(inner) == 0);
     touch_here("in-it");
 
-    /* What is open is renamed. */
+    /* An open directory is renamed. */
     EXPECT(rename("../inner", "../moved") == 0);
     touch_here("in-it");
     touch(inner, "by-descriptor");
@@ -101,7 +101,7 @@ static void calls(void) {
     EXPECT(rename("old-name", "new-name") == 0);
     EXPECT(pread(file, bytes, 4, 0) == 0);
 
-    /* Two change places. */
+    /* Two directories swap names. */
     make("swapped-a");
     make("swapped-b");
     int a = folder("swapped-a"), b = folder("swapped-b");
@@ -110,7 +110,7 @@ static void calls(void) {
     EXPECT(renameat2(AT_FDCWD, "swapped-a", AT_FDCWD, "swapped-b", RENAME_EXCHANGE) == 0);
     touch(a, "file");
 
-    /* A link leads elsewhere than before. */
+    /* A link gets a new target. */
     make("other");
     EXPECT(unlink("link") == 0 && symlink("other", "link") == 0);
     int other = folder("link");

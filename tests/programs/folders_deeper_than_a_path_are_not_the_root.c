@@ -1,4 +1,5 @@
-/* Of a working directory whose path is too long the kernel tells nothing: a name in it is not one below the root. */
+/* The kernel does not return a working directory whose path is too long: a relative name there must not appear below
+ * the root. */
 //= on <unknown folder>/leaf: open=1 close=1
 //= on <unknown folder>/by-descriptor: openat=1 close=1
 //= on /top: open=1 close=1

@@ -1,5 +1,5 @@
-/* 200 forks while other threads record and flush: each child has its own trace with its own events and nothing of its
- * parent's, and none waits for a lock whose owner it has not got. */
+/* 200 forks while other threads record and flush. Each child has its own trace with only its own events, and none
+ * waits for a lock whose owner exists only in the parent. */
 //= among: fork=200 write=200 close=0
 //= on child.out: open=1 write=200
 //= processes: 201

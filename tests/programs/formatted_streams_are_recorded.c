@@ -1,4 +1,4 @@
-/* printf and scanf in all their names, and streams that are not files. What goes to stdout is compared with the untraced
+/* printf and scanf under all their names, and streams that are not files. The output is compared with the untraced
  * run. */
 //= compile: -O0
 //= events: lseek=1 setvbuf=3 fopen=1 fprintf=2 printf=2 dprintf=2 open=1 puts=1 fputc=2 fscanf=3 rewind=1 fclose=5 fdopen=1 freopen=1 tmpfile=1 open_memstream=1 fmemopen=1 fgetc=3 scanf=3
@@ -45,7 +45,7 @@ int main(void) {
     char bytes[64], *memory;
     size_t size;
     int one, two, three;
-    /* stdin is an empty file; how it became that is not looked at. */
+    /* stdin is an empty file; its creation is not compared. */
     syscall(SYS_dup2, syscall(SYS_open, "empty", O_CREAT | O_RDONLY, 0600), 0);
     FILE *stream = fopen("data", "w+");
     int fd = open("other", O_CREAT | O_RDWR, 0600);

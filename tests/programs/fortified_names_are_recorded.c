@@ -1,4 +1,4 @@
-/* What the compiler makes of ordinary calls with _FORTIFY_SOURCE, called by those names. */
+/* Functions that the compiler calls instead of ordinary ones with _FORTIFY_SOURCE, called by these names. */
 //= events: open=1 read=1 pread=2 readlink=1 readlinkat=1 fopen=1 fread=2 fgets=2 fprintf=2 dprintf=2 printf=2 fclose=1 close=1 symlink=1 rewind=3 lseek=1
 //= bytes: read=2 pread=6 fread=6 fprintf=6 dprintf=4
 //= passes: off filtered

@@ -1,5 +1,5 @@
-/* A library that is loaded for its caller alone has functions of liburing inside, as one that was built with it has: its calls
- * come to them, and are no events of a library that is not there. */
+/* A library that is loaded privately contains functions of liburing, like a library that was linked with it
+ * statically: its calls reach its own functions and are not recorded. */
 //= library: rings.c
 //= run: {library}
 //= events: open=1 io_uring_setup=0

@@ -1,5 +1,5 @@
-/* A timer's handler names files of its own in the middle of naming others, also while the first ring is made and where a
- * chunk of names has room for the last one. */
+/* A timer's handler names its own files while the program is naming others, also while the first ring is created and
+ * while a chunk has space for one more name. */
 //= among: stat=300000 access=3000
 //= files: 303000
 //= formats: native

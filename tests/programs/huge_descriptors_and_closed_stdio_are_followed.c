@@ -1,4 +1,5 @@
-/* A program without stdin and stderr gets their numbers for its files; another number is the largest there can be. */
+/* A program without stdin and stderr gets their numbers for its files; another descriptor is the largest possible
+ * number. */
 //= events: close=4 open=2 dup2=1 write=3
 //= on data: open=1 dup2=1 write=2 close=2
 //= on other: open=1 write=1

@@ -1,4 +1,4 @@
-/* stdin was opened by somebody else, here on /dev/null, which is left out: from the first call on. */
+/* stdin was opened by another process, here on /dev/null, which is skipped: this applies from the first call. */
 //= events: lseek=0
 //= processes: *
 //= case: as it is

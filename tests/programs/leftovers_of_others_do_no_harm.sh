@@ -1,5 +1,5 @@
 #!/bin/sh
-# The folder holds a ring of random bytes, a cut trace, a directory and a link to nowhere with the names of ours.
+# The trace directory contains a ring of random bytes, a truncated trace, a directory and a dangling link, with names of traces.
 #= exit: 42
 #= run: {trace}
 #= processes: *

@@ -1,4 +1,5 @@
-/* A library the program is linked with is initialised before a preloaded one: its constructor's calls come first of all. */
+/* A library that the program is linked with is initialized before a preloaded one: the calls of its constructor are
+ * the first of all. */
 //= library: reads.c
 //= compile: {library}
 //= events: open=3 pread=3 close=3

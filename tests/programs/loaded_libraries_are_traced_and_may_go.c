@@ -1,5 +1,5 @@
-/* dlopen and dlclose, ten times. With RTLD_DEEPBIND a library finds the C library before us, unless it lies behind the
- * dynamic linker's own table: its calls pass, and nothing breaks. */
+/* dlopen and dlclose, ten times. With RTLD_DEEPBIND a library finds the C library before the tracer (unless the
+ * dynamic linker's own table precedes it): its calls are not recorded, and nothing breaks. */
 //= library: reads.c
 //= case: bound as usual
 //= run: usual {library}

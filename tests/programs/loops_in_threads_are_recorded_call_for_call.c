@@ -1,4 +1,4 @@
-/* A loop of one kind of call in 1, 2 and 8 threads: what is recorded is what was issued, function by function. */
+/* A loop of one kind of call in 1, 2 and 8 threads: the recorded calls are the issued calls, function by function. */
 //= case: pread, 1 threads
 //= run: pread 1 4000
 //= events: stat=1 open=1 pread=1*4000 close=1
@@ -79,7 +79,7 @@
 #include "expect.h"
 
 #define SIZE 4096
-/* 64 blocks: a read at the end finds nothing once in 64 turns, an fread too. */
+/* 64 blocks: once per 64 turns, a read and an fread find the end of the file. */
 #define BLOCKS 63
 
 static const char *mode;
@@ -153,7 +153,7 @@ static void *work(void *id) {
     return NULL;
 }
 
-/* The file comes into being without a call that is traced. */
+/* Creates the file without a traced call. */
 static void make_data(void) {
     static char block[SIZE];
     int fd = syscall(SYS_open, "data", O_CREAT | O_WRONLY, 0644);

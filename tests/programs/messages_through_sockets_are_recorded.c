@@ -1,4 +1,4 @@
-/* Messages through sockets by every name, with their bytes; connections; what is made for them. */
+/* Messages through sockets by every function, with their bytes; connections; functions that create sockets. */
 //= passes: off
 //= among: recv=2 recvfrom=2 recvmsg=1 recvmmsg=1 send=3 sendto=1 sendmsg=1 sendmmsg=1 connect=3 accept=1
 //= among: socketpair=1 shutdown=1 eventfd=1 getaddrinfo=2
@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 #include "expect.h"
 
-/* What fortified programs call, and what older libraries do. */
+/* Functions that fortified programs and older libraries call. */
 ssize_t __recv_chk(int, void *, size_t, size_t, int);
 ssize_t __recvfrom_chk(int, void *, size_t, size_t, int, struct sockaddr *, socklen_t *);
 ssize_t __send(int, const void *, size_t, int);

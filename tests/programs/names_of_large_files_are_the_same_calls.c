@@ -1,4 +1,4 @@
-/* The same calls under the names that programs for 32-bit systems were built with. */
+/* Calls under the names that programs for 32-bit systems were built with are recorded as the ordinary calls. */
 //= events: open=1 pread=1 pwrite=1 preadv=1 pwritev=1 preadv2=1 pwritev2=1 lseek=1 ftruncate=1 truncate=1 fallocate=1 posix_fallocate=1 posix_fadvise=1 sendfile=1 stat=1 lstat=1 fstat=1 fstatat=1 statfs=1 fstatfs=1 statvfs=1 fstatvfs=1 lockf=1 fcntl=1 mmap=1 munmap=1 fopen=1 freopen=1 fseek=1 ftell=1 fgetpos=1 fsetpos=1 fclose=2 tmpfile=1 close=1
 //= positions pread: 5000000000
 //= bytes: pread=1 pwrite=1

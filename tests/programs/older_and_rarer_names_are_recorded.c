@@ -1,4 +1,5 @@
-/* Names that only programs built long ago, or for a newer C library, call; a missing one fails as a missing call does. */
+/* Functions that only old programs call, or programs for a newer C library. A function that the C library lacks
+ * fails like a missing system call. */
 //= events: mknod=1 mknodat=1 opendir=1 readdir=6 closedir=1 ioctl=2 open=1 close=1
 //= results ioctl: 0 -25
 //= passes: off filtered

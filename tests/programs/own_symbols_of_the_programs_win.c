@@ -1,5 +1,5 @@
-/* A program that defines functions of our names calls its own; the C library's are still to be had, and traced where our
- * names are reached. */
+/* A program that defines functions with hooked names calls its own. Those of the C library remain available, and are
+ * traced if they are reached through the hooks. */
 //= events: open=1 pread=1 close=1
 #include <fcntl.h>
 #include "expect.h"

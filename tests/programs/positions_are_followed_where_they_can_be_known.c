@@ -1,4 +1,4 @@
-/* Duplicates share a position, seeks set it, appending and inheriting lose it. */
+/* Duplicated descriptors share a position, seeking sets it, appending and inheriting make it unknown. */
 //= positions read: 0 10 20 30 5 15 ? 0 4
 //= positions write: 0 3 ? ? 0 ?
 //= positions pwritev2: ? ?

@@ -1,5 +1,5 @@
-/* A child that goes on for ever is read by the harness's rules once its parent has gone; here the parent waits until the
- * child has done its work, and leaves it running. The child is killed by its own alarm later. */
+/* The harness reads the trace of a child that runs forever when its parent has exited. Here the parent waits until
+ * the child has made its calls, and exits. An alarm kills the child later. */
 //= among: pread=5000
 //= processes: *
 //= endings: *

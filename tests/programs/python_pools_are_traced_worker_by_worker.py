@@ -1,4 +1,4 @@
-"""Workers of a pool read files of their own, however they are made and however the pool ends."""
+"""Each worker of a pool reads its own files, for every way to start the workers and to end the pool."""
 #= on .bin: open=40 fstat=80 lseek=80 read=80 close=40
 #= processes: >=4
 #= endings: *

@@ -1,4 +1,4 @@
-"""A script that imports and reads: its trace shows the data, and no files of the interpreter."""
+"""A script imports modules and reads a file: its trace contains the data and no files of the interpreter."""
 #= on data.bin: open=2 fstat=3 lseek=3 read=2 write=1 close=2
 #= bytes: write=>=1000
 #= on .pyc:

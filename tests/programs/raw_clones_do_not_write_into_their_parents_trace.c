@@ -1,4 +1,4 @@
-/* A child made by the kernel's call alone: nobody tells the tracer, which finds out by itself. */
+/* A child created by a raw system call: the tracer has no hook for it and detects the child on its own. */
 //= among: open=1 pread=3000
 //= on /program: open=1 pread=>=2999
 //= processes: 2

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Patterns are resolved once: a child that starts elsewhere records what its parent would. Folders of the same name elsewhere
-# stay out.
+# Relative patterns are resolved once: a child with another working directory records the same files as its parent, and no files in
+# directories of the same name elsewhere.
 #= exit: 42
 #= env: DLIO_TRACE_INCLUDE=data/**:lists/*
 #= env: DLIO_TRACE_EXCLUDE=data/left/*

@@ -1,5 +1,6 @@
 #!/bin/sh
-# A relative folder is resolved once: children that start elsewhere write there too. Spaces and other letters do not matter.
+# A relative trace directory is resolved once: children with another working directory write to it, too. Its name may contain
+# spaces and letters outside of ASCII.
 #= exit: 42
 #= env: DLIO_TRACE_DIR=../kept/a folder/über
 #= processes: 0

@@ -1,5 +1,5 @@
-/* Requests that a library tells when they are over: files, places, bytes and errors as of calls, though they overlap on one
- * thread and one is told on another than it began on. */
+/* Requests that a library reports when they have finished: files, positions, bytes and errors are those of calls,
+ * although requests overlap on one thread and one is reported on a different thread than it started on. */
 //= events: object.get=5 object.head=1 object.part=1 object.complete=1
 //= on /bucket/data/a: object.get=4 object.head=1
 //= on /bucket/data/b.jar: object.part=1 object.complete=1 object.get=1
@@ -31,12 +31,12 @@ int main(void) {
     dlio_io_done(&first, OBJECT, 4096, 0);
     dlio_io_done(&third, OBJECT, 0, EBUSY);
     dlio_io_done(&head, OBJECT, 0, ENOENT);
-    /* What ends in this is left out of files, and no object. */
+    /* Files with this extension are skipped, objects are not. */
     dlio_io part = dlio_io_begun(DLIO_OBJECT_PART, dlio_now(), 4096, 10);
     dlio_io_done(&part, "s3://bucket/data/b.jar", 10, 0);
     dlio_io complete = dlio_io_begun(DLIO_OBJECT_COMPLETE, dlio_now(), -1, 0);
     dlio_io_done(&complete, "s3://bucket/data/b.jar", 0, 0);
-    /* Told twice it is one; without a beginning it is none, and neither is what is no operation of this kind. */
+    /* A request that is reported twice is one event. Without a start, or with an operation of another kind, it is not an event. */
     third = dlio_io_begun(DLIO_OBJECT_GET, dlio_now(), 0, 4096);
     dlio_io_done(&third, OBJECT, 4096, 0);
     dlio_io_done(&third, OBJECT, 4096, 0);

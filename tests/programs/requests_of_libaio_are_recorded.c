@@ -1,4 +1,4 @@
-/* A request is one event, from its submission to when its result is fetched. */
+/* A request is one event, from its submission until its result is fetched. */
 //= compile: -laio
 //= events: open=1 close=1 aio_read_done=4 aio_write_done=2 aio_fsync_done=1 aio_read=1 aio_cancel=1
 //= bytes: aio_read_done=160 aio_write_done=350
@@ -44,12 +44,12 @@ int main(void) {
     io_prep_preadv(&a, fd, parts, 2, 60);
     a.u.c.nbytes = 1;
     run(&a, 100);
-    // Two at once, and both results in one call.
+    // Two requests in one call, and both results in one call.
     io_prep_pread(&a, fd, bytes, 10, 0);
     io_prep_pread(&b, fd, bytes, 40, 10);
     EXPECT(io_submit(context, 2, both) == 2);
     EXPECT(io_pgetevents(context, 2, 2, events, NULL, NULL) == 2);
-    // What cannot be submitted, and addresses that lead nowhere.
+    // Invalid requests, and invalid addresses.
     io_prep_pread(&a, -1, bytes, 10, 0);
     errno = 0;
     EXPECT(io_submit(context, 1, both) == -EBADF && errno == 0);

@@ -1,4 +1,5 @@
-/* DLIO_TRACE_SPOOL: the ring lies there while the program runs, and is gone when it has ended in order. */
+/* DLIO_TRACE_SPOOL: the ring is in that directory while the program runs, and is removed when the program exits
+ * normally. */
 //= env: DLIO_TRACE_SPOOL={work}/spool
 //= events: open=1 pread=5000
 #include <dirent.h>

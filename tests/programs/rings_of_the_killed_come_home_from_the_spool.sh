@@ -1,5 +1,5 @@
 #!/bin/sh
-# A process is killed whose ring lies in another folder; the next process of the run carries it to its trace.
+# A process with its ring in another directory is killed; the next process of the run moves the ring to the trace directory.
 #= env: DLIO_TRACE_SPOOL={work}/spool
 #= exit: 42
 #= processes: *

@@ -1,5 +1,6 @@
 #!/bin/sh
-# ramfs knows no fallocate: a killed program's events must be there all the same. Then: no /dev/shm and no /tmp to write to.
+# ramfs does not support fallocate: the events of a killed program must still be recorded. Second case: neither /dev/shm nor /tmp is
+# writable.
 #= needs: unshare python3
 #= exit: 42
 #= run: {trace}

@@ -1,4 +1,5 @@
-/* Posts of semaphores that processes share are events, others are not; results and errno are the C library's. */
+/* Posts of semaphores that processes share are events, other posts are not. Results and errno are those of the C
+ * library. */
 //= compile: -pthread
 //= processes: 2
 //= endings: exit 0, exit 42
@@ -27,7 +28,7 @@ int main(void) {
     EXPECT(sem_open(name, 0) == SEM_FAILED && errno == ENOENT);
     named = sem_open(name, O_CREAT | O_EXCL, 0600, 1);
     EXPECT(named != SEM_FAILED && sem_init(mapped, 1, 0) == 0 && sem_init(&own, 0, 0) == 0);
-    // The same one again, and closed once: it is still open.
+    // Opened twice and closed once: it is still open.
     EXPECT(sem_open(name, 0) == named && sem_close(named) == 0 && sem_unlink(name) == 0);
     EXPECT(sem_trywait(named) == 0);
     errno = 0;
@@ -43,7 +44,7 @@ int main(void) {
     for (int i = 0; i < 2; i++) EXPECT(sem_wait(mapped) == 0);
     for (int i = 0; i < 3; i++) EXPECT(sem_wait(named) == 0);
     EXPECT(wait(NULL) > 0);
-    // One of this process alone, in the place of another that was shared.
+    // A private semaphore at the address of a former shared one.
     EXPECT(sem_post(mapped) == 0 && sem_destroy(mapped) == 0 && sem_init(mapped, 0, 0) == 0);
     EXPECT(sem_post(mapped) == 0 && sem_post(&own) == 0 && sem_trywait(&own) == 0 && sem_destroy(&own) == 0);
     EXPECT(sem_post(named) == 0 && sem_close(named) == 0);

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Every program of a pipeline has a trace of its own; the shell between them is one of them.
+# Every program of a pipeline has its own trace, and so does the shell that starts them.
 #= exit: 42
 #= processes: >=5
 #= endings: *

@@ -1,5 +1,6 @@
-/* A timer interrupts a loop of preads thousands of times a second, often in the middle of the tracer's own work; its
- * handler writes. The program counts what it did, and says so in the length of a file: what is recorded must be the same. */
+/* A timer interrupts a loop of preads thousands of times per second, often during the tracer's own work, and its
+ * handler writes. The program reports its number of writes as the length of a file: the trace must contain that
+ * number. */
 //= case: one thread
 //= run: 1
 //= among: pread=400000 write=1000 open=2 fork=0
@@ -26,7 +27,7 @@ static void tick(int signal) {
 static void *reads(void *none) {
     char bytes[16];
     for (int i = 0; i < 400000; i++) EXPECT(pread(in, bytes, 16, i % 256) == 16);
-    /* Until the handler has run often enough: signals at the process, taken by this thread. */
+    /* Runs until the handler has run often enough: signals are sent to the process and handled by this thread. */
     while (wrote < 1000) raise(SIGALRM);
     return NULL;
 }

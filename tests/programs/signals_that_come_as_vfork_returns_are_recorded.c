@@ -1,5 +1,5 @@
-/* A signal for a parent that waits in vfork is handled before vfork returns: what the handler does is the parent's. A child
- * that vforks itself stays without a trace of its own. */
+/* A signal for a parent that waits in vfork is handled before vfork returns: calls of the handler belong to the
+ * parent. A child that calls vfork itself has no trace of its own. */
 //= among: pwrite=20 vfork=20
 //= on handled: open=1 pwrite=20
 #include <fcntl.h>

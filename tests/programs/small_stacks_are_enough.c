@@ -1,5 +1,5 @@
-/* A thread with the smallest stack there may be, and a signal handler on a small one of its own, open files never seen
- * before, fill whole blocks and start programs. */
+/* A thread with the smallest allowed stack, and a signal handler on a small stack, open new files, fill whole blocks
+ * and start programs. */
 //= among: open=600 write=30000 vfork=0
 //= case: thread
 //= run: thread

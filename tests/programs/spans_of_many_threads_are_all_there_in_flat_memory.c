@@ -1,4 +1,5 @@
-/* Spans within spans from four threads, as many as asked for: each is there, and memory does not grow with their number. */
+/* Nested spans from four threads, as many as requested: each is recorded, and memory does not grow with their
+ * number. */
 //= run: 4 100000
 //= events: span=4*100000
 #include "../../tracer/include/dliotrace.h"
@@ -10,7 +11,7 @@
 static int spans;
 static pthread_barrier_t warm, measured;
 
-/* The most memory this process has had, in kB, without a call that would be recorded: the file is left out by default. */
+/* Returns the peak memory of this process in kB, without a recorded call: the file is skipped by default. */
 static long most_memory(void) {
     char line[256];
     long most = -1;

@@ -1,4 +1,4 @@
-/* posix_spawn and posix_spawnp, with descriptor actions and with an environment of the caller's own. */
+/* posix_spawn and posix_spawnp, with descriptor actions and with an environment that the caller builds. */
 //= case: parent
 //= run: parent
 //= among: posix_spawn=2 pread=3 open=3

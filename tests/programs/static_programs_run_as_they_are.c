@@ -1,4 +1,4 @@
-/* No loader, no library: a static program is not traced, and not harmed. */
+/* A static program has no loader and no library: it is not traced, and runs unchanged. */
 //= compile: -static
 //= processes: 0
 #include <fcntl.h>

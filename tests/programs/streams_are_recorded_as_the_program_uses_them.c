@@ -1,4 +1,4 @@
-/* What the program asks of a stream, not what the stream asks of the system. */
+/* Records the program's calls on a stream, not the system calls of the stream. */
 //= compile: -O0
 //= events: fopen=1 setvbuf=1 fwrite=2 fputs=2 fputc=5 fflush=3 ftell=2 rewind=1 fgetpos=1 fsetpos=1 fseek=2 fread=2 fgets=2 getline=1 getdelim=2 fgetc=4 ungetc=1 fclose=1
 //= bytes: fwrite=7 fputs=6 fputc=5 fread=7 fgets=11 getline=8 getdelim=7 fgetc=4

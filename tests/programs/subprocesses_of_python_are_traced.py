@@ -1,4 +1,4 @@
-"""subprocess closes descriptors, and uses vfork or posix_spawn; what it starts is traced, and what that prints arrives."""
+"""subprocess closes descriptors and uses vfork or posix_spawn: the programs it starts are traced, and their output arrives."""
 #= exit: 42
 #= processes: >=3
 #= endings: *

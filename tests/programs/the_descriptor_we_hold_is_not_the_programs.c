@@ -1,5 +1,5 @@
-/* After setuid the tracer has to hold a descriptor. A program that closes everything, lists what it has, and puts its own
- * files on every number, must neither notice it nor write into it. */
+/* After setuid the tracer must keep a descriptor open. A program that closes all descriptors, lists them, and opens
+ * its own files on every number must neither notice this descriptor nor write to it. */
 //= among: pread=40000 write=2
 //= leftovers: yes
 //= case: close
@@ -38,7 +38,7 @@ int main(int argc, char **argv) {
     if (!strcmp(argv[1], "close_range")) EXPECT(close_range(3, ~0u, 0) == 0);
     if (!strcmp(argv[1], "closefrom")) closefrom(3);
     own = open("own", O_RDWR);
-    if (own < 0) own = syscall(SYS_memfd_create, "own", 0); /* a folder nobody else may enter */
+    if (own < 0) own = syscall(SYS_memfd_create, "own", 0); /* a directory that only this user may enter */
     EXPECT(own >= 0);
     if (!strcmp(argv[1], "dup2"))
         for (int i = own + 1; i < 1023; i++) EXPECT(dup2(own, i) == i);

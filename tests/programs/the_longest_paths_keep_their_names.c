@@ -1,4 +1,4 @@
-/* 4,095 bytes are the most the kernel takes. */
+/* 4,095 bytes are the longest path that the kernel accepts. */
 //= case: absolute
 //= run: absolute
 //= events: open=1 close=1

@@ -1,6 +1,6 @@
-/* The first thread has a stack that the loader itself just gets by with, a second thread the smallest there may be, and a handler
- * one that holds little more than what the kernel puts there: where the program runs untraced, it runs traced. It is bound at
- * once, so that none of the room is the loader's. */
+/* The stack of the first thread is just large enough for the loader, that of a second thread is the smallest allowed
+ * one, and that of a handler is little more than the kernel needs: if the program runs untraced, it runs traced.
+ * Symbols are bound at the start, so that the loader uses no stack later. */
 //= compile: -Wl,-z,now
 //= among: open=3 read=3 posix_spawn=1
 //= run: first
@@ -46,7 +46,7 @@ int main(int argc, char **argv) {
     if (argc > 1) {
         struct rlimit small = {20 << 10, 20 << 10};
         EXPECT(setrlimit(RLIMIT_STACK, &small) == 0);
-        /* The environment lies on that stack: only what the loader and the tracer read of it. */
+        /* The environment is on that stack, so it contains only the variables for the loader and the tracer. */
         char *few[64];
         int kept = 0;
         for (char **one = environ; *one && kept < 63; one++)
@@ -57,7 +57,7 @@ int main(int argc, char **argv) {
     }
     pthread_t thread;
     pthread_attr_t small;
-    /* Bytes that the kernel's own frame takes, and what a call that opens a file takes untraced and a little more. */
+    /* Bytes for the kernel's own frame, and slightly more than an untraced call that opens a file needs. */
     size_t room = getauxval(AT_MINSIGSTKSZ) + 1536;
     char *memory = mmap(NULL, 1 << 16, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     memset(memory, 7, 1 << 16);

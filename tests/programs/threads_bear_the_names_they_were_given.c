@@ -1,6 +1,6 @@
 //= events: open=4 close=4
 //= threads: ended lives
-// One thread has ended when the process does, one lives on, one was given no name and one made no event.
+// One thread ends before the process, one is still running, one has no name, and one makes no event.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
-/* Eight threads call exit, _exit and quick_exit at the same moment: one trace and no hang. Where the C library lets one of them
- * take the process away from under another (it has no lock there before 2.41), the ring tells what the ending could not,
- * and half a converted file may stay beside the whole native one. */
+/* Eight threads call exit, _exit and quick_exit at the same time: there is one trace and no hang. If one of them
+ * ends the process during the exit of another (the C library has no lock before 2.41), the ring contains the missing
+ * part, and half of a converted file may remain next to the complete native one. */
 //= among: open=1
 //= endings: *
 //= leftovers: yes

@@ -1,5 +1,5 @@
-/* As a collector of garbage stops the threads of its program: one waits in a signal handler, wherever that caught it, until
- * another has named files. That one must not wait for the first. */
+/* Like a garbage collector that stops the threads of its program: one thread waits in a signal handler, at any point
+ * in its code, until another one has named files. The other thread must not wait for the first. */
 //= compile: -pthread
 //= among: stat=>=3000
 //= lost: 0

@@ -1,5 +1,5 @@
-/* One thread goes to and fro between two folders, others open files relative to where that is. Which folder a name begins
- * with is decided when it is looked up, but it is always one of the two. */
+/* One thread switches between two directories while others open files with relative paths. The directory of a name
+ * is determined when it is looked up, and is always one of the two. */
 //= compile: -pthread
 //= among: open=3*20000 close=3*20000 chdir=>=2
 //= files: 4
@@ -36,7 +36,7 @@ int main(void) {
     for (int i = 0; i < 3; i++) EXPECT(pthread_create(&threads[i], NULL, opens, NULL) == 0);
     for (int i = 1; atomic_load(&busy) || i < 1000; i++) EXPECT(chdir(folders[i % 2]) == 0);
     for (int i = 0; i < 3; i++) pthread_join(threads[i], NULL);
-    /* Each of the four once more, whatever the threads met. */
+    /* Opens each of the four files once more, regardless of the threads. */
     for (int i = 0; i < 2; i++) {
         EXPECT(chdir(folders[i]) == 0 && access("a-file-in-both-of-them", R_OK) == 0);
     }

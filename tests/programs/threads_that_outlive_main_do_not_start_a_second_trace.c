@@ -1,5 +1,5 @@
-/* Threads go on reading while the process ends: what they begin then does not come back before the end, nothing is lost,
- * and no second image is begun. */
+/* Threads continue to read while the process exits: their last calls do not return before the end, nothing is lost,
+ * and no second image is started. */
 //= among: open=1
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* A program that pins its threads to CPUs gets the results of the C library, and its calls are no events. */
+/* A program that pins its threads to CPUs gets the results of the C library, and these calls are not events. */
 //= on data: open=1 write=1 close=1
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* More names than the tracer remembers, twice over; long ones, and ones that are no UTF-8. */
+/* Twice as many names as the tracer remembers, including long names and names that are not valid UTF-8. */
 //= events: open=40003 close=40003
 //= files: 20003
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-/* A hundred vforks whose children rearrange descriptors before they become another program: the parent's own table, and
- * what is said of its files, must not change. */
+/* A hundred vforks whose children rearrange descriptors before they execute another program: the parent's
+ * descriptors and their names in the trace must not change. */
 //= among: vfork=100 write=100 dup2=0 close=1
 //= on data: open=1 write=100 lseek=1 close=1
 //= processes: 1

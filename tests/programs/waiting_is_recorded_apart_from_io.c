@@ -1,5 +1,5 @@
-// Functions that wait are called where they have to and where they have not. What it returns is checked
-// against what the C library promises; how often it is in the trace, by the directives.
+// Calls blocking functions, both when they have to wait and when they do not. The program checks the results, the directives check
+// the number of events.
 //= compile: -pthread
 //= passes: off
 //= case: all
@@ -78,7 +78,7 @@ static void descriptors(void) {
     syscall(SYS_close, many);
 }
 
-/* The names that fortified programs and old ones call. */
+/* Functions that fortified and old programs call. */
 int __poll(struct pollfd *, nfds_t, int), __poll_chk(struct pollfd *, nfds_t, int, size_t);
 int __ppoll_chk(struct pollfd *, nfds_t, const struct timespec *, const sigset_t *, size_t);
 int __select(int, fd_set *, fd_set *, fd_set *, struct timeval *), __nanosleep(const struct timespec *, struct timespec *);
@@ -142,7 +142,7 @@ static void handler(int signal) { (void)signal; }
 static void *disturbs(void *thread) {
     pthread_t target = *(pthread_t *)thread;
     while (!over) {
-        // First of all: a wait that ends at once is none.
+        // A wait that returns immediately is not an event.
         syscall(SYS_nanosleep, &moment, NULL);
         pthread_kill(target, SIGUSR1);
     }
@@ -209,7 +209,7 @@ static void threads(void) {
     EXPECT(sem_wait(&semaphore) == 0);
     pthread_mutex_lock(&mutex);
     pthread_create(&thread, NULL, wakes, NULL);
-    // Woken by a function that is not hooked: both have to mean the same variable.
+    // Woken by a function that is not hooked: both must use the same variable.
     while (!ready) EXPECT(pthread_cond_wait(&condition, &mutex) == 0);
     struct timespec until = after(CLOCK_REALTIME, 5 * MS);
     EXPECT(pthread_cond_timedwait(&condition, &mutex, &until) == ETIMEDOUT);

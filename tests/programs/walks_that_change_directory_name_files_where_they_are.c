@@ -1,4 +1,4 @@
-/* Walks of the C library go from folder to folder without a call that could be seen. */
+/* The C library walks directory trees and changes its working directory without a visible call. */
 //= events: open=8 close=8
 //= on /walk/one/seen: open=4 close=4
 //= on /walk/two/seen: open=4 close=4

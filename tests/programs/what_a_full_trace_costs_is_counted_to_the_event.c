@@ -1,6 +1,5 @@
-/* A trace that may not grow any more, here for a limit of file sizes, as on a disk that is full: the last events are given
- * up for the names of files and for the count of what is lost, so that what is there and what is said to be missing are
- * together what was done. */
+/* A trace that cannot grow, here because of a limit of file sizes, as on a full disk: the last events give way to
+ * the names of files and the count of lost events. Recorded and lost events together are the calls that were made. */
 //= formats: native
 //= among: open=1
 //= files: 1

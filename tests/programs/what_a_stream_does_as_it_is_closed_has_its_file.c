@@ -1,5 +1,5 @@
-/* What is written as a stream is closed, flushed or opened anew goes to the stream's file, and so does the close inside. Nothing
- * of a file that a filter leaves out. */
+/* Writes during fclose, fflush and freopen belong to the stream's file, and so does the close inside. Files that a
+ * filter skips have no events. */
 //= env: DLIO_TRACE_INLINE=1
 //= case: all
 //= on closed: fopen=1 fwrite=1 fclose=1 __open=1 __write=1 __close=1

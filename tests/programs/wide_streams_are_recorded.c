@@ -1,4 +1,4 @@
-/* Wide characters are as many bytes as the locale makes of them. */
+/* Wide characters count with the bytes that the locale encodes them to. */
 //= among: fopen=2 fputwc=3 fputws=1 fwprintf=5 rewind=2 fgetwc=3 ungetc=1 fgetws=2 fscanf=2 fwrite=2 fread=3 fclose=2
 //= bytes: fputwc=4 fputws=4 fwprintf=11 fgetwc=5 fgetws=6 fscanf=3 fwrite=8 fread=8
 //= positions fputws: 3
@@ -45,7 +45,7 @@ int main(void) {
     rewind(stream);
     EXPECT(getw(stream) == 5 && getw(stream) == 6 && getw(stream) == EOF);
     EXPECT(fclose(stream) == 0);
-    /* stdin and stdout are files here whose making is not looked at. */
+    /* stdin and stdout are files here; their creation is not compared. */
     EXPECT(putwchar(L'x') == L'x' && wprintf(L"%d", 12) == 2 && hard_wprintf(1, L"%ls", L"abc") == 3);
     return PASSED;
 }

@@ -1,4 +1,4 @@
-/* The further names of wide characters' calls: fortified, unlocked, with lists, on stdin and stdout. */
+/* Further functions for wide characters: fortified, unlocked, with va_list, on stdin and stdout. */
 //= among: fputwc=4 fputws=1 fwprintf=8 fgetwc=4 fgetws=2 fscanf=3 scanf=4
 //= bytes: fputwc=5 fputws=3 fwprintf=12 fgetwc=3 fgetws=5 fscanf=5
 //= passes: off filtered
@@ -43,7 +43,7 @@ static void scan(FILE *stream, ...) {
 int main(void) {
     wchar_t text[64];
     int number;
-    /* stdin is an empty file; how it became that is not looked at. */
+    /* stdin is an empty file; its creation is not compared. */
     syscall(SYS_dup2, syscall(SYS_open, "empty", O_CREAT | O_RDONLY, 0600), 0);
     setlocale(LC_ALL, "C.UTF-8");
     FILE *stream = fopen("data", "w+");

@@ -33,6 +33,9 @@ fn named(variable: &str) -> Option<PathBuf> {
 fn existing(path: PathBuf, build: &str, variable: &str) -> Result<PathBuf, String> {
     match path.is_file() {
         true => Ok(path),
-        false => Err(format!("{} is no file: `{build}` makes it, or {variable} names another place", path.display())),
+        false => Err(format!(
+            "{} is not a file: run `{build}` to build it, or set {variable} to another path",
+            path.display()
+        )),
     }
 }

@@ -219,7 +219,7 @@ fn counts(value: &str) -> Result<Counts, String> {
 fn positions(value: &str) -> Result<Vec<Option<i64>>, String> {
     let number = |word: &str| match word {
         "?" => Ok(None),
-        _ => word.parse().map(Some).map_err(|_| format!("`{word}` is no position")),
+        _ => word.parse().map(Some).map_err(|_| format!("`{word}` is not a position")),
     };
     value.split_whitespace().map(number).collect()
 }

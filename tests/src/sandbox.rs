@@ -79,7 +79,7 @@ impl Sandbox {
         };
         if waits && !is_gone_in_time(pid) {
             kill_group(pid);
-            return Err(format!("it leaves processes behind that do not end in {} seconds", PATIENCE.as_secs()));
+            return Err(format!("its child processes do not end within {} seconds", PATIENCE.as_secs()));
         }
         let read = |path: &Path| fs::read(path).unwrap_or_default();
         Ok(Run {

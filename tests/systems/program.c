@@ -1,6 +1,6 @@
-/* What jobs do, in one program: files, streams, threads, children, libraries. Ends with 17 where all of it went well, and with
- * the number of the first step that did not. The argument is a library that is loaded, and
- * loaded once more beside everything else. */
+/* The work of typical jobs in one program: files, streams, threads, children, libraries. Exits with 17 on success, and with the
+ * number of the first failed step otherwise. The argument is a library that is loaded, and loaded once more in a separate
+ * namespace. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>

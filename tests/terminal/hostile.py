@@ -18,7 +18,7 @@ EVIL = "\x1b]0;owned\x07\x1b[2J\u009b31m\u202e\u2066\u200b\u200f\u2060\ufeff\u00
 SQL = ["select * from events", "select * from files", "select * from processes", f"select '{EVIL}' as \"{EVIL}\""]
 
 
-# Longer than anything takes, unless it hangs.
+# Longer than any program takes unless it hangs.
 PATIENCE = 120
 
 # The end of the line editor's output when it waits for a line.
@@ -76,7 +76,7 @@ def json_trace():
 
 
 def mutated(sample, seed):
-    """The beginning of a text of another tool with hostile characters in it."""
+    """Returns the start of another tool's output, with hostile characters in it."""
     with open(sample, "rb") as file:
         lines = file.read(20_000).decode(errors="replace").splitlines(keepends=True)
     chosen = random.Random(seed)
@@ -90,7 +90,7 @@ def mutated(sample, seed):
 
 
 def forms_of_analyze(program, folder, samples):
-    """What is typed: words, and keys for the shell."""
+    """Yields the arguments to pass, and the keys to type in the shell."""
     trace, there = f"{folder}/there", f"{folder}/there/t{EVIL}.json"
     os.mkdir(trace)
     with open(there, "w") as file:

@@ -21,7 +21,7 @@ SILENT = "select count(*) from generate_series(1, 5000000) a(x), generate_series
 
 
 class Terminal:
-    """A program at its own terminal, and its output."""
+    """A program on its own terminal, and its output."""
 
     def __init__(self, command, environment):
         self.shown = ""
@@ -38,7 +38,7 @@ class Terminal:
         while text not in self.shown:
             ready, _, _ = select.select([self.fd], [], [], max(0, end - time.monotonic()))
             if not ready:
-                sys.exit(f"waited in vain for {text!r}; on the terminal stands {self.shown!r}")
+                sys.exit(f"{text!r} did not appear; the terminal shows {self.shown!r}")
             try:
                 self.shown += os.read(self.fd, 4096).decode(errors="replace")
             except OSError:
@@ -47,7 +47,7 @@ class Terminal:
         return before
 
     def querying(self):
-        """Processor time of each thread that works at a query."""
+        """Returns the CPU time of each thread that works on a query."""
         times = []
         for task in os.listdir(f"/proc/{self.pid}/task"):
             try:

@@ -400,7 +400,7 @@ fn concurrent_reader_sees_no_damage() {
         }
     });
     assert!(wrong.is_empty(), "{} of {readings} readings: {wrong:#?}", wrong.len());
-    assert!(readings > 1, "nothing was read meanwhile");
+    assert!(readings > 1, "nothing was read during the run");
 }
 
 #[test]

@@ -72,7 +72,7 @@ fn strace_and_tracer_agree_on_one_run() {
     assert_eq!(
         same("select path, bytes_read, bytes_written from files where path like '%/data/%' order by path"),
         3,
-        "those that are there in the end or were"
+        "those that exist at the end, or existed before"
     );
     // By descriptor, for calls of the library that are system calls.
     let calls = "select name, count(*), count(*) filter (where ret < 0), sum(bytes) from events where file like '%/odd%' \

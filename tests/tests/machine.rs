@@ -232,7 +232,7 @@ fn top_shows_current_host_activity() {
         fs::read_dir(sandbox.trace()).is_ok_and(|_| samples(&sandbox.trace()).iter().any(|one| one.moments.len() > 1))
     };
     while !has_two() {
-        assert!(running.try_wait().unwrap().is_none(), "the command goes on until it is told");
+        assert!(running.try_wait().unwrap().is_none(), "the command runs until it is told to end");
         std::thread::yield_now();
     }
     let mut top = Command::new(artefacts::command("dlio-top").unwrap());

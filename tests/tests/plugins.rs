@@ -22,7 +22,7 @@ const PLUGINS: &[(&str, &str, &[&str])] = &[
 ];
 
 fn root() -> PathBuf {
-    home().parent().expect("the crate lies in the workspace").to_path_buf()
+    home().parent().expect("the crate is in the workspace").to_path_buf()
 }
 
 fn sources(folder: &Path, into: &mut Vec<(String, String)>) {

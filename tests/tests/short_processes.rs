@@ -86,7 +86,7 @@ fn short_process_needs_few_system_calls() {
         let of_groups = traced.iter().filter(|line| line.contains("/sys/fs/cgroup")).count();
         let most = most + if asks_for_clock { CLOCK } else { 0 } + GROUP_FILE * of_groups;
         let own = traced.len().saturating_sub(bare.len());
-        assert!(own <= most, "{own} system calls of ours with {arguments:?}, at most {most}: {traced:#?}");
+        assert!(own <= most, "{own} system calls of the tracer with {arguments:?}, at most {most}: {traced:#?}");
     }
 }
 

@@ -1,6 +1,6 @@
 """Runs `dlio-top` on its own terminal, types, and compares its screen and its leftovers with the expected ones.
 
-usage: on_a_terminal.py DLIO-TOP FOLDER WAY, where WAY is how it is ended: q, ctrl-c or term
+usage: on_a_terminal.py DLIO-TOP FOLDER WAY; WAY ends the program: q, ctrl-c or term
 """
 
 import fcntl
@@ -83,7 +83,7 @@ def main():
         terminal.wait_for("1 process running")
         terminal.type(b"c")
         terminal.wait_for("[c:calls]")
-        # An arrow is not a key of the program, though it ends with a letter that is one.
+        # An arrow is not a key of the program, although it ends with a letter that is a key.
         terminal.type(b"\x1b[B")
         terminal.type(b" ")
         terminal.wait_for("paused")

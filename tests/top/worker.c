@@ -1,4 +1,4 @@
-/* Calls of which the number is known, in steps: worker DIR READS OPENS. Does them, says so, and goes on with every line. */
+/* Makes a known number of calls, in steps: worker DIR READS OPENS. After each step it prints a line, and waits for one. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -88,7 +88,7 @@ class Browser:
             self.events.append(message)
 
     def evaluate(self, script):
-        """The value of a script; a promise is waited for."""
+        """Returns the value of a script; waits for a promise."""
         result = self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
         if "exceptionDetails" in result:
             details = result["exceptionDetails"]

@@ -1,17 +1,17 @@
 #!/bin/sh
-# Lets DFTracer's own tools count a trace we wrote in their form: dftracer.sh TRACE.pfw.gz FIGURES.json
-# The tools take 200 MB and are not for every machine: where they cannot be installed this says so and passes.
+# Counts an exported trace with DFTracer's own tools: dftracer.sh TRACE.pfw.gz FIGURES.json
+# The tools take 200 MB and do not support every system: if they cannot be installed, this prints a message and succeeds.
 set -eu
 
 venv="${XDG_CACHE_HOME:-$HOME/.cache}/dlio-venv-dftracer"
 if [ ! -x "$venv/bin/dftracer_event_count" ]; then
     python3 -m venv "$venv"
     "$venv/bin/python" -m pip install --quiet --disable-pip-version-check dftracer >/dev/null 2>&1 || {
-        echo "dftracer cannot be installed here: its form was not checked" >&2
+        echo "cannot install dftracer here: its format was not checked" >&2
         exit 0
     }
 fi
-# Each tool keeps an index of what it has seen, and one reads nothing from the other's: so a folder for each.
+# Each tool keeps an index, and cannot read the index of another tool: so each gets its own directory.
 folder="$(mktemp -d)"
 trap 'rm -rf "$folder"' EXIT
 for tool in count stats; do

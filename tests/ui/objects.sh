@@ -1,5 +1,5 @@
-# Part of run-ui.sh: requests to an object store. They are in flight beside what their thread does meanwhile, each on a track where
-# nothing overlaps: of `dlio bench`, and of boto3 and s3fs where `make test-stores` has installed them.
+# Part of run-ui.sh: requests of `dlio bench` to an object store, and of boto3 and s3fs if `make test-stores` has installed them. A
+# request in flight overlaps other work of its thread, so it needs a separate track.
 
 cargo build --quiet --release --workspace --exclude dlio-preload --example test_store --manifest-path "$here/../Cargo.toml"
 mkfifo "$out/told" "$out/said"
@@ -13,7 +13,7 @@ tell() {
     read -r _ <&9
 }
 
-# asking RUN TRACKS PROGRAM...: what it asks for is in flight on so many tracks at least.
+# asking RUN TRACKS PROGRAM...: checks that the requests of a program are in flight on TRACKS tracks or more.
 asking() {
     run="objects_$1" tracks="$2"
     shift 2
@@ -25,7 +25,7 @@ asking() {
 
 export AWS_ENDPOINT_URL="http://127.0.0.1:$port" AWS_ACCESS_KEY_ID=AKIDTESTSTORE AWS_SECRET_ACCESS_KEY=not-to-be-seen-anywhere
 export AWS_DEFAULT_REGION=us-east-1
-# Of a store that is far away, so that requests overlap however fast the machine is.
+# The store responds late, so that requests overlap on any host.
 tell latency 20
 dlio="$(dirname "$analyze")/dlio"
 words="workload=unet3d ++workload.storage.storage_type=s3 ++workload.storage.storage_root=bucket ++workload.dataset.data_folder=data
@@ -43,11 +43,11 @@ if [ -e "$stores/.installed" ] && [ -x "$out/venv/bin/python" ]; then
     for number in 0 1 2 3 4 5 6 7; do
         tell put "samples/$number" 100000
     done
-    # Four threads with a request each; a batch of eight at once on one thread, whose own track bears one.
+    # Four threads with one request each; eight requests at the same time on one thread, whose own track shows one of them.
     asking boto3 4 "$out/venv/bin/python" "$here/ui/programs/boto3_threads.py"
     asking s3fs 7 "$out/venv/bin/python" "$here/ui/programs/s3fs_batches.py"
 else
-    echo "boto3 and s3fs in the viewer: not tried, \`make test-stores\` installs them" >&2
+    echo "boto3 and s3fs in the viewer are not tested: run \`make test-stores\` to install them" >&2
 fi
 unset AWS_ENDPOINT_URL AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_DEFAULT_REGION
 exec 8>&- 9<&-

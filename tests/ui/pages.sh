@@ -1,6 +1,6 @@
-# Part of run-ui.sh: the report as a page, of a run whose paths hold markup, of two runs, of one with many processes, and of nothing.
+# Part of run-ui.sh: the HTML report of a run with markup in its paths, of two runs, of a run with many processes, and of no events.
 
-# page NAME TRACE ARGUMENT...: writes the page of a trace and proves it.
+# page NAME TRACE ARGUMENT...: writes the page of a trace and checks it.
 page() {
     name="$1" trace="$2"
     shift 2
@@ -9,14 +9,14 @@ page() {
     "$here/ui/report.py" "$out/$name.html" --summary "$out/$name.summary.json" --pictures "$out/$name.page" "$@" || failed=1
 }
 
-# A folder `<` that holds a file `script><img ...>`: its path closes an element of script, were it let.
+# A directory `<` with a file `script><img ...>`: without escaping, this path would close a script element.
 mkdir -p "$out/markup/<"
 hostile="$out/markup/</script><img src=x onerror=document.title=1>"
 mkdir -p "$(dirname "$hostile")"
 cp "$out/input" "$hostile"
 record markup_run native "$out/workload" "$hostile" 2 50
 page markup "$out/markup_run" --holds "script><img src=x onerror=document.title=1>"
-# Two runs on one page.
+# One page of two runs.
 record markup_again native "$out/workload" "$hostile" 3 60
 "$analyze" "$out/markup_run" --compare "$out/markup_again" --force --html "$out/compared.html" >"$out/compared.said" 2>&1 || failed=1
 "$here/ui/report.py" "$out/compared.html" --pictures "$out/compared.page" --holds "$(sed -n '1s/;.*//p' "$out/compared.said")" || failed=1

@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
-"""Proves that a trace is complete in the real Perfetto UI.
+"""Checks that a trace is complete in the real Perfetto UI.
 
     prove.py TRACE|ADDRESS [--expect FIGURES.json] [--screenshot OUT.png] [--json]
 
-Opens the trace in the UI (see viewer.py), or the address at which somebody serves both, and asks its trace processor for
-figures. Fails if any statistic says that data was lost, skipped or misunderstood, if a slice has no name or no end, or if a
-figure differs from what is expected. The figures matter more than the statistics: viewers drop data without a word in a
-dozen ways.
+Opens the trace in the UI (see viewer.py), or the address of a server that provides both, and queries its trace processor. Fails if any
+statistic reports lost, skipped or misunderstood data, if a slice has no name or no end, or if a number differs from the expected one.
+The numbers matter more than the statistics: viewers drop data silently in a dozen ways.
 
 FIGURES.json: {"slices": [{"pid"?, "tid", "name", "count", "dur", "depth", "bytes", "pos", "first", "last"}, ...],
                "instants"?: N, "deepest"?: N, "files"?: N, "spans"?: {name: [depth, calls below it]},
-               "labels"?: text that all processes are labelled with, "slices_max"?: N, "counters"?: {track name: samples},
-               "in_flight"?: {call: tracks of those in flight beside their thread that it is on, at least}, "areas"?: {track name: sum of value times seconds, to a thousandth}, "flows"?: N, "unfinished"?: N,
-               "arrows"?: N arrows that lead to waits, at least}
-Waits that a command drew are no slices of threads, and their arrows no flows. Slices are summed by thread and name, depth too: how deep each nests; a key that is left out is not compared. `first` and
-`last` are boot time in ns.
-Exit status: 0 proved, 1 a figure or statistic is wrong, 2 the trace or the arguments cannot be used.
+               "labels"?: text in the labels of all processes, "slices_max"?: N, "counters"?: {track name: samples},
+               "in_flight"?: {call: the smallest number of tracks with calls in flight}, "flows"?: N, "unfinished"?: N,
+               "areas"?: {track name: sum of value times seconds, to a thousandth},
+               "arrows"?: the smallest number of arrows that lead to waits}
+Training waits do not count as slices of threads, and their arrows do not count as flows. Slices are summed by thread and name, and so is
+their nesting depth. A missing key is not compared. `first` and `last` are boot time in ns.
+Exit status: 0 all checks passed, 1 a number or statistic is wrong, 2 the trace or the arguments cannot be used.
 """
 
 import argparse

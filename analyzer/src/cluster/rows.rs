@@ -184,7 +184,7 @@ mod tests {
         let fields = vec![Field::new("n", DataType::Int32, true), Field::new("t", DataType::Utf8View, false)];
         let schema = Arc::new(Schema::new(fields));
         let batch = |from: i32| {
-            let texts = (from..from + 3000).map(|number| format!("a text that is no short one, {number}"));
+            let texts = (from..from + 3000).map(|number| format!("a text longer than twelve bytes, {number}"));
             let numbers = Arc::new(Int32Array::from_iter_values(from..from + 3000));
             RecordBatch::try_new(schema.clone(), vec![numbers, Arc::new(StringViewArray::from_iter_values(texts))])
                 .unwrap()

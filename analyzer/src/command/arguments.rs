@@ -18,7 +18,7 @@ use crate::tables::output::Format;
 use crate::viewer::forms::{parse_path, path_of};
 use crate::viewer::serve::Ui;
 
-/// Says where the time of a traced program went.
+/// Shows where the time of a traced program went.
 ///
 /// Analyzes traces: files, directories (recursively) and patterns, in any supported format and mixed. The format of a file is
 /// detected from its content.
@@ -48,8 +48,8 @@ pub struct Arguments {
 
     /// Predict the training time with a change (repeatable; a comma makes several changes together): storage=2, latency=2,
     /// bandwidth=2, workers=N, prefetch=N, order=any, persistent=1, decode=2, handover=0, compute=2, cores=N, quota=none.
-    /// Numbers of storage, latency, bandwidth, decode and compute are speedups, inf included. With --compare, the prediction
-    /// from the run before is printed next to the run after
+    /// Values of storage, latency, bandwidth, decode and compute are speedups; inf is allowed. With --compare, the
+    /// prediction from the first run is printed next to the time of the second
     #[arg(long, value_name = "CHANGE", value_parser = Change::parse, conflicts_with_all = ["workload", "fail_if"])]
     pub what_if: Vec<Change>,
 
@@ -73,12 +73,12 @@ pub struct Arguments {
     #[arg(long)]
     pub tables: bool,
 
-    /// Format of results; json is an object for a summary and an array of rows for a query, in which the second column of the
-    /// same name is called name:1
+    /// Format of results; json is an object for a summary and an array of rows for a query. If two columns have the same
+    /// name, the second is called name:1
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
 
-    /// Write results to FILE instead of standard output (-); an existing file is replaced when they are complete
+    /// Write results to FILE instead of standard output (-); an existing file is replaced when the results are complete
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
@@ -144,7 +144,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N", value_parser = rows)]
     pub top: Option<usize>,
 
-    /// Explain the sections of the summary, the rules of the findings and the metrics of a comparison, or the one named
+    /// Explain all sections of the summary, rules of the findings and metrics of a comparison, or only the named one
     #[arg(long, value_name = "SECTION|RULE", num_args = 0..=1, default_missing_value = "")]
     pub explain: Option<String>,
 
@@ -162,7 +162,7 @@ pub struct Arguments {
     #[arg(long, requires = "compare", conflicts_with = "fail_if", help_heading = "Comparing")]
     pub similarity: bool,
 
-    /// True if the side of --compare was typed first.
+    /// `true` if the side of --compare comes first on the command line.
     #[arg(skip)]
     pub compared_first: bool,
 

@@ -400,7 +400,7 @@ mod tests {
         for (at, rule) in RULES.iter().enumerate() {
             assert!(!RULES[..at].iter().any(|other| other.id == rule.id), "{} stands twice", rule.id);
             assert!(limits::LIMITS.iter().any(|limit| limit.rule == rule.id), "{} has no limit", rule.id);
-            assert!(rule.silences_rules.iter().all(|id| is_rule(id)), "{} silences nobody", rule.id);
+            assert!(rule.silences_rules.iter().all(|id| is_rule(id)), "{} silences an unknown rule", rule.id);
         }
         assert!(REMEDIES.iter().all(|(id, _)| is_rule(id)));
         assert!(OF_EVENTS.iter().chain(&OF_SPANS).chain(&OF_READS).all(|id| is_rule(id)));

@@ -97,7 +97,7 @@ impl Table {
             );
         }
         if !self.same.is_empty() {
-            page.element("p", &[("class", "note")], &format!("The same in every row: {}.", self.same.join(", ")));
+            page.element("p", &[("class", "note")], &format!("Equal in every row: {}.", self.same.join(", ")));
         }
         if is_large {
             page.data(id, &self.data());
@@ -317,7 +317,7 @@ mod tests {
         assert_eq!(named, [("duration_ns", 9), ("size", 9)]);
         let mut page = Markup::default();
         Table::of(&rows).write("t", "Calls", "", &mut page);
-        assert!(page.into_string().contains("The same in every row: failed 0."));
+        assert!(page.into_string().contains("Equal in every row: failed 0."));
         let narrow = json!({"name": "read", "duration_ns": {"min": 1}, "size": {"min": 2}});
         assert_eq!(parted(std::slice::from_ref(&narrow)), (vec![narrow.clone()], vec![]));
     }
@@ -334,6 +334,6 @@ mod tests {
         let page = page.into_string();
         assert!(page.matches("<tr>").count() <= ROWS_SHOWN + 1);
         assert!(page.contains("100 of 6,000 rows") && page.contains("SQL has all.") && page.contains("\"/4999\""));
-        assert_eq!(page.matches("posix").count(), ROWS_SHOWN / 2 + 1, "a word that repeats stands once");
+        assert_eq!(page.matches("posix").count(), ROWS_SHOWN / 2 + 1, "a repeated word appears once");
     }
 }

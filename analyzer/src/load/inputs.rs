@@ -73,7 +73,8 @@ enum Content {
 }
 
 /// The note on an empty file with a trace's name.
-const EMPTY: &str = "empty: the tracer was killed before it wrote anything, or had no space; record it again";
+const EMPTY: &str =
+    "the file is empty: the tracer was killed before it wrote anything, or had no space; record it again";
 
 /// The note on an empty file with any other name.
 const NOTHING: &str = "it contains nothing: it is empty, or nothing of it can be decompressed; record it again";

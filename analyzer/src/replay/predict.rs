@@ -123,7 +123,7 @@ struct Corner {
     slope: f64,
     /// Storage does not deliver more than at the highest concurrency seen.
     saturates: bool,
-    /// A server, or whoever else the readers wait for, gives no more than it gave.
+    /// A server, or another process that readers wait for, does not respond faster than in the recorded run.
     served: bool,
     /// Additional readers start at half the cost.
     cheap_start: bool,
@@ -176,7 +176,7 @@ pub fn prove(pipeline: &Pipeline) -> Result<Proven, Box<Replay>> {
     if wait_error.abs() > allowed || time_error.abs() > allowed {
         let percent = |error: f64, of: f64| format!("{:+.1} %", 100.0 * error / of.max(1.0));
         let (of_time, of_wait) = (percent(time_error, passes), percent(wait_error, waited));
-        let why = format!("the replay of the run as it was differs: {of_time} of its time, {of_wait} of its wait");
+        let why = format!("the replay of the unchanged run differs: {of_time} of its time, {of_wait} of its wait");
         return refuse(replay, why);
     }
     let part = whole.sample(PREDICTED_MAX);
@@ -242,7 +242,9 @@ impl Proven {
         let own = &self.measured;
         let cpu = own.work()[Kind::Cpu as usize];
         if change.needs_cpu() && !own.is_counted && cpu > 0.0 {
-            return Some("the trace has no CPU times of the readers: computing cannot be told from waiting".into());
+            return Some(
+                "the trace has no CPU times of the readers: computing cannot be distinguished from waiting".into(),
+            );
         }
         if (change.needs_cpu() || change.workers.is_some()) && own.cpus.is_none() && cpu > 0.05 * own.passes_ns() {
             return Some("the trace does not show how many CPUs the processes may use".into());
@@ -251,7 +253,7 @@ impl Proven {
             return Some("the trace does not show whether a CPU quota applies".into());
         }
         if (change.needs_storage() || change.decode != 1.0) && 2 * own.mapped > own.batches() && !own.is_counted {
-            return Some("readers map files: reading cannot be told from decoding".into());
+            return Some("readers map files: reading cannot be distinguished from decoding".into());
         }
         None
     }
@@ -607,7 +609,7 @@ mod tests {
         odd.passes[0].batches.iter_mut().for_each(|batch| batch.wait_ns *= 1.2);
         odd.measured_ns = odd.passes_ns();
         let refused = prove(&odd).err().and_then(|replay| replay.refused);
-        assert!(refused.is_some_and(|why| why.contains("the replay of the run as it was differs")));
+        assert!(refused.is_some_and(|why| why.contains("the replay of the unchanged run differs")));
         let few = pipeline(5, 2, Kind::Io, |_| 20.0, 4.0);
         assert!(prove(&few).err().and_then(|replay| replay.refused).is_some_and(|why| why.contains("fewer than")));
         let mut unknown = pipeline(200, 2, Kind::Io, |_| 20.0, 4.0);

@@ -2,7 +2,7 @@
 //!
 //! A batch merged from several sorted files refers to the string buffers of all of them, for a few rows of each. The
 //! merge of threads that follows counts these buffers for every batch that it holds, and finds no memory although its
-//! rows need little. So sorted batches are copied to buffers of their own first, if theirs are mostly unused.
+//! rows need little. So sorted batches are first copied to new buffers, if their buffers are mostly unused.
 
 use std::fmt::{self, Debug, Formatter};
 use std::sync::Arc;

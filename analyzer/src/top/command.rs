@@ -137,7 +137,7 @@ fn trouble(dir: &Path, error: &io::Error) -> io::Error {
     let what = match error.kind() {
         ErrorKind::NotFound => {
             format!(
-                "{}: the directory does not exist yet; on a terminal without --once, dlio top waits for it",
+                "cannot watch {}: the directory does not exist yet; on a terminal without --once, dlio top waits for it",
                 dir.display()
             )
         }

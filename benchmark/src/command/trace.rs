@@ -38,7 +38,7 @@ use crate::system::{locate, terminal};
   dlio trace --mode summary -- ./runs_for_days             counts in constant memory, without events
 
 Exit status: that of the command; 128+n if signal n killed it; 127 if the command does not exist, 126 if it cannot be \
-executed; 2 or 4 if the trace directory or the library cannot be used (the command is not started then)")]
+executed; 2 or 4 if the trace directory or the library cannot be used: the command does not start")]
 pub struct Options {
     /// Write the trace into this directory, created if missing
     #[arg(short, long, value_name = "DIR", default_value = "dlio-trace")]

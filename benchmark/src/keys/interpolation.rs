@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(at(&tree, "workload.dataset.prefix"), "data/unet/x");
         assert_eq!(tree.at(&["workload", "dataset", "num"]), Some(&Value::Int(4)));
         assert_eq!(at(&tree, "workload.dataset.up"), "unet");
-        assert_eq!(at(&tree, "workload.a"), "[4, 1]", "a key that nobody gave has its default");
+        assert_eq!(at(&tree, "workload.a"), "[4, 1]", "a key that was not given has its default");
         assert_eq!(at(&tree, "workload.whole.name"), "unet");
     }
 

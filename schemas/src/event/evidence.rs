@@ -126,7 +126,7 @@ impl Child {
         (self.pid as u64 | ended << 32) as i64
     }
 
-    /// A negative number, as of a trace that does not contain it, is no child.
+    /// A negative number means that there is no child, as in a trace without this value.
     pub fn unpack(a: i64) -> Child {
         if a < 0 {
             return Child::default();

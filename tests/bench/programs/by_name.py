@@ -1,4 +1,4 @@
-"""Calls and bytes by name, by DuckDB: `by_name.py "EVENTS/*.parquet"` prints them, and how many events there are."""
+"""Counts calls and bytes by name with DuckDB: `by_name.py "EVENTS/*.parquet"` prints them, and the number of events."""
 
 import sys
 

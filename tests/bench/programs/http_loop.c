@@ -12,7 +12,7 @@
 
 enum { ROOM = 80 << 20 };
 
-/* Receives one answer; zero if it is none, or ends early. */
+/* Receives one response; returns 0 if it is invalid or ends early. */
 static int receive(int server, char *buffer) {
     size_t came = 0, whole = 0;
     while (!whole || came < whole) {

@@ -1,10 +1,10 @@
-/* launch: runs one command and says what it took.
+/* launch: runs one command and reports its cost.
  *   launch REPORT [NAME=VALUE...] -- COMMAND [ARGUMENT...]
  *
  * Writes to REPORT: status, wall seconds, CPU seconds (user and system, with all children waited for), peak memory in KiB of
- * the largest process. A small program of its own, because the kernel counts the memory of the process that forks into the
- * peak of what it starts: from a Python script every command takes 15 MB at least. The variables are set for the command
- * alone, so that what is preloaded into it is not preloaded here. */
+ * the largest process. This is a small separate program, because the kernel counts the memory of a forking process in the peak
+ * of its children: from a Python script every command takes 15 MB at least. The variables are set only for the command, so a
+ * library that is preloaded into it is not preloaded here. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

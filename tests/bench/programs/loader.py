@@ -1,4 +1,4 @@
-"""Reads a folder of arrays as a training job's loader does: loader.py FOLDER EPOCHS. Two worker processes, shuffled files."""
+"""Reads a directory of arrays like the loader of a training job: loader.py FOLDER EPOCHS. Two worker processes, shuffled files."""
 
 import multiprocessing
 import random

@@ -1,15 +1,15 @@
-/* loop: calls of one kind, one after another, for a tracer to be put on. It never links one.
+/* loop: makes calls of one kind, one after another, to measure a tracer. It never links one.
  *   loop MODE THREADS CALLS SIZE FILE [ENDING]
  *
  * MODE    pread, read, write, openclose, stat, fread, mixed (open, fstat, six preads, lseek, close); or distinct,
  *         distinct_here, distinct_at: open, read and close of another file each time, by an absolute path, by one relative
- *         to the working directory, by one relative to a folder's descriptor. The files are made beside FILE if they are not
- *         there, before anything is counted.
+ *         to the working directory, by one relative to a directory's descriptor. Missing files are created next to FILE before
+ *         anything is counted.
  * CALLS   of all threads together; one of openclose is an open and a close, one of distinct an open, a read and a close
- * ENDING  return (as usual), _exit, kill, abort or exec: what happens once all calls are done
+ * ENDING  return (as usual), _exit, kill, abort or exec: how the process ends after all calls
  *
- * Prints the time a call took a thread, and how many calls that a tracer can see were made by then. It prints by a raw
- * system call, so that printing is none of them. */
+ * Prints the time of a call per thread, and the number of calls that a tracer can see until then. It prints with a raw system
+ * call, which is not one of them. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -126,7 +126,7 @@ static void mixes(struct job *job) {
     job->calls = job->turns / MIXED * MIXED;
 }
 
-/* Of a thousand files each; made by raw system calls, which a tracer does not see. */
+/* With a thousand files each, created by raw system calls, which a tracer does not see. */
 enum { FILES_IN_FOLDER = 1000 };
 
 static void make_files(long count) {

@@ -1,4 +1,4 @@
-"""A small project in C to build, under git, with 2,000 files beside it: make_project.py FOLDER."""
+"""Creates a small C project under git, and 2,000 files next to it: make_project.py FOLDER."""
 
 import os
 import subprocess

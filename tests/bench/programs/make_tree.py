@@ -1,5 +1,5 @@
-"""Makes a folder for real programs to work on: make_tree.py FOLDER [SUBFOLDERS]. A hundred small files in each of 20 subfolders,
-or the given number, for tar; arrays for a loader."""
+"""Creates a directory for real programs to work on: make_tree.py FOLDER [SUBFOLDERS]. It contains 20 subdirectories [SUBFOLDERS] with a
+hundred small files each, for tar, and arrays for a loader."""
 
 import random
 import struct

@@ -1,4 +1,4 @@
-"""Reads whole files into one buffer, each in turn, as fast as Python lets it: plain_reads.py WORKERS EPOCHS FOLDER.
+"""Reads whole files into one buffer, one after another, as fast as Python can: plain_reads.py WORKERS EPOCHS FOLDER.
 
 A benchmark that reads these files with this number of processes can hardly be faster. Prints the median of all epochs except
 the first.

@@ -1,4 +1,4 @@
-"""Writes as many bytes as a checkpoint, of noise, in large pieces: plain_writes.py FOLDER BYTES TIMES. Prints its rate."""
+"""Writes random bytes in large chunks, like a checkpoint: plain_writes.py FOLDER BYTES TIMES. Prints the rate."""
 
 import os
 import statistics

@@ -1,5 +1,5 @@
-/* What a span costs in C: `spans site|name` prints nanoseconds of processor time a span, the least of many rounds, beside what no
- * span that is recorded can undercut: two readings of the clock and a record of 48 bytes stored. */
+/* Measures the cost of a span in C: `spans site|name` prints nanoseconds of CPU time per span, the minimum of many rounds, and the
+ * lower limit for any recorded span: two readings of the clock, and storing a record of 48 bytes. */
 #define _GNU_SOURCE
 #include "dliotrace.h"
 #include <stdio.h>
@@ -37,7 +37,7 @@ static unsigned long long clock_reading(void) {
 }
 #endif
 
-/* Stored one after another, as in a ring. */
+/* Records are stored one after another, as in a ring. */
 static void two_readings_and_a_record(void) {
     struct record { unsigned long long words[6]; };
     static struct record ring[4096];

@@ -1,6 +1,6 @@
 """Measures the cost of a span in Python: `spans.py KIND` prints nanoseconds of CPU time per span, the minimum of many rounds.
 
-KIND is one (a span made once, entered again and again), new (a new one each time), meta (a new one with a value), function or
+KIND is one (a span created once and entered repeatedly), new (a new span each time), meta (a new span with a value), function or
 method (decorated); or nothing_one and so on: the empty Python equivalent.
 """
 

@@ -1,5 +1,5 @@
 """Measures the cost of a batch of PyTorch's loader: `torch_loader.py SAMPLES [traced]` prints nanoseconds of CPU time per
-batch, the minimum of many passes. Samples are numbers and not processed, so only the loader and its hooks are measured."""
+batch, the minimum of many passes. Samples are numbers that nothing processes, so only the loader and its hooks are measured."""
 
 import sys
 import time

@@ -1,7 +1,7 @@
 """Runs a benchmark's training and prints its read rate: training.py RUN MEGABYTES EPOCHS -- COMMAND...
 
-RUN is the folder the command is told to leave its output in; MEGABYTES are those of an epoch. What counts is the time that
-training waited for batches, in all epochs but the first, which starts the workers.
+RUN is the output directory of the command; MEGABYTES is the size of an epoch. Measures the time that training waited for batches in all
+epochs except the first, which starts the workers.
 """
 
 import json

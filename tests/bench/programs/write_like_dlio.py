@@ -1,6 +1,6 @@
 """Writes samples with the library calls DLIO makes, without DLIO: write_like_dlio.py FORMAT FOLDER FILES SIDE.
 
-A floor for the Python benchmark, where it is not installed: the same NumPy, h5py and Pillow calls, no start-up but theirs.
+A lower limit for the time of the Python benchmark, if that is not installed: only its NumPy, h5py and Pillow calls.
 Needs numpy, h5py and pillow.
 """
 

@@ -1,4 +1,4 @@
-"""Saves as PyTorch does, by NumPy and zipfile: new noise, stored with its checksum: zip_writes.py FOLDER BYTES TIMES. Prints its rate."""
+"""Saves random bytes like PyTorch, with NumPy and zipfile, uncompressed with a checksum: zip_writes.py FOLDER BYTES TIMES. Prints the rate."""
 
 import statistics
 import sys

@@ -1,8 +1,8 @@
 """The clocks of the jobs: where the readers' time goes, how long the training waits, and what the wait consists of.
 
 A reader notes the time of everything that it waits for (``Work.at``). The rest of an item is divided by the CPU time of the
-thread, so that a busy machine cannot turn waiting for a CPU into work. The trainer (``Trainer``) measures each wait for a batch
-and divides it by what the maker of that batch did:
+thread, so that a busy machine does not turn waiting for a CPU into work. The trainer (``Trainer``) measures each wait for a batch
+and divides it by the work of the thread that made the batch:
 
 * until the maker took its first item, it is the *start* of readers;
 * from the moment the item was made, it is *hand-over*, if the maker was not busy all the time;

@@ -40,7 +40,7 @@ def train_lightning(loader, step):
     trainer = Trainer()
 
     class Batches:
-        """What Lightning iterates over."""
+        """The iterable for Lightning."""
 
         def __iter__(self):
             return trainer.fetch(started(loader, trainer))

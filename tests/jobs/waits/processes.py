@@ -228,7 +228,7 @@ def read_20_decode_18():
 
 
 def two_stages(read, decode, step, steps=60):
-    """A reader process, a decoder process, the trainer; both hand over through queues of 2."""
+    """A reader process, a decoder process, the trainer; both send through queues of 2."""
     raw, made = multiprocessing.Queue(2), multiprocessing.Queue(2)
 
     def reader():

@@ -58,9 +58,9 @@ class Made:
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """``cause`` is what is built in; the job's clock has the last word. ``also`` are causes that are as true, ``never`` further
-    claims that are false. ``needs`` are modules that it imports, ``group`` a controller of which it makes a control group, ``finding`` a
-    finding that the report must have where the built-in cause is the largest. With ``spans`` it runs under `python -m dliotrace run
+    """``cause`` is the built-in cause; the job's clock decides. ``also`` are causes that are also right, ``never`` further claims that
+    are false. ``needs`` are modules that the job imports, ``group`` is a controller for which it creates a control group, ``finding`` a
+    finding that the report must have if the built-in cause is the largest. With ``spans`` it runs under `python -m dliotrace run
     --torch`."""
 
     name: str

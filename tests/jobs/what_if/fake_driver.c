@@ -1,5 +1,5 @@
-/* The driver of a GPU, on a host without one: whoever opens it gets /dev/null. The library is last in LD_PRELOAD, so that a tracer
-   in front of it records the path. */
+/* The driver of a GPU, on a host without one: opening it opens /dev/null. The library is the last one in LD_PRELOAD, so that a
+   tracer before it records the path. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* Known I/O for the viewer's tests: workload FILE THREADS ROUNDS [PROCESSES] [kill]
  *
- * Each thread of each process opens FILE, asks its size, reads three pieces, seeks and closes, ROUNDS times. With `kill`
- * the process then kills itself, so that nothing of ours runs at its end. */
+ * Each thread of each process opens FILE, queries its size, reads three parts, seeks and closes, ROUNDS times. With `kill`
+ * the process then kills itself, so that the tracer does not run at its end. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>

@@ -223,7 +223,7 @@ mod tests {
         waiting.over(true);
         assert_eq!((waker.tid, waker.flags), (other, 0));
         on_another_thread(|| _ = post(object));
-        assert_eq!(waiting.waker(END).flags, 0, "nobody waits any more");
+        assert_eq!(waiting.waker(END).flags, 0, "no thread waits any longer");
     }
 
     #[test]

@@ -15,7 +15,7 @@ pub const RULE: Rule = Rule {
     silences_rules: &[],
     remedy: "keep files open; cache the index of zip, Parquet or HDF5 files, which is read from their end first",
     torch: "",
-    elsewhere: "keep files open, and keep in memory what is read from their end first (an index, a footer)",
+    elsewhere: "keep files open, and keep the index or footer at their end in memory",
     verify: COMPARE,
     judge,
 };

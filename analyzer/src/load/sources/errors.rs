@@ -40,43 +40,49 @@ impl std::fmt::Display for LoadError {
         match self {
             LoadError::Missing(path) if path.as_os_str().as_encoded_bytes().starts_with(b"--") => write!(
                 f,
-                "{}: no such file or directory; everything after -- is a trace, so put this option before it",
+                "cannot read {}: no such file or directory; everything after -- is a trace, so put this option before it",
                 path.display()
             ),
             LoadError::Missing(path) => write!(
                 f,
-                "{}: no such file or directory; pass the directory of a trace (DLIO_TRACE_DIR, by default \
+                "cannot read {}: no such file or directory; pass the directory of a trace (DLIO_TRACE_DIR, by default \
                  ./dlio-trace)",
                 path.display()
             ),
             LoadError::Unreadable(path, error) => {
                 write!(f, "cannot read {}: {error}; check its permissions", path.display())
             }
-            LoadError::Bucket(place, why) => write!(f, "{place}: {why}"),
+            LoadError::Bucket(place, why) => write!(f, "cannot read {place}: {why}"),
             LoadError::NoFile(path) => write!(
                 f,
-                "{}: a pipe or device, but a trace is read more than once; write it to a file first: cat {} > FILE",
+                "cannot read {}: a pipe or device, but a trace is read more than once; write it to a file first: cat {} > FILE",
                 path.display(),
                 path.display()
             ),
             LoadError::Unfinished(path) => write!(
                 f,
-                "{}: an unfinished export; wait for the dlio-analyze --parquet that writes it, or run it again if \
+                "cannot read {}: an unfinished export; wait for the dlio-analyze --parquet that writes it, or run it again if \
                  that was killed",
                 path.display()
             ),
             LoadError::Empty(path) => write!(
                 f,
-                "{}: this directory contains no trace; trace a program into it first: dlio trace -o {} -- PROGRAM",
+                "cannot read {}: this directory contains no trace; trace a program into it first: dlio trace -o {} -- PROGRAM",
                 path.display(),
                 path.display()
             ),
             LoadError::NoTrace(path, formats) => {
-                write!(f, "{}: not a trace that dlio-analyze reads; expected .dlt, .ring, {formats}", path.display())
+                write!(
+                    f,
+                    "cannot read {}: not a trace that dlio-analyze knows; expected .dlt, .ring, {formats}",
+                    path.display()
+                )
             }
-            LoadError::Useless(path, why) => write!(f, "{}: {why}", path.display()),
-            LoadError::Unusable(path, damage) => write!(f, "{}: {damage}", path.display()),
-            LoadError::NoMatch(pattern) => write!(f, "{pattern}: no file matches this pattern; check the spelling"),
+            LoadError::Useless(path, why) => write!(f, "cannot read {}: {why}", path.display()),
+            LoadError::Unusable(path, damage) => write!(f, "cannot read {}: {damage}", path.display()),
+            LoadError::NoMatch(pattern) => {
+                write!(f, "cannot read {pattern}: no file matches this pattern; check the spelling")
+            }
             LoadError::BadPattern(pattern, why) => write!(
                 f,
                 "{pattern}: not a valid pattern ({why}); use * ? [..] \

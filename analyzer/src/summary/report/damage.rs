@@ -39,7 +39,7 @@ impl Section for Damages {
 
     const MEANING: &'static str = "\
         Damage: parts of the trace that could not be used, and the number of events that this may have cost. Notes: \
-        facts to know about files that are not damaged.";
+        other information about files that are not damaged.";
     const FIELDS: &'static str = "\
         a list: `path`, `what`, `cut`, `events_max` (how many events may be lost), `remark` (a note: nothing is \
         damaged), `run_unknown` (the report covers one of several runs, and the run of this file is unknown; files of \

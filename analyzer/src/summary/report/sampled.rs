@@ -226,7 +226,7 @@ mod tests {
         assert_eq!((found.devices[0].reads, found.busy(&found.devices[0])), (Some(20), Some(0.4)));
         // Unchanged values are not written again.
         assert_eq!(of(1000, 2000).unwrap().devices[0].reads, Some(0));
-        assert_eq!(of(2000, 4000).unwrap().devices[0].busy_ns, None, "it was set anew");
+        assert_eq!(of(2000, 4000).unwrap().devices[0].busy_ns, None, "it was reset");
         assert_eq!((of(3500, 3600).map(|found| found.ns), of(9000, 9900)), (Some(1000), None));
     }
 

@@ -21,20 +21,20 @@ impl Section for WhatIf {
     type Values = Option<Replay>;
 
     const MEANING: &'static str = "\
-        What would help: a simulation replays the training with the batches, readers and steps of the trace: first as it \
-        was, then with a change. If the replay of the run as it was differs from the measurement by more \
-        than 5 % of the wait and 3 % of the time, nothing is predicted, and the reason is given. A prediction is an \
-        interval: it covers what the trace leaves open (how storage slows down under load, what further readers cost, \
+        What would help: a simulation replays the training with the batches, readers and steps of the trace, first \
+        unchanged, then with a change. If the unchanged replay differs from the measurement by more than 5 % of the \
+        wait and 3 % of the time, the section contains the reason and no prediction. A prediction is an interval. It \
+        covers effects that the trace does not show (how storage slows down under load, the cost of further readers, \
         whether a batch or its reader is slow), resampled batches, and at least 5 % of the training time on each side. \
-        If the interval contains the measured time, the row reads nothing measurable. Rows are sorted by the gain that \
-        is sure. They cannot be added up: --what-if storage=2,workers=4 replays changes together. The row without any \
-        wait is the limit of every change to the loader.";
+        If the interval contains the measured time, the row shows nothing measurable. Rows are sorted by their \
+        smallest gain. Gains cannot be added: --what-if storage=2,workers=4 replays both changes together. The row \
+        without any wait is the limit of every change to the loader.";
     const FIELDS: &'static str = "\
-        `null` without a training, else `measured_ns` (the training), `replayed_ns` (the same, replayed as it was), `wait_ns`, \
+        `null` without a training, else `measured_ns` (the training), `replayed_ns` (the same, replayed unchanged), `wait_ns`, \
         `replayed_wait_ns`, `loader` (its setup as batches show it: `readers`, `prefetch`, `any_order`, `passes`, \
         `fresh_passes`, `batches`; or `null`), `refused` (why nothing is predicted, or `null`), `changes` (a list, the surest gain first: \
         `change`, `what` (in words), `code` (arguments of PyTorch's loader), `time_ns` (the predicted training), \
-        `low_ns`, `high_ns` (its interval), `wait_ns` (what is left of the wait), `refused` (why there is no prediction, or \
+        `low_ns`, `high_ns` (its interval), `wait_ns` (the remaining wait), `refused` (why there is no prediction, or \
         `null`), `notes` (what would narrow the interval)), `remedies` (the same for the remedies of findings)";
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
@@ -106,7 +106,7 @@ fn pipeline(analysis: &Analysis, trace: &Trace, groups: &[RankGroup]) -> Result<
         return Err("several ranks train together: what one of them waits for depends on the others".into());
     }
     if group.gpu_untimed {
-        return Err("a GPU was used and nothing in the trace timed it: waits may be hidden behind its work".into());
+        return Err("a GPU was used and nothing in the trace timed it: its work may hide waits".into());
     }
     if !analysis.filter.takes_whole_runs() {
         return Err("filters leave out a part of the run".into());

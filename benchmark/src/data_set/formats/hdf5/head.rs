@@ -333,7 +333,7 @@ mod tests {
     fn files_that_are_not_plain_go_to_the_library() {
         let folder = tempfile::tempdir().unwrap();
         assert!(found(&file(&folder, 1, false, |_| ()), 1).is_none(), "the old layout");
-        assert!(found(&file(&folder, 1, true, |_| ()), 2).is_none(), "a data set that is not there");
+        assert!(found(&file(&folder, 1, true, |_| ()), 2).is_none(), "a missing data set");
         assert!(found(&file(&folder, 20, true, |_| ()), 20).is_none(), "a group too large for its header");
         let chunked = |file: &hdf5_metno::File| {
             file.new_dataset::<u8>().chunk([1, 6]).shape([2, 6]).create("records_0").unwrap();
