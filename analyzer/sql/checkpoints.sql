@@ -1,4 +1,4 @@
--- Checkpoints: spans that say so, and the files of which 1 MiB or more was written, without logs and a data set that was made.
+-- Checkpoints: their spans, and files with 1 MiB or more of writes, without logs and generated data sets.
 with made as (select min(ts) as start, max(ts + dur) as stop from events where layer = 'app' and name = 'generate'),
 saved as (select files.* from files cross join made where bytes_written >= 1048576 and bytes_written >= 4096 * events and path not like '<%'
   and (start is null or first_ts < start or first_ts >= stop)),

@@ -230,7 +230,7 @@ fn d08_mapped_samples_are_fetched_from_storage() {
         dlio_benchmark::system::file_calls::forget_pages(&file).unwrap();
     }
     run(&folder, 8, 64, &more);
-    // What was not cached came from the device, unless a file system has none that the kernel counts.
+    // Pages that were not cached came from the device, unless the file system has no device that the kernel counts.
     let host = &folder.json("run/summary.json")["epoch"][0]["host"];
     assert!(host["device"].is_null() || host["device_read_bytes"].as_u64().unwrap() >= 8 * 64 * 2500, "{host}");
     run(&folder, 8, 64, &more);

@@ -90,7 +90,7 @@ pub struct RankGroup {
     /// at the same time; `null` if calls were not recorded.
     #[serde(default)]
     pub written_ns: Option<i64>,
-    /// Its own thread in calls that read files during the training, beside its readers; `null` if spans show waits.
+    /// Its own thread in calls that read files during the training, in addition to its readers; `null` if spans show waits.
     #[serde(default)]
     pub own_read_ns: Option<i64>,
     /// I/O of the trainer and its readers that overlaps its compute; `null` if compute is unknown, or if the process

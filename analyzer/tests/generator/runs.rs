@@ -177,7 +177,7 @@ fn causes() -> Vec<Scenario> {
     let sleeping = handed_over(|reader, step| {
         reader.call(Op::NANOSLEEP, "", if step == 0 { 79_000 } else { 99_000 }, (0, 0, 0));
     });
-    // A lock that is refused is asked for again after a sleep.
+    // The reader sleeps between attempts to take a lock.
     let polling = handed_over(|reader, step| {
         for _ in 0..if step == 0 { 7 } else { 9 } {
             reader.call(Op::FCNTL, "/data/index.db", 5, (6, 0, -11)).call(Op::NANOSLEEP, "", 10_990, (0, 0, 0));

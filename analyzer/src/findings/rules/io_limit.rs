@@ -56,7 +56,7 @@ fn judge(case: &Case) -> Judgement {
     judgement
 }
 
-/// Returns the limit of which the run used most.
+/// Returns the limit that the run came closest to.
 fn closest(data: &DataMount) -> Option<Rate> {
     let device = data.device()?;
     let per_second = |count: Option<u64>| Some(count? as f64 * 1e9 / data.sampled.ns.max(1) as f64);

@@ -1,4 +1,4 @@
-//! Detects that /dev/shm is too small for the batches that readers hand over in it.
+//! Detects that /dev/shm is too small for the batches in it.
 
 use nix::libc::SIGBUS;
 
@@ -15,7 +15,7 @@ pub const RULE: Rule = Rule {
     cost: Cost::Always,
     confidence: Confidence::Exact,
     asks: "a call on shared memory for batches in /dev/shm fails with ENOSPC, or SIGBUS ends a process of a job that \
-        hands batches over in /dev/shm",
+        passes batches on in /dev/shm",
     silences: &[],
     silences_rules: &["process-killed", "failing-io"],
     remedy: "enlarge /dev/shm (docker run --shm-size=8g or --ipc=host; in Kubernetes, mount an emptyDir with medium \

@@ -513,9 +513,8 @@ impl Counter<'_> {
     }
 }
 
-/// Returns `true` if a wait timed out: `poll` and similar calls then return zero, all others an error.
 /// Returns `true` if a call asked for a lock that another thread has: a lock on a file, or a file that exists only while
-/// somebody has the lock.
+/// a lock is held.
 #[inline(always)]
 fn is_refused_lock(traits: KindTraits, ret: i64) -> bool {
     const AGAIN: i64 = -11;
@@ -524,6 +523,7 @@ fn is_refused_lock(traits: KindTraits, ret: i64) -> bool {
     traits.locks && (ret == AGAIN || ret == ACCESS) || traits.opens && ret == EXISTS
 }
 
+/// Returns `true` if a wait timed out: `poll` and similar calls then return zero, all others an error.
 fn timed_out(kind: StepKind, ret: i64) -> bool {
     const TIMED_OUT: i64 = -110;
     ret == TIMED_OUT || kind == StepKind::Poll && ret == 0

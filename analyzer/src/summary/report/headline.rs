@@ -70,7 +70,7 @@ pub enum Bottleneck {
     CheckpointBound,
     WriteBound,
     OwnWork,
-    /// The training thread reads files itself, beside its readers.
+    /// The training thread reads files itself, in addition to its readers.
     OwnReads,
     SynchronizationBound,
     ComputeBound,
@@ -314,7 +314,7 @@ impl Headline {
             }
             bottleneck => {
                 let own: Vec<&Finding> = changes.filter(|finding| bottleneck.concerns(&finding.id)).collect();
-                // What names a file or a call is easier to act on than the path to a device.
+                // A file or a call is easier to act on than the path to a device.
                 let is_exact = |finding: &&&Finding| finding.id != UNSPECIFIC;
                 own.iter().find(is_exact).or(own.first()).copied()
             }

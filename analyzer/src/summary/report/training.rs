@@ -51,12 +51,12 @@ impl Section for Training {
         (the most that waits of all ranks cost it; `null` if it does not communicate with other ranks), \
         `computed_ns`, `communicated_ns`, `checkpoint_ns` (in checkpoint spans; `null` if there are none and files of \
         1 MiB or more were written), `written_ns` (its own thread in writes and syncs during the training, without \
-        compute or a wait at the same time), `own_read_ns` (its own thread in calls that read files, beside its \
-        readers; `null` if spans show the waits), `overlap` (`both_ns`, `compute_only_ns`, `io_only_ns`, `neither_ns`; \
-        `null` if compute is unknown or trainers share a group), `batches` (waits that spans show), `epochs` (from \
-        the first to the last number in spans), `readers` (a list: `proc`, `pid`, `tid`, `name`, `bytes_read`, \
-        `io_ns`, `idle_ns`, `first_ts`, `last_ts`, and while the trainer waited `wait_alive_ns`, `wait_start_ns` \
-        (busy before its first batch), `wait_io_ns`, `wait_idle_ns`)";
+        compute or a wait at the same time), `own_read_ns` (its own thread in calls that read files, in addition to \
+        its readers; `null` if spans show the waits), `overlap` (`both_ns`, `compute_only_ns`, `io_only_ns`, \
+        `neither_ns`; `null` if compute is unknown or trainers share a group), `batches` (waits that spans show), \
+        `epochs` (from the first to the last number in spans), `readers` (a list: `proc`, `pid`, `tid`, `name`, \
+        `bytes_read`, `io_ns`, `idle_ns`, `first_ts`, `last_ts`, and while the trainer waited `wait_alive_ns`, \
+        `wait_start_ns` (busy before its first batch), `wait_io_ns`, `wait_idle_ns`)";
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
         rank_groups(&trace.catalog, analysis)

@@ -166,7 +166,7 @@ fn asked(productions: Vec<Production>) -> Asked {
 }
 
 /// Splits productions where readers are resumed: each receives a message, which it sends back, before any of them
-/// receives the next request. Such messages are no batches. `None` if there are none, or if most answers have the size
+/// receives the next request. Such messages are not batches. `None` if there are none, or if most answers have the size
 /// of their request anyway.
 fn by_resumes(readers: &[u32], all: &[Production]) -> Option<Vec<Asked>> {
     let is_all = |group: &[Production]| {
@@ -253,7 +253,7 @@ mod tests {
         }
     }
 
-    /// Returns a pass of two readers with two requests each in advance, of which each takes 20 ms to answer.
+    /// Returns a pass of two readers with two requests each in advance. An answer takes 20 ms.
     fn pass(from: i64) -> Vec<Production> {
         (0..8)
             .map(|at| made(at as u32 % 2, from + (at - 3).max(0) * 10 * MS, from + (at + 2) * 10 * MS, false))

@@ -69,7 +69,7 @@ pub fn pipeline(family: &Family, waits: &Trained) -> Result<Pipeline, String> {
     Ok(found)
 }
 
-/// What all passes together show.
+/// Observations from all passes.
 #[derive(Default)]
 struct Seen {
     /// Steps that took batches in order, and in any order.
