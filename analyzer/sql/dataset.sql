@@ -1,7 +1,9 @@
 -- Dataset: the files that calls named. Pipes, sockets and terminals count only with their bytes.
 -- In summary mode, `(other files)` represents files that were counted together; their number is unknown.
 with stored as (select * from files where path not like '<%'),
-  single as (select * from stored where path <> '(other files)')
+  single as (select * from stored where path <> '(other files)'),
+  extents as (select cast(bytes_read as double) / size as reads, size, sum(size) over (order by cast(bytes_read as double) / size, path) as below,
+    sum(size) over () as whole from single where size > 0 and bytes_read > 0)
 select
   (select count(*) > 0 from stored where path = '(other files)') as at_least,
   (select coalesce(sum(events), 0) from stored where path = '(other files)') as other_events,
@@ -17,5 +19,6 @@ select
   greatest((select coalesce(sum(greatest(bytes_read - size, 0)), 0) from single where size is not null)
     - (select coalesce(sum(bytes), 0) from events where layer <> 'app' and class = 'read' and bytes > 0 and pos is null
       and file_id is not null and file not like '<%'), 0) as bytes_reread,
+  (select min(reads) from extents where 2 * below >= whole) as usual_reads,
   (select coalesce(sum(bytes_read), 0) from files where path like '<%') as elsewhere_read,
   (select coalesce(sum(bytes_written), 0) from files where path like '<%') as elsewhere_written;

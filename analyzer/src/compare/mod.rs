@@ -30,7 +30,7 @@ use metrics::{METRICS, Named, Unit};
 use predictions::{Predictions, predictions};
 use run::Run;
 use statistics::{Interval, Location, Weighted, block, bootstrap, discoveries, median_of_ratios, u_test};
-use wall::Wall;
+use wall::{Wall, is_even};
 
 pub const SCHEMA: &str = "dlio-comparison";
 pub const VERSION: u32 = 1;
@@ -334,7 +334,7 @@ impl Sides {
 fn of_medians(run: &MetricChange) -> String {
     let (before, after) = (run.before.unwrap_or(0.0), run.after.unwrap_or(0.0));
     let seconds = |seconds: f64| time(seconds * 1e9);
-    let by = match run.change.filter(|_| before != after) {
+    let by = match run.change.filter(|_| before != after && !is_even(before, after)) {
         None => "as long as the baseline".into(),
         Some(change) => {
             let how = if after > before { "more" } else { "less" };

@@ -45,11 +45,10 @@ impl Wall {
     }
 
     pub fn answer(&self) -> String {
-        let how = match self.change_ns {
-            0 => return format!("Both runs took {}{}.", time(self.after_ns as f64), self.shifted()),
-            change if change > 0 => "more",
-            _ => "less",
-        };
+        if is_even(self.before_ns as f64, self.after_ns as f64) {
+            return format!("Both runs took {}{}.", time(self.after_ns as f64), self.shifted());
+        }
+        let how = if self.change_ns > 0 { "more" } else { "less" };
         let (after, change) = (time(self.after_ns as f64), time(self.change_ns.unsigned_abs() as f64));
         let percent = 100.0 * self.change_ns as f64 / self.before_ns.max(1) as f64;
         let most = self.parts.iter().max_by_key(|part| part.change_ns * self.change_ns.signum());
@@ -64,6 +63,11 @@ impl Wall {
         });
         format!("The new run took {after}, {change} {how} than the baseline ({percent:+.1} %){most}.")
     }
+}
+
+/// Returns `true` if two times differ by less than 0.1 % when rounded.
+pub fn is_even(before: f64, after: f64) -> bool {
+    (after - before).abs() < 0.0005 * before
 }
 
 /// If the run time did not change, parts that changed by less than this share of the run are not mentioned.
@@ -118,4 +122,18 @@ fn by_steps(run: &Run) -> Option<Parts> {
         ("other time in steps", sum.other_ns),
         ("before and after the steps", run.time.total_ns - sum.total_ns),
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_that_differ_by_less_than_a_shown_digit_are_equal() {
+        let wall =
+            |after_ns| Wall { before_ns: 2_000_000_000, after_ns, change_ns: after_ns - 2_000_000_000, parts: vec![] };
+        assert_eq!(wall(2_000_400_000).answer(), "Both runs took 2.0 s.");
+        let longer = wall(2_100_000_000).answer();
+        assert!(longer.contains("more than the baseline (+5.0 %)"), "{longer}");
+    }
 }

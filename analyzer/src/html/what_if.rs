@@ -7,6 +7,7 @@ use super::markup::Markup;
 use super::plot::lanes::mark;
 use super::plot::scale::ticks;
 use super::values::{at, list, number, text};
+use crate::replay::predict::is_wide;
 use crate::summary::figures::units::time;
 
 /// Returns `true` if the report has predictions, or the reason why it has none.
@@ -83,7 +84,9 @@ impl Scale {
         };
         let percent = |ns: f64| format!("{:+.0} %", 100.0 * (ns / self.measured - 1.0));
         let is_nothing = low < high && low <= self.measured && self.measured <= high;
+        let is_unknown = is_nothing && is_wide(low as i64, high as i64, self.measured as i64);
         let note = match is_nothing {
+            true if is_unknown => format!("unknown ({} to {})", percent(low), percent(high)),
             true => "nothing measurable".into(),
             false if low < high => format!("{} ({} to {})", percent(at), percent(low), percent(high)),
             false => percent(at),
@@ -137,6 +140,7 @@ mod tests {
             "changes": [
                 change("storage <2x> faster", [1_200_000_000, 1_000_000_000, 1_500_000_000]),
                 change("prefetch 8", [1_980_000_000, 1_900_000_000, 2_100_000_000]),
+                change("8 readers", [1_500_000_000, 1_000_000_000, 2_000_000_000]),
                 refused,
             ],
         }));
@@ -144,6 +148,7 @@ mod tests {
             "as it was <small>2 s</small>",
             "storage &lt;2x&gt; faster <small>-40 % (-50 % to -25 %)</small>",
             "prefetch 8 <small>nothing measurable</small>",
+            "8 readers <small>unknown (-50 % to +0 %)</small>",
             "Decoding 2x faster: no prediction, the quota is unknown.",
         ] {
             assert!(page.contains(part), "{part} in {page}");

@@ -24,6 +24,9 @@ const BUSY_PART: f64 = 0.2;
 const PROVED_MAX: usize = 100_000;
 const PREDICTED_MAX: usize = 4_000;
 
+/// An interval that contains the measured time and extends further than this share from it leaves the effect unknown.
+const WIDE: f64 = 0.15;
+
 /// Fewer batches than this do not show a pattern.
 const BATCHES_MIN: usize = 8;
 
@@ -115,6 +118,17 @@ impl Prediction {
     pub fn is_nothing(&self, measured_ns: i64) -> bool {
         self.low_ns.zip(self.high_ns).is_some_and(|(low, high)| low <= measured_ns && measured_ns <= high)
     }
+
+    /// Returns `true` if the change may do nothing, and may also change the time by more than could be overlooked.
+    pub fn is_unknown(&self, measured_ns: i64) -> bool {
+        let ends = self.low_ns.zip(self.high_ns);
+        self.is_nothing(measured_ns) && ends.is_some_and(|(low, high)| is_wide(low, high, measured_ns))
+    }
+}
+
+/// Returns `true` if an interval around a measured time is so wide that it does not show that a change does nothing.
+pub fn is_wide(low_ns: i64, high_ns: i64, measured_ns: i64) -> bool {
+    (measured_ns - low_ns).max(high_ns - measured_ns) as f64 > WIDE * measured_ns as f64
 }
 
 /// One combination of the possibilities that a trace leaves open.

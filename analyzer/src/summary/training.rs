@@ -227,6 +227,9 @@ pub struct ReaderUse {
 /// Fewer messages than this do not show a pattern.
 const MESSAGES_MIN: u64 = 3;
 
+/// A process that waited this share of its wait for others to start took no batches.
+const ONLY_START: f64 = 0.9;
+
 /// A trainer works after at least this many messages, and after one in this many: a message may arrive in chunks.
 const WORKS_MIN: u64 = 3;
 const MESSAGES_A_WORK: u64 = 4;
@@ -345,6 +348,7 @@ fn found(catalog: &Catalog, analysis: &Analysis) -> (Vec<RankGroup>, Vec<RankGro
     let procs: BTreeSet<u32> = trainers.iter().map(|lane| lane.proc).collect();
     let scene = Scene { by_rhythm, ..scene };
     let groups = trainers.iter().filter_map(|&trainer| scene.group(trainer, &procs));
+    let groups = groups.filter(|group| !by_rhythm || !scene.only_launches(group));
     if !by_rhythm {
         return (groups.collect(), Vec::new());
     }
@@ -432,6 +436,14 @@ impl Scene<'_> {
         };
         let found = self.waits.trainers.iter().filter(|waits| !waits.by_spans).filter(may_train);
         found.map(|waits| waits.lane).filter(|lane| self.lanes.contains_key(lane)).collect()
+    }
+
+    /// Returns `true` if a process only waited for others to start, although the trace shows what ended waits: it
+    /// launches ranks, for example, and received no batch.
+    fn only_launches(&self, group: &RankGroup) -> bool {
+        let waited = group.waited_ns.unwrap_or(0);
+        let is_told = self.waits.of(LaneId { proc: group.proc, tid: group.tid }).is_some();
+        self.waits.is_known && !is_told && group.wait_start_ns.unwrap_or(0) as f64 >= ONLY_START * waited as f64
     }
 
     /// Returns `true` if a process works after its messages, as a trainer does with a batch.

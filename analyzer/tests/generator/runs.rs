@@ -425,7 +425,15 @@ fn whole_files() -> Vec<Scenario> {
             program.load(&sample(0, at % 50), 8 * MIB, 1100);
         });
     });
-    vec![("hot", hot, &["hot-file"]), ("archived", archived, &[]), ("resident", resident, &["cache-resident"])]
+    let indexed = by_file(400, |program, path| {
+        program.load("/data/index.json", 8 * MIB, 8000).load(path, MIB, 1000);
+    });
+    vec![
+        ("indexed", indexed, &["redundant-reads"]),
+        ("hot", hot, &["hot-file"]),
+        ("archived", archived, &[]),
+        ("resident", resident, &["cache-resident"]),
+    ]
 }
 
 fn objects() -> Vec<Scenario> {

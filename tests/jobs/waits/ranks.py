@@ -1,5 +1,6 @@
 """Jobs of two ranks that wait for each other at every step."""
 
+import json
 import multiprocessing
 import os
 import sys
@@ -83,6 +84,43 @@ def ranks_gloo_one_slow():
         return trainer
 
     return train_ranks(rank_of_gloo)
+
+
+def read_slow_file(index):
+    return len(SLOW.read(index))
+
+
+def train_spawned(rank, folder):
+    """A rank that knows its number only from its argument, and tells its environment."""
+    import torch.distributed
+
+    os.environ.update(RANK=str(rank), WORLD_SIZE="2")
+    torch.distributed.init_process_group("gloo", f"file://{folder}/store", rank=rank, world_size=2)
+    loader = of_workers(Samples(read_slow_file, 160, "storage"), "storage", workers=2)
+    trainer = Trainer()
+    for _ in trainer.fetch(started(loader, trainer)):
+        trainer.compute(0.02)
+        with trainer.waiting_for("other-rank"):
+            torch.distributed.all_reduce(torch.ones(1000))
+    with open(os.path.join(folder, f"{rank}.json"), "w") as file:
+        json.dump(trainer.result(), file)
+    torch.distributed.destroy_process_group()
+
+
+@job("storage", SLOW, torch=True)
+def ranks_spawned():
+    """2 ranks by `torch.multiprocessing.spawn`, each with 2 workers of PyTorch's loader | workers are no ranks"""
+    import tempfile
+
+    import torch.multiprocessing
+
+    folder = tempfile.mkdtemp()
+    torch.multiprocessing.spawn(train_spawned, (folder,), 2)
+    made = []
+    for rank in range(2):
+        with open(os.path.join(folder, f"{rank}.json")) as file:
+            made.append(json.load(file))
+    return Ranks(made)
 
 
 @job("storage", SLOW, FAST, torch=True, spans=True, also=("other-rank",))

@@ -160,3 +160,10 @@ def asyncio_thread():
                 yield batch
 
         return train(batches(), 0.012)
+
+
+@job("storage", SLOW)
+def trainer_in_a_thread():
+    """2 threads read slow files, a third one trains | the main thread only waits for it"""
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        return pool.submit(train_with_threads, samples(SLOW), 40, 0.018).result()

@@ -11,7 +11,8 @@ pub const RULE: Rule = Rule {
     group: Group::Access,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "an epoch reads at least 1.5 times the number of distinct bytes",
+    asks: "an epoch reads at least 1.5 times the number of distinct bytes; without epochs, as many passes are assumed \
+        as most of the data was read",
     silences: &[],
     silences_rules: &[],
     remedy: "let each rank read its own shard, use one reader per host, a shared cache, or keep data that is read \
@@ -28,28 +29,56 @@ pub const RULE: Rule = Rule {
 const ONE_RANK: &str = "read a file with several samples once for all of them: keep it open or in memory, or use a \
     format that reads single samples (TFRecord, HDF5, MDS)";
 
+/// A file that is read this many times as often as usual is an index or a header that every sample reads again.
+const INDEX_TIMES: f64 = 10.0;
+const KEEP_INDEX: &str = "read the file that every sample reads (an index, labels, metadata) once per worker, and keep \
+    its contents in memory";
+
 fn judge(case: &Case) -> Judgement {
     let what = &case.summary.dataset;
     let unique = case.unique_bytes();
     let all = part(what.bytes_read as f64, unique).unwrap_or(1.0);
-    // Without epoch numbers, repeated reads may belong to another epoch.
-    let limit = case.at_least("ratio", Some(all)).holds() == Some(true);
+    // Without epoch numbers, repeated reads may belong to another epoch, but not reads beyond those of most data.
+    let exceeds = |ratio: f64| case.at_least("ratio", Some(ratio)).holds() == Some(true);
+    let passes = what.usual_reads.unwrap_or(1.0).max(1.0);
     let ratio = match case.epochs() {
-        0 if limit => None,
-        epochs => Some(all / epochs.max(1) as f64),
+        0 if exceeds(all) && !exceeds(all / passes) => None,
+        0 => Some(all / passes),
+        epochs => Some(all / epochs as f64),
     };
+    let again = what.bytes_read as f64 - passes * unique;
+    let processes = |path: &str| {
+        let shared = case.summary.shared.iter().find(|file| file.path == path);
+        shared.map_or(1, |file| file.processes).max(1) as f64
+    };
+    let index = case.summary.files.iter().find(|file| {
+        let opens = file.use_.opens as f64 / processes(&file.path) / case.epochs().max(1) as f64;
+        opens >= INDEX_TIMES * passes && again > 0.0 && 2.0 * file.use_.bytes_read as f64 >= again
+    });
     let time_ns = case.moved("read", 1, u64::MAX).time_ns * (1.0 - 1.0 / ratio.unwrap_or(1.0).max(1.0));
     Judgement {
         measures: vec![case.at_least("ratio", ratio)],
-        says: format!(
-            "{} were read of at most {} distinct, {} times in each epoch",
-            bytes(what.bytes_read as f64),
-            bytes(unique),
-            Unit::Ratio.text(ratio.unwrap_or(all))
-        ),
+        says: match index {
+            Some(file) => format!(
+                "{} was opened {} times: {} of {} read come from it",
+                file.path,
+                grouped(file.use_.opens),
+                bytes(file.use_.bytes_read as f64),
+                bytes(what.bytes_read as f64)
+            ),
+            None => format!(
+                "{} were read of at most {} distinct, {} times in each epoch",
+                bytes(what.bytes_read as f64),
+                bytes(unique),
+                Unit::Ratio.text(ratio.unwrap_or(all))
+            ),
+        },
         worth: Some(case.shared_out(time_ns)),
         evidence: case.summary.shared.iter().map(row).collect(),
-        remedy: (case.summary.training.len() == 1).then_some(ONE_RANK),
+        remedy: match index {
+            Some(_) => Some(KEEP_INDEX),
+            None => (case.summary.training.len() == 1).then_some(ONE_RANK),
+        },
         decide: "bytes were read again, maybe in the next epoch: record spans that number epochs",
         ..Judgement::default()
     }

@@ -84,6 +84,7 @@ fn detail(part: Part, parts: &Parts, reads_itself: bool) -> Option<String> {
             time(storage as f64)
         ),
         Part::Cpu => "CPU work on batches was the largest part of the wait.".into(),
+        Part::NoCpu if reads_itself => "The training thread was ready to run, but no CPU was free.".into(),
         Part::NoCpu => "Readers were ready to run, but no CPU was free.".into(),
         Part::Gil => "Threads waited for their turn in the interpreter: processes instead of threads would help.".into(),
         Part::Lock => "Readers waited for locks held by other threads or processes.".into(),

@@ -43,6 +43,10 @@ pub struct Dataset {
     /// Bytes beyond the largest position reached in each file: a lower bound of the bytes read repeatedly.
     #[serde(default)]
     pub bytes_reread: u64,
+    /// How often a usual file was read: the median over files, weighted by their extent, of the bytes read per byte of
+    /// extent. `null` if no file with a known extent was read.
+    #[serde(default)]
+    pub usual_reads: Option<f64>,
 }
 
 impl Dataset {
@@ -50,6 +54,18 @@ impl Dataset {
     pub fn at_least(&self) -> &'static str {
         if self.at_least { "at least " } else { "" }
     }
+}
+
+/// Returns the smallest value that, with all smaller ones, has half of the weight.
+fn weighted_median(mut values: Vec<(f64, u64)>) -> Option<f64> {
+    values.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let half = values.iter().map(|(_, weight)| weight).sum::<u64>().div_ceil(2);
+    let mut below = 0;
+    let reaches = |(_, weight): &&(f64, u64)| {
+        below += weight;
+        below >= half
+    };
+    values.iter().find(reaches).map(|(value, _)| *value)
 }
 
 impl Section for Dataset {
@@ -70,12 +86,14 @@ impl Section for Dataset {
         `elsewhere_written` (bytes through pipes, sockets and terminals, which are not part of the data set), \
         `files_shared` (used by two or more program images), `files_unused`, `opens_unused` (opened, but no bytes \
         moved), `bytes_reread` (bytes read from each file beyond the largest position, minus bytes without a \
-        position: a lower bound)";
+        position: a lower bound), `usual_reads` (bytes read from a file per byte of its extent: the median over files, \
+        weighted by their extent)";
     const SQL: Option<&'static str> = Some(include_str!("../../../sql/dataset.sql"));
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
         let paths = trace.catalog.files();
         let mut dataset = Dataset::default();
+        let mut reads: Vec<(f64, u64)> = Vec::new();
         for (path, count) in analysis.used_files(&paths) {
             dataset.bytes_read += count.bytes_read;
             dataset.bytes_written += count.bytes_written;
@@ -92,8 +110,13 @@ impl Section for Dataset {
             dataset.opens_unused += if is_unused { count.opens } else { 0 };
             let again = |size: i64| count.bytes_read.saturating_sub(size.max(0) as u64);
             dataset.bytes_reread += if count.size == ABSENT { 0 } else { again(count.size) };
-            dataset.bytes_reached += if count.size == ABSENT { 0 } else { count.size.max(0) as u64 };
+            let extent = if count.size == ABSENT { 0 } else { count.size.max(0) as u64 };
+            dataset.bytes_reached += extent;
+            if extent > 0 && count.bytes_read > 0 {
+                reads.push((count.bytes_read as f64 / extent as f64, extent));
+            }
         }
+        dataset.usual_reads = weighted_median(reads);
         let reads = analysis.counted.access.patterns.iter().step_by(2);
         let unplaced: u64 = reads.map(|reads| reads.bytes[Relation::Unknown as usize]).sum();
         dataset.bytes_reread = dataset.bytes_reread.saturating_sub(unplaced);

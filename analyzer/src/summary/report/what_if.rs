@@ -26,8 +26,8 @@ impl Section for WhatIf {
         wait and 3 % of the time, the section contains the reason and no prediction. A prediction is an interval. It \
         covers effects that the trace does not show (how storage slows down under load, the cost of further readers, \
         whether a batch or its reader is slow), resampled batches, and at least 5 % of the training time on each side. \
-        If the interval contains the measured time, the row shows nothing measurable. Rows are sorted by their \
-        smallest gain. Gains cannot be added: --what-if storage=2,workers=4 replays both changes together. The row \
+        If the interval contains the measured time, the row shows nothing measurable, or unknown if an end of the \
+        interval is more than 15 % away. Rows are sorted by their smallest gain. Gains cannot be added: --what-if storage=2,workers=4 replays both changes together. The row \
         without any wait is the limit of every change to the loader.";
     const FIELDS: &'static str = "\
         `null` without a training, else `measured_ns` (the training), `replayed_ns` (the same, replayed unchanged), `wait_ns`, \
@@ -253,7 +253,8 @@ fn cells(row: &Prediction, measured: i64) -> Vec<String> {
     match (row.time_ns, row.low_ns, row.high_ns) {
         (Some(_), Some(low), Some(high)) if row.is_nothing(measured) => {
             let range = format!("{} to {}", percent(low), percent(high));
-            vec![row.what.clone(), String::new(), String::new(), format!("nothing measurable ({range})"), code]
+            let outcome = if row.is_unknown(measured) { "unknown" } else { "nothing measurable" };
+            vec![row.what.clone(), String::new(), String::new(), format!("{outcome} ({range})"), code]
         }
         (Some(at), Some(low), Some(high)) => {
             let range = if low == high { String::new() } else { format!("{} to {}", percent(low), percent(high)) };

@@ -212,8 +212,10 @@ fn by_calls(family: &Family) -> Vec<TrainerWaits> {
                 .or_else(|| takers().find_map(|thread| Trainer::new(family, thread).by_calls()))
         })
         .collect();
+    let found = if found.is_empty() { beside_first(family, may_train) } else { found };
     // A process below another trainer makes items for it, even if it receives items from other processes in turn.
-    let has_rank = |lane: LaneId| family.processes[lane.proc as usize].rank.is_some();
+    let rank = |lane: LaneId| family.processes[lane.proc as usize].rank;
+    let has_rank = |lane: LaneId| rank(lane).is_some();
     // A parent that receives a few results from its descendants is a launcher; one that works after most of them is
     // not.
     let is_served = |trainer: &TrainerWaits, by: &TrainerWaits| {
@@ -223,8 +225,12 @@ fn by_calls(family: &Family) -> Vec<TrainerWaits> {
             || family.is_asked_by(by.lane.proc, trainer.lane.proc, trainer.messages)
     };
     let serves = |trainer: &TrainerWaits| {
-        let is_its = |other: &&TrainerWaits| family.is_below(trainer.lane.proc, other.lane.proc);
-        !has_rank(trainer.lane) && found.iter().filter(is_its).any(|other| is_served(other, trainer))
+        // Readers have the rank of their trainer. A trainer of another rank is a launcher.
+        let is_its = |other: &&TrainerWaits| {
+            family.is_below(trainer.lane.proc, other.lane.proc)
+                && (!has_rank(trainer.lane) || rank(trainer.lane) == rank(other.lane))
+        };
+        found.iter().filter(is_its).any(|other| is_served(other, trainer))
     };
     let others: Vec<LaneId> = found.iter().filter(|trainer| serves(trainer)).map(|trainer| trainer.lane).collect();
     // A launcher waits for its ranks.
@@ -236,6 +242,28 @@ fn by_calls(family: &Family) -> Vec<TrainerWaits> {
     let is_one = |trainer: &TrainerWaits| !others.contains(&trainer.lane) && !launches(trainer.lane);
     let are_ones: Vec<bool> = found.iter().map(is_one).collect();
     found.into_iter().zip(are_ones).filter_map(|(trainer, is_one)| is_one.then_some(trainer)).collect()
+}
+
+/// Finds trainers that are neither the first thread of their process nor receive from another process: threads that
+/// work on what other threads of their process read.
+fn beside_first(family: &Family, may_train: impl Fn(&usize) -> bool) -> Vec<TrainerWaits> {
+    let firsts = (0..family.threads.len()).filter(|&thread| family.threads[thread].is_first).filter(may_train);
+    let best = |first: usize| {
+        let first = family.threads[first].lane;
+        let others = family.threads_of(first.proc).filter(|&thread| family.threads[thread].lane != first);
+        let trainers = others.filter_map(|thread| Trainer::new(family, thread).by_calls());
+        // A reader that waits for a full queue to be emptied reads itself. A thread of a pool gets its tasks from the
+        // first thread.
+        let is_fed = |waits: &TrainerWaits| {
+            let makers = waits.makers();
+            let is_reader = |lane: &LaneId| lane.proc == first.proc && *lane != first;
+            let data = waits.parts(WaitKind::Data);
+            let reads = [Part::Storage, Part::PageFaults].iter().any(|part| data.get(*part) > waits.own_storage);
+            waits.works >= STEPS_MIN && reads && makers.keys().any(is_reader) && !makers.contains_key(&first)
+        };
+        trainers.filter(is_fed).max_by_key(|waits| waits.works)
+    };
+    firsts.filter_map(best).collect()
 }
 
 /// A wait whose end is known, before it is explained.
