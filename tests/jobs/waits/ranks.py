@@ -86,17 +86,14 @@ def ranks_gloo_one_slow():
     return train_ranks(rank_of_gloo)
 
 
-def read_slow_file(index):
-    return len(SLOW.read(index))
-
-
 def train_spawned(rank, folder):
     """A rank that knows its number only from its argument, and tells its environment."""
     import torch.distributed
 
     os.environ.update(RANK=str(rank), WORLD_SIZE="2")
     torch.distributed.init_process_group("gloo", f"file://{folder}/store", rank=rank, world_size=2)
-    loader = of_workers(Samples(read_slow_file, 160, "storage"), "storage", workers=2)
+    data = Samples(lambda index: len(SLOW.read(index)), 320, "storage")
+    loader = of_workers(data, "storage", workers=2, multiprocessing_context="fork")
     trainer = Trainer()
     for _ in trainer.fetch(started(loader, trainer)):
         trainer.compute(0.02)
