@@ -132,7 +132,7 @@ mod tests {
     fn times_that_differ_by_less_than_a_shown_digit_are_equal() {
         let wall =
             |after_ns| Wall { before_ns: 2_000_000_000, after_ns, change_ns: after_ns - 2_000_000_000, parts: vec![] };
-        assert_eq!(wall(2_000_400_000).answer(), "Both runs took 2.0 s.");
+        assert_eq!(wall(2_000_400_000).answer(), "Both runs took 2.00 s.");
         let longer = wall(2_100_000_000).answer();
         assert!(longer.contains("more than the baseline (+5.0 %)"), "{longer}");
     }
