@@ -7,7 +7,7 @@ COMMAND starts `mlpstorage` here: one word, or several in quotes. It is not inst
 The command lines are those of its version 2. `mlpstorage` needs `mpirun`.
 
 Checks that the child processes of `mlpstorage` succeed, that every file its report reads exists, and that the report recognizes each
-run and computes the same verdict as `dlio bench check`.
+run and computes the same verdict as `dlio check mlperf`.
 """
 
 import json
@@ -98,12 +98,12 @@ def verdicts(storage: Storage) -> None:
     expect(len(runs) == 7, f"{len(runs)} runs are reported")
     for run in runs:
         theirs = re.search(rf"Benchmark run (?:is|qualifies for) (\w+).*\({re.escape(run['run_id'])}\)", said)
-        check = subprocess.run([DIST / "dlio", "bench", "check", run["run_id"], "--json"], capture_output=True, text=True)
+        check = subprocess.run([DIST / "dlio", "check", "mlperf", run["run_id"], "--format", "json"], capture_output=True, text=True)
         ours = json.loads(check.stdout)
-        print(f"      {run['model']}: {theirs and theirs[1]} there, {ours['category']} here", flush=True)
+        print(f"      {run['model']}: {theirs and theirs[1]} there, accepted as open: {ours['accepted']['open']} here", flush=True)
         # Runs are invalid here because of checks beyond our tests (use of the accelerators, fsync).
         if theirs and theirs[1] == "INVALID":
-            expect(ours["category"] == "invalid", f"{run['run_id']} is invalid")
+            expect(ours["accepted"]["open"] == "no", f"{run['run_id']} is invalid")
 
 
 def main() -> None:

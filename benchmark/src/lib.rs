@@ -16,6 +16,7 @@
 //! checkpoint   names, sizes and bytes of shards; how they are written
 //! results      the numbers, and the files that contain them
 //! workload     the built-in workloads; impossible combinations
+//! check        results, compared with MLPerf Storage's rules
 //! training     the loop: loaders, steps, evaluations, checkpoints
 //! machine      the state of the host during a traced command
 //! bench        a run from request to results, stage by stage
@@ -27,6 +28,7 @@
 //! Not here: reading traces (the analyzer does) and hooks (the tracer does).
 
 pub mod bench;
+pub mod check;
 pub mod checkpoint;
 pub mod command;
 pub mod config;

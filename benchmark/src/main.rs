@@ -32,6 +32,7 @@ use std::time::{Duration, SystemTime};
   dlio bench workload=unet3d ++workload.dataset.num_files_train=16 ++workload.dataset.record_length_bytes=2097152
   dlio trace -- python3 train.py
   dlio workloads show resnet50
+  dlio check mlperf results            check results against the rules of MLPerf Storage
   dlio analyze                         report the trace in ./dlio-trace
   dlio top                             show what programs that trace into ./dlio-trace are doing
 Any other command X runs the program dlio-X.")]
@@ -57,6 +58,11 @@ enum Verb {
     Top {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT", value_hint = clap::ValueHint::AnyPath)]
         arguments: Vec<OsString>,
+    },
+    /// Check results against the rules of a benchmark before they are submitted
+    Check {
+        #[command(subcommand)]
+        what: check::What,
     },
     /// List workloads, print them, and explain their keys
     Workloads {
@@ -85,7 +91,6 @@ enum Verb {
   dlio bench workload=unet3d ++workload.reader.read_threads=1,2,4 --multirun
   dlio bench workload=llama_7b ++workload.model.num_layers=2
   dlio bench report hydra_log/unet3d/2026-11-21-00-08-48
-  dlio bench check hydra_log/unet3d/2026-11-21-00-08-48
   dlio bench size workload=unet3d --accelerators 4 --memory 64
   dlio bench ranks --ranks 8
 
@@ -122,15 +127,9 @@ enum BenchWhat {
         #[arg(long)]
         json: bool,
     },
-    /// Check a finished run against MLPerf Storage's rules (exit status 1 if it breaks one)
-    Check {
-        /// Directory of the run
-        #[arg(value_name = "DIR")]
-        folder: PathBuf,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    /// The former name of `dlio check mlperf`
+    #[command(hide = true)]
+    Check(check::Options),
     /// Compute the data size that MLPerf Storage's rules require, or each process's share of a checkpoint
     #[command(after_help = "Examples:
   dlio bench size workload=unet3d --accelerators 4 --hosts 2 --memory 64
@@ -149,7 +148,7 @@ enum BenchWhat {
         #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
         hosts: u64,
         /// Memory of each host in GiB [default: this host's memory]
-        #[arg(long, value_name = "GIB", value_parser = gibibytes)]
+        #[arg(long, value_name = "GIB", value_parser = size::gibibytes)]
         memory: Option<f64>,
         /// Print JSON
         #[arg(long)]
@@ -213,13 +212,6 @@ impl RanksOptions {
 fn number_of_ranks(text: &str) -> Result<u64, String> {
     let number = text.trim().parse::<u64>().ok().filter(|number| (1..=RANKS_MAX).contains(number));
     number.ok_or_else(|| format!("expected a number from 1 to {RANKS_MAX}"))
-}
-
-fn gibibytes(text: &str) -> Result<f64, String> {
-    let number = text.trim_end_matches("GiB").trim().parse::<f64>().ok();
-    number
-        .filter(|number| number.is_finite() && *number > 0.0)
-        .ok_or_else(|| "expected a number of GiB, such as 64".into())
 }
 
 #[derive(Subcommand)]
@@ -412,7 +404,7 @@ fn act(verb: Verb) -> Outcome<i32> {
     match verb {
         Verb::Bench(verb) => match verb.what {
             Some(BenchWhat::Report { folder, json }) => report::print(&folder, json).map(|()| 0),
-            Some(BenchWhat::Check { folder, json }) => check::check(&folder, json),
+            Some(BenchWhat::Check(options)) => check::mlperf(&options),
             Some(BenchWhat::Size { overrides, config_dir, accelerators, hosts, memory, json }) => {
                 let config = bench::configuration(overrides, config_dir)?;
                 size::size(&config, &SizeRequest { accelerators, hosts, memory_gibibytes: memory }, json).map(|()| 0)
@@ -421,6 +413,7 @@ fn act(verb: Verb) -> Outcome<i32> {
             None => run(&verb.options, false),
         },
         Verb::Trace(options) => trace::run(&options),
+        Verb::Check { what: check::What::Mlperf(options) } => check::mlperf(&options),
         // This is reached only if that program is missing.
         Verb::Analyze { .. } => Err(missing("dlio-analyze")),
         Verb::Top { .. } => Err(missing("dlio-top")),

@@ -5,13 +5,14 @@ mod program;
 use program::{Folder, dlio, stderr, stdout};
 use serde_json::Value;
 
-/// Returns the verdict of a rule on a run, and the reason.
+/// Returns the verdict of a rule on a run, and what it found.
 fn verdict(json: &Value, rule: &str) -> (String, String) {
     let rules = json["rules"].as_array().unwrap();
-    let found = rules.iter().find(|found| found["rule"] == rule).unwrap_or_else(|| panic!("{rule}: {json:#}"));
-    (found["verdict"].as_str().unwrap().into(), found["why"].as_str().unwrap().into())
+    let found = rules.iter().find(|found| found["name"] == rule).unwrap_or_else(|| panic!("{rule}: {json:#}"));
+    (found["verdict"].as_str().unwrap().into(), found["found"].as_str().unwrap().into())
 }
 
+/// Checks the run under the former name of the command.
 fn checked(folder: &Folder) -> (Option<i32>, Value) {
     let output = dlio(folder, &["bench", "check", "run", "--json"]);
     (output.status.code(), serde_json::from_str(&stdout(&output)).unwrap_or_else(|_| panic!("{}", stderr(&output))))
@@ -33,36 +34,52 @@ fn a_training_keeps_the_rules_it_keeps() {
     let output = dlio(&folder, &typed.concat());
     assert!(output.status.success(), "{}", stderr(&output));
     let (code, run) = checked(&folder);
-    assert_eq!((code, run["category"].as_str()), (Some(1), Some("invalid")));
+    assert_eq!((code, &run["version"], run["accepted"]["open"].as_str()), (Some(1), &"v2.0".into(), Some("no")));
     let of = |rule| verdict(&run, rule).0;
-    assert_eq!((of("whole"), of("model"), of("steps")), ("kept".into(), "kept".into(), "broken".into()));
-    assert_eq!((of("checkpoint"), of("workload"), of("keys")), ("broken".into(), "broken".into(), "open".into()));
-    assert!(verdict(&run, "steps").1.starts_with("250 per epoch (1750 samples, batch 7, 1 accelerators)"), "{run:#}");
-    let published = verdict(&run, "workload").1;
-    assert!(published.contains("unet3d_h100: batch 7, computation 0.323 s") && !published.contains("a100"), "{run:#}");
-    let broken = run["rules"].as_array().unwrap().iter().filter(|rule| rule["rule"] == "keys").count();
-    assert_eq!(broken, 3, "format and loader may be changed in the open category, the time to compute never: {run:#}");
-    // The 239 GiB are five times the memory of a host with 40 GiB but not of one with 48.
-    for (memory, expected) in [(40.0, "kept"), (48.0, "broken")] {
+    let [size, keys] = ["trainingRecalculateDatasetSize", "trainingClosedSubmissionParameters"];
+    assert_eq!(
+        (of("successfulRuns"), of("trainingWorkloads"), of(size)),
+        ("pass".into(), "pass".into(), "fail".into())
+    );
+    assert_eq!(
+        (of("unet3dCheckpoint"), of("workloadDefinition"), of(keys)),
+        ("fail".into(), "fail".into(), "fail".into())
+    );
+    let published = verdict(&run, "workloadDefinition").1;
+    assert!(published.contains("computation_time=0, not 0.323, unlike unet3d_h100"), "{run:#}");
+    // Format and loader may be changed in the open division, the time to compute never.
+    assert_eq!(verdict(&run, keys).1, "train.computation_time=0", "{run:#}");
+    // One run cannot show the others.
+    assert_eq!((of("runTimestamps"), of("trainingPhases")), ("unknown".into(), "unknown".into()));
+    for (memory, expected) in [(40.0, "500 steps per epoch"), (1000.0, "5 times 1000.0 GiB")] {
         change(&folder, |summary| summary["host_memory_GB"] = serde_json::json!([memory]));
-        assert_eq!(verdict(&checked(&folder).1, "memory").0, expected);
+        let found = verdict(&checked(&folder).1, size).1;
+        assert!(found.contains(expected), "{found}");
     }
-    for (au, expected) in [(90.0, "kept"), (89.9, "broken")] {
+    for (au, expected) in [(90.0, "pass"), (89.9, "fail")] {
         change(&folder, |summary| summary["metric"]["train_au_mean_percentage"] = au.into());
-        assert_eq!(verdict(&checked(&folder).1, "utilization").0, expected);
+        change(&folder, |summary| summary["metric"]["train_au_meet_expectation"] = "success".into());
+        assert_eq!(verdict(&checked(&folder).1, "trainingAcceleratorUtilizationCheck").0, expected);
     }
     // DLIO's own formula may give the other verdict.
     change(&folder, |summary| summary["metric"]["compat"]["train_au_mean_percentage"] = 90.1.into());
-    assert!(verdict(&checked(&folder).1, "utilization").1.ends_with("90.10 %, which keeps it"));
-    change(&folder, |summary| summary["host_memory_GB"] = Value::Null);
-    assert_eq!(verdict(&checked(&folder).1, "memory").0, "unknown");
+    let found = verdict(&checked(&folder).1, "trainingAcceleratorUtilizationCheck").1;
+    assert!(found.contains("90.10 % by DLIO's own formula"), "{found}");
     change(&folder, |summary| summary["status"] = "interrupted".into());
-    assert_eq!(verdict(&checked(&folder).1, "whole").0, "broken");
+    assert_eq!(verdict(&checked(&folder).1, "successfulRuns").0, "fail");
+    // Enough files, but the memory is unknown.
+    let config = folder.path().join("run/.hydra/config.yaml");
+    let text = std::fs::read_to_string(&config).unwrap().replace("num_files_train: 1750", "num_files_train: 3500");
+    std::fs::write(&config, text).unwrap();
+    change(&folder, |summary| summary["host_memory_GB"] = Value::Null);
+    assert_eq!(verdict(&checked(&folder).1, size).0, "unknown");
+    let output = dlio(&folder, &["check", "mlperf", "run", "--memory", "64", "--format", "json"]);
+    assert_eq!(verdict(&serde_json::from_str(&stdout(&output)).unwrap(), size).0, "pass");
 }
 
 #[test]
 fn training_without_checkpoint_breaks_the_rule() {
-    for (epochs, expected) in [(4, "broken"), (5, "kept")] {
+    for (epochs, expected) in [(4, "fail"), (5, "pass")] {
         let folder = Folder::new("check-written");
         let epochs = format!("++workload.train.epochs={epochs}");
         let typed = [
@@ -76,7 +93,7 @@ fn training_without_checkpoint_breaks_the_rule() {
         ];
         let output = dlio(&folder, &typed);
         assert!(output.status.success(), "{}", stderr(&output));
-        assert_eq!(verdict(&checked(&folder).1, "checkpoint").0, expected, "{epochs}");
+        assert_eq!(verdict(&checked(&folder).1, "unet3dCheckpoint").0, expected, "{epochs}");
     }
 }
 
@@ -85,7 +102,7 @@ fn checkpoints_are_synced_or_break_the_rules() {
     let model =
         ["num_layers=1", "transformer.vocab_size=10", "transformer.hidden_size=64", "transformer.ffn_hidden_size=64"];
     let model = model.map(|key| format!("++workload.model.{key}"));
-    for (sync, expected) in [("true", "kept"), ("false", "broken")] {
+    for (sync, expected) in [("true", "pass"), ("false", "fail")] {
         let folder = Folder::new("check-checkpoints");
         let sync = format!("++workload.checkpoint.fsync={sync}");
         let mut typed = vec!["bench", "workload=llama3_8b", "--ranks=8", &sync];
@@ -98,26 +115,13 @@ fn checkpoints_are_synced_or_break_the_rules() {
         let output = dlio(&folder, &typed);
         assert!(output.status.success(), "{}", stderr(&output));
         let run = checked(&folder).1;
-        assert_eq!(verdict(&run, "fsync").0, expected, "{run:#}");
-        for rule in ["whole", "model", "processes", "count"] {
-            assert_eq!(verdict(&run, rule).0, "kept", "{run:#}");
+        assert_eq!(verdict(&run, "checkpointFsyncVerification").0, expected, "{run:#}");
+        for rule in ["successfulRuns", "checkpointingWorkloads", "checkpointClosedMpiProcesses"] {
+            assert_eq!(verdict(&run, rule).0, "pass", "{run:#}");
         }
+        // The reads are in another run.
+        assert_eq!(verdict(&run, "checkpointInvocations").0, "unknown", "{run:#}");
     }
-}
-
-#[test]
-fn directory_without_a_run_is_rejected() {
-    let folder = Folder::new("check-none");
-    let output = dlio(&folder, &["bench", "check", "nowhere"]);
-    assert_eq!(output.status.code(), Some(3));
-    assert!(stderr(&output).contains("nowhere/summary.json") && stderr(&output).contains("hydra.run.dir"));
-    std::fs::create_dir_all(folder.path().join("half")).unwrap();
-    std::fs::write(folder.path().join("half/summary.json"), "{").unwrap();
-    assert_eq!(dlio(&folder, &["bench", "check", "half"]).status.code(), Some(5));
-    std::fs::write(folder.path().join("half/summary.json"), "{}").unwrap();
-    let output = dlio(&folder, &["bench", "check", "half"]);
-    assert_eq!(output.status.code(), Some(3));
-    assert!(stderr(&output).contains("config.yaml"), "{}", stderr(&output));
 }
 
 #[test]

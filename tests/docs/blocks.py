@@ -15,6 +15,7 @@ NOT_RUN = {
     "needs-store": "needs an object store",
     "needs-install": "changes the system; `make test-packages` installs the packages",
     "needs-build": "builds from source",
+    "needs-results": "needs results of MLPerf Storage",
     "needs-room": "takes more disk space or time than a test may",
     "interactive": "waits for a person",
 }

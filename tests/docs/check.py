@@ -130,7 +130,7 @@ class Runner:
         if syntax.returncode:
             self.error(block, f"not a valid shell script: {syntax.stderr.strip()}")
         for line in text.replace("\\\n", " ").split("\n"):
-            for program, own in re.findall(r"(?:^|[\s;|&(]|bin/)(dlio(?:-analyze)?(?: (?:trace|bench|top|worker))?)((?: (?!-- )[^|;&#]*)?)", line):
+            for program, own in re.findall(r"(?:^|[\s;|&(]|bin/)(dlio(?:-analyze)?(?: (?:trace|bench|top|worker|check mlperf))?)((?: (?!-- )[^|;&#]*)?)", line):
                 own = own.split(" -- ")[0]
                 for option in re.findall(r"(?<= )--[a-z][a-z-]*", own):
                     if option not in self.help(program):

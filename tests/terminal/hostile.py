@@ -124,7 +124,7 @@ def forms_of_dlio(program, folder):
         [EVIL], ["--" + EVIL], ["bench", EVIL], ["bench", "workload=" + EVIL], ["bench", "workload=default", "++" + EVIL + "=1"],
         ["bench", "workload=default", "++workload.reader.data_loader=" + EVIL], ["bench", "report", "/none/" + EVIL],
         ["bench", "workload=default", "++workload.dataset.data_folder=/none/" + EVIL, "++workload.workflow.generate_data=false"],
-        ["bench", "--config-dir", "/none/" + EVIL, "workload=default"], ["bench", "check", "/none/" + EVIL],
+        ["bench", "--config-dir", "/none/" + EVIL, "workload=default"], ["check", "mlperf", "/none/" + EVIL],
         ["workloads", "show", EVIL], ["trace", "--", "/none/" + EVIL], ["trace", "-o", "/dev/null/" + EVIL, "--", "true"],
         ["trace", "--x" + EVIL], ["completions", EVIL], ["man", "/dev/null/" + EVIL], ["analyze", "/none/" + EVIL],
         ["trace", "-o", f"{folder}/out{EVIL}", "--", "true"], ["top", "--once", "/none/" + EVIL],

@@ -191,6 +191,7 @@ const FLOORS: &[(&str, &[&str])] = &[
             "checkpoint",
             "results",
             "workload",
+            "check",
             "training",
             "bench",
             "command",

@@ -64,7 +64,7 @@ pub(super) fn parsed(overrides: &[String]) -> Outcome<Vec<Override>> {
 }
 
 /// Subcommands of `dlio bench`.
-const SUBCOMMANDS: [&str; 4] = ["report", "check", "size", "ranks"];
+const SUBCOMMANDS: [&str; 3] = ["report", "size", "ranks"];
 
 /// Returns how to write what a word without `=` was probably meant to be; `before` is the argument in front of it.
 fn meant(word: &str, before: Option<&str>) -> Option<String> {

@@ -6,7 +6,7 @@
 //! manual            `dlio man`
 //! ranks             `dlio bench ranks`
 //! report            `dlio bench report`
-//! check             `dlio bench check`
+//! check             `dlio check mlperf`
 //! size              `dlio bench size`
 //! sweep             `dlio bench --sweep`
 //! compare_layouts   `dlio bench --compare-layouts`

@@ -1,7 +1,7 @@
 //! `dlio bench size`: prints how much data MLPerf Storage's rules require, or the bytes that each process writes of a
 //! checkpoint.
 
-use super::check::{GIB, STEPS_MIN, TIMES_MEMORY};
+use crate::check::edition::{GIB, STEPS_MIN, TIMES_MEMORY};
 use crate::checkpoint::Shards;
 use crate::config::Config;
 use crate::failure::Outcome;
@@ -19,6 +19,14 @@ pub struct SizeRequest {
     pub hosts: u64,
     /// Memory of each host; by default, of this one.
     pub memory_gibibytes: Option<f64>,
+}
+
+/// Parses an option with a number of GiB.
+pub fn gibibytes(text: &str) -> Result<f64, String> {
+    let number = text.trim_end_matches("GiB").trim().parse::<f64>().ok();
+    number
+        .filter(|number| number.is_finite() && *number > 0.0)
+        .ok_or_else(|| "expected a number of GiB, such as 64".into())
 }
 
 /// Prints the number of files that a training needs, or the bytes that each process writes of a checkpoint.

@@ -573,7 +573,7 @@ fn human(bytes: u64) -> String {
 fn variables() -> String {
     let row = |variable: &env::Variable| {
         let meaning = format!("{} (default: {})", variable.meaning, shown_default(variable));
-        format!("{}={}\n{}", variable.name, variable.values, wrapped(meaning.split(' '), "    "))
+        format!("{}={}\n{}", variable.name, variable.values, terminal::wrapped(meaning.split(' '), "    ", WIDTH))
     };
     env::VARIABLES.iter().map(row).collect()
 }
@@ -629,31 +629,20 @@ const UNSEEN: &[(&str, &str)] = &[
     ("setuid programs", "the loader ignores LD_PRELOAD for them"),
 ];
 
+/// The width of lists in help.
+const WIDTH: usize = 96;
+
 fn operations() -> String {
     let mut out = String::from("Recorded, in all variants (open64 and __open_2 are open):\n");
     for layer in Layer::ALL {
         let names: Vec<_> = OPS.iter().filter(|info| info.layer == layer).map(|info| info.name).collect();
-        out += &format!("\n{} ({})\n{}", layer.name(), names.len(), wrapped(names.iter().copied(), "  "));
+        out +=
+            &format!("\n{} ({})\n{}", layer.name(), names.len(), terminal::wrapped(names.iter().copied(), "  ", WIDTH));
     }
     out += "\nNot recorded:\n\n";
     let column = UNSEEN.iter().map(|(what, _)| what.len()).max().unwrap_or(0) + 2;
     UNSEEN.iter().for_each(|(what, why)| out += &format!("  {what:<column$}{why}\n"));
     out
-}
-
-/// Wraps words into lines that start with `indent`.
-fn wrapped<'a>(words: impl Iterator<Item = &'a str>, indent: &str) -> String {
-    const WIDTH: usize = 96;
-    let (mut out, mut line) = (String::new(), String::new());
-    for word in words {
-        if !line.is_empty() && line.len() + word.len() + 1 > WIDTH {
-            out = out + &line + "\n";
-            line.clear();
-        }
-        line += if line.is_empty() { indent } else { " " };
-        line += word;
-    }
-    out + &line + "\n"
 }
 
 #[cfg(test)]

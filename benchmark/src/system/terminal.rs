@@ -68,6 +68,20 @@ pub fn refuse(error: clap::Error, typed: &[OsString]) -> ! {
     std::process::exit(error.exit_code())
 }
 
+/// Wraps words into lines that start with `indent`.
+pub fn wrapped<'a>(words: impl Iterator<Item = &'a str>, indent: &str, width: usize) -> String {
+    let (mut out, mut line) = (String::new(), String::new());
+    for word in words {
+        if !line.is_empty() && line.chars().count() + word.chars().count() + 1 > width {
+            out = out + &line + "\n";
+            line.clear();
+        }
+        line += if line.is_empty() { indent } else { " " };
+        line += word;
+    }
+    out + &line + "\n"
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
