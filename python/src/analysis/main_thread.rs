@@ -10,7 +10,7 @@ type Call = Box<dyn FnOnce(Python<'_>) -> PyResult<()> + Send>;
 /// Returns `true` on the main thread.
 pub fn is_current() -> bool {
     // SAFETY: calls without arguments that cannot fail; glibc 2.17 has no `gettid`.
-    unsafe { libc::syscall(libc::SYS_gettid) == libc::getpid().into() }
+    unsafe { libc::syscall(libc::SYS_gettid) == libc::c_long::from(libc::getpid()) }
 }
 
 /// Calls a function on the main thread, as soon as that executes Python again. An error is raised there.
