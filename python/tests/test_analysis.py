@@ -140,7 +140,8 @@ class Rows(OfOneTraining):
         trainer = self.trace.summary.training[0].proc
         steps = [row for row in self.trace.steps if row["proc"] == trainer]
         self.assertEqual(len(steps), self.trace.summary.steps[0].sum.steps)
-        self.assertTrue(all(row["dur"] >= row["compute_ns"] > 0 for row in steps))
+        self.assertTrue(all(row["dur"] >= row["wait_ns"] > 0 for row in steps))
+        self.assertEqual(sum(row["wait_ns"] for row in steps), self.trace.summary.steps[0].sum.wait_ns)
 
     def printed_columns(self):
         columns = {}

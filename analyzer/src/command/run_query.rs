@@ -104,7 +104,7 @@ impl Running {
         out: &mut (impl Write + Send),
     ) -> Result<(), Failure> {
         let progress = self.query.progress().clone();
-        let mut begin = || -> Result<_, Failure> { Ok((self.next(interrupts)?, self.next(interrupts)?)) };
+        let begin = || -> Result<_, Failure> { Ok((self.next(interrupts)?, self.next(interrupts)?)) };
         let (columns, mut rows) = progress::shown(&progress, queries.bytes, queries.until_rows, begin)?;
         let Some(columns) = columns else { return Ok(()) };
         let mut writer = RowWriter::new(queries.format, columns.schema(), out).map_err(unwritten)?;

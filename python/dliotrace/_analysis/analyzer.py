@@ -39,7 +39,7 @@ class Analyzer:
 
     def stream(self, arguments):
         """Returns the rows that it prints."""
-        return self._started(ArrowStream, [*arguments, "--format", "arrow"])
+        return self._started(ArrowStream, ["--format", "arrow", *arguments])
 
     def _started(self, start, arguments):
         is_drawn = is_visible() if self._progress is None else self._progress

@@ -16,17 +16,16 @@ TIMES = {
     "waits": ["start_ts", "end_ts"],
 }  # fmt: skip
 
-# One row per process, epoch and step that its spans number. A span that waits for a batch is recognized as in the report.
+# A step lasts from the wait for its batch to the next wait. The spans that wait are recognized as in the report.
 STEPS = """
-with numbered as (
-  select *, ts + dur as end_ts, class <> 'compute' and (starts_with(name, 'fetch') or starts_with(name, 'enumerate(DataLoader)')
-    or starts_with(name, '[_TrainingEpochLoop].train_dataloader_next')) as is_wait
-  from events where layer = 'app' and step is not null
+with waits_of_steps as (
+  select *, lead(ts) over (partition by proc, tid order by ts) - ts as until_next from events
+  where layer = 'app' and class <> 'compute' and (starts_with(name, 'fetch') or starts_with(name, 'enumerate(DataLoader)')
+    or starts_with(name, '[_TrainingEpochLoop].train_dataloader_next'))
 )
-select proc, rank, epoch, step, arrow_cast(min(ts), 'Timestamp(Nanosecond, Some("UTC"))') as start_ts,
-  max(end_ts) - min(ts) as dur, coalesce(sum(dur) filter (where is_wait), 0) as wait_ns,
-  coalesce(sum(dur) filter (where class = 'compute'), 0) as compute_ns
-from numbered group by proc, rank, epoch, step order by start_ts
+select proc, tid, rank, epoch, step, arrow_cast(ts, 'Timestamp(Nanosecond, Some("UTC"))') as start_ts, until_next as dur,
+  dur as wait_ns
+from waits_of_steps where name <> 'fetch.end' order by ts
 """
 
 
@@ -126,7 +125,7 @@ class Trace:
 
     @property
     def steps(self):
-        """One row per process, epoch and step that spans number: ``start_ts``, ``dur``, ``wait_ns`` and ``compute_ns``."""
+        """One row per step of a loop whose spans show its waits: ``start_ts``, ``dur`` until the next step, and ``wait_ns`` of it."""
         return self._rows(STEPS.strip())
 
     # Parts.
