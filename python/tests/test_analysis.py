@@ -120,9 +120,8 @@ class Report(OfOneTraining):
         page = self.trace.html()
         self.assertIn("</html>", page)
         self.assertIsNone(self.trace.html(self.path("report.html")))
-        with self.assertRaises(dliotrace.TraceError) as raised:
+        with self.assertRaises(FileExistsError):
             self.trace.html(self.path("report.html"))
-        self.assertIn("--force", raised.exception.remedy)
         self.trace.html(self.path("report.html"), force=True)
 
     def test_notebooks_show_everything(self):
@@ -334,8 +333,9 @@ class Libraries(OfOneTraining):
         command = [READERS, runner, os.path.join(EXAMPLES, "analysis.ipynb")]
         done = subprocess.run(command, env=environment, cwd=self.path(""), capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertIn("<b>PREPROCESSING-BOUND: ", done.stdout[:1000])
-        self.assertIn("steps are faster", done.stdout.partition("<iframe")[0])
+        # The cause depends on the load of the host.
+        self.assertRegex(done.stdout[:1000], r"<b>[A-Z-]+-(BOUND|LIMITED).*: \d+ % of training is spent waiting for data")
+        self.assertIn("less than the baseline", done.stdout.partition("<iframe")[0])
 
 
 class OtherTraces(TracedTest):

@@ -71,9 +71,11 @@ class Trace:
 
     def html(self, path=None, *, force=False):
         """Returns the report as an HTML page; or writes it to a file, which must not exist unless ``force`` is set."""
+        page = report.Page(self._report(["--html", "-"]))
         if path is None:
-            return report.Page(self._report(["--html", "-"]))
-        self._report(["--html", os.fspath(path), *(["--force"] if force else [])])
+            return page
+        with Path(path).open("w" if force else "x", encoding="utf-8") as file:
+            file.write(page)
         return None
 
     def compare(self, other):

@@ -28,7 +28,7 @@ print(f"pandas: {len(events)} events")
 events = trace.events()
 # DuckDB reads on threads of its own, and each query reads again.
 for _ in range(2):
-    (rows, sum_of_dur) = duckdb.sql("select count(*), sum(dur) from events").fetchone()
+    [(rows, sum_of_dur)] = duckdb.sql("select count(*), sum(dur) from events").fetchall()
     assert sum_of_dur == total
 print(f"duckdb: {rows} events")
 
