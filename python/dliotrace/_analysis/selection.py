@@ -13,7 +13,7 @@ RANGES = ("epoch", "step")
 
 
 def options(filters):
-    """Returns the options for filters by name; None is no filter."""
+    """Returns the options for filters by name; filters that are None are left out."""
     unknown = [name for name in filters if name not in OPTIONS]
     if unknown:
         raise TypeError(f"unknown filter {unknown[0]!r}; the filters are {', '.join(OPTIONS)}")

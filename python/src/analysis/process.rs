@@ -232,14 +232,14 @@ fn code(status: ExitStatus) -> i32 {
 }
 
 fn set_nonblocking(descriptor: RawFd) -> io::Result<()> {
-    // SAFETY: an open descriptor of our own end of a pipe.
+    // SAFETY: an open descriptor of this end of a pipe, which no other process uses.
     match unsafe { libc::fcntl(descriptor, libc::F_SETFL, libc::O_NONBLOCK) } {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok(()),
     }
 }
 
-/// Waits until one of the descriptors is readable, a signal arrives or the time is over. -1 is no descriptor.
+/// Waits until one of the descriptors is readable, a signal arrives or the time is over. Ignores -1.
 fn poll(descriptors: [RawFd; 2], milliseconds: libc::c_int) {
     let mut polled = descriptors.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
     // SAFETY: a list with its length.
