@@ -1,9 +1,10 @@
 """Reports, findings and rows of a trace in Python: ``dliotrace.open("dlio-trace")``.
 
-    trace.py      Trace: what can be asked of a trace
-    rows.py       Rows: the result of a query, for Arrow libraries and for loops
+    trace.py      Trace: its report, its rows and its parts
+    rows.py       the result of a query, for Arrow libraries and for loops
     report.py     the report: attributes over its JSON, findings, comparisons
-    page.py       what a notebook shows
+    selection.py  filters, as options of dlio-analyze
+    page.py       HTML for notebooks
     analyzer.py   finds dlio-analyze, and runs it
     progress.py   progress on terminals and in notebooks
     errors.py     TraceError and TraceWarning

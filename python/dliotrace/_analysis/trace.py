@@ -1,4 +1,4 @@
-"""A trace: what can be asked of it."""
+"""A trace: its report, its rows and its parts."""
 
 import json
 import os
