@@ -17,6 +17,9 @@ def find(program):
 
 def _is_console_script(path):
     """Returns True for the scripts that pip installs for this package: they look for the program, too."""
-    with open(path, "rb") as file:
-        start = file.read(1024)
+    try:
+        with open(path, "rb") as file:
+            start = file.read(1024)
+    except OSError:
+        return False
     return start.startswith(b"#!") and b"dliotrace.__main__" in start

@@ -100,6 +100,13 @@ class Report(OfOneTraining):
         self.assertEqual({(row["name"], row["pid"]) for row in both.events(["name", "pid"])}, {("read", pid)})
         self.assertEqual(both.filter(pid=None).summary, reads.summary)
 
+    def test_a_filter_may_select_nothing(self):
+        for nothing in (self.trace.filter(from_=1000), self.trace.filter(min_dur=100), self.trace.filter(pid=2**30)):
+            self.assertEqual(nothing.verdict.bottleneck, "no-events")
+            self.assertEqual(list(nothing.events(["ts"])), [])
+        with self.assertRaisesRegex(dliotrace.TraceError, "no event has the name nosuch"):
+            self.trace.filter(call="nosuch").summary
+
     def test_wrong_filters_are_rejected(self):
         with self.assertRaisesRegex(TypeError, "unknown filter 'ranks'; the filters are run, from_"):
             self.trace.filter(ranks=3)

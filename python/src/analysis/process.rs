@@ -174,7 +174,9 @@ impl AnalyzerProcess {
             poll([-1; 2], INTERRUPT_MS);
             self.react()?;
         }
-        match status.success() {
+        // A complete result of filters that select nothing has the status of a failure, but no message.
+        let selects_nothing = status.code() == Some(1) && self.messages.text.is_empty();
+        match status.success() || selects_nothing {
             true => Ok(()),
             false => Err(io::Error::other(Failure::Ended(code(status), self.explanation(status)))),
         }
