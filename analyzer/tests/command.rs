@@ -487,8 +487,8 @@ fn progress_lines_accompany_queries_and_reports() {
         let lines = text(&drawn.stderr);
         assert!(!lines.is_empty(), "{words:?}");
         for line in lines.lines() {
-            let numbers = line.strip_prefix("progress ").map(|rest| rest.split(' ').map(str::parse).collect());
-            let numbers: Vec<u64> = numbers.expect("a line of progress").expect("numbers");
+            let rest = line.strip_prefix("progress ").expect("a line of progress");
+            let numbers: Vec<u64> = rest.split(' ').map(|number| number.parse().expect("a number")).collect();
             assert!(numbers.len() == 3 && numbers[0] <= numbers[1] && numbers[1] > 0, "{line}");
         }
     }

@@ -95,8 +95,9 @@ fn maps<'py>(py: Python<'py>, column: &ArrayRef) -> Values<'py> {
     let (keys, entries) = (values(py, maps.keys())?, values(py, maps.values())?);
     let map = |row: usize| {
         let map = PyDict::new(py);
-        let range = maps.value_offsets()[row] as usize..maps.value_offsets()[row + 1] as usize;
-        range.map(|at| map.set_item(&keys[at], &entries[at])).collect::<PyResult<()>>()?;
+        for at in maps.value_offsets()[row] as usize..maps.value_offsets()[row + 1] as usize {
+            map.set_item(&keys[at], &entries[at])?;
+        }
         Ok(map.into_any())
     };
     (0..maps.len()).map(|row| if maps.is_null(row) { Ok(py.None().into_bound(py)) } else { map(row) }).collect()
