@@ -57,8 +57,9 @@ export DLIO_TEST_RUST_LIBRARY
 tools="${XDG_CACHE_HOME:-$HOME/.cache}/dlio-wheel-venv/bin/python"
 if [ -x "$tools" ]; then
     installed="$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
-    mkdir -p "$folder/stubs/dliotrace"
+    mkdir -p "$folder/stubs/dliotrace/_analysis"
     cp "$installed"/dliotrace/*.pyi "$folder/stubs/dliotrace/"
+    cp "$installed"/dliotrace/_analysis/*.pyi "$folder/stubs/dliotrace/_analysis/"
     echo 'dliotrace\.ai\.(checkpoint|comm|compute|data|device|pipeline)' > "$folder/allowed"
     # mypy does not check packages in its working directory.
     (cd "$folder/stubs" && PYTHONPATH="$installed" MYPYPATH=. "$tools" -B -m mypy.stubtest dliotrace --ignore-missing-stub \

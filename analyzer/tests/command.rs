@@ -476,6 +476,25 @@ fn closed_pipe_is_silent_in_every_format() {
 }
 
 #[test]
+fn progress_lines_accompany_queries_and_reports() {
+    let (_folder, trace) = made("drawn");
+    for words in [&["--sql", "select name, dur from events", "--format", "arrow"][..], &["--format", "json"]] {
+        let [plain, drawn] = [&[][..], &["--progress-lines"]].map(|more| {
+            let arguments = [&[trace.as_str(), "--no-cache", "--threads", "1"], words, more].concat();
+            analyze(&arguments)
+        });
+        assert_eq!((&drawn.stdout, text(&plain.stderr).as_str()), (&plain.stdout, ""), "{words:?}");
+        let lines = text(&drawn.stderr);
+        assert!(!lines.is_empty(), "{words:?}");
+        for line in lines.lines() {
+            let rest = line.strip_prefix("progress ").expect("a line of progress");
+            let numbers: Vec<u64> = rest.split(' ').map(|number| number.parse().expect("a number")).collect();
+            assert!(numbers.len() == 3 && numbers[0] <= numbers[1] && numbers[1] > 0, "{line}");
+        }
+    }
+}
+
+#[test]
 fn output_of_show_sql_is_a_valid_query() {
     let (_folder, trace) = made("shown");
     let mut asked = 0;

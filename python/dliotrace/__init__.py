@@ -13,6 +13,8 @@ DLIO_TRACE_DIR=DIR records only the spans. Without either, nothing is recorded a
 ``io_done("get", "s3://bucket/key", start, ...)`` records I/O that a library does without calls on files;
 ``dliotrace.objects.install()`` does it for boto3, s3fs and others.
 
+``dliotrace.open("dlio-trace")`` analyzes a trace: its verdict, findings and tables.
+
 A span belongs to the thread on which it started. Keyword arguments are its metadata; ``epoch`` and ``step`` have separate
 columns in every table and report.
 """
@@ -36,6 +38,8 @@ __all__ = [
     "traced_iter",
 ]
 
+_ANALYSIS = ("Comparison", "Finding", "Findings", "Page", "Record", "Rows", "Summary", "Trace", "TraceError", "TraceWarning", "Verdict")
+
 
 def set_rank(rank, ranks=None):
     """Sets the rank of this process. Ranks started by MPI, Slurm or torchrun are detected automatically."""
@@ -44,10 +48,27 @@ def set_rank(rank, ranks=None):
         describe("ranks", ranks)
 
 
+def open(path="dlio-trace", *, run="last", progress=None):
+    """Opens a trace to analyze it: a file, a directory or a pattern, or a list of them.
+
+        trace = dliotrace.open("dlio-trace")
+        print(trace.verdict)
+        polars.DataFrame(trace.sql("select name, count(*) n from events group by name"))
+
+    If a directory has several runs, ``run`` is one of them: a number from 1, "last", or "all" combined. Progress is shown on a
+    terminal and in a notebook; ``progress`` turns it on or off. Raises TraceError without dlio-analyze of this version.
+    """
+    from dliotrace import _analysis
+
+    return _analysis.open(path, run=run, progress=progress)
+
+
 def __getattr__(name):
-    """Imports ``dliotrace.torch`` and ``dliotrace.objects`` on first use."""
-    if name not in ("torch", "objects"):
-        raise AttributeError(f"module 'dliotrace' has no attribute {name!r}")
+    """Imports ``dliotrace.torch``, ``dliotrace.objects`` and the classes of ``dliotrace.open`` on first use."""
     import importlib
 
-    return importlib.import_module(f"dliotrace.{name}")
+    if name in ("torch", "objects"):
+        return importlib.import_module(f"dliotrace.{name}")
+    if name in _ANALYSIS:
+        return getattr(importlib.import_module("dliotrace._analysis"), name)
+    raise AttributeError(f"module 'dliotrace' has no attribute {name!r}")

@@ -1,4 +1,18 @@
 from dliotrace import ai as ai, objects as objects, torch as torch
+from dliotrace._analysis import (
+    Comparison as Comparison,
+    Finding as Finding,
+    Findings as Findings,
+    Page as Page,
+    Record as Record,
+    Rows as Rows,
+    Summary as Summary,
+    Trace as Trace,
+    TraceError as TraceError,
+    TraceWarning as TraceWarning,
+    Verdict as Verdict,
+    open as open,
+)
 from dliotrace._engine import (
     Span as Span,
     counter as counter,

@@ -9,9 +9,10 @@ backward, optimizer step and others, including loader workers and ranks of torch
 
 import argparse
 import os
-import shutil
 import subprocess
 import sys
+
+from dliotrace import _programs
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LIBRARY = "libdliotrace.so"
@@ -97,10 +98,9 @@ def split(arguments):
 
 
 def execute(program, arguments, name=None):
-    """Executes one of the programs of this package, or one in PATH; `name` is its first argument."""
-    own = os.path.join(HERE, "bin", program)
-    found = own if os.access(own, os.X_OK) else shutil.which(program)
-    if found is None or os.path.realpath(found) == os.path.realpath(sys.argv[0]):
+    """Executes one of the programs of this package, or one in DLIO_BIN_DIR or PATH; `name` is its first argument."""
+    found = _programs.find(program)
+    if found is None:
         sys.exit(f"cannot find {program}: this wheel was built without the programs; rebuild it with `make wheel`")
     os.execv(found, [name or program, *arguments])
 

@@ -10,10 +10,13 @@
 //!       table of the engine                  engine.rs: the preloaded library's, otherwise the one linked here, otherwise none
 //! ```
 //!
+//! `analysis` reads results of dlio-analyze.
+//!
 //! There is one engine per process: the table is looked up in the process first, so that spans go into the rings of
 //! the preloaded library. Nothing here may fail because of tracing; a value that cannot be recorded is recorded as
 //! the name of its type.
 
+mod analysis;
 mod engine;
 mod gil_cell;
 mod phase;
@@ -90,5 +93,7 @@ fn _engine(module: &Bound<PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(describe, module)?)?;
     module.add_function(wrap_pyfunction!(library_io::now, module)?)?;
     module.add_function(wrap_pyfunction!(library_io::io_done, module)?)?;
-    module.add_function(wrap_pyfunction!(enabled, module)?)
+    module.add_function(wrap_pyfunction!(enabled, module)?)?;
+    module.add_class::<analysis::ArrowStream>()?;
+    module.add_function(wrap_pyfunction!(analysis::analyzer_output, module)?)
 }

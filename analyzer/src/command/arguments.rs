@@ -216,6 +216,10 @@ pub struct Arguments {
     #[arg(long)]
     pub no_progress: bool,
 
+    /// Write progress to standard error as lines `progress DONE ALL EVENTS`, in bytes and events, for a program that draws it
+    #[arg(long, hide = true, conflicts_with = "no_progress")]
+    pub progress_lines: bool,
+
     /// Print the completion script for a shell
     #[arg(long, value_name = "SHELL", value_enum)]
     pub completions: Option<clap_complete::Shell>,

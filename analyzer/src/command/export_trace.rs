@@ -59,7 +59,7 @@ pub fn exported(
     write: impl FnOnce(&Export, &Progress) -> Result<ExportResult, Failure>,
 ) -> Result<ExportResult, Failure> {
     let found = inputs::find(&question.traces).map_err(Failure::Load)?;
-    let (filter, shown) = (&opened.filter.with_run_as_window(), question.shows_progress);
+    let (filter, shown) = (&opened.filter.with_run_as_window(), question.progress);
     let events = opened.trace.units.iter().map(|unit| unit.events).sum();
     let progress = Progress::default();
     let count = || Export::new(&found, filter, choice.all, question.threads, &progress);

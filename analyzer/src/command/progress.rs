@@ -1,18 +1,19 @@
-//! The progress bar, which is shown only on a terminal.
+//! Progress on standard error: a bar on a terminal, or lines for the program that started this one.
 
 use std::io::{self, IsTerminal};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
+use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::question::Question;
+use super::question::{ProgressDisplay, Question};
 use super::refusals::failure::Failure;
 use crate::load::Trace;
 use crate::load::sources::errors::LoadError;
 use crate::scan::Progress;
+use crate::terminal;
 
-/// The time between two updates of the bar.
+/// The time between two updates.
 const REDRAW: Duration = Duration::from_millis(100);
 
 /// Reads a trace and shows progress.
@@ -22,37 +23,48 @@ pub fn reading<T>(
     read: impl FnOnce(&Progress) -> io::Result<T>,
 ) -> Result<T, Failure> {
     let progress = Progress::default();
-    let read = shown(&progress, trace.size(), question.shows_progress, || read(&progress));
+    let read = shown(&progress, trace.size(), question.progress, || read(&progress));
     read.map_err(|error| Failure::Load(LoadError::Memory(error)))
 }
 
 /// Does work and shows progress in bytes.
-pub fn shown<T>(progress: &Progress, bytes: u64, wanted: bool, work: impl FnOnce() -> T) -> T {
-    drawn(bytes, wanted, |bar| paint(bar, progress), work)
+pub fn shown<T>(progress: &Progress, bytes: u64, display: ProgressDisplay, work: impl FnOnce() -> T) -> T {
+    drawn((progress, bytes), display, |bar| paint(bar, progress), work)
 }
 
 /// Like [`shown`], but counts events instead of bytes.
-pub fn counted<T>(progress: &Progress, events: u64, wanted: bool, work: impl FnOnce() -> T) -> T {
+pub fn counted<T>(progress: &Progress, events: u64, display: ProgressDisplay, work: impl FnOnce() -> T) -> T {
     let paint = |bar: &ProgressBar| {
         let done = progress.events.load(Ordering::Relaxed);
         bar.set_message(format!("{} events", HumanCount(done)));
         bar.set_position(done.min(events));
     };
-    drawn(events, wanted, paint, work)
+    drawn((progress, events), display, paint, work)
 }
 
-fn drawn<T>(all: u64, wanted: bool, paint: impl Fn(&ProgressBar) + Sync, work: impl FnOnce() -> T) -> T {
-    if !wanted || !std::io::stderr().is_terminal() {
-        return work();
-    }
+fn drawn<T>(
+    (progress, all): (&Progress, u64),
+    display: ProgressDisplay,
+    paint: impl Fn(&ProgressBar) + Sync,
+    work: impl FnOnce() -> T,
+) -> T {
+    let target = match display {
+        ProgressDisplay::Bar if std::io::stderr().is_terminal() => ProgressDrawTarget::stderr(),
+        ProgressDisplay::Lines => ProgressDrawTarget::hidden(),
+        _ => return work(),
+    };
     let done = AtomicBool::new(false);
-    let bar = ProgressBar::new(all.max(1));
+    let bar = ProgressBar::with_draw_target(Some(all.max(1)), target);
     let style = ProgressStyle::with_template("{bar:30} {percent:>3} %  {msg}, {eta} left");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     std::thread::scope(|scope| {
         let painter = scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
                 paint(&bar);
+                if display == ProgressDisplay::Lines {
+                    let (done, events) = (bar.position().min(all), progress.events.load(Ordering::Relaxed));
+                    terminal::warn(format_args!("progress {done} {all} {events}"));
+                }
                 std::thread::park_timeout(REDRAW);
             }
             bar.finish_and_clear();

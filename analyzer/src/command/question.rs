@@ -41,7 +41,7 @@ pub struct Question {
     pub threads: usize,
     /// The memory limit of queries and row groups, in bytes.
     pub memory: u64,
-    pub shows_progress: bool,
+    pub progress: ProgressDisplay,
     /// `true` if cached counts are used and new ones stored.
     pub uses_cache: bool,
     /// `true` if existing files are replaced.
@@ -56,6 +56,16 @@ pub struct Question {
     pub exports: bool,
     #[cfg(feature = "cluster")]
     pub workers: Option<WorkersWanted>,
+}
+
+/// How progress is shown on standard error.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ProgressDisplay {
+    Hidden,
+    /// A bar, if standard error is a terminal.
+    Bar,
+    /// Lines for the program that started this one.
+    Lines,
 }
 
 /// The workers that read the trace.
@@ -82,7 +92,7 @@ impl Question {
             exact: typed.exact,
             threads: typed.threads.map_or_else(cores, usize::from),
             memory: typed.memory,
-            shows_progress: !typed.no_progress,
+            progress: progress(typed),
             uses_cache: !typed.no_cache,
             replaces: typed.force,
             opens_files: typed.sql_files,
@@ -96,6 +106,14 @@ impl Question {
                 writes: typed.parquet.as_ref().and_then(|folder| std::path::absolute(folder).ok()),
             }),
         })
+    }
+}
+
+fn progress(typed: &Arguments) -> ProgressDisplay {
+    match (typed.progress_lines, typed.no_progress) {
+        (true, _) => ProgressDisplay::Lines,
+        (false, true) => ProgressDisplay::Hidden,
+        (false, false) => ProgressDisplay::Bar,
     }
 }
 

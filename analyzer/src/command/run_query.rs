@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 
 use super::interrupts::Interrupts;
 use super::open_trace::OpenTrace;
-use super::question::Question;
+use super::question::{ProgressDisplay, Question};
 use super::refusals::failure::Failure;
 use super::stdout::unwritten;
 use super::{progress, workers};
@@ -38,8 +38,12 @@ pub struct Queries {
     asking: Option<workers::WorkerExecConfig>,
     format: Format,
     threads: usize,
-    /// The size of the trace, if a bar shows the progress of workers.
-    bar: Option<u64>,
+    /// The size of the trace, which progress refers to.
+    bytes: u64,
+    /// How progress is shown until the first rows: a bar must not mix with them, so it is for workers only.
+    until_rows: ProgressDisplay,
+    /// How it is shown until the last row.
+    until_end: ProgressDisplay,
 }
 
 impl Queries {
@@ -53,14 +57,21 @@ impl Queries {
         if let Some(analysis) = &*opened.analysis.borrow() {
             session.fill(analysis).map_err(wrong)?;
         }
-        let bar = (asking.is_some() && question.shows_progress).then(|| trace.size());
-        Ok(Queries { session, asking, format: question.format, threads, bar })
+        let (until_rows, until_end) = match question.progress {
+            ProgressDisplay::Lines => (ProgressDisplay::Hidden, ProgressDisplay::Lines),
+            display if asking.is_some() => (display, ProgressDisplay::Hidden),
+            _ => (ProgressDisplay::Hidden, ProgressDisplay::Hidden),
+        };
+        let (format, bytes) = (question.format, trace.size());
+        Ok(Queries { session, asking, format, threads, bytes, until_rows, until_end })
     }
 
     /// Runs a query and writes its rows as they arrive.
     pub fn run(&self, sql: &str, interrupts: &mut Interrupts, out: &mut (impl Write + Send)) -> Result<(), Failure> {
         let running = Running::start(self.session.query(sql), self.threads)?;
-        let written = running.write((self.format, self.bar), interrupts, out);
+        let progress = running.query.progress().clone();
+        let write = || running.write(self, interrupts, out);
+        let written = progress::shown(&progress, self.bytes, self.until_end, write);
         self.asking.iter().for_each(workers::report_query);
         written
     }
@@ -88,18 +99,15 @@ impl Running {
     /// Writes the rows as they arrive.
     fn write(
         mut self,
-        (format, bar): (Format, Option<u64>),
+        queries: &Queries,
         interrupts: &mut Interrupts,
         out: &mut (impl Write + Send),
     ) -> Result<(), Failure> {
         let progress = self.query.progress().clone();
-        let mut begin = || -> Result<_, Failure> { Ok((self.next(interrupts)?, self.next(interrupts)?)) };
-        let (columns, mut rows) = match bar {
-            Some(bytes) => progress::shown(&progress, bytes, true, begin)?,
-            None => begin()?,
-        };
+        let begin = || -> Result<_, Failure> { Ok((self.next(interrupts)?, self.next(interrupts)?)) };
+        let (columns, mut rows) = progress::shown(&progress, queries.bytes, queries.until_rows, begin)?;
         let Some(columns) = columns else { return Ok(()) };
-        let mut writer = RowWriter::new(format, columns.schema(), out).map_err(unwritten)?;
+        let mut writer = RowWriter::new(queries.format, columns.schema(), out).map_err(unwritten)?;
         while let Some(batch) = rows {
             writer.write(&batch).map_err(unwritten)?;
             rows = self.next(interrupts)?;

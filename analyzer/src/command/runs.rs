@@ -27,7 +27,9 @@ pub fn chosen(
 ) -> Result<Option<(i64, i64)>, String> {
     match selection.run {
         Some(RunChoice::All) => Ok(None),
-        Some(RunChoice::Last) => asked(runs, runs.len().max(1)).map(Some),
+        // A trace that does not show its runs counts as one.
+        Some(RunChoice::Last) if runs.is_empty() => Ok(None),
+        Some(RunChoice::Last) => asked(runs, runs.len()).map(Some),
         Some(RunChoice::Number(number)) => asked(runs, number).map(Some),
         None if by_default == ByDefault::AllRuns || runs.len() < 2 => Ok(None),
         None if selection.chooses_runs() || !is_one_place(typed) => Ok(None),
@@ -97,5 +99,7 @@ mod tests {
         for runs in [&[][..], &[run]] {
             assert_eq!(chosen(runs, &selection, &[".".into()], ByDefault::LastRun), Ok(None));
         }
+        let last = Arguments::try_parse_from(["dlio-analyze", "--run", "last"]).unwrap().selection;
+        assert_eq!(chosen(&[], &last, &[".".into()], ByDefault::AllRuns), Ok(None));
     }
 }

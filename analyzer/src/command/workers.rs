@@ -96,7 +96,7 @@ pub fn analyse(
     let request = coordinator::Question { trace, given, files, filter, memory, units, exact };
     let progress = Arc::new(Progress::default());
     let work = || cluster.analyse(&request, &progress);
-    let shown = progress::shown(&progress, trace.size(), question.shows_progress, work);
+    let shown = progress::shown(&progress, trace.size(), question.progress, work);
     let (analysis, dispatched) = shown.map_err(|trouble| Failure::Cluster(trouble.0))?;
     report_stats(cluster, &dispatched);
     Ok(analysis)
@@ -114,7 +114,7 @@ pub fn write_parquet(
     let request = coordinator::Question { trace, given, files, filter, memory, units: false, exact: false };
     let progress = Arc::new(Progress::default());
     let work = || cluster.write(&request, (analysis, &question.limits), folder, &progress);
-    match progress::shown(&progress, trace.size(), question.shows_progress, work) {
+    match progress::shown(&progress, trace.size(), question.progress, work) {
         Ok(dispatched) => {
             report_stats(cluster, &dispatched);
             Ok(true)

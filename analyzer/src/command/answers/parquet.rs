@@ -65,7 +65,7 @@ fn write(question: &Question, opened: &OpenTrace, folder: &Path) -> Result<(), F
     let progress = Progress::default();
     let report = ReportOptions { limits: question.limits.clone(), exact: question.exact };
     let work = || export::write(trace, &opened.filter, resources, &report, &progress, folder);
-    progress::shown(&progress, trace.size(), question.shows_progress, work)
+    progress::shown(&progress, trace.size(), question.progress, work)
         .map(|_| ())
         .map_err(|error| Destination::Parquet(folder.to_path_buf(), error).into())
 }
