@@ -34,6 +34,8 @@ fn map_less() {
     let linker = Path::new(&sysroot).join("lib/rustlib/x86_64-unknown-linux-gnu/bin/gcc-ld/ld.lld");
     if is_usual && linker.exists() {
         println!("cargo::rustc-cdylib-link-arg=-Wl,--no-rosegment");
+        // Data that the loader relocates begins with a page, so that it has one page less.
+        println!("cargo::rustc-cdylib-link-arg=-Wl,-z,separate-loadable-segments");
         // A copy in the build directory, which another clone may use when this one is gone.
         let script = Path::new(&variable("OUT_DIR")).join("first.ld");
         fs::copy(FIRST, &script).expect("a linker script in the build directory");

@@ -11,7 +11,7 @@ use dlio_schemas::native::columns::{EVENTS_MAX, RAW_MAX, Scratch, encode};
 use dlio_schemas::native::fields::{FieldWriter, key};
 use dlio_schemas::native::file::Image;
 use dlio_schemas::native::names::{NameKind, entry_size, write_entry};
-use dlio_schemas::native::tally::{Tally, WORDS};
+use dlio_schemas::native::tally::{RowIndex, Tally, WORDS};
 use dlio_schemas::ops::Op;
 use dlio_schemas::perfetto::pack::Compression;
 use dlio_schemas::perfetto::write::{Options, Writer};
@@ -74,7 +74,8 @@ fn facts() -> Vec<u8> {
 
 fn counts() -> Vec<u8> {
     let mut words = vec![0; WORDS];
-    let mut table = Tally::new(&mut words).unwrap();
+    let index = RowIndex::empty();
+    let mut table = Tally::new(&mut words, &index).unwrap();
     records().iter().for_each(|record| table.add(7, record, |_| true));
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }

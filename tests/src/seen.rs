@@ -132,7 +132,7 @@ fn native(seen: &mut RecordedTrace, dlt: &Path, ring: &Path) {
     image.damage.iter().for_each(|(at, damage)| fault(format!("{damage} at {at}")));
     let Some(clock) = image.clock() else { return fault("no anchor".into()) };
     let mut events = EventCollector::default();
-    let mut opener = Opener::new().expect("memory to decompress");
+    let mut opener = Opener::default();
     for block in &image.blocks {
         let mut decoded = Events::default();
         match file::decode(block, &bytes, &mut opener, &mut decoded) {

@@ -80,12 +80,13 @@ fn counted(images: &[Image]) -> Counts {
 fn counts_match_the_events() {
     let program = Program::new("counting.loops", "loops_in_threads_are_recorded_call_for_call.c");
     for mode in ["pread", "read", "write", "openclose", "stat", "fread", "mixed"] {
-        for threads in ["1", "8"] {
-            program.run(&[mode, threads, "4000"], &[]);
+        // Few calls are counted at the end, from a ring that was never full.
+        for (threads, calls) in [("1", "4000"), ("8", "4000"), ("1", "20")] {
+            program.run(&[mode, threads, calls], &[]);
             let recorded = recorded(&program.sandbox.trace());
-            program.run(&[mode, threads, "4000"], &[("DLIO_TRACE_MODE", "summary")]);
+            program.run(&[mode, threads, calls], &[("DLIO_TRACE_MODE", "summary")]);
             let images = program.images();
-            assert_eq!(counted(&images), recorded, "{mode} in {threads} threads");
+            assert_eq!(counted(&images), recorded, "{calls} {mode} in {threads} threads");
             assert!(images.iter().all(|image| image.blocks.is_empty()), "{mode} recorded events");
         }
     }

@@ -434,6 +434,19 @@ fn stranded_counts_are_lost_until_moved() {
 }
 
 #[test]
+fn counts_without_space_remain_as_events() {
+    let scene = Scene::new("few");
+    let left = scene.shell(
+        "16k",
+        "export DLIO_TRACE_DIR=$PWD/small/trace DLIO_TRACE_FORMAT=native
+         LD_PRELOAD=$library DLIO_TRACE_MODE=summary $reads 50 2> message
+         $analyze small/trace --no-cache --format json > report 2> complaint || exit 1",
+    );
+    assert_eq!(left.exit, "0", "{} {}", left.message, scene.file("complaint"));
+    assert_eq!(scene.counted(), (52, 0), "{}", scene.file("complaint"));
+}
+
+#[test]
 fn report_gives_the_actual_reason() {
     let scene = Scene::new("reasons");
     // Four descriptors are permitted: the shell's redirections take three, and the program the last one.

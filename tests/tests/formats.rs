@@ -35,7 +35,7 @@ fn native_file_is_read(name: &str) -> Events {
     let bytes = stored(name);
     let image = Image::from_dlt(&bytes).unwrap();
     let mut events = Events::default();
-    decode(&image.blocks[0], &bytes, &mut Opener::new().unwrap(), &mut events).unwrap();
+    decode(&image.blocks[0], &bytes, &mut Opener::default(), &mut events).unwrap();
     check(&image, &events);
     assert_eq!((image.fields.ending(), image.fields.get(key::PROGRAM)), (Ending::Exit(0), Some("reader")));
     events

@@ -71,7 +71,7 @@ fn of_image(opened: OpenedImage) -> io::Result<Option<Recorded>> {
     let Some(clock) = image.clock().filter(|_| image.events() > 0) else { return Ok(None) };
     let mut names = std::mem::take(&mut image.names);
     if !image.name_blocks.is_empty() {
-        let (store, mut opener) = (FileStore::open(&path)?, Opener::new()?);
+        let (store, mut opener) = (FileStore::open(&path)?, Opener::default());
         // Their checksums were verified when the file was opened; a string that has been lost since then has no name.
         image.name_blocks.iter().for_each(|block| drop(learn(&mut names, block, &store, &mut opener)));
     }
@@ -154,7 +154,7 @@ impl Recorded {
             RecordedEvents::Batches(batches) => batches.iter().try_for_each(|(tid, events)| take(*tid, events)),
             RecordedEvents::Blocks(path, image) => {
                 let file = if image.blocks.is_empty() { None } else { Some(StoredFile::open(path)?) };
-                let (mut opener, mut events, mut bytes) = (Opener::new()?, Events::default(), Vec::new());
+                let (mut opener, mut events, mut bytes) = (Opener::default(), Events::default(), Vec::new());
                 for (block, file) in image.blocks.iter().zip(file.iter().cycle()) {
                     bytes.resize(block.header.size(), 0);
                     file.read_exact_at(&mut bytes, block.offset as u64)?;

@@ -54,7 +54,7 @@ enum Passed {
 
 impl Watch {
     pub fn new(dir: &Path, is_thorough: bool) -> io::Result<Watch> {
-        let opener = Opener::new().map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
+        let opener = Opener::default();
         Ok(Watch {
             dir: dir.into(),
             members: HashMap::new(),

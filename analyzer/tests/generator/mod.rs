@@ -19,7 +19,7 @@ use dlio_schemas::native::columns::{EVENTS_MAX, RAW_MAX, Scratch, encode};
 use dlio_schemas::native::fields::{FieldWriter, key};
 use dlio_schemas::native::file::file_header;
 use dlio_schemas::native::names::{NameKind, entry_size, write_entry};
-use dlio_schemas::native::tally::{self, Tally};
+use dlio_schemas::native::tally::{self, RowIndex, Tally};
 use dlio_schemas::ops::Op;
 use dlio_schemas::record::{Record, pack_steps, word};
 
@@ -297,7 +297,8 @@ pub fn generate_counted(folder: &Path, files: u32) -> std::io::Result<()> {
     out.process(&facts(0, START, None))?;
     out.names(files)?;
     let mut words = vec![0; tally::WORDS];
-    let mut table = Tally::new(&mut words).expect("room for a table");
+    let index = RowIndex::empty();
+    let mut table = Tally::new(&mut words, &index).expect("room for a table");
     let events = (0..files).flat_map(|file| {
         let record = Record { file: FIRST_FILE + file, fd: 3, ..Record::default() };
         let size = 100 + file as i64 % 4;

@@ -43,7 +43,7 @@ impl Figures {
     pub fn add_image(&mut self, image: &Image, bytes: &[u8]) -> Result<(), Damage> {
         let Some(clock) = image.clock() else { return Ok(()) };
         let pid = image.fields.number(key::PID).unwrap_or(0);
-        let mut opener = Opener::new().map_err(|_| Damage::Broken("no memory"))?;
+        let mut opener = Opener::default();
         let mut events = Events::default();
         for block in &image.blocks {
             decode(block, bytes, &mut opener, &mut events)?;

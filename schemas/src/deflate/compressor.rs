@@ -17,6 +17,7 @@ pub const REACH: usize = 32 << 10;
 
 /// Symbols per block: its codes take some 80 bytes, and its symbols are kept in memory until it is written.
 const BLOCK: usize = 16 << 10;
+const FIRST_SYMBOLS: usize = 1 << 10;
 
 /// Symbols for which there is always space: a copy and the eight bytes after it that differ.
 const ROOM: usize = 16;
@@ -69,11 +70,16 @@ const COPY: u32 = 1 << 31;
 const LENGTH_AT: u32 = 18;
 const DISTANCE_AT: u32 = 13;
 
+/// Size of the index of a longer input, as a power of two, and of its first bytes: most traces are short, and each page
+/// of memory costs a short-lived process as much as many symbols.
 const SEARCHED_BITS: u32 = 12;
+const FIRST_SEARCHED_BITS: u32 = 9;
+const FIRST_SEARCHED: usize = 8 << 10;
 
 /// The compressor: see the module. Its memory is reused for each stream.
 pub struct Deflate {
-    symbols: Box<[u32; BLOCK]>,
+    /// Grows up to [`BLOCK`]: each page of memory costs a short-lived process as much as many symbols.
+    symbols: Vec<u32>,
     used: usize,
     counts: [u32; FIRST_LENGTH + LENGTH_SYMBOLS],
     distances: [u32; 32],
@@ -84,8 +90,9 @@ pub struct Deflate {
     distance: usize,
     /// Its distance, as a symbol.
     far: u32,
-    /// Positions, plus one, where four bytes were last found, by their hash.
+    /// Positions, plus one, where four bytes were last found, by their hash of this many bits.
     met: Vec<u32>,
+    met_bits: u32,
     bits: Bits,
     /// Set once a block of this stream is written.
     begun: bool,
@@ -94,7 +101,7 @@ pub struct Deflate {
 impl Default for Deflate {
     fn default() -> Deflate {
         Deflate {
-            symbols: Box::new([0; BLOCK]),
+            symbols: vec![0; FIRST_SYMBOLS],
             used: 0,
             counts: [0; FIRST_LENGTH + LENGTH_SYMBOLS],
             distances: [0; 32],
@@ -102,7 +109,8 @@ impl Default for Deflate {
             copied: 0,
             distance: 0,
             far: 0,
-            met: vec![0; 1 << SEARCHED_BITS],
+            met: vec![0; 1 << FIRST_SEARCHED_BITS],
+            met_bits: FIRST_SEARCHED_BITS,
             bits: Bits::default(),
             begun: false,
         }
@@ -119,9 +127,15 @@ impl Deflate {
     }
 
     fn search(&mut self, input: &[u8]) {
+        if input.len() > FIRST_SEARCHED && self.met_bits < SEARCHED_BITS {
+            self.met_bits = SEARCHED_BITS;
+            self.met.clear();
+            self.met.resize(1 << SEARCHED_BITS, 0);
+        }
+        let bits = self.met_bits;
         while self.done < input.len() {
             let at = self.done;
-            let here = four(input, at).map(|four| (four, hash(four)));
+            let here = four(input, at).map(|four| (four, hash(four, bits)));
             let met = here.map_or(0, |(_, hash)| std::mem::replace(&mut self.met[hash], at as u32 + 1) as usize);
             let before = (met > 0 && at + 1 - met <= REACH).then(|| met - 1);
             match before.filter(|&before| four(input, before) == here.map(|(four, _)| four)) {
@@ -130,7 +144,7 @@ impl Deflate {
                     self.copy(input, length, at - before);
                     // The bytes after it are also indexed from here.
                     if let Some(four) = four(input, at + length - 2) {
-                        self.met[hash(four)] = (at + length - 2) as u32 + 1;
+                        self.met[hash(four, bits)] = (at + length - 2) as u32 + 1;
                     }
                 }
                 None => {
@@ -245,14 +259,24 @@ impl Deflate {
 
     #[inline(always)]
     fn put_symbol(&mut self, symbol: u32) {
-        self.symbols[self.used % BLOCK] = symbol;
-        self.used += 1;
+        if let Some(place) = self.symbols.get_mut(self.used) {
+            *place = symbol;
+            self.used += 1;
+        }
     }
 
     #[inline(always)]
     fn make_room(&mut self) {
-        if self.used > BLOCK - ROOM {
-            self.put_block(false);
+        if self.used + ROOM > self.symbols.len() {
+            self.grow_or_put_block();
+        }
+    }
+
+    #[cold]
+    fn grow_or_put_block(&mut self) {
+        match self.symbols.len() {
+            BLOCK.. => self.put_block(false),
+            length => self.symbols.resize(2 * length, 0),
         }
     }
 
@@ -378,8 +402,8 @@ fn four(input: &[u8], at: usize) -> Option<u32> {
 }
 
 #[inline(always)]
-fn hash(four: u32) -> usize {
-    (four.wrapping_mul(0x9e37_79b1) >> (32 - SEARCHED_BITS)) as usize
+fn hash(four: u32, bits: u32) -> usize {
+    (four.wrapping_mul(0x9e37_79b1) >> (32 - bits)) as usize
 }
 
 /// Returns the length of the common prefix of two slices.

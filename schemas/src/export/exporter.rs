@@ -133,7 +133,7 @@ pub fn export_on(
     let last_ns = clock.boot_ns(image.last_tick());
     let first_ns = image.anchors.iter().map(|anchor| anchor.boot_ns).min().unwrap_or(0);
     let process = exporter.process(&complete_fields(image), clock, first_ns, last_ns)?;
-    let mut opener = Opener::new()?;
+    let mut opener = Opener::default();
     let mut events = Events::default();
     let mut damaged = 0;
     for block in &image.blocks {

@@ -224,26 +224,31 @@ fn header_sum(bytes: &[u8; HEADER_SIZE]) -> u32 {
     crc.sum()
 }
 
-/// A reader of payloads, which keeps one decompressor and one buffer for many of them.
+/// A reader of payloads, which keeps one decompressor and one buffer for many of them. A file without compressed blocks,
+/// like that of a short-lived process, needs neither.
+#[derive(Default)]
 pub struct Opener {
-    zstd: zstd::bulk::Decompressor<'static>,
+    zstd: Option<zstd::bulk::Decompressor<'static>>,
     buffer: Vec<u8>,
 }
 
 impl Opener {
-    pub fn new() -> std::io::Result<Opener> {
-        Ok(Opener { zstd: zstd::bulk::Decompressor::new()?, buffer: Vec::new() })
-    }
-
     /// Returns the raw payload of the block at the start of `bytes`, verified by its checksum.
     pub fn open<'a>(&'a mut self, header: &Header, bytes: &'a [u8]) -> Result<&'a [u8], Damage> {
         let payload = header.proved(bytes)?;
         if header.codec == Codec::Raw {
             return Ok(payload);
         }
-        self.buffer.resize(header.raw as usize, 0);
-        match self.zstd.decompress_to_buffer(payload, &mut self.buffer) {
-            Ok(n) if n == header.raw as usize => Ok(&self.buffer),
+        let Opener { zstd, buffer } = self;
+        let zstd = match zstd {
+            Some(zstd) => zstd,
+            none => {
+                none.insert(zstd::bulk::Decompressor::new().map_err(|_| Damage::Broken("no memory to decompress"))?)
+            }
+        };
+        buffer.resize(header.raw as usize, 0);
+        match zstd.decompress_to_buffer(payload, buffer) {
+            Ok(n) if n == header.raw as usize => Ok(buffer),
             _ => Err(Damage::Broken("a block's compression")),
         }
     }
@@ -304,6 +309,6 @@ mod tests {
         let mut header = sample();
         let mut bytes = header.seal(Codec::Raw, 5, b"hello").to_vec();
         bytes.extend_from_slice(b"hellp");
-        assert_eq!(Opener::new().unwrap().open(&header, &bytes), Err(Damage::Broken("a block's checksum")));
+        assert_eq!(Opener::default().open(&header, &bytes), Err(Damage::Broken("a block's checksum")));
     }
 }

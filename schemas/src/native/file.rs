@@ -138,7 +138,7 @@ impl Image {
     pub fn from_store<S: Store + ?Sized>(store: &S) -> Result<Image, Damage> {
         let mut image = Image::survey(store)?;
         let mut names = std::mem::take(&mut image.names);
-        let mut opener = Opener::new().map_err(|_| Damage::Broken("no memory to decompress"))?;
+        let mut opener = Opener::default();
         for block in std::mem::take(&mut image.name_blocks) {
             if let Err(damage) = learn(&mut names, &block, store, &mut opener) {
                 image.damage.push((block.offset, damage));
@@ -160,7 +160,7 @@ impl Image {
             return Err(Damage::TooNew(version));
         }
         let mut image = Image::default();
-        let mut opener = Opener::new().map_err(|_| Damage::Broken("no memory to decompress"))?;
+        let mut opener = Opener::default();
         let mut table = Vec::new();
         image.walk(store, &mut opener, &mut table);
         image.counters();
@@ -546,7 +546,7 @@ mod tests {
         assert_eq!((image.fields.number(key::PID), image.events(), image.damage.len()), (Some(42), 20, 0));
         assert_eq!(image.names.text(1).unwrap(), "/data/a");
         let mut events = Events::default();
-        decode(&image.blocks[1], &bytes, &mut Opener::new().unwrap(), &mut events).unwrap();
+        decode(&image.blocks[1], &bytes, &mut Opener::default(), &mut events).unwrap();
         assert_eq!(events.start[9], 190);
     }
 
@@ -637,7 +637,7 @@ mod tests {
             let mut broken = bytes.clone();
             broken[at] ^= 0x55;
             let image = Image::from_dlt(&broken).unwrap();
-            let mut opener = Opener::new().unwrap();
+            let mut opener = Opener::default();
             let mut events = Events::default();
             let good = image.blocks.iter().filter(|b| decode(b, &broken, &mut opener, &mut events).is_ok()).count();
             assert!(good >= 1, "byte {at}");

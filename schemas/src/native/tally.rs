@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! head      magic, counters, the start and the width of the bins
-//! rows      one per operation and file: counts, times, bytes, how sequential
+//! rows      one per operation and file, in the order of their first event: counts, times, bytes, how sequential
 //! shapes    one per operation or span: how many durations and sizes in each eighth of a doubling
 //! threads   one per thread: its events and whether it did I/O
 //! bins      one per interval of time: the activity in it; a bin doubles when the last one is full
@@ -19,6 +19,9 @@
 mod repeated_calls;
 
 pub use repeated_calls::TOGETHER_MAX;
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 
 use super::Damage;
 use crate::event::ops::{Arg, Class, Layer, Op, OpInfo};
@@ -148,18 +151,45 @@ pub fn middle(bucket: usize) -> u64 {
     ((bucket - octave * fine) << octave) + ((1u64 << octave) - 1) / 2
 }
 
+/// Finds the rows of a table that is being written. It is not part of the table: rows are next to each other, so that a
+/// process with few files touches few pages, and no row ever moves, because the process may be killed at any time.
+pub struct RowIndex([AtomicU16; SLOTS]);
+
+/// At least twice the number of rows.
+const SLOTS: usize = 2 * ROWS;
+/// Slots in use while there are few rows.
+const FIRST_SLOTS: usize = 64;
+
+impl RowIndex {
+    /// Creates an index of no rows.
+    pub const fn empty() -> RowIndex {
+        RowIndex([const { AtomicU16::new(0) }; SLOTS])
+    }
+
+    /// Returns the slots in use for this number of rows; at most half of them are taken.
+    fn slots(&self, rows: usize) -> &[AtomicU16] {
+        &self.0[..(2 * rows).next_power_of_two().clamp(FIRST_SLOTS, SLOTS)]
+    }
+
+    fn clear(slots: &[AtomicU16]) {
+        slots.iter().for_each(|slot| slot.store(0, Relaxed));
+    }
+}
+
 /// A table that is being written.
-pub struct Tally<'a>(&'a mut [u64; WORDS]);
+pub struct Tally<'a>(&'a mut [u64; WORDS], &'a RowIndex);
 
 impl<'a> Tally<'a> {
-    /// Creates a table; `words` are zero or contain a table. `None` if they are too few.
-    pub fn new(words: &'a mut [u64]) -> Option<Tally<'a>> {
+    /// Creates a table; `words` are zero, or contain the table that was last written with this index. `None` if they are
+    /// too few.
+    pub fn new(words: &'a mut [u64], index: &'a RowIndex) -> Option<Tally<'a>> {
         let words = words.first_chunk_mut::<WORDS>()?;
         if words[head::MAGIC] != MAGIC {
+            RowIndex::clear(index.slots(0));
             words[head::BIN_TICKS] = FIRST_BIN_TICKS;
             words[head::MAGIC] = MAGIC;
         }
-        Some(Tally(words))
+        Some(Tally(words, index))
     }
 
     /// Returns the number of events in the table. Records that belong to another event do not count.
@@ -204,24 +234,41 @@ impl<'a> Tally<'a> {
 
     /// Returns the row of a key, allocated now if it is new and that is allowed.
     fn search(&mut self, key: u64, category: u64, only_known: bool) -> Option<usize> {
-        let start = (key ^ category << 20).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        for i in 0..ROWS {
-            let at = ROWS_AT + (start as usize + i) % ROWS * row::WORDS;
-            if self.has(at, key, category) {
-                return Some(at);
-            }
-            if self.0[at + row::KEY] == 0 {
-                if only_known {
+        let used = (self.0[head::ROWS_USED] as usize).min(ROWS);
+        let slots = self.1.slots(used);
+        for slot in places(slots, key, category) {
+            let Some(row) = (slot.load(Relaxed) as usize).checked_sub(1) else {
+                if only_known || used == ROWS {
                     return None;
                 }
+                let at = row_at(used);
                 self.0[at + row::CATEGORY] = category | self.shape(key, category) << 32;
                 self.0[at + row::FIRST] = u64::MAX;
                 self.0[at + row::KEY] = key;
-                self.0[head::ROWS_USED] += 1;
+                self.0[head::ROWS_USED] = used as u64 + 1;
+                slot.store(used as u16 + 1, Relaxed);
+                if self.1.slots(used + 1).len() > slots.len() {
+                    self.index_rows(used + 1);
+                }
                 return Some(at);
+            };
+            if self.has(row_at(row), key, category) {
+                return Some(row_at(row));
             }
         }
         None
+    }
+
+    /// Fills the index, which has more slots now.
+    fn index_rows(&self, used: usize) {
+        let slots = self.1.slots(used);
+        RowIndex::clear(slots);
+        for row in 0..used {
+            let at = row_at(row);
+            let (key, category) = (self.0[at + row::KEY], self.0[at + row::CATEGORY] as u32 as u64);
+            let free = places(slots, key, category).find(|slot| slot.load(Relaxed) == 0);
+            free.into_iter().for_each(|slot| slot.store(row as u16 + 1, Relaxed));
+        }
     }
 
     fn has(&self, at: usize, key: u64, category: u64) -> bool {
@@ -410,6 +457,54 @@ impl<'a> Tally<'a> {
             self.0[head::INTERVALS + set] = kept as u64 + 1;
         }
     }
+}
+
+/// Returns the start of a row.
+fn row_at(row: usize) -> usize {
+    ROWS_AT + row * row::WORDS
+}
+
+/// Returns the slots that may contain a key, in the order in which they are filled.
+fn places(slots: &[AtomicU16], key: u64, category: u64) -> impl Iterator<Item = &AtomicU16> {
+    let start = ((key ^ category << 20).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize;
+    (0..slots.len()).map(move |i| &slots[(start + i) % slots.len()])
+}
+
+/// Returns the parts of a table that are not all zero, as offsets in bytes. Parts that were never used are not read:
+/// most of the table of a short-lived process.
+pub fn used_parts(words: &[u64; WORDS]) -> impl Iterator<Item = Range<usize>> {
+    let rows = (words[head::ROWS_USED] as usize).min(ROWS);
+    let shapes = (0..SHAPES).take_while(|shape| words[SHAPES_AT + shape * shape::WORDS + shape::KEY] != 0).count();
+    // No event of a bin starts after the last one ended.
+    let last = (0..rows).map(|row| words[row_at(row) + row::LAST]).max().unwrap_or(0);
+    let last_bin = last.saturating_sub(words[head::ORIGIN]) >> words[head::BIN_TICKS].max(1).ilog2();
+    let bins = if rows == 0 { 0 } else { (last_bin as usize).min(BINS - 1) + 1 };
+    let parts = [
+        (0, if rows == 0 { 0 } else { row_at(rows) }),
+        (SHAPES_AT, shapes * shape::WORDS),
+        (THREADS_AT, if rows == 0 { 0 } else { THREADS * thread::WORDS }),
+        (BINS_AT, bins * bin::WORDS),
+    ];
+    let sets = (0..SETS).map(|set| {
+        let intervals = (words[head::INTERVALS + set] as usize).min(INTERVALS);
+        (BUSY_AT + set * INTERVALS * interval::WORDS, intervals * interval::WORDS)
+    });
+    parts.into_iter().chain(sets).flat_map(|(at, length)| runs(words, at..at + length))
+}
+
+/// Separates a part of a table at zeros that are longer than the header of a block.
+fn runs(words: &[u64; WORDS], part: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+    const GAP: usize = super::block::HEADER_SIZE / 8 + 2;
+    let mut at = part.start;
+    std::iter::from_fn(move || {
+        at += words[at..part.end].iter().position(|word| *word != 0)?;
+        let (start, mut end) = (at, at);
+        while let Some(next) = words[end..part.end].iter().take(GAP).position(|word| *word != 0) {
+            end += next + 1;
+        }
+        at = end;
+        Some(start * 8..end * 8)
+    })
 }
 
 /// Returns an interval and the one after it.
@@ -742,10 +837,25 @@ mod tests {
 
     fn tallied(records: &[Record]) -> Tallied {
         let mut words = vec![0; WORDS];
-        let mut tally = Tally::new(&mut words).unwrap();
+        let index = RowIndex::empty();
+        let mut tally = Tally::new(&mut words, &index).unwrap();
         records.iter().for_each(|record| tally.add(7, record, |_| true));
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        Tallied::from_bytes(&bytes).unwrap()
+        let found = Tallied::from_bytes(&bytes).unwrap();
+        assert_eq!(Tallied::from_bytes(&without_unused(&words, &bytes)).unwrap(), found);
+        found
+    }
+
+    /// Returns the bytes of a table with zeros in the parts that need not be written.
+    fn without_unused(words: &[u64], bytes: &[u8]) -> Vec<u8> {
+        let mut rest = vec![0; bytes.len()];
+        let mut end = 0;
+        for part in used_parts(words.first_chunk().unwrap()) {
+            assert!(part.start >= end && part.len() > 0, "{part:?}");
+            end = part.end;
+            rest[part.clone()].copy_from_slice(&bytes[part]);
+        }
+        rest
     }
 
     #[test]

@@ -18,6 +18,16 @@ use crate::export::exporter::Sink;
 /// process.
 pub const GATHERED: usize = 256 << 10;
 
+/// Most traces are those of short-lived processes, and each page of memory costs as much as many packets.
+const FIRST_GATHERED: usize = 8 << 10;
+
+/// Fewer bytes than this are passed on uncompressed: a file takes whole pages, and compressing them takes as long as the
+/// rest of the conversion.
+const SMALL: usize = 4 << 10;
+
+/// Bytes that the sink gets at once.
+const OUTGOING: usize = 64 << 10;
+
 /// The compression of packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Compression {
@@ -34,7 +44,8 @@ const ZSTD_LEVEL: i32 = 1;
 
 enum Codec {
     None,
-    Deflate(Box<Deflate>),
+    /// Created when there is more than [`SMALL`].
+    Deflate(Option<Box<Deflate>>),
     Zstd(zstd::bulk::Compressor<'static>),
 }
 
@@ -45,7 +56,10 @@ pub struct Packer<'a> {
     gathered: Message,
     /// How often collected packets were passed on.
     rounds: u64,
+    /// Buffer for zstd.
     compressed: Vec<u8>,
+    /// Bytes for the next call of the sink: a short-lived process writes its file with one call.
+    outgoing: Vec<u8>,
     pub written: u64,
 }
 
@@ -64,11 +78,11 @@ impl<'a> Packer<'a> {
     pub fn new(sink: &'a mut Sink<'a>, compression: Compression) -> io::Result<Packer<'a>> {
         let codec = match compression {
             Compression::None => Codec::None,
-            Compression::Deflate => Codec::Deflate(Box::default()),
+            Compression::Deflate => Codec::Deflate(None),
             Compression::Zstd => Codec::Zstd(zstd::bulk::Compressor::new(ZSTD_LEVEL)?),
         };
-        let gathered = Message(Vec::with_capacity(GATHERED + (GATHERED >> 3)));
-        Ok(Packer { sink, codec, gathered, rounds: 0, compressed: Vec::new(), written: 0 })
+        let gathered = Message(Vec::with_capacity(FIRST_GATHERED));
+        Ok(Packer { sink, codec, gathered, rounds: 0, compressed: Vec::new(), outgoing: Vec::new(), written: 0 })
     }
 
     /// Returns the buffer for the next packet.
@@ -86,10 +100,10 @@ impl<'a> Packer<'a> {
         let before = std::mem::replace(origin, Origin { round: self.rounds, at });
         let Codec::Deflate(deflate) = &mut self.codec else { return };
         let distance = at.wrapping_sub(before.at);
-        if before.round != self.rounds || distance > REACH {
+        if before.round != self.rounds || distance > REACH || at < SMALL {
             return;
         }
-        deflate.repeat(&self.gathered.0, packets.len(), distance, changes);
+        deflate.get_or_insert_default().repeat(&self.gathered.0, packets.len(), distance, changes);
     }
 
     /// Passes on the packets once there are enough; call this between packets.
@@ -113,17 +127,23 @@ impl<'a> Packer<'a> {
         self.rounds += 1;
     }
 
-    /// Compresses and passes on the collected packets.
+    /// Compresses and passes on the collected packets, if there is more than a few of them.
     pub fn flush(&mut self) -> io::Result<()> {
         if self.gathered.0.is_empty() {
             return Ok(());
         }
+        if self.gathered.0.len() < SMALL {
+            return self.flush_raw();
+        }
         let field = match &mut self.codec {
             Codec::None => return self.flush_raw(),
             Codec::Deflate(deflate) => {
-                self.compressed.clear();
-                self.compressed.extend_from_slice(deflate.finish(&self.gathered.0));
-                field::packet::DEFLATED
+                let compressed = deflate.get_or_insert_default().finish(&self.gathered.0);
+                let head = packet_head(field::packet::DEFLATED, compressed.len());
+                self.written += (head.len() + compressed.len()) as u64;
+                [&head, compressed].into_iter().for_each(|bytes| self.outgoing.extend_from_slice(bytes));
+                self.clear();
+                return self.pass_on(OUTGOING);
             }
             Codec::Zstd(zstd) => {
                 self.compressed.resize(zstd::zstd_safe::compress_bound(self.gathered.0.len()), 0);
@@ -143,7 +163,23 @@ impl<'a> Packer<'a> {
 
     fn hand_over(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.written += bytes.len() as u64;
-        (self.sink)(bytes)
+        self.outgoing.extend_from_slice(bytes);
+        self.pass_on(OUTGOING)
+    }
+
+    /// Passes everything to the sink; call this last.
+    pub fn finish(&mut self) -> io::Result<()> {
+        self.pass_on(0)
+    }
+
+    /// Passes what is waiting to the sink if it has at least this many bytes.
+    fn pass_on(&mut self, least: usize) -> io::Result<()> {
+        if self.outgoing.len() < least {
+            return Ok(());
+        }
+        let passed = (self.sink)(&self.outgoing);
+        self.outgoing.clear();
+        passed
     }
 }
 

@@ -112,7 +112,8 @@ fn convert(closed: &ClosedImage, ending: &[u8], conversion: Conversion) {
     part.push(stem).push(ending).push(b".").push(decimal((sys::random() >> 1) as i64, &mut digits)).push(b".part");
     let room = CONVERTING + chunk::names_assigned() * CONVERTING_NAME + ring_file::threads() * CONVERTING_THREAD;
     let Some(_reserve) = Reserve::of(room) else { return };
-    let Some(bytes) = read(closed.path) else { return };
+    let mapped = shutdown::whole_ring(closed);
+    let Some(bytes) = mapped.or_else(|| read(closed.path)) else { return };
     let image = match closed.is_ring {
         true => Ring::parse(bytes).map(|ring| Image::from_ring(&ring)),
         false => Image::from_dlt(bytes),
@@ -125,8 +126,10 @@ fn convert(closed: &ClosedImage, ending: &[u8], conversion: Conversion) {
     } else {
         trace_dirs::unlink(part.as_c_str());
     }
-    sigbus::release(bytes.as_ptr());
-    sys::unmap(bytes.as_ptr().cast_mut(), bytes.len());
+    if mapped.is_none() {
+        sigbus::release(bytes.as_ptr());
+        sys::unmap(bytes.as_ptr().cast_mut(), bytes.len());
+    }
 }
 
 fn read(path: &CStr) -> Option<&'static [u8]> {

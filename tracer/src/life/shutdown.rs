@@ -21,6 +21,7 @@ use crate::thread::thread_state::{self, Thread};
 use crate::thread::{reserved_fds, stack, thread_names};
 use crate::trace::blocks::{self, CLOSING, FACTS_MAX};
 use crate::trace::files::{LOCK, dlt_path, is_ring_gone, ring_path};
+use crate::trace::ring_file::FIRST_PART;
 use crate::trace::{files, header_page, ring_file, sigbus, tally, trace_dirs, write_errors};
 
 /// The result of [`close`].
@@ -63,6 +64,14 @@ fn close_open(ended: &[u8], is_passed_on: bool) -> Option<ClosedImage> {
     Some(stack::on_large_stack(|| write_all(ended)))
 }
 
+/// Returns the ring of an image if it contains everything and is a single mapping, which nothing changes any more.
+pub fn whole_ring(closed: &ClosedImage) -> Option<&'static [u8]> {
+    let page = header_page::page();
+    // SAFETY: the ring's first part is one mapping, and all threads are stopped.
+    (closed.is_ring && closed.written && ring_file::is_small() && !page.is_null())
+        .then(|| unsafe { std::slice::from_raw_parts(page, FIRST_PART) })
+}
+
 /// Writes everything to the `.dlt`. If that fails, the ring remains with the rest.
 fn write_all(ended: &[u8]) -> ClosedImage {
     if ring_file::is_in_file() && !trace_dirs::exists(ring_path()) {
@@ -76,6 +85,9 @@ fn write_all(ended: &[u8]) -> ClosedImage {
     let written = write_table() && drain::left() == 0 && append_ending(ended) && !blocks::are_gone();
     let has_ring = ring_file::is_in_file() && (written || !is_ring_gone());
     if !written {
+        if tally::is_copy() {
+            drain::leave(tally::drop_copy());
+        }
         if blocks::are_gone() {
             blocks::count_lost();
         }
@@ -178,6 +190,10 @@ fn stop_threads() -> bool {
 /// Writes the rings of all threads, which are stopped.
 fn write_threads() {
     drain::begin_to_close();
+    // Counts of a process that is about to end need no space in a file: until they are written, the ring has the events.
+    if tally::is_on() && !tally::has_table() && ring_file::is_whole() {
+        tally::set_copy();
+    }
     // Only now: until the threads were stopped, another one could have started the file.
     blocks::open_to_close();
     // SAFETY: states of the list are sealed.
@@ -187,7 +203,7 @@ fn write_threads() {
 /// Writes the table of counts, if there is one. If it cannot be written and will not outlive the process, its
 /// contents are counted as lost.
 fn write_table() -> bool {
-    tally::write(blocks::append) || count_private_table_lost()
+    tally::write(blocks::append) || !tally::is_copy() && count_private_table_lost()
 }
 
 /// Counts the contents of a table as lost if it does not outlive the process. Returns `false` if there is no such

@@ -173,7 +173,9 @@ pub fn cpu_list<'a>(mask: &[u64], room: &'a mut [u8]) -> Option<&'a [u8]> {
         Some(())
     };
     let mut separator: &[u8] = b"";
-    while cpu < mask.len() * 64 {
+    // A mask has one bit per CPU that a host may have; most are zero.
+    let end = mask.iter().rposition(|word| *word != 0).map_or(0, |last| 64 * (last + 1));
+    while cpu < end {
         if !has(cpu) {
             cpu += 1;
             continue;

@@ -2,7 +2,7 @@
 
 #[cfg(target_arch = "x86_64")]
 use std::sync::atomic::AtomicU8;
-use std::sync::atomic::{AtomicU64, Ordering::*, compiler_fence};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*, compiler_fence};
 
 use dlio_schemas::native::block::{Header, Kind};
 use dlio_schemas::native::columns::{Scratch, Survey};
@@ -27,6 +27,11 @@ static LEFT: AtomicU64 = AtomicU64::new(0);
 /// Notes that halves are drained for the last time from now on.
 pub fn begin_to_close() {
     LEFT.store(0, Relaxed);
+}
+
+/// Notes events whose counts could not be written: they are still in the ring's file.
+pub fn leave(events: u64) {
+    LEFT.fetch_add(events, Relaxed);
 }
 
 /// Returns the number of events that could not be written and are still in the ring's file.
@@ -146,7 +151,7 @@ pub unsafe fn empty(thread: *mut Thread, half: *mut Half, forced: bool) -> bool 
     unsafe {
         let (sealed, taken) = ((*half).next & HALF_SEALED, taken(thread, half));
         let records = std::slice::from_raw_parts_mut((&raw mut (*half).records).cast::<Record>(), taken);
-        let counts = tally::is_on();
+        let counts = ring_file::counts_halves();
         // Counted events need no survey.
         let mut survey = if counts { Survey::default() } else { survey_of(records, &mut (*thread).scratch) };
         let is_complete = if counts { records.iter().all(Record::is_complete) } else { survey.complete };
@@ -156,6 +161,10 @@ pub unsafe fn empty(thread: *mut Thread, half: *mut Half, forced: bool) -> bool 
         let count = if is_complete { taken } else { gather(records) };
         if count < taken && !counts {
             survey = survey_of(&records[..count], &mut (*thread).scratch);
+        }
+        if counts && tally::is_copy() {
+            header_page::count_lost((taken - count) as u64);
+            return tally::add((*thread).tid, &records[..count], &AtomicU32::new(0));
         }
         let stream = if is_large(thread, half) { (*thread).large_stream } else { (*thread).stream };
         let written = match count {

@@ -147,7 +147,7 @@ fn create(pid: Option<i32>) -> bool {
     header_page::count_early_losses();
     write_errors::show();
     if published && config::get().counts {
-        ring_file::count_from_now();
+        tally::start();
     }
     published
 }

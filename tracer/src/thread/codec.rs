@@ -75,7 +75,9 @@ impl<const RAW: usize> BlockMaker<RAW> {
 
     /// Frees the workspace allocated by [`BlockMaker::make`].
     pub fn free(&mut self) {
-        sys::unmap(self.workspace, WORKSPACE);
+        if !self.workspace.is_null() {
+            sys::unmap(self.workspace, WORKSPACE);
+        }
         self.workspace = std::ptr::null_mut();
         self.context = std::ptr::null_mut();
     }

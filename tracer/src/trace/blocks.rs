@@ -108,7 +108,7 @@ fn stop_recording() {
     if let Some(_held) = LOCK.take()
         && !tally::is_on()
     {
-        ring_file::count_from_now();
+        tally::start();
     }
 }
 

@@ -82,6 +82,11 @@ pub fn outlives(stream: u32) -> bool {
     is_in_file() && stream < PRIVATE_STREAMS
 }
 
+/// Returns `true` if the contents of all segments outlive the process.
+pub fn is_whole() -> bool {
+    is_in_file() && PRIVATE.load(Relaxed) == 0
+}
+
 /// Returns `true` if the file consists of the first part only.
 pub fn is_small() -> bool {
     threads() == 1
@@ -179,15 +184,27 @@ pub fn large_segment() -> Option<(*mut u8, u32)> {
     (!segment.is_null()).then_some((segment, number))
 }
 
-/// Starts counting events instead of recording them: their table is a separate segment. Must be called under the
-/// lock.
-pub fn count_from_now() {
-    let (segment, number) = map_segment(Shape::TABLE);
-    if !segment.is_null() {
-        TABLE_IN_FILE.store(number < PRIVATE_STREAMS, Relaxed);
-        // SAFETY: the table follows the segment's page, is fresh and permanent.
-        unsafe { tally::start(segment.add(SEGMENT_HEADER)) };
+/// Returns `true` if full halves are counted instead of becoming blocks; their table is a separate segment, mapped now
+/// if there is none yet.
+pub fn counts_halves() -> bool {
+    tally::is_on() && (tally::has_table() || map_table())
+}
+
+#[cold]
+fn map_table() -> bool {
+    let Some(_held) = LOCK.take() else { return true };
+    if tally::has_table() {
+        return true;
     }
+    let (segment, number) = map_segment(Shape::TABLE);
+    if segment.is_null() {
+        tally::give_up();
+        return false;
+    }
+    TABLE_IN_FILE.store(number < PRIVATE_STREAMS, Relaxed);
+    // SAFETY: the table follows the segment's page, is fresh and permanent.
+    unsafe { tally::set_table(segment.add(SEGMENT_HEADER)) };
+    true
 }
 
 /// Returns the maximum number of threads that had a ring at the same time.

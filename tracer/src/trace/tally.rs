@@ -3,12 +3,15 @@
 //! Events pass through the rings as usual. A full half is added to the process's table instead of becoming a block,
 //! which takes less time and no disk space. The half contains the number of its records that have been added to the
 //! table, so no event counts twice after a kill, except at most the few identical ones that were being added.
+//!
+//! The table is mapped with the first full half. A process that ends before then counts its events in memory that is
+//! never part of a file, and its ring keeps them until the counts are written.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 
 use dlio_schemas::native::block::{Header, Kind};
-use dlio_schemas::native::tally::{SIZE, Tally, WORDS};
+use dlio_schemas::native::tally::{RowIndex, SIZE, Tally, WORDS, used_parts};
 use dlio_schemas::record::Record;
 
 use crate::kernel::sys;
@@ -16,8 +19,15 @@ use crate::thread::codec::BlockMaker;
 use crate::thread::lock::Lock;
 
 static LOCK: Lock = Lock::new();
-/// The table, in the ring file; null while events are recorded.
+/// `true` if events are counted.
+static IS_ON: AtomicBool = AtomicBool::new(false);
+/// The table, in the ring file; null before the first half is full.
 static TABLE: AtomicPtr<u64> = AtomicPtr::new(std::ptr::null_mut());
+/// `true` if the table is only for the end: all of its events are still in the ring.
+static IS_COPY: AtomicBool = AtomicBool::new(false);
+crate::large! {
+    static INDEX: RowIndex = RowIndex::empty();
+}
 static EVENTS: AtomicU64 = AtomicU64::new(0);
 
 /// Numbers of objects that are not files on a file system (pipes, sockets, memory), each in one of a few possible
@@ -29,22 +39,57 @@ static TURN: AtomicU32 = AtomicU32::new(0);
 const OBJECTS_MAX: usize = 4096;
 const NEAR: usize = 8;
 
-/// The table is written to the `.dlt` in pieces of this size; those that are all zero are omitted.
+/// The table is written to the `.dlt` in pieces of up to this size; unused parts are omitted.
 const PIECE: usize = 32 << 10;
 
 /// Returns `true` if events are counted and not recorded.
 #[inline]
 pub fn is_on() -> bool {
+    IS_ON.load(Acquire)
+}
+
+/// Counts events from now on.
+pub fn start() {
+    EVENTS.store(0, Relaxed);
+    IS_ON.store(true, Release);
+}
+
+/// Records events again, because there is no memory for a table.
+pub fn give_up() {
+    IS_ON.store(false, Release);
+}
+
+/// Returns `true` if there is a table for full halves.
+pub fn has_table() -> bool {
     !TABLE.load(Acquire).is_null()
 }
 
-/// Starts counting events in a table.
+/// Provides the table.
 ///
 /// # Safety
-/// `table` consists of [`SIZE`] zeroed bytes that are never unmapped.
-pub unsafe fn start(table: *mut u8) {
-    EVENTS.store(0, Relaxed);
+/// `table` consists of [`SIZE`] zeroed bytes that are not unmapped before [`forget`].
+pub unsafe fn set_table(table: *mut u8) {
     TABLE.store(table.cast(), Release);
+}
+
+/// Provides a table in memory that is not part of a file, for events that remain in the ring. Returns `false` without
+/// memory.
+pub fn set_copy() -> bool {
+    let table = sys::map_memory(SIZE);
+    IS_COPY.store(!table.is_null(), Relaxed);
+    TABLE.store(table.cast(), Release);
+    !table.is_null()
+}
+
+/// Returns `true` if the ring still has all events of the table.
+pub fn is_copy() -> bool {
+    IS_COPY.load(Relaxed)
+}
+
+/// Gives up a table whose events are in the ring; returns their number.
+pub fn drop_copy() -> u64 {
+    give_up();
+    take_events()
 }
 
 /// Notes a new name of an object that is not a file on a file system.
@@ -91,8 +136,8 @@ pub fn add(tid: u32, records: &[Record], added: &AtomicU32) -> bool {
 
 fn table() -> Option<Tally<'static>> {
     let words = TABLE.load(Acquire);
-    // SAFETY: the table is mapped permanently, and the caller holds the lock.
-    (!words.is_null()).then(|| Tally::new(unsafe { std::slice::from_raw_parts_mut(words, WORDS) }))?
+    // SAFETY: the table is mapped, and the caller holds the lock.
+    (!words.is_null()).then(|| Tally::new(unsafe { std::slice::from_raw_parts_mut(words, WORDS) }, &INDEX))?
 }
 
 /// Returns the number of events in the table.
@@ -105,30 +150,55 @@ pub fn is_interrupted() -> bool {
     LOCK.take().is_none()
 }
 
+/// The buffers for writing a table. Zeroed memory is a valid value.
+struct Output {
+    maker: BlockMaker<PIECE>,
+    /// Whole blocks that are written together.
+    blocks: [u8; PIECE],
+    used: usize,
+}
+
+impl Output {
+    /// Adds a part of the table, which begins at an offset.
+    fn put(&mut self, at: usize, piece: &[u8], append: &impl Fn(&[u8]) -> bool) -> bool {
+        let mut header = Header { first: at as u64, ..Header::new(Kind::Tally) };
+        let block = self.maker.make(&mut header, piece);
+        if self.used + block.len() > PIECE && self.used > 0 {
+            if !append(&self.blocks[..self.used]) {
+                return false;
+            }
+            self.used = 0;
+        }
+        match self.blocks.get_mut(self.used..self.used + block.len()) {
+            Some(room) => room.copy_from_slice(block),
+            None => return append(block),
+        }
+        self.used += block.len();
+        true
+    }
+}
+
 /// Writes the table as blocks, if there is one. Returns `false` if a block could not be written.
 pub fn write(append: impl Fn(&[u8]) -> bool) -> bool {
     let words = TABLE.load(Acquire);
     if words.is_null() {
         return true;
     }
-    let maker = sys::map_memory(size_of::<BlockMaker<PIECE>>()).cast::<BlockMaker<PIECE>>();
-    if maker.is_null() {
+    let output = sys::map_memory(size_of::<Output>()).cast::<Output>();
+    if output.is_null() {
         return false;
     }
-    // SAFETY: the table is mapped permanently and no longer changes; zeroed memory is a valid maker.
-    let (bytes, maker) = unsafe { (std::slice::from_raw_parts(words.cast::<u8>(), SIZE), &mut *maker) };
-    let written = bytes.chunks(PIECE).enumerate().filter(|(_, piece)| holds_anything(piece)).all(|(index, piece)| {
-        let mut header = Header { first: (index * PIECE) as u64, ..Header::new(Kind::Tally) };
-        append(maker.make(&mut header, piece))
-    });
-    maker.free();
-    sys::unmap((&raw mut *maker).cast(), size_of::<BlockMaker<PIECE>>());
+    // SAFETY: the table is mapped and no longer changes; its words and its bytes are the same memory, and zeroed memory
+    // is a valid output.
+    let (table, bytes, output) =
+        unsafe { (&*words.cast::<[u64; WORDS]>(), std::slice::from_raw_parts(words.cast::<u8>(), SIZE), &mut *output) };
+    let pieces =
+        used_parts(table).flat_map(|part| part.clone().step_by(PIECE).map(move |at| at..part.end.min(at + PIECE)));
+    let written = { pieces }.all(|piece| output.put(piece.start, &bytes[piece], &append))
+        && (output.used == 0 || append(&output.blocks[..output.used]));
+    output.maker.free();
+    sys::unmap((&raw mut *output).cast(), size_of::<Output>());
     written
-}
-
-/// Returns `true` if not all bytes are zero; compares many at a time.
-fn holds_anything(piece: &[u8]) -> bool {
-    piece.chunks(1 << 10).any(|bytes| bytes.iter().fold(0, |all, byte| all | byte) != 0)
 }
 
 /// Gives up the table and returns the number of its events.
@@ -145,5 +215,9 @@ pub fn forget() {
             object.store(0, Relaxed);
         }
     }
-    TABLE.store(std::ptr::null_mut(), Release);
+    IS_ON.store(false, Release);
+    let table = TABLE.swap(std::ptr::null_mut(), AcqRel);
+    if IS_COPY.swap(false, Relaxed) {
+        sys::unmap(table.cast(), SIZE);
+    }
 }

@@ -428,7 +428,8 @@ impl NativeSource {
     fn learned(&self, learn_from: impl FnOnce(&mut Resolver, &Names)) -> Resolver {
         let mut names = self.names.clone();
         let store = self.held.clone().map_or_else(|| FileStore::open(&self.path), FileStore::of);
-        if let (Ok(store), Ok(mut opener)) = (store, Opener::new()) {
+        if let Ok(store) = store {
+            let mut opener = Opener::default();
             // Their checksums were verified when the file was opened; a string that has been lost since then has no
             // name.
             self.name_blocks.iter().for_each(|block| drop(learn(&mut names, block, &store, &mut opener)));

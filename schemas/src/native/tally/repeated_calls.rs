@@ -389,10 +389,12 @@ mod tests {
             let events = events(seed);
             let [mut one_by_one, mut together] = [(); 2].map(|()| vec![0; WORDS]);
             let is_stored = |file: u32| file != 3;
-            let mut table = Tally::new(&mut one_by_one).unwrap();
+            let (index, other_index) = (RowIndex::empty(), RowIndex::empty());
+            let mut table = Tally::new(&mut one_by_one, &index).unwrap();
             events.iter().for_each(|event| table.add(7, event, is_stored));
             let mut counted = 0;
-            Tally::new(&mut together).unwrap().add_all(7, &events, is_stored, |number| counted += number);
+            let mut table = Tally::new(&mut together, &other_index).unwrap();
+            table.add_all(7, &events, is_stored, |number| counted += number);
             assert_eq!(counted, events.len());
             let differs = one_by_one.iter().zip(&together).position(|(one, other)| one != other);
             assert_eq!(differs, None, "seed {seed}");

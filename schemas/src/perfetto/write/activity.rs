@@ -1,6 +1,6 @@
 //! The activity of a process over time, for the counters above its threads.
 //!
-//! A fixed number of bins covers the whole run, so memory does not grow with it. Bytes and time of a call are spread
+//! A fixed number of bins covers the whole run, so memory does not grow with it; a short run needs fewer. Bytes and time of a call are spread
 //! evenly over its duration; the contribution of a call that spans many bins is noted at its two ends and summed up
 //! at the end.
 //!
@@ -52,6 +52,8 @@ impl Counter {
 pub struct Activity {
     first_ns: u64,
     width_ns: u64,
+    /// Number of bins of the run.
+    bins: usize,
     /// Indexed by counter.
     series: [Series; 4],
     /// By process and descriptor.
@@ -91,9 +93,33 @@ pub struct FileCall {
 #[derive(Clone, Default, Debug)]
 struct Series {
     /// Amount within each bin.
-    inside: Vec<f64>,
+    inside: Amounts,
     /// Change of the amount per bin, starting with each bin.
-    change: Vec<f64>,
+    change: Amounts,
+}
+
+/// A number per bin; without memory until one of them is not zero.
+#[derive(Clone, Default, Debug)]
+struct Amounts(Vec<f64>);
+
+impl Amounts {
+    #[inline(always)]
+    fn add(&mut self, bin: usize, amount: f64, bins: usize) {
+        match self.0.get_mut(bin) {
+            Some(place) => *place += amount,
+            None => self.start(bin, amount, bins),
+        }
+    }
+
+    #[cold]
+    fn start(&mut self, bin: usize, amount: f64, bins: usize) {
+        self.0.resize(bins, 0.0);
+        self.0[bin] += amount;
+    }
+
+    fn get(&self, bin: usize) -> f64 {
+        self.0.get(bin).copied().unwrap_or(0.0)
+    }
 }
 
 /// The value of a counter since a time.
@@ -106,9 +132,9 @@ pub struct Sample {
 impl Activity {
     pub fn new(first_ns: u64, last_ns: u64) -> Activity {
         let width_ns = last_ns.saturating_sub(first_ns).div_ceil(BINS as u64).max(WIDTH_MIN_NS);
-        let empty = Series { inside: vec![0.0; BINS], change: vec![0.0; BINS] };
-        let series = [empty.clone(), empty.clone(), empty.clone(), empty];
-        Activity { first_ns, width_ns, series, descriptors: BTreeMap::new(), near: Bin::default() }
+        // Includes the bin in which the run ends.
+        let bins = BINS.min((last_ns.saturating_sub(first_ns) / width_ns) as usize + 1);
+        Activity { first_ns, width_ns, bins, ..Activity::default() }
     }
 
     /// Adds one call of a process. Calls on pipes and sockets are not passed here, because they are not files.
@@ -141,9 +167,8 @@ impl Activity {
     /// Spreads an amount over an interval, which is in these bins.
     #[inline(always)]
     fn spread(&mut self, counter: Counter, (from, to): (usize, usize), begin: u64, end: u64, amount: f64) {
-        let series = &mut self.series[counter as usize];
         if from == to {
-            series.inside[from] += amount;
+            self.series[counter as usize].inside.add(from, amount, self.bins);
         } else {
             self.spread_over(counter, (from, to), begin, end, amount);
         }
@@ -152,14 +177,14 @@ impl Activity {
     #[inline(never)]
     fn spread_over(&mut self, counter: Counter, (from, to): (usize, usize), begin: u64, end: u64, amount: f64) {
         let series = &mut self.series[counter as usize];
-        let (first_ns, width) = (self.first_ns, self.width_ns);
+        let (first_ns, width, bins) = (self.first_ns, self.width_ns, self.bins);
         let rate = amount / (end - begin) as f64;
         let left = (first_ns + (from as u64 + 1) * width).saturating_sub(begin) as f64;
         let right = end.saturating_sub(first_ns + to as u64 * width) as f64;
-        series.inside[from] += rate * left;
-        series.inside[to] += rate * right;
-        series.change[from + 1] += rate * width as f64;
-        series.change[to] -= rate * width as f64;
+        series.inside.add(from, rate * left, bins);
+        series.inside.add(to, rate * right, bins);
+        series.change.add(from + 1, rate * width as f64, bins);
+        series.change.add(to, -rate * width as f64, bins);
     }
 
     fn open(&mut self, descriptor: (u64, i32), op: Op, at: u64) {
@@ -183,15 +208,15 @@ impl Activity {
 
     fn step(&mut self, at: u64, by: f64) {
         let bin = self.bin(at);
-        self.series[Counter::OpenFiles as usize].change[bin] += by;
+        self.series[Counter::OpenFiles as usize].change.add(bin, by, self.bins);
     }
 
     /// Returns the changes of the number of open files: closing a descriptor that was open before does not count.
-    fn changes_of_open(&self) -> Vec<f64> {
+    fn changes_of_open(&self) -> Amounts {
         let mut change = self.series[Counter::OpenFiles as usize].change.clone();
         for descriptor in self.descriptors.values().filter(|descriptor| descriptor.closes > descriptor.opens) {
             let excess = (descriptor.closes - descriptor.opens) as f64;
-            descriptor.first_close.into_iter().for_each(|bin| change[bin] += excess);
+            descriptor.first_close.into_iter().for_each(|bin| change.add(bin, excess, self.bins));
         }
         change
     }
@@ -206,12 +231,13 @@ impl Activity {
 
     #[inline(never)]
     fn bin_around(&self, at: u64) -> Bin {
-        let number = ((at.saturating_sub(self.first_ns) / self.width_ns) as usize).min(BINS - 1);
+        let last = self.bins.saturating_sub(1);
+        let number = ((at.saturating_sub(self.first_ns) / self.width_ns) as usize).min(last);
         let edge = |number: usize| self.first_ns.saturating_add(number as u64 * self.width_ns);
         Bin {
             number,
             first_ns: if number == 0 { 0 } else { edge(number) },
-            end_ns: if number == BINS - 1 { u64::MAX } else { edge(number + 1) },
+            end_ns: if number == last { u64::MAX } else { edge(number + 1) },
         }
     }
 
@@ -219,12 +245,15 @@ impl Activity {
     pub fn samples(&self, counter: Counter) -> Vec<Sample> {
         let series = &self.series[counter as usize];
         let is_level = counter == Counter::OpenFiles;
-        let change = if is_level { &self.changes_of_open() } else { &series.change };
+        let open = if is_level { Some(self.changes_of_open()) } else { None };
+        let change = open.as_ref().unwrap_or(&series.change);
         let mut found = Vec::new();
         let (mut level, mut last) = (0.0, 0.0);
-        for (bin, (inside, change)) in series.inside.iter().zip(change).enumerate() {
-            level += change;
-            let amount = inside + level;
+        let bins = if series.inside.0.is_empty() && change.0.is_empty() { 0 } else { self.bins };
+        // Bins after the last one of a short run are all alike.
+        for bin in 0..BINS.min(bins + 1) {
+            level += change.get(bin);
+            let amount = series.inside.get(bin) + level;
             let value = if is_level { level } else { amount / self.width_ns as f64 };
             // Sums of fractions leave rounding errors.
             let value = if value < 1e-6 { 0.0 } else { value };

@@ -193,6 +193,7 @@ impl Exporter for Writer<'_> {
             put_complete(self.packer.out(), process);
         }
         self.packer.flush_raw()?;
+        self.packer.finish()?;
         let metadata_dropped = self.calls.metadata_dropped;
         Ok(Summary { bytes: self.packer.written, metadata_dropped, ..self.summary })
     }

@@ -138,7 +138,7 @@ fn storage(criterion: &mut Criterion) {
 
     let columns = columns();
     let (header, bytes) = block(&columns);
-    let (mut opener, mut events) = (Opener::new().expect("a decompressor"), Events::default());
+    let (mut opener, mut events) = (Opener::default(), Events::default());
     group.bench_function("decode", |bench| {
         bench.iter(|| {
             let payload = opener.open(&header, black_box(&bytes)).expect("our own block");
