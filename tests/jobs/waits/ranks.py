@@ -106,7 +106,7 @@ def train_spawned(rank, folder):
 
 @job("storage", SLOW, torch=True)
 def ranks_spawned():
-    """2 ranks by `torch.multiprocessing.spawn`, each with 2 workers of PyTorch's loader | workers are no ranks"""
+    """2 ranks by `torch.multiprocessing.spawn`, each with 2 workers of PyTorch's loader | workers are not ranks"""
     import tempfile
 
     import torch.multiprocessing
