@@ -5,8 +5,7 @@ use std::path::Path;
 
 use dlio_schemas::control_groups::{Group, number};
 
-use super::mounts::placed;
-use crate::system::file_calls::{kernel_bytes, kernel_text};
+use crate::system::file_calls::{kernel_bytes, kernel_text, placed};
 
 /// Mount points of the version 1 controller and of the version 2 hierarchy.
 const VERSION_1: &str = "/sys/fs/cgroup/blkio";

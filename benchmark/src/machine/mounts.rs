@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use dlio_schemas::secrets::masked_text;
 
 use super::io_limits::{IoLimit, IoLimits};
-use crate::system::file_calls::{free_bytes, kernel_text};
+use crate::system::file_calls::{free_bytes, kernel_text, placed};
 
 /// Further mounts are left out: containers of a busy host have hundreds.
 const MOUNTS_MAX: usize = 64;
@@ -172,11 +172,6 @@ impl Mount {
         let places = [format!("{own}/queue"), format!("{own}/../queue")];
         places.into_iter().find(|queue| placed(root, queue).is_dir())
     }
-}
-
-/// Returns a path below another root.
-pub fn placed(root: &Path, path: &str) -> PathBuf {
-    if root.as_os_str().is_empty() { path.into() } else { root.join(path.trim_start_matches('/')) }
 }
 
 #[cfg(test)]

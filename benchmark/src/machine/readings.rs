@@ -6,8 +6,8 @@ use dlio_schemas::control_groups::{self, Throttling, line};
 use dlio_schemas::machine::counters::place;
 use dlio_schemas::machine::samples::Reading;
 
-use crate::machine::mounts::{Mount, placed};
-use crate::system::file_calls::kernel_text;
+use crate::machine::mounts::Mount;
+use crate::system::file_calls::{kernel_text, placed};
 
 /// Further devices and interfaces are left out.
 const DEVICES_MAX: usize = 16;

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Reads a file of /proc or /sys. The kernel does not report their sizes, and the standard library reads such a file in
@@ -14,6 +14,11 @@ pub fn kernel_bytes(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(USUAL);
     File::open(path)?.take(u64::MAX).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+/// Returns a path below another root, which is empty except in tests.
+pub fn placed(root: &Path, path: &str) -> PathBuf {
+    if root.as_os_str().is_empty() { path.into() } else { root.join(path.trim_start_matches('/')) }
 }
 
 /// Reads a text like [`kernel_bytes`].
