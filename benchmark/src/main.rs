@@ -4,7 +4,7 @@
 //! accepts DLIO's own arguments.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use dlio_benchmark::bench::{self, Request, Run};
 use dlio_benchmark::command::size::{self, SizeRequest};
 use dlio_benchmark::command::sweep::{self, Knob};
@@ -325,11 +325,26 @@ fn main() -> ExitCode {
         let original = Original::try_parse_from(&typed).unwrap_or_else(|error| refuse(error, &typed));
         run(&original.options, true)
     } else {
-        run_other_program(&arguments);
-        let typed = plain(arguments);
-        act(Dlio::try_parse_from(&typed).unwrap_or_else(|error| refuse(error, &typed)).verb)
+        match trace_options(&arguments) {
+            Some(options) => trace::run(&options),
+            None => parse_and_act(arguments),
+        }
     };
     ExitCode::from(code_of(outcome) as u8)
+}
+
+/// Parses `dlio trace` alone: building the options of all verbs takes longer than many traced commands run. `None` for
+/// another verb, for `--help`, and for an error, which the parser of all verbs reports.
+fn trace_options(arguments: &[OsString]) -> Option<trace::Options> {
+    let words = arguments.get(1..).filter(|words| words.first().is_some_and(|verb| verb == "trace"))?;
+    let matches = trace::Options::augment_args(clap::Command::new("trace")).try_get_matches_from(words).ok()?;
+    trace::Options::from_arg_matches(&matches).ok()
+}
+
+fn parse_and_act(arguments: Vec<OsString>) -> Outcome<i32> {
+    run_other_program(&arguments);
+    let typed = plain(arguments);
+    act(Dlio::try_parse_from(&typed).unwrap_or_else(|error| refuse(error, &typed)).verb)
 }
 
 /// Ends the program with an error in its command line; options and verbs of other programs are answered with ours.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -171,6 +172,19 @@ fn musl_programs_start_from_any_program() {
     assert!(!text(&run.errors).contains("relocating"), "{}", text(&run.errors));
     let seen = seen::read(&sandbox.trace());
     assert!(seen.events().any(|event| event.file.as_deref().is_some_and(|file| file.ends_with("/data"))));
+}
+
+/// As a shell would: `execvp` passes such a file to `sh`.
+#[test]
+fn script_without_an_interpreter_runs() {
+    let sandbox = Sandbox::new("process_environment.script").unwrap();
+    let script = sandbox.work().join("script");
+    fs::write(&script, "cat < $0 > copy\nexit 42\n").unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let run = dlio(&sandbox, &[&script.display().to_string()]);
+    assert_eq!(run.exit, "42", "{}", text(&run.errors));
+    assert_eq!(fs::read(sandbox.work().join("copy")).unwrap(), fs::read(&script).unwrap());
+    assert!(seen::read(&sandbox.trace()).count("read") > 0);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::system::processes::{self, Variables};
+use crate::system::processes::{self, Outliving, Variables};
 use crate::system::{locate, terminal};
 
 /// Returns the path of `dlio-analyze` if it is installed.
@@ -19,7 +19,7 @@ pub fn run(analyzer: &Path, trace: &Path, summary: bool, page: Option<&Path>) {
     if let Some(page) = page {
         command.arg("--html").arg(page).arg("--force");
     }
-    if let Err(error) = processes::run_in_front(&mut command, &Variables::default(), || (), drop) {
+    if let Err(error) = processes::run_in_front(&mut command, &Variables::default(), Outliving::Allowed, || (), drop) {
         terminal::warn(format_args!("dlio: {}: {error}", analyzer.display()));
     }
 }

@@ -10,7 +10,7 @@ use crate::ranks::agreement;
 use crate::ranks::communicator::{Communicator, Single};
 use crate::results::run_folder::RunFolder;
 use crate::results::summary;
-use crate::system::processes::{self, Variables};
+use crate::system::processes::{self, Outliving, Variables};
 use crate::system::{locate, terminal};
 use dlio_schemas::env;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -70,9 +70,8 @@ fn child(run: &Run, library: &Path, trace: &Path) -> Outcome<ExitStatus> {
         // Converting a trace to Perfetto's format is half of the cost of tracing, and the run does not need it.
         variables.set(env::FORMAT, "native");
     }
-    processes::ends_with_us(&mut command);
     // An interrupted run keeps what it has, and is summarized afterwards.
-    Ok(processes::run_in_front(&mut command, &variables, || (), drop).map_err(failed)?.1)
+    Ok(processes::run_in_front(&mut command, &variables, Outliving::Prevented, || (), drop).map_err(failed)?.1)
 }
 
 /// Reports that a run was killed, which it could not do itself, and notes it in its summary.

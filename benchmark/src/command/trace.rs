@@ -26,7 +26,7 @@ use crate::command::{analyzer, output_places};
 use crate::failure::{Failure, Outcome};
 use crate::machine::sampler::{FirstSample, SampleResult, Sampler};
 use crate::machine::unusual;
-use crate::system::processes::{self, Variables};
+use crate::system::processes::{self, Outliving, Variables};
 use crate::system::{locate, terminal};
 
 #[derive(Args)]
@@ -153,7 +153,8 @@ pub fn run(options: &Options) -> Outcome<i32> {
     let mut sampler = None;
     let first = || FirstSample::take(&folder, options.umask());
     let began = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
-    let ended = processes::run_in_front(&mut command, &variables, first, |first| sampler = first.go_on());
+    let started = |first: FirstSample| sampler = first.go_on();
+    let ended = processes::run_in_front(&mut command, &variables, Outliving::Allowed, first, started);
     let machine = sampler.map(Sampler::finish).unwrap_or_default();
     let (pid, status) = match ended {
         Ok(ended) => ended,

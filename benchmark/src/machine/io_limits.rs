@@ -1,12 +1,12 @@
 //! Limits of I/O that the control groups of this process set on a block device.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
 use dlio_schemas::control_groups::{Group, number};
 
 use super::mounts::placed;
+use crate::system::file_calls::{kernel_bytes, kernel_text};
 
 /// Mount points of the version 1 controller and of the version 2 hierarchy.
 const VERSION_1: &str = "/sys/fs/cgroup/blkio";
@@ -29,7 +29,7 @@ impl IoLimits {
     /// Reads the limits of this process's group and of its parents. `root` is empty except in tests.
     pub fn read(root: &Path) -> IoLimits {
         let mut limits = IoLimits::default();
-        let text = fs::read(placed(root, "/proc/self/cgroup")).unwrap_or_default();
+        let text = kernel_bytes(placed(root, "/proc/self/cgroup")).unwrap_or_default();
         let Some(group) = Group::find(&text, b"blkio") else { return limits };
         let path = String::from_utf8_lossy(group.path).trim_end_matches('/').to_string();
         let tops = if group.is_unified { &VERSION_2[..] } else { &[VERSION_1][..] };
@@ -39,7 +39,7 @@ impl IoLimits {
         let Some((top, mut path)) = { places }.find(exists) else { return limits };
         loop {
             let folder = format!("{top}{path}");
-            let read = |file: &str| fs::read_to_string(placed(root, &format!("{folder}/{file}"))).unwrap_or_default();
+            let read = |file: &str| kernel_text(placed(root, &format!("{folder}/{file}"))).unwrap_or_default();
             limits.take_version_2(&read("io.max"));
             for (field, file) in FIELDS {
                 limits.take_version_1(field, &read(&format!("blkio.throttle.{file}_device")));
@@ -98,6 +98,8 @@ fn suffixes(path: &str) -> impl Iterator<Item = &str> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn root(name: &str, files: &[(&str, &str)]) -> std::path::PathBuf {

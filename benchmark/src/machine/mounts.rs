@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use dlio_schemas::secrets::masked_text;
 
 use super::io_limits::{IoLimit, IoLimits};
-use crate::system::file_calls::free_bytes;
+use crate::system::file_calls::{free_bytes, kernel_text};
 
 /// Further mounts are left out: containers of a busy host have hundreds.
 const MOUNTS_MAX: usize = 64;
@@ -120,7 +120,7 @@ impl Mount {
         let mut about =
             vec![("type", self.kind.clone()), ("source", self.source.clone()), ("options", self.options.clone())];
         let read = |path: String| {
-            let text = fs::read_to_string(placed(root, &path)).ok()?;
+            let text = kernel_text(placed(root, &path)).ok()?;
             Some(text.trim().to_string()).filter(|text| !text.is_empty())
         };
         about.extend(self.device_name(root).map(|name| ("device", name)));
@@ -161,7 +161,7 @@ impl Mount {
     pub fn io_limit(&self, limits: &IoLimits, root: &Path) -> IoLimit {
         let own = format!("/sys/dev/block/{}", self.device);
         let is_partition = placed(root, &format!("{own}/partition")).exists();
-        let disk = || fs::read_to_string(placed(root, &format!("{own}/../dev"))).ok();
+        let disk = || kernel_text(placed(root, &format!("{own}/../dev"))).ok();
         let device = is_partition.then(disk).flatten().unwrap_or_else(|| self.device.clone());
         limits.of(device.trim()).unwrap_or_default()
     }

@@ -1,6 +1,5 @@
 //! The counters of the host, each from its file in /proc or /sys. Missing files are skipped.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use dlio_schemas::control_groups::{self, Throttling, line};
@@ -8,6 +7,7 @@ use dlio_schemas::machine::counters::place;
 use dlio_schemas::machine::samples::Reading;
 
 use crate::machine::mounts::{Mount, placed};
+use crate::system::file_calls::kernel_text;
 
 /// Further devices and interfaces are left out.
 const DEVICES_MAX: usize = 16;
@@ -61,7 +61,7 @@ impl Sources {
     }
 
     fn text(&self, path: &str) -> String {
-        fs::read_to_string(placed(&self.root, path)).unwrap_or_default()
+        kernel_text(placed(&self.root, path)).unwrap_or_default()
     }
 
     fn processors(&self, out: &mut Readings) {
@@ -195,7 +195,7 @@ fn retransmissions(text: &str) -> Option<u64> {
 }
 
 fn read(folder: &Path, name: &str) -> String {
-    fs::read_to_string(folder.join(name)).unwrap_or_default()
+    kernel_text(folder.join(name)).unwrap_or_default()
 }
 
 /// Parses `some avg10=0.00 avg60=0.00 avg300=0.00 total=0`, and the line for `full`.
@@ -264,6 +264,8 @@ impl Readings {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use dlio_schemas::machine::counters::COUNTERS;
 
     use super::*;

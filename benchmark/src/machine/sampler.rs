@@ -130,7 +130,7 @@ impl SamplerState {
     fn begin(&mut self) {
         let Some(name) = own_name(&self.folder) else { return };
         let groups = environment::control_groups(Path::new(""));
-        let mounts = mounts::parse(&std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default());
+        let mounts = mounts::parse(&file_calls::kernel_text("/proc/self/mountinfo").unwrap_or_default());
         let began_ns = clock::boot_nanos();
         let path = self.folder.join(format!(
             "machine-{}-{}-{}.{ENDING}",
@@ -200,7 +200,7 @@ fn own_name(folder: &Path) -> Option<Option<UnixListener>> {
 
 fn facts(groups: &ControlGroups) -> Vec<(&'static str, String)> {
     let kernel = |what: &str| {
-        let text = std::fs::read_to_string(format!("/proc/sys/kernel/{what}")).ok()?;
+        let text = file_calls::kernel_text(format!("/proc/sys/kernel/{what}")).ok()?;
         Some(text.trim().to_string()).filter(|text| !text.is_empty())
     };
     let folder = |folder: &Option<PathBuf>| folder.as_ref().map(|folder| folder.to_string_lossy().into_owned());

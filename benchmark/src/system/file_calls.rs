@@ -1,11 +1,25 @@
 //! Calls on files and sockets that the standard library lacks.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
+
+/// Reads a file of /proc or /sys. The kernel does not report their sizes, and the standard library reads such a file in
+/// many small pieces.
+pub fn kernel_bytes(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    const USUAL: usize = 8 << 10;
+    let mut bytes = Vec::with_capacity(USUAL);
+    File::open(path)?.take(u64::MAX).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Reads a text like [`kernel_bytes`].
+pub fn kernel_text(path: impl AsRef<Path>) -> io::Result<String> {
+    String::from_utf8(kernel_bytes(path)?).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
 
 /// Waits until one of the files can be read without blocking or a signal arrives, at most until the limit. Returns
 /// which files are ready.

@@ -1,8 +1,8 @@
 //! Processors and memory of the host, in the format of the output files.
 
+use crate::system::file_calls::kernel_text;
 use crate::system::host;
 use serde_json::{Map, Value};
-use std::fs;
 
 /// A host that ranks ran on.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,7 +46,7 @@ pub fn processors() -> u64 {
 
 /// Returns the number of processors that this process may run on, regardless of any time quota.
 pub fn processors_allowed() -> Option<u64> {
-    let text = fs::read_to_string("/proc/self/status").ok()?;
+    let text = kernel_text("/proc/self/status").ok()?;
     let mask = text.lines().find_map(|line| line.strip_prefix("Cpus_allowed:"))?;
     Some(mask.chars().filter_map(|digit| digit.to_digit(16)).map(|digit| u64::from(digit.count_ones())).sum())
 }
@@ -54,7 +54,7 @@ pub fn processors_allowed() -> Option<u64> {
 /// Returns the number of online processors. Does not query processor frequencies, unlike /proc/cpuinfo: on a large host
 /// that takes longer than a short command.
 pub fn processors_online() -> Option<u64> {
-    count_of_list(fs::read_to_string("/sys/devices/system/cpu/online").ok()?.trim())
+    count_of_list(kernel_text("/sys/devices/system/cpu/online").ok()?.trim())
 }
 
 /// Returns the number of processors in a list, `0-3,8`.
@@ -68,7 +68,7 @@ fn count_of_list(list: &str) -> Option<u64> {
 
 /// Returns the processors of the whole host, regardless of how many this process may use, as in DLIO's files.
 pub fn all_processors() -> u64 {
-    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let text = kernel_text("/proc/cpuinfo").unwrap_or_default();
     let count = text.lines().filter(|line| line.starts_with("processor")).count() as u64;
     if count > 0 { count } else { processors() }
 }
@@ -86,7 +86,7 @@ pub fn processor() -> Map<String, Value> {
 }
 
 fn fields(path: &str) -> Map<String, Value> {
-    let text = fs::read_to_string(path).unwrap_or_default();
+    let text = kernel_text(path).unwrap_or_default();
     let lines = text.lines().take_while(|line| !line.trim().is_empty());
     lines.filter_map(|line| line.split_once(':')).map(|(key, value)| (key.trim().into(), value.trim().into())).collect()
 }
@@ -97,8 +97,7 @@ pub fn memory_gibibytes() -> f64 {
 }
 
 pub fn host_name() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/hostname")
-        .map_or_else(|_| "localhost".into(), |name| name.trim().to_string())
+    kernel_text("/proc/sys/kernel/hostname").map_or_else(|_| "localhost".into(), |name| name.trim().to_string())
 }
 
 #[cfg(test)]

@@ -5,11 +5,11 @@
 
 use crate::system::{clock, file_calls};
 use dlio_schemas::process_stat::ProcessStat;
-use std::ffi::{CString, OsStr, OsString};
+use std::ffi::{CStr, CString, OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU8, AtomicU64, Ordering};
@@ -134,6 +134,81 @@ fn leave_as_found(command: &mut Command, variables: &Variables) {
     }
 }
 
+/// Starts a command with the state that [`leave_as_found`] restores, but without copying this process first, which takes
+/// longer than many commands run. `None` if the C library cannot report a failure of that, and for a script without an
+/// interpreter, which a shell has to run.
+fn spawn_in_place(command: &Command, variables: &Variables) -> Option<io::Result<libc::pid_t>> {
+    let list = |texts: &[CString]| -> Vec<*mut libc::c_char> {
+        texts.iter().map(|text| text.as_ptr().cast_mut()).chain([std::ptr::null_mut()]).collect()
+    };
+    let words = [command.get_program()].into_iter().chain(command.get_args());
+    let words: Vec<CString> = words.map(|word| CString::new(word.as_bytes())).collect::<Result<_, _>>().ok()?;
+    let entries = variables.entries();
+    let (arguments, environment) = (list(&words), list(&entries));
+    if !reports_failed_exec() {
+        return None;
+    }
+    // SAFETY: zeroed structures are initialized before they are used, and destroyed once; both lists end with a null
+    // pointer, and the texts they point to live until the command has started.
+    let (error, child) = unsafe {
+        let (mut actions, mut attributes) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::posix_spawn_file_actions_init(&mut actions);
+        libc::posix_spawnattr_init(&mut attributes);
+        for fd in (0..3).filter(|fd| CLOSED.load(Ordering::Relaxed) >> fd & 1 == 1) {
+            libc::posix_spawn_file_actions_addclose(&mut actions, fd);
+        }
+        if !IGNORED_PIPE.load(Ordering::Relaxed) {
+            let mut pipe = std::mem::zeroed();
+            libc::sigemptyset(&mut pipe);
+            libc::sigaddset(&mut pipe, libc::SIGPIPE);
+            libc::posix_spawnattr_setsigdefault(&mut attributes, &pipe);
+            libc::posix_spawnattr_setflags(&mut attributes, libc::POSIX_SPAWN_SETSIGDEF as libc::c_short);
+        }
+        let (program, mut child) = (words[0].as_ptr(), 0);
+        let error =
+            libc::posix_spawnp(&mut child, program, &actions, &attributes, arguments.as_ptr(), environment.as_ptr());
+        libc::posix_spawn_file_actions_destroy(&mut actions);
+        libc::posix_spawnattr_destroy(&mut attributes);
+        (error, child)
+    };
+    match error {
+        0 => Some(Ok(child)),
+        libc::ENOEXEC => None,
+        error => Some(Err(io::Error::from_raw_os_error(error))),
+    }
+}
+
+/// Returns `true` if `posix_spawn` reports that a program cannot be executed: since glibc 2.24.
+fn reports_failed_exec() -> bool {
+    // SAFETY: the C library's version is a constant text.
+    let version = unsafe { CStr::from_ptr(libc::gnu_get_libc_version()) }.to_str().unwrap_or_default();
+    let numbers = version.split_once('.').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
+    numbers.is_some_and(|numbers: (u32, u32)| numbers >= (2, 24))
+}
+
+/// Waits for a child and returns its status.
+fn status_at_end(child: libc::pid_t) -> io::Result<ExitStatus> {
+    let mut status = 0;
+    loop {
+        // SAFETY: writes the one integer it is given.
+        if unsafe { libc::waitpid(child, &mut status, 0) } == child {
+            return Ok(ExitStatus::from_raw(status));
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
+/// Whether a command may run longer than this process.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Outliving {
+    Allowed,
+    /// It ends when this process does, even if this process is killed and cannot signal it.
+    Prevented,
+}
+
 /// Runs a command in the foreground. Signals sent to this process are forwarded to it, and a terminal's signal to both
 /// is survived. Handlers, unlike "ignore", are not inherited, so except for the variables the command starts with the
 /// signals and environment it would have without dlio. Returns its pid and exit status.
@@ -143,6 +218,7 @@ fn leave_as_found(command: &mut Command, variables: &Variables) {
 pub fn run_in_front<T>(
     command: &mut Command,
     variables: &Variables,
+    outliving: Outliving,
     before: impl FnOnce() -> T,
     started: impl FnOnce(T),
 ) -> io::Result<(u32, ExitStatus)> {
@@ -155,24 +231,28 @@ pub fn run_in_front<T>(
         // Messages printed afterwards may go to a log that has reached its size limit.
         set_handler(libc::SIGXFSZ, outlast as extern "C" fn(libc::c_int) as libc::sighandler_t, 0);
     }
-    leave_as_found(command, variables);
     let made = before();
-    let spawned = command.spawn();
+    let in_place = if outliving == Outliving::Allowed { spawn_in_place(command, variables) } else { None };
+    let spawned = in_place.unwrap_or_else(|| {
+        if outliving == Outliving::Prevented {
+            ends_with_us(command);
+        }
+        leave_as_found(command, variables);
+        command.spawn().map(|child| child.id() as libc::pid_t)
+    });
     started(made);
-    let mut child = spawned?;
+    let child = spawned?;
     // Signals that were ignored are ignored by the command too, unless it changes that; so they can be forwarded now.
     HANDED_ON.into_iter().for_each(listen);
-    let id = child.id() as libc::pid_t;
-    IN_FRONT.store(id, Ordering::Relaxed);
+    IN_FRONT.store(child, Ordering::Relaxed);
     let early = EARLY.swap(0, Ordering::Relaxed);
-    HANDED_ON.into_iter().filter(|signal| early >> signal & 1 == 1).for_each(|signal| send(id, signal));
-    let status = child.wait();
+    HANDED_ON.into_iter().filter(|signal| early >> signal & 1 == 1).for_each(|signal| send(child, signal));
+    let status = status_at_end(child);
     IN_FRONT.store(0, Ordering::Relaxed);
-    Ok((child.id(), status?))
+    Ok((child as u32, status?))
 }
 
-/// Makes the command end when this process does, even if this process is killed and cannot signal it.
-pub fn ends_with_us(command: &mut Command) {
+fn ends_with_us(command: &mut Command) {
     let us = std::process::id();
     // SAFETY: between fork and exec only two system calls are made, and nothing is allocated.
     unsafe {

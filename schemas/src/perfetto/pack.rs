@@ -58,7 +58,7 @@ pub struct Packer<'a> {
     rounds: u64,
     /// Buffer for zstd.
     compressed: Vec<u8>,
-    /// What the sink gets next: a short-lived process writes its file with one call.
+    /// Bytes for the next call of the sink: a short-lived process writes its file with one call.
     outgoing: Vec<u8>,
     pub written: u64,
 }
