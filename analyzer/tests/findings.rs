@@ -381,7 +381,7 @@ fn lock_waits_are_not_storage() {
         // Readers waited for the lock for most of the time: the cause of the wait is not among their calls.
         assert!(report["training"][0]["wait_io_ns"].is_null(), "{}", report["training"][0]);
         let screen = analyze(&trace, &[]).split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(screen.contains("next: open files read-only if they are only read"), "{screen}");
+        assert!(screen.contains("next: hold locks for a shorter time, open files read-only"), "{screen}");
         // Waiting is not I/O in any number, and SQL agrees.
         let sql = "select events, time_ns from files where path = '/data/lock'";
         assert_eq!(analyze(&trace, &["--sql", sql, "--format", "csv"]).lines().last(), Some("0,0"));

@@ -307,10 +307,10 @@ fn machines() -> Vec<Scenario> {
         reads
     };
     vec![
-        ("under-a-quota", short_of_cpus(&quota), &["input-bound", "cpu-quota"]),
-        ("pinned", short_of_cpus(&pinned), &["input-bound", "cpu-affinity"]),
-        ("pools-of-threads", short_of_cpus(&pools), &["input-bound", "too-many-threads"]),
-        ("neighbors", short_of_cpus(&neighbors), &["input-bound", "noisy-neighbor"]),
+        ("under-a-quota", short_of_cpus(&quota), &["input-bound", "cpu-quota", "loader-cpu-bound"]),
+        ("pinned", short_of_cpus(&pinned), &["input-bound", "cpu-affinity", "loader-cpu-bound"]),
+        ("pools-of-threads", short_of_cpus(&pools), &["input-bound", "too-many-threads", "loader-cpu-bound"]),
+        ("neighbors", short_of_cpus(&neighbors), &["input-bound", "noisy-neighbor", "loader-cpu-bound"]),
         ("under-a-limit", under_a_limit(), &["cache-thrash"]),
         (
             "busy-device",

@@ -77,9 +77,13 @@ fn fish_of_others() -> String {
 fn zsh(script: &str, names: &[&str]) -> String {
     let assigned = names.iter().map(|name| format!("workload={name}"));
     let assigned: Vec<_> = assigned.chain(keys().into_iter().map(|key| format!("++{key}"))).collect();
-    let line = |line: &str| match line.contains("'::overrides -- ") {
-        true => line.replace(":_default'", &format!(":({})'", assigned.join(" "))) + "\n",
-        false => line.replace("':name:_default'", &format!("':name:({})'", names.join(" "))) + "\n",
+    let line = |line: &str| {
+        let words = match line {
+            line if line.contains("'::overrides -- ") => assigned.join(" "),
+            line if line.starts_with("':name -- ") => names.join(" "),
+            line => return line.to_string() + "\n",
+        };
+        line.replace(":_default'", &format!(":({words})'")) + "\n"
     };
     script.lines().map(line).collect()
 }
