@@ -851,7 +851,7 @@ mod tests {
         let mut rest = vec![0; bytes.len()];
         let mut end = 0;
         for part in used_parts(words.first_chunk().unwrap()) {
-            assert!(part.start >= end && part.len() > 0, "{part:?}");
+            assert!(part.start >= end && !part.is_empty(), "{part:?}");
             end = part.end;
             rest[part.clone()].copy_from_slice(&bytes[part]);
         }
