@@ -80,6 +80,7 @@ threads-slow-files              storage      2 threads read slow files, `queue.Q
 threads-simple-queue            storage      2 threads read slow files, `queue.SimpleQueue` | parking lot from Python 3.13 on
 threads-executor                storage      slow files, `ThreadPoolExecutor.map` | waits for futures, each with a lock of its own
 prefetch-thread                 storage      one thread reads one batch ahead | the smallest loader there is
+trainer-in-a-thread             storage      2 threads read slow files, a third one trains | the main thread only waits for it
 threads-decode                  gil          2 threads decode data in memory in Python | they wait for one another's GIL; processes would help
 threads-locked-reads            lock         3 threads read and sleep under one `threading.Lock` | the lock's, not storage
 threads-healthy                 none         2 threads read fast files, batches come in time | waits of the readers for room in the queue
@@ -114,6 +115,7 @@ two ranks (``waits/ranks.py``)
 ranks-one-slow                  storage      2 ranks meet at a barrier, the files of rank 1 are slow | rank 0 waits for rank 1 and not for its own readers
 ranks-healthy                   none         2 ranks meet at a barrier, batches come in time | waits for each other are short
 ranks-gloo-one-slow             storage      2 ranks of gloo, the files of rank 1 are slow | a loop thread receives what rank 0 waits for
+ranks-spawned                   storage      2 ranks by `torch.multiprocessing.spawn`, each with 2 workers of PyTorch's loader | workers are not ranks
 torchrun-one-slow               storage      (spans) torchrun, 2 ranks of DistributedDataParallel, the files of rank 1 are slow | rank 0 waits within its backward
 a program in C or C++, without Python (``waits/programs.py``)
 -----------------------------------------------------------------------------------------------------------------------------
