@@ -66,29 +66,36 @@ impl Version {
     }
 
     /// Returns the keys that a training in the closed division may change.
-    pub fn closed_keys(self) -> &'static [&'static str] {
-        match self {
-            Version::V2 => TRAINING_KEYS,
-            Version::V3 => TRAINING_KEYS_V3,
-        }
+    pub fn closed_keys(self) -> Vec<&'static str> {
+        let own: &[&str] = match self {
+            // The script of version 1.0 sets them.
+            Version::V2 => &["profiling.profiler", "profiling.iostat_devices"],
+            // MLPerf's program sets most of them itself.
+            Version::V3 => &[
+                "storage.storage_options.prefetch_window",
+                "dataset.skip_listing",
+                "dataset.listing_validation_interval",
+                "dataset.num_files_generated",
+                "dataset.total_disk_bytes",
+            ],
+        };
+        [TRAINING_KEYS, self.storage_keys(), own].concat()
     }
 
-    pub fn checkpoint_keys(self) -> &'static [&'static str] {
-        match self {
+    pub fn checkpoint_keys(self) -> Vec<&'static str> {
+        let own: &[&str] = match self {
             // The benchmark sets the mode and the data parallelism of a subset.
-            Version::V2 => &[
-                "checkpoint.checkpoint_folder",
-                "checkpoint.num_checkpoints_write",
-                "checkpoint.num_checkpoints_read",
-                "checkpoint.mode",
-                "model.parallelism.data",
-                "storage.storage_type",
-                "storage.storage_root",
-            ],
+            Version::V2 => &["checkpoint.mode", "model.parallelism.data"],
+            Version::V3 => &[],
+        };
+        [CHECKPOINT_KEYS, self.storage_keys(), own].concat()
+    }
+
+    /// Returns the keys that describe where data and checkpoints are.
+    fn storage_keys(self) -> &'static [&'static str] {
+        match self {
+            Version::V2 => &["storage.storage_type", "storage.storage_root"],
             Version::V3 => &[
-                "checkpoint.checkpoint_folder",
-                "checkpoint.num_checkpoints_write",
-                "checkpoint.num_checkpoints_read",
                 "storage.storage_type",
                 "storage.storage_root",
                 "storage.storage_options.storage_library",
@@ -128,7 +135,7 @@ impl Division {
     }
 }
 
-/// The last ones are set by the script of version 1.0.
+/// Keys that a training may change in every version.
 const TRAINING_KEYS: &[&str] = &[
     "dataset.num_files_train",
     "dataset.num_subfolders_train",
@@ -139,34 +146,11 @@ const TRAINING_KEYS: &[&str] = &[
     "reader.odirect",
     "reader.prefetch_size",
     "checkpoint.checkpoint_folder",
-    "storage.storage_type",
-    "storage.storage_root",
-    "profiling.profiler",
-    "profiling.iostat_devices",
 ];
 
-/// The last ones are set by MLPerf's program itself, not by a user.
-const TRAINING_KEYS_V3: &[&str] = &[
-    "dataset.num_files_train",
-    "dataset.num_subfolders_train",
-    "dataset.data_folder",
-    "reader.read_threads",
-    "reader.computation_threads",
-    "reader.transfer_size",
-    "reader.odirect",
-    "reader.prefetch_size",
-    "checkpoint.checkpoint_folder",
-    "storage.storage_type",
-    "storage.storage_root",
-    "storage.storage_options.prefetch_window",
-    "storage.storage_options.storage_library",
-    "storage.storage_options.uri_scheme",
-    "storage.s3_force_path_style",
-    "dataset.skip_listing",
-    "dataset.listing_validation_interval",
-    "dataset.num_files_generated",
-    "dataset.total_disk_bytes",
-];
+/// Keys that a run with checkpoints may change in every version.
+const CHECKPOINT_KEYS: &[&str] =
+    &["checkpoint.checkpoint_folder", "checkpoint.num_checkpoints_write", "checkpoint.num_checkpoints_read"];
 
 /// Keys that a training in the open division may change too.
 pub const OPEN_KEYS: &[&str] = &["framework", "dataset.format", "dataset.num_samples_per_file", "reader.data_loader"];

@@ -28,11 +28,11 @@ const SUBSET_KEYS: [&str; 2] = ["checkpoint.mode", "model.parallelism.data"];
 pub fn findings(case: &Case, workload: &Workload) -> Vec<Finding> {
     let division = case.division_of(workload);
     match workload.kind {
-        Kind::Checkpointing => vec![keys(&CHECKPOINT, workload, case.version.checkpoint_keys(), &SUBSET_KEYS)],
+        Kind::Checkpointing => vec![keys(&CHECKPOINT, workload, &case.version.checkpoint_keys(), &SUBSET_KEYS)],
         Kind::Training => {
             let rule: &'static Rule = if division == Division::Closed { &CLOSED } else { &OPEN };
             let mut found = vec![
-                keys(rule, workload, case.version.closed_keys(), OPEN_KEYS),
+                keys(rule, workload, &case.version.closed_keys(), OPEN_KEYS),
                 definition(case, workload),
                 accelerator(case, workload, division),
                 direct(workload),
