@@ -1059,10 +1059,12 @@ fn headline_names_bottleneck_evidence_and_next_step() {
         let share = found["headline"]["share"].as_f64();
         assert!(share.is_none_or(|share| (0.0..=1.0).contains(&share)), "{name}: {}", found["headline"]);
         // A cause that the trace does not show is never named.
-        let is_unknown = ["unknown", "no-training", "no-events"].contains(&bottleneck);
+        let is_unknown = ["unknown", "no-training", "no-events", "shared-memory-full"].contains(&bottleneck);
         assert_eq!(share.is_none(), is_unknown, "{name}: {}", found["headline"]);
         let why = found["headline"]["why"].as_str().unwrap();
         assert!(why.ends_with('.') && why.chars().any(|c| c.is_ascii_digit()), "{name}: {why}");
+        // A failure that ends runs leads, whatever the run waited for.
+        assert_eq!(name == "full-shared-memory", bottleneck == "shared-memory-full", "{name}: {text}");
         // The next step is the one of a finding that fired.
         if let Some(id) = found["headline"]["finding"].as_str() {
             let finding = finding(&found, id);

@@ -63,6 +63,8 @@ pub enum Bottleneck {
     PrefetchBound,
     /// Training waits for batches of readers that have ended.
     ReaderDied,
+    /// The memory through which readers hand batches over is full, which ends readers or the run.
+    SharedMemoryFull,
     /// Training waits for data because of several causes.
     DataBoundMixed,
     /// Training waits for data, and the cause is unknown.
@@ -111,6 +113,7 @@ impl Bottleneck {
             Bottleneck::StartupBound => "STARTUP-BOUND",
             Bottleneck::PrefetchBound => "PREFETCH-BOUND",
             Bottleneck::ReaderDied => "READER DIED",
+            Bottleneck::SharedMemoryFull => "SHARED MEMORY FULL",
             Bottleneck::DataBoundMixed => "DATA-BOUND, MIXED CAUSES",
             Bottleneck::DataBoundUnknown => "DATA-BOUND, CAUSE UNKNOWN",
             Bottleneck::CheckpointBound => "CHECKPOINT-BOUND",
@@ -272,14 +275,19 @@ impl Headline {
 
     /// Adds the next step, from the findings of the report.
     pub fn recommend(&mut self, summary: &Summary) {
+        if let Some(full) = summary.findings.iter().find(|finding| finding.id == FAILS && finding.fired()) {
+            // The shares of a run that failed say little about one that does not.
+            let text = format!("{}: batches do not fit into /dev/shm", Bottleneck::SharedMemoryFull.title());
+            let certainty = Certainty::Measured;
+            *self =
+                Headline { text, certainty, ..Headline::new(Bottleneck::SharedMemoryFull, format!("{}.", full.says)) };
+            self.take_change(full);
+            return;
+        }
         match (self.bottleneck, self.change(summary)) {
             (Bottleneck::NoEvents, _) => {}
             (Bottleneck::Unknown, _) if lost_share(summary).is_some() => self.next = Some(RECORD_AGAIN.into()),
-            (_, Some(finding)) => {
-                self.next = Some(finding.remedy.clone());
-                self.verify = Some(finding.verify.clone()).filter(|verify| !verify.is_empty());
-                self.finding = Some(finding.id.clone());
-            }
+            (_, Some(finding)) => self.take_change(finding),
             (bottleneck, None) if bottleneck.is_open() => self.next = Some(RECORD_SPANS.into()),
             (bottleneck, None) if !bottleneck.is_free() && replayed(summary).is_some() => {
                 self.next = replayed(summary);
@@ -295,6 +303,13 @@ impl Headline {
                 self.verify = Some(COMPARE.into());
             }
         }
+    }
+
+    /// Makes the change of a finding the next step.
+    fn take_change(&mut self, finding: &Finding) {
+        self.next = Some(finding.remedy.clone());
+        self.verify = Some(finding.verify.clone()).filter(|verify| !verify.is_empty());
+        self.finding = Some(finding.id.clone());
     }
 
     /// Returns the finding whose change saves most, among those that concern the bottleneck.
@@ -342,6 +357,9 @@ fn replayed(summary: &Summary) -> Option<String> {
     let [after, before] = [row.time_ns?, replay.measured_ns].map(|ns| time(ns as f64));
     Some(format!("set {} ({}): by replay, training takes {after} instead of {before}", row.code, row.what))
 }
+
+/// The rule about failures that lead the report, whatever the run waited for.
+const FAILS: &str = "shm-small";
 
 /// The rule that knows only where storage does not lose time.
 const UNSPECIFIC: &str = "slow-but-idle-device";

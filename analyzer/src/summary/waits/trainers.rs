@@ -334,8 +334,10 @@ impl<'f, 'a> Trainer<'f, 'a> {
         let steps = (first..thread.steps.len()).take_while(|&at| thread.steps[at].start < to);
         let waits = |&at: &usize| {
             let step = &thread.steps[at];
+            // A look for ended children that found none did not wait for one.
+            let is_look = step.kind == StepKind::Child && step.amount == 0;
             let is_idle = matches!(thread.class[at], Part::Idle | Part::Gil)
-                || matches!(step.kind, StepKind::Child | StepKind::Join | StepKind::Take);
+                || matches!(step.kind, StepKind::Child | StepKind::Join | StepKind::Take) && !is_look;
             is_idle && step.end - step.start >= WAIT_NS
         };
         steps.filter(waits).collect()
@@ -346,8 +348,11 @@ impl<'f, 'a> Trainer<'f, 'a> {
     fn ended_waits(&self) -> Vec<Ended> {
         let thread = &self.family.threads[self.thread];
         let mut found: Vec<Ended> = Vec::new();
+        let mut previous = 0;
         for at in self.idle_steps(i64::MIN, i64::MAX) {
             let step = &thread.steps[at];
+            let between = &thread.steps[(previous + 1).min(at)..at];
+            previous = at;
             let by = self.family.ender(self.thread, at);
             let bytes = if step.kind == StepKind::Take { step.amount } else { 0 };
             // Skip posts, which occur in between.
@@ -355,8 +360,9 @@ impl<'f, 'a> Trainer<'f, 'a> {
             let next = thread.steps[at + 1..].iter().find(is_other);
             let next = next.map_or(step.end, |next| next.start);
             let wait = Ended { start: step.start, end: step.end, by, bytes, next, object: step.object };
-            // Between chunks of one message, a thread may have to allocate space for it.
-            let is_piece = |last: &Ended| step.object == last.object && step.amount >= PIECE;
+            // Between chunks of one message, a thread may have to allocate space for it. It does nothing else.
+            let is_chunk = |chunk: &Step| chunk.object == step.object && chunk.amount >= PIECE;
+            let is_piece = |last: &Ended| step.object == last.object && is_chunk(step) && between.iter().all(is_chunk);
             let pause = |last: &Ended| if is_piece(last) { PIECES_NS } else { WORK_NS };
             let last = found.last_mut().filter(|last| thread.worked(last.end, step.start) < pause(last));
             match last {
@@ -538,7 +544,7 @@ impl<'f, 'a> Trainer<'f, 'a> {
         let own = self.own_workers(&ended);
         let readers = self.readers(&ended, &own);
         let mut waits = Vec::new();
-        let mut stopped = i64::MIN;
+        let mut stops = BTreeSet::new();
         for wait in &ended {
             let kind = match wait.by {
                 Ender::Timer => continue,
@@ -551,7 +557,7 @@ impl<'f, 'a> Trainer<'f, 'a> {
                 Ender::Thread(act) | Ender::Exit(act) if self.relation(&act) == Relation::Stranger => WaitKind::Peer,
                 Ender::Exit(act) if readers.contains(&self.reader_of(act)) => {
                     waits.push(self.reader_time(wait.start, wait.end, act));
-                    stopped = wait.end;
+                    stops.insert(wait.end);
                     continue;
                 }
                 Ender::Thread(act) | Ender::Exit(act) => {
@@ -564,7 +570,10 @@ impl<'f, 'a> Trainer<'f, 'a> {
             };
             waits.push(self.explain(wait.start, wait.end, kind, wait.by));
         }
-        for made in self.readers_made(&readers) {
+        let made = self.readers_made(&readers);
+        // A loader that has readers for each epoch stops them within the epoch. Others are stopped after the training.
+        let stops_are_waits = made.len() > 1;
+        for made in made {
             self.add_start(&mut waits, made);
         }
         let data = || waits.iter().filter(|wait| wait.kind == WaitKind::Data);
@@ -578,11 +587,12 @@ impl<'f, 'a> Trainer<'f, 'a> {
         let by_reader =
             |wait: &&Wait| readers.is_empty() || wait.maker.is_some_and(|maker| readers.contains(&self.reader(maker)));
         let from = data().filter(by_reader).map(|wait| wait.start).chain(takes.iter().map(|take| take.start)).min()?;
-        let last = data().filter(by_reader).map(|wait| wait.end).chain(takes.iter().map(|take| take.end)).max()?;
+        let ends = data().filter(by_reader).map(|wait| wait.end).filter(|end| stops_are_waits || !stops.contains(end));
+        let last = ends.chain(takes.iter().map(|take| take.end)).max()?;
         let works = data().zip(data().skip(1)).filter(|(wait, next)| next.start - wait.end >= WORK_NS).count() as u64;
         // A trainer stops its readers when it has processed the last batch.
         let step_max = longest_gap(data().filter(by_reader).map(|wait| (wait.start, wait.end)), &takes);
-        let to = if stopped == last { last } else { self.done(last).min(last.saturating_add(step_max)) };
+        let to = if stops.contains(&last) { last } else { self.done(last).min(last.saturating_add(step_max)) };
         // Drop waits before and after the training.
         waits.retain(|wait| wait.start >= from && wait.start < to.max(last));
         let own_storage = self.family.threads[self.thread].composition(from, to).get(Part::Storage);
@@ -799,7 +809,7 @@ mod tests {
             timelines.threads.insert(lane, part);
         }
         let process = |pid, ppid| Process { pid, ppid, ..Process::default() };
-        explained(timelines, &[process(1, None), process(2, Some(1))])
+        explained(timelines, &[process(1, None), process(2, Some(1)), process(STARTED_LATER, Some(1))])
     }
 
     /// Returns the trainer's waits for five batches, 30 ms each, with steps of 10 ms.
@@ -904,19 +914,87 @@ mod tests {
         assert!(only(&found).ns(WaitKind::OwnWork) >= 100 * MS);
     }
 
-    #[test]
-    fn making_readers_and_waiting_for_their_end_is_the_time_of_their_start() {
+    /// Returns the steps of a trainer that made one reader per pass, in two passes, and of the readers.
+    fn passes(readers: [LaneId; 2]) -> Vec<(LaneId, Vec<Step>, Vec<Usage>)> {
         let nowhere = Object::default();
-        let mut steps = vec![Step { amount: 2, ..step(StepKind::Fork, nowhere, -20, -8) }];
-        steps.extend(trainer());
-        steps.push(step(StepKind::Poll, Object { id: 99, network: false }, 210, 290));
-        steps.push(Step { amount: 2, ..step(StepKind::Child, nowhere, 290, 290) });
+        let mut steps = Vec::new();
+        let mut threads = Vec::new();
+        for (pass, reader) in (0..).zip(readers) {
+            let at = 400 * pass;
+            let late = |step: &Step| Step { start: step.start + at * MS, end: step.end + at * MS, ..*step };
+            let is_new = pass == 0 || readers[0] != reader;
+            if is_new {
+                steps.push(Step { amount: reader.tid as i64, ..step(StepKind::Fork, nowhere, at - 20, at - 8) });
+            }
+            steps.extend(trainer().iter().map(late));
+            if pass == 1 || readers[0] != readers[1] {
+                steps.push(step(StepKind::Poll, Object { id: 99, network: false }, at + 210, at + 290));
+                steps.push(Step { amount: reader.tid as i64, ..step(StepKind::Child, nowhere, at + 290, at + 290) });
+            }
+            let mut made: Vec<Step> = self::reader(30).iter().map(late).collect();
+            made.push(step(StepKind::Edge, nowhere, at + 289, at + 289));
+            match threads.last_mut() {
+                Some((_, steps, _)) if !is_new => Vec::extend(steps, made),
+                _ => threads.push((reader, made, Vec::new())),
+            }
+        }
+        threads.push((TRAINER, steps, Vec::new()));
+        threads
+    }
+
+    /// A loader with readers for each pass waits for their end within the pass; readers of several passes end after
+    /// the training.
+    #[test]
+    fn making_readers_is_the_time_of_their_start_and_so_is_their_end_within_a_pass() {
+        let second = LaneId { proc: 2, tid: STARTED_LATER };
+        let renewed = waits(passes([READER, second]));
+        let kept = waits(passes([READER, READER]));
+        for (found, made) in [(&renewed, 2 * (12 + 80)), (&kept, 12)] {
+            let trainer = only(found);
+            assert!(trainer.parts(WaitKind::Data).get(Part::Start) >= made * MS, "{trainer:?}");
+            assert_eq!((trainer.ns(WaitKind::Data), trainer.ns(WaitKind::Unknown)), ((300 + made) * MS, 0));
+        }
+        let trained = [&renewed, &kept].map(|found| only(found).to - only(found).from);
+        assert_eq!(trained, [(400 + 290 + 20) * MS, (400 + 210 + 20) * MS]);
+    }
+
+    /// Messages larger than a pipe arrive in chunks. The next message begins with its length, after the trainer's step.
+    #[test]
+    fn chunks_of_two_messages_are_two_waits() {
+        let take = |from: i64, took_us: i64, bytes: i64| {
+            let start = from * 1_000;
+            Step { start, end: start + took_us * 1_000, amount: bytes, ..step(StepKind::Take, PIPE, 0, 0) }
+        };
+        // Each message waits 10 ms for its length, or finds it there; its chunks follow within 20 us each.
+        let message = |i: i64| {
+            let (from, waited) = (40_000 * i, if i % 2 == 0 { 10_000 } else { 2 });
+            let at = from + waited;
+            let sleep = Step { amount: 0, ..step(StepKind::Sleep, Object::default(), 0, 0) };
+            let sleep = Step { start: (at + 60) * 1_000, end: (at + 10_060) * 1_000, ..sleep };
+            [take(from, waited, 4), take(at + 10, 20, 65_536), take(at + 35, 20, 36_864), sleep]
+        };
+        let steps: Vec<Step> = (0..10).flat_map(message).collect();
+        let gives = (0..10).map(|i| Step { storage: 30 * MS, ..step(StepKind::Give, PIPE, 40 * i + 5, 40 * i + 5) });
+        let found = waits(vec![(TRAINER, steps, Vec::new()), (READER, gives.collect(), Vec::new())]);
+        let trainer = only(&found);
+        let longest = trainer.waits.iter().map(|wait| wait.end - wait.start).max();
+        assert!(longest < Some(11 * MS) && trainer.ns(WaitKind::Data) < 60 * MS, "{trainer:?}");
+    }
+
+    /// PyTorch waits for a batch with a timeout, and looks for ended workers after it.
+    #[test]
+    fn a_look_for_ended_readers_divides_no_wait() {
+        let mut steps = trainer();
+        let looked = 250 * MS + 20_000;
+        steps.extend([
+            Step { timed_out: true, amount: 0, ..step(StepKind::Poll, PIPE, 200, 250) },
+            Step { end: looked, amount: 0, ..step(StepKind::Child, Object::default(), 250, 250) },
+            Step { start: looked, ..step(StepKind::Take, PIPE, 250, 290) },
+        ]);
         let mut made = reader(30);
-        made.push(step(StepKind::Edge, nowhere, 289, 289));
+        made.push(Step { storage: 90 * MS, ..step(StepKind::Give, PIPE, 290, 290) });
         let found = waits(vec![(TRAINER, steps, Vec::new()), (READER, made, Vec::new())]);
-        assert!(only(&found).parts(WaitKind::Data).get(Part::Start) >= 92 * MS, "{:?}", only(&found));
-        assert_eq!(only(&found).ns(WaitKind::Data), (150 + 12 + 80) * MS);
-        assert_eq!(only(&found).ns(WaitKind::Unknown), 0);
+        assert_eq!((only(&found).ns(WaitKind::Data), only(&found).ns(WaitKind::Unknown)), ((150 + 90) * MS, 0));
     }
 
     /// A trainer starts a thread for each step and joins it; then a reader delivers the batch that the trainer
