@@ -101,7 +101,7 @@ the training thread reads itself, or waits for something else (``waits/alone.py`
 -----------------------------------------------------------------------------------------------------------------------------
 no-workers-slow-files           storage      `num_workers=0`, slow files | no wait for another thread
 no-workers-decode               cpu          `num_workers=0`, decoding for half of the time | without spans decoding and training look alike
-no-workers-healthy              none         `num_workers=0`, fast files, a training that computes on the CPU | reads of 1 % of the time
+no-workers-healthy              none         `num_workers=0`, fast files, a training run that computes on the CPU | reads of 1 % of the time
 own-thread-pool                 own-work     each step waits for a thread of its own (`submit().result()`), batches come in time | a wait, but not for data
 own-thread-reads                storage      the trainer lets a thread of its own read each batch and waits for it | a loader without read-ahead
 program-per-step                child        each step runs a program (`subprocess.run`), batches come in time | `waitpid` is not a wait for data
@@ -162,7 +162,7 @@ spawned-workers-jpeg            start        (spans) spawned workers, 2 epochs w
 readers run under frameworks, servers and in other ways (``waits/frameworks.py``)
 -----------------------------------------------------------------------------------------------------------------------------
 lightning-slow-files            storage      (spans) Lightning, slow files | hooks and closures between the loader and the step
-lightning-healthy               none         Lightning, a training that computes on the CPU, batches come in time | threads of the backward, CPU time that is not a reader's
+lightning-healthy               none         Lightning, a training run that computes on the CPU, batches come in time | threads of the backward, CPU time that is not a reader's
 joblib-decode                   cpu          joblib's processes, its generator | a manager thread, a feeder thread and a callback thread deliver
 joblib-large-results            handover     joblib, batches of 24 MB | they are pickled through a pipe
 aiohttp-worker                  network      (spans) one worker requests 8 samples at a time with aiohttp | an event loop in the worker, `epoll` and no blocking read
@@ -213,11 +213,11 @@ SECONDS_MAX = 90
 
 # The claims of a report, by their names in clock.py: patterns for its sentences.
 CLAIMS = {
-    "waited": r"Training waited for data|training waited .* for its batches",
+    "waited": r"Training waited for data|training spent .* waiting for its batches",
     "no wait": r"did not wait for (data|its readers)|leave (data loading|the readers) unchanged",
     "storage": r"[Ss]torage was the bottleneck|readers wait for single reads",
     "not storage": r"[Ss]torage was not the bottleneck|faster storage would save nothing",
-    "decoding": r"(?<!if they compute: )\bdecod",
+    "decoding": r"(?<!if readers compute: )\bdecod",
     "both": r"both calls on files and work",
     "more readers": r"(?<!nor )(?<!there is none: )more (readers|num_workers)(?! where CPUs)",
     "no loader": r"no process takes batches from readers",
