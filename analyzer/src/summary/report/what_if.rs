@@ -184,7 +184,7 @@ fn without_wait(replay: &Replay) -> Prediction {
     let time = Some((replay.measured_ns - replay.wait_ns).max(0));
     Prediction {
         change: NO_WAIT.into(),
-        what: "no wait at all: no change to the loader saves more".into(),
+        what: "no wait at all (upper limit)".into(),
         time_ns: time,
         low_ns: time,
         high_ns: time,
