@@ -150,7 +150,7 @@ fn limits_set_the_exit_status() {
     assert_eq!(both(&["--fail-if", "wait.share > 50%", "--fail-if", "read.bytes > +0%"]), 0);
     assert_eq!(both(&["--fail-if", "wait.share > 20%"]), 1);
     assert_eq!(both(&["--fail-if", "wall_s > +50%"]), 0);
-    // One run per side without steps cannot distinguish noise from a change.
+    // One run per side, without spans of steps, cannot distinguish noise from a change.
     assert_eq!(both(&["--fail-if", "wall_s > +10%"]), 3);
     assert_eq!(both(&["--fail-if", "wall_s > +10%", "--lenient"]), 0);
     assert_eq!(both(&["--fail-if", "wall_s > +10%", "--fail-if", "wait.share > 20%"]), 1);
@@ -327,7 +327,7 @@ fn headline_reports_a_shorter_wait() {
     let plain = |name: &str, wall_ns: i64| report(&folder, name, wall_ns, json!({}));
     let said = printed(&[&plain("c.json", 1_000_000_000), "--compare", &plain("d.json", 2_000_000_000)]);
     let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(said.contains("most of it is time without I/O on files"), "{said}");
+    assert!(said.contains("most of the difference is time without I/O on files"), "{said}");
 }
 
 #[test]

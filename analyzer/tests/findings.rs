@@ -455,7 +455,7 @@ fn single_busy_reader_is_the_bottleneck() {
     let report = self::report(&written("all-work", even), &[]);
     assert_eq!(finding(&report, "slow-worker")["state"], "quiet", "{report}");
     assert!(
-        finding(&report, "loader-cpu-bound")["remedy"].as_str().unwrap().contains("more readers where CPUs are idle")
+        finding(&report, "loader-cpu-bound")["remedy"].as_str().unwrap().contains("add readers where CPUs are idle")
     );
 }
 

@@ -46,7 +46,7 @@ impl Section for Epochs {
         after the last one belong to no epoch. An epoch that reads much less than the first one gets its data from \
         memory.";
     const FIELDS: &'static str = "\
-        a list, one row per epoch that spans number (the lowest 4096): `epoch`, `start_ts`, `total_ns` (to the last \
+        a list, one row per epoch numbered by spans (the lowest 4096): `epoch`, `start_ts`, `total_ns` (to the last \
         end of a span with its number), `batches`, `wait_ns` and `compute_ns` (summed over its spans), \
         `first_batch_ns` (until a trainer had one; `null` if no span waits for one), `bytes_read` (by any process \
         during the epoch; by timeline columns)";
