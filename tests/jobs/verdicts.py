@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""Compares the analyzer's verdict on small training jobs with what their own clocks say.
+"""Compares the analyzer's verdict on small training jobs with their own clocks.
 
     tests/jobs/verdicts.py [--list] [--short] [--tries N] [--keep DIR | --again DIR] [--markdown] [JOB...]
 
-Each job in ``waits/`` has a built-in cause for which its training waits, and measures it: its last line is the truth. Each runs
-under ``dlio trace``; the report of ``dlio-analyze`` must be true:
+Each job in ``waits/`` waits for a built-in cause and measures that wait: its last line is the truth. Each runs under
+``dlio trace``; the report of ``dlio-analyze`` must agree:
 
-* the share of the training that was spent waiting for data is within 5 percentage points of the job's;
+* the share of training time spent waiting for data is within 5 percentage points of the job's;
 * the cause that the verdict names is the largest by the job's clock, or within 15 points of it;
-  the CPU and the lack of one (or of the GIL) count as one cause as long as each is a quarter of the wait;
+  the CPU and the lack of one (or of the GIL) count as one cause if each is a quarter of the wait;
 * the finding for the built-in cause fires;
 * no sentence of the verdict or of a finding makes a claim that is false (``CLAIMS``), and the start of readers is within 5 points.
 
 ``--short`` runs one job of each kind, as ``make test`` does; ``--tries`` repeats jobs with a wrong result, for a busy host.
-"Unknown" is never right and never wrong. The exit status is 1 if any claim was false. Run it on an idle host: the jobs'
-clocks are true on a busy one, too, but then more of them wait for a CPU.
+"Unknown" is never right and never wrong. The exit status is 1 if any claim was false. Run it on an idle host: on a busy one the
+clocks are still right, but more jobs wait for a CPU.
 
 DLIO_BIN_DIR is where the programs are (``target/dist/bin``), DLIO_TORCH_VENV an environment with PyTorch and the libraries of
 ``waits/requirements.txt`` (``~/.cache/dlio-torch-venv``); jobs that import them run only there. Jobs marked (spans) run under

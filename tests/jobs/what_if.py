@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares what ``dlio-analyze --what-if`` predicts for changes to a loader with the same changes really made.
+"""Compares predictions of ``dlio-analyze --what-if`` for changes to a loader with runs that have these changes.
 
     tests/jobs/what_if.py [--list] [--tries N] [--keep DIR | --again DIR] [--jobs JOB...]
 
