@@ -331,7 +331,7 @@ def standstill(bench: Bench, proxy: subprocess.Popen) -> None:
     keys = [*SMALL, "dataset.data_folder=data/npz", "dataset.format=npz"]
     (bench.folder / "run" / "summary.json").unlink(missing_ok=True)
     running = bench.start(*keys, "storage.storage_options.stall_timeout=2", "train.computation_time=0.2", "train.epochs=6")
-    until((bench.folder / "run" / "summary.json").stat, running, "a training")
+    until((bench.folder / "run" / "summary.json").stat, running, "a training run")
     proxy.send_signal(signal.SIGSTOP)
     # Longer than its timeout.
     time.sleep(5)

@@ -408,7 +408,7 @@ fn empty_filter_result_lists_available_values() {
         |sql: &str| printed(&[&trace, "--format", "csv", "--sql", sql]).lines().skip(1).collect::<Vec<_>>().join(" ");
     let (events, cats) =
         (column("select count(*) n from events"), column("select distinct cat from events order by cat"));
-    assert!(message.replace(',', "").contains(&format!("The trace has {events} events of {cats};")), "{message}");
+    assert!(message.replace(',', "").contains(&format!("The trace has {events} events in {cats};")), "{message}");
     for wrong in [&["--pid", "1"][..], &["--rank", "77"], &["--from", "1h"], &["--file", "/nowhere/*"]] {
         let message = unmatched(&[&[&*trace][..], wrong].concat());
         assert!(message.contains(&format!("dlio-analyze: no event matches the filters ({})", wrong[0])), "{message}");

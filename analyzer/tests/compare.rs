@@ -150,7 +150,7 @@ fn limits_set_the_exit_status() {
     assert_eq!(both(&["--fail-if", "wait.share > 50%", "--fail-if", "read.bytes > +0%"]), 0);
     assert_eq!(both(&["--fail-if", "wait.share > 20%"]), 1);
     assert_eq!(both(&["--fail-if", "wall_s > +50%"]), 0);
-    // One run per side without steps cannot distinguish noise from a change.
+    // One run per side, without spans of steps, cannot distinguish noise from a change.
     assert_eq!(both(&["--fail-if", "wall_s > +10%"]), 3);
     assert_eq!(both(&["--fail-if", "wall_s > +10%", "--lenient"]), 0);
     assert_eq!(both(&["--fail-if", "wall_s > +10%", "--fail-if", "wait.share > 20%"]), 1);
@@ -318,13 +318,16 @@ fn headline_reports_a_shorter_wait() {
     let (before, after) =
         (side("before.json", 1_000_000_000, 500_000_000), side("after.json", 780_000_000, 274_000_000));
     let said = printed(&[&before, "--compare", &after]).split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(said.contains("waiting for batches -226 ms, and other parts changed in the opposite direction"), "{said}");
+    assert!(
+        said.contains("waiting for batches changed by -226 ms, and other parts in the opposite direction"),
+        "{said}"
+    );
     assert!(!said.contains("no I/O") && said.contains("before and after the training 100 ms 100 ms"), "{said}");
-    // Without a training there is I/O, and time without.
+    // Without a training run there is I/O, and time without.
     let plain = |name: &str, wall_ns: i64| report(&folder, name, wall_ns, json!({}));
     let said = printed(&[&plain("c.json", 1_000_000_000), "--compare", &plain("d.json", 2_000_000_000)]);
     let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(said.contains("most of it is time without I/O on files"), "{said}");
+    assert!(said.contains("most of the difference is time without I/O on files"), "{said}");
 }
 
 #[test]

@@ -115,7 +115,7 @@ fn first_screen_has_advice_and_fits() {
     let screen = analyze(&trace, &[]);
     assert!(
         screen.starts_with("STORAGE-BOUND: 50 % of training is ")
-            && screen.contains("  critical: at most the wait, loader-"),
+            && screen.contains("  critical: saves at most the wait, loader-"),
         "{screen}"
     );
     let longest = screen.lines().map(|line| line.chars().count()).max().unwrap();
@@ -455,7 +455,7 @@ fn single_busy_reader_is_the_bottleneck() {
     let report = self::report(&written("all-work", even), &[]);
     assert_eq!(finding(&report, "slow-worker")["state"], "quiet", "{report}");
     assert!(
-        finding(&report, "loader-cpu-bound")["remedy"].as_str().unwrap().contains("more readers where CPUs are idle")
+        finding(&report, "loader-cpu-bound")["remedy"].as_str().unwrap().contains("add readers where CPUs are idle")
     );
 }
 
@@ -784,7 +784,7 @@ fn checkpoints_without_training_are_not_waits() {
     assert!(screen.contains("checkpoints, 5 spans  550 ms") && !screen.contains("is not known"), "{screen}");
 }
 
-/// Returns a training of 100 s in the span of its epoch, which reads its data itself.
+/// Returns a training run of 100 s in the span of its epoch, which reads its data itself.
 fn in_an_epoch() -> Script {
     let mut trainer = Script::new(100, 1);
     trainer.span_at(0, 100_000_000, "epoch", "epoch", (1, -1)).at(20_000_000);
@@ -1003,7 +1003,7 @@ fn times_of_several_ranks_are_averaged() {
     let trace = written("two-ranks", two_ranks());
     let found = report(&trace, &[]);
     let answer = found["verdict"][0].as_str().unwrap();
-    let said = "2 trainers trained for 10.0 s on average and waited 5 s (50 %) of it for batches";
+    let said = "2 trainers trained for 10.0 s on average and spent 5 s (50 %) of it waiting for batches";
     assert!(answer.contains(said), "{answer}");
     let screen = analyze(&trace, &[]).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(

@@ -622,7 +622,7 @@ fn device_track_is_not_a_trainer() {
     let summary = profiled(&[(60_000, 40_000)], true);
     let [trainer] = &summary.training[..] else { panic!("{:?}", summary.training) };
     assert_eq!((trainer.pid, trainer.waited_ns, trainer.trained_ns), (77, Some(600_000_000), 1_000_000_000));
-    assert!(summary.verdict[0].contains("waited 600 ms (60 %)"), "{:?}", summary.verdict);
+    assert!(summary.verdict[0].contains("spent 600 ms (60 %)"), "{:?}", summary.verdict);
     assert_eq!(summary.processes.iter().filter(|process| process.role.is_some()).count(), 1);
 }
 

@@ -28,7 +28,7 @@ fn add(folder: &TempDir, run: u64, processes: Vec<Script>) -> PathBuf {
     place
 }
 
-/// Returns a training that waits for storage, and one whose process lost events of a short program.
+/// Returns a training run that waits for storage, and one whose process lost events of a short program.
 fn training_and_loss(name: &str) -> (TempDir, PathBuf) {
     let folder = temp_dir(name);
     let mut lossy = Script::new(900, 1);
@@ -138,7 +138,7 @@ fn losses_of_other_runs_are_not_reported() {
     let damaged = |more: &[&str]| report(folder.path(), more)["damage"].as_array().unwrap().len();
     assert_eq!((damaged(&[]), damaged(&["--run", "1"]), damaged(&["--run", "all"])), (0, 1, 1));
     assert_eq!(status(&[]), (Some(0), String::new()));
-    assert!(status(&["--run", "all"]).1.contains("1 file cut"));
+    assert!(status(&["--run", "all"]).1.contains("1 file truncated"));
     // A query sees all runs, and so do its warnings.
     assert_eq!(status(&["--sql", "select 1"]).0, Some(3));
 }

@@ -122,7 +122,7 @@ fn steps_come_from_spans() {
     assert!(yaml.contains("- {call: read, at: place, bytes: 40000}"), "{yaml}");
 }
 
-/// Returns a training of twenty steps, with the writes of `save` inside a span after every `every` steps.
+/// Returns a training run of twenty steps, with the writes of `save` inside a span after every `every` steps.
 fn train_and_save(folder: &TempDir, every: i32, save: impl Fn(&mut Script, i32)) {
     let mut program = Script::new(100, 1);
     for step in 0..20 {
@@ -516,7 +516,7 @@ fn collecting_parent_is_not_a_trainer() {
     let found: Vec<_> = fired.map(|finding| (finding["id"].as_str().unwrap(), &finding["severity"])).collect();
     assert!(found.iter().any(|(id, severity)| *id == "input-bound" && **severity == "warning"), "{found:?}");
     assert!(found.iter().all(|(_, severity)| **severity != "critical"), "{found:?}");
-    // rsync's receiver processes the data of its copies, and it is not reported as a training.
+    // rsync's receiver processes the data of its copies, and it is not reported as a training run.
     let copies = report("rsync", 3000);
     let said = copies["verdict"].to_string().to_lowercase();
     assert!(copies["training"].as_array().unwrap().is_empty(), "{said}");

@@ -33,7 +33,7 @@ use std::time::{Duration, SystemTime};
   dlio trace -- python3 train.py
   dlio workloads show resnet50
   dlio check mlperf results            check results against the rules of MLPerf Storage
-  dlio analyze                         report the trace in ./dlio-trace
+  dlio analyze                         report on the trace in ./dlio-trace
   dlio top                             show what programs that trace into ./dlio-trace are doing
 Any other command X runs the program dlio-X.")]
 struct Dlio {
@@ -99,7 +99,7 @@ Table of results: one row per epoch, including its checkpoints; `eval` is the ev
   wait    time that a step waited for its batch
   cached  share of the data that was in the page cache before the epoch
   MB/s    bytes read from files by all ranks, in 10^6 (summary.json: 1024 * 1024, as in DLIO);
-          of files opened by the HDF5 library, such as chunked ones, only the bytes of samples
+          for files opened by the HDF5 library, such as chunked ones, only bytes of samples count
 
 Exit status:
   0    done
@@ -180,7 +180,7 @@ struct RanksOptions {
     /// How ranks started by a launcher communicate: through its MPI (needs libdlio_mpi.so) or through sockets
     #[arg(long, value_name = "KIND", default_value = "auto", value_parser = ["auto", "mpi", "sockets"])]
     communicator: String,
-    /// Report the missing rank and its last activity after this time at a barrier, and keep waiting
+    /// After this time at a barrier, report the missing rank and its last activity, and keep waiting
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     barrier_timeout: u64,
 }

@@ -249,7 +249,7 @@ fn fast_directory_hides_the_slow_one() {
     assert!(number("waited_seconds") >= 0.8, "{beside}");
 }
 
-/// Returns the seconds of the epochs of a training with a checkpoint of 40 MB after each, and the seconds of the
+/// Returns the seconds of the epochs of a training run with a checkpoint of 40 MB after each, and the seconds of the
 /// checkpoints.
 fn trained(more: &[&str]) -> (f64, f64) {
     let folder = Folder::new("ckpt-burst");

@@ -6,7 +6,7 @@ use program::{Folder, command, dlio, stderr, stdout};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Runs a small training of `files` x `samples` records of 2,500 bytes with `more` on the command line.
+/// Runs a small training run of `files` x `samples` records of 2,500 bytes with `more` on the command line.
 fn run(folder: &Folder, files: u64, samples: u64, more: &[&str]) -> String {
     let output = dlio(folder, &arguments(folder, files, samples, more).iter().map(String::as_str).collect::<Vec<_>>());
     assert!(output.status.success(), "{}", stderr(&output));

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Instant;
 
-/// A training on eight small files in batches of two.
+/// A training run on eight small files in batches of two.
 fn small(more: &[&str]) -> Vec<String> {
     let sizes = [
         "++workload.dataset.record_length_bytes=10000",

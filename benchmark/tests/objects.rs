@@ -12,7 +12,7 @@ use store::{BUCKET, Fault, KEY_ID, SECRET, Store, date};
 
 const NO_TRAINING: &str = "++workload.workflow.train=false";
 
-/// A training on eight small objects in batches of two.
+/// A training run on eight small objects in batches of two.
 fn small(more: &[&str]) -> Vec<String> {
     let typed = [
         "bench",
@@ -508,7 +508,8 @@ fn a_checkpoint_goes_from_a_fast_disk_to_the_store() {
     assert_eq!(there, 1, "{:?}", store.keys());
 }
 
-/// Runs a training that encounters a fault a number of times and succeeds; `counted` is the counter that includes it.
+/// Runs a training run that encounters a fault a number of times and succeeds; `counted` is the counter that includes
+/// it.
 fn overcome(method: &'static str, words: &'static str, times: usize, fault: Fault, counted: &str) {
     let (store, folder) = (Store::start(), Folder::new("objects-overcome"));
     ran(&store, &folder, &[GENERATE, NO_TRAINING]);
@@ -591,7 +592,7 @@ fn requests_that_are_sent_on_are_followed() {
     assert_eq!(store.unmet(), 0);
 }
 
-/// Runs a training that fails with one sentence; returns it.
+/// Runs a training run that fails with one sentence; returns it.
 fn refused(store: &Store, more: &[&str], code: i32) -> String {
     let folder = Folder::new("objects-refused");
     let output = run(store, &folder, more);

@@ -7,7 +7,7 @@ use program::{Folder, GENERATE, SOON, command, dlio, dlio_owned, eight_files, st
 use std::process::{Command, Output, Stdio};
 use std::time::Instant;
 
-/// A training on eight small files.
+/// A training run on eight small files.
 fn small(more: &[&str]) -> Vec<String> {
     let sizes = [
         "++workload.dataset.record_length_bytes=40000",

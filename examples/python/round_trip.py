@@ -1,6 +1,6 @@
 """Turns a program into a benchmark with the same I/O, and uses the benchmark. ``round_trip.py DIR``.
 
-Traces a small, unmodified training, derives a workload from the trace, runs the workload under the same tracer and compares
+Traces a small, unmodified training run, derives a workload from the trace, runs the workload under the same tracer and compares
 both traces. It then answers a question that the program itself cannot: how many readers would an accelerator need that is
 ten times as fast?
 ``round_trip.py --train DATA`` is the training: two processes read samples of different sizes, a third one trains.

@@ -1,4 +1,4 @@
-"""From the symptom to the verified fix: a training that waits for a slow disk. ``slow_disk.py FOLDER [--torch]``.
+"""From the symptom to the verified fix: a training run that waits for a slow disk. ``slow_disk.py FOLDER [--torch]``.
 
 Runs the job tests/jobs/train.py with two workers, prints the report, applies the suggested change (more workers), and compares
 both runs. The times measured by the trainer itself follow, to check the reports. With ``--torch`` the loader is PyTorch's.

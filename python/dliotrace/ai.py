@@ -1,4 +1,4 @@
-"""Names for the activities of a training, in categories that reports use.
+"""Names for the activities of a training run, in categories that reports use.
 
     from dliotrace import ai
 
@@ -12,7 +12,7 @@
         ...
 
 Each name is a span: a context manager, a decorator, and a source of spans with metadata. ``dlio bench`` uses the same
-categories and names, so a real training can be compared with a simulated one.
+categories and names, so a real training run can be compared with a simulated one.
 """
 
 try:

@@ -1,6 +1,6 @@
 //! Merges the native traces of a directory: `merge DIR OUT` writes OUT.pftrace and OUT.figures.json, the numbers that
 //! a viewer must find in it. Given a `.pftrace` instead of a directory, it writes the numbers that our own reader
-//! finds there. It is a test of the writer that does the work of `dlio-analyze --export`, without filters.
+//! finds there. It tests the writer by doing the work of `dlio-analyze --export`, without filters.
 
 #[path = "support/figures.rs"]
 mod figures;

@@ -63,15 +63,15 @@ pub const VARIABLES: &[Variable] = &[
         name: CONVERT,
         values: "exit|later",
         default: "exit",
-        meaning: "When a trace is converted into that format. `dlio trace` sets later and converts when the command \
-            has exited: processes exit sooner, and short-lived ones share files.",
+        meaning: "When a trace is converted into that format. `dlio trace` sets this to later and converts when the \
+            command has exited: processes exit sooner, and short-lived ones share files.",
     },
     Variable {
         name: MODE,
         values: "full|summary",
         default: "full",
-        meaning: "summary keeps counts, sums and distributions by file and function in constant memory, but no \
-            events: for runs of days.",
+        meaning: "summary keeps counts, sums and distributions by file and function in constant memory, but no events: \
+            for runs that last days.",
     },
     Variable {
         name: MAX_MB,

@@ -6,11 +6,11 @@ storage    its workers read from a slow disk (slow_reads.c, loaded into the work
 nothing    batches are ready before the training requests them: it waits for neither
 =========  ===========================================================================================================
 
-Two workers (``--workers``) make batches: those requested from it or, with ``--shares``, a share that it knows from the
-start; the trainer "computes" each for a fixed time, like one that waits for its accelerator. With ``--torch`` the loader
-is PyTorch's and the model a real one; without it both are made of processes and queues. With ``--spans`` the package
-dliotrace records spans. Samples are equal in each run, and so is the sum that is printed last: one line of
-JSON, with the times of the trainer's own clock.
+Two workers (``--workers``) make the batches that the trainer requests or, with ``--shares``, a share that each knows from
+the start. The trainer "computes" each batch for a fixed time, as if it waited for an accelerator. With ``--torch`` the
+loader and the model are PyTorch's; without it both consist of processes and queues. With ``--spans`` the package dliotrace
+records spans. Each run has equal samples and prints an equal sum in its last line, which is JSON with the times of the
+trainer's own clock.
 """
 
 import argparse

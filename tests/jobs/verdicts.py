@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""Compares the analyzer's verdict on small training jobs with what their own clocks say.
+"""Compares the analyzer's verdict on small training jobs with their own clocks.
 
     tests/jobs/verdicts.py [--list] [--short] [--tries N] [--keep DIR | --again DIR] [--markdown] [JOB...]
 
-Each job in ``waits/`` has a built-in cause for which its training waits, and measures it: its last line is the truth. Each runs
-under ``dlio trace``; the report of ``dlio-analyze`` must be true:
+Each job in ``waits/`` waits for a built-in cause and measures that wait: its last line is the truth. Each runs under
+``dlio trace``; the report of ``dlio-analyze`` must agree:
 
-* the share of the training that was spent waiting for data is within 5 percentage points of the job's;
+* the share of training time spent waiting for data is within 5 percentage points of the job's;
 * the cause that the verdict names is the largest by the job's clock, or within 15 points of it;
-  the CPU and the lack of one (or of the GIL) count as one cause as long as each is a quarter of the wait;
+  the CPU and the lack of one (or of the GIL) count as one cause if each is a quarter of the wait;
 * the finding for the built-in cause fires;
 * no sentence of the verdict or of a finding makes a claim that is false (``CLAIMS``), and the start of readers is within 5 points.
 
 ``--short`` runs one job of each kind, as ``make test`` does; ``--tries`` repeats jobs with a wrong result, for a busy host.
-"Unknown" is never right and never wrong. The exit status is 1 if any claim was false. Run it on an idle host: the jobs'
-clocks are true on a busy one, too, but then more of them wait for a CPU.
+"Unknown" is never right and never wrong. The exit status is 1 if any claim was false. Run it on an idle host: on a busy one the
+clocks are still right, but more jobs wait for a CPU.
 
 DLIO_BIN_DIR is where the programs are (``target/dist/bin``), DLIO_TORCH_VENV an environment with PyTorch and the libraries of
 ``waits/requirements.txt`` (``~/.cache/dlio-torch-venv``); jobs that import them run only there. Jobs marked (spans) run under
@@ -101,7 +101,7 @@ the training thread reads itself, or waits for something else (``waits/alone.py`
 -----------------------------------------------------------------------------------------------------------------------------
 no-workers-slow-files           storage      `num_workers=0`, slow files | no wait for another thread
 no-workers-decode               cpu          `num_workers=0`, decoding for half of the time | without spans decoding and training look alike
-no-workers-healthy              none         `num_workers=0`, fast files, a training that computes on the CPU | reads of 1 % of the time
+no-workers-healthy              none         `num_workers=0`, fast files, a training run that computes on the CPU | reads of 1 % of the time
 own-thread-pool                 own-work     each step waits for a thread of its own (`submit().result()`), batches come in time | a wait, but not for data
 own-thread-reads                storage      the trainer lets a thread of its own read each batch and waits for it | a loader without read-ahead
 program-per-step                child        each step runs a program (`subprocess.run`), batches come in time | `waitpid` is not a wait for data
@@ -162,7 +162,7 @@ spawned-workers-jpeg            start        (spans) spawned workers, 2 epochs w
 readers run under frameworks, servers and in other ways (``waits/frameworks.py``)
 -----------------------------------------------------------------------------------------------------------------------------
 lightning-slow-files            storage      (spans) Lightning, slow files | hooks and closures between the loader and the step
-lightning-healthy               none         Lightning, a training that computes on the CPU, batches come in time | threads of the backward, CPU time that is not a reader's
+lightning-healthy               none         Lightning, a training run that computes on the CPU, batches come in time | threads of the backward, CPU time that is not a reader's
 joblib-decode                   cpu          joblib's processes, its generator | a manager thread, a feeder thread and a callback thread deliver
 joblib-large-results            handover     joblib, batches of 24 MB | they are pickled through a pipe
 aiohttp-worker                  network      (spans) one worker requests 8 samples at a time with aiohttp | an event loop in the worker, `epoll` and no blocking read
@@ -213,11 +213,11 @@ SECONDS_MAX = 90
 
 # The claims of a report, by their names in clock.py: patterns for its sentences.
 CLAIMS = {
-    "waited": r"Training waited for data|training waited .* for its batches",
+    "waited": r"Training waited for data|training spent .* waiting for its batches",
     "no wait": r"did not wait for (data|its readers)|leave (data loading|the readers) unchanged",
     "storage": r"[Ss]torage was the bottleneck|readers wait for single reads",
     "not storage": r"[Ss]torage was not the bottleneck|faster storage would save nothing",
-    "decoding": r"(?<!if they compute: )\bdecod",
+    "decoding": r"(?<!if readers compute: )\bdecod",
     "both": r"both calls on files and work",
     "more readers": r"(?<!nor )(?<!there is none: )more (readers|num_workers)(?! where CPUs)",
     "no loader": r"no process takes batches from readers",

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Compares what ``dlio-analyze --what-if`` predicts for changes to a loader with the same changes really made.
+"""Compares predictions of ``dlio-analyze --what-if`` for changes to a loader with runs that have these changes.
 
     tests/jobs/what_if.py [--list] [--tries N] [--keep DIR | --again DIR] [--jobs JOB...]
 
-Each job of ``what_if/setups.py`` is a small training with slow storage, decoding, a lock or another reason to wait. It runs without
+Each job of ``what_if/setups.py`` is a small training run with slow storage, decoding, a lock or another reason to wait. It runs without
 a tracer, alternately unchanged and with each change, and measures its own time: all passes, without imports and setup. Runs that
 took 20 % longer than the best of their kind are left out because other processes used the host; the median of the rest counts. Then
 the job runs under ``dlio trace``, once with spans and once without. The analyzer replays each trace with every change.

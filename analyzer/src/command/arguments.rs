@@ -20,8 +20,8 @@ use crate::viewer::serve::Ui;
 
 /// Shows where the time of a traced program went.
 ///
-/// Analyzes traces: files, directories (recursively) and patterns, in any supported format and mixed. The format of a file is
-/// detected from its content.
+/// Analyzes traces: files, directories (recursively) and patterns, in any supported format; formats can be mixed. The
+/// format of a file is detected from its content.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "dlio-analyze", version, max_term_width = 100, after_help = AFTER)]
 pub struct Arguments {
@@ -41,8 +41,8 @@ pub struct Arguments {
     #[arg(long, value_name = "SECTION", value_delimiter = ',', ignore_case = true, value_parser = sections(), conflicts_with = "compare")]
     pub section: Vec<String>,
 
-    /// Print only the findings: evidence, the change to make and how to verify it, and the rules that did not fire with their
-    /// measurements
+    /// Print only the findings, each with its evidence, the change to make and how to verify it, and then the
+    /// measurements of rules that did not fire
     #[arg(long)]
     pub findings: bool,
 
@@ -53,7 +53,7 @@ pub struct Arguments {
     #[arg(long, value_name = "CHANGE", value_parser = Change::parse, conflicts_with_all = ["workload", "fail_if"])]
     pub what_if: Vec<Change>,
 
-    /// Read limits of the rules from FILE, with lines like `input-bound.wait = 0.1`
+    /// Read the rules' limits from FILE, with lines like `input-bound.wait = 0.1`
     #[arg(long, value_name = "FILE")]
     pub rules: Option<PathBuf>,
 
@@ -124,7 +124,7 @@ pub struct Arguments {
     #[arg(long, value_name = "DIR|URL", requires = "view", value_parser = Ui::parse)]
     pub ui: Option<Ui>,
 
-    /// Export every event; by default, more events than a viewer can handle become an overview
+    /// Export every event; by default, an overview is exported if there are more events than a viewer can handle
     #[arg(long)]
     pub all: bool,
 
@@ -140,7 +140,7 @@ pub struct Arguments {
     #[arg(long)]
     pub exact: bool,
 
-    /// Rows per table of the summary [default: as many as fit one screen; 15 with --full and --section, 20 waits]
+    /// Rows per table of the summary [default: as many as fit one screen; with --full and --section 15, or 20 waits]
     #[arg(long, value_name = "N", value_parser = rows)]
     pub top: Option<usize>,
 
@@ -157,8 +157,8 @@ pub struct Arguments {
     #[arg(long, value_name = "TRACE", num_args = 1.., help_heading = "Comparing")]
     pub compare: Vec<String>,
 
-    /// Show how similar the I/O of both runs is: the cosine of the features of DLIO's paper, the difference of each feature, and
-    /// distances of whole distributions; one trace per side, text or JSON
+    /// Show how similar the I/O of both runs is: the cosine similarity of the features in DLIO's paper, the difference
+    /// of each feature, and distances of whole distributions; one trace per side, text or JSON
     #[arg(long, requires = "compare", conflicts_with = "fail_if", help_heading = "Comparing")]
     pub similarity: bool,
 
@@ -190,9 +190,10 @@ pub struct Arguments {
     #[arg(long)]
     pub no_cache: bool,
 
-    /// Memory limit of queries and of the row groups of --parquet: 512MB, 4GiB. Queries that need more spill to disk (TMPDIR).
-    /// The limit does not apply to reading and counting (memory grows with files, processes and intervals; some compressed
-    /// traces are decompressed into memory, up to 1 GiB), nor to --export (all strings of a process)
+    /// Memory limit for queries and for the row groups that --parquet writes: 512MB, 4GiB. Queries that need more spill
+    /// to disk (TMPDIR). The limit does not apply to reading and counting (memory grows with files, processes and
+    /// intervals; some compressed traces are decompressed into memory, up to 1 GiB), nor to --export (it keeps all
+    /// strings of a process in memory)
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "1GiB")]
     pub memory: u64,
 

@@ -17,11 +17,11 @@ use crate::summary::report::{About, SECTIONS};
 
 const COMPARING: &str = "\
     Comparing (--compare, --fail-if): counts and bytes are exact: any change of them is real. With one run per side, \
-    times are tested by their steps (ten or more) with a block bootstrap. The mean of the faster half is the \
-    undisturbed duration of a step; it changed by 5 % or more if the whole 95 % interval is beyond 2 %. The mean of \
-    all steps, which also varies with other load on the host, changed if the interval is beyond 10 %. With four or \
-    more runs per side, the U test decides, which is wrong in one of twenty cases. Savings of findings are times, \
-    too. The metrics:";
+    times are tested by their steps (ten or more) with a block bootstrap. The mean of the faster half of the steps is \
+    taken as the undisturbed duration of a step; a change of 5 % or more counts if its whole 95 % interval is beyond 2 \
+    %. The mean of all steps, which also varies with other load on the host, counts as changed if its interval is \
+    beyond 10 %. With four or more runs per side, the U test decides; it is wrong in one of twenty cases. Savings of \
+    findings are compared like times. The metrics:";
 
 /// Returns the sections that have a SQL query.
 pub fn sections_with_sql() -> PossibleValuesParser {

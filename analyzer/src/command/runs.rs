@@ -42,8 +42,8 @@ fn asked(runs: &[Run], number: usize) -> Result<(i64, i64), String> {
     births(runs, number - 1).ok_or_else(|| match runs.len() {
         0 => "traces of this kind do not show which runs they contain: pass the files of one run, or --from and --to"
             .into(),
-        1 => "this trace contains one run (--run 1)".into(),
-        more => format!("this trace contains {more} runs (--run 1 to {more}, last or all)"),
+        1 => format!("there is no run {number}: this trace contains one run (--run 1)"),
+        more => format!("there is no run {number}: this trace contains {more} runs (--run 1 to {more}, last or all)"),
     })
 }
 

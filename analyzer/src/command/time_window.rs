@@ -155,7 +155,7 @@ impl Stretch {
         let seen = [("epochs", self.epochs_seen), ("steps", self.steps_seen)];
         let seen: Vec<_> = seen.iter().filter_map(|(word, n)| n.map(|n| format!("{word} {n}"))).collect();
         let seen = if seen.is_empty() {
-            "no span has an epoch or step".into()
+            "the spans of this trace have no epochs or steps".into()
         } else {
             format!("the trace has {}", seen.join(", "))
         };

@@ -108,16 +108,16 @@ pub const METRICS: &[Metric] = &[
     },
     Metric {
         step: Some((PerStep::Wait, Location::Mean)),
-        ..timed("step.wait_s", "of it, waiting for the batch", |run| {
+        ..timed("step.wait_s", "mean wait for the batch of a step", |run| {
             Some(run.step(PerStep::Wait, Location::Mean)? / 1e9)
         })
     },
     timed("step.p50_s", "median step, of the trainer where it is longest", |run| {
         run.steps.iter().map(|steps| steps.median_ns / 1e9).reduce(f64::max)
     }),
-    timed("compute.s", "something computed", |run| run.time.compute_ns.map(seconds)),
-    timed("io.s", "I/O on files was active", |run| Some(seconds(run.time.io_ns))),
-    timed("io.exposed_s", "the same while nothing computed", |run| run.time.unoverlapped_io_ns.map(seconds)),
+    timed("compute.s", "time in which something computed", |run| run.time.compute_ns.map(seconds)),
+    timed("io.s", "time in which I/O on files was active", |run| Some(seconds(run.time.io_ns))),
+    timed("io.exposed_s", "io.s while nothing computed", |run| run.time.unoverlapped_io_ns.map(seconds)),
     timed("checkpoint.s", "trainers' time in checkpoint spans, summed over trainers", |run| {
         run.trainers(|trainer| trainer.checkpoint_ns).map(seconds)
     }),

@@ -295,8 +295,8 @@ impl Sides {
         match (self.are_alone(), by_steps(metrics), find(metrics, ASKED)) {
             (true, Some([mean, typical]), _) => said.push(of_steps(mean, typical)),
             (true, None, _) => said.push(
-                "One run per side without steps does not show whether that is more than noise: compare four or more \
-                 runs per side."
+                "One run per side, without spans of steps, does not show whether that is more than noise: compare four \
+                 or more runs per side."
                     .into(),
             ),
             (false, _, Some(run)) => {

@@ -57,15 +57,15 @@ impl Wall {
             let by = time(most.change_ns.unsigned_abs() as f64);
             // Other parts may have changed in the opposite direction.
             match most.change_ns.unsigned_abs() > self.change_ns.unsigned_abs() {
-                true => format!("; {} {sign}{by}, and other parts changed in the opposite direction", most.part),
-                false => format!("; most of it is {} ({sign}{by})", most.part),
+                true => format!("; {} changed by {sign}{by}, and other parts in the opposite direction", most.part),
+                false => format!("; most of the difference is {} ({sign}{by})", most.part),
             }
         });
         format!("The new run took {after}, {change} {how} than the baseline ({percent:+.1} %){most}.")
     }
 }
 
-/// Returns `true` if two times differ by less than 0.1 % when rounded.
+/// Returns `true` if the difference rounds to 0.0 %.
 pub fn is_even(before: f64, after: f64) -> bool {
     (after - before).abs() < 0.0005 * before
 }

@@ -75,7 +75,7 @@ pub fn in_flight(case: &Case) -> Option<f64> {
     (!stretches.is_empty()).then(|| together(&stretches).in_flight())
 }
 
-/// Returns the measures of a training that waits for readers in I/O.
+/// Returns the measures of a training run that waits for readers in I/O.
 pub fn waits_for_io(case: &Case, waited: Option<&Waited>) -> Vec<Measure> {
     vec![
         case.at_least("wait", waited.map(Waited::share_at_work)),

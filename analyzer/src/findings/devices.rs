@@ -45,7 +45,7 @@ impl<'a> DataMount<'a> {
         self.sampled.nfs.iter().find(|nfs| nfs.folder == self.mount.folder)
     }
 
-    /// Returns the share of the time in which its device had a request.
+    /// Returns the share of the time in which its device had requests in flight.
     pub fn busy(&self) -> Option<f64> {
         self.sampled.busy(self.device()?)
     }

@@ -114,7 +114,8 @@ const OF_EVENTS: [&str; 14] = [
 const OF_SPANS: [&str; 6] =
     ["input-bound", "compute-bound", "slow-start", "checkpoint-stalls", "straggler-rank", "trust"];
 
-/// Rules on read patterns: if spans show a training, their savings are limited to its waits and the reads in its steps.
+/// Rules on read patterns: if spans show a training run, their savings are limited to its waits and the reads in its
+/// steps.
 const OF_READS: [&str; 11] = [
     "would-fit",
     "small-reads",
@@ -259,8 +260,8 @@ enum Replayed {
     AtMostWait(i64),
 }
 
-/// Replays a rule's change; `None` for rules without one, and for runs without a training. `other` is the change that a
-/// rule recommends instead of its usual one.
+/// Replays a rule's change; `None` for rules without one, and for runs without a training run. `other` is the change
+/// that a rule recommends instead of its usual one.
 fn replayed(case: &Case, other: Option<&str>) -> Option<Replayed> {
     let (_, remedies) = REMEDIES.iter().find(|(id, _)| *id == case.rule)?;
     // More readers do not help if the CPUs are busy; cheaper samples do.

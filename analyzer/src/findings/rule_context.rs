@@ -100,7 +100,7 @@ impl Waited {
     }
 }
 
-/// Advice to record a training.
+/// Advice to record a training run.
 pub const RECORD_TRAINING: &str = "record spans, which show when training waits and computes: python -m dliotrace run \
     --torch SCRIPT, your own spans with dliotrace, or those of dlio bench; worker processes that deliver batches, as \
     in PyTorch, are recognized without spans";
@@ -198,7 +198,7 @@ impl<'a> Case<'a> {
         part(parts.iter().map(|part| causes.get(*part)).sum::<i64>() as f64, causes.sum() as f64)
     }
 
-    /// Returns the upper bound of the savings from faster reads: the waits of a training, plus the I/O in its steps
+    /// Returns the upper bound of the savings from faster reads: the waits of a training run, plus the I/O in its steps
     /// outside waits. `None` if no span shows them.
     pub fn read_at_most(&self) -> Option<i64> {
         let waited = self.waited().filter(|waited| !waited.inferred)?;
@@ -207,7 +207,7 @@ impl<'a> Case<'a> {
         Some(waited.waited_ns + own)
     }
 
-    /// Returns `true` if no span shows a training.
+    /// Returns `true` if no span shows a training run.
     pub fn infers_training(&self) -> bool {
         self.summary.training.iter().any(|group| group.inferred)
     }
@@ -224,7 +224,8 @@ impl<'a> Case<'a> {
         self.summary.training.iter().filter_map(|group| group.written_ns).max().unwrap_or(0)
     }
 
-    /// Returns I/O that does not overlap compute, or all I/O if compute is unknown and no stall of a training is known.
+    /// Returns I/O that does not overlap compute, or all I/O if compute is unknown and no stall of a training run is
+    /// known.
     pub fn exposed_io(&self) -> Worth {
         let spent = &self.summary.time;
         let waited = self.waited_io();
@@ -255,7 +256,7 @@ impl<'a> Case<'a> {
         Worth { ns: (exposed.ns as f64 * part) as i64, ..exposed }
     }
 
-    /// Returns this part for calls that write or synchronize: a training is stalled for its own thread's writes,
+    /// Returns this part for calls that write or synchronize: a training run is stalled for its own thread's writes,
     /// regardless of its readers.
     pub fn written_out(&self, time_ns: f64) -> Worth {
         let is_put = |function: &Function| function.class == "write" || function.class == "sync";

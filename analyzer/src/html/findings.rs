@@ -71,7 +71,7 @@ fn one(finding: &Value, page: &mut Markup) {
     }
     page.text(&format!("{} · ", of("confidence"))).element("code", &[], of("id"));
     if finding.get("exposed") == Some(&Value::Bool(false)) && number(finding, "worth_ns").is_some() {
-        page.text(" · without compute spans it is unknown whether this was hidden");
+        page.text(" · without compute spans it is unknown whether compute hid this");
     }
     page.raw("</p>");
     if !of("remedy").is_empty() {
@@ -88,7 +88,7 @@ fn one(finding: &Value, page: &mut Markup) {
     });
     page.raw("</ul></details>");
     if !of("verify").is_empty() {
-        page.raw("<p class=\"note\">Then: ").element("code", &[], of("verify")).raw("</p>");
+        page.raw("<p class=\"note\">Verify: ").element("code", &[], of("verify")).raw("</p>");
     }
     page.raw("</article>\n");
 }
@@ -104,7 +104,7 @@ fn measured(measure: &Value) -> String {
     };
     let value = number(measure, "value").map_or("not measured".into(), |value| kind.number(value));
     let limit = number(measure, "limit").map_or(String::new(), |limit| kind.number(limit));
-    let way = if measure.get("below") == Some(&Value::Bool(true)) { "below" } else { "from" };
+    let way = if measure.get("below") == Some(&Value::Bool(true)) { "below" } else { "at least" };
     format!("{}: {value} (limit: {way} {limit})", text(measure, "what").unwrap_or(""))
 }
 
@@ -154,7 +154,7 @@ mod tests {
             "Waits &lt;b&gt;.",
             "3.10 s</b> (31 % of the run)",
             "num_workers=8",
-            "&lt;wait&gt;: 50 % (limit: from 5.0 %)",
+            "&lt;wait&gt;: 50 % (limit: at least 5.0 %)",
             "1 rule did not fire or could not be evaluated",
         ] {
             assert!(page.contains(text), "{text} in {page}");
@@ -163,6 +163,6 @@ mod tests {
         let measure = json!({"what": "a part", "value": 0.01, "limit": 0.05, "unit": "share", "below": false});
         let quiet = json!({"id": "hot-file", "state": "quiet", "measures": [measure]});
         let rows = rules(&[quiet]);
-        assert_eq!(rows[0]["measured (✗: condition not met)"], "✗ a part: 1.0 % (limit: from 5.0 %)");
+        assert_eq!(rows[0]["measured (✗: condition not met)"], "✗ a part: 1.0 % (limit: at least 5.0 %)");
     }
 }

@@ -134,7 +134,7 @@ fn wait(report: &Value) -> Figure {
             let (waited, trained) = (time(waited / number), time(trained / number));
             ("Waited for data", percent(part), format!("{waited} of {trained} of training{over}{how}"))
         }
-        None => ("Waited for data", "not known".into(), "the trace does not show a training".into()),
+        None => ("Waited for data", "not known".into(), "the trace does not show a training run".into()),
     }
 }
 

@@ -33,7 +33,7 @@ const BATCHES_MIN: usize = 8;
 /// Number of resampled pipelines per prediction.
 const RESAMPLES: u64 = 8;
 
-/// Replay of a training.
+/// Replay of a training run.
 #[derive(Clone, Default, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Replay {

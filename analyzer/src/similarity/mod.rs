@@ -194,11 +194,11 @@ fn distances(before: &Side, after: &Side) -> Vec<Distance> {
 pub const MEANING: &str = "\
     Similarity (--compare OTHER --similarity): how similar the I/O of two runs is. The cosine compares the vectors of \
     the features below, each divided by the larger of the two values (shares are not divided); 1 means equal. A \
-    difference is the missing part of the smaller value relative to the larger one; for shares it is the plain \
-    difference. Distances compare whole distributions: Wasserstein's distance divided by the sum of both means, which \
-    is 0 if they are equal and 1 if they have nothing in common. An arrival is the time from the start of one call to \
-    the start of the next on the same thread. Only files with data count: file groups (one extension, training or \
-    evaluation) with 1 % of a run's bytes or more; with --file, all that match. The features:";
+    difference is the larger value minus the smaller one, divided by the larger one; for shares it is not divided. \
+    Distances compare whole distributions: Wasserstein's distance divided by the sum of both means, which is 0 if they \
+    are equal and 1 if they have nothing in common. An arrival is the time from the start of one call to the start of \
+    the next on the same thread. Only files with data count: file groups (one extension, training or evaluation) with \
+    1 % of a run's bytes or more; with --file, all that match. The features:";
 
 #[cfg(test)]
 mod tests {

@@ -1,8 +1,8 @@
 //! Lets queries use the columns of times as timestamps.
 //!
-//! `ts`, `start_ts` and similar columns are integers: nanoseconds since the Unix epoch. DataFusion takes an integer in
-//! `ts::timestamp` and `to_timestamp(ts)` for seconds, and does not compare it with `'2026-11-23'`. [`with_times`]
-//! rewrites these expressions in a plan; times in UTC.
+//! `ts`, `start_ts` and similar columns are integers: nanoseconds since the Unix epoch. DataFusion treats an integer in
+//! `ts::timestamp` and `to_timestamp(ts)` as seconds, and does not compare it with `'2026-11-23'`. [`with_times`]
+//! rewrites these expressions in a plan. Times are in UTC.
 
 use std::collections::HashSet;
 
@@ -129,11 +129,11 @@ impl Times {
                 CHOOSING.contains(&call.fun.name()) && call.params.args.first().is_some_and(|arg| self.has(arg))
             }
             Expr::ScalarFunction(call) => CHOOSING.contains(&call.name()) && call.args.iter().any(|arg| self.has(arg)),
-            // A time and a duration are a time, two times are a duration.
+            // The sum of a time and a duration is a time. The difference of two times is a duration.
             Expr::BinaryExpr(BinaryExpr { left, op: Operator::Plus, right }) => self.has(left) != self.has(right),
             Expr::BinaryExpr(BinaryExpr { left, op: Operator::Minus, right }) => self.has(left) && !self.has(right),
             Expr::ScalarSubquery(query) => {
-                // Tables with the same column names as the outer ones are read.
+                // The tables of a subquery have the same column names as those of the outer query.
                 let times = times_of(&query.subquery, &|_| true);
                 query.subquery.schema().columns().first().is_some_and(|column| times.0.contains(&column.flat_name()))
             }
@@ -175,7 +175,7 @@ impl Times {
         }
     }
 
-    /// Rewrites a cast to a timestamp or date. The planner has put a cast to seconds into one to nanoseconds.
+    /// Rewrites a cast to a timestamp or date. The planner has wrapped a cast to seconds in one to nanoseconds.
     fn cast(&self, cast: Cast) -> Transformed<Expr> {
         let kind = cast.field.data_type().clone();
         let is_nanoseconds = matches!(kind, DataType::Timestamp(TimeUnit::Nanosecond, _));
@@ -205,8 +205,8 @@ fn timestamp(expr: Expr) -> Expr {
     cast_to(expr, TIMESTAMP)
 }
 
-/// Returns the nanoseconds of a date, a timestamp or a text with one. Rejects other texts; other expressions are
-/// unchanged.
+/// Returns the nanoseconds of a date, a timestamp or a string that contains one. Rejects other strings; other
+/// expressions are unchanged.
 fn nanoseconds(expr: Expr, schema: &DFSchema) -> Result<Expr> {
     if let Expr::Literal(ScalarValue::Utf8(Some(text)) | ScalarValue::Utf8View(Some(text)), _) = &expr {
         let text = text.trim();

@@ -58,7 +58,7 @@ Keys: b, c, t, n sort by bytes, calls, time, name; space pauses and resumes; + a
 keys; q quits.
 Formats:
   json         one object: `schema` dlio-top, `version` 1; numbers for the interval, and since the start of each process
-  openmetrics  counters since the start of each process, for Prometheus; one snapshot without an interval
+  openmetrics  counters since the start of each process, for Prometheus; one snapshot, not measured over an interval
 Numbers by operation and file are exact while dlio top can read every event, and marked as a sample otherwise; the number \
 of events is always exact. DLIO_TRACE_MODE=summary makes all numbers exact and --once cheap, regardless of the length of \
 the run.

@@ -9,7 +9,7 @@ use super::yaml::quoted;
 use crate::io_profile::marks::{Activity, Mark};
 use crate::io_profile::passes::Use;
 use crate::summary::figures::quantiles::median;
-use crate::summary::figures::units::bytes;
+use crate::summary::figures::units::{bytes, many};
 
 /// Adds the keys; returns `true` if the job writes checkpoints.
 pub fn add(job: &Job, steps: Option<(u64, u64)>, name: &str, entries: &mut Entries) -> bool {
@@ -34,7 +34,7 @@ pub fn add(job: &Job, steps: Option<(u64, u64)>, name: &str, entries: &mut Entri
         0 => (files.len() as u64, Confidence::Likely, format!("{} with large writes", family.described())),
         said => (said, Confidence::Certain, format!("{} spans of checkpoints", saves.len())),
     };
-    let told = format!("{} in {count} checkpoints", bytes(bytes_written as f64));
+    let told = format!("{} in {}", bytes(bytes_written as f64), many(count, "checkpoint", "checkpoints"));
     let shares = count.max(1) * (writers.len() as u64).max(1);
     match sizes_of_files(job, shares).filter(|_| !are_tensors(&family.suffix, files)) {
         Some(sizes) => {
@@ -113,7 +113,7 @@ fn transfer_size(used: &Use, entries: &mut Entries) {
     entries.add("checkpoint.transfer_size", size.round(), confidence, evidence);
 }
 
-/// Adds the keys for the times of checkpoints in a training.
+/// Adds the keys for the times of checkpoints in a training run.
 fn period(
     job: &Job,
     saves: &[&Mark],
@@ -126,7 +126,7 @@ fn period(
     // If their times are unknown, they are evenly spaced.
     let evenly = |entries: &mut Entries| {
         let every = (steps * epochs / count.max(1)).max(1);
-        let said = format!("{count} checkpoints in {} steps: {evidence}", steps * epochs);
+        let said = format!("{} in {} steps: {evidence}", many(count, "checkpoint", "checkpoints"), steps * epochs);
         match every.is_multiple_of(steps.max(1)) {
             true => entries.guess("checkpoint.epochs_between_checkpoints", every / steps.max(1), said),
             false => entries.guess("checkpoint.steps_between_checkpoints", every, said),

@@ -106,7 +106,7 @@ fn prepare_one(request: &Request, overrides: Vec<Override>) -> Outcome<Run> {
     Ok(run)
 }
 
-/// Refuses a run that would do nothing, which must be a mistake: an evaluation is part of a training.
+/// Refuses a run that would do nothing, which must be a mistake: an evaluation is part of a training run.
 fn refuse_nothing(config: &Config, request: &Request) -> Outcome<()> {
     let workflow = &config.workflow;
     let does = workflow.generate || config.measures() || request.verify || !config.dataset.keep_files;
@@ -116,7 +116,7 @@ fn refuse_nothing(config: &Config, request: &Request) -> Outcome<()> {
     let what = "nothing to do: workflow.generate_data, train and checkpoint are all false";
     let (evaluation, remedy) = match workflow.evaluate {
         true => (
-            "; an evaluation is a part of a training",
+            "; an evaluation is a part of a training run",
             "set ++workload.workflow.train=true, with ++workload.dataset.num_files_train=0 to only evaluate",
         ),
         false => ("", "set ++workload.workflow.train=true or one of the other keys"),

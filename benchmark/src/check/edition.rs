@@ -10,7 +10,7 @@ pub const TIMES_MEMORY: f64 = 5.0;
 
 pub const GIB: f64 = (1u64 << 30) as f64;
 
-/// Runs of a training: one that warms up, and five that count.
+/// Runs of a training run: one that warms up, and five that count.
 pub const RUNS: usize = 6;
 
 /// Checkpoints that a submission writes, and then reads.
@@ -65,7 +65,7 @@ impl Version {
         }
     }
 
-    /// Returns the keys that a training in the closed division may change.
+    /// Returns the keys that a training run in the closed division may change.
     pub fn closed_keys(self) -> Vec<&'static str> {
         let own: &[&str] = match self {
             // The script of version 1.0 sets them.
@@ -135,7 +135,7 @@ impl Division {
     }
 }
 
-/// Keys that a training may change in every version.
+/// Keys that a training run may change in every version.
 const TRAINING_KEYS: &[&str] = &[
     "dataset.num_files_train",
     "dataset.num_subfolders_train",
@@ -152,7 +152,7 @@ const TRAINING_KEYS: &[&str] = &[
 const CHECKPOINT_KEYS: &[&str] =
     &["checkpoint.checkpoint_folder", "checkpoint.num_checkpoints_write", "checkpoint.num_checkpoints_read"];
 
-/// Keys that a training in the open division may change too.
+/// Keys that a training run in the open division may change too.
 pub const OPEN_KEYS: &[&str] = &["framework", "dataset.format", "dataset.num_samples_per_file", "reader.data_loader"];
 
 /// A language model whose checkpoints are written.

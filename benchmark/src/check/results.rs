@@ -130,7 +130,7 @@ impl Results {
         let root = if root.as_os_str().is_empty() { Path::new(".") } else { root };
         let unread = |error| {
             Failure::refused(format!("cannot read the results in {}: {error}", root.display()))
-                .remedy("pass the directory of a submission, of results of mlpstorage, or of a run (hydra.run.dir)")
+                .remedy("pass the directory of a submission, of mlpstorage results, or of a run (hydra.run.dir)")
         };
         fs::read_dir(root).map_err(unread)?;
         // Parts above the given directory name division, system and model too.
@@ -145,7 +145,7 @@ impl Results {
         if results.workloads.is_empty() && results.submitters.is_empty() && results.other_benchmarks.is_empty() {
             let what = format!("cannot find results in {}: no directory has a summary.json", root.display());
             return Err(Failure::refused(what)
-                .remedy("pass the directory of a submission, of results of mlpstorage, or of a run (hydra.run.dir)"));
+                .remedy("pass the directory of a submission, of mlpstorage results, or of a run (hydra.run.dir)"));
         }
         for workload in &mut results.workloads {
             workload.runs.sort_by(|(_, left), (_, right)| {

@@ -109,7 +109,7 @@ fn read(folder: &Path) -> Outcome<Value> {
     }))
 }
 
-/// Returns each device's counters over all samples, and the processors'.
+/// Returns the distribution of each counter of the devices and the CPUs over all samples.
 fn devices(iostat: Option<Value>) -> Value {
     let Some(iostat) = iostat else { return Value::Null };
     let empty = Vec::new();

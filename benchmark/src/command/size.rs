@@ -29,7 +29,7 @@ pub fn gibibytes(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "expected a number of GiB, such as 64".into())
 }
 
-/// Prints the number of files that a training needs, or the bytes that each process writes of a checkpoint.
+/// Prints the number of files that a training run needs, or the bytes that each process writes of a checkpoint.
 pub fn size(config: &Config, asked: &SizeRequest, as_json: bool) -> Outcome<()> {
     let (json, text) = if config.workflow.train || config.workflow.generate {
         data_size(config, asked)

@@ -38,12 +38,13 @@ use crate::system::{locate, terminal};
   dlio trace --mode summary -- ./runs_for_days             counts in constant memory, without events
 
 Exit status: that of the command; 128+n if signal n killed it; 127 if the command does not exist, 126 if it cannot be \
-executed; 2 or 4 if the trace directory or the library cannot be used: the command does not start")]
+executed; 2 or 4, without starting the command, if the trace directory or the tracer's library cannot be used")]
 pub struct Options {
     /// Write the trace into this directory, created if missing
     #[arg(short, long, value_name = "DIR", default_value = "dlio-trace")]
     output: PathBuf,
-    /// Format of the trace; auto is .pftrace up to a million events per process and .dlt above [default: auto]
+    /// Format of the trace; auto writes .pftrace (perfetto) up to a million events per process and .dlt (native) above
+    /// [default: auto]
     #[arg(long, value_name = "FORMAT", value_parser = ["auto", "native", "perfetto", "chrome"])]
     format: Option<String>,
     /// Record every event (full), or only counts by file and function in constant memory (summary) [default: full]
@@ -515,7 +516,7 @@ fn report_ends(alive: usize, ended: usize, lost_some: bool) {
             terminal::warn(format_args!("      {more} processes outlived the command; they are traced until they exit"))
         }
     }
-    let there = if lost_some { "events that did not fit are lost" } else { "everything they recorded is kept" };
+    let there = if lost_some { "events that did not fit are lost" } else { "everything recorded is kept" };
     match ended {
         0 => {}
         1 => terminal::warn(format_args!(

@@ -96,8 +96,8 @@ impl Block {
         self.work(excluded).figures(self.steps.len() as f64)
     }
 
-    /// Returns DLIO's metrics of an evaluation: utilization has the window of a training, throughput covers all steps
-    /// and the whole time.
+    /// Returns DLIO's metrics of an evaluation: utilization has the window of a training run, throughput covers all
+    /// steps and the whole time.
     pub fn compat_evaluation(&self, excluded: Excluded, batch: u64, record_bytes: f64) -> Figures {
         let rate = ratio(self.steps.len() as f64 * batch as f64, self.duration);
         Figures {

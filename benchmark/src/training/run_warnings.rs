@@ -56,9 +56,9 @@ fn not_counted(config: &Config, share: Share) -> Option<String> {
     (left_out < steps && left_out * 10 > steps).then(|| {
         let counted = steps - left_out;
         format!(
-            "AU, here and in summary.json, and the rates of its `metric` include {counted} of {steps} steps per epoch: \
-             {start} at the start and {end} at the end are excluded, as in DLIO \
-             (workload.output.metric.exclude_start_steps=0 counts all)"
+            "AU and the rates below `metric` in summary.json include {counted} of {steps} steps per epoch; as in DLIO, \
+             {start} at the start and {end} at the end are excluded (workload.output.metric.exclude_start_steps=0 \
+             counts all)"
         )
     })
 }
@@ -84,7 +84,7 @@ fn no_checkpoints(config: &Config, steps: u64, ranks: u64) -> Option<String> {
 fn not_numbered(config: &Config) -> Option<String> {
     let is_set = config.checkpoint.writes > 0 || config.checkpoint.reads > 0;
     (config.workflow.checkpoint && is_set).then(|| {
-        "num_checkpoints_write and num_checkpoints_read have no effect in a training, whose checkpoints follow from \
+        "num_checkpoints_write and num_checkpoints_read have no effect in a training run, whose checkpoints follow from \
          checkpoint_after_epoch, epochs_between_checkpoints and steps_between_checkpoints"
             .into()
     })
@@ -177,7 +177,7 @@ mod tests {
         assert!(notes("++workload.checkpoint.steps_between_checkpoints=100").contains("an epoch has 4 steps"));
         assert!(notes("++workload.checkpoint.checkpoint_after_epoch=9").contains("the run has 5 epochs"));
         assert!(notes("++workload.checkpoint.steps_between_checkpoints=0").contains("turns them off"));
-        assert!(notes("++workload.checkpoint.num_checkpoints_write=3").contains("have no effect in a training"));
+        assert!(notes("++workload.checkpoint.num_checkpoints_write=3").contains("have no effect in a training run"));
         assert_eq!(notes("++workload.checkpoint.checkpoint_after_epoch=5"), "");
     }
 

@@ -150,7 +150,7 @@ impl<'a> Trainer<'a> {
         self.settle_checkpoints()
     }
 
-    /// Returns the requests of all ranks to the store since the last call. Prefetches during a training also happen
+    /// Returns the requests of all ranks to the store since the last call. Prefetches during a training run also happen
     /// between epochs.
     fn new_requests(&mut self) -> Outcome<Counts> {
         let now = Counts::now();
@@ -224,7 +224,7 @@ impl<'a> Trainer<'a> {
 
     fn prepare_cache(&mut self) -> Outcome<Option<f64>> {
         let first = self.communicator.rank() == 0;
-        // Other ranks wait for it, so this time must not count as the start of a training.
+        // Other ranks wait for it, so this time must not count as the start of a training run.
         let span = self.options.drop_caches.then(|| spans::span("cache.drop", spans::PIPELINE, &[]));
         if self.options.drop_caches && first {
             let folder = &self.layout.dataset.folder;

@@ -152,13 +152,16 @@ fn file_in(dir: &Path, name: &str) -> Option<PathBuf> {
 fn unknown(name: &str, config_dir: Option<&Path>) -> Failure {
     let names = WORKLOADS.iter().map(|(known, _)| *known).chain(ALIASES.iter().map(|(alias, _)| *alias));
     let guess = nearest(name, names).map(|near| format!("did you mean workload={near}? ")).unwrap_or_default();
-    let place = config_dir.map(|dir| format!("in {} and not ", dir.display())).unwrap_or_default();
+    let why = match config_dir {
+        Some(dir) => format!("neither {} nor the built-in workloads contain it", dir.display()),
+        None => "no built-in workload has this name".into(),
+    };
     if name.is_empty() {
         return Failure::refused("`workload=` names no workload").remedy("`dlio workloads` lists them");
     }
     let file =
         if Path::new(name).is_file() { format!("write workload=./{name} for the file; ") } else { String::new() };
-    Failure::refused(format!("unknown workload `{name}`: not {place}built in"))
+    Failure::refused(format!("unknown workload `{name}`: {why}"))
         .remedy(format!("{guess}{file}`dlio workloads` lists them"))
 }
 

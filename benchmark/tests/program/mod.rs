@@ -77,8 +77,8 @@ pub fn dlio(folder: &Folder, arguments: &[&str]) -> Output {
 
 pub const GENERATE: &str = "++workload.workflow.generate_data=true";
 
-/// Returns a training on eight small files in `data`, in batches of two: with the sizes and times of a test program,
-/// and then with `more`.
+/// Returns a training run on eight small files in `data`, in batches of two: with the sizes and times of a test
+/// program, and then with `more`.
 pub fn eight_files(sizes: &[&str], more: &[&str]) -> Vec<String> {
     let common = [
         "bench",
@@ -107,7 +107,7 @@ pub fn small(more: &[&str]) -> Vec<String> {
     eight_files(&sizes, more)
 }
 
-/// Runs a training on them.
+/// Runs a training run on them.
 pub fn run(folder: &Folder, more: &[&str]) -> Output {
     dlio_owned(folder, &small(more))
 }

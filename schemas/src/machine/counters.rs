@@ -97,7 +97,7 @@ pub const COUNTERS: &[Counter] = &[
     sum("device_writes", Count, Device, "Writes that the device completed."),
     sum("device_write_bytes", Bytes, Device, "Bytes written."),
     sum("device_write_ns", Nanoseconds, Device, "Total time of the writes, from queue to completion."),
-    sum("device_busy_ns", Nanoseconds, Device, "Time in which the device had a request."),
+    sum("device_busy_ns", Nanoseconds, Device, "Time in which the device had requests in flight."),
     sum(
         "device_queue_ns",
         Nanoseconds,

@@ -36,7 +36,7 @@ def no_workers_decode():
 
 @job("none", FAST)
 def no_workers_healthy():
-    """`num_workers=0`, fast files, a training that computes on the CPU | reads of 1 % of the time"""
+    """`num_workers=0`, fast files, a training run that computes on the CPU | reads of 1 % of the time"""
     trainer = Trainer()
     for _ in trainer.fetch(own_batches(samples(FAST, number=2), 60)):
         compute_for(0.03)

@@ -6,7 +6,7 @@ and divides it by the work of the thread that made the batch:
 
 * until the maker took its first item, it is the *start* of readers;
 * from the moment the item was made, it is *hand-over*, if the maker was not busy all the time;
-* the rest has the composition of the item. If the maker itself starved, that of the item it was made of.
+* the rest is divided like the work on the item; if the maker itself waited, like the work on the item that it was made of.
 """
 
 import collections

@@ -70,7 +70,7 @@ def lightning_slow_files():
 
 @job("none", FAST, torch=True, needs=("lightning",))
 def lightning_healthy():
-    """Lightning, a training that computes on the CPU, batches come in time |
+    """Lightning, a training run that computes on the CPU, batches come in time |
     threads of the backward, CPU time that is not a reader's"""
 
     def step(trainer):

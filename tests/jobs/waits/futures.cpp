@@ -1,4 +1,4 @@
-// A training and its readers in C++: `futures HOW WHAT STEPS STEP_MS FILES...`. Prints what its own clocks say as one line
+// A trainer and its readers in C++: `futures HOW WHAT STEPS STEP_MS FILES...`. Prints what its own clocks say as one line
 // of JSON.
 //
 // HOW the training gets a batch: `async` makes one batch ahead by std::async, in a thread

@@ -1,4 +1,4 @@
-/* A training and its reader in C: `ring HOW WHAT STEPS STEP_MS FILES...`. One thread fills a ring of 4 buffers, the first
+/* A trainer and its reader in C: `ring HOW WHAT STEPS STEP_MS FILES...`. One thread fills a ring of 4 buffers, the first
    thread trains. Prints what its own clocks say as one line of JSON.
 
    HOW the training waits: `condition`; `semaphore`; `inline`, which spins, then calls futex by its own instruction;

@@ -27,7 +27,7 @@ def uneven(index, mean):
 
 @dataclasses.dataclass(frozen=True)
 class Setup:
-    """A training and its loader. Times are in seconds."""
+    """A training job and its loader. Times are in seconds."""
 
     loader: str = "torch"
     workers: int = 2

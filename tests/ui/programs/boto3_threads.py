@@ -1,4 +1,4 @@
-"""A training that reads its samples with boto3, on four threads, and saves a checkpoint."""
+"""A training run that reads its samples with boto3, on four threads, and saves a checkpoint."""
 
 import concurrent.futures
 import os

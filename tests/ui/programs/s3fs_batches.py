@@ -1,4 +1,4 @@
-"""A training that reads its samples with s3fs, a batch at once on the one thread of its loop."""
+"""A training run that reads its samples with s3fs, a batch at once on the one thread of its loop."""
 
 import os
 

@@ -150,7 +150,7 @@ fn sentence(filter: &Filter, trace: &Trace, all: &All, (first, last): (i64, i64)
         String::new()
     };
     format!(
-        "no event matches the filters ({}). The trace has {} of {}; process ids {}{ranks}; it starts at {} and takes \
+        "no event matches the filters ({}). The trace has {} in {}; process ids {}{ranks}; it starts at {} and lasts \
          {}.{counted}{}",
         filters(filter).join(", "),
         many(all.events, "event", "events"),

@@ -10,7 +10,7 @@ pub const RULE: Rule = Rule {
     group: Group::Access,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "10 % of reads or more begin before the end of the previous read",
+    asks: "10 % or more of the reads begin before the end of the previous read",
     silences: &[],
     silences_rules: &[],
     remedy: "keep files open; cache the index of zip, Parquet or HDF5 files, which is read from their end first",

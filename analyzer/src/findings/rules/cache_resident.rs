@@ -10,7 +10,7 @@ pub const RULE: Rule = Rule {
     group: Group::Run,
     cost: Cost::Always,
     confidence: Confidence::Guess,
-    asks: "half of the bytes or more are read again, as fast as memory is copied",
+    asks: "half or more of the bytes are read again, as fast as memory is copied",
     silences: &[],
     silences_rules: &[],
     remedy: "no change for training; to benchmark storage, use a data set of 5 times the memory, or O_DIRECT",

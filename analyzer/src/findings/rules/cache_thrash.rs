@@ -11,8 +11,8 @@ pub const RULE: Rule = Rule {
     group: Group::Loader,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "half of the bytes or more are read again, storage reads at least 1.5 times the distinct bytes, and those \
-        exceed the memory limit but not the host's memory",
+    asks: "half or more of the bytes are read again, at least 1.5 times the distinct bytes are read from storage, and \
+        those exceed the memory limit but not the host's memory",
     silences: &[],
     silences_rules: &["would-fit"],
     remedy: "raise the job's memory limit (docker --memory, resources.limits.memory), which includes the page cache, \

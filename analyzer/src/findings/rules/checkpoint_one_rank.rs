@@ -11,7 +11,7 @@ pub const RULE: Rule = Rule {
     group: Group::Checkpoint,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "one of several ranks writes 80 % of the bytes or more, and checkpoints stall training",
+    asks: "one of several ranks writes 80 % or more of the bytes, and checkpoints stall training",
     silences: &[],
     silences_rules: &[],
     remedy: "write a sharded checkpoint, in which each rank writes its part",

@@ -2,7 +2,8 @@
 
 use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement, Worth, part};
-use crate::summary::figures::units::{bytes, grouped, time};
+use crate::summary::figures::units::{bytes, many, time};
+use crate::summary::report::checkpoints::Checkpoints;
 use crate::summary::report::findings::{Confidence, Unit};
 use crate::summary::report::steps::StepUse;
 
@@ -11,7 +12,7 @@ pub const RULE: Rule = Rule {
     group: Group::Checkpoint,
     cost: Cost::Worth,
     confidence: Confidence::Exact,
-    asks: "5 % of the steps or more is spent in checkpoints without compute; without spans of steps: 5 % of training \
+    asks: "5 % or more of the steps is spent in checkpoints without compute; without spans of steps: 5 % of training \
         in which its own thread writes large files",
     silences: &[],
     silences_rules: &[],
@@ -33,8 +34,7 @@ fn judge(case: &Case) -> Judgement {
         let who = row.rank.map_or_else(|| row.trainer.clone(), |rank| format!("rank {rank}"));
         format!("{who}: {} in checkpoints", time(row.sum.checkpoint_ns as f64))
     };
-    let what = &case.summary.checkpoints;
-    let files = format!("{} large files, {} written", grouped(what.files), bytes(what.bytes_written as f64));
+    let files = large_files(&case.summary.checkpoints);
     Judgement {
         measures: vec![case.at_least("share", share)],
         says: format!(
@@ -61,13 +61,17 @@ fn inferred(case: &Case) -> Option<Judgement> {
     Some(Judgement {
         measures: vec![case.at_least("share", share)],
         says: format!(
-            "{} of training ({}) was spent in its own thread writing and syncing files, mostly large ones",
+            "the training thread spent {} ({}) writing and syncing files, mostly large ones",
             time(ns as f64),
             Unit::Share.text(share.unwrap_or(0.0))
         ),
         worth: Some(Worth { ns, exposed: true }),
-        evidence: vec![format!("{} large files, {} written", grouped(saved.files), bytes(saved.bytes_written as f64))],
+        evidence: vec![large_files(saved)],
         confidence: Some(Confidence::Inferred),
         ..Judgement::default()
     })
+}
+
+fn large_files(found: &Checkpoints) -> String {
+    format!("{}, {} written", many(found.files, "large file", "large files"), bytes(found.bytes_written as f64))
 }

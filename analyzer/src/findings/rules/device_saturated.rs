@@ -11,7 +11,8 @@ pub const RULE: Rule = Rule {
     group: Group::Loader,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "training waits for storage, and the device with the data has a request 80 % of the time or more",
+    asks: "training waits for storage, and the device with the data has requests in flight for 80 % or more of the \
+        time",
     silences: &[],
     silences_rules: &[],
     remedy: "read fewer bytes (compression, a smaller dtype, samples that are read once), or use a faster device; \
@@ -29,7 +30,8 @@ fn judge(case: &Case) -> Judgement {
     judgement.measures.push(case.at_least("busy", busy));
     if let Some((device, busy)) = data.as_ref().and_then(|data| data.device()).zip(busy) {
         let share = Unit::Share.text(busy);
-        judgement.says = format!("device {}, which stores the data, had a request {share} of the time", device.device);
+        judgement.says =
+            format!("device {}, which stores the data, had requests in flight for {share} of the time", device.device);
         let own = data.and_then(|data| data.machine.storage_read);
         judgement.evidence = device.read_bytes.zip(own).map(|(all, own)| shared(all, own)).into_iter().collect();
     }

@@ -11,7 +11,7 @@ pub const RULE: Rule = Rule {
     group: Group::Loader,
     cost: Cost::Worth,
     confidence: Confidence::Exact,
-    asks: "25 % of the wait or more is for the transfer of finished batches",
+    asks: "25 % or more of the wait is for the transfer of finished batches",
     silences: &[],
     silences_rules: &[],
     remedy: "use smaller batches, or batches in shared memory; threads instead of processes if the library releases \

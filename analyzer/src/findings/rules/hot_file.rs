@@ -11,7 +11,7 @@ pub const RULE: Rule = Rule {
     group: Group::Access,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "half of the time is spent on one file that is read, at least twice its share of the calls",
+    asks: "one file that is read takes half of the time, and at least twice its share of the calls",
     silences: &[],
     silences_rules: &[],
     remedy: "stripe or replicate that file, or read it once and distribute its contents",

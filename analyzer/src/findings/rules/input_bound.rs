@@ -12,7 +12,7 @@ pub const RULE: Rule = Rule {
     group: Group::Verdict,
     cost: Cost::Worth,
     confidence: Confidence::Exact,
-    asks: "training waits for batches for 5 % of its time or more",
+    asks: "training waits for batches for 5 % or more of its time",
     silences: &[],
     silences_rules: &[],
     remedy: "see the finding below that names the cause; if there is none: more readers, more prefetched batches",
@@ -40,7 +40,7 @@ fn judge(case: &Case) -> Judgement {
     let measures = vec![case.at_least("wait", waited.as_ref().map(Waited::share))];
     let Some(waited) = waited else { return Judgement { measures, decide: RECORD_TRAINING, ..Judgement::default() } };
     let mut says = format!(
-        "training waited {} of {} for its batches ({})",
+        "training spent {} of {} ({}) waiting for its batches",
         time(waited.waited_ns as f64),
         time(waited.trained_ns as f64),
         share(waited.waited_ns, waited.trained_ns)

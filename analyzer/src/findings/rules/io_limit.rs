@@ -11,8 +11,8 @@ pub const RULE: Rule = Rule {
     group: Group::Loader,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "training waits for storage, and over the whole run the device with the data was read at half of the rate or \
-        more that the job's control group allows",
+    asks: "training waits for storage, and over the whole run the device with the data was read at half or more of the \
+        rate that the job's control group allows",
     silences: &[],
     silences_rules: &["slow-but-idle-device", "storage-saturated", "storage-latency-bound", "loader-capacity"],
     remedy: "raise the I/O limit of the control group (io.max, blkio.throttle, docker --device-read-bps, systemd \

@@ -12,7 +12,7 @@ pub const RULE: Rule = Rule {
     group: Group::Metadata,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "two or more ranks list the same directory of 10000 entries or more",
+    asks: "two or more ranks list the same directory of 10000 or more entries",
     silences: &[],
     silences_rules: &[],
     remedy: "let rank 0 list the directory and broadcast the names, or keep an index file next to the data set",

@@ -16,10 +16,10 @@ pub const RULE: Rule = Rule {
         than 30 % of their busy time",
     silences: &[Group::Access, Group::Metadata],
     silences_rules: &[],
-    remedy: "faster storage would save little; if they compute: decode or resize ahead of time, use another format or \
-             library, more readers where CPUs are idle",
-    torch: "faster storage would save little; if they compute: decode or resize ahead of time, use another format or \
-            library, more num_workers where CPUs are idle",
+    remedy: "if readers compute: decode or resize ahead of time, use another format or library, or add readers where \
+        CPUs are idle; faster storage would save little",
+    torch: "if readers compute: decode or resize ahead of time, use another format or library, or raise num_workers \
+        where CPUs are idle; faster storage would save little",
     elsewhere: "",
     verify: COMPARE,
     judge,
@@ -94,7 +94,8 @@ fn by_causes(case: &Case, causes: &Parts) -> Judgement {
     Judgement {
         measures,
         says: format!(
-            "{} of the wait was CPU time of making batches, {} had no free CPU, {} was for the interpreter lock",
+            "{} of the wait was CPU time spent making batches, {} waiting for a CPU, {} waiting for the interpreter \
+             lock",
             of(Part::Cpu),
             of(Part::NoCpu),
             of(Part::Gil)
@@ -119,10 +120,10 @@ fn by_causes(case: &Case, causes: &Parts) -> Judgement {
 /// Storage that takes at most this share of a wait is not its cause.
 const SMALL: f64 = 0.05;
 
-const CPU: &str = "faster storage would save little: decode or resize ahead of time, use another format or library, \
-    more readers where CPUs are idle";
-const CPU_TORCH: &str = "faster storage would save little: decode or resize ahead of time, use another format or \
-    library, more num_workers where CPUs are idle";
+const CPU: &str = "decode or resize ahead of time, use another format or library, or add readers \
+    where CPUs are idle; faster storage would save little";
+const CPU_TORCH: &str = "decode or resize ahead of time, use another format or library, or raise \
+    num_workers where CPUs are idle; faster storage would save little";
 const OWN_CPU: &str = "let another process make the next batch while training computes; decode or resize ahead of \
     time";
 const OWN_CPU_TORCH: &str = "set num_workers to 1 or more; decode or resize ahead of time";

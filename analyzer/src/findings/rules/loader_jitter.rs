@@ -10,8 +10,8 @@ pub const RULE: Rule = Rule {
     group: Group::Loader,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "training waits 5 % of its time or more beyond what a shortage of readers explains, and not for the turn of \
-        one reader",
+    asks: "training waits for 5 % or more of its time for other reasons than too few readers or the turn of one \
+        reader",
     silences: &[],
     silences_rules: &[],
     remedy: "prefetch more batches, take batches as they become ready if the order does not matter, make samples \

@@ -11,8 +11,8 @@ pub const RULE: Rule = Rule {
     group: Group::Loader,
     cost: Cost::Worth,
     confidence: Confidence::Exact,
-    asks: "flock, lockf and fcntl, or the training's wait for readers that wait for locks, take 1 % of the run time or \
-        more",
+    asks: "flock, lockf and fcntl, or the training's wait for readers that wait for locks, take 1 % or more of the run \
+        time",
     silences: &[],
     silences_rules: &[],
     remedy: "hold locks for a shorter time, open files read-only if they are only read (HDF5_USE_FILE_LOCKING=FALSE, \

@@ -10,7 +10,7 @@ pub const RULE: Rule = Rule {
     group: Group::Run,
     cost: Cost::Always,
     confidence: Confidence::Exact,
-    asks: "10 % of opened files or more are mapped, and calls read less than 64 KiB per mapping: reads of mapped \
+    asks: "10 % or more of the opened files are mapped, and calls read less than 64 KiB per mapping: reads of mapped \
         memory are not in the trace",
     silences: &[],
     silences_rules: &[],

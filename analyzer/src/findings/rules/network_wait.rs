@@ -11,7 +11,7 @@ pub const RULE: Rule = Rule {
     group: Group::Loader,
     cost: Cost::Worth,
     confidence: Confidence::Exact,
-    asks: "25 % of the wait or more is for messages from the network",
+    asks: "25 % or more of the wait is for messages from the network",
     silences: &[],
     silences_rules: &[],
     remedy: "send more requests at a time, use larger requests, keep connections open, use a local copy or cache",

@@ -10,7 +10,7 @@ pub const RULE: Rule = Rule {
     group: Group::Loader,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "training waits for storage, the data is on NFS, and half of the request time or more is queueing in the \
+    asks: "training waits for storage, the data is on NFS, and half or more of the request time is queueing in the \
         client",
     silences: &[],
     silences_rules: &[],

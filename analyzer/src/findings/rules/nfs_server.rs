@@ -10,7 +10,7 @@ pub const RULE: Rule = Rule {
     group: Group::Loader,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "training waits for storage, the data is on NFS, and half of the request time or more is the round trip to \
+    asks: "training waits for storage, the data is on NFS, and half or more of the request time is the round trip to \
         the server",
     silences: &[],
     silences_rules: &[],

@@ -10,7 +10,7 @@ pub const RULE: Rule = Rule {
     group: Group::Loader,
     cost: Cost::Worth,
     confidence: Confidence::Exact,
-    asks: "the trainer's own thread reads half of the bytes or more; without readers, less than 10 % of I/O happens \
+    asks: "the trainer's own thread reads half or more of the bytes; without readers, less than 10 % of I/O happens \
         during compute",
     silences: &[],
     silences_rules: &["loader-cpu-bound"],

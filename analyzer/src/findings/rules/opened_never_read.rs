@@ -11,7 +11,7 @@ pub const RULE: Rule = Rule {
     group: Group::Metadata,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "10 % of opens or more are of files without any bytes moved",
+    asks: "10 % or more of the opens are of files that are never read or written",
     silences: &[],
     silences_rules: &[],
     remedy: "take sizes from stat or an index; drop the check whether a file can be opened",
@@ -33,7 +33,7 @@ fn judge(case: &Case) -> Judgement {
     Judgement {
         measures: vec![case.calls(unread), case.at_least("share", Some(share))],
         says: format!(
-            "{} of {} opens ({}) are of files without any bytes moved",
+            "{} of {} opens ({}) are of files that are never read or written",
             grouped(unread),
             grouped(case.opens()),
             Unit::Share.text(share)

@@ -11,7 +11,7 @@ pub const RULE: Rule = Rule {
     group: Group::Loader,
     cost: Cost::Worth,
     confidence: Confidence::Exact,
-    asks: "25 % of the wait or more is for readers' page faults that storage serves",
+    asks: "25 % or more of the wait is for readers' page faults served from storage",
     silences: &[],
     silences_rules: &[],
     remedy: "read ahead: madvise(MADV_WILLNEED or MADV_SEQUENTIAL), or pread larger blocks; copy the files to a local \

@@ -15,7 +15,7 @@ pub const RULE: Rule = Rule {
     group: Group::Run,
     cost: Cost::Always,
     confidence: Confidence::Exact,
-    asks: "a signal other than SIGTERM, SIGINT, SIGHUP and SIGPIPE ended a process, as its parent learned",
+    asks: "a signal other than SIGTERM, SIGINT, SIGHUP and SIGPIPE ended a process, according to its parent",
     silences: &[],
     silences_rules: &[],
     remedy: "SIGKILL: most often memory: the limit of the container or job, or the kernel's out-of-memory killer (dmesg); SIGBUS: \

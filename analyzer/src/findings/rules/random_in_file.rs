@@ -10,7 +10,7 @@ pub const RULE: Rule = Rule {
     group: Group::Access,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "20 % of reads or more (over 1000) begin before the end of the previous read",
+    asks: "20 % or more of the reads (over 1000) begin before the end of the previous read",
     silences: &[],
     silences_rules: &["backward-seeks"],
     remedy: "shuffle shards and a buffer instead of offsets; sort the indices of a batch",

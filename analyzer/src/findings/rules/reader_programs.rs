@@ -11,7 +11,7 @@ pub const RULE: Rule = Rule {
     group: Group::Loader,
     cost: Cost::Worth,
     confidence: Confidence::Exact,
-    asks: "25 % of the wait or more is for programs that readers start",
+    asks: "25 % or more of the wait is for programs that readers start",
     silences: &[],
     silences_rules: &[],
     remedy: "call a library instead of a program, or keep one program running and send it many samples",

@@ -11,7 +11,7 @@ pub const RULE: Rule = Rule {
     group: Group::Loader,
     cost: Cost::Worth,
     confidence: Confidence::Exact,
-    asks: "25 % of the wait or more is for readers that sleep",
+    asks: "25 % or more of the wait is for readers that sleep",
     silences: &[],
     silences_rules: &[],
     remedy: "look for sleeps in the readers' code and their libraries: rate limits, retries, polling",

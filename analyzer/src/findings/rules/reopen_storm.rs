@@ -11,7 +11,7 @@ pub const RULE: Rule = Rule {
     group: Group::Metadata,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "files of a pattern are opened 10 times or more per process and epoch",
+    asks: "files of a pattern are opened 10 or more times per process and epoch",
     silences: &[],
     silences_rules: &[],
     remedy: "keep one handle per worker, opened at its first sample",

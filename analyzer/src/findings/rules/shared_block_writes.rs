@@ -11,7 +11,7 @@ pub const RULE: Rule = Rule {
     group: Group::Access,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "100 writes or more begin or end in a block of 1 MiB to which another rank writes at the same time",
+    asks: "100 or more writes begin or end in a block of 1 MiB to which another rank writes at the same time",
     silences: &[],
     silences_rules: &[],
     remedy: "align each rank's writes to 1 MiB (or the stripe), write one file per rank, or use collective writes \

@@ -15,7 +15,7 @@ pub const RULE: Rule = Rule {
     cost: Cost::Always,
     confidence: Confidence::Exact,
     asks: "a call on shared memory for batches in /dev/shm fails with ENOSPC, or SIGBUS ends a process of a job that \
-        passes batches on in /dev/shm",
+        passes batches through /dev/shm",
     silences: &[],
     silences_rules: &["process-killed", "failing-io"],
     remedy: "enlarge /dev/shm (docker run --shm-size=8g or --ipc=host; in Kubernetes, mount an emptyDir with medium \

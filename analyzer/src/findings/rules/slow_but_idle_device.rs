@@ -12,8 +12,8 @@ pub const RULE: Rule = Rule {
     group: Group::Loader,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "training waits for storage, and in the whole run the device with the data has a request for less than 40 % \
-        of that time",
+    asks: "training waits for storage, and in the whole run the device with the data has requests in flight for less \
+        than 40 % of that time",
     silences: &[],
     silences_rules: &[],
     remedy: "check the layers between job and device: an I/O limit set after the start of the job (io.max, \
@@ -34,8 +34,8 @@ fn judge(case: &Case) -> Judgement {
     judgement.measures.push(case.below("busy", busy));
     if let Some((device, busy_ns)) = device.and_then(|device| Some((device, device.busy_ns?))) {
         judgement.says = format!(
-            "training waited {} for storage, but device {}, which stores the data, had a request for only {} of the \
-             whole run: the time is lost on the path to it",
+            "training waited {} for storage, but device {}, which stores the data, had requests in flight for only {} \
+             of the whole run: the time is lost on the path to it",
             time(waited as f64),
             device.device,
             time(busy_ns as f64)

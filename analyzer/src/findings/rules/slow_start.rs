@@ -20,7 +20,7 @@ pub const RULE: Rule = Rule {
     judge,
 };
 
-/// Span in which a benchmark generates its data on request: it does not count as the start of a training.
+/// Span in which a benchmark generates its data on request: it does not count as the start of a training run.
 const GENERATE: &str = "generate";
 
 /// Span in which a benchmark empties the page cache before each epoch.

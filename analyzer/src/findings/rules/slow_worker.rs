@@ -12,8 +12,8 @@ pub const RULE: Rule = Rule {
     group: Group::Loader,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "training waits, half of that for one reader's turn, or one reader does half of all work, and at least 1.5 \
-        times as much as the others",
+    asks: "training waits, half of the wait is for one reader's turn or that reader does half of all work, and it does \
+        at least 1.5 times as much as the others",
     silences: &[],
     silences_rules: &["loader-capacity", "loader-jitter"],
     remedy: "shard by bytes instead of files, make samples equally large, take batches as they become ready; check the slow reader's files",

@@ -11,8 +11,8 @@ pub const RULE: Rule = Rule {
     group: Group::Access,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "GETs of less than 1 MiB on average take half of the time in calls on files, and their bytes do not explain \
-        half of that",
+    asks: "GETs of less than 1 MiB on average take half of the time in calls on files, and half of that is fixed cost \
+        per call",
     silences: &[],
     silences_rules: &["small-reads"],
     remedy: "pack samples into shards (webdataset, MDS, TFRecord) of 64 MiB or more, or keep more requests in flight",
@@ -41,7 +41,7 @@ fn judge(case: &Case) -> Judgement {
             case.at_least("fixed", Some(of_small)),
         ],
         says: format!(
-            "{} GETs of {} each take {} of the time, and their bytes do not explain {} of that",
+            "{} GETs of {} each take {} of the time, and {} of that is fixed cost per call",
             grouped(count),
             bytes(mean.unwrap_or(0.0)),
             Unit::Share.text(of_time),

@@ -10,8 +10,8 @@ pub const RULE: Rule = Rule {
     group: Group::Access,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "reads of less than 64 KiB, two or more per file, take half of the time of all reads, and their bytes do \
-        not explain half of that",
+    asks: "reads of less than 64 KiB, two or more per file, take half of the time of all reads, and half of that is \
+        fixed cost per call",
     silences: &[],
     silences_rules: &[],
     remedy: "read a sample in one call, use a larger buffer (open(..., buffering=1 << 20)), pack samples into shards",

@@ -10,8 +10,8 @@ pub const RULE: Rule = Rule {
     group: Group::Access,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "writes of less than 64 KiB, two or more per file, take half of the time of all writes, and their bytes do \
-        not explain half of that",
+    asks: "writes of less than 64 KiB, two or more per file, take half of the time of all writes, and half of that is \
+        fixed cost per call",
     silences: &[],
     silences_rules: &[],
     remedy: "use a larger buffer, write several records together, do not write single lines to shared storage",

@@ -11,7 +11,7 @@ pub const RULE: Rule = Rule {
     group: Group::Metadata,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "there are three or more calls like stat per open",
+    asks: "there are three or more stat and similar calls per open",
     silences: &[],
     silences_rules: &[],
     remedy: "scan once and save an index; drop exists-then-open; use os.scandir instead of listdir and stat",
@@ -27,7 +27,7 @@ fn judge(case: &Case) -> Judgement {
     Judgement {
         measures: vec![case.calls(stats), case.at_least("ratio", Some(ratio))],
         says: format!(
-            "{} calls like stat and {} opens: {} per open",
+            "{} stat and similar calls, and {} opens: {} per open",
             grouped(stats),
             grouped(opens),
             Unit::Ratio.text(ratio)

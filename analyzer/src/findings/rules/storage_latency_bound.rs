@@ -12,7 +12,7 @@ pub const RULE: Rule = Rule {
     group: Group::Loader,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "training waits, its readers are in I/O for 70 % of their busy time or more, and more calls in flight move \
+    asks: "training waits, its readers are in I/O for 70 % or more of their busy time, and more calls in flight move \
         more bytes, or reads take long with few in flight",
     silences: &[],
     silences_rules: &["too-many-readers"],

@@ -11,8 +11,8 @@ pub const RULE: Rule = Rule {
     group: Group::Loader,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "training waits, its readers are in I/O for 70 % of their busy time or more, and more calls in flight do \
-        not move more bytes",
+    asks: "training waits, its readers are in I/O for 70 % or more of their busy time, and more calls in flight do not \
+        move more bytes",
     silences: &[],
     silences_rules: &["loader-capacity", "storage-latency-bound"],
     remedy: "read fewer bytes (compression, a smaller dtype, a local copy) or use more storage; more readers would \

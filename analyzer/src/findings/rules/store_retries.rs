@@ -10,7 +10,7 @@ pub const RULE: Rule = Rule {
     group: Group::Access,
     cost: Cost::Always,
     confidence: Confidence::Exact,
-    asks: "1 % of requests to an object store or more cannot connect, lose their connection, time out, or are \
+    asks: "1 % or more of the requests to an object store cannot connect, lose their connection, time out, or are \
         answered with 5xx",
     silences: &[],
     silences_rules: &[],

@@ -10,7 +10,7 @@ pub const RULE: Rule = Rule {
     group: Group::Access,
     cost: Cost::Always,
     confidence: Confidence::Exact,
-    asks: "an object store answers 1 % of requests or more with 503 or 429",
+    asks: "an object store answers 1 % or more of the requests with 503 or 429",
     silences: &[],
     silences_rules: &[],
     remedy: "send fewer requests at once, larger ones (shards, larger ranges), spread names over more prefixes, use \

@@ -13,7 +13,7 @@ pub const RULE: Rule = Rule {
     cost: Cost::Worth,
     // The trace does not record mounts.
     confidence: Confidence::Guess,
-    asks: "1000 files or more are deleted, at least half as many as are written",
+    asks: "1000 or more files are deleted, at least half as many as are written",
     silences: &[],
     silences_rules: &[],
     remedy: "if they are on shared storage: set TMPDIR to a local directory (or /dev/shm), keep scratch files in \

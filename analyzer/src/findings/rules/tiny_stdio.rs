@@ -11,7 +11,7 @@ pub const RULE: Rule = Rule {
     group: Group::Access,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "the C library moves 10 % of the bytes or more, in calls of 8 KiB or less",
+    asks: "the C library moves 10 % or more of the bytes, in calls of 8 KiB or less",
     silences: &[],
     silences_rules: &["small-reads", "small-writes"],
     remedy: "use setvbuf, open(..., buffering=1 << 20), readinto with large buffers",

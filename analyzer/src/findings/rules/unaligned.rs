@@ -11,7 +11,7 @@ pub const RULE: Rule = Rule {
     group: Group::Access,
     cost: Cost::Worth,
     confidence: Confidence::Guess,
-    asks: "10 % of writes or more begin or end inside a block of 4 KiB, and as many do not continue the previous \
+    asks: "10 % or more of the writes begin or end inside a block of 4 KiB, and as many do not continue the previous \
         write",
     silences: &[],
     silences_rules: &[],

@@ -13,7 +13,7 @@ pub const RULE: Rule = Rule {
     group: Group::Loader,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "readers are restarted, and training waits for that, or has no readers, for 5 % of its time or more",
+    asks: "readers are restarted, and training waits for that, or has no readers, for 5 % or more of its time",
     silences: &[],
     silences_rules: &[],
     remedy: "keep readers from one epoch to the next; let them load less before they start",

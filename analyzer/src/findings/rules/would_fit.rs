@@ -12,7 +12,7 @@ pub const RULE: Rule = Rule {
     group: Group::Access,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "half of the bytes or more are read again from storage, and all of them would fit into 60 % of memory",
+    asks: "half or more of the bytes are read again from storage, and all of them would fit into 60 % of memory",
     silences: &[],
     silences_rules: &[],
     remedy: "copy the data set to local storage or memory (/dev/shm) first, or keep it in memory after the first read",

@@ -18,9 +18,9 @@ pub type FindSuccessors = fn(&Path) -> (Option<NativeFiles>, Option<Export>);
 pub struct NativeFiles {
     pub dlt: Option<PathBuf>,
     pub ring: Option<PathBuf>,
-    /// An empty file, instead of a ring, whose name contains the number of lost events.
+    /// An empty file in place of a ring, whose name contains the number of lost events.
     pub lost: Option<(PathBuf, u64)>,
-    /// The export of the same process: a kill can leave both.
+    /// The export of the same process: a killed process can leave both.
     pub export: Option<(PathBuf, &'static Format)>,
 }
 
@@ -42,7 +42,7 @@ pub fn changed_just_now(path: &Path) -> bool {
     age.map_or(true, |age| age < Duration::from_secs(1))
 }
 
-/// Returns the path without the extension of the trace's part and any suffix of an incomplete file.
+/// Returns the path without its extension and without the suffix of an incomplete file.
 pub fn stem(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let ending = [".dlt", ".ring", ".pftrace", ".json", file::LOST_IN_NAME]

@@ -128,7 +128,7 @@ pub struct ThreadCount {
     pub handed_by_socket: u64,
     /// Waits for batches, recorded as spans.
     pub batches: u64,
-    /// First start and last end of spans of a training: waits for batches, compute.
+    /// First start and last end of spans of a training run: waits for batches, compute.
     pub spans_from: i64,
     pub spans_to: i64,
     /// The first and the last epoch in spans.

@@ -201,8 +201,8 @@ impl UntracedProgram {
             untraced::OTHER_MACHINE => "its architecture or word size differs from the library's",
             other => other,
         };
-        let times = if self.times > 1 { format!(" ({} times)", grouped(self.times)) } else { String::new() };
-        format!("{}{times}: {why}", self.program)
+        let times = if self.times > 1 { format!("{} times; ", grouped(self.times)) } else { String::new() };
+        format!("{} ({times}{why})", self.program)
     }
 }
 

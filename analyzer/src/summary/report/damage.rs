@@ -116,7 +116,7 @@ pub fn notes(trace: &Trace, filter: &Filter) -> Vec<DamageNote> {
     all.iter().filter_map(noted).collect()
 }
 
-/// Returns text such as `3 files cut, 2 places damaged: at most 8,192 events lost`, or nothing.
+/// Returns text such as `3 files truncated, 2 places damaged: at most 8,192 events lost`, or nothing.
 pub fn damage_sentence(notes: &[DamageNote]) -> Option<String> {
     let notes: Vec<_> = notes.iter().filter(|note| !note.remark).collect();
     let cut = notes.iter().filter(|note| note.cut).count();
@@ -129,7 +129,7 @@ pub fn damage_sentence(notes: &[DamageNote]) -> Option<String> {
     let many = |n: usize, one: &str, more: &str| many(n as u64, one, more);
     let mut parts = Vec::new();
     if cut > 0 {
-        parts.push(many(cut, "file cut", "files cut"));
+        parts.push(many(cut, "file truncated", "files truncated"));
     }
     if notes.len() > cut {
         parts.push(many(notes.len() - cut, "place damaged", "places damaged"));

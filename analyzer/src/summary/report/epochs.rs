@@ -39,13 +39,14 @@ impl Section for Epochs {
     type Values = Vec<EpochUse>;
 
     const MEANING: &'static str = "\
-        Epochs: one row per epoch that spans number, from the first start to the last end of spans with its number. \
-        Waits for batches and compute are summed over its spans, and therefore over trainers. First batch: the time \
-        from the start of the epoch until a trainer had a batch. Bytes read by any process during the epoch are taken \
-        from the timeline's columns (1000 per run); bytes prefetched before the first epoch, between epochs or after \
-        the last one belong to no epoch. An epoch that reads much less than the first one gets its data from memory.";
+        Epochs: one row per epoch numbered by spans, from the first start to the last end of the spans with its \
+        number. Waits for batches and compute are summed over its spans, and therefore over trainers. First batch: the \
+        time from the start of the epoch until a trainer had a batch. Bytes read by any process during the epoch are \
+        taken from the timeline's columns (1000 per run); bytes prefetched before the first epoch, between epochs or \
+        after the last one belong to no epoch. An epoch that reads much less than the first one gets its data from \
+        memory.";
     const FIELDS: &'static str = "\
-        a list, one row per epoch that spans number (the lowest 4096): `epoch`, `start_ts`, `total_ns` (to the last \
+        a list, one row per epoch numbered by spans (the lowest 4096): `epoch`, `start_ts`, `total_ns` (to the last \
         end of a span with its number), `batches`, `wait_ns` and `compute_ns` (summed over its spans), \
         `first_batch_ns` (until a trainer had one; `null` if no span waits for one), `bytes_read` (by any process \
         during the epoch; by timeline columns)";

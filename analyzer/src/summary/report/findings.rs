@@ -143,13 +143,13 @@ impl Finding {
         self.worth_ns.is_some() || self.at_most_wait
     }
 
-    /// Returns text such as `up to 3.1 s (31 % of the run)`.
+    /// Returns text such as `saves up to 3.1 s (31 % of the run)`.
     pub fn worth(&self) -> Option<String> {
         if self.at_most_wait {
-            return Some(AT_MOST_WAIT.into());
+            return Some(format!("saves {AT_MOST_WAIT}"));
         }
         let (ns, share) = self.worth_ns.zip(self.worth_share)?;
-        Some(format!("up to {} ({} of the run)", time(ns as f64), Unit::Share.text(share)))
+        Some(format!("saves up to {} ({} of the run)", time(ns as f64), Unit::Share.text(share)))
     }
 }
 
@@ -197,14 +197,13 @@ impl Section for Findings {
     type Values = Vec<Finding>;
 
     const MEANING: &'static str = "\
-        Findings: the time that changes could save, by rules. Each rule checks for a pattern and its cost; a pattern \
+        Findings: the time that changes could save, by rule. Each rule checks for a pattern and its cost; a pattern \
         that costs less than 1 % of the run time is not a finding. Savings are an upper bound: time in which nothing \
         computed, divided among calls in proportion to their duration. A finding is critical at 20 % of the run time \
-        or more, a warning at 5 % or more, otherwise a note. Without compute spans it is unknown which I/O was \
-        hidden, so nothing is critical. If replay cannot predict a change to the loader, no number is given: such a \
-        change saves at most the wait. Exact: counted. Inferred: derived from names, gaps or proportions. Guess: \
-        uncertain. Rules that did not fire are listed with their measurements and limits; --rules FILE changes the \
-        limits.";
+        or more, a warning at 5 % or more, otherwise a note. Without compute spans it is unknown which I/O was hidden, \
+        so nothing is critical. If replay cannot predict a change to the loader, no number is given: such a change \
+        saves at most the wait. Exact: counted. Inferred: derived from names, gaps or proportions. Guess: uncertain. \
+        Rules that did not fire are listed with their measurements and limits; --rules FILE changes the limits.";
     const FIELDS: &'static str = "\
         a list, one row per rule, fired rules first: `id`, `state` (`fired`, `silenced`, `quiet`, `unknown`, \
         `ignored`), `severity` (`critical`, `warning`, `note`, `good`; `null` if it did not fire), `confidence` \

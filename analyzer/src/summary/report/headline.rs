@@ -437,7 +437,7 @@ fn headline(summary: &Summary, waits: Option<&Waits>, pools: Option<&Waits>) -> 
 fn of_training(summary: &Summary, waits: &Waits) -> Headline {
     if waits.is_doubtful() {
         let why = format!(
-            "{} waited {} of {} for something that the trace does not identify.",
+            "{} spent {} of {} waiting for something that the trace does not identify.",
             waits.who(),
             time(waits.unidentified() as f64),
             waits.mean(waits.trained)
@@ -504,12 +504,15 @@ fn of_another_wait(waits: &Waits, bottleneck: Bottleneck, part: f64) -> Headline
     let (lost, why) = match bottleneck {
         Bottleneck::CheckpointBound | Bottleneck::WriteBound => (
             "is spent writing files",
-            format!("the training thread wrote and synced files for {} of {trained}.", time(waits.written() as f64)),
+            format!(
+                "the training thread spent {} of {trained} writing and syncing files.",
+                time(waits.written() as f64)
+            ),
         ),
         Bottleneck::OwnReads => (
             "is spent in reads of its own",
             format!(
-                "the training thread itself read files for {} of {trained}; it waited {} for its readers.",
+                "the training thread itself spent {} of {trained} reading files, and {} waiting for its readers.",
                 ns(|group| group.own_read_ns),
                 waits.mean(waits.waited)
             ),
@@ -517,7 +520,7 @@ fn of_another_wait(waits: &Waits, bottleneck: Bottleneck, part: f64) -> Headline
         Bottleneck::OwnWork => (
             "is spent waiting for its own threads or programs",
             format!(
-                "training waited {} of {trained} for threads or programs that it had just given work; it waited {} for data.",
+                "training spent {} of {trained} waiting for threads or programs that it had just given work, and {} waiting for data.",
                 ns(|group| group.own_work_ns),
                 waits.mean(waits.waited)
             ),
@@ -525,7 +528,7 @@ fn of_another_wait(waits: &Waits, bottleneck: Bottleneck, part: f64) -> Headline
         Bottleneck::SynchronizationBound => (
             "is spent waiting for other ranks, processes or the network",
             format!(
-                "training waited {} of {trained} for other ranks or processes, or for the network; it waited {} for data.",
+                "training spent {} of {trained} waiting for other ranks or processes, or for the network, and {} waiting for data.",
                 ns(|group| group.peer_wait_ns),
                 waits.mean(waits.waited)
             ),
@@ -533,7 +536,7 @@ fn of_another_wait(waits: &Waits, bottleneck: Bottleneck, part: f64) -> Headline
         _ => (
             "is spent waiting for something that the trace does not identify",
             format!(
-                "training waited {} of {trained} for a lock without calls, a device or the like; it waited {} for data.",
+                "training spent {} of {trained} waiting for a lock without calls, a device or the like, and {} waiting for data.",
                 ns(|group| group.unknown_wait_ns),
                 waits.mean(waits.waited)
             ),
@@ -547,7 +550,7 @@ fn of_none(waits: &Waits) -> Headline {
     let computing = computed.filter(|ns| *ns as f64 >= COMPUTES * waits.trained as f64);
     let waited = format!("{} of {}", waits.mean(waits.waited), waits.mean(waits.trained));
     let (bottleneck, more) = match computing {
-        Some(ns) => (Bottleneck::ComputeBound, format!(" and computed for {}", waits.mean(ns))),
+        Some(ns) => (Bottleneck::ComputeBound, format!(" and {} computing", waits.mean(ns))),
         None => (Bottleneck::NotDataBound, String::new()),
     };
     let certainty = certainty(waits);
@@ -567,7 +570,7 @@ fn of_none(waits: &Waits) -> Headline {
             Unit::Share.text(part),
             certainty_text(certainty)
         ),
-        ..Headline::new(bottleneck, format!("{} waited {waited} for batches{more}.{unseen}", waits.who()))
+        ..Headline::new(bottleneck, format!("{} spent {waited} waiting for batches{more}.{unseen}", waits.who()))
     }
 }
 
@@ -579,7 +582,7 @@ fn of_data(waits: &Waits, part: f64) -> Headline {
     };
     let each = if waits.groups.len() > 1 { " on average" } else { "" };
     let mut why = format!(
-        "{} waited {} of {}{each} for batches; {detail}",
+        "{} spent {} of {}{each} waiting for batches; {detail}",
         waits.who(),
         waits.mean(waits.waited),
         waits.mean(waits.trained),
@@ -591,9 +594,7 @@ fn of_data(waits: &Waits, part: f64) -> Headline {
         why += &format!("; {others}");
     }
     why += match certainty(waits) {
-        Certainty::Inferred if !waits.read_themselves() => {
-            ". Work of the training thread itself on data is not included."
-        }
+        Certainty::Inferred if !waits.read_themselves() => ". Data work in the training thread itself is not included.",
         _ => ".",
     };
     with_share(bottleneck, &title, part, waits, ("is spent waiting for data", why))
@@ -628,15 +629,19 @@ fn of_known_causes(causes: &Parts, reads_itself: bool) -> (Bottleneck, String) {
             Bottleneck::DataBoundUnknown => "unknown",
             _ => label(*cause, reads_itself),
         };
-        format!("{} {name}", share(*ns, whole))
+        (name, share(*ns, whole))
     };
     let part = |ns: i64| ns as f64 / whole as f64;
     match sums.as_slice() {
         [first, second, ..] if part(first.1) < MOST || part(second.1) >= SECOND => {
             let bottleneck = if part(first.1) < MOST { Bottleneck::DataBoundMixed } else { first.0 };
-            (bottleneck, format!("causes of that wait: {}, {}", named(first), named(second)))
+            let ((name, share), (other, rest)) = (named(first), named(second));
+            (bottleneck, format!("main causes: {name}, {share} of that wait, and {other}, {rest}"))
         }
-        [first, ..] => (first.0, format!("cause of that wait: {}", named(first))),
+        [first, ..] => {
+            let (name, share) = named(first);
+            (first.0, format!("main cause: {name}, {share} of that wait"))
+        }
         _ => (Bottleneck::DataBoundUnknown, "its cause is unknown".into()),
     }
 }
@@ -703,7 +708,7 @@ fn without_training(summary: &Summary, pools: Option<&Waits>) -> Headline {
     if !may_train(summary) {
         return Headline::new(
             Bottleneck::NoTraining,
-            format!("No process in this trace looks like a training; {active}."),
+            format!("No process in this trace looks like a training job; {active}."),
         );
     }
     match own_reads(summary) {

@@ -215,7 +215,7 @@ impl MachineUse {
         lines.extend(join(memory.into_iter().chain(limits).map(Some)).map(|text| ("memory", text)));
         let read = self.storage_read.map(|read| {
             let (read, asked) = (bytes(read as f64), bytes(bytes_read as f64));
-            format!("{read} read from storage, not from the page cache, for {asked} that calls read")
+            format!("of {asked} that calls read, {read} came from storage, not from the page cache")
         });
         lines.extend(read.map(|text| ("storage", text)));
         lines.extend(self.sampled.iter().flat_map(Sampled::lines));

@@ -67,8 +67,8 @@ pub enum Shortage {
     },
 }
 
-/// Returns the CPUs of the readers of all trainings, on the host with the most readers. Trainers without readers count
-/// as their own readers.
+/// Returns the CPUs of the readers of all training runs, on the host with the most readers. Trainers without readers
+/// count as their own readers.
 pub fn reader_cpus(summary: &Summary) -> Option<ReaderCpus<'_>> {
     let with_role = |role: Role| summary.processes.iter().filter(move |process| process.role == Some(role));
     let trainers: BTreeMap<u32, &String> =

@@ -98,9 +98,10 @@ impl Section for Processes {
         group's `periods`, `throttled_periods` and `throttled_ns`; `memory_limit` in bytes, `memory_group`; \
         `shm_size`, `threads_end`, `cpu_ns`, `storage_read` and `storage_written` not served by the page cache, \
         `thread_variables`; `null` if unknown), `role` (trainer or reader, as in `training`, otherwise `null`), \
-        `ended`, `signal` (that ended it, as its parent learned; else `null`), `threads`, `lost`, `events`, `failed`, `bytes_read`, `bytes_written`, `read_ns`, `write_ns`, \
-        `metadata_ns`, `sync_ns`, `compute_ns`, `wait_ns` (in calls that wait; times are summed over calls, and all \
-        except this one are of files), `span_ns` (first to last event)";
+        `ended`, `signal` (that ended it, according to its parent; else `null`), `threads`, `lost`, `events`, \
+        `failed`, `bytes_read`, `bytes_written`, `read_ns`, `write_ns`, `metadata_ns`, `sync_ns`, `compute_ns`, \
+        `wait_ns` (in calls that wait; times are summed over calls, and all except this one are of files), `span_ns` \
+        (first to last event)";
     const SQL: Option<&'static str> = Some(include_str!("../../../sql/processes.sql"));
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {

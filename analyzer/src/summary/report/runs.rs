@@ -32,8 +32,8 @@ impl Section for Runs {
     type Values = Vec<Run>;
 
     const MEANING: &'static str = "\
-        Runs: the processes of one dlio trace command, or process trees that overlap in time or that one parent \
-        started within a second. If a directory contains several runs, the report covers the last one. --run N \
+        Runs: a run is the processes of one dlio trace command, or process trees that overlap in time or were started \
+        by one parent within a second. If a directory contains several runs, the report covers the last one. --run N \
         selects another, --run all combines them.";
     const FIELDS: &'static str = "\
         a list of the runs in one directory: `start_ts`, `end_ts`, `processes` (program images), `reported` (whether \

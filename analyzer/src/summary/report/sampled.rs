@@ -139,7 +139,7 @@ impl Sampled {
         let steal = self.cpu_steal_ns.filter(|ns| *ns * 100 > self.ns);
         lines
             .extend(steal.map(|ns| {
-                ("steal", format!("{} of CPU time was stolen by other guests of the host", time(ns as f64)))
+                ("steal", format!("{} of CPU time was stolen by other guests on the host", time(ns as f64)))
             }));
         lines
     }

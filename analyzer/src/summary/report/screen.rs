@@ -153,8 +153,8 @@ fn closing(summary: &Summary) -> String {
         return format!("{remarks}Definitions: --explain.");
     }
     format!(
-        "{inexact}{remarks}More: evidence and changes --findings, all tables --full, one table --section processes, \
-         timeline --view, definitions --explain."
+        "{inexact}{remarks}More: --findings (evidence and changes), --full (all tables), --section processes (one \
+         table), --view (timeline), --explain (definitions)."
     )
 }
 

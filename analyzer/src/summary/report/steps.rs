@@ -84,12 +84,12 @@ impl Section for Steps {
     type Values = Vec<StepUse>;
 
     const MEANING: &'static str = "\
-        Steps: a step lasts from the start of a wait for a batch to the start of the next one, in the training \
-        thread; the last step ends with the thread's last span. Each instant counts for the first of these that was \
-        active in that thread: compute, communication (spans whose category begins with comm), checkpoint, wait for \
-        data, other I/O; the rest is other. The parts add up to the step. Without spans that show waits, steps are \
-        not measured. Each column contains the same number of steps, with at most 500 columns, for the eight trainers \
-        that waited most; shortest and longest are single steps.";
+        Steps: a step lasts from the start of a wait for a batch to the start of the next one, in the training thread; \
+        the last step ends with the thread's last span. Each instant counts for the first of these that was active in \
+        that thread: compute, communication (spans whose category begins with comm), checkpoint, wait for data, other \
+        I/O; the rest is other. The parts add up to the step. Without spans that show waits, steps are not measured. \
+        In JSON, each of at most 500 columns contains the same number of steps, for the eight trainers that waited \
+        most; shortest and longest are single steps.";
     const FIELDS: &'static str = "\
         a list, one row per trainer whose spans show when it waits for batches: `proc`, `rank`, `trainer`, `sum` (of \
         all steps: `steps`, `start_ts`, `total_ns`, and its parts `compute_ns`, `communication_ns`, `checkpoint_ns`, \

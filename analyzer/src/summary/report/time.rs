@@ -40,15 +40,15 @@ impl Section for Time {
     const MEANING: &'static str = "\
         Split of time: each number is the length of a union of intervals over all processes and threads, exact to the \
         nanosecond; two calls at the same time count once. Total: from the first event's start to the last event's \
-        end; with a time filter at most its window, and nothing outside the window counts here (SQL uses whole \
-        events). I/O: calls that read, write, sync or access metadata of files, and requests to object stores (spans \
-        of the category object). Calls on pipes, sockets and terminals are not I/O, and neither are waits (calls of \
-        the layer wait). Compute: spans whose category begins with compute, gpu or framework. Compute is unknown if \
-        there are none, and if spans backward or optimizer.step of the category pipeline show that the forward pass \
-        of a training was not recorded. Application I/O: spans whose category begins with data, reader, fetch, io or \
-        checkpoint. Unoverlapped I/O: I/O while nothing computed; unoverlapped compute: the reverse. Neither: no I/O \
-        and no compute in any process. Late: events whose stream was out of order, and the I/O time that may be \
-        missing because of them.";
+        end; with a time filter, only the parts of events inside its window count (SQL uses whole events). I/O: calls \
+        that read, write, sync or access metadata of files, and requests to object stores (spans of the category \
+        object). Calls on pipes, sockets and terminals are not I/O, and neither are waits (calls of the layer wait). \
+        Compute: spans whose category begins with compute, gpu or framework. Compute is unknown if there are none, and \
+        if spans backward or optimizer.step of the category pipeline show that the forward pass of a training run was not \
+        recorded. Application I/O: spans whose category begins with data, reader, fetch, io or checkpoint. \
+        Unoverlapped I/O: I/O while nothing computed; unoverlapped compute: the reverse. Neither: no I/O and no \
+        compute in any process. Late: events whose stream was out of order, and the I/O time that may be missing \
+        because of them.";
     const FIELDS: &'static str = "\
         `start_ts`, `end_ts`, `total_ns`; `io_ns`, `app_io_ns`, `compute_ns` and their `unoverlapped_*`: \
         lengths of unions over all processes; `other_ns`; `late`, `late_ns`: events whose stream was out of \
@@ -105,9 +105,7 @@ impl Section for Time {
         pairs(&rows, out);
         out.push_str("  Shares are of the total time.\n");
         if spent.compute_ns.is_none() {
-            out.push_str(
-                "  Compute, and the I/O that it covers, is unknown: no span shows it, or spans show only a part.\n",
-            );
+            out.push_str("  Compute, and which I/O it hides, is unknown: spans show none of it, or only a part.\n");
         }
         if spent.late > 0 {
             let missing = time(spent.late_ns as f64);

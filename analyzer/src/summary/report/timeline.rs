@@ -31,7 +31,7 @@ pub struct Timeline {
     pub busy_ns: Vec<u64>,
     /// Time in which at least one process computed; `null` if no span shows compute.
     pub compute_ns: Option<Vec<u64>>,
-    /// Time that trainers waited for batches, summed over trainers; `null` if there is no sign of a training.
+    /// Time that trainers waited for batches, summed over trainers; `null` if there is no sign of a training run.
     pub waited_ns: Option<Vec<u64>>,
     pub checkpoint_ns: Option<Vec<u64>>,
     /// Median and 99th percentile of the duration of calls that ended in the column; 0 if there were none.

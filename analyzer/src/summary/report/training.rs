@@ -16,29 +16,29 @@ impl Section for Training {
 
     const MEANING: &'static str = "\
         Training: a trainer is a process with spans of compute, or with spans that wait for the next batch (called \
-        fetch, or as PyTorch's and Lightning's profilers name them). Its training lasts from the start of the first \
-        of these spans to the end of the last; the time before is its start-up. Waited: the union of its waits. If \
-        spans show only compute, a wait is time in which its own thread reads files or waits for its readers, within \
-        the training and while nothing computes. Readers: threads that read files in the trainer's process or in its \
-        descendants; their activity is not the trainer's waiting. Starting, in I/O, elsewhere: the wait, divided in \
-        proportion to the time that readers were busy before they took the task of their first batch, then in calls \
-        on files, then with other work, while their trainer waited; a waiting reader does not count. \
-        Starting is included in every wait; other work of readers is evaluated without it. Inferred: without spans, a \
-        trainer is a process that takes messages on pipes or sockets from readers of its own program, and works for 1 \
-        ms or more after at least one in four of them (or for half of its time). A parent that only collects the \
-        results of its pool is not a trainer, and neither is a program other than Python, Julia or a launcher's rank. \
-        It waits when its first thread waits for messages, locks or children, from their first event to their last \
-        message; sleep does not count, and sockets do not count if readers use only pipes, because other processes \
-        respond there. After the last message, the training continues until the trainer waits for another thread or \
-        process, or until its readers have ended. Receiving a batch whose message has arrived (copying, unpickling) \
-        does not count as waiting, so the program's own timer around its loader shows more. Held: ranks that \
-        communicate wait for the slowest one. The cost of all ranks' waits to a rank is at most its own wait plus its \
-        communication, and at most the time in which any rank waited. Overlap: the time from the first span of a rank \
-        (its trainer and the processes below it) to the last, in four parts: I/O of any of its threads while the \
-        trainer computed, compute alone, I/O alone, neither. If the trace shows the thread that ended each wait, the \
-        causes come from that thread and not from all readers: see the section waits. There is no SQL for this \
-        section: the overlap of one thread's waits with another thread's calls is not a sum over rows. A query over \
-        `events` where `name` is fetch returns the waits themselves.";
+        fetch, or as PyTorch's and Lightning's profilers name them). Its training lasts from the start of the first of \
+        these spans to the end of the last; the time before is its start-up. Waited: the union of its waits. If spans \
+        show only compute, a wait is time in which its own thread reads files or waits for its readers, within the \
+        training and while nothing computes. Readers: threads that read files in the trainer's process or in its \
+        descendants; their activity is not the trainer's waiting. Starting, in I/O, other work: the wait, divided in \
+        proportion to the time that readers, while their trainer waited, were starting (until they took the task of \
+        their first batch), in calls on files, and busy with other work. A waiting reader does not count. Every wait \
+        includes starting; other work of readers is judged without it. Inferred: without spans, a trainer is a process \
+        that takes messages on pipes or sockets from readers of its own program, and works for 1 ms or more after at \
+        least one in four of them (or for half of its time). A parent that only collects the results of its pool is \
+        not a trainer, and neither is a program other than Python, Julia or a launcher's rank. Between its readers' \
+        first event and their last message, it waits while its first thread waits for messages, locks or children. \
+        Sleep does not count, and sockets do not count if readers use only pipes, because other processes respond \
+        there. After the last message, the training continues until the trainer waits for another thread or process, \
+        or until its readers have ended. Receiving a batch whose message has arrived (copying, unpickling) does not \
+        count as waiting, so the program's own timer around its loader shows more. Held: ranks that communicate wait \
+        for the slowest one. All ranks' waits together cost a rank at most its own wait plus its communication, and at \
+        most the time in which any rank waited. Overlap: the time from the first span of a rank (its trainer and the \
+        processes below it) to the last, in four parts: I/O of any of its threads while the trainer computed, compute \
+        alone, I/O alone, neither. If the trace shows the thread that ended each wait, the causes come from that \
+        thread and not from all readers: see the section waits. There is no SQL for this section: the overlap of one \
+        thread's waits with another thread's calls is not a sum over rows. A query over `events` where `name` is fetch \
+        returns the waits themselves.";
     const FIELDS: &'static str = "\
         a list, one row per trainer: `proc` (key into the table `processes`), `host`, `pid`, `tid` (the training \
         thread), `rank`, `trainer` (its name), `inferred` (no span shows it), `torch` (the trace shows PyTorch), \

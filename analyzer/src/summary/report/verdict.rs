@@ -21,13 +21,13 @@ use crate::summary::tree;
 use crate::summary::waits::parts::{Part, Parts};
 use crate::summary::waits::timeline::STEPS_MAX;
 
-/// A training that waits for this share of its time or more is limited by data loading.
+/// A training run that waits for this share of its time or more is limited by data loading.
 pub(super) const LIMITING: f64 = 0.2;
 
-/// A training that waits for less than this share would gain nothing from faster data loading.
+/// A training run that waits for less than this share would gain nothing from faster data loading.
 pub(super) const FREE: f64 = 0.05;
 
-/// Times below this share of a training are not mentioned.
+/// Times below this share of a training run are not mentioned.
 const WORTH: f64 = 0.01;
 
 /// If readers spent at least `STORAGE` of a wait in I/O, storage was the bottleneck; below `NO_STORAGE` it was not.
@@ -267,7 +267,7 @@ impl Waits<'_> {
         let part = share(self.waited, self.trained);
         let what = if is_doubtful && !is_unseen { "something" } else { "batches" };
         let mut sentence = format!(
-            "{answer}{inferred}: {} trained for {trained}{} and waited {waited} ({part}) of it for {what}",
+            "{answer}{inferred}: {} trained for {trained}{} and spent {waited} ({part}) of it waiting for {what}",
             self.who(),
             self.on_average()
         );
@@ -320,7 +320,7 @@ impl Waits<'_> {
             }
         };
         format!(
-            "{who} waited {} of {}{} ({}) for {whose} {}; {last}.",
+            "{who} spent {} of {}{} ({}) waiting for {whose} {}; {last}.",
             self.mean(self.waited),
             self.mean(self.trained),
             self.on_average(),
@@ -596,7 +596,7 @@ fn balance(summary: &Summary, has_pools: bool) -> Option<String> {
             hidden(spent)
         ),
         None if summary.tally.is_some() => format!(
-            "{active}. Whether a training waited for data is unknown: processes counted calls instead of recording them (summary \
+            "{active}. Whether training waited for data is unknown: processes counted calls instead of recording them (summary \
              mode, or beyond a limit), and counts have no times."
         ),
         None if has_pools || !may_train(summary) => format!("{active}."),
@@ -604,8 +604,8 @@ fn balance(summary: &Summary, has_pools: bool) -> Option<String> {
         None => match reads_itself(summary) {
             Some(own) => format!("{active}. {own} {RECORD_SPANS}"),
             None => format!(
-                "{active}. Whether a training waited for data is unknown: the trace does not show when a training requested a \
-                 batch, nor another thread or process that delivered one. {RECORD_SPANS}"
+                "{active}. Whether training waited for data is unknown: the trace does not show when a batch was \
+                 requested, or which thread or process delivered one. {RECORD_SPANS}"
             ),
         },
     })
@@ -701,8 +701,8 @@ fn checkpoints(summary: &Summary) -> String {
     )
 }
 
-/// Returns `true` if a program may be a training that the trace does not show: it has a rank or spans, or it is a script.
-/// Programs like `tar` are not.
+/// Returns `true` if a program may be a training run that the trace does not show: it has a rank or spans, or it is a
+/// script. Programs like `tar` are not.
 pub(super) fn may_train(summary: &Summary) -> bool {
     let trains = |process: &ProcessUse| process.rank.is_some() || tree::may_train(&process.program);
     !summary.spans.is_empty() || summary.processes.iter().any(trains)

@@ -50,14 +50,14 @@ impl Section for Waits {
     type Values = Vec<WaitRow>;
 
     const MEANING: &'static str = "\
-        Waits: the longest waits of trainers. A wait belongs to the message that ended it, and the message to the \
-        thread that made it: a thread that only forwards it (a feeder or result thread) is a relay. If the maker \
-        worked without a pause since before the wait began, the wait has the composition of its recent work; if the \
-        maker was itself waiting, it has the composition of the thread that kept it waiting. The parts add up to the \
-        wait. Kinds: data (a batch), own-work (a thread or program that worked on a task from the trainer), peer \
-        (another rank, or a remote host), unknown (the trace does not show what ended it). The chain goes from the \
-        trainer back to the maker, and to the thread that set the pace if that is a different one. The table `waits` \
-        contains all waits.";
+        Waits: the longest waits of trainers. Each wait is attributed to the message that ended it, and the message to \
+        the thread that produced it, its maker: a thread that only forwards messages (a feeder or result thread) is a \
+        relay. If the maker had worked without a pause since before the wait began, the wait is divided like its \
+        recent work; if the maker was itself waiting, like the work of the thread that kept it waiting. The parts add \
+        up to the wait. Kinds: data (a batch), own-work (a thread or program that worked on a task from the trainer), \
+        peer (another rank, or a remote host), unknown (the trace does not show what ended it). The chain goes from \
+        the trainer back to the maker, and to the thread that set the pace if that is a different one. The table \
+        `waits` contains all waits.";
     const FIELDS: &'static str = "\
         a list, the longest first, at most 100: `proc`, `tid` (of the trainer), `start_ts`, `wait_ns`, `kind`, \
         `maker` and `limiter` (`proc`, `pid`, `tid`, `name`; the thread that made the awaited message, and the thread \

@@ -23,14 +23,15 @@ impl Section for WhatIf {
     const MEANING: &'static str = "\
         What would help: a simulation replays the training with the batches, readers and steps of the trace, first \
         unchanged, then with a change. If the unchanged replay differs from the measurement by more than 5 % of the \
-        wait and 3 % of the time, the section contains the reason and no prediction. A prediction is an interval. It \
-        covers effects that the trace does not show (how storage slows down under load, the cost of further readers, \
-        whether a batch or its reader is slow), resampled batches, and at least 5 % of the training time on each side. \
-        If the interval contains the measured time, the row shows nothing measurable, or unknown if an end of the \
-        interval is more than 15 % away. Rows are sorted by their smallest gain. Gains cannot be added: --what-if storage=2,workers=4 replays both changes together. The row \
-        without any wait is the limit of every change to the loader.";
+        wait and 3 % of the time, the section contains the reason instead of a prediction. A prediction is an \
+        interval. It covers effects that the trace does not show (how storage slows down under load, the cost of \
+        further readers, whether a batch or its reader is slow), resampled batches, and at least 5 % of the training \
+        time on each side. If the interval contains the measured time, the row shows nothing measurable, or unknown if \
+        an end of the interval is more than 15 % away. Rows are sorted by the smallest gain in their interval. Gains \
+        cannot be added: --what-if storage=2,workers=4 replays both changes together. No change to the loader saves \
+        more than the row without any wait.";
     const FIELDS: &'static str = "\
-        `null` without a training, else `measured_ns` (the training), `replayed_ns` (the same, replayed unchanged), `wait_ns`, \
+        `null` without a training run, else `measured_ns` (the training), `replayed_ns` (the same, replayed unchanged), `wait_ns`, \
         `replayed_wait_ns`, `loader` (its setup as batches show it: `readers`, `prefetch`, `any_order`, `passes`, \
         `fresh_passes`, `batches`; or `null`), `refused` (why nothing is predicted, or `null`), `changes` (a list, the surest gain first: \
         `change`, `what` (in words), `code` (arguments of PyTorch's loader), `time_ns` (the predicted training), \
@@ -57,7 +58,7 @@ impl Section for WhatIf {
 }
 
 /// Replays the training of a trace with changes, or with the changes that help most often. Returns `None` without a
-/// training.
+/// training run.
 pub fn replay(analysis: &Analysis, trace: &Trace, changes: Option<&[Change]>) -> Option<Replay> {
     let groups = rank_groups(&trace.catalog, analysis);
     let group = groups.first()?;
@@ -183,7 +184,7 @@ fn without_wait(replay: &Replay) -> Prediction {
     let time = Some((replay.measured_ns - replay.wait_ns).max(0));
     Prediction {
         change: NO_WAIT.into(),
-        what: "no wait at all: the limit of every change to the loader".into(),
+        what: "no wait at all (upper limit)".into(),
         time_ns: time,
         low_ns: time,
         high_ns: time,
@@ -222,7 +223,8 @@ pub fn table(replay: &Replay, width: usize) -> String {
     if let (Some(time_ns), Some(wait_ns)) = (replay.replayed_ns, replay.replayed_wait_ns) {
         let percent = |a: i64, b: i64| 100.0 * (a - b).abs() as f64 / b.max(1) as f64;
         let text = format!(
-            "The run of {}, {} of it waiting, was replayed: within {:.1} % of its time and {:.1} % of its wait.",
+            "The unchanged replay of the training ({}, {} of it waiting) is within {:.1} % of its time and {:.1} % of \
+             its wait.",
             time(measured as f64),
             time(replay.wait_ns as f64),
             percent(time_ns, measured),

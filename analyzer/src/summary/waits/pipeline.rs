@@ -587,7 +587,7 @@ mod tests {
         [step(StepKind::Take, object, (start, end), 4), step(StepKind::Take, object, (end, end), 100)]
     }
 
-    /// Returns the steps of the trainer and of the readers in a training: readers read for 20 ms per batch, a step
+    /// Returns the steps of the trainer and of the readers in a training run: readers read for 20 ms per batch, a step
     /// takes 5 ms, and two batches per reader are requested ahead.
     fn training(batches: usize, readers: usize) -> Vec<Vec<Step>> {
         let (data, ahead) = (pipe(DATA), 2 * readers);

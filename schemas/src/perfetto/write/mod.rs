@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`writer`] (the exporter, and a drawing of the file), [`process_packets`] (data written once per
 //! process), [`event`] (data written per thread and event), [`template`] (calls like the previous one), [`activity`]
-//! (counters), `waits` (waits of a training), [`bundle`] (several hosts).
+//! (counters), `waits` (waits of a training run), [`bundle`] (several hosts).
 
 pub mod activity;
 pub mod bundle;
