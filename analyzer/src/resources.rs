@@ -28,6 +28,9 @@ pub struct Resources {
     /// Memory limit of its control group in bytes, and the directory of the group with that limit.
     pub memory_limit: Option<u64>,
     pub memory_group: Option<String>,
+    /// Limits on the I/O of devices as in [`dlio_schemas::io_limits`]; empty without a limit.
+    #[serde(default)]
+    pub io_limits: Option<String>,
     /// Size of `/dev/shm` in bytes.
     pub shm_size: Option<u64>,
     pub threads_end: Option<u64>,
@@ -61,6 +64,7 @@ impl Resources {
             throttled_ns: since(key::THROTTLED_NS, key::THROTTLED_NS_END),
             memory_limit: facts.number(key::MEMORY_LIMIT),
             memory_group: text(key::MEMORY_CGROUP),
+            io_limits: facts.get(key::IO_LIMITS).map(|text| if text == "none" { "" } else { text }.to_string()),
             shm_size: facts.number(key::SHM_SIZE),
             threads_end: facts.number(key::THREADS_END),
             cpu_ns: facts.number(key::CPU_NS_END),

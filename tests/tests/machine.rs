@@ -346,3 +346,45 @@ fn check_limits(facts: &Fields, [cpu, memory]: [&Path; 2]) {
     assert!(grown("throttled_periods") <= grown("cpu_periods"));
     assert!(grown("throttled_ns") > 0, "{found:?}");
 }
+
+/// Returns the number of a block device, `8:0`.
+fn any_disk() -> Option<String> {
+    let disks = fs::read_dir("/sys/block").ok()?;
+    disks
+        .filter_map(|disk| fs::read_to_string(disk.ok()?.path().join("dev")).ok())
+        .map(|it| it.trim().to_string())
+        .min()
+}
+
+#[test]
+fn io_limits_are_those_of_the_group_of_each_process() {
+    let group = Group::new("blkio", &format!("dlio-test-{}", std::process::id())).zip(any_disk());
+    let set = |(group, disk): &(Group, String)| {
+        group.set("blkio.throttle.read_bps_device", &format!("{disk} 900000000"))?;
+        group.set("blkio.throttle.write_iops_device", &format!("{disk} 90000"))
+    };
+    let Some((group, disk)) = group.filter(|it| set(it).is_some()) else {
+        return eprintln!("skipped: no control group of version 1 for I/O can be made here");
+    };
+    let expected = format!("{disk} rbps=900000000 wiops=90000");
+    let sandbox = Sandbox::new("machine.io").unwrap();
+    let limits = |script: &str| {
+        sandbox.clear().unwrap();
+        let mut command = vec![python().into(), "-c".into(), script.into()];
+        if script.is_empty() {
+            let enter = format!("echo $$ > {}/cgroup.procs; exec \"$@\"", group.0.display());
+            command =
+                ["sh", "-c", &enter, "sh"].map(Into::into).into_iter().chain(reader(&sandbox, &["plain"])).collect();
+        }
+        let run = traced(&sandbox, &command);
+        assert_eq!(run.exit, "0", "{}", String::from_utf8_lossy(&run.errors));
+        let seen = seen::read(&sandbox.trace());
+        let of = |it: &&seen::Process| it.fields.get("program").is_some_and(|name| name.starts_with("python"));
+        seen.processes.iter().find(of).unwrap().fields.get("io_limits").map(str::to_string)
+    };
+    // Started in the group; in none; and moved into it before the end.
+    assert_eq!(limits("").as_deref(), Some(expected.as_str()));
+    assert_eq!(limits("open('/etc/passwd').read()").as_deref(), Some("none"));
+    let moves = format!("open('{}/cgroup.procs', 'w').write('0')", group.0.display());
+    assert_eq!(limits(&moves).as_deref(), Some(expected.as_str()));
+}

@@ -252,6 +252,17 @@ fn limited(mut processes: Vec<Script>) -> Vec<Script> {
     processes
 }
 
+/// Limits the control group of the readers, and not that of `dlio trace`.
+fn limited_readers(mut processes: Vec<Script>) -> Vec<Script> {
+    for line in processes[0].machine.iter_mut().filter(|line| line.starts_with("mount\t/data")) {
+        line.push_str("\tdisk=8:16");
+    }
+    for process in &mut processes {
+        process.more_facts = vec![(key::IO_LIMITS, "8:0 rbps=1;8:16 rbps=10485760".into())];
+    }
+    processes
+}
+
 /// Returns a file of counters: all of them are zero before the run, and have their values after it.
 fn sampled(counters: &[(&str, &str, u64)]) -> Vec<String> {
     let mut lines = vec!["mount\t/\ttype=ext4\tdevice=vda".to_string(), "mount\t/data\ttype=xfs\tdevice=vdb".into()];
@@ -320,6 +331,14 @@ fn machines() -> Vec<Scenario> {
         (
             "limited-device",
             limited(on_device(&[
+                ("device_busy_ns", "vdb", 100_000_000),
+                ("device_read_bytes", "vdb", 40 * MIB as u64),
+            ])),
+            &["input-bound", "io-limit"],
+        ),
+        (
+            "limited-readers",
+            limited_readers(on_device(&[
                 ("device_busy_ns", "vdb", 100_000_000),
                 ("device_read_bytes", "vdb", 40 * MIB as u64),
             ])),

@@ -91,6 +91,9 @@ pub mod key {
     /// that limit.
     pub const MEMORY_LIMIT: &str = "memory_limit";
     pub const MEMORY_CGROUP: &str = "memory_cgroup";
+    /// Limits per second on the I/O of block devices, as in [`crate::io_limits`]; `none` without a limit. The lowest of
+    /// the control group and its parents; in version 1 parents have no effect.
+    pub const IO_LIMITS: &str = "io_limits";
     /// `other`, `batch`, `idle`, `fifo`, `rr` or `deadline`; and the nice value of the main thread.
     pub const SCHEDULING: &str = "scheduling";
     pub const NICE: &str = "nice";

@@ -3,8 +3,8 @@
 //!
 //! The queries take nine system calls, most of them on /proc and /sys: as much time as all other tracing of a
 //! short-lived process. The results are passed in an environment variable,
-//! `BOOTED:TSC:CORES:MEMORY:BOOT_ID:KERNEL:HOST:QUOTA:LIMIT:SHM:GROUPS:LENGTH:LENGTH:CPU_GROUP:MEMORY_GROUP:FOLDER`,
-//! and are trusted only on the host they came from: the clocks must give the same boot time, which differs between
+//! `BOOTED:TSC:CORES:MEMORY:BOOT_ID:KERNEL:HOST:QUOTA:LIMIT:SHM:GROUPS:LENGTH:LENGTH:LENGTH:CPU_GROUP:MEMORY_GROUP:IO:FOLDER`
+//! with the lengths of the following three texts, and are trusted only on the host they came from: the clocks must give the same boot time, which differs between
 //! hosts by more than the millisecond allowed here, and the kernel must report the same release and host name. FOLDER
 //! is the trace directory, if its file system is local to this host.
 
@@ -13,9 +13,10 @@ use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 
 use dlio_schemas::env;
+use dlio_schemas::io_limits::{self, IoLimits};
 use dlio_schemas::native::fields::decimal;
 
-use crate::kernel::limits::{Folder, GROUP_MAX, Limit, Limits};
+use crate::kernel::limits::{Folder, GROUP_MAX, Limit, Limits, NO_LIMIT};
 use crate::kernel::path_buffer::PathBuffer;
 use crate::kernel::switches::SWITCHES;
 use crate::kernel::sys;
@@ -186,9 +187,14 @@ fn parse(text: &[u8]) -> Option<InheritedFacts<'_>> {
     let (kernel, host) = (parts.text()?, parts.text()?);
     let [quota, memory_limit, shm] = [parts.limit()?, parts.limit()?, parts.limit()?];
     let groups = parts.number()?;
-    let [cpu, memory_group] = [parts.number()?, parts.number()?];
+    let [cpu, memory_group, io] = [parts.number()?, parts.number()?, parts.number()?];
     let (cpu_group, memory_group) = (parts.folder(cpu)?, parts.folder(memory_group)?);
-    let limits = Limits { quota, memory: memory_limit, shm, groups, cpu_group, memory_group };
+    let io = match parts.take(usize::try_from(io).ok()?)? {
+        b"" => None,
+        NO_LIMIT => Some(IoLimits::default()),
+        text => Some(IoLimits::parse(text)?),
+    };
+    let limits = Limits { quota, memory: memory_limit, shm, groups, cpu_group, memory_group, io };
     let facts = MachineFacts { booted_ns, has_steady_tsc, cores, memory, boot_id };
     Some(InheritedFacts { facts, limits, kernel, host, folder: parts.0 })
 }
@@ -216,7 +222,7 @@ impl<'a> Parts<'a> {
     fn limit(&mut self) -> Option<Limit> {
         match self.text()? {
             b"" => Some(Limit::Unknown),
-            b"none" => Some(Limit::None),
+            NO_LIMIT => Some(Limit::None),
             digits => Some(Limit::Of(std::str::from_utf8(digits).ok()?.parse().ok()?)),
         }
     }
@@ -256,16 +262,18 @@ fn note(facts: &MachineFacts, limits: &Limits, [kernel, host, folder]: [&[u8]; 3
     for limit in [limits.quota, limits.memory, limits.shm] {
         match limit {
             Limit::Unknown => {}
-            Limit::None => drop(entry.push(b"none")),
+            Limit::None => drop(entry.push(NO_LIMIT)),
             Limit::Of(number) => drop(entry.push(decimal(number.min(i64::MAX as u64) as i64, &mut [0; 20]))),
         }
         entry.push(b":");
     }
     let (cpu, memory) = (limits.cpu_group.path(), limits.memory_group.path());
-    for number in [limits.groups, cpu.len() as u64, memory.len() as u64] {
+    let mut room = [0; io_limits::TEXT_MAX];
+    let io = limits.io_text(&mut room).unwrap_or_default();
+    for number in [limits.groups, cpu.len() as u64, memory.len() as u64, io.len() as u64] {
         entry.push(decimal(number as i64, &mut [0; 20])).push(b":");
     }
-    entry.push(cpu).push(b":").push(memory).push(b":").push(folder);
+    entry.push(cpu).push(b":").push(memory).push(b":").push(io).push(b":").push(folder);
     NOTED.store(noted + 1, Release);
 }
 
@@ -287,6 +295,7 @@ mod tests {
         let _one = BUFFERS_IN_TEST.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let (facts, mut limits) = (MachineFacts::query(), Limits::query(b""));
         limits.cpu_group = Folder::new(b"/pod:a/b:");
+        limits.io = IoLimits::parse(b"8:0 rbps=7;8:16 wiops=9");
         note(&facts, &limits, [b"6.1", b"node", b"/a:b"]);
         let inherited = inherited_facts().expect("what was noted");
         assert_eq!((inherited.facts, inherited.facts.apply_here()), (facts, true));
@@ -310,6 +319,8 @@ mod tests {
             "1:1:1:1::k:h:1:1:1:1:9:9:/a:/b:",
             "1:1:1:1::k:h:x:1:1:1:2:2:/a:/b:",
             "1:1:1:1::k:h:1:1:1:1:999999:2:/a:/b:",
+            "1:1:1:1::k:h:1:1:1:1:2:2:9:/a:/b:none:",
+            "1:1:1:1::k:h:1:1:1:1:2:2:6:/a:/b:8 rbps:",
             "18446744073709551616:1:1:1::k:h:",
         ] {
             let inherited = parse(text.as_bytes());

@@ -1,10 +1,10 @@
 //! The resources that this process may use and has used, and those that change while it runs. Nothing is allocated,
 //! and no descriptor stays open.
 
-use dlio_schemas::control_groups;
 use dlio_schemas::native::fields::{FieldWriter, LATEST, THREAD_VARIABLES, decimal, key};
+use dlio_schemas::{control_groups, io_limits};
 
-use crate::kernel::limits::{Folder, Limit, Limits};
+use crate::kernel::limits::{Folder, Limit, Limits, NO_LIMIT};
 use crate::kernel::machine::Machine;
 use crate::kernel::sys::{self, CpuMask};
 use crate::kernel::variables::variable;
@@ -52,16 +52,17 @@ pub fn of_groups(writer: &mut FieldWriter, limits: &Limits) {
     let mut digits = [0; 24];
     match limits.quota {
         Limit::Unknown => {}
-        Limit::None => writer.text(key::CPU_QUOTA, b"none"),
+        Limit::None => writer.text(key::CPU_QUOTA, NO_LIMIT),
         Limit::Of(quota) => writer.text(key::CPU_QUOTA, thousandths(quota, &mut digits)),
     }
     for (key, limit) in [(key::MEMORY_LIMIT, limits.memory), (key::SHM_SIZE, limits.shm)] {
         match limit {
             Limit::Unknown => {}
-            Limit::None => writer.text(key, b"none"),
+            Limit::None => writer.text(key, NO_LIMIT),
             Limit::Of(bytes) => writer.number(key, bytes as i64),
         }
     }
+    limits.io_text(&mut [0; io_limits::TEXT_MAX]).into_iter().for_each(|text| writer.text(key::IO_LIMITS, text));
     for (key, folder) in [(key::CPU_CGROUP, &limits.cpu_group), (key::MEMORY_CGROUP, &limits.memory_group)] {
         if *folder != Folder::UNKNOWN {
             writer.text(key, folder.path());

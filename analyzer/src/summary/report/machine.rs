@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use dlio_schemas::io_limits::IoLimits;
 use dlio_schemas::machine::samples::Samples;
 use dlio_schemas::native::fields::key;
 use serde::{Deserialize, Serialize};
@@ -243,10 +244,15 @@ fn join(texts: impl IntoIterator<Item = Option<String>>) -> Option<String> {
     (!texts.is_empty()).then(|| texts.join(", "))
 }
 
-/// Sums bytes over all processes. The kernel adds a child's bytes to its parent's when the parent has waited for the
-/// child.
+/// Sums bytes over all processes.
 fn by_storage(processes: &[&Process], bytes: impl Fn(&Resources) -> Option<u64>) -> Option<u64> {
-    let mut last: BTreeMap<i32, (u64, &Process)> = BTreeMap::new();
+    own_bytes(processes, bytes).into_iter().map(|(_, bytes)| bytes).reduce(|a, b| a + b)
+}
+
+/// Returns the processes with known bytes, and the bytes of each. The kernel adds a child's bytes to its parent's when
+/// the parent has waited for the child.
+fn own_bytes<'a>(processes: &[&'a Process], bytes: impl Fn(&Resources) -> Option<u64>) -> Vec<(&'a Process, u64)> {
+    let mut last: BTreeMap<i32, (u64, &'a Process)> = BTreeMap::new();
     for process in processes {
         let Some(bytes) = bytes(&process.resources) else { continue };
         let kept = last.entry(process.pid).or_insert((bytes, process));
@@ -261,9 +267,10 @@ fn by_storage(processes: &[&Process], bytes: impl Fn(&Resources) -> Option<u64>)
             *of_children.entry(parent.pid).or_default() += bytes;
         }
     }
-    let own =
-        |(pid, (bytes, _)): (&i32, &(u64, &Process))| bytes.saturating_sub(of_children.get(pid).copied().unwrap_or(0));
-    last.iter().map(own).reduce(|a, b| a + b)
+    let own = |(pid, (bytes, process)): (i32, (u64, &'a Process))| {
+        (process, bytes.saturating_sub(of_children.get(&pid).copied().unwrap_or(0)))
+    };
+    last.into_iter().map(own).collect()
 }
 
 /// Returns the host activity while these processes ran.
@@ -275,7 +282,22 @@ fn sampled(host: &Host, processes: &[&Process], trace: &Trace) -> Option<Sampled
         samples.fact(key::HOST) == Some(&host.name) && samples.fact(key::BOOT_ID) == host.boot_id.as_deref()
     };
     let of_host = trace.machines.iter().filter(is_its);
-    of_host.filter_map(|samples| Sampled::of(samples, boot(start), boot(end))).min_by_key(|sampled| sampled.ns)
+    let found = of_host.filter_map(|samples| Sampled::of(samples, boot(start), boot(end)));
+    let mut found = found.min_by_key(|sampled| sampled.ns)?;
+    io_limits(processes).iter().for_each(|limits| found.limit_reads(limits));
+    Some(found)
+}
+
+/// Returns the I/O limits of the control groups whose processes read most from storage; `None` if unknown.
+fn io_limits<'a>(processes: &[&'a Process]) -> Option<IoLimits> {
+    let limits = |process: &'a Process| process.resources.io_limits.as_deref();
+    let mut read: BTreeMap<&str, u64> = processes.iter().filter_map(|it| Some((limits(it)?, 0))).collect();
+    for (process, bytes) in own_bytes(processes, |resources| resources.storage_read) {
+        limits(process).and_then(|limits| read.get_mut(limits)).into_iter().for_each(|sum| *sum += bytes);
+    }
+    // If none of them read from storage, the limits of a group are preferred to no limit.
+    let (text, _) = read.into_iter().max_by_key(|(_, bytes)| *bytes)?;
+    IoLimits::parse(text.as_bytes())
 }
 
 /// Returns the number of CPUs on which any of these processes was last allowed to run: the size of the union of their
@@ -318,6 +340,28 @@ mod tests {
         assert_eq!(of(&[process(1, read(10)), child(2, 60)]).storage_read, Some(60));
         let outlives = Process { end_ts: Some(2_000), ..child(2, 60) };
         assert_eq!(of(&[process(1, read(10)), outlives]).storage_read, Some(70));
+    }
+
+    #[test]
+    fn limits_on_devices_are_those_of_the_processes_that_read() {
+        let under = |limits: Option<&str>, read| Resources {
+            io_limits: limits.map(str::to_string),
+            storage_read: read,
+            ..Resources::default()
+        };
+        let limits = |of: &[(Option<&str>, Option<u64>)]| {
+            let of = of.iter().zip(1..);
+            let processes: Vec<_> = of.map(|((limits, read), pid)| process(pid, under(*limits, *read))).collect();
+            io_limits(&processes.iter().collect::<Vec<_>>())
+        };
+        let slow = Some("8:0 rbps=20000000");
+        assert_eq!(
+            limits(&[(Some(""), Some(5)), (slow, Some(6)), (slow, Some(6))]),
+            IoLimits::parse(b"8:0 rbps=20000000")
+        );
+        assert_eq!(limits(&[(Some(""), Some(50)), (slow, Some(6))]), Some(IoLimits::default()));
+        assert_eq!(limits(&[(Some(""), None), (slow, None)]), IoLimits::parse(b"8:0 rbps=20000000"));
+        assert_eq!(limits(&[(None, Some(9))]), None);
     }
 
     #[test]

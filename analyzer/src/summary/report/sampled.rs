@@ -1,5 +1,6 @@
 //! Host activity during a run, from sampled counters.
 
+use dlio_schemas::io_limits::IoLimits;
 use dlio_schemas::machine::samples::{Mount, Samples, Series};
 use serde::{Deserialize, Serialize};
 
@@ -61,10 +62,14 @@ pub struct MountUse {
     pub kind: Option<String>,
     pub source: Option<String>,
     pub device: Option<String>,
+    /// Number of the device, or of its disk, `8:0`.
+    #[serde(default)]
+    pub disk: Option<String>,
     pub read_ahead_kb: Option<u64>,
     pub rotational: Option<bool>,
     pub free_bytes: Option<u64>,
-    /// Bytes and requests per second that the control group of the job may read.
+    /// Bytes and requests per second that the control group of the readers may read; if their groups are unknown, that
+    /// of `dlio trace`.
     pub read_bytes_limit: Option<u64>,
     pub reads_limit: Option<u64>,
 }
@@ -121,6 +126,15 @@ impl Sampled {
         };
         // A later mount hides an earlier one at the same mount point.
         self.mounts.iter().filter(is_on).max_by_key(|mount| mount.folder.len())
+    }
+
+    /// Replaces the limits on reads, which were read for another process, by those of a control group.
+    pub fn limit_reads(&mut self, limits: &IoLimits) {
+        for mount in &mut self.mounts {
+            let Some(disk) = &mount.disk else { continue };
+            let limit = limits.of(disk).unwrap_or_default();
+            (mount.read_bytes_limit, mount.reads_limit) = (limit.read_bytes, limit.reads);
+        }
     }
 
     /// Returns the printed lines, each with a label; devices and mounts are included if they were used.
@@ -199,6 +213,7 @@ fn mount(mount: &Mount) -> MountUse {
         kind: text("type"),
         source: text("source"),
         device: text("device"),
+        disk: text("disk"),
         read_ahead_kb: number("read_ahead_kb"),
         rotational: mount.get("rotational").map(|text| text == "1"),
         free_bytes: number("free_bytes"),
