@@ -388,3 +388,95 @@ fn io_limits_are_those_of_the_group_of_each_process() {
     let moves = format!("open('{}/cgroup.procs', 'w').write('0')", group.0.display());
     assert_eq!(limits(&moves).as_deref(), Some(expected.as_str()));
 }
+
+/// A file system on a loop device in memory, which is removed with it.
+struct Disk {
+    folder: PathBuf,
+    image: PathBuf,
+    device: String,
+}
+
+/// Runs a command, and returns its output if it succeeds.
+fn output(program: &str, arguments: &[&str]) -> Option<String> {
+    let run = Command::new(program).args(arguments).stderr(Stdio::null()).output().ok()?;
+    run.status.success().then(|| String::from_utf8_lossy(&run.stdout).trim().to_string())
+}
+
+impl Disk {
+    /// Makes a file system with 40 files of 4 MiB; `None` if that is not permitted.
+    fn new(sandbox: &Sandbox) -> Option<Disk> {
+        let (folder, image) =
+            (sandbox.root().join("disk"), PathBuf::from(format!("/dev/shm/dlio-{}", std::process::id())));
+        fs::create_dir_all(&folder).ok()?;
+        fs::File::create(&image).ok()?.set_len(300 << 20).ok()?;
+        let mut disk = Disk { folder, image, device: String::new() };
+        disk.device = output("losetup", &["--find", "--show", disk.image.to_str()?])?;
+        output("mkfs.ext4", &["-q", &disk.device])?;
+        output("mount", &[&disk.device, disk.folder.to_str()?])?;
+        let content: Vec<u8> = (0..4u32 << 20).map(|at| at.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect();
+        for number in 0..40 {
+            fs::write(disk.folder.join(format!("{number:03}.sample")), &content).ok()?;
+        }
+        output("sync", &[]).map(|_| disk)
+    }
+
+    /// Sets the read-ahead in sectors of 512 bytes.
+    fn set_read_ahead(&self, sectors: u32) {
+        output("blockdev", &["--setra", &sectors.to_string(), &self.device]).expect("blockdev of root");
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        output("umount", &[&self.folder.display().to_string()]);
+        output("losetup", &["--detach", &self.device]);
+        let _ = fs::remove_file(&self.image);
+    }
+}
+
+/// Trains with the files of a disk. Returns the time that it waited, the findings by rule, and the section `machine`.
+fn trained(sandbox: &Sandbox, disk: &Disk, how: &str) -> (f64, BTreeMap<String, Value>, String) {
+    sandbox.clear().unwrap();
+    let script = home().join("machine/read_ahead.py");
+    let run = traced(sandbox, &[python().into(), script.into(), disk.folder.clone().into(), how.into()]);
+    assert_eq!(run.exit, "0", "{}", String::from_utf8_lossy(&run.errors));
+    let waited = String::from_utf8_lossy(&run.output).trim().parse().unwrap();
+    let report = |arguments: &[&str]| {
+        let mut analyze = Command::new(artefacts::command("dlio-analyze").unwrap());
+        analyze.arg(sandbox.trace()).args(arguments).env("DLIO_CACHE", sandbox.root());
+        let run = sandbox.run(&mut analyze, true).unwrap();
+        assert_eq!(run.exit, "0", "{}", String::from_utf8_lossy(&run.errors));
+        String::from_utf8(run.output).unwrap()
+    };
+    let all: Value = serde_json::from_str(&report(&["--format", "json"])).unwrap();
+    let fired = all["findings"]["fired"].as_array().unwrap_or_else(|| panic!("{:#}", all["findings"]));
+    let named = fired.iter().map(|it| (it["rule"].as_str().unwrap().to_string(), it.clone()));
+    (waited, named.collect(), report(&["--section", "machine"]))
+}
+
+#[test]
+fn read_ahead_that_does_not_match_the_reads_is_found() {
+    let sandbox = Sandbox::new("machine.read-ahead").unwrap();
+    let Some(disk) = Disk::new(&sandbox) else {
+        return eprintln!("skipped: no file system on a loop device can be made here");
+    };
+    // Without read-ahead, the device reads single pages.
+    disk.set_read_ahead(0);
+    let (slow, found, machine) = trained(&sandbox, &disk, "order");
+    let finding = found.get("readahead").unwrap_or_else(|| panic!("{found:#?}"));
+    let name = disk.device.strip_prefix("/dev/").unwrap();
+    assert!(finding["says"].as_str().unwrap().contains(&format!("device {name} read 4.10 kB")), "{finding:#}");
+    assert!(finding["change"].as_str().unwrap().contains("blockdev --setra"), "{finding:#}");
+    assert!(machine.contains(&format!("ext4 on device {name}, read-ahead 0 B")), "{machine}");
+    disk.set_read_ahead(256);
+    let (fast, found, machine) = trained(&sandbox, &disk, "order");
+    assert!(!found.contains_key("readahead"), "{found:#?}");
+    assert!(machine.contains("read-ahead 131 kB"), "{machine}");
+    assert!(fast < slow / 2.0, "{slow} s without read-ahead, {fast} s with it");
+    // Single pages of mappings, for each of which the device reads 128 KiB, unless the program gives its advice.
+    let (_, found, _) = trained(&sandbox, &disk, "map");
+    let finding = found.get("readahead").unwrap_or_else(|| panic!("{found:#?}"));
+    assert!(finding["change"].as_str().unwrap().contains("MADV_RANDOM"), "{finding:#}");
+    let (_, found, _) = trained(&sandbox, &disk, "advised");
+    assert!(!found.contains_key("readahead"), "{found:#?}");
+}

@@ -94,8 +94,8 @@ impl Section for Machine {
         `refaults`, `swap_in`, `swap_out`, `retransmissions`; `devices` with `device`, `reads`, `read_bytes`, \
         `read_ns`, `write_bytes`, `busy_ns`, `queue_ns`; `nfs` with `folder`, `operations`, `retransmissions`, \
         `queue_ns`, `round_trip_ns`, `execution_ns`; and `mounts` with `folder`, `type`, `source`, `device`, \
-        `read_ahead_kb`, `rotational`, `free_bytes`, `read_bytes_limit` and `reads_limit` (per second, of the job's \
-        control group)); `null` if unknown";
+        `disk` (number of the device or of its disk), `read_ahead_kb`, `rotational`, `scheduler`, `free_bytes`, \
+        `read_bytes_limit` and `reads_limit` (per second, of the control group that read most)); `null` if unknown";
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
         let processes = trace.catalog.processes();
@@ -132,7 +132,7 @@ impl Section for Machine {
             if told.len() > 1 {
                 hung("  ", &machine.host, (2, width), out);
             }
-            for (name, text) in machine.lines(summary.dataset.bytes_read) {
+            for (name, text) in machine.lines(summary) {
                 hung(&format!("  {name:<9} "), &text, (12, width), out);
             }
         }
@@ -199,7 +199,7 @@ impl MachineUse {
     }
 
     /// Returns the printed lines, each with a label.
-    fn lines(&self, bytes_read: u64) -> Vec<(&'static str, String)> {
+    fn lines(&self, summary: &Summary) -> Vec<(&'static str, String)> {
         let mut lines = Vec::new();
         let allowed = self.cpus.map(|cpus| match self.cores {
             Some(cores) => format!("{cpus} of {cores} allowed"),
@@ -215,11 +215,11 @@ impl MachineUse {
         let memory = self.memory.map(|memory| bytes(memory as f64));
         lines.extend(join(memory.into_iter().chain(limits).map(Some)).map(|text| ("memory", text)));
         let read = self.storage_read.map(|read| {
-            let (read, asked) = (bytes(read as f64), bytes(bytes_read as f64));
+            let (read, asked) = (bytes(read as f64), bytes(summary.dataset.bytes_read as f64));
             format!("{read} read from storage, not from the page cache, for {asked} that calls read")
         });
         lines.extend(read.map(|text| ("storage", text)));
-        lines.extend(self.sampled.iter().flat_map(Sampled::lines));
+        lines.extend(self.sampled.iter().flat_map(|sampled| sampled.lines(&summary.directories)));
         lines
     }
 }

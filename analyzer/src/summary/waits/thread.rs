@@ -1,5 +1,8 @@
 //! Divides one thread's time: returns its activity between any two timestamps.
 
+use dlio_schemas::evidence::Counters;
+use serde::{Deserialize, Serialize};
+
 use super::parts::{Part, Parts};
 use super::timeline::{Object, Step, StepKind, ThreadPart};
 use crate::batch::Usage;
@@ -28,8 +31,30 @@ pub struct Thread {
     pub reads: Vec<Interval>,
     /// `true` if the kernel's counters show its CPU time.
     pub is_counted: bool,
-    /// Total number of major page faults.
-    pub major_faults: u64,
+    /// Page faults after its first reading of the kernel's counters, which includes its start; `None` without readings.
+    pub faults: Option<Faults>,
+}
+
+/// Page faults.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Faults {
+    /// Those for which storage read pages, and those for pages that were in memory or are new.
+    pub major: u64,
+    pub minor: u64,
+}
+
+impl Faults {
+    fn of(counters: &Counters) -> Faults {
+        Faults { major: counters.major_faults, minor: counters.minor_faults }
+    }
+}
+
+impl std::ops::Add for Faults {
+    type Output = Faults;
+
+    fn add(self, other: Faults) -> Faults {
+        Faults { major: self.major + other.major, minor: self.minor + other.minor }
+    }
 }
 
 impl Thread {
@@ -68,7 +93,7 @@ impl Thread {
             through: Vec::new(),
             starved: Vec::new(),
             is_counted: !part.usage.is_empty(),
-            major_faults: part.usage.iter().map(|usage| usage.counters.major_faults).sum(),
+            faults: part.usage.iter().skip(1).map(|usage| Faults::of(&usage.counters)).reduce(|a, b| a + b),
             steps: part.steps,
             fetches: part.fetches,
             loader_starts: part.loader_starts,
@@ -329,7 +354,6 @@ impl Window {
 
 #[cfg(test)]
 mod tests {
-    use dlio_schemas::evidence::Counters;
 
     use super::*;
 
