@@ -480,3 +480,58 @@ fn read_ahead_that_does_not_match_the_reads_is_found() {
     let (_, found, _) = trained(&sandbox, &disk, "advised");
     assert!(!found.contains_key("readahead"), "{found:#?}");
 }
+
+/// Returns a command that reads in two processes for this long.
+fn busy(sandbox: &Sandbox, seconds: &str) -> Vec<std::ffi::OsString> {
+    let file = sandbox.root().join("data");
+    fs::write(&file, [7; 200]).unwrap();
+    vec![python().into(), home().join("machine/busy_reader.py").into(), file.into(), seconds.into()]
+}
+
+#[test]
+fn traced_processes_sample_the_host_if_no_command_does() {
+    let sandbox = Sandbox::new("machine.alone").unwrap();
+    let read_alone = |seconds: &str| {
+        let command = busy(&sandbox, seconds);
+        let mut alone = Command::new(&command[0]);
+        alone.args(&command[1..]).env("LD_PRELOAD", artefacts::library().unwrap());
+        let run = sandbox.run(alone.env("DLIO_TRACE_DIR", sandbox.trace()), true).unwrap();
+        assert_eq!(run.exit, "0", "{}", String::from_utf8_lossy(&run.errors));
+    };
+    read_alone("3.2");
+    let [taken] = &samples(&sandbox.trace())[..] else { panic!("one file of samples") };
+    // Two processes and their ends, and never more than one sample a second of the host.
+    assert!((2..=4).contains(&taken.moments.len()), "{:?}", taken.moments);
+    for pair in taken.moments.windows(2) {
+        assert!(pair[1].boot_ns - pair[0].boot_ns >= 800_000_000, "{:?}", taken.moments);
+    }
+    let seen = seen::read(&sandbox.trace());
+    let known = |key: &str| seen.processes[0].fields.get(key).map(str::to_string);
+    for key in ["host", "boot_id", "cores", "memory"] {
+        assert_eq!(taken.fact(key).map(str::to_string), known(key), "{key}");
+    }
+    let exists = |path: &str| Path::new(path).exists();
+    let expected = [("io_some_ns", exists("/proc/pressure/io")), ("refaults_file", exists("/proc/vmstat"))];
+    for (counter, is_expected) in expected {
+        let values = taken.of(counter).map(|series| series.values.len()).sum::<usize>();
+        assert_eq!(values, if is_expected { taken.moments.len() } else { 0 }, "{counter}: {taken:?}");
+    }
+    for series in taken.of("device_reads") {
+        let text = fs::read_to_string("/proc/diskstats").unwrap();
+        let line = text.lines().find(|line| line.split_whitespace().nth(2) == Some(&series.scope)).unwrap();
+        let now: u64 = line.split_whitespace().nth(3).unwrap().parse().unwrap();
+        assert!(series.growth().unwrap() <= now && series.values.iter().all(|(_, reads)| *reads <= now), "{line}");
+    }
+    let count = "select count(distinct counter) > 5, count(distinct host) from machine";
+    assert_eq!(rows(&sandbox, &sandbox.trace(), count).lines().last(), Some("true,1"));
+    // `dlio trace` samples more, and then traced processes do not.
+    sandbox.clear().unwrap();
+    assert_eq!(traced(&sandbox, &busy(&sandbox, "1.5")).exit, "0");
+    let names = fs::read_dir(sandbox.trace()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let ours: Vec<String> = names.filter(|name| name.ends_with(".machine")).collect();
+    assert!(ours.len() == 1 && !ours[0].ends_with("-processes.machine"), "{ours:?}");
+    // A short process pays nothing.
+    sandbox.clear().unwrap();
+    read_alone("0.2");
+    assert_eq!(samples(&sandbox.trace()), []);
+}
