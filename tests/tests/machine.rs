@@ -73,6 +73,18 @@ fn cpus() -> Vec<u32> {
     list.split(',').flat_map(range).collect()
 }
 
+/// Returns the NUMA nodes of this host with their CPUs; `None` if the kernel does not list them.
+fn cpus_by_node() -> Option<String> {
+    let entries = fs::read_dir("/sys/devices/system/node").ok()?;
+    let node = |entry: fs::DirEntry| {
+        let number = entry.file_name().to_str()?.strip_prefix("node")?.parse::<u32>().ok()?;
+        Some((number, fs::read_to_string(entry.path().join("cpulist")).ok()?))
+    };
+    let nodes: BTreeMap<u32, String> = entries.filter_map(|entry| node(entry.ok()?)).collect();
+    let texts: Vec<String> = nodes.iter().map(|(node, cpus)| format!("{node}:{}", cpus.trim())).collect();
+    (!texts.is_empty()).then(|| texts.join(";"))
+}
+
 #[test]
 fn process_records_limits_and_usage() {
     let sandbox = Sandbox::new("machine.own").unwrap();
@@ -90,6 +102,11 @@ fn process_records_limits_and_usage() {
     assert_eq!(facts.get("omp_proc_bind"), None);
     assert_eq!(facts.number("cpus_allowed_end"), Some(expected("cpus_allowed")));
     assert_eq!(facts.number("threads_end"), Some(expected("threads")));
+    let nodes = cpus_by_node();
+    assert_eq!(facts.get("numa_nodes").map(str::to_string), nodes, "{facts:?}");
+    let memory = fs::read_to_string("/proc/self/status").unwrap();
+    let memory = memory.lines().find_map(|line| line.strip_prefix("Mems_allowed_list:")).map(str::trim);
+    assert_eq!(facts.get("numa_memory_nodes"), memory.filter(|_| nodes.is_some()));
     // The script ends soon after its reading.
     let later = |key: &str, most: i64| {
         let (found, seen) = (facts.number::<i64>(&format!("{key}_end")).unwrap(), expected(key));

@@ -74,6 +74,10 @@ pub mod key {
     /// The CPUs of [`CPUS_ALLOWED`] as a list, `0-3,8`.
     pub const CPUS_LIST: &str = "cpus_list";
     pub const CPUS_LIST_END: &str = "cpus_list_end";
+    /// NUMA nodes of the host, each with the list of its CPUs: `0:0-31;1:32-63`.
+    pub const NUMA_NODES: &str = "numa_nodes";
+    /// The nodes from which the process may get memory (cpuset), a list.
+    pub const NUMA_MEMORY_NODES: &str = "numa_memory_nodes";
     /// CPU time per second that the control group may use, a decimal, the lowest quota of it and its parents; `none`
     /// if none of them has a quota.
     pub const CPU_QUOTA: &str = "cpu_quota";

@@ -71,6 +71,8 @@ pub struct Limits {
     pub memory: Limit,
     /// Size of `/dev/shm` in bytes.
     pub shm: Limit,
+    /// NUMA nodes from which this process may get memory, one bit per node; zero if unknown.
+    pub memory_nodes: u64,
     /// Hash of the kernel's list of this process's groups: a process in other groups has another hash.
     pub groups: u64,
     pub cpu_group: Folder,
@@ -112,7 +114,7 @@ impl Limits {
         let (memory, memory_group) = memory_of(root, text, path, file);
         let io = io_of(root, text, path, file);
         let shm = sys::file_system_size(placed(path, [root, b"/dev/shm"])).map_or(Limit::Unknown, Limit::Of);
-        Limits { quota, memory, shm, groups: mark(), cpu_group, memory_group, io }
+        Limits { quota, memory, shm, memory_nodes: sys::memory_nodes(), groups: mark(), cpu_group, memory_group, io }
     }
 
     /// Returns the limits on the I/O of devices as a text; `None` if unknown.

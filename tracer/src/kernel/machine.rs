@@ -3,8 +3,8 @@
 //!
 //! The queries take nine system calls, most of them on /proc and /sys: as much time as all other tracing of a
 //! short-lived process. The results are passed in an environment variable,
-//! `BOOTED:TSC:CORES:MEMORY:BOOT_ID:KERNEL:HOST:QUOTA:LIMIT:SHM:GROUPS:LENGTH:LENGTH:LENGTH:CPU_GROUP:MEMORY_GROUP:IO:FOLDER`
-//! with the lengths of the following three texts, and are trusted only on the host they came from: the clocks must give the same boot time, which differs between
+//! `BOOTED:TSC:CORES:MEMORY:BOOT_ID:KERNEL:HOST:QUOTA:LIMIT:SHM:NODES:GROUPS:LENGTHS:CPU_GROUP:MEMORY_GROUP:IO:NUMA:FOLDER`
+//! with the lengths of the four texts before the last, separated by colons, and are trusted only on the host they came from: the clocks must give the same boot time, which differs between
 //! hosts by more than the millisecond allowed here, and the kernel must report the same release and host name. FOLDER
 //! is the trace directory, if its file system is local to this host.
 
@@ -17,6 +17,7 @@ use dlio_schemas::io_limits::{self, IoLimits};
 use dlio_schemas::native::fields::decimal;
 
 use crate::kernel::limits::{Folder, GROUP_MAX, Limit, Limits, NO_LIMIT};
+use crate::kernel::nodes::Nodes;
 use crate::kernel::path_buffer::PathBuffer;
 use crate::kernel::switches::SWITCHES;
 use crate::kernel::sys;
@@ -48,6 +49,7 @@ struct MachineFacts {
     cores: u64,
     memory: u64,
     boot_id: [u8; BOOT_ID],
+    nodes: Nodes,
 }
 
 /// The facts in the form in which they are passed on.
@@ -106,6 +108,11 @@ impl Machine {
         self.facts.cores
     }
 
+    /// Returns the NUMA nodes of the host, see [`Nodes`]; empty if unknown.
+    pub fn nodes(&self) -> &[u8] {
+        self.facts.nodes.text()
+    }
+
     /// Returns the memory size in bytes.
     pub fn memory(&self) -> u64 {
         self.facts.memory
@@ -133,7 +140,14 @@ impl MachineFacts {
             libc::sysinfo(&mut info);
             (info.totalram * info.mem_unit as u64, libc::sysconf(libc::_SC_NPROCESSORS_ONLN).max(0) as u64)
         };
-        MachineFacts { booted_ns: booted_ns(), has_steady_tsc: SWITCHES.tsc.load(Relaxed), cores, memory, boot_id }
+        MachineFacts {
+            booted_ns: booted_ns(),
+            has_steady_tsc: SWITCHES.tsc.load(Relaxed),
+            cores,
+            memory,
+            boot_id,
+            nodes: Nodes::query(b""),
+        }
     }
 
     fn apply_here(&self) -> bool {
@@ -203,16 +217,17 @@ fn parse(text: &[u8]) -> Option<InheritedFacts<'_>> {
     let boot_id = if boot_text.is_empty() { [0; BOOT_ID] } else { boot_text.try_into().ok()? };
     let (kernel, host) = (parts.text()?, parts.text()?);
     let [quota, memory_limit, shm] = [parts.limit()?, parts.limit()?, parts.limit()?];
-    let groups = parts.number()?;
-    let [cpu, memory_group, io] = [parts.number()?, parts.number()?, parts.number()?];
+    let [memory_nodes, groups] = [parts.number()?, parts.number()?];
+    let [cpu, memory_group, io, nodes] = [parts.number()?, parts.number()?, parts.number()?, parts.number()?];
     let (cpu_group, memory_group) = (parts.folder(cpu)?, parts.folder(memory_group)?);
     let io = match parts.take(usize::try_from(io).ok()?)? {
         b"" => None,
         NO_LIMIT => Some(IoLimits::default()),
         text => Some(IoLimits::parse(text)?),
     };
-    let limits = Limits { quota, memory: memory_limit, shm, groups, cpu_group, memory_group, io };
-    let facts = MachineFacts { booted_ns, has_steady_tsc, cores, memory, boot_id };
+    let nodes = Nodes::new(parts.take(usize::try_from(nodes).ok()?)?);
+    let limits = Limits { quota, memory: memory_limit, shm, memory_nodes, groups, cpu_group, memory_group, io };
+    let facts = MachineFacts { booted_ns, has_steady_tsc, cores, memory, boot_id, nodes };
     Some(InheritedFacts { facts, limits, boot_id: boot_text, kernel, host, folder: parts.0 })
 }
 
@@ -287,10 +302,13 @@ fn note(facts: &MachineFacts, limits: &Limits, [kernel, host, folder]: [&[u8]; 3
     let (cpu, memory) = (limits.cpu_group.path(), limits.memory_group.path());
     let mut room = [0; io_limits::TEXT_MAX];
     let io = limits.io_text(&mut room).unwrap_or_default();
-    for number in [limits.groups, cpu.len() as u64, memory.len() as u64, io.len() as u64] {
+    let nodes = facts.nodes.text();
+    let lengths = [cpu, memory, io, nodes].map(|text| text.len() as u64);
+    for number in [limits.memory_nodes, limits.groups].into_iter().chain(lengths) {
         entry.push(decimal(number as i64, &mut [0; 20])).push(b":");
     }
-    entry.push(cpu).push(b":").push(memory).push(b":").push(io).push(b":").push(folder);
+    entry.push(cpu).push(b":").push(memory).push(b":").push(io).push(b":");
+    entry.push(nodes).push(b":").push(folder);
     NOTED.store(noted + 1, Release);
 }
 
@@ -333,11 +351,12 @@ mod tests {
             "1:1:1:1:short:k:h:",
             "1:1:1:1::::",
             "1:1:1:1::k:h:",
-            "1:1:1:1::k:h:1:1:1:1:9:9:/a:/b:",
-            "1:1:1:1::k:h:x:1:1:1:2:2:/a:/b:",
-            "1:1:1:1::k:h:1:1:1:1:999999:2:/a:/b:",
-            "1:1:1:1::k:h:1:1:1:1:2:2:9:/a:/b:none:",
-            "1:1:1:1::k:h:1:1:1:1:2:2:6:/a:/b:8 rbps:",
+            "1:1:1:1::k:h:1:1:1:1:1:9:9:0:0:/a:/b:::",
+            "1:1:1:1::k:h:x:1:1:1:1:2:2:0:0:/a:/b:::",
+            "1:1:1:1::k:h:1:1:1:1:1:999999:2:0:0:/a:/b:::",
+            "1:1:1:1::k:h:1:1:1:1:1:2:2:9:0:/a:/b:none::",
+            "1:1:1:1::k:h:1:1:1:1:1:2:2:6:0:/a:/b:8 rbps::",
+            "1:1:1:1::k:h:1:1:1:1:1:2:2:0:9:/a:/b::0:0:",
             "18446744073709551616:1:1:1::k:h:",
         ] {
             let inherited = parse(text.as_bytes());

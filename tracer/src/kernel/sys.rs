@@ -386,6 +386,19 @@ pub fn is_abstract_name_free(name: &[u8]) -> bool {
     bound == 0
 }
 
+/// Returns the NUMA nodes from which this process may get memory, one bit per node; zero if unknown, or if a node has a
+/// number above 62.
+pub fn memory_nodes() -> u64 {
+    /// The kernel rejects fewer bits than it supports.
+    const WORDS: usize = 64;
+    const MPOL_F_MEMS_ALLOWED: usize = 4;
+    let mut nodes = [0u64; WORDS];
+    let nothing = std::ptr::null_mut::<i32>();
+    let result = kernel!(SYS_get_mempolicy, nothing, nodes.as_mut_ptr(), WORDS * 64, 0usize, MPOL_F_MEMS_ALLOWED);
+    let is_small = nodes[0] <= i64::MAX as u64 && nodes[1..].iter().all(|word| *word == 0);
+    if result == 0 && is_small { nodes[0] } else { 0 }
+}
+
 /// Returns the type of the file system of a path, as `statfs` numbers it.
 pub fn file_system(path: &CStr) -> Option<i64> {
     // SAFETY: statfs is a struct of integers, for which zero is a value.

@@ -24,6 +24,9 @@ pub fn at_start(writer: &mut FieldWriter, pid: i32, machine: &Machine) {
         writer.number(key::CPUS_ALLOWED, count(&mask) as i64);
         list(writer, key::CPUS_LIST, &mask);
     }
+    if !machine.nodes().is_empty() {
+        writer.text(key::NUMA_NODES, machine.nodes());
+    }
     of_groups(writer, machine.limits());
     if let Some(throttling) = machine.limits().throttling() {
         writer.number(key::CPU_PERIODS, throttling.periods as i64);
@@ -61,6 +64,9 @@ pub fn of_groups(writer: &mut FieldWriter, limits: &Limits) {
             Limit::None => writer.text(key, NO_LIMIT),
             Limit::Of(bytes) => writer.number(key, bytes as i64),
         }
+    }
+    if limits.memory_nodes != 0 {
+        list(writer, key::NUMA_MEMORY_NODES, &[limits.memory_nodes]);
     }
     limits.io_text(&mut [0; io_limits::TEXT_MAX]).into_iter().for_each(|text| writer.text(key::IO_LIMITS, text));
     for (key, folder) in [(key::CPU_CGROUP, &limits.cpu_group), (key::MEMORY_CGROUP, &limits.memory_group)] {
@@ -134,8 +140,8 @@ pub fn cpus_of_threads(pid: i32, cores: u64, depth: Depth) -> Option<CpuMask> {
     Some(all)
 }
 
-/// Writes a list of CPUs, if it is not too long.
-pub fn list(writer: &mut FieldWriter, key: &str, mask: &CpuMask) {
+/// Writes a list of CPUs or nodes, if it is not too long.
+pub fn list(writer: &mut FieldWriter, key: &str, mask: &[u64]) {
     let mut room = [0; LIST_MAX];
     cpu_list(mask, &mut room).into_iter().for_each(|list| writer.text(key, list));
 }

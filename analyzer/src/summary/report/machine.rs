@@ -25,6 +25,14 @@ pub struct MachineUse {
     pub memory: Option<i64>,
     /// CPUs on which any of the processes was allowed to run.
     pub cpus: Option<u32>,
+    /// Number of NUMA nodes, those with the CPUs on which any of the processes was allowed to run, and those from which
+    /// any of them may get memory.
+    #[serde(default)]
+    pub nodes: Option<u32>,
+    #[serde(default)]
+    pub cpu_nodes: Option<Vec<u32>>,
+    #[serde(default)]
+    pub memory_nodes: Option<Vec<u32>>,
     /// From the start of the first process to the end of the last.
     pub wall_ns: i64,
     /// CPU time of all processes whose end is in the trace.
@@ -86,7 +94,8 @@ impl Section for Machine {
         periods in which it was used up, threads were kept from running. CPU time and bytes from storage are the \
         kernel's counters, for all processes whose end is in the trace; bytes from storage exclude the page cache.";
     const FIELDS: &'static str = "\
-        a list: `host`, `cores`, `memory` (bytes), `cpus` (on which any process may run), `wall_ns` (first start to \
+        a list: `host`, `cores`, `memory` (bytes), `cpus` (on which any process may run), `nodes` \
+        (number of NUMA nodes), `cpu_nodes` (with these CPUs), `memory_nodes` (from which any process may get memory), `wall_ns` (first start to \
         last end), `cpu_ns`, `quotas` (a list: `group`, `cpus`, `periods`, `throttled_periods`, `throttled_ns`), \
         `memory_limits` (a list: `group`, `bytes`), `storage_read` and `storage_written` (bytes not served by the \
         page cache), `shm_size` (bytes of `/dev/shm`), `sampled` (increase of the host's counters from the last \
@@ -146,6 +155,7 @@ impl MachineUse {
         let end = processes.iter().filter_map(|process| process.end_ts).max();
         self.wall_ns = start.zip(end).map_or(0, |(start, end)| (end - start).max(0));
         self.cpus = allowed(resources());
+        self.set_nodes(processes);
         // An image that replaces another one by exec continues its counters.
         let mut last: BTreeMap<i32, &Resources> = BTreeMap::new();
         for process in processes.iter().filter(|process| process.resources.cpu_ns.is_some()) {
@@ -162,6 +172,21 @@ impl MachineUse {
             self.add_limits(resources);
         }
         self
+    }
+
+    fn set_nodes(&mut self, processes: &[&Process]) {
+        let resources = || processes.iter().map(|process| &process.resources);
+        let nodes = resources().find_map(Resources::nodes);
+        let cpus: BTreeSet<u32> = resources().filter_map(Resources::last_cpus).flatten().collect();
+        let with_these = |nodes: &BTreeMap<u32, BTreeSet<u32>>| {
+            let is_used = |cpus_of_node: &BTreeSet<u32>| !cpus_of_node.is_disjoint(&cpus);
+            nodes.iter().filter(|(_, cpus)| is_used(cpus)).map(|(node, _)| *node).collect()
+        };
+        self.nodes = nodes.as_ref().map(|nodes| nodes.len() as u32);
+        self.cpu_nodes = nodes.as_ref().filter(|_| !cpus.is_empty()).map(with_these);
+        let memory: Vec<BTreeSet<u32>> = resources().filter_map(Resources::nodes_of_memory).collect();
+        let memory: Option<BTreeSet<u32>> = memory.into_iter().reduce(|all, more| &all | &more);
+        self.memory_nodes = memory.map(|nodes| nodes.into_iter().collect());
     }
 
     fn add_limits(&mut self, of: &Resources) {
@@ -207,6 +232,7 @@ impl MachineUse {
         });
         let used = self.cpus_used().map(|used| format!("{used:.2} used on average"));
         lines.extend(join([allowed, used]).map(|text| ("CPUs", text)));
+        lines.extend(self.nodes.map(|nodes| ("NUMA", self.text_of_nodes(nodes))));
         for quota in &self.quotas {
             lines.push(("CPU quota", quota.text()));
         }
@@ -221,6 +247,22 @@ impl MachineUse {
         lines.extend(read.map(|text| ("storage", text)));
         lines.extend(self.sampled.iter().flat_map(|sampled| sampled.lines(&summary.directories)));
         lines
+    }
+}
+
+impl MachineUse {
+    fn text_of_nodes(&self, nodes: u32) -> String {
+        let list = |nodes: &Option<Vec<u32>>| match nodes {
+            None => "unknown nodes".into(),
+            Some(nodes) => {
+                let all: Vec<String> = nodes.iter().map(u32::to_string).collect();
+                format!("{} {}", if nodes.len() == 1 { "node" } else { "nodes" }, all.join(", "))
+            }
+        };
+        match nodes {
+            1 => "1 node".into(),
+            _ => format!("{nodes} nodes; CPUs of {}, memory of {}", list(&self.cpu_nodes), list(&self.memory_nodes)),
+        }
     }
 }
 
@@ -376,6 +418,27 @@ mod tests {
         assert_eq!(of(&[process(1, pinned("0")), process(2, pinned("3"))]).cpus, Some(2));
         assert_eq!(of(&[process(1, pinned("3")), process(2, pinned("3"))]).cpus, Some(1));
         assert_eq!(of(&[process(1, Resources { cpus: Some(4), ..Resources::default() })]).cpus, Some(4));
+    }
+
+    #[test]
+    fn numa_nodes_are_those_of_the_allowed_cpus() {
+        let of_nodes = |nodes: Option<&str>, cpus: Option<&str>, memory: Option<&str>| {
+            let resources = Resources {
+                numa_nodes: nodes.map(str::to_string),
+                cpu_list: cpus.map(str::to_string),
+                memory_nodes: memory.map(str::to_string),
+                ..Resources::default()
+            };
+            of(&[process(1, resources)])
+        };
+        let found = of_nodes(Some("0:0-3;1:4-7;2:"), Some("5"), Some("0-1"));
+        assert_eq!((found.nodes, found.cpu_nodes.as_deref()), (Some(3), Some(&[1][..])));
+        assert_eq!(found.text_of_nodes(3), "3 nodes; CPUs of node 1, memory of nodes 0, 1");
+        let found = of_nodes(Some("0:0-3;1:4-7"), None, None);
+        assert_eq!(found.text_of_nodes(2), "2 nodes; CPUs of unknown nodes, memory of unknown nodes");
+        for unknown in [None, Some(""), Some("0"), Some("x:0"), Some("0:3-1")] {
+            assert_eq!(of_nodes(unknown, Some("5"), None).nodes, None, "{unknown:?}");
+        }
     }
 
     #[test]
