@@ -2,11 +2,13 @@
 //!
 //! ```text
 //! mounts    file systems that may contain data, and their properties
+//! lustre    counters of Lustre mounts
 //! readings  the counters, each from its file
 //! unusual   unusual conditions, in one sentence
 //! sampler   once per second into a file, on a thread of `dlio trace`
 //! ```
 
+mod lustre;
 pub mod mounts;
 pub mod readings;
 pub mod sampler;

@@ -115,6 +115,12 @@ impl Mount {
         ["nfs", "nfs4"].contains(&self.kind.as_str())
     }
 
+    /// Returns the name of the Lustre file system, `scratch` of `10.0.0.1@tcp:/scratch`; `None` for other types.
+    pub fn lustre(&self) -> Option<&str> {
+        let path = self.source.rsplit_once(":/").map(|(_, path)| path).filter(|_| self.kind == "lustre")?;
+        path.split('/').next().filter(|name| !name.is_empty())
+    }
+
     /// Returns keys and values of the known properties. `root` is empty except in tests.
     pub fn about(&self, limits: &IoLimits, root: &Path) -> Vec<(&'static str, String)> {
         let mut about =
@@ -206,6 +212,20 @@ nonsense
         assert_eq!(mounts[0].options, "rw,relatime,discard");
         let all = format!("{mounts:?}");
         assert!(!all.contains("hunter2") && !all.contains("eve") && all.contains("password=***"), "{all}");
+    }
+
+    #[test]
+    fn lustre_mounts_have_the_name_of_their_file_system() {
+        let name = |kind: &str, source: &str| {
+            let text = format!("30 22 0:40 / /l rw - {kind} {source} rw\n");
+            parse(&text)[0].lustre().map(str::to_string)
+        };
+        assert_eq!(name("lustre", "10.0.0.1@tcp:10.0.0.2@tcp:/scratch").as_deref(), Some("scratch"));
+        assert_eq!(name("lustre", "10.0.0.1@tcp:/scratch/project").as_deref(), Some("scratch"));
+        assert_eq!(
+            (name("nfs", "server:/scratch"), name("lustre", "scratch"), name("lustre", "a:/")),
+            (None, None, None)
+        );
     }
 
     #[test]

@@ -162,6 +162,7 @@ impl SamplerState {
             memory_group: groups.memory_group,
             devices: Vec::new(),
             has_nfs: false,
+            lustre: Vec::new(),
         };
         self.sources = Some(sources.of_mounts(&mounts));
     }
