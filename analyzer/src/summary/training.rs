@@ -64,7 +64,7 @@ pub struct RankGroup {
     /// Causes of the wait, which sum to the wait. `null` if the trace does not show who ended it.
     #[serde(default)]
     pub causes: Option<Parts>,
-    /// Page faults of the threads that made its batches, while they did; `null` if they are unknown.
+    /// Page faults of the threads that made its batches, in intervals in which storage served some.
     #[serde(default)]
     pub faults: Option<Faults>,
     /// Waits during the training that are not for data, if only calls show waits: for threads or programs that worked

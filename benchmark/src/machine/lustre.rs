@@ -1,7 +1,7 @@
 //! Counters of the client of Lustre, by mount.
 //!
-//! The client has a directory for each mount, named after its file system and a number that no other file of the kernel
-//! has: `scratch-ffff8803f05de800`. If a file system is mounted twice, its counters cannot be assigned, and are left out.
+//! The client has a directory for each mount, named after its file system and a number: `scratch-ffff8803f05de800`. If
+//! a file system is mounted twice, its counters cannot be assigned, and are left out.
 
 use std::path::Path;
 

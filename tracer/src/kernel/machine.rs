@@ -2,9 +2,14 @@
 //! to those it starts.
 //!
 //! The queries take nine system calls, most of them on /proc and /sys: as much time as all other tracing of a
-//! short-lived process. The results are passed in an environment variable,
-//! `BOOTED:TSC:CORES:MEMORY:BOOT_ID:KERNEL:HOST:QUOTA:LIMIT:SHM:NODES:GROUPS:LENGTHS:CPU_GROUP:MEMORY_GROUP:IO:NUMA:FOLDER`
-//! with the lengths of the four texts before the last, separated by colons, and are trusted only on the host they came from: the clocks must give the same boot time, which differs between
+//! short-lived process. The results are passed in an environment variable, whose parts are separated by colons:
+//!
+//! ```text
+//! BOOTED TSC CORES MEMORY BOOT_ID KERNEL HOST QUOTA LIMIT SHM MEMORY_NODES GROUPS
+//! LENGTH LENGTH LENGTH LENGTH CPU_GROUP MEMORY_GROUP IO_LIMITS NODES FOLDER
+//! ```
+//!
+//! They are trusted only on the host they came from: the clocks must give the same boot time, which differs between
 //! hosts by more than the millisecond allowed here, and the kernel must report the same release and host name. FOLDER
 //! is the trace directory, if its file system is local to this host.
 

@@ -1,10 +1,11 @@
 //! NUMA nodes of the host and their CPUs, read from /sys once for all processes of a run: [`super::machine`] passes
 //! them to the other processes.
 
-use crate::kernel::path_buffer::PathBuffer;
-use crate::kernel::sys;
 use dlio_schemas::control_groups::number;
 use dlio_schemas::native::fields::decimal;
+
+use crate::kernel::path_buffer::PathBuffer;
+use crate::kernel::sys;
 
 /// Longest text that is kept: the nodes of a host with a longer one are unknown.
 const TEXT_MAX: usize = 256;

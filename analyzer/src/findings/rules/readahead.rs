@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::super::devices::{DataMount, by_storage, data_mount};
+use super::super::devices::{DataMount, by_storage, data_mount, most_read_mount};
 use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement, Worth, part};
 use crate::summary::figures::units::bytes;
@@ -42,8 +42,8 @@ const USUAL: f64 = 131_072.0;
 /// The size of a page.
 const PAGE: f64 = 4096.0;
 
-/// A fault on a page in memory also maps its neighbors: 64 KiB, or the large page of the cache that contains it.
-const MAPPED_BY_MINOR_FAULT: f64 = 131_072.0;
+/// A fault on a page in memory also maps its neighbors.
+const MAPPED_BY_MINOR_FAULT: f64 = 65_536.0;
 
 fn judge(case: &Case) -> Judgement {
     let data = data_mount(case);
@@ -52,7 +52,7 @@ fn judge(case: &Case) -> Judgement {
     if holds(&small) {
         return small;
     }
-    let large = too_large(case, data.as_ref());
+    let large = too_large(case, most_read_mount(case).as_ref());
     // Without any page faults the other pattern is closer.
     if holds(&large) || large.measures.iter().any(|measure| measure.key == "faults" && measure.holds() == Some(true)) {
         return large;
@@ -60,7 +60,7 @@ fn judge(case: &Case) -> Judgement {
     small
 }
 
-/// Judges reads in order by calls, of which the device sees small requests.
+/// Judges calls that read in order and that the device serves with small requests.
 fn too_small(case: &Case, data: Option<&DataMount>) -> Judgement {
     let mut judgement = by_storage(case);
     let read_ahead = data.and_then(|data| data.mount.read_ahead_kb).map(|kb| kb as f64 * 1024.0);

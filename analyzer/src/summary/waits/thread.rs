@@ -31,7 +31,7 @@ pub struct Thread {
     pub reads: Vec<Interval>,
     /// `true` if the kernel's counters show its CPU time.
     pub is_counted: bool,
-    /// Page faults after its first reading of the kernel's counters, which includes its start; `None` without readings.
+    /// Page faults of its work on mapped files; `None` if the trace has no counters of the kernel.
     pub faults: Option<Faults>,
 }
 
@@ -44,8 +44,12 @@ pub struct Faults {
 }
 
 impl Faults {
-    fn of(counters: &Counters) -> Faults {
-        Faults { major: counters.major_faults, minor: counters.minor_faults }
+    /// Sums the intervals between two readings of the counters in which storage served a fault. The first such interval
+    /// includes the start of the thread, whose new memory causes thousands of minor faults.
+    fn of(usage: &[Usage]) -> Option<Faults> {
+        let served = usage.iter().map(|usage| usage.counters).filter(|counters| counters.major_faults > 0).skip(1);
+        let faults = |counters: Counters| Faults { major: counters.major_faults, minor: counters.minor_faults };
+        (!usage.is_empty()).then(|| served.map(faults).fold(Faults::default(), |sum, more| sum + more))
     }
 }
 
@@ -93,7 +97,7 @@ impl Thread {
             through: Vec::new(),
             starved: Vec::new(),
             is_counted: !part.usage.is_empty(),
-            faults: part.usage.iter().skip(1).map(|usage| Faults::of(&usage.counters)).reduce(|a, b| a + b),
+            faults: Faults::of(&part.usage),
             steps: part.steps,
             fetches: part.fetches,
             loader_starts: part.loader_starts,
@@ -414,6 +418,17 @@ mod tests {
         let filled = Step { memory_from: Some(60_000), ..step(StepKind::Give, 100_000, 101_000, 0) };
         let parts = thread(vec![filled], vec![usage(101_000, 100, 0, 0)]).composition(0, 100_000);
         assert_eq!((parts.get(Part::Cpu), parts.get(Part::HandOver)), (60_000, 40_000));
+    }
+
+    #[test]
+    fn faults_are_those_of_intervals_in_which_storage_served_some() {
+        let usage = |major_faults, minor_faults| Usage {
+            ts: 0,
+            counters: Counters { major_faults, minor_faults, ..Counters::default() },
+        };
+        let all = [usage(0, 900), usage(2, 4000), usage(16, 3), usage(0, 500), usage(5, 1)];
+        assert_eq!(Faults::of(&all), Some(Faults { major: 21, minor: 4 }));
+        assert_eq!((Faults::of(&all[..1]), Faults::of(&[])), (Some(Faults::default()), None));
     }
 
     #[test]

@@ -81,7 +81,7 @@ pub struct TrainerWaits {
     pub messages: u64,
     /// Its own thread in calls on stored files during the training.
     pub own_storage: i64,
-    /// Page faults of the threads that made its batches, while they did.
+    /// Page faults of the threads that made its batches, in intervals in which storage served some.
     #[serde(default)]
     pub faults: Option<Faults>,
 }
