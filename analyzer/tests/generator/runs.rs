@@ -252,6 +252,51 @@ fn limited(mut processes: Vec<Script>) -> Vec<Script> {
     processes
 }
 
+/// Limits the control group of the readers, and not that of `dlio trace`.
+fn limited_readers(mut processes: Vec<Script>) -> Vec<Script> {
+    for line in processes[0].machine.iter_mut().filter(|line| line.starts_with("mount\t/data")) {
+        line.push_str("\tdisk=8:16");
+    }
+    for process in &mut processes {
+        process.more_facts = vec![(key::IO_LIMITS, "8:0 rbps=1;8:16 rbps=10485760".into())];
+    }
+    processes
+}
+
+/// Returns readers that read in order from a device without read-ahead.
+fn without_read_ahead() -> Vec<Script> {
+    let pages = 40 * MIB as u64 / 4096;
+    let mut processes = on_device(&[
+        ("device_reads", "vdb", pages),
+        ("device_busy_ns", "vdb", 3_900_000_000),
+        ("device_read_bytes", "vdb", 40 * MIB as u64),
+    ]);
+    set_read_ahead(&mut processes, 0);
+    processes[1].more_facts = vec![(key::READ_BYTES_END, (40 * MIB).to_string()), (key::CPU_NS_END, "1000000".into())];
+    processes
+}
+
+/// Returns readers that touch single pages of a mapping, for each of which the device reads 128 KiB.
+fn with_read_ahead_of_single_pages() -> Vec<Script> {
+    let mut processes = handed_over(|reader, step| {
+        if step == 0 {
+            reader.open("/data/one.bin", 10);
+        }
+        reader.at(step * 100_000 + 79_990).counted(5_000, 100);
+    });
+    processes[0].machine = sampled(&[("device_read_bytes", "vdb", 4000 * 131_072)]);
+    set_read_ahead(&mut processes, 128);
+    processes[1].more_facts =
+        vec![(key::READ_BYTES_END, (4000 * 131_072_u64).to_string()), (key::CPU_NS_END, "1000000".into())];
+    processes
+}
+
+fn set_read_ahead(processes: &mut [Script], kb: u32) {
+    for line in processes[0].machine.iter_mut().filter(|line| line.starts_with("mount\t/data")) {
+        line.push_str(&format!("\tread_ahead_kb={kb}"));
+    }
+}
+
 /// Returns a file of counters: all of them are zero before the run, and have their values after it.
 fn sampled(counters: &[(&str, &str, u64)]) -> Vec<String> {
     let mut lines = vec!["mount\t/\ttype=ext4\tdevice=vda".to_string(), "mount\t/data\ttype=xfs\tdevice=vdb".into()];
@@ -326,10 +371,20 @@ fn machines() -> Vec<Scenario> {
             &["input-bound", "io-limit"],
         ),
         (
+            "limited-readers",
+            limited_readers(on_device(&[
+                ("device_busy_ns", "vdb", 100_000_000),
+                ("device_read_bytes", "vdb", 40 * MIB as u64),
+            ])),
+            &["input-bound", "io-limit"],
+        ),
+        (
             "idle-device",
             on_device(&[("device_busy_ns", "vdb", 100_000_000)]),
             &["input-bound", "loader-capacity", "slow-but-idle-device", "storage-latency-bound"],
         ),
+        ("without-read-ahead", without_read_ahead(), &["input-bound", "device-saturated", "readahead"]),
+        ("read-ahead-of-single-pages", with_read_ahead_of_single_pages(), &["input-bound", "readahead"]),
         (
             "slow-server",
             on_device(&[("nfs_round_trip_ns", "/data", 900_000_000), ("nfs_execution_ns", "/data", 1_000_000_000)]),

@@ -11,6 +11,7 @@ pub mod large_statics;
 pub(crate) mod limits;
 pub(crate) mod machine;
 pub mod memory;
+pub(crate) mod nodes;
 pub(crate) mod path_buffer;
 pub(crate) mod single_thread_atomics;
 pub(crate) mod sockets;

@@ -34,6 +34,7 @@ mod opened_never_read;
 mod page_faults;
 mod process_killed;
 mod random_in_file;
+mod readahead;
 mod reader_programs;
 mod reader_sleep;
 mod redundant_reads;
@@ -88,6 +89,7 @@ pub const RULES: &[Rule] = &[
     io_limit::RULE,
     device_saturated::RULE,
     slow_but_idle_device::RULE,
+    readahead::RULE,
     nfs_server::RULE,
     nfs_client_queue::RULE,
     too_many_readers::RULE,

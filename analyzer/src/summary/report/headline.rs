@@ -368,12 +368,13 @@ const UNSPECIFIC: &str = "slow-but-idle-device";
 pub(super) const NAMES_NO_CAUSE: &str = "input-bound";
 
 /// Rules whose changes make reads cheaper or fewer.
-const READS: [&str; 27] = [
+const READS: [&str; 28] = [
     "storage-saturated",
     "storage-latency-bound",
     "io-limit",
     "device-saturated",
     "slow-but-idle-device",
+    "readahead",
     "nfs-server",
     "nfs-client-queue",
     "page-faults",
