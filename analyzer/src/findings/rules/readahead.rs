@@ -129,11 +129,14 @@ fn too_large(case: &Case, data: Option<&DataMount>) -> Judgement {
     Judgement { remedy: Some(LARGE), ..judgement }
 }
 
-/// Returns the bytes that storage read for the readers.
+/// Returns the bytes that storage read for the readers. Readers that only use mappings are not listed as such; without
+/// listed ones, all processes but the trainers are taken for readers.
 fn read_by_readers(case: &Case) -> Option<u64> {
-    let readers: BTreeSet<u32> =
-        case.summary.training.iter().flat_map(|group| &group.readers).map(|reader| reader.proc).collect();
-    let rows = case.summary.processes.iter().filter(|row| readers.contains(&row.proc));
+    let training = &case.summary.training;
+    let readers: BTreeSet<u32> = training.iter().flat_map(|group| &group.readers).map(|reader| reader.proc).collect();
+    let trainers: BTreeSet<u32> = training.iter().map(|group| group.proc).collect();
+    let reads = |proc: u32| if readers.is_empty() { !trainers.contains(&proc) } else { readers.contains(&proc) };
+    let rows = case.summary.processes.iter().filter(|row| reads(row.proc));
     rows.filter_map(|row| row.resources.storage_read).reduce(|a, b| a + b)
 }
 
