@@ -5,6 +5,7 @@ use dlio_schemas::ops::Class;
 use serde::{Deserialize, Serialize};
 
 use super::counted::{Counted, ProcessCount, ThreadCount, UpperLayerTotals, lengthen, row};
+use super::data_sets::DataSetCounter;
 use super::file_traits::FileTraits;
 use super::kinds::{KindTraits, directions};
 use crate::batch::{ABSENT, ABSENT_32, Batch, FAILED};
@@ -46,6 +47,7 @@ pub struct Counter<'a> {
     seen: Seen,
     /// Times outside are not counted as wall time.
     window: (i64, i64),
+    data_sets: DataSetCounter,
     /// Lengths of events, while they are few enough to be kept.
     lengths: Option<Lengths>,
     pub counted: Counted,
@@ -86,6 +88,7 @@ impl<'a> Counter<'a> {
             pids: Vec::new(),
             seen: UNSEEN,
             window: (i64::MIN, i64::MAX),
+            data_sets: DataSetCounter::default(),
             lengths: None,
             counted: Counted::default(),
         }
@@ -154,6 +157,7 @@ impl Consumer for Counter<'_> {
         let first = batch.ts.iter().copied().min();
         self.timelines.begin(LaneId { proc: batch.proc, tid: batch.tid }, first.unwrap_or(i64::MAX));
         (self.wake, self.usage) = (0, 0);
+        self.data_sets.begin();
         for i in 0..batch.len() {
             self.event(batch, i, &mut process, &mut thread);
         }
@@ -195,6 +199,7 @@ impl Consumer for Counter<'_> {
 
     fn part_done(&mut self, part: usize, horizon: i64) {
         self.counted.course.flush();
+        self.data_sets.part_done(&mut self.counted.data_sets);
         let mut lists = std::mem::take(&mut self.lists);
         let mut lanes = std::mem::take(&mut self.lanes);
         let timelines = std::mem::take(&mut self.timelines);
@@ -257,6 +262,13 @@ impl Counter<'_> {
         process.last_ts = process.last_ts.max(end);
         // A wait that timed out did what was requested.
         process.failed += if traits.class == Class::Wait { 0 } else { failed };
+        if batch.has_data_sets {
+            let of_file = (traits, named.stored);
+            self.data_sets.event((batch, i), of_file, self.catalog, &mut self.counted.data_sets);
+        }
+        if traits.library {
+            return;
+        }
         // The time of calls in higher layers is part of the calls below, if those were recorded.
         let is_above = traits.above && stored && matches!(traits.class, Class::Read | Class::Write);
         process.time_ns[traits.class as usize] += if traits.call && stored && !is_above { dur as u64 } else { 0 };

@@ -350,7 +350,7 @@ const UNSPECIFIC: &str = "slow-but-idle-device";
 pub(super) const NAMES_NO_CAUSE: &str = "input-bound";
 
 /// Rules whose changes make reads cheaper or fewer.
-const READS: [&str; 27] = [
+const READS: [&str; 29] = [
     "storage-saturated",
     "storage-latency-bound",
     "io-limit",
@@ -370,11 +370,13 @@ const READS: [&str; 27] = [
     "random-in-file",
     "backward-seeks",
     "unaligned",
+    "read-amplification",
     "redundant-reads",
     "hot-file",
     "metadata-bound",
     "stat-storm",
     "reopen-storm",
+    "data-set-per-sample",
     "open-serial",
     "listing",
     "temp-on-shared",
