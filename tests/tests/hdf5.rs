@@ -205,3 +205,45 @@ fn calls_on_files_are_inside_the_calls_that_make_them() {
         "select sum(bytes) as bytes from events where layer = 'posix' and class = 'read' and file not like '<%'";
     assert_eq!(all["dataset"]["bytes_read"], rows(&trace, posix)[0][0]);
 }
+
+/// Calls the library through addresses that it looks up itself.
+const LOOKED_UP: &str = r#"
+import ctypes, glob, importlib.util, os
+whole = ctypes.CDLL(None)
+assert not hasattr(whole, "H5Dread") and not hasattr(whole, "H5Fopen"), "no HDF5 is loaded"
+package = os.path.dirname(importlib.util.find_spec("h5py").origin)
+[path] = glob.glob(os.path.join(os.path.dirname(package), "h5py.libs", "libhdf5-*.so*"))
+library = ctypes.CDLL(path)
+library.H5Fcreate.restype = ctypes.c_int64
+library.H5Fcreate.argtypes = [ctypes.c_char_p, ctypes.c_uint, ctypes.c_int64, ctypes.c_int64]
+library.H5Fclose.argtypes = library.H5Idec_ref.argtypes = [ctypes.c_int64]
+library.H5Eset_auto2.argtypes = [ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p]
+library.H5Eget_num.argtypes, library.H5Eget_num.restype = [ctypes.c_int64], ctypes.c_ssize_t
+file = library.H5Fcreate(b"made.h5", 2, 0, 0)
+assert file > 0
+library.H5Eset_auto2(0, None, None)
+print(library.H5Fclose(file), library.H5Fclose(file), library.H5Eget_num(0))
+import h5py
+with h5py.File("made.h5", "r") as file:
+    print(list(file))
+"#;
+
+#[test]
+fn looked_up_functions_are_recorded_and_errors_stay_the_programs_own() {
+    let sandbox = Sandbox::new("hdf5-looked-up").unwrap();
+    let command = || {
+        let mut command = Command::new(python());
+        command.args(["-c", LOOKED_UP]).current_dir(sandbox.work());
+        command
+    };
+    let untraced = output(&mut command());
+    let library = artefacts::library().unwrap();
+    let traced = output(command().env("LD_PRELOAD", library).env("DLIO_TRACE_DIR", sandbox.trace()));
+    assert_eq!(traced, untraced);
+    let sql = "select name, errno, count(*) as n from events where layer = 'hdf5'
+        and name in ('H5Fcreate', 'H5Fopen', 'H5Fclose') group by 1, 2 order by 1, 2 nulls first";
+    let of = |name: &str, errno: Option<i64>| vec![Value::from(name), Value::from(errno), Value::from(1)];
+    let closed = [of("H5Fclose", None), of("H5Fclose", Some(5))];
+    let wanted = [closed.to_vec(), vec![of("H5Fcreate", None), of("H5Fopen", None)]].concat();
+    assert_eq!(rows(&sandbox.trace(), sql), wanted);
+}

@@ -27,6 +27,14 @@ pub const LIBRARIES_MAX: usize = 4;
 
 pub static LIBRARIES: [Library; LIBRARIES_MAX] = [const { Library::new() }; LIBRARIES_MAX];
 
+/// Number of entries in use. Most processes have none, and do not touch the memory of the entries.
+static USED: AtomicUsize = AtomicUsize::new(0);
+
+/// Returns `true` if an HDF5 library is loaded.
+pub fn is_any_used() -> bool {
+    USED.load(Relaxed) > 0
+}
+
 /// A loaded HDF5 library.
 pub struct Library {
     /// Its address in memory; zero if this entry is free.
@@ -148,6 +156,7 @@ impl Library {
         library.name.store(hash_of(object.name()), Relaxed);
         library.is_listed.store(true, Relaxed);
         library.base.store(object.base(), Release);
+        USED.fetch_add(1, Relaxed);
     }
 
     /// Notes whether the loader lists the library.
@@ -157,8 +166,9 @@ impl Library {
 
     /// Frees the entry of a library that the loader no longer lists.
     pub fn free_unless_listed(&self) {
-        if !self.is_listed.load(Relaxed) {
+        if self.is_used() && !self.is_listed.load(Relaxed) {
             self.base.store(0, Release);
+            USED.fetch_sub(1, Relaxed);
         }
     }
 

@@ -20,7 +20,7 @@ mod imports;
 mod library;
 
 use imports::{Changed, Object};
-use library::{LIBRARIES, Library};
+use library::{LIBRARIES, Library, is_any_used};
 
 /// Part of the file name of every HDF5 library.
 const FILE_NAME: &[u8] = b"hdf5";
@@ -102,7 +102,7 @@ fn change_slots(is_start: bool) {
     let first = if unloaded == UNLOADED.load(Relaxed) { LISTED.load(Relaxed) } else { 0 };
     let listed = find_libraries(first, is_start);
     let mut all = Changed::Done;
-    if LIBRARIES.iter().any(Library::is_used) {
+    if is_any_used() {
         for_each_object(|number, object| {
             if number >= first && change_object(object) == Changed::Later {
                 all = Changed::Later;
@@ -120,7 +120,7 @@ fn change_slots(is_start: bool) {
 /// Registers the HDF5 libraries among the objects from number `first`, and frees the entries of those that are gone.
 /// Returns the number of objects.
 fn find_libraries(first: usize, is_start: bool) -> usize {
-    if first == 0 {
+    if first == 0 && is_any_used() {
         LIBRARIES.iter().for_each(|library| library.set_listed(false));
     }
     let mut listed = 0;
@@ -134,7 +134,9 @@ fn find_libraries(first: usize, is_start: bool) -> usize {
             None => Library::register(object, is_start, hooks::names(), hooks::fill),
         }
     });
-    LIBRARIES.iter().for_each(Library::free_unless_listed);
+    if is_any_used() {
+        LIBRARIES.iter().for_each(Library::free_unless_listed);
+    }
     listed
 }
 
@@ -214,7 +216,7 @@ unsafe extern "C" fn before_dlsym(handle: *mut c_void, name: *const c_char) -> C
 
 /// Returns the hook of a function of a library.
 fn hook_of(function: *mut c_void) -> Option<*mut c_void> {
-    if function.is_null() || !lifecycle::records(Layer::Hdf5) {
+    if function.is_null() || !is_any_used() || !lifecycle::records(Layer::Hdf5) {
         return None;
     }
     LIBRARIES.iter().filter(|library| library.is_used()).find_map(|library| {
