@@ -482,10 +482,10 @@ fn data_sets() -> Vec<Scenario> {
     });
     let by_sample = plain(|program| {
         for at in 0..300 {
-            let (name, place) = (format!("/images/{at}"), at * MIB);
+            let (name, place, header) = (format!("/images/{at}"), 2 * at * MIB, MIB / 8);
             let told = [("dataset", name.as_str()), ("shape", "1024x1024"), ("element_bytes", "1")];
-            program.library_call((Op::H5D_OPEN, file), 5000, 0, &told, &[(place, 512)]);
-            program.library_call((Op::H5D_READ, file), 5000, MIB, &told[..1], &[(place, MIB)]);
+            program.library_call((Op::H5D_OPEN, file), 5000, 0, &told, &[(place, header)]);
+            program.library_call((Op::H5D_READ, file), 5000, MIB, &told[..1], &[(place + header, MIB)]);
         }
     });
     vec![

@@ -1,7 +1,7 @@
 //! The functions that changed slots call: one for each function of HDF5 and each loaded library.
 //!
 //! The real function is called exactly once, with the program's arguments. Only then, and only if it succeeded, the
-//! library is asked for more, see [`answers`](super::answers).
+//! library is queried, see [`answers`](super::answers).
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::atomic::Ordering::Relaxed;

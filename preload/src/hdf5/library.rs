@@ -138,7 +138,7 @@ impl Library {
             }
             return;
         };
-        // The library may be in the place of one that was unloaded, and use its identifiers again.
+        // The library may replace one that was unloaded, and use its identifiers again.
         data_sets::forget_all();
         for (name, real) in names.zip(&library.real) {
             real.store(object.defined(name), Relaxed);

@@ -176,7 +176,7 @@ fn awaited(object: &Object) -> Option<&'static Library> {
     global.or_else(named).or_else(|| used.next().filter(|_| used.next().is_none()))
 }
 
-/// What `dlsym` does after this library has seen the call: continue in the next `dlsym`, or return an address.
+/// The continuation of a call of `dlsym`: the next `dlsym`, or an address to return.
 #[repr(C)]
 struct Continue {
     next: *mut c_void,
@@ -187,7 +187,7 @@ unsafe extern "C" {
     fn dlio_next_dlsym() -> *mut c_void;
 }
 
-/// Changes the slots of what was loaded before this call: programs that load a library look up a function in it before
+/// Changes the slots of objects that were loaded before this call: programs that load a library look up a function in it before
 /// they can call any. A function of HDF5 itself is replaced by its hook.
 ///
 /// # Safety

@@ -52,7 +52,7 @@ crate::large! {
 static RESIZES: AtomicU64 = AtomicU64::new(0);
 /// The slot that is replaced next if all near ones are used.
 static TURN: AtomicU32 = AtomicU32::new(0);
-/// Changes when identifiers may be used again, because a library was loaded in the place of another.
+/// Changes when identifiers may be used again, because a library was loaded after another was unloaded.
 static SALT: AtomicU64 = AtomicU64::new(0);
 
 /// Returns the key of an identifier of a library. It differs between images, in which names have other numbers.

@@ -250,23 +250,12 @@ impl Counter<'_> {
         let named = self.files[file as usize];
         let stored = traits.is_on_file(named.stored);
         let row = row(kind as u32, !stored);
-        let count = &mut self.counted.kinds[row as usize];
-        count.durations.add(dur as u64);
-        count.failed += failed;
-        if bytes != ABSENT {
-            count.sized += 1;
-            count.bytes += moved as u128;
-            self.counted.sizes.add(row, moved);
-        }
+        self.count_kind(row, dur, failed, bytes);
         process.first_ts = process.first_ts.min(ts);
         process.last_ts = process.last_ts.max(end);
         // A wait that timed out did what was requested.
         process.failed += if traits.class == Class::Wait { 0 } else { failed };
-        if batch.has_data_sets {
-            let of_file = (traits, named.stored);
-            self.data_sets.event((batch, i), of_file, self.catalog, &mut self.counted.data_sets);
-        }
-        if traits.library {
+        if self.is_of_library(batch, i, (traits, named.stored)) {
             return;
         }
         // The time of calls in higher layers is part of the calls below, if those were recorded.
@@ -314,6 +303,29 @@ impl Counter<'_> {
         if file != FILE_NONE && traits.call {
             self.file(file, batch.proc, reached, (read, written), whole, (traits.opens && failed == 0, traits));
         }
+    }
+
+    /// Adds an event to the counts of its kind.
+    #[inline(always)]
+    fn count_kind(&mut self, row: u32, dur: i64, failed: u64, bytes: i64) {
+        let count = &mut self.counted.kinds[row as usize];
+        count.durations.add(dur as u64);
+        count.failed += failed;
+        if bytes != ABSENT {
+            count.sized += 1;
+            count.bytes += bytes as u64 as u128;
+            self.counted.sizes.add(row, bytes as u64);
+        }
+    }
+
+    /// Counts calls of libraries, and the calls on files inside them, by data set. Returns `true` for a call of a
+    /// library, which counts as nothing else.
+    #[inline(always)]
+    fn is_of_library(&mut self, batch: &Batch, i: usize, (traits, is_stored): (KindTraits, bool)) -> bool {
+        if batch.has_data_sets {
+            self.data_sets.event((batch, i), (traits, is_stored), self.catalog, &mut self.counted.data_sets);
+        }
+        traits.library
     }
 
     /// Adds a call to the activity of its thread: on a file, or with other threads.

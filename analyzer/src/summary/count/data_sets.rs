@@ -36,7 +36,7 @@ impl Moves {
     }
 }
 
-/// What was requested of a library for one data set, and what it called on files for that.
+/// The requests to a library for one data set, and the calls on files that it made for them.
 #[derive(Clone, Default, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DataSetCount {
     pub opens: u64,

@@ -52,7 +52,7 @@ impl Section for Hdf5 {
         Data sets of HDF5 files, with the most time first; # replaces digits in the names of files and data sets. \
         Opens, reads and writes are calls of the HDF5 library, and requested bytes are bytes in the memory of the \
         program. Calls below are reads and writes of files that the library made inside these calls, in the same \
-        thread, and their bytes. Read per requested byte: 1 for data that is stored as it is read, less if it is \
+        thread, and their bytes. Read per requested byte: 1 for data that is stored unchanged, less if it is \
         compressed or was in the library's cache, more if whole chunks are read for a part of them. Time is that of \
         the library's calls, which includes the calls below; it is not part of any other section. A row without a \
         data set represents calls on files, groups and attributes.";
