@@ -5,12 +5,12 @@
 //! that is linked into a program or another library has no slots and is not recorded.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 
 use dlio_tracer::kernel::memory::yield_now;
 use dlio_tracer::life::lifecycle;
 use dlio_tracer::ops::Layer;
-use dlio_tracer::thread::local::own_id;
+use dlio_tracer::thread::local::local;
 use dlio_tracer::thread::stack::with_stack_space;
 use libc::dl_phdr_info;
 
@@ -30,8 +30,8 @@ const FILE_NAME: &[u8] = b"hdf5";
 static LOADED: AtomicU64 = AtomicU64::new(0);
 static UNLOADED: AtomicU64 = AtomicU64::new(0);
 static LISTED: AtomicUsize = AtomicUsize::new(0);
-/// The thread that is changing slots, or zero.
-static CHANGING: AtomicU32 = AtomicU32::new(0);
+/// The thread that is changing slots, by the address of its state, or zero.
+static CHANGING: AtomicUsize = AtomicUsize::new(0);
 
 /// Changes the slots of the objects that are loaded with the program.
 pub fn start() {
@@ -90,7 +90,7 @@ fn for_each_object(mut each: impl FnMut(usize, &Object)) {
 }
 
 fn change_slots(is_start: bool) {
-    let me = own_id();
+    let me = local().addr();
     while CHANGING.compare_exchange(0, me, Acquire, Relaxed).is_err() {
         // A signal handler, or a function of the loader that looks up another.
         if CHANGING.load(Relaxed) == me {
