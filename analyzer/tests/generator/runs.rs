@@ -107,7 +107,7 @@ fn by_file(files: u64, work: impl Fn(&mut Script, &str)) -> Vec<Script> {
 pub type Scenario = (&'static str, Vec<Script>, &'static [&'static str]);
 
 pub fn scenarios() -> Vec<Scenario> {
-    [training(), causes(), machines(), accesses(), whole_files(), objects(), asking(), ranks_and_saving()]
+    [training(), causes(), machines(), accesses(), whole_files(), objects(), data_sets(), asking(), ranks_and_saving()]
         .into_iter()
         .flatten()
         .collect()
@@ -514,6 +514,39 @@ fn objects() -> Vec<Scenario> {
         ("large-objects", asked(8 * MIB, 20_000), &[]),
         ("throttled", refused(16), &["store-throttled"]),
         ("retried", refused(104), &["store-retries"]),
+    ]
+}
+
+/// Calls of HDF5: chunks that are much larger than each request, data sets of one sample each, and neither.
+fn data_sets() -> Vec<Scenario> {
+    let file = "/data/train.h5";
+    let layout = [("dataset", "/x"), ("shape", "100000x1024"), ("element_bytes", "1"), ("chunk", "1024x1024")];
+    let partly = plain(|program| {
+        program.library_call((Op::H5D_OPEN, file), 100, 0, &layout, &[(0, 4096)]);
+        for at in 0..300 {
+            let below = [(at * MIB, MIB)];
+            program.library_call((Op::H5D_READ, file), 10_000, 1024, &[("dataset", "/x")], &below);
+        }
+    });
+    let whole = plain(|program| {
+        program.library_call((Op::H5D_OPEN, file), 100, 0, &layout, &[(0, 4096)]);
+        for at in 0..300 {
+            let below = [(at * MIB, MIB)];
+            program.library_call((Op::H5D_READ, file), 10_000, MIB, &[("dataset", "/x")], &below);
+        }
+    });
+    let by_sample = plain(|program| {
+        for at in 0..300 {
+            let (name, place, header) = (format!("/images/{at}"), 2 * at * MIB, MIB / 8);
+            let told = [("dataset", name.as_str()), ("shape", "1024x1024"), ("element_bytes", "1")];
+            program.library_call((Op::H5D_OPEN, file), 5000, 0, &told, &[(place, header)]);
+            program.library_call((Op::H5D_READ, file), 5000, MIB, &told[..1], &[(place + header, MIB)]);
+        }
+    });
+    vec![
+        ("partial-chunks", partly, &["read-amplification"]),
+        ("whole-chunks", whole, &[]),
+        ("sample-data-sets", by_sample, &["data-set-per-sample"]),
     ]
 }
 

@@ -368,7 +368,7 @@ const UNSPECIFIC: &str = "slow-but-idle-device";
 pub(super) const NAMES_NO_CAUSE: &str = "input-bound";
 
 /// Rules whose changes make reads cheaper or fewer.
-const READS: [&str; 28] = [
+const READS: [&str; 30] = [
     "storage-saturated",
     "storage-latency-bound",
     "io-limit",
@@ -389,11 +389,13 @@ const READS: [&str; 28] = [
     "random-in-file",
     "backward-seeks",
     "unaligned",
+    "read-amplification",
     "redundant-reads",
     "hot-file",
     "metadata-bound",
     "stat-storm",
     "reopen-storm",
+    "data-set-per-sample",
     "open-serial",
     "listing",
     "temp-on-shared",
