@@ -62,6 +62,8 @@ const TOLD_WITH_EVENTS: usize = 13 + OWN_FACTS;
 const GROUP_FILE: usize = 3;
 /// If the kernel's clock is slow to read, its name is queried.
 const CLOCK: usize = 3;
+/// On a busy host, a process under strace may live for 10 ms, and then reads more facts at its end: it is run again.
+const TRIES: usize = 100;
 
 #[test]
 fn short_process_needs_few_system_calls() {
@@ -81,7 +83,10 @@ fn short_process_needs_few_system_calls() {
         (&["50"], "exit", &machine, TOLD_WITH_EVENTS + 1),
     ] {
         let bare = calls(&sandbox, &empty, arguments, convert, machine);
-        let traced = calls(&sandbox, &library, arguments, convert, machine);
+        let traced = (0..TRIES)
+            .map(|_| calls(&sandbox, &library, arguments, convert, machine))
+            .find(|traced| !traced.iter().any(|line| line.contains("/proc/self/io")))
+            .expect("a process that lives for less than 10 ms");
         let asks_for_clock = traced.iter().any(|line| line.contains("current_clocksource"));
         let of_host = |line: &&String| line.contains("/sys/fs/cgroup") || line.contains("/sys/devices/system/node");
         let of_groups = traced.iter().filter(of_host).count();
