@@ -9,7 +9,6 @@ mod next;
 mod row;
 
 mod aio;
-mod hdf5;
 mod inline;
 mod libaio;
 mod net;
@@ -46,7 +45,6 @@ static START: extern "C" fn(c_int, *const *const c_char) = {
             extern "C" fn child() {
                 memory::after_fork_in_child();
                 dlio_tracer::calls::requests::forget();
-                hdf5::after_fork_in_child();
             }
             dlio_tracer::life::lifecycle::on_fork(child);
         }
@@ -54,7 +52,6 @@ static START: extern "C" fn(c_int, *const *const c_char) = {
         if dlio_tracer::life::lifecycle::wants_patches() {
             dlio_tracer::thread::stack::on_large_stack(inline::start);
         }
-        hdf5::start();
         process::watch_quick_exit();
     }
     start

@@ -1,6 +1,4 @@
-//! Numbers of the report: [`quantiles`], and their formatting for readers ([`units`]); names without their numbers
-//! ([`pattern`](mod@pattern)).
+//! Numbers of the report: [`quantiles`], and their formatting for readers ([`units`]).
 
-pub mod pattern;
 pub mod quantiles;
 pub mod units;

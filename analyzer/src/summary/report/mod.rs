@@ -23,7 +23,6 @@ pub mod findings;
 pub mod flat;
 pub mod folders;
 pub mod functions;
-pub mod hdf5;
 pub mod headline;
 pub mod heat;
 pub mod hosts;
@@ -219,8 +218,6 @@ report! {
     checkpoints: checkpoints::Checkpoints,
     #[serde(default)]
     storage: storage::Storage,
-    #[serde(default)]
-    hdf5: hdf5::Hdf5,
     directories: directories::Directories,
     #[serde(default)]
     patterns: patterns::Patterns,
