@@ -87,6 +87,8 @@ static void *defined(const struct dl_phdr_info *object, const char *name) {
     }
 }
 
+HIDDEN void *dlio_defined(const struct dl_phdr_info *object, const char *name) { return defined(object, name); }
+
 static int ends_with(const char *path, const char *ending) {
     size_t length = strlen(path), of_ending = strlen(ending);
     return length >= of_ending && strcmp(path + length - of_ending, ending) == 0;
@@ -131,12 +133,18 @@ static void *of_libdl(const char *name) {
         __atomic_store((void **)&function, &place, __ATOMIC_RELAXED); \
     }
 
-/* RTLD_NEXT depends on its caller: a tail call would be wrong, but any place in this library is correct. */
-HIDDEN void *dlsym(void *library, const char *name) {
-    static void *(*function)(void *, const char *);
-    FOUND(function, of_libdl("dlsym"))
-    void *volatile found = function == NULL ? NULL : function(library, name);
-    return found;
+/* The next `dlsym` after the one that this library exports: that of another preloaded library, or the C library's. RTLD_NEXT
+ * depends on its caller: a tail call would be wrong, but any place in this library is correct. */
+HIDDEN void *dlio_next_dlsym(void) {
+    static void *function;
+    if (__atomic_load_n(&function, __ATOMIC_RELAXED) == NULL) {
+        void *(*look_up)(void *, const char *);
+        *(void **)&look_up = of_libdl("dlsym");
+        void *volatile next = look_up == NULL ? NULL : look_up(RTLD_NEXT, "dlsym");
+        void *found = next == NULL ? *(void **)&look_up : next;
+        __atomic_store_n(&function, found, __ATOMIC_RELAXED);
+    }
+    return function;
 }
 
 HIDDEN void *dlvsym(void *library, const char *name, const char *version) {

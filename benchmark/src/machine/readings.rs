@@ -4,8 +4,10 @@ use std::path::{Path, PathBuf};
 
 use dlio_schemas::control_groups::{self, Throttling, line};
 use dlio_schemas::machine::counters::place;
+use dlio_schemas::machine::kernel_text::{self, PAGE};
 use dlio_schemas::machine::samples::Reading;
 
+use crate::machine::lustre;
 use crate::machine::mounts::Mount;
 use crate::system::file_calls::{kernel_text, placed};
 
@@ -14,11 +16,8 @@ const DEVICES_MAX: usize = 16;
 
 /// The kernel reports CPU time to programs in hundredths of a second, regardless of its own clock.
 const TICK_NS: u64 = 10_000_000;
-const SECTOR: u64 = 512;
 const MS: u64 = 1_000_000;
 const US: u64 = 1_000;
-/// The size of a page in swap counters.
-const PAGE: u64 = 4096;
 
 /// The files that are read.
 pub struct Sources {
@@ -31,6 +30,8 @@ pub struct Sources {
     /// Kernel names of block devices.
     pub devices: Vec<String>,
     pub has_nfs: bool,
+    /// Mounts of Lustre: name of the file system, and directory.
+    pub lustre: Vec<(String, String)>,
 }
 
 impl Sources {
@@ -42,6 +43,8 @@ impl Sources {
             }
         }
         self.has_nfs = mounts.iter().any(Mount::is_nfs);
+        let lustre = |mount: &Mount| Some((mount.lustre()?.to_string(), mount.folder.clone()));
+        self.lustre = mounts.iter().filter_map(lustre).collect();
         self
     }
 
@@ -56,6 +59,9 @@ impl Sources {
         self.network(&mut out);
         if self.has_nfs {
             nfs(&self.text("/proc/self/mountstats"), &mut out);
+        }
+        for (counter, folder, value) in lustre::counters(&self.root, &self.lustre) {
+            out.put(counter, &folder, value);
         }
         out.0
     }
@@ -145,26 +151,11 @@ impl Sources {
     }
 
     fn devices(&self, out: &mut Readings) {
-        for line in self.text("/proc/diskstats").lines() {
-            let mut words = line.split_whitespace().skip(2);
-            let Some(name) = words.next().filter(|name| self.devices.iter().any(|device| device == name)) else {
-                continue;
-            };
-            let numbers: Vec<u64> = words.map_while(|word| word.parse().ok()).collect();
-            let [reads, _, read, read_ms, writes, _, written, write_ms, _, busy_ms, queue_ms, ..] = numbers[..] else {
-                continue;
-            };
-            for (counter, value) in [
-                ("device_reads", reads),
-                ("device_read_bytes", read.saturating_mul(SECTOR)),
-                ("device_read_ns", read_ms.saturating_mul(MS)),
-                ("device_writes", writes),
-                ("device_write_bytes", written.saturating_mul(SECTOR)),
-                ("device_write_ns", write_ms.saturating_mul(MS)),
-                ("device_busy_ns", busy_ms.saturating_mul(MS)),
-                ("device_queue_ns", queue_ms.saturating_mul(MS)),
-            ] {
-                out.put(counter, name, value);
+        for device in kernel_text::devices(self.text("/proc/diskstats").as_bytes()) {
+            let name = String::from_utf8_lossy(device.name);
+            if self.devices.iter().any(|known| *known == name) {
+                let counters = kernel_text::DEVICE_COUNTERS.iter().zip(device.values);
+                counters.for_each(|(counter, value)| out.put(counter, &name, value));
             }
         }
     }
@@ -198,14 +189,10 @@ fn read(folder: &Path, name: &str) -> String {
     kernel_text(folder.join(name)).unwrap_or_default()
 }
 
-/// Parses `some avg10=0.00 avg60=0.00 avg300=0.00 total=0`, and the line for `full`.
 fn put_pressure(text: &str, scope: &str, names: [Option<&str>; 2], out: &mut Readings) {
-    for (kind, name) in ["some ", "full "].into_iter().zip(names) {
-        let total = text.lines().find(|line| line.starts_with(kind)).and_then(|line| line.split_once("total="));
-        let us = total.and_then(|(_, total)| total.trim().parse::<u64>().ok());
-        if let (Some(name), Some(us)) = (name, us) {
-            out.put(name, scope, us.saturating_mul(US));
-        }
+    for (kind, name) in [b"some", b"full"].into_iter().zip(names) {
+        let ns = kernel_text::pressure_ns(text.as_bytes(), kind);
+        name.into_iter().for_each(|name| out.put_some(name, scope, ns));
     }
 }
 
@@ -278,6 +265,7 @@ mod tests {
             has_quota: true,
             devices: vec!["sda1".into()],
             has_nfs: true,
+            lustre: vec![("scratch".into(), "/lustre".into())],
         }
     }
 
@@ -315,6 +303,15 @@ mod tests {
              device s:/e mounted on /data with fstype nfs4 statvers=1.1\n\tper-op statistics\n\
              \t READ: 10 12 0 100 5000 1 20 30 0\n\t WRITE: 1 1 0 7 8 0 2 3\n",
         ),
+        (
+            "proc/fs/lustre/llite/scratch-ffff8803f05de800/stats",
+            "snapshot_time 1589909588.32 secs.nsecs\nread_bytes 25 samples [bytes] 4096 1048576 26214400\n\
+             write_bytes 2 samples [bytes] 1 7 8\nopen 5 samples [regs]\n",
+        ),
+        (
+            "proc/fs/lustre/llite/scratch-ffff8803f05de800/read_ahead_stats",
+            "snapshot_time 1589909588.32 secs.nsecs\nhits 40 samples [pages]\nmisses 3 samples [pages]\n",
+        ),
         ("group/cpu.stat", "usage_usec 9\nnr_periods 4\nnr_throttled 3\nthrottled_usec 2\n"),
         ("group/memory.current", "77\n"),
         ("group/memory.max", "max\n"),
@@ -344,6 +341,10 @@ mod tests {
             ("nfs_retransmissions", "/data", 2),
             ("nfs_round_trip_ns", "/data", 22 * MS),
             ("nfs_received_bytes", "/data", 5008),
+            ("lustre_reads", "/lustre", 25),
+            ("lustre_read_bytes", "/lustre", 26_214_400),
+            ("lustre_write_bytes", "/lustre", 8),
+            ("lustre_cache_misses", "/lustre", 3),
             ("group_cpu_ns", "GROUP", 9000),
             ("group_throttled_ns", "GROUP", 2000),
             ("group_memory_used", "GROUP", 77),

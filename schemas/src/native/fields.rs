@@ -74,6 +74,10 @@ pub mod key {
     /// The CPUs of [`CPUS_ALLOWED`] as a list, `0-3,8`.
     pub const CPUS_LIST: &str = "cpus_list";
     pub const CPUS_LIST_END: &str = "cpus_list_end";
+    /// NUMA nodes of the host, each with the list of its CPUs: `0:0-31;1:32-63`.
+    pub const NUMA_NODES: &str = "numa_nodes";
+    /// The nodes from which the process may get memory (cpuset), a list.
+    pub const NUMA_MEMORY_NODES: &str = "numa_memory_nodes";
     /// CPU time per second that the control group may use, a decimal, the lowest quota of it and its parents; `none`
     /// if none of them has a quota.
     pub const CPU_QUOTA: &str = "cpu_quota";
@@ -91,6 +95,9 @@ pub mod key {
     /// that limit.
     pub const MEMORY_LIMIT: &str = "memory_limit";
     pub const MEMORY_CGROUP: &str = "memory_cgroup";
+    /// Limits per second on the I/O of block devices, as in [`crate::io_limits`]; `none` without a limit. The lowest of
+    /// the control group and its parents; in version 1 parents have no effect.
+    pub const IO_LIMITS: &str = "io_limits";
     /// `other`, `batch`, `idle`, `fifo`, `rr` or `deadline`; and the nice value of the main thread.
     pub const SCHEDULING: &str = "scheduling";
     pub const NICE: &str = "nice";
