@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use dlio_schemas::control_groups::{self, Throttling, line};
 use dlio_schemas::machine::counters::place;
-use dlio_schemas::machine::kernel_text::{self, PAGE};
 use dlio_schemas::machine::samples::Reading;
 
 use crate::machine::lustre;
@@ -16,8 +15,11 @@ const DEVICES_MAX: usize = 16;
 
 /// The kernel reports CPU time to programs in hundredths of a second, regardless of its own clock.
 const TICK_NS: u64 = 10_000_000;
+const SECTOR: u64 = 512;
 const MS: u64 = 1_000_000;
 const US: u64 = 1_000;
+/// The size of a page in swap counters.
+const PAGE: u64 = 4096;
 
 /// The files that are read.
 pub struct Sources {
@@ -151,11 +153,26 @@ impl Sources {
     }
 
     fn devices(&self, out: &mut Readings) {
-        for device in kernel_text::devices(self.text("/proc/diskstats").as_bytes()) {
-            let name = String::from_utf8_lossy(device.name);
-            if self.devices.iter().any(|known| *known == name) {
-                let counters = kernel_text::DEVICE_COUNTERS.iter().zip(device.values);
-                counters.for_each(|(counter, value)| out.put(counter, &name, value));
+        for line in self.text("/proc/diskstats").lines() {
+            let mut words = line.split_whitespace().skip(2);
+            let Some(name) = words.next().filter(|name| self.devices.iter().any(|device| device == name)) else {
+                continue;
+            };
+            let numbers: Vec<u64> = words.map_while(|word| word.parse().ok()).collect();
+            let [reads, _, read, read_ms, writes, _, written, write_ms, _, busy_ms, queue_ms, ..] = numbers[..] else {
+                continue;
+            };
+            for (counter, value) in [
+                ("device_reads", reads),
+                ("device_read_bytes", read.saturating_mul(SECTOR)),
+                ("device_read_ns", read_ms.saturating_mul(MS)),
+                ("device_writes", writes),
+                ("device_write_bytes", written.saturating_mul(SECTOR)),
+                ("device_write_ns", write_ms.saturating_mul(MS)),
+                ("device_busy_ns", busy_ms.saturating_mul(MS)),
+                ("device_queue_ns", queue_ms.saturating_mul(MS)),
+            ] {
+                out.put(counter, name, value);
             }
         }
     }
@@ -189,10 +206,14 @@ fn read(folder: &Path, name: &str) -> String {
     kernel_text(folder.join(name)).unwrap_or_default()
 }
 
+/// Parses `some avg10=0.00 avg60=0.00 avg300=0.00 total=0`, and the line for `full`.
 fn put_pressure(text: &str, scope: &str, names: [Option<&str>; 2], out: &mut Readings) {
-    for (kind, name) in [b"some", b"full"].into_iter().zip(names) {
-        let ns = kernel_text::pressure_ns(text.as_bytes(), kind);
-        name.into_iter().for_each(|name| out.put_some(name, scope, ns));
+    for (kind, name) in ["some ", "full "].into_iter().zip(names) {
+        let total = text.lines().find(|line| line.starts_with(kind)).and_then(|line| line.split_once("total="));
+        let us = total.and_then(|(_, total)| total.trim().parse::<u64>().ok());
+        if let (Some(name), Some(us)) = (name, us) {
+            out.put(name, scope, us.saturating_mul(US));
+        }
     }
 }
 

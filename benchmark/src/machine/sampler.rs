@@ -14,7 +14,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use dlio_schemas::machine::samples::{END, ENDING, SAMPLER_NAME, Writer};
+use dlio_schemas::machine::samples::{END, ENDING, Writer};
 use dlio_schemas::native::fields::key;
 use dlio_tracer::environment::{self, ControlGroups};
 
@@ -190,7 +190,7 @@ fn unix_nanos() -> u64 {
 /// has it, the inner `None` that such names are not available.
 fn own_name(folder: &Path) -> Option<Option<UnixListener>> {
     let found = std::fs::metadata(folder).ok()?;
-    let name = format!("{SAMPLER_NAME}-{}-{}-{}", file_calls::user(), found.dev(), found.ino());
+    let name = format!("dlio-machine-{}-{}-{}", file_calls::user(), found.dev(), found.ino());
     let bound = SocketAddr::from_abstract_name(name).and_then(|address| UnixListener::bind_addr(&address));
     match bound {
         Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => None,

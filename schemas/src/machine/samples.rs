@@ -27,10 +27,6 @@ pub const MAGIC: &[u8] = b"dlio-machine ";
 /// The extension of the file's name.
 pub const ENDING: &str = "machine";
 
-/// Start of an abstract socket name that the program holds while it samples a host for a directory: it continues with
-/// `-USER-DEVICE-INODE`, numbers of the program and of the directory.
-pub const SAMPLER_NAME: &str = "dlio-machine";
-
 /// One value of a counter, the counter's index in [`COUNTERS`], and its scope.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reading {
@@ -191,14 +187,8 @@ impl Samples {
             }
             ["counter", number, name, scope] => {
                 if let (Ok(number), Some(counter)) = (number.parse(), place(name)) {
-                    // Several processes may write one file, each with numbers of its own.
-                    let scope = unescaped(scope);
-                    let is_it = |series: &Series| (series.counter, &series.scope) == (counter, &scope);
-                    let known = self.series.iter().position(is_it).unwrap_or(self.series.len());
-                    numbers.insert(number, known);
-                    if known == self.series.len() {
-                        self.series.push(Series { counter, scope, values: Vec::new() });
-                    }
+                    numbers.insert(number, self.series.len());
+                    self.series.push(Series { counter, scope: unescaped(scope), values: Vec::new() });
                 }
             }
             ["at", boot, unix] => {
@@ -281,13 +271,6 @@ mod tests {
                 assert!(same.values.starts_with(&series.values), "cut at {cut}");
             }
         }
-    }
-
-    #[test]
-    fn several_processes_may_write_a_file() {
-        let text = "dlio-machine 1\ncounter\t1\tswap_in\t\nat\t1\t1\n1\t5\ncounter\t8\tswap_in\t\nat\t2\t2\n8\t6\nat\t3\t3\n1\t9\n";
-        let samples = Samples::parse(text.as_bytes()).unwrap();
-        assert_eq!((samples.series.len(), samples.series[0].growth()), (1, Some(4)));
     }
 
     #[test]

@@ -61,7 +61,6 @@ struct MachineFacts {
 struct InheritedFacts<'a> {
     facts: MachineFacts,
     limits: Limits,
-    boot_id: &'a [u8],
     kernel: &'a [u8],
     host: &'a [u8],
     folder: &'a [u8],
@@ -192,22 +191,6 @@ pub fn limits() -> Option<(u64, Limits)> {
         .map(|inherited| (inherited.facts.cores, inherited.limits))
 }
 
-/// Facts about the host for its samples.
-pub struct HostFacts {
-    pub name: &'static [u8],
-    pub boot_id: &'static [u8],
-    pub kernel: &'static [u8],
-    pub cores: u64,
-    pub memory: u64,
-}
-
-/// Returns the facts about the host, if they are already known.
-pub fn host_facts() -> Option<HostFacts> {
-    let InheritedFacts { facts, kernel, host, boot_id, .. } = inherited_facts()?;
-    Some(HostFacts { name: host, boot_id, kernel, cores: facts.cores, memory: facts.memory })
-        .filter(|_| facts.apply_here())
-}
-
 /// Returns the facts that this process inherited, or that were determined by it or by a process whose memory it has.
 fn inherited_facts() -> Option<InheritedFacts<'static>> {
     let found = entry().map(CStr::to_bytes).and_then(|entry| entry.splitn(2, |byte| *byte == b'=').nth(1));
@@ -218,8 +201,8 @@ fn parse(text: &[u8]) -> Option<InheritedFacts<'_>> {
     let mut parts = Parts(text);
     let (booted_ns, has_steady_tsc) = (parts.number()?, parts.number()? == 1);
     let (cores, memory) = (parts.number()?, parts.number()?);
-    let boot_text = parts.text()?;
-    let boot_id = if boot_text.is_empty() { [0; BOOT_ID] } else { boot_text.try_into().ok()? };
+    let boot_id = parts.text()?;
+    let boot_id = if boot_id.is_empty() { [0; BOOT_ID] } else { boot_id.try_into().ok()? };
     let (kernel, host) = (parts.text()?, parts.text()?);
     let [quota, memory_limit, shm] = [parts.limit()?, parts.limit()?, parts.limit()?];
     let [memory_nodes, groups] = [parts.number()?, parts.number()?];
@@ -233,7 +216,7 @@ fn parse(text: &[u8]) -> Option<InheritedFacts<'_>> {
     let nodes = Nodes::new(parts.take(usize::try_from(nodes).ok()?)?);
     let limits = Limits { quota, memory: memory_limit, shm, memory_nodes, groups, cpu_group, memory_group, io };
     let facts = MachineFacts { booted_ns, has_steady_tsc, cores, memory, boot_id, nodes };
-    Some(InheritedFacts { facts, limits, boot_id: boot_text, kernel, host, folder: parts.0 })
+    Some(InheritedFacts { facts, limits, kernel, host, folder: parts.0 })
 }
 
 /// The unread rest of the variable.

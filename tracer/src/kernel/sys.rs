@@ -124,8 +124,6 @@ pub struct FileStatus {
     pub links: u64,
     /// Device and inode: no two files share them.
     pub identity: [u64; 2],
-    /// Unix time of the last write.
-    pub modified_ns: u64,
 }
 
 /// Returns the status of an open file.
@@ -153,7 +151,6 @@ fn look(folder: c_int, path: &CStr, flags: c_int) -> Option<FileStatus> {
         size: stat.st_size as u64,
         links: stat.st_nlink as u64,
         identity: [stat.st_dev, stat.st_ino],
-        modified_ns: (stat.st_mtime as u64).wrapping_mul(1_000_000_000).wrapping_add(stat.st_mtime_nsec as u64),
     })
 }
 
@@ -345,45 +342,6 @@ pub fn read_small<'a>(path: &CStr, into: &'a mut [u8]) -> &'a [u8] {
     let length = kernel!(SYS_read, fd, into.as_mut_ptr(), into.len());
     close(fd as c_int);
     &into[..length.max(0) as usize]
-}
-
-/// Reads a file of /proc that the kernel may return in several parts, up to the buffer's size.
-pub fn read_all<'a>(path: &CStr, into: &'a mut [u8]) -> &'a [u8] {
-    let fd = open(path, libc::O_RDONLY);
-    let mut used = 0;
-    while fd >= 0 && used < into.len() {
-        match read(fd as c_int, &mut into[used..]).len() {
-            0 => break,
-            length => used += length,
-        }
-    }
-    if fd >= 0 {
-        close(fd as c_int);
-    }
-    &into[..used]
-}
-
-/// Locks an open file until it is closed. Returns `false` if another descriptor has the lock.
-pub fn lock_file(fd: c_int) -> bool {
-    kernel!(SYS_flock, fd, libc::LOCK_EX | libc::LOCK_NB) == 0
-}
-
-/// Returns `true` if no socket of this host has an abstract name.
-pub fn is_abstract_name_free(name: &[u8]) -> bool {
-    // SAFETY: a struct of integers, for which zero is a value.
-    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
-    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
-    // The first byte is zero in an abstract name.
-    let places = address.sun_path.iter_mut().skip(1);
-    places.zip(name).for_each(|(place, byte)| *place = *byte as libc::c_char);
-    let fd = kernel!(SYS_socket, libc::AF_UNIX, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0);
-    if fd < 0 {
-        return false;
-    }
-    let length = std::mem::offset_of!(libc::sockaddr_un, sun_path) + 1 + name.len();
-    let bound = kernel!(SYS_bind, fd, &raw const address, length);
-    close(fd as c_int);
-    bound == 0
 }
 
 /// Returns the NUMA nodes from which this process may get memory, one bit per node; zero if unknown, or if a node has a

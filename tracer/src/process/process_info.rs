@@ -253,7 +253,7 @@ pub fn stem(real_ns: u64, pid: i32, machine: &Machine, into: &mut PathBuffer) {
 }
 
 /// Appends only characters that never need quoting, up to a maximum length.
-pub fn push_plain(into: &mut PathBuffer, text: &[u8]) {
+fn push_plain(into: &mut PathBuffer, text: &[u8]) {
     for byte in text.iter().take(48) {
         let plain = byte.is_ascii_alphanumeric() || b"._+".contains(byte);
         into.push(&[if plain { *byte } else { b'_' }]);

@@ -12,7 +12,7 @@ use crate::kernel::sys::CpuMask;
 use crate::kernel::{machine, sys};
 use crate::process::process_info;
 use crate::process::usage::{self, Depth};
-use crate::recording::{host_samples, phase};
+use crate::recording::phase;
 use crate::trace::files::LOCK;
 use crate::trace::header_page;
 
@@ -49,7 +49,6 @@ pub fn at_block() {
     let is_due = now.saturating_sub(last) >= EVERY_NS && may_ask() && process_info::age_ns() >= EVERY_NS;
     if is_due && LAST.compare_exchange(last, now, Relaxed, Relaxed).is_ok() {
         read_values(sys::process_id(), Depth::Files);
-        host_samples::take();
     }
 }
 
@@ -82,9 +81,6 @@ pub fn at_end(writer: &mut FieldWriter) {
         mask.iter().for_each(|mask| usage::list(writer, key::CPUS_LIST_END, mask));
         if depth == Depth::Files {
             note_move(writer);
-        }
-        if process_info::age_ns() >= EVERY_NS {
-            host_samples::take();
         }
     }
     for (place, key) in LATEST.iter().enumerate() {

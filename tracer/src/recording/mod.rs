@@ -8,12 +8,11 @@
 //! ```
 //!
 //! Reading order: [`phase`] (whether anything is recorded now), [`ring`] (one event), [`image`] (created at the first
-//! event), [`wiped_page`] (zeroed in a forked child), [`latest`] (resources used so far), [`host_samples`] (activity of
-//! the host), [`signal_queue`], [`drain`], [`counters`] (the records before a wait).
+//! event), [`wiped_page`] (zeroed in a forked child), [`latest`] (resources used so far), [`signal_queue`],
+//! [`drain`], [`counters`] (the records before a wait).
 
 pub mod counters;
 pub(crate) mod drain;
-pub(crate) mod host_samples;
 pub mod image;
 pub(crate) mod latest;
 pub mod phase;

@@ -315,9 +315,6 @@ fn own_bytes<'a>(processes: &[&'a Process], bytes: impl Fn(&Resources) -> Option
     last.into_iter().map(own).collect()
 }
 
-/// Samples of a smaller share of a run do not show its activity.
-const COVERED: f64 = 0.9;
-
 /// Returns the host activity while these processes ran.
 fn sampled(host: &Host, processes: &[&Process], trace: &Trace) -> Option<Sampled> {
     let start = processes.iter().filter_map(|process| process.start_ts).min()?;
@@ -328,9 +325,7 @@ fn sampled(host: &Host, processes: &[&Process], trace: &Trace) -> Option<Sampled
     };
     let of_host = trace.machines.iter().filter(is_its);
     let found = of_host.filter_map(|samples| Sampled::of(samples, boot(start), boot(end)));
-    // Traced processes that sample the host themselves begin late.
-    let covers = |sampled: &Sampled| sampled.ns as f64 >= COVERED * (end - start) as f64;
-    let mut found = found.filter(covers).min_by_key(|sampled| sampled.ns)?;
+    let mut found = found.min_by_key(|sampled| sampled.ns)?;
     io_limits(processes).iter().for_each(|limits| found.limit_reads(limits));
     Some(found)
 }
