@@ -94,9 +94,21 @@ static int ends_with(const char *path, const char *ending) {
     return length >= of_ending && strcmp(path + length - of_ending, ending) == 0;
 }
 
+/* True for this library, which exports some of the functions that are looked up. */
+static int is_this_library(const struct dl_phdr_info *object) {
+    ElfW(Addr) here = (ElfW(Addr))&is_this_library;
+    for (int i = 0; i < object->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = object->dlpi_phdr + i;
+        ElfW(Addr) start = object->dlpi_addr + part->p_vaddr;
+        if (part->p_type == PT_LOAD && here >= start && here < start + part->p_memsz) return 1;
+    }
+    return 0;
+}
+
 static int look(struct dl_phdr_info *object, size_t size, void *data) {
     struct wanted *wanted = data;
     (void)size;
+    if (is_this_library(object)) return 0;
     /* musl is one library with many names. */
     int is_it = !dlio_is_glibc() || (object->dlpi_name != NULL && ends_with(object->dlpi_name, wanted->library));
     if (!is_it) return 0;

@@ -205,7 +205,7 @@ macro_rules! questions {
             terminated(concat!($(stringify!($name), "\0"),*))
         }
 
-        #[allow(non_snake_case, reason = "names of the library's functions")]
+        #[allow(non_snake_case, clippy::too_many_arguments, reason = "functions of the library")]
         impl Library {
             $(
                 /// # Safety

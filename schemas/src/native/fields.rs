@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::Damage;
+use crate::text::decimal::decimal;
 
 /// The keys, each defined once, for the writer in the process and for every reader.
 pub mod key {
@@ -268,26 +269,6 @@ impl<'a> FieldWriter<'a> {
         self.out[self.used + 2..self.used + 2 + bytes.len()].copy_from_slice(bytes);
         self.used += 2 + bytes.len();
     }
-}
-
-/// Formats decimal digits without an allocation or the formatting machinery, which a traced program would have to
-/// load.
-pub fn decimal(value: i64, digits: &mut [u8; 20]) -> &[u8] {
-    let mut left = value.unsigned_abs();
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (left % 10) as u8;
-        left /= 10;
-        if left == 0 {
-            break;
-        }
-    }
-    if value < 0 {
-        at -= 1;
-        digits[at] = b'-';
-    }
-    &digits[at..]
 }
 
 #[cfg(test)]

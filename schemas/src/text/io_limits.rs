@@ -4,7 +4,7 @@
 //! As a text, a limit is a line of `io.max`: `8:0 rbps=20000000 wiops=100`. Lines are separated by semicolons.
 
 use super::control_groups::number;
-use crate::native::fields::decimal;
+use super::decimal::decimal;
 
 /// Further devices are left out: a container runtime sets limits on the few devices of a host.
 pub const DEVICES_MAX: usize = 8;

@@ -17,9 +17,9 @@ use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 
+use dlio_schemas::decimal::decimal;
 use dlio_schemas::env;
 use dlio_schemas::io_limits::{self, IoLimits};
-use dlio_schemas::native::fields::decimal;
 
 use crate::kernel::limits::{Folder, GROUP_MAX, Limit, Limits, NO_LIMIT};
 use crate::kernel::nodes::Nodes;

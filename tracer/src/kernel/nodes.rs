@@ -2,7 +2,7 @@
 //! them to the other processes.
 
 use dlio_schemas::control_groups::number;
-use dlio_schemas::native::fields::decimal;
+use dlio_schemas::decimal::decimal;
 
 use crate::kernel::path_buffer::PathBuffer;
 use crate::kernel::sys;

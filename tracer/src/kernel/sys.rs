@@ -8,7 +8,7 @@ use std::arch::asm;
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
-use dlio_schemas::native::fields::decimal;
+use dlio_schemas::decimal::decimal;
 use libc::{c_int, c_long};
 
 use crate::kernel::vdso;

@@ -5,8 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicPtr, Ordering::*};
 
+use dlio_schemas::decimal::decimal;
 use dlio_schemas::env;
-use dlio_schemas::native::fields::decimal;
 use dlio_schemas::ops::Layer;
 
 use crate::kernel::path_buffer::{PATH_MAX, PathBuffer};

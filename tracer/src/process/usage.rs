@@ -1,7 +1,8 @@
 //! The resources that this process may use and has used, and those that change while it runs. Nothing is allocated,
 //! and no descriptor stays open.
 
-use dlio_schemas::native::fields::{FieldWriter, LATEST, THREAD_VARIABLES, decimal, key};
+use dlio_schemas::decimal::decimal;
+use dlio_schemas::native::fields::{FieldWriter, LATEST, THREAD_VARIABLES, key};
 use dlio_schemas::{control_groups, io_limits};
 
 use crate::kernel::limits::{Folder, Limit, Limits, NO_LIMIT};
