@@ -336,7 +336,6 @@ const UNSAFE: &[&str] = &[
     "tracer/src/process/process_info.rs",
     "tracer/src/recording/counters.rs",
     "tracer/src/recording/drain.rs",
-    "tracer/src/recording/host_samples.rs",
     "tracer/src/recording/image.rs",
     "tracer/src/recording/phase.rs",
     "tracer/src/recording/ring.rs",
