@@ -27,9 +27,6 @@ const BOOT_ID: usize = 36;
 /// Allowed difference between two readings of the boot time: the time that passes between reading two clocks.
 const SAME_NS: u64 = 1_000_000;
 
-/// A thread rarely loses its CPU between two readings twice in a row.
-const READINGS_MAX: usize = 8;
-
 /// The host of this process, as recorded in its trace.
 pub struct Machine {
     names: libc::utsname,
@@ -139,19 +136,8 @@ impl MachineFacts {
     }
 }
 
-/// Returns the Unix time of the boot. The two clocks are read again if this thread lost its CPU between the readings.
 fn booted_ns() -> u64 {
-    let mut best = (u64::MAX, 0);
-    for _ in 0..READINGS_MAX {
-        let before = sys::clock_ns(libc::CLOCK_BOOTTIME);
-        let real = sys::clock_ns(libc::CLOCK_REALTIME);
-        let took = sys::clock_ns(libc::CLOCK_BOOTTIME).wrapping_sub(before);
-        best = best.min((took, real.wrapping_sub(before)));
-        if took < SAME_NS / 4 {
-            break;
-        }
-    }
-    best.1
+    sys::clock_ns(libc::CLOCK_REALTIME).wrapping_sub(sys::clock_ns(libc::CLOCK_BOOTTIME))
 }
 
 /// Returns whether events are stamped with the TSC on this host, if that is already known.
