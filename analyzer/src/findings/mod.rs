@@ -260,7 +260,7 @@ enum Replayed {
     AtMostWait(i64),
 }
 
-/// Replays a rule's change; `None` for rules without one, and for runs without a training run. `other` is the change
+/// Replays a rule's change; `None` for rules without one, and for runs without training. `other` is the change
 /// that a rule recommends instead of its usual one.
 fn replayed(case: &Case, other: Option<&str>) -> Option<Replayed> {
     let (_, remedies) = REMEDIES.iter().find(|(id, _)| *id == case.rule)?;

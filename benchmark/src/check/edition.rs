@@ -10,7 +10,7 @@ pub const TIMES_MEMORY: f64 = 5.0;
 
 pub const GIB: f64 = (1u64 << 30) as f64;
 
-/// Runs of a training run: one that warms up, and five that count.
+/// Runs of a training workload: one that warms up, and five that count.
 pub const RUNS: usize = 6;
 
 /// Checkpoints that a submission writes, and then reads.

@@ -63,7 +63,7 @@ pub enum Bottleneck {
     PrefetchBound,
     /// Training waits for batches of readers that have ended.
     ReaderDied,
-    /// The memory through which readers hand batches over is full, which ends readers or the run.
+    /// The memory through which readers pass batches is full, which ends readers or the run.
     SharedMemoryFull,
     /// Training waits for data because of several causes.
     DataBoundMixed,

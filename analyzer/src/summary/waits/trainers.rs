@@ -914,11 +914,11 @@ mod tests {
         assert!(only(&found).ns(WaitKind::OwnWork) >= 100 * MS);
     }
 
-    /// Returns the steps of a trainer that made one reader per pass, in two passes, and of the readers.
+    /// Returns the steps of a trainer in two passes, which made a reader for each or one for both, and of the readers.
     fn passes(readers: [LaneId; 2]) -> Vec<(LaneId, Vec<Step>, Vec<Usage>)> {
         let nowhere = Object::default();
         let mut steps = Vec::new();
-        let mut threads = Vec::new();
+        let mut threads: Vec<(LaneId, Vec<Step>, Vec<Usage>)> = Vec::new();
         for (pass, reader) in (0..).zip(readers) {
             let at = 400 * pass;
             let late = |step: &Step| Step { start: step.start + at * MS, end: step.end + at * MS, ..*step };
@@ -934,7 +934,7 @@ mod tests {
             let mut made: Vec<Step> = self::reader(30).iter().map(late).collect();
             made.push(step(StepKind::Edge, nowhere, at + 289, at + 289));
             match threads.last_mut() {
-                Some((_, steps, _)) if !is_new => Vec::extend(steps, made),
+                Some((_, before, _)) if !is_new => before.extend(made),
                 _ => threads.push((reader, made, Vec::new())),
             }
         }
