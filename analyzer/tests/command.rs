@@ -62,6 +62,20 @@ fn only_requested_sections_are_in_any_format() {
     let csv = printed(&[&trace, "--format", "csv", "--section", "time"]);
     let named = |line: &str| ["schema,", "version,", "time,"].iter().any(|section| line.starts_with(section));
     assert!(csv.lines().skip(1).all(named) && csv.contains("time,,total_ns,"), "{csv}");
+    // The text of the hosts is a row for each, also for a single one.
+    let first = printed(&[&trace, "--format", "csv", "--sql", "select pid from processes order by proc limit 1"]);
+    for hosts in [2, 1] {
+        let pid = if hosts == 1 { &["--pid", first.lines().nth(1).unwrap()][..] } else { &[] };
+        let of_hosts = [&[&trace[..], "--section", "hosts"], pid].concat();
+        let found: serde_json::Value =
+            serde_json::from_str(&printed(&[&of_hosts[..], &["--format", "json"]].concat())).unwrap();
+        let names: Vec<&str> =
+            found["hosts"].as_array().unwrap().iter().map(|it| it["host"].as_str().unwrap()).collect();
+        let text = printed(&of_hosts);
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(names.len() == hosts && lines.len() == hosts + 2 && lines[0] == "Hosts", "{found} {text}");
+        assert!(lines[2..].iter().zip(&names).all(|(row, name)| row.trim_start().starts_with(name)), "{text}");
+    }
 }
 
 #[test]

@@ -6,6 +6,9 @@ use super::{Section, Summary};
 use crate::catalog::{Host, Process};
 use crate::load::Trace;
 use crate::summary::analysis::Analysis;
+use crate::summary::figures::units::{bytes, grouped, time};
+use crate::summary::report::layout::{heading, more};
+use crate::text_table::Grid;
 
 #[derive(Serialize, Deserialize, Debug)]
 pub struct HostUse {
@@ -25,8 +28,8 @@ impl Section for Hosts {
     type Values = Vec<HostUse>;
 
     const MEANING: &'static str = "\
-        Hosts (in JSON and CSV): hosts, one row per boot, with the processes that ran there. clock_spread_ns: how \
-        much its processes disagree about the time of day, because the clock was stepped while they ran.";
+        Hosts: one row per boot of a host, with the processes that ran there. Clock spread: how much its processes \
+        disagree about the time of day, because the clock was stepped while they ran.";
     const FIELDS: &'static str = "\
         a list: `host`, `cores`, `memory` (bytes), `processes`, `clock_spread_ns` (how much its processes disagree \
         about the time of day)";
@@ -49,7 +52,22 @@ impl Section for Hosts {
         hosts.into_iter().zip(partakers).filter(|(_, processes)| takes(processes)).map(row).collect()
     }
 
-    fn print(_summary: &Summary, _top: usize, _out: &mut String) {}
+    fn print(summary: &Summary, top: usize, out: &mut String) {
+        if summary.hosts.is_empty() {
+            return;
+        }
+        heading("Hosts", out);
+        let mut grid = Grid::new(&["<host", "CPUs", "memory", "processes", "clock spread"]);
+        for row in summary.hosts.iter().take(top) {
+            let known = |text: Option<String>| text.unwrap_or_else(|| "-".into());
+            let memory = known(row.memory.map(|size| bytes(size as f64)));
+            let cells = [known(row.cores.map(|cores| cores.to_string())), memory, grouped(row.processes)];
+            let spread = time(row.clock_spread_ns as f64);
+            grid.row([row.host.clone()].into_iter().chain(cells).chain([spread]).collect());
+        }
+        grid.print(out);
+        more(summary.hosts.len(), top, out);
+    }
 }
 
 /// Returns the clock difference between these processes; `None` if one of them did not record its clock.
