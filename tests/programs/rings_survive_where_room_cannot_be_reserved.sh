@@ -26,7 +26,9 @@ EOF
 exec unshare --mount sh -c '
     folder=$1
     if [ $2 = ramfs ]; then mount -t ramfs ramfs mounted || exit 42; folder=mounted/trace; fi
-    if [ $2 = nowhere ]; then mount -t tmpfs -o ro tmpfs /dev/shm && mount -t tmpfs -o ro tmpfs /tmp; fi
+    if [ $2 = nowhere ]; then
+        mount -t tmpfs -o ro tmpfs /dev/shm && mount --bind /tmp /tmp && mount -o remount,ro,bind /tmp
+    fi
     LD_PRELOAD=$3 DLIO_TRACE_DIR=$folder python3 loop.py 2>/dev/null
     if [ $2 = ramfs ] && [ -n "$3" ]; then cp mounted/trace/* $1/; fi
     exit 42' sh "$1" "$2" "$preload"
