@@ -21,8 +21,21 @@ case $1 in
         name=$1
         shift
         begin=$(date +%s)
-        { "$@" 2>&1 && status=0 || status=$?; echo "$status" > "$notes/status"; } | tee -a "$notes/output"
+        # The output is followed in a file until this script closes the pipe. A pipe from the command itself would stay
+        # open, and the stage would hang, as long as any process that the command left behind runs.
+        mkfifo "$notes/running"
+        cat "$notes/running" &
+        reader=$!
+        exec 3> "$notes/running"
+        rm "$notes/running"
+        touch "$notes/output"
+        next=$(($(stat -c %s "$notes/output") + 1))
+        tail --bytes=+$next --follow --sleep-interval=0.2 --pid=$reader "$notes/output" 3>&- &
+        printer=$!
+        "$@" >> "$notes/output" 2>&1 3>&- && status=0 || status=$?
+        exec 3>&-
+        wait "$printer"
         printf '%8d  %s\n' $(($(date +%s) - begin)) "$name" >> "$notes/times"
-        exit "$(cat "$notes/status")"
+        exit "$status"
         ;;
 esac
