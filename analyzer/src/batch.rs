@@ -136,6 +136,8 @@ pub struct Batch {
     pub lost: u64,
     /// The part of these that was aggregated on purpose.
     pub aggregated: u64,
+    /// The process calls libraries above the file system; the arguments of these calls are always there.
+    pub has_data_sets: bool,
 }
 
 /// One event, for readers that produce them individually.
@@ -191,6 +193,7 @@ impl Batch {
         self.wakes.clear();
         self.usage.clear();
         (self.lost, self.aggregated) = (0, 0);
+        self.has_data_sets = false;
     }
 
     pub fn push(&mut self, row: &Row) {

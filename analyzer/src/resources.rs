@@ -1,6 +1,6 @@
 //! The resources that a process was allowed to use on its host, and its use of them. Unknown values are `None`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use dlio_schemas::native::fields::{Fields, THREAD_VARIABLES, key};
 use serde::{Deserialize, Serialize};
@@ -15,6 +15,11 @@ pub struct Resources {
     /// The CPUs as lists, `0-3,8`.
     pub cpu_list: Option<String>,
     pub cpu_list_end: Option<String>,
+    /// NUMA nodes of its host with their CPUs, `0:0-31;1:32-63`, and the nodes from which it may get memory, a list.
+    #[serde(default)]
+    pub numa_nodes: Option<String>,
+    #[serde(default)]
+    pub memory_nodes: Option<String>,
     /// `true` if its control groups could be read: then a missing quota or limit means that there was none.
     pub are_groups_known: bool,
     /// CPU time quota of its control group, in CPUs, and the directory of the group with that quota.
@@ -28,6 +33,9 @@ pub struct Resources {
     /// Memory limit of its control group in bytes, and the directory of the group with that limit.
     pub memory_limit: Option<u64>,
     pub memory_group: Option<String>,
+    /// Limits on the I/O of devices as in [`dlio_schemas::io_limits`]; empty without a limit.
+    #[serde(default)]
+    pub io_limits: Option<String>,
     /// Size of `/dev/shm` in bytes.
     pub shm_size: Option<u64>,
     pub threads_end: Option<u64>,
@@ -53,6 +61,8 @@ impl Resources {
             cpus_end: facts.number(key::CPUS_ALLOWED_END),
             cpu_list: text(key::CPUS_LIST),
             cpu_list_end: text(key::CPUS_LIST_END),
+            numa_nodes: text(key::NUMA_NODES),
+            memory_nodes: text(key::NUMA_MEMORY_NODES),
             are_groups_known: facts.get(key::CPU_QUOTA).is_some(),
             cpu_quota: facts.number(key::CPU_QUOTA).filter(|quota: &f64| *quota > 0.0 && quota.is_finite()),
             cpu_group: text(key::CPU_CGROUP),
@@ -61,6 +71,7 @@ impl Resources {
             throttled_ns: since(key::THROTTLED_NS, key::THROTTLED_NS_END),
             memory_limit: facts.number(key::MEMORY_LIMIT),
             memory_group: text(key::MEMORY_CGROUP),
+            io_limits: facts.get(key::IO_LIMITS).map(|text| if text == "none" { "" } else { text }.to_string()),
             shm_size: facts.number(key::SHM_SIZE),
             threads_end: facts.number(key::THREADS_END),
             cpu_ns: facts.number(key::CPU_NS_END),
@@ -73,6 +84,21 @@ impl Resources {
     /// Returns the set of CPUs that it could run on last; `None` if not recorded.
     pub fn last_cpus(&self) -> Option<BTreeSet<u32>> {
         cpus_of(self.cpu_list_end.as_deref().or(self.cpu_list.as_deref())?)
+    }
+
+    /// Returns the NUMA nodes of its host with their CPUs; `None` if unknown.
+    pub fn nodes(&self) -> Option<BTreeMap<u32, BTreeSet<u32>>> {
+        let node = |text: &str| {
+            let (node, cpus) = text.split_once(':')?;
+            let cpus = if cpus.is_empty() { BTreeSet::new() } else { cpus_of(cpus)? };
+            Some((node.parse().ok()?, cpus))
+        };
+        self.numa_nodes.as_deref()?.split(';').map(node).collect()
+    }
+
+    /// Returns the NUMA nodes from which it may get memory; `None` if unknown.
+    pub fn nodes_of_memory(&self) -> Option<BTreeSet<u32>> {
+        cpus_of(self.memory_nodes.as_deref()?)
     }
 
     /// Returns the number of CPUs that it could run on last.

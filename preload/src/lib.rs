@@ -9,6 +9,7 @@ mod next;
 mod row;
 
 mod aio;
+mod hdf5;
 mod inline;
 mod libaio;
 mod net;
@@ -45,6 +46,7 @@ static START: extern "C" fn(c_int, *const *const c_char) = {
             extern "C" fn child() {
                 memory::after_fork_in_child();
                 dlio_tracer::calls::requests::forget();
+                hdf5::after_fork_in_child();
             }
             dlio_tracer::life::lifecycle::on_fork(child);
         }
@@ -52,6 +54,7 @@ static START: extern "C" fn(c_int, *const *const c_char) = {
         if dlio_tracer::life::lifecycle::wants_patches() {
             dlio_tracer::thread::stack::on_large_stack(inline::start);
         }
+        hdf5::start();
         process::watch_quick_exit();
     }
     start

@@ -87,14 +87,28 @@ static void *defined(const struct dl_phdr_info *object, const char *name) {
     }
 }
 
+HIDDEN void *dlio_defined(const struct dl_phdr_info *object, const char *name) { return defined(object, name); }
+
 static int ends_with(const char *path, const char *ending) {
     size_t length = strlen(path), of_ending = strlen(ending);
     return length >= of_ending && strcmp(path + length - of_ending, ending) == 0;
 }
 
+/* True for this library, which exports some of the functions that are looked up. */
+static int is_this_library(const struct dl_phdr_info *object) {
+    ElfW(Addr) here = (ElfW(Addr))&is_this_library;
+    for (int i = 0; i < object->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = object->dlpi_phdr + i;
+        ElfW(Addr) start = object->dlpi_addr + part->p_vaddr;
+        if (part->p_type == PT_LOAD && here >= start && here < start + part->p_memsz) return 1;
+    }
+    return 0;
+}
+
 static int look(struct dl_phdr_info *object, size_t size, void *data) {
     struct wanted *wanted = data;
     (void)size;
+    if (is_this_library(object)) return 0;
     /* musl is one library with many names. */
     int is_it = !dlio_is_glibc() || (object->dlpi_name != NULL && ends_with(object->dlpi_name, wanted->library));
     if (!is_it) return 0;
@@ -131,12 +145,18 @@ static void *of_libdl(const char *name) {
         __atomic_store((void **)&function, &place, __ATOMIC_RELAXED); \
     }
 
-/* RTLD_NEXT depends on its caller: a tail call would be wrong, but any place in this library is correct. */
-HIDDEN void *dlsym(void *library, const char *name) {
-    static void *(*function)(void *, const char *);
-    FOUND(function, of_libdl("dlsym"))
-    void *volatile found = function == NULL ? NULL : function(library, name);
-    return found;
+/* The next `dlsym` after the one that this library exports: that of another preloaded library, or the C library's. RTLD_NEXT
+ * depends on its caller: a tail call would be wrong, but any place in this library is correct. */
+HIDDEN void *dlio_next_dlsym(void) {
+    static void *function;
+    if (__atomic_load_n(&function, __ATOMIC_RELAXED) == NULL) {
+        void *(*look_up)(void *, const char *);
+        *(void **)&look_up = of_libdl("dlsym");
+        void *volatile next = look_up == NULL ? NULL : look_up(RTLD_NEXT, "dlsym");
+        void *found = next == NULL ? *(void **)&look_up : next;
+        __atomic_store_n(&function, found, __ATOMIC_RELAXED);
+    }
+    return function;
 }
 
 HIDDEN void *dlvsym(void *library, const char *name, const char *version) {

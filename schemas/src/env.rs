@@ -105,11 +105,11 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: LAYERS,
-        values: "posix,stdio,process,app,wait,object,net",
+        values: "posix,stdio,process,app,wait,object,net,hdf5",
         default: "all",
         meaning: "Record only these layers. wait: calls that block without moving data, such as poll, waitpid, \
             pthread_cond_wait, sleep. object: requests to object stores. net: messages through sockets and related \
-            calls, such as recv, send, connect, getaddrinfo, socketpair, eventfd.",
+            calls, such as recv, send, connect, getaddrinfo, socketpair, eventfd. hdf5: calls of the HDF5 library.",
     },
     Variable {
         name: MIN_US,

@@ -73,6 +73,18 @@ fn cpus() -> Vec<u32> {
     list.split(',').flat_map(range).collect()
 }
 
+/// Returns the NUMA nodes of this host with their CPUs; `None` if the kernel does not list them.
+fn cpus_by_node() -> Option<String> {
+    let entries = fs::read_dir("/sys/devices/system/node").ok()?;
+    let node = |entry: fs::DirEntry| {
+        let number = entry.file_name().to_str()?.strip_prefix("node")?.parse::<u32>().ok()?;
+        Some((number, fs::read_to_string(entry.path().join("cpulist")).ok()?))
+    };
+    let nodes: BTreeMap<u32, String> = entries.filter_map(|entry| node(entry.ok()?)).collect();
+    let texts: Vec<String> = nodes.iter().map(|(node, cpus)| format!("{node}:{}", cpus.trim())).collect();
+    (!texts.is_empty()).then(|| texts.join(";"))
+}
+
 #[test]
 fn process_records_limits_and_usage() {
     let sandbox = Sandbox::new("machine.own").unwrap();
@@ -90,6 +102,11 @@ fn process_records_limits_and_usage() {
     assert_eq!(facts.get("omp_proc_bind"), None);
     assert_eq!(facts.number("cpus_allowed_end"), Some(expected("cpus_allowed")));
     assert_eq!(facts.number("threads_end"), Some(expected("threads")));
+    let nodes = cpus_by_node();
+    assert_eq!(facts.get("numa_nodes").map(str::to_string), nodes, "{facts:?}");
+    let memory = fs::read_to_string("/proc/self/status").unwrap();
+    let memory = memory.lines().find_map(|line| line.strip_prefix("Mems_allowed_list:")).map(str::trim);
+    assert_eq!(facts.get("numa_memory_nodes"), memory.filter(|_| nodes.is_some()));
     // The script ends soon after its reading.
     let later = |key: &str, most: i64| {
         let (found, seen) = (facts.number::<i64>(&format!("{key}_end")).unwrap(), expected(key));
@@ -345,4 +362,139 @@ fn check_limits(facts: &Fields, [cpu, memory]: [&Path; 2]) {
     };
     assert!(grown("throttled_periods") <= grown("cpu_periods"));
     assert!(grown("throttled_ns") > 0, "{found:?}");
+}
+
+/// Returns the number of a block device, `8:0`.
+fn any_disk() -> Option<String> {
+    let disks = fs::read_dir("/sys/block").ok()?;
+    disks
+        .filter_map(|disk| fs::read_to_string(disk.ok()?.path().join("dev")).ok())
+        .map(|it| it.trim().to_string())
+        .min()
+}
+
+#[test]
+fn io_limits_are_those_of_the_group_of_each_process() {
+    let group = Group::new("blkio", &format!("dlio-test-{}", std::process::id())).zip(any_disk());
+    let set = |(group, disk): &(Group, String)| {
+        group.set("blkio.throttle.read_bps_device", &format!("{disk} 900000000"))?;
+        group.set("blkio.throttle.write_iops_device", &format!("{disk} 90000"))
+    };
+    let Some((group, disk)) = group.filter(|it| set(it).is_some()) else {
+        return eprintln!("skipped: no control group of version 1 for I/O can be made here");
+    };
+    let expected = format!("{disk} rbps=900000000 wiops=90000");
+    let sandbox = Sandbox::new("machine.io").unwrap();
+    let limits = |script: &str| {
+        sandbox.clear().unwrap();
+        let mut command = vec![python().into(), "-c".into(), script.into()];
+        if script.is_empty() {
+            let enter = format!("echo $$ > {}/cgroup.procs; exec \"$@\"", group.0.display());
+            command =
+                ["sh", "-c", &enter, "sh"].map(Into::into).into_iter().chain(reader(&sandbox, &["plain"])).collect();
+        }
+        let run = traced(&sandbox, &command);
+        assert_eq!(run.exit, "0", "{}", String::from_utf8_lossy(&run.errors));
+        let seen = seen::read(&sandbox.trace());
+        let of = |it: &&seen::Process| it.fields.get("program").is_some_and(|name| name.starts_with("python"));
+        seen.processes.iter().find(of).unwrap().fields.get("io_limits").map(str::to_string)
+    };
+    // Started in the group; in none; and moved into it before the end.
+    assert_eq!(limits("").as_deref(), Some(expected.as_str()));
+    assert_eq!(limits("open('/etc/passwd').read()").as_deref(), Some("none"));
+    let moves = format!("open('{}/cgroup.procs', 'w').write('0')", group.0.display());
+    assert_eq!(limits(&moves).as_deref(), Some(expected.as_str()));
+}
+
+/// A file system on a loop device in memory, which is removed with it.
+struct Disk {
+    folder: PathBuf,
+    image: PathBuf,
+    device: String,
+}
+
+/// Runs a command, and returns its output if it succeeds.
+fn output(program: &str, arguments: &[&str]) -> Option<String> {
+    let run = Command::new(program).args(arguments).stderr(Stdio::null()).output().ok()?;
+    run.status.success().then(|| String::from_utf8_lossy(&run.stdout).trim().to_string())
+}
+
+impl Disk {
+    /// Makes a file system with 40 files of 4 MiB; `None` if that is not permitted.
+    fn new(sandbox: &Sandbox) -> Option<Disk> {
+        let (folder, image) =
+            (sandbox.root().join("disk"), PathBuf::from(format!("/dev/shm/dlio-{}", std::process::id())));
+        fs::create_dir_all(&folder).ok()?;
+        fs::File::create(&image).ok()?.set_len(300 << 20).ok()?;
+        let mut disk = Disk { folder, image, device: String::new() };
+        disk.device = output("losetup", &["--find", "--show", disk.image.to_str()?])?;
+        output("mkfs.ext4", &["-q", &disk.device])?;
+        output("mount", &[&disk.device, disk.folder.to_str()?])?;
+        let content: Vec<u8> = (0..4u32 << 20).map(|at| at.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect();
+        for number in 0..40 {
+            fs::write(disk.folder.join(format!("{number:03}.sample")), &content).ok()?;
+        }
+        output("sync", &[]).map(|_| disk)
+    }
+
+    /// Sets the read-ahead in sectors of 512 bytes.
+    fn set_read_ahead(&self, sectors: u32) {
+        output("blockdev", &["--setra", &sectors.to_string(), &self.device]).expect("blockdev of root");
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        output("umount", &[&self.folder.display().to_string()]);
+        output("losetup", &["--detach", &self.device]);
+        let _ = fs::remove_file(&self.image);
+    }
+}
+
+/// Trains with the files of a disk. Returns the time that it waited, the findings by rule, and the section `machine`.
+fn trained(sandbox: &Sandbox, disk: &Disk, how: &str) -> (f64, BTreeMap<String, Value>, String) {
+    sandbox.clear().unwrap();
+    let script = home().join("machine/read_ahead.py");
+    let run = traced(sandbox, &[python().into(), script.into(), disk.folder.clone().into(), how.into()]);
+    assert_eq!(run.exit, "0", "{}", String::from_utf8_lossy(&run.errors));
+    let waited = String::from_utf8_lossy(&run.output).trim().parse().unwrap();
+    let report = |arguments: &[&str]| {
+        let mut analyze = Command::new(artefacts::command("dlio-analyze").unwrap());
+        analyze.arg(sandbox.trace()).args(arguments).env("DLIO_CACHE", sandbox.root());
+        let run = sandbox.run(&mut analyze, true).unwrap();
+        assert_eq!(run.exit, "0", "{}", String::from_utf8_lossy(&run.errors));
+        String::from_utf8(run.output).unwrap()
+    };
+    let all: Value = serde_json::from_str(&report(&["--format", "json"])).unwrap();
+    let fired = all["findings"].as_array().unwrap().iter().filter(|it| it["state"] == "fired");
+    let named = fired.map(|it| (it["id"].as_str().unwrap().to_string(), it.clone()));
+    let machine = report(&["--section", "machine"]);
+    (waited, named.collect(), machine.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+#[test]
+fn read_ahead_that_does_not_match_the_reads_is_found() {
+    let sandbox = Sandbox::new("machine.read-ahead").unwrap();
+    let Some(disk) = Disk::new(&sandbox) else {
+        return eprintln!("skipped: no file system on a loop device can be made here");
+    };
+    // Without read-ahead, the device reads single pages.
+    disk.set_read_ahead(0);
+    let (slow, found, machine) = trained(&sandbox, &disk, "order");
+    let finding = found.get("readahead").unwrap_or_else(|| panic!("{found:#?}"));
+    let name = disk.device.strip_prefix("/dev/").unwrap();
+    assert!(finding["says"].as_str().unwrap().contains(&format!("device {name} read 4.10 kB")), "{finding:#}");
+    assert!(finding["remedy"].as_str().unwrap().contains("blockdev --setra"), "{finding:#}");
+    assert!(machine.contains(&format!("ext4 on device {name}, read-ahead 0 B")), "{machine}");
+    disk.set_read_ahead(256);
+    let (fast, found, machine) = trained(&sandbox, &disk, "order");
+    assert!(!found.contains_key("readahead"), "{found:#?}");
+    assert!(machine.contains("read-ahead 131 kB"), "{machine}");
+    assert!(fast < slow / 2.0, "{slow} s without read-ahead, {fast} s with it");
+    // Single pages of mappings, for each of which the device reads 128 KiB, unless the program gives its advice.
+    let (_, found, _) = trained(&sandbox, &disk, "map");
+    let finding = found.get("readahead").unwrap_or_else(|| panic!("{found:#?}"));
+    assert!(finding["remedy"].as_str().unwrap().contains("MADV_RANDOM"), "{finding:#}");
+    let (_, found, _) = trained(&sandbox, &disk, "advised");
+    assert!(!found.contains_key("readahead"), "{found:#?}");
 }

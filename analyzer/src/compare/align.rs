@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use super::Claim;
 use super::run::{Folder, Function, Rank, Run};
+use crate::summary::figures::pattern::pattern;
 use crate::summary::report::folders::common;
-use crate::summary::report::patterns::pattern;
 
 /// The totals of a row on one side.
 #[derive(Serialize, Clone, Copy, Debug, Default, PartialEq)]

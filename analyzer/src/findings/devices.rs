@@ -21,18 +21,30 @@ pub struct DataMount<'a> {
     pub mount: &'a MountUse,
 }
 
-/// Returns the mount of the data; `None` if no mounts were sampled, or the data have no absolute paths.
+/// Returns the mount of the data, or of the opened files if calls read nothing; `None` if no mounts were sampled, or
+/// the data have no absolute paths.
 pub fn data_mount<'a>(case: &Case<'a>) -> Option<DataMount<'a>> {
     let machine = case.summary.machine.iter().find(|machine| machine.sampled.is_some())?;
     let sampled = machine.sampled.as_ref()?;
-    let mut read: BTreeMap<&str, (u64, &MountUse)> = BTreeMap::new();
+    let mut used: BTreeMap<&str, (u64, u64, &MountUse)> = BTreeMap::new();
     for folder in &case.summary.directories {
         if let Some(mount) = sampled.mount_of(&folder.directory) {
-            read.entry(&mount.folder).or_insert((0, mount)).0 += folder.use_.bytes_read;
+            let (bytes, opens, _) = used.entry(&mount.folder).or_insert((0, 0, mount));
+            *bytes += folder.use_.bytes_read;
+            *opens += folder.use_.opens;
         }
     }
-    let (_, mount) = read.into_values().max_by_key(|(bytes, _)| *bytes)?;
+    let (.., mount) = used.into_values().max_by_key(|(bytes, opens, _)| (*bytes, *opens))?;
     Some(DataMount { machine, sampled, mount })
+}
+
+/// Returns the mount with files of the run whose device read most bytes, also for page faults.
+pub fn most_read_mount<'a>(case: &Case<'a>) -> Option<DataMount<'a>> {
+    let machine = case.summary.machine.iter().find(|machine| machine.sampled.is_some())?;
+    let sampled = machine.sampled.as_ref()?;
+    let mounts = case.summary.directories.iter().filter_map(|folder| sampled.mount_of(&folder.directory));
+    let data = mounts.map(|mount| DataMount { machine, sampled, mount });
+    data.max_by_key(|data| data.device().and_then(|device| device.read_bytes))
 }
 
 impl<'a> DataMount<'a> {

@@ -93,7 +93,9 @@ impl Rule {
 }
 
 /// Rules that need individual calls: processes that only counted calls provide no input for them.
-const OF_EVENTS: [&str; 14] = [
+const OF_EVENTS: [&str; 16] = [
+    "read-amplification",
+    "data-set-per-sample",
     "small-reads",
     "small-writes",
     "random-in-file",
@@ -116,7 +118,9 @@ const OF_SPANS: [&str; 6] =
 
 /// Rules on read patterns: if spans show a training run, their savings are limited to its waits and the reads in its
 /// steps.
-const OF_READS: [&str; 11] = [
+const OF_READS: [&str; 13] = [
+    "read-amplification",
+    "data-set-per-sample",
     "would-fit",
     "small-reads",
     "small-objects",

@@ -12,7 +12,7 @@ use super::transfers::TransferStats;
 use crate::batch::{ABSENT, ABSENT_32, Batch};
 use crate::catalog::{Catalog, FILE_NONE, Kind, Origin, is_stored};
 use crate::scan::Consumer;
-use crate::summary::count::kinds::{GENERATE, finds_no_more, is_idle, is_next_batch, opens};
+use crate::summary::count::kinds::{GENERATE, finds_no_more, is_idle, is_library_call, is_next_batch, opens};
 use crate::summary::files::access::Relation;
 use crate::summary::report::metadata::group;
 
@@ -100,9 +100,9 @@ impl Role {
     }
 
     fn of_call(kind: &Kind) -> Role {
-        // Bytes of MPI-IO are moved by calls below it, which are recorded.
+        // Bytes of MPI-IO and HDF5 are moved by calls below them, which are recorded.
         match kind.class {
-            _ if *kind.cat == *"mpiio" => Role::Other,
+            _ if *kind.cat == *"mpiio" || is_library_call(kind) => Role::Other,
             Class::Read => Role::Read,
             Class::Write => Role::Write,
             Class::Sync => Role::Sync,

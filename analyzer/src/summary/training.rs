@@ -24,6 +24,7 @@ use crate::summary::count::counted::{Counted, FileCount, ThreadCount};
 use crate::summary::count::kinds::times_device;
 use crate::summary::time::intervals::Set;
 use crate::summary::waits::parts::{Part, Parts};
+use crate::summary::waits::thread::Faults;
 use crate::summary::waits::trainers::{TrainerWaits, WaitKind, Waits};
 
 /// A trainer with its readers.
@@ -63,6 +64,9 @@ pub struct RankGroup {
     /// Causes of the wait, which sum to the wait. `null` if the trace does not show who ended it.
     #[serde(default)]
     pub causes: Option<Parts>,
+    /// Page faults of the threads that made its batches, in intervals in which storage served some.
+    #[serde(default)]
+    pub faults: Option<Faults>,
     /// Waits during the training that are not for data, if only calls show waits: for threads or programs that worked
     /// on input from the trainer, for other ranks or remote peers, and waits with an unknown end.
     #[serde(default)]
@@ -542,6 +546,7 @@ impl Scene<'_> {
                 .zip(wait.shares)
                 .and_then(|(waited, shares)| Some(waited - shares.io? - shares.start)),
             causes: wait.causes,
+            faults: told.and_then(|waits| waits.faults),
             own_work_ns: others(WaitKind::OwnWork),
             peer_wait_ns: others(WaitKind::Peer),
             unknown_wait_ns: others(WaitKind::Unknown),

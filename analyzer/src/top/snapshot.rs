@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use dlio_schemas::ops::{Class, Op};
+use dlio_schemas::ops::{Class, Layer, Op};
 use serde::Serialize;
 
 use super::counts::Count;
@@ -48,7 +48,8 @@ pub struct Amount {
 impl Amount {
     pub fn add(&mut self, op: Op, count: &Count) {
         self.count.add(count, 1.0);
-        match op.info().map(|info| info.class) {
+        // Bytes of HDF5 are moved by calls below it, which are recorded.
+        match op.info().filter(|info| info.layer != Layer::Hdf5).map(|info| info.class) {
             Some(Class::Read) => self.read += count.bytes,
             Some(Class::Write) => self.written += count.bytes,
             _ => {}

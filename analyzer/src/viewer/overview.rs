@@ -14,7 +14,7 @@
 use dlio_schemas::clock::Clock;
 use dlio_schemas::native::columns::Events;
 use dlio_schemas::native::names::{NameKind, Names};
-use dlio_schemas::ops::{Class, Op, Ret};
+use dlio_schemas::ops::{Class, Layer, Op, Ret};
 use dlio_schemas::record::{MetaKind, Record, STEP_NONE, pack_steps, word};
 
 use super::selection::in_nanoseconds;
@@ -221,7 +221,11 @@ impl Overview {
 impl Run {
     fn new(record: Record, mut alone: Vec<Record>, stretch_ns: u64) -> Run {
         let op = record.op();
-        let moved = op.info().filter(|info| info.ret == Ret::Bytes && record.ret > 0).map(|info| info.class);
+        let contains_calls = op == Op::SPAN || op.info().is_some_and(|info| info.layer == Layer::Hdf5);
+        let moved = op
+            .info()
+            .filter(|info| info.ret == Ret::Bytes && record.ret > 0 && info.layer != Layer::Hdf5)
+            .map(|info| info.class);
         let bytes = |class| if moved == Some(class) { record.ret as u64 } else { 0 };
         alone.push(record);
         Run {
@@ -229,9 +233,9 @@ impl Run {
             begin: record.start,
             end: record.start + record.duration(),
             stretch: record.start / stretch_ns,
-            // A span is not a call but contains calls.
-            calls: (op != Op::SPAN) as u64,
-            busy_ns: if op == Op::SPAN { 0 } else { record.duration() },
+            // A span is not a call but contains calls, as does a call of a library.
+            calls: !contains_calls as u64,
+            busy_ns: if contains_calls { 0 } else { record.duration() },
             read: bytes(Class::Read),
             written: bytes(Class::Write),
             alone,

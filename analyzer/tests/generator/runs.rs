@@ -107,7 +107,7 @@ fn by_file(files: u64, work: impl Fn(&mut Script, &str)) -> Vec<Script> {
 pub type Scenario = (&'static str, Vec<Script>, &'static [&'static str]);
 
 pub fn scenarios() -> Vec<Scenario> {
-    [training(), causes(), machines(), accesses(), whole_files(), objects(), asking(), ranks_and_saving()]
+    [training(), causes(), machines(), accesses(), whole_files(), objects(), data_sets(), asking(), ranks_and_saving()]
         .into_iter()
         .flatten()
         .collect()
@@ -252,6 +252,51 @@ fn limited(mut processes: Vec<Script>) -> Vec<Script> {
     processes
 }
 
+/// Limits the control group of the readers, and not that of `dlio trace`.
+fn limited_readers(mut processes: Vec<Script>) -> Vec<Script> {
+    for line in processes[0].machine.iter_mut().filter(|line| line.starts_with("mount\t/data")) {
+        line.push_str("\tdisk=8:16");
+    }
+    for process in &mut processes {
+        process.more_facts = vec![(key::IO_LIMITS, "8:0 rbps=1;8:16 rbps=10485760".into())];
+    }
+    processes
+}
+
+/// Returns readers that read in order from a device without read-ahead.
+fn without_read_ahead() -> Vec<Script> {
+    let pages = 40 * MIB as u64 / 4096;
+    let mut processes = on_device(&[
+        ("device_reads", "vdb", pages),
+        ("device_busy_ns", "vdb", 3_900_000_000),
+        ("device_read_bytes", "vdb", 40 * MIB as u64),
+    ]);
+    set_read_ahead(&mut processes, 0);
+    processes[1].more_facts = vec![(key::READ_BYTES_END, (40 * MIB).to_string()), (key::CPU_NS_END, "1000000".into())];
+    processes
+}
+
+/// Returns readers that touch single pages of a mapping, for each of which the device reads 128 KiB.
+fn with_read_ahead_of_single_pages() -> Vec<Script> {
+    let mut processes = handed_over(|reader, step| {
+        if step == 0 {
+            reader.open("/data/one.bin", 10);
+        }
+        reader.at(step * 100_000 + 79_990).counted(5_000, 100);
+    });
+    processes[0].machine = sampled(&[("device_read_bytes", "vdb", 4000 * 131_072)]);
+    set_read_ahead(&mut processes, 128);
+    processes[1].more_facts =
+        vec![(key::READ_BYTES_END, (4000 * 131_072_u64).to_string()), (key::CPU_NS_END, "1000000".into())];
+    processes
+}
+
+fn set_read_ahead(processes: &mut [Script], kb: u32) {
+    for line in processes[0].machine.iter_mut().filter(|line| line.starts_with("mount\t/data")) {
+        line.push_str(&format!("\tread_ahead_kb={kb}"));
+    }
+}
+
 /// Returns a file of counters: all of them are zero before the run, and have their values after it.
 fn sampled(counters: &[(&str, &str, u64)]) -> Vec<String> {
     let mut lines = vec!["mount\t/\ttype=ext4\tdevice=vda".to_string(), "mount\t/data\ttype=xfs\tdevice=vdb".into()];
@@ -326,10 +371,20 @@ fn machines() -> Vec<Scenario> {
             &["input-bound", "io-limit"],
         ),
         (
+            "limited-readers",
+            limited_readers(on_device(&[
+                ("device_busy_ns", "vdb", 100_000_000),
+                ("device_read_bytes", "vdb", 40 * MIB as u64),
+            ])),
+            &["input-bound", "io-limit"],
+        ),
+        (
             "idle-device",
             on_device(&[("device_busy_ns", "vdb", 100_000_000)]),
             &["input-bound", "loader-capacity", "slow-but-idle-device", "storage-latency-bound"],
         ),
+        ("without-read-ahead", without_read_ahead(), &["input-bound", "device-saturated", "readahead"]),
+        ("read-ahead-of-single-pages", with_read_ahead_of_single_pages(), &["input-bound", "readahead"]),
         (
             "slow-server",
             on_device(&[("nfs_round_trip_ns", "/data", 900_000_000), ("nfs_execution_ns", "/data", 1_000_000_000)]),
@@ -459,6 +514,39 @@ fn objects() -> Vec<Scenario> {
         ("large-objects", asked(8 * MIB, 20_000), &[]),
         ("throttled", refused(16), &["store-throttled"]),
         ("retried", refused(104), &["store-retries"]),
+    ]
+}
+
+/// Calls of HDF5: chunks that are much larger than each request, data sets of one sample each, and neither.
+fn data_sets() -> Vec<Scenario> {
+    let file = "/data/train.h5";
+    let layout = [("dataset", "/x"), ("shape", "100000x1024"), ("element_bytes", "1"), ("chunk", "1024x1024")];
+    let partly = plain(|program| {
+        program.library_call((Op::H5D_OPEN, file), 100, 0, &layout, &[(0, 4096)]);
+        for at in 0..300 {
+            let below = [(at * MIB, MIB)];
+            program.library_call((Op::H5D_READ, file), 10_000, 1024, &[("dataset", "/x")], &below);
+        }
+    });
+    let whole = plain(|program| {
+        program.library_call((Op::H5D_OPEN, file), 100, 0, &layout, &[(0, 4096)]);
+        for at in 0..300 {
+            let below = [(at * MIB, MIB)];
+            program.library_call((Op::H5D_READ, file), 10_000, MIB, &[("dataset", "/x")], &below);
+        }
+    });
+    let by_sample = plain(|program| {
+        for at in 0..300 {
+            let (name, place, header) = (format!("/images/{at}"), 2 * at * MIB, MIB / 8);
+            let told = [("dataset", name.as_str()), ("shape", "1024x1024"), ("element_bytes", "1")];
+            program.library_call((Op::H5D_OPEN, file), 5000, 0, &told, &[(place, header)]);
+            program.library_call((Op::H5D_READ, file), 5000, MIB, &told[..1], &[(place + header, MIB)]);
+        }
+    });
+    vec![
+        ("partial-chunks", partly, &["read-amplification"]),
+        ("whole-chunks", whole, &[]),
+        ("sample-data-sets", by_sample, &["data-set-per-sample"]),
     ]
 }
 

@@ -12,7 +12,7 @@ use dlio_schemas::native::columns::EVENTS_MAX;
 use dlio_schemas::native::fields::{FieldWriter, key};
 use dlio_schemas::native::names::NameKind;
 use dlio_schemas::ops::Op;
-use dlio_schemas::record::{POS_UNKNOWN, Record, STEP_NONE, pack_steps, word};
+use dlio_schemas::record::{MetaKind, POS_UNKNOWN, Record, STEP_NONE, pack_steps, word};
 
 use super::{Blocks, Random, START, Stream};
 
@@ -131,6 +131,35 @@ impl Script {
         let (tid, record) = (self.pid as u32, counters.record(START + self.now() * 1000));
         self.records.entry(tid).or_default().push(record);
         self
+    }
+
+    /// Records a call of HDF5 that takes `us`, with a text for each key, and the reads of the file that it makes.
+    pub fn library_call(
+        &mut self,
+        (op, path): (Op, &str),
+        us: u64,
+        bytes: i64,
+        told: &[(&str, &str)],
+        below: &[(i64, i64)],
+    ) -> &mut Script {
+        let (tid, start) = (self.pid as u32, self.now());
+        self.name(NameKind::Category, "hdf5");
+        for (at, (pos, size)) in (1..).zip(below) {
+            let file = self.name(NameKind::Path, path);
+            let record = Record { file, fd: FD, a: *pos, b: *size, ret: *size, ..Record::default() };
+            let each = us / (below.len() as u64 + 1);
+            self.push(start + at * each - each / 2, each / 2, Op::PREAD, true, record);
+            let inner = self.records.get_mut(&tid).and_then(|records| records.last_mut()).expect("the call just added");
+            inner.word = word(Op::PREAD, 1, true, each / 2 * 1000);
+        }
+        for (key, text) in told {
+            let (key, kind, value) = match text.parse::<i64>() {
+                Ok(number) => (self.name(NameKind::Text, key), MetaKind::Int, number),
+                Err(_) => (self.name(NameKind::Text, key), MetaKind::Text, self.name(NameKind::Text, text) as i64),
+            };
+            self.push(start, us, Op::META, true, Record { file: key, fd: kind as i32, a: value, ..Record::default() });
+        }
+        self.call(op, path, us, (0, bytes, bytes))
     }
 
     /// Records a request for a whole object.

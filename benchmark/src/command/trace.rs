@@ -624,6 +624,10 @@ const UNSEEN: &[(&str, &str)] = &[
     ("clone children on their parent's memory", "their calls count as their parent's; their exit is not recorded"),
     ("scans of wide or unbuffered pipes", "the number of bytes that fwscanf and scanf read is unknown"),
     (
+        "calls of a static HDF5",
+        "only a separate libhdf5 (1.10 to 2.x) has calls that can be hooked; its calls on files are recorded",
+    ),
+    (
         "programs started under a seccomp filter",
         "if seccomp forbids creating files they are not traced; each prints the number of lost events",
     ),

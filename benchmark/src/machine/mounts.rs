@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use dlio_schemas::io_limits::{IoLimit, IoLimits};
 use dlio_schemas::secrets::masked_text;
 
-use super::io_limits::{IoLimit, IoLimits};
 use crate::system::file_calls::{free_bytes, kernel_text, placed};
 
 /// Further mounts are left out: containers of a busy host have hundreds.
@@ -115,6 +115,12 @@ impl Mount {
         ["nfs", "nfs4"].contains(&self.kind.as_str())
     }
 
+    /// Returns the name of the Lustre file system, `scratch` of `10.0.0.1@tcp:/scratch`; `None` for other types.
+    pub fn lustre(&self) -> Option<&str> {
+        let path = self.source.rsplit_once(":/").map(|(_, path)| path).filter(|_| self.kind == "lustre")?;
+        path.split('/').next().filter(|name| !name.is_empty())
+    }
+
     /// Returns keys and values of the known properties. `root` is empty except in tests.
     pub fn about(&self, limits: &IoLimits, root: &Path) -> Vec<(&'static str, String)> {
         let mut about =
@@ -124,6 +130,7 @@ impl Mount {
             Some(text.trim().to_string()).filter(|text| !text.is_empty())
         };
         about.extend(self.device_name(root).map(|name| ("device", name)));
+        about.extend(self.disk(root).map(|number| ("disk", number)));
         about.extend(read(format!("/sys/class/bdi/{}/read_ahead_kb", self.device)).map(|kb| ("read_ahead_kb", kb)));
         if let Some(queue) = self.queue(root) {
             about.extend(read(format!("{queue}/rotational")).map(|number| ("rotational", number)));
@@ -159,11 +166,18 @@ impl Mount {
 
     /// Returns the limit on its device; a partition has that of its disk.
     pub fn io_limit(&self, limits: &IoLimits, root: &Path) -> IoLimit {
+        self.disk(root).and_then(|disk| limits.of(&disk)).unwrap_or_default()
+    }
+
+    /// Returns the number of its block device, or of the disk of its partition: limits of I/O apply to disks.
+    fn disk(&self, root: &Path) -> Option<String> {
         let own = format!("/sys/dev/block/{}", self.device);
         let is_partition = placed(root, &format!("{own}/partition")).exists();
-        let disk = || kernel_text(placed(root, &format!("{own}/../dev"))).ok();
-        let device = is_partition.then(disk).flatten().unwrap_or_else(|| self.device.clone());
-        limits.of(device.trim()).unwrap_or_default()
+        let disk = || Some(kernel_text(placed(root, &format!("{own}/../dev"))).ok()?.trim().to_string());
+        match is_partition {
+            true => disk(),
+            false => placed(root, &own).exists().then(|| self.device.clone()),
+        }
     }
 
     /// Returns the directory of the device's queue; a partition uses its disk's.
@@ -201,6 +215,20 @@ nonsense
     }
 
     #[test]
+    fn lustre_mounts_have_the_name_of_their_file_system() {
+        let name = |kind: &str, source: &str| {
+            let text = format!("30 22 0:40 / /l rw - {kind} {source} rw\n");
+            parse(&text)[0].lustre().map(str::to_string)
+        };
+        assert_eq!(name("lustre", "10.0.0.1@tcp:10.0.0.2@tcp:/scratch").as_deref(), Some("scratch"));
+        assert_eq!(name("lustre", "10.0.0.1@tcp:/scratch/project").as_deref(), Some("scratch"));
+        assert_eq!(
+            (name("nfs", "server:/scratch"), name("lustre", "scratch"), name("lustre", "a:/")),
+            (None, None, None)
+        );
+    }
+
+    #[test]
     fn mount_reports_properties_of_its_device() {
         let root = std::env::temp_dir().join(format!("dlio-mounts-{}", std::process::id()));
         let disk = root.join("sys/devices/sda");
@@ -214,15 +242,11 @@ nonsense
         fs::write(root.join("sys/class/bdi/8:1/read_ahead_kb"), "128\n").unwrap();
         fs::write(disk.join("sda1/partition"), "1\n").unwrap();
         fs::write(disk.join("dev"), "8:0\n").unwrap();
-        fs::create_dir_all(root.join("proc/self")).unwrap();
-        fs::create_dir_all(root.join("sys/fs/cgroup")).unwrap();
-        fs::write(root.join("proc/self/cgroup"), "0::/\n").unwrap();
-        fs::write(root.join("sys/fs/cgroup/cgroup.procs"), "1\n").unwrap();
-        fs::write(root.join("sys/fs/cgroup/io.max"), "8:0 rbps=1000 riops=max\n").unwrap();
-        let about = parse(TEXT)[0].about(&IoLimits::read(&root), &root);
+        let about = parse(TEXT)[0].about(&IoLimits::parse(b"8:0 rbps=1000").unwrap(), &root);
         fs::remove_dir_all(&root).unwrap();
         let get = |key| about.iter().find(|(known, _)| *known == key).map(|(_, value)| value.as_str());
         assert_eq!((get("device"), get("rotational")), (Some("sda1"), Some("1")));
+        assert_eq!(get("disk"), Some("8:0"));
         assert_eq!((get("read_bytes_limit"), get("reads_limit")), (Some("1000"), None));
         assert_eq!((get("scheduler"), get("read_ahead_kb")), (Some("mq-deadline"), Some("128")));
     }

@@ -6,6 +6,7 @@ use dlio_schemas::control_groups::{self, Throttling, line};
 use dlio_schemas::machine::counters::place;
 use dlio_schemas::machine::samples::Reading;
 
+use crate::machine::lustre;
 use crate::machine::mounts::Mount;
 use crate::system::file_calls::{kernel_text, placed};
 
@@ -31,6 +32,8 @@ pub struct Sources {
     /// Kernel names of block devices.
     pub devices: Vec<String>,
     pub has_nfs: bool,
+    /// Mounts of Lustre: name of the file system, and directory.
+    pub lustre: Vec<(String, String)>,
 }
 
 impl Sources {
@@ -42,6 +45,8 @@ impl Sources {
             }
         }
         self.has_nfs = mounts.iter().any(Mount::is_nfs);
+        let lustre = |mount: &Mount| Some((mount.lustre()?.to_string(), mount.folder.clone()));
+        self.lustre = mounts.iter().filter_map(lustre).collect();
         self
     }
 
@@ -56,6 +61,9 @@ impl Sources {
         self.network(&mut out);
         if self.has_nfs {
             nfs(&self.text("/proc/self/mountstats"), &mut out);
+        }
+        for (counter, folder, value) in lustre::counters(&self.root, &self.lustre) {
+            out.put(counter, &folder, value);
         }
         out.0
     }
@@ -278,6 +286,7 @@ mod tests {
             has_quota: true,
             devices: vec!["sda1".into()],
             has_nfs: true,
+            lustre: vec![("scratch".into(), "/lustre".into())],
         }
     }
 
@@ -315,6 +324,15 @@ mod tests {
              device s:/e mounted on /data with fstype nfs4 statvers=1.1\n\tper-op statistics\n\
              \t READ: 10 12 0 100 5000 1 20 30 0\n\t WRITE: 1 1 0 7 8 0 2 3\n",
         ),
+        (
+            "proc/fs/lustre/llite/scratch-ffff8803f05de800/stats",
+            "snapshot_time 1589909588.32 secs.nsecs\nread_bytes 25 samples [bytes] 4096 1048576 26214400\n\
+             write_bytes 2 samples [bytes] 1 7 8\nopen 5 samples [regs]\n",
+        ),
+        (
+            "proc/fs/lustre/llite/scratch-ffff8803f05de800/read_ahead_stats",
+            "snapshot_time 1589909588.32 secs.nsecs\nhits 40 samples [pages]\nmisses 3 samples [pages]\n",
+        ),
         ("group/cpu.stat", "usage_usec 9\nnr_periods 4\nnr_throttled 3\nthrottled_usec 2\n"),
         ("group/memory.current", "77\n"),
         ("group/memory.max", "max\n"),
@@ -344,6 +362,10 @@ mod tests {
             ("nfs_retransmissions", "/data", 2),
             ("nfs_round_trip_ns", "/data", 22 * MS),
             ("nfs_received_bytes", "/data", 5008),
+            ("lustre_reads", "/lustre", 25),
+            ("lustre_read_bytes", "/lustre", 26_214_400),
+            ("lustre_write_bytes", "/lustre", 8),
+            ("lustre_cache_misses", "/lustre", 3),
             ("group_cpu_ns", "GROUP", 9000),
             ("group_throttled_ns", "GROUP", 2000),
             ("group_memory_used", "GROUP", 77),

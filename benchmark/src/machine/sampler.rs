@@ -18,7 +18,6 @@ use dlio_schemas::machine::samples::{END, ENDING, Writer};
 use dlio_schemas::native::fields::key;
 use dlio_tracer::environment::{self, ControlGroups};
 
-use crate::machine::io_limits::IoLimits;
 use crate::machine::mounts;
 use crate::machine::readings::Sources;
 use crate::machine::unusual::{Allowance, RunSamples};
@@ -141,7 +140,7 @@ impl SamplerState {
         let mode = 0o666 & !self.umask;
         let made = OpenOptions::new().append(true).create_new(true).mode(mode).open(&path);
         let Ok(file) = made else { return };
-        let (limits, root) = (IoLimits::read(Path::new("")), Path::new(""));
+        let (limits, root) = (groups.io.unwrap_or_default(), Path::new(""));
         let about: Vec<_> = mounts.iter().map(|mount| (mount.folder.clone(), mount.about(&limits, root))).collect();
         let mut output = Output { path, file, writer: Writer::default(), began_ns, is_full: false, _name: name };
         output.put(&Writer::head(&facts(&groups), &about));
@@ -163,6 +162,7 @@ impl SamplerState {
             memory_group: groups.memory_group,
             devices: Vec::new(),
             has_nfs: false,
+            lustre: Vec::new(),
         };
         self.sources = Some(sources.of_mounts(&mounts));
     }

@@ -28,6 +28,9 @@ pub enum Layer {
     Object,
     /// Messages between processes, on this host and others: sockets, and the objects created for them.
     Net,
+    /// Calls of the HDF5 library. The calls on files that it makes are recorded too, inside them, so these never count
+    /// as I/O on files.
+    Hdf5,
 }
 
 /// The purpose of the call; the column `class`.
@@ -110,11 +113,16 @@ pub struct OpInfo {
 }
 
 impl Layer {
-    pub const ALL: [Layer; 7] =
-        [Layer::Posix, Layer::Stdio, Layer::Process, Layer::App, Layer::Wait, Layer::Object, Layer::Net];
+    pub const ALL: [Layer; 8] =
+        [Layer::Posix, Layer::Stdio, Layer::Process, Layer::App, Layer::Wait, Layer::Object, Layer::Net, Layer::Hdf5];
 
     pub fn name(self) -> &'static str {
-        ["posix", "stdio", "process", "app", "wait", "object", "net"][self as usize]
+        ["posix", "stdio", "process", "app", "wait", "object", "net", "hdf5"][self as usize]
+    }
+
+    /// Returns `true` if calls of this layer have metadata, as spans have.
+    pub const fn has_metadata(self) -> bool {
+        matches!(self, Layer::Object | Layer::Hdf5)
     }
 
     pub fn from_name(name: &str) -> Option<Layer> {
@@ -470,6 +478,39 @@ operations! {
         390 SOCKETPAIR "socketpair" Metadata Count Count Status;
         391 SHUTDOWN "shutdown" Metadata Command None Status;
         392 EVENTFD "eventfd" Metadata Count Flags Fd;
+    }
+    // `file` is the HDF5 file. Sizes are bytes in the program's memory. The data set or attribute and the selection are
+    // metadata before the event, and so are the layout and filters of a data set that is opened or created. HDF5
+    // reports no error number: a call that failed has the result -EIO.
+    Hdf5 {
+        440 H5F_CREATE "H5Fcreate" Metadata None Flags Status;
+        441 H5F_OPEN "H5Fopen" Metadata None Flags Status;
+        442 H5F_CLOSE "H5Fclose" Metadata None None Status;
+        443 H5F_FLUSH "H5Fflush" Sync None None Status;
+        444 H5D_CREATE "H5Dcreate" Metadata None None Status;
+        445 H5D_OPEN "H5Dopen" Metadata None None Status;
+        446 H5D_CLOSE "H5Dclose" Metadata None None Status;
+        447 H5D_READ "H5Dread" Read None Size Bytes;
+        448 H5D_WRITE "H5Dwrite" Write None Size Bytes;
+        449 H5D_READ_CHUNK "H5Dread_chunk" Read None Size Bytes;
+        450 H5D_WRITE_CHUNK "H5Dwrite_chunk" Write None Size Bytes;
+        // `a` is the number of data sets.
+        451 H5D_READ_MULTI "H5Dread_multi" Read Count Size Bytes;
+        452 H5D_WRITE_MULTI "H5Dwrite_multi" Write Count Size Bytes;
+        453 H5D_SET_EXTENT "H5Dset_extent" Metadata None None Status;
+        454 H5D_FLUSH "H5Dflush" Sync None None Status;
+        455 H5D_REFRESH "H5Drefresh" Metadata None None Status;
+        456 H5A_CREATE "H5Acreate" Metadata None None Status;
+        457 H5A_OPEN "H5Aopen" Metadata None None Status;
+        458 H5A_READ "H5Aread" Read None Size Bytes;
+        459 H5A_WRITE "H5Awrite" Write None Size Bytes;
+        460 H5G_CREATE "H5Gcreate" Metadata None None Status;
+        461 H5G_OPEN "H5Gopen" Metadata None None Status;
+        // Opens a data set, a group or a named type.
+        462 H5O_OPEN "H5Oopen" Metadata None None Status;
+        463 H5O_CLOSE "H5Oclose" Metadata None None Status;
+        // Releases a file or a data set; it is closed if no reference is left.
+        464 H5I_DEC_REF "H5Idec_ref" Metadata None None Status;
     }
 }
 

@@ -139,6 +139,7 @@ fn category(layer: Layer) -> &'static str {
         Layer::Wait => "WAIT",
         Layer::Object => "OBJECT",
         Layer::Net => "NET",
+        Layer::Hdf5 => "HDF5",
     }
 }
 

@@ -8,8 +8,8 @@ use crate::event::ops::Layer;
 use crate::event::record::{MetaKind, STEP_NONE, unpack_steps};
 use crate::export::exporter::{Call, Meta, Sink};
 use crate::export::key::{self, Key};
-use crate::native::fields::decimal;
 use crate::native::names::Names;
+use crate::text::decimal::decimal;
 use crate::text::readable::readable;
 
 /// Amount of text collected before it is compressed and written; each chunk is one member of a gzip file.

@@ -113,6 +113,12 @@ pub const COUNTERS: &[Counter] = &[
     sum("nfs_execution_ns", Nanoseconds, Mount, "Total time of requests from start to end."),
     sum("nfs_received_bytes", Bytes, Mount, "Bytes received in responses."),
     sum("nfs_sent_bytes", Bytes, Mount, "Bytes sent in requests."),
+    sum("lustre_reads", Count, Mount, "Reads of files of the Lustre mount, including those from the page cache."),
+    sum("lustre_read_bytes", Bytes, Mount, "Bytes of these reads."),
+    sum("lustre_writes", Count, Mount, "Writes to files of the Lustre mount."),
+    sum("lustre_write_bytes", Bytes, Mount, "Bytes of these writes."),
+    sum("lustre_cache_hits", Count, Mount, "Pages that reads found in the page cache, most of them read ahead."),
+    sum("lustre_cache_misses", Count, Mount, "Pages that reads had to fetch from servers."),
 ];
 
 /// Returns the index of the counter with this name.

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::Damage;
+use crate::text::decimal::decimal;
 
 /// The keys, each defined once, for the writer in the process and for every reader.
 pub mod key {
@@ -74,6 +75,10 @@ pub mod key {
     /// The CPUs of [`CPUS_ALLOWED`] as a list, `0-3,8`.
     pub const CPUS_LIST: &str = "cpus_list";
     pub const CPUS_LIST_END: &str = "cpus_list_end";
+    /// NUMA nodes of the host, each with the list of its CPUs: `0:0-31;1:32-63`.
+    pub const NUMA_NODES: &str = "numa_nodes";
+    /// The nodes from which the process may get memory (cpuset), a list.
+    pub const NUMA_MEMORY_NODES: &str = "numa_memory_nodes";
     /// CPU time per second that the control group may use, a decimal, the lowest quota of it and its parents; `none`
     /// if none of them has a quota.
     pub const CPU_QUOTA: &str = "cpu_quota";
@@ -91,6 +96,9 @@ pub mod key {
     /// that limit.
     pub const MEMORY_LIMIT: &str = "memory_limit";
     pub const MEMORY_CGROUP: &str = "memory_cgroup";
+    /// Limits per second on the I/O of block devices, as in [`crate::io_limits`]; `none` without a limit. The lowest of
+    /// the control group and its parents; in version 1 parents have no effect.
+    pub const IO_LIMITS: &str = "io_limits";
     /// `other`, `batch`, `idle`, `fifo`, `rr` or `deadline`; and the nice value of the main thread.
     pub const SCHEDULING: &str = "scheduling";
     pub const NICE: &str = "nice";
@@ -261,26 +269,6 @@ impl<'a> FieldWriter<'a> {
         self.out[self.used + 2..self.used + 2 + bytes.len()].copy_from_slice(bytes);
         self.used += 2 + bytes.len();
     }
-}
-
-/// Formats decimal digits without an allocation or the formatting machinery, which a traced program would have to
-/// load.
-pub fn decimal(value: i64, digits: &mut [u8; 20]) -> &[u8] {
-    let mut left = value.unsigned_abs();
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (left % 10) as u8;
-        left /= 10;
-        if left == 0 {
-            break;
-        }
-    }
-    if value < 0 {
-        at -= 1;
-        digits[at] = b'-';
-    }
-    &digits[at..]
 }
 
 #[cfg(test)]

@@ -576,8 +576,8 @@ impl Event {
     fn add_to(&self, bin: &mut [u64; bin::WORDS], events: u64, bytes: u64, ticks: u64) {
         bin[bin::EVENTS] += events;
         let (bytes_at, ticks_at) = match self.info.class {
-            // Traffic through sockets is not I/O on files.
-            _ if self.info.layer == Layer::Net => return,
+            // Traffic through sockets is not I/O on files, and the calls below a library's are counted themselves.
+            _ if matches!(self.info.layer, Layer::Net | Layer::Hdf5) => return,
             Class::Read if self.is_call() => (bin::BYTES_READ, bin::READ_TICKS),
             Class::Write if self.is_call() => (bin::BYTES_WRITTEN, bin::WRITE_TICKS),
             _ if self.is_io() => return bin[bin::OTHER_TICKS] += ticks,

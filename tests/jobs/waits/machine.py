@@ -128,7 +128,7 @@ def memory_limit():
         return train(Loader(make, 5 * WORKING_SET.count, workers=1), 0.001)
 
 
-@job("storage", WORKING_SET, group="blkio", finding="slow-but-idle-device")
+@job("storage", WORKING_SET, group="blkio", finding="io-limit")
 def device_limit():
     """A limit of 60 MB/s of I/O for the job's control group | the device has little to do"""
     make = cold_reads()

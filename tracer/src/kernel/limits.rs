@@ -9,6 +9,7 @@ use std::cell::UnsafeCell;
 use std::ffi::CStr;
 
 use dlio_schemas::control_groups::{self, Group, Quota, Throttling};
+use dlio_schemas::io_limits::{self, IoLimits};
 
 use crate::kernel::path_buffer::PathBuffer;
 use crate::kernel::{hash, sys};
@@ -19,7 +20,11 @@ pub const GROUP_MAX: usize = 384;
 /// Mount points of the version 1 controllers and the version 2 hierarchy.
 const CPU: [&[u8]; 3] = [b"/sys/fs/cgroup/cpu", b"/sys/fs/cgroup/cpu,cpuacct", b"/sys/fs/cgroup/cpuacct,cpu"];
 const MEMORY: [&[u8]; 1] = [b"/sys/fs/cgroup/memory"];
+const BLKIO: [&[u8]; 1] = [b"/sys/fs/cgroup/blkio"];
 const UNIFIED: [&[u8]; 2] = [b"/sys/fs/cgroup", b"/sys/fs/cgroup/unified"];
+
+/// Text of a limit that does not exist.
+pub const NO_LIMIT: &[u8] = b"none";
 
 /// A limit that may be unknown or may not exist.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,10 +71,14 @@ pub struct Limits {
     pub memory: Limit,
     /// Size of `/dev/shm` in bytes.
     pub shm: Limit,
+    /// NUMA nodes from which this process may get memory, one bit per node; zero if unknown.
+    pub memory_nodes: u64,
     /// Hash of the kernel's list of this process's groups: a process in other groups has another hash.
     pub groups: u64,
     pub cpu_group: Folder,
     pub memory_group: Folder,
+    /// Limits on the I/O of devices; `None` if unknown.
+    pub io: Option<IoLimits>,
 }
 
 /// Buffers for paths and files, used under the image lock.
@@ -103,8 +112,15 @@ impl Limits {
         let text = sys::read_small(placed(path, [root, b"/proc/self/cgroup"]), text);
         let (quota, cpu_group) = cpu_of(root, text, path, file);
         let (memory, memory_group) = memory_of(root, text, path, file);
+        let io = io_of(root, text, path, file);
         let shm = sys::file_system_size(placed(path, [root, b"/dev/shm"])).map_or(Limit::Unknown, Limit::Of);
-        Limits { quota, memory, shm, groups: mark(), cpu_group, memory_group }
+        Limits { quota, memory, shm, memory_nodes: sys::memory_nodes(), groups: mark(), cpu_group, memory_group, io }
+    }
+
+    /// Returns the limits on the I/O of devices as a text; `None` if unknown.
+    pub fn io_text<'a>(&self, room: &'a mut [u8; io_limits::TEXT_MAX]) -> Option<&'a [u8]> {
+        let text = self.io.as_ref()?.write(room);
+        Some(if text.is_empty() { NO_LIMIT } else { text })
     }
 
     /// Returns `true` if this process is in the same groups, or if the kernel does not list them.
@@ -266,6 +282,26 @@ fn memory_of(root: &[u8], text: &[u8], path: &mut PathBuffer, file: &mut [u8; TE
     }
 }
 
+fn io_of(root: &[u8], text: &[u8], path: &mut PathBuffer, file: &mut [u8; TEXT_MAX]) -> Option<IoLimits> {
+    // The controller is called `io` in version 2, which lists no names.
+    let group = Group::find(text, b"blkio")?;
+    let mounts: &[&[u8]] = if group.is_unified { &UNIFIED } else { &BLKIO };
+    let top = find_folder(root, &group, mounts, path)?;
+    let mut limits = IoLimits::default();
+    if group.is_unified {
+        tightest(path, top, |path| {
+            limits.take_version_2(read(path, b"/io.max", file));
+            None
+        });
+    } else {
+        // In version 1 the limits of a parent do not apply to its children.
+        for (place, name) in io_limits::FILES.iter().enumerate() {
+            limits.take_version_1(place, read(path, name, file));
+        }
+    }
+    Some(limits)
+}
+
 /// Held by tests that read limits, because they share the buffers.
 #[cfg(test)]
 pub static BUFFERS_IN_TEST: std::sync::Mutex<()> = std::sync::Mutex::new(());
@@ -277,8 +313,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns the limits found below a fake root: quota, memory limit and their groups.
-    fn limits_below(name: &str, groups: &str, files: &[(&str, &str)]) -> (Limit, Limit, [String; 2]) {
+    /// Returns the limits found below a fake root, and the directory of its groups.
+    fn below(name: &str, groups: &str, files: &[(&str, &str)]) -> (Limits, String) {
         let _one = BUFFERS_IN_TEST.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let root = std::env::temp_dir().join(format!("dlio-limits-{}-{name}", std::process::id()));
         let put = |path: &Path, text: &str| {
@@ -293,7 +329,12 @@ mod tests {
         }
         let limits = Limits::query(root.as_os_str().as_bytes());
         std::fs::remove_dir_all(&root).unwrap();
-        let below = root.join("sys/fs/cgroup").to_string_lossy().into_owned();
+        (limits, root.join("sys/fs/cgroup").to_string_lossy().into_owned())
+    }
+
+    /// Returns the quota, the memory limit and their groups.
+    fn limits_below(name: &str, groups: &str, files: &[(&str, &str)]) -> (Limit, Limit, [String; 2]) {
+        let (limits, below) = below(name, groups, files);
         let group = |folder: &Folder| String::from_utf8_lossy(folder.path()).replace(&below, "");
         (limits.quota, limits.memory, [group(&limits.cpu_group), group(&limits.memory_group)])
     }
@@ -340,6 +381,24 @@ mod tests {
         let files = [("cpu.max", "50000 100000\n"), ("inner/cpu.max", "max 100000\n"), ("memory.max", "7\n")];
         let found = limits_below("outside", "0::/docker/0123/inner\n", &files);
         assert_eq!(found, (Limit::Of(500), Limit::Of(7), groups("", "")));
+    }
+
+    #[test]
+    fn limits_on_devices_are_those_of_the_own_groups() {
+        let io = |name: &str, groups: &str, files: &[(&str, &str)]| below(name, groups, files).0.io;
+        let files = [
+            ("cgroup.controllers", "io"),
+            ("job/io.max", "8:0 rbps=2000 wiops=9\n"),
+            ("job/step/io.max", "8:0 rbps=9000\n"),
+        ];
+        assert_eq!(io("io-2", "0::/job/step\n", &files), IoLimits::parse(b"8:0 rbps=2000 wiops=9"));
+        let files = [
+            ("blkio/outer/blkio.throttle.write_iops_device", "8:0 100\n"),
+            ("blkio/outer/job/blkio.throttle.read_bps_device", "8:0 50000000\n"),
+        ];
+        assert_eq!(io("io-1", "3:blkio:/outer/job\n0::/\n", &files), IoLimits::parse(b"8:0 rbps=50000000"));
+        assert_eq!(io("io-none", "3:blkio:/\n", &[("blkio/x", "")]), Some(IoLimits::default()));
+        assert_eq!(io("io-unknown", "", &[]), None);
     }
 
     #[test]

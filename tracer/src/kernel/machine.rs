@@ -2,9 +2,14 @@
 //! to those it starts.
 //!
 //! The queries take nine system calls, most of them on /proc and /sys: as much time as all other tracing of a
-//! short-lived process. The results are passed in an environment variable,
-//! `BOOTED:TSC:CORES:MEMORY:BOOT_ID:KERNEL:HOST:QUOTA:LIMIT:SHM:GROUPS:LENGTH:LENGTH:CPU_GROUP:MEMORY_GROUP:FOLDER`,
-//! and are trusted only on the host they came from: the clocks must give the same boot time, which differs between
+//! short-lived process. The results are passed in an environment variable, whose parts are separated by colons:
+//!
+//! ```text
+//! BOOTED TSC CORES MEMORY BOOT_ID KERNEL HOST QUOTA LIMIT SHM MEMORY_NODES GROUPS
+//! LENGTH LENGTH LENGTH LENGTH CPU_GROUP MEMORY_GROUP IO_LIMITS NODES FOLDER
+//! ```
+//!
+//! They are trusted only on the host they came from: the clocks must give the same boot time, which differs between
 //! hosts by more than the millisecond allowed here, and the kernel must report the same release and host name. FOLDER
 //! is the trace directory, if its file system is local to this host.
 
@@ -12,10 +17,12 @@ use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 
+use dlio_schemas::decimal::decimal;
 use dlio_schemas::env;
-use dlio_schemas::native::fields::decimal;
+use dlio_schemas::io_limits::{self, IoLimits};
 
-use crate::kernel::limits::{Folder, GROUP_MAX, Limit, Limits};
+use crate::kernel::limits::{Folder, GROUP_MAX, Limit, Limits, NO_LIMIT};
+use crate::kernel::nodes::Nodes;
 use crate::kernel::path_buffer::PathBuffer;
 use crate::kernel::switches::SWITCHES;
 use crate::kernel::sys;
@@ -44,6 +51,7 @@ struct MachineFacts {
     cores: u64,
     memory: u64,
     boot_id: [u8; BOOT_ID],
+    nodes: Nodes,
 }
 
 /// The facts in the form in which they are passed on.
@@ -101,6 +109,11 @@ impl Machine {
         self.facts.cores
     }
 
+    /// Returns the NUMA nodes of the host, see [`Nodes`]; empty if unknown.
+    pub fn nodes(&self) -> &[u8] {
+        self.facts.nodes.text()
+    }
+
     /// Returns the memory size in bytes.
     pub fn memory(&self) -> u64 {
         self.facts.memory
@@ -128,7 +141,14 @@ impl MachineFacts {
             libc::sysinfo(&mut info);
             (info.totalram * info.mem_unit as u64, libc::sysconf(libc::_SC_NPROCESSORS_ONLN).max(0) as u64)
         };
-        MachineFacts { booted_ns: booted_ns(), has_steady_tsc: SWITCHES.tsc.load(Relaxed), cores, memory, boot_id }
+        MachineFacts {
+            booted_ns: booted_ns(),
+            has_steady_tsc: SWITCHES.tsc.load(Relaxed),
+            cores,
+            memory,
+            boot_id,
+            nodes: Nodes::query(b""),
+        }
     }
 
     fn apply_here(&self) -> bool {
@@ -171,11 +191,17 @@ fn parse(text: &[u8]) -> Option<InheritedFacts<'_>> {
     let boot_id = if boot_id.is_empty() { [0; BOOT_ID] } else { boot_id.try_into().ok()? };
     let (kernel, host) = (parts.text()?, parts.text()?);
     let [quota, memory_limit, shm] = [parts.limit()?, parts.limit()?, parts.limit()?];
-    let groups = parts.number()?;
-    let [cpu, memory_group] = [parts.number()?, parts.number()?];
+    let [memory_nodes, groups] = [parts.number()?, parts.number()?];
+    let [cpu, memory_group, io, nodes] = [parts.number()?, parts.number()?, parts.number()?, parts.number()?];
     let (cpu_group, memory_group) = (parts.folder(cpu)?, parts.folder(memory_group)?);
-    let limits = Limits { quota, memory: memory_limit, shm, groups, cpu_group, memory_group };
-    let facts = MachineFacts { booted_ns, has_steady_tsc, cores, memory, boot_id };
+    let io = match parts.take(usize::try_from(io).ok()?)? {
+        b"" => None,
+        NO_LIMIT => Some(IoLimits::default()),
+        text => Some(IoLimits::parse(text)?),
+    };
+    let nodes = Nodes::new(parts.take(usize::try_from(nodes).ok()?)?);
+    let limits = Limits { quota, memory: memory_limit, shm, memory_nodes, groups, cpu_group, memory_group, io };
+    let facts = MachineFacts { booted_ns, has_steady_tsc, cores, memory, boot_id, nodes };
     Some(InheritedFacts { facts, limits, kernel, host, folder: parts.0 })
 }
 
@@ -202,7 +228,7 @@ impl<'a> Parts<'a> {
     fn limit(&mut self) -> Option<Limit> {
         match self.text()? {
             b"" => Some(Limit::Unknown),
-            b"none" => Some(Limit::None),
+            NO_LIMIT => Some(Limit::None),
             digits => Some(Limit::Of(std::str::from_utf8(digits).ok()?.parse().ok()?)),
         }
     }
@@ -242,16 +268,21 @@ fn note(facts: &MachineFacts, limits: &Limits, [kernel, host, folder]: [&[u8]; 3
     for limit in [limits.quota, limits.memory, limits.shm] {
         match limit {
             Limit::Unknown => {}
-            Limit::None => drop(entry.push(b"none")),
+            Limit::None => drop(entry.push(NO_LIMIT)),
             Limit::Of(number) => drop(entry.push(decimal(number.min(i64::MAX as u64) as i64, &mut [0; 20]))),
         }
         entry.push(b":");
     }
     let (cpu, memory) = (limits.cpu_group.path(), limits.memory_group.path());
-    for number in [limits.groups, cpu.len() as u64, memory.len() as u64] {
+    let mut room = [0; io_limits::TEXT_MAX];
+    let io = limits.io_text(&mut room).unwrap_or_default();
+    let nodes = facts.nodes.text();
+    let lengths = [cpu, memory, io, nodes].map(|text| text.len() as u64);
+    for number in [limits.memory_nodes, limits.groups].into_iter().chain(lengths) {
         entry.push(decimal(number as i64, &mut [0; 20])).push(b":");
     }
-    entry.push(cpu).push(b":").push(memory).push(b":").push(folder);
+    entry.push(cpu).push(b":").push(memory).push(b":").push(io).push(b":");
+    entry.push(nodes).push(b":").push(folder);
     NOTED.store(noted + 1, Release);
 }
 
@@ -273,6 +304,7 @@ mod tests {
         let _one = BUFFERS_IN_TEST.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let (facts, mut limits) = (MachineFacts::query(), Limits::query(b""));
         limits.cpu_group = Folder::new(b"/pod:a/b:");
+        limits.io = IoLimits::parse(b"8:0 rbps=7;8:16 wiops=9");
         note(&facts, &limits, [b"6.1", b"node", b"/a:b"]);
         let inherited = inherited_facts().expect("what was noted");
         assert_eq!((inherited.facts, inherited.facts.apply_here()), (facts, true));
@@ -293,9 +325,12 @@ mod tests {
             "1:1:1:1:short:k:h:",
             "1:1:1:1::::",
             "1:1:1:1::k:h:",
-            "1:1:1:1::k:h:1:1:1:1:9:9:/a:/b:",
-            "1:1:1:1::k:h:x:1:1:1:2:2:/a:/b:",
-            "1:1:1:1::k:h:1:1:1:1:999999:2:/a:/b:",
+            "1:1:1:1::k:h:1:1:1:1:1:9:9:0:0:/a:/b:::",
+            "1:1:1:1::k:h:x:1:1:1:1:2:2:0:0:/a:/b:::",
+            "1:1:1:1::k:h:1:1:1:1:1:999999:2:0:0:/a:/b:::",
+            "1:1:1:1::k:h:1:1:1:1:1:2:2:9:0:/a:/b:none::",
+            "1:1:1:1::k:h:1:1:1:1:1:2:2:6:0:/a:/b:8 rbps::",
+            "1:1:1:1::k:h:1:1:1:1:1:2:2:0:9:/a:/b::0:0:",
             "18446744073709551616:1:1:1::k:h:",
         ] {
             let inherited = parse(text.as_bytes());

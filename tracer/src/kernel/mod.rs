@@ -6,11 +6,13 @@
 //! reads), [`valgrind`], [`thread_end`], then [`path_buffer`] and [`hash`] (paths without an allocation).
 
 pub(crate) mod clock;
-pub(crate) mod hash;
+pub mod hash;
 pub mod large_statics;
 pub(crate) mod limits;
 pub(crate) mod machine;
 pub mod memory;
+pub(crate) mod nodes;
+pub mod pages;
 pub(crate) mod path_buffer;
 pub(crate) mod single_thread_atomics;
 pub(crate) mod sockets;

@@ -8,7 +8,7 @@ use std::arch::asm;
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
-use dlio_schemas::native::fields::decimal;
+use dlio_schemas::decimal::decimal;
 use libc::{c_int, c_long};
 
 use crate::kernel::vdso;
@@ -342,6 +342,19 @@ pub fn read_small<'a>(path: &CStr, into: &'a mut [u8]) -> &'a [u8] {
     let length = kernel!(SYS_read, fd, into.as_mut_ptr(), into.len());
     close(fd as c_int);
     &into[..length.max(0) as usize]
+}
+
+/// Returns the NUMA nodes from which this process may get memory, one bit per node; zero if unknown, or if a node has a
+/// number above 62.
+pub fn memory_nodes() -> u64 {
+    /// The kernel rejects fewer bits than it supports.
+    const WORDS: usize = 64;
+    const MPOL_F_MEMS_ALLOWED: usize = 4;
+    let mut nodes = [0u64; WORDS];
+    let nothing = std::ptr::null_mut::<i32>();
+    let result = kernel!(SYS_get_mempolicy, nothing, nodes.as_mut_ptr(), WORDS * 64, 0usize, MPOL_F_MEMS_ALLOWED);
+    let is_small = nodes[0] <= i64::MAX as u64 && nodes[1..].iter().all(|word| *word == 0);
+    if result == 0 && is_small { nodes[0] } else { 0 }
 }
 
 /// Returns the type of the file system of a path, as `statfs` numbers it.

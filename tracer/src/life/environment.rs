@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicPtr, Ordering::*};
 
 use dlio_schemas::env;
+use dlio_schemas::io_limits::IoLimits;
 
 use crate::kernel::limits::{Folder, Limit, Limits};
 use crate::kernel::machine::Machine;
@@ -99,6 +100,8 @@ pub struct ControlGroups {
     /// Memory limit in bytes; `None` without a limit.
     pub memory_limit: Option<u64>,
     pub memory_group: Option<PathBuf>,
+    /// Limits on the I/O of devices; `None` if unknown.
+    pub io: Option<IoLimits>,
 }
 
 /// Reads the limits of this process's control groups from the kernel. `root` is empty except in tests.
@@ -115,6 +118,7 @@ pub fn control_groups(root: &Path) -> ControlGroups {
         cpu_group: folder(&limits.cpu_group),
         memory_limit: known(limits.memory),
         memory_group: folder(&limits.memory_group),
+        io: limits.io,
     }
 }
 

@@ -8,8 +8,8 @@
 use std::ffi::CStr;
 use std::io;
 
+use dlio_schemas::decimal::decimal;
 use dlio_schemas::export::export;
-use dlio_schemas::native::fields::decimal;
 use dlio_schemas::native::file::Image;
 use dlio_schemas::native::ring::Ring;
 use dlio_schemas::{chrome, perfetto};

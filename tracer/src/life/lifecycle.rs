@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::*};
 
-use dlio_schemas::native::fields::decimal;
+use dlio_schemas::decimal::decimal;
 use dlio_schemas::ops::Layer;
 
 use crate::kernel::switches::SWITCHES;

@@ -8,7 +8,8 @@ use std::ffi::CStr;
 use std::sync::atomic::Ordering::*;
 
 use dlio_schemas::clock::Anchor;
-use dlio_schemas::native::fields::{FieldWriter, decimal, key};
+use dlio_schemas::decimal::decimal;
+use dlio_schemas::native::fields::{FieldWriter, key};
 use dlio_schemas::native::file::LOST_IN_NAME;
 use dlio_schemas::native::ring::header;
 

@@ -4,7 +4,7 @@
 use std::ffi::CStr;
 use std::path::Path;
 
-use dlio_schemas::native::fields::decimal;
+use dlio_schemas::decimal::decimal;
 
 use crate::kernel::path_buffer::PathBuffer;
 use crate::kernel::sys;

@@ -5,8 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicPtr, Ordering::*};
 
+use dlio_schemas::decimal::decimal;
 use dlio_schemas::env;
-use dlio_schemas::native::fields::decimal;
 use dlio_schemas::ops::Layer;
 
 use crate::kernel::path_buffer::{PATH_MAX, PathBuffer};
@@ -332,7 +332,7 @@ fn layers() -> u32 {
         match std::str::from_utf8(name).ok().and_then(Layer::from_name) {
             Some(layer) => bits |= 1 << layer as u32,
             None if name == b"all" => bits = ALL,
-            None => complain(env::LAYERS, name, "posix, stdio, process, app, wait, object, net or all"),
+            None => complain(env::LAYERS, name, "posix, stdio, process, app, wait, object, net, hdf5 or all"),
         }
     }
     if bits == 0 { ALL } else { bits }

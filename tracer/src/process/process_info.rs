@@ -5,8 +5,9 @@ use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::*};
 
 use dlio_schemas::clock::Anchor;
+use dlio_schemas::decimal::decimal;
 use dlio_schemas::env;
-use dlio_schemas::native::fields::{FieldWriter, decimal, key};
+use dlio_schemas::native::fields::{FieldWriter, key};
 use dlio_schemas::secrets;
 
 use crate::kernel::machine::Machine;

@@ -1,10 +1,11 @@
 //! The resources that this process may use and has used, and those that change while it runs. Nothing is allocated,
 //! and no descriptor stays open.
 
-use dlio_schemas::control_groups;
-use dlio_schemas::native::fields::{FieldWriter, LATEST, THREAD_VARIABLES, decimal, key};
+use dlio_schemas::decimal::decimal;
+use dlio_schemas::native::fields::{FieldWriter, LATEST, THREAD_VARIABLES, key};
+use dlio_schemas::{control_groups, io_limits};
 
-use crate::kernel::limits::{Folder, Limit, Limits};
+use crate::kernel::limits::{Folder, Limit, Limits, NO_LIMIT};
 use crate::kernel::machine::Machine;
 use crate::kernel::sys::{self, CpuMask};
 use crate::kernel::variables::variable;
@@ -23,6 +24,9 @@ pub fn at_start(writer: &mut FieldWriter, pid: i32, machine: &Machine) {
     if let Some(mask) = sys::cpus_allowed(pid) {
         writer.number(key::CPUS_ALLOWED, count(&mask) as i64);
         list(writer, key::CPUS_LIST, &mask);
+    }
+    if !machine.nodes().is_empty() {
+        writer.text(key::NUMA_NODES, machine.nodes());
     }
     of_groups(writer, machine.limits());
     if let Some(throttling) = machine.limits().throttling() {
@@ -52,16 +56,20 @@ pub fn of_groups(writer: &mut FieldWriter, limits: &Limits) {
     let mut digits = [0; 24];
     match limits.quota {
         Limit::Unknown => {}
-        Limit::None => writer.text(key::CPU_QUOTA, b"none"),
+        Limit::None => writer.text(key::CPU_QUOTA, NO_LIMIT),
         Limit::Of(quota) => writer.text(key::CPU_QUOTA, thousandths(quota, &mut digits)),
     }
     for (key, limit) in [(key::MEMORY_LIMIT, limits.memory), (key::SHM_SIZE, limits.shm)] {
         match limit {
             Limit::Unknown => {}
-            Limit::None => writer.text(key, b"none"),
+            Limit::None => writer.text(key, NO_LIMIT),
             Limit::Of(bytes) => writer.number(key, bytes as i64),
         }
     }
+    if limits.memory_nodes != 0 {
+        list(writer, key::NUMA_MEMORY_NODES, &[limits.memory_nodes]);
+    }
+    limits.io_text(&mut [0; io_limits::TEXT_MAX]).into_iter().for_each(|text| writer.text(key::IO_LIMITS, text));
     for (key, folder) in [(key::CPU_CGROUP, &limits.cpu_group), (key::MEMORY_CGROUP, &limits.memory_group)] {
         if *folder != Folder::UNKNOWN {
             writer.text(key, folder.path());
@@ -133,8 +141,8 @@ pub fn cpus_of_threads(pid: i32, cores: u64, depth: Depth) -> Option<CpuMask> {
     Some(all)
 }
 
-/// Writes a list of CPUs, if it is not too long.
-pub fn list(writer: &mut FieldWriter, key: &str, mask: &CpuMask) {
+/// Writes a list of CPUs or nodes, if it is not too long.
+pub fn list(writer: &mut FieldWriter, key: &str, mask: &[u64]) {
     let mut room = [0; LIST_MAX];
     cpu_list(mask, &mut room).into_iter().for_each(|list| writer.text(key, list));
 }

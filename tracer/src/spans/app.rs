@@ -30,6 +30,11 @@ impl Meta {
     pub fn new(key: u32, kind: MetaKind, value: i64) -> Meta {
         Meta { key, kind: kind as i32, value }
     }
+
+    /// Returns the pair with another value.
+    pub(super) fn with(self, value: i64) -> Meta {
+        Meta { value, ..self }
+    }
 }
 
 /// An open span. All zeros means "not open": tracing was off, or the span has ended.
@@ -55,6 +60,12 @@ impl OpenSpan {
     pub const NONE: OpenSpan =
         OpenSpan { start: 0, name: 0, category: 0, steps: NO_STEPS, generation: 0, depth: 0, line: 0 };
 
+    /// Returns a span that starts on the calling thread.
+    pub(super) fn starting(start: u64, name: u32, category: u32, depth: u32) -> OpenSpan {
+        let (generation, line) = (wiped_page::generation(), local() as usize);
+        OpenSpan { start, name, category, steps: NO_STEPS, generation, depth, line }
+    }
+
     pub fn is_open(&self) -> bool {
         self.start != 0
     }
@@ -74,8 +85,7 @@ pub fn begin(name: u32, category: u32, steps: i64) -> OpenSpan {
     // SAFETY: the line is this thread's own.
     let depth = unsafe { (*line).depth };
     let start = clock::ticks();
-    let span =
-        OpenSpan { start, name, category, steps, generation: wiped_page::generation(), depth, line: line as usize };
+    let span = OpenSpan { steps, ..OpenSpan::starting(start, name, category, depth) };
     // SAFETY: as above.
     unsafe { (*line).depth = depth + 1 };
     with_page(|page| note_open(page, &span));
@@ -172,7 +182,7 @@ pub fn io_done(io: &LibraryIo, name: &[u8], meta: &[Meta]) {
     done.record(op, file, -1, (io.pos.max(POS_UNKNOWN), io.pos >= 0), io.requested.max(0), ret);
 }
 
-fn put_meta(meta: &[Meta], start: u64) {
+pub(super) fn put_meta(meta: &[Meta], start: u64) {
     for pair in meta {
         Done { start, duration: 0 }.record(Op::META, pair.key, pair.kind, (pair.value, true), 0, 0);
     }
@@ -180,7 +190,7 @@ fn put_meta(meta: &[Meta], start: u64) {
 
 /// Runs `work` with the page of this thread's segment, which is created here if this is the thread's first event.
 #[inline(always)]
-fn with_page(work: impl FnOnce(*mut u8)) {
+pub(super) fn with_page(work: impl FnOnce(*mut u8)) {
     // SAFETY: the line is this thread's own; a state in use is never unmapped.
     unsafe {
         let mut thread: *mut Thread = (*local()).thread;
@@ -194,7 +204,7 @@ fn with_page(work: impl FnOnce(*mut u8)) {
     }
 }
 
-fn note_open(page: *mut u8, span: &OpenSpan) {
+pub(super) fn note_open(page: *mut u8, span: &OpenSpan) {
     let depth = span.depth as usize;
     if depth >= segment::SPANS_MAX {
         return;
@@ -219,7 +229,7 @@ fn note_steps(page: *mut u8, span: &OpenSpan) {
     }
 }
 
-fn note_closed(page: *mut u8, depth: u32) {
+pub(super) fn note_closed(page: *mut u8, depth: u32) {
     set_open(page, depth.min(segment::SPANS_MAX as u32));
 }
 

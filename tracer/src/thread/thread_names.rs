@@ -6,7 +6,8 @@
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
-use dlio_schemas::native::fields::{FieldWriter, decimal, key};
+use dlio_schemas::decimal::decimal;
+use dlio_schemas::native::fields::{FieldWriter, key};
 
 use crate::kernel::path_buffer::PathBuffer;
 use crate::kernel::sys;

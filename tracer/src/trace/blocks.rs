@@ -6,6 +6,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 
 use dlio_schemas::clock::Anchor;
+use dlio_schemas::io_limits;
 use dlio_schemas::native::block::{self, Codec, HEADER_SIZE, Header, Kind};
 use dlio_schemas::native::file::file_header;
 use dlio_schemas::native::ring::header;
@@ -25,7 +26,7 @@ static EVENTS: AtomicU64 = AtomicU64::new(0);
 static BYTES: AtomicU64 = AtomicU64::new(0);
 /// Maximum length of the facts written at once: the last facts, resource usage, the groups that the process has moved
 /// to, and the names of threads.
-pub const FACTS_MAX: usize = 1024 + 2 * GROUP_MAX + thread_names::TEXT_MAX;
+pub const FACTS_MAX: usize = 1024 + 2 * GROUP_MAX + io_limits::TEXT_MAX + thread_names::TEXT_MAX;
 /// `true` if the process must not write: see [`is_forbidden`].
 static FORBIDDEN: AtomicBool = AtomicBool::new(false);
 const DLT_NONE: u32 = 0;

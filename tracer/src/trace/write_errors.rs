@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::*};
 
-use dlio_schemas::native::fields::decimal;
+use dlio_schemas::decimal::decimal;
 use dlio_schemas::native::ring::header;
 use dlio_schemas::native::trouble;
 pub use dlio_schemas::native::trouble::UNSEEN_RESULT;

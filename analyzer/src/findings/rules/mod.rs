@@ -9,6 +9,7 @@ mod checkpoint_stalls;
 mod compute_bound;
 mod cpu_affinity;
 mod cpu_quota;
+mod data_set_per_sample;
 mod device_saturated;
 mod failed_lookups;
 mod failing_io;
@@ -34,6 +35,8 @@ mod opened_never_read;
 mod page_faults;
 mod process_killed;
 mod random_in_file;
+mod read_amplification;
+mod readahead;
 mod reader_programs;
 mod reader_sleep;
 mod redundant_reads;
@@ -88,6 +91,7 @@ pub const RULES: &[Rule] = &[
     io_limit::RULE,
     device_saturated::RULE,
     slow_but_idle_device::RULE,
+    readahead::RULE,
     nfs_server::RULE,
     nfs_client_queue::RULE,
     too_many_readers::RULE,
@@ -107,11 +111,13 @@ pub const RULES: &[Rule] = &[
     backward_seeks::RULE,
     unaligned::RULE,
     shared_block_writes::RULE,
+    read_amplification::RULE,
     redundant_reads::RULE,
     hot_file::RULE,
     metadata_bound::RULE,
     stat_storm::RULE,
     reopen_storm::RULE,
+    data_set_per_sample::RULE,
     open_serial::RULE,
     failed_lookups::RULE,
     listing::RULE,

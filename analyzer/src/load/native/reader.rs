@@ -458,7 +458,7 @@ impl NativeSource {
     fn read_block(&self, index: usize, reader: &mut Reader, catalog: &Catalog, wanted: Wanted) -> Result<(), Damage> {
         let block = &self.blocks[index];
         let resolver = self.resolver_for(wanted, catalog);
-        let carried = if wanted.args && resolver.has_spans() { self.carried_into(index, reader) } else { Vec::new() };
+        let carried = if resolver.wants_carried(wanted) { self.carried_into(index, reader) } else { Vec::new() };
         self.decode(block, reader, |ops| resolve::needed_columns(ops, wanted))?;
         let events = std::mem::take(&mut reader.native.events);
         resolver.fill(block.header.tid, &events, carried, reader.split(), catalog, wanted);
@@ -575,8 +575,7 @@ impl Source for NativeSource {
             self.read_block(index, reader, catalog, wanted)?;
         } else if let Some(leftover) = self.leftovers.get(index - self.blocks.len()) {
             let resolver = self.resolver(catalog);
-            let carried =
-                if wanted.args && resolver.has_spans() { self.carried_into(index, reader) } else { Vec::new() };
+            let carried = if resolver.wants_carried(wanted) { self.carried_into(index, reader) } else { Vec::new() };
             resolver.fill(leftover.tid, &leftover.events, carried, reader.split(), catalog, wanted);
         } else {
             let (resolver, end) = (self.resolver(catalog), self.unix_ns(self.last_tick));

@@ -45,6 +45,8 @@ pub struct Resolver {
     files: Vec<u32>,
     /// Strings that are not files: of spans, categories, metadata.
     texts: HashMap<u32, String>,
+    /// The process calls libraries above the file system.
+    has_data_sets: bool,
     /// Kinds of the program's own events, by operation, name and category.
     app_kinds: Mutex<HashMap<AppKey, u32>>,
 }
@@ -66,6 +68,8 @@ struct Traits {
     app: bool,
     /// Has metadata, although it is a call.
     told: bool,
+    /// Is a call of a library above the file system, which is always counted with its metadata.
+    library: bool,
     known: bool,
 }
 
@@ -84,14 +88,23 @@ fn traits(op: Op) -> Traits {
         source: info.a == Meaning::Source,
         woken: info.b == Meaning::Waker || info.a == Meaning::Child || TELLS_PEER.contains(&op),
         app: info.layer == Layer::App,
-        told: info.layer == Layer::Object,
+        told: info.layer.has_metadata(),
+        library: info.layer == Layer::Hdf5,
         known: true,
     }
 }
 
 impl Resolver {
     pub fn new(proc: u32, clock: Clock, offset: i64) -> Resolver {
-        Resolver { proc, clock, offset, files: Vec::new(), texts: HashMap::new(), app_kinds: Mutex::default() }
+        Resolver {
+            proc,
+            clock,
+            offset,
+            files: Vec::new(),
+            texts: HashMap::new(),
+            has_data_sets: false,
+            app_kinds: Mutex::default(),
+        }
     }
 
     pub fn unix_ns(&self, ticks: u64) -> i64 {
@@ -140,12 +153,25 @@ impl Resolver {
 
     /// Adds only those strings that are not files.
     pub fn learn_texts(&mut self, names: &Names, from: u32) {
-        let texts = names.iter_from(from).filter(|(_, kind, _)| !is_file(*kind));
-        self.texts.extend(texts.map(|(id, _, text)| (id, readable(text).into_owned())));
+        let texts = || names.iter_from(from).filter(|(_, kind, _)| !is_file(*kind));
+        let is_library =
+            |kind: NameKind, text: &[u8]| kind == NameKind::Category && text == Layer::Hdf5.name().as_bytes();
+        self.has_data_sets |= texts().any(|(_, kind, text)| is_library(kind, text));
+        self.texts.extend(texts().map(|(id, _, text)| (id, readable(text).into_owned())));
+    }
+
+    /// Returns `true` if metadata at the end of the previous block are needed.
+    pub fn wants_carried(&self, wanted: Wanted) -> bool {
+        self.keeps_metadata(wanted) && self.has_spans()
+    }
+
+    /// Returns `true` if metadata are needed: by SQL, or to count calls of libraries, for which all columns are read.
+    fn keeps_metadata(&self, wanted: Wanted) -> bool {
+        wanted.args || self.has_data_sets && wanted.columns == Columns::ALL
     }
 
     /// Returns `true` if the process recorded anything itself, to which metadata may belong.
-    pub fn has_spans(&self) -> bool {
+    fn has_spans(&self) -> bool {
         !self.texts.is_empty()
     }
 
@@ -163,6 +189,7 @@ impl Resolver {
         batch.clear();
         batch.proc = self.proc;
         batch.tid = tid as i32;
+        batch.has_data_sets = self.has_data_sets && wanted.columns == Columns::ALL;
         if wanted.columns.has(Columns::TS.and(Columns::DUR)) {
             self.fill_times(events, times, batch, wanted.columns);
         }
@@ -212,7 +239,7 @@ impl Resolver {
                 }
                 Op::META => {
                     *keep = false;
-                    if wanted.args {
+                    if self.keeps_metadata(wanted) {
                         metas.push(Meta::of(events, i));
                     }
                 }
@@ -249,7 +276,7 @@ impl Resolver {
                     // Counters belong to any event, named values to events of the program itself.
                     let is_its_own = |meta: &mut Meta| traits.told || meta.kind == MetaKind::Counters;
                     let metas: Vec<_> = metas.extract_if(.., is_its_own).collect();
-                    if wanted.args {
+                    if wanted.args || traits.library {
                         self.app_args(events, i, metas, batch, catalog);
                     }
                 }
@@ -319,7 +346,7 @@ impl Resolver {
 
 impl Traits {
     fn needs_care(&self) -> bool {
-        self.app || self.source || self.woken || !self.known
+        self.app || self.source || self.woken || self.library || !self.known
     }
 }
 

@@ -6,6 +6,7 @@ use dlio_schemas::ops::Class;
 use foldhash::fast::RandomState;
 use serde::{Deserialize, Serialize};
 
+use super::data_sets::DataSets;
 use super::epochs::Epochs;
 use super::kinds::{OBJECT, is_part};
 use crate::batch::ABSENT;
@@ -326,6 +327,9 @@ pub struct Counted {
     /// When a data set was generated.
     #[serde(default)]
     pub generated: Generated,
+    /// Requests for data sets of libraries above the file system.
+    #[serde(default)]
+    pub data_sets: DataSets,
     /// Where ranks write.
     pub blocks: Blocks,
     /// The processes that used a file: file in the upper half, process in the lower.
@@ -376,6 +380,7 @@ impl Counted {
         self.course.merge(other.course);
         self.epochs.merge(other.epochs);
         self.generated.merge(other.generated);
+        self.data_sets.merge(other.data_sets);
         self.blocks.merge(other.blocks);
         self.users.extend(other.users);
         self.movers.extend(other.movers);
@@ -426,6 +431,7 @@ impl Counted {
         }
         let above = std::mem::take(&mut self.above);
         above.into_iter().for_each(|(user, moved)| self.add_above(pair(user), moved));
+        self.data_sets.renumber(&mut file);
         self.blocks.renumber(&mut file);
         // Other named files need a row too, which may get counts later.
         let named = self.users.iter().map(|user| (user >> 32) as usize + 1).max().unwrap_or(0);
@@ -439,6 +445,7 @@ impl Counted {
             self.unite_files(aliases);
         }
         self.unite_layers();
+        self.data_sets.finish();
         self.access.finish();
     }
 

@@ -5,6 +5,7 @@ use dlio_schemas::ops::Class;
 use serde::{Deserialize, Serialize};
 
 use super::counted::{Counted, ProcessCount, ThreadCount, UpperLayerTotals, lengthen, row};
+use super::data_sets::DataSetCounter;
 use super::file_traits::FileTraits;
 use super::kinds::{KindTraits, directions};
 use crate::batch::{ABSENT, ABSENT_32, Batch, FAILED};
@@ -46,6 +47,7 @@ pub struct Counter<'a> {
     seen: Seen,
     /// Times outside are not counted as wall time.
     window: (i64, i64),
+    data_sets: DataSetCounter,
     /// Lengths of events, while they are few enough to be kept.
     lengths: Option<Lengths>,
     pub counted: Counted,
@@ -86,6 +88,7 @@ impl<'a> Counter<'a> {
             pids: Vec::new(),
             seen: UNSEEN,
             window: (i64::MIN, i64::MAX),
+            data_sets: DataSetCounter::default(),
             lengths: None,
             counted: Counted::default(),
         }
@@ -154,6 +157,7 @@ impl Consumer for Counter<'_> {
         let first = batch.ts.iter().copied().min();
         self.timelines.begin(LaneId { proc: batch.proc, tid: batch.tid }, first.unwrap_or(i64::MAX));
         (self.wake, self.usage) = (0, 0);
+        self.data_sets.begin();
         for i in 0..batch.len() {
             self.event(batch, i, &mut process, &mut thread);
         }
@@ -195,6 +199,7 @@ impl Consumer for Counter<'_> {
 
     fn part_done(&mut self, part: usize, horizon: i64) {
         self.counted.course.flush();
+        self.data_sets.part_done(&mut self.counted.data_sets);
         let mut lists = std::mem::take(&mut self.lists);
         let mut lanes = std::mem::take(&mut self.lanes);
         let timelines = std::mem::take(&mut self.timelines);
@@ -245,18 +250,14 @@ impl Counter<'_> {
         let named = self.files[file as usize];
         let stored = traits.is_on_file(named.stored);
         let row = row(kind as u32, !stored);
-        let count = &mut self.counted.kinds[row as usize];
-        count.durations.add(dur as u64);
-        count.failed += failed;
-        if bytes != ABSENT {
-            count.sized += 1;
-            count.bytes += moved as u128;
-            self.counted.sizes.add(row, moved);
-        }
+        self.count_kind(row, dur, failed, bytes);
         process.first_ts = process.first_ts.min(ts);
         process.last_ts = process.last_ts.max(end);
         // A wait that timed out did what was requested.
         process.failed += if traits.class == Class::Wait { 0 } else { failed };
+        if self.is_of_library(batch, i, (traits, named.stored)) {
+            return;
+        }
         // The time of calls in higher layers is part of the calls below, if those were recorded.
         let is_above = traits.above && stored && matches!(traits.class, Class::Read | Class::Write);
         process.time_ns[traits.class as usize] += if traits.call && stored && !is_above { dur as u64 } else { 0 };
@@ -302,6 +303,29 @@ impl Counter<'_> {
         if file != FILE_NONE && traits.call {
             self.file(file, batch.proc, reached, (read, written), whole, (traits.opens && failed == 0, traits));
         }
+    }
+
+    /// Adds an event to the counts of its kind.
+    #[inline(always)]
+    fn count_kind(&mut self, row: u32, dur: i64, failed: u64, bytes: i64) {
+        let count = &mut self.counted.kinds[row as usize];
+        count.durations.add(dur as u64);
+        count.failed += failed;
+        if bytes != ABSENT {
+            count.sized += 1;
+            count.bytes += bytes as u64 as u128;
+            self.counted.sizes.add(row, bytes as u64);
+        }
+    }
+
+    /// Counts calls of libraries, and the calls on files inside them, by data set. Returns `true` for a call of a
+    /// library, which counts as nothing else.
+    #[inline(always)]
+    fn is_of_library(&mut self, batch: &Batch, i: usize, (traits, is_stored): (KindTraits, bool)) -> bool {
+        if batch.has_data_sets {
+            self.data_sets.event((batch, i), (traits, is_stored), self.catalog, &mut self.counted.data_sets);
+        }
+        traits.library
     }
 
     /// Adds a call to the activity of its thread: on a file, or with other threads.

@@ -29,6 +29,8 @@ pub(in crate::summary) struct KindTraits {
     pub(in crate::summary) net: bool,
     /// Waits for other threads or processes, not for a file or until a time.
     pub(in crate::summary) idle: bool,
+    /// Is a call of a library above the file system: counted by data set, and never as I/O.
+    pub(in crate::summary) library: bool,
     /// Moves its bytes by calls that may have been recorded too.
     pub(in crate::summary) above: bool,
     /// Is a span of a device's track, which trains for a process and waits for none.
@@ -67,14 +69,16 @@ impl KindTraits {
     /// Returns `true` if a call on a stored object counts among the calls on files. Waits have a separate row there.
     #[inline(always)]
     pub(in crate::summary) fn is_on_file(&self, is_stored: bool) -> bool {
-        self.waits || is_stored && !self.net
+        self.waits || is_stored && !self.net && !self.library
     }
 
     pub(in crate::summary) fn of(kind: &Kind, category: u32) -> KindTraits {
+        let library = is_library_call(kind);
         let call = kind.origin == Origin::Call;
         KindTraits {
             class: kind.class,
             call,
+            library,
             io: call && is_io(kind),
             opens: call && kind.class == Class::Metadata && opens(&kind.name),
             span: kind.origin == Origin::Span,
@@ -99,7 +103,7 @@ impl KindTraits {
             closes: call && ["close", "fclose"].contains(&&*kind.name),
             sizes: call && SIZING.contains(&&*kind.name),
             locks: call && ["fcntl", "flock", "lockf"].contains(&&*kind.name),
-            step: if call { step_of(kind) } else { None },
+            step: if call && !library { step_of(kind) } else { None },
             category: Categories::bit_at(category),
         }
     }
@@ -132,9 +136,16 @@ fn step_of(kind: &Kind) -> Option<StepKind> {
 /// The span in which the benchmark generates the data set that it then reads.
 pub const GENERATE: &str = "generate";
 
-/// Returns `true` for calls that count as I/O: reads, writes, syncs and metadata calls.
+/// Returns `true` for a call of a library that makes calls on files.
+pub fn is_library_call(kind: &Kind) -> bool {
+    kind.origin == Origin::Call && *kind.cat == *Layer::Hdf5.name()
+}
+
+/// Returns `true` for calls that count as I/O: reads, writes, syncs and metadata calls. Calls of libraries do not count,
+/// because their calls on files are recorded too.
 pub fn is_io(kind: &Kind) -> bool {
-    matches!(kind.class, Class::Read | Class::Write | Class::Metadata | Class::Sync)
+    let does_io = matches!(kind.class, Class::Read | Class::Write | Class::Metadata | Class::Sync);
+    does_io && !is_library_call(kind)
 }
 
 /// Spans in which a trainer waits for its next batch, by prefix of their name: dlio's and the benchmark's, PyTorch's

@@ -8,7 +8,7 @@ use dlio_schemas::ops::{Class, Layer};
 use serde::{Deserialize, Serialize};
 
 use super::counted::{self, Counted, FileCount, ProcessCount, ThreadCount, lengthen};
-use super::kinds::{directions, is_io, opens};
+use super::kinds::{directions, is_io, is_library_call, opens};
 use crate::catalog::{Catalog, FILE_NONE, Kind, Origin, span_class};
 use crate::filter::{Filter, Sieve};
 use crate::load::Trace;
@@ -165,8 +165,8 @@ impl TallyMerger<'_> {
     fn row(&mut self, row: &KindRow, proc: u32, process: &mut ProcessCount) {
         let kind = &self.kinds[row.kind as usize];
         let counts = &row.row;
-        // Calls on sockets are not I/O on files.
-        let is_net = kind.origin == Origin::Call && *kind.cat == *Layer::Net.name();
+        // Calls on sockets are not I/O on files, and those of libraries make calls on files that are counted.
+        let is_net = kind.origin == Origin::Call && *kind.cat == *Layer::Net.name() || is_library_call(kind);
         let (read, written) = directions(kind.class, if is_net { 0 } else { counts.bytes });
         lengthen(&mut self.counted.kinds, 2 * self.kinds.len());
         let of_kind = &mut self.counted.kinds[counted::row(row.kind, false) as usize];
@@ -183,7 +183,7 @@ impl TallyMerger<'_> {
             Origin::Span if kind.class == Class::Compute => process.compute_ns += row.time_ns,
             _ => {}
         }
-        if kind.origin == Origin::Call && row.file != FILE_NONE {
+        if kind.origin == Origin::Call && row.file != FILE_NONE && !is_library_call(kind) {
             self.file(row, kind, proc, (read, written));
             self.access(row, kind);
         }

@@ -368,12 +368,13 @@ const UNSPECIFIC: &str = "slow-but-idle-device";
 pub(super) const NAMES_NO_CAUSE: &str = "input-bound";
 
 /// Rules whose changes make reads cheaper or fewer.
-const READS: [&str; 27] = [
+const READS: [&str; 30] = [
     "storage-saturated",
     "storage-latency-bound",
     "io-limit",
     "device-saturated",
     "slow-but-idle-device",
+    "readahead",
     "nfs-server",
     "nfs-client-queue",
     "page-faults",
@@ -388,11 +389,13 @@ const READS: [&str; 27] = [
     "random-in-file",
     "backward-seeks",
     "unaligned",
+    "read-amplification",
     "redundant-reads",
     "hot-file",
     "metadata-bound",
     "stat-storm",
     "reopen-storm",
+    "data-set-per-sample",
     "open-serial",
     "listing",
     "temp-on-shared",

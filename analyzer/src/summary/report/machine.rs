@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use dlio_schemas::io_limits::IoLimits;
 use dlio_schemas::machine::samples::Samples;
 use dlio_schemas::native::fields::key;
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,14 @@ pub struct MachineUse {
     pub memory: Option<i64>,
     /// CPUs on which any of the processes was allowed to run.
     pub cpus: Option<u32>,
+    /// Number of NUMA nodes, those with the CPUs on which any of the processes was allowed to run, and those from which
+    /// any of them may get memory.
+    #[serde(default)]
+    pub nodes: Option<u32>,
+    #[serde(default)]
+    pub cpu_nodes: Option<Vec<u32>>,
+    #[serde(default)]
+    pub memory_nodes: Option<Vec<u32>>,
     /// From the start of the first process to the end of the last.
     pub wall_ns: i64,
     /// CPU time of all processes whose end is in the trace.
@@ -85,7 +94,8 @@ impl Section for Machine {
         periods in which it was used up, threads were kept from running. CPU time and bytes from storage are the \
         kernel's counters, for all processes whose end is in the trace; bytes from storage exclude the page cache.";
     const FIELDS: &'static str = "\
-        a list: `host`, `cores`, `memory` (bytes), `cpus` (on which any process may run), `wall_ns` (first start to \
+        a list: `host`, `cores`, `memory` (bytes), `cpus` (on which any process may run), `nodes` \
+        (number of NUMA nodes), `cpu_nodes` (with these CPUs), `memory_nodes` (from which any process may get memory), `wall_ns` (first start to \
         last end), `cpu_ns`, `quotas` (a list: `group`, `cpus`, `periods`, `throttled_periods`, `throttled_ns`), \
         `memory_limits` (a list: `group`, `bytes`), `storage_read` and `storage_written` (bytes not served by the \
         page cache), `shm_size` (bytes of `/dev/shm`), `sampled` (increase of the host's counters from the last \
@@ -93,8 +103,8 @@ impl Section for Machine {
         `refaults`, `swap_in`, `swap_out`, `retransmissions`; `devices` with `device`, `reads`, `read_bytes`, \
         `read_ns`, `write_bytes`, `busy_ns`, `queue_ns`; `nfs` with `folder`, `operations`, `retransmissions`, \
         `queue_ns`, `round_trip_ns`, `execution_ns`; and `mounts` with `folder`, `type`, `source`, `device`, \
-        `read_ahead_kb`, `rotational`, `free_bytes`, `read_bytes_limit` and `reads_limit` (per second, of the job's \
-        control group)); `null` if unknown";
+        `disk` (number of the device or of its disk), `read_ahead_kb`, `rotational`, `scheduler`, `free_bytes`, \
+        `read_bytes_limit` and `reads_limit` (per second, of the control group that read most)); `null` if unknown";
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
         let processes = trace.catalog.processes();
@@ -131,7 +141,7 @@ impl Section for Machine {
             if told.len() > 1 {
                 hung("  ", &machine.host, (2, width), out);
             }
-            for (name, text) in machine.lines(summary.dataset.bytes_read) {
+            for (name, text) in machine.lines(summary) {
                 hung(&format!("  {name:<9} "), &text, (12, width), out);
             }
         }
@@ -145,6 +155,7 @@ impl MachineUse {
         let end = processes.iter().filter_map(|process| process.end_ts).max();
         self.wall_ns = start.zip(end).map_or(0, |(start, end)| (end - start).max(0));
         self.cpus = allowed(resources());
+        self.set_nodes(processes);
         // An image that replaces another one by exec continues its counters.
         let mut last: BTreeMap<i32, &Resources> = BTreeMap::new();
         for process in processes.iter().filter(|process| process.resources.cpu_ns.is_some()) {
@@ -161,6 +172,21 @@ impl MachineUse {
             self.add_limits(resources);
         }
         self
+    }
+
+    fn set_nodes(&mut self, processes: &[&Process]) {
+        let resources = || processes.iter().map(|process| &process.resources);
+        let nodes = resources().find_map(Resources::nodes);
+        let cpus: BTreeSet<u32> = resources().filter_map(Resources::last_cpus).flatten().collect();
+        let with_these = |nodes: &BTreeMap<u32, BTreeSet<u32>>| {
+            let is_used = |cpus_of_node: &BTreeSet<u32>| !cpus_of_node.is_disjoint(&cpus);
+            nodes.iter().filter(|(_, cpus)| is_used(cpus)).map(|(node, _)| *node).collect()
+        };
+        self.nodes = nodes.as_ref().map(|nodes| nodes.len() as u32);
+        self.cpu_nodes = nodes.as_ref().filter(|_| !cpus.is_empty()).map(with_these);
+        let memory: Vec<BTreeSet<u32>> = resources().filter_map(Resources::nodes_of_memory).collect();
+        let memory: Option<BTreeSet<u32>> = memory.into_iter().reduce(|all, more| &all | &more);
+        self.memory_nodes = memory.map(|nodes| nodes.into_iter().collect());
     }
 
     fn add_limits(&mut self, of: &Resources) {
@@ -198,7 +224,7 @@ impl MachineUse {
     }
 
     /// Returns the printed lines, each with a label.
-    fn lines(&self, bytes_read: u64) -> Vec<(&'static str, String)> {
+    fn lines(&self, summary: &Summary) -> Vec<(&'static str, String)> {
         let mut lines = Vec::new();
         let allowed = self.cpus.map(|cpus| match self.cores {
             Some(cores) => format!("{cpus} of {cores} allowed"),
@@ -206,6 +232,7 @@ impl MachineUse {
         });
         let used = self.cpus_used().map(|used| format!("{used:.2} used on average"));
         lines.extend(join([allowed, used]).map(|text| ("CPUs", text)));
+        lines.extend(self.nodes.map(|nodes| ("NUMA", self.text_of_nodes(nodes))));
         for quota in &self.quotas {
             lines.push(("CPU quota", quota.text()));
         }
@@ -214,12 +241,28 @@ impl MachineUse {
         let memory = self.memory.map(|memory| bytes(memory as f64));
         lines.extend(join(memory.into_iter().chain(limits).map(Some)).map(|text| ("memory", text)));
         let read = self.storage_read.map(|read| {
-            let (read, asked) = (bytes(read as f64), bytes(bytes_read as f64));
+            let (read, asked) = (bytes(read as f64), bytes(summary.dataset.bytes_read as f64));
             format!("of {asked} that calls read, {read} came from storage, not from the page cache")
         });
         lines.extend(read.map(|text| ("storage", text)));
-        lines.extend(self.sampled.iter().flat_map(Sampled::lines));
+        lines.extend(self.sampled.iter().flat_map(|sampled| sampled.lines(&summary.directories)));
         lines
+    }
+}
+
+impl MachineUse {
+    fn text_of_nodes(&self, nodes: u32) -> String {
+        let list = |nodes: &Option<Vec<u32>>| match nodes {
+            None => "unknown nodes".into(),
+            Some(nodes) => {
+                let all: Vec<String> = nodes.iter().map(u32::to_string).collect();
+                format!("{} {}", if nodes.len() == 1 { "node" } else { "nodes" }, all.join(", "))
+            }
+        };
+        match nodes {
+            1 => "1 node".into(),
+            _ => format!("{nodes} nodes; CPUs of {}, memory of {}", list(&self.cpu_nodes), list(&self.memory_nodes)),
+        }
     }
 }
 
@@ -243,10 +286,15 @@ fn join(texts: impl IntoIterator<Item = Option<String>>) -> Option<String> {
     (!texts.is_empty()).then(|| texts.join(", "))
 }
 
-/// Sums bytes over all processes. The kernel adds a child's bytes to its parent's when the parent has waited for the
-/// child.
+/// Sums bytes over all processes.
 fn by_storage(processes: &[&Process], bytes: impl Fn(&Resources) -> Option<u64>) -> Option<u64> {
-    let mut last: BTreeMap<i32, (u64, &Process)> = BTreeMap::new();
+    own_bytes(processes, bytes).into_iter().map(|(_, bytes)| bytes).reduce(|a, b| a + b)
+}
+
+/// Returns the processes with known bytes, and the bytes of each. The kernel adds a child's bytes to its parent's when
+/// the parent has waited for the child.
+fn own_bytes<'a>(processes: &[&'a Process], bytes: impl Fn(&Resources) -> Option<u64>) -> Vec<(&'a Process, u64)> {
+    let mut last: BTreeMap<i32, (u64, &'a Process)> = BTreeMap::new();
     for process in processes {
         let Some(bytes) = bytes(&process.resources) else { continue };
         let kept = last.entry(process.pid).or_insert((bytes, process));
@@ -261,9 +309,10 @@ fn by_storage(processes: &[&Process], bytes: impl Fn(&Resources) -> Option<u64>)
             *of_children.entry(parent.pid).or_default() += bytes;
         }
     }
-    let own =
-        |(pid, (bytes, _)): (&i32, &(u64, &Process))| bytes.saturating_sub(of_children.get(pid).copied().unwrap_or(0));
-    last.iter().map(own).reduce(|a, b| a + b)
+    let own = |(pid, (bytes, process)): (i32, (u64, &'a Process))| {
+        (process, bytes.saturating_sub(of_children.get(&pid).copied().unwrap_or(0)))
+    };
+    last.into_iter().map(own).collect()
 }
 
 /// Returns the host activity while these processes ran.
@@ -275,7 +324,22 @@ fn sampled(host: &Host, processes: &[&Process], trace: &Trace) -> Option<Sampled
         samples.fact(key::HOST) == Some(&host.name) && samples.fact(key::BOOT_ID) == host.boot_id.as_deref()
     };
     let of_host = trace.machines.iter().filter(is_its);
-    of_host.filter_map(|samples| Sampled::of(samples, boot(start), boot(end))).min_by_key(|sampled| sampled.ns)
+    let found = of_host.filter_map(|samples| Sampled::of(samples, boot(start), boot(end)));
+    let mut found = found.min_by_key(|sampled| sampled.ns)?;
+    io_limits(processes).iter().for_each(|limits| found.limit_reads(limits));
+    Some(found)
+}
+
+/// Returns the I/O limits of the control groups whose processes read most from storage; `None` if unknown.
+fn io_limits<'a>(processes: &[&'a Process]) -> Option<IoLimits> {
+    let limits = |process: &'a Process| process.resources.io_limits.as_deref();
+    let mut read: BTreeMap<&str, u64> = processes.iter().filter_map(|it| Some((limits(it)?, 0))).collect();
+    for (process, bytes) in own_bytes(processes, |resources| resources.storage_read) {
+        limits(process).and_then(|limits| read.get_mut(limits)).into_iter().for_each(|sum| *sum += bytes);
+    }
+    // If none of them read from storage, the limits of a group are preferred to no limit.
+    let (text, _) = read.into_iter().max_by_key(|(_, bytes)| *bytes)?;
+    IoLimits::parse(text.as_bytes())
 }
 
 /// Returns the number of CPUs on which any of these processes was last allowed to run: the size of the union of their
@@ -321,12 +385,55 @@ mod tests {
     }
 
     #[test]
+    fn limits_on_devices_are_those_of_the_processes_that_read() {
+        let under = |limits: Option<&str>, read| Resources {
+            io_limits: limits.map(str::to_string),
+            storage_read: read,
+            ..Resources::default()
+        };
+        let limits = |of: &[(Option<&str>, Option<u64>)]| {
+            let of = of.iter().zip(1..);
+            let processes: Vec<_> = of.map(|((limits, read), pid)| process(pid, under(*limits, *read))).collect();
+            io_limits(&processes.iter().collect::<Vec<_>>())
+        };
+        let slow = Some("8:0 rbps=20000000");
+        assert_eq!(
+            limits(&[(Some(""), Some(5)), (slow, Some(6)), (slow, Some(6))]),
+            IoLimits::parse(b"8:0 rbps=20000000")
+        );
+        assert_eq!(limits(&[(Some(""), Some(50)), (slow, Some(6))]), Some(IoLimits::default()));
+        assert_eq!(limits(&[(Some(""), None), (slow, None)]), IoLimits::parse(b"8:0 rbps=20000000"));
+        assert_eq!(limits(&[(None, Some(9))]), None);
+    }
+
+    #[test]
     fn sets_of_cpus_are_united() {
         let pinned =
             |list: &str| Resources { cpus_end: Some(1), cpu_list_end: Some(list.into()), ..Resources::default() };
         assert_eq!(of(&[process(1, pinned("0")), process(2, pinned("3"))]).cpus, Some(2));
         assert_eq!(of(&[process(1, pinned("3")), process(2, pinned("3"))]).cpus, Some(1));
         assert_eq!(of(&[process(1, Resources { cpus: Some(4), ..Resources::default() })]).cpus, Some(4));
+    }
+
+    #[test]
+    fn numa_nodes_are_those_of_the_allowed_cpus() {
+        let of_nodes = |nodes: Option<&str>, cpus: Option<&str>, memory: Option<&str>| {
+            let resources = Resources {
+                numa_nodes: nodes.map(str::to_string),
+                cpu_list: cpus.map(str::to_string),
+                memory_nodes: memory.map(str::to_string),
+                ..Resources::default()
+            };
+            of(&[process(1, resources)])
+        };
+        let found = of_nodes(Some("0:0-3;1:4-7;2:"), Some("5"), Some("0-1"));
+        assert_eq!((found.nodes, found.cpu_nodes.as_deref()), (Some(3), Some(&[1][..])));
+        assert_eq!(found.text_of_nodes(3), "3 nodes; CPUs of node 1, memory of nodes 0, 1");
+        let found = of_nodes(Some("0:0-3;1:4-7"), None, None);
+        assert_eq!(found.text_of_nodes(2), "2 nodes; CPUs of unknown nodes, memory of unknown nodes");
+        for unknown in [None, Some(""), Some("0"), Some("x:0"), Some("0:3-1")] {
+            assert_eq!(of_nodes(unknown, Some("5"), None).nodes, None, "{unknown:?}");
+        }
     }
 
     #[test]

@@ -23,6 +23,7 @@ pub mod findings;
 pub mod flat;
 pub mod folders;
 pub mod functions;
+pub mod hdf5;
 pub mod headline;
 pub mod heat;
 pub mod hosts;
@@ -218,6 +219,8 @@ report! {
     checkpoints: checkpoints::Checkpoints,
     #[serde(default)]
     storage: storage::Storage,
+    #[serde(default)]
+    hdf5: hdf5::Hdf5,
     directories: directories::Directories,
     #[serde(default)]
     patterns: patterns::Patterns,

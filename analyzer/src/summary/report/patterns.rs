@@ -12,6 +12,7 @@ use crate::load::Trace;
 use crate::load::sources::tally::OTHER_FILES;
 use crate::summary::analysis::Analysis;
 use crate::summary::count::counted::FileCount;
+use crate::summary::figures::pattern::pattern;
 use crate::summary::report::layout::{dash, heading, more};
 use crate::text_table::Grid;
 
@@ -35,22 +36,6 @@ pub const OTHERS: &str = "(other patterns)";
 
 /// The section on file patterns.
 pub struct Patterns;
-
-/// Replaces each group of consecutive digits in a path by `#`.
-pub fn pattern(path: &str) -> String {
-    let mut out = String::with_capacity(path.len());
-    let mut before = false;
-    for c in path.chars() {
-        let is_digit = c.is_ascii_digit();
-        match is_digit {
-            true if before => {}
-            true => out.push('#'),
-            false => out.push(c),
-        }
-        before = is_digit;
-    }
-    out
-}
 
 /// Returns the files that were used, and the number of process images that used each.
 fn used<'a>(
@@ -114,16 +99,5 @@ impl Section for Patterns {
         }
         grid.print(out);
         more(summary.patterns.len(), top, out);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn digits_become_one_sign() {
-        assert_eq!(pattern("/data/set3/part-000017.npz"), "/data/set#/part-#.npz");
-        assert_eq!(pattern("#1/a12b3"), "##/a#b#");
     }
 }

@@ -94,9 +94,10 @@ impl Section for Processes {
         `name` (its script, or its number among workers), `own_reads` (of data files, by its first thread: `from_ts`, \
         `to_ts`, `read_ns`, `pauses` of 1 ms or more between them; `null` if there are none), `resources` (its limits \
         and use: `cpus` and `cpu_list` on which its main thread could run at its start, `cpus_end` and `cpu_list_end` \
-        of any of its threads later; `are_groups_known`; `cpu_quota` in CPUs, `cpu_group`, and while it ran that \
+        of any of its threads later; `numa_nodes` of its host with their CPUs and `memory_nodes` that it may use; \
+        `are_groups_known`; `cpu_quota` in CPUs, `cpu_group`, and while it ran that \
         group's `periods`, `throttled_periods` and `throttled_ns`; `memory_limit` in bytes, `memory_group`; \
-        `shm_size`, `threads_end`, `cpu_ns`, `storage_read` and `storage_written` not served by the page cache, \
+        `io_limits` of block devices, empty without one; `shm_size`, `threads_end`, `cpu_ns`, `storage_read` and `storage_written` not served by the page cache, \
         `thread_variables`; `null` if unknown), `role` (trainer or reader, as in `training`, otherwise `null`), \
         `ended`, `signal` (that ended it, according to its parent; else `null`), `threads`, `lost`, `events`, \
         `failed`, `bytes_read`, `bytes_written`, `read_ns`, `write_ns`, `metadata_ns`, `sync_ns`, `compute_ns`, \

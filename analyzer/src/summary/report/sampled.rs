@@ -1,9 +1,13 @@
 //! Host activity during a run, from sampled counters.
 
+use std::collections::BTreeSet;
+
+use dlio_schemas::io_limits::IoLimits;
 use dlio_schemas::machine::samples::{Mount, Samples, Series};
 use serde::{Deserialize, Serialize};
 
 use crate::summary::figures::units::{bytes, grouped, time};
+use crate::summary::report::directories::Directory;
 use crate::summary::report::findings::Unit;
 
 /// The growth of a host's counters over a run. Unknown values are `None`.
@@ -61,12 +65,37 @@ pub struct MountUse {
     pub kind: Option<String>,
     pub source: Option<String>,
     pub device: Option<String>,
+    /// Number of the device, or of its disk, `8:0`.
+    #[serde(default)]
+    pub disk: Option<String>,
     pub read_ahead_kb: Option<u64>,
     pub rotational: Option<bool>,
+    #[serde(default)]
+    pub scheduler: Option<String>,
     pub free_bytes: Option<u64>,
-    /// Bytes and requests per second that the control group of the job may read.
+    /// Bytes and requests per second that the control group of the readers may read; if their groups are unknown, that
+    /// of `dlio trace`.
     pub read_bytes_limit: Option<u64>,
     pub reads_limit: Option<u64>,
+}
+
+impl MountUse {
+    fn text(&self) -> String {
+        const UNKNOWN: &str = "unknown";
+        let kind = self.kind.as_deref().unwrap_or(UNKNOWN);
+        let Some(device) = &self.device else { return format!("{}: {kind}", self.folder) };
+        let read_ahead = self.read_ahead_kb.map_or(UNKNOWN.into(), |kb| bytes(kb as f64 * 1024.0));
+        let scheduler = self.scheduler.as_deref().unwrap_or(UNKNOWN);
+        let rotational = match self.rotational {
+            Some(true) => ", rotational",
+            Some(false) => ", not rotational",
+            None => "",
+        };
+        format!(
+            "{}: {kind} on device {device}, read-ahead {read_ahead}, I/O scheduler {scheduler}{rotational}",
+            self.folder
+        )
+    }
 }
 
 impl Sampled {
@@ -123,10 +152,24 @@ impl Sampled {
         self.mounts.iter().filter(is_on).max_by_key(|mount| mount.folder.len())
     }
 
-    /// Returns the printed lines, each with a label; devices and mounts are included if they were used.
-    pub fn lines(&self) -> Vec<(&'static str, String)> {
-        let mut lines: Vec<(&'static str, String)> =
-            self.devices.iter().filter_map(|device| self.line(device)).collect();
+    /// Replaces the limits on reads, which were read for another process, by those of a control group.
+    pub fn limit_reads(&mut self, limits: &IoLimits) {
+        for mount in &mut self.mounts {
+            let Some(disk) = &mount.disk else { continue };
+            let limit = limits.of(disk).unwrap_or_default();
+            (mount.read_bytes_limit, mount.reads_limit) = (limit.read_bytes, limit.reads);
+        }
+    }
+
+    /// Returns the printed lines, each with a label; devices and mounts are included if they were used. `folders` are
+    /// the directories of the files.
+    pub fn lines(&self, folders: &[Directory]) -> Vec<(&'static str, String)> {
+        let used = folders.iter().filter(|folder| folder.use_.bytes_read + folder.use_.bytes_written > 0);
+        let used: BTreeSet<&str> =
+            used.filter_map(|folder| self.mount_of(&folder.directory)).map(|mount| mount.folder.as_str()).collect();
+        let mounts = self.mounts.iter().filter(|mount| used.contains(mount.folder.as_str()));
+        let mut lines: Vec<(&'static str, String)> = mounts.map(|mount| ("mount", mount.text())).collect();
+        lines.extend(self.devices.iter().filter_map(|device| self.line(device)));
         for nfs in self.nfs.iter().filter(|nfs| nfs.operations.unwrap_or(0) > 0) {
             let requests = nfs.operations.unwrap_or(1);
             let each = |ns: Option<u64>| ns.map_or_else(|| "unknown".into(), |ns| time(ns as f64 / requests as f64));
@@ -199,8 +242,10 @@ fn mount(mount: &Mount) -> MountUse {
         kind: text("type"),
         source: text("source"),
         device: text("device"),
+        disk: text("disk"),
         read_ahead_kb: number("read_ahead_kb"),
         rotational: mount.get("rotational").map(|text| text == "1"),
+        scheduler: text("scheduler"),
         free_bytes: number("free_bytes"),
         read_bytes_limit: number("read_bytes_limit"),
         reads_limit: number("reads_limit"),
@@ -228,6 +273,23 @@ mod tests {
         assert_eq!(of(1000, 2000).unwrap().devices[0].reads, Some(0));
         assert_eq!(of(2000, 4000).unwrap().devices[0].busy_ns, None, "it was reset");
         assert_eq!((of(3500, 3600).map(|found| found.ns), of(9000, 9900)), (Some(1000), None));
+    }
+
+    #[test]
+    fn mounts_with_data_are_described() {
+        let mount = |about: &str| {
+            let text = TEXT.replace("type=xfs\tdevice=vdb\trotational=1", about);
+            Sampled::of(&Samples::parse(text.as_bytes()).unwrap(), 1000, 3000).unwrap().mounts[1].text()
+        };
+        assert_eq!(
+            mount("type=xfs\tdevice=vdb\trotational=0\tread_ahead_kb=0\tscheduler=none"),
+            "/data: xfs on device vdb, read-ahead 0 B, I/O scheduler none, not rotational"
+        );
+        assert_eq!(
+            mount("type=xfs\tdevice=vdb"),
+            "/data: xfs on device vdb, read-ahead unknown, I/O scheduler unknown"
+        );
+        assert_eq!(mount("type=nfs4\tread_ahead_kb=128"), "/data: nfs4");
     }
 
     #[test]

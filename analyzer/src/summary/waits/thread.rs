@@ -1,5 +1,8 @@
 //! Divides one thread's time: returns its activity between any two timestamps.
 
+use dlio_schemas::evidence::Counters;
+use serde::{Deserialize, Serialize};
+
 use super::parts::{Part, Parts};
 use super::timeline::{Object, Step, StepKind, ThreadPart};
 use crate::batch::Usage;
@@ -28,8 +31,34 @@ pub struct Thread {
     pub reads: Vec<Interval>,
     /// `true` if the kernel's counters show its CPU time.
     pub is_counted: bool,
-    /// Total number of major page faults.
-    pub major_faults: u64,
+    /// Page faults of its work on mapped files; `None` if the trace has no counters of the kernel.
+    pub faults: Option<Faults>,
+}
+
+/// Page faults.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Faults {
+    /// Those for which storage read pages, and those for pages that were in memory or are new.
+    pub major: u64,
+    pub minor: u64,
+}
+
+impl Faults {
+    /// Sums the intervals between two readings of the counters in which storage served a fault. The first such interval
+    /// includes the start of the thread, whose new memory causes thousands of minor faults.
+    fn of(usage: &[Usage]) -> Option<Faults> {
+        let served = usage.iter().map(|usage| usage.counters).filter(|counters| counters.major_faults > 0).skip(1);
+        let faults = |counters: Counters| Faults { major: counters.major_faults, minor: counters.minor_faults };
+        (!usage.is_empty()).then(|| served.map(faults).fold(Faults::default(), |sum, more| sum + more))
+    }
+}
+
+impl std::ops::Add for Faults {
+    type Output = Faults;
+
+    fn add(self, other: Faults) -> Faults {
+        Faults { major: self.major + other.major, minor: self.minor + other.minor }
+    }
 }
 
 impl Thread {
@@ -68,7 +97,7 @@ impl Thread {
             through: Vec::new(),
             starved: Vec::new(),
             is_counted: !part.usage.is_empty(),
-            major_faults: part.usage.iter().map(|usage| usage.counters.major_faults).sum(),
+            faults: Faults::of(&part.usage),
             steps: part.steps,
             fetches: part.fetches,
             loader_starts: part.loader_starts,
@@ -329,7 +358,6 @@ impl Window {
 
 #[cfg(test)]
 mod tests {
-    use dlio_schemas::evidence::Counters;
 
     use super::*;
 
@@ -390,6 +418,17 @@ mod tests {
         let filled = Step { memory_from: Some(60_000), ..step(StepKind::Give, 100_000, 101_000, 0) };
         let parts = thread(vec![filled], vec![usage(101_000, 100, 0, 0)]).composition(0, 100_000);
         assert_eq!((parts.get(Part::Cpu), parts.get(Part::HandOver)), (60_000, 40_000));
+    }
+
+    #[test]
+    fn faults_are_those_of_intervals_in_which_storage_served_some() {
+        let usage = |major_faults, minor_faults| Usage {
+            ts: 0,
+            counters: Counters { major_faults, minor_faults, ..Counters::default() },
+        };
+        let all = [usage(0, 900), usage(2, 4000), usage(16, 3), usage(0, 500), usage(5, 1)];
+        assert_eq!(Faults::of(&all), Some(Faults { major: 21, minor: 4 }));
+        assert_eq!((Faults::of(&all[..1]), Faults::of(&[])), (Some(Faults::default()), None));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::explain::Explainer;
 use super::family::{Act, Ender, Family, Killed};
 use super::parts::{Part, Parts};
 use super::pipeline::{Trained, pipeline};
-use super::thread::WAIT_NS;
+use super::thread::{Faults, WAIT_NS};
 use super::timeline::{Object, Step, StepKind, Timelines};
 use crate::catalog::Process;
 use crate::replay::pipeline::Pipeline;
@@ -81,6 +81,9 @@ pub struct TrainerWaits {
     pub messages: u64,
     /// Its own thread in calls on stored files during the training.
     pub own_storage: i64,
+    /// Page faults of the threads that made its batches, in intervals in which storage served some.
+    #[serde(default)]
+    pub faults: Option<Faults>,
 }
 
 impl TrainerWaits {
@@ -188,10 +191,14 @@ pub fn explained(timelines: Timelines, processes: &[Process]) -> Waits {
         return Waits { killed: family.killed, ..Waits::default() };
     }
     let by_spans: Vec<usize> = (0..family.threads.len()).filter(|&t| !family.threads[t].fetches.is_empty()).collect();
-    let trainers: Vec<TrainerWaits> = match by_spans.is_empty() {
+    let mut trainers: Vec<TrainerWaits> = match by_spans.is_empty() {
         false => by_spans.into_iter().filter_map(|thread| Trainer::new(&family, thread).by_spans()).collect(),
         true => by_calls(&family),
     };
+    for waits in &mut trainers {
+        let makers = waits.makers().into_keys().filter_map(|lane| family.thread_of(lane));
+        waits.faults = makers.filter_map(|maker| family.threads[maker].faults).reduce(|a, b| a + b);
+    }
     let pipelines = trainers.iter().map(|waits| (waits.lane, pipeline(&family, &waits.trained()))).collect();
     Waits { is_known, is_cut: false, trainers, pipelines, killed: family.killed }
 }
@@ -596,7 +603,8 @@ impl<'f, 'a> Trainer<'f, 'a> {
         // Drop waits before and after the training.
         waits.retain(|wait| wait.start >= from && wait.start < to.max(last));
         let own_storage = self.family.threads[self.thread].composition(from, to).get(Part::Storage);
-        Some(TrainerWaits { lane: self.lane(), by_spans: false, waits, from, to, works, messages, own_storage })
+        let faults = None;
+        Some(TrainerWaits { lane: self.lane(), by_spans: false, waits, from, to, works, messages, own_storage, faults })
     }
 
     /// Returns when the trainer created its readers: consecutively, with short gaps.
@@ -709,7 +717,8 @@ impl<'f, 'a> Trainer<'f, 'a> {
         let works = waits.iter().zip(waits.iter().skip(1)).filter(|(a, b)| b.start - a.end >= WORK_NS).count() as u64;
         let messages = waits.len() as u64;
         let own_storage = self.family.threads[self.thread].composition(from, to).get(Part::Storage);
-        Some(TrainerWaits { lane: self.lane(), by_spans: true, waits, from, to, works, messages, own_storage })
+        let faults = None;
+        Some(TrainerWaits { lane: self.lane(), by_spans: true, waits, from, to, works, messages, own_storage, faults })
     }
 
     /// Returns the maker of the item that a span waited for: the last thread to end a wait in the span other than by

@@ -113,8 +113,11 @@ impl Reader {
                 self.slots.fill_span(&mut record, event.counter)
             }
             op => {
-                let is_told = op.info().is_some_and(|info| info.layer == Layer::Object);
-                if is_told && !self.without_metadata {
+                let layer = op.info().map(|info| info.layer);
+                // Calls of libraries are counted by their metadata.
+                let is_told =
+                    layer == Some(Layer::Hdf5) || layer.is_some_and(Layer::has_metadata) && !self.without_metadata;
+                if is_told {
                     self.slots.fill_others(time, &mut metadata);
                     metadata.iter_mut().for_each(|meta| self.retype_text(meta));
                 }
