@@ -399,8 +399,10 @@ impl<'a> Observer<'a> {
         let place = self.family_of[slot.file as usize];
         let whole = closed && slot.opened;
         let used = &mut self.uses[place as usize];
-        if whole {
-            used.passes.add(&slot.pass);
+        match (slot.opened, closed) {
+            (true, true) => used.passes.add(&slot.pass),
+            (true, false) => used.passes.begin(&slot.pass),
+            (false, _) => {}
         }
         if slot.pass.reads == 0 {
             return;

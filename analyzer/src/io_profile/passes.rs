@@ -117,7 +117,8 @@ pub struct ReadStats {
 }
 
 impl ReadStats {
-    fn add(&mut self, read: &Read, reached: i64) {
+    /// `reached` is the end of the bytes that their pass read, if it is known.
+    fn add(&mut self, read: &Read, reached: Option<i64>) {
         self.reads += 1;
         let begins = read.relation == Relation::First && read.pos.unwrap_or(0) == 0;
         self.next += u64::from(read.relation == Relation::Consecutive || begins);
@@ -125,9 +126,11 @@ impl ReadStats {
         self.sizes.add(read.bytes as u64);
         read.pause.into_iter().for_each(|pause| self.pauses.add(pause));
         if let Some(pos) = read.pos {
-            self.to_end += u64::from(pos.saturating_add(read.bytes) == reached);
             self.from_start.add(pos);
-            self.from_end.add(reached.saturating_sub(pos));
+            if let Some(reached) = reached {
+                self.to_end += u64::from(pos.saturating_add(read.bytes) == reached);
+                self.from_end.add(reached.saturating_sub(pos));
+            }
         }
     }
 
@@ -143,10 +146,12 @@ impl ReadStats {
     }
 }
 
-/// All passes through files of a group that were recorded from beginning to end.
+/// All passes through files of a group that were recorded from beginning to end, and the first reads of the others.
 #[derive(Clone, Default, Debug)]
 pub struct Passes {
     pub whole: u64,
+    /// Passes that were recorded from their beginning, but not together with their end.
+    pub begun: u64,
     /// Files that were opened and closed without a read.
     pub unread: u64,
     pub reads: Histogram,
@@ -158,10 +163,24 @@ pub struct Passes {
     pub few_bytes: u64,
     pub stats: u64,
     pub seeks: u64,
+    /// The first reads of the whole passes and of those that began.
     pub places: Vec<ReadStats>,
 }
 
 impl Passes {
+    /// Returns the number of passes with a known beginning.
+    pub fn opened(&self) -> u64 {
+        self.whole + self.begun
+    }
+
+    /// Adds a pass that was recorded from its beginning up to here.
+    pub fn begin(&mut self, pass: &Pass) {
+        if pass.reads > 0 {
+            self.begun += 1;
+            self.add_places(pass, None);
+        }
+    }
+
     pub fn add(&mut self, pass: &Pass) {
         if pass.reads == 0 {
             self.unread += 1;
@@ -175,14 +194,19 @@ impl Passes {
         self.few_bytes += if pass.reads <= FEW_READS { pass.bytes } else { 0 };
         self.stats += pass.stats;
         self.seeks += pass.seeks;
+        self.add_places(pass, Some(pass.reached));
+    }
+
+    fn add_places(&mut self, pass: &Pass, reached: Option<i64>) {
         if self.places.len() < pass.first.len() {
             self.places.resize(pass.first.len(), ReadStats::default());
         }
-        self.places.iter_mut().zip(&pass.first).for_each(|(place, read)| place.add(read, pass.reached));
+        self.places.iter_mut().zip(&pass.first).for_each(|(place, read)| place.add(read, reached));
     }
 
     pub fn merge(&mut self, other: &Passes) {
         self.whole += other.whole;
+        self.begun += other.begun;
         self.unread += other.unread;
         self.reads.merge(&other.reads);
         self.empty += other.empty;
@@ -273,5 +297,19 @@ mod tests {
         assert_eq!((passes.whole, passes.places.len()), (3, 2));
         assert_eq!((passes.places[0].asked.most(0.9), passes.places[0].to_end), (Some(128), 0));
         assert_eq!((passes.places[1].asked.most(0.9), passes.places[1].to_end, passes.places[1].next), (None, 3, 3));
+    }
+
+    #[test]
+    fn first_reads_are_known_of_passes_without_their_end() {
+        let mut passes = Passes::default();
+        let mut pass = Pass::default();
+        pass.read(Read { pos: Some(0), asked: 8, bytes: 8, relation: Relation::First, pause: None });
+        passes.add(&pass);
+        passes.begin(&pass);
+        passes.begin(&Pass::default());
+        let place = &passes.places[0];
+        assert_eq!((passes.whole, passes.begun, passes.opened()), (1, 1, 2));
+        // The end of the second is unknown.
+        assert_eq!((place.reads, place.from_start.count(0), place.from_end.all, place.to_end), (2, 2, 1, 1));
     }
 }

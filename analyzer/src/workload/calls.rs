@@ -118,7 +118,7 @@ fn looped(used: &Use) -> Option<i64> {
 
 /// Returns the reads that a large share of all passes make.
 fn usual(used: &Use) -> impl Iterator<Item = &ReadStats> {
-    used.passes.places.iter().take_while(|place| place.reads * 4 >= used.passes.whole)
+    used.passes.places.iter().take_while(|place| place.reads * 4 >= used.passes.opened())
 }
 
 /// Shorter pauses before a read are the overhead of the program.
@@ -148,7 +148,7 @@ fn has_pause(place: &ReadStats) -> bool {
 /// Returns the nanoseconds of pauses in a pass of the profile.
 pub fn pause_ns(set: &DataSet, shape: &Shape, profiled: bool) -> f64 {
     let is_profiled = profiled && matches!(shape.traversal, Traversal::Opened | Traversal::Loaded);
-    let each = |place: &ReadStats| place.pauses.mean() * place.reads as f64 / set.used.passes.whole.max(1) as f64;
+    let each = |place: &ReadStats| place.pauses.mean() * place.reads as f64 / set.used.passes.opened().max(1) as f64;
     if is_profiled { usual(set.used).filter(|place| has_pause(place)).map(each).sum() } else { 0.0 }
 }
 

@@ -169,7 +169,7 @@ fn files_stay_open(job: &Job, set: &DataSet) -> bool {
 pub fn fixed_places(used: &Use) -> usize {
     const MOST: f64 = 0.9;
     let passes = &used.passes;
-    if passes.whole * 2 < used.opens.saturating_sub(passes.unread) || passes.whole == 0 {
+    if passes.opened() * 2 < used.opens.saturating_sub(passes.unread) || passes.opened() == 0 {
         return 0;
     }
     let usual = used.runs.asked.most(MOST);
@@ -269,7 +269,7 @@ fn by_calls(set: &DataSet, traversal: Traversal, epochs: &Derived, (opened, step
         Traversal::Visited => {
             let tables = set.used.passes.places.iter().take(fixed_places(set.used)).enumerate();
             let jumps = tables.filter(|(at, place)| *at == 0 || place.next * 2 < place.reads).count() as u64;
-            let tables = (jumps * set.used.passes.whole) as f64;
+            let tables = (jumps * set.used.passes.opened()) as f64;
             let runs = (set.used.runs.reads.count as f64 - tables) / epochs.value as f64;
             Derived::new(
                 rounded(runs.max(steps)),
