@@ -169,6 +169,7 @@ fn waits_table_sums_match_the_report() {
         let kinds = [
             ("data", "waited_ns"),
             ("own-work", "own_work_ns"),
+            ("lock", "lock_wait_ns"),
             ("peer", "peer_wait_ns"),
             ("unknown", "unknown_wait_ns"),
         ];

@@ -83,6 +83,7 @@ fn says(wait: &Value, causes: &[(&str, f64)]) -> [String; 2] {
     let what = match text(wait, "kind") {
         Some("data") => " for a batch",
         Some("own-work") => " for its own work",
+        Some("lock") => " for a lock",
         Some("peer") => " for a peer",
         _ => "",
     };

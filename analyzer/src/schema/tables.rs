@@ -200,7 +200,7 @@ pub const WAITS: &[Column] = &[
     column("start_ts", Type::Int64, false, "nanoseconds since the Unix epoch"),
     column("end_ts", Type::Int64, false, "nanoseconds since the Unix epoch"),
     column("ns", Type::Int64, false, "length in nanoseconds: the sum of the causes"),
-    column("kind", Type::Text, false, "data (a batch), own-work, peer or unknown"),
+    column("kind", Type::Text, false, "data (a batch), own-work, lock, peer or unknown"),
     column("maker_proc", Type::Int32, true, "key into processes, of the thread that made the awaited message"),
     column("maker_tid", Type::Int32, true, "that thread; null if unknown"),
     column("limiter_proc", Type::Int32, true, "key into processes, of the thread that set the pace"),

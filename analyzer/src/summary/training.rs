@@ -68,9 +68,12 @@ pub struct RankGroup {
     #[serde(default)]
     pub faults: Option<Faults>,
     /// Waits during the training that are not for data, if only calls show waits: for threads or programs that worked
-    /// on input from the trainer, for other ranks or remote peers, and waits with an unknown end.
+    /// on input from the trainer, for locks that they held, for other ranks or remote peers, and waits with an unknown
+    /// end.
     #[serde(default)]
     pub own_work_ns: Option<i64>,
+    #[serde(default)]
+    pub lock_wait_ns: Option<i64>,
     #[serde(default)]
     pub peer_wait_ns: Option<i64>,
     #[serde(default)]
@@ -233,6 +236,9 @@ const MESSAGES_MIN: u64 = 3;
 
 /// A process that waited this share of its wait for others to start took no batches.
 const ONLY_START: f64 = 0.9;
+
+/// A process that did anything but wait for less than one part in this many of its time does not train.
+const ONLY_WAITS: i64 = 200;
 
 /// A trainer works after at least this many messages, and after one in this many: a message may arrive in chunks.
 const WORKS_MIN: u64 = 3;
@@ -436,7 +442,9 @@ impl Scene<'_> {
     fn trainers_by_waits(&self) -> Vec<LaneId> {
         let may_train = |waits: &&TrainerWaits| {
             let process = &self.processes[waits.lane.proc as usize];
-            process.rank.is_some() || process.program.as_deref().is_none_or(may_train) || waits.works >= WORKS_MIN
+            process.rank.is_some()
+                || process.program.as_deref().is_none_or(may_train)
+                || waits.works >= WORKS_MIN && waits.is_fed()
         };
         let found = self.waits.trainers.iter().filter(|waits| !waits.by_spans).filter(may_train);
         found.map(|waits| waits.lane).filter(|lane| self.lanes.contains_key(lane)).collect()
@@ -455,6 +463,11 @@ impl Scene<'_> {
         let told = self.waits.of(LaneId { proc: group.proc, tid: group.tid });
         if told.is_some_and(|waits| waits.works >= WORKS_MIN) {
             return true;
+        }
+        let waits_only =
+            group.waited_ns.is_some_and(|waited| (group.trained_ns - waited) * ONLY_WAITS < group.trained_ns);
+        if told.is_some() && waits_only {
+            return false;
         }
         let readers: BTreeSet<u32> = group.readers.iter().map(|reader| reader.proc).collect();
         let handed: u64 = readers.iter().map(|&proc| self.sum(proc, |thread| thread.handed)).sum();
@@ -548,6 +561,7 @@ impl Scene<'_> {
             causes: wait.causes,
             faults: told.and_then(|waits| waits.faults),
             own_work_ns: others(WaitKind::OwnWork),
+            lock_wait_ns: others(WaitKind::Lock),
             peer_wait_ns: others(WaitKind::Peer),
             unknown_wait_ns: others(WaitKind::Unknown),
             peers,

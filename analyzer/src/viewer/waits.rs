@@ -127,6 +127,7 @@ fn title(wait: &Wait) -> String {
     match wait.kind {
         WaitKind::Data => format!("waits: {cause} {part}"),
         WaitKind::OwnWork => format!("waits for own work: {cause} {part}"),
+        WaitKind::Lock => format!("waits for a lock, held for: {cause} {part}"),
         WaitKind::Peer => "waits for a peer".into(),
         WaitKind::Unknown => "waits: unknown".into(),
     }

@@ -23,18 +23,20 @@ pub const RULE: Rule = Rule {
 
 fn judge(case: &Case) -> Judgement {
     let maps = case.calls_where(|function| function.name == "mmap");
-    let share = part(maps.count as f64, (case.asked(&["open"]).0.max(maps.count)) as f64).unwrap_or(0.0);
+    // Batches in shared memory are not read from files.
+    let count = maps.count.saturating_sub(case.summary.dataset.memory_maps);
+    let share = part(count as f64, (case.asked(&["open"]).0.max(count)) as f64).unwrap_or(0.0);
     // A program that also reads a file by calls maps it for another purpose, usually to query which pages are cached.
-    let read = part(case.summary.dataset.bytes_read as f64, maps.count as f64).unwrap_or(0.0);
+    let read = part(case.summary.dataset.bytes_read as f64, count as f64).unwrap_or(0.0);
     Judgement {
         measures: vec![
-            case.at_least("maps", Some(maps.count as f64)),
+            case.at_least("maps", Some(count as f64)),
             case.at_least("share", Some(share)),
             case.below("read", Some(read)),
         ],
         says: format!(
             "{} of files, {} of all opens: reads through them are not in the trace, and bytes read are a lower bound",
-            many(maps.count, "mapping", "mappings"),
+            many(count, "mapping", "mappings"),
             Unit::Share.text(share)
         ),
         evidence: maps.rows,

@@ -25,14 +25,16 @@ pub const RULE: Rule = Rule {
 };
 
 fn judge(case: &Case) -> Judgement {
-    let groups = &case.summary.training;
+    // Trainings that neither are ranks nor wait for one another have nothing in common.
+    let is_rank = |group: &&RankGroup| group.rank.is_some() || !group.peers.is_empty();
+    let groups: Vec<&RankGroup> = case.summary.training.iter().filter(is_rank).collect();
     let waits: Option<Vec<f64>> = groups.iter().map(|group| group.waited_ns.map(|ns| ns as f64)).collect();
     let waits = waits.filter(|_| groups.len() > 1);
     let middle = waits.clone().and_then(median);
-    let most = groups.iter().max_by_key(|group| group.waited_ns);
+    let most = groups.iter().copied().max_by_key(|group| group.waited_ns);
     let most_ns = most.and_then(|group| group.waited_ns).unwrap_or(0) as f64;
     let ratio = middle.map(|middle| most_ns / middle.max(1.0));
-    let mut sorted: Vec<&RankGroup> = groups.iter().collect();
+    let mut sorted = groups.clone();
     sorted.sort_by_key(|group| Reverse(group.waited_ns));
     let row = |group: &&RankGroup| format!("{}: waited {}", named(group), time(group.waited_ns.unwrap_or(0) as f64));
     Judgement {

@@ -330,6 +330,9 @@ pub struct Counted {
     /// Requests for data sets of libraries above the file system.
     #[serde(default)]
     pub data_sets: DataSets,
+    /// Mappings of shared memory through which processes pass data.
+    #[serde(default)]
+    pub memory_maps: u64,
     /// Where ranks write.
     pub blocks: Blocks,
     /// The processes that used a file: file in the upper half, process in the lower.
@@ -381,6 +384,7 @@ impl Counted {
         self.epochs.merge(other.epochs);
         self.generated.merge(other.generated);
         self.data_sets.merge(other.data_sets);
+        self.memory_maps += other.memory_maps;
         self.blocks.merge(other.blocks);
         self.users.extend(other.users);
         self.movers.extend(other.movers);

@@ -342,6 +342,7 @@ impl Counter<'_> {
             self.usage += 1;
         }
         if traits.io && file.stored {
+            self.counted.memory_maps += u64::from(file.hand_over && traits.maps);
             self.timelines.file_call(interval, (file.hand_over, traits.sizes || traits.class == Class::Write));
             if is_refused_lock(traits, batch.ret[i]) {
                 self.timelines.lock_refused();

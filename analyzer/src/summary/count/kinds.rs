@@ -44,6 +44,8 @@ pub(in crate::summary) struct KindTraits {
     /// Which times are measured, and which stream its bytes belong to.
     pub(in crate::summary) timed: Timed,
     pub(in crate::summary) stream: u8,
+    /// Maps a file.
+    pub(in crate::summary) maps: bool,
     /// Ends a pass through a file by opening it, or by closing it.
     pub(in crate::summary) closes: bool,
     /// Sets the size of a file, or a minimum size.
@@ -100,6 +102,7 @@ impl KindTraits {
                 _ => Timed::Metadata,
             },
             stream: stream(&kind.cat, kind.class == Class::Write),
+            maps: call && *kind.name == *"mmap",
             closes: call && ["close", "fclose"].contains(&&*kind.name),
             sizes: call && SIZING.contains(&&*kind.name),
             locks: call && ["fcntl", "flock", "lockf"].contains(&&*kind.name),

@@ -51,7 +51,7 @@ pub(super) fn label(part: Part, reads_itself: bool) -> &'static str {
         Part::PageFaults => "storage (page faults in mapped files)",
         Part::Network => "network",
         Part::Cpu if reads_itself => "CPU time of the loader",
-        Part::Cpu => "CPU time of the readers",
+        Part::Cpu => "CPU time spent on batches",
         Part::NoCpu => "no free CPU",
         Part::Gil => "Python's interpreter lock (GIL)",
         Part::Lock => "locks",

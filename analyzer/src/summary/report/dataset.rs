@@ -40,6 +40,9 @@ pub struct Dataset {
     pub files_unused: u64,
     #[serde(default)]
     pub opens_unused: u64,
+    /// Mappings of shared memory through which processes pass data.
+    #[serde(default)]
+    pub memory_maps: u64,
     /// Bytes beyond the largest position reached in each file: a lower bound of the bytes read repeatedly.
     #[serde(default)]
     pub bytes_reread: u64,
@@ -85,14 +88,14 @@ impl Section for Dataset {
         any), `bytes_reached` (sum of the largest position reached in each file), `elsewhere_read`, \
         `elsewhere_written` (bytes through pipes, sockets and terminals, which are not part of the data set), \
         `files_shared` (used by two or more program images), `files_unused`, `opens_unused` (opened, but no bytes \
-        moved), `bytes_reread` (bytes read from each file beyond the largest position, minus bytes without a \
+        moved), `memory_maps` (mappings of shared memory through which processes pass data), `bytes_reread` (bytes read from each file beyond the largest position, minus bytes without a \
         position: a lower bound), `usual_reads` (bytes read from a file per byte of its extent: the median over files, \
         weighted by their extent)";
     const SQL: Option<&'static str> = Some(include_str!("../../../sql/dataset.sql"));
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
         let paths = trace.catalog.files();
-        let mut dataset = Dataset::default();
+        let mut dataset = Dataset { memory_maps: analysis.counted.memory_maps, ..Dataset::default() };
         let mut reads: Vec<(f64, u64)> = Vec::new();
         for (path, count) in analysis.used_files(&paths) {
             dataset.bytes_read += count.bytes_read;

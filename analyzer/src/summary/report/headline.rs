@@ -72,6 +72,8 @@ pub enum Bottleneck {
     CheckpointBound,
     WriteBound,
     OwnWork,
+    /// Training waits for a lock that another thread holds that makes no batches.
+    OwnLock,
     /// The training thread reads files itself, in addition to its readers.
     OwnReads,
     SynchronizationBound,
@@ -119,6 +121,7 @@ impl Bottleneck {
             Bottleneck::CheckpointBound => "CHECKPOINT-BOUND",
             Bottleneck::WriteBound => "WRITE-BOUND",
             Bottleneck::OwnWork => "OWN-WORK",
+            Bottleneck::OwnLock => "LOCK-BOUND IN THE TRAINING THREAD",
             Bottleneck::OwnReads => "STORAGE-BOUND IN THE TRAINING THREAD",
             Bottleneck::SynchronizationBound => "SYNCHRONIZATION-BOUND",
             Bottleneck::ComputeBound => "COMPUTE-BOUND",
@@ -193,8 +196,7 @@ impl Bottleneck {
                 "replace the programs that readers start with a library, or keep them running"
             }
             Bottleneck::StartupBound => {
-                "keep readers from one epoch to the next (persistent_workers=True in PyTorch); with one epoch, make their start \
-                 cheaper: fewer imports, fork or forkserver instead of spawn"
+                "make the start of readers cheaper: fewer imports, less work before their first batch, fork instead of spawn"
             }
             Bottleneck::PrefetchBound => "prepare more batches ahead (prefetch_factor in PyTorch)",
             Bottleneck::ReaderDied => {
@@ -206,6 +208,9 @@ impl Bottleneck {
                 "read these files in readers too (a loader with workers also for validation), or keep them in memory"
             }
             Bottleneck::OwnWork => "speed up those threads or programs; data loading is not the bottleneck",
+            Bottleneck::OwnLock => {
+                "hold that lock for less time: --section waits shows which thread held it, and what it did meanwhile"
+            }
             Bottleneck::SynchronizationBound => "find the rank or server that the others wait for: --section training",
             _ => "see the longest waits and their causes: --section waits",
         }
@@ -451,6 +456,7 @@ fn of_training(summary: &Summary, waits: &Waits) -> Headline {
     let others = [
         (waits.written_share(), if saves(summary) { Bottleneck::CheckpointBound } else { Bottleneck::WriteBound }),
         (waits.sum_share(|group| group.own_work_ns), Bottleneck::OwnWork),
+        (waits.sum_share(|group| group.lock_wait_ns), Bottleneck::OwnLock),
         (waits.sum_share(|group| group.own_read_ns), Bottleneck::OwnReads),
         (waits.sum_share(|group| group.peer_wait_ns), Bottleneck::SynchronizationBound),
         (waits.sum_share(|group| group.unknown_wait_ns), Bottleneck::Unknown),
@@ -525,6 +531,14 @@ fn of_another_wait(waits: &Waits, bottleneck: Bottleneck, part: f64) -> Headline
             format!(
                 "training spent {} of {trained} waiting for threads or programs that it had just given work, and {} waiting for data.",
                 ns(|group| group.own_work_ns),
+                waits.mean(waits.waited)
+            ),
+        ),
+        Bottleneck::OwnLock => (
+            "is spent waiting for locks",
+            format!(
+                "training spent {} of {trained} waiting for locks that other threads held, and {} waiting for data.",
+                ns(|group| group.lock_wait_ns),
                 waits.mean(waits.waited)
             ),
         ),

@@ -47,7 +47,7 @@ impl Section for Training {
         `waited_ns` (for batches), `wait_start_ns`, `wait_io_ns`, `wait_elsewhere_ns` (of it, readers starting, then \
         in I/O and busy with other work), `causes` (of it, nanoseconds by cause; `null` if the trace does not show \
         what ended waits), `faults` (of the threads that made batches, in intervals in which storage served some: \
-        `major`, which storage served, and `minor`; `null` if unknown), `own_work_ns`, `peer_wait_ns`, `unknown_wait_ns` (waits that are not for data, if only \
+        `major`, which storage served, and `minor`; `null` if unknown), `own_work_ns`, `lock_wait_ns`, `peer_wait_ns`, `unknown_wait_ns` (waits that are not for data, if only \
         calls show waits), `peers` (of `peer_wait_ns`, by other trainer: `proc`, `pid`, `rank`, `wait_ns`), `held_ns` \
         (the most that waits of all ranks cost it; `null` if it does not communicate with other ranks), \
         `computed_ns`, `communicated_ns`, `checkpoint_ns` (in checkpoint spans; `null` if there are none and files of \

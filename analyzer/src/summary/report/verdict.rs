@@ -148,19 +148,23 @@ pub(super) fn waits(groups: &[RankGroup]) -> Option<Waits<'_>> {
     })
 }
 
-/// Returns the trainer that waits for its data while most other trainers wait for it, and those trainers. All of them
-/// wait for their readers to start, so that time does not count.
+/// Returns the trainer that loses time to its data, its files, locks or own threads while most other trainers wait for
+/// it, and those trainers. All of them wait for their readers to start, so that time does not count.
 fn culprit<'a>(groups: &[&'a RankGroup]) -> Option<(&'a RankGroup, Vec<&'a RankGroup>)> {
-    let at_work = |group: &RankGroup| group.waited_ns.map(|waited| waited - group.wait_start_ns.unwrap_or(0));
-    let one = groups.iter().copied().max_by_key(|group| at_work(group))?;
+    let lost = |group: &RankGroup| {
+        let others = [group.written_ns, group.own_work_ns, group.lock_wait_ns];
+        let at_work = group.waited_ns? - group.wait_start_ns.unwrap_or(0);
+        Some(at_work + others.into_iter().flatten().sum::<i64>())
+    };
+    let one = groups.iter().copied().max_by_key(|group| lost(group))?;
     let waits = |group: &RankGroup, ns: i64| ns as f64 >= FREE * group.trained_ns as f64;
     let others = || groups.iter().copied().filter(|group| group.proc != one.proc);
     let is_victim = |group: &&RankGroup| {
-        let own = at_work(group).unwrap_or(0);
+        let own = lost(group).unwrap_or(0);
         waits(group, group.waited_for(one.proc)) && group.waited_for(one.proc) > own
     };
     let victims: Vec<&RankGroup> = others().filter(is_victim).collect();
-    let is_one = waits(one, at_work(one)?) && 2 * victims.len() >= groups.len() - 1 && !victims.is_empty();
+    let is_one = waits(one, lost(one)?) && 2 * victims.len() >= groups.len() - 1 && !victims.is_empty();
     is_one.then_some((one, victims))
 }
 
@@ -313,6 +317,10 @@ impl Waits<'_> {
     pub(super) fn for_workers(&self) -> String {
         let workers: BTreeSet<u32> =
             self.groups.iter().flat_map(|group| &group.readers).map(|reader| reader.proc).collect();
+        let helpers = match workers.len() {
+            0 => "other threads or processes".into(),
+            count => many(count as u64, "worker", "workers"),
+        };
         let (who, whose, last) = match self.groups.as_slice() {
             [one] => (one.trainer.clone(), "its", "it does not appear to be training"),
             several => {
@@ -320,12 +328,11 @@ impl Waits<'_> {
             }
         };
         format!(
-            "{who} spent {} of {}{} ({}) waiting for {whose} {}; {last}.",
+            "{who} spent {} of {}{} ({}) waiting for {whose} {helpers}; {last}.",
             self.mean(self.waited),
             self.mean(self.trained),
             self.on_average(),
             share(self.waited, self.trained),
-            many(workers.len() as u64, "worker", "workers"),
         )
     }
 
@@ -433,6 +440,7 @@ impl Waits<'_> {
                 sum(|group| group.own_work_ns),
                 "for its own threads or programs, which were working on a task that it had just given them; that is not a wait for data",
             ),
+            (sum(|group| group.lock_wait_ns), "for locks that other threads held; that is not a wait for data"),
             (
                 sum(|group| group.peer_wait_ns),
                 "for other ranks or processes, or for the network; that is not a wait for its readers",
@@ -653,9 +661,20 @@ const FROM_CACHE: u64 = 10;
 /// The name of processes that a program forks or spawns, before their number.
 const WORKER: &str = "worker ";
 
-/// Returns the name of the process whose main thread reads data, and the share of its loop that reads took.
+/// Returns the time from a process's last read to the end of the run, if it is longer than the time in which it read: then
+/// it loaded its data first.
+fn after_reads(summary: &Summary, reads: &DataReads) -> Option<i64> {
+    let after = summary.time.end_ts - reads.to_ts;
+    (after > reads.to_ts - reads.from_ts).then_some(after)
+}
+
+/// Returns the name of the process whose main thread reads data, and the share of its loop that reads took; `None` if it
+/// loaded its data first.
 pub(super) fn own_reads(summary: &Summary) -> Option<(&str, f64)> {
     let (process, reads) = own_reader(summary)?;
+    if after_reads(summary, &reads).is_some() {
+        return None;
+    }
     Some((&process.called, reads.read_ns as f64 / (reads.to_ts - reads.from_ts).max(1) as f64))
 }
 
@@ -664,6 +683,15 @@ fn reads_itself(summary: &Summary) -> Option<String> {
     let (process, reads) = own_reader(summary)?;
     let looped = (reads.to_ts - reads.from_ts).max(1);
     let (name, part) = (&process.called, share(reads.read_ns, looped));
+    if let Some(after) = after_reads(summary, &reads) {
+        return Some(format!(
+            "{name} read its data in its main thread in {}, {} of that in reads, and then ran for {} without reading any. If it \
+             trained from memory, it did not wait for storage then; whether it waited for preprocessing is unknown.",
+            time(looped as f64),
+            time(reads.read_ns as f64),
+            time(after as f64)
+        ));
+    }
     let (spent, looped_for) = (time(reads.read_ns as f64), time(looped as f64));
     let cause = match read_from_cache(summary) {
         Some(text) => format!("and {text}"),

@@ -19,6 +19,9 @@ const RELAY_NS: i64 = 1_000_000;
 /// Extra time allowed for serializing a message.
 const RELAY_NS_PER_BYTE: i64 = 3;
 
+/// CPU time that pickling a message or unpickling it takes at least, if it consists of arrays.
+const SERIALIZING_NS_PER_BYTE: i64 = 1;
+
 /// A maker's recent work represents its pace: work over this multiple of the wait, and at least this long.
 const RUN_WAITS: i64 = 8;
 const RUN_MIN_NS: i64 = 160_000_000;
@@ -245,6 +248,8 @@ impl<'f, 'a> Explainer<'f, 'a> {
     /// Returns the work of a thread, without its waits for input.
     fn work(&self, thread: usize, from: i64, to: i64) -> Parts {
         let run = self.family.threads[thread].composition(from, to).without(Part::Idle);
+        let serializing = self.serializing(thread, from, to).min(run.get(Part::Cpu));
+        let run = run - Parts::of(Part::Cpu, serializing) + Parts::of(Part::HandOver, serializing);
         // A thread that only forwards items serializes them: its CPU time counts as hand-over.
         let passes_on = self.family.threads[thread].passes_on() || self.sends_for_others(Act { thread, at: to });
         let run =
@@ -259,6 +264,19 @@ impl<'f, 'a> Explainer<'f, 'a> {
         }
     }
 
+    /// Returns the CPU time that a thread of a Python program spends at least on the messages that it receives and sends.
+    fn serializing(&self, thread: usize, from: i64, to: i64) -> i64 {
+        let thread = &self.family.threads[thread];
+        if !self.family.is_python(thread.lane.proc) {
+            return 0;
+        }
+        let steps = &thread.steps[thread.steps.partition_point(|step| step.start < from)..];
+        let messages = steps.iter().take_while(|step| step.start <= to).filter(|step| {
+            matches!(step.kind, StepKind::Take | StepKind::Give) && step.object.id != 0 && !step.object.network
+        });
+        messages.map(|step| step.amount.max(0)).sum::<i64>() * SERIALIZING_NS_PER_BYTE
+    }
+
     /// Returns `true` if a thread belongs to another program that a reader started.
     fn is_program_of(&self, thread: usize, reader: u32) -> bool {
         let (family, trainer) = (self.family, self.family.threads[self.trainer].lane.proc);
@@ -266,14 +284,18 @@ impl<'f, 'a> Explainer<'f, 'a> {
     }
 
     /// Returns `true` if a thread of another process sends items that other threads of that process made, and reads
-    /// nothing itself: its work is then serialization.
+    /// nothing itself: its work is then serialization. A thread that works on request gives its result to a thread of
+    /// its own process.
     fn sends_for_others(&self, act: Act) -> bool {
         let (family, thread) = (self.family, &self.family.threads[act.thread]);
         if thread.is_first || thread.lane.proc == family.threads[self.trainer].lane.proc {
             return false;
         }
+        let sent = thread.steps.get(thread.steps.partition_point(|step| step.end < act.at));
+        let sends =
+            sent.is_some_and(|step| step.kind == StepKind::Give && family.leaves(thread.lane.proc, step.object.id));
         let beside = |by: Act| by.thread != act.thread && family.threads[by.thread].lane.proc == thread.lane.proc;
-        family.input_of(act).is_some_and(beside)
+        sends && family.input_of(act).is_some_and(beside)
     }
 
     /// Returns the production of the awaited item, if its maker was starved for it.

@@ -7,6 +7,7 @@ use foldhash::fast::RandomState;
 use serde::{Deserialize, Serialize};
 
 use super::parts::Part;
+use super::polls;
 use super::thread::Thread;
 use super::timeline::{Collected, Object, OtherEnd, Step, StepKind, ThreadPart, Timelines};
 use crate::catalog::Process;
@@ -76,6 +77,12 @@ pub struct Family<'a> {
     connected: HashMap<u64, usize, RandomState>,
     /// Messages by object, in order of their starts.
     gives: HashMap<u64, Vec<Give>, RandomState>,
+    /// Objects through which a process sends messages.
+    given: HashMap<u32, BTreeSet<u64>, RandomState>,
+    /// Processes that receive messages through an object.
+    takers: HashMap<u64, BTreeSet<u32>, RandomState>,
+    /// Threads that communicate with other ranks for the first thread of their process.
+    pub communicators: BTreeSet<usize>,
     /// Processes killed by a signal, as reported to their parents.
     pub killed: Vec<Killed>,
 }
@@ -101,6 +108,9 @@ pub fn asks_to_end(signal: u8) -> bool {
 
 /// A step that follows a wait within this time shows the object of the wait.
 const NEXT_NS: i64 = 1_000_000;
+
+/// Fewer messages after sleeps do not show a thread that polls.
+const POLLS_MIN: usize = 3;
 
 /// Minimum number of items to estimate the time per item.
 const ITEMS_MIN: usize = 3;
@@ -140,22 +150,48 @@ impl<'a> Family<'a> {
             }
         }
         gives.values_mut().for_each(|list| list.sort_by_key(|give| give.start));
+        let mut given: HashMap<u32, BTreeSet<u64>, RandomState> = HashMap::default();
+        for (object, list) in &gives {
+            list.iter().for_each(|give| {
+                given.entry(threads[give.thread].lane.proc).or_default().insert(*object);
+            });
+        }
+        let mut takers: HashMap<u64, BTreeSet<u32>, RandomState> = HashMap::default();
+        for thread in &threads {
+            thread.takes().for_each(|step| {
+                takers.entry(step.object.id).or_default().insert(thread.lane.proc);
+            });
+        }
         let parents = parents(processes);
         let mut children: HashMap<(u32, i32), Vec<u32>, RandomState> = HashMap::default();
         for (number, (process, parent)) in processes.iter().zip(&parents).enumerate() {
             parent.iter().for_each(|parent| children.entry((*parent, process.pid)).or_default().push(number as u32));
         }
-        let (connected, killed) = (HashMap::default(), Vec::new());
-        let mut family = Family { threads, processes, parents, by_lane, children, connected, gives, killed };
+        let (connected, communicators, killed) = (HashMap::default(), BTreeSet::new(), Vec::new());
+        let mut family = Family {
+            threads,
+            processes,
+            parents,
+            by_lane,
+            children,
+            connected,
+            gives,
+            given,
+            takers,
+            communicators,
+            killed,
+        };
         family.killed = family.killed_of(&collected);
         family.connected =
             asked.into_iter().filter_map(|(object, lane)| Some((object, family.thread_of(lane)?))).collect();
         family.find_remote_polls();
+        family.find_polls();
         family.find_ready_messages();
         family.find_output_of_programs();
         family.find_shared_locks();
         family.find_interpreter_locks();
         family.find_idle_holders();
+        family.communicators = family.find_communicators();
         family
     }
 
@@ -232,6 +268,51 @@ impl<'a> Family<'a> {
         let middle = items.len() / 2;
         let (_, item, _) = items.select_nth_unstable(middle);
         (first - *item).max(born)
+    }
+
+    /// Returns `true` if a process sends messages to another one.
+    pub fn sends(&self, from: u32, to: u32) -> bool {
+        let is_taken = |object: &u64| self.takers.get(object).is_some_and(|takers| takers.contains(&to));
+        self.given.get(&from).is_some_and(|objects| objects.iter().any(is_taken))
+    }
+
+    /// Returns `true` if a message of a process through an object reaches another process.
+    pub fn leaves(&self, proc: u32, object: u64) -> bool {
+        self.takers.get(&object).is_some_and(|takers| takers.iter().any(|taker| *taker != proc))
+    }
+
+    /// Returns the threads that exchange messages with other ranks alongside the first thread of their process, and those
+    /// that such a thread wakes.
+    fn find_communicators(&self) -> BTreeSet<usize> {
+        let is_rank = |proc: u32, other: u32| {
+            let [own, other] = [proc, other].map(|proc| &self.processes[proc as usize]);
+            own.rank.is_some() && other.rank.is_some() && own.rank != other.rank || are_alike(own, other)
+        };
+        let mut known: HashMap<(u32, u64), bool, RandomState> = HashMap::default();
+        let mut is_from_rank = |proc: u32, object: u64| {
+            let is_peer = |give: &Give| {
+                let other = self.threads[give.thread].lane.proc;
+                other != proc && !self.is_below(other, proc) && !self.is_below(proc, other) && is_rank(proc, other)
+            };
+            let given = || self.gives.get(&object).is_some_and(|list| list.iter().any(is_peer));
+            *known.entry((proc, object)).or_insert_with(given)
+        };
+        let others = (0..self.threads.len()).filter(|&thread| !self.threads[thread].is_first);
+        let mut talks = |thread: &usize| {
+            let thread = &self.threads[*thread];
+            let mut taken = thread.takes().filter(|step| step.object.network);
+            taken.any(|step| is_from_rank(thread.lane.proc, step.object.id))
+        };
+        let direct: BTreeSet<usize> = others.filter(|thread| talks(thread)).collect();
+        let procs: BTreeSet<u32> = direct.iter().map(|&thread| self.threads[thread].lane.proc).collect();
+        let is_woken = |thread: &usize| {
+            let steps = 0..self.threads[*thread].steps.len();
+            let idle = steps.filter(|&at| self.threads[*thread].is_starved(at));
+            idle.filter_map(|at| self.ender(*thread, at).act()).any(|act| direct.contains(&act.thread))
+        };
+        let beside = procs.iter().flat_map(|proc| self.threads_of(*proc));
+        let woken: Vec<usize> = beside.filter(|&thread| !self.threads[thread].is_first).filter(is_woken).collect();
+        direct.into_iter().chain(woken).collect()
     }
 
     /// Returns the threads that send messages through an object.
@@ -393,6 +474,11 @@ impl<'a> Family<'a> {
         ended.map_or(Ender::Nobody, |thread| Ender::Exit(Act { thread, at: self.threads[thread].last }))
     }
 
+    pub fn is_python(&self, proc: u32) -> bool {
+        let program = self.processes.get(proc as usize).and_then(|process| process.program.as_deref());
+        program.is_some_and(|program| program.starts_with("python"))
+    }
+
     /// Finds interpreter locks: conditions for which threads wait with a timeout and which they also signal. Only
     /// Python's interpreter lock combines both repeatedly with such a short timeout.
     fn find_interpreter_locks(&mut self) {
@@ -406,13 +492,9 @@ impl<'a> Family<'a> {
                 waits.short += (step.end - step.start <= SWITCH_NS) as u64;
             }
         }
-        let is_python = |proc: u32| {
-            let program = self.processes.get(proc as usize).and_then(|process| process.program.as_deref());
-            program.is_some_and(|program| program.starts_with("python"))
-        };
         let is_lock = |proc: u32, waits: &TimedWaits| {
             let is_mutual = waits.waiters.iter().any(|waiter| waits.wakers.contains(waiter));
-            is_mutual || is_python(proc) && 10 * waits.short >= 9 * waits.all
+            is_mutual || self.is_python(proc) && 10 * waits.short >= 9 * waits.all
         };
         let locks: BTreeSet<(u32, u64)> =
             waits.iter().filter(|((proc, _), waits)| is_lock(*proc, waits)).map(|(lock, _)| *lock).collect();
@@ -434,8 +516,7 @@ impl<'a> Family<'a> {
         for (number, thread) in self.threads.iter_mut().enumerate() {
             let is_alike = |other: usize| {
                 let [own, other] = [procs[number], procs[other]].map(|proc| &self.processes[proc as usize]);
-                let is_spawned = |process: &Process| process.command.as_deref().is_some_and(|it| it.contains(SPAWNED));
-                own.program == other.program && (own.command == other.command || is_spawned(own) && is_spawned(other))
+                are_alike(own, other)
             };
             let is_from_peer = |object: u64| {
                 let list = self.gives.get(&object);
@@ -478,6 +559,27 @@ impl<'a> Family<'a> {
             };
             let pieces: Vec<_> = (0..thread.steps.len()).filter(is_output).map(|at| (at, Part::Child)).collect();
             self.threads[number].reclassify(&pieces);
+        }
+    }
+
+    /// Finds threads that poll: they wait for the message that arrives in the last of their sleeps.
+    fn find_polls(&mut self) {
+        for number in 0..self.threads.len() {
+            let arrives = |object: Object, from: i64, to: i64| self.giver(number, object.id, from, to).is_some();
+            let found = polls::find(&self.threads[number], arrives);
+            if found.len() < POLLS_MIN {
+                continue;
+            }
+            let thread = &mut self.threads[number];
+            for poll in &found {
+                for at in &poll.sleeps {
+                    let step = &mut thread.steps[*at];
+                    let is_last = poll.sleeps.last() == Some(at);
+                    (step.kind, step.object, step.timed_out) = (StepKind::Poll, poll.object, !is_last);
+                }
+            }
+            let idle: Vec<_> = found.into_iter().flat_map(|poll| poll.sleeps).map(|at| (at, Part::Idle)).collect();
+            thread.reclassify(&idle);
         }
     }
 
@@ -546,6 +648,12 @@ impl<'a> Family<'a> {
         }
         changes.into_iter().for_each(|(thread, changed)| self.threads[thread].reclassify(&changed));
     }
+}
+
+/// Returns `true` if two processes run one program with one command line, as ranks do.
+fn are_alike(one: &Process, other: &Process) -> bool {
+    let is_spawned = |process: &Process| process.command.as_deref().is_some_and(|it| it.contains(SPAWNED));
+    one.program == other.program && (one.command == other.command || is_spawned(one) && is_spawned(other))
 }
 
 /// Matches both ends of sockets: those created as a pair, and connections in the order in which they were requested and

@@ -7,6 +7,7 @@
 //! messages     requests and batches between trainer and readers
 //! explain      from a wait back to the work that set the pace
 //! family       relations between all threads
+//! polls        threads that look for messages between sleeps
 //! thread       one thread's time, divided
 //! timeline     activity of each thread, collected while a trace is read
 //! parts        the causes of a wait, as exact sums
@@ -18,6 +19,7 @@ pub mod messages;
 pub mod parts;
 pub mod passes;
 pub mod pipeline;
+pub mod polls;
 pub mod thread;
 pub mod timeline;
 pub mod trainers;

@@ -27,6 +27,8 @@ pub enum WaitKind {
     Data,
     /// A thread or program that the trainer started and that worked on input it had just received from the trainer.
     OwnWork,
+    /// A lock that a thread or program held that makes no batches.
+    Lock,
     /// Another rank, or a remote peer.
     Peer,
     /// The trace does not show what ended it.
@@ -36,7 +38,7 @@ pub enum WaitKind {
 impl WaitKind {
     /// Returns its name in tables and JSON.
     pub fn name(self) -> &'static str {
-        ["data", "own-work", "peer", "unknown"][self as usize]
+        ["data", "own-work", "lock", "peer", "unknown"][self as usize]
     }
 }
 
@@ -96,6 +98,15 @@ impl TrainerWaits {
     }
 
     /// Returns the input for extracting its pipeline.
+    /// Returns `true` if its makers read at least as much from storage or a network as it does itself, or are other
+    /// processes, and work ahead of it. Threads of a compressor work on request on data that its main thread reads.
+    pub fn is_fed(&self) -> bool {
+        let data = self.parts(WaitKind::Data);
+        let read = [Part::Storage, Part::PageFaults, Part::Network].map(|part| data.get(part)).iter().sum::<i64>();
+        let works_ahead = 2 * data.get(Part::NotAsked) < data.sum();
+        works_ahead && (read >= self.own_storage || self.makers().keys().any(|lane| lane.proc != self.lane.proc))
+    }
+
     fn trained(&self) -> Trained {
         let is_reader_time =
             |wait: &&Wait| wait.kind == WaitKind::Data && wait.parts.get(Part::Start) > 0 && !self.by_spans;
@@ -153,6 +164,9 @@ const WAITS_MIN: usize = 3;
 /// A thread that works after at least this many waits takes steps.
 const STEPS_MIN: u64 = 5;
 
+/// A last look for a message that takes less than this is not a wait for a batch that never came.
+const GIVEN_UP_NS: i64 = 1_000_000_000;
+
 /// Less work than this does not separate two waits.
 const WORK_NS: i64 = 1_000_000;
 
@@ -160,9 +174,11 @@ const WORK_NS: i64 = 1_000_000;
 const UNPICKLING_NS_PER_BYTE: i64 = 2;
 const LARGE_MESSAGE: i64 = 1 << 16;
 
-/// This many bytes at a time are a chunk of a message and not its start; chunks may be this far apart.
+/// This many bytes at a time are a chunk of a message and not its start; chunks may be this far apart, depending on the
+/// bytes before them, which may have to be copied.
 const PIECE: i64 = 1 << 12;
 const PIECES_NS: i64 = 20_000_000;
+const PIECES_NS_PER_BYTE: i64 = 1;
 
 /// Readers created within this time of each other belong together.
 const BETWEEN_FORKS_NS: i64 = 100_000_000;
@@ -350,9 +366,9 @@ impl<'f, 'a> Trainer<'f, 'a> {
         steps.filter(waits).collect()
     }
 
-    /// Returns waits derived from calls: waits separated by little work are merged, and an expired timeout starts a new
-    /// wait.
-    fn ended_waits(&self) -> Vec<Ended> {
+    /// Returns waits derived from calls: waits separated by little work are merged if both were ended by a thread in the
+    /// same role, and an expired timeout starts a new wait.
+    fn ended_waits(&self, have_same_role: impl Fn(Act, Act) -> bool) -> Vec<Ended> {
         let thread = &self.family.threads[self.thread];
         let mut found: Vec<Ended> = Vec::new();
         let mut previous = 0;
@@ -370,17 +386,21 @@ impl<'f, 'a> Trainer<'f, 'a> {
             // Between chunks of one message, a thread may have to allocate space for it. It does nothing else.
             let is_chunk = |chunk: &Step| chunk.object == step.object && chunk.amount >= PIECE;
             let is_piece = |last: &Ended| step.object == last.object && is_chunk(step) && between.iter().all(is_chunk);
-            let pause = |last: &Ended| if is_piece(last) { PIECES_NS } else { WORK_NS };
+            let pause = |last: &Ended| match is_piece(last) {
+                true => (last.bytes * PIECES_NS_PER_BYTE).clamp(WORK_NS, PIECES_NS),
+                false => WORK_NS,
+            };
             let last = found.last_mut().filter(|last| thread.worked(last.end, step.start) < pause(last));
             match last {
                 Some(last) if thread.class[at] == Part::Gil => last.end = step.end,
                 Some(last) if self.is_same_delivery(last, &by, step) => last.go_on(Ended { by: last.by, ..wait }),
-                Some(last) if self.goes_on(&last.by, &by) => last.go_on(wait),
+                Some(last) if self.goes_on(&last.by, &by, &have_same_role) => last.go_on(wait),
                 _ if thread.class[at] == Part::Gil => {}
                 _ => found.push(wait),
             }
         }
-        for wait in found.iter_mut().filter(|wait| wait.bytes >= LARGE_MESSAGE) {
+        let unpickles = self.family.is_python(self.lane().proc);
+        for wait in found.iter_mut().filter(|wait| unpickles && wait.bytes >= LARGE_MESSAGE) {
             wait.end = (wait.end + wait.bytes * UNPICKLING_NS_PER_BYTE).min(wait.next.max(wait.end));
         }
         found
@@ -411,14 +431,32 @@ impl<'f, 'a> Trainer<'f, 'a> {
 
     /// Returns `true` if a wait continues in the next one: its timeout expired, or both ends have the same kind of
     /// cause.
-    fn goes_on(&self, last: &Ender, next: &Ender) -> bool {
+    fn goes_on(&self, last: &Ender, next: &Ender, have_same_role: impl Fn(Act, Act) -> bool) -> bool {
         match (last, next) {
             (Ender::Timer, _) => true,
-            (Ender::Thread(last), Ender::Thread(next)) => self.source(last) == self.source(next),
+            (Ender::Thread(last), Ender::Thread(next)) => {
+                self.source(last) == self.source(next) && have_same_role(*last, *next)
+            }
             (Ender::Dead(_), Ender::Dead(_)) => true,
             (Ender::Exit(last), Ender::Exit(next)) => self.reader_of(*last) == self.reader_of(*next),
             (last, next) => last == next,
         }
+    }
+
+    /// Returns `true` if a thread takes the trainer's output, for which it has to make room: another process that receives
+    /// messages from the trainer's process and sends none, or a thread that writes files and reads none.
+    fn is_consumer(&self, act: Act) -> bool {
+        let (own, thread) = (self.lane().proc, &self.family.threads[act.thread]);
+        if thread.lane.proc != own {
+            return self.family.sends(own, thread.lane.proc) && !self.family.sends(thread.lane.proc, own);
+        }
+        let stored = thread.composition(thread.born, thread.last).get(Part::Storage);
+        thread.reads.is_empty() && stored > 0 && act.thread != self.thread
+    }
+
+    /// Returns `true` if an act is one of another rank, or of a thread that communicates with others.
+    fn is_peer(&self, act: Act) -> bool {
+        self.family.communicators.contains(&act.thread) || self.relation(&act) == Relation::Stranger
     }
 
     fn relation(&self, act: &Act) -> Relation {
@@ -508,6 +546,9 @@ impl<'f, 'a> Trainer<'f, 'a> {
         let mut ended: BTreeMap<LaneId, [usize; 2]> = BTreeMap::new();
         for wait in waits {
             let Ender::Thread(act) = wait.by else { continue };
+            if self.family.communicators.contains(&act.thread) || self.is_consumer(act) {
+                continue;
+            }
             let (maker, _) = self.explainer.maker(act);
             let is_own = self.is_own_worker(own, maker);
             let reader = if maker.thread == self.thread { act } else { maker };
@@ -547,8 +588,11 @@ impl<'f, 'a> Trainer<'f, 'a> {
     }
 
     fn by_calls(mut self) -> Option<TrainerWaits> {
-        let ended = self.ended_waits();
-        let own = self.own_workers(&ended);
+        let maker = |act: Act| self.explainer.maker(act).0;
+        let by_maker = self.ended_waits(|a, b| self.maker_key(maker(a)) == self.maker_key(maker(b)));
+        let own = self.own_workers(&by_maker);
+        let is_own = |act: Act| self.is_own_worker(&own, maker(act));
+        let ended = self.ended_waits(|a, b| is_own(a) == is_own(b));
         let readers = self.readers(&ended, &own);
         let mut waits = Vec::new();
         let mut stops = BTreeSet::new();
@@ -561,7 +605,7 @@ impl<'f, 'a> Trainer<'f, 'a> {
                 }
                 Ender::Nobody => WaitKind::Unknown,
                 Ender::Remote => WaitKind::Peer,
-                Ender::Thread(act) | Ender::Exit(act) if self.relation(&act) == Relation::Stranger => WaitKind::Peer,
+                Ender::Thread(act) | Ender::Exit(act) if self.is_peer(act) => WaitKind::Peer,
                 Ender::Exit(act) if readers.contains(&self.reader_of(act)) => {
                     waits.push(self.reader_time(wait.start, wait.end, act));
                     stops.insert(wait.end);
@@ -571,12 +615,14 @@ impl<'f, 'a> Trainer<'f, 'a> {
                     let (maker, _) = self.explainer.maker(act);
                     let only_ends = matches!(wait.by, Ender::Exit(_)) && !self.reads(maker, wait.start);
                     let is_delivery = self.is_delivery(act, maker) && readers.contains(&self.reader_of(act));
-                    let is_own = !is_delivery && self.is_own_worker(&own, maker);
+                    let is_own = self.is_consumer(act) || !is_delivery && self.is_own_worker(&own, maker);
                     if only_ends || is_own { WaitKind::OwnWork } else { WaitKind::Data }
                 }
             };
             waits.push(self.explain(wait.start, wait.end, kind, wait.by));
         }
+        waits = self.with_locks(waits, &readers);
+        waits.extend(self.given_up(&ended, &readers));
         let made = self.readers_made(&readers);
         // A loader that has readers for each epoch stops them within the epoch. Others are stopped after the training.
         let stops_are_waits = made.len() > 1;
@@ -596,7 +642,8 @@ impl<'f, 'a> Trainer<'f, 'a> {
         let from = data().filter(by_reader).map(|wait| wait.start).chain(takes.iter().map(|take| take.start)).min()?;
         let ends = data().filter(by_reader).map(|wait| wait.end).filter(|end| stops_are_waits || !stops.contains(end));
         let last = ends.chain(takes.iter().map(|take| take.end)).max()?;
-        let works = data().zip(data().skip(1)).filter(|(wait, next)| next.start - wait.end >= WORK_NS).count() as u64;
+        let works =
+            data().zip(data().skip(1)).filter(|(wait, next)| self.computes(wait.end, next.start)).count() as u64;
         // A trainer stops its readers when it has processed the last batch.
         let step_max = longest_gap(data().filter(by_reader).map(|wait| (wait.start, wait.end)), &takes);
         let to = if stops.contains(&last) { last } else { self.done(last).min(last.saturating_add(step_max)) };
@@ -605,6 +652,70 @@ impl<'f, 'a> Trainer<'f, 'a> {
         let own_storage = self.family.threads[self.thread].composition(from, to).get(Part::Storage);
         let faults = None;
         Some(TrainerWaits { lane: self.lane(), by_spans: false, waits, from, to, works, messages, own_storage, faults })
+    }
+
+    /// Returns a last wait for a batch that never came: looks at the readers' messages that found none until their
+    /// timeout, up to the end of the trainer.
+    fn given_up(&self, ended: &[Ended], readers: &BTreeSet<LaneId>) -> Option<Wait> {
+        let last = ended.last().filter(|last| matches!(last.by, Ender::Timer))?;
+        let (first, end) = (ended.iter().rev().take_while(|wait| matches!(wait.by, Ender::Timer)).last()?, last.end);
+        let is_reader = |thread: &usize| {
+            let lane = self.family.threads[*thread].lane;
+            lane.proc != self.lane().proc && readers.contains(&self.reader(lane))
+        };
+        let is_theirs = self.family.givers(last.object.id).iter().any(is_reader);
+        let goes_on = first.start < end && end - first.start >= GIVEN_UP_NS;
+        (is_theirs && goes_on).then(|| self.explain_nothing(first.start, end))
+    }
+
+    fn explain_nothing(&self, start: i64, end: i64) -> Wait {
+        Wait {
+            start,
+            end,
+            kind: WaitKind::Data,
+            maker: None,
+            limiter: None,
+            depth: 0,
+            acts: Vec::new(),
+            parts: Parts::of(Part::Unknown, end - start),
+        }
+    }
+
+    /// Adds the waits for locks that other threads than its readers held, with the work of those threads.
+    fn with_locks(&self, waits: Vec<Wait>, readers: &BTreeSet<LaneId>) -> Vec<Wait> {
+        let own = &self.family.threads[self.thread];
+        let is_between = |step: &Step| {
+            let next = waits.partition_point(|wait| wait.end <= step.start);
+            waits.get(next).is_none_or(|wait| wait.start >= step.end)
+        };
+        let locks = (0..own.steps.len()).filter(|&at| own.class[at] == Part::Lock);
+        let locked = locks.filter_map(|at| {
+            let (step, holder) = (&own.steps[at], self.family.ender(self.thread, at).act()?);
+            let is_other = !readers.contains(&self.reader_of(holder)) && self.relation(&holder) != Relation::Stranger;
+            let ns = step.end - step.start;
+            let did =
+                self.family.threads[holder.thread].composition(step.start, step.end).relabel(Part::Idle, Part::Lock);
+            (is_other && ns >= WAIT_NS && is_between(step)).then(|| Wait {
+                start: step.start,
+                end: step.end,
+                kind: WaitKind::Lock,
+                maker: Some(self.family.threads[holder.thread].lane),
+                limiter: None,
+                depth: 0,
+                acts: vec![holder.seen(self.family)],
+                parts: did.scaled(ns).unwrap_or(Parts::of(Part::Lock, ns)),
+            })
+        });
+        let mut all: Vec<Wait> = locked.collect();
+        all.extend(waits);
+        all.sort_by_key(|wait| wait.start);
+        all
+    }
+
+    /// Returns `true` if the trainer works between two timestamps on something other than files.
+    fn computes(&self, from: i64, to: i64) -> bool {
+        let own = &self.family.threads[self.thread];
+        own.worked(from, to) - own.composition(from, to).get(Part::Storage) >= WORK_NS
     }
 
     /// Returns when the trainer created its readers: consecutively, with short gaps.
@@ -743,6 +854,21 @@ impl<'f, 'a> Trainer<'f, 'a> {
     }
 
     /// Explains one span: its waits belong to the last message, the rest is the trainer's own work.
+    /// Counts the time that receiving a batch takes at most as hand-over: for its bytes, and for its tensors in shared
+    /// memory. The rest is other work on the batch, such as sampling.
+    fn unpickled(&self, did: Parts, from: i64, to: i64) -> Parts {
+        let steps = &self.family.threads[self.thread].steps;
+        let steps = &steps[steps.partition_point(|step| step.end < from)..];
+        let taken = steps.iter().take_while(|step| step.start <= to).filter(|step| step.kind == StepKind::Take);
+        let bytes: i64 = taken.map(|step| step.amount.max(0)).sum();
+        let mut left = WORK_NS + bytes * UNPICKLING_NS_PER_BYTE;
+        [Part::Cpu, Part::OutsideCalls].into_iter().fold(did, |did, part| {
+            let moved = did.get(part).min(left);
+            left -= moved;
+            did - Parts::of(part, moved) + Parts::of(Part::HandOver, moved)
+        })
+    }
+
     fn fetch(&mut self, fetch: &Interval, has_makers: bool) -> Wait {
         let Interval { start, end } = *fetch;
         let family = self.family;
@@ -754,12 +880,9 @@ impl<'f, 'a> Trainer<'f, 'a> {
         let own = |from: i64, to: i64| {
             let did = thread.composition(from, to);
             let did = did.scaled(to - from).unwrap_or(Parts::of(Part::OutsideCalls, to - from));
-            let did = did.relabel(Part::Idle, Part::Unknown);
-            match has_makers {
-                true => did.relabel(Part::Cpu, Part::HandOver).relabel(Part::OutsideCalls, Part::HandOver),
-                false => did,
-            }
+            did.relabel(Part::Idle, Part::Unknown)
         };
+        let own = |from: i64, to: i64| if has_makers { self.unpickled(own(from, to), from, to) } else { own(from, to) };
         let Some((from, to)) = waited else {
             return Wait { parts: own(start, end), ..self.explain(start, end, WaitKind::Data, Ender::Nobody) };
         };
