@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use dlio_schemas::native::fields::{FieldWriter, LATEST, key};
 use dlio_schemas::native::ring::header;
 
-use crate::kernel::limits::Limits;
+use crate::kernel::limits::{Limit, Limits};
 use crate::kernel::sys::CpuMask;
 use crate::kernel::{machine, sys};
 use crate::process::usage::{self, Depth};
@@ -94,6 +94,7 @@ pub fn at_end(writer: &mut FieldWriter) {
         mask.iter().for_each(|mask| usage::list(writer, key::CPUS_LIST_END, mask));
         if depth == Depth::Files {
             note_move(writer);
+            note_shm(writer);
             own_limits::have_changed();
         }
         own_limits::write_changed(writer);
@@ -115,6 +116,16 @@ fn read_values(pid: i32, depth: Depth) -> Option<CpuMask> {
         }
     }
     cpus
+}
+
+/// Writes the size of `/dev/shm` if it is not the recorded one, as in another mount namespace than the parent's.
+fn note_shm(writer: &mut FieldWriter) {
+    let told = machine::limits().map(|(_, limits)| limits.shm);
+    if let Some(size) = sys::file_system_size(c"/dev/shm")
+        && told.is_some_and(|told| told != Limit::Of(size))
+    {
+        writer.number(key::SHM_SIZE, size as i64);
+    }
 }
 
 /// Writes the limits of the process's current groups, if they differ from the recorded ones.

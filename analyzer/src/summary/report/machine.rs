@@ -45,7 +45,7 @@ pub struct MachineUse {
     /// Bytes that storage read and wrote for these processes, without accesses to the page cache.
     pub storage_read: Option<u64>,
     pub storage_written: Option<u64>,
-    /// Capacity of `/dev/shm` in bytes.
+    /// Capacity of `/dev/shm` in bytes; the smallest, if processes have different ones.
     pub shm_size: Option<u64>,
     /// Host activity during the run; `null` if it was not sampled.
     #[serde(default)]
@@ -171,7 +171,7 @@ impl MachineUse {
         self.cpu_ns = last.values().filter_map(|last| last.cpu_ns).reduce(|a, b| a + b);
         self.storage_read = by_storage(processes, |resources| resources.storage_read);
         self.storage_written = by_storage(processes, |resources| resources.storage_written);
-        self.shm_size = resources().find_map(|resources| resources.shm_size);
+        self.shm_size = resources().filter_map(|resources| resources.shm_size).min();
         for resources in resources() {
             self.add_limits(resources);
         }
