@@ -1,5 +1,5 @@
-//! Bytes that storage read for a rank, as the kernel counts them: the rest of the bytes that its reads returned came from
-//! memory.
+//! Bytes that storage read for a rank, as the kernel counts them: the rest of the bytes that its reads returned came
+//! from memory.
 
 use dlio_schemas::control_groups::line;
 
