@@ -57,7 +57,7 @@ cpu-quota-that-suffices         cpu          2 workers decode under a quota of 5
 low-cpu-weight                  no-cpu       1 worker of a control group with a low CPU weight shares its CPU with one busy process outside the trace | the neighbor alone would leave it half of the CPU
 torch-threads-in-each-worker    no-cpu       4 workers with a pool of 8 threads each, more than there are CPUs | each worker alone would be well advised
 memory-limit                    storage      336 MB read five times under a memory limit of 150 MB | without the limit they would fit
-memory-limit-that-suffices      storage      336 MB read five times under a memory limit of 2 GB | only the first epoch reads the device
+memory-limit-that-suffices      none         336 MB read five times under a memory limit of 2 GB | only the first epoch reads the device
 device-limit                    storage      A limit of 60 MB/s of I/O for the job's control group | the device has little to do
 device-limit-that-suffices      storage      A limit of 60 GB/s of I/O for the job's control group | a limit, and not the cause
 small-shm                       none         8 MB of batches for a /dev/shm of 4 MB | nothing waits for it, calls fail

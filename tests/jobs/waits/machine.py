@@ -143,12 +143,12 @@ def memory_limit():
         return train(Loader(make, 5 * WORKING_SET.count, workers=1), 0.001)
 
 
-@job("storage", WORKING_SET, group="memory", never=("thrash",))
+@job("none", WORKING_SET, also=("storage", "cpu"), group="memory", never=("thrash",))
 def memory_limit_that_suffices():
     """336 MB read five times under a memory limit of 2 GB | only the first epoch reads the device"""
     make, limit = cold_reads(), str(2 << 30)
     with limited("memory", memory__limit_in_bytes=limit, memory__max=limit):
-        return train(Loader(make, 5 * WORKING_SET.count, workers=1), 0.001)
+        return train(Loader(make, 5 * WORKING_SET.count, workers=1), 0.020)
 
 
 def read_limit(rate):
@@ -166,7 +166,7 @@ def device_limit():
         return train(Loader(make, 20, workers=2), 0.020)
 
 
-@job("storage", WORKING_SET, group="blkio", never=("I/O limit",))
+@job("storage", WORKING_SET, also=("cpu",), group="blkio", never=("I/O limit",))
 def device_limit_that_suffices():
     """A limit of 60 GB/s of I/O for the job's control group | a limit, and not the cause"""
     make = cold_reads()
