@@ -25,6 +25,9 @@ pub struct Resources {
     /// CPU time quota of its control group, in CPUs, and the directory of the group with that quota.
     pub cpu_quota: Option<f64>,
     pub cpu_group: Option<String>,
+    /// CPU weight of its own control group, if that is not the kernel's default.
+    #[serde(default)]
+    pub cpu_weight: Option<CpuWeight>,
     /// While the process ran: periods in which that group was busy, periods in which it used up its quota, and how long
     /// its threads were throttled.
     pub periods: Option<u64>,
@@ -47,6 +50,32 @@ pub struct Resources {
     pub thread_variables: Vec<(String, String)>,
 }
 
+/// The CPU weight of a control group: if CPUs are busy, groups share them in proportion to their weights.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct CpuWeight {
+    pub value: u64,
+    /// The kernel's default, which the other groups usually have.
+    pub default: u64,
+}
+
+impl CpuWeight {
+    /// Returns `None` for the default, which a process records when it has left a group with another weight.
+    fn of(facts: &Fields) -> Option<CpuWeight> {
+        let (value, default) =
+            facts.number(key::CPU_WEIGHT).zip(facts.number(key::CPU_WEIGHT_DEFAULT).filter(|it| *it > 0))?;
+        Some(CpuWeight { value, default }).filter(|_| value != default)
+    }
+
+    pub fn is_low(self) -> bool {
+        self.value < self.default
+    }
+
+    /// Returns the weight as a multiple of the default.
+    pub fn share(self) -> f64 {
+        self.value as f64 / self.default as f64
+    }
+}
+
 impl Resources {
     pub fn of(facts: &Fields) -> Resources {
         let text = |key: &str| facts.get(key).filter(|text| *text != "none").map(str::to_string);
@@ -66,6 +95,7 @@ impl Resources {
             are_groups_known: facts.get(key::CPU_QUOTA).is_some(),
             cpu_quota: facts.number(key::CPU_QUOTA).filter(|quota: &f64| *quota > 0.0 && quota.is_finite()),
             cpu_group: text(key::CPU_CGROUP),
+            cpu_weight: CpuWeight::of(facts),
             periods: since(key::CPU_PERIODS, key::CPU_PERIODS_END),
             throttled_periods: since(key::THROTTLED_PERIODS, key::THROTTLED_PERIODS_END),
             throttled_ns: since(key::THROTTLED_NS, key::THROTTLED_NS_END),
@@ -142,6 +172,13 @@ mod tests {
         facts.set(key::CPU_QUOTA, 0.6);
         let found = Resources::of(&facts);
         assert_eq!((found.throttled_periods, found.cpu_quota), (Some(4), Some(0.6)));
+        assert_eq!(found.cpu_weight, None);
+        facts.set(key::CPU_WEIGHT, 512);
+        assert_eq!(Resources::of(&facts).cpu_weight, None, "without a default it has no meaning");
+        facts.set(key::CPU_WEIGHT_DEFAULT, 1024);
+        assert_eq!(Resources::of(&facts).cpu_weight, Some(CpuWeight { value: 512, default: 1024 }));
+        facts.set(key::CPU_WEIGHT, 1024);
+        assert_eq!(Resources::of(&facts).cpu_weight, None);
         facts.set(key::THROTTLED_PERIODS_END, 3);
         assert_eq!(Resources::of(&facts).throttled_periods, Some(3), "counted anew");
     }

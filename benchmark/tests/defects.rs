@@ -231,11 +231,18 @@ fn d08_mapped_samples_are_fetched_from_storage() {
     }
     run(&folder, 8, 64, &more);
     // Pages that were not cached came from the device, unless the file system has no device that the kernel counts.
-    let host = &folder.json("run/summary.json")["epoch"][0]["host"];
+    let epoch = &folder.json("run/summary.json")["epoch"][0];
+    let host = &epoch["host"];
     assert!(host["device"].is_null() || host["device_read_bytes"].as_u64().unwrap() >= 8 * 64 * 2500, "{host}");
+    let own = &epoch["bytes_from_storage"];
+    assert!(own.is_null() || own.as_u64().unwrap() >= 8 * 64 * 2500, "{epoch}");
     run(&folder, 8, 64, &more);
     let epoch = &folder.json("run/summary.json")["epoch"][0];
     assert_eq!(epoch["cached_share_before"], 1.0);
+    let [storage, memory] = ["bytes_from_storage", "bytes_from_memory"].map(|key| epoch[key].as_u64());
+    assert_eq!((storage.is_none(), memory.is_none()), (own.is_null(), own.is_null()), "{epoch}");
+    // Cached data come from memory.
+    assert!(memory.is_none_or(|memory| memory >= 8 * 64 * 2500 && storage < Some(8 * 64 * 2500)), "{epoch}");
     assert!(epoch["bytes_read"].as_u64().unwrap() >= 8 * 64 * 2500);
 }
 

@@ -54,9 +54,14 @@ four-workers-on-one-cpu         no-cpu       4 workers decode on one CPU (as by 
 foreign-process-on-the-cpu      no-cpu       1 worker shares its CPU with busy processes outside the trace | the culprits are not in the trace
 cpu-quota                       no-cpu       2 workers decode under a quota of 0.6 CPUs | both CPUs of the machine are idle half of the time
 cpu-quota-that-suffices         cpu          2 workers decode under a quota of 50 CPUs | a quota, and not the cause
+low-cpu-weight                  no-cpu       1 worker of a control group with a low CPU weight shares its CPU with one busy process outside the trace | the neighbor alone would leave it half of the CPU
 torch-threads-in-each-worker    no-cpu       4 workers with a pool of 8 threads each, more than there are CPUs | each worker alone would be well advised
 memory-limit                    storage      336 MB read five times under a memory limit of 150 MB | without the limit they would fit
+memory-limit-that-suffices      none         336 MB read five times under a memory limit of 2 GB | only the first epoch reads the device
 device-limit                    storage      A limit of 60 MB/s of I/O for the job's control group | the device has little to do
+device-limit-that-suffices      storage      A limit of 60 GB/s of I/O for the job's control group | a limit, and not the cause
+small-shm                       none         8 MB of batches for a /dev/shm of 4 MB | nothing waits for it, calls fail
+shm-that-suffices               none         8 MB of batches for a /dev/shm of 16 MB | no call fails
 cold-mapping                    page-faults  2 workers touch random pages of a mapped file that is not cached | `mmap` is the only call
 warm-mapping-decode             cpu          2 workers map a cached file and decode 30 ms | no page is read from storage
 new-memory-per-batch            cpu          each batch touches 48 MiB of new memory | minor faults: kernel CPU time, no storage
@@ -221,6 +226,9 @@ CLAIMS = {
     "both": r"both calls on files and work",
     "more readers": r"(?<!nor )(?<!there is none: )more (readers|num_workers)(?! where CPUs)",
     "no loader": r"no process takes batches from readers",
+    "thrash": r"^cache-thrash: ",
+    "I/O limit": r"^io-limit: ",
+    "small shm": r"^shm-small: ",
     "trains nothing": r"not appear to be training|shows no training",
 }
 
@@ -311,9 +319,13 @@ def compare(job, truth, report):
     expected = {job.finding, "noisy-neighbor"} if job.cause == "no-cpu" else {job.finding}
     if result == "right" and job.finding and found.cause == job.cause and not fired & expected:
         result = f"wrong: no finding {job.finding}"
+    said = list(sentences(report))
+    unsaid = [pattern for pattern in job.says if not any(re.search(pattern, sentence) for sentence in said)]
+    if result == "right" and found.cause == job.cause and unsaid:
+        result = f"wrong: no sentence {unsaid[0]}"
     claims = [*truth["not"], *job.never, "trains nothing", *(["no loader"] if job.has_workers else [])]
     false = [
-        (claim, sentence) for sentence in sentences(report) for claim in dict.fromkeys(claims) if re.search(CLAIMS[claim], sentence)
+        (claim, sentence) for sentence in said for claim in dict.fromkeys(claims) if re.search(CLAIMS[claim], sentence)
     ]
     start = truth["causes"].get("start", 0) / truth["trained_s"]
     if found.start is not None and abs(found.start - start) > SHARE:
@@ -349,6 +361,8 @@ def missing(job):
         return "PyTorch; `make setup-torch` installs it (6 GB)"
     if job.group and not own_group(job.group):
         return f"a separate control group for {job.group}: run as root, or delegate one to this user"
+    if job.mounts and subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode != 0:
+        return "a mount namespace: run as root"
     modules = [module for module in job.needs if lacks(python_for(job), module)]
     if modules:
         return f"{', '.join(modules)}; `make setup-torch` installs what jobs need"

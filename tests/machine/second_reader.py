@@ -75,6 +75,16 @@ def main():
     if what == "pin":
         os.sched_setaffinity(0, sys.argv[3:] and {int(sys.argv[3])})
         os.kill(os.getpid(), 9)
+    if what in ("limit", "limit-kill"):
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft - 1, hard))
+    if what == "limit-kill":
+        # The limits are read again with a block of events, if the process is older than one second.
+        begun = time.monotonic()
+        with open(os.path.join(folder, "data"), "rb") as file:
+            while time.monotonic() - begun < 2:
+                os.pread(file.fileno(), 1, 0)
+        os.kill(os.getpid(), 9)
     if what == "threads":
         first, second = (int(cpu) for cpu in sys.argv[3:5])
         ready, done = threading.Event(), threading.Event()

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -102,6 +103,7 @@ fn process_records_limits_and_usage() {
     assert_eq!(facts.get("omp_proc_bind"), None);
     assert_eq!(facts.number("cpus_allowed_end"), Some(expected("cpus_allowed")));
     assert_eq!(facts.number("threads_end"), Some(expected("threads")));
+    assert_eq!(OWN_LIMITS.map(|key| facts.get(key)), [None; 3], "unchanged");
     let nodes = cpus_by_node();
     assert_eq!(facts.get("numa_nodes").map(str::to_string), nodes, "{facts:?}");
     let memory = fs::read_to_string("/proc/self/status").unwrap();
@@ -127,6 +129,23 @@ fn pinning_is_recorded_before_a_kill() {
     assert!(run.exit.contains('9'), "{}", run.exit);
     assert_eq!(facts.number("cpus_allowed"), Some(cpus().len()));
     assert_eq!((facts.number("cpus_allowed_end"), facts.get("cpus_list_end")), (Some(1), Some(last.as_str())));
+}
+
+/// Keys of limits that a program may change.
+const OWN_LIMITS: [&str; 3] = ["max_open_files_end", "max_processes_end", "max_locked_memory_end"];
+
+#[test]
+fn a_changed_limit_is_recorded_again() {
+    let sandbox = Sandbox::new("machine.limit").unwrap();
+    for (how, status) in [("limit", "0"), ("limit-kill", "9")] {
+        sandbox.clear().unwrap();
+        let (run, facts) = alone(&sandbox, &[how]);
+        assert!(run.exit.contains(status), "{how}: {}", run.exit);
+        let before: u64 = facts.number("max_open_files").unwrap();
+        // The other limits have not changed.
+        let changed = OWN_LIMITS.map(|key| facts.number::<u64>(key));
+        assert_eq!(changed, [Some(before - 1), None, None], "{how}: {facts:?}");
+    }
 }
 
 #[test]
@@ -308,6 +327,7 @@ fn control_group_limits_are_recorded() {
     let set = |(cpu, memory): &(Group, Group)| {
         cpu.set("cpu.cfs_period_us", "20000")?;
         cpu.set("cpu.cfs_quota_us", "5000")?;
+        cpu.set("cpu.shares", "512")?;
         memory.set("memory.limit_in_bytes", "2147483648")
     };
     let Some((cpu, memory)) = groups.filter(|groups| set(groups).is_some()) else {
@@ -355,6 +375,7 @@ fn control_group_limits_are_recorded() {
 fn check_limits(facts: &Fields, [cpu, memory]: [&Path; 2]) {
     let found: BTreeMap<&str, &str> = facts.iter().collect();
     assert_eq!((found["cpu_quota"], found["memory_limit"]), ("0.25", "2147483648"), "{found:?}");
+    assert_eq!((found["cpu_weight"], found["cpu_weight_default"]), ("512", "1024"), "{found:?}");
     assert_eq!((Path::new(found["cpu_cgroup"]), Path::new(found["memory_cgroup"])), (cpu, memory));
     let grown = |key: &str| {
         let at = |key: &str| facts.number::<u64>(key).unwrap_or_else(|| panic!("{key}: {found:?}"));
@@ -404,6 +425,38 @@ fn io_limits_are_those_of_the_group_of_each_process() {
     assert_eq!(limits("open('/etc/passwd').read()").as_deref(), Some("none"));
     let moves = format!("open('{}/cgroup.procs', 'w').write('0')", group.0.display());
     assert_eq!(limits(&moves).as_deref(), Some(expected.as_str()));
+}
+
+/// Reads 8 MB that are not in the page cache, in the control group of its argument.
+const LIMITED_READS: &str = "
+import os, sys
+with open('cold', 'wb') as file:
+    file.write(os.urandom(8_000_000))
+    os.fsync(file.fileno())
+    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+with open(sys.argv[1] + '/cgroup.procs', 'w') as file:
+    file.write('0')
+with open('cold', 'rb', buffering=0) as file:
+    while file.read(1_000_000):
+        pass
+";
+
+#[test]
+fn last_line_mentions_io_limits_of_the_group_of_the_traced_processes() {
+    let sandbox = Sandbox::new("machine.io-line").unwrap();
+    let device = fs::metadata(sandbox.root()).unwrap().dev();
+    let disk = format!("{}:{}", device >> 8 & 0xfff, device & 0xff | device >> 12 & 0xfff00);
+    let group = Group::new("blkio", &format!("dlio-test-line-{}", std::process::id()));
+    let set = |group: &Group| group.set("blkio.throttle.read_bps_device", &format!("{disk} 4000000"));
+    let Some(group) = group.filter(|group| set(group).is_some()) else {
+        return eprintln!("skipped: no control group of version 1 can limit I/O on the disk of the test here");
+    };
+    let mut dlio = Command::new(artefacts::command("dlio").unwrap());
+    dlio.args(["trace", "-o"]).arg(sandbox.trace()).arg("--").arg(python()).args(["-c", LIMITED_READS]).arg(&group.0);
+    dlio.env("DLIO_LIB", artefacts::library().unwrap());
+    let run = sandbox.run(&mut dlio, true).unwrap();
+    let said = String::from_utf8_lossy(&run.errors).into_owned();
+    assert!(run.exit == "0" && said.contains("its control group may read 4.0 MB/s"), "{said}");
 }
 
 /// A file system on a loop device in memory, which is removed with it.

@@ -290,6 +290,9 @@ fn course_title(report: &Value) -> &'static str {
     if tells("compute_ns") || tells("waited_ns") { "I/O during compute" } else { "I/O over time" }
 }
 
+/// The note on lanes of sampled counters.
+const HOST_LANES: &str = " CPUs, refaults and devices are sampled once per second on the host, for all its programs.";
+
 /// Draws I/O and compute on one time axis.
 pub fn timeline(report: &Value, page: &mut Markup) {
     let column = number(report, "timeline.column_ns").unwrap_or(0.0);
@@ -306,7 +309,8 @@ pub fn timeline(report: &Value, page: &mut Markup) {
         "p",
         &[("class", "what")],
         &format!(
-            "Each lane has its own scale; a column is {width} wide. A call's bytes are spread evenly over its time."
+            "Each lane has its own scale; a column is {width} wide. A call's bytes are spread evenly over its time.{}",
+            if list(report, "timeline.hosts").is_empty() { "" } else { HOST_LANES }
         ),
     );
     // Timestamps have 19 digits: subtract them as integers, before they become floats.

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::figures::Kind;
 use super::plot::lanes::Lane;
-use super::values::{list, number, numbers};
+use super::values::{list, number, numbers, text};
 
 /// Returns the lanes of a report's timeline that are not empty: shares of time, rates and means, whose columns can be
 /// merged, and quantiles of times, whose columns cannot.
@@ -30,6 +30,36 @@ pub fn lanes(report: &Value) -> Vec<Lane> {
     add("per call, median", "read", "latency_p50_ns", Kind::Time, 1.0, None);
     add("per call, 99 %", "written", "latency_p99_ns", Kind::Time, 1.0, None);
     add("calls per second", "calls", "calls", Kind::Plain, second, None);
+    let hosts = list(report, "timeline.hosts");
+    hosts.iter().for_each(|host| lanes.extend(host_lanes(host, hosts.len() > 1, column)));
+    lanes
+}
+
+/// Returns the lanes of a host's counters, which include other programs, that are not empty.
+fn host_lanes(host: &Value, is_named: bool, column: f64) -> Vec<Lane> {
+    let mut lanes = Vec::new();
+    let name = text(host, "host").filter(|_| is_named).map_or_else(String::new, |name| format!("{name}: "));
+    let mut add = |counter: &str, class: &'static str, of: &Value, field: &str, kind: Kind, divisor: f64| {
+        // Nothing is drawn where the counter is unknown.
+        let values: Vec<f64> = list(of, field).iter().map(|value| value.as_f64().unwrap_or(0.0) / divisor).collect();
+        let full = (kind == Kind::Share).then_some(1.0);
+        let values: Vec<f64> = values.into_iter().map(|value| value.min(full.unwrap_or(f64::MAX))).collect();
+        if values.iter().any(|value| *value > 0.0) {
+            lanes.push(Lane { name: format!("{name}{counter}"), class, kind, values, full });
+        }
+    };
+    let second = column / 1e9;
+    if let Some(cores) = number(host, "cores").filter(|cores| *cores > 0.0) {
+        add("CPUs busy", "busy", host, "cpu_busy_ns", Kind::Share, column * cores);
+    }
+    add("CPUs throttled", "wait", host, "throttled_ns", Kind::Plain, column);
+    add("refaults per second", "calls", host, "refaults", Kind::Plain, second);
+    for device in list(host, "devices") {
+        let device_name = text(device, "device").unwrap_or("device");
+        add(&format!("{device_name} busy"), "busy", device, "busy_ns", Kind::Share, column);
+        add(&format!("{device_name} read"), "read", device, "read_bytes", Kind::Rate, second);
+        add(&format!("{device_name} written"), "written", device, "write_bytes", Kind::Rate, second);
+    }
     lanes
 }
 
@@ -57,7 +87,32 @@ pub fn gathered(values: &[f64], own: Columns, width: f64, count: usize) -> Vec<f
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn host_counters_share_the_axis_of_calls() {
+        let host = |name: &str| {
+            json!({
+                "host": name, "cores": 2, "cpu_busy_ns": [null, 1e9, 4e9], "throttled_ns": null, "refaults": [0, 0, 0],
+                "devices": [{"device": "vda", "read_bytes": [0, 5e6, 0], "write_bytes": [0, 0, 0], "busy_ns": [0, 5e8, 0]}],
+            })
+        };
+        let of =
+            |hosts: Vec<Value>| lanes(&json!({"timeline": {"column_ns": 1e9, "calls": [1, 2, 3], "hosts": hosts}}));
+        let lanes = of(vec![host("a")]);
+        let named: Vec<(&str, &[f64])> = lanes.iter().map(|lane| (lane.name.as_str(), &lane.values[..])).collect();
+        // Lanes of zeros are left out, and a share is at most one.
+        let expected: [(&str, &[f64]); 4] = [
+            ("calls per second", &[1.0, 2.0, 3.0]),
+            ("CPUs busy", &[0.0, 0.5, 1.0]),
+            ("vda busy", &[0.0, 0.5, 0.0]),
+            ("vda read", &[0.0, 5e6, 0.0]),
+        ];
+        assert_eq!(named, expected);
+        assert_eq!(of(vec![host("a"), host("b")]).last().unwrap().name, "b: vda read");
+    }
 
     #[test]
     fn columns_are_gathered_by_how_much_of_them_lies_in_which() {

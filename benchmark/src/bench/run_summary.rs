@@ -101,7 +101,14 @@ fn host_line(epochs: &[Epoch]) -> Option<String> {
         format!("device {name}, which stores the data, read {megabytes:.1} MB and was busy {busy:.0} % of the time")
     });
     let cpus = mean(|host| host.cpu_busy_share).map(|busy| format!("CPUs of the host were busy {busy:.0} %"));
-    let parts: Vec<String> = [device, cpus].into_iter().flatten().collect();
+    let both = || epochs.iter().filter_map(Epoch::from_storage_and_memory);
+    let own = both().next().map(|_| {
+        let [storage, memory] = both().fold([0.0; 2], |[storage, memory], (more_storage, more_memory)| {
+            [storage + more_storage as f64 / 1e6, memory + more_memory as f64 / 1e6]
+        });
+        format!("the run read {storage:.1} MB from storage and {memory:.1} MB from memory")
+    });
+    let parts: Vec<String> = [own, device, cpus].into_iter().flatten().collect();
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 

@@ -16,7 +16,7 @@ use clap::Args;
 use dlio_schemas::env;
 use dlio_schemas::native::file::Image;
 use dlio_schemas::ops::{Layer, OPS};
-use dlio_tracer::convert_run::{self, ConvertRun, Form};
+use dlio_tracer::convert_run::{self, ConvertRun, Form, RunFacts};
 use dlio_tracer::environment;
 use dlio_tracer::programs::{self, Loading};
 use dlio_tracer::spool::{self, Stranded};
@@ -171,12 +171,13 @@ pub fn run(options: &Options) -> Outcome<i32> {
     if let Some(code) = status.code() {
         convert_run::note_exit(recorded.values().flatten(), pid, code);
     }
-    let lost = options.form().map_or(0, |form| options.convert_run(&folder, &converter, form).run());
+    let facts = options.form().map(|form| options.convert_run(&folder, &converter, form).run()).unwrap_or_default();
+    let lost = facts.lost;
     if !options.quiet {
         let remains = RunLeftovers { images: &recorded, lost, is_elsewhere: stranded.is_some() };
         report(&folder, &before, &remains, loading, options);
         report_untraced(&untraced::read(&folder, began));
-        report_unusual(&machine);
+        report_unusual(&machine, &facts);
     }
     // Processes report this themselves if their standard error is still open at the end.
     if lost > 0 {
@@ -214,9 +215,13 @@ fn keep_with_trace(machine: &SampleResult, recorded: &Images) {
 }
 
 /// Prints which permissions and resources the command lacked.
-fn report_unusual(machine: &SampleResult) {
-    let remarks = machine.allowance.iter().flat_map(|allowance| unusual::remarks(allowance, &machine.watched));
-    let remarks: Vec<String> = remarks.collect();
+fn report_unusual(machine: &SampleResult, facts: &RunFacts) {
+    let Some(mut allowance) = machine.allowance.clone() else { return };
+    // The traced processes may be in other control groups than this one.
+    if !facts.io_limits.is_empty() {
+        allowance.read_limits = machine.read_limits(facts.io_limits.iter().map(String::as_str));
+    }
+    let remarks = unusual::remarks(&allowance, &machine.watched);
     if !remarks.is_empty() {
         terminal::warn(format_args!("      host: {}", remarks.join("; ")));
     }

@@ -14,11 +14,12 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use dlio_schemas::io_limits::IoLimits;
 use dlio_schemas::machine::samples::{END, ENDING, Writer};
 use dlio_schemas::native::fields::key;
 use dlio_tracer::environment::{self, ControlGroups};
 
-use crate::machine::mounts;
+use crate::machine::mounts::{self, Mount};
 use crate::machine::readings::Sources;
 use crate::machine::unusual::{Allowance, RunSamples};
 use crate::system::{clock, file_calls, host};
@@ -36,6 +37,24 @@ pub struct SampleResult {
     pub file: Option<PathBuf>,
     /// The resources available to the command; `None` if another process samples.
     pub allowance: Option<Allowance>,
+    /// The mounts when the command started.
+    mounts: Vec<Mount>,
+}
+
+impl SampleResult {
+    /// Returns the devices on which control groups limit reads, in bytes per second. `limits` are those of the groups,
+    /// as their processes recorded them.
+    pub fn read_limits<'a>(&self, limits: impl Iterator<Item = &'a str>) -> Vec<(String, u64)> {
+        let parsed = limits.filter_map(|text| IoLimits::parse(text.as_bytes()));
+        parsed.flat_map(|limits| read_limits(&self.mounts, &limits)).collect()
+    }
+}
+
+/// Returns the devices of the mounts on which reads are limited, in bytes per second.
+fn read_limits(mounts: &[Mount], limits: &IoLimits) -> Vec<(String, u64)> {
+    let root = Path::new("");
+    let limit = |mount: &Mount| mount.device_name(root).zip(mount.io_limit(limits, root).read_bytes);
+    mounts.iter().filter_map(limit).collect()
 }
 
 /// Samples on a thread until it is finished.
@@ -56,6 +75,7 @@ impl FirstSample {
             output: None,
             watched: RunSamples::default(),
             allowance: None,
+            mounts: Vec::new(),
         };
         turn.sample();
         FirstSample(turn)
@@ -100,6 +120,7 @@ struct SamplerState {
     output: Option<Output>,
     watched: RunSamples,
     allowance: Option<Allowance>,
+    mounts: Vec<Mount>,
 }
 
 struct Output {
@@ -150,10 +171,7 @@ impl SamplerState {
             allowed: host::processors_allowed(),
             quota: groups.cpu_quota,
             memory_limit: groups.memory_limit,
-            read_limits: mounts
-                .iter()
-                .filter_map(|mount| mount.device_name(root).zip(mount.io_limit(&limits, root).read_bytes))
-                .collect(),
+            read_limits: read_limits(&mounts, &limits),
         });
         let sources = Sources {
             root: PathBuf::new(),
@@ -165,13 +183,15 @@ impl SamplerState {
             lustre: Vec::new(),
         };
         self.sources = Some(sources.of_mounts(&mounts));
+        self.mounts = mounts;
     }
 
     fn end(mut self) -> SampleResult {
         if let Some(output) = &mut self.output {
             output.put(END);
         }
-        SampleResult { watched: self.watched, file: self.output.map(|output| output.path), allowance: self.allowance }
+        let SamplerState { watched, output, allowance, mounts, .. } = self;
+        SampleResult { watched, file: output.map(|output| output.path), allowance, mounts }
     }
 }
 
@@ -204,6 +224,7 @@ fn facts(groups: &ControlGroups) -> Vec<(&'static str, String)> {
         Some(text.trim().to_string()).filter(|text| !text.is_empty())
     };
     let folder = |folder: &Option<PathBuf>| folder.as_ref().map(|folder| folder.to_string_lossy().into_owned());
+    let weight = groups.cpu_weight.filter(|weight| !weight.is_default());
     let facts = [
         (key::HOST, Some(host::host_name())),
         (key::BOOT_ID, kernel("random/boot_id")),
@@ -214,6 +235,8 @@ fn facts(groups: &ControlGroups) -> Vec<(&'static str, String)> {
         (key::CPUS_ALLOWED, host::processors_allowed().map(|count| count.to_string())),
         (key::CPU_QUOTA, groups.cpu_quota.map(|quota| quota.to_string())),
         (key::CPU_CGROUP, folder(&groups.cpu_group)),
+        (key::CPU_WEIGHT, weight.map(|weight| weight.value.to_string())),
+        (key::CPU_WEIGHT_DEFAULT, weight.map(|weight| weight.default.to_string())),
         (key::MEMORY_LIMIT, groups.memory_limit.map(|bytes| bytes.to_string())),
         (key::MEMORY_CGROUP, folder(&groups.memory_group)),
     ];

@@ -40,6 +40,7 @@ impl RunSamples {
 }
 
 /// The resources available to the command.
+#[derive(Clone)]
 pub struct Allowance {
     /// CPUs of the host, and those that the command may run on.
     pub cores: u64,

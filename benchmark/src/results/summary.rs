@@ -100,6 +100,8 @@ pub struct Epoch {
     pub cached: Option<f64>,
     /// Activity of the first rank's host; `None` on other ranks.
     pub host: Option<HostUse>,
+    /// Bytes that storage read for this rank and its workers; `None` if unknown.
+    pub storage_bytes: Option<u64>,
     /// By rank: training corrected and compat, evaluation corrected and compat.
     pub ranks: Vec<Vec<Figures>>,
     /// Samples used for training, over all ranks, without unreadable ones.
@@ -109,6 +111,8 @@ pub struct Epoch {
     /// Samples used for evaluation, over all ranks, without unreadable ones.
     pub evaluated_samples: u64,
     pub evaluated_bytes: u64,
+    /// Bytes that storage read for all ranks; `None` if one of them does not know its own.
+    pub storage_bytes_all_ranks: Option<u64>,
     /// Requests to the object store, over all ranks; `None` without a store, or if the epoch was stopped early.
     pub requests: Option<Counts>,
     /// The epoch finished on all ranks.
@@ -167,6 +171,14 @@ impl Epoch {
 
     fn evaluation_steps(&self) -> impl Iterator<Item = &Step> {
         self.evaluation.iter().flat_map(|(_, _, block)| &block.steps)
+    }
+
+    /// Returns the bytes that storage read, and the rest of the bytes that reads returned, in training and evaluation.
+    /// `None` unless the data are on a block device: the kernel does not count reads of other file systems.
+    pub fn from_storage_and_memory(&self) -> Option<(u64, u64)> {
+        self.host.as_ref()?.device.as_ref()?;
+        let storage = self.storage_bytes_all_ranks?;
+        Some((storage, (self.bytes_all_ranks + self.evaluated_bytes).saturating_sub(storage)))
     }
 
     /// Returns the seconds of its training and checkpoints, without its evaluation.
@@ -477,6 +489,8 @@ fn epoch_facts(epoch: &Epoch, sample: f64) -> Value {
         "samples": epoch.samples_all_ranks,
         "samples_per_second": epoch.samples_all_ranks as f64 / seconds.max(f64::MIN_POSITIVE),
         "bytes_read": epoch.bytes_all_ranks,
+        "bytes_from_storage": epoch.from_storage_and_memory().map(|(storage, _)| storage),
+        "bytes_from_memory": epoch.from_storage_and_memory().map(|(_, memory)| memory),
         "cached_share_before": epoch.cached,
         "batch_wait_ms": metrics::waits(epoch.steps()),
         "au_percentage_of_ranks": au(0),

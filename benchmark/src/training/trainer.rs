@@ -16,6 +16,7 @@ use crate::ranks::liveness::Process;
 use crate::results::devices::HostCounters;
 use crate::results::metrics::{Block, Figures, Step};
 use crate::results::run_folder::Log;
+use crate::results::storage_reads;
 use crate::results::summary::{BackgroundCheckpoints, Epoch, Moment, Results, Saved};
 use crate::spans;
 use crate::store::counts::Counts;
@@ -115,6 +116,7 @@ impl<'a> Trainer<'a> {
             let prepared = self.prepare_cache();
             let has_begun = prepared.is_ok();
             let mut epoch = Epoch { number, started: Moment::now(), ..Epoch::default() };
+            let read_before = storage_reads::so_far(&loader.processes());
             let outcome = prepared.and_then(|cached| {
                 epoch.cached = cached;
                 self.host.iter_mut().for_each(HostCounters::begin);
@@ -122,6 +124,8 @@ impl<'a> Trainer<'a> {
             });
             epoch.ended = Moment::now();
             epoch.host = self.host.as_ref().map(HostCounters::end);
+            let read = storage_reads::so_far(&loader.processes()).zip(read_before);
+            epoch.storage_bytes = read.and_then(|(after, before)| after.checked_sub(before));
             if has_begun && epoch.trained.is_none() {
                 self.log_end(&epoch);
             }
@@ -580,6 +584,8 @@ impl<'a> Trainer<'a> {
         let mut flat = vec![epoch.number as f64];
         flat.extend(own.iter().flat_map(figures_as_numbers));
         flat.extend(epoch.amounts().map(|amount| amount as f64));
+        // A rank that does not know its number makes the sum unknown.
+        flat.push(epoch.storage_bytes.map_or(f64::NAN, |bytes| bytes as f64));
         as_bytes(&flat)
     }
 }
@@ -621,14 +627,15 @@ fn of_checkpoints<T>(outcome: Outcome<T>) -> Outcome<T> {
     outcome.map_err(|failure| failure.elsewhere("workload.checkpoint.checkpoint_folder"))
 }
 
-/// Numbers that a rank sends for an epoch: its number, four kinds of figures and the amounts.
-const FIGURES: usize = 1 + 4 * 4 + 4;
+/// Numbers that a rank sends for an epoch: its number, four kinds of figures, the amounts and bytes from storage.
+const FIGURES: usize = 1 + 4 * 4 + AMOUNTS;
+const AMOUNTS: usize = 5;
 
 /// Takes the metrics of this epoch from each rank, and notes which ranks sent none. A rank whose last epoch is an
 /// earlier one was stopped before it began this one: all its metrics are zero.
 fn take_figures(epoch: &mut Epoch, all: Vec<Option<Vec<u8>>>) {
     let given: Vec<Vec<u8>> = all.into_iter().map(Option::unwrap_or_default).collect();
-    let mut sums = [0.0; 4];
+    let mut sums = [0.0; AMOUNTS];
     epoch.ranks.clear();
     epoch.missing_ranks.clear();
     for (rank, numbers) in (0..).zip(numbers(&given)) {
@@ -639,12 +646,13 @@ fn take_figures(epoch: &mut Epoch, all: Vec<Option<Vec<u8>>>) {
             epoch.missing_ranks.push(rank);
             continue;
         };
-        let [_, figures @ .., _, _, _, _] = &own;
-        let amounts = &own[FIGURES - 4..];
+        let (figures, amounts) = own[1..].split_at(FIGURES - 1 - AMOUNTS);
         epoch.ranks.push(figures.as_chunks::<4>().0.iter().map(figures_of_numbers).collect());
         sums.iter_mut().zip(amounts).for_each(|(sum, amount)| *sum += amount);
     }
-    [epoch.samples_all_ranks, epoch.bytes_all_ranks, epoch.evaluated_samples, epoch.evaluated_bytes] =
+    let [.., storage_bytes] = sums;
+    epoch.storage_bytes_all_ranks = (!storage_bytes.is_nan()).then_some(storage_bytes as u64);
+    [epoch.samples_all_ranks, epoch.bytes_all_ranks, epoch.evaluated_samples, epoch.evaluated_bytes, _] =
         sums.map(|sum| sum as u64);
 }
 
@@ -674,6 +682,20 @@ mod tests {
         assert_eq!(epoch.missing_ranks, [3, 4]);
         assert_eq!(epoch.ranks.iter().map(|figures| figures[0].au).collect::<Vec<_>>(), [1.0, 1.0, 0.0]);
         assert_eq!(epoch.samples_all_ranks, 2);
+    }
+
+    #[test]
+    fn bytes_from_storage_are_unknown_if_one_rank_does_not_know_them() {
+        let sent = |bytes: f64| {
+            let mut own = vec![5.0; FIGURES];
+            own[FIGURES - 1] = bytes;
+            Some(as_bytes(&own))
+        };
+        let mut epoch = Epoch { number: 5, ..Epoch::default() };
+        take_figures(&mut epoch, vec![sent(7.0), sent(8.0)]);
+        assert_eq!((epoch.storage_bytes_all_ranks, epoch.evaluated_bytes), (Some(15), 10));
+        take_figures(&mut epoch, vec![sent(7.0), sent(f64::NAN)]);
+        assert_eq!((epoch.storage_bytes_all_ranks, epoch.evaluated_bytes), (None, 10));
     }
 
     #[test]

@@ -84,6 +84,10 @@ pub mod key {
     pub const CPU_QUOTA: &str = "cpu_quota";
     /// Directory of the group with that quota, or of the process's own group without a quota.
     pub const CPU_CGROUP: &str = "cpu_cgroup";
+    /// CPU weight of the process's own group, as in `cpu.shares` or `cpu.weight`, and the kernel's default for that
+    /// file; only if they differ.
+    pub const CPU_WEIGHT: &str = "cpu_weight";
+    pub const CPU_WEIGHT_DEFAULT: &str = "cpu_weight_default";
     /// Periods in which that group was active, those in which it exhausted its quota, and the time it then waited,
     /// over all CPUs.
     pub const CPU_PERIODS: &str = "cpu_periods";
@@ -106,6 +110,10 @@ pub mod key {
     pub const MAX_OPEN_FILES: &str = "max_open_files";
     pub const MAX_PROCESSES: &str = "max_processes";
     pub const MAX_LOCKED_MEMORY: &str = "max_locked_memory";
+    /// These limits after the program has changed them; missing if it has not.
+    pub const MAX_OPEN_FILES_END: &str = "max_open_files_end";
+    pub const MAX_PROCESSES_END: &str = "max_processes_end";
+    pub const MAX_LOCKED_MEMORY_END: &str = "max_locked_memory_end";
     /// Size of `/dev/shm` in bytes.
     pub const SHM_SIZE: &str = "shm_size";
     /// Threads of the process.

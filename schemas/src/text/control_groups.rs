@@ -64,6 +64,31 @@ impl Quota {
     }
 }
 
+/// The weight of a group: if CPUs are busy, groups with the same parent get CPU time in proportion to their weights.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Weight {
+    /// Zero for a group of version 2 that gets idle time only (`cpu.idle`).
+    pub value: u64,
+    /// The kernel's default, which differs between the versions.
+    pub default: u64,
+}
+
+impl Weight {
+    /// Parses `cpu.shares`.
+    pub fn of_version_1(text: &[u8]) -> Option<Weight> {
+        Some(Weight { value: number(text)?, default: 1024 })
+    }
+
+    /// Parses `cpu.weight`.
+    pub fn of_version_2(text: &[u8]) -> Option<Weight> {
+        Some(Weight { value: number(text)?, default: 100 })
+    }
+
+    pub fn is_default(self) -> bool {
+        self.value == self.default
+    }
+}
+
 /// A larger memory limit means no limit: version 1 writes the largest multiple of a page instead.
 pub const MEMORY_MAX: u64 = 1 << 60;
 
@@ -143,6 +168,17 @@ mod tests {
         }
         for text in ["max 100000\n", "max", "150000", "99999999999999999999 1", "1 -1"] {
             assert_eq!(Quota::of_version_2(text.as_bytes()), None);
+        }
+    }
+
+    #[test]
+    fn weights_have_the_default_of_their_version() {
+        assert_eq!(Weight::of_version_1(b"512\n"), Some(Weight { value: 512, default: 1024 }));
+        assert_eq!(Weight::of_version_2(b"0\n"), Some(Weight { value: 0, default: 100 }));
+        let defaults = [Weight::of_version_1(b"1024\n"), Weight::of_version_2(b"100\n")];
+        assert!(defaults.iter().all(|weight| weight.is_some_and(Weight::is_default)));
+        for text in ["", "-1", "max", "1 2"] {
+            assert_eq!((Weight::of_version_1(text.as_bytes()), Weight::of_version_2(text.as_bytes())), (None, None));
         }
     }
 

@@ -2,12 +2,14 @@
 version 1, or a delegated group of version 2."""
 
 import contextlib
+import ctypes
 import functools
 import os
+import subprocess
 
 from batches import Samples, of_workers, train_model
 from loaders import Loader, train
-from processes import FAST, samples
+from processes import FAST, BusyProcesses, on_cpu_0, samples
 from registry import Files, job
 
 WORKING_SET = Files("working_set", 40, 8 << 20)
@@ -79,6 +81,19 @@ def cpu_quota_that_suffices():
         return train(Loader(samples(FAST, decode=0.010), 40, workers=2), 0.010)
 
 
+@job("no-cpu", FAST, group="cpu", finding="noisy-neighbor", says=("noisy-neighbor: .*The CPU weight of their control group is 1",))
+def low_cpu_weight():
+    """1 worker of a control group with a low CPU weight shares its CPU with one busy process outside the trace | the neighbor alone would
+    leave it half of the CPU"""
+    others = BusyProcesses(1)
+    try:
+        # Of 1024 in version 1, and of 100 in version 2.
+        with limited("cpu", cpu__shares="102", cpu__weight="10"):
+            return train(Loader(on_cpu_0(samples(FAST, decode=0.002)), 40, workers=1), 0.004)
+    finally:
+        others.kill()
+
+
 def multiply(index):
     """Work that a library divides among its threads."""
     import torch
@@ -128,11 +143,70 @@ def memory_limit():
         return train(Loader(make, 5 * WORKING_SET.count, workers=1), 0.001)
 
 
+@job("none", WORKING_SET, also=("storage", "cpu"), group="memory", never=("thrash",))
+def memory_limit_that_suffices():
+    """336 MB read five times under a memory limit of 2 GB | only the first epoch reads the device"""
+    make, limit = cold_reads(), str(2 << 30)
+    with limited("memory", memory__limit_in_bytes=limit, memory__max=limit):
+        return train(Loader(make, 5 * WORKING_SET.count, workers=1), 0.020)
+
+
+def read_limit(rate):
+    """Limits reads of the device with the data, in bytes per second."""
+    device = os.stat(WORKING_SET.path(0)).st_dev
+    number = f"{os.major(device)}:{os.minor(device)}"
+    return limited("blkio", **{"blkio__throttle__read_bps_device": f"{number} {rate}", "io__max": f"{number} rbps={rate}"})
+
+
 @job("storage", WORKING_SET, group="blkio", finding="io-limit")
 def device_limit():
     """A limit of 60 MB/s of I/O for the job's control group | the device has little to do"""
     make = cold_reads()
-    device = os.stat(WORKING_SET.path(0)).st_dev
-    number = f"{os.major(device)}:{os.minor(device)}"
-    with limited("blkio", **{"blkio__throttle__read_bps_device": f"{number} 60000000", "io__max": f"{number} rbps=60000000"}):
+    with read_limit(60_000_000):
         return train(Loader(make, 20, workers=2), 0.020)
+
+
+@job("storage", WORKING_SET, also=("cpu",), group="blkio", never=("I/O limit",))
+def device_limit_that_suffices():
+    """A limit of 60 GB/s of I/O for the job's control group | a limit, and not the cause"""
+    make = cold_reads()
+    with read_limit(60_000_000_000):
+        return train(Loader(make, 20, workers=2), 0.020)
+
+
+def mount_shm(size):
+    """Mounts a small /dev/shm, which only this process and its children see."""
+    new_mounts = 0x20000
+    if ctypes.CDLL(None, use_errno=True).unshare(new_mounts) != 0:
+        raise OSError(ctypes.get_errno(), "unshare")
+    subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", "/dev/shm"], check=True)
+
+
+def blocks_in_shm():
+    """A maker that allocates a block of 1 MB for each of the last eight batches. If there is no space, it goes on without one."""
+    make, blocks = samples(FAST), {}
+
+    def make_block(index, work):
+        name = f"/dev/shm/psm_block_{index % 8}"
+        if name not in blocks:
+            blocks[name] = os.open(name, os.O_RDWR | os.O_CREAT, 0o600)
+            with contextlib.suppress(OSError):
+                os.posix_fallocate(blocks[name], 0, 1 << 20)
+        return make(index, work)
+
+    return make_block
+
+
+@job("none", FAST, mounts=True, finding="shm-small", says=(r"shm-small: /dev/shm \(4\.\d+ MB\)",))
+def small_shm():
+    """8 MB of batches for a /dev/shm of 4 MB | nothing waits for it, calls fail"""
+    mount_shm("4m")
+    return train(Loader(blocks_in_shm(), 40), 0.05)
+
+
+@job("none", FAST, mounts=True, never=("small shm",))
+def shm_that_suffices():
+    """8 MB of batches for a /dev/shm of 16 MB | no call fails"""
+    mount_shm("16m")
+    return train(Loader(blocks_in_shm(), 40), 0.05)

@@ -388,16 +388,26 @@ def burn():
         sum(range(10000))
 
 
+class BusyProcesses:
+    """Processes outside the trace that keep the first CPU busy."""
+
+    def __init__(self, number):
+        script = "import os\nos.sched_setaffinity(0, {0})\nwhile os.getppid() != 1: sum(range(10000))"
+        self.processes = [subprocess.Popen(["python3", "-c", script], env=untraced()) for _ in range(number)]
+        time.sleep(0.2)
+
+    def kill(self):
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
+
 @job("no-cpu", FAST, finding="noisy-neighbor")
 def foreign_process_on_the_cpu():
     """1 worker shares its CPU with busy processes outside the trace | the culprits are not in the trace"""
-    script = "import os\nos.sched_setaffinity(0, {0})\nwhile os.getppid() != 1: sum(range(10000))"
-    others = [subprocess.Popen(["python3", "-c", script], env=untraced()) for _ in range(3)]
-    time.sleep(0.2)
+    others = BusyProcesses(3)
     trainer = train(Loader(on_cpu_0(samples(FAST, decode=0.002)), 60, workers=1), 0.004)
-    for other in others:
-        other.kill()
-        other.wait()
+    others.kill()
     return trainer
 
 

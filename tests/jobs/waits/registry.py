@@ -60,7 +60,8 @@ class Made:
 class Job:
     """``cause`` is the built-in cause; the job's clock decides. ``also`` are causes that are also right, ``never`` further claims that
     are false. ``needs`` are modules that the job imports, ``group`` is a controller for which it creates a control group, ``finding`` a
-    finding that the report must have if the built-in cause is the largest. With ``spans`` it runs under `python -m dliotrace run
+    finding that the report must have if the built-in cause is the largest, and ``says`` are patterns of sentences that it must then have. A
+    job with ``mounts`` mounts a file system in a namespace of its own. With ``spans`` it runs under `python -m dliotrace run
     --torch`."""
 
     name: str
@@ -73,6 +74,8 @@ class Job:
     spans: bool
     group: str
     finding: str
+    says: tuple
+    mounts: bool
     runs: int
     run: typing.Callable
 
@@ -88,12 +91,12 @@ class Job:
         return self.run.__module__ in modules and "no-workers" not in self.name
 
 
-def job(cause, *data, also=(), never=(), torch=False, needs=(), spans=False, group="", finding="", runs=1):
+def job(cause, *data, also=(), never=(), torch=False, needs=(), spans=False, group="", finding="", says=(), mounts=False, runs=1):
     """Registers a job: a function that trains and returns its Trainer."""
 
     def register(run):
         name = run.__name__.replace("_", "-")
-        JOBS[name] = Job(name, cause, data, tuple(also), tuple(never), torch, tuple(needs), spans, group, finding, runs, run)
+        JOBS[name] = Job(name, cause, data, tuple(also), tuple(never), torch, tuple(needs), spans, group, finding, tuple(says), mounts, runs, run)
         return run
 
     return register

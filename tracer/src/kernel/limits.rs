@@ -8,7 +8,7 @@
 use std::cell::UnsafeCell;
 use std::ffi::CStr;
 
-use dlio_schemas::control_groups::{self, Group, Quota, Throttling};
+use dlio_schemas::control_groups::{self, Group, Quota, Throttling, Weight};
 use dlio_schemas::io_limits::{self, IoLimits};
 
 use crate::kernel::path_buffer::PathBuffer;
@@ -67,6 +67,8 @@ impl Folder {
 pub struct Limits {
     /// CPU quota in thousandths of a CPU.
     pub quota: Limit,
+    /// CPU weight of the process's own group; `None` if unknown.
+    pub weight: Option<Weight>,
     /// Memory limit in bytes.
     pub memory: Limit,
     /// Size of `/dev/shm` in bytes.
@@ -110,11 +112,12 @@ impl Limits {
         // SAFETY: the lock gives exclusive access to the buffers.
         let Buffers { path, text, file } = unsafe { &mut *BUFFERS.0.get() };
         let text = sys::read_small(placed(path, [root, b"/proc/self/cgroup"]), text);
-        let (quota, cpu_group) = cpu_of(root, text, path, file);
+        let (weight, (quota, cpu_group)) = cpu_of(root, text, path, file);
         let (memory, memory_group) = memory_of(root, text, path, file);
         let io = io_of(root, text, path, file);
         let shm = sys::file_system_size(placed(path, [root, b"/dev/shm"])).map_or(Limit::Unknown, Limit::Of);
-        Limits { quota, memory, shm, memory_nodes: sys::memory_nodes(), groups: mark(), cpu_group, memory_group, io }
+        let (memory_nodes, groups) = (sys::memory_nodes(), mark());
+        Limits { quota, weight, memory, shm, memory_nodes, groups, cpu_group, memory_group, io }
     }
 
     /// Returns the limits on the I/O of devices as a text; `None` if unknown.
@@ -246,20 +249,27 @@ fn group_limit(path: &mut PathBuffer, top: usize, value: impl FnMut(&mut PathBuf
     }
 }
 
-fn cpu_of(root: &[u8], text: &[u8], path: &mut PathBuffer, file: &mut [u8; TEXT_MAX]) -> GroupLimit {
-    let unknown = (Limit::Unknown, Folder::UNKNOWN);
+/// Returns the weight of the process's own group, and the tightest quota.
+fn cpu_of(root: &[u8], text: &[u8], path: &mut PathBuffer, file: &mut [u8; TEXT_MAX]) -> (Option<Weight>, GroupLimit) {
+    let unknown = (None, (Limit::Unknown, Folder::UNKNOWN));
     let Some(group) = Group::find(text, b"cpu") else { return unknown };
     let mounts: &[&[u8]] = if group.is_unified { &UNIFIED } else { &CPU };
     let Some(top) = find_folder(root, &group, mounts, path) else { return unknown };
+    // The root of version 2 has no weight, and neither has a group without the controller.
+    let weight = match group.is_unified {
+        true => Weight::of_version_2(read(path, b"/cpu.weight", file)),
+        false => Weight::of_version_1(read(path, b"/cpu.shares", file)),
+    };
     // A version 2 group without the controller can only get a quota from its parents.
-    group_limit(path, top, |path| {
+    let quota = group_limit(path, top, |path| {
         if group.is_unified {
             return Quota::of_version_2(read(path, b"/cpu.max", file)).map(Quota::thousandths);
         }
         let (quota, period) = file.split_at_mut(64);
         let quota = read(path, b"/cpu.cfs_quota_us", quota);
         Quota::of_version_1(quota, read(path, b"/cpu.cfs_period_us", period)).map(Quota::thousandths)
-    })
+    });
+    (weight, quota)
 }
 
 fn memory_of(root: &[u8], text: &[u8], path: &mut PathBuffer, file: &mut [u8; TEXT_MAX]) -> GroupLimit {
@@ -381,6 +391,18 @@ mod tests {
         let files = [("cpu.max", "50000 100000\n"), ("inner/cpu.max", "max 100000\n"), ("memory.max", "7\n")];
         let found = limits_below("outside", "0::/docker/0123/inner\n", &files);
         assert_eq!(found, (Limit::Of(500), Limit::Of(7), groups("", "")));
+    }
+
+    #[test]
+    fn weight_is_that_of_the_own_group() {
+        let weight = |name: &str, groups: &str, files: &[(&str, &str)]| below(name, groups, files).0.weight;
+        let files = [("job/cpu.weight", "50\n"), ("job/step/cpu.weight", "300\n"), ("job/none/cpu.max", "max 1\n")];
+        assert_eq!(weight("weight-2", "0::/job/step\n", &files), Weight::of_version_2(b"300"));
+        assert_eq!(weight("weight-none", "0::/job/none\n", &files), None);
+        let files = [("cpu/cpu.shares", "1024\n"), ("cpu/job/cpu.shares", "2\n")];
+        assert_eq!(weight("weight-1", "2:cpu:/job\n0::/\n", &files), Weight::of_version_1(b"2"));
+        assert_eq!(weight("weight-root", "2:cpu:/\n0::/\n", &files), Weight::of_version_1(b"1024"));
+        assert_eq!(weight("weight-forged", "0::/job\n", &[("job/cpu.weight", "-7\n")]), None);
     }
 
     #[test]

@@ -17,6 +17,7 @@ use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 
+use dlio_schemas::control_groups::Weight;
 use dlio_schemas::decimal::decimal;
 use dlio_schemas::env;
 use dlio_schemas::io_limits::{self, IoLimits};
@@ -191,6 +192,10 @@ fn parse(text: &[u8]) -> Option<InheritedFacts<'_>> {
     let boot_id = if boot_id.is_empty() { [0; BOOT_ID] } else { boot_id.try_into().ok()? };
     let (kernel, host) = (parts.text()?, parts.text()?);
     let [quota, memory_limit, shm] = [parts.limit()?, parts.limit()?, parts.limit()?];
+    let weight = match (parts.limit()?, parts.limit()?) {
+        (Limit::Of(value), Limit::Of(default)) => Some(Weight { value, default }),
+        _ => None,
+    };
     let [memory_nodes, groups] = [parts.number()?, parts.number()?];
     let [cpu, memory_group, io, nodes] = [parts.number()?, parts.number()?, parts.number()?, parts.number()?];
     let (cpu_group, memory_group) = (parts.folder(cpu)?, parts.folder(memory_group)?);
@@ -200,7 +205,7 @@ fn parse(text: &[u8]) -> Option<InheritedFacts<'_>> {
         text => Some(IoLimits::parse(text)?),
     };
     let nodes = Nodes::new(parts.take(usize::try_from(nodes).ok()?)?);
-    let limits = Limits { quota, memory: memory_limit, shm, memory_nodes, groups, cpu_group, memory_group, io };
+    let limits = Limits { quota, weight, memory: memory_limit, shm, memory_nodes, groups, cpu_group, memory_group, io };
     let facts = MachineFacts { booted_ns, has_steady_tsc, cores, memory, boot_id, nodes };
     Some(InheritedFacts { facts, limits, kernel, host, folder: parts.0 })
 }
@@ -265,7 +270,8 @@ fn note(facts: &MachineFacts, limits: &Limits, [kernel, host, folder]: [&[u8]; 3
     }
     let boot_id: &[u8] = if facts.boot_id == [0; BOOT_ID] { b"" } else { &facts.boot_id };
     entry.push(boot_id).push(b":").push(kernel).push(b":").push(host).push(b":");
-    for limit in [limits.quota, limits.memory, limits.shm] {
+    let weight = limits.weight.map_or([Limit::Unknown; 2], |it| [it.value, it.default].map(Limit::Of));
+    for limit in [limits.quota, limits.memory, limits.shm].into_iter().chain(weight) {
         match limit {
             Limit::Unknown => {}
             Limit::None => drop(entry.push(NO_LIMIT)),
@@ -305,6 +311,7 @@ mod tests {
         let (facts, mut limits) = (MachineFacts::query(), Limits::query(b""));
         limits.cpu_group = Folder::new(b"/pod:a/b:");
         limits.io = IoLimits::parse(b"8:0 rbps=7;8:16 wiops=9");
+        limits.weight = Weight::of_version_1(b"2");
         note(&facts, &limits, [b"6.1", b"node", b"/a:b"]);
         let inherited = inherited_facts().expect("what was noted");
         assert_eq!((inherited.facts, inherited.facts.apply_here()), (facts, true));
@@ -325,12 +332,13 @@ mod tests {
             "1:1:1:1:short:k:h:",
             "1:1:1:1::::",
             "1:1:1:1::k:h:",
-            "1:1:1:1::k:h:1:1:1:1:1:9:9:0:0:/a:/b:::",
-            "1:1:1:1::k:h:x:1:1:1:1:2:2:0:0:/a:/b:::",
-            "1:1:1:1::k:h:1:1:1:1:1:999999:2:0:0:/a:/b:::",
-            "1:1:1:1::k:h:1:1:1:1:1:2:2:9:0:/a:/b:none::",
-            "1:1:1:1::k:h:1:1:1:1:1:2:2:6:0:/a:/b:8 rbps::",
-            "1:1:1:1::k:h:1:1:1:1:1:2:2:0:9:/a:/b::0:0:",
+            "1:1:1:1::k:h:1:1:1:::1:1:9:9:0:0:/a:/b:::",
+            "1:1:1:1::k:h:x:1:1:::1:1:2:2:0:0:/a:/b:::",
+            "1:1:1:1::k:h:1:1:1:::1:1:999999:2:0:0:/a:/b:::",
+            "1:1:1:1::k:h:1:1:1:::1:1:2:2:9:0:/a:/b:none::",
+            "1:1:1:1::k:h:1:1:1:::1:1:2:2:6:0:/a:/b:8 rbps::",
+            "1:1:1:1::k:h:1:1:1:::1:1:2:2:0:9:/a:/b::0:0:",
+            "1:1:1:1::k:h:1:1:1:-1:1:1:1:2:2:0:0:/a:/b:::",
             "18446744073709551616:1:1:1::k:h:",
         ] {
             let inherited = parse(text.as_bytes());

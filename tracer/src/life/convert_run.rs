@@ -13,7 +13,7 @@
 //!
 //! A new file is written under a temporary name and renamed, and only then are its sources removed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CString, OsStr};
 use std::fs;
 use std::io::{self, Read};
@@ -21,7 +21,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use dlio_schemas::chrome;
 use dlio_schemas::export::{Exporter, clock_of, export, export_on};
@@ -57,24 +56,40 @@ pub struct ConvertRun<'a> {
     pub umask: Option<u32>,
 }
 
+/// Facts that the processes of the run recorded, known because their files are read for the conversion.
+#[derive(Default)]
+pub struct RunFacts {
+    /// Number of events that they counted as lost.
+    pub lost: u64,
+    /// The different limits of their control groups on I/O: see [`key::IO_LIMITS`].
+    pub io_limits: BTreeSet<String>,
+}
+
+impl RunFacts {
+    fn add(&mut self, image: &Image) {
+        self.lost += image.lost;
+        self.io_limits.extend(image.fields.get(key::IO_LIMITS).map(str::to_string));
+    }
+}
+
 impl ConvertRun<'_> {
     /// The limit of `auto`.
     pub const AUTO_EVENTS_MAX: u64 = AUTO_EVENTS_MAX;
 
-    /// Converts all files. A file that cannot be converted is left unchanged, where a reader finds it. Returns the
-    /// number of events that the processes counted as lost.
-    pub fn run(&self) -> u64 {
+    /// Converts all files. A file that cannot be converted is left unchanged, where a reader finds it. Returns facts
+    /// about the processes.
+    pub fn run(&self) -> RunFacts {
         if let Some(mask) = self.umask {
             sys::set_umask(mask);
         }
-        let lost = AtomicU64::new(0);
-        let mut left: Vec<PendingImage> = in_parallel(self.candidates(), |path| self.inspect(path, &lost));
+        let facts = Mutex::new(RunFacts::default());
+        let mut left: Vec<PendingImage> = in_parallel(self.candidates(), |path| self.inspect(path, &facts));
         left.sort_by_key(|left| left.order);
         in_parallel(self.group_by_file(left), |together| {
             self.convert(&together);
             None::<()>
         });
-        lost.into_inner()
+        facts.into_inner().expect("no thread panics while holding it")
     }
 
     /// Returns the files that processes left and that are not in the output format.
@@ -85,13 +100,13 @@ impl ConvertRun<'_> {
     }
 
     /// Returns an image's metadata, if its file is complete and is to be converted here.
-    fn inspect(&self, path: PathBuf, lost: &AtomicU64) -> Option<PendingImage> {
+    fn inspect(&self, path: PathBuf, facts: &Mutex<RunFacts>) -> Option<PendingImage> {
         let image = ImageBytes::read(&path)?.image()?;
         let number = |key| image.fields.number::<u64>(key).unwrap_or(0);
         let is_whole = image.has_ended() && image.damage.is_empty() && image.missing() == Some(0);
         let is_ours = image.fields.get(key::CONVERTER) == Some(self.converter);
         if is_ours {
-            lost.fetch_add(image.lost, Relaxed);
+            facts.lock().expect("no thread panics while holding it").add(&image);
         }
         let events = image.events();
         let is_fit = events <= self.events_max && events.saturating_mul(EXPORTED_EVENT) <= self.bytes_max;

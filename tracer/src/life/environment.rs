@@ -6,6 +6,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicPtr, Ordering::*};
 
+use dlio_schemas::control_groups::Weight;
 use dlio_schemas::env;
 use dlio_schemas::io_limits::IoLimits;
 
@@ -97,6 +98,8 @@ pub struct ControlGroups {
     pub cpu_quota: Option<f64>,
     /// Directory of the group with that quota, or of the process's own group without a quota; `None` if unknown.
     pub cpu_group: Option<PathBuf>,
+    /// CPU weight of the process's own group; `None` if unknown.
+    pub cpu_weight: Option<Weight>,
     /// Memory limit in bytes; `None` without a limit.
     pub memory_limit: Option<u64>,
     pub memory_group: Option<PathBuf>,
@@ -116,6 +119,7 @@ pub fn control_groups(root: &Path) -> ControlGroups {
     ControlGroups {
         cpu_quota: known(limits.quota).map(|thousandths| thousandths as f64 / 1000.0),
         cpu_group: folder(&limits.cpu_group),
+        cpu_weight: limits.weight,
         memory_limit: known(limits.memory),
         memory_group: folder(&limits.memory_group),
         io: limits.io,

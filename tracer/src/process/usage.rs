@@ -1,14 +1,16 @@
 //! The resources that this process may use and has used, and those that change while it runs. Nothing is allocated,
 //! and no descriptor stays open.
 
+use dlio_schemas::control_groups::{self, Weight};
 use dlio_schemas::decimal::decimal;
+use dlio_schemas::io_limits;
 use dlio_schemas::native::fields::{FieldWriter, LATEST, THREAD_VARIABLES, key};
-use dlio_schemas::{control_groups, io_limits};
 
 use crate::kernel::limits::{Folder, Limit, Limits, NO_LIMIT};
 use crate::kernel::machine::Machine;
 use crate::kernel::sys::{self, CpuMask};
 use crate::kernel::variables::variable;
+use crate::process::own_limits;
 
 /// Longest list of CPUs that is kept; a longer one is omitted.
 const LIST_MAX: usize = 128;
@@ -35,17 +37,7 @@ pub fn at_start(writer: &mut FieldWriter, pid: i32, machine: &Machine) {
         writer.number(key::THROTTLED_NS, throttling.ns as i64);
     }
     of_scheduling(writer, pid);
-    for (key, resource) in [
-        (key::MAX_OPEN_FILES, libc::RLIMIT_NOFILE),
-        (key::MAX_PROCESSES, libc::RLIMIT_NPROC),
-        (key::MAX_LOCKED_MEMORY, libc::RLIMIT_MEMLOCK),
-    ] {
-        match sys::limit(resource) {
-            Some(libc::RLIM_INFINITY) => writer.text(key, b"unlimited"),
-            Some(limit) => writer.number(key, limit.min(i64::MAX as u64) as i64),
-            None => {}
-        }
-    }
+    own_limits::at_start(writer);
     for (name, key) in THREAD_VARIABLES {
         variable(name).into_iter().for_each(|value| writer.text(key, &value[..value.len().min(VARIABLE_MAX)]));
     }
@@ -58,6 +50,9 @@ pub fn of_groups(writer: &mut FieldWriter, limits: &Limits) {
         Limit::Unknown => {}
         Limit::None => writer.text(key::CPU_QUOTA, NO_LIMIT),
         Limit::Of(quota) => writer.text(key::CPU_QUOTA, thousandths(quota, &mut digits)),
+    }
+    if let Some(weight) = limits.weight.filter(|weight| !weight.is_default()) {
+        of_weight(writer, weight);
     }
     for (key, limit) in [(key::MEMORY_LIMIT, limits.memory), (key::SHM_SIZE, limits.shm)] {
         match limit {
@@ -75,6 +70,12 @@ pub fn of_groups(writer: &mut FieldWriter, limits: &Limits) {
             writer.text(key, folder.path());
         }
     }
+}
+
+/// Writes the CPU weight of the process's control group.
+pub fn of_weight(writer: &mut FieldWriter, weight: Weight) {
+    writer.number(key::CPU_WEIGHT, weight.value.min(i64::MAX as u64) as i64);
+    writer.number(key::CPU_WEIGHT_DEFAULT, weight.default as i64);
 }
 
 fn of_scheduling(writer: &mut FieldWriter, pid: i32) {

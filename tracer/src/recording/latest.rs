@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use dlio_schemas::native::fields::{FieldWriter, LATEST, key};
 use dlio_schemas::native::ring::header;
 
-use crate::kernel::limits::Limits;
+use crate::kernel::limits::{Limit, Limits};
 use crate::kernel::sys::CpuMask;
 use crate::kernel::{machine, sys};
-use crate::process::process_info;
 use crate::process::usage::{self, Depth};
+use crate::process::{own_limits, process_info};
 use crate::recording::phase;
 use crate::trace::files::LOCK;
 use crate::trace::header_page;
@@ -27,13 +27,18 @@ const SHORT_NS: u64 = 10_000_000;
 const PINS_MAX: u32 = 16;
 const LISTS_MAX: u32 = 4;
 
+/// Number of changes of the process's own limits that are noted before its end.
+const CHANGES_MAX: u32 = 4;
+
 /// Time of the last reading.
 static LAST: AtomicU64 = AtomicU64::new(0);
 static PINS: AtomicU32 = AtomicU32::new(0);
+static CHANGES: AtomicU32 = AtomicU32::new(0);
 
-/// Resets the time for a new image.
+/// Resets the counts for a new image.
 pub fn begin() {
     PINS.store(0, Relaxed);
+    CHANGES.store(0, Relaxed);
 }
 
 /// Returns `true` if the kernel may be queried: a seccomp filter may end the process for a system call that its
@@ -49,6 +54,20 @@ pub fn at_block() {
     let is_due = now.saturating_sub(last) >= EVERY_NS && may_ask() && process_info::age_ns() >= EVERY_NS;
     if is_due && LAST.compare_exchange(last, now, Relaxed, Relaxed).is_ok() {
         read_values(sys::process_id(), Depth::Files);
+        if own_limits::have_changed() && CHANGES.fetch_add(1, Relaxed) < CHANGES_MAX {
+            add_facts(own_limits::write_changed);
+        }
+    }
+}
+
+/// Adds facts to the ring's first page, for a reader after a kill.
+fn add_facts(write: impl FnOnce(&mut FieldWriter)) {
+    if let Some(_held) = LOCK.take() {
+        let mut bytes = [0; 192];
+        let mut writer = FieldWriter::new(&mut bytes);
+        write(&mut writer);
+        let used = writer.used();
+        header_page::add_facts(&bytes[..used]);
     }
 }
 
@@ -62,14 +81,8 @@ pub fn at_pin() {
         return at_block();
     }
     let mask = read_values(sys::process_id(), Depth::Files);
-    if let Some(mask) = mask.filter(|_| pins < LISTS_MAX)
-        && let Some(_held) = LOCK.take()
-    {
-        let mut bytes = [0; 192];
-        let mut writer = FieldWriter::new(&mut bytes);
-        usage::list(&mut writer, key::CPUS_LIST_END, &mask);
-        let used = writer.used();
-        header_page::add_facts(&bytes[..used]);
+    if let Some(mask) = mask.filter(|_| pins < LISTS_MAX) {
+        add_facts(|writer| usage::list(writer, key::CPUS_LIST_END, &mask));
     }
 }
 
@@ -81,7 +94,10 @@ pub fn at_end(writer: &mut FieldWriter) {
         mask.iter().for_each(|mask| usage::list(writer, key::CPUS_LIST_END, mask));
         if depth == Depth::Files {
             note_move(writer);
+            note_shm(writer);
+            own_limits::have_changed();
         }
+        own_limits::write_changed(writer);
     }
     for (place, key) in LATEST.iter().enumerate() {
         let latest = header_page::count_at(header::LATEST + 8 * place).checked_sub(1);
@@ -102,11 +118,24 @@ fn read_values(pid: i32, depth: Depth) -> Option<CpuMask> {
     cpus
 }
 
+/// Writes the size of `/dev/shm` if it is not the recorded one, as in another mount namespace than the parent's.
+fn note_shm(writer: &mut FieldWriter) {
+    let told = machine::limits().map(|(_, limits)| limits.shm);
+    if let Some(size) = sys::file_system_size(c"/dev/shm")
+        && told.is_some_and(|told| told != Limit::Of(size))
+    {
+        writer.number(key::SHM_SIZE, size as i64);
+    }
+}
+
 /// Writes the limits of the process's current groups, if they differ from the recorded ones.
 fn note_move(writer: &mut FieldWriter) {
     if machine::limits().is_some_and(|(_, limits)| !limits.apply_here())
         && let Some(_held) = LOCK.take()
     {
-        usage::of_groups(writer, &Limits::query(b""));
+        let limits = Limits::query(b"");
+        usage::of_groups(writer, &limits);
+        // A default replaces the recorded weight of the former group.
+        limits.weight.into_iter().for_each(|weight| usage::of_weight(writer, weight));
     }
 }

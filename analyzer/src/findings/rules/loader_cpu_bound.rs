@@ -5,6 +5,7 @@ use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement, RECORD_TRAINING, Waited, Worth, in_words};
 use crate::summary::figures::units::time;
 use crate::summary::report::findings::{Confidence, Unit};
+use crate::summary::report::no_cpu::{Shortage, reader_cpus};
 use crate::summary::waits::parts::{Part, Parts};
 
 pub const RULE: Rule = Rule {
@@ -103,6 +104,8 @@ fn by_causes(case: &Case, causes: &Parts) -> Judgement {
         evidence: vec![format!("calls on files and page faults: {} of the wait", Unit::Share.text(storage))],
         remedy: Some(match most {
             Some(Part::Gil) => "use processes instead of threads, or a library that releases the interpreter lock",
+            // Cheaper samples do not give CPUs back that others use.
+            Some(Part::NoCpu) if others_use_the_cpus(case) => "use CPUs that other processes leave idle, or more CPUs",
             Some(Part::NoCpu) => {
                 "run fewer processes and threads on these CPUs, or use more CPUs; make samples cheaper: decode or \
                  resize ahead of time"
@@ -115,6 +118,11 @@ fn by_causes(case: &Case, causes: &Parts) -> Judgement {
         confidence: Some(waited.confidence()),
         ..Judgement::default()
     }
+}
+
+fn others_use_the_cpus(case: &Case) -> bool {
+    let shortage = reader_cpus(case.summary).and_then(|cpus| cpus.shortage());
+    matches!(shortage, Some(Shortage::Others { .. }))
 }
 
 /// Storage that takes at most this share of a wait is not its cause.

@@ -11,7 +11,7 @@ use super::sampled::Sampled;
 use super::{Section, Summary};
 use crate::catalog::{Host, Process};
 use crate::load::Trace;
-use crate::resources::Resources;
+use crate::resources::{CpuWeight, Resources};
 use crate::summary::analysis::Analysis;
 use crate::summary::figures::units::{bytes, grouped, many, time};
 use crate::summary::report::layout::{heading, hung};
@@ -38,11 +38,14 @@ pub struct MachineUse {
     /// CPU time of all processes whose end is in the trace.
     pub cpu_ns: Option<i64>,
     pub quotas: Vec<QuotaUse>,
+    /// CPU weights of the processes' control groups that are not the default, lowest first.
+    #[serde(default)]
+    pub cpu_weights: Vec<CpuWeight>,
     pub memory_limits: Vec<MemoryLimit>,
     /// Bytes that storage read and wrote for these processes, without accesses to the page cache.
     pub storage_read: Option<u64>,
     pub storage_written: Option<u64>,
-    /// Capacity of `/dev/shm` in bytes.
+    /// Capacity of `/dev/shm` in bytes; the smallest, if processes have different ones.
     pub shm_size: Option<u64>,
     /// Host activity during the run; `null` if it was not sampled.
     #[serde(default)]
@@ -91,13 +94,14 @@ impl Section for Machine {
     const MEANING: &'static str = "\
         Machine: the resources that processes were allowed to use, and their use of them. CPUs allowed: those on \
         which any process may run, by affinity and cpusets. A quota of CPU time belongs to a control group: in \
-        periods in which it was used up, threads were kept from running. CPU time and bytes from storage are the \
+        periods in which it was used up, threads were kept from running. The weight of a control group determines \
+        its share of busy CPUs. CPU time and bytes from storage are the \
         kernel's counters, for all processes whose end is in the trace; bytes from storage exclude the page cache.";
     const FIELDS: &'static str = "\
         a list: `host`, `cores`, `memory` (bytes), `cpus` (on which any process may run), `nodes` \
         (number of NUMA nodes), `cpu_nodes` (with these CPUs), `memory_nodes` (from which any process may get memory), `wall_ns` (first start to \
         last end), `cpu_ns`, `quotas` (a list: `group`, `cpus`, `periods`, `throttled_periods`, `throttled_ns`), \
-        `memory_limits` (a list: `group`, `bytes`), `storage_read` and `storage_written` (bytes not served by the \
+        `cpu_weights` (of control groups, other than the default: `value`, and the kernel's `default`), `memory_limits` (a list: `group`, `bytes`), `storage_read` and `storage_written` (bytes not served by the \
         page cache), `shm_size` (bytes of `/dev/shm`), `sampled` (increase of the host's counters from the last \
         sample before the run to the first one after it: `ns`, `cpu_busy_ns`, `cpu_iowait_ns`, `cpu_steal_ns`, \
         `refaults`, `swap_in`, `swap_out`, `retransmissions`; `devices` with `device`, `reads`, `read_bytes`, \
@@ -167,7 +171,7 @@ impl MachineUse {
         self.cpu_ns = last.values().filter_map(|last| last.cpu_ns).reduce(|a, b| a + b);
         self.storage_read = by_storage(processes, |resources| resources.storage_read);
         self.storage_written = by_storage(processes, |resources| resources.storage_written);
-        self.shm_size = resources().find_map(|resources| resources.shm_size);
+        self.shm_size = resources().filter_map(|resources| resources.shm_size).min();
         for resources in resources() {
             self.add_limits(resources);
         }
@@ -198,6 +202,10 @@ impl MachineUse {
                 Some(_) => {}
                 None => self.quotas.push(quota),
             }
+        }
+        if let Some(weight) = of.cpu_weight.filter(|weight| !self.cpu_weights.contains(weight)) {
+            self.cpu_weights.push(weight);
+            self.cpu_weights.sort_by(|a, b| a.share().total_cmp(&b.share()));
         }
         if let Some((bytes, group)) = of.memory_limit.zip(of.memory_group.clone()) {
             let limit = MemoryLimit { group, bytes };
@@ -235,6 +243,9 @@ impl MachineUse {
         lines.extend(self.nodes.map(|nodes| ("NUMA", self.text_of_nodes(nodes))));
         for quota in &self.quotas {
             lines.push(("CPU quota", quota.text()));
+        }
+        for weight in &self.cpu_weights {
+            lines.push(("weight", weight_text(*weight)));
         }
         let limits =
             self.memory_limits.iter().map(|limit| format!("limit {} ({})", bytes(limit.bytes as f64), limit.group));
@@ -279,6 +290,23 @@ impl QuotaUse {
         let head = format!("{} {} ({})", self.cpus, if self.cpus == 1.0 { "CPU" } else { "CPUs" }, self.group);
         join([Some(head), used, kept]).unwrap_or_default()
     }
+}
+
+/// Describes the effect of a weight among groups with the default.
+fn weight_text(weight: CpuWeight) -> String {
+    let CpuWeight { value, default } = weight;
+    let effect = match value {
+        0 => "idle CPU time only".into(),
+        _ => format!("{} times the CPU time of a group with the default, if CPUs are busy", two_digits(weight.share())),
+    };
+    format!("CPU weight {value} (default {default}): {effect}")
+}
+
+/// Formats a ratio with two significant digits.
+fn two_digits(ratio: f64) -> String {
+    let places = (1 - ratio.log10().floor() as i32).clamp(0, 6) as usize;
+    let text = format!("{ratio:.places$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').into() } else { text }
 }
 
 fn join(texts: impl IntoIterator<Item = Option<String>>) -> Option<String> {
@@ -434,6 +462,18 @@ mod tests {
         for unknown in [None, Some(""), Some("0"), Some("x:0"), Some("0:3-1")] {
             assert_eq!(of_nodes(unknown, Some("5"), None).nodes, None, "{unknown:?}");
         }
+    }
+
+    #[test]
+    fn weights_other_than_the_default_are_listed_once() {
+        let with = |value| Resources { cpu_weight: Some(CpuWeight { value, default: 1024 }), ..Resources::default() };
+        let found = of(&[process(1, with(2048)), process(2, with(512)), process(3, with(512))]);
+        assert_eq!(found.cpu_weights.iter().map(|weight| weight.value).collect::<Vec<_>>(), [512, 2048]);
+        let text = |value| weight_text(CpuWeight { value, default: 1024 });
+        assert!(text(512).starts_with("CPU weight 512 (default 1024): 0.5 times the CPU time"), "{}", text(512));
+        assert!(text(2).contains(": 0.002 times"), "{}", text(2));
+        assert!(text(262144).contains(": 256 times"), "{}", text(262144));
+        assert!(text(0).ends_with(": idle CPU time only"), "{}", text(0));
     }
 
     #[test]

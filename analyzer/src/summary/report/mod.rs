@@ -26,6 +26,7 @@ pub mod functions;
 pub mod hdf5;
 pub mod headline;
 pub mod heat;
+pub mod host_course;
 pub mod hosts;
 pub mod latency;
 pub mod layout;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::Summary;
 use super::machine::{MachineUse, QuotaUse, allowed, most_used_up};
 use super::processes::ProcessUse;
+use crate::resources::CpuWeight;
 use crate::summary::figures::units::{grouped, many};
 use crate::summary::training::Role;
 
@@ -53,12 +54,14 @@ pub enum Shortage {
         cpus: u32,
     },
     /// `cores` is the number of CPUs of the host, if that is larger. `busy` is the average number of CPUs that other
-    /// processes kept busy, if the host was sampled.
+    /// processes kept busy, if the host was sampled. `weight` is the lowest CPU weight of the readers' control groups,
+    /// if it is below the default.
     Others {
         used: f64,
         cpus: u32,
         cores: Option<u32>,
         busy: Option<f64>,
+        weight: Option<CpuWeight>,
     },
     /// The readers used their CPUs themselves.
     Own {
@@ -148,6 +151,12 @@ impl ReaderCpus<'_> {
         Some((all as f64 - self.machine.cpu_ns? as f64).max(0.0) / sampled.ns as f64)
     }
 
+    /// Returns the lowest CPU weight of the readers' control groups, if it is below the default.
+    fn low_weight(&self) -> Option<CpuWeight> {
+        let weights = self.readers.iter().filter_map(|reader| reader.resources.cpu_weight);
+        weights.filter(|weight| weight.is_low()).min_by(|a, b| a.share().total_cmp(&b.share()))
+    }
+
     /// Returns why no CPU was free; `None` if the trace does not show it.
     pub fn shortage(&self) -> Option<Shortage> {
         if let Some(quota) = self.quota() {
@@ -161,8 +170,11 @@ impl ReaderCpus<'_> {
             return None;
         }
         let cores = self.machine.cores.map(|cores| cores as u32).filter(|cores| *cores > cpus);
-        let own =
-            || if is_shared { Shortage::Others { used, cpus, cores, busy } } else { Shortage::Own { used, cpus } };
+        let weight = self.low_weight();
+        let own = || match is_shared {
+            true => Shortage::Others { used, cpus, cores, busy, weight },
+            false => Shortage::Own { used, cpus },
+        };
         // Pools of readers that leave most of their CPUs to others are idle.
         let pools = || self.pools().filter(|_| !is_shared || busy.is_none());
         Some(self.mask().filter(|_| !is_shared).or_else(pools).unwrap_or_else(own))
@@ -187,7 +199,7 @@ impl Shortage {
                 grouped(*threads),
                 many(*cpus as u64, "CPU", "CPUs")
             ),
-            Shortage::Others { used, cpus, cores, busy } => {
+            Shortage::Others { used, cpus, cores, busy, weight } => {
                 let cpus = match cores {
                     Some(cores) => format!("the {cpus} of {cores} CPUs that they may run on"),
                     None => many(*cpus as u64, "CPU", "CPUs"),
@@ -196,7 +208,13 @@ impl Shortage {
                     Some(busy) => format!("processes outside the trace kept {busy:.1} CPUs busy"),
                     None => "processes outside the trace used the rest".into(),
                 };
-                format!("The readers used {used:.1} of {cpus}: {others}.")
+                let weight = weight.map_or_else(String::new, |CpuWeight { value, default }| {
+                    format!(
+                        " The CPU weight of their control group is {value}, below the default of {default}: groups \
+                         with the default got more CPU time each."
+                    )
+                });
+                format!("The readers used {used:.1} of {cpus}: {others}.{weight}")
             }
             Shortage::Own { used, cpus } => format!(
                 "The readers themselves used {used:.1} of {}: more readers would not help on these CPUs.",
@@ -275,6 +293,18 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert_eq!(busy(cpus(&taken, vec![&a], 8, 1.0, 2).shortage()), Some(6.9));
+    }
+
+    #[test]
+    fn low_weight_explains_why_others_get_the_cpus() {
+        let machine = MachineUse { cores: Some(8), ..MachineUse::default() };
+        let sentence = |value: u64| {
+            let (mut a, b) = (reader(), reader());
+            a.resources.cpu_weight = Some(CpuWeight { value, default: 1024 });
+            cpus(&machine, vec![&a, &b], 1, 0.3, 4).shortage().unwrap().sentence()
+        };
+        assert!(sentence(102).contains("control group is 102, below the default of 1024"), "{}", sentence(102));
+        assert!(!sentence(2048).contains("weight"), "{}", sentence(2048));
     }
 
     #[test]

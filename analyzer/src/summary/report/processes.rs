@@ -96,7 +96,8 @@ impl Section for Processes {
         and use: `cpus` and `cpu_list` on which its main thread could run at its start, `cpus_end` and `cpu_list_end` \
         of any of its threads later; `numa_nodes` of its host with their CPUs and `memory_nodes` that it may use; \
         `are_groups_known`; `cpu_quota` in CPUs, `cpu_group`, and while it ran that \
-        group's `periods`, `throttled_periods` and `throttled_ns`; `memory_limit` in bytes, `memory_group`; \
+        group's `periods`, `throttled_periods` and `throttled_ns`; `cpu_weight` of its own group (`value`, and the \
+        kernel's `default`; `null` if they are equal); `memory_limit` in bytes, `memory_group`; \
         `io_limits` of block devices, empty without one; `shm_size`, `threads_end`, `cpu_ns`, `storage_read` and `storage_written` not served by the page cache, \
         `thread_variables`; `null` if unknown), `role` (trainer or reader, as in `training`, otherwise `null`), \
         `ended`, `signal` (that ended it, according to its parent; else `null`), `threads`, `lost`, `events`, \

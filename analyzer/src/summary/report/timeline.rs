@@ -7,6 +7,7 @@ use crate::load::Trace;
 use crate::summary::analysis::Analysis;
 use crate::summary::figures::units::{bytes, time};
 use crate::summary::groups::lanes::Track;
+use crate::summary::report::host_course::{self, Columns, HostCourse};
 use crate::summary::report::layout::{bars, heading, pairs};
 use crate::summary::report::wait_pieces::{TrainerPieces, pieces};
 use crate::summary::time::bins::Bins;
@@ -39,6 +40,8 @@ pub struct Timeline {
     pub latency_p99_ns: Vec<u64>,
     /// The individual waits of the trainers that waited longest.
     pub waits: Vec<TrainerPieces>,
+    /// Sampled counters of the hosts.
+    pub hosts: Vec<HostCourse>,
 }
 
 /// The largest number of columns.
@@ -61,7 +64,10 @@ impl Section for Timeline {
         of compute; `null` if there are none), `waited_ns` and `checkpoint_ns` (summed over trainers; `null` if \
         unknown), `latency_p50_ns` and `latency_p99_ns` (of the calls that ended in it; 0 if none did); `waits` of \
         the four trainers that waited longest, each a list of groups of waits within a thousandth of the run \
-        (`start_ts`, `end_ts`, `waits`, `wait_ns`, `causes`; `kind` and `made_by` of the longest)";
+        (`start_ts`, `end_ts`, `waits`, `wait_ns`, `causes`; `kind` and `made_by` of the longest); `hosts`, at most \
+        four that were sampled: `host`, `cores`, and by column `cpu_busy_ns` (summed over CPUs), `throttled_ns` (of \
+        the control group), `refaults`, and of the three `devices` with the most bytes `device`, `read_bytes`, \
+        `write_bytes` and `busy_ns` (growth between samples, spread evenly; `null` without samples)";
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
         let Some(grid) = Grid::of(analysis, COLUMNS) else { return Timeline::default() };
@@ -86,6 +92,7 @@ impl Section for Timeline {
             waits: analysis
                 .bounds()
                 .map_or_else(Vec::new, |bounds| pieces(&analysis.measured.waits, &trace.catalog.processes(), bounds)),
+            hosts: host_course::hosts(trace, grid.columns()),
         }
     }
 
@@ -170,6 +177,11 @@ impl Grid {
         let of = |at: usize| counts.iter().map(|bucket| bucket[at]).collect::<Vec<_>>();
         let columns = (self.range.1 - self.range.0 + 1) as usize;
         (0..columns).map(|at| latency_at(&of(at), part).unwrap_or(0.0) as u64).collect()
+    }
+
+    fn columns(&self) -> Columns {
+        let count = (self.range.1 - self.range.0 + 1) as usize;
+        Columns { start_ts: self.start_ts(), width_ns: self.width(), count }
     }
 
     fn start_ts(&self) -> i64 {

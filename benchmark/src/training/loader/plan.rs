@@ -37,6 +37,11 @@ pub trait Loader {
 
     /// Returns the next batch; never called more often than the share has steps.
     fn next(&mut self) -> Outcome<Batch>;
+
+    /// Returns the ids of its worker processes.
+    fn processes(&self) -> Vec<libc::pid_t> {
+        Vec::new()
+    }
 }
 
 /// The plan that loaders of all kinds share.

@@ -295,6 +295,11 @@ impl Loader for Pool {
         };
         checked(batch, skip)
     }
+
+    fn processes(&self) -> Vec<libc::pid_t> {
+        let process = |line: &Line| if let Handle::Process(id) = line.handle { Some(id) } else { None };
+        self.lines.iter().filter_map(process).collect()
+    }
 }
 
 /// Forks a worker; `trainers` are the trainer's ends so far.
