@@ -529,7 +529,7 @@ fn of_another_wait(waits: &Waits, bottleneck: Bottleneck, part: f64) -> Headline
         Bottleneck::OwnWork => (
             "is spent waiting for its own threads or programs",
             format!(
-                "training spent {} of {trained} waiting for threads or programs that it had just given work, and {} waiting for data.",
+                "training spent {} of {trained} waiting for threads or programs that worked on its tasks or took its output, and {} waiting for data.",
                 ns(|group| group.own_work_ns),
                 waits.mean(waits.waited)
             ),

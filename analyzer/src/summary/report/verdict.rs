@@ -438,7 +438,7 @@ impl Waits<'_> {
         let kinds = [
             (
                 sum(|group| group.own_work_ns),
-                "for its own threads or programs, which were working on a task that it had just given them; that is not a wait for data",
+                "for its own threads or programs, which worked on a task that it had just given them or took its output; that is not a wait for data",
             ),
             (sum(|group| group.lock_wait_ns), "for locks that other threads held; that is not a wait for data"),
             (

@@ -29,6 +29,9 @@ pub struct Thread {
     pub fetches: Vec<Interval>,
     pub loader_starts: Vec<Interval>,
     pub reads: Vec<Interval>,
+    /// Time in calls on stored files, and the part of it in writes.
+    pub stored_ns: i64,
+    pub written_ns: i64,
     /// `true` if the kernel's counters show its CPU time.
     pub is_counted: bool,
     /// Page faults of its work on mapped files; `None` if the trace has no counters of the kernel.
@@ -102,6 +105,8 @@ impl Thread {
             fetches: part.fetches,
             loader_starts: part.loader_starts,
             reads: part.reads,
+            stored_ns: part.stored_ns,
+            written_ns: part.written_ns,
         }
         .divided(&part.usage)
     }

@@ -121,6 +121,9 @@ pub struct ThreadPart {
     pub collected: Vec<Collected>,
     /// The first calls on stored files that were long enough to have reached storage.
     pub reads: Vec<Interval>,
+    /// Time in calls on stored files, and the part of it in writes.
+    pub stored_ns: i64,
+    pub written_ns: i64,
     pub first: Option<i64>,
 }
 
@@ -185,6 +188,11 @@ impl TimelinePart {
                 reads.push(interval);
             }
             *(if in_memory { &mut self.memory } else { &mut self.storage }) += ns;
+            if !in_memory {
+                let thread = &mut self.threads[self.at].1;
+                thread.stored_ns += ns;
+                thread.written_ns += if makes { ns } else { 0 };
+            }
             self.cursor = interval.end;
         }
     }
@@ -353,6 +361,8 @@ impl Timelines {
             thread.peers.append(&mut piece.peers);
             thread.collected.append(&mut piece.collected);
             thread.reads.append(&mut piece.reads);
+            thread.stored_ns += piece.stored_ns;
+            thread.written_ns += piece.written_ns;
             thread.reads.truncate(READS_MAX);
             thread.first = [thread.first, piece.first].into_iter().flatten().min();
         }

@@ -25,7 +25,8 @@ use crate::summary::tree::{LaneId, is_shell};
 pub enum WaitKind {
     /// A batch.
     Data,
-    /// A thread or program that the trainer started and that worked on input it had just received from the trainer.
+    /// A thread or program that the trainer started and that worked on input it had just received from the trainer, or
+    /// that takes the trainer's output.
     OwnWork,
     /// A lock that a thread or program held that makes no batches.
     Lock,
@@ -163,6 +164,9 @@ const WAITS_MIN: usize = 3;
 
 /// A thread that works after at least this many waits takes steps.
 const STEPS_MIN: u64 = 5;
+
+/// A thread writes the trainer's output if its calls that write files take this many times as long as all others.
+const WRITING: i64 = 10;
 
 /// A last look for a message that takes less than this is not a wait for a batch that never came.
 const GIVEN_UP_NS: i64 = 1_000_000_000;
@@ -444,14 +448,13 @@ impl<'f, 'a> Trainer<'f, 'a> {
     }
 
     /// Returns `true` if a thread takes the trainer's output, for which it has to make room: another process that receives
-    /// messages from the trainer's process and sends none, or a thread that writes files and reads none.
+    /// messages from the trainer's process and sends none, or a thread that writes files and hardly reads any.
     fn is_consumer(&self, act: Act) -> bool {
         let (own, thread) = (self.lane().proc, &self.family.threads[act.thread]);
         if thread.lane.proc != own {
             return self.family.sends(own, thread.lane.proc) && !self.family.sends(thread.lane.proc, own);
         }
-        let stored = thread.composition(thread.born, thread.last).get(Part::Storage);
-        thread.reads.is_empty() && stored > 0 && act.thread != self.thread
+        act.thread != self.thread && WRITING * (thread.stored_ns - thread.written_ns) < thread.written_ns
     }
 
     /// Returns `true` if an act is one of another rank, or of a thread that communicates with others.
@@ -591,7 +594,7 @@ impl<'f, 'a> Trainer<'f, 'a> {
         let maker = |act: Act| self.explainer.maker(act).0;
         let by_maker = self.ended_waits(|a, b| self.maker_key(maker(a)) == self.maker_key(maker(b)));
         let own = self.own_workers(&by_maker);
-        let is_own = |act: Act| self.is_own_worker(&own, maker(act));
+        let is_own = |act: Act| self.is_consumer(act) || self.is_own_worker(&own, maker(act));
         let ended = self.ended_waits(|a, b| is_own(a) == is_own(b));
         let readers = self.readers(&ended, &own);
         let mut waits = Vec::new();
@@ -654,31 +657,33 @@ impl<'f, 'a> Trainer<'f, 'a> {
         Some(TrainerWaits { lane: self.lane(), by_spans: false, waits, from, to, works, messages, own_storage, faults })
     }
 
-    /// Returns a last wait for a batch that never came: looks at the readers' messages that found none until their
-    /// timeout, up to the end of the trainer.
+    /// Returns the last wait if it was for a batch that never came: looks for messages of the readers, after all other
+    /// messages, that ended with their timeout.
     fn given_up(&self, ended: &[Ended], readers: &BTreeSet<LaneId>) -> Option<Wait> {
-        let last = ended.last().filter(|last| matches!(last.by, Ender::Timer))?;
-        let (first, end) = (ended.iter().rev().take_while(|wait| matches!(wait.by, Ender::Timer)).last()?, last.end);
-        let is_reader = |thread: &usize| {
-            let lane = self.family.threads[*thread].lane;
-            lane.proc != self.lane().proc && readers.contains(&self.reader(lane))
+        let giver = |object: u64| {
+            let lanes = self.family.givers(object).into_iter().map(|thread| self.family.threads[thread].lane);
+            let mut others = lanes.filter(|lane| lane.proc != self.lane().proc).map(|lane| self.reader(lane));
+            others.find(|lane| readers.contains(lane))
         };
-        let is_theirs = self.family.givers(last.object.id).iter().any(is_reader);
-        let goes_on = first.start < end && end - first.start >= GIVEN_UP_NS;
-        (is_theirs && goes_on).then(|| self.explain_nothing(first.start, end))
-    }
-
-    fn explain_nothing(&self, start: i64, end: i64) -> Wait {
-        Wait {
+        let after = ended.iter().rposition(|wait| matches!(wait.by, Ender::Thread(_))).map_or(0, |last| last + 1);
+        let looks = || {
+            let timed_out = ended[after..].iter().filter(|wait| matches!(wait.by, Ender::Timer));
+            timed_out.filter_map(|wait| Some((wait, giver(wait.object.id)?)))
+        };
+        let ((first, maker), (last, _)) = looks().next().zip(looks().last())?;
+        let (start, end) = (first.start, last.end);
+        let parts = Parts::of(Part::Unknown, end - start);
+        let (kind, maker) = (WaitKind::Data, Some(maker));
+        (end - start >= GIVEN_UP_NS).then(|| Wait {
             start,
             end,
-            kind: WaitKind::Data,
-            maker: None,
+            kind,
+            maker,
             limiter: None,
             depth: 0,
             acts: Vec::new(),
-            parts: Parts::of(Part::Unknown, end - start),
-        }
+            parts,
+        })
     }
 
     /// Adds the waits for locks that other threads than its readers held, with the work of those threads.
@@ -1187,6 +1192,79 @@ mod tests {
         let parts = only(&found).parts(WaitKind::Data);
         assert!(parts.get(Part::Unknown) < 10 * MS, "{parts:?}");
         assert!(parts.get(Part::Storage) > 30 * MS && parts.get(Part::OutsideCalls) > 60 * MS, "{parts:?}");
+    }
+
+    /// A loader, and a program that answers after 30 ms, to which the trainer sends each batch. The training ends with the
+    /// last batch.
+    #[test]
+    fn waits_for_readers_and_for_a_program_that_answers_are_not_merged() {
+        let (device, asks, answers) =
+            (LaneId { proc: 2, tid: STARTED_LATER }, Object { id: 8, ..PIPE }, Object { id: 9, ..PIPE });
+        let (mut own, mut works, mut reads) = (Vec::new(), Vec::new(), Vec::new());
+        for i in 0..6 {
+            let at = 40 * i;
+            reads.push(step(StepKind::Give, PIPE, at + 4, at + 4));
+            own.push(step(StepKind::Take, PIPE, at + 1, at + 5));
+            own.push(step(StepKind::Give, asks, at + 5, at + 5));
+            works.push(step(StepKind::Take, asks, at - 5, at + 5));
+            works.push(step(StepKind::Give, answers, at + 35, at + 35));
+            own.push(step(StepKind::Take, answers, at + 5, at + 35));
+        }
+        let found = waits(vec![(TRAINER, own, vec![]), (READER, reads, vec![]), (device, works, vec![])]);
+        let found = only(&found);
+        assert_eq!((found.ns(WaitKind::Data), found.ns(WaitKind::OwnWork)), (6 * 4 * MS, 5 * 30 * MS));
+    }
+
+    #[test]
+    fn a_lock_that_another_thread_holds_is_no_wait_for_data() {
+        let holder = LaneId { proc: 0, tid: 9 };
+        let mut own = Vec::new();
+        for i in 0..5 {
+            own.push(step(StepKind::Take, PIPE, 40 * i, 40 * i + 5));
+            own.push(Step { is_lock: true, ..woken(40 * i + 10, 40 * i + 30, holder) });
+        }
+        let reads = (0..5).map(|i| step(StepKind::Give, PIPE, 40 * i + 5, 40 * i + 5)).collect();
+        let saves =
+            |i: i64| Step { storage: 30 * MS, ..step(StepKind::Edge, Object::default(), 40 * i + 35, 40 * i + 35) };
+        let threads =
+            vec![(TRAINER, own, vec![]), (holder, (0..5).map(saves).collect(), vec![]), (READER, reads, vec![])];
+        let found = waits(threads);
+        let found = only(&found);
+        assert_eq!((found.ns(WaitKind::Data), found.ns(WaitKind::Lock)), (5 * 5 * MS, 5 * 20 * MS));
+        assert_eq!(found.parts(WaitKind::Lock).largest(), Part::Storage);
+    }
+
+    #[test]
+    fn room_in_an_output_queue_is_no_data() {
+        let output = Object { id: 8, ..PIPE };
+        let room = Object { id: 0x1000, network: false };
+        let writer = LaneId { proc: 2, tid: STARTED_LATER };
+        let (mut own, mut writes) = (Vec::new(), Vec::new());
+        for i in 0..5 {
+            own.push(step(StepKind::Take, PIPE, 40 * i, 40 * i + 5));
+            own.push(Step { shared: true, ..step(StepKind::Wait, room, 40 * i + 6, 40 * i + 30) });
+            own.push(step(StepKind::Give, output, 40 * i + 30, 40 * i + 30));
+            writes.push(step(StepKind::Post, room, 40 * i + 30, 40 * i + 30));
+            writes.push(step(StepKind::Take, output, 40 * i + 30, 40 * i + 31));
+        }
+        let reads = (0..5).map(|i| step(StepKind::Give, PIPE, 40 * i + 5, 40 * i + 5)).collect();
+        let found = waits(vec![(TRAINER, own, vec![]), (READER, reads, vec![]), (writer, writes, vec![])]);
+        let found = only(&found);
+        assert_eq!((found.ns(WaitKind::Data), found.ns(WaitKind::OwnWork)), (5 * 5 * MS, 4 * 24 * MS));
+    }
+
+    #[test]
+    fn a_batch_that_never_came_is_waited_for() {
+        let mut own = trainer();
+        for i in 0..2 {
+            own.push(Step { timed_out: true, ..step(StepKind::Poll, PIPE, 200 + 5000 * i, 5200 + 5000 * i) });
+        }
+        let found = waits(vec![(TRAINER, own, vec![]), (READER, reader(30), vec![])]);
+        let found = only(&found);
+        assert_eq!(
+            (found.ns(WaitKind::Data), found.parts(WaitKind::Data).get(Part::Unknown)),
+            (10_150 * MS, 10_000 * MS)
+        );
     }
 
     #[test]
