@@ -87,7 +87,7 @@ def low_cpu_weight():
     leave it half of the CPU"""
     others = BusyProcesses(1)
     try:
-        # Of 1024 in version 1, and of 100 in version 2.
+        # The default is 1024 in version 1, and 100 in version 2.
         with limited("cpu", cpu__shares="102", cpu__weight="10"):
             return train(Loader(on_cpu_0(samples(FAST, decode=0.002)), 40, workers=1), 0.004)
     finally:

@@ -209,7 +209,7 @@ impl Bottleneck {
             }
             Bottleneck::OwnWork => "speed up those threads or programs; data loading is not the bottleneck",
             Bottleneck::OwnLock => {
-                "hold that lock for less time: --section waits shows which thread held it, and what it did meanwhile"
+                "hold that lock for less time: --section waits shows the thread that held it, and its work"
             }
             Bottleneck::SynchronizationBound => "find the rank or server that the others wait for: --section training",
             _ => "see the longest waits and their causes: --section waits",

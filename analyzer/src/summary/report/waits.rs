@@ -55,7 +55,7 @@ impl Section for Waits {
         relay. If the maker had worked without a pause since before the wait began, the wait is divided like its \
         recent work; if the maker was itself waiting, like the work of the thread that kept it waiting. The parts add \
         up to the wait. Kinds: data (a batch), own-work (a thread or program that worked on a task from the trainer), \
-        lock (one that another thread held, divided like the work of that thread meanwhile), \
+        lock (one that another thread held, divided like the work of that thread during the wait), \
         peer (another rank, or a remote host), unknown (the trace does not show what ended it). The chain goes from \
         the trainer back to the maker, and to the thread that set the pace if that is a different one. The table \
         `waits` contains all waits.";

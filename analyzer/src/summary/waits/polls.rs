@@ -1,6 +1,6 @@
-//! Finds threads that poll: they look for a message and sleep for a short time, until it is there.
+//! Finds threads that poll: they look for a message and sleep for a short time, until it has arrived.
 //!
-//! A look that finds nothing is seldom a recorded call. It shows in the lock of the queue: a thread posts it after each
+//! A look that finds nothing is rarely a recorded call. It shows in the lock of the queue: a thread posts it after each
 //! look, and also after it has received a message.
 
 use std::collections::BTreeSet;

@@ -670,7 +670,7 @@ impl<'f, 'a> Trainer<'f, 'a> {
             let timed_out = ended[after..].iter().filter(|wait| matches!(wait.by, Ender::Timer));
             timed_out.filter_map(|wait| Some((wait, giver(wait.object.id)?)))
         };
-        let ((first, maker), (last, _)) = looks().next().zip(looks().last())?;
+        let ((first, maker), (last, _)) = looks().next().zip(looks().next_back())?;
         let (start, end) = (first.start, last.end);
         let parts = Parts::of(Part::Unknown, end - start);
         let (kind, maker) = (WaitKind::Data, Some(maker));
