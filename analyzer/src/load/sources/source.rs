@@ -8,6 +8,7 @@ use dlio_schemas::native::columns::Events;
 
 use super::duplicates::Duplicates;
 use super::errors::Note;
+use super::job_log::JobLog;
 use super::resolve::Times;
 use super::tally::ProcessTally;
 use crate::batch::{Batch, Wanted};
@@ -79,6 +80,11 @@ pub trait Source: Send + Sync {
 
     /// Returns the counts that replace events.
     fn tally(&self, _catalog: &Catalog) -> Option<ProcessTally> {
+        None
+    }
+
+    /// Returns the job that its file describes; once per file.
+    fn job(&self) -> Option<&JobLog> {
         None
     }
 

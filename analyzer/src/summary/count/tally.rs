@@ -153,7 +153,7 @@ impl TallyMerger<'_> {
         let tally::Activity { start_ts, bin_ns, ns_a_tick, bins } = &tally.activity;
         let width = *bin_ns as i64;
         self.counted.course.begin(tally.proc);
-        for (bin, at) in bins.iter().zip(0i64..).filter(|(bin, _)| bin.events > 0) {
+        for (bin, at) in bins.iter().zip(0i64..).filter(|(bin, _)| **bin != Bin::default()) {
             let start = start_ts.saturating_add(width.saturating_mul(at));
             let io_ns = ((bin.read_ticks + bin.write_ticks + bin.other_ticks) as f64 * ns_a_tick) as u64;
             let interval = Interval { start, end: start.saturating_add(width) };
@@ -195,7 +195,7 @@ impl TallyMerger<'_> {
         lengthen(&mut self.counted.files, row.file as usize + 1);
         self.counted.files[row.file as usize].merge(&FileCount {
             events: if is_io(kind) { counts.count } else { 0 },
-            opens: if opened { counts.count - counts.failed } else { 0 },
+            opens: row.opens.unwrap_or(if opened { counts.count - counts.failed } else { 0 }),
             // As for events: starting a program is not I/O on its file, nor is waiting for a lock.
             time_ns: if is_io(kind) { row.time_ns } else { 0 },
             asked_ns: if kind.class == Class::Metadata { row.time_ns } else { 0 },
@@ -239,7 +239,7 @@ fn activity(tallies: &[ProcessTally]) -> Activity {
     let used = || tallies.iter().filter(|tally| tally.events > 0).map(|tally| &tally.activity);
     let start_ts = used().map(|activity| activity.start_ts).min().unwrap_or(0);
     let end_ts = |bins: &tally::Activity| {
-        let last = bins.bins.iter().rposition(|bin| bin.events > 0).unwrap_or(0);
+        let last = bins.bins.iter().rposition(|bin| *bin != Bin::default()).unwrap_or(0);
         bins.start_ts.saturating_add((bins.bin_ns as i64).saturating_mul(last as i64 + 1))
     };
     let end = used().map(end_ts).max().unwrap_or(start_ts);
