@@ -716,7 +716,7 @@ fn unusable_text_is_named() {
         ("32.json", json.chars().flat_map(|c| (c as u32).to_le_bytes()).collect(), "UTF-32"),
         ("zero.json", [&[0; 600], json.as_bytes()].concat(), "starts with zero bytes"),
         ("empty.json", Vec::new(), "it contains nothing"),
-        ("a.darshan", darshan, "darshan-dxt-parser"),
+        ("a.darshan", darshan, "its header is truncated"),
     ] {
         let message = open(name, &bytes);
         assert!(message.contains(part), "{name}: {message}");

@@ -1,4 +1,4 @@
-//! Jobs that a log describes: who ran what, when, and all numbers that were counted for it.
+//! Jobs that logs describe: who ran what, and when; and the numbers that were counted for their files.
 
 /// One job, or one execution in it, as its log describes it.
 #[derive(Debug)]
@@ -22,20 +22,17 @@ pub struct JobLog {
     pub modules: Vec<&'static str>,
     /// Its processes in the catalog.
     pub procs: Vec<u32>,
-    pub counters: Vec<Counter>,
 }
 
-/// One number of a job.
-#[derive(Debug)]
-pub struct Counter {
+/// One number that a log has for a file.
+#[derive(Clone, Copy, Debug)]
+pub struct Counter<'a> {
     pub module: &'static str,
     /// `None` for the sum of all ranks.
     pub rank: Option<i64>,
     /// The file, data set or object, as a number of the catalog.
     pub file: u32,
-    /// The names of its file's counters, and the place of this one.
-    pub names: std::sync::Arc<Vec<String>>,
-    pub place: u32,
+    pub name: &'a str,
     pub value: CounterValue,
 }
 

@@ -8,7 +8,7 @@ use dlio_schemas::native::columns::Events;
 
 use super::duplicates::Duplicates;
 use super::errors::Note;
-use super::job_log::JobLog;
+use super::job_log::{Counter, JobLog};
 use super::resolve::Times;
 use super::tally::ProcessTally;
 use crate::batch::{Batch, Wanted};
@@ -87,6 +87,9 @@ pub trait Source: Send + Sync {
     fn job(&self) -> Option<&JobLog> {
         None
     }
+
+    /// Passes on every number that its file has for files, as the program that counted names it.
+    fn counters(&self, _take: &mut dyn FnMut(Counter)) {}
 
     /// Returns the start of its first event, if known before reading.
     fn start(&self) -> Option<i64> {

@@ -679,6 +679,10 @@ fn shortage_name(shortage: &Shortage) -> &'static str {
 /// Returns the headline of a trace in which no training is known to have waited.
 fn without_training(summary: &Summary, pools: Option<&Waits>) -> Headline {
     let spent = &summary.time;
+    if summary.tally.as_ref().is_some_and(|tally| tally.untimed > 0) {
+        let why = "a Darshan log has sums per file: it does not show which calls overlapped, or when training waited.";
+        return Headline::new(Bottleneck::Unknown, capital(why));
+    }
     if summary.tally.is_some() {
         let why = "calls were counted, not recorded, so the trace does not show when training waited.";
         return Headline::new(Bottleneck::Unknown, capital(why));
@@ -687,8 +691,11 @@ fn without_training(summary: &Summary, pools: Option<&Waits>) -> Headline {
         let why = "the trace has no calls with durations, so it does not show how long I/O took.";
         return Headline::new(Bottleneck::Unknown, capital(why));
     }
-    let active =
-        format!("I/O was active for {} of the {} run", share(spent.io_ns, spent.total_ns), time(spent.total_ns as f64));
+    let active = format!(
+        "I/O was active for {} of the {} run",
+        share(spent.io_ns.unwrap_or(0), spent.total_ns),
+        time(spent.total_ns as f64)
+    );
     if let Some(alone) = spent.unoverlapped_io_ns {
         let why = format!("{active}, and for {} of the run while nothing computed.", share(alone, spent.total_ns));
         return Headline::new(Bottleneck::Unknown, why);

@@ -26,6 +26,7 @@ pub mod functions;
 pub mod headline;
 pub mod heat;
 pub mod hosts;
+pub mod jobs;
 pub mod latency;
 pub mod layout;
 pub mod machine;
@@ -191,6 +192,8 @@ report! {
     what_if: what_if::WhatIf,
     #[serde(default)]
     steps: steps::Steps,
+    #[serde(default)]
+    jobs: jobs::Jobs,
     #[serde(default)]
     epochs: epochs::Epochs,
     allocation: allocation::Allocation,

@@ -123,7 +123,12 @@ impl<'a> Counts<'a> {
             let kind = self.catalog.call_of_class("metadata", interface.layer, Class::Metadata);
             let row = Row { count, ..empty_row(Op::OPEN) };
             let moments = ["OPEN_START", "OPEN_END", "CLOSE_START", "CLOSE_END"];
-            self.row(record, interface, &moments, KindRow { opens: Some(opens), ..self.kind_row(kind, file, time_ns, row) });
+            self.row(
+                record,
+                interface,
+                &moments,
+                KindRow { opens: Some(opens), ..self.kind_row(kind, file, time_ns, row) },
+            );
             self.shape(kind, &mean_times(count, time_ns, 0), &[]);
         }
     }

@@ -29,7 +29,8 @@ const NO_HEADER: &str = "its header is truncated; copy the log again";
 const NO_JOB: &str = "its job record is truncated or damaged; copy the log again";
 const NEWER: &str = "a Darshan log of an unknown version, expected 3.00 to 3.41; convert it: darshan-convert OLD NEW";
 const COMPRESSION: &str = "an unknown compression method in its header; copy the log again";
-const NAMES: &str = "its list of file names is truncated or damaged: files without a name appear as <darshan record ID>";
+const NAMES: &str =
+    "its list of file names is truncated or damaged: files without a name appear as <darshan record ID>";
 
 /// The byte order of a log.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -60,15 +61,16 @@ impl Order {
 
 /// Returns the byte order of a log, given its first bytes; `None` for any other file.
 pub fn order(head: &[u8]) -> Option<Order> {
-    let is_version = head.first_chunk::<3>().is_some_and(|[major, dot, minor]| {
-        (*major, *dot) == (b'3', b'.') && minor.is_ascii_digit()
-    });
+    let is_version = head
+        .first_chunk::<3>()
+        .is_some_and(|[major, dot, minor]| (*major, *dot) == (b'3', b'.') && minor.is_ascii_digit());
     [Order::Little, Order::Big].into_iter().find(|order| is_version && order.u64(head, 8) == Some(MAGIC))
 }
 
 /// Returns `true` for a log whose header was not written: zeros, and the compressed job record behind them.
 pub fn lacks_header(head: &[u8]) -> bool {
-    let follows = |size: usize| head.get(size..).is_some_and(|rest| rest.starts_with(&[0x78]) || rest.starts_with(b"BZh"));
+    let follows =
+        |size: usize| head.get(size..).is_some_and(|rest| rest.starts_with(&[0x78]) || rest.starts_with(b"BZh"));
     let is_zero = |size: usize| head.get(..size).is_some_and(|bytes| bytes.iter().all(|byte| *byte == 0));
     [360, 1328].into_iter().any(|size| is_zero(size) && follows(size))
 }
@@ -256,7 +258,8 @@ pub fn terminated(bytes: &[u8]) -> String {
 /// Reads names that end with a zero. A record may be named twice, first without a path.
 fn names_of(mut bytes: &[u8], order: Order) -> HashMap<u64, String> {
     let mut names = HashMap::new();
-    while let Some((id, length)) = order.u64(bytes, 0).zip(bytes.get(8..).and_then(|r| r.iter().position(|b| *b == 0))) {
+    while let Some((id, length)) = order.u64(bytes, 0).zip(bytes.get(8..).and_then(|r| r.iter().position(|b| *b == 0)))
+    {
         let name: &mut String = names.entry(id).or_default();
         if name.is_empty() {
             *name = terminated(&bytes[8..]);

@@ -166,10 +166,11 @@ fn parts(opened: &Opened) -> BTreeMap<i64, Part> {
     }
     // Events show the activity better, and MPI-IO moves its bytes by calls of POSIX.
     let name = |record: &Record| opened.log.names.get(&record.id).map_or("", String::as_str);
-    let shows = |record: &Record| is_heatmap(record) && name(record) != "heatmap:MPIIO" && opened.traced.is_empty();
-    for (place, record) in opened.records.iter().enumerate().filter(|(_, record)| shows(record)) {
+    for (place, record) in opened.records.iter().enumerate().filter(|(_, record)| is_heatmap(record)) {
         let rank = if parts.contains_key(&record.rank) { record.rank } else { ALL_RANKS };
-        parts.entry(rank).or_default().heatmaps.push(place);
+        let part = parts.entry(rank).or_default();
+        let shows = name(record) != "heatmap:MPIIO" && opened.traced.is_empty();
+        if shows { &mut part.heatmaps } else { &mut part.records }.push(place);
     }
     if parts.is_empty() {
         parts.insert(ALL_RANKS, Part::default());
@@ -185,13 +186,16 @@ fn sources_of(opened: Opened, path: &Path, size: u64, catalog: &Catalog) -> Sour
     };
     let mut files = HashMap::new();
     let ids = opened.records.iter().map(|record| record.id).chain(opened.traced.iter().map(|(_, traced)| traced.id));
-    ids.for_each(|id| drop(files.entry(id).or_insert_with(|| file_of(id))));
-    let hosts: HashMap<i64, &str> = opened.traced.iter().map(|(_, traced)| (traced.rank, traced.host.as_str())).collect();
+    for id in ids {
+        files.entry(id).or_insert_with(|| file_of(id));
+    }
+    let hosts: HashMap<i64, &str> =
+        opened.traced.iter().map(|(_, traced)| (traced.rank, traced.host.as_str())).collect();
     let procs: Vec<(i64, u32)> = parts
         .keys()
         .map(|rank| (*rank, catalog.add_process(process(&opened.log, *rank, hosts.get(rank).copied(), path, catalog))))
         .collect();
-    let job = Arc::new(job_log(&opened, path, procs.iter().map(|(_, proc)| *proc).collect(), &files));
+    let job = Arc::new(job_log(&opened, path, procs.iter().map(|(_, proc)| *proc).collect()));
     let log = Arc::new(Log { path: path.into(), size, opened, files, sums });
     let sources = procs.into_iter().zip(parts.into_values()).enumerate().map(|(number, ((rank, proc), part))| {
         let job = (number == 0).then(|| job.clone());
@@ -219,21 +223,8 @@ fn process(log: &LogFile, rank: i64, host: Option<&str>, path: &Path, catalog: &
     }
 }
 
-fn job_log(opened: &Opened, path: &Path, procs: Vec<u32>, files: &HashMap<u64, u32>) -> JobLog {
+fn job_log(opened: &Opened, path: &Path, procs: Vec<u32>) -> JobLog {
     let job = &opened.log.job;
-    let counters = opened.records.iter().flat_map(|record| {
-        record.numbers.iter().zip(0u32..).map(move |(number, place)| Counter {
-            module: record.module,
-            rank: (record.rank != ALL_RANKS).then_some(record.rank),
-            file: files.get(&record.id).copied().unwrap_or_default(),
-            names: record.names.clone(),
-            place,
-            value: match number {
-                Number::Int(number) => CounterValue::Int(*number),
-                Number::Float(number) => CounterValue::Float(*number),
-            },
-        })
-    });
     JobLog {
         path: path.display().to_string(),
         version: opened.log.version.clone(),
@@ -248,7 +239,6 @@ fn job_log(opened: &Opened, path: &Path, procs: Vec<u32>, files: &HashMap<u64, u
         metadata: job.metadata.clone(),
         modules: opened.log.modules.iter().map(Module::name).filter(|name| !name.is_empty()).collect(),
         procs,
-        counters: counters.collect(),
     }
 }
 
@@ -327,6 +317,24 @@ impl Source for DarshanSource {
         }
         let heatmaps: Vec<&Record> = self.part.heatmaps.iter().map(|place| &opened.records[*place]).collect();
         Some(counts.finish(self.proc, &heatmaps))
+    }
+
+    fn counters(&self, take: &mut dyn FnMut(Counter)) {
+        let opened = &self.log.opened;
+        for record in self.part.records.iter().chain(&self.part.heatmaps).map(|place| &opened.records[*place]) {
+            for (name, number) in record.names.iter().zip(&record.numbers) {
+                take(Counter {
+                    module: record.module,
+                    rank: (record.rank != ALL_RANKS).then_some(record.rank),
+                    file: self.log.files.get(&record.id).copied().unwrap_or_default(),
+                    name,
+                    value: match number {
+                        Number::Int(number) => CounterValue::Int(*number),
+                        Number::Float(number) => CounterValue::Float(*number),
+                    },
+                });
+            }
+        }
     }
 
     fn start(&self) -> Option<i64> {

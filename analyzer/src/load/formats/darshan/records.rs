@@ -167,8 +167,11 @@ const LAYOUTS: &[Layout] = &[
         newest: 3,
         added: &[
             // The first two integers were independent and collective opens.
-            (2, "REDEFS INDEP_WAITS COLL_WAITS SYNCS BYTES_READ BYTES_WRITTEN WAIT_FAILURES F_WAIT_START_TIMESTAMP \
-                F_WAIT_END_TIMESTAMP F_META_TIME F_WAIT_TIME"),
+            (
+                2,
+                "REDEFS INDEP_WAITS COLL_WAITS SYNCS BYTES_READ BYTES_WRITTEN WAIT_FAILURES F_WAIT_START_TIMESTAMP \
+                F_WAIT_END_TIMESTAMP F_META_TIME F_WAIT_TIME",
+            ),
             (1, LATER_TIMES),
         ],
     },
@@ -260,7 +263,11 @@ impl Fields {
     fn read(&self, module: &'static str, bytes: &[u8], order: Order) -> Option<(Record, usize)> {
         let numbers = self.names.iter().enumerate().map(|(place, _)| {
             let at = 16 + self.around.0 + 8 * place;
-            if place < self.ints { order.i64(bytes, at).map(Number::Int) } else { order.f64(bytes, at).map(Number::Float) }
+            if place < self.ints {
+                order.i64(bytes, at).map(Number::Int)
+            } else {
+                order.f64(bytes, at).map(Number::Float)
+            }
         });
         let numbers = numbers.collect::<Option<Vec<_>>>()?;
         let size = 16 + self.around.0 + 8 * numbers.len() + self.around.1;
@@ -300,8 +307,7 @@ pub fn read(module: &Module, order: Order) -> Option<(Vec<Record>, bool)> {
         ("HEATMAP", _) => heatmap(bytes, order),
         _ => None,
     };
-    let is_known = fields.is_some()
-        || matches!((module.name(), module.version), ("LUSTRE", 1 | 2) | ("HEATMAP", 1));
+    let is_known = fields.is_some() || matches!((module.name(), module.version), ("LUSTRE", 1 | 2) | ("HEATMAP", 1));
     if !is_known {
         return None;
     }
