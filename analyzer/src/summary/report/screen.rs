@@ -82,7 +82,7 @@ fn made(summary: &Summary, width: usize, Room { rows, tables, findings }: Room) 
         found(summary, width, findings, &mut out);
     }
     helps(summary, width, &mut out);
-    if summary.jobs.len() > 1 && tables > 0 {
+    if summary.jobs.len() > 1 {
         heading("Jobs with the most I/O time", &mut out);
         super::jobs::table(&summary.jobs, rows).print_within(width, &mut out);
         left_out(summary.jobs.len(), rows, "jobs", &mut out);

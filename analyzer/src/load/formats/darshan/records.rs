@@ -160,16 +160,15 @@ const LAYOUTS: &[Layout] = &[
     Layout {
         module: "PNETCDF_FILE",
         prefix: "PNETCDF_FILE_",
-        ints: "CREATES OPENS REDEFS INDEP_WAITS COLL_WAITS SYNCS BYTES_READ BYTES_WRITTEN WAIT_FAILURES",
+        ints: "INDEP_OPENS COLL_OPENS CREATES OPENS REDEFS INDEP_WAITS COLL_WAITS SYNCS BYTES_READ BYTES_WRITTEN WAIT_FAILURES",
         floats: "F_OPEN_START_TIMESTAMP F_CLOSE_START_TIMESTAMP F_WAIT_START_TIMESTAMP F_OPEN_END_TIMESTAMP \
             F_CLOSE_END_TIMESTAMP F_WAIT_END_TIMESTAMP F_META_TIME F_WAIT_TIME",
         around: (0, 0),
         newest: 3,
         added: &[
-            // The first two integers were independent and collective opens.
             (
                 2,
-                "REDEFS INDEP_WAITS COLL_WAITS SYNCS BYTES_READ BYTES_WRITTEN WAIT_FAILURES F_WAIT_START_TIMESTAMP \
+                "CREATES OPENS REDEFS INDEP_WAITS COLL_WAITS SYNCS BYTES_READ BYTES_WRITTEN WAIT_FAILURES F_WAIT_START_TIMESTAMP \
                 F_WAIT_END_TIMESTAMP F_META_TIME F_WAIT_TIME",
             ),
             (1, LATER_TIMES),
@@ -227,8 +226,9 @@ const LAYOUTS: &[Layout] = &[
     },
 ];
 
-/// Only the first version of POSIX counted streams.
-const STREAMS: &str = "FOPENS FREADS FWRITES FSEEKS";
+/// Numbers that only versions up to the given one have.
+const REMOVED: [(&str, u32, &str); 2] =
+    [("POSIX", 1, "FOPENS FREADS FWRITES FSEEKS"), ("PNETCDF_FILE", 2, "INDEP_OPENS COLL_OPENS")];
 
 /// A layout of one version.
 struct Fields {
@@ -245,8 +245,9 @@ static FIELDS: LazyLock<HashMap<(&'static str, u32), Fields>> = LazyLock::new(||
 impl Fields {
     fn of(layout: &Layout, version: u32) -> Fields {
         let later = layout.added.iter().filter(|(last, _)| version <= *last).flat_map(|(_, names)| words(names));
-        let streams = words(STREAMS).into_iter().filter(|_| layout.module == "POSIX" && version > 1);
-        let missing: Vec<String> = later.chain(streams).collect();
+        let removed = REMOVED.iter().filter(|(module, last, _)| *module == layout.module && version > *last);
+        let removed = removed.flat_map(|(.., names)| words(names));
+        let missing: Vec<String> = later.chain(removed).collect();
         let present = |text: &str| words(text).into_iter().filter(|name| !missing.contains(name)).collect::<Vec<_>>();
         let (ints, floats) = (present(layout.ints), present(layout.floats));
         // A file of a data set, and on BG/Q a number of unknown meaning.
@@ -333,14 +334,16 @@ fn parts(order: Order, bytes: &[u8], at: usize) -> Option<usize> {
 
 /// The bytes that were moved in each interval of time, by all files of an interface.
 fn heatmap(bytes: &[u8], order: Order) -> Option<(Record, usize)> {
+    // Two pointers, which are meaningless in a file, follow the number of bins.
+    const HEAD: usize = 48;
     let bins = parts(order, bytes, 24)?;
     let mut numbers = vec![("HEATMAP_F_BIN_WIDTH_SECONDS".into(), Number::Float(order.f64(bytes, 16)?))];
-    for (name, first) in [("READ", 32 + 8 * bins), ("WRITE", 32)] {
+    for (name, first) in [("READ", HEAD + 8 * bins), ("WRITE", HEAD)] {
         for bin in 0..bins {
             numbers.push((format!("HEATMAP_{name}_BIN_{bin}"), Number::Int(order.i64(bytes, first + 8 * bin)?)));
         }
     }
-    Some((varying("HEATMAP", bytes, order, numbers)?, 32 + 16 * bins))
+    Some((varying("HEATMAP", bytes, order, numbers)?, HEAD + 16 * bins))
 }
 
 /// The stripes of a file on Lustre: its servers, and the only component that old versions know.
