@@ -6,22 +6,9 @@ use std::path::Path;
 
 use dlio_analyzer::load::Trace;
 use dlio_schemas::native::Damage;
-use support::darshan::{Big, Compression, Little, Log, Module, Record, Segment};
+use support::darshan::{Big, Compression, Little, Log, Module, Record, Segment, sample};
 use support::program::analyze;
 use support::temp_dir;
-
-/// The records of most tests: a file that one rank reads, and one that all ranks write.
-fn sample(log: Log) -> Log {
-    let own = Record::new(7, 0).int(3, 4).int(14, 4096 * 4).float(8, 0.5).float(11, 0.2);
-    let shared = Record::new(9, -1).int(0, 2).int(4, 10).int(15, 1 << 20).float(9, 1.25).float(10, 0.125);
-    let [own, shared] = [own, shared].map(|record| record.of(69, 17));
-    let stdio = Record::new(11, 0).int(0, 1).int(3, 3).int(6, 300).float(1, 0.001).of(14, 15);
-    log.name(7, "/data/a")
-        .name(9, "/data/shared")
-        .name(11, "<STDOUT>")
-        .module(1, 4, Module::records([own, shared]))
-        .module(9, 2, Module::records([stdio]))
-}
 
 fn query(path: &Path, sql: &str) -> String {
     let done = analyze(&[path.to_str().unwrap(), "--no-cache", "--sql", sql, "--format", "csv"]);
@@ -183,4 +170,12 @@ fn log_without_header_is_explained() {
     std::fs::write(&path, bytes).unwrap();
     let error = notes(&path).unwrap_err();
     assert!(error.contains("a Darshan log without a header") && error.contains("a.darshan_partial"), "{error}");
+}
+
+#[test]
+fn public_logs_can_be_read() {
+    // A clone of https://github.com/darshan-hpc/darshan-logs; make test-darshan compares each of its counters.
+    let Ok(folder) = std::env::var("DARSHAN_LOGS") else { return eprintln!("skipped: DARSHAN_LOGS is not set") };
+    let counts = query(Path::new(&folder), "select count(*) > 0 from counters where number <> 0");
+    assert!(counts.contains("true"), "{counts}");
 }

@@ -161,7 +161,7 @@ impl Log {
         let slots = if is_old { 16 } else { 64 };
         let header = if is_old { 24 } else { 32 } + 16 * (1 + slots) + 4 * slots;
         let mut body = self.packed(&self.job_region::<O>(is_old));
-        let mut place = |body: &mut Vec<u8>, region: &[u8]| {
+        let place = |body: &mut Vec<u8>, region: &[u8]| {
             let packed = self.packed(region);
             let at = (header + body.len()) as u64;
             body.extend(&packed);
@@ -237,4 +237,20 @@ impl Log {
             Compression::None => region.into(),
         }
     }
+}
+
+/// A file that one rank reads, and one that all ranks write.
+pub fn sample(log: Log) -> Log {
+    let own = Record::new(7, 0).int(3, 4).int(14, 4096 * 4).float(8, 0.5).float(11, 0.2);
+    let shared = Record::new(9, -1).int(0, 2).int(4, 10).int(15, 1 << 20).float(9, 1.25).float(10, 0.125);
+    let files = Module::records([own, shared].map(|record| record.of(69, 17)));
+    let stdio = Record::new(11, 0).int(0, 1).int(3, 3).int(6, 300).float(1, 0.001).of(14, 15);
+    let log = log.name(7, "/data/a").name(9, "/data/shared").name(11, "<STDOUT>");
+    log.module(1, 4, files).module(9, 2, Module::records([stdio]))
+}
+
+/// A log with counters and traced reads.
+pub fn small(compression: Compression) -> Vec<u8> {
+    let segment = Segment { offset: 0, length: 4096, start: 0.25, end: 0.375 };
+    sample(Log::new(compression)).module(10, 1, Module::traced(7, 0, "node7", &[segment], &[segment])).write::<Little>()
 }
