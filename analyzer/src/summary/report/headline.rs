@@ -695,11 +695,8 @@ fn without_training(summary: &Summary, pools: Option<&Waits>) -> Headline {
         let why = "the trace has no calls with durations, so it does not show how long I/O took.";
         return Headline::new(Bottleneck::Unknown, capital(why));
     }
-    let active = format!(
-        "I/O was active for {} of the {} run",
-        share(spent.io_ns.unwrap_or(0), spent.total_ns),
-        time(spent.total_ns as f64)
-    );
+    let io = share(spent.io_ns.unwrap_or(0), spent.total_ns);
+    let active = format!("I/O was active for {io} of the {} run", time(spent.total_ns as f64));
     if let Some(alone) = spent.unoverlapped_io_ns {
         let why = format!("{active}, and for {} of the run while nothing computed.", share(alone, spent.total_ns));
         return Headline::new(Bottleneck::Unknown, why);
