@@ -82,6 +82,14 @@ test-stores: setup-stores build
 	python/run-tests.sh --stores
 	tests/run-stores.py
 
+# Compares the counters of Darshan logs with Darshan's own library: DARSHAN_LOGS names a directory with .darshan files, such as a clone
+# of https://github.com/darshan-hpc/darshan-logs, and DARSHAN_PYTHON a Python with the package darshan (pip install darshan).
+DARSHAN_PYTHON ?= python3
+test-darshan: build
+	@test -n "$(DARSHAN_LOGS)" || { echo "cannot compare logs: DARSHAN_LOGS is not set; set it to a directory with .darshan files"; exit 1; }
+	@$(DARSHAN_PYTHON) -c "import darshan" || { echo "cannot compare logs: the package darshan is missing; pip install darshan"; exit 1; }
+	$(DARSHAN_PYTHON) tests/darshan/compare.py target/dist/bin/dlio-analyze $(DARSHAN_LOGS)
+
 # Tests other C libraries, in roots in the cache directory and in those of ROOTS.
 test-systems: build
 	tests/run-systems.py $(ROOTS)

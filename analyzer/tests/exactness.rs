@@ -188,7 +188,7 @@ fn unions_of_time_are_exact() {
     let start = truth.all.iter().map(|(start, _)| *start).min().unwrap();
     let end = truth.all.iter().map(|(_, end)| *end).max().unwrap();
     assert_eq!(time.total_ns, (end - start) as i64);
-    assert_eq!((time.compute_ns, time.io_ns, time.late), (Some(compute), io, 0));
+    assert_eq!((time.compute_ns, time.io_ns, time.late), (Some(compute), Some(io), 0));
     assert_eq!((time.unoverlapped_io_ns, time.unoverlapped_compute_ns), (Some(both - compute), Some(both - io)));
     assert_eq!(time.start_ts, start as i64 + generator::OFFSET);
 }
@@ -283,7 +283,7 @@ fn time_columns_add_up_to_the_totals() {
         assert_eq!(sum(&line.calls), truth.io.len() as u64);
         assert_eq!(sum(&line.io_ns), truth.io.iter().map(|(start, end)| end - start).sum::<u64>());
         assert_eq!(
-            (sum(&line.busy_ns) as i64, line.compute_ns.as_deref().map(sum)),
+            (Some(sum(&line.busy_ns) as i64), line.compute_ns.as_deref().map(sum)),
             (time.io_ns, time.compute_ns.map(|ns| ns as u64))
         );
         assert!(line.calls.len() <= 1000 && line.busy_ns.iter().all(|ns| *ns <= line.column_ns as u64));

@@ -20,6 +20,7 @@ use dlio_analyzer::viewer::forms::Form;
 use dlio_schemas::perfetto::pack::Compression;
 use std::io::Read;
 use std::path::Path;
+use support::darshan;
 use support::temp_dir;
 use tempfile::TempDir;
 
@@ -98,6 +99,9 @@ fn samples(entry: &str) -> Vec<Vec<u8>> {
             sample("dftracer-fork/own-b346fdd468e4b5aa-fork.pfw.gz"),
         ],
         "strace_text" => ["strace.txt", "strace-clock.txt", "strace-known-y.txt.gz"].map(beginning).into(),
+        "darshan_log" => [darshan::Compression::None, darshan::Compression::Zlib, darshan::Compression::Bzip2]
+            .map(darshan::small)
+            .into(),
         "darshan_text" => ["dxt.txt", "dxt-darshan.txt"].map(beginning).into(),
         "parquet_file" => vec![parquet()],
         "amounts" => texts(&[

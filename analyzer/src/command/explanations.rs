@@ -36,7 +36,8 @@ pub fn sections() -> impl TypedValueParser<Value = String> {
 }
 
 /// Titles in the report that are neither a section's name nor the start of its meaning.
-const TITLES: [(&str, &str); 14] = [
+const TITLES: [(&str, &str); 15] = [
+    ("jobs", "Job"),
     ("time", "Time"),
     ("functions", "Calls on files"),
     ("past_files", "Past files"),

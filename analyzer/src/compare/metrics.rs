@@ -116,7 +116,7 @@ pub const METRICS: &[Metric] = &[
         run.steps.iter().map(|steps| steps.median_ns / 1e9).reduce(f64::max)
     }),
     timed("compute.s", "time in which something computed", |run| run.time.compute_ns.map(seconds)),
-    timed("io.s", "time in which I/O on files was active", |run| Some(seconds(run.time.io_ns))),
+    timed("io.s", "time in which I/O on files was active", |run| run.time.io_ns.map(seconds)),
     timed("io.exposed_s", "io.s while nothing computed", |run| run.time.unoverlapped_io_ns.map(seconds)),
     timed("checkpoint.s", "trainers' time in checkpoint spans, summed over trainers", |run| {
         run.trainers(|trainer| trainer.checkpoint_ns).map(seconds)

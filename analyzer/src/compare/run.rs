@@ -109,10 +109,10 @@ pub struct Dataset {
 pub struct Time {
     pub start_ts: i64,
     pub total_ns: i64,
-    pub io_ns: i64,
+    pub io_ns: Option<i64>,
     pub compute_ns: Option<i64>,
     pub unoverlapped_io_ns: Option<i64>,
-    pub other_ns: i64,
+    pub other_ns: Option<i64>,
 }
 
 #[derive(Deserialize, Clone, Debug, Default)]

@@ -92,9 +92,12 @@ fn by_time(run: &Run, knows_compute: bool) -> Parts {
     let time = &run.time;
     match (time.compute_ns, time.unoverlapped_io_ns) {
         (Some(compute), Some(exposed)) if knows_compute => {
-            vec![("compute", compute), ("I/O while nothing computes", exposed), ("neither", time.other_ns)]
+            vec![("compute", compute), ("I/O while nothing computes", exposed), ("neither", time.other_ns.unwrap_or(0))]
         }
-        _ => vec![("I/O on files", time.io_ns), ("time without I/O on files", time.total_ns - time.io_ns)],
+        _ => match time.io_ns {
+            Some(io_ns) => vec![("I/O on files", io_ns), ("time without I/O on files", time.total_ns - io_ns)],
+            None => vec![("the whole run", time.total_ns)],
+        },
     }
 }
 

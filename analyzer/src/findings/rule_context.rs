@@ -232,7 +232,7 @@ impl<'a> Case<'a> {
         match spent.unoverlapped_io_ns {
             Some(ns) => Worth { ns: ns.max(waited), exposed: true },
             None if waited + self.written_ns() > 0 => Worth { ns: waited + self.written_ns(), exposed: true },
-            None => Worth { ns: spent.io_ns, exposed: false },
+            None => Worth { ns: spent.io_ns.unwrap_or(0), exposed: false },
         }
     }
 

@@ -446,7 +446,7 @@ fn packed_otherwise(head: &[u8]) -> Option<&'static str> {
     const UTF_16_LE: &str = "UTF-16 text, which is not supported; convert it first: iconv -f UTF-16LE -t UTF-8 FILE";
     const UTF_16_BE: &str = "UTF-16 text, which is not supported; convert it first: iconv -f UTF-16BE -t UTF-8 FILE";
     const UTF_32: &str = "UTF-32 text, which is not supported; convert it first: iconv -f UTF-32 -t UTF-8 FILE";
-    const KINDS: [(usize, &[u8], &str); 24] = [
+    const KINDS: [(usize, &[u8], &str); 23] = [
         (
             0,
             b"\x1f\x8b",
@@ -463,12 +463,6 @@ fn packed_otherwise(head: &[u8]) -> Option<&'static str> {
         (0, b"[\0", UTF_16_LE),
         (0, b"\0{", UTF_16_BE),
         (0, b"\0[", UTF_16_BE),
-        (
-            8,
-            b"\x37\x35\x64\0\0\0\0\0",
-            "a binary log of Darshan, which is not supported; convert it first: \
-            darshan-dxt-parser FILE > FILE.txt",
-        ),
         (0, b"PERFILE2", "samples of perf, which contain no I/O calls; record the program with dlio trace or strace"),
         (0, b"SQLite format 3\0", "an SQLite database, which is not supported; record the program with dlio trace"),
         (

@@ -41,7 +41,7 @@ const fn table(name: &'static str, meaning: &'static str, columns: &'static [Col
 }
 
 /// All tables.
-pub const TABLES: [Table; 7] = [
+pub const TABLES: [Table; 9] = [
     table("events", "one row per call, span, instant or counter", EVENTS),
     table("files", "one row per distinct path", FILES),
     table(
@@ -57,6 +57,8 @@ pub const TABLES: [Table; 7] = [
         "one row per changed value of a host counter, once a second, of all commands traced into the directory",
         MACHINE,
     ),
+    table("jobs", "one row per job that a Darshan log describes", JOBS),
+    table("counters", "one row per number of a Darshan log: counters are per module, rank and file", COUNTERS),
     table("summary", "one row per number of the report, as in --format csv", SUMMARY),
 ];
 
@@ -182,6 +184,34 @@ pub const MACHINE: &[Column] = &[
     column("value", Type::Int64, false, "the value; for a growing counter since the host was booted"),
     column("unit", Type::Text, false, "ns, bytes or count"),
     column("grows", Type::Int32, false, "1: the difference of two values is a rate; 0: a level"),
+];
+
+pub const JOBS: &[Column] = &[
+    column("job_id", Type::Int64, false, "as numbered by the batch system; without one, a process id"),
+    column("uid", Type::Int64, false, "user id"),
+    column("program", Type::Text, false, "file name of the program"),
+    column("command", Type::Text, false, "command line"),
+    column("processes", Type::Int64, false, "number of processes"),
+    column("start_ts", Type::Int64, false, "nanoseconds since the Unix epoch"),
+    column("end_ts", Type::Int64, false, "nanoseconds since the Unix epoch"),
+    column("bytes_read", Type::Int64, false, "bytes read"),
+    column("bytes_written", Type::Int64, false, "bytes written"),
+    column("io_ns", Type::Int64, false, "time in calls on files, summed over processes"),
+    column("mounts", Type::Text, false, "mount points and their types: /home (nfs), /scratch (lustre)"),
+    column("modules", Type::Text, false, "the modules of the log"),
+    column("version", Type::Text, false, "version of the log's format"),
+    column("library", Type::Text, true, "version of Darshan that wrote the log"),
+    column("source", Type::Text, false, "the log"),
+];
+
+pub const COUNTERS: &[Column] = &[
+    column("source", Type::Text, false, "the log"),
+    column("module", Type::Text, false, "POSIX, STDIO, MPI-IO, H5F, H5D, LUSTRE, HEATMAP, ..."),
+    column("rank", Type::Int32, true, "null for the sum of all ranks that share a file"),
+    column("path", Type::Text, false, "the file, data set or object"),
+    column("counter", Type::Text, false, "its name in Darshan: POSIX_OPENS"),
+    column("value", Type::Int64, true, "the exact value; null for times"),
+    column("number", Type::Float64, false, "the value as a number; times are in seconds"),
 ];
 
 pub const SUMMARY: &[Column] = &[

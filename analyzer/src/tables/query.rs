@@ -31,7 +31,10 @@ use crate::summary::analyse;
 use crate::summary::analysis::Analysis;
 
 /// Tables that require a count over all events; hosts only with a filter.
-const COUNTED: [&str; 4] = ["files", "processes", "hosts", "waits"];
+const COUNTED: [&str; 5] = ["files", "processes", "hosts", "waits", "jobs"];
+
+/// The table with all numbers of logs, which is made when a query reads it.
+const COUNTERS: &str = "counters";
 
 /// The table with the numbers of the report.
 const REPORT: &str = "summary";
@@ -157,6 +160,8 @@ impl Session {
             ("files", tables::FILES),
             ("processes", tables::PROCESSES),
             ("waits", tables::WAITS),
+            ("jobs", tables::JOBS),
+            (COUNTERS, tables::COUNTERS),
             ("summary", tables::SUMMARY),
         ];
         for (name, columns) in tables {
@@ -172,7 +177,8 @@ impl Session {
         let files = small_tables::files(catalog, analysis)?;
         let processes = small_tables::processes(catalog, analysis)?;
         let waits = small_tables::waits(catalog, analysis)?;
-        for (name, rows) in [("files", files), ("processes", processes), ("waits", waits)] {
+        let jobs = small_tables::jobs(&self.trace, analysis)?;
+        for (name, rows) in [("files", files), ("processes", processes), ("waits", waits), ("jobs", jobs)] {
             self.context.deregister_table(name)?;
             self.context.register_batch(name, rows)?;
         }
@@ -213,6 +219,11 @@ impl Session {
             if lacks_report {
                 self.fill_report(&analysis)?;
             }
+            plan = self.planned(sql).await?;
+        }
+        if scans(&plan, COUNTERS)? {
+            self.context.deregister_table(COUNTERS)?;
+            self.context.register_batch(COUNTERS, small_tables::counters(&self.trace)?)?;
             plan = self.planned(sql).await?;
         }
         self.latest.set(progress.clone());

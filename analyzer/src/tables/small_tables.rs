@@ -1,9 +1,10 @@
-//! The small tables: files, processes, hosts, waits, summary. Their numbers come from one count over all events.
+//! The small tables: files, processes, hosts, waits, jobs, counters, summary. Their numbers come from one count over all events.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray};
+use arrow::array::{Float64Builder, Int32Builder, Int64Builder, StringBuilder};
 use arrow::error::ArrowError;
 use dlio_schemas::machine::counters::COUNTERS;
 use dlio_schemas::machine::samples::{SampleTime, Samples, Series};
@@ -12,12 +13,14 @@ use dlio_schemas::native::fields::key;
 use crate::batch::ABSENT;
 use crate::catalog::{Catalog, FILE_NONE, Host, Process, is_stored};
 use crate::load::Trace;
+use crate::load::sources::job_log::CounterValue;
 use crate::schema::arrow_schema::schema;
 use crate::schema::tables;
 use crate::summary::analysis::{Analysis, directory};
 use crate::summary::count::counted::{FileCount, ProcessCount};
-use crate::summary::report::Summary;
 use crate::summary::report::flat::{Figure, figures};
+use crate::summary::report::jobs::JobUse;
+use crate::summary::report::{self, Summary};
 use crate::summary::training::{Role, rank_groups};
 use crate::summary::tree::{LaneId, names, parents};
 use crate::summary::waits::parts::Part;
@@ -173,6 +176,68 @@ pub fn waits(catalog: &Catalog, analysis: &Analysis) -> Result<RecordBatch, Arro
     let causes = Part::CAUSES.iter().map(|part| int64(waits.iter().map(|(_, wait)| Some(wait.parts.get(*part)))));
     columns.extend(causes);
     RecordBatch::try_new(schema(tables::WAITS), columns)
+}
+
+/// Returns every job that a log describes, with its I/O.
+pub fn jobs(trace: &Trace, analysis: &Analysis) -> Result<RecordBatch, ArrowError> {
+    let jobs = report::jobs::jobs(trace, analysis);
+    let word = |of: fn(&JobUse) -> &str| text(jobs.iter().map(|job| Some(of(job))));
+    let whole = |of: fn(&JobUse) -> i64| int64(jobs.iter().map(|job| Some(of(job))));
+    let mounts = |job: &JobUse| job.mounts.iter().map(|(kind, place)| format!("{place} ({kind})")).collect::<Vec<_>>();
+    let (mounts, modules): (Vec<_>, Vec<_>) =
+        jobs.iter().map(|job| (mounts(job).join(", "), job.modules.join(", "))).unzip();
+    let columns = vec![
+        whole(|job| job.job_id),
+        whole(|job| job.uid),
+        word(|job| &job.program),
+        word(|job| &job.command),
+        whole(|job| job.processes),
+        whole(|job| job.start_ts),
+        whole(|job| job.end_ts),
+        whole(|job| job.bytes_read as i64),
+        whole(|job| job.bytes_written as i64),
+        whole(|job| job.io_ns as i64),
+        text(mounts.iter().map(|text| Some(text.as_str()))),
+        text(modules.iter().map(|text| Some(text.as_str()))),
+        word(|job| &job.version),
+        text(jobs.iter().map(|job| job.library.as_deref())),
+        word(|job| &job.file),
+    ];
+    RecordBatch::try_new(schema(tables::JOBS), columns)
+}
+
+/// Returns every number that a log has for its files.
+pub fn counters(trace: &Trace) -> Result<RecordBatch, ArrowError> {
+    let paths = trace.catalog.files();
+    let (mut source, mut module, mut path, mut name) =
+        (StringBuilder::new(), StringBuilder::new(), StringBuilder::new(), StringBuilder::new());
+    let (mut rank, mut value, mut number) = (Int32Builder::new(), Int64Builder::new(), Float64Builder::new());
+    for of in &trace.sources {
+        let log = of.path().display().to_string();
+        of.counters(&mut |counter| {
+            source.append_value(&log);
+            module.append_value(counter.module);
+            rank.append_option(counter.rank.map(|rank| rank as i32));
+            path.append_value(paths.get(counter.file as usize).map_or("", |path| path));
+            name.append_value(counter.name);
+            let (exact, float) = match counter.value {
+                CounterValue::Int(exact) => (Some(exact), exact as f64),
+                CounterValue::Float(float) => (None, float),
+            };
+            value.append_option(exact);
+            number.append_value(float);
+        });
+    }
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(source.finish()),
+        Arc::new(module.finish()),
+        Arc::new(rank.finish()),
+        Arc::new(path.finish()),
+        Arc::new(name.finish()),
+        Arc::new(value.finish()),
+        Arc::new(number.finish()),
+    ];
+    RecordBatch::try_new(schema(tables::COUNTERS), columns)
 }
 
 /// Returns the numbers of the report, one per row.

@@ -1,5 +1,6 @@
 //! Directories of tests, the traces in them, and the program they run.
 
+pub mod darshan;
 pub mod exported;
 pub mod program;
 pub mod workers;

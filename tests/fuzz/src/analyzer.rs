@@ -22,6 +22,7 @@ pub const ENTRIES: &[crate::rounds::Entry] = &[
     ("dftracer_lines", dftracer_lines),
     ("gzip_lines", gzip_lines),
     ("strace_text", strace_text),
+    ("darshan_log", darshan_log),
     ("darshan_text", darshan_text),
     ("parquet_file", parquet_file),
     ("amounts", amounts),
@@ -88,6 +89,10 @@ pub fn gzip_lines(bytes: &[u8]) {
 
 pub fn strace_text(bytes: &[u8]) {
     summarised("strace.txt", bytes);
+}
+
+pub fn darshan_log(bytes: &[u8]) {
+    summarised("job.darshan", bytes);
 }
 
 pub fn darshan_text(bytes: &[u8]) {

@@ -231,11 +231,11 @@ mod tests {
     fn a_slip_in_a_tables_name_is_answered_with_the_name() {
         assert_eq!(
             no_table("Event"),
-            "unknown table Event; did you mean events? The tables are events, files, processes, hosts, waits, machine, summary"
+            "unknown table Event; did you mean events? The tables are events, files, processes, hosts, waits, machine, jobs, counters, summary"
         );
         assert_eq!(
             no_table("measurements"),
-            "unknown table measurements. The tables are events, files, processes, hosts, waits, machine, summary"
+            "unknown table measurements. The tables are events, files, processes, hosts, waits, machine, jobs, counters, summary"
         );
     }
 }

@@ -30,7 +30,8 @@ fn judge(case: &Case) -> Judgement {
     // the loader rules report why it waits.
     let reads = case.summary.dataset.bytes_read >= case.summary.dataset.bytes_written;
     let overlap = exposed.filter(|_| reads && own.is_none());
-    let overlap = overlap.and_then(|exposed| part((spent.io_ns - exposed) as f64, spent.io_ns as f64));
+    let io_ns = spent.io_ns.unwrap_or(0);
+    let overlap = overlap.and_then(|exposed| part((io_ns - exposed) as f64, io_ns as f64));
     let worth = exposed.map_or_else(|| case.exposed_io(), |ns| Worth { ns, exposed: true });
     // A trainer that reads for itself also reads before the training and writes after it.
     let waited = case.waited().filter(|_| own.is_some());
@@ -49,7 +50,7 @@ fn judge(case: &Case) -> Judgement {
         measures,
         any: true,
         says,
-        evidence: vec![format!("in I/O {}, without compute {}", time(spent.io_ns as f64), time(worth.ns as f64))],
+        evidence: vec![format!("in I/O {}, without compute {}", time(io_ns as f64), time(worth.ns as f64))],
         worth: Some(worth),
         decide: RECORD_COMPUTE,
         ..Judgement::default()

@@ -3,6 +3,7 @@
 //!
 //! To add one: a file here with its [`Format`], and its lines here.
 
+pub mod darshan;
 pub mod dxt;
 pub mod json_file;
 pub mod parquet;
@@ -13,7 +14,7 @@ use super::sources::source::Format;
 
 /// A process that several files contain is read from the first of them.
 pub const FORMATS: &[&Format] =
-    &[&perfetto::FORMAT, &parquet::FORMAT, &json_file::FORMAT, &dxt::FORMAT, &strace::FORMAT];
+    &[&perfetto::FORMAT, &parquet::FORMAT, &json_file::FORMAT, &darshan::FORMAT, &dxt::FORMAT, &strace::FORMAT];
 
 /// Returns the names as a list in a sentence.
 pub fn names() -> String {

@@ -5,6 +5,7 @@
 
 pub mod duplicates;
 pub mod errors;
+pub mod job_log;
 pub mod resolve;
 pub mod source;
 pub mod tally;

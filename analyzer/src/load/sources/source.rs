@@ -8,6 +8,7 @@ use dlio_schemas::native::columns::Events;
 
 use super::duplicates::Duplicates;
 use super::errors::Note;
+use super::job_log::{Counter, JobLog};
 use super::resolve::Times;
 use super::tally::ProcessTally;
 use crate::batch::{Batch, Wanted};
@@ -81,6 +82,14 @@ pub trait Source: Send + Sync {
     fn tally(&self, _catalog: &Catalog) -> Option<ProcessTally> {
         None
     }
+
+    /// Returns the job that its file describes; once per file.
+    fn job(&self) -> Option<&JobLog> {
+        None
+    }
+
+    /// Passes on every number that its file has for files, as the program that counted names it.
+    fn counters(&self, _take: &mut dyn FnMut(Counter)) {}
 
     /// Returns the start of its first event, if known before reading.
     fn start(&self) -> Option<i64> {

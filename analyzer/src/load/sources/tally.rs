@@ -19,6 +19,16 @@ pub struct ProcessTally {
     pub threads: Vec<Thread>,
     pub busy: Vec<Busy>,
     pub activity: Activity,
+    pub precision: Precision,
+}
+
+/// What is known of the distribution of durations.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Precision {
+    /// Counts in narrow buckets, and intervals of activity.
+    Buckets,
+    /// The mean and the longest call per file, and no times of single calls.
+    Means,
 }
 
 /// The events of one thread.
@@ -45,6 +55,8 @@ pub struct KindRow {
     pub first_ts: i64,
     pub last_ts: i64,
     pub row: Row,
+    /// How many calls opened the file, if the kind alone does not determine it.
+    pub opens: Option<u64>,
 }
 
 /// Durations and sizes of one kind, as a distribution. Values are middles of buckets, in ascending order.
@@ -90,6 +102,7 @@ impl ProcessTally {
             first_ts: resolver.unix_ns(row.first),
             last_ts: resolver.unix_ns(row.last),
             row: *row,
+            opens: None,
         });
         let shapes = tallied.shapes.iter().map(|shape| KindShape::new(shape, kind(shape.op, shape.span), length));
         let busy = tallied.busy.iter().map(|busy| Busy {
@@ -114,6 +127,7 @@ impl ProcessTally {
                 ns_a_tick: length(tallied.bin_ticks) as f64 / tallied.bin_ticks.max(1) as f64,
                 bins: tallied.bins.clone(),
             },
+            precision: Precision::Buckets,
         }
     }
 }

@@ -7,12 +7,12 @@ use dlio_schemas::native::tally::Bin;
 use dlio_schemas::ops::{Class, Layer};
 use serde::{Deserialize, Serialize};
 
-use super::counted::{self, Counted, FileCount, ProcessCount, ThreadCount, lengthen};
-use super::kinds::{directions, is_io, is_library_call, opens};
+use super::counted::{self, Counted, FileCount, ProcessCount, ThreadCount, UpperLayerTotals, lengthen};
+use super::kinds::{ABOVE, directions, is_io, is_library_call, opens};
 use crate::catalog::{Catalog, FILE_NONE, Kind, Origin, span_class};
 use crate::filter::{Filter, Sieve};
 use crate::load::Trace;
-use crate::load::sources::tally::{self, Busy, KindRow, KindShape, ProcessTally};
+use crate::load::sources::tally::{self, Busy, KindRow, KindShape, Precision, ProcessTally};
 use crate::summary::time::intervals::{Interval, Lists, Set};
 
 /// Columns of the activity chart of a run.
@@ -28,6 +28,9 @@ pub struct Tally {
     pub left_out: u64,
     /// Unions of intervals are inexact by gaps up to this long.
     pub gap_ns: u64,
+    /// Counted calls of which only the sum of their times per file is known.
+    #[serde(default)]
+    pub untimed: u64,
     pub access: Vec<Access>,
     pub activity: Activity,
 }
@@ -94,6 +97,8 @@ impl Tallies {
             TallyMerger { kinds: &kinds, counted, found: &mut found }.tally(tally);
         }
         found.left_out = found.events - self.taken.iter().map(|tally| tally.events).sum::<u64>();
+        let untimed = self.taken.iter().filter(|tally| tally.precision == Precision::Means);
+        found.untimed = untimed.map(|tally| tally.events).sum();
         found.gap_ns = self.taken.iter().flat_map(|tally| &tally.busy).map(|busy| busy.gap_ns).max().unwrap_or(0);
         found.activity = activity(&self.taken);
         Some(found)
@@ -153,7 +158,7 @@ impl TallyMerger<'_> {
         let tally::Activity { start_ts, bin_ns, ns_a_tick, bins } = &tally.activity;
         let width = *bin_ns as i64;
         self.counted.course.begin(tally.proc);
-        for (bin, at) in bins.iter().zip(0i64..).filter(|(bin, _)| bin.events > 0) {
+        for (bin, at) in bins.iter().zip(0i64..).filter(|(bin, _)| **bin != Bin::default()) {
             let start = start_ts.saturating_add(width.saturating_mul(at));
             let io_ns = ((bin.read_ticks + bin.write_ticks + bin.other_ticks) as f64 * ns_a_tick) as u64;
             let interval = Interval { start, end: start.saturating_add(width) };
@@ -176,6 +181,12 @@ impl TallyMerger<'_> {
         process.first_ts = process.first_ts.min(row.first_ts);
         process.last_ts = process.last_ts.max(row.last_ts);
         process.failed += if kind.class == Class::Wait { 0 } else { counts.failed };
+        if kind.origin == Origin::Call && *kind.cat == *ABOVE {
+            let ns = directions(kind.class, row.time_ns);
+            let events = matches!(kind.class, Class::Read | Class::Write) as u64 * counts.count;
+            let more = UpperLayerTotals { bytes: (read, written), ns, events };
+            return self.counted.add_above((row.file as u64) << 32 | proc as u64, more);
+        }
         process.bytes_read += read;
         process.bytes_written += written;
         match kind.origin {
@@ -195,7 +206,7 @@ impl TallyMerger<'_> {
         lengthen(&mut self.counted.files, row.file as usize + 1);
         self.counted.files[row.file as usize].merge(&FileCount {
             events: if is_io(kind) { counts.count } else { 0 },
-            opens: if opened { counts.count - counts.failed } else { 0 },
+            opens: row.opens.unwrap_or(if opened { counts.count - counts.failed } else { 0 }),
             // As for events: starting a program is not I/O on its file, nor is waiting for a lock.
             time_ns: if is_io(kind) { row.time_ns } else { 0 },
             asked_ns: if kind.class == Class::Metadata { row.time_ns } else { 0 },
@@ -205,7 +216,11 @@ impl TallyMerger<'_> {
             last_ts: row.last_ts,
             size: counts.reached as i64,
         });
-        self.counted.users.insert((row.file as u64) << 32 | proc as u64);
+        let user = (row.file as u64) << 32 | proc as u64;
+        self.counted.users.insert(user);
+        if moved != (0, 0) {
+            self.counted.movers.insert(user);
+        }
     }
 
     fn access(&mut self, row: &KindRow, kind: &Kind) {
@@ -239,7 +254,7 @@ fn activity(tallies: &[ProcessTally]) -> Activity {
     let used = || tallies.iter().filter(|tally| tally.events > 0).map(|tally| &tally.activity);
     let start_ts = used().map(|activity| activity.start_ts).min().unwrap_or(0);
     let end_ts = |bins: &tally::Activity| {
-        let last = bins.bins.iter().rposition(|bin| bin.events > 0).unwrap_or(0);
+        let last = bins.bins.iter().rposition(|bin| *bin != Bin::default()).unwrap_or(0);
         bins.start_ts.saturating_add((bins.bin_ns as i64).saturating_mul(last as i64 + 1))
     };
     let end = used().map(end_ts).max().unwrap_or(start_ts);

@@ -18,10 +18,12 @@ impl Section for CountedInstead {
         Counted while the programs ran, not recorded: in summary mode, or beyond a limit, processes count events by \
         file and function instead of recording them. Quantiles are then within 6.3 %; unions of time are within the \
         gaps listed. Access: the share of calls that began where the previous call on their file ended or further on \
-        (sequential), or exactly there (consecutive).";
+        (sequential), or exactly there (consecutive). A Darshan log has sums per file and rank: quantiles are those of \
+        the means, and when a call ran, and which calls overlapped, is unknown.";
     const FIELDS: &'static str = "\
         `null`, or the counts of processes that did not record events: `processes`, `events`, `left_out` (of them, \
         events to which the filter could not be applied), `gap_ns` (unions of time are within gaps of this length), \
+        `untimed` (of `events`, calls of a Darshan log: only sums of their times are known), \
         `access` (a list: `name`, `calls`, `sequential`, `consecutive`), `activity` (`start_ts`, `column_ns`, and by \
         column `events`, `bytes_read`, `bytes_written`, `io_ns`)";
 
@@ -32,10 +34,14 @@ impl Section for CountedInstead {
     fn print(summary: &Summary, _top: usize, out: &mut String) {
         let Some(tally) = &summary.tally else { return };
         heading("Counted while the programs ran, not recorded", out);
+        let quantiles = match tally.untimed {
+            0 => "within 6.3 %; counts, sums, smallest and largest are exact",
+            _ => "of means per file; counts, sums and largest are exact, sizes within their range",
+        };
         let mut rows = vec![
             ("events", grouped(tally.events)),
             ("by processes", grouped(tally.processes)),
-            ("quantiles", "within 6.3 %; counts, sums, smallest and largest are exact".to_string()),
+            ("quantiles", quantiles.to_string()),
         ];
         if tally.gap_ns > 0 {
             rows.push(("unions of time", format!("within gaps of {} where they overlap", time(tally.gap_ns as f64))));

@@ -182,8 +182,11 @@ impl Quantiles {
 
 /// Explains the mark of inexact quantiles; `None` if there are none.
 pub fn inexactness(summary: &Summary) -> Option<&'static str> {
-    match summary.tally {
+    match &summary.tally {
         _ if summary.is_exact() => None,
+        Some(tally) if tally.untimed > 0 => {
+            Some("~, min: from means per file, as a Darshan log has no time of each call.")
+        }
         Some(_) => Some("~ is within 6.3 %: calls were counted, not recorded."),
         None => Some("~ is within 0.4 %; --exact reads the trace twice for exact values."),
     }

@@ -15,6 +15,7 @@ use super::verdict::{
     lost_share, may_train, own_reads, read_from_cache, saves_alone, sentences, training_waits, waits,
 };
 use crate::replay::predict::Prediction;
+use crate::summary::count::tally::Tally;
 use crate::summary::figures::units::{many, share, time};
 use crate::summary::training::RankGroup;
 use crate::summary::waits::parts::{Part, Parts};
@@ -693,19 +694,26 @@ fn shortage_name(shortage: &Shortage) -> &'static str {
     }
 }
 
+/// Explains why counts show no waits.
+fn missing_in(tally: &Tally) -> &'static str {
+    match tally.untimed {
+        0 => "calls were counted, not recorded, so the trace does not show when training waited.",
+        _ => "a Darshan log has sums per file: it does not show which calls overlapped, or when training waited.",
+    }
+}
+
 /// Returns the headline of a trace in which no training is known to have waited.
 fn without_training(summary: &Summary, pools: Option<&Waits>) -> Headline {
     let spent = &summary.time;
-    if summary.tally.is_some() {
-        let why = "calls were counted, not recorded, so the trace does not show when training waited.";
-        return Headline::new(Bottleneck::Unknown, capital(why));
+    if let Some(tally) = &summary.tally {
+        return Headline::new(Bottleneck::Unknown, capital(missing_in(tally)));
     }
     if summary.calls() == 0 || !summary.knows_times() {
         let why = "the trace has no calls with durations, so it does not show how long I/O took.";
         return Headline::new(Bottleneck::Unknown, capital(why));
     }
-    let active =
-        format!("I/O was active for {} of the {} run", share(spent.io_ns, spent.total_ns), time(spent.total_ns as f64));
+    let io = share(spent.io_ns.unwrap_or(0), spent.total_ns);
+    let active = format!("I/O was active for {io} of the {} run", time(spent.total_ns as f64));
     if let Some(alone) = spent.unoverlapped_io_ns {
         let why = format!("{active}, and for {} of the run while nothing computed.", share(alone, spent.total_ns));
         return Headline::new(Bottleneck::Unknown, why);

@@ -28,6 +28,7 @@ pub mod headline;
 pub mod heat;
 pub mod host_course;
 pub mod hosts;
+pub mod jobs;
 pub mod latency;
 pub mod layout;
 pub mod machine;
@@ -193,6 +194,8 @@ report! {
     what_if: what_if::WhatIf,
     #[serde(default)]
     steps: steps::Steps,
+    #[serde(default)]
+    jobs: jobs::Jobs,
     #[serde(default)]
     epochs: epochs::Epochs,
     allocation: allocation::Allocation,

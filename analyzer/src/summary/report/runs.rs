@@ -130,7 +130,9 @@ struct Tree {
 
 /// Returns the runs of a trace, earliest first; empty if they are unknown until the trace is read.
 pub fn runs(trace: &Trace) -> Vec<Run> {
-    if !trace.sources.iter().all(|source| source.knows_processes()) {
+    // Logs of many jobs are an archive: all of them are reported.
+    let is_archive = trace.sources.iter().any(|source| source.job().is_some());
+    if is_archive || !trace.sources.iter().all(|source| source.knows_processes()) {
         return Vec::new();
     }
     united(of_commands(trees(trace)))

@@ -82,6 +82,11 @@ fn made(summary: &Summary, width: usize, Room { rows, tables, findings }: Room) 
         found(summary, width, findings, &mut out);
     }
     helps(summary, width, &mut out);
+    if summary.jobs.len() > 1 {
+        heading("Jobs with the most I/O time", &mut out);
+        super::jobs::table(&summary.jobs, rows).print_within(width, &mut out);
+        left_out(summary.jobs.len(), rows, "jobs", &mut out);
+    }
     if summary.allocation.events > 0 {
         times(summary, width, &mut out);
         [functions, folders, processes].iter().take(tables).for_each(|table| table(summary, width, rows, &mut out));
@@ -164,7 +169,12 @@ fn times(summary: &Summary, width: usize, out: &mut String) {
     let whole = Part { name: "whole run".into(), ns: spent.total_ns, of: (spent.total_ns, String::new()) };
     let mut parts = vec![whole];
     parts.extend(trained(&summary.training, spent.total_ns));
-    parts.extend((summary.knows_calls() && summary.knows_times()).then(|| of_total("file I/O", spent.io_ns)));
+    parts.extend(
+        (summary.knows_calls() && summary.knows_times())
+            .then_some(spent.io_ns)
+            .flatten()
+            .map(|ns| of_total("file I/O", ns)),
+    );
     if summary.training.is_empty() {
         parts.extend(spent.compute_ns.map(|ns| of_total("compute", ns)));
         let saved = summary.checkpoints.span_ns as i64;

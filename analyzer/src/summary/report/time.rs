@@ -22,13 +22,14 @@ pub struct Time {
     /// `null` if spans do not show compute, or only parts of it; likewise all values that depend on it.
     pub compute_ns: Option<i64>,
     pub app_io_ns: Option<i64>,
-    pub io_ns: i64,
+    /// `None` if calls were counted without their times.
+    pub io_ns: Option<i64>,
     pub unoverlapped_app_io_ns: Option<i64>,
     pub unoverlapped_app_compute_ns: Option<i64>,
     pub unoverlapped_io_ns: Option<i64>,
     pub unoverlapped_compute_ns: Option<i64>,
     /// Neither I/O nor compute.
-    pub other_ns: i64,
+    pub other_ns: Option<i64>,
     /// Events whose stream was out of order, and that are only partly counted.
     pub late: u64,
     pub late_ns: i64,
@@ -51,7 +52,7 @@ impl Section for Time {
         because of them.";
     const FIELDS: &'static str = "\
         `start_ts`, `end_ts`, `total_ns`; `io_ns`, `app_io_ns`, `compute_ns` and their `unoverlapped_*`: \
-        lengths of unions over all processes; `other_ns`; `late`, `late_ns`: events whose stream was out of \
+        lengths of unions over all processes, `null` if unknown; `other_ns`; `late`, `late_ns`: events whose stream was out of \
         order";
     const SQL: Option<&'static str> = Some(include_str!("../../../sql/time.sql"));
 
@@ -67,6 +68,7 @@ impl Section for Time {
         let compute = is_known.then_some(measures.of(Set::Compute));
         let app_io = spans(&[Class::Read, Class::Write]).then_some(measures.of(Set::AppIo));
         let io = measures.of(Set::Io);
+        let knows_io = analysis.tally.as_ref().is_none_or(|tally| tally.untimed == 0);
         let covered = io + compute.map_or(0, |compute| compute - measures.compute_and_io);
         Time {
             start_ts,
@@ -74,12 +76,12 @@ impl Section for Time {
             total_ns: end_ts - start_ts,
             compute_ns: compute,
             app_io_ns: app_io,
-            io_ns: io,
+            io_ns: knows_io.then_some(io),
             unoverlapped_app_io_ns: compute.and(app_io).map(|io| io - measures.compute_and_app_io),
             unoverlapped_app_compute_ns: app_io.and(compute).map(|compute| compute - measures.compute_and_app_io),
             unoverlapped_io_ns: compute.map(|_| io - measures.compute_and_io),
             unoverlapped_compute_ns: compute.map(|compute| compute - measures.compute_and_io),
-            other_ns: end_ts - start_ts - covered,
+            other_ns: knows_io.then_some(end_ts - start_ts - covered),
             late: analysis.measured.late,
             late_ns: analysis.measured.late_ns,
         }
@@ -96,14 +98,20 @@ impl Section for Time {
             ("application: unoverlapped I/O", spent.unoverlapped_app_io_ns),
             ("application: unoverlapped compute", spent.unoverlapped_app_compute_ns),
             ("compute", spent.compute_ns),
-            ("I/O", Some(spent.io_ns)),
+            ("I/O", spent.io_ns),
             ("unoverlapped I/O", spent.unoverlapped_io_ns),
             ("unoverlapped compute", spent.unoverlapped_compute_ns),
         ];
         rows.extend(known.into_iter().filter_map(|(name, ns)| Some((name, of_total(ns?)))));
-        rows.push((if spent.compute_ns.is_some() { "neither" } else { "no I/O" }, of_total(spent.other_ns)));
+        let neither = if spent.compute_ns.is_some() { "neither" } else { "no I/O" };
+        rows.extend(spent.other_ns.map(|ns| (neither, of_total(ns))));
         pairs(&rows, out);
         out.push_str("  Shares are of the total time.\n");
+        if spent.io_ns.is_none() {
+            out.push_str(
+                "  When I/O was active is unknown: calls were counted per file, without the time of each call.\n",
+            );
+        }
         if spent.compute_ns.is_none() {
             out.push_str("  Compute, and which I/O it hides, is unknown: spans show none of it, or only a part.\n");
         }

@@ -596,7 +596,14 @@ fn balance(summary: &Summary, has_pools: bool) -> Option<String> {
     if summary.calls() == 0 || !summary.knows_times() {
         return None;
     }
-    let active = format!("I/O was active for {} of the run", share(spent.io_ns, spent.total_ns));
+    let Some(io_ns) = spent.io_ns else {
+        return Some(
+            "How long I/O was active is unknown, and whether training waited for data: a Darshan log has the number of \
+             calls per file, their bytes and the sum of their times, but not the time of each call."
+                .into(),
+        );
+    };
+    let active = format!("I/O was active for {} of the run", share(io_ns, spent.total_ns));
     Some(match spent.unoverlapped_io_ns {
         Some(alone) => format!(
             "{active}; for {} of the run it was active while nothing computed{}.",
@@ -739,7 +746,7 @@ pub(super) fn may_train(summary: &Summary) -> bool {
 fn hidden(spent: &Time) -> &'static str {
     let part = |ns: i64| ns as f64 / spent.total_ns.max(1) as f64;
     match spent.unoverlapped_io_ns {
-        Some(alone) if part(alone) < FREE && part(spent.io_ns) >= FREE => ", so compute hides it",
+        Some(alone) if part(alone) < FREE && part(spent.io_ns.unwrap_or(0)) >= FREE => ", so compute hides it",
         _ => "",
     }
 }
