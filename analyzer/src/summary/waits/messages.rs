@@ -96,6 +96,7 @@ impl Messages {
                 batches.extend(pairs.map(message));
             }
         }
+        let mut requests = through_queues(family, requests);
         requests.sort_by_key(|message: &Message| message.sent);
         batches.sort_by_key(|message: &Message| message.sent);
         let found = Messages { requests, batches, is_shared };
@@ -120,6 +121,20 @@ impl Messages {
         }
         Ok(self)
     }
+}
+
+/// Returns the requests through the object from which a reader receives most messages. Others contain its start
+/// parameters: a reader that is spawned receives them before it imports its modules.
+fn through_queues(family: &Family, requests: Vec<Message>) -> Vec<Message> {
+    let reader = |message: &Message| family.threads[message.to].lane.proc;
+    let mut counts: BTreeMap<u32, BTreeMap<u64, usize>> = BTreeMap::new();
+    for message in &requests {
+        *counts.entry(reader(message)).or_default().entry(message.object).or_default() += 1;
+    }
+    let queue =
+        |objects: &BTreeMap<u64, usize>| objects.iter().max_by_key(|(_, count)| **count).map(|(object, _)| *object);
+    let queues: BTreeMap<u32, Option<u64>> = counts.iter().map(|(proc, objects)| (*proc, queue(objects))).collect();
+    requests.into_iter().filter(|message| queues[&reader(message)] == Some(message.object)).collect()
 }
 
 /// Adds the ends of messages that a thread sent and received.
