@@ -305,7 +305,7 @@ fn socket_response_is_no_batch_with_pipes() {
     let report = report(&written("exchanges", processes), &[]);
     let said = report["verdict"].to_string();
     assert!(
-        said.contains("Training did not wait for its readers") && !said.contains("appear to be training"),
+        said.contains("Training hardly waited for its readers") && !said.contains("appear to be training"),
         "{said}"
     );
     let training = &report["training"][0];

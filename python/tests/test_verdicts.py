@@ -97,7 +97,7 @@ class Verdicts(Jobs):
     def test_a_job_that_waits_for_nothing_is_told_so(self):
         for spans in (True, False):
             with self.subTest(spans=spans):
-                self.check("nothing", spans, "Training did not wait for " + ("data" if spans else "its readers"), None)
+                self.check("nothing", spans, "Training hardly waited for " + ("data" if spans else "its readers"), None)
 
 
 @unittest.skipUnless(TORCH, "`make test-torch` installs PyTorch")
@@ -118,7 +118,7 @@ class TorchVerdicts(Jobs):
         if kind != "nothing":
             self.assertTrue(answer.startswith("Training waited for data"), answer)
         elif truth < 0.035:
-            others = ("Training did not wait", "Training waited for data some", "Training waited for its readers")
+            others = ("Training hardly waited", "Training waited for data some", "Training waited for its readers")
             self.assertTrue(answer.startswith(others), answer)
         if in_io is not None:
             self.check_share(training, in_io)

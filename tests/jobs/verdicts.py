@@ -219,7 +219,7 @@ SECONDS_MAX = 90
 # The claims of a report, by their names in clock.py: patterns for its sentences.
 CLAIMS = {
     "waited": r"Training waited for data|training spent .* waiting for its batches",
-    "no wait": r"did not wait for (data|its readers)|leave (data loading|the readers) unchanged",
+    "no wait": r"hardly waited for (data|its readers)|leave (data loading|the readers) unchanged",
     "storage": r"[Ss]torage was the bottleneck|readers wait for single reads",
     "not storage": r"[Ss]torage was not the bottleneck|faster storage would save nothing",
     "decoding": r"(?<!if readers compute: )\bdecod",
@@ -242,12 +242,12 @@ def find(report):
     groups = [group for group in report["training"] if group["waited_ns"] is not None]
     trained = sum(group["trained_ns"] for group in groups)
     text = " ".join(report["verdict"])
-    answer = re.search(r"Training (did not wait for data|did not wait for its readers|waited for its readers to start|waited for data)", text)
+    answer = re.search(r"Training (hardly waited for data|hardly waited for its readers|waited for its readers to start|waited for data)", text)
     if not trained or not answer:
         return find_own_reads(report, text)
     share = sum(group["waited_ns"] for group in groups) / trained
     start = sum(group["wait_start_ns"] or 0 for group in groups) / trained
-    if answer[1].startswith("did not"):
+    if answer[1].startswith("hardly"):
         cause = "checkpoint" if re.search(r"stalled for .* wrote and synced", text) else "none"
     elif answer[1].endswith("start") or start > share / 2:
         cause = "start"

@@ -260,8 +260,8 @@ impl Waits<'_> {
         let is_inferred = self.groups.iter().any(|group| group.inferred);
         let answer = match (self.lost(), self.lost_at_work()) {
             _ if is_doubtful => "Whether training waited for data is unknown",
-            (part, _) if part < FREE && is_inferred => "Training did not wait for its readers",
-            (part, _) if part < FREE => "Training did not wait for data",
+            (part, _) if part < FREE && is_inferred => "Training hardly waited for its readers",
+            (part, _) if part < FREE => "Training hardly waited for data",
             (_, part) if part < FREE && self.starts_lead() => "Training waited for its readers to start",
             (part, _) if part >= LIMITING => "Training waited for data",
             _ => "Training waited for data some of the time",
