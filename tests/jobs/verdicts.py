@@ -108,10 +108,14 @@ no-workers-slow-files           storage      `num_workers=0`, slow files | no wa
 no-workers-decode               cpu          `num_workers=0`, decoding for half of the time | without spans decoding and training look alike
 no-workers-healthy              none         `num_workers=0`, fast files, a training run that computes on the CPU | reads of 1 % of the time
 own-thread-pool                 own-work     each step waits for a thread of its own (`submit().result()`), batches come in time | a wait, but not for data
+device-process                  own-work     a process of its own works for 20 ms on each batch that the training sends it | like a loader, but not for data
+bounded-output                  own-work     a process takes the results from a queue of 2 in 25 ms each | the training waits for room, not for data
+lock-of-checkpoint-thread       own-work     a thread holds a lock while it writes checkpoints, and each step needs the lock | the training stalls, but not for data
 own-thread-reads                storage      the trainer lets a thread of its own read each batch and waits for it | a loader without read-ahead
 program-per-step                child        each step runs a program (`subprocess.run`), batches come in time | `waitpid` is not a wait for data
 helper-process-per-step         child        each step asks a helper process and waits for its answer | an answer through a pipe looks like a batch
 polling-trainer                 storage      slow files, the trainer polls with a timeout of 5 ms | a wait in many parts that end by a timer
+looks-and-sleeps                storage      slow files, the trainer looks for a batch and sleeps 2 ms in turn | no call waits for the reader
 checkpoints                     checkpoint   checkpoints take 40 % of the training, batches come in time | the training stalls, but not for data
 checkpoints-in-a-thread         none         a thread writes the checkpoints during the training | nothing stalls
 checkpoints-and-slow-files      storage      slow files and checkpoints | both stall the training, for different reasons

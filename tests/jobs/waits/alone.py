@@ -6,6 +6,7 @@ import os
 import queue
 import subprocess
 import threading
+import time
 
 from clock import Batch, Trainer, Work, compute_for
 from loaders import Loader, train
@@ -54,6 +55,104 @@ def own_thread_pool():
                 pool.submit(compute_for, 0.03).result()
             trainer.compute(0.01)
     loader.close()
+    return trainer
+
+
+def respond(questions, answers, seconds):
+    for question in iter(questions.get, None):
+        time.sleep(seconds)
+        answers.put(question)
+
+
+@job("own-work", FAST)
+def device_process():
+    """a process of its own works for 20 ms on each batch that the training sends it | like a loader, but not for data"""
+    questions, answers = multiprocessing.Queue(), multiprocessing.Queue()
+    device = multiprocessing.Process(target=respond, args=(questions, answers, 0.02))
+    device.start()
+    loader, trainer = Loader(samples(FAST), 60), Trainer()
+    for batch in trainer.fetch(loader):
+        with trainer.waiting_for("own-work"):
+            questions.put(batch)
+            answers.get()
+        trainer.compute(0.01)
+    questions.put(None)
+    device.join()
+    loader.close()
+    return trainer
+
+
+def drain(results, seconds):
+    for _ in iter(results.get, None):
+        time.sleep(seconds)
+
+
+@job("own-work", FAST)
+def bounded_output():
+    """a process takes the results from a queue of 2 in 25 ms each | the training waits for room, not for data"""
+    results = multiprocessing.Queue(2)
+    writer = multiprocessing.Process(target=drain, args=(results, 0.025))
+    writer.start()
+    loader, trainer = Loader(samples(FAST), 80), Trainer()
+    for batch in trainer.fetch(loader):
+        trainer.compute(0.01)
+        with trainer.waiting_for("own-work"):
+            results.put(batch)
+    results.put(None)
+    writer.join()
+    loader.close()
+    return trainer
+
+
+@job("own-work", FAST, says=("waited .* for locks that other threads held",))
+def lock_of_checkpoint_thread():
+    """a thread holds a lock while it writes checkpoints, and each step needs the lock | the training stalls, but not for data"""
+    lock, done = threading.Lock(), threading.Event()
+
+    def write():
+        while not done.wait(0.1):
+            with lock:
+                save("checkpoint.sync-120ms")
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    loader, trainer = Loader(samples(FAST), 120), Trainer()
+    for _ in trainer.fetch(loader):
+        trainer.compute(0.01)
+        with trainer.waiting_for("own-work"), lock:
+            pass
+    done.set()
+    thread.join()
+    loader.close()
+    return trainer
+
+
+def poll(batches, steps):
+    """Batches of a queue that is looked at between short sleeps."""
+    for _ in range(steps):
+        while True:
+            try:
+                yield batches.get_nowait()
+                break
+            except queue.Empty:
+                time.sleep(0.002)
+
+
+def make_all(make, steps, batches):
+    work = Work()
+    for index in range(steps):
+        work.begin()
+        batches.put(Batch(make(index, work), work.end()))
+
+
+@job("storage", SLOW)
+def looks_and_sleeps():
+    """slow files, the trainer looks for a batch and sleeps 2 ms in turn | no call waits for the reader"""
+    batches = multiprocessing.Queue(2)
+    reader = multiprocessing.Process(target=make_all, args=(samples(SLOW, number=2), 40, batches))
+    reader.start()
+    trainer = train(poll(batches, 40), 0.02)
+    reader.join()
     return trainer
 
 
