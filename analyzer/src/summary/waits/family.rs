@@ -65,6 +65,40 @@ struct Give {
     thread: usize,
 }
 
+/// The threads and processes at both ends of messages.
+struct MessageEnds {
+    gives: HashMap<u64, Vec<Give>, RandomState>,
+    given: HashMap<u32, BTreeSet<u64>, RandomState>,
+    takers: HashMap<u64, BTreeSet<u32>, RandomState>,
+}
+
+impl MessageEnds {
+    fn of(threads: &[Thread]) -> MessageEnds {
+        let mut gives: HashMap<u64, Vec<Give>, RandomState> = HashMap::default();
+        for (number, thread) in threads.iter().enumerate() {
+            let given = thread.steps.iter().filter(|step| matches!(step.kind, StepKind::Give | StepKind::Post));
+            for step in given.filter(|step| step.object.id != 0) {
+                let give = Give { start: step.start, end: step.end, thread: number };
+                gives.entry(step.object.id).or_default().push(give);
+            }
+        }
+        gives.values_mut().for_each(|list| list.sort_by_key(|give| give.start));
+        let mut given: HashMap<u32, BTreeSet<u64>, RandomState> = HashMap::default();
+        for (object, list) in &gives {
+            list.iter().for_each(|give| {
+                given.entry(threads[give.thread].lane.proc).or_default().insert(*object);
+            });
+        }
+        let mut takers: HashMap<u64, BTreeSet<u32>, RandomState> = HashMap::default();
+        for thread in threads {
+            thread.takes().for_each(|step| {
+                takers.entry(step.object.id).or_default().insert(thread.lane.proc);
+            });
+        }
+        MessageEnds { gives, given, takers }
+    }
+}
+
 /// All threads, with the relations between them.
 pub struct Family<'a> {
     pub threads: Vec<Thread>,
@@ -141,27 +175,7 @@ impl<'a> Family<'a> {
         let threads: Vec<Thread> =
             timelines.threads.into_iter().map(|(lane, part)| Thread::new(lane, is_first(lane), part)).collect();
         let by_lane = threads.iter().enumerate().map(|(number, thread)| (thread.lane, number)).collect();
-        let mut gives: HashMap<u64, Vec<Give>, RandomState> = HashMap::default();
-        for (number, thread) in threads.iter().enumerate() {
-            let given = thread.steps.iter().filter(|step| matches!(step.kind, StepKind::Give | StepKind::Post));
-            for step in given.filter(|step| step.object.id != 0) {
-                let give = Give { start: step.start, end: step.end, thread: number };
-                gives.entry(step.object.id).or_default().push(give);
-            }
-        }
-        gives.values_mut().for_each(|list| list.sort_by_key(|give| give.start));
-        let mut given: HashMap<u32, BTreeSet<u64>, RandomState> = HashMap::default();
-        for (object, list) in &gives {
-            list.iter().for_each(|give| {
-                given.entry(threads[give.thread].lane.proc).or_default().insert(*object);
-            });
-        }
-        let mut takers: HashMap<u64, BTreeSet<u32>, RandomState> = HashMap::default();
-        for thread in &threads {
-            thread.takes().for_each(|step| {
-                takers.entry(step.object.id).or_default().insert(thread.lane.proc);
-            });
-        }
+        let MessageEnds { gives, given, takers } = MessageEnds::of(&threads);
         let parents = parents(processes);
         let mut children: HashMap<(u32, i32), Vec<u32>, RandomState> = HashMap::default();
         for (number, (process, parent)) in processes.iter().zip(&parents).enumerate() {
