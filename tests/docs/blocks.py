@@ -13,6 +13,7 @@ NOT_RUN = {
     "needs-kubernetes": "needs Kubernetes",
     "needs-docker": "needs a container engine",
     "needs-store": "needs an object store",
+    "needs-logs": "needs Darshan's logs",
     "needs-install": "changes the system; `make test-packages` installs the packages",
     "needs-build": "builds from source",
     "needs-results": "needs results of MLPerf Storage",
