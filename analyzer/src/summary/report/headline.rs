@@ -511,6 +511,10 @@ fn with_share(bottleneck: Bottleneck, title: &str, part: f64, waits: &Waits, (lo
 fn of_another_wait(waits: &Waits, bottleneck: Bottleneck, part: f64) -> Headline {
     let trained = waits.mean(waits.trained);
     let ns = |of: fn(&RankGroup) -> Option<i64>| waits.mean(waits.total(of));
+    let waiting = |what: &str, of: fn(&RankGroup) -> Option<i64>| {
+        let data = waits.mean(waits.waited);
+        format!("training spent {} of {trained} waiting for {what}, and {data} waiting for data.", ns(of))
+    };
     let (lost, why) = match bottleneck {
         Bottleneck::CheckpointBound | Bottleneck::WriteBound => (
             "is spent writing files",
@@ -529,35 +533,18 @@ fn of_another_wait(waits: &Waits, bottleneck: Bottleneck, part: f64) -> Headline
         ),
         Bottleneck::OwnWork => (
             "is spent waiting for its own threads or programs",
-            format!(
-                "training spent {} of {trained} waiting for threads or programs that worked on its tasks or took its output, and {} waiting for data.",
-                ns(|group| group.own_work_ns),
-                waits.mean(waits.waited)
-            ),
+            waiting("threads or programs that worked on its tasks or took its output", |group| group.own_work_ns),
         ),
-        Bottleneck::OwnLock => (
-            "is spent waiting for locks",
-            format!(
-                "training spent {} of {trained} waiting for locks that other threads held, and {} waiting for data.",
-                ns(|group| group.lock_wait_ns),
-                waits.mean(waits.waited)
-            ),
-        ),
+        Bottleneck::OwnLock => {
+            ("is spent waiting for locks", waiting("locks that other threads held", |group| group.lock_wait_ns))
+        }
         Bottleneck::SynchronizationBound => (
             "is spent waiting for other ranks, processes or the network",
-            format!(
-                "training spent {} of {trained} waiting for other ranks or processes, or for the network, and {} waiting for data.",
-                ns(|group| group.peer_wait_ns),
-                waits.mean(waits.waited)
-            ),
+            waiting("other ranks or processes, or for the network", |group| group.peer_wait_ns),
         ),
         _ => (
             "is spent waiting for something that the trace does not identify",
-            format!(
-                "training spent {} of {trained} waiting for a lock without calls, a device or the like, and {} waiting for data.",
-                ns(|group| group.unknown_wait_ns),
-                waits.mean(waits.waited)
-            ),
+            waiting("a lock without calls, a device or the like", |group| group.unknown_wait_ns),
         ),
     };
     with_share(bottleneck, bottleneck.title(), part, waits, (lost, capital(&why)))

@@ -261,8 +261,7 @@ impl<'a> Family<'a> {
 
     /// Returns `true` if a process sends messages through an object.
     pub fn gives(&self, proc: u32, object: u64) -> bool {
-        let list = self.gives.get(&object);
-        list.is_some_and(|list| list.iter().any(|give| self.threads[give.thread].lane.proc == proc))
+        self.given.get(&proc).is_some_and(|objects| objects.contains(&object))
     }
 
     /// Returns the start of the first item of a process without tasks: one median item duration before it sent that

@@ -624,8 +624,9 @@ impl<'f, 'a> Trainer<'f, 'a> {
             };
             waits.push(self.explain(wait.start, wait.end, kind, wait.by));
         }
-        waits = self.with_locks(waits, &readers);
+        waits.extend(self.locked(&waits, &readers));
         waits.extend(self.given_up(&ended, &readers));
+        waits.sort_by_key(|wait| wait.start);
         let made = self.readers_made(&readers);
         // A loader that has readers for each epoch stops them within the epoch. Others are stopped after the training.
         let stops_are_waits = made.len() > 1;
@@ -659,7 +660,7 @@ impl<'f, 'a> Trainer<'f, 'a> {
 
     /// Returns the last wait if it was for a batch that never came: looks for messages of the readers, after all other
     /// messages, that ended with their timeout.
-    fn given_up(&self, ended: &[Ended], readers: &BTreeSet<LaneId>) -> Option<Wait> {
+    fn given_up(&mut self, ended: &[Ended], readers: &BTreeSet<LaneId>) -> Option<Wait> {
         let giver = |object: u64| {
             let lanes = self.family.givers(object).into_iter().map(|thread| self.family.threads[thread].lane);
             let mut others = lanes.filter(|lane| lane.proc != self.lane().proc).map(|lane| self.reader(lane));
@@ -672,22 +673,12 @@ impl<'f, 'a> Trainer<'f, 'a> {
         };
         let ((first, maker), (last, _)) = looks().next().zip(looks().next_back())?;
         let (start, end) = (first.start, last.end);
-        let parts = Parts::of(Part::Unknown, end - start);
-        let (kind, maker) = (WaitKind::Data, Some(maker));
-        (end - start >= GIVEN_UP_NS).then(|| Wait {
-            start,
-            end,
-            kind,
-            maker,
-            limiter: None,
-            depth: 0,
-            acts: Vec::new(),
-            parts,
-        })
+        let wait = self.explain(start, end, WaitKind::Data, Ender::Nobody);
+        (end - start >= GIVEN_UP_NS).then_some(Wait { maker: Some(maker), ..wait })
     }
 
-    /// Adds the waits for locks that other threads than its readers held, with the work of those threads.
-    fn with_locks(&self, waits: Vec<Wait>, readers: &BTreeSet<LaneId>) -> Vec<Wait> {
+    /// Returns the waits for locks that other threads than its readers held, with the work of those threads.
+    fn locked(&self, waits: &[Wait], readers: &BTreeSet<LaneId>) -> Vec<Wait> {
         let own = &self.family.threads[self.thread];
         let is_between = |step: &Step| {
             let next = waits.partition_point(|wait| wait.end <= step.start);
@@ -700,21 +691,14 @@ impl<'f, 'a> Trainer<'f, 'a> {
             let ns = step.end - step.start;
             let did =
                 self.family.threads[holder.thread].composition(step.start, step.end).relabel(Part::Idle, Part::Lock);
+            let parts = did.scaled(ns).unwrap_or(Parts::of(Part::Lock, ns));
             (is_other && ns >= WAIT_NS && is_between(step)).then(|| Wait {
-                start: step.start,
-                end: step.end,
                 kind: WaitKind::Lock,
-                maker: Some(self.family.threads[holder.thread].lane),
-                limiter: None,
-                depth: 0,
-                acts: vec![holder.seen(self.family)],
-                parts: did.scaled(ns).unwrap_or(Parts::of(Part::Lock, ns)),
+                parts,
+                ..self.reader_time(step.start, step.end, holder)
             })
         });
-        let mut all: Vec<Wait> = locked.collect();
-        all.extend(waits);
-        all.sort_by_key(|wait| wait.start);
-        all
+        locked.collect()
     }
 
     /// Returns `true` if the trainer works between two timestamps on something other than files.
