@@ -82,7 +82,7 @@ class Verdicts(Jobs):
         for spans in (True, False):
             with self.subTest(spans=spans):
                 verdict = self.check("decode", spans, "Training waited for data", (0, 0.3))
-                self.assertRegex(verdict[1], "^Causes of that wait: .* (no free CPU|CPU time of the readers)")
+                self.assertRegex(verdict[1], "^Causes of that wait: .* (no free CPU|CPU time spent on batches)")
 
     def test_a_job_that_waits_for_storage_is_told_so(self):
         for spans in (True, False):
