@@ -1,0 +1,248 @@
+//! Waits of a trainer that are inferred from calls.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::super::family::{Act, Ender};
+use super::super::parts::{Part, Parts};
+use super::super::thread::WAIT_NS;
+use super::super::timeline::{Step, StepKind};
+use super::ended::Ended;
+use super::roles::Relation;
+use super::{Trainer, TrainerWaits, WAITS_MIN, WORK_NS, Wait, WaitKind};
+use crate::summary::time::intervals::Interval;
+use crate::summary::tree::LaneId;
+
+/// A last look for a message that takes less than this is not a wait for a batch that never came.
+const GIVEN_UP_NS: i64 = 1_000_000_000;
+
+/// Readers created within this time of each other belong together.
+const BETWEEN_FORKS_NS: i64 = 100_000_000;
+
+/// Returns the longest time between waits and receipts: the longest step, or pause between passes.
+fn longest_gap(waits: impl Iterator<Item = (i64, i64)>, takes: &[Interval]) -> i64 {
+    let mut times: Vec<(i64, i64)> = waits.chain(takes.iter().map(|take| (take.start, take.end))).collect();
+    times.sort_unstable();
+    let mut end = i64::MAX;
+    let gaps = times.iter().map(|&(start, until)| {
+        let gap = start.saturating_sub(end);
+        end = if end == i64::MAX { until } else { end.max(until) };
+        gap
+    });
+    gaps.max().filter(|gap| *gap > 0).unwrap_or(i64::MAX)
+}
+
+impl Trainer<'_, '_> {
+    pub(super) fn by_calls(mut self) -> Option<TrainerWaits> {
+        let maker = |act: Act| self.explainer.maker(act).0;
+        let by_maker = self.ended_waits(|a, b| self.maker_key(maker(a)) == self.maker_key(maker(b)));
+        let own = self.own_workers(&by_maker);
+        let is_own = |act: Act| self.is_consumer(act) || self.is_own_worker(&own, maker(act));
+        let ended = self.ended_waits(|a, b| is_own(a) == is_own(b));
+        let readers = self.readers(&ended, &own);
+        let mut waits = Vec::new();
+        let mut stops = BTreeSet::new();
+        for wait in &ended {
+            let kind = match wait.by {
+                Ender::Timer => continue,
+                Ender::Dead(act) => {
+                    waits.push(self.dead_time(wait.start, wait.end, act));
+                    continue;
+                }
+                Ender::Nobody => WaitKind::Unknown,
+                Ender::Remote => WaitKind::Peer,
+                Ender::Thread(act) | Ender::Exit(act) if self.is_peer(act) => WaitKind::Peer,
+                Ender::Exit(act) if readers.contains(&self.reader_of(act)) => {
+                    waits.push(self.reader_time(wait.start, wait.end, act));
+                    stops.insert(wait.end);
+                    continue;
+                }
+                Ender::Thread(act) | Ender::Exit(act) => {
+                    let (maker, _) = self.explainer.maker(act);
+                    let only_ends = matches!(wait.by, Ender::Exit(_)) && !self.reads(maker, wait.start);
+                    let is_delivery = self.is_delivery(act, maker) && readers.contains(&self.reader_of(act));
+                    let is_own = self.is_consumer(act) || !is_delivery && self.is_own_worker(&own, maker);
+                    if only_ends || is_own { WaitKind::OwnWork } else { WaitKind::Data }
+                }
+            };
+            waits.push(self.explain(wait.start, wait.end, kind, wait.by));
+        }
+        waits.extend(self.locked(&waits, &readers));
+        waits.extend(self.given_up(&ended, &readers));
+        waits.sort_by_key(|wait| wait.start);
+        let made = self.readers_made(&readers);
+        // A loader that has readers for each epoch stops them within the epoch. Others are stopped after the training.
+        let stops_are_waits = made.len() > 1;
+        for made in made {
+            self.add_start(&mut waits, made);
+        }
+        let data = || waits.iter().filter(|wait| wait.kind == WaitKind::Data);
+        let takes = self.takes(&readers);
+        let messages = data().count().max(takes.len());
+        if messages < WAITS_MIN {
+            return None;
+        }
+        let messages = messages as u64;
+        // A program that sends a single ready message makes no batches.
+        let by_reader =
+            |wait: &&Wait| readers.is_empty() || wait.maker.is_some_and(|maker| readers.contains(&self.reader(maker)));
+        let from = data().filter(by_reader).map(|wait| wait.start).chain(takes.iter().map(|take| take.start)).min()?;
+        let ends = data().filter(by_reader).map(|wait| wait.end).filter(|end| stops_are_waits || !stops.contains(end));
+        let last = ends.chain(takes.iter().map(|take| take.end)).max()?;
+        let works =
+            data().zip(data().skip(1)).filter(|(wait, next)| self.computes(wait.end, next.start)).count() as u64;
+        // A trainer stops its readers when it has processed the last batch.
+        let step_max = longest_gap(data().filter(by_reader).map(|wait| (wait.start, wait.end)), &takes);
+        let to = if stops.contains(&last) { last } else { self.done(last).min(last.saturating_add(step_max)) };
+        // Drop waits before and after the training.
+        waits.retain(|wait| wait.start >= from && wait.start < to.max(last));
+        let own_storage = self.family.threads[self.thread].composition(from, to).get(Part::Storage);
+        let faults = None;
+        Some(TrainerWaits { lane: self.lane(), by_spans: false, waits, from, to, works, messages, own_storage, faults })
+    }
+
+    /// Returns the last wait if it was for a batch that never came: looks for messages of the readers, after all other
+    /// messages, that ended with their timeout.
+    pub(super) fn given_up(&mut self, ended: &[Ended], readers: &BTreeSet<LaneId>) -> Option<Wait> {
+        let giver = |object: u64| {
+            let lanes = self.family.givers(object).into_iter().map(|thread| self.family.threads[thread].lane);
+            let mut others = lanes.filter(|lane| lane.proc != self.lane().proc).map(|lane| self.reader(lane));
+            others.find(|lane| readers.contains(lane))
+        };
+        let after = ended.iter().rposition(|wait| matches!(wait.by, Ender::Thread(_))).map_or(0, |last| last + 1);
+        let looks = || {
+            let timed_out = ended[after..].iter().filter(|wait| matches!(wait.by, Ender::Timer));
+            timed_out.filter_map(|wait| Some((wait, giver(wait.object.id)?)))
+        };
+        let ((first, maker), (last, _)) = looks().next().zip(looks().next_back())?;
+        let (start, end) = (first.start, last.end);
+        let wait = self.explain(start, end, WaitKind::Data, Ender::Nobody);
+        (end - start >= GIVEN_UP_NS).then_some(Wait { maker: Some(maker), ..wait })
+    }
+
+    /// Returns the waits for locks that other threads than its readers held, with the work of those threads.
+    pub(super) fn locked(&self, waits: &[Wait], readers: &BTreeSet<LaneId>) -> Vec<Wait> {
+        let own = &self.family.threads[self.thread];
+        let is_between = |step: &Step| {
+            let next = waits.partition_point(|wait| wait.end <= step.start);
+            waits.get(next).is_none_or(|wait| wait.start >= step.end)
+        };
+        let locks = (0..own.steps.len()).filter(|&at| own.class[at] == Part::Lock);
+        let locked = locks.filter_map(|at| {
+            let (step, holder) = (&own.steps[at], self.family.ender(self.thread, at).act()?);
+            let is_other = !readers.contains(&self.reader_of(holder)) && self.relation(&holder) != Relation::Stranger;
+            let ns = step.end - step.start;
+            let did =
+                self.family.threads[holder.thread].composition(step.start, step.end).relabel(Part::Idle, Part::Lock);
+            let parts = did.scaled(ns).unwrap_or(Parts::of(Part::Lock, ns));
+            (is_other && ns >= WAIT_NS && is_between(step)).then(|| Wait {
+                kind: WaitKind::Lock,
+                parts,
+                ..self.reader_time(step.start, step.end, holder)
+            })
+        });
+        locked.collect()
+    }
+
+    /// Returns `true` if the trainer works between two timestamps on something other than files.
+    pub(super) fn computes(&self, from: i64, to: i64) -> bool {
+        let own = &self.family.threads[self.thread];
+        own.worked(from, to) - own.composition(from, to).get(Part::Storage) >= WORK_NS
+    }
+
+    /// Returns when the trainer created its readers: consecutively, with short gaps.
+    pub(super) fn readers_made(&self, readers: &BTreeSet<LaneId>) -> Vec<(Interval, usize)> {
+        let steps = self.family.threads[self.thread].steps.iter();
+        let forks = steps.filter(|step| step.kind == StepKind::Fork);
+        let mut found: Vec<(Interval, usize)> = Vec::new();
+        for fork in forks {
+            let child = self.family.child_made(self.lane().proc, fork.amount as i32, fork.start);
+            let Some(child) = child.filter(|&child| readers.contains(&self.reader_of(Act { thread: child, at: 0 })))
+            else {
+                continue;
+            };
+            match found.last_mut().filter(|(last, _)| fork.start - last.end < BETWEEN_FORKS_NS) {
+                Some((last, _)) => last.end = fork.end,
+                None => found.push((Interval { start: fork.start, end: fork.end }, child)),
+            }
+        }
+        found
+    }
+
+    /// Adds the time in which readers were created, without other waits in it.
+    pub(super) fn add_start(&self, waits: &mut Vec<Wait>, (made, reader): (Interval, usize)) {
+        waits.retain(|wait| wait.start < made.start || wait.end > made.end);
+        let end = waits.iter().map(|wait| wait.start).filter(|start| (made.start..made.end).contains(start)).min();
+        let start = waits.iter().map(|wait| wait.end).filter(|end| (made.start..made.end).contains(end)).max();
+        let (start, end) = (start.unwrap_or(made.start), end.unwrap_or(made.end));
+        if start < end {
+            let wait = self.reader_time(start, end, Act { thread: reader, at: end });
+            let at = waits.partition_point(|wait| wait.start < start);
+            waits.insert(at, wait);
+        }
+    }
+
+    /// Returns the messages that it receives from its readers, or from any process below it if no readers are known.
+    pub(super) fn takes(&self, readers: &BTreeSet<LaneId>) -> Vec<Interval> {
+        let (family, lane) = (self.family, self.lane());
+        let is_from_reader = |object: u64| match readers.is_empty() {
+            true => family.is_given_below(object, lane.proc),
+            false => family.givers(object).into_iter().any(|thread| {
+                let giver = family.threads[thread].lane;
+                giver.proc != lane.proc && readers.contains(&self.reader(giver))
+            }),
+        };
+        let mut known: BTreeMap<u64, bool> = BTreeMap::new();
+        let takes = family.threads[self.thread].takes();
+        let from_readers =
+            takes.filter(|step| *known.entry(step.object.id).or_insert_with(|| is_from_reader(step.object.id)));
+        from_readers.map(|step| Interval { start: step.start, end: step.end }).collect()
+    }
+
+    /// Returns the time at which the trainer had processed the last batch: it waits for another thread, stops its
+    /// readers, or exits.
+    pub(super) fn done(&self, last: i64) -> i64 {
+        let thread = &self.family.threads[self.thread];
+        let after = thread.steps.iter().zip(&thread.class).filter(|(step, _)| step.start >= last);
+        let ends = |(step, class): &(&Step, &Part)| {
+            let waits = **class == Part::Idle && step.end - step.start >= WAIT_NS;
+            let gives = step.kind == StepKind::Give && step.start - last >= WORK_NS;
+            waits || gives || matches!(step.kind, StepKind::Child | StepKind::Join)
+        };
+        let mut after = after;
+        after.find(ends).map_or(thread.last.max(last), |(step, _)| step.start)
+    }
+
+    /// Returns a wait for a reader to start or exit.
+    pub(super) fn reader_time(&self, start: i64, end: i64, reader: Act) -> Wait {
+        let maker = Some(self.family.threads[reader.thread].lane);
+        let parts = Parts::of(Part::Start, end - start);
+        let acts = vec![reader.seen(self.family)];
+        Wait { start, end, kind: WaitKind::Data, maker, limiter: None, depth: 0, acts, parts }
+    }
+
+    /// Returns a wait for the output of a process that had ended, or that ended during the wait.
+    pub(super) fn dead_time(&self, start: i64, end: i64, last: Act) -> Wait {
+        let died = last.at.clamp(start, end);
+        let parts = Parts::of(Part::Unknown, died - start) + Parts::of(Part::Dead, end - died);
+        Wait { parts, ..self.reader_time(start, end, last) }
+    }
+
+    pub(super) fn explain(&mut self, start: i64, end: i64, kind: WaitKind, by: Ender) -> Wait {
+        let family = self.family;
+        let lane = |thread: usize| family.threads[thread].lane;
+        let acts = by.act().into_iter().flat_map(|act| self.explainer.acts(act));
+        let acts = acts.map(|act| act.seen(family)).collect();
+        match (kind, by) {
+            (WaitKind::Data | WaitKind::OwnWork, Ender::Thread(act) | Ender::Exit(act)) => {
+                let found = self.explainer.explain(start, end, act);
+                let (maker, limiter) = (found.maker.map(lane), found.limiter.map(lane));
+                Wait { start, end, kind, maker, limiter, depth: found.depth, acts, parts: found.parts }
+            }
+            (_, by) => {
+                let maker = by.act().map(|act| lane(self.explainer.maker(act).0.thread));
+                let part = if kind == WaitKind::Peer { Part::Network } else { Part::Unknown };
+                Wait { start, end, kind, maker, limiter: None, depth: 0, acts, parts: Parts::of(part, end - start) }
+            }
+        }
+    }
+}

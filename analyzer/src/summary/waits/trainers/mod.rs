@@ -1,0 +1,297 @@
+//! Waits of trainers: which trainer waited, for what, and for how long.
+//!
+//! With spans, a thread with spans that wait for batches is a trainer. Without spans, a trainer is the main thread of a
+//! process whose waits are repeatedly ended by the output of its own threads and children, and which makes nothing for
+//! another process.
+
+mod calls;
+mod ended;
+mod roles;
+mod spans;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::explain::Explainer;
+use super::family::{Act, Family, Killed};
+use super::parts::{Part, Parts};
+use super::pipeline::{Trained, pipeline};
+use super::thread::Faults;
+use super::timeline::Timelines;
+use crate::catalog::Process;
+use crate::replay::pipeline::Pipeline;
+use crate::summary::time::intervals::Interval;
+use crate::summary::tree::{LaneId, is_shell};
+
+/// Object of a wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WaitKind {
+    /// A batch.
+    Data,
+    /// A thread or program that the trainer started and that worked on input it had just received from the trainer, or
+    /// that takes the trainer's output.
+    OwnWork,
+    /// A lock that a thread or program held that makes no batches.
+    Lock,
+    /// Another rank, or a remote peer.
+    Peer,
+    /// The trace does not show what ended it.
+    Unknown,
+}
+
+impl WaitKind {
+    /// Returns its name in tables and JSON.
+    pub fn name(self) -> &'static str {
+        ["data", "own-work", "lock", "peer", "unknown"][self as usize]
+    }
+}
+
+/// One wait of a trainer. The parts sum to its duration exactly.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Wait {
+    pub start: i64,
+    pub end: i64,
+    pub kind: WaitKind,
+    /// The thread that made the awaited item, and the thread that set its pace.
+    pub maker: Option<LaneId>,
+    pub limiter: Option<LaneId>,
+    /// Number of threads between maker and trainer.
+    pub depth: u8,
+    /// The acts that ended it, from the thread that sent to the trainer back to the maker. Empty if unknown.
+    #[serde(default)]
+    pub acts: Vec<WaitAct>,
+    pub parts: Parts,
+}
+
+/// State of a thread for a waiting thread at a timestamp: the message it had sent, its post, or its exit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct WaitAct {
+    pub lane: LaneId,
+    pub at: i64,
+}
+
+/// All waits of one trainer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TrainerWaits {
+    pub lane: LaneId,
+    /// `true` if spans show its waits.
+    pub by_spans: bool,
+    /// Waits in order of time.
+    pub waits: Vec<Wait>,
+    /// Its training, from its first wait for data until it has processed the last batch.
+    pub from: i64,
+    pub to: i64,
+    /// Number of waits for data after which it worked.
+    pub works: u64,
+    /// Messages that it received, or waited for.
+    pub messages: u64,
+    /// Its own thread in calls on stored files during the training.
+    pub own_storage: i64,
+    /// Page faults of the threads that made its batches, in intervals in which storage served some.
+    #[serde(default)]
+    pub faults: Option<Faults>,
+}
+
+impl TrainerWaits {
+    pub fn parts(&self, kind: WaitKind) -> Parts {
+        self.waits.iter().filter(|wait| wait.kind == kind).fold(Parts::default(), |sum, wait| sum + wait.parts)
+    }
+
+    pub fn ns(&self, kind: WaitKind) -> i64 {
+        self.waits.iter().filter(|wait| wait.kind == kind).map(|wait| wait.end - wait.start).sum()
+    }
+
+    /// Returns the input for extracting its pipeline.
+    /// Returns `true` if its makers read at least as much from storage or a network as it does itself, or are other
+    /// processes, and work ahead of it. Threads of a compressor work on request on data that its main thread reads.
+    pub fn is_fed(&self) -> bool {
+        let data = self.parts(WaitKind::Data);
+        let read = [Part::Storage, Part::PageFaults, Part::Network].map(|part| data.get(part)).iter().sum::<i64>();
+        let works_ahead = 2 * data.get(Part::NotAsked) < data.sum();
+        works_ahead && (read >= self.own_storage || self.makers().keys().any(|lane| lane.proc != self.lane.proc))
+    }
+
+    fn trained(&self) -> Trained {
+        let is_reader_time =
+            |wait: &&Wait| wait.kind == WaitKind::Data && wait.parts.get(Part::Start) > 0 && !self.by_spans;
+        let interval = |wait: &Wait| Interval { start: wait.start, end: wait.end };
+        let reader_times = self.waits.iter().filter(is_reader_time).map(interval).collect();
+        Trained { lane: self.lane, by_spans: self.by_spans, from: self.from, to: self.to, reader_times }
+    }
+
+    /// Returns the threads that made its batches, with the number of waits that each ended.
+    pub fn makers(&self) -> BTreeMap<LaneId, u64> {
+        let mut makers = BTreeMap::new();
+        for wait in self.waits.iter().filter(|wait| wait.kind == WaitKind::Data) {
+            wait.maker.into_iter().for_each(|maker| *makers.entry(maker).or_default() += 1);
+        }
+        makers
+    }
+}
+
+/// The waits of all trainers of a trace.
+#[derive(Clone, Default, Debug, Serialize, Deserialize)]
+pub struct Waits {
+    /// `true` if the trace shows what ended waits: the pipes and semaphores they were on, and the thread that posted.
+    pub is_known: bool,
+    /// `true` if the trace has more waits and messages than the limit: then waits are not explained.
+    #[serde(default)]
+    pub is_cut: bool,
+    pub trainers: Vec<TrainerWaits>,
+    /// The pipeline of each trainer, or the reason why it is unknown.
+    #[serde(default)]
+    pub pipelines: Vec<(LaneId, Result<Pipeline, String>)>,
+    /// Processes killed by a signal, as reported to their parents.
+    #[serde(default)]
+    pub killed: Vec<Killed>,
+}
+
+impl Waits {
+    pub fn merge(&mut self, other: Waits) {
+        self.is_known |= other.is_known;
+        self.is_cut |= other.is_cut;
+        self.trainers.extend(other.trainers);
+        self.pipelines.extend(other.pipelines);
+        self.trainers.sort_by_key(|trainer| trainer.lane);
+        self.killed.extend(other.killed);
+        self.killed.sort_by_key(|killed| killed.proc);
+    }
+
+    pub fn of(&self, lane: LaneId) -> Option<&TrainerWaits> {
+        self.trainers.iter().find(|trainer| trainer.lane == lane)
+    }
+}
+
+/// Fewer waits than this do not show a loader.
+const WAITS_MIN: usize = 3;
+
+/// A thread that works after at least this many waits takes steps.
+const STEPS_MIN: u64 = 5;
+
+/// Less work than this does not separate two waits.
+const WORK_NS: i64 = 1_000_000;
+
+/// Time per byte that unpickling may take after a message.
+const UNPICKLING_NS_PER_BYTE: i64 = 2;
+const LARGE_MESSAGE: i64 = 1 << 16;
+
+/// Explains the waits of all trainers.
+pub fn explained(timelines: Timelines, processes: &[Process]) -> Waits {
+    if timelines.is_cut {
+        return Waits { is_cut: true, ..Waits::default() };
+    }
+    let mut steps = timelines.threads.values().flat_map(|thread| &thread.steps);
+    let is_known = steps.any(|step| step.object.id != 0 || step.waker != 0);
+    let family = Family::new(timelines, processes);
+    if !is_known {
+        return Waits { killed: family.killed, ..Waits::default() };
+    }
+    let by_spans: Vec<usize> = (0..family.threads.len()).filter(|&t| !family.threads[t].fetches.is_empty()).collect();
+    let mut trainers: Vec<TrainerWaits> = match by_spans.is_empty() {
+        false => by_spans.into_iter().filter_map(|thread| Trainer::new(&family, thread).by_spans()).collect(),
+        true => by_calls(&family),
+    };
+    for waits in &mut trainers {
+        let makers = waits.makers().into_keys().filter_map(|lane| family.thread_of(lane));
+        waits.faults = makers.filter_map(|maker| family.threads[maker].faults).reduce(|a, b| a + b);
+    }
+    let pipelines = trainers.iter().map(|waits| (waits.lane, pipeline(&family, &waits.trained()))).collect();
+    Waits { is_known, is_cut: false, trainers, pipelines, killed: family.killed }
+}
+
+/// Finds trainers without spans.
+fn by_calls(family: &Family) -> Vec<TrainerWaits> {
+    // A shell waits for its commands, and make for its compilers: they do not train.
+    let may_train = |thread: &usize| {
+        let process = &family.processes[family.threads[*thread].lane.proc as usize];
+        process.rank.is_some() || process.program.as_deref().is_none_or(|program| !is_shell(program))
+    };
+    let firsts = (0..family.threads.len()).filter(|&thread| family.threads[thread].is_first).filter(may_train);
+    let found: Vec<TrainerWaits> = firsts
+        .filter_map(|first| {
+            let takers = || family.takers_from_below(first).into_iter();
+            Trainer::new(family, first)
+                .by_calls()
+                .or_else(|| takers().find_map(|thread| Trainer::new(family, thread).by_calls()))
+        })
+        .collect();
+    let found = if found.is_empty() { beside_first(family, may_train) } else { found };
+    // A process below another trainer makes items for it, even if it receives items from other processes in turn.
+    let rank = |lane: LaneId| family.processes[lane.proc as usize].rank;
+    let has_rank = |lane: LaneId| rank(lane).is_some();
+    // A parent that receives a few results from its descendants is a launcher; one that works after most of them is
+    // not.
+    let is_served = |trainer: &TrainerWaits, by: &TrainerWaits| {
+        let works = trainer.messages >= STEPS_MIN && 2 * trainer.works >= trainer.messages;
+        works
+            || 4 * trainer.messages >= by.messages
+            || family.is_asked_by(by.lane.proc, trainer.lane.proc, trainer.messages)
+    };
+    let serves = |trainer: &TrainerWaits| {
+        // Readers have the rank of their trainer. A trainer of another rank is a launcher.
+        let is_its = |other: &&TrainerWaits| {
+            family.is_below(trainer.lane.proc, other.lane.proc)
+                && (!has_rank(trainer.lane) || rank(trainer.lane) == rank(other.lane))
+        };
+        found.iter().filter(is_its).any(|other| is_served(other, trainer))
+    };
+    let others: Vec<LaneId> = found.iter().filter(|trainer| serves(trainer)).map(|trainer| trainer.lane).collect();
+    // A launcher waits for its ranks.
+    let launches = |lane: LaneId| {
+        let is_its =
+            |other: &TrainerWaits| family.is_below(other.lane.proc, lane.proc) && !others.contains(&other.lane);
+        !has_rank(lane) && found.iter().any(is_its)
+    };
+    let is_one = |trainer: &TrainerWaits| !others.contains(&trainer.lane) && !launches(trainer.lane);
+    let are_ones: Vec<bool> = found.iter().map(is_one).collect();
+    found.into_iter().zip(are_ones).filter_map(|(trainer, is_one)| is_one.then_some(trainer)).collect()
+}
+
+/// Finds trainers that are neither the first thread of their process nor receive from another process: threads that
+/// work on what other threads of their process read.
+fn beside_first(family: &Family, may_train: impl Fn(&usize) -> bool) -> Vec<TrainerWaits> {
+    let firsts = (0..family.threads.len()).filter(|&thread| family.threads[thread].is_first).filter(may_train);
+    let best = |first: usize| {
+        let first = family.threads[first].lane;
+        let others = family.threads_of(first.proc).filter(|&thread| family.threads[thread].lane != first);
+        let trainers = others.filter_map(|thread| Trainer::new(family, thread).by_calls());
+        // A reader that waits for a full queue to be emptied reads itself. A thread of a pool gets its tasks from the
+        // first thread.
+        let is_fed = |waits: &TrainerWaits| {
+            let makers = waits.makers();
+            let is_reader = |lane: &LaneId| lane.proc == first.proc && *lane != first;
+            let data = waits.parts(WaitKind::Data);
+            let reads = [Part::Storage, Part::PageFaults].iter().any(|part| data.get(*part) > waits.own_storage);
+            waits.works >= STEPS_MIN && reads && makers.keys().any(is_reader) && !makers.contains_key(&first)
+        };
+        trainers.filter(is_fed).max_by_key(|waits| waits.works)
+    };
+    firsts.filter_map(best).collect()
+}
+
+impl Act {
+    fn seen(self, family: &Family) -> WaitAct {
+        WaitAct { lane: family.threads[self.thread].lane, at: self.at }
+    }
+}
+
+struct Trainer<'f, 'a> {
+    family: &'f Family<'a>,
+    thread: usize,
+    explainer: Explainer<'f, 'a>,
+}
+
+impl<'f, 'a> Trainer<'f, 'a> {
+    fn new(family: &'f Family<'a>, thread: usize) -> Trainer<'f, 'a> {
+        Trainer { family, thread, explainer: Explainer::new(family, thread) }
+    }
+
+    fn lane(&self) -> LaneId {
+        self.family.threads[self.thread].lane
+    }
+}
+
+#[cfg(test)]
+mod tests;

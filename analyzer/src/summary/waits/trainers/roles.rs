@@ -1,0 +1,174 @@
+//! Roles: which threads make a trainer's batches, do its own work, take its output, or belong to its peers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::super::family::{Act, Ender};
+use super::super::parts::Part;
+use super::ended::Ended;
+use super::{Trainer, WAITS_MIN};
+use crate::summary::tree::LaneId;
+
+/// A thread writes the trainer's output if its calls that write files take this many times as long as all others.
+const WRITING: i64 = 10;
+
+/// A thread does the trainer's own work if it receives its input this shortly before the trainer waits for it, in at
+/// least this many of ten waits.
+const REPLY_NS: i64 = 1_000_000;
+const REPLIES_OF_TEN: u64 = 8;
+
+/// A maker that spends at least one part in this many of its work on files or a network reads for the trainer
+/// regardless.
+const READING_PART: i64 = 5;
+
+/// Relation of a maker to the trainer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Relation {
+    OwnThread,
+    Child,
+    Stranger,
+}
+
+impl Trainer<'_, '_> {
+    /// Returns `true` if a thread takes the trainer's output, for which it has to make room: another process that receives
+    /// messages from the trainer's process and sends none, or a thread that writes files and hardly reads any.
+    pub(super) fn is_consumer(&self, act: Act) -> bool {
+        let (own, thread) = (self.lane().proc, &self.family.threads[act.thread]);
+        if thread.lane.proc != own {
+            return self.family.sends(own, thread.lane.proc) && !self.family.sends(thread.lane.proc, own);
+        }
+        act.thread != self.thread && WRITING * (thread.stored_ns - thread.written_ns) < thread.written_ns
+    }
+
+    /// Returns `true` if an act is one of another rank, or of a thread that communicates with others.
+    pub(super) fn is_peer(&self, act: Act) -> bool {
+        self.family.communicators.contains(&act.thread) || self.relation(&act) == Relation::Stranger
+    }
+
+    pub(super) fn relation(&self, act: &Act) -> Relation {
+        self.relation_of(self.explainer.maker(*act).0.thread)
+    }
+
+    /// Returns the relation of the thread that made an item, or that delivered it at the trainer's request: a batch is
+    /// not the response of a thread that the trainer joined before.
+    pub(super) fn source(&self, act: &Act) -> Relation {
+        let (maker, _) = self.explainer.maker(*act);
+        self.relation_of(if maker.thread == self.thread { act.thread } else { maker.thread })
+    }
+
+    pub(super) fn relation_of(&self, thread: usize) -> Relation {
+        let proc = self.family.threads[thread].lane.proc;
+        match proc {
+            _ if proc == self.lane().proc => Relation::OwnThread,
+            _ if self.family.is_below(proc, self.lane().proc) => Relation::Child,
+            _ => Relation::Stranger,
+        }
+    }
+
+    /// Returns `true` if a maker received its input from the trainer just before the trainer started to wait for it.
+    pub(super) fn is_reply(&self, wait: &Ended, maker: Act) -> bool {
+        let thread = &self.family.threads[maker.thread];
+        let own = &self.family.threads[self.thread];
+        let just = |ts: i64| ts <= wait.end && own.worked(ts, wait.start) < REPLY_NS;
+        match thread.last_starved(maker.at) {
+            Some(at) if just(thread.steps[at].end) => {
+                self.family.input_of(maker).is_some_and(|by| self.explainer.maker(by).0.thread == self.thread)
+            }
+            Some(_) => false,
+            None => just(thread.born),
+        }
+    }
+
+    /// Returns `true` if a maker reads a significant part of its output from files or a network.
+    pub(super) fn reads(&self, maker: Act, since: i64) -> bool {
+        let thread = &self.family.threads[maker.thread];
+        let from = thread.last_starved(maker.at).map_or(thread.born, |at| thread.steps[at].end);
+        let did = thread.composition(from.min(since.max(thread.born)), maker.at);
+        let read = [Part::Storage, Part::PageFaults, Part::Network].map(|part| did.get(part)).iter().sum::<i64>();
+        READING_PART * read >= did.without(Part::Idle).sum() && read > 0
+    }
+
+    /// Returns `true` if a thread of another process delivered an item at the trainer's request without making it.
+    pub(super) fn is_delivery(&self, act: Act, maker: Act) -> bool {
+        maker.thread == self.thread && self.family.threads[act.thread].lane.proc != self.lane().proc
+    }
+
+    /// Returns the thread that stands for a maker: threads of another process are one maker, whichever of them sends.
+    pub(super) fn maker_key(&self, maker: Act) -> usize {
+        let proc = self.family.threads[maker.thread].lane.proc;
+        let first = || self.family.first_thread(proc);
+        if proc == self.lane().proc { maker.thread } else { first().unwrap_or(maker.thread) }
+    }
+
+    /// Returns, per maker, whether it does the trainer's own work. Makers that end few waits are judged together.
+    pub(super) fn own_workers(&self, waits: &[Ended]) -> BTreeMap<Option<usize>, bool> {
+        let mut makers: BTreeMap<usize, [u64; 2]> = BTreeMap::new();
+        for wait in waits {
+            let Some(act) = wait.by.act() else { continue };
+            let (maker, _) = self.explainer.maker(act);
+            if self.is_delivery(act, maker) {
+                continue;
+            }
+            let is_own = self.is_reply(wait, maker) && !self.reads(maker, wait.start);
+            let [all, own] = makers.entry(self.maker_key(maker)).or_default();
+            (*all, *own) = (*all + 1, *own + is_own as u64);
+        }
+        let mut found: BTreeMap<Option<usize>, [u64; 2]> = BTreeMap::new();
+        for (maker, [all, own]) in makers {
+            let sum = found.entry((all >= WAITS_MIN as u64).then_some(maker)).or_default();
+            *sum = [sum[0] + all, sum[1] + own];
+        }
+        found.into_iter().map(|(maker, [all, own])| (maker, 10 * own >= REPLIES_OF_TEN * all)).collect()
+    }
+
+    /// Returns whether a maker does the trainer's own work, judged separately or together with all makers that end few
+    /// waits.
+    pub(super) fn is_own_worker(&self, own: &BTreeMap<Option<usize>, bool>, maker: Act) -> bool {
+        own.get(&Some(self.maker_key(maker))).or_else(|| own.get(&None)).copied().unwrap_or(false)
+    }
+
+    /// Returns the threads alongside the trainer and processes below it that repeatedly make batches.
+    pub(super) fn readers(&self, waits: &[Ended], own: &BTreeMap<Option<usize>, bool>) -> BTreeSet<LaneId> {
+        let mut ended: BTreeMap<LaneId, [usize; 2]> = BTreeMap::new();
+        for wait in waits {
+            let Ender::Thread(act) = wait.by else { continue };
+            if self.family.communicators.contains(&act.thread) || self.is_consumer(act) {
+                continue;
+            }
+            let (maker, _) = self.explainer.maker(act);
+            let is_own = self.is_own_worker(own, maker);
+            let reader = if maker.thread == self.thread { act } else { maker };
+            // A thread of the trainer's process that only forwards the trainer's input makes nothing.
+            let is_echo =
+                reader.thread == self.thread || maker.thread == self.thread && self.relation(&act) != Relation::Child;
+            if self.relation(&act) != Relation::Stranger && !is_echo {
+                let [all, owns] = ended.entry(self.reader_of(reader)).or_default();
+                (*all, *owns) = (*all + 1, *owns + is_own as usize);
+            }
+        }
+        let is_own = |lane: &LaneId| ended.get(lane).is_some_and(|[all, owns]| 2 * owns >= *all);
+        let made = ended.iter().filter(|(_, [all, _])| *all >= WAITS_MIN).map(|(lane, _)| *lane);
+        made.chain(self.hand_to_trainer()).filter(|lane| !is_own(lane)).collect()
+    }
+
+    /// Returns the processes below the trainer that repeatedly send it messages.
+    pub(super) fn hand_to_trainer(&self) -> BTreeSet<LaneId> {
+        let mut taken: BTreeMap<u64, usize> = BTreeMap::new();
+        let takes = self.family.threads[self.thread].takes();
+        takes.for_each(|step| *taken.entry(step.object.id).or_default() += 1);
+        let often = taken.into_iter().filter(|(_, count)| *count >= WAITS_MIN);
+        let givers = often.flat_map(|(object, _)| self.family.givers(object));
+        let lanes = givers.map(|thread| self.reader_of(Act { thread, at: 0 }));
+        lanes.filter(|lane| self.family.is_below(lane.proc, self.lane().proc)).collect()
+    }
+
+    /// Returns the reader of an act: a thread alongside the trainer, or the main thread of another process, which
+    /// represents the process.
+    pub(super) fn reader_of(&self, act: Act) -> LaneId {
+        self.reader(self.family.threads[act.thread].lane)
+    }
+
+    pub(super) fn reader(&self, lane: LaneId) -> LaneId {
+        let first = self.family.processes.get(lane.proc as usize).map_or(lane.tid, |process| process.pid);
+        if lane.proc == self.lane().proc { lane } else { LaneId { tid: first, ..lane } }
+    }
+}

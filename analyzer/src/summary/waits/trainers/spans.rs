@@ -1,0 +1,100 @@
+//! Waits that a trainer's spans show.
+
+use super::super::family::{Act, Ender};
+use super::super::parts::{Part, Parts};
+use super::super::timeline::StepKind;
+use super::ended::Ended;
+use super::roles::Relation;
+use super::{Trainer, TrainerWaits, UNPICKLING_NS_PER_BYTE, WORK_NS, Wait, WaitKind};
+use crate::summary::time::intervals::{Interval, united};
+
+impl Trainer<'_, '_> {
+    /// Returns the waits that its spans show.
+    pub(super) fn by_spans(mut self) -> Option<TrainerWaits> {
+        let fetches = united(vec![self.family.threads[self.thread].fetches.clone()]);
+        let (from, to) = (fetches.first()?.start, fetches.last()?.end);
+        let has_makers = fetches.iter().any(|fetch| self.ender_of(fetch).act().is_some());
+        let mut waits: Vec<Wait> = fetches.iter().map(|fetch| self.fetch(fetch, has_makers)).collect();
+        for made in united(vec![self.family.threads[self.thread].loader_starts.clone()]) {
+            self.add_start(&mut waits, (made, self.thread));
+        }
+        let from = waits.first().map_or(from, |wait| wait.start.min(from));
+        let works = waits.iter().zip(waits.iter().skip(1)).filter(|(a, b)| b.start - a.end >= WORK_NS).count() as u64;
+        let messages = waits.len() as u64;
+        let own_storage = self.family.threads[self.thread].composition(from, to).get(Part::Storage);
+        let faults = None;
+        Some(TrainerWaits { lane: self.lane(), by_spans: true, waits, from, to, works, messages, own_storage, faults })
+    }
+
+    /// Returns the maker of the item that a span waited for: the last thread to end a wait in the span other than by
+    /// delivery only.
+    pub(super) fn ender_of(&self, fetch: &Interval) -> Ender {
+        let thread = &self.family.threads[self.thread];
+        let (mut last, mut dead): (Option<Ended>, Option<Act>) = (None, None);
+        let steps = self.idle_steps(fetch.start, fetch.end).into_iter();
+        for at in steps.filter(|&at| thread.class[at] != Part::Gil) {
+            let (step, by) = (&thread.steps[at], self.family.ender(self.thread, at));
+            let start = last.as_ref().map_or(step.start, |last| last.start);
+            match &mut last {
+                Some(last) if self.is_same_delivery(last, &by, step) => last.end = step.end,
+                _ if by.act().is_none() => dead = if let Ender::Dead(act) = by { Some(act) } else { dead },
+                _ => last = Some(Ended { start, end: step.end, by, bytes: 0, next: step.end, object: step.object }),
+            }
+        }
+        match last {
+            Some(last) => last.by,
+            None => dead.map_or(Ender::Nobody, Ender::Dead),
+        }
+    }
+
+    /// Counts the time that receiving a batch takes at most as hand-over: for its bytes, and for its tensors in shared
+    /// memory. The rest is other work on the batch, such as sampling.
+    pub(super) fn unpickled(&self, did: Parts, from: i64, to: i64) -> Parts {
+        let steps = &self.family.threads[self.thread].steps;
+        let steps = &steps[steps.partition_point(|step| step.end < from)..];
+        let taken = steps.iter().take_while(|step| step.start <= to).filter(|step| step.kind == StepKind::Take);
+        let bytes: i64 = taken.map(|step| step.amount.max(0)).sum();
+        let mut left = WORK_NS + bytes * UNPICKLING_NS_PER_BYTE;
+        [Part::Cpu, Part::OutsideCalls].into_iter().fold(did, |did, part| {
+            let moved = did.get(part).min(left);
+            left -= moved;
+            did - Parts::of(part, moved) + Parts::of(Part::HandOver, moved)
+        })
+    }
+
+    /// Explains one span: its waits belong to the last message, the rest is the trainer's own work.
+    pub(super) fn fetch(&mut self, fetch: &Interval, has_makers: bool) -> Wait {
+        let Interval { start, end } = *fetch;
+        let family = self.family;
+        let thread = &family.threads[self.thread];
+        let steps = self.idle_steps(start, end);
+        let ends = steps.first().zip(steps.last());
+        let waited =
+            ends.map(|(&first, &last)| (thread.steps[first].start.max(start), thread.steps[last].end.min(end)));
+        let own = |from: i64, to: i64| {
+            let did = thread.composition(from, to);
+            let did = did.scaled(to - from).unwrap_or(Parts::of(Part::OutsideCalls, to - from));
+            did.relabel(Part::Idle, Part::Unknown)
+        };
+        let own = |from: i64, to: i64| if has_makers { self.unpickled(own(from, to), from, to) } else { own(from, to) };
+        let Some((from, to)) = waited else {
+            return Wait { parts: own(start, end), ..self.explain(start, end, WaitKind::Data, Ender::Nobody) };
+        };
+        let rest = own(start, from) + own(to, end);
+        let by = self.ender_of(fetch);
+        let mut wait = match by {
+            Ender::Exit(act) if act.thread != self.thread && self.relation(&act) == Relation::Child => {
+                self.reader_time(from, to, act)
+            }
+            Ender::Thread(_) | Ender::Exit(_) => self.explain(from, to, WaitKind::Data, by),
+            Ender::Dead(act) => self.dead_time(from, to, act),
+            _ => {
+                let did = own(from, to);
+                Wait { parts: did, ..self.explain(from, to, WaitKind::Data, by) }
+            }
+        };
+        (wait.start, wait.end) = (start, end);
+        wait.parts += rest;
+        wait
+    }
+}

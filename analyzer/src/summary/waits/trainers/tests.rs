@@ -1,0 +1,356 @@
+//! Trainers and their waits, from made timelines.
+
+use dlio_schemas::evidence::Counters;
+
+use super::*;
+use crate::batch::Usage;
+use crate::summary::waits::timeline::{Object, STEPS_MAX, Step, StepKind, ThreadPart, TimelinePart};
+
+const MS: i64 = 1_000_000;
+const TRAINER: LaneId = LaneId { proc: 0, tid: 1 };
+const READER: LaneId = LaneId { proc: 1, tid: 2 };
+const FEEDER: LaneId = LaneId { proc: 1, tid: 3 };
+const PIPE: Object = Object { id: 7, network: false };
+
+/// Threads from this number start with their first step, all others at the start of the trace.
+const STARTED_LATER: i32 = 100;
+
+fn step(kind: StepKind, object: Object, start: i64, end: i64) -> Step {
+    Step { start: start * MS, end: end * MS, kind, object, amount: 100, ..Step::NOTHING }
+}
+
+fn woken(start: i64, end: i64, waker: LaneId) -> Step {
+    let object = Object { id: 0x1000, network: false };
+    Step { waker: waker.tid, woken: 1_000, ..step(StepKind::Wait, object, start, end) }
+}
+
+/// Returns the waits of a trainer and its child, given the steps of their threads from timestamp zero.
+fn waits(threads: Vec<(LaneId, Vec<Step>, Vec<Usage>)>) -> Waits {
+    let mut timelines = Timelines::default();
+    for (lane, steps, usage) in threads {
+        let first = steps.iter().map(|step| step.start).min().unwrap_or(0);
+        let first = if lane.tid >= STARTED_LATER { first } else { first.min(0) };
+        let part = ThreadPart { steps, usage, first: Some(first), ..ThreadPart::default() };
+        timelines.threads.insert(lane, part);
+    }
+    let process = |pid, ppid| Process { pid, ppid, ..Process::default() };
+    explained(timelines, &[process(1, None), process(2, Some(1)), process(STARTED_LATER, Some(1))])
+}
+
+/// Returns the trainer's waits for five batches, 30 ms each, with steps of 10 ms.
+fn trainer() -> Vec<Step> {
+    (0..5).map(|i| step(StepKind::Take, PIPE, 40 * i, 40 * i + 30)).collect()
+}
+
+/// Returns a reader that sends a batch every 40 ms and reads for `storage` of that time.
+fn reader(storage: i64) -> Vec<Step> {
+    let give = |i: i64| Step { storage: storage * MS, ..step(StepKind::Give, PIPE, 40 * i + 30, 40 * i + 30) };
+    (0..5).map(give).collect()
+}
+
+#[track_caller]
+fn only(waits: &Waits) -> &TrainerWaits {
+    let [trainer] = &waits.trainers[..] else { panic!("{:?}", waits.trainers) };
+    assert_eq!(trainer.lane, TRAINER);
+    for wait in &trainer.waits {
+        assert_eq!(wait.parts.sum(), wait.end - wait.start, "{wait:?}");
+    }
+    trainer
+}
+
+#[test]
+fn more_steps_than_there_is_room_for_are_said_to_be_unexplained() {
+    let piece = || {
+        let mut part = TimelinePart::default();
+        part.begin(LaneId { proc: 0, tid: 1 }, 0);
+        part.step(Step { start: 0, end: 10, kind: StepKind::Wait, ..Step::NOTHING });
+        part
+    };
+    let waits = |before: usize| {
+        let mut all = Timelines { steps: before, ..Timelines::default() };
+        all.take(piece());
+        explained(all, &[])
+    };
+    assert!(!waits(STEPS_MAX - 1).is_cut && waits(STEPS_MAX).is_cut);
+    // Parts measured on several hosts.
+    let mut both = Waits::default();
+    both.merge(waits(STEPS_MAX));
+    both.merge(waits(0));
+    assert!(both.is_cut && both.trainers.is_empty());
+}
+
+#[test]
+fn a_wait_has_the_composition_of_its_makers_work() {
+    let usage = (0..5).map(|i| Usage {
+        ts: (40 * i + 30) * MS,
+        counters: Counters { cpu_us: 10_000, run_delay_us: Some(0), ..Counters::default() },
+    });
+    let found = waits(vec![(TRAINER, trainer(), Vec::new()), (READER, reader(30), usage.collect())]);
+    let parts = only(&found).parts(WaitKind::Data);
+    assert_eq!(parts.largest(), Part::Storage);
+    assert!(parts.get(Part::Cpu) > 20 * MS && parts.get(Part::Storage) > 90 * MS, "{parts:?}");
+    assert_eq!(only(&found).ns(WaitKind::Data), 150 * MS);
+    assert_eq!(only(&found).makers().into_keys().collect::<Vec<_>>(), [READER]);
+}
+
+#[test]
+fn a_thread_that_passes_a_batch_on_is_not_its_maker() {
+    let mut feeder = Vec::new();
+    for i in 0..5 {
+        feeder.push(woken(40 * i, 40 * i + 30, READER));
+        feeder.push(step(StepKind::Give, PIPE, 40 * i + 30, 40 * i + 30));
+    }
+    let edges = |i: i64| Step { storage: 35 * MS, ..step(StepKind::Edge, Object::default(), 40 * i + 30, 40 * i + 30) };
+    let reader: Vec<Step> = (0..5).map(edges).collect();
+    let threads = vec![(TRAINER, trainer(), vec![]), (READER, reader, vec![]), (FEEDER, feeder, vec![])];
+    let found = waits(threads);
+    assert_eq!(only(&found).makers().into_keys().collect::<Vec<_>>(), [READER]);
+    assert_eq!(only(&found).parts(WaitKind::Data).largest(), Part::Storage);
+}
+
+#[test]
+fn a_wait_that_nobody_was_seen_to_end_is_unknown() {
+    let mut unseen = trainer();
+    unseen.push(step(StepKind::Wait, Object::default(), 200, 290));
+    unseen.push(step(StepKind::Take, PIPE, 300, 330));
+    let mut gives = reader(30);
+    gives.push(step(StepKind::Give, PIPE, 330, 330));
+    let found = waits(vec![(TRAINER, unseen, Vec::new()), (READER, gives, Vec::new())]);
+    assert_eq!(only(&found).ns(WaitKind::Unknown), 90 * MS);
+    assert_eq!(only(&found).ns(WaitKind::Data), 180 * MS);
+}
+
+#[test]
+fn a_thread_that_answers_at_once_does_the_trainers_own_work() {
+    let own = LaneId { proc: 0, tid: 9 };
+    let asks = |i: i64| woken(40 * i, 40 * i + 30, own);
+    let answers = |i: i64| woken(40 * i - 10, 40 * i, TRAINER);
+    let loader = (0..5).map(|i| step(StepKind::Take, PIPE, 40 * i + 38, 40 * i + 38));
+    let mut steps: Vec<Step> = (0..5).map(asks).chain(loader).collect();
+    steps.sort_by_key(|step| step.start);
+    let threads = vec![
+        (TRAINER, steps, Vec::new()),
+        (own, (1..5).map(answers).collect(), Vec::new()),
+        (READER, reader(1), Vec::new()),
+    ];
+    let found = waits(threads);
+    assert_eq!(only(&found).ns(WaitKind::Data), 0);
+    assert!(only(&found).ns(WaitKind::OwnWork) >= 100 * MS);
+}
+
+/// Returns the steps of a trainer in two passes, which made a reader for each or one for both, and of the readers.
+fn passes(readers: [LaneId; 2]) -> Vec<(LaneId, Vec<Step>, Vec<Usage>)> {
+    let nowhere = Object::default();
+    let mut steps = Vec::new();
+    let mut threads: Vec<(LaneId, Vec<Step>, Vec<Usage>)> = Vec::new();
+    for (pass, reader) in (0..).zip(readers) {
+        let at = 400 * pass;
+        let late = |step: &Step| Step { start: step.start + at * MS, end: step.end + at * MS, ..*step };
+        let is_new = pass == 0 || readers[0] != reader;
+        if is_new {
+            steps.push(Step { amount: reader.tid as i64, ..step(StepKind::Fork, nowhere, at - 20, at - 8) });
+        }
+        steps.extend(trainer().iter().map(late));
+        if pass == 1 || readers[0] != readers[1] {
+            steps.push(step(StepKind::Poll, Object { id: 99, network: false }, at + 210, at + 290));
+            steps.push(Step { amount: reader.tid as i64, ..step(StepKind::Child, nowhere, at + 290, at + 290) });
+        }
+        let mut made: Vec<Step> = self::reader(30).iter().map(late).collect();
+        made.push(step(StepKind::Edge, nowhere, at + 289, at + 289));
+        match threads.last_mut() {
+            Some((_, before, _)) if !is_new => before.extend(made),
+            _ => threads.push((reader, made, Vec::new())),
+        }
+    }
+    threads.push((TRAINER, steps, Vec::new()));
+    threads
+}
+
+/// A loader with readers for each pass waits for their end within the pass; readers of several passes end after
+/// the training.
+#[test]
+fn making_readers_is_the_time_of_their_start_and_so_is_their_end_within_a_pass() {
+    let second = LaneId { proc: 2, tid: STARTED_LATER };
+    let renewed = waits(passes([READER, second]));
+    let kept = waits(passes([READER, READER]));
+    for (found, made) in [(&renewed, 2 * (12 + 80)), (&kept, 12)] {
+        let trainer = only(found);
+        assert!(trainer.parts(WaitKind::Data).get(Part::Start) >= made * MS, "{trainer:?}");
+        assert_eq!((trainer.ns(WaitKind::Data), trainer.ns(WaitKind::Unknown)), ((300 + made) * MS, 0));
+    }
+    let trained = [&renewed, &kept].map(|found| only(found).to - only(found).from);
+    assert_eq!(trained, [(400 + 290 + 20) * MS, (400 + 210 + 20) * MS]);
+}
+
+/// Messages larger than a pipe arrive in chunks. The next message begins with its length, after the trainer's step.
+#[test]
+fn chunks_of_two_messages_are_two_waits() {
+    let take = |from: i64, took_us: i64, bytes: i64| {
+        let start = from * 1_000;
+        Step { start, end: start + took_us * 1_000, amount: bytes, ..step(StepKind::Take, PIPE, 0, 0) }
+    };
+    // Each message waits 10 ms for its length, or finds it there; its chunks follow within 20 us each.
+    let message = |i: i64| {
+        let (from, waited) = (40_000 * i, if i % 2 == 0 { 10_000 } else { 2 });
+        let at = from + waited;
+        let sleep = Step { amount: 0, ..step(StepKind::Sleep, Object::default(), 0, 0) };
+        let sleep = Step { start: (at + 60) * 1_000, end: (at + 10_060) * 1_000, ..sleep };
+        [take(from, waited, 4), take(at + 10, 20, 65_536), take(at + 35, 20, 36_864), sleep]
+    };
+    let steps: Vec<Step> = (0..10).flat_map(message).collect();
+    let gives = (0..10).map(|i| Step { storage: 30 * MS, ..step(StepKind::Give, PIPE, 40 * i + 5, 40 * i + 5) });
+    let found = waits(vec![(TRAINER, steps, Vec::new()), (READER, gives.collect(), Vec::new())]);
+    let trainer = only(&found);
+    let longest = trainer.waits.iter().map(|wait| wait.end - wait.start).max();
+    assert!(longest < Some(11 * MS) && trainer.ns(WaitKind::Data) < 60 * MS, "{trainer:?}");
+}
+
+/// PyTorch waits for a batch with a timeout, and looks for ended workers after it.
+#[test]
+fn a_look_for_ended_readers_divides_no_wait() {
+    let mut steps = trainer();
+    let looked = 250 * MS + 20_000;
+    steps.extend([
+        Step { timed_out: true, amount: 0, ..step(StepKind::Poll, PIPE, 200, 250) },
+        Step { end: looked, amount: 0, ..step(StepKind::Child, Object::default(), 250, 250) },
+        Step { start: looked, ..step(StepKind::Take, PIPE, 250, 290) },
+    ]);
+    let mut made = reader(30);
+    made.push(Step { storage: 90 * MS, ..step(StepKind::Give, PIPE, 290, 290) });
+    let found = waits(vec![(TRAINER, steps, Vec::new()), (READER, made, Vec::new())]);
+    assert_eq!((only(&found).ns(WaitKind::Data), only(&found).ns(WaitKind::Unknown)), ((150 + 90) * MS, 0));
+}
+
+/// A trainer starts a thread for each step and joins it; then a reader delivers the batch that the trainer
+/// requests.
+#[test]
+fn a_joined_thread_and_the_delivery_after_it_are_two_waits() {
+    let (asks, answers) = (Object { id: 8, network: false }, Object { id: 9, network: false });
+    let (mut own, mut server, mut threads) = (Vec::new(), Vec::new(), Vec::new());
+    for i in 0..6 {
+        let worker = LaneId { proc: 0, tid: STARTED_LATER + i as i32 };
+        own.push(Step { is_lock: true, ..woken(40 * i, 40 * i + 30, worker) });
+        own.push(step(StepKind::Give, asks, 40 * i + 30, 40 * i + 30));
+        own.push(step(StepKind::Take, answers, 40 * i + 30, 40 * i + 31));
+        server.push(step(StepKind::Take, asks, 40 * i - 9, 40 * i + 30));
+        server.push(step(StepKind::Give, answers, 40 * i + 31, 40 * i + 31));
+        let edge = |at: i64| step(StepKind::Edge, Object::default(), at, at);
+        threads.push((worker, vec![edge(40 * i), edge(40 * i + 30)], Vec::new()));
+    }
+    threads.extend([(TRAINER, own, Vec::new()), (FEEDER, server, Vec::new()), (READER, reader(1), Vec::new())]);
+    let found = waits(threads);
+    assert!(only(&found).ns(WaitKind::Data) <= 6 * MS, "{:?}", only(&found));
+}
+
+/// A thread of the reader responds to the trainer's requests, like the PyTorch thread that passes descriptors.
+#[test]
+fn what_is_delivered_on_request_is_no_work_of_the_trainers_own() {
+    let (asks, answers) = (Object { id: 8, network: false }, Object { id: 9, network: false });
+    let (mut own, mut server) = (Vec::new(), Vec::new());
+    for i in 0..5 {
+        own.push(step(StepKind::Take, PIPE, 40 * i, 40 * i));
+        own.push(step(StepKind::Give, asks, 40 * i, 40 * i));
+        own.push(step(StepKind::Take, answers, 40 * i, 40 * i + 20));
+        server.push(step(StepKind::Take, asks, 40 * i - 19, 40 * i + 20));
+        server.push(step(StepKind::Give, answers, 40 * i + 20, 40 * i + 20));
+    }
+    let given = (0..5).map(|i| step(StepKind::Give, PIPE, 40 * i - 1, 40 * i - 1)).collect();
+    let found = waits(vec![(TRAINER, own, Vec::new()), (READER, given, Vec::new()), (FEEDER, server, Vec::new())]);
+    assert_eq!(only(&found).ns(WaitKind::OwnWork), 0);
+    assert_eq!(only(&found).ns(WaitKind::Data), 100 * MS);
+}
+
+/// Three threads of a reader alternate on each item, a millisecond at a time.
+#[test]
+fn an_item_that_several_make_in_turn_is_explained_step_by_step() {
+    let [second, third] = [4, 5].map(|tid| LaneId { proc: 1, tid });
+    let (mut main, mut reads, mut computes) = (Vec::new(), Vec::new(), Vec::new());
+    for i in 0..70 {
+        main.push(woken(3 * i + 1, 3 * i + 3, third));
+        reads.push(Step { storage: MS, ..woken(3 * i - 1, 3 * i + 1, READER) });
+        computes.push(woken(3 * i, 3 * i + 2, second));
+    }
+    for i in 0..5 {
+        main.push(step(StepKind::Give, PIPE, 40 * i + 30, 40 * i + 30));
+    }
+    main.sort_by_key(|step| (step.end, step.start));
+    let threads = [(TRAINER, trainer()), (READER, main), (second, reads), (third, computes)];
+    let found = waits(threads.map(|(lane, steps)| (lane, steps, Vec::new())).into());
+    let parts = only(&found).parts(WaitKind::Data);
+    assert!(parts.get(Part::Unknown) < 10 * MS, "{parts:?}");
+    assert!(parts.get(Part::Storage) > 30 * MS && parts.get(Part::OutsideCalls) > 60 * MS, "{parts:?}");
+}
+
+/// A loader, and a program that answers after 30 ms, to which the trainer sends each batch. The training ends with the
+/// last batch.
+#[test]
+fn waits_for_readers_and_for_a_program_that_answers_are_not_merged() {
+    let (device, asks, answers) =
+        (LaneId { proc: 2, tid: STARTED_LATER }, Object { id: 8, ..PIPE }, Object { id: 9, ..PIPE });
+    let (mut own, mut works, mut reads) = (Vec::new(), Vec::new(), Vec::new());
+    for i in 0..6 {
+        let at = 40 * i;
+        reads.push(step(StepKind::Give, PIPE, at + 4, at + 4));
+        own.push(step(StepKind::Take, PIPE, at + 1, at + 5));
+        own.push(step(StepKind::Give, asks, at + 5, at + 5));
+        works.push(step(StepKind::Take, asks, at - 5, at + 5));
+        works.push(step(StepKind::Give, answers, at + 35, at + 35));
+        own.push(step(StepKind::Take, answers, at + 5, at + 35));
+    }
+    let found = waits(vec![(TRAINER, own, vec![]), (READER, reads, vec![]), (device, works, vec![])]);
+    let found = only(&found);
+    assert_eq!((found.ns(WaitKind::Data), found.ns(WaitKind::OwnWork)), (6 * 4 * MS, 5 * 30 * MS));
+}
+
+#[test]
+fn a_lock_that_another_thread_holds_is_no_wait_for_data() {
+    let holder = LaneId { proc: 0, tid: 9 };
+    let mut own = Vec::new();
+    for i in 0..5 {
+        own.push(step(StepKind::Take, PIPE, 40 * i, 40 * i + 5));
+        own.push(Step { is_lock: true, ..woken(40 * i + 10, 40 * i + 30, holder) });
+    }
+    let reads = (0..5).map(|i| step(StepKind::Give, PIPE, 40 * i + 5, 40 * i + 5)).collect();
+    let saves = |i: i64| Step { storage: 30 * MS, ..step(StepKind::Edge, Object::default(), 40 * i + 35, 40 * i + 35) };
+    let threads = vec![(TRAINER, own, vec![]), (holder, (0..5).map(saves).collect(), vec![]), (READER, reads, vec![])];
+    let found = waits(threads);
+    let found = only(&found);
+    assert_eq!((found.ns(WaitKind::Data), found.ns(WaitKind::Lock)), (5 * 5 * MS, 5 * 20 * MS));
+    assert_eq!(found.parts(WaitKind::Lock).largest(), Part::Storage);
+}
+
+#[test]
+fn room_in_an_output_queue_is_no_data() {
+    let output = Object { id: 8, ..PIPE };
+    let room = Object { id: 0x1000, network: false };
+    let writer = LaneId { proc: 2, tid: STARTED_LATER };
+    let (mut own, mut writes) = (Vec::new(), Vec::new());
+    for i in 0..5 {
+        own.push(step(StepKind::Take, PIPE, 40 * i, 40 * i + 5));
+        own.push(Step { shared: true, ..step(StepKind::Wait, room, 40 * i + 6, 40 * i + 30) });
+        own.push(step(StepKind::Give, output, 40 * i + 30, 40 * i + 30));
+        writes.push(step(StepKind::Post, room, 40 * i + 30, 40 * i + 30));
+        writes.push(step(StepKind::Take, output, 40 * i + 30, 40 * i + 31));
+    }
+    let reads = (0..5).map(|i| step(StepKind::Give, PIPE, 40 * i + 5, 40 * i + 5)).collect();
+    let found = waits(vec![(TRAINER, own, vec![]), (READER, reads, vec![]), (writer, writes, vec![])]);
+    let found = only(&found);
+    assert_eq!((found.ns(WaitKind::Data), found.ns(WaitKind::OwnWork)), (5 * 5 * MS, 4 * 24 * MS));
+}
+
+#[test]
+fn a_batch_that_never_came_is_waited_for() {
+    let mut own = trainer();
+    for i in 0..2 {
+        own.push(Step { timed_out: true, ..step(StepKind::Poll, PIPE, 200 + 5000 * i, 5200 + 5000 * i) });
+    }
+    let found = waits(vec![(TRAINER, own, vec![]), (READER, reader(30), vec![])]);
+    let found = only(&found);
+    assert_eq!((found.ns(WaitKind::Data), found.parts(WaitKind::Data).get(Part::Unknown)), (10_150 * MS, 10_000 * MS));
+}
+
+#[test]
+fn a_trace_without_evidence_explains_nothing() {
+    let steps = (0..5).map(|i| step(StepKind::Take, Object::default(), 40 * i, 40 * i + 30)).collect();
+    assert!(!waits(vec![(TRAINER, steps, Vec::new())]).is_known);
+}
