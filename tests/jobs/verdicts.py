@@ -264,7 +264,9 @@ def find(report):
     causes = collections.Counter()
     for group in groups:
         causes.update(group.get("causes") or {})
-    if causes and cause not in ("none", "checkpoint"):
+    # A job's clock does not tell CPU time in calls from CPU time between them.
+    causes["cpu"] += causes.pop("file-calls", 0)
+    if any(causes.values()) and cause not in ("none", "checkpoint"):
         most = causes.most_common(1)[0][0]
         cause = CALLED.get(most, most)
     return Found(share, cause, start)

@@ -12,11 +12,12 @@ use super::values::{at, exact, list, number, text};
 use crate::summary::figures::units::{many, time};
 
 /// Causes and the style classes that set their colors.
-const CAUSES: [(&str, &str); 15] = [
+const CAUSES: [(&str, &str); 16] = [
     ("storage", "cause-storage"),
     ("page-faults", "cause-page-faults"),
     ("network", "cause-network"),
     ("cpu", "cause-cpu"),
+    ("file-calls", "cause-file-calls"),
     ("no-cpu", "cause-no-cpu"),
     ("gil", "cause-gil"),
     ("lock", "cause-lock"),

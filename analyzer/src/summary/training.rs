@@ -461,13 +461,13 @@ impl Scene<'_> {
     /// Returns `true` if a process works after its messages, as a trainer does with a batch.
     fn works(&self, group: &RankGroup) -> bool {
         let told = self.waits.of(LaneId { proc: group.proc, tid: group.tid });
-        if told.is_some_and(|waits| waits.works >= WORKS_MIN) {
-            return true;
-        }
         let waits_only =
             group.waited_ns.is_some_and(|waited| (group.trained_ns - waited) * ONLY_WAITS < group.trained_ns);
         if told.is_some() && waits_only {
             return false;
+        }
+        if told.is_some_and(|waits| waits.works >= WORKS_MIN) {
+            return true;
         }
         let readers: BTreeSet<u32> = group.readers.iter().map(|reader| reader.proc).collect();
         let handed: u64 = readers.iter().map(|&proc| self.sum(proc, |thread| thread.handed)).sum();
@@ -815,7 +815,10 @@ impl Wait {
     /// Computes the wait from the threads that ended it.
     fn told(waits: &TrainerWaits) -> Wait {
         let causes = waits.parts(WaitKind::Data);
-        let shares = Shares { start: causes.get(Part::Start), io: Some(causes.get(Part::Storage)) };
+        let shares = Shares {
+            start: causes.get(Part::Start),
+            io: Some(causes.get(Part::Storage) + causes.get(Part::FileCalls)),
+        };
         Wait { waited: Some(waits.ns(WaitKind::Data)), shares: Some(shares), causes: Some(causes) }
     }
 

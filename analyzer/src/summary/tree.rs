@@ -112,6 +112,17 @@ pub fn is_shell(program: &str) -> bool {
     SHELLS.contains(&program)
 }
 
+/// Programs with threads of their own that read, compress or copy.
+const TOOLS: [&str; 24] = [
+    "zstd", "pzstd", "xz", "pixz", "lzma", "gzip", "pigz", "bzip2", "pbzip2", "lbzip2", "lz4", "brotli", "tar",
+    "bsdtar", "zip", "unzip", "7z", "7za", "7zz", "rsync", "sort", "git", "ffmpeg", "ld",
+];
+
+/// Returns `true` if a program is known to process files, not to train.
+pub fn is_tool(program: &str) -> bool {
+    TOOLS.contains(&program)
+}
+
 /// A part of the command line of a process that Python spawned, which imports everything again.
 pub const SPAWNED: &str = "multiprocessing.spawn";
 

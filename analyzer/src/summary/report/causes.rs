@@ -52,6 +52,7 @@ pub(super) fn label(part: Part, reads_itself: bool) -> &'static str {
         Part::Network => "network",
         Part::Cpu if reads_itself => "CPU time of the loader",
         Part::Cpu => "CPU time spent on batches",
+        Part::FileCalls => "CPU time in calls on files",
         Part::NoCpu => "no free CPU",
         Part::Gil => "Python's interpreter lock (GIL)",
         Part::Lock => "locks",
@@ -84,6 +85,9 @@ fn detail(part: Part, parts: &Parts, reads_itself: bool) -> Option<String> {
             time(storage as f64)
         ),
         Part::Cpu => "CPU work on batches was the largest part of the wait.".into(),
+        Part::FileCalls => {
+            "Calls on files used the CPU: they copied from the page cache, or there were very many. Faster storage would not help.".into()
+        }
         Part::NoCpu if reads_itself => "The training thread was ready to run, but no CPU was free.".into(),
         Part::NoCpu => "Readers were ready to run, but no CPU was free.".into(),
         Part::Gil => "Threads waited for their turn in the interpreter: processes instead of threads would help.".into(),

@@ -53,6 +53,8 @@ pub struct Headline {
 pub enum Bottleneck {
     StorageBound,
     PreprocessingBound,
+    /// Calls on files use the CPU of the readers: they are served from memory.
+    FileCallBound,
     TransferBound,
     NetworkBound,
     LockBound,
@@ -106,6 +108,7 @@ impl Bottleneck {
         match self {
             Bottleneck::StorageBound => "STORAGE-BOUND",
             Bottleneck::PreprocessingBound => "PREPROCESSING-BOUND",
+            Bottleneck::FileCallBound => "FILE-CALL-BOUND",
             Bottleneck::TransferBound => "TRANSFER-BOUND",
             Bottleneck::NetworkBound => "NETWORK-BOUND",
             Bottleneck::LockBound => "LOCK-BOUND",
@@ -148,7 +151,7 @@ impl Bottleneck {
         let is_in = |rules: &[&str]| rules.contains(&rule);
         match self {
             Bottleneck::StorageBound => is_in(&READS) || is_in(&LOADER),
-            Bottleneck::OwnReads => is_in(&READS),
+            Bottleneck::OwnReads | Bottleneck::FileCallBound => is_in(&READS),
             Bottleneck::PreprocessingBound => {
                 is_in(&["loader-cpu-bound", "small-reads", "tiny-stdio"]) || is_in(&LOADER)
             }
@@ -185,6 +188,9 @@ impl Bottleneck {
         match self {
             Bottleneck::StorageBound => {
                 "read ahead in more threads or processes, prefetch more batches, or use faster storage"
+            }
+            Bottleneck::FileCallBound => {
+                "make fewer and larger calls on files: read whole files or records at once, or map them; do not stat or list per sample"
             }
             Bottleneck::PreprocessingBound => "preprocess ahead of time, or add readers if CPUs are idle",
             Bottleneck::TransferBound => "send less data per batch, or share memory instead of copying it",
@@ -223,6 +229,7 @@ impl Bottleneck {
             Part::Storage | Part::PageFaults => Bottleneck::StorageBound,
             Part::Network => Bottleneck::NetworkBound,
             Part::Cpu => Bottleneck::PreprocessingBound,
+            Part::FileCalls => Bottleneck::FileCallBound,
             Part::NoCpu => Bottleneck::CpuLimited,
             Part::Gil => Bottleneck::GilBound,
             Part::Lock => Bottleneck::LockBound,

@@ -117,6 +117,7 @@ mod tests {
             works: 50,
             messages: 51,
             own_storage: 0,
+            is_supplied: false,
             faults: None,
         };
         let all = Waits { is_known: true, is_cut: false, trainers: vec![trainer], ..Waits::default() };

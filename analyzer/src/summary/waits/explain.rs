@@ -86,7 +86,8 @@ impl<'f, 'a> Explainer<'f, 'a> {
         let given = &thread.steps[thread.steps.partition_point(|step| step.end < act.at)..];
         let bytes = given.first().filter(|step| step.kind == StepKind::Give).map_or(0, |step| step.amount.max(0));
         let work = thread.worked(from, act.at);
-        let fetches = did.get(Part::Storage) + did.get(Part::Network) + did.get(Part::PageFaults) > RELAY_NS / 2;
+        let fetched = [Part::Storage, Part::FileCalls, Part::Network, Part::PageFaults].map(|part| did.get(part));
+        let fetches = fetched.iter().sum::<i64>() > RELAY_NS / 2;
         if fetches || work > RELAY_NS + RELAY_NS_PER_BYTE * bytes {
             return None;
         }

@@ -14,8 +14,10 @@ pub enum Part {
     PageFaults,
     /// Calls on network sockets, and name lookups.
     Network,
-    /// CPU time of the thread that made the batch.
+    /// CPU time of the thread that made the batch, outside calls on files.
     Cpu,
+    /// CPU time in calls on files, which were served from memory.
+    FileCalls,
     /// Ready to run, but no CPU was free.
     NoCpu,
     /// Python's global interpreter lock.
@@ -50,6 +52,7 @@ impl Part {
         Part::PageFaults,
         Part::Network,
         Part::Cpu,
+        Part::FileCalls,
         Part::NoCpu,
         Part::Gil,
         Part::Lock,
@@ -70,6 +73,7 @@ impl Part {
             "page-faults",
             "network",
             "cpu",
+            "file-calls",
             "no-cpu",
             "gil",
             "lock",

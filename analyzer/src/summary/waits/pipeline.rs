@@ -62,7 +62,8 @@ pub fn pipeline(family: &Family, waits: &Trained) -> Result<Pipeline, String> {
     let made = || passes.iter().flat_map(|pass| &pass.productions);
     found.mapped = made().filter(|made| walk.composition(made).get(Part::PageFaults) > 0).count();
     let did = |part: Part| made().map(|made| walk.composition(made).get(part)).sum::<i64>() as f64;
-    found.starved = did(Part::NoCpu) / (did(Part::NoCpu) + did(Part::Cpu)).max(1.0);
+    let cpu = did(Part::Cpu) + did(Part::FileCalls);
+    found.starved = did(Part::NoCpu) / (did(Part::NoCpu) + cpu).max(1.0);
     found.served_ns = did(Part::Network) + did(Part::Idle) + did(Part::Child);
     found.reads = reads(family, &passes);
     found.wait_ns = found.waited_ns();
@@ -415,7 +416,8 @@ impl Walk<'_, '_> {
     fn think(&self, batch: &mut Batch, from: i64, to: i64) {
         let own = &self.family.threads[self.trainer];
         let did = own.composition(from, to.max(from));
-        let cpu = if own.is_counted { did.get(Part::Cpu) + did.get(Part::NoCpu) } else { 0 };
+        let on_cpu = [Part::Cpu, Part::FileCalls, Part::NoCpu].map(|part| did.get(part)).iter().sum();
+        let cpu: i64 = if own.is_counted { on_cpu } else { 0 };
         let all = (to - from).max(0);
         batch.think_cpu_ns = cpu.min(all) as f64;
         batch.think_ns = (all - cpu.min(all)) as f64;
@@ -499,7 +501,8 @@ fn work(did: &Parts, is_counted: bool) -> Work {
     work[Kind::Io as usize] = of(&[Part::Storage, Part::PageFaults]);
     work[Kind::Hand as usize] = of(&[Part::HandOver]);
     let outside = of(&[Part::OutsideCalls]);
-    work[Kind::Cpu as usize] = of(&[Part::Cpu, Part::NoCpu, Part::Gil]) + if is_counted { 0.0 } else { outside };
+    work[Kind::Cpu as usize] =
+        of(&[Part::Cpu, Part::FileCalls, Part::NoCpu, Part::Gil]) + if is_counted { 0.0 } else { outside };
     let known: f64 = work.iter().sum();
     work[Kind::Fixed as usize] = (did.sum() as f64 - known).max(0.0);
     work

@@ -235,6 +235,12 @@ impl Thread {
         !self.is_first && 10 * hands > sum && 2 * (hands + all.get(Part::Lock)) > sum && 10 * fetched < sum
     }
 
+    /// Returns the time it read files, received from a network, or read mapped files, in all its life.
+    pub fn fetched(&self) -> i64 {
+        let all = self.through.last().copied().unwrap_or_default();
+        self.stored_ns - self.written_ns + all.get(Part::Network) + all.get(Part::PageFaults)
+    }
+
     /// Returns the last step that ended by a timestamp and in which it was blocked for input for a significant time.
     pub fn last_starved(&self, by: i64) -> Option<usize> {
         let to = self.steps.partition_point(|step| step.end <= by);
@@ -340,23 +346,26 @@ impl Window {
         windows
     }
 
-    /// Returns the composition of the time outside calls, and of the time in calls on files. CPU time is assigned to
-    /// the gaps first.
+    /// Returns the composition of the time outside calls, and of the time in calls on files. Time off the CPU is assigned
+    /// to the calls first; what remains used the CPU, or waited for one, inside and outside calls alike.
     fn shares(&self, outside: i64, calls: i64) -> (Parts, Parts) {
-        let cpu = self.cpu.clamp(0, outside);
-        let delay = self.run_delay.clamp(0, outside - cpu);
-        let rest = outside - cpu - delay;
+        let cpu = self.cpu.clamp(0, outside + calls);
+        let delay = self.run_delay.clamp(0, outside + calls - cpu);
+        let blocked = outside + calls - cpu - delay;
+        let storage = blocked.min(calls);
         let left = match (self.faults, self.is_preempted) {
             (true, _) => Part::PageFaults,
             (_, true) => Part::NoCpu,
             _ => Part::OutsideCalls,
         };
-        let gaps = Parts::of(Part::Cpu, cpu) + Parts::of(Part::NoCpu, delay) + Parts::of(left, rest);
-        // A call that spends its time on a CPU was served from memory.
-        let served = (self.cpu - cpu).clamp(0, calls);
-        let waited = (self.run_delay - delay).clamp(0, calls - served);
-        let storage = calls - served - waited;
-        let calls = Parts::of(Part::Cpu, served) + Parts::of(Part::NoCpu, waited) + Parts::of(Part::Storage, storage);
+        let (served, all) = ((calls - storage) as i128, (cpu + delay).max(1) as i128);
+        let [served_cpu, served_delay] = [cpu, delay].map(|ns| (ns as i128 * served / all) as i64);
+        let gaps = Parts::of(Part::Cpu, cpu - served_cpu)
+            + Parts::of(Part::NoCpu, delay - served_delay)
+            + Parts::of(left, blocked - storage);
+        let calls = Parts::of(Part::FileCalls, served_cpu)
+            + Parts::of(Part::NoCpu, served_delay)
+            + Parts::of(Part::Storage, storage);
         (gaps, calls)
     }
 }
@@ -440,6 +449,7 @@ mod tests {
     fn calls_that_use_the_cpu_were_served_from_memory() {
         let steps = vec![step(StepKind::Give, 100_000, 110_000, 40_000)];
         let parts = thread(steps, vec![usage(110_000, 90, 0, 0)]).composition(0, 100_000);
-        assert_eq!((parts.get(Part::Cpu), parts.get(Part::Storage)), (90_000, 10_000));
+        let of = [Part::Cpu, Part::FileCalls, Part::Storage].map(|part| parts.get(part));
+        assert_eq!(of, [60_000, 30_000, 10_000]);
     }
 }

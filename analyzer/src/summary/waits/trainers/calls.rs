@@ -38,7 +38,7 @@ impl Trainer<'_, '_> {
         let own = self.own_workers(&by_maker);
         let is_own = |act: Act| self.is_consumer(act) || self.is_own_worker(&own, maker(act));
         let ended = self.ended_waits(|a, b| is_own(a) == is_own(b));
-        let readers = self.readers(&ended, &own);
+        let mut readers = self.readers(&ended, &own);
         let mut waits = Vec::new();
         let mut stops = BTreeSet::new();
         for wait in &ended {
@@ -61,13 +61,17 @@ impl Trainer<'_, '_> {
                     let only_ends = matches!(wait.by, Ender::Exit(_)) && !self.reads(maker, wait.start);
                     let is_delivery = self.is_delivery(act, maker) && readers.contains(&self.reader_of(act));
                     let is_own = self.is_consumer(act) || !is_delivery && self.is_own_worker(&own, maker);
-                    if only_ends || is_own { WaitKind::OwnWork } else { WaitKind::Data }
+                    let makes_nothing = !readers.contains(&self.reader_of(maker)) && self.is_helper(maker.thread);
+                    if only_ends || is_own || makes_nothing { WaitKind::OwnWork } else { WaitKind::Data }
                 }
             };
             waits.push(self.explain(wait.start, wait.end, kind, wait.by));
         }
         waits.extend(self.locked(&waits, &readers));
-        waits.extend(self.given_up(&ended, &readers));
+        let given_up = self.given_up(&ended, &readers);
+        let in_vain_until = given_up.as_ref().map(|wait| wait.end);
+        readers.extend(given_up.as_ref().and_then(|wait| wait.maker));
+        waits.extend(given_up);
         waits.sort_by_key(|wait| wait.start);
         let made = self.readers_made(&readers);
         // A loader that has readers for each epoch stops them within the epoch. Others are stopped after the training.
@@ -78,7 +82,7 @@ impl Trainer<'_, '_> {
         let data = || waits.iter().filter(|wait| wait.kind == WaitKind::Data);
         let takes = self.takes(&readers);
         let messages = data().count().max(takes.len());
-        if messages < WAITS_MIN {
+        if messages < WAITS_MIN && in_vain_until.is_none() {
             return None;
         }
         let messages = messages as u64;
@@ -92,21 +96,35 @@ impl Trainer<'_, '_> {
             data().zip(data().skip(1)).filter(|(wait, next)| self.computes(wait.end, next.start)).count() as u64;
         // A trainer stops its readers when it has processed the last batch.
         let step_max = longest_gap(data().filter(by_reader).map(|wait| (wait.start, wait.end)), &takes);
-        let to = if stops.contains(&last) { last } else { self.done(last).min(last.saturating_add(step_max)) };
+        let to = if stops.contains(&last) || in_vain_until == Some(last) {
+            last
+        } else {
+            self.done(last).min(last.saturating_add(step_max))
+        };
+        // A program that only uses threads to read is not training.
+        let own = waits.iter().filter(|wait| matches!(wait.kind, WaitKind::OwnWork | WaitKind::Lock));
+        let own = own.filter(|wait| wait.start >= from && wait.end <= to).map(|wait| wait.end - wait.start);
+        let busy = self.family.threads[self.thread].worked(from, to) + own.sum::<i64>();
+        if data().next().is_none() && 2 * busy < to - from {
+            return None;
+        }
         // Drop waits before and after the training.
         waits.retain(|wait| wait.start >= from && wait.start < to.max(last));
         let own_storage = self.family.threads[self.thread].composition(from, to).get(Part::Storage);
-        let faults = None;
-        Some(TrainerWaits { lane: self.lane(), by_spans: false, waits, from, to, works, messages, own_storage, faults })
+        let (lane, by_spans, faults, is_supplied) = (self.lane(), false, None, false);
+        Some(TrainerWaits { lane, by_spans, waits, from, to, works, messages, own_storage, is_supplied, faults })
     }
 
     /// Returns the last wait if it was for a batch that never came: looks for messages of the readers, after all other
-    /// messages, that ended with their timeout.
+    /// messages, that ended with their timeout. Readers that never sent anything are those that received requests.
     pub(super) fn given_up(&mut self, ended: &[Ended], readers: &BTreeSet<LaneId>) -> Option<Wait> {
+        let are_processes = readers.iter().any(|reader| reader.proc != self.lane().proc);
+        let silent = if are_processes { None } else { self.silent_reader() };
         let giver = |object: u64| {
-            let lanes = self.family.givers(object).into_iter().map(|thread| self.family.threads[thread].lane);
+            let givers = self.family.givers(object);
+            let lanes = givers.iter().map(|&thread| self.family.threads[thread].lane);
             let mut others = lanes.filter(|lane| lane.proc != self.lane().proc).map(|lane| self.reader(lane));
-            others.find(|lane| readers.contains(lane))
+            others.find(|lane| readers.contains(lane)).or(silent.filter(|_| givers.is_empty()))
         };
         let after = ended.iter().rposition(|wait| matches!(wait.by, Ender::Thread(_))).map_or(0, |last| last + 1);
         let looks = || {
@@ -181,7 +199,8 @@ impl Trainer<'_, '_> {
         }
     }
 
-    /// Returns the messages that it receives from its readers, or from any process below it if no readers are known.
+    /// Returns the messages that it receives from its readers, or from any process below it if no readers are known, and
+    /// the times at which it made room for the output of a thread.
     pub(super) fn takes(&self, readers: &BTreeSet<LaneId>) -> Vec<Interval> {
         let (family, lane) = (self.family, self.lane());
         let is_from_reader = |object: u64| match readers.is_empty() {
@@ -195,7 +214,11 @@ impl Trainer<'_, '_> {
         let takes = family.threads[self.thread].takes();
         let from_readers =
             takes.filter(|step| *known.entry(step.object.id).or_insert_with(|| is_from_reader(step.object.id)));
-        from_readers.map(|step| Interval { start: step.start, end: step.end }).collect()
+        let messages = from_readers.map(|step| Interval { start: step.start, end: step.end });
+        let beside = readers.iter().filter(|reader| reader.proc == lane.proc);
+        let threads = beside.filter_map(|reader| family.thread_of(*reader));
+        let made_room = threads.flat_map(|thread| self.woken_by_trainer(thread));
+        messages.chain(made_room.map(|at| Interval { start: at, end: at })).collect()
     }
 
     /// Returns the time at which the trainer had processed the last batch: it waits for another thread, stops its

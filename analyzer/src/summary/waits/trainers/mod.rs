@@ -22,7 +22,7 @@ use super::timeline::Timelines;
 use crate::catalog::Process;
 use crate::replay::pipeline::Pipeline;
 use crate::summary::time::intervals::Interval;
-use crate::summary::tree::{LaneId, is_shell};
+use crate::summary::tree::{LaneId, is_shell, is_tool};
 
 /// Object of a wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -89,6 +89,9 @@ pub struct TrainerWaits {
     pub messages: u64,
     /// Its own thread in calls on stored files during the training.
     pub own_storage: i64,
+    /// `true` if its makers are processes below it, or threads that read at least as much as it does itself.
+    #[serde(default)]
+    pub is_supplied: bool,
     /// Page faults of the threads that made its batches, in intervals in which storage served some.
     #[serde(default)]
     pub faults: Option<Faults>,
@@ -103,16 +106,14 @@ impl TrainerWaits {
         self.waits.iter().filter(|wait| wait.kind == kind).map(|wait| wait.end - wait.start).sum()
     }
 
-    /// Returns the input for extracting its pipeline.
-    /// Returns `true` if its makers read at least as much from storage or a network as it does itself, or are other
-    /// processes, and work ahead of it. Threads of a compressor work on request on data that its main thread reads.
+    /// Returns `true` if its makers supply it with data and work ahead of it. Threads of a compressor work on request on
+    /// data that its main thread reads.
     pub fn is_fed(&self) -> bool {
         let data = self.parts(WaitKind::Data);
-        let read = [Part::Storage, Part::PageFaults, Part::Network].map(|part| data.get(part)).iter().sum::<i64>();
-        let works_ahead = 2 * data.get(Part::NotAsked) < data.sum();
-        works_ahead && (read >= self.own_storage || self.makers().keys().any(|lane| lane.proc != self.lane.proc))
+        self.is_supplied && 2 * data.get(Part::NotAsked) < data.sum()
     }
 
+    /// Returns the input for extracting its pipeline.
     fn trained(&self) -> Trained {
         let is_reader_time =
             |wait: &&Wait| wait.kind == WaitKind::Data && wait.parts.get(Part::Start) > 0 && !self.by_spans;
@@ -196,17 +197,27 @@ pub fn explained(timelines: Timelines, processes: &[Process]) -> Waits {
     for waits in &mut trainers {
         let makers = waits.makers().into_keys().filter_map(|lane| family.thread_of(lane));
         waits.faults = makers.filter_map(|maker| family.threads[maker].faults).reduce(|a, b| a + b);
+        waits.is_supplied = is_supplied(&family, waits);
     }
     let pipelines = trainers.iter().map(|waits| (waits.lane, pipeline(&family, &waits.trained()))).collect();
     Waits { is_known, is_cut: false, trainers, pipelines, killed: family.killed }
 }
 
+fn is_supplied(family: &Family, waits: &TrainerWaits) -> bool {
+    let fetched = |lane: LaneId| family.thread_of(lane).map_or(0, |thread| family.threads[thread].fetched());
+    let makers = waits.makers();
+    let by_makers: i64 = makers.keys().map(|lane| fetched(*lane)).sum();
+    let are_others = makers.keys().any(|lane| family.is_below(lane.proc, waits.lane.proc));
+    are_others || by_makers > 0 && by_makers >= fetched(waits.lane)
+}
+
 /// Finds trainers without spans.
 fn by_calls(family: &Family) -> Vec<TrainerWaits> {
-    // A shell waits for its commands, and make for its compilers: they do not train.
+    // A shell waits for its commands, make for its compilers, and xz for its threads: they do not train.
     let may_train = |thread: &usize| {
         let process = &family.processes[family.threads[*thread].lane.proc as usize];
-        process.rank.is_some() || process.program.as_deref().is_none_or(|program| !is_shell(program))
+        process.rank.is_some()
+            || process.program.as_deref().is_none_or(|program| !is_shell(program) && !is_tool(program))
     };
     let firsts = (0..family.threads.len()).filter(|&thread| family.threads[thread].is_first).filter(may_train);
     let found: Vec<TrainerWaits> = firsts

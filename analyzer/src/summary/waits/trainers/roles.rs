@@ -20,6 +20,9 @@ const REPLIES_OF_TEN: u64 = 8;
 /// regardless.
 const READING_PART: i64 = 5;
 
+/// Maximum number of threads between the trainer's request and the thread that responds.
+const HOPS_MAX: usize = 12;
+
 /// Relation of a maker to the trainer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Relation {
@@ -70,12 +73,74 @@ impl Trainer<'_, '_> {
         let own = &self.family.threads[self.thread];
         let just = |ts: i64| ts <= wait.end && own.worked(ts, wait.start) < REPLY_NS;
         match thread.last_starved(maker.at) {
-            Some(at) if just(thread.steps[at].end) => {
-                self.family.input_of(maker).is_some_and(|by| self.explainer.maker(by).0.thread == self.thread)
-            }
+            Some(at) if just(thread.steps[at].end) => self.leads_back(maker, just),
             Some(_) => false,
             None => just(thread.born),
         }
+    }
+
+    /// Returns `true` if the input of a maker comes from the trainer, directly or through threads that fetch nothing.
+    fn leads_back(&self, maker: Act, just: impl Fn(i64) -> bool) -> bool {
+        let mut act = maker;
+        for _ in 0..HOPS_MAX {
+            let Some(by) = self.family.input_of(act) else { return false };
+            if self.explainer.maker(by).0.thread == self.thread {
+                return true;
+            }
+            if !self.is_helper(by.thread) || !just(by.at) {
+                return false;
+            }
+            act = by;
+        }
+        false
+    }
+
+    /// Returns `true` for a thread of the trainer's process that never read anything.
+    pub(super) fn is_helper(&self, thread: usize) -> bool {
+        let other = &self.family.threads[thread];
+        thread != self.thread && other.lane.proc == self.lane().proc && other.fetched() == 0
+    }
+
+    /// Returns when the trainer woke a thread of its process that then read: for a request, or because it made room for
+    /// output.
+    pub(super) fn woken_by_trainer(&self, thread: usize) -> Vec<i64> {
+        let other = &self.family.threads[thread];
+        let reads_after = |at: usize| {
+            let next =
+                (at + 1..other.steps.len()).find(|&next| other.is_starved(next)).unwrap_or(other.steps.len() - 1);
+            let reads = |step: usize| other.steps[step].storage > 0 || other.class[step] == Part::Network;
+            (at + 1..=next).any(reads)
+        };
+        let idle = (0..other.steps.len()).filter(|&at| other.is_starved(at));
+        let by_trainer = idle
+            .filter_map(|at| self.family.ender(thread, at).act().filter(|act| act.thread == self.thread).zip(Some(at)));
+        by_trainer.filter(|(_, at)| reads_after(*at)).map(|(act, _)| act.at).collect()
+    }
+
+    /// Returns the makers that never read anything and release the trainer together with other threads, as at a barrier:
+    /// they compute.
+    fn find_barriers(&self, waits: &[Ended]) -> BTreeSet<usize> {
+        let mut released: BTreeMap<usize, Vec<i64>> = BTreeMap::new();
+        for wait in waits {
+            let Some(act) = wait.by.act().filter(|act| self.is_helper(act.thread)) else { continue };
+            released.entry(act.thread).or_default().push(act.at);
+        }
+        if released.is_empty() {
+            return BTreeSet::new();
+        }
+        let mut others: BTreeMap<usize, Vec<i64>> = BTreeMap::new();
+        for thread in self.family.threads_of(self.lane().proc).filter(|&thread| self.is_helper(thread)) {
+            let other = &self.family.threads[thread];
+            let idle = (0..other.steps.len()).filter(|&at| other.is_starved(at));
+            let acts = idle.filter_map(|at| self.family.ender(thread, at).act());
+            acts.filter(|act| act.thread != thread).for_each(|act| others.entry(act.thread).or_default().push(act.at));
+        }
+        let is_barrier = |(thread, at): &(usize, Vec<i64>)| {
+            let Some(others) = others.get(thread) else { return false };
+            let is_shared = |at: &&i64| others.iter().any(|other| (*other - **at).abs() < REPLY_NS);
+            10 * at.iter().filter(is_shared).count() as u64 >= REPLIES_OF_TEN * at.len() as u64
+        };
+        released.into_iter().filter(is_barrier).map(|(thread, _)| thread).collect()
     }
 
     /// Returns `true` if a maker reads a significant part of its output from files or a network.
@@ -83,7 +148,10 @@ impl Trainer<'_, '_> {
         let thread = &self.family.threads[maker.thread];
         let from = thread.last_starved(maker.at).map_or(thread.born, |at| thread.steps[at].end);
         let did = thread.composition(from.min(since.max(thread.born)), maker.at);
-        let read = [Part::Storage, Part::PageFaults, Part::Network].map(|part| did.get(part)).iter().sum::<i64>();
+        let read = [Part::Storage, Part::FileCalls, Part::PageFaults, Part::Network]
+            .map(|part| did.get(part))
+            .iter()
+            .sum::<i64>();
         READING_PART * read >= did.without(Part::Idle).sum() && read > 0
     }
 
@@ -102,13 +170,15 @@ impl Trainer<'_, '_> {
     /// Returns, per maker, whether it does the trainer's own work. Makers that end few waits are judged together.
     pub(super) fn own_workers(&self, waits: &[Ended]) -> BTreeMap<Option<usize>, bool> {
         let mut makers: BTreeMap<usize, [u64; 2]> = BTreeMap::new();
+        let barriers = self.find_barriers(waits);
         for wait in waits {
             let Some(act) = wait.by.act() else { continue };
             let (maker, _) = self.explainer.maker(act);
             if self.is_delivery(act, maker) {
                 continue;
             }
-            let is_own = self.is_reply(wait, maker) && !self.reads(maker, wait.start);
+            let is_own =
+                barriers.contains(&maker.thread) || self.is_reply(wait, maker) && !self.reads(maker, wait.start);
             let [all, own] = makers.entry(self.maker_key(maker)).or_default();
             (*all, *own) = (*all + 1, *own + is_own as u64);
         }
@@ -147,7 +217,30 @@ impl Trainer<'_, '_> {
         }
         let is_own = |lane: &LaneId| ended.get(lane).is_some_and(|[all, owns]| 2 * owns >= *all);
         let made = ended.iter().filter(|(_, [all, _])| *all >= WAITS_MIN).map(|(lane, _)| *lane);
-        made.chain(self.hand_to_trainer()).filter(|lane| !is_own(lane)).collect()
+        made.chain(self.hand_to_trainer()).chain(self.woken_readers()).filter(|lane| !is_own(lane)).collect()
+    }
+
+    /// Returns the threads of the trainer's process that read, and that it repeatedly wakes: their output is ready before
+    /// the trainer needs it.
+    fn woken_readers(&self) -> Vec<LaneId> {
+        // Other programs use threads for files of any kind.
+        let is_python = self.family.is_python(self.lane().proc);
+        let others = self.family.threads_of(self.lane().proc).filter(|&thread| is_python && thread != self.thread);
+        let reads = others.filter(|&thread| {
+            let other = &self.family.threads[thread];
+            let fetched = other.fetched();
+            fetched > 0 && fetched >= other.written_ns && !self.family.communicators.contains(&thread)
+        });
+        let often = reads.filter(|&thread| self.woken_by_trainer(thread).len() >= WAITS_MIN);
+        often.map(|thread| self.family.threads[thread].lane).collect()
+    }
+
+    /// Returns a process below the trainer that receives its messages and sends none.
+    pub(super) fn silent_reader(&self) -> Option<LaneId> {
+        let own = self.lane().proc;
+        let below = self.family.threads.iter().filter(|thread| thread.is_first).map(|thread| thread.lane);
+        let mut below = below.filter(|lane| self.family.is_below(lane.proc, own));
+        below.find(|lane| self.family.sends(own, lane.proc) && !self.family.sends(lane.proc, own))
     }
 
     /// Returns the processes below the trainer that repeatedly send it messages.
