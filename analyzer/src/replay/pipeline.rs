@@ -139,6 +139,9 @@ pub struct Pipeline {
     /// The time in which readers waited for a server, another process or a program they had started, summed over readers.
     #[serde(default)]
     pub served_ns: f64,
+    /// Number of pipes or sockets through which batches arrived; the trainer reads from one after the other.
+    #[serde(default)]
+    pub channels: usize,
     /// Batches whose readers mapped files and had major page faults.
     pub mapped: usize,
     /// Measured duration of the training, and its wait.

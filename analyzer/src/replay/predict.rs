@@ -255,6 +255,12 @@ impl Proven {
     fn refusal(&self, change: &Change) -> Option<String> {
         let own = &self.measured;
         let cpu = own.work()[Kind::Cpu as usize];
+        if change.any_order && own.channels > 1 {
+            return Some(format!(
+                "batches arrive through {} channels, which may belong to separate loaders: each has an order of its own",
+                own.channels
+            ));
+        }
         if change.needs_cpu() && !own.is_counted && cpu > 0.0 {
             return Some(
                 "the trace has no CPU times of the readers: computing cannot be distinguished from waiting".into(),

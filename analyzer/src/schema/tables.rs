@@ -240,6 +240,7 @@ pub const WAITS: &[Column] = &[
     column("page_faults_ns", Type::Int64, false, "pages of mapped files that were read from storage"),
     column("network_ns", Type::Int64, false, "calls on network sockets, and name look-ups"),
     column("cpu_ns", Type::Int64, false, "CPU time of the thread that made the batch"),
+    column("file_calls_ns", Type::Int64, false, "CPU time in calls on files"),
     column("no_cpu_ns", Type::Int64, false, "ready to run, but no CPU was free"),
     column("gil_ns", Type::Int64, false, "Python's interpreter lock"),
     column("lock_ns", Type::Int64, false, "a lock that another thread or process held"),

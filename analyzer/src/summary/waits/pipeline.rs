@@ -55,6 +55,7 @@ pub fn pipeline(family: &Family, waits: &Trained) -> Result<Pipeline, String> {
         let until = starts.get(number + 1).copied().unwrap_or(waits.to.max(starts[number]));
         found.passes.push(walk.pass(pass, (starts[number], until), &mut seen)?);
     }
+    found.channels = channels(&messages);
     separate_gil(&mut found.passes, seen.undisturbed);
     if seen.votes[1] > seen.votes[0] {
         found.order = Order::Any;
@@ -69,6 +70,16 @@ pub fn pipeline(family: &Family, waits: &Trained) -> Result<Pipeline, String> {
     found.wait_ns = found.waited_ns();
     Ok(found)
 }
+
+/// Returns the number of objects through which batches arrived repeatedly.
+fn channels(messages: &Messages) -> usize {
+    let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
+    messages.batches.iter().for_each(|batch| *counts.entry(batch.object).or_default() += 1);
+    counts.values().filter(|count| **count >= BATCHES_A_CHANNEL).count()
+}
+
+/// Fewer messages than this show no channel for batches.
+const BATCHES_A_CHANNEL: usize = 3;
 
 /// Observations from all passes.
 #[derive(Default)]

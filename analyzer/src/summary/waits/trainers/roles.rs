@@ -95,10 +95,11 @@ impl Trainer<'_, '_> {
         false
     }
 
-    /// Returns `true` for a thread of the trainer's process that never read anything.
+    /// Returns `true` for a thread of the trainer's process that never read a file or received a message.
     pub(super) fn is_helper(&self, thread: usize) -> bool {
         let other = &self.family.threads[thread];
-        thread != self.thread && other.lane.proc == self.lane().proc && other.fetched() == 0
+        let is_beside = thread != self.thread && other.lane.proc == self.lane().proc;
+        is_beside && other.fetched() == 0 && other.takes().next().is_none()
     }
 
     /// Returns when the trainer woke a thread of its process that then read: for a request, or because it made room for
