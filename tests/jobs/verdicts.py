@@ -37,6 +37,7 @@ slow-files-semaphores           storage      slow files, 2 workers with a slot o
 large-slow-reads                storage      reads of 1 MiB from shards, 20 ms each | storage by bytes, few calls
 slow-stats                      storage      16 slow `stat` per batch | storage without reads
 read-20-decode-5                storage      1 worker reads 20 ms, decodes 5 ms, step 17 ms | the path within the wait says decoding
+reads-of-8-bytes                cpu          1 worker reads files of 64 KiB in pieces of 8 bytes, from memory | CPU time, and nothing to decode
 decode-20-read-6                cpu          1 worker reads 6 ms, decodes 20 ms, step 17 ms | most of the reads are hidden
 read-20-decode-18               storage      1 worker reads 20 ms and decodes 18 ms | both take part
 stages-slow-reader              storage      reader process (30 ms), decoder process (8 ms), trainer | the sender to the trainer opens no file
@@ -108,6 +109,7 @@ no-workers-slow-files           storage      `num_workers=0`, slow files | no wa
 no-workers-decode               cpu          `num_workers=0`, decoding for half of the time | without spans decoding and training look alike
 no-workers-healthy              none         `num_workers=0`, fast files, a training run that computes on the CPU | reads of 1 % of the time
 own-thread-pool                 own-work     each step waits for a thread of its own (`submit().result()`), batches come in time | a wait, but not for data
+barrier-of-compute-threads      own-work     3 threads compute for up to 30 ms a step and meet the training at a barrier | they look like readers, and read nothing
 device-process                  own-work     a process of its own works for 20 ms on each batch that the training sends it | like a loader, but not for data
 bounded-output                  own-work     a process takes the results from a queue of 2 in 25 ms each | the training waits for room, not for data
 lock-of-checkpoint-thread       own-work     a thread holds a lock while it writes checkpoints, and each step needs the lock | the training stalls, but not for data

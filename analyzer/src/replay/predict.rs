@@ -638,6 +638,14 @@ mod tests {
     }
 
     #[test]
+    fn batches_of_several_channels_have_an_order_each() {
+        let one = pipeline(200, 2, Kind::Io, |_| 20.0, 4.0);
+        let two = Pipeline { channels: 2, ..one.clone() };
+        assert_eq!(predicted(&one, "order=any").refused, None);
+        assert!(predicted(&two, "order=any").refused.is_some_and(|why| why.contains("2 channels")));
+    }
+
+    #[test]
     fn gains_of_cpu_work_need_its_times_and_its_limits() {
         let decode = pipeline(200, 2, Kind::Cpu, |_| 20.0, 4.0);
         let refused = |pipeline: &Pipeline, change: &str| predicted(pipeline, change).refused;

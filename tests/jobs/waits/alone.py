@@ -82,6 +82,28 @@ def device_process():
     return trainer
 
 
+@job("own-work", FAST)
+def barrier_of_compute_threads():
+    """3 threads compute for up to 30 ms a step and meet the training at a barrier | they look like readers, and read nothing"""
+    barrier, steps = threading.Barrier(4), 60
+
+    def compute(seconds):
+        for _ in range(steps):
+            time.sleep(seconds)
+            barrier.wait()
+
+    threads = [threading.Thread(target=compute, args=(0.01 * number,)) for number in (1, 2, 3)]
+    loader, trainer = Loader(samples(FAST), steps), Trainer()
+    for thread in threads:
+        thread.start()
+    for _ in trainer.fetch(loader):
+        trainer.compute(0.01)
+        with trainer.waiting_for("own-work"):
+            barrier.wait()
+    loader.close()
+    return trainer
+
+
 def drain(results, seconds):
     for _ in iter(results.get, None):
         time.sleep(seconds)

@@ -24,6 +24,20 @@ TABLE = Files("table", 4, size=8 << 20)
 LARGE = Files("large", 1, size=256 << 20)
 
 
+def bytewise(files):
+    """A maker of batches that reads each sample 8 bytes at a time."""
+
+    def make(index, work):
+        total = 0
+        file = os.open(files.path(index), os.O_RDONLY)
+        while content := os.read(file, 8):
+            total += content[0]
+        os.close(file)
+        return total
+
+    return make
+
+
 def samples(files, decode=0.0, number=4):
     """A maker of batches: it reads samples and decodes each."""
 
@@ -213,6 +227,12 @@ def slow_stats():
 def read_20_decode_5():
     """1 worker reads 20 ms, decodes 5 ms, step 17 ms | the path within the wait says decoding"""
     return train(Loader(samples(SLOW, decode=0.005, number=1), 80, workers=1), 0.017)
+
+
+@job("cpu", FAST, says=("CPU time in calls on files",), never=("decoding",))
+def reads_of_8_bytes():
+    """1 worker reads files of 64 KiB in pieces of 8 bytes, from memory | CPU time, and nothing to decode"""
+    return train(Loader(bytewise(FAST), 60, workers=1), 0.005)
 
 
 @job("cpu", SIX)

@@ -4,7 +4,7 @@
 //! A batch is a message from a reader that responds to a request of the trainer. Messages on an object are matched by
 //! count: the first message sent is the first message received.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::family::Family;
 use super::messages::{Messages, PAUSE_NS, PIPE};

@@ -354,3 +354,27 @@ fn a_trace_without_evidence_explains_nothing() {
     let steps = (0..5).map(|i| step(StepKind::Take, Object::default(), 40 * i, 40 * i + 30)).collect();
     assert!(!waits(vec![(TRAINER, steps, Vec::new())]).is_known);
 }
+
+/// Threads of the trainer's process.
+const BESIDE: LaneId = LaneId { proc: 0, tid: 10 };
+const OTHER: LaneId = LaneId { proc: 0, tid: 11 };
+
+#[test]
+fn threads_that_meet_at_a_barrier_compute() {
+    let rounds = || 0..6;
+    let trainer: Vec<Step> = rounds()
+        .flat_map(|i| [step(StepKind::Take, PIPE, 80 * i, 80 * i + 30), woken(80 * i + 40, 80 * i + 70, OTHER)])
+        .collect();
+    let give = |i: i64| Step { storage: 30 * MS, ..step(StepKind::Give, PIPE, 80 * i + 30, 80 * i + 30) };
+    let last: Vec<Step> = rounds().map(|i| step(StepKind::Edge, Object::default(), 80 * i + 70, 80 * i + 70)).collect();
+    let with = |beside: Vec<Step>| {
+        let reader = (READER, rounds().map(give).collect(), vec![]);
+        waits(vec![(TRAINER, trainer.clone(), vec![]), reader, (BESIDE, beside, vec![]), (OTHER, last.clone(), vec![])])
+    };
+    // The last barrier comes after the last batch.
+    let found = with(rounds().map(|i| woken(80 * i + 50, 80 * i + 70, OTHER)).collect());
+    assert_eq!((only(&found).ns(WaitKind::OwnWork), only(&found).ns(WaitKind::Data)), (150 * MS, 180 * MS));
+    // A thread that releases the trainer alone may make batches from memory.
+    let found = with(Vec::new());
+    assert_eq!((only(&found).ns(WaitKind::OwnWork), only(&found).ns(WaitKind::Data)), (0, 360 * MS));
+}
