@@ -1,8 +1,8 @@
 //! The import slots of loaded objects: the words through which an object calls functions of other objects.
 //!
-//! An exported hook would be found by `dlsym` and by weak references where no HDF5 is loaded, and it could not know
-//! which of several HDF5 libraries its caller was bound to. So the slots of objects that call HDF5 are changed instead,
-//! after the loader has filled them.
+//! An exported hook would be found by `dlsym` and by weak references where no such library is loaded, and it could not
+//! know which of several libraries its caller was bound to. So the slots of objects that call a library are changed
+//! instead, after the loader has filled them.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering::*};
