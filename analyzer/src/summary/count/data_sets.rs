@@ -266,13 +266,7 @@ struct Told {
 
 impl DataSetCounter {
     pub fn new(library: Library) -> DataSetCounter {
-        DataSetCounter {
-            library,
-            threads: BTreeMap::new(),
-            next_arg: 0,
-            texts: Vec::new(),
-            names: HashMap::default(),
-        }
+        DataSetCounter { library, threads: BTreeMap::new(), next_arg: 0, texts: Vec::new(), names: HashMap::default() }
     }
 
     pub fn begin(&mut self) {
