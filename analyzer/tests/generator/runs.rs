@@ -576,8 +576,8 @@ fn requests() -> Vec<Scenario> {
         [rank(0), rank(1)].into_iter().collect::<Vec<_>>()
     };
     vec![
-        ("interleaved-requests", of_ranks(|at, rank| 2 * at + rank), &["independent-requests"]),
-        ("separate-requests", of_ranks(|at, rank| 300 * rank + at), &[]),
+        ("interleaved-requests", of_ranks(|at, rank| 2 * at + rank), &["independent-requests", "small-reads"]),
+        ("separate-requests", of_ranks(|at, rank| 300 * rank + at), &["small-reads"]),
     ]
 }
 

@@ -98,16 +98,10 @@ impl<'a> Object<'a> {
         Some(object)
     }
 
-    /// Returns the path of the object; empty for the program.
-    pub fn path(&self) -> &'a CStr {
-        // SAFETY: a terminated name, for as long as the object is loaded.
-        if self.info.dlpi_name.is_null() { c"" } else { unsafe { CStr::from_ptr(self.info.dlpi_name) } }
-    }
-
     /// Returns the name by which other objects need this one; its path if it has none.
     pub fn name(&self) -> &'a CStr {
         // SAFETY: the object's table of names contains it.
-        self.value(DT_SONAME).map_or(self.path(), |at| unsafe { CStr::from_ptr(self.names.add(at)) })
+        self.value(DT_SONAME).map_or(path_of(self.info), |at| unsafe { CStr::from_ptr(self.names.add(at)) })
     }
 
     pub fn base(&self) -> usize {
@@ -196,6 +190,12 @@ impl<'a> Object<'a> {
         let end = start + header.p_memsz as usize;
         whole_pages(start, end)
     }
+}
+
+/// Returns the path of an object; empty for the program.
+pub fn path_of(info: &dl_phdr_info) -> &CStr {
+    // SAFETY: a terminated name, for as long as the object is loaded.
+    if info.dlpi_name.is_null() { c"" } else { unsafe { CStr::from_ptr(info.dlpi_name) } }
 }
 
 fn headers(info: &dl_phdr_info) -> &[libc::Elf64_Phdr] {

@@ -108,26 +108,34 @@ fn loads() -> (u64, u64) {
     counts
 }
 
-/// Runs with all objects that the loader lists, which remain loaded until it returns.
-fn for_each_object(mut each: impl FnMut(usize, &Object)) {
+/// Runs with the loader's descriptions of all objects, which remain loaded until it returns.
+fn for_each_listed(mut each: impl FnMut(usize, &dl_phdr_info)) {
     struct Listing<'a> {
         number: usize,
-        each: &'a mut dyn FnMut(usize, &Object),
+        each: &'a mut dyn FnMut(usize, &dl_phdr_info),
     }
     /// # Safety
     /// As the loader calls it.
     unsafe extern "C" fn next(info: *mut dl_phdr_info, _size: usize, into: *mut c_void) -> c_int {
         // SAFETY: the loader's description, and the pointer given below.
-        let (object, listing) = unsafe { (Object::of(&*info), &mut *into.cast::<Listing>()) };
-        if let Some(object) = object {
-            (listing.each)(listing.number, &object);
-        }
+        let (info, listing) = unsafe { (&*info, &mut *into.cast::<Listing>()) };
+        (listing.each)(listing.number, info);
         listing.number += 1;
         0
     }
     let mut listing = Listing { number: 0, each: &mut each };
     // SAFETY: the callback's data lives until it returns.
     unsafe { libc::dl_iterate_phdr(Some(next), (&raw mut listing).cast()) };
+}
+
+/// Runs with all objects that the loader lists, which remain loaded until it returns.
+fn for_each_object(mut each: impl FnMut(usize, &Object)) {
+    for_each_listed(|number, info| {
+        // SAFETY: the loader has just listed it.
+        if let Some(object) = unsafe { Object::of(info) } {
+            each(number, &object);
+        }
+    });
 }
 
 fn change_slots(is_start: bool) {
@@ -167,12 +175,18 @@ fn find_libraries(first: usize, is_start: bool) -> usize {
         set_unlisted::<Mpi>();
     }
     let mut listed = 0;
-    for_each_object(|number, object| {
+    for_each_listed(|number, info| {
         listed = number + 1;
-        if number >= first {
-            let name = file_name(object.path());
-            register::<Hdf5>(object, name, is_start);
-            register::<Mpi>(object, name, is_start);
+        if number < first {
+            return;
+        }
+        // Almost all objects have other names: nothing else of them is read.
+        let name = file_name(imports::path_of(info));
+        if Hdf5::has_name(name) {
+            register::<Hdf5>(info, is_start);
+        }
+        if Mpi::has_name(name) {
+            register::<Mpi>(info, is_start);
         }
     });
     free_unlisted::<Hdf5>();
@@ -194,10 +208,12 @@ fn free_unlisted<F: Family>() {
     }
 }
 
-/// Takes a free entry for an object if it is a library of the family that has none.
-#[inline(always)]
-fn register<F: Family>(object: &Object, name: &[u8], is_start: bool) {
-    if !F::has_name(name) || !lifecycle::records(F::LAYER) || object.defined(F::MARK).is_null() {
+/// Takes a free entry for an object with the name of a library if it is one that has none.
+#[cold]
+fn register<F: Family>(info: &dl_phdr_info, is_start: bool) {
+    // SAFETY: the loader has just listed it.
+    let Some(object) = (unsafe { Object::of(info) }) else { return };
+    if !lifecycle::records(F::LAYER) || object.defined(F::MARK).is_null() {
         return;
     }
     if let Some(library) = libraries::<F>().find(|&library| F::entry(library).is_at(object.base())) {
@@ -205,8 +221,8 @@ fn register<F: Family>(object: &Object, name: &[u8], is_start: bool) {
     }
     match (0..F::LIBRARIES).find(|&library| !F::entry(library).is_used()) {
         Some(library) => {
-            F::fill(library, object);
-            F::entry(library).occupy(object, is_start);
+            F::fill(library, &object);
+            F::entry(library).occupy(&object, is_start);
             F::used().fetch_add(1, Relaxed);
         }
         None => F::reject(),
