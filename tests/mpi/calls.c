@@ -127,7 +127,7 @@ static void read_and_write(void) {
     CALL(-1, MPI_File_close, &file);
     CHECK(file == MPI_FILE_NULL);
 
-    /* Errors are returned: the file is not there, or was removed. */
+    /* Errors are returned: the file does not exist. */
     CHECK(MPI_File_open(MPI_COMM_SELF, "missing/none.bin", MPI_MODE_RDONLY, MPI_INFO_NULL, &file) != MPI_SUCCESS);
     count("MPI_File_open", -1);
     CALL(-1, MPI_Barrier, MPI_COMM_WORLD);

@@ -24,7 +24,7 @@ pub mod imports;
 use entry::Entry;
 use imports::{Changed, Object};
 
-/// Libraries with one interface, of which a process may have loaded several.
+/// Libraries with one interface. A process may have loaded several.
 pub trait Family {
     const LAYER: Layer;
     /// Maximum number of loaded libraries that are recorded.

@@ -1,7 +1,7 @@
 //! Calls of MPI, of whichever implementation a program is linked to: MPI-IO, and calls in which ranks communicate.
 //!
 //! [`library`] knows the loaded MPI libraries, their binary interfaces, and queries them, [`hooks`] are the functions
-//! that changed slots call, [`answers`] is what is recorded. Fortran programs call bindings, libraries that call the
+//! that changed slots call, [`answers`] records the calls. Fortran programs call bindings, libraries that call the
 //! functions of C with or without the prefix `P`: these calls are hooked, so each is recorded once. Calls that MPI
 //! makes itself have no hooked slots, or are inside a recorded call.
 

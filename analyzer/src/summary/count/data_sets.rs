@@ -89,7 +89,7 @@ struct Inside {
     class_is_read: bool,
     bytes: u64,
     dur: u64,
-    /// Where it starts and ends in the file, if that is known.
+    /// Its part of the file, if that is known.
     range: Range,
 }
 
@@ -363,7 +363,7 @@ fn count(batch: &Batch, i: usize, traits: KindTraits, told: Told) -> DataSetCoun
     let moved = Moves { calls: 1, bytes: if bytes == ABSENT { 0 } else { bytes as u64 } };
     let extent = |text: &str| text.split('x').map(|part| part.parse().unwrap_or(0u64)).product::<u64>();
     let chunk_bytes = if told.chunk.is_empty() { 0 } else { extent(&told.chunk).saturating_mul(told.element_bytes) };
-    // Of all calls of HDF5, only the one that opens a data set records the size of an element.
+    // Only the call that opens a data set of HDF5 records the size of an element.
     let opens = (told.element_bytes > 0 || traits.opens) && !has_failed;
     DataSetCount {
         opens: opens as u64,
