@@ -134,8 +134,10 @@ fn check_report(mpi: &Mpi, trace: &Path) {
     let sections = report["mpi"].as_array().unwrap();
     let collective = sections.iter().find(|row| row["mode"] == "collective").expect("a row of collective requests");
     assert_eq!(collective["processes"], RANKS, "{}", mpi.name);
-    let below = collective["writes_below"]["bytes"].as_i64().unwrap();
-    assert_eq!(collective["writes"]["bytes"].as_i64().unwrap(), below, "{}", mpi.name);
+    let bytes = |row: &Value, key: &str| row[key]["bytes"].as_i64().unwrap();
+    // Some libraries store the shared file pointer in a file.
+    let more = bytes(collective, "writes_below") - bytes(collective, "writes");
+    assert!((0..1000).contains(&more), "{}: {collective:#?}", mpi.name);
     let all = analyze(&[path, "--section", "dataset"]);
     let posix = "select sum(bytes) as bytes from events where layer in ('posix', 'stdio') and class = 'write'
         and file not like '<%'";

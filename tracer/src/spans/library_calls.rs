@@ -21,6 +21,12 @@ use crate::trace::header_page;
 /// The number of a constant string, kept for the image in which it was assigned.
 pub struct Number(AtomicU64);
 
+impl Default for Number {
+    fn default() -> Number {
+        Number::new()
+    }
+}
+
 impl Number {
     pub const fn new() -> Number {
         Number(AtomicU64::new(0))
