@@ -62,7 +62,7 @@ test: say-test setup-test
 
 # Ranks under mpirun that communicate through its MPI. `make test` runs these tests, too, if mpirun is installed.
 test-mpi: setup-mpi build build-mpi
-	cargo test --release --workspace --exclude dlio-preload --test ranks --test collectives
+	cargo test --release --workspace --exclude dlio-preload --test ranks --test collectives --test mpi
 
 # Spans of PyTorch, which is installed into a separate environment. `make test` runs these tests, too, once PyTorch is installed.
 test-torch: setup-torch build

@@ -6,7 +6,7 @@
 #   setup.sh packages     to build and test packages
 #   setup.sh torch        PyTorch (6 GB), and libraries that the jobs with a known cause of waiting import
 #   setup.sh frameworks   JAX, TensorFlow and Ray for the recipes in docs/ (2.6 GB)
-#   setup.sh mpi          Open MPI and libclang, to generate its bindings
+#   setup.sh mpi          Open MPI, its Fortran compiler, and libclang to generate its bindings
 #   setup.sh stores       clients of object stores (130 MB) and servers (nginx, OpenStack Swift; 120 MB)
 set -eu
 
@@ -22,7 +22,7 @@ esac
     swift-proxy-server:swift-proxy swift-account-server:swift-account swift-container-server:swift-container \
     swift-object-server:swift-object"
 
-[ "${1:-demo}" = mpi ] && wanted="$wanted mpirun:openmpi-bin mpicc:libopenmpi-dev"
+[ "${1:-demo}" = mpi ] && wanted="$wanted mpirun:openmpi-bin mpicc:libopenmpi-dev gfortran:gfortran"
 
 [ "${1:-demo}" = packages ] && wanted="$wanted debootstrap:debootstrap rpmbuild:rpm lintian:lintian rpmlint:rpmlint fakeroot:fakeroot"
 

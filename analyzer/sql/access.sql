@@ -7,7 +7,7 @@ with calls as (
     case when coalesce(ret, 0) >= 0 and name in ('open', 'openat', 'creat', 'mkstemp', 'fopen', 'freopen',
       'MPI_File_open', 'close', 'fclose') or layer = 'object' and pos = 0 and bytes > 0 then 1 else 0 end as bound
   from events
-  where layer not in ('app', 'hdf5') and class in ('read', 'write', 'metadata', 'sync') and file_id is not null and file not like '<%'
+  where layer not in ('app', 'hdf5', 'mpi') and class in ('read', 'write', 'metadata', 'sync') and file_id is not null and file not like '<%'
 ),
 passes as (
   select *, sum(bound) over (partition by proc, tid, file_id order by ts, dur rows unbounded preceding) as pass from calls

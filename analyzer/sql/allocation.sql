@@ -11,7 +11,7 @@ select
   (select count(*) from selected where ended = 'killed') as killed,
   (select count(*) from (select distinct host, pid, tid from events)) as threads,
   (select count(*) from (select distinct host, pid, tid from events
-     where layer not in ('app', 'hdf5') and class in ('read', 'write', 'metadata', 'sync') and (file is null or file not like '<%')
+     where layer not in ('app', 'hdf5', 'mpi') and class in ('read', 'write', 'metadata', 'sync') and (file is null or file not like '<%')
        or layer = 'app' and cat = 'object')) as io_threads,
   (select count(*) from (select distinct host, pid, tid from events
      where layer = 'app' and class = 'compute')) as compute_threads,
@@ -21,4 +21,4 @@ select
   (select coalesce(sum(filtered), 0) from processes) as filtered,
   (select coalesce(sum(names_lost), 0) from processes) as names_lost,
   (select coalesce(sum(misused_spans), 0) from processes) as misused_spans,
-  (select count(*) from (select distinct host, pid from events where file = '<io_uring>' and layer not in ('app', 'hdf5'))) as uring;
+  (select count(*) from (select distinct host, pid from events where file = '<io_uring>' and layer not in ('app', 'hdf5', 'mpi'))) as uring;

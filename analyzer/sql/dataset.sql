@@ -18,7 +18,7 @@ select
   (select coalesce(sum(opens), 0) from single where bytes_read + bytes_written = 0) as opens_unused,
   (select count(*) from events where name = 'mmap' and regexp_like(file, '^/dev/shm/(torch_|psm_|pym-|sem[.]|joblib_)')) as memory_maps,
   greatest((select coalesce(sum(greatest(bytes_read - size, 0)), 0) from single where size is not null)
-    - (select coalesce(sum(bytes), 0) from events where layer not in ('app', 'hdf5') and class = 'read' and bytes > 0 and pos is null
+    - (select coalesce(sum(bytes), 0) from events where layer not in ('app', 'hdf5', 'mpi') and class = 'read' and bytes > 0 and pos is null
       and file_id is not null and file not like '<%'), 0) as bytes_reread,
   (select min(reads) from extents where 2 * below >= whole) as usual_reads,
   (select coalesce(sum(bytes_read), 0) from files where path like '<%') as elsewhere_read,

@@ -5,5 +5,5 @@ select name, cat, class,
   quantiles(dur) as duration_ns,
   sum(bytes) as bytes,
   quantiles(bytes) as size
-from events where layer not in ('app', 'hdf5') and class <> 'wait' and (file is null or file not like '<%')
+from events where layer not in ('app', 'hdf5', 'mpi') and class <> 'wait' and (file is null or file not like '<%')
 group by name, cat, class order by time_ns desc, name;

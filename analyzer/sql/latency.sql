@@ -7,7 +7,7 @@ with timed as (
       when bytes < 65536 then 4096 when bytes < 1048576 then 65536 when bytes < 16777216 then 1048576
       else 16777216 end as low
   from events
-  where layer not in ('app', 'hdf5') and (class in ('metadata', 'sync') or class in ('read', 'write') and bytes is not null)
+  where layer not in ('app', 'hdf5', 'mpi') and (class in ('metadata', 'sync') or class in ('read', 'write') and bytes is not null)
     and (file is null or file not like '<%')
 )
 select class, low as "from",

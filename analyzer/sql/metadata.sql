@@ -12,7 +12,7 @@ with calls as (
       when name in ('mmap', 'munmap', 'mremap', 'madvise') then 'map'
       else 'other'
     end as "group"
-  from events where layer not in ('app', 'hdf5') and class = 'metadata' and (file is null or file not like '<%')
+  from events where layer not in ('app', 'hdf5', 'mpi') and class = 'metadata' and (file is null or file not like '<%')
 )
 select "group", count(*) as count, count(*) filter (where ret < 0) as failed, sum(dur) as time_ns
 from calls group by "group" order by time_ns desc, "group";

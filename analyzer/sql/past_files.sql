@@ -6,5 +6,5 @@ select name, cat, class,
   quantiles(dur) as duration_ns,
   sum(bytes) as bytes,
   quantiles(bytes) as size
-from events where layer <> 'app' and (class = 'wait' or file like '<%' or layer = 'hdf5')
+from events where layer <> 'app' and (class = 'wait' or file like '<%' or layer in ('hdf5', 'mpi'))
 group by name, cat, class order by time_ns desc, name;

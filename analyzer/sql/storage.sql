@@ -1,6 +1,6 @@
 -- Storage: files by the first directory of their path, objects by their bucket.
 with metadata_calls as (
-  select file_id, sum(dur) as ns from events where layer not in ('app', 'hdf5') and class = 'metadata' and file_id is not null group by file_id
+  select file_id, sum(dur) as ns from events where layer not in ('app', 'hdf5', 'mpi') and class = 'metadata' and file_id is not null group by file_id
 )
 select
   case when path = '(other files)' then path

@@ -10,7 +10,7 @@ parts as (
     case
       when layer = 'app' and class = 'compute' and known.parts = 0 then 'compute'
       when layer = 'app' and class in ('read', 'write') then 'app_io'
-      when layer not in ('app', 'hdf5') and class in ('read', 'write', 'metadata', 'sync')
+      when layer not in ('app', 'hdf5', 'mpi') and class in ('read', 'write', 'metadata', 'sync')
         and (file is null or file not like '<%') then 'io'
       when layer = 'app' and cat = 'object' then 'io'
     end as part

@@ -12,6 +12,8 @@ mod aio;
 mod hdf5;
 mod inline;
 mod libaio;
+mod libraries;
+mod mpi;
 mod net;
 mod optional;
 mod posix;
@@ -46,7 +48,7 @@ static START: extern "C" fn(c_int, *const *const c_char) = {
             extern "C" fn child() {
                 memory::after_fork_in_child();
                 dlio_tracer::calls::requests::forget();
-                hdf5::after_fork_in_child();
+                libraries::after_fork_in_child();
             }
             dlio_tracer::life::lifecycle::on_fork(child);
         }
@@ -54,7 +56,7 @@ static START: extern "C" fn(c_int, *const *const c_char) = {
         if dlio_tracer::life::lifecycle::wants_patches() {
             dlio_tracer::thread::stack::on_large_stack(inline::start);
         }
-        hdf5::start();
+        libraries::start();
         process::watch_quick_exit();
     }
     start

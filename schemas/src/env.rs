@@ -105,11 +105,11 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: LAYERS,
-        values: "posix,stdio,process,app,wait,object,net,hdf5",
+        values: "posix,stdio,process,app,wait,object,net,hdf5,mpi",
         default: "all",
         meaning: "Record only these layers. wait: calls that block without moving data, such as poll, waitpid, \
             pthread_cond_wait, sleep. object: requests to object stores. net: messages through sockets and related \
-            calls, such as recv, send, connect, getaddrinfo, socketpair, eventfd. hdf5: calls of the HDF5 library.",
+            calls, such as recv, send, connect, getaddrinfo, socketpair, eventfd. hdf5: calls of the HDF5 library. mpi: calls of MPI-IO and collective calls of MPI.",
     },
     Variable {
         name: MIN_US,

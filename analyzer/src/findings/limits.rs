@@ -190,6 +190,8 @@ pub const LIMITS: &[Limit] = &[
         "writes to blocks that another rank writes to at the same time",
     ),
     limit("read-amplification", "ratio", 3.0, Ratio, "bytes that HDF5 reads, relative to requested bytes"),
+    limit("independent-requests", "bytes", 65_536.0, Bytes, "bytes per independent request"),
+    limit("independent-requests", "ranks", 2.0, Count, "ranks whose parts of the file are interleaved"),
     limit("redundant-reads", "ratio", 1.5, Ratio, "bytes read in an epoch, relative to distinct bytes"),
     limit("hot-file", "time", 0.50, Share, "time in calls on one file"),
     limit("hot-file", "read", 0.50, Share, "bytes read from it, as a share of the bytes moved"),

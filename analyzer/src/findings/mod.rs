@@ -93,8 +93,9 @@ impl Rule {
 }
 
 /// Rules that need individual calls: processes that only counted calls provide no input for them.
-const OF_EVENTS: [&str; 16] = [
+const OF_EVENTS: [&str; 17] = [
     "read-amplification",
+    "independent-requests",
     "data-set-per-sample",
     "small-reads",
     "small-writes",

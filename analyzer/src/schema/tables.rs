@@ -85,7 +85,7 @@ pub const EVENTS: &[Column] = &[
         "layer",
         Type::Name,
         false,
-        "posix, stdio, mpiio, process, wait, object, net or hdf5 for a call; app for the program's own spans",
+        "posix, stdio, mpiio, process, wait, object, net, hdf5 or mpi for a call; app for the program's own spans",
     ),
     column("host", Type::Name, true, "name of the host"),
     column("pid", Type::Int32, false, "process id; see proc for a key"),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use dlio_schemas::ops::{Class, Layer, Op};
+use dlio_schemas::ops::{Class, Op};
 use serde::Serialize;
 
 use super::counts::Count;
@@ -49,7 +49,7 @@ impl Amount {
     pub fn add(&mut self, op: Op, count: &Count) {
         self.count.add(count, 1.0);
         // Bytes of HDF5 are moved by calls below it, which are recorded.
-        match op.info().filter(|info| info.layer != Layer::Hdf5).map(|info| info.class) {
+        match op.info().filter(|info| !info.layer.is_library()).map(|info| info.class) {
             Some(Class::Read) => self.read += count.bytes,
             Some(Class::Write) => self.written += count.bytes,
             _ => {}

@@ -14,7 +14,7 @@
 use dlio_schemas::clock::Clock;
 use dlio_schemas::native::columns::Events;
 use dlio_schemas::native::names::{NameKind, Names};
-use dlio_schemas::ops::{Class, Layer, Op, Ret};
+use dlio_schemas::ops::{Class, Op, Ret};
 use dlio_schemas::record::{MetaKind, Record, STEP_NONE, pack_steps, word};
 
 use super::selection::in_nanoseconds;
@@ -221,10 +221,10 @@ impl Overview {
 impl Run {
     fn new(record: Record, mut alone: Vec<Record>, stretch_ns: u64) -> Run {
         let op = record.op();
-        let contains_calls = op == Op::SPAN || op.info().is_some_and(|info| info.layer == Layer::Hdf5);
+        let contains_calls = op == Op::SPAN || op.info().is_some_and(|info| info.layer.is_library());
         let moved = op
             .info()
-            .filter(|info| info.ret == Ret::Bytes && record.ret > 0 && info.layer != Layer::Hdf5)
+            .filter(|info| info.ret == Ret::Bytes && record.ret > 0 && !info.layer.is_library())
             .map(|info| info.class);
         let bytes = |class| if moved == Some(class) { record.ret as u64 } else { 0 };
         alone.push(record);

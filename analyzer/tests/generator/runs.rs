@@ -107,10 +107,21 @@ fn by_file(files: u64, work: impl Fn(&mut Script, &str)) -> Vec<Script> {
 pub type Scenario = (&'static str, Vec<Script>, &'static [&'static str]);
 
 pub fn scenarios() -> Vec<Scenario> {
-    [training(), causes(), machines(), accesses(), whole_files(), objects(), data_sets(), asking(), ranks_and_saving()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        training(),
+        causes(),
+        machines(),
+        accesses(),
+        whole_files(),
+        objects(),
+        data_sets(),
+        requests(),
+        asking(),
+        ranks_and_saving(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 fn training() -> Vec<Scenario> {
@@ -547,6 +558,26 @@ fn data_sets() -> Vec<Scenario> {
         ("partial-chunks", partly, &["read-amplification"]),
         ("whole-chunks", whole, &[]),
         ("sample-data-sets", by_sample, &["data-set-per-sample"]),
+    ]
+}
+
+/// Independent requests of MPI-IO by two ranks: in interleaved parts of a file, and each in its own half.
+fn requests() -> Vec<Scenario> {
+    const RECORD: i64 = 32 * 1024;
+    let of_ranks = |place: fn(i64, i64) -> i64| {
+        let rank = |rank: i32| {
+            let mut process = Script::ranked(100 + rank, rank);
+            for at in 0..300 {
+                let below = [(place(at, rank as i64) * RECORD, RECORD)];
+                process.library_call((Op::MPI_FILE_READ_AT, "/data/grid.bin"), 10_000, RECORD, &[], &below);
+            }
+            process
+        };
+        [rank(0), rank(1)].into_iter().collect::<Vec<_>>()
+    };
+    vec![
+        ("interleaved-requests", of_ranks(|at, rank| 2 * at + rank), &["independent-requests", "small-reads"]),
+        ("separate-requests", of_ranks(|at, rank| 300 * rank + at), &["small-reads"]),
     ]
 }
 

@@ -133,7 +133,7 @@ impl Script {
         self
     }
 
-    /// Records a call of HDF5 that takes `us`, with a text for each key, and the reads of the file that it makes.
+    /// Records a call of HDF5 or MPI-IO that takes `us`, with a text for each key, and the reads of the file that it makes.
     pub fn library_call(
         &mut self,
         (op, path): (Op, &str),
@@ -143,7 +143,7 @@ impl Script {
         below: &[(i64, i64)],
     ) -> &mut Script {
         let (tid, start) = (self.pid as u32, self.now());
-        self.name(NameKind::Category, "hdf5");
+        self.name(NameKind::Category, op.info().expect("an operation").layer.name());
         for (at, (pos, size)) in (1..).zip(below) {
             let file = self.name(NameKind::Path, path);
             let record = Record { file, fd: FD, a: *pos, b: *size, ret: *size, ..Record::default() };

@@ -10,7 +10,8 @@ use dlio_tracer::naming::paths;
 use dlio_tracer::ops::Op;
 use dlio_tracer::spans::app::Meta;
 use dlio_tracer::spans::data_sets::{self, DataSet};
-use dlio_tracer::spans::hdf5::{self, Key, Returned, Selection, counted, named, selected};
+use dlio_tracer::spans::hdf5::{Key, Selection, counted, named, selected};
+use dlio_tracer::spans::library_calls::{self, Returned, text};
 
 use super::library::{Id, Library};
 
@@ -75,7 +76,7 @@ impl Text {
 impl Answered {
     fn record(&self, file: u32, (a, b): (i64, i64), bytes: i64, meta: &[Meta]) {
         let ret = if self.has_succeeded { bytes } else { -1 };
-        hdf5::record(self.done, Returned { op: self.op, file, a, b, ret }, meta);
+        library_calls::record(self.done, Returned { op: self.op, file, a, b, ret }, meta);
     }
 
     fn key(&self, id: Id) -> u64 {
@@ -139,14 +140,14 @@ impl Answered {
                 library.H5Tclose(of);
                 size
             };
-            let text = |key, text: &Text| named(key, hdf5::text(text.as_bytes()));
+            let listed = |key, list: &Text| named(key, text(list.as_bytes()));
             let mut meta = [named(Key::DataSet, set.name); 5];
-            meta[1] = text(Key::Shape, &shape);
+            meta[1] = listed(Key::Shape, &shape);
             meta[2] = counted(Key::ElementBytes, size as i64);
             let mut count = 3;
             for (key, list) in [(Key::Chunk, &chunk), (Key::Filters, &filters)] {
                 if list.length > 0 {
-                    meta[count] = text(key, list);
+                    meta[count] = listed(key, list);
                     count += 1;
                 }
             }
@@ -193,7 +194,7 @@ impl Answered {
                 (elements, library.H5Tget_size(memory))
             };
             let bytes = elements.max(0).saturating_mul(size as i64);
-            self.record(file, (0, bytes), bytes, &[named(Key::Attribute, hdf5::text(terminated(&name)))]);
+            self.record(file, (0, bytes), bytes, &[named(Key::Attribute, text(terminated(&name)))]);
         });
     }
 
@@ -347,7 +348,7 @@ impl Answered {
             b"" => &b"<unnamed>"[..],
             name => name,
         };
-        let set = DataSet { file: self.asked_file(library, id), name: hdf5::text(name), elements: None };
+        let set = DataSet { file: self.asked_file(library, id), name: text(name), elements: None };
         data_sets::remember(self.key(id), set);
         set
     }
@@ -393,7 +394,7 @@ unsafe fn argument(name: *const c_char) -> Option<u32> {
     }
     // SAFETY: by the contract above.
     let text = unsafe { CStr::from_ptr(name) }.to_bytes();
-    Some(hdf5::text(&text[..text.len().min(NAME)]))
+    Some(library_calls::text(&text[..text.len().min(NAME)]))
 }
 
 /// Returns the text before the first zero; the last byte is one.

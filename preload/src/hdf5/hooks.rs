@@ -8,10 +8,12 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use dlio_tracer::ops::Op;
 use dlio_tracer::spans::data_sets;
-use dlio_tracer::spans::hdf5::{self, OpenCall};
+use dlio_tracer::spans::hdf5;
+use dlio_tracer::spans::library_calls::OpenCall;
 
 use super::answers::{Answered, SELECTED_HYPERSLAB, SELECTED_POINTS};
-use super::library::{FUNCTIONS_MAX, Functions, Id, LIBRARIES, terminated};
+use super::library::{FUNCTIONS_MAX, Functions, Id, LIBRARIES};
+use crate::libraries::entry::terminated;
 
 /// The first bits of an identifier contain its type.
 const TYPE_SHIFT: u32 = 56;

@@ -5,13 +5,13 @@
 //! an empty error stack, which the program's own is restored to afterwards.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering::*};
 
-use dlio_tracer::kernel::hash;
 use dlio_tracer::life::lifecycle;
 use dlio_tracer::spans::data_sets;
 
-use super::imports::Object;
+use crate::libraries::entry::{Entry, terminated};
+use crate::libraries::imports::Object;
 
 /// An identifier since HDF5 1.10.
 pub type Id = i64;
@@ -27,24 +27,12 @@ pub const LIBRARIES_MAX: usize = 4;
 
 pub static LIBRARIES: [Library; LIBRARIES_MAX] = [const { Library::new() }; LIBRARIES_MAX];
 
-/// Number of entries in use. Most processes have none, and do not touch the memory of the entries.
-static USED: AtomicUsize = AtomicUsize::new(0);
-
-/// Returns `true` if an HDF5 library is loaded.
-pub fn is_any_used() -> bool {
-    USED.load(Relaxed) > 0
-}
+/// Number of entries in use.
+pub static USED: AtomicUsize = AtomicUsize::new(0);
 
 /// A loaded HDF5 library.
 pub struct Library {
-    /// Its address in memory; zero if this entry is free.
-    base: AtomicUsize,
-    /// Hash of the name by which other objects need it.
-    name: AtomicU64,
-    /// `true` while the library is listed by the loader.
-    is_listed: AtomicBool,
-    /// Loaded with the program, so that all objects are bound to it.
-    is_global: AtomicBool,
+    pub entry: Entry,
     state: AtomicU8,
     real: Functions,
     hooks: Functions,
@@ -59,10 +47,7 @@ const UNKNOWN: u8 = 2;
 impl Library {
     const fn new() -> Library {
         Library {
-            base: AtomicUsize::new(0),
-            name: AtomicU64::new(0),
-            is_listed: AtomicBool::new(false),
-            is_global: AtomicBool::new(false),
+            entry: Entry::new(),
             state: AtomicU8::new(UNCHECKED),
             real: [const { AtomicPtr::new(std::ptr::null_mut()) }; FUNCTIONS_MAX],
             hooks: [const { AtomicPtr::new(std::ptr::null_mut()) }; FUNCTIONS_MAX],
@@ -77,23 +62,6 @@ impl Library {
 
     pub fn hook(&self, function: usize) -> *mut c_void {
         self.hooks[function].load(Relaxed)
-    }
-
-    pub fn is_at(&self, base: usize) -> bool {
-        self.base.load(Acquire) == base
-    }
-
-    /// Returns `true` if an object that needs a library of this name is bound to this one.
-    pub fn is_named(&self, name: &CStr) -> bool {
-        self.is_used() && self.name.load(Relaxed) == hash_of(name)
-    }
-
-    pub fn is_used(&self) -> bool {
-        !self.is_at(0)
-    }
-
-    pub fn is_global(&self) -> bool {
-        self.is_used() && self.is_global.load(Relaxed)
     }
 
     /// Returns `true` if calls of this library are not recorded because its interface is unknown.
@@ -123,53 +91,23 @@ impl Library {
         is_known
     }
 
-    /// Takes a free entry for a library that the loader has just listed, with the names of the hooked functions and
-    /// their hooks.
-    pub fn register(
-        object: &Object,
-        is_global: bool,
-        names: impl Iterator<Item = &'static CStr>,
-        fill: impl Fn(usize, &Functions),
-    ) {
-        let Some((number, library)) = LIBRARIES.iter().enumerate().find(|(_, library)| !library.is_used()) else {
-            static IS_SAID: AtomicBool = AtomicBool::new(false);
-            if !IS_SAID.swap(true, Relaxed) {
-                lifecycle::say(&[b"calls of a fifth HDF5 library are not recorded"]);
-            }
-            return;
-        };
+    /// Fills in the functions and hooks of a library that the loader has just listed, with the names of the hooked
+    /// functions.
+    pub fn fill(&self, object: &Object, names: impl Iterator<Item = &'static CStr>, fill: impl Fn(&Functions)) {
         // The library may replace one that was unloaded, and use its identifiers again.
         data_sets::forget_all();
-        for (name, real) in names.zip(&library.real) {
+        for (name, real) in names.zip(&self.real) {
             real.store(object.defined(name), Relaxed);
         }
-        for (name, question) in question_names().zip(&library.questions) {
+        for (name, question) in question_names().zip(&self.questions) {
             question.store(object.defined(name), Relaxed);
         }
-        fill(number, &library.hooks);
-        let is_whole = library.questions.iter().all(|question| !question.load(Relaxed).is_null());
+        fill(&self.hooks);
+        let is_whole = self.questions.iter().all(|question| !question.load(Relaxed).is_null());
         if !is_whole {
             lifecycle::say(&[b"calls of an HDF5 library are not recorded: it lacks functions of version 1.10"]);
         }
-        library.state.store(if is_whole { UNCHECKED } else { UNKNOWN }, Relaxed);
-        library.is_global.store(is_global, Relaxed);
-        library.name.store(hash_of(object.name()), Relaxed);
-        library.is_listed.store(true, Relaxed);
-        library.base.store(object.base(), Release);
-        USED.fetch_add(1, Relaxed);
-    }
-
-    /// Notes whether the loader lists the library.
-    pub fn set_listed(&self, is_listed: bool) {
-        self.is_listed.store(is_listed, Relaxed);
-    }
-
-    /// Frees the entry of a library that the loader no longer lists.
-    pub fn free_unless_listed(&self) {
-        if self.is_used() && !self.is_listed.load(Relaxed) {
-            self.base.store(0, Release);
-            USED.fetch_sub(1, Relaxed);
-        }
+        self.state.store(if is_whole { UNCHECKED } else { UNKNOWN }, Relaxed);
     }
 
     /// Runs questions, and restores the error stack if the call before them has left something there.
@@ -249,13 +187,4 @@ questions! {
     H5Pclose(list: Id) -> c_int;
     H5Aget_name(attribute: Id, size: usize, into: *mut c_char) -> isize;
     H5Aget_space(attribute: Id) -> Id;
-}
-
-fn hash_of(name: &CStr) -> u64 {
-    hash::of(name.to_bytes(), 0)
-}
-
-/// Returns the names in a text of terminated names: one text needs no relocation, unlike a list of pointers.
-pub fn terminated(names: &'static str) -> impl Iterator<Item = &'static CStr> {
-    names.as_bytes().split_inclusive(|&byte| byte == 0).filter_map(|name| CStr::from_bytes_with_nul(name).ok())
 }

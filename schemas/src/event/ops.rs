@@ -31,6 +31,8 @@ pub enum Layer {
     /// Calls of the HDF5 library. The calls on files that it makes are recorded too, inside them, so these never count
     /// as I/O on files.
     Hdf5,
+    /// Calls of MPI-IO: like calls of HDF5, they contain the calls on files that the library makes.
+    Mpi,
 }
 
 /// The purpose of the call; the column `class`.
@@ -113,16 +115,30 @@ pub struct OpInfo {
 }
 
 impl Layer {
-    pub const ALL: [Layer; 8] =
-        [Layer::Posix, Layer::Stdio, Layer::Process, Layer::App, Layer::Wait, Layer::Object, Layer::Net, Layer::Hdf5];
+    pub const ALL: [Layer; 9] = [
+        Layer::Posix,
+        Layer::Stdio,
+        Layer::Process,
+        Layer::App,
+        Layer::Wait,
+        Layer::Object,
+        Layer::Net,
+        Layer::Hdf5,
+        Layer::Mpi,
+    ];
 
     pub fn name(self) -> &'static str {
-        ["posix", "stdio", "process", "app", "wait", "object", "net", "hdf5"][self as usize]
+        ["posix", "stdio", "process", "app", "wait", "object", "net", "hdf5", "mpi"][self as usize]
     }
 
     /// Returns `true` if calls of this layer have metadata, as spans have.
     pub const fn has_metadata(self) -> bool {
-        matches!(self, Layer::Object | Layer::Hdf5)
+        matches!(self, Layer::Object) || self.is_library()
+    }
+
+    /// Returns `true` if calls of this layer contain calls on files, which are recorded too.
+    pub const fn is_library(self) -> bool {
+        matches!(self, Layer::Hdf5 | Layer::Mpi)
     }
 
     pub fn from_name(name: &str) -> Option<Layer> {
@@ -511,6 +527,63 @@ operations! {
         463 H5O_CLOSE "H5Oclose" Metadata None None Status;
         // Releases a file or a data set; it is closed if no reference is left.
         464 H5I_DEC_REF "H5Idec_ref" Metadata None None Status;
+    }
+    // `file` is the file of an MPI_File. A call that failed has the result -EIO. The position is known while the file has
+    // the view with which it was opened. Collective calls without a file are spans of the category `communication`.
+    Mpi {
+        500 MPI_FILE_OPEN "MPI_File_open" Metadata None Flags Status;
+        501 MPI_FILE_CLOSE "MPI_File_close" Metadata None None Status;
+        502 MPI_FILE_DELETE "MPI_File_delete" Metadata None None Status;
+        503 MPI_FILE_SET_VIEW "MPI_File_set_view" Metadata None None Status;
+        504 MPI_FILE_SYNC "MPI_File_sync" Sync None None Status;
+        505 MPI_FILE_SET_SIZE "MPI_File_set_size" Metadata None Size Status;
+        506 MPI_FILE_PREALLOCATE "MPI_File_preallocate" Metadata None Size Status;
+        507 MPI_FILE_GET_SIZE "MPI_File_get_size" Metadata None None Status;
+        510 MPI_FILE_READ "MPI_File_read" Read Position Size Bytes;
+        511 MPI_FILE_READ_ALL "MPI_File_read_all" Read Position Size Bytes;
+        512 MPI_FILE_READ_AT "MPI_File_read_at" Read Position Size Bytes;
+        513 MPI_FILE_READ_AT_ALL "MPI_File_read_at_all" Read Position Size Bytes;
+        514 MPI_FILE_READ_SHARED "MPI_File_read_shared" Read Position Size Bytes;
+        515 MPI_FILE_READ_ORDERED "MPI_File_read_ordered" Read Position Size Bytes;
+        520 MPI_FILE_WRITE "MPI_File_write" Write Position Size Bytes;
+        521 MPI_FILE_WRITE_ALL "MPI_File_write_all" Write Position Size Bytes;
+        522 MPI_FILE_WRITE_AT "MPI_File_write_at" Write Position Size Bytes;
+        523 MPI_FILE_WRITE_AT_ALL "MPI_File_write_at_all" Write Position Size Bytes;
+        524 MPI_FILE_WRITE_SHARED "MPI_File_write_shared" Write Position Size Bytes;
+        525 MPI_FILE_WRITE_ORDERED "MPI_File_write_ordered" Write Position Size Bytes;
+        // The two halves of a split collective call: the second one has the bytes.
+        530 MPI_FILE_READ_ALL_BEGIN "MPI_File_read_all_begin" Other Position Size Status;
+        531 MPI_FILE_READ_AT_ALL_BEGIN "MPI_File_read_at_all_begin" Other Position Size Status;
+        532 MPI_FILE_READ_ORDERED_BEGIN "MPI_File_read_ordered_begin" Other Position Size Status;
+        533 MPI_FILE_READ_ALL_END "MPI_File_read_all_end" Read None Size Bytes;
+        534 MPI_FILE_READ_AT_ALL_END "MPI_File_read_at_all_end" Read None Size Bytes;
+        535 MPI_FILE_READ_ORDERED_END "MPI_File_read_ordered_end" Read None Size Bytes;
+        540 MPI_FILE_WRITE_ALL_BEGIN "MPI_File_write_all_begin" Other Position Size Status;
+        541 MPI_FILE_WRITE_AT_ALL_BEGIN "MPI_File_write_at_all_begin" Other Position Size Status;
+        542 MPI_FILE_WRITE_ORDERED_BEGIN "MPI_File_write_ordered_begin" Other Position Size Status;
+        543 MPI_FILE_WRITE_ALL_END "MPI_File_write_all_end" Write None Size Bytes;
+        544 MPI_FILE_WRITE_AT_ALL_END "MPI_File_write_at_all_end" Write None Size Bytes;
+        545 MPI_FILE_WRITE_ORDERED_END "MPI_File_write_ordered_end" Write None Size Bytes;
+        // A request that is started here and ends in one of the calls below. Its bytes are the requested ones.
+        550 MPI_FILE_IREAD "MPI_File_iread" Read Position Size Bytes;
+        551 MPI_FILE_IREAD_ALL "MPI_File_iread_all" Read Position Size Bytes;
+        552 MPI_FILE_IREAD_AT "MPI_File_iread_at" Read Position Size Bytes;
+        553 MPI_FILE_IREAD_AT_ALL "MPI_File_iread_at_all" Read Position Size Bytes;
+        554 MPI_FILE_IREAD_SHARED "MPI_File_iread_shared" Read Position Size Bytes;
+        560 MPI_FILE_IWRITE "MPI_File_iwrite" Write Position Size Bytes;
+        561 MPI_FILE_IWRITE_ALL "MPI_File_iwrite_all" Write Position Size Bytes;
+        562 MPI_FILE_IWRITE_AT "MPI_File_iwrite_at" Write Position Size Bytes;
+        563 MPI_FILE_IWRITE_AT_ALL "MPI_File_iwrite_at_all" Write Position Size Bytes;
+        564 MPI_FILE_IWRITE_SHARED "MPI_File_iwrite_shared" Write Position Size Bytes;
+        // Recorded if it ended requests on files. `file` is the first one's, `a` their number, `b` their bytes.
+        570 MPI_WAIT "MPI_Wait" Other Count Size Status;
+        571 MPI_WAITALL "MPI_Waitall" Other Count Size Status;
+        572 MPI_WAITANY "MPI_Waitany" Other Count Size Status;
+        573 MPI_WAITSOME "MPI_Waitsome" Other Count Size Status;
+        574 MPI_TEST "MPI_Test" Other Count Size Status;
+        575 MPI_TESTALL "MPI_Testall" Other Count Size Status;
+        576 MPI_TESTANY "MPI_Testany" Other Count Size Status;
+        577 MPI_TESTSOME "MPI_Testsome" Other Count Size Status;
     }
 }
 

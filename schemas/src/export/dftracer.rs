@@ -140,6 +140,7 @@ fn category(layer: Layer) -> &'static str {
         Layer::Object => "OBJECT",
         Layer::Net => "NET",
         Layer::Hdf5 => "HDF5",
+        Layer::Mpi => "MPI",
     }
 }
 

@@ -577,7 +577,7 @@ impl Event {
         bin[bin::EVENTS] += events;
         let (bytes_at, ticks_at) = match self.info.class {
             // Traffic through sockets is not I/O on files, and the calls below a library's are counted themselves.
-            _ if matches!(self.info.layer, Layer::Net | Layer::Hdf5) => return,
+            _ if self.info.layer == Layer::Net || self.info.layer.is_library() => return,
             Class::Read if self.is_call() => (bin::BYTES_READ, bin::READ_TICKS),
             Class::Write if self.is_call() => (bin::BYTES_WRITTEN, bin::WRITE_TICKS),
             _ if self.is_io() => return bin[bin::OTHER_TICKS] += ticks,

@@ -207,8 +207,18 @@ fn of_machine(writer: &mut FieldWriter, machine: &Machine) {
     writer.number(key::CORES, machine.cores() as i64);
 }
 
+/// Returns rank and number of ranks, if the launcher has set them.
+fn launched_as() -> Option<(&'static [u8], Option<&'static [u8]>)> {
+    RANKS.iter().find_map(|(rank, ranks)| Some((variable(rank)?, variable(ranks))))
+}
+
+/// Returns `true` if the launcher has set the rank.
+pub fn has_rank() -> bool {
+    launched_as().is_some()
+}
+
 fn of_job(writer: &mut FieldWriter) {
-    if let Some((rank, ranks)) = RANKS.iter().find_map(|(rank, ranks)| Some((variable(rank)?, variable(ranks)))) {
+    if let Some((rank, ranks)) = launched_as() {
         writer.text(key::RANK, rank);
         writer.text(key::RANKS, ranks.unwrap_or_default());
     }

@@ -6,13 +6,15 @@
 //!
 //! Reading order: [`span`](mod@span), [`io`](mod@io), `tracing_layer` (for programs that use the crate `tracing`),
 //! [`table`] (the functions of an engine), [`engine_lookup`], [`own`] (the engine linked here), [`app`].
-//! Calls of the HDF5 library are spans, too: [`hdf5`], with a table of its [`data_sets`].
+//! Calls of libraries are spans, too ([`library_calls`]): [`hdf5`], with a table of its [`data_sets`], and [`mpi`].
 
 pub mod app;
 pub mod data_sets;
 pub mod engine_lookup;
 pub mod hdf5;
 pub mod io;
+pub mod library_calls;
+pub mod mpi;
 pub mod own;
 pub mod span;
 pub mod table;

@@ -16,6 +16,7 @@ mod failing_io;
 mod fsync_share;
 mod hand_over;
 mod hot_file;
+mod independent_requests;
 mod input_bound;
 mod io_limit;
 mod listing;
@@ -112,6 +113,7 @@ pub const RULES: &[Rule] = &[
     unaligned::RULE,
     shared_block_writes::RULE,
     read_amplification::RULE,
+    independent_requests::RULE,
     redundant_reads::RULE,
     hot_file::RULE,
     metadata_bound::RULE,

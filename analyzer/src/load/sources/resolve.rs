@@ -89,7 +89,7 @@ fn traits(op: Op) -> Traits {
         woken: info.b == Meaning::Waker || info.a == Meaning::Child || TELLS_PEER.contains(&op),
         app: info.layer == Layer::App,
         told: info.layer.has_metadata(),
-        library: info.layer == Layer::Hdf5,
+        library: info.layer.is_library(),
         known: true,
     }
 }
@@ -154,8 +154,8 @@ impl Resolver {
     /// Adds only those strings that are not files.
     pub fn learn_texts(&mut self, names: &Names, from: u32) {
         let texts = || names.iter_from(from).filter(|(_, kind, _)| !is_file(*kind));
-        let is_library =
-            |kind: NameKind, text: &[u8]| kind == NameKind::Category && text == Layer::Hdf5.name().as_bytes();
+        let is_layer = |text: &[u8]| [Layer::Hdf5, Layer::Mpi].iter().any(|layer| text == layer.name().as_bytes());
+        let is_library = |kind: NameKind, text: &[u8]| kind == NameKind::Category && is_layer(text);
         self.has_data_sets |= texts().any(|(_, kind, text)| is_library(kind, text));
         self.texts.extend(texts().map(|(id, _, text)| (id, readable(text).into_owned())));
     }

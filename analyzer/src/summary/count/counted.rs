@@ -330,6 +330,8 @@ pub struct Counted {
     /// Requests for data sets of libraries above the file system.
     #[serde(default)]
     pub data_sets: DataSets,
+    /// Requests of MPI-IO, by file and by how ranks make them.
+    pub mpi_files: DataSets,
     /// Mappings of shared memory through which processes pass data.
     #[serde(default)]
     pub memory_maps: u64,
@@ -384,6 +386,7 @@ impl Counted {
         self.epochs.merge(other.epochs);
         self.generated.merge(other.generated);
         self.data_sets.merge(other.data_sets);
+        self.mpi_files.merge(other.mpi_files);
         self.memory_maps += other.memory_maps;
         self.blocks.merge(other.blocks);
         self.users.extend(other.users);
@@ -436,6 +439,7 @@ impl Counted {
         let above = std::mem::take(&mut self.above);
         above.into_iter().for_each(|(user, moved)| self.add_above(pair(user), moved));
         self.data_sets.renumber(&mut file);
+        self.mpi_files.renumber(&mut file);
         self.blocks.renumber(&mut file);
         // Other named files need a row too, which may get counts later.
         let named = self.users.iter().map(|user| (user >> 32) as usize + 1).max().unwrap_or(0);
@@ -450,6 +454,7 @@ impl Counted {
         }
         self.unite_layers();
         self.data_sets.finish();
+        self.mpi_files.finish();
         self.access.finish();
     }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::counted::{Counted, ProcessCount, ThreadCount, UpperLayerTotals, lengthen, row};
 use super::data_sets::DataSetCounter;
 use super::file_traits::FileTraits;
-use super::kinds::{KindTraits, directions};
+use super::kinds::{KindTraits, Library, directions};
 use crate::batch::{ABSENT, ABSENT_32, Batch, FAILED};
 use crate::catalog::{Catalog, FILE_NONE};
 use crate::filter::Filter;
@@ -48,6 +48,7 @@ pub struct Counter<'a> {
     /// Times outside are not counted as wall time.
     window: (i64, i64),
     data_sets: DataSetCounter,
+    mpi_files: DataSetCounter,
     /// Lengths of events, while they are few enough to be kept.
     lengths: Option<Lengths>,
     pub counted: Counted,
@@ -88,7 +89,8 @@ impl<'a> Counter<'a> {
             pids: Vec::new(),
             seen: UNSEEN,
             window: (i64::MIN, i64::MAX),
-            data_sets: DataSetCounter::default(),
+            data_sets: DataSetCounter::new(Library::Hdf5),
+            mpi_files: DataSetCounter::new(Library::Mpi),
             lengths: None,
             counted: Counted::default(),
         }
@@ -158,6 +160,7 @@ impl Consumer for Counter<'_> {
         self.timelines.begin(LaneId { proc: batch.proc, tid: batch.tid }, first.unwrap_or(i64::MAX));
         (self.wake, self.usage) = (0, 0);
         self.data_sets.begin();
+        self.mpi_files.begin();
         for i in 0..batch.len() {
             self.event(batch, i, &mut process, &mut thread);
         }
@@ -200,6 +203,7 @@ impl Consumer for Counter<'_> {
     fn part_done(&mut self, part: usize, horizon: i64) {
         self.counted.course.flush();
         self.data_sets.part_done(&mut self.counted.data_sets);
+        self.mpi_files.part_done(&mut self.counted.mpi_files);
         let mut lists = std::mem::take(&mut self.lists);
         let mut lanes = std::mem::take(&mut self.lanes);
         let timelines = std::mem::take(&mut self.timelines);
@@ -324,8 +328,9 @@ impl Counter<'_> {
     fn is_of_library(&mut self, batch: &Batch, i: usize, (traits, is_stored): (KindTraits, bool)) -> bool {
         if batch.has_data_sets {
             self.data_sets.event((batch, i), (traits, is_stored), self.catalog, &mut self.counted.data_sets);
+            self.mpi_files.event((batch, i), (traits, is_stored), self.catalog, &mut self.counted.mpi_files);
         }
-        traits.library
+        traits.library.is_some()
     }
 
     /// Adds a call to the activity of its thread: on a file, or with other threads.

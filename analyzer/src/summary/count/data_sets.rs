@@ -1,4 +1,5 @@
-//! Calls of libraries above the file system (HDF5): the requests for each data set, and the calls on files inside them.
+//! Calls of libraries above the file system: the requests for each data set of HDF5 and each file of MPI-IO, and the
+//! calls on files inside them. Both libraries have separate counts, because HDF5 may use MPI-IO.
 //!
 //! Such a call is an event that ends after the calls inside it. A thread's calls inside a span are kept until a call of
 //! a library claims them, or nothing can. A call that began before the part of the trace that is read at once claims
@@ -11,7 +12,7 @@ use dlio_schemas::ops::Class;
 use foldhash::fast::RandomState;
 use serde::{Deserialize, Serialize};
 
-use super::kinds::KindTraits;
+use super::kinds::{KindTraits, Library};
 use crate::batch::{ABSENT, Batch, Value};
 use crate::catalog::Catalog;
 use crate::summary::figures::pattern::pattern;
@@ -49,6 +50,8 @@ pub struct DataSetCount {
     pub open_ns: u64,
     pub reads_below: Moves,
     pub writes_below: Moves,
+    /// Time of these calls.
+    pub below_ns: u64,
     /// Layout, as the calls that open a data set record it. Empty if it is not known.
     pub shape: String,
     pub chunk: String,
@@ -67,6 +70,7 @@ impl DataSetCount {
         self.open_ns += other.open_ns;
         self.reads_below.add(other.reads_below);
         self.writes_below.add(other.writes_below);
+        self.below_ns += other.below_ns;
         if self.shape.is_empty() {
             (self.shape, self.chunk, self.chunk_bytes, self.filters) =
                 (other.shape, other.chunk, other.chunk_bytes, other.filters);
@@ -74,7 +78,8 @@ impl DataSetCount {
     }
 }
 
-/// A file's number, and the name of a data set with `#` instead of digits; no name for calls on the file itself.
+/// A file's number, and the name of a data set with `#` instead of digits, or how ranks made a request of MPI-IO; no name
+/// for calls on the file itself.
 pub type DataSetKey = (u32, Arc<str>);
 
 /// A call on a file inside a span, which no library call has claimed yet.
@@ -83,6 +88,9 @@ struct Inside {
     ts: i64,
     class_is_read: bool,
     bytes: u64,
+    dur: u64,
+    /// Its part of the file, if that is known.
+    range: Range,
 }
 
 /// A library call that may have calls in earlier parts of the trace.
@@ -110,9 +118,34 @@ struct Loose {
     claims: Vec<Claim>,
 }
 
+/// The part of a file that a process reached by calls inside requests: start and end. Empty if no position is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Range {
+    pub start: i64,
+    pub end: i64,
+}
+
+impl Range {
+    const EMPTY: Range = Range { start: i64::MAX, end: i64::MIN };
+
+    fn widen(&mut self, other: Range) {
+        *self = Range { start: self.start.min(other.start), end: self.end.max(other.end) };
+    }
+
+    fn of(batch: &Batch, i: usize) -> Range {
+        match (batch.pos.get(i).copied().unwrap_or(ABSENT), batch.bytes[i]) {
+            (ABSENT, _) | (_, ABSENT | 0) => Range::EMPTY,
+            (start, bytes) => Range { start, end: start.saturating_add(bytes) },
+        }
+    }
+}
+
 /// The counts of all data sets.
 #[derive(Default, Debug, Serialize, Deserialize)]
 pub struct DataSets {
+    /// By data set and process that made requests.
+    #[serde(with = "listed")]
+    pub ranges: HashMap<(DataSetKey, u32), Range, RandomState>,
     #[serde(with = "listed")]
     pub rows: HashMap<DataSetKey, DataSetCount, RandomState>,
     #[serde(with = "listed")]
@@ -149,8 +182,23 @@ impl DataSets {
         self.rows.entry(if is_new { (key.0, OTHERS.into()) } else { key }).or_default()
     }
 
+    /// Notes that a process made requests, and the part of the file that it reached.
+    fn reach(&mut self, key: &DataSetKey, proc: u32, range: Range) {
+        if let Some(known) = self.ranges.get_mut(&(key.clone(), proc)) {
+            known.widen(range);
+        } else if self.ranges.len() < NAMES_MAX {
+            self.ranges.insert((key.clone(), proc), range);
+        }
+    }
+
+    fn add_below(&mut self, key: &DataSetKey, proc: u32, call: &Inside) {
+        self.row(key.clone()).add_below(call);
+        self.reach(key, proc, call.range);
+    }
+
     pub fn merge(&mut self, other: DataSets) {
         other.rows.into_iter().for_each(|(key, count)| self.row(key).merge(count));
+        other.ranges.into_iter().for_each(|((key, proc), range)| self.reach(&key, proc, range));
         for (thread, loose) in other.loose {
             let all = self.loose.entry(thread).or_default();
             all.calls.extend(loose.calls);
@@ -160,6 +208,9 @@ impl DataSets {
 
     /// Renumbers files.
     pub fn renumber(&mut self, mut file: impl FnMut(u32) -> u32) {
+        for (((of, name), proc), range) in std::mem::take(&mut self.ranges) {
+            self.reach(&(file(of), name), proc, range);
+        }
         let rows = std::mem::take(&mut self.rows);
         rows.into_iter().for_each(|((of, name), count)| self.row((file(of), name)).merge(count));
         for claim in self.loose.values_mut().flat_map(|loose| &mut loose.claims) {
@@ -169,7 +220,7 @@ impl DataSets {
 
     /// Lets calls of libraries claim the calls on files that were read in other parts.
     pub fn finish(&mut self) {
-        for (_, Loose { mut calls, mut claims }) in std::mem::take(&mut self.loose) {
+        for ((proc, _), Loose { mut calls, mut claims }) in std::mem::take(&mut self.loose) {
             calls.sort_by_key(|call| call.ts);
             // The innermost claims first: it starts last.
             claims.sort_by_key(|claim| std::cmp::Reverse(claim.start));
@@ -177,7 +228,7 @@ impl DataSets {
                 let from = calls.partition_point(|call| call.ts < claim.start);
                 let to = calls.partition_point(|call| call.ts < claim.end);
                 let claimed: Vec<_> = calls.drain(from..to.max(from)).collect();
-                claimed.iter().for_each(|call| self.row(claim.key.clone()).add_below(call));
+                claimed.iter().for_each(|call| self.add_below(&claim.key, proc, call));
             }
         }
     }
@@ -187,12 +238,13 @@ impl DataSetCount {
     fn add_below(&mut self, call: &Inside) {
         let moves = if call.class_is_read { &mut self.reads_below } else { &mut self.writes_below };
         moves.add(Moves { calls: 1, bytes: call.bytes });
+        self.below_ns += call.dur;
     }
 }
 
 /// Counts the data sets of the events that one thread of the analysis reads.
-#[derive(Default)]
 pub struct DataSetCounter {
+    library: Library,
     threads: BTreeMap<ThreadKey, Pending>,
     /// Position of the next entry in the column of arguments.
     next_arg: usize,
@@ -213,6 +265,10 @@ struct Told {
 }
 
 impl DataSetCounter {
+    pub fn new(library: Library) -> DataSetCounter {
+        DataSetCounter { library, threads: BTreeMap::new(), next_arg: 0, texts: Vec::new(), names: HashMap::default() }
+    }
+
     pub fn begin(&mut self) {
         self.next_arg = 0;
     }
@@ -228,22 +284,23 @@ impl DataSetCounter {
         let thread = self.threads.entry((batch.proc, batch.tid)).or_default();
         let (ts, depth) = (batch.ts[i], batch.depth.get(i).copied().unwrap_or(0));
         thread.first_ts.get_or_insert(ts);
-        if !traits.library {
+        if traits.library != Some(self.library) {
             if traits.io && is_stored && depth > 0 && matches!(traits.class, Class::Read | Class::Write) {
                 let bytes = if batch.bytes[i] == ABSENT { 0 } else { batch.bytes[i] as u64 };
-                thread.calls.push(Inside { ts, class_is_read: traits.class == Class::Read, bytes });
+                let (class_is_read, dur) = (traits.class == Class::Read, batch.dur[i].max(0) as u64);
+                thread.calls.push(Inside { ts, class_is_read, bytes, dur, range: Range::of(batch, i) });
             } else if depth == 0 {
                 thread.calls.clear();
             }
             return;
         }
         let told = self.told(batch, i, catalog);
-        let key = (batch.file[i], told.name.clone().unwrap_or_else(|| "".into()));
-        let row = counted.row(key.clone());
-        row.merge(count(batch, i, traits, told));
+        let key = (batch.file[i], told.name.clone().unwrap_or_else(|| traits.mode.into()));
+        counted.row(key.clone()).merge(count(batch, i, traits, told));
+        counted.reach(&key, batch.proc, Range::EMPTY);
         let thread = self.threads.entry((batch.proc, batch.tid)).or_default();
         while let Some(call) = thread.calls.pop_if(|call| call.ts >= ts) {
-            row.add_below(&call);
+            counted.add_below(&key, batch.proc, &call);
         }
         if thread.first_ts.is_none_or(|first| first >= ts) {
             let end = ts.saturating_add(batch.dur[i]);
@@ -306,8 +363,8 @@ fn count(batch: &Batch, i: usize, traits: KindTraits, told: Told) -> DataSetCoun
     let moved = Moves { calls: 1, bytes: if bytes == ABSENT { 0 } else { bytes as u64 } };
     let extent = |text: &str| text.split('x').map(|part| part.parse().unwrap_or(0u64)).product::<u64>();
     let chunk_bytes = if told.chunk.is_empty() { 0 } else { extent(&told.chunk).saturating_mul(told.element_bytes) };
-    // The call that opens a data set records the size of an element, and only that call.
-    let opens = told.element_bytes > 0 && !has_failed;
+    // Only the call that opens a data set of HDF5 records the size of an element.
+    let opens = (told.element_bytes > 0 || traits.opens) && !has_failed;
     DataSetCount {
         opens: opens as u64,
         failed: has_failed as u64,

@@ -29,8 +29,10 @@ pub(in crate::summary) struct KindTraits {
     pub(in crate::summary) net: bool,
     /// Waits for other threads or processes, not for a file or until a time.
     pub(in crate::summary) idle: bool,
-    /// Is a call of a library above the file system: counted by data set, and never as I/O.
-    pub(in crate::summary) library: bool,
+    /// Is a call of a library above the file system: counted by data set or file, and never as I/O.
+    pub(in crate::summary) library: Option<Library>,
+    /// How ranks make requests of MPI-IO by this call: see [`mode_of`].
+    pub(in crate::summary) mode: &'static str,
     /// Moves its bytes by calls that may have been recorded too.
     pub(in crate::summary) above: bool,
     /// Is a span of a device's track, which trains for a process and waits for none.
@@ -71,16 +73,17 @@ impl KindTraits {
     /// Returns `true` if a call on a stored object counts among the calls on files. Waits have a separate row there.
     #[inline(always)]
     pub(in crate::summary) fn is_on_file(&self, is_stored: bool) -> bool {
-        self.waits || is_stored && !self.net && !self.library
+        self.waits || is_stored && !self.net && self.library.is_none()
     }
 
     pub(in crate::summary) fn of(kind: &Kind, category: u32) -> KindTraits {
-        let library = is_library_call(kind);
+        let library = library_of(kind);
         let call = kind.origin == Origin::Call;
         KindTraits {
             class: kind.class,
             call,
             library,
+            mode: mode_of(kind),
             io: call && is_io(kind),
             opens: call && kind.class == Class::Metadata && opens(&kind.name),
             span: kind.origin == Origin::Span,
@@ -106,7 +109,7 @@ impl KindTraits {
             closes: call && ["close", "fclose"].contains(&&*kind.name),
             sizes: call && SIZING.contains(&&*kind.name),
             locks: call && ["fcntl", "flock", "lockf"].contains(&&*kind.name),
-            step: if call && !library { step_of(kind) } else { None },
+            step: if call && library.is_none() { step_of(kind) } else { None },
             category: Categories::bit_at(category),
         }
     }
@@ -139,9 +142,40 @@ fn step_of(kind: &Kind) -> Option<StepKind> {
 /// The span in which the benchmark generates the data set that it then reads.
 pub const GENERATE: &str = "generate";
 
+/// Libraries whose calls contain calls on files.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Library {
+    Hdf5,
+    Mpi,
+}
+
+fn library_of(kind: &Kind) -> Option<Library> {
+    match &*kind.cat {
+        _ if kind.origin != Origin::Call => None,
+        cat if cat == Layer::Hdf5.name() => Some(Library::Hdf5),
+        cat if cat == Layer::Mpi.name() => Some(Library::Mpi),
+        _ => None,
+    }
+}
+
 /// Returns `true` for a call of a library that makes calls on files.
 pub fn is_library_call(kind: &Kind) -> bool {
-    kind.origin == Origin::Call && *kind.cat == *Layer::Hdf5.name()
+    library_of(kind).is_some()
+}
+
+/// Requests that all ranks of a file make together, and requests that each rank makes alone.
+pub const COLLECTIVE: &str = "collective";
+pub const INDEPENDENT: &str = "independent";
+
+/// Returns how ranks make a request of MPI-IO; empty for calls that move no data.
+fn mode_of(kind: &Kind) -> &'static str {
+    let is_collective = ["_all", "_ordered"].iter().any(|part| kind.name.contains(part));
+    match kind.class {
+        _ if library_of(kind) != Some(Library::Mpi) => "",
+        Class::Read | Class::Write | Class::Other if is_collective => COLLECTIVE,
+        Class::Read | Class::Write => INDEPENDENT,
+        _ => "",
+    }
 }
 
 /// Returns `true` for calls that count as I/O: reads, writes, syncs and metadata calls. Calls of libraries do not count,

@@ -60,7 +60,7 @@ impl Section for Hdf5 {
         a list of the 100 rows with the most time: `file`, `data_set` (with `#` instead of digits; empty for calls on \
         files, groups and attributes), `files`, `opens`, `failed`, `reads` and `writes` (requests: `calls`, `bytes` in \
         memory), `time_ns` (of all requests), `read_ns`, `open_ns`, `reads_below` and `writes_below` (calls on files inside the \
-        requests: `calls`, `bytes`), `shape`, `chunk`, `chunk_bytes` and `filters` of one of the data sets (empty or \
+        requests: `calls`, `bytes`), `below_ns` (of these calls), `shape`, `chunk`, `chunk_bytes` and `filters` of one of the data sets (empty or \
         zero if unknown or none)";
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {

@@ -34,6 +34,7 @@ pub mod layout;
 pub mod machine;
 pub mod markdown;
 pub mod metadata;
+pub mod mpi;
 pub mod no_cpu;
 pub mod non_file_calls;
 pub mod patterns;
@@ -225,6 +226,8 @@ report! {
     storage: storage::Storage,
     #[serde(default)]
     hdf5: hdf5::Hdf5,
+    #[serde(default)]
+    mpi: mpi::MpiFiles,
     directories: directories::Directories,
     #[serde(default)]
     patterns: patterns::Patterns,

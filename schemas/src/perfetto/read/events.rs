@@ -115,8 +115,8 @@ impl Reader {
             op => {
                 let layer = op.info().map(|info| info.layer);
                 // Calls of libraries are counted by their metadata.
-                let is_told =
-                    layer == Some(Layer::Hdf5) || layer.is_some_and(Layer::has_metadata) && !self.without_metadata;
+                let is_told = layer.is_some_and(Layer::is_library)
+                    || layer.is_some_and(Layer::has_metadata) && !self.without_metadata;
                 if is_told {
                     self.slots.fill_others(time, &mut metadata);
                     metadata.iter_mut().for_each(|meta| self.retype_text(meta));

@@ -1,8 +1,8 @@
 //! The import slots of loaded objects: the words through which an object calls functions of other objects.
 //!
-//! An exported hook would be found by `dlsym` and by weak references where no HDF5 is loaded, and it could not know
-//! which of several HDF5 libraries its caller was bound to. So the slots of objects that call HDF5 are changed instead,
-//! after the loader has filled them.
+//! An exported hook would be found by `dlsym` and by weak references where no such library is loaded, and it could not
+//! know which of several libraries its caller was bound to. So the slots of objects that call a library are changed
+//! instead, after the loader has filled them.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering::*};
@@ -98,16 +98,10 @@ impl<'a> Object<'a> {
         Some(object)
     }
 
-    /// Returns the path of the object; empty for the program.
-    pub fn path(&self) -> &'a CStr {
-        // SAFETY: a terminated name, for as long as the object is loaded.
-        if self.info.dlpi_name.is_null() { c"" } else { unsafe { CStr::from_ptr(self.info.dlpi_name) } }
-    }
-
     /// Returns the name by which other objects need this one; its path if it has none.
     pub fn name(&self) -> &'a CStr {
         // SAFETY: the object's table of names contains it.
-        self.value(DT_SONAME).map_or(self.path(), |at| unsafe { CStr::from_ptr(self.names.add(at)) })
+        self.value(DT_SONAME).map_or(path_of(self.info), |at| unsafe { CStr::from_ptr(self.names.add(at)) })
     }
 
     pub fn base(&self) -> usize {
@@ -196,6 +190,12 @@ impl<'a> Object<'a> {
         let end = start + header.p_memsz as usize;
         whole_pages(start, end)
     }
+}
+
+/// Returns the path of an object; empty for the program.
+pub fn path_of(info: &dl_phdr_info) -> &CStr {
+    // SAFETY: a terminated name, for as long as the object is loaded.
+    if info.dlpi_name.is_null() { c"" } else { unsafe { CStr::from_ptr(info.dlpi_name) } }
 }
 
 fn headers(info: &dl_phdr_info) -> &[libc::Elf64_Phdr] {
