@@ -7,7 +7,7 @@ import sys
 
 from dliotrace import report
 
-# Of the two packages of Lightning, the one that the program has imported: a trainer needs callbacks of its own package.
+# A trainer needs callbacks of its own package; Lightning has two, and the program has imported one of them.
 if "lightning.pytorch" in sys.modules or "pytorch_lightning" not in sys.modules:
     from lightning.pytorch.callbacks import Callback
 else:

@@ -48,12 +48,12 @@ def traced_into():
 
 def figures(summary):
     """Returns the known numbers of a report by name. Times are seconds, and shares are between 0 and 1."""
-    trainings = [training for training in summary.training if training.trained_ns]
+    # Waits and their causes are null if the trace does not show them.
+    trainings = [training for training in summary.training if training.trained_ns and training.waited_ns is not None]
     trained, waited = (sum(training[name] for training in trainings) for name in ("trained_ns", "waited_ns"))
     causes = {}
-    for training in trainings:
-        for cause, ns in training.causes.items():
-            causes[cause] = causes.get(cause, 0) + ns
+    for cause, ns in (part for training in trainings for part in (training.causes or {}).items()):
+        causes[cause] = causes.get(cause, 0) + ns
     found = [finding for finding in summary.findings if finding.state == "fired"]
     values = {
         "wait_share": waited / trained if trained else None,

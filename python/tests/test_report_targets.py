@@ -1,5 +1,6 @@
 """Tests `dliotrace.report` with the real trackers, offline: W&B, MLflow, TensorBoard, and the callbacks of Lightning and Hugging Face."""
 
+import copy
 import importlib.util
 import os
 import struct
@@ -59,6 +60,15 @@ class Figures(OfOneTraining):
         figures = report.figures(nothing.summary)
         self.assertNotIn("dlio/wait_share", figures)
         self.assertNotIn(None, figures.values())
+
+    def test_trainings_without_known_waits_or_causes_count_as_unknown(self):
+        summary = copy.deepcopy(self.trace.summary)
+        summary.training[0]["causes"] = None
+        figures = report.figures(summary)
+        self.assertIn("dlio/wait_s", figures)
+        self.assertNotIn("dlio/wait_cause/storage_s", figures)
+        summary.training[0]["waited_ns"] = None
+        self.assertEqual({"dlio/wait_s", "dlio/training_s"} & {*report.figures(summary)}, set())
 
     def test_another_object_is_rejected_before_the_trace_is_read(self):
         with self.assertRaisesRegex(report.TargetError, "cannot log to an object of builtins.dict: it is not a known tracker; pass a run"):
