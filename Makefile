@@ -10,7 +10,7 @@ export DLIO_BIN_DIR := $(DLIO_DIST)/bin
 export DLIO_PRELOAD := $(DLIO_DIST)/lib/libdliotrace.so
 PREFIX ?= /usr/local
 
-.PHONY: help own demo test fuzz test-verdict test-what-if test-torch test-stores test-mpi test-systems test-packages test-mlpstorage build build-mpi wheel packages docs bench bench-quick bench-readme bench-peers bench-objects bench-programs install uninstall clean setup-demo setup-test setup-torch setup-stores setup-mpi setup-packages setup-frameworks say-test doc lint
+.PHONY: help own demo test fuzz test-verdict test-what-if test-torch test-stores test-trackers test-mpi test-systems test-packages test-mlpstorage build build-mpi wheel packages docs bench bench-quick bench-readme bench-peers bench-objects bench-programs install uninstall clean setup-demo setup-test setup-torch setup-stores setup-trackers setup-mpi setup-packages setup-frameworks say-test doc lint
 
 help:
 	@echo "make demo          build, trace a small benchmark run, print the report"
@@ -27,6 +27,7 @@ help:
 	@echo "make test-what-if  change the loaders of 29 small trainings and compare the times with the predictions of"
 	@echo "                   \`dlio-analyze --what-if\` (half an hour on an idle host, with PyTorch); JOBS=\"decode lock\" selects some"
 	@echo "make test-stores   install boto3, s3fs and others, nginx and OpenStack Swift (250 MB) and run their tests (minutes)"
+	@echo "make test-trackers install W&B, MLflow and tensorboardX (300 MB) and run their tests (a minute)"
 	@echo "make test-mpi      install Open MPI and libclang, build libdlio_mpi.so and test ranks under mpirun"
 	@echo "make test-systems  run the build in roots of other systems (glibc 2.31 and 2.41, by debootstrap, 600 MB; as root);"
 	@echo "                   ROOTS=\"DIR ...\" adds more"
@@ -81,6 +82,10 @@ test-what-if: setup-torch wheel
 test-stores: setup-stores build
 	python/run-tests.sh --stores
 	tests/run-stores.py
+
+# Reports in W&B, MLflow and TensorBoard, offline. Tests of the callbacks of Lightning and Hugging Face need `make setup-torch` too.
+test-trackers: setup-trackers build
+	python/run-tests.sh --trackers
 
 # Compares the counters of Darshan logs with Darshan's own library: DARSHAN_LOGS names a directory with .darshan files, such as a clone
 # of https://github.com/darshan-hpc/darshan-logs, and DARSHAN_PYTHON a Python with the package darshan (pip install darshan).
@@ -218,6 +223,9 @@ setup-torch:
 
 setup-stores:
 	@tests/setup.sh stores
+
+setup-trackers:
+	@tests/setup.sh trackers
 
 setup-mpi:
 	@tests/setup.sh mpi

@@ -3,7 +3,8 @@
 # dlio-analyze is in DLIO_BIN_DIR or PATH. DLIO_WHEEL=FILE tests an existing wheel.
 #
 # The tests with PyTorch run if `make test-torch` has installed it; `run-tests.sh --torch` runs only these tests. The tests with
-# clients of object stores run if `make test-stores` has installed them; `--stores` runs only these.
+# clients of object stores run if `make test-stores` has installed them; `--stores` runs only these. The tests with trackers of
+# experiments run if `make test-trackers` has installed them; `--trackers` runs only these.
 set -eu
 here="$(cd "$(dirname "$0")" && pwd)"
 folder="$(mktemp -d "${TMPDIR:-/tmp}/dliotrace-tests.XXXXXX")"
@@ -29,6 +30,13 @@ if [ "${1:-}" = --stores ]; then
     set -- test_objects "$@"
 fi
 
+trackers="${DLIO_TRACKERS_VENV:-${XDG_CACHE_HOME:-$HOME/.cache}/dlio-trackers-venv}"
+if [ "${1:-}" = --trackers ]; then
+    [ -e "$trackers/.installed" ] || { echo "cannot test with trackers: they are not in $trackers; run \`make test-trackers\` to install them" >&2; exit 1; }
+    shift
+    set -- test_report_targets "$@"
+fi
+
 wheel="${DLIO_WHEEL:-$(DLIO_WHEEL_PROGRAMS=0 "$here/build-wheel.sh" "$folder")}"
 "$base" -m venv "$folder/venv"
 python="$folder/venv/bin/python"
@@ -38,6 +46,10 @@ python="$folder/venv/bin/python"
 if [ -e "$stores/.installed" ]; then
     "$stores/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
         > "$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/stores.pth"
+fi
+if [ -e "$trackers/.installed" ]; then
+    "$trackers/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+        > "$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/trackers.pth"
 fi
 if [ -e "$stores/.installed" ] || [ "$base" != python3 ]; then
     # The server for the clients.
@@ -71,6 +83,7 @@ cd "$here/tests"
 PATH="$folder/venv/bin:/usr/bin:/bin" DLIO_BIN_DIR="${DLIO_BIN_DIR:-$(dirname "$(command -v dlio-analyze || echo ./none)")}" \
     "$python" -B -m unittest "$@"
 [ -e "$stores/.installed" ] || echo "skipped: the tests with boto3, s3fs and others; \`make test-stores\` installs them and runs them"
+[ -e "$trackers/.installed" ] || echo "skipped: the tests with W&B, MLflow and TensorBoard; \`make test-trackers\` installs them and runs them"
 [ "$base" != python3 ] || echo "skipped: the tests with PyTorch; \`make test-torch\` installs it (some 6 GB) and runs them"
 
 "$python" -m pip uninstall --quiet --yes dliotrace

@@ -5,6 +5,7 @@
 #   setup.sh test         also for `make test`
 #   setup.sh packages     to build and test packages
 #   setup.sh torch        PyTorch (6 GB), and libraries that the jobs with a known cause of waiting import
+#   setup.sh trackers     W&B, MLflow and tensorboardX (300 MB)
 #   setup.sh frameworks   JAX, TensorFlow and Ray for the recipes in docs/ (2.6 GB)
 #   setup.sh mpi          Open MPI, its Fortran compiler, and libclang to generate its bindings
 #   setup.sh stores       clients of object stores (130 MB) and servers (nginx, OpenStack Swift; 120 MB)
@@ -69,6 +70,7 @@ case "${1:-demo}" in
     # Compatible versions: without them, pip searches for minutes.
     stores) packages "$cache/dlio-stores-venv" .installed \
         "aiobotocore==3.10.0 boto3==1.43.117 s3fs==2026.9.0 smart_open==9.0.2 minio==7.2.20" ;;
+    trackers) packages "$cache/dlio-trackers-venv" .installed "wandb==0.31.0 mlflow-skinny==3.17.2 tensorboardX==2.6.5" ;;
     frameworks) packages "$cache/dlio-frameworks-venv" .installed "jax tensorflow-cpu ray" ;;
     torch)
         packages "$cache/dlio-torch-venv" .installed "torch lightning transformers accelerate numpy safetensors s3torchconnector"

@@ -41,6 +41,7 @@ pub mod replay;
 pub mod resources;
 pub mod scan;
 pub mod schema;
+mod shell_word;
 pub mod sidecar;
 pub mod similarity;
 pub mod summary;

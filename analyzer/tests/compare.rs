@@ -461,3 +461,52 @@ fn markdown_escapes_names() {
     assert!(message.contains("&lt;img src=x onerror=alert()&gt;\\|\\*b\\*"), "{message}");
     assert_eq!(message.matches("<details>").count(), message.matches("</details>").count());
 }
+
+#[test]
+fn comment_for_a_pull_request_shows_limits_verdicts_and_changes_and_folds_the_rest() {
+    let folder = temp_dir("comment");
+    let verdict =
+        |text: &str| json!({ "headline": { "text": text }, "directories": [{ "directory": "/d", "opens": 1 }] });
+    let a = report(&folder, "a.json", 100, verdict("STORAGE-BOUND: 77 % <b>"));
+    let b = report(&folder, "b.json", 100, json!({ "dataset": { "files": 4, "bytes_read": 1500 } }));
+    let output = analyze(&[&a, "--compare", &b, "--format", "markdown", "--fail-if", "read.bytes > +10%"]);
+    assert_eq!(output.status.code(), Some(1));
+    let comment = text(&output.stdout);
+    let (shown, folded) = comment.split_once("<details><summary>Details</summary>").unwrap();
+    assert!(shown.starts_with("<!-- dlio-comparison -->\n### dlio: 1 of 1 limit exceeded\n"), "{shown}");
+    assert!(shown.contains("\n* before: STORAGE-BOUND: 77 % &lt;b&gt;\n") && !shown.contains("* after"), "{shown}");
+    assert!(shown.contains("| read.bytes | 1 kB | 1.50 kB | +50.0 % | more |  |"), "{shown}");
+    assert!(!shown.contains("| files |") && folded.contains("<details><summary>Runs</summary>"), "{comment}");
+    assert_eq!(comment.matches("<details>").count(), comment.matches("</details>").count());
+    let compared = values(&[&a, "--compare", &b]);
+    assert_eq!(compared["verdict_before"], "STORAGE-BOUND: 77 % <b>");
+    assert_eq!(compared["verdict_after"], Value::Null);
+}
+
+#[test]
+fn brief_result_fits_and_has_the_numbers_of_the_report() {
+    let folder = temp_dir("brief");
+    let path = trace(&folder, "it's a \"trace\"", &Plan { events: 20_000, files: 500, ..Plan::default() });
+    let report = values(&[&path]);
+    let printed = printed(&[&path, "--brief"]);
+    assert!(printed.chars().count() <= 8_000, "{}", printed.len());
+    let brief: Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!(brief["schema"], "dlio-brief");
+    assert_eq!(brief["verdict"]["text"], report["headline"]["text"]);
+    assert_eq!(brief["numbers"]["bytes_read"], report["dataset"]["bytes_read"]);
+    let waited =
+        report["training"].as_array().unwrap().iter().map(|row| row["waited_ns"].as_f64().unwrap()).sum::<f64>();
+    assert!((brief["numbers"]["wait_s"].as_f64().unwrap() - waited / 1e9).abs() < 0.001, "{brief}");
+    assert_eq!(brief["slowest_ranks"].as_array().unwrap().len(), report["training"].as_array().unwrap().len());
+    let fired: Vec<&Value> =
+        report["findings"].as_array().unwrap().iter().filter(|finding| finding["state"] == "fired").collect();
+    let ids = |list: &[&Value]| list.iter().map(|finding| finding["id"].clone()).collect::<Vec<_>>();
+    let listed: Vec<&Value> = brief["findings"].as_array().unwrap().iter().collect();
+    assert!(!listed.is_empty());
+    assert_eq!(ids(&listed), ids(&fired[..listed.len()]));
+    assert_eq!(brief["left_out"]["findings"], fired.len() - listed.len());
+    // The commands are valid in a shell, and name this trace.
+    let command = brief["next_commands"][0]["run"].as_str().unwrap().replacen("dlio-analyze", "printf '%s\\n'", 1);
+    let words = std::process::Command::new("sh").args(["-c", &command]).output().unwrap();
+    assert_eq!(text(&words.stdout).lines().next(), Some(path.as_str()));
+}

@@ -406,3 +406,57 @@ fn public_viewer_fetches_once_from_its_port() {
     assert_eq!(no_ui.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&no_ui.stderr).contains("no index.html there"));
 }
+
+/// Returns the message of a command line that is rejected before any work.
+fn is_rejected(words: &[&str]) -> String {
+    let output = run(words);
+    assert_eq!(output.status.code(), Some(2), "{words:?}: {output:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn cut_trace_has_the_selected_events_and_its_origin_and_can_be_cut_again() {
+    let folder = temp_dir("cut");
+    let trace = trace(&folder, &Plan { events: 40_000, moments: true, ..Plan::default() });
+    let samples = Path::new(&trace).join("machine-a-1-2.machine");
+    std::fs::write(&samples, "dlio-machine 1\n").unwrap();
+    let small = folder.path().join("small trace").display().to_string();
+    let filter = ["--step", "3..5", "--rank", "1"];
+    let counted = count(&trace, &filter);
+    assert!((1..count(&trace, &[]) / 2).contains(&counted), "{counted}");
+    succeeds(&[&[trace.as_str(), "--cut", &small], &filter[..]].concat());
+    assert_eq!(count(&small, &[]), counted);
+    let processes = "select pid, rank, host, command from processes where events > 0 order by pid";
+    assert_eq!(query_rows(&small, &[], processes), query_rows(&trace, &["--rank", "1"], processes));
+    let copied = Path::new(&small).join("machine-a-1-2.machine");
+    assert_eq!(std::fs::read(copied).unwrap(), std::fs::read(samples).unwrap());
+    // Every report names the whole trace, and the printed command cuts it again.
+    let message = succeeds(&[&small]);
+    let line = message.lines().find(|line| line.contains(" is a part of ")).unwrap_or_else(|| panic!("{message}"));
+    let again = line.split_once("cut by: ").unwrap().1.replace("small trace", "again");
+    assert!(line.contains(&format!(" is a part of {trace}, ")), "{line}");
+    assert!(Command::new("sh").args(["-c", &again]).output().unwrap().status.success(), "{again}");
+    assert_eq!(count(&folder.path().join("again").display().to_string(), &[]), counted);
+    // A part of a part.
+    let tiny = folder.path().join("tiny").display().to_string();
+    succeeds(&[&small, "--cut", &tiny, "--cat", "posix"]);
+    assert_eq!(count(&tiny, &[]), count(&small, &["--cat", "posix"]));
+}
+
+#[test]
+fn cut_without_a_filter_or_a_free_directory_is_rejected() {
+    let folder = temp_dir("cut-wrong");
+    let trace = trace(&folder, &Plan { events: 2_000, ..Plan::default() });
+    let small = folder.path().join("small").display().to_string();
+    let message = is_rejected(&[&trace, "--cut", &small]);
+    assert!(message.contains("no filter selects one; add --step"), "{message}");
+    let message = fails(&[&trace, "--cut", &trace, "--rank", "1"]);
+    assert!(message.contains("part of the trace") || message.contains("among"), "{message}");
+    let message = fails(&[&trace, "--cut", &small, "--call", "no_such_call"]);
+    assert!(!message.is_empty() && !Path::new(&small).exists(), "{message}");
+    std::fs::create_dir(&small).unwrap();
+    std::fs::write(Path::new(&small).join("notes"), "mine").unwrap();
+    let message = fails(&[&trace, "--cut", &small, "--rank", "1"]);
+    assert!(message.contains("is not an empty directory; give --cut a new one"), "{message}");
+    assert_eq!(std::fs::read_to_string(Path::new(&small).join("notes")).unwrap(), "mine");
+}

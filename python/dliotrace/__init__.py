@@ -13,7 +13,8 @@ DLIO_TRACE_DIR=DIR records only the spans. Without either, nothing is recorded a
 ``io_done("get", "s3://bucket/key", start, ...)`` records I/O that a library does without calls on files;
 ``dliotrace.objects.install()`` does it for boto3, s3fs and others.
 
-``dliotrace.open("dlio-trace")`` analyzes a trace: its verdict, findings and tables.
+``dliotrace.open("dlio-trace")`` analyzes a trace: its verdict, findings and tables. ``dliotrace.report.log_to(run)`` logs them to W&B,
+MLflow or TensorBoard.
 
 A span belongs to the thread on which it started. Keyword arguments are its metadata; ``epoch`` and ``step`` have separate
 columns in every table and report.
@@ -38,6 +39,7 @@ __all__ = [
     "traced_iter",
 ]
 
+_MODULES = ("hugging_face", "lightning", "objects", "report", "torch")
 _ANALYSIS = ("Comparison", "Finding", "Findings", "Page", "Record", "Rows", "Summary", "Trace", "TraceError", "TraceWarning", "Verdict")
 
 
@@ -64,10 +66,10 @@ def open(path="dlio-trace", *, run="last", progress=None):
 
 
 def __getattr__(name):
-    """Imports ``dliotrace.torch``, ``dliotrace.objects`` and the classes of ``dliotrace.open`` on first use."""
+    """Imports ``dliotrace.torch`` and other modules, and the classes of ``dliotrace.open``, on first use."""
     import importlib
 
-    if name in ("torch", "objects"):
+    if name in _MODULES:
         return importlib.import_module(f"dliotrace.{name}")
     if name in _ANALYSIS:
         return getattr(importlib.import_module("dliotrace._analysis"), name)

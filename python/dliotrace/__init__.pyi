@@ -1,4 +1,4 @@
-from dliotrace import ai as ai, objects as objects, torch as torch
+from dliotrace import ai as ai, objects as objects, report as report, torch as torch
 from dliotrace._analysis import (
     Comparison as Comparison,
     Finding as Finding,

@@ -46,6 +46,11 @@ pub struct Arguments {
     #[arg(long)]
     pub findings: bool,
 
+    /// Print the result as JSON of at most 2,000 tokens, for programs that act on it: the verdict, its numbers, findings, the
+    /// longest waits, and the commands that show more
+    #[arg(long)]
+    pub brief: bool,
+
     /// Predict the training time with a change (repeatable; a comma makes several changes together): storage=2, latency=2,
     /// bandwidth=2, workers=N, prefetch=N, order=any, persistent=1, decode=2, handover=0, compute=2, cores=N, quota=none.
     /// Values of storage, latency, bandwidth, decode and compute are speedups; inf is allowed. With --compare, the
@@ -87,7 +92,7 @@ pub struct Arguments {
     pub html: Option<PathBuf>,
 
     /// Write a `dlio bench` workload that reproduces this I/O, with the evidence for each value; - writes to standard output
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["compare", "sql", "html", "parquet", "perfetto", "chrome", "export", "view", "shell", "fail_if"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["compare", "sql", "html", "parquet", "perfetto", "chrome", "export", "cut", "view", "shell", "fail_if"])]
     pub workload: Option<PathBuf>,
 
     /// Write the tables events, files, processes, hosts, waits, machine and summary as Parquet into this new directory
@@ -99,6 +104,11 @@ pub struct Arguments {
     /// for DFTracer's tools
     #[arg(long, value_name = "FILE", value_parser = parse_path)]
     pub export: Vec<PathBuf>,
+
+    /// Write the selected events as a smaller trace into this new directory, with the samples of its hosts and the origin; every
+    /// tool reads it like the whole trace
+    #[arg(long, value_name = "DIR")]
+    pub cut: Option<PathBuf>,
 
     /// Compression of .pftrace and .tar; viewers before v58 cannot read zstd
     #[arg(long, value_name = "HOW", default_value = "deflate", value_parser = ["deflate", "zstd", "none"])]
@@ -205,7 +215,7 @@ pub struct Arguments {
     /// slurm one on each node of the allocation. `dlio-analyze worker --help` shows how to start workers on other hosts
     #[cfg(feature = "cluster")]
     #[arg(long, value_name = "WORKERS", value_parser = Workers::parse, help_heading = "Several hosts",
-          conflicts_with_all = ["compare", "fail_if", "workload", "similarity", "perfetto", "chrome", "export", "view"])]
+          conflicts_with_all = ["compare", "fail_if", "workload", "similarity", "perfetto", "chrome", "export", "cut", "view"])]
     pub workers: Option<Workers>,
 
     /// File with the token that workers on other hosts were started with [default: DLIO_CLUSTER_TOKEN]
@@ -242,11 +252,14 @@ Examples:
   dlio-analyze dlio-trace/ --sql \"select name, count(*) n, sum(bytes) b from events group by name order by n desc\"
   dlio-analyze dlio-trace/ --html report.html
   dlio-analyze 'runs/*/trace' --format json -o summary.json
+  dlio-analyze trace/ --brief           the result for a program, as JSON of at most 2,000 tokens
   dlio-analyze --tables
   dlio-analyze trace/ --sql @slow.sql --format csv
   dlio-analyze trace/ --export all.pftrace --from 10s --to 20s
   dlio-analyze trace/ --view --epoch 2 --rank 0
+  dlio-analyze trace/ --cut small/ --step 4210..4220 --rank 3
   dlio-analyze before/ --compare after/ --fail-if 'step.mean_s > +5%'
+  dlio-analyze before/ --compare after/ --format markdown -o comment.md
   dlio-analyze trace/ --parquet tables/ && dlio-analyze tables/ --shell
   dlio-analyze /scratch/trace --workers node1:7070,node2:7070 --token ~/.dlio-token
 
@@ -297,13 +310,13 @@ impl Arguments {
     /// Returns `true` if the report is printed, which is the default.
     pub fn prints_report(&self) -> bool {
         let requested = self.summary || self.full || self.findings || !self.section.is_empty();
-        let others = self.wants_rows() || self.wants_comparison() || !self.what_if.is_empty();
+        let others = self.wants_rows() || self.wants_comparison() || !self.what_if.is_empty() || self.brief;
         requested || !others && self.html.is_none()
     }
 
     /// Returns `true` if the report is printed or written as a page.
     pub fn wants_report(&self) -> bool {
-        self.prints_report() || self.html.is_some()
+        self.prints_report() || self.html.is_some() || self.brief
     }
 
     /// Returns `true` if runs are compared, or limits judge one run.
@@ -318,12 +331,12 @@ impl Arguments {
 
     /// Returns `true` if events are exported for a viewer.
     pub fn exports_events(&self) -> bool {
-        self.perfetto.is_some() || self.chrome.is_some() || !self.export.is_empty() || self.view
+        self.perfetto.is_some() || self.chrome.is_some() || !self.export.is_empty() || self.cut.is_some() || self.view
     }
 
     /// Returns `true` if a signal may have to remove unfinished files.
     pub fn writes_files(&self) -> bool {
-        let files = [&self.output, &self.parquet, &self.perfetto, &self.chrome, &self.html, &self.workload];
+        let files = [&self.output, &self.parquet, &self.cut, &self.perfetto, &self.chrome, &self.html, &self.workload];
         files.iter().any(|path| path.is_some()) || !self.export.is_empty()
     }
 }

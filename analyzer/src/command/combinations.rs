@@ -7,17 +7,19 @@ use super::arguments::Arguments;
 use crate::tables::output::Format;
 
 /// Options that request a result, by their ids.
-const RESULTS: [&str; 21] = [
+const RESULTS: [&str; 23] = [
     "summary",
     "full",
     "section",
     "findings",
+    "brief",
     "what_if",
     "sql",
     "shell",
     "html",
     "parquet",
     "export",
+    "cut",
     "perfetto",
     "chrome",
     "view",
@@ -32,12 +34,13 @@ const RESULTS: [&str; 21] = [
 ];
 
 /// Results that are computed alone, and the results that may be combined with them.
-const ALONE: [(&str, &[&str]); 8] = [
+const ALONE: [(&str, &[&str]); 9] = [
     ("completions", &[]),
     ("man", &[]),
     ("tables", &["show_sql", "explain"]),
     ("show_sql", &["tables", "explain"]),
     ("workload", &["explain"]),
+    ("brief", &[]),
     ("similarity", &["compare", "explain"]),
     ("compare", &["fail_if", "html", "explain", "what_if"]),
     ("fail_if", &["compare", "html", "explain"]),
@@ -52,7 +55,7 @@ const ONLY: [(&str, &[&str], &str); 12] = [
     ("ignore", &JUDGED, "omit it, or add --findings"),
     ("exact", &QUANTILES, "omit it, or add --summary"),
     ("sql_files", &["sql", "shell"], "add --sql or --shell"),
-    ("compress", &["export", "perfetto", "view"], "add --export FILE.pftrace"),
+    ("compress", &["export", "cut", "perfetto", "view"], "add --export FILE.pftrace"),
     ("all", &["export", "perfetto", "chrome", "view"], "add --export or --view"),
     ("force", &["export", "perfetto", "chrome", "html", "workload"], "omit it: -o replaces a file anyway"),
     ("no_cache", &OF_A_TRACE, "omit it"),
@@ -60,19 +63,21 @@ const ONLY: [(&str, &[&str], &str); 12] = [
 ];
 
 /// Results that are printed.
-const PRINTED: [&str; 13] = [
-    "summary", "full", "section", "findings", "what_if", "sql", "shell", "compare", "fail_if", "workload", "explain",
-    "tables", "show_sql",
+const PRINTED: [&str; 14] = [
+    "summary", "full", "section", "findings", "brief", "what_if", "sql", "shell", "compare", "fail_if", "workload",
+    "explain", "tables", "show_sql",
 ];
 const TABLED: [&str; 7] = ["summary", "full", "section", "findings", "html", "compare", "fail_if"];
-const JUDGED: [&str; 11] =
-    ["summary", "full", "section", "findings", "html", "compare", "fail_if", "sql", "shell", "parquet", "explain"];
-const QUANTILES: [&str; 6] = ["summary", "full", "section", "findings", "html", "parquet"];
+const JUDGED: [&str; 12] = [
+    "summary", "full", "section", "findings", "brief", "html", "compare", "fail_if", "sql", "shell", "parquet",
+    "explain",
+];
+const QUANTILES: [&str; 7] = ["summary", "full", "section", "findings", "brief", "html", "parquet"];
 
 /// Results that read a trace.
-const OF_A_TRACE: [&str; 16] = [
-    "summary", "full", "section", "findings", "what_if", "sql", "shell", "html", "parquet", "export", "perfetto",
-    "chrome", "view", "workload", "compare", "fail_if",
+const OF_A_TRACE: [&str; 18] = [
+    "summary", "full", "section", "findings", "brief", "what_if", "sql", "shell", "html", "parquet", "export",
+    "perfetto", "chrome", "view", "workload", "compare", "fail_if", "cut",
 ];
 
 /// Options that select events.
@@ -138,8 +143,8 @@ fn lost_option(typed: &Arguments, given: &BTreeSet<&str>) -> Option<String> {
     if let Some((name, _, hint)) = ONLY.iter().find(|(name, applies, _)| given.contains(name) && lost(applies)) {
         return Some(format!("{} has no effect with {}; {hint}", option(name), named()));
     }
-    // Tables, queries and completions are only text.
-    let text = [("tables", "format"), ("show_sql", "format"), ("workload", "format"), ("explain", "format")];
+    // Tables, queries and completions are only text, and the brief result is only JSON.
+    let text = ["tables", "show_sql", "workload", "explain", "brief"].map(|result| (result, "format"));
     let only_text = text.iter().find(|(result, name)| given.contains(name) && results == [*result]);
     if let Some((result, name)) = only_text {
         return Some(format!("{} has no effect with {}; omit it", option(name), option(result)));
@@ -150,7 +155,7 @@ fn lost_option(typed: &Arguments, given: &BTreeSet<&str>) -> Option<String> {
 
 /// Finds two results that would be written to the same file.
 fn same_file(typed: &Arguments) -> Option<String> {
-    let one = [&typed.output, &typed.html, &typed.workload, &typed.parquet, &typed.perfetto, &typed.chrome];
+    let one = [&typed.output, &typed.html, &typed.workload, &typed.parquet, &typed.cut, &typed.perfetto, &typed.chrome];
     let mut files = BTreeSet::new();
     let mut all = one.into_iter().flatten().chain(&typed.export).filter(|path| *path != Path::new("-"));
     let twice = all.find(|path| !files.insert(std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf())))?;
@@ -195,6 +200,8 @@ mod tests {
             (&["--workload", "j.yaml", "--findings"], "--findings"),
             (&["--workload", "j.yaml", "--ignore", "small-reads"], "--ignore"),
             (&["--full", "--section", "files"], "--section"),
+            (&["--brief", "--findings"], "--findings"),
+            (&["--brief", "--format", "json"], "--format"),
             (&["--summary", "--findings"], "--findings"),
             (&["--export", "x.json", "--rules", "f"], "--rules"),
             (&["--export", "x.json", "-o", "f"], "-o"),

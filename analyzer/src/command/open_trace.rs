@@ -1,7 +1,7 @@
 //! Opens a trace, counts it, and reads its cached summary.
 
 use std::cell::RefCell;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::outcome::{Outcome, report_damage};
@@ -13,7 +13,8 @@ use super::time_window::{self, filter_warning};
 use super::workers::{self, WorkerInputs};
 use crate::cache::{Cache, CachedResult};
 use crate::filter::Filter;
-use crate::load::{Trace, inputs};
+use crate::load::origin::Origin;
+use crate::load::{Trace, inputs, origin};
 use crate::scan::Progress;
 use crate::summary::analyse;
 use crate::summary::analysis::Analysis;
@@ -34,6 +35,11 @@ impl Input {
     /// Finds the trace files and their cache.
     pub fn find(question: &Question, typed: &[String]) -> Result<Input, Failure> {
         let files = inputs::expand(typed).map_err(Failure::Load)?;
+        for typed in typed {
+            if let Some(Origin { from, command, .. }) = origin::read(Path::new(typed)) {
+                notice!("dlio-analyze: {typed} is a part of {from}, cut by: {command}");
+            }
+        }
         let cache = if question.uses_cache { Cache::of(typed, &files) } else { None };
         let remembered = cache.as_ref().and_then(Cache::load);
         Ok(Input { typed: typed.to_vec(), files, cache, remembered })
@@ -168,5 +174,12 @@ fn filter(
     by_default: ByDefault,
 ) -> Result<Filter, Failure> {
     let run = chosen(runs, &question.selection, typed, by_default).map_err(Failure::Window)?;
-    time_window::filter(&question.selection, run, trace, question.threads)
+    let mut filter = time_window::filter(&question.selection, run, trace, question.threads)?;
+    if let [one] = typed
+        && let Some(Origin { window: (from, to), .. }) = origin::read(Path::new(one))
+    {
+        filter.from = filter.from.max(from);
+        filter.to = filter.to.map_or(to, |own| Some(to.map_or(own, |to| own.min(to))));
+    }
+    Ok(filter)
 }

@@ -120,6 +120,9 @@ pub struct Comparison {
     pub schema: &'static str,
     pub version: u32,
     pub answer: Vec<String>,
+    /// The verdicts of the representative runs; `null` in reports without one.
+    pub verdict_before: Option<String>,
+    pub verdict_after: Option<String>,
     pub before: Vec<Head>,
     pub after: Vec<Head>,
     /// Differences between the sides other than metrics.
@@ -157,6 +160,8 @@ impl Sides {
             schema: SCHEMA,
             version: VERSION,
             answer: self.answer(&metrics, &wall),
+            verdict_before: before.verdict(),
+            verdict_after: after.verdict(),
             before: self.before.iter().map(head).collect(),
             after: self.after.iter().map(head).collect(),
             circumstances: circumstances(before, after),

@@ -21,6 +21,7 @@ pub struct Run {
     pub typed: String,
     pub schema: String,
     pub version: u32,
+    pub headline: Headline,
     pub runs: Vec<runs::Run>,
     pub training: Vec<Trainer>,
     pub allocation: Allocation,
@@ -64,6 +65,13 @@ pub struct Trainer {
     pub waited_ns: Option<i64>,
     pub checkpoint_ns: Option<i64>,
     pub readers: Vec<serde::de::IgnoredAny>,
+}
+
+/// The verdict box; without text in reports of old versions.
+#[derive(Deserialize, Clone, Debug, Default)]
+#[serde(default)]
+pub struct Headline {
+    pub text: String,
 }
 
 /// The steps of one trainer.
@@ -200,6 +208,11 @@ struct Whole {
 }
 
 impl Run {
+    /// Returns the first line of its verdict.
+    pub fn verdict(&self) -> Option<String> {
+        Some(self.headline.text.clone()).filter(|text| !text.is_empty())
+    }
+
     /// Parses a report in JSON.
     pub fn of(report: &str) -> serde_json::Result<Run> {
         serde_json::from_str(report)

@@ -4,7 +4,7 @@ use super::align::{Figures, FindingChange, Group, ON_PIPES, Row, Turn, is_past_f
 use super::gate::{LimitOutcome, Verdict};
 use super::metrics::Unit;
 use super::predictions::Predicted;
-use super::{Claim, Comparison, Head, MetricChange};
+use super::{Claim, Comparison, FLOOR, Head, MetricChange};
 use crate::summary::figures::units::{bytes, grouped, many, moment, share, signed, time};
 
 /// Rows whose time changed by less than this share of the run are counted but not shown.
@@ -52,6 +52,14 @@ pub fn verdict_word(verdict: Verdict) -> &'static str {
         Verdict::Exceeded => "EXCEEDED",
         Verdict::Undecided => "undecided",
     }
+}
+
+/// Returns the verdicts of both sides, which do not fit a table on a terminal.
+pub fn verdicts(comparison: &Comparison) -> Option<Table> {
+    let sides = [("before", &comparison.verdict_before), ("after", &comparison.verdict_after)];
+    let rows = sides.into_iter().filter_map(|(side, verdict)| Some(vec![side.into(), verdict.clone()?]));
+    let rows: Vec<_> = rows.collect();
+    (!rows.is_empty()).then(|| Table { title: "Verdicts".into(), heads: vec!["<", "<"], rows, notes: vec![] })
 }
 
 pub fn runs(comparison: &Comparison) -> Table {
@@ -145,6 +153,24 @@ pub fn findings(comparison: &Comparison) -> Option<Table> {
 
 /// The note below findings that too few runs support.
 const UNDECIDED: &str = "It takes four or more runs per side to show whether that is more than noise.";
+
+/// Returns the metrics that changed beyond noise, or by the smallest share that several runs can show if there are too
+/// few runs to decide. `None` if there are none.
+pub fn changed_metrics(comparison: &Comparison) -> Option<Table> {
+    let is_changed = |metric: &&MetricChange| match metric.claim {
+        Claim::More | Claim::Fewer => true,
+        Claim::Undecided => metric.change.is_some_and(|change| change.abs() >= FLOOR),
+        Claim::Same | Claim::Noise | Claim::Unknown => false,
+    };
+    let changed: Vec<_> = comparison.metrics.iter().filter(is_changed).collect();
+    let undecided = changed.iter().any(|metric| metric.claim == Claim::Undecided);
+    (!changed.is_empty()).then(|| Table {
+        title: "Changed metrics".into(),
+        heads: vec!["<", "before", "after", "change", "<claim", "<95 %"],
+        rows: changed.into_iter().map(|metric| figure_words(metric).to_vec()).collect(),
+        notes: if undecided { vec![UNDECIDED.into()] } else { vec![] },
+    })
+}
 
 pub fn figures(comparison: &Comparison) -> Table {
     let exact_first = |metric: &&MetricChange| !metric.exact;

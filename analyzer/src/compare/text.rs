@@ -1,8 +1,9 @@
 //! Prints a comparison for a terminal, or as Markdown for a pull request.
 
-use super::Comparison;
-use super::gate::LimitOutcome;
-use super::tables::{Table, all, limits, verdict_word};
+use super::gate::{LimitOutcome, Verdict};
+use super::tables::{Table, all, changed_metrics, limits, verdict_word, verdicts};
+use super::{Claim, Comparison};
+use crate::summary::figures::units::many;
 use crate::summary::report::layout::{heading, hung, wrapped};
 use crate::text_table::{Grid, without_markup};
 
@@ -15,6 +16,10 @@ fn grid(table: Table) -> Grid {
 /// Prints the comparison for a terminal of `width` columns; long tables show their first `top` rows.
 pub fn print(comparison: &Comparison, width: usize, top: usize) -> String {
     let mut out: String = comparison.answer.iter().map(|sentence| wrapped(sentence, width)).collect();
+    if let Some(table) = verdicts(comparison) {
+        heading(&table.title, &mut out);
+        table.rows.iter().for_each(|row| hung(&format!("  {:<8}", row[0]), &row[1], (10, width), &mut out));
+    }
     if !comparison.limits.is_empty() {
         out += &format!("\nLimits\n{}", limits_alone(comparison, width));
     }
@@ -39,22 +44,49 @@ pub fn limits_alone(comparison: &Comparison, width: usize) -> String {
     comparison.limits.iter().map(line).collect()
 }
 
-/// Prints the comparison for a pull request: the answer and the first table are visible, the rest is folded.
+/// The first line of a comment, by which a job finds and replaces its earlier one.
+pub const MARKER: &str = "<!-- dlio-comparison -->";
+
+/// Prints the comparison for a pull request: the result of the limits, the answer, both verdicts and the changed metrics
+/// are visible, and the rest is folded.
 pub fn markdown(comparison: &Comparison, top: usize) -> String {
-    let mut out = String::new();
+    let mut out = format!("{MARKER}\n### {}\n\n", title(comparison));
     comparison.answer.iter().for_each(|sentence| out.push_str(&format!("{}\n\n", without_markup(sentence))));
-    for (i, mut table) in limits(comparison).into_iter().chain(all(comparison, top)).enumerate() {
-        let (open, close) = match i {
-            0 => (format!("**{}**\n\n", table.title), ""),
-            _ => (format!("<details><summary>{}</summary>\n\n", table.title), "\n</details>\n"),
-        };
-        out.push_str(&open);
-        let notes = std::mem::take(&mut table.notes);
-        grid(table).print_markdown(&mut out);
-        notes.iter().for_each(|note| out.push_str(&format!("\n{}\n", without_markup(note))));
-        out.push_str(close);
-        out.push('\n');
+    for row in verdicts(comparison).into_iter().flat_map(|table| table.rows) {
+        out.push_str(&format!("* {}: {}\n", row[0], without_markup(&row[1])));
     }
-    out.truncate(out.trim_end().len());
-    out + "\n"
+    out.push('\n');
+    [limits(comparison), changed_metrics(comparison)].into_iter().flatten().for_each(|table| {
+        out.push_str(&format!("**{}**\n\n", table.title));
+        markdown_table(table, &mut out);
+    });
+    out.push_str("<details><summary>Details</summary>\n\n");
+    for table in all(comparison, top) {
+        out.push_str(&format!("<details><summary>{}</summary>\n\n", table.title));
+        markdown_table(table, &mut out);
+        out.push_str("</details>\n\n");
+    }
+    out + "</details>\n"
+}
+
+/// Returns the result in a few words.
+fn title(comparison: &Comparison) -> String {
+    let exceeded = comparison.limits.iter().filter(|limit| limit.verdict == Verdict::Exceeded).count();
+    match (comparison.limits.len(), comparison.verdict()) {
+        (0, _) => match comparison.claim() {
+            Claim::More => "dlio: slower than the baseline".into(),
+            Claim::Fewer => "dlio: faster than the baseline".into(),
+            _ => "dlio: compared with the baseline".into(),
+        },
+        (_, Verdict::Kept) => "dlio: all limits kept".into(),
+        (_, Verdict::Undecided) => "dlio: undecided".into(),
+        (all, Verdict::Exceeded) => format!("dlio: {exceeded} of {} exceeded", many(all as u64, "limit", "limits")),
+    }
+}
+
+fn markdown_table(mut table: Table, out: &mut String) {
+    let notes = std::mem::take(&mut table.notes);
+    grid(table).print_markdown(out);
+    notes.iter().for_each(|note| out.push_str(&format!("\n{}\n", without_markup(note))));
+    out.push('\n');
 }

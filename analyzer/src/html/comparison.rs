@@ -56,6 +56,7 @@ fn sections(comparison: &Comparison, before: &Run, after: &Run) -> Vec<Section> 
     let section = |id, title, what, content| Section { id, title, what, content };
     let words = |table: Option<tables::Table>| table.map_or_else(Markup::default, |table| of_table(&table));
     let mut sections = vec![
+        section("verdicts", "Verdicts", "The first line of each report.", words(tables::verdicts(comparison))),
         section("limits", "Limits", "The result of each --fail-if.", words(tables::limits(comparison))),
         section(
             "wall",

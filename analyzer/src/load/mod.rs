@@ -6,6 +6,7 @@
 //!
 //! ```text
 //! inputs            the selected files, and the format of each
+//! origin            where a cut trace comes from
 //! companion_files   counters of hosts, and programs that left no trace
 //! recorded          dlio's own traces, to be written again
 //! formats/          one file per foreign format
@@ -25,6 +26,7 @@ pub mod inputs;
 pub mod json;
 pub mod lines;
 pub mod native;
+pub mod origin;
 pub mod recorded;
 pub mod sources;
 

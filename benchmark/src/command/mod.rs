@@ -14,6 +14,7 @@
 //! output_places     checks that outputs can be written
 //! analyzer          runs `dlio-analyze` on a trace
 //! trace             `dlio trace`
+//! trace_tasks       several `dlio trace` of one job
 //! bench_traced      `dlio bench --trace`
 //! ```
 
@@ -30,4 +31,5 @@ pub mod report;
 pub mod size;
 pub mod sweep;
 pub mod trace;
+mod trace_tasks;
 pub mod workloads;

@@ -22,6 +22,7 @@ use dlio_tracer::programs::{self, Loading};
 use dlio_tracer::spool::{self, Stranded};
 use dlio_tracer::untraced::{self, Untraced};
 
+use crate::command::trace_tasks::{Task, Turn};
 use crate::command::{analyzer, output_places};
 use crate::failure::{Failure, Outcome};
 use crate::machine::sampler::{FirstSample, SampleResult, Sampler};
@@ -140,6 +141,7 @@ pub fn run(options: &Options) -> Outcome<i32> {
     let folder = output_places::trace_folder(&options.output, options.umask(), "-o DIR")?;
     options.report.as_ref().map_or(Ok(()), |page| output_places::report_page(page, &folder))?;
     let before = images(&folder);
+    let task = Task::begin(&folder, before.keys().cloned());
     let loading = loading(program);
     let mut command = Command::new(program);
     command.args(arguments);
@@ -173,9 +175,10 @@ pub fn run(options: &Options) -> Outcome<i32> {
     }
     let facts = options.form().map(|form| options.convert_run(&folder, &converter, form).run()).unwrap_or_default();
     let lost = facts.lost;
-    if !options.quiet {
-        let remains = RunLeftovers { images: &recorded, lost, is_elsewhere: stranded.is_some() };
-        report(&folder, &before, &remains, loading, options);
+    let remains = RunLeftovers { recorded: Recorded::of(recorded.keys()), lost, is_elsewhere: stranded.is_some() };
+    let turn = task.map_or(Turn::Alone, |task| task.finish(recorded.keys()));
+    if !options.quiet && turn != Turn::Earlier {
+        report_turn(&turn, &folder, &before, remains, loading, options);
         report_untraced(&untraced::read(&folder, began));
         report_unusual(&machine, &facts);
     }
@@ -186,7 +189,7 @@ pub fn run(options: &Options) -> Outcome<i32> {
     if let Some(stranded) = stranded {
         report_stranded(&stranded, &folder);
     }
-    if let Some((analyzer, page)) = analyzer.zip(options.report.as_ref()) {
+    if let Some((analyzer, page)) = analyzer.zip(options.report.as_ref()).filter(|_| turn != Turn::Earlier) {
         wait_for_ends(&folder);
         analyzer::run(&analyzer, &folder, false, Some(page));
     }
@@ -261,6 +264,40 @@ fn report_untraced(all: &[Untraced]) {
         let more = many(counts.len() - NAMED, "more program", "more programs");
         terminal::warn(format_args!("      and {more}; {} in the trace directory lists all of them", untraced::LIST));
     }
+}
+
+/// Prints the summary of this command, or of the whole job whose last task it is.
+fn report_turn(
+    turn: &Turn,
+    folder: &Path,
+    before: &Images,
+    remains: RunLeftovers,
+    loading: Loading,
+    options: &Options,
+) {
+    let Turn::Last { recorded, traces_before, .. } = turn else {
+        return report(folder, before, &remains, loading, options);
+    };
+    let mut before = before.clone();
+    before.retain(|stem, _| traces_before.contains(stem));
+    report(folder, &before, &RunLeftovers { recorded: Recorded::of(recorded.iter()), ..remains }, loading, options);
+    report_missing(turn);
+}
+
+/// Prints which ranks of a job are not in the directory.
+fn report_missing(turn: &Turn) {
+    const NAMED: usize = 8;
+    let Turn::Last { launcher, size, missing, .. } = turn else { return };
+    if missing.is_empty() {
+        return;
+    }
+    let named = missing.iter().take(NAMED).map(u64::to_string).collect::<Vec<_>>().join(", ");
+    let more = if missing.len() > NAMED { format!(" and {} more", missing.len() - NAMED) } else { String::new() };
+    let ranks = if missing.len() == 1 { "rank" } else { "ranks" };
+    terminal::warn(format_args!(
+        "      {} of {size} ranks of {launcher} are in this directory; {ranks} {named}{more} did not start, or use another one",
+        size - missing.len() as u64
+    ));
 }
 
 fn missing_analyzer() -> Failure {
@@ -447,10 +484,17 @@ fn many(number: usize, one: &str, more: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { more })
 }
 
+/// Processes that were recorded, and the programs that they executed.
+#[derive(Clone, Copy)]
+struct Recorded {
+    processes: usize,
+    programs: usize,
+}
+
 /// The traces that a command left.
-struct RunLeftovers<'a> {
-    /// The images as their processes left them; conversion may have moved them to other files since.
-    images: &'a Images,
+struct RunLeftovers {
+    /// The traces of all processes; conversion may have moved them to other files since.
+    recorded: Recorded,
     /// Lost events.
     lost: u64,
     /// `true` if some could not be moved to the trace directory.
@@ -496,7 +540,7 @@ fn report(folder: &Path, before: &Images, remains: &RunLeftovers, loading: Loadi
     }
     let files = || new.values().flatten();
     let bytes: u64 = files().filter_map(|file| fs::metadata(file).ok()).map(|found| found.len()).sum();
-    terminal::warn(format_args!("dlio: {} recorded in {shown} ({})", shown_processes(remains.images), human(bytes)));
+    terminal::warn(format_args!("dlio: {} recorded in {shown} ({})", remains.recorded.shown(), human(bytes)));
     let (alive, ended): (Vec<_>, Vec<_>) = files().filter(|file| ends(file, "ring")).partition(|file| is_alive(file));
     // A process that exits just now has removed its ring by the second check.
     let ended: Vec<_> = ended.into_iter().filter(|file| file.exists() && ended_abnormally(file)).collect();
@@ -549,11 +593,20 @@ fn ends(file: &Path, ending: &str) -> bool {
     file.extension().is_some_and(|own| own == ending)
 }
 
-/// Returns `4 processes`, and the number of programs if they ran more.
-fn shown_processes(images: &Images) -> String {
-    let (processes, programs) = (processes(images.keys()), images.len());
-    let shown = many(processes, "process", "processes");
-    if programs == processes { shown } else { format!("{shown} ({})", many(programs, "program", "programs")) }
+impl Recorded {
+    /// Counts the processes of images, which are stems of files or the ends of those.
+    fn of<'a>(images: impl Iterator<Item = &'a String> + Clone) -> Recorded {
+        Recorded { processes: processes(images.clone()), programs: images.count() }
+    }
+
+    /// Returns `4 processes`, and the number of programs if they ran more.
+    fn shown(self) -> String {
+        let shown = many(self.processes, "process", "processes");
+        match self.programs == self.processes {
+            true => shown,
+            false => format!("{shown} ({})", many(self.programs, "program", "programs")),
+        }
+    }
 }
 
 /// Returns the shortest path from the current directory.

@@ -5,7 +5,9 @@
 //! opens and counts the trace once for all answers.
 
 mod answer;
+mod brief;
 mod compare;
+mod cut;
 mod explain;
 mod export;
 mod html;
@@ -33,12 +35,14 @@ const TEXTS: [Requested; 3] = [show_sql::requested, explain::requested, tables::
 const ALONE: [Requested; 3] = [workload::requested, similarity::requested, compare::requested];
 
 /// Answers about one trace, in output order.
-const TOGETHER: [Requested; 8] = [
+const TOGETHER: [Requested; 10] = [
     summary::requested,
+    brief::requested,
     what_if::requested,
     html::requested,
     parquet::requested,
     export::requested,
+    cut::requested,
     sql::requested,
     shell::requested,
     view::requested,

@@ -14,6 +14,8 @@ pub enum Destination {
     Parquet(PathBuf, ArrowError),
     /// The directory for Parquet is not empty.
     NotEmpty(PathBuf),
+    /// The directory for a cut trace has content.
+    Occupied(PathBuf),
     /// Another program is writing Parquet there.
     BeingWritten(PathBuf),
     /// The file exists and would be replaced.
@@ -37,6 +39,13 @@ impl std::fmt::Display for Destination {
                     f,
                     "cannot write {}: the directory is not empty; give --parquet a new directory, or remove \
                     this one",
+                    path.display()
+                )
+            }
+            Destination::Occupied(path) => {
+                write!(
+                    f,
+                    "cannot write {}: it exists and is not an empty directory; give --cut a new one",
                     path.display()
                 )
             }

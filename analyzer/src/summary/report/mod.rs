@@ -2,13 +2,14 @@
 //!
 //! A section is one file here and one line in the list below: its values, how they are computed from an [`Analysis`],
 //! how they are printed, what they mean, and the SQL that computes the same numbers. [`screen`], [`text`] and [`flat`]
-//! print all sections; [`layout`] and [`folders`] are helpers for printing.
+//! print all sections, [`brief`] the most important values; [`layout`] and [`folders`] are helpers for printing.
 //!
 //! Times are in nanoseconds, sizes in bytes, shares are fractions of one. Raise [`VERSION`] when the meaning of a field
 //! changes or a field is removed; new fields do not need a new version.
 
 pub mod access;
 pub mod allocation;
+pub mod brief;
 mod causes;
 pub mod checkpoints;
 pub mod counted;
