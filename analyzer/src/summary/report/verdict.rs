@@ -787,10 +787,10 @@ fn loss(summary: &Summary) -> Option<String> {
     (lost > 0 && lacking(summary).is_none()).then(|| format!("{} missing from all numbers.", events()))
 }
 
-/// Returns the sentence on programs without a trace.
+/// Returns the sentence on programs without a trace; the section on the allocation also lists short helpers.
 fn untraced(summary: &Summary) -> Option<String> {
-    let programs = &summary.allocation.untraced;
-    let [first, ..] = programs.as_slice() else { return None };
+    let programs: Vec<_> = summary.allocation.untraced.iter().filter(|program| program.matters()).collect();
+    let first = programs.first()?;
     let others = match programs.len() - 1 {
         0 => String::new(),
         more => format!(", and {}", many(more as u64, "other program", "other programs")),
