@@ -86,7 +86,7 @@ impl Rule {
 
     /// Returns `true` if its savings are a part of the training, and not of the start, for example.
     fn shortens_training(&self) -> bool {
-        matches!(self.group, Group::Verdict | Group::Loader)
+        matches!(self.group, Group::Verdict | Group::Loader) || self.id == "checkpoint-stalls"
     }
 
     /// Returns the recommended change, worded for the traced program.
@@ -224,7 +224,7 @@ fn finding(rule: &Rule, summary: &Summary, limits: &Limits) -> Finding {
     let fired = state == State::Fired;
     let worth = judgement.worth.filter(|worth| fired && worth.ns > 0);
     let (wait_ns, replayed) = match replayed.filter(|_| worth.is_some()) {
-        Some(Replayed::AtMostWait(wait)) => (Some(wait), None),
+        Some(Replayed::AtMostWait(wait)) => (Some(case.waited().map_or(wait, |waited| waited.waited_ns)), None),
         Some(Replayed::Saves(_, change)) => (None, Some(change)),
         None => (None, None),
     };

@@ -33,7 +33,7 @@ const SMALL_PART: f64 = 0.1;
 const LACKED_CPUS: f64 = 0.05;
 
 /// The number of facts in the reason.
-const REASONS: usize = 2;
+const REASONS: usize = 3;
 
 /// Returns the level and its reason; `None` if there is nothing to judge.
 pub fn confidence(summary: &Summary, headline: &Headline) -> Option<(Level, String)> {
@@ -67,10 +67,11 @@ fn of_training(summary: &Summary, headline: &Headline, waits: &Waits) -> Vec<Fac
     }
     if headline.bottleneck.is_wait_for_data() {
         facts.push(explained(waits));
+        facts.extend(own_work(headline, waits));
         facts.extend(foreign_load(summary, headline, waits));
     }
     if headline.bottleneck == Bottleneck::NotDataBound && headline.certainty == Certainty::Inferred {
-        facts.push(Fact(Level::Medium, "data work in the training thread itself is not in the trace".into()));
+        facts.push(Fact(Level::Medium, "data work in the training thread itself is not counted".into()));
     }
     let (trained, run) = (waits.trained as f64 / waits.groups.len() as f64, summary.time.total_ns as f64);
     if trained < SHORT_NS {
@@ -83,10 +84,8 @@ fn of_training(summary: &Summary, headline: &Headline, waits: &Waits) -> Vec<Fac
 /// Returns how waits were found.
 fn basis(summary: &Summary, headline: &Headline, waits: &Waits) -> Fact {
     let replayed = summary.what_if.as_ref().is_some_and(|replay| replay.refused.is_none());
-    let is_own = matches!(
-        headline.bottleneck,
-        Bottleneck::CheckpointBound | Bottleneck::WriteBound | Bottleneck::OwnReads
-    );
+    let is_own =
+        matches!(headline.bottleneck, Bottleneck::CheckpointBound | Bottleneck::WriteBound | Bottleneck::OwnReads);
     match waits.groups.iter().any(|group| group.inferred) {
         _ if is_own => Fact(Level::High, "the training thread's own calls take this time".into()),
         false => Fact(Level::High, "measured by spans".into()),
@@ -95,6 +94,12 @@ fn basis(summary: &Summary, headline: &Headline, waits: &Waits) -> Fact {
         }
         true => Fact(Level::Medium, "inferred from calls".into()),
     }
+}
+
+/// Returns the limit of inferred waits: they are those for readers.
+fn own_work(headline: &Headline, waits: &Waits) -> Option<Fact> {
+    let is_partial = headline.certainty == Certainty::Inferred && !waits.read_themselves();
+    is_partial.then(|| Fact(Level::High, "data work in the training thread itself is not counted".into()))
 }
 
 /// Returns the share of the wait for data that has a named cause.
@@ -125,7 +130,7 @@ fn foreign_load(summary: &Summary, headline: &Headline, waits: &Waits) -> Option
     let cpus = reader_cpus(summary).filter(|_| headline.bottleneck != Bottleneck::CpuLimited)?;
     let (busy, all) = (cpus.others_busy()?, cpus.cores()?);
     (busy >= FOREIGN * all as f64).then(|| {
-        let text = format!("processes outside the trace kept {busy:.1} of {all} CPUs busy: an idle host may differ");
+        let text = format!("processes outside the trace used {busy:.1} of {all} CPUs, so an idle host may be faster");
         Fact(Level::Medium, text)
     })
 }
@@ -152,7 +157,7 @@ fn gaps(summary: &Summary) -> Vec<Fact> {
         who.waits_unexplained.then(|| Fact(Level::Medium, "not all waits were analyzed".into())),
         (who.uring > 0).then(|| {
             let processes = many(who.uring, "process", "processes");
-            Fact(Level::Medium, format!("requests through io_uring of {processes} are not in the trace"))
+            Fact(Level::Medium, format!("I/O of {processes} through io_uring is not in the trace"))
         }),
         untraced(summary),
     ];

@@ -15,15 +15,19 @@ use super::verdict::{FREE, LIMITING, NO_STORAGE, STORAGE, Waits};
 use super::verdict::{
     lost_share, may_train, own_reads, read_from_cache, saves_alone, sentences, training_waits, waits,
 };
-use super::what_if::{advisable, outcome};
+use super::what_if::{advisable, is_crowded, outcome};
 use crate::replay::predict::Prediction;
 use crate::summary::count::tally::Tally;
 use crate::summary::figures::units::{many, share, time};
 use crate::summary::training::RankGroup;
 use crate::summary::waits::parts::{Part, Parts};
+use crate::summary::waits::trainers::WaitKind;
 
 /// A cause that takes this share of the wait is the bottleneck; below it the causes are mixed.
 const MOST: f64 = 0.5;
+
+/// A thread that ended this share of waits ended all that matter.
+const ALL: f64 = 0.95;
 
 /// The second largest cause is named if it takes this share of the wait.
 const SECOND: f64 = 0.25;
@@ -262,6 +266,26 @@ impl Bottleneck {
         }
     }
 
+    /// Returns the time of these waits.
+    fn wait_of(self) -> Option<fn(&RankGroup) -> Option<i64>> {
+        match self {
+            Bottleneck::OwnWork => Some(|group| group.own_work_ns),
+            Bottleneck::OwnLock => Some(|group| group.lock_wait_ns),
+            Bottleneck::SynchronizationBound => Some(|group| group.peer_wait_ns),
+            _ => None,
+        }
+    }
+
+    /// Returns the kind of waits that it costs, if they are not waits for data.
+    fn wait_kind(self) -> Option<WaitKind> {
+        match self {
+            Bottleneck::OwnWork => Some(WaitKind::OwnWork),
+            Bottleneck::OwnLock => Some(WaitKind::Lock),
+            Bottleneck::SynchronizationBound => Some(WaitKind::Peer),
+            _ => None,
+        }
+    }
+
     /// Returns the bottleneck that corresponds to a cause of the wait for data.
     fn of_cause(cause: Part) -> Bottleneck {
         match cause {
@@ -355,7 +379,7 @@ impl Headline {
             }
             (Bottleneck::NoTraining, None) => {}
             (bottleneck, None) => {
-                self.next = Some(bottleneck.general_step().into());
+                self.next = Some(named_step(bottleneck, summary).unwrap_or_else(|| bottleneck.general_step().into()));
                 self.verify = Some(COMPARE.into());
             }
         }
@@ -398,13 +422,33 @@ impl Headline {
         let mut out = wrapped(&self.text, width);
         hung("  why:  ", &self.why, (8, width), &mut out);
         if let Some(next) = &self.next {
-            let verify = self.verify.as_ref().map_or(String::new(), |verify| format!(" (verify: {verify})"));
+            let verify = self.verify.as_ref().map_or(String::new(), |verify| match verify == COMPARE {
+                true => format!(" (to verify, trace again: {verify})"),
+                false => format!(" (verify: {verify})"),
+            });
             hung("  next: ", &format!("{next}{verify}"), (8, width), &mut out);
         }
         if let Some((level, reason)) = self.confidence.zip(self.confidence_reason.as_ref()) {
             hung("  sure: ", &format!("{}: {reason}", level.word()), (8, width), &mut out);
         }
         out
+    }
+}
+
+/// Returns the general step for the thread or program that training waited for, or for the CPUs of the run.
+fn named_step(bottleneck: Bottleneck, summary: &Summary) -> Option<String> {
+    if bottleneck == Bottleneck::PreprocessingBound && is_crowded(summary) {
+        return Some("preprocess ahead of time: another reader would not get a CPU".into());
+    }
+    let waits = training_waits(summary)?;
+    let kind = bottleneck.wait_kind()?;
+    let (row, _) = waits.ender(kind, waits.total(bottleneck.wait_of()?))?;
+    let work = row.work();
+    let work = if work.is_empty() { work } else { format!(": it was {work}") };
+    match kind {
+        WaitKind::Lock => Some(format!("hold that lock for less time in {}{work}", row.named())),
+        WaitKind::OwnWork => Some(format!("speed up {}{work}; data loading is not the bottleneck", row.named())),
+        _ => None,
     }
 }
 
@@ -417,14 +461,19 @@ fn surest<'a>(summary: &'a Summary, finding: Option<&Finding>) -> Option<&'a Pre
     let measured = summary.what_if.as_ref()?.measured_ns;
     let share = |row: &Prediction| row.sure_ns(measured).unwrap_or(0) as f64 / measured.max(1) as f64;
     let row = advisable(summary).into_iter().find(|row| !row.code.is_empty())?;
-    let other = finding.and_then(|finding| finding.replayed.as_ref()).map_or(0.0, |replayed| replayed.least);
-    (share(row) >= SURE.max(other)).then_some(row)
+    let other = finding.and_then(|finding| finding.replayed.as_ref());
+    let is_other = other.is_some_and(|other| other.change == row.change || other.least >= share(row));
+    (share(row) >= SURE && !is_other).then_some(row)
 }
 
 /// Returns a change with its prediction.
 fn replayed(summary: &Summary, row: &Prediction) -> Option<String> {
     let outcome = outcome(row, summary.what_if.as_ref()?.measured_ns)?;
-    Some(format!("set {} ({}): by replay, {outcome}", row.code, row.what))
+    let is_torch = summary.training.iter().any(|group| group.torch);
+    Some(match is_torch {
+        true => format!("set {} ({}): by replay, {outcome}", row.code, row.what),
+        false => format!("use {} ({} in PyTorch): by replay, {outcome}", row.what, row.code),
+    })
 }
 
 /// The rule about failures that lead the report, whatever the run waited for.
@@ -574,9 +623,15 @@ fn with_share(bottleneck: Bottleneck, title: &str, part: f64, waits: &Waits, (lo
 fn of_another_wait(waits: &Waits, bottleneck: Bottleneck, part: f64) -> Headline {
     let trained = waits.mean(waits.trained);
     let ns = |of: fn(&RankGroup) -> Option<i64>| waits.mean(waits.total(of));
+    let kind = bottleneck.wait_kind();
     let waiting = |what: &str, of: fn(&RankGroup) -> Option<i64>| {
         let data = waits.mean(waits.waited);
-        format!("training spent {} of {trained} waiting for {what}, and {data} waiting for data.", ns(of))
+        let ender = kind.and_then(|kind| waits.ender(kind, waits.total(of)));
+        let named = ender.map_or(String::new(), |(row, part)| match part {
+            part if part >= ALL => format!(": {}", row.named()),
+            part => format!(" ({} of that: {})", Unit::Share.text(part), row.named()),
+        });
+        format!("training waited {} of {trained} for {what}{named}. It waited {data} for data.", ns(of))
     };
     let (lost, why) = match bottleneck {
         Bottleneck::CheckpointBound | Bottleneck::WriteBound => (
@@ -661,10 +716,7 @@ fn of_data(waits: &Waits, part: f64) -> Headline {
     if let Some(others) = waits.waiting_ranks() {
         why += &format!("; {others}");
     }
-    why += match certainty(waits) {
-        Certainty::Inferred if !waits.read_themselves() => ". Data work in the training thread itself is not included.",
-        _ => ".",
-    };
+    why += ".";
     with_share(bottleneck, &title, part, waits, ("is spent waiting for data", why))
 }
 

@@ -54,6 +54,7 @@ mod time_rows;
 pub mod timeline;
 pub mod training;
 pub mod verdict;
+mod wait_enders;
 pub mod wait_pieces;
 pub mod waits;
 pub mod what_if;

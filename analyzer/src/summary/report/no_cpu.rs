@@ -210,7 +210,9 @@ impl Shortage {
                     None => many(*cpus as u64, "CPU", "CPUs"),
                 };
                 let others = match busy {
-                    Some(busy) => format!("processes outside the trace kept {busy:.1} CPUs busy"),
+                    Some(busy) => {
+                        format!("processes outside the trace kept {busy:.1} CPUs busy (which ones is not recorded)")
+                    }
                     None => "processes outside the trace used the rest".into(),
                 };
                 let weight = weight.map_or_else(String::new, |CpuWeight { value, default }| {

@@ -1,10 +1,11 @@
 //! The table of times on the first screen: the run, its phases, and the parts of the training.
 
 use super::Summary;
+use super::verdict::training_waits;
 use crate::summary::figures::units::{grouped, many};
 use crate::summary::training::{RankGroup, told};
 
-/// A time, and the wholes of which it is a part. A sum that may exceed a whole is not a part of it.
+/// A time, and the wholes that contain it. A sum that may exceed a whole is not a part of it.
 pub struct TimeRow {
     pub name: String,
     pub ns: i64,
@@ -37,7 +38,12 @@ pub fn rows(summary: &Summary) -> Vec<TimeRow> {
 
 /// Returns means over trainers: the phases of the run, which add up to it, and the parts of the training.
 fn trained(summary: &Summary) -> Vec<TimeRow> {
-    let groups = told(&summary.training);
+    let waits = training_waits(summary);
+    // If most trainers wait for one, the sentences are about that one.
+    let groups = match waits.as_ref().map(|waits| waits.groups.as_slice()) {
+        Some([one]) => vec![*one],
+        _ => told(&summary.training),
+    };
     let sum = |of: fn(&RankGroup) -> Option<i64>| groups.iter().map(|group| of(group)).sum::<Option<i64>>();
     let trained: i64 = groups.iter().map(|group| group.trained_ns).sum();
     if trained == 0 {
@@ -45,11 +51,11 @@ fn trained(summary: &Summary) -> Vec<TimeRow> {
     }
     let (ranks, run) = (groups.len() as i64, summary.time.total_ns);
     let training = trained / ranks;
-    let part = |name: &str, sum: i64| {
-        TimeRow { name: name.into(), ns: sum / ranks, run: Some(run), training: Some(training) }
-    };
+    let part =
+        |name: &str, sum: i64| TimeRow { name: name.into(), ns: sum / ranks, run: Some(run), training: Some(training) };
     let phase = |name: &str, sum: i64| TimeRow { training: None, ..part(name, sum) };
     let over = match ranks {
+        1 if summary.training.len() > 1 => groups[0].rank.map_or(String::new(), |rank| format!(", rank {rank}")),
         1 => String::new(),
         ranks => format!(", mean of {} trainers", grouped(ranks as u64)),
     };

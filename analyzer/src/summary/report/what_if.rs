@@ -202,6 +202,12 @@ const CAUSE_MIN: f64 = 0.1;
 /// The rule that advises fewer readers.
 const FEWER_READERS: &str = "too-many-readers";
 
+/// Returns `true` if a finding advises fewer readers.
+pub fn is_crowded(summary: &Summary) -> bool {
+    let is_one = |state: State| matches!(state, State::Fired | State::Silenced);
+    summary.findings.iter().any(|finding| finding.id == FEWER_READERS && is_one(finding.state))
+}
+
 /// Returns the rows to advise, the surest gain first: they certainly help, speed up a cause of the wait, and contradict
 /// no finding.
 pub fn advisable(summary: &Summary) -> Vec<&Prediction> {
@@ -211,16 +217,13 @@ pub fn advisable(summary: &Summary) -> Vec<&Prediction> {
         let share = |causes: &Parts| parts.iter().map(|part| causes.get(*part)).sum::<i64>() as f64;
         causes.as_ref().is_none_or(|causes| share(causes) >= CAUSE_MIN * causes.sum() as f64)
     };
-    let is_crowded = summary.findings.iter().any(|finding| {
-        finding.id == FEWER_READERS && matches!(finding.state, State::Fired | State::Silenced)
-    });
     let helps = |row: &&Prediction| {
         let is_sure = row.change != NO_WAIT && row.sure_ns(replay.measured_ns).is_some_and(|sure| sure > 0);
         is_sure
             && match row.change.split_once('=').map_or("", |(name, _)| name) {
                 "decode" => is_cause(&[Part::Cpu, Part::NoCpu, Part::Gil]),
                 "storage" => is_cause(&[Part::Storage, Part::PageFaults]),
-                "workers" => !is_crowded,
+                "workers" => !is_crowded(summary),
                 _ => true,
             }
     };
