@@ -188,21 +188,7 @@ pub fn is_rule(id: &str) -> bool {
 fn finding(rule: &Rule, summary: &Summary, limits: &Limits) -> Finding {
     let case = Case { summary, limits, rule: rule.id };
     let mut judgement = (rule.judge)(&case);
-    // If training is inferred, compute during the wait is unknown.
-    if let Some(worth) = judgement.worth.as_mut().filter(|_| case.infers_training()) {
-        worth.exposed = false;
-    }
-    let replayed = replayed(&case, judgement.remedy);
-    if let Some((worth, replayed)) = judgement.worth.as_mut().zip(replayed.as_ref()) {
-        worth.ns = match replayed {
-            Replayed::Saves(gain, _) => *gain,
-            Replayed::AtMostWait(wait) => worth.ns.min(*wait),
-        };
-    }
-    let most = case.read_at_most().filter(|_| OF_READS.contains(&rule.id));
-    if let Some((worth, most)) = judgement.worth.as_mut().zip(most) {
-        worth.ns = worth.ns.min(most);
-    }
+    let replayed = limit(&mut judgement, &case);
     let share = |worth: Worth| worth.ns as f64 / case.wall_ns() as f64;
     let mut state = state(&judgement);
     if state == State::Fired && rule.cost == Cost::Worth {
@@ -232,18 +218,19 @@ fn finding(rule: &Rule, summary: &Summary, limits: &Limits) -> Finding {
     let stated = worth.filter(|_| !at_most_wait);
     let saved = wait_ns.or(worth.map(|worth| worth.ns));
     judgement.evidence.truncate(EVIDENCE_MAX);
+    let says = match state {
+        State::Unknown if lacks_calls => NO_CALLS.into(),
+        State::Unknown if is_counted => COUNTED.into(),
+        State::Unknown => unmeasured(&judgement),
+        _ => judgement.says,
+    };
     Finding {
         id: rule.id.into(),
         state,
         severity: fired
             .then(|| judgement.severity.unwrap_or_else(|| severity(rule, worth, worth.map(share), confidence, limits))),
         confidence,
-        says: match state {
-            State::Unknown if lacks_calls => NO_CALLS.into(),
-            State::Unknown if is_counted => COUNTED.into(),
-            State::Unknown => unmeasured(&judgement),
-            _ => judgement.says,
-        },
+        says,
         worth_ns: stated.map(|worth| worth.ns),
         worth_share: stated.map(share),
         at_most_wait,
@@ -258,6 +245,26 @@ fn finding(rule: &Rule, summary: &Summary, limits: &Limits) -> Finding {
         remedy: judgement.remedy.unwrap_or_else(|| rule.remedy_for(summary)).into(),
         verify: rule.verify.into(),
     }
+}
+
+/// Limits the savings of a rule to those of its replayed change, and to the time of reads.
+fn limit(judgement: &mut Judgement, case: &Case) -> Option<Replayed> {
+    // If training is inferred, compute during the wait is unknown.
+    if let Some(worth) = judgement.worth.as_mut().filter(|_| case.infers_training()) {
+        worth.exposed = false;
+    }
+    let replayed = replayed(case, judgement.remedy);
+    if let Some((worth, replayed)) = judgement.worth.as_mut().zip(replayed.as_ref()) {
+        worth.ns = match replayed {
+            Replayed::Saves(gain, _) => *gain,
+            Replayed::AtMostWait(wait) => worth.ns.min(*wait),
+        };
+    }
+    let most = case.read_at_most().filter(|_| OF_READS.contains(&case.rule));
+    if let Some((worth, most)) = judgement.worth.as_mut().zip(most) {
+        worth.ns = worth.ns.min(most);
+    }
+    replayed
 }
 
 /// Replay changes that correspond to the recommended changes of rules.

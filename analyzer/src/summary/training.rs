@@ -128,7 +128,7 @@ pub struct WaitedFor {
     pub tid: Option<i32>,
     pub waits: u64,
     pub wait_ns: i64,
-    /// What the thread did in the meantime.
+    /// The activities of the thread in the meantime.
     pub causes: Parts,
 }
 

@@ -192,8 +192,8 @@ pub struct UntracedProgram {
     pub times: u64,
 }
 
-/// Programs that are linked statically on most systems, run for milliseconds and touch no data: `ctypes` runs ldconfig to
-/// find a library.
+/// Programs that are linked statically on most systems, run for milliseconds and touch no data: `ctypes` runs ldconfig
+/// to find a library.
 const HELPERS: [&str; 1] = ["ldconfig"];
 
 impl UntracedProgram {

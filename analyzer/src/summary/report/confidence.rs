@@ -2,8 +2,8 @@
 //!
 //! Each fact permits a level at most, and the lowest one counts. High: spans show the waits, or a replay of the batches
 //! reproduces them, or the training thread's own calls take the time; and at least 90 % of the wait has a named cause.
-//! Medium: waits are inferred from calls alone, or something is missing that may change the numbers. Low: at least half of
-//! the wait is unexplained, a GPU may hide it, or the trace does not show whether anything trains or waits for data.
+//! Medium: waits are inferred from calls alone, or something is missing that may change the numbers. Low: at least half
+//! of the wait is unexplained, a GPU may hide it, or the trace does not show whether anything trains or waits for data.
 
 use super::Summary;
 use super::headline::{Bottleneck, Certainty, Headline, Level};
@@ -32,8 +32,9 @@ const SMALL_PART: f64 = 0.1;
 /// Readers that waited for a CPU for this share of a wait would have been faster on an idle host.
 const LACKED_CPUS: f64 = 0.05;
 
-/// The number of facts in the reason.
-const REASONS: usize = 3;
+/// The number of facts in the reason, in addition to the first one.
+const LOWERING: usize = 2;
+const POSITIVE: usize = 1;
 
 /// Returns the level and its reason; `None` if there is nothing to judge.
 pub fn confidence(summary: &Summary, headline: &Headline) -> Option<(Level, String)> {
@@ -49,10 +50,10 @@ pub fn confidence(summary: &Summary, headline: &Headline) -> Option<(Level, Stri
     let level = facts.iter().map(|fact| fact.0).min()?;
     // Facts that lower the level explain it; the first one is how waits were found.
     let (first, rest) = facts.split_first()?;
-    let lowering = rest.iter().filter(|fact| fact.0 == level && fact.0 < first.0.max(Level::High));
+    let lowering = rest.iter().filter(|fact| fact.0 == level && level < Level::High);
     let positive = rest.iter().filter(|fact| fact.0 == Level::High && level > Level::Low);
-    let reasons: Vec<&str> =
-        [first].into_iter().chain(lowering.chain(positive).take(REASONS)).map(|fact| fact.1.as_str()).collect();
+    let others: Vec<&Fact> = lowering.take(LOWERING).chain(positive.take(POSITIVE)).take(LOWERING).collect();
+    let reasons: Vec<&str> = [first].into_iter().chain(others).map(|fact| fact.1.as_str()).collect();
     Some((level, reasons.join("; ")))
 }
 
@@ -67,12 +68,9 @@ fn of_training(summary: &Summary, headline: &Headline, waits: &Waits) -> Vec<Fac
     }
     if headline.bottleneck.is_wait_for_data() {
         facts.push(explained(waits));
-        facts.extend(own_work(headline, waits));
         facts.extend(foreign_load(summary, headline, waits));
     }
-    if headline.bottleneck == Bottleneck::NotDataBound && headline.certainty == Certainty::Inferred {
-        facts.push(Fact(Level::Medium, "data work in the training thread itself is not counted".into()));
-    }
+    facts.extend(own_work(headline, waits));
     let (trained, run) = (waits.trained as f64 / waits.groups.len() as f64, summary.time.total_ns as f64);
     if trained < SHORT_NS {
         let level = if trained < SMALL_PART * run { Level::Low } else { Level::Medium };
@@ -96,16 +94,17 @@ fn basis(summary: &Summary, headline: &Headline, waits: &Waits) -> Fact {
     }
 }
 
-/// Returns the limit of inferred waits: they are those for readers.
+/// Returns the limit of inferred waits, which are those for readers. It matters most if they are short.
 fn own_work(headline: &Headline, waits: &Waits) -> Option<Fact> {
     let is_partial = headline.certainty == Certainty::Inferred && !waits.read_themselves();
-    is_partial.then(|| Fact(Level::High, "data work in the training thread itself is not counted".into()))
+    let level = if headline.bottleneck == Bottleneck::NotDataBound { Level::Medium } else { Level::High };
+    is_partial.then(|| Fact(level, "data work in the training thread itself is not counted".into()))
 }
 
 /// Returns the share of the wait for data that has a named cause.
 fn explained(waits: &Waits) -> Fact {
     let Some(causes) = &waits.causes else {
-        let text = "the cause is guessed from the readers' calls: the trace does not show what ended the waits";
+        let text = "the cause is that of the readers' calls, not of what ended the waits";
         return Fact(if waits.io.is_some() { Level::Medium } else { Level::Low }, text.into());
     };
     let unexplained = causes.get(Part::Unknown) + causes.get(Part::OutsideCalls);

@@ -257,7 +257,9 @@ impl Bottleneck {
             Bottleneck::OwnReads => {
                 "read these files in readers too (a loader with workers also for validation), or keep them in memory"
             }
-            Bottleneck::OwnWork => "speed up those threads or programs; data loading is not the bottleneck",
+            Bottleneck::OwnWork => {
+                "speed up those threads or programs (unknown which: --section waits); data loading is not the bottleneck"
+            }
             Bottleneck::OwnLock => {
                 "hold that lock for less time: --section waits shows the thread that held it, and its work"
             }
@@ -443,8 +445,7 @@ fn named_step(bottleneck: Bottleneck, summary: &Summary) -> Option<String> {
     let waits = training_waits(summary)?;
     let kind = bottleneck.wait_kind()?;
     let (row, _) = waits.ender(kind, waits.total(bottleneck.wait_of()?))?;
-    let work = row.work();
-    let work = if work.is_empty() { work } else { format!(": it was {work}") };
+    let work = row.work().map_or(String::new(), |work| format!(": it {work}"));
     match kind {
         WaitKind::Lock => Some(format!("hold that lock for less time in {}{work}", row.named())),
         WaitKind::OwnWork => Some(format!("speed up {}{work}; data loading is not the bottleneck", row.named())),
@@ -455,8 +456,8 @@ fn named_step(bottleneck: Bottleneck, summary: &Summary) -> Option<String> {
 /// A change that was replayed is the next step if it certainly saves this share of the training.
 const SURE: f64 = 0.1;
 
-/// Returns the change to the loader's arguments that certainly saves most, if it is worth a step and saves more than the
-/// change of a finding certainly does.
+/// Returns the change to the loader's arguments that certainly saves most, if it is worth a step and saves more than
+/// the change of a finding certainly does.
 fn surest<'a>(summary: &'a Summary, finding: Option<&Finding>) -> Option<&'a Prediction> {
     let measured = summary.what_if.as_ref()?.measured_ns;
     let share = |row: &Prediction| row.sure_ns(measured).unwrap_or(0) as f64 / measured.max(1) as f64;

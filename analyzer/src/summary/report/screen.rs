@@ -75,6 +75,9 @@ fn made(summary: &Summary, width: usize, Room { rows, tables, findings }: Room) 
     out += &scope(&summary.runs).map_or(String::new(), |scope| wrapped(&scope, width));
     let (first, rest) = summary.verdict.split_first().map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));
     out += &wrapped(first, width);
+    // The box may already contain a sentence.
+    let rest: Vec<&str> =
+        rest.iter().map(String::as_str).filter(|sentence| !summary.headline.why.contains(sentence)).collect();
     out += &wrapped(&rest.join(" "), width);
     if let Some(damage) = damage_sentence(&summary.damage) {
         out += &wrapped(&format!("Damage: {damage}; --section damage lists the files."), width);
@@ -166,10 +169,15 @@ fn closing(summary: &Summary) -> String {
 
 fn times(summary: &Summary, width: usize, out: &mut String) {
     heading("Time", out);
-    let mut grid = Grid::new(&["<", "", "of the run", "of training"]);
-    for row in rows(summary) {
+    let rows = rows(summary);
+    let has_training = rows.iter().any(|row| row.training.is_some());
+    let heads = ["<", "", "of the run", "of training"];
+    let columns = if has_training { heads.len() } else { heads.len() - 1 };
+    let mut grid = Grid::new(&heads[..columns]);
+    for row in rows {
         let part = |of: Option<i64>| of.map_or(String::new(), |whole| share(row.ns, whole));
-        grid.row(vec![row.name, time(row.ns as f64), part(row.run), part(row.training)]);
+        let (of_run, of_training) = (part(row.run), part(row.training));
+        grid.row([row.name, time(row.ns as f64), of_run, of_training].into_iter().take(columns).collect());
     }
     grid.print_within(width, out);
 }
@@ -196,7 +204,7 @@ fn functions(summary: &Summary, width: usize, rows: usize, out: &mut String) {
     }
     grid.print_within(width, out);
     left_out(calls.len(), rows, "functions", out);
-    apart(summary, out);
+    apart(summary, width, out);
 }
 
 /// Formats the time of calls, if calls have times.
@@ -205,12 +213,13 @@ fn took(summary: &Summary, ns: u64) -> String {
 }
 
 /// Prints the calls that are not in the table of calls.
-fn apart(summary: &Summary, out: &mut String) {
+fn apart(summary: &Summary, width: usize, out: &mut String) {
     let count: u64 = summary.past_files.iter().map(|function| function.count).sum();
     let ns: u64 = summary.past_files.iter().map(|function| function.time_ns).sum();
     if count > 0 {
         let (calls, ns) = (many(count, "call", "calls"), took(summary, ns));
-        let _ = writeln!(out, "  pipes, sockets, waits: {calls}, {ns} summed over threads: --section past_files");
+        let text = format!("pipes, sockets, waits: {calls}, {ns} summed over threads: --section past_files");
+        hung("  ", &text, (4, width), out);
     }
 }
 

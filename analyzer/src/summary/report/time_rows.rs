@@ -90,8 +90,8 @@ fn trained(summary: &Summary) -> Vec<TimeRow> {
     rows
 }
 
-/// Returns the time of the run before each training and after it, summed over trainers; `None` if the selection of events
-/// cuts trainings off.
+/// Returns the time of the run before each training and after it, summed over trainers. `None` if the selection of
+/// events cuts trainings off.
 fn around(summary: &Summary, groups: &[&RankGroup]) -> [Option<i64>; 2] {
     let (start, end) = (summary.time.start_ts, summary.time.end_ts);
     let sum = |of: &dyn Fn(&RankGroup) -> i64| {

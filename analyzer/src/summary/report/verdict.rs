@@ -495,8 +495,7 @@ impl Waits<'_> {
     /// Returns a sentence with the name and the work of the thread or program that ended most waits of a kind.
     fn ended_by(&self, kind: WaitKind, whole: i64) -> String {
         let Some((row, part)) = self.ender(kind, whole) else { return String::new() };
-        let work = row.work();
-        let work = if work.is_empty() { work } else { format!(", which in that time was {work}") };
+        let work = row.work().map_or(String::new(), |work| format!(", which {work}"));
         format!(" {} of that was for {}{work}.", Unit::Share.text(part), row.named())
     }
 
@@ -543,9 +542,17 @@ impl Waits<'_> {
 
     /// Returns the time before the training.
     fn startup(&self, run_start: i64) -> Option<String> {
-        let startup = self.groups.iter().filter_map(|group| group.startup_within(run_start)).max()?;
-        let worth = startup as f64 > WORTH * self.trained as f64 / self.groups.len() as f64;
-        worth.then(|| format!("Training started after {}.", time(startup as f64)))
+        let of = |group: &&&RankGroup| group.startup_within(run_start);
+        let last = self.groups.iter().max_by_key(of)?;
+        let startup = of(&last)?;
+        let each = self.trained / self.groups.len() as i64;
+        // The process of a rank starts after its launcher.
+        let before = last.start_ts - run_start - startup;
+        let is_worth = |ns: i64| ns as f64 > WORTH * each as f64;
+        is_worth(startup).then(|| match is_worth(before) {
+            true => format!("Training started {} after its process.", time(startup as f64)),
+            false => format!("Training started after {}.", time(startup as f64)),
+        })
     }
 }
 

@@ -90,13 +90,17 @@ impl WaitedFor {
         }
     }
 
-    /// Returns its work in the meantime, such as `56 % calls on files, 38 % CPU`; empty if unknown.
-    pub fn work(&self) -> String {
+    /// Returns its work in the meantime, such as `spent 56 % of that time in calls on files, 38 % on the CPU`. `None` if
+    /// that is unknown.
+    pub fn work(&self) -> Option<String> {
         let whole = self.causes.sum();
         let mut parts: Vec<_> = Part::CAUSES.into_iter().map(|part| (part, self.causes.get(part))).collect();
         parts.retain(|(part, ns)| *part != Part::Unknown && *ns as f64 >= WORK * whole as f64 && *ns > 0);
         parts.sort_by_key(|(_, ns)| Reverse(*ns));
-        parts.iter().map(|(part, ns)| format!("{} {}", share(*ns, whole), doing(*part))).collect::<Vec<_>>().join(", ")
+        let (first, rest) = parts.split_first()?;
+        let part = |(part, ns): &(Part, i64)| format!(", {} {}", share(*ns, whole), doing(*part));
+        let rest: String = rest.iter().map(part).collect();
+        Some(format!("spent {} of that time {}{rest}", share(first.1, whole), doing(first.0)))
     }
 }
 

@@ -199,6 +199,9 @@ fn without_wait(replay: &Replay) -> Prediction {
 /// A part of the wait below this share gets no advice.
 const CAUSE_MIN: f64 = 0.1;
 
+/// Another reader is not advised if readers waited for a CPU for this share of the wait.
+const LACKED_CPUS: f64 = 0.25;
+
 /// The rule that advises fewer readers.
 const FEWER_READERS: &str = "too-many-readers";
 
@@ -217,13 +220,15 @@ pub fn advisable(summary: &Summary) -> Vec<&Prediction> {
         let share = |causes: &Parts| parts.iter().map(|part| causes.get(*part)).sum::<i64>() as f64;
         causes.as_ref().is_none_or(|causes| share(causes) >= CAUSE_MIN * causes.sum() as f64)
     };
+    let lacked = |causes: &Parts| causes.get(Part::NoCpu) as f64 >= LACKED_CPUS * causes.sum() as f64;
+    let is_short_of_cpus = causes.as_ref().is_some_and(lacked);
     let helps = |row: &&Prediction| {
         let is_sure = row.change != NO_WAIT && row.sure_ns(replay.measured_ns).is_some_and(|sure| sure > 0);
         is_sure
             && match row.change.split_once('=').map_or("", |(name, _)| name) {
                 "decode" => is_cause(&[Part::Cpu, Part::NoCpu, Part::Gil]),
                 "storage" => is_cause(&[Part::Storage, Part::PageFaults]),
-                "workers" => !is_crowded(summary),
+                "workers" => !is_crowded(summary) && !is_short_of_cpus,
                 _ => true,
             }
     };
