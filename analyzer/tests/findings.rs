@@ -7,11 +7,13 @@ mod support;
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 
-use dlio_analyzer::findings::judge;
 use dlio_analyzer::findings::limits::Limits;
 use dlio_analyzer::findings::rules::RULES;
+use dlio_analyzer::findings::{conclude as judge_all, judge};
 use dlio_analyzer::summary::report::Summary;
-use dlio_analyzer::summary::report::headline::conclude;
+use dlio_analyzer::summary::report::allocation::UntracedProgram;
+use dlio_analyzer::summary::report::headline::{Level, conclude};
+use dlio_analyzer::summary::report::screen::Page;
 use dlio_analyzer::summary::waits::parts::{Part, Parts};
 use dlio_schemas::ops::Op;
 use dlio_schemas::record::POS_UNKNOWN;
@@ -36,6 +38,12 @@ fn written(name: &str, processes: Vec<Script>) -> TempDir {
 
 fn report(trace: &TempDir, arguments: &[&str]) -> Value {
     serde_json::from_str(&analyze(trace, &[&["--format", "json"], arguments].concat())).unwrap()
+}
+
+/// Returns the row of a table of the screen that begins with a name, with single spaces.
+fn row(screen: &str, name: &str) -> String {
+    let rows = screen.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+    rows.into_iter().find(|row| row.starts_with(name)).unwrap_or_default()
 }
 
 fn ids(report: &Value, state: &str) -> Vec<String> {
@@ -115,7 +123,8 @@ fn first_screen_has_advice_and_fits() {
     let screen = analyze(&trace, &[]);
     assert!(
         screen.starts_with("STORAGE-BOUND: 50 % of training is ")
-            && screen.contains("  critical: saves at most the wait, loader-"),
+            && screen.contains("  critical: loader-")
+            && screen.contains(", saves at most 5 s (50 % of training): "),
         "{screen}"
     );
     let longest = screen.lines().map(|line| line.chars().count()).max().unwrap();
@@ -647,11 +656,11 @@ fn reader_start_is_wait_and_not_work() {
     assert!(report["verdict"][1].as_str().unwrap().contains("torage was the bottleneck"), "{report}");
     let fired = ids(&report, "fired");
     assert!(!fired.contains(&"loader-cpu-bound".to_string()), "{fired:?}");
-    let screen = analyze(&trace, &[]).split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(
-        screen.contains("waiting for batches 710 ms 64 % of the training readers starting 300 ms 27 % of the training"),
-        "{screen}"
-    );
+    let screen = analyze(&trace, &[]);
+    assert!(row(&screen, "waiting for batches").starts_with("waiting for batches 710 ms "), "{screen}");
+    assert!(row(&screen, "waiting for batches").ends_with(" 64 %"), "{screen}");
+    assert!(row(&screen, "readers starting").starts_with("readers starting 300 ms "), "{screen}");
+    assert!(row(&screen, "readers starting").ends_with(" 27 %"), "{screen}");
 }
 
 #[test]
@@ -1005,11 +1014,9 @@ fn times_of_several_ranks_are_averaged() {
     let answer = found["verdict"][0].as_str().unwrap();
     let said = "2 trainers trained for 10.0 s on average and spent 5 s (50 %) of it waiting for batches";
     assert!(answer.contains(said), "{answer}");
-    let screen = analyze(&trace, &[]).split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(
-        screen.contains("training, mean of 2 trainers 10.0 s 100 % of the run waiting for batches 5 s 50 %"),
-        "{screen}"
-    );
+    let screen = analyze(&trace, &[]);
+    assert_eq!(row(&screen, "training, mean"), "training, mean of 2 trainers 10.0 s 100 % 100 %", "{screen}");
+    assert_eq!(row(&screen, "waiting for batches"), "waiting for batches 5 s 50 % 50 %", "{screen}");
     // The values are sums by trainer, unchanged.
     let trained = |at: usize| found["training"][at]["trained_ns"].as_i64();
     assert_eq!((trained(0), trained(1)), (Some(10_000_000_000), Some(10_000_000_000)));
@@ -1079,4 +1086,103 @@ fn headline_names_bottleneck_evidence_and_next_step() {
         assert!(screen.starts_with(&capitals.trim().to_string()), "{name}: {screen}");
     }
     assert!(findings > 10, "{findings}");
+}
+
+/// Returns the confidence of a report and its reason, after a change of the report.
+fn confidence(report: &Value, change: impl FnOnce(&mut Summary)) -> (Level, String) {
+    let mut summary: Summary = serde_json::from_value(report.clone()).unwrap();
+    change(&mut summary);
+    summary.headline = conclude(&summary, &[]).1;
+    judge_all(&mut summary, &Limits::default());
+    summary.headline.confidence.zip(summary.headline.confidence_reason).unwrap()
+}
+
+#[test]
+fn confidence_falls_with_each_gap_of_the_trace() {
+    let found = report(&written("confidence", slow_storage(&Loader::starved())), &[]);
+    let causes = |part: Part, ns: i64| {
+        move |summary: &mut Summary| {
+            let waited = summary.training[0].waited_ns.unwrap();
+            summary.training[0].causes = Some(Parts::of(part, ns) + Parts::of(Part::Storage, waited - ns));
+        }
+    };
+    let (level, reason) = confidence(&found, causes(Part::Unknown, 0));
+    assert_eq!((level, reason.as_str()), (Level::High, "measured by spans; 100 % of the wait has a named cause"));
+    let untraced = |program: &str| UntracedProgram { program: program.into(), reason: "static".into(), times: 1 };
+    let inferred = |summary: &mut Summary| summary.training[0].inferred = true;
+    type Change<'a> = Box<dyn Fn(&mut Summary) + 'a>;
+    let cases: Vec<(Change, Level, &str)> = vec![
+        (Box::new(|_: &mut Summary| {}), Level::High, "measured by spans"),
+        (Box::new(inferred), Level::Medium, "inferred from calls"),
+        (Box::new(causes(Part::Unknown, 1_000_000_000)), Level::Medium, "20 % of the wait is unexplained"),
+        (Box::new(causes(Part::Unknown, 3_000_000_000)), Level::Low, "60 % of the wait is unexplained"),
+        (
+            Box::new(|summary: &mut Summary| summary.training[0].gpu_untimed = true),
+            Level::Low,
+            "a GPU was used and not timed",
+        ),
+        (
+            Box::new(|summary: &mut Summary| summary.allocation.uring = 2),
+            Level::Medium,
+            "I/O of 2 processes through io_uring",
+        ),
+        (
+            Box::new(|summary: &mut Summary| summary.allocation.lost = summary.allocation.events / 50),
+            Level::Medium,
+            "events are lost",
+        ),
+        (
+            Box::new(|summary: &mut Summary| summary.allocation.waits_unexplained = true),
+            Level::Medium,
+            "not all waits were analyzed",
+        ),
+        (
+            Box::new(move |summary: &mut Summary| summary.allocation.untraced = vec![untraced("/opt/server")]),
+            Level::Medium,
+            "/opt/server could not be traced",
+        ),
+        // ldconfig runs for milliseconds.
+        (
+            Box::new(move |summary: &mut Summary| summary.allocation.untraced = vec![untraced("/sbin/ldconfig")]),
+            Level::High,
+            "measured by spans",
+        ),
+    ];
+    for (change, level, text) in cases {
+        let found = confidence(&found, |summary| {
+            causes(Part::Unknown, 0)(summary);
+            change(summary);
+        });
+        assert!(found.0 == level && found.1.contains(text), "{text}: {found:?}");
+    }
+    // A trace that does not show whether anything waits has a low confidence.
+    let (level, reason) = confidence(&found, |summary| summary.training.clear());
+    assert!(level == Level::Low && !reason.is_empty(), "{level:?}: {reason}");
+}
+
+#[test]
+fn every_verdict_says_how_sure_it_is() {
+    for (name, processes, _) in scenarios() {
+        let trace = written(&format!("sure-{name}"), processes);
+        let found = report(&trace, &[]);
+        let level = found["headline"]["confidence"].as_str().unwrap();
+        let reason = found["headline"]["confidence_reason"].as_str().unwrap();
+        assert!(["high", "medium", "low"].contains(&level) && !reason.is_empty(), "{name}: {}", found["headline"]);
+        let screen = analyze(&trace, &[]);
+        assert!(screen.contains(&format!("  sure: {level}: ")), "{name}: {screen}");
+    }
+}
+
+#[test]
+fn phases_of_a_run_add_up_to_it() {
+    let (name, processes, _) = scenarios().swap_remove(0);
+    let found = report(&written(&format!("{name}-phases"), processes), &[]);
+    let mut summary: Summary = serde_json::from_value(found).unwrap();
+    let run = summary.time.total_ns;
+    let training = &mut summary.training[0];
+    (training.start_ts, training.trained_ns) = (summary.time.start_ts + run / 4, run / 2);
+    let screen = dlio_analyzer::summary::report::screen::print(&summary, Page { width: 80, rows: None });
+    for (phase, share) in [("before training", " 25 %"), ("training", " 50 % 100 %"), ("after training", " 25 %")] {
+        assert!(row(&screen, phase).ends_with(share), "{phase}: {screen}");
+    }
 }

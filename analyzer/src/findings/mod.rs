@@ -24,7 +24,9 @@ use rules::RULES;
 use crate::load::Trace;
 use crate::summary::analysis::Analysis;
 use crate::summary::report::Summary;
-use crate::summary::report::findings::{Confidence, Finding, Measure, Severity, State};
+use crate::summary::report::confidence::confidence;
+use crate::summary::report::findings::{Confidence, Finding, Measure, ReplayedChange, Severity, State};
+use crate::summary::training::told;
 
 /// Subject of a rule, for rules that silence a whole group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -80,6 +82,11 @@ impl Rule {
     /// Returns `true` if the other rule's finding would change nothing when this one fires.
     pub fn silences_one(&self, other: &Rule) -> bool {
         self.id != other.id && (self.silences.contains(&other.group) || self.silences_rules.contains(&other.id))
+    }
+
+    /// Returns `true` if its savings are a part of the training, and not of the start, for example.
+    fn shortens_training(&self) -> bool {
+        matches!(self.group, Group::Verdict | Group::Loader) || self.id == "checkpoint-stalls"
     }
 
     /// Returns the recommended change, worded for the traced program.
@@ -153,11 +160,12 @@ pub fn concluded(analysis: &Analysis, trace: &Trace, limits: &Limits) -> Summary
     summary
 }
 
-/// Judges all rules and adds their findings, and the next step, to the report.
+/// Judges all rules and adds their findings, the next step and the confidence to the report.
 pub fn conclude(summary: &mut Summary, limits: &Limits) {
     summary.findings = judge(summary, limits);
     let mut headline = std::mem::take(&mut summary.headline);
     headline.recommend(summary);
+    (headline.confidence, headline.confidence_reason) = confidence(summary, &headline).unzip();
     summary.headline = headline;
 }
 
@@ -181,21 +189,7 @@ pub fn is_rule(id: &str) -> bool {
 fn finding(rule: &Rule, summary: &Summary, limits: &Limits) -> Finding {
     let case = Case { summary, limits, rule: rule.id };
     let mut judgement = (rule.judge)(&case);
-    // If training is inferred, compute during the wait is unknown.
-    if let Some(worth) = judgement.worth.as_mut().filter(|_| case.infers_training()) {
-        worth.exposed = false;
-    }
-    let replayed = replayed(&case, judgement.remedy);
-    if let Some((worth, replayed)) = judgement.worth.as_mut().zip(replayed) {
-        worth.ns = match replayed {
-            Replayed::Saves(gain) => gain,
-            Replayed::AtMostWait(wait) => worth.ns.min(wait),
-        };
-    }
-    let most = case.read_at_most().filter(|_| OF_READS.contains(&rule.id));
-    if let Some((worth, most)) = judgement.worth.as_mut().zip(most) {
-        worth.ns = worth.ns.min(most);
-    }
+    let replayed = limit(&mut judgement, &case);
     let share = |worth: Worth| worth.ns as f64 / case.wall_ns() as f64;
     let mut state = state(&judgement);
     if state == State::Fired && rule.cost == Cost::Worth {
@@ -216,24 +210,34 @@ fn finding(rule: &Rule, summary: &Summary, limits: &Limits) -> Finding {
     let confidence = judgement.confidence.unwrap_or(rule.confidence);
     let fired = state == State::Fired;
     let worth = judgement.worth.filter(|worth| fired && worth.ns > 0);
-    let at_most_wait = worth.is_some() && matches!(replayed, Some(Replayed::AtMostWait(_)));
+    let (wait_ns, replayed) = match replayed.filter(|_| worth.is_some()) {
+        Some(Replayed::AtMostWait(wait)) => (Some(case.waited().map_or(wait, |waited| waited.waited_ns)), None),
+        Some(Replayed::Saves(_, change)) => (None, Some(change)),
+        None => (None, None),
+    };
+    let at_most_wait = wait_ns.is_some();
     let stated = worth.filter(|_| !at_most_wait);
+    let saved = wait_ns.or(worth.map(|worth| worth.ns));
     judgement.evidence.truncate(EVIDENCE_MAX);
+    let says = match state {
+        State::Unknown if lacks_calls => NO_CALLS.into(),
+        State::Unknown if is_counted => COUNTED.into(),
+        State::Unknown => unmeasured(&judgement),
+        _ => judgement.says,
+    };
     Finding {
         id: rule.id.into(),
         state,
         severity: fired
             .then(|| judgement.severity.unwrap_or_else(|| severity(rule, worth, worth.map(share), confidence, limits))),
         confidence,
-        says: match state {
-            State::Unknown if lacks_calls => NO_CALLS.into(),
-            State::Unknown if is_counted => COUNTED.into(),
-            State::Unknown => unmeasured(&judgement),
-            _ => judgement.says,
-        },
+        says,
         worth_ns: stated.map(|worth| worth.ns),
         worth_share: stated.map(share),
         at_most_wait,
+        training_share: saved.filter(|_| rule.shortens_training()).and_then(|ns| share_of_training(summary, ns)),
+        wait_ns,
+        replayed,
         bound_ns: worth.map_or(0, |worth| worth.ns),
         exposed: worth.is_some_and(|worth| worth.exposed),
         silenced_by: None,
@@ -242,6 +246,26 @@ fn finding(rule: &Rule, summary: &Summary, limits: &Limits) -> Finding {
         remedy: judgement.remedy.unwrap_or_else(|| rule.remedy_for(summary)).into(),
         verify: rule.verify.into(),
     }
+}
+
+/// Limits the savings of a rule to those of its replayed change, and to the time of reads.
+fn limit(judgement: &mut Judgement, case: &Case) -> Option<Replayed> {
+    // If training is inferred, compute during the wait is unknown.
+    if let Some(worth) = judgement.worth.as_mut().filter(|_| case.infers_training()) {
+        worth.exposed = false;
+    }
+    let replayed = replayed(case, judgement.remedy);
+    if let Some((worth, replayed)) = judgement.worth.as_mut().zip(replayed.as_ref()) {
+        worth.ns = match replayed {
+            Replayed::Saves(gain, _) => *gain,
+            Replayed::AtMostWait(wait) => worth.ns.min(*wait),
+        };
+    }
+    let most = case.read_at_most().filter(|_| OF_READS.contains(&case.rule));
+    if let Some((worth, most)) = judgement.worth.as_mut().zip(most) {
+        worth.ns = worth.ns.min(most);
+    }
+    replayed
 }
 
 /// Replay changes that correspond to the recommended changes of rules.
@@ -257,10 +281,16 @@ const REMEDIES: &[(&str, &[&str])] = &[
     ("cpu-quota", &["quota="]),
 ];
 
+/// Returns savings as a share of the training, the mean of several trainers.
+fn share_of_training(summary: &Summary, ns: i64) -> Option<f64> {
+    let groups = told(&summary.training);
+    let trained: i64 = groups.iter().map(|group| group.trained_ns).sum();
+    (trained > 0).then(|| ns as f64 * groups.len() as f64 / trained as f64)
+}
+
 /// Result of replaying the change that a rule recommends.
-#[derive(Clone, Copy)]
 enum Replayed {
-    Saves(i64),
+    Saves(i64, ReplayedChange),
     /// The change could not be replayed: it saves at most this wait.
     AtMostWait(i64),
 }
@@ -273,7 +303,10 @@ fn replayed(case: &Case, other: Option<&str>) -> Option<Replayed> {
     let crowded: &[&str] = &["decode="];
     let remedies = if case.rule == "loader-capacity" && other.is_some() { crowded } else { remedies };
     let replay = case.summary.what_if.as_ref()?;
-    Some(replay.gain_ns(remedies).map_or(Replayed::AtMostWait(replay.wait_ns), Replayed::Saves))
+    let Some((row, gain)) = replay.best(remedies) else { return Some(Replayed::AtMostWait(replay.wait_ns)) };
+    let share = |ns: Option<i64>| 1.0 - ns.unwrap_or(replay.measured_ns) as f64 / replay.measured_ns.max(1) as f64;
+    let (least, most) = (share(row.high_ns), share(row.low_ns));
+    Some(Replayed::Saves(gain, ReplayedChange { change: row.change.clone(), what: row.what.clone(), least, most }))
 }
 
 fn state(judgement: &Judgement) -> State {

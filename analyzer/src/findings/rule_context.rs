@@ -134,6 +134,17 @@ impl<'a> Case<'a> {
         Case { rule: ALL, ..*self }.at_least("calls", Some(count as f64))
     }
 
+    /// Returns whether more readers certainly shorten the training, by replay; `None` if that was not replayed, or is
+    /// uncertain.
+    pub fn more_readers_save(&self) -> Option<bool> {
+        let replay = self.summary.what_if.as_ref()?;
+        let row = replay.changes.iter().find(|row| row.change.starts_with("workers="))?;
+        match row.sure_ns(replay.measured_ns)? {
+            sure if sure > 0 => Some(true),
+            _ => row.is_nothing(replay.measured_ns).then_some(false).filter(|_| !row.is_unknown(replay.measured_ns)),
+        }
+    }
+
     pub fn wall_ns(&self) -> i64 {
         self.summary.time.total_ns.max(1)
     }

@@ -1,13 +1,14 @@
 //! The findings: what to change first, how much that can save, and the evidence.
 
+use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::figures::{Kind, capital, percent};
+use super::figures::{Kind, capital};
 use super::markup::Markup;
 use super::values::{list, number, text};
 use crate::summary::count::kinds::OBJECT;
-use crate::summary::figures::units::{many, time};
-use crate::summary::report::findings::{AT_MOST_WAIT, NO_CALLS, OVERLAP};
+use crate::summary::figures::units::many;
+use crate::summary::report::findings::{NO_CALLS, OVERLAP, Savings};
 
 /// The number of findings shown in full; the rest are folded.
 const SHOWN: usize = 5;
@@ -61,13 +62,9 @@ fn one(finding: &Value, page: &mut Markup) {
     page.open("article", &[("class", "finding"), ("data-severity", severity)]).raw("<h3>");
     page.element("span", &[("class", "badge")], mark).raw(" ").text(&capital(of("says"))).raw("</h3>");
     page.raw("<p class=\"note\">");
-    if let Some((ns, share)) = number(finding, "worth_ns").zip(number(finding, "worth_share")) {
-        page.text("Saves up to ")
-            .element("b", &[], &time(ns))
-            .text(&format!(" ({} of the run)", percent(share)))
-            .text(" · ");
-    } else if finding.get("at_most_wait") == Some(&Value::Bool(true)) {
-        page.text("Saves ").text(AT_MOST_WAIT).text(" · ");
+    let savings = Savings::deserialize(finding).ok().and_then(|savings| savings.text());
+    if let Some(savings) = savings {
+        page.element("b", &[], &capital(&savings)).text(" · ");
     }
     page.text(&format!("{} · ", of("confidence"))).element("code", &[], of("id"));
     if finding.get("exposed") == Some(&Value::Bool(false)) && number(finding, "worth_ns").is_some() {

@@ -57,11 +57,13 @@ pub fn verdict(report: &Value, page: &mut Markup) {
         Some(_) => ("good", "✓ "),
         None => ("open", ""),
     };
-    let headline = |field: &str| text(report, &format!("headline.{field}")).filter(|text| !text.is_empty());
+    let field = |field: &str| text(report, &format!("headline.{field}")).filter(|text| !text.is_empty());
+    let sure = field("confidence").zip(field("confidence_reason")).map(|(level, reason)| format!("{level}: {reason}"));
+    let headline = |name: &str| if name == "sure" { sure.as_deref() } else { field(name) };
     let answer = headline("text").or(sentences.first().copied()).unwrap_or("The report has no verdict on this trace.");
     page.open("section", &[("class", "verdict"), ("data-mood", mood), ("id", "verdict"), ("aria-label", "Verdict")]);
     page.raw("<h1>").element("span", &[("aria-hidden", "true")], mark).text(answer).raw("</h1>");
-    for (field, name) in [("why", "Why"), ("next", "Next"), ("verify", "Verify")] {
+    for (field, name) in [("why", "Why"), ("next", "Next"), ("verify", "Verify"), ("sure", "Sure")] {
         if let Some(line) = headline(field) {
             page.raw("<p>").element("b", &[], &format!("{name}: ")).text(line).raw("</p>");
         }

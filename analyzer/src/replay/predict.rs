@@ -52,15 +52,16 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Returns the largest savings of some changes, given by name prefixes; zero if nothing is measurable. `None` if
-    /// none of them was predicted.
-    pub fn gain_ns(&self, remedies: &[&str]) -> Option<i64> {
+    /// Returns the change with the largest savings among those with these name prefixes, and its savings: zero if nothing
+    /// is measurable. `None` if none of them was predicted.
+    pub fn best(&self, remedies: &[&str]) -> Option<(&Prediction, i64)> {
         let is_one = |row: &&Prediction| remedies.iter().any(|name| row.change.starts_with(name));
         let gain = |row: &Prediction| {
             let gain = self.measured_ns - row.time_ns?;
             Some(if row.is_nothing(self.measured_ns) { 0 } else { gain.max(0) })
         };
-        self.remedies.iter().filter(is_one).filter_map(gain).max()
+        let rows = self.remedies.iter().filter(is_one).filter_map(|row| Some((row, gain(row)?)));
+        rows.max_by_key(|(_, gain)| *gain)
     }
 }
 

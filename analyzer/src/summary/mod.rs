@@ -81,7 +81,7 @@ fn concluded(
     measured: Measured,
 ) -> Analysis {
     let tally = tallies.add_to(&mut counted, &trace.catalog);
-    counted.finish(&trace.catalog.aliases());
+    counted.finish(&trace.catalog.aliases(), &trace.catalog.files());
     let mut analysis =
         Analysis { filter: filter.clone(), counted, measured, tally, durations: None, files_listed: FILES_LISTED };
     // Independent of how much each thread could keep: a trace gives identical numbers on every host.

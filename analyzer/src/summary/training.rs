@@ -81,6 +81,9 @@ pub struct RankGroup {
     /// The part of the waits for peers that other trainers ended, longest first.
     #[serde(default)]
     pub peers: Vec<PeerWait>,
+    /// The threads and programs that ended its waits, the longest waits first.
+    #[serde(default)]
+    pub waited_for: Vec<WaitedFor>,
     /// Upper bound of the time that waits of any rank cost this one: its own waits plus communication, in which ranks
     /// wait for one another, limited to the time in which any rank waited. `null` if the rank does not communicate.
     #[serde(default)]
@@ -110,6 +113,23 @@ pub struct RankGroup {
     #[serde(default)]
     pub epochs: u64,
     pub readers: Vec<ReaderUse>,
+}
+
+/// The waits of a trainer for one thread of its own, or for processes of one name.
+#[derive(Serialize, Deserialize, Clone, Debug)]
+pub struct WaitedFor {
+    pub kind: WaitKind,
+    /// The name of the process.
+    pub name: String,
+    /// The number of processes with this name, and one of them.
+    pub processes: u64,
+    pub pid: i32,
+    /// The thread, if it belongs to the trainer's process.
+    pub tid: Option<i32>,
+    pub waits: u64,
+    pub wait_ns: i64,
+    /// The activities of the thread in the meantime.
+    pub causes: Parts,
 }
 
 /// Total time that a trainer waited for another trainer.
@@ -565,6 +585,7 @@ impl Scene<'_> {
             peer_wait_ns: others(WaitKind::Peer),
             unknown_wait_ns: others(WaitKind::Unknown),
             peers,
+            waited_for: Vec::new(),
             held_ns: is_held.then(held),
             computed_ns: (computed > 0).then_some(computed),
             communicated_ns: communicated,

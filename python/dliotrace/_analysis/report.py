@@ -37,7 +37,8 @@ class Verdict(Record):
         return f"<dliotrace.Verdict: {self.text}>"
 
     def _repr_html_(self):
-        return f"<p><b>{page.escape(self.text)}</b></p>{page.paragraph(self.why)}{page.paragraph(self.next and 'Next: ' + self.next)}"
+        sure = self.confidence and f"Sure: {self.confidence}: {self.confidence_reason}"
+        return f"<p><b>{page.escape(self.text)}</b></p>{page.paragraph(self.why)}{page.paragraph(self.next and 'Next: ' + self.next)}{page.paragraph(sure)}"
 
 
 @dataclass(frozen=True)

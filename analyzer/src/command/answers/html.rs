@@ -15,11 +15,13 @@ use crate::command::shared_trace::SharedTrace;
 
 struct Html {
     path: PathBuf,
+    /// `true` if the report is printed too, which begins with the verdict box.
+    is_printed: bool,
 }
 
 pub fn requested(typed: &Arguments) -> Option<Box<dyn Answer>> {
     let path = typed.html.clone()?;
-    Some(Box::new(Html { path }))
+    Some(Box::new(Html { path, is_printed: typed.prints_report() }))
 }
 
 impl Answer for Html {
@@ -35,7 +37,7 @@ impl Answer for Html {
             report.summary.headline.lines(trace.question.width),
         );
         write_report(&report, &trace.question.traces.join(" "), &self.path)?;
-        if self.path != Path::new("-") {
+        if self.path != Path::new("-") && !self.is_printed {
             notice!("{}", headline.trim_end());
         }
         trace.keep_report();

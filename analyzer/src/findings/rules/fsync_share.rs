@@ -13,11 +13,11 @@ pub const RULE: Rule = Rule {
     asks: "fsync and similar are called more than once and take 30 % or more of the time of writes and syncs",
     silences: &[],
     silences_rules: &[],
-    remedy: "call fsync once at the end of a checkpoint, fdatasync if the size does not change, and neither of them \
-        for logs; save asynchronously",
+    remedy: "call fsync once at the end of a checkpoint, use fdatasync for files whose size stays unchanged, do not \
+        sync logs, save asynchronously",
     torch: "",
-    elsewhere: "call fsync once at the end, fdatasync if the size does not change; put several changes into one \
-        transaction",
+    elsewhere: "call fsync once at the end, use fdatasync for files whose size stays unchanged, put several changes into \
+        one transaction",
     verify: COMPARE,
     judge,
 };

@@ -31,7 +31,8 @@ const CROWDED_REMEDY: &str = "use cheaper samples (decoded or resized ahead of t
 const LACKS_CPUS: f64 = 0.2;
 
 fn lacks_cpus(case: &Case) -> bool {
-    case.cause_share(&[Part::NoCpu]).is_some_and(|share| share >= LACKS_CPUS)
+    let lacks = case.cause_share(&[Part::NoCpu]).is_some_and(|share| share >= LACKS_CPUS);
+    lacks && case.more_readers_save() != Some(true)
 }
 
 fn judge(case: &Case) -> Judgement {

@@ -33,8 +33,8 @@ const OWN_TORCH: &str = "faster storage would save little: set num_workers to 1 
     time, use another format or library";
 
 /// Change to make if there are more readers than CPUs can run.
-const CROWDED_REMEDY: &str = "faster storage would save little, nor more readers: decode or resize ahead of time, use another format or \
-     library";
+const CROWDED_REMEDY: &str = "decode or resize ahead of time, use another format or library; neither faster storage \
+    nor more readers would save much";
 
 /// Change to make if most readers are idle.
 const IDLE_REMEDY: &str = "faster storage would save little, nor more readers, most of which are idle: decode or \
@@ -105,12 +105,13 @@ fn by_causes(case: &Case, causes: &Parts) -> Judgement {
         remedy: Some(match most {
             Some(Part::Gil) => "use processes instead of threads, or a library that releases the interpreter lock",
             // Cheaper samples do not give CPUs back that others use.
-            Some(Part::NoCpu) if others_use_the_cpus(case) => "use CPUs that other processes leave idle, or more CPUs",
+            Some(Part::NoCpu) if others_use_the_cpus(case) => OTHERS_REMEDY,
             Some(Part::NoCpu) => {
                 "run fewer processes and threads on these CPUs, or use more CPUs; make samples cheaper: decode or \
                  resize ahead of time"
             }
             _ if own => in_words(case.summary, OWN_CPU, OWN_CPU_TORCH),
+            _ if is_small && is_full(case, causes) => CROWDED_REMEDY,
             _ if is_small => in_words(case.summary, CPU, CPU_TORCH),
             _ => "make samples cheaper: decode or resize ahead of time, use another format or library",
         }),
@@ -118,6 +119,18 @@ fn by_causes(case: &Case, causes: &Parts) -> Judgement {
         confidence: Some(waited.confidence()),
         ..Judgement::default()
     }
+}
+
+/// Change to make if processes outside the trace use the CPUs.
+const OTHERS_REMEDY: &str = "stop the other processes on this host (top lists them), run elsewhere, or use more CPUs";
+
+/// At this share of the wait, or above, another reader would wait for a CPU too.
+const LACKS_CPUS: f64 = 0.05;
+
+/// Returns `true` if another reader would not get a CPU, or would not shorten the training by replay.
+fn is_full(case: &Case, causes: &Parts) -> bool {
+    let lacks_cpus = causes.get(Part::NoCpu) as f64 >= LACKS_CPUS * causes.sum() as f64;
+    case.more_readers_save() == Some(false) || is_crowded(case) || lacks_cpus && case.more_readers_save() != Some(true)
 }
 
 fn others_use_the_cpus(case: &Case) -> bool {

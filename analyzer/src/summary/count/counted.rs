@@ -1,6 +1,7 @@
 //! Counts: plain values by kind of event, file, process and thread, and how the counts of two threads are merged.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
 use dlio_schemas::ops::Class;
 use foldhash::fast::RandomState;
@@ -9,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::data_sets::DataSets;
 use super::epochs::Epochs;
 use super::kinds::{OBJECT, is_part};
+use super::remote_ends::{RemoteEnd, remote_ends};
 use crate::batch::ABSENT;
 use crate::catalog::{Kind, Origin};
 use crate::packed_serde::pairs;
@@ -335,6 +337,9 @@ pub struct Counted {
     /// Mappings of shared memory through which processes pass data.
     #[serde(default)]
     pub memory_maps: u64,
+    /// Remote ends of network connections.
+    #[serde(default)]
+    pub remote_ends: Vec<RemoteEnd>,
     /// Where ranks write.
     pub blocks: Blocks,
     /// The processes that used a file: file in the upper half, process in the lower.
@@ -448,7 +453,9 @@ impl Counted {
     }
 
     /// Completes the counts: a file under two numbers becomes one, bytes recorded in two layers count once.
-    pub fn finish(&mut self, aliases: &[(u32, u32)]) {
+    pub fn finish(&mut self, aliases: &[(u32, u32)], paths: &[Arc<str>]) {
+        // Afterwards all sockets are one file.
+        self.remote_ends = remote_ends(paths, &self.files);
         if !aliases.is_empty() {
             self.unite_files(aliases);
         }

@@ -2,7 +2,7 @@
 //!
 //! [`kinds`] and [`file_traits`] determine what an event counts as, [`counter`] sees each event once and adds it to
 //! [`counted`], [`data_sets`] relates calls of libraries to the calls on files inside them, [`epochs`] are the epochs
-//! that spans number, [`tally`] adds what traced programs counted themselves.
+//! that spans number, [`remote_ends`] the addresses that processes were connected to, [`tally`] adds what traced programs counted themselves.
 
 pub mod counted;
 pub mod counter;
@@ -10,4 +10,5 @@ pub mod data_sets;
 pub mod epochs;
 pub mod file_traits;
 pub mod kinds;
+pub mod remote_ends;
 pub mod tally;

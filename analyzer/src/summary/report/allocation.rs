@@ -192,7 +192,17 @@ pub struct UntracedProgram {
     pub times: u64,
 }
 
+/// Programs that are linked statically on most systems, run for milliseconds and touch no data: `ctypes` runs ldconfig
+/// to find a library.
+const HELPERS: [&str; 1] = ["ldconfig"];
+
 impl UntracedProgram {
+    /// Returns `false` for a short helper, whose time cannot change the report.
+    pub fn matters(&self) -> bool {
+        let name = self.program.rsplit('/').next().unwrap_or_default();
+        !HELPERS.contains(&name)
+    }
+
     /// Returns the reason in words.
     pub fn text(&self) -> String {
         let why = match self.reason.as_str() {

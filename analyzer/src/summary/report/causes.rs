@@ -91,7 +91,7 @@ fn detail(part: Part, parts: &Parts, reads_itself: bool) -> Option<String> {
         Part::NoCpu if reads_itself => "The training thread was ready to run, but no CPU was free.".into(),
         Part::NoCpu => "Readers were ready to run, but no CPU was free.".into(),
         Part::Gil => "Threads waited for their turn in the interpreter: processes instead of threads would help.".into(),
-        Part::Lock => "Readers waited for locks held by other threads or processes.".into(),
+        Part::Lock => "Readers waited for locks held by other threads or processes; the trace does not show which.".into(),
         Part::Sleep => "Readers slept: their code calls sleep, or a client polls.".into(),
         Part::Child => "Readers waited for programs that they had started.".into(),
         Part::HandOver => {
@@ -104,7 +104,7 @@ fn detail(part: Part, parts: &Parts, reads_itself: bool) -> Option<String> {
             "Outside calls, this trace does not distinguish computing from page faults or waiting for a CPU: record it with a newer dlio.".into()
         }
         Part::Unknown | Part::Idle => {
-            "The trace does not show what ended these waits: a lock without calls, a device, or a process outside the trace. \
+            "Possible: a lock without calls, a device, or a process outside the trace. \
              Spans show when training waits for batches: python -m dliotrace run --torch SCRIPT records them for PyTorch."
                 .into()
         }

@@ -118,6 +118,15 @@ pub struct Finding {
     /// `true` if the change could not be replayed: it saves at most the wait, and `worth_ns` is unknown.
     #[serde(default)]
     pub at_most_wait: bool,
+    /// The savings as a share of the training, if the change shortens the training.
+    #[serde(default)]
+    pub training_share: Option<f64>,
+    /// The upper bound if `at_most_wait`.
+    #[serde(default)]
+    pub wait_ns: Option<i64>,
+    /// The replayed change and its interval, if `worth_ns` comes from a replay.
+    #[serde(default)]
+    pub replayed: Option<ReplayedChange>,
     /// The savings by which findings are sorted, also if `worth_ns` is unknown.
     #[serde(skip)]
     pub bound_ns: i64,
@@ -133,6 +142,51 @@ pub struct Finding {
     pub verify: String,
 }
 
+/// A change that was replayed, and the least and the most that it saves, as shares of the training.
+#[derive(Serialize, Deserialize, Clone, PartialEq, Debug)]
+pub struct ReplayedChange {
+    pub change: String,
+    pub what: String,
+    pub least: f64,
+    pub most: f64,
+}
+
+/// The savings of a finding, as the JSON report has them.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct Savings {
+    worth_ns: Option<i64>,
+    worth_share: Option<f64>,
+    training_share: Option<f64>,
+    at_most_wait: bool,
+    wait_ns: Option<i64>,
+    replayed: Option<ReplayedChange>,
+}
+
+impl Savings {
+    /// Returns text such as `saves up to 3.1 s (31 % of the run)`. Each share names its whole.
+    pub fn text(&self) -> Option<String> {
+        if self.at_most_wait {
+            let wait = self.wait_ns.map(|ns| time(ns as f64))?;
+            return Some(format!("saves at most {wait}{}", self.of_training()));
+        }
+        let saved = time(self.worth_ns? as f64);
+        if let Some(ReplayedChange { what, least, most, .. }) = &self.replayed {
+            let [least, most] = [least, most].map(|share| Unit::Share.text(*share));
+            let part = self.training_share.map_or(String::new(), |share| Unit::Share.text(share));
+            return Some(format!("saves about {saved} ({part} of training; {least} to {most} by replay of {what})"));
+        }
+        Some(match (self.training_share, self.worth_share) {
+            (None, Some(share)) => format!("saves up to {saved} ({} of the run)", Unit::Share.text(share)),
+            _ => format!("saves up to {saved}{}", self.of_training()),
+        })
+    }
+
+    fn of_training(&self) -> String {
+        self.training_share.map_or(String::new(), |share| format!(" ({} of training)", Unit::Share.text(share)))
+    }
+}
+
 impl Finding {
     pub fn fired(&self) -> bool {
         self.state == State::Fired
@@ -143,13 +197,17 @@ impl Finding {
         self.worth_ns.is_some() || self.at_most_wait
     }
 
-    /// Returns text such as `saves up to 3.1 s (31 % of the run)`.
+    /// Returns its savings as text.
     pub fn worth(&self) -> Option<String> {
-        if self.at_most_wait {
-            return Some(format!("saves {AT_MOST_WAIT}"));
-        }
-        let (ns, share) = self.worth_ns.zip(self.worth_share)?;
-        Some(format!("saves up to {} ({} of the run)", time(ns as f64), Unit::Share.text(share)))
+        let savings = Savings {
+            worth_ns: self.worth_ns,
+            worth_share: self.worth_share,
+            training_share: self.training_share,
+            at_most_wait: self.at_most_wait,
+            wait_ns: self.wait_ns,
+            replayed: self.replayed.clone(),
+        };
+        savings.text()
     }
 }
 
@@ -184,9 +242,6 @@ pub const NO_CALLS: &str = "no rule fired; most rules check calls, and the trace
 pub const DESCRIBED: &str = "--explain RULE shows what a rule checks, and its limits; analyzer/FINDINGS.md in the \
     dlio sources lists all rules.";
 
-/// Savings of a change that could not be replayed.
-pub const AT_MOST_WAIT: &str = "at most the wait";
-
 /// How the savings of findings relate to each other.
 pub const OVERLAP: &str = "Savings overlap: fixing one finding may also save time listed under another.";
 
@@ -201,15 +256,17 @@ impl Section for Findings {
         that costs less than 1 % of the run time is not a finding. Savings are an upper bound: time in which nothing \
         computed, divided among calls in proportion to their duration. A finding is critical at 20 % of the run time \
         or more, a warning at 5 % or more, otherwise a note. Without compute spans it is unknown which I/O was hidden, \
-        so nothing is critical. If replay cannot predict a change to the loader, no number is given: such a change \
-        saves at most the wait. Exact: counted. Inferred: derived from names, gaps or proportions. Guess: uncertain. \
+        so nothing is critical. A change to the loader is replayed: its savings are a prediction with an interval. If \
+        replay cannot predict it, it saves at most the wait. Exact: counted. Inferred: derived from names, gaps or proportions. Guess: uncertain. \
         Rules that did not fire are listed with their measurements and limits; --rules FILE changes the limits.";
     const FIELDS: &'static str = "\
         a list, one row per rule, fired rules first: `id`, `state` (`fired`, `silenced`, `quiet`, `unknown`, \
         `ignored`), `severity` (`critical`, `warning`, `note`, `good`; `null` if it did not fire), `confidence` \
         (`exact`, `inferred`, `guess`), `says` (a sentence), `worth_ns`, `worth_share` (the most that can be saved, \
         as a share of the run time; `null` if unknown), `at_most_wait` (`true` if the change could not be replayed: \
-        it saves at most the wait), `exposed` (whether nothing computed during that time; otherwise that is \
+        it saves at most the wait), `training_share` (the savings as a share of the training; `null` if the change \
+        does not shorten it), `wait_ns` (the wait, if `at_most_wait`), `replayed` (the change that was replayed for \
+        `worth_ns`, or `null`: `change`, `what`, `least` and `most` (its savings, as shares of the training)), `exposed` (whether nothing computed during that time; otherwise that is \
         unknown), `silenced_by`, `measures` (a list: `key`, `what`, `value`, `limit`, `unit`, `below`), `evidence` \
         (at most five sentences), `remedy`, `verify` (a command)";
 

@@ -1,7 +1,8 @@
 //! The verdict box: the bottleneck in one line, the two numbers that prove it, and the next step.
 //!
 //! The box summarizes the sentences of [`verdict`](super::verdict). It never claims more than they do: it reports a
-//! mixed or unknown cause as such. Findings are judged later, so [`Headline::recommend`] adds the next step.
+//! mixed or unknown cause as such. Findings are judged later, so [`Headline::recommend`] adds the next step, and
+//! [`confidence`](super::confidence) how sure the verdict is.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,14 +15,19 @@ use super::verdict::{FREE, LIMITING, NO_STORAGE, STORAGE, Waits};
 use super::verdict::{
     lost_share, may_train, own_reads, read_from_cache, saves_alone, sentences, training_waits, waits,
 };
+use super::what_if::{advisable, is_crowded, outcome};
 use crate::replay::predict::Prediction;
 use crate::summary::count::tally::Tally;
 use crate::summary::figures::units::{many, share, time};
 use crate::summary::training::RankGroup;
 use crate::summary::waits::parts::{Part, Parts};
+use crate::summary::waits::trainers::WaitKind;
 
 /// A cause that takes this share of the wait is the bottleneck; below it the causes are mixed.
 const MOST: f64 = 0.5;
+
+/// A thread that ended this share of waits ended all that matter.
+const ALL: f64 = 0.95;
 
 /// The second largest cause is named if it takes this share of the wait.
 const SECOND: f64 = 0.25;
@@ -36,6 +42,11 @@ pub struct Headline {
     /// The share of the training that the bottleneck costs; `None` if that is unknown or nothing is lost.
     pub share: Option<f64>,
     pub certainty: Certainty,
+    /// How sure the verdict is, and why; `None` if there is nothing to judge.
+    #[serde(default)]
+    pub confidence: Option<Level>,
+    #[serde(default)]
+    pub confidence_reason: Option<String>,
     /// The first line: bottleneck, share, certainty.
     pub text: String,
     pub why: String,
@@ -45,6 +56,9 @@ pub struct Headline {
     pub verify: Option<String>,
     /// The finding that recommends the change.
     pub finding: Option<String>,
+    /// The name of the change in `what_if`, if it was replayed.
+    #[serde(default)]
+    pub change: Option<String>,
 }
 
 /// The limiting factor of a run.
@@ -102,6 +116,21 @@ pub enum Certainty {
     Unknown,
 }
 
+/// The confidence of a verdict.
+#[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    Low,
+    Medium,
+    High,
+}
+
+impl Level {
+    pub fn word(self) -> &'static str {
+        ["low", "medium", "high"][self as usize]
+    }
+}
+
 impl Bottleneck {
     /// Returns the common name, in capitals.
     pub fn title(self) -> &'static str {
@@ -139,6 +168,26 @@ impl Bottleneck {
     /// Returns `true` if faster data loading would not shorten the run.
     fn is_free(self) -> bool {
         matches!(self, Bottleneck::ComputeBound | Bottleneck::NotDataBound)
+    }
+
+    /// Returns `true` if it is a cause of a wait for data.
+    pub(super) fn is_wait_for_data(self) -> bool {
+        use Bottleneck::*;
+        let others = [
+            CheckpointBound,
+            WriteBound,
+            OwnWork,
+            OwnLock,
+            OwnReads,
+            SynchronizationBound,
+            ComputeBound,
+            NotDataBound,
+            NoTraining,
+            NoEvents,
+            SharedMemoryFull,
+            Unknown,
+        ];
+        !others.contains(&self)
     }
 
     /// Returns `true` if more evidence is the next step.
@@ -214,12 +263,34 @@ impl Bottleneck {
             Bottleneck::OwnReads => {
                 "read these files in readers too (a loader with workers also for validation), or keep them in memory"
             }
-            Bottleneck::OwnWork => "speed up those threads or programs; data loading is not the bottleneck",
+            Bottleneck::OwnWork => {
+                "speed up those threads or programs (unknown which: --section waits); data loading is not the bottleneck"
+            }
             Bottleneck::OwnLock => {
                 "hold that lock for less time: --section waits shows the thread that held it, and its work"
             }
             Bottleneck::SynchronizationBound => "find the rank or server that the others wait for: --section training",
             _ => "see the longest waits and their causes: --section waits",
+        }
+    }
+
+    /// Returns the time of these waits.
+    fn wait_of(self) -> Option<fn(&RankGroup) -> Option<i64>> {
+        match self {
+            Bottleneck::OwnWork => Some(|group| group.own_work_ns),
+            Bottleneck::OwnLock => Some(|group| group.lock_wait_ns),
+            Bottleneck::SynchronizationBound => Some(|group| group.peer_wait_ns),
+            _ => None,
+        }
+    }
+
+    /// Returns the kind of waits that it costs, if they are not waits for data.
+    fn wait_kind(self) -> Option<WaitKind> {
+        match self {
+            Bottleneck::OwnWork => Some(WaitKind::OwnWork),
+            Bottleneck::OwnLock => Some(WaitKind::Lock),
+            Bottleneck::SynchronizationBound => Some(WaitKind::Peer),
+            _ => None,
         }
     }
 
@@ -268,6 +339,8 @@ impl Headline {
             bottleneck,
             share: None,
             certainty: Certainty::Unknown,
+            confidence: None,
+            confidence_reason: None,
             text: match bottleneck {
                 Bottleneck::Unknown => "UNKNOWN: the trace does not show whether training waited for data".into(),
                 Bottleneck::NoTraining => "NO TRAINING: the trace shows no training process".into(),
@@ -278,6 +351,7 @@ impl Headline {
             next: None,
             verify: None,
             finding: None,
+            change: None,
         }
     }
 
@@ -297,22 +371,24 @@ impl Headline {
             self.take_change(full);
             return;
         }
-        match (self.bottleneck, self.change(summary)) {
+        match (self.bottleneck, self.recommended(summary)) {
             (Bottleneck::NoEvents, _) => {}
             (Bottleneck::Unknown, _) if lost_share(summary).is_some() => self.next = Some(RECORD_AGAIN.into()),
-            (_, Some(finding)) => self.take_change(finding),
-            (bottleneck, None) if bottleneck.is_open() => self.next = Some(RECORD_SPANS.into()),
-            (bottleneck, None) if !bottleneck.is_free() && replayed(summary).is_some() => {
-                self.next = replayed(summary);
+            (bottleneck, finding) if bottleneck.is_wait_for_data() && surest(summary, finding).is_some() => {
+                let row = surest(summary, finding);
+                self.next = row.and_then(|row| replayed(summary, row));
+                self.change = row.map(|row| row.change.clone());
                 self.verify = Some(COMPARE.into());
             }
+            (_, Some(finding)) => self.take_change(finding),
+            (bottleneck, None) if bottleneck.is_open() => self.next = Some(RECORD_SPANS.into()),
             (bottleneck, None) if bottleneck.is_free() => {
                 let is_inferred = self.certainty == Certainty::Inferred;
                 self.next = Some(if is_inferred { NO_CHANGE_TO_READERS } else { NO_CHANGE }.into());
             }
             (Bottleneck::NoTraining, None) => {}
             (bottleneck, None) => {
-                self.next = Some(bottleneck.general_step().into());
+                self.next = Some(named_step(bottleneck, summary).unwrap_or_else(|| bottleneck.general_step().into()));
                 self.verify = Some(COMPARE.into());
             }
         }
@@ -323,10 +399,11 @@ impl Headline {
         self.next = Some(finding.remedy.clone());
         self.verify = Some(finding.verify.clone()).filter(|verify| !verify.is_empty());
         self.finding = Some(finding.id.clone());
+        self.change = finding.replayed.as_ref().map(|replayed| replayed.change.clone());
     }
 
     /// Returns the finding whose change saves most, among those that concern the bottleneck.
-    fn change<'a>(&self, summary: &'a Summary) -> Option<&'a Finding> {
+    fn recommended<'a>(&self, summary: &'a Summary) -> Option<&'a Finding> {
         let is_change = |finding: &&Finding| {
             let is_severe = finding.severity < Some(Severity::Good);
             finding.fired() && is_severe && finding.saves() && !finding.remedy.is_empty()
@@ -354,21 +431,57 @@ impl Headline {
         let mut out = wrapped(&self.text, width);
         hung("  why:  ", &self.why, (8, width), &mut out);
         if let Some(next) = &self.next {
-            let verify = self.verify.as_ref().map_or(String::new(), |verify| format!(" (verify: {verify})"));
+            let verify = self.verify.as_ref().map_or(String::new(), |verify| match verify == COMPARE {
+                true => format!(" (to verify, trace again: {verify})"),
+                false => format!(" (verify: {verify})"),
+            });
             hung("  next: ", &format!("{next}{verify}"), (8, width), &mut out);
+        }
+        if let Some((level, reason)) = self.confidence.zip(self.confidence_reason.as_ref()) {
+            hung("  sure: ", &format!("{}: {reason}", level.word()), (8, width), &mut out);
         }
         out
     }
 }
 
-/// Returns the change to the loader's arguments that certainly saves most, with its prediction.
-fn replayed(summary: &Summary) -> Option<String> {
-    let replay = summary.what_if.as_ref()?;
-    let is_argument = |row: &&Prediction| !row.code.is_empty();
-    let row = replay.changes.iter().filter(is_argument).max_by_key(|row| row.sure_ns(replay.measured_ns))?;
-    row.sure_ns(replay.measured_ns).filter(|sure| *sure > 0)?;
-    let [after, before] = [row.time_ns?, replay.measured_ns].map(|ns| time(ns as f64));
-    Some(format!("set {} ({}): by replay, training takes {after} instead of {before}", row.code, row.what))
+/// Returns the general step for the thread or program that training waited for, or for the CPUs of the run.
+fn named_step(bottleneck: Bottleneck, summary: &Summary) -> Option<String> {
+    if bottleneck == Bottleneck::PreprocessingBound && is_crowded(summary) {
+        return Some("preprocess ahead of time: another reader would not get a CPU".into());
+    }
+    let waits = training_waits(summary)?;
+    let kind = bottleneck.wait_kind()?;
+    let (row, _) = waits.ender(kind, waits.total(bottleneck.wait_of()?))?;
+    let work = row.work().map_or(String::new(), |work| format!(": it {work}"));
+    match kind {
+        WaitKind::Lock => Some(format!("hold that lock for less time in {}{work}", row.named())),
+        WaitKind::OwnWork => Some(format!("speed up {}{work}; data loading is not the bottleneck", row.named())),
+        _ => None,
+    }
+}
+
+/// A change that was replayed is the next step if it certainly saves this share of the training.
+const SURE: f64 = 0.1;
+
+/// Returns the change to the loader's arguments that certainly saves most, if it is worth a step and saves more than
+/// the change of a finding certainly does.
+fn surest<'a>(summary: &'a Summary, finding: Option<&Finding>) -> Option<&'a Prediction> {
+    let measured = summary.what_if.as_ref()?.measured_ns;
+    let share = |row: &Prediction| row.sure_ns(measured).unwrap_or(0) as f64 / measured.max(1) as f64;
+    let row = advisable(summary).into_iter().find(|row| !row.code.is_empty())?;
+    let other = finding.and_then(|finding| finding.replayed.as_ref());
+    let is_other = other.is_some_and(|other| other.change == row.change || other.least >= share(row));
+    (share(row) >= SURE && !is_other).then_some(row)
+}
+
+/// Returns a change with its prediction.
+fn replayed(summary: &Summary, row: &Prediction) -> Option<String> {
+    let outcome = outcome(row, summary.what_if.as_ref()?.measured_ns)?;
+    let is_torch = summary.training.iter().any(|group| group.torch);
+    Some(match is_torch {
+        true => format!("set {} ({}): by replay, {outcome}", row.code, row.what),
+        false => format!("use {} ({} in PyTorch): by replay, {outcome}", row.what, row.code),
+    })
 }
 
 /// The rule about failures that lead the report, whatever the run waited for.
@@ -518,9 +631,15 @@ fn with_share(bottleneck: Bottleneck, title: &str, part: f64, waits: &Waits, (lo
 fn of_another_wait(waits: &Waits, bottleneck: Bottleneck, part: f64) -> Headline {
     let trained = waits.mean(waits.trained);
     let ns = |of: fn(&RankGroup) -> Option<i64>| waits.mean(waits.total(of));
+    let kind = bottleneck.wait_kind();
     let waiting = |what: &str, of: fn(&RankGroup) -> Option<i64>| {
         let data = waits.mean(waits.waited);
-        format!("training spent {} of {trained} waiting for {what}, and {data} waiting for data.", ns(of))
+        let ender = kind.and_then(|kind| waits.ender(kind, waits.total(of)));
+        let named = ender.map_or(String::new(), |(row, part)| match part {
+            part if part >= ALL => format!(": {}", row.named()),
+            part => format!(" ({} of that: {})", Unit::Share.text(part), row.named()),
+        });
+        format!("training waited {} of {trained} for {what}{named}. It waited {data} for data.", ns(of))
     };
     let (lost, why) = match bottleneck {
         Bottleneck::CheckpointBound | Bottleneck::WriteBound => (
@@ -605,10 +724,7 @@ fn of_data(waits: &Waits, part: f64) -> Headline {
     if let Some(others) = waits.waiting_ranks() {
         why += &format!("; {others}");
     }
-    why += match certainty(waits) {
-        Certainty::Inferred if !waits.read_themselves() => ". Data work in the training thread itself is not included.",
-        _ => ".",
-    };
+    why += ".";
     with_share(bottleneck, &title, part, waits, ("is spent waiting for data", why))
 }
 

@@ -145,10 +145,15 @@ impl ReaderCpus<'_> {
     }
 
     /// Returns the average number of CPUs that were busy with processes outside the trace, or taken by the hypervisor.
-    fn others_busy(&self) -> Option<f64> {
+    pub(super) fn others_busy(&self) -> Option<f64> {
         let sampled = self.machine.sampled.as_ref()?;
         let all = sampled.cpu_busy_ns? + sampled.cpu_steal_ns.unwrap_or(0);
         Some((all as f64 - self.machine.cpu_ns? as f64).max(0.0) / sampled.ns as f64)
+    }
+
+    /// Returns the number of CPUs of the host.
+    pub(super) fn cores(&self) -> Option<u32> {
+        self.machine.cores.map(|cores| cores as u32)
     }
 
     /// Returns the lowest CPU weight of the readers' control groups, if it is below the default.
@@ -205,7 +210,9 @@ impl Shortage {
                     None => many(*cpus as u64, "CPU", "CPUs"),
                 };
                 let others = match busy {
-                    Some(busy) => format!("processes outside the trace kept {busy:.1} CPUs busy"),
+                    Some(busy) => {
+                        format!("processes outside the trace kept {busy:.1} CPUs busy (which ones is not recorded)")
+                    }
                     None => "processes outside the trace used the rest".into(),
                 };
                 let weight = weight.map_or_else(String::new, |CpuWeight { value, default }| {

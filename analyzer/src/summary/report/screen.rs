@@ -11,9 +11,10 @@ use super::headline::NAMES_NO_CAUSE;
 use super::layout::{heading, hung, wrapped};
 use super::processes::{ALL_IO, ProcessUse, in_order};
 use super::runs::scope;
+use super::time_rows::rows;
 use super::what_if::helping;
 use crate::summary::figures::units::{bytes, grouped, many, share, time};
-use crate::summary::training::{RankGroup, Role, told};
+use crate::summary::training::Role;
 use crate::text_table::Grid;
 
 /// The lines of a screen; its last line is for the prompt.
@@ -74,6 +75,9 @@ fn made(summary: &Summary, width: usize, Room { rows, tables, findings }: Room) 
     out += &scope(&summary.runs).map_or(String::new(), |scope| wrapped(&scope, width));
     let (first, rest) = summary.verdict.split_first().map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));
     out += &wrapped(first, width);
+    // The box may already contain a sentence.
+    let rest: Vec<&str> =
+        rest.iter().map(String::as_str).filter(|sentence| !summary.headline.why.contains(sentence)).collect();
     out += &wrapped(&rest.join(" "), width);
     if let Some(damage) = damage_sentence(&summary.damage) {
         out += &wrapped(&format!("Damage: {damage}; --section damage lists the files."), width);
@@ -98,11 +102,11 @@ fn made(summary: &Summary, width: usize, Room { rows, tables, findings }: Room) 
 
 /// Prints the changes that would certainly shorten the training.
 fn helps(summary: &Summary, width: usize, out: &mut String) {
-    let lines = summary.what_if.as_ref().map(helping).unwrap_or_default();
+    let lines = helping(summary, summary.headline.change.as_deref());
     if lines.is_empty() {
         return;
     }
-    heading("What would help (details: --section what_if)", out);
+    heading("What else would help, by replay (details: --section what_if)", out);
     lines.iter().take(HELPING).for_each(|line| hung("  ", line, (4, width), out));
 }
 
@@ -129,8 +133,8 @@ fn found(summary: &Summary, width: usize, most: usize, out: &mut String) {
     let cause = fired.iter().position(|finding| is_change(&finding) && finding.id != NAMES_NO_CAUSE).unwrap_or(0);
     for (at, finding) in fired.iter().take(most).enumerate() {
         let severity = finding.severity.map_or("", Severity::word);
-        let worth = finding.worth().map_or(String::new(), |worth| format!("{worth}, "));
-        let mut text = format!("{severity}: {worth}{}: {}.", finding.id, finding.says);
+        let worth = finding.worth().map_or(String::new(), |worth| format!(", {worth}"));
+        let mut text = format!("{severity}: {}{worth}: {}.", finding.id, finding.says);
         let is_next = summary.headline.finding.as_ref() == Some(&finding.id);
         if at == cause && is_change(&finding) && !is_next {
             text += &format!(" Change: {}.", finding.remedy);
@@ -164,79 +168,18 @@ fn closing(summary: &Summary) -> String {
 }
 
 fn times(summary: &Summary, width: usize, out: &mut String) {
-    let spent = &summary.time;
-    let of_total = |name: &str, ns: i64| Part { name: name.into(), ns, of: (spent.total_ns, OF_RUN.into()) };
-    let whole = Part { name: "whole run".into(), ns: spent.total_ns, of: (spent.total_ns, String::new()) };
-    let mut parts = vec![whole];
-    parts.extend(trained(&summary.training, spent.total_ns));
-    parts.extend(
-        (summary.knows_calls() && summary.knows_times())
-            .then_some(spent.io_ns)
-            .flatten()
-            .map(|ns| of_total("file I/O", ns)),
-    );
-    if summary.training.is_empty() {
-        parts.extend(spent.compute_ns.map(|ns| of_total("compute", ns)));
-        let saved = summary.checkpoints.span_ns as i64;
-        let spans = many(summary.checkpoints.spans, "span", "spans");
-        parts.extend((saved > 0).then(|| match saved <= spent.total_ns {
-            true => of_total(&format!("checkpoints, {spans}"), saved),
-            false => {
-                Part { name: "checkpoints".into(), ns: saved, of: (0, format!("summed over {spans} that overlap")) }
-            }
-        }));
-    }
     heading("Time", out);
-    let mut grid = Grid::new(&["<", "", "", "<"]);
-    for Part { name, ns, of: (whole, named) } in parts {
-        grid.row(vec![name, time(ns as f64), if whole > 0 { share(ns, whole) } else { String::new() }, named]);
+    let rows = rows(summary);
+    let has_training = rows.iter().any(|row| row.training.is_some());
+    let heads = ["<", "", "of the run", "of training"];
+    let columns = if has_training { heads.len() } else { heads.len() - 1 };
+    let mut grid = Grid::new(&heads[..columns]);
+    for row in rows {
+        let part = |of: Option<i64>| of.map_or(String::new(), |whole| share(row.ns, whole));
+        let (of_run, of_training) = (part(row.run), part(row.training));
+        grid.row([row.name, time(row.ns as f64), of_run, of_training].into_iter().take(columns).collect());
     }
-    grid.print_bare(width, out);
-}
-
-/// A time, and the name of the total that it is a part of. A sum that may exceed the run time has no share.
-struct Part {
-    name: String,
-    ns: i64,
-    of: (i64, String),
-}
-
-const OF_RUN: &str = "of the run";
-const OF_TRAINING: &str = "of the training";
-
-/// Returns means over trainers, with shares of the training time for its parts.
-fn trained(groups: &[RankGroup], total: i64) -> Vec<Part> {
-    let groups = told(groups);
-    let sum = |of: fn(&RankGroup) -> Option<i64>| groups.iter().map(|group| of(group)).sum::<Option<i64>>();
-    let trained: i64 = groups.iter().map(|group| group.trained_ns).sum();
-    if trained == 0 {
-        return Vec::new();
-    }
-    let ranks = groups.len() as i64;
-    let mean = |ns: i64| ns / ranks;
-    let part = |name: &str, ns: i64| Part { name: name.into(), ns: mean(ns), of: (mean(trained), OF_TRAINING.into()) };
-    let over = match ranks {
-        1 => String::new(),
-        ranks => format!(", mean of {} trainers", grouped(ranks as u64)),
-    };
-    let of_run =
-        |name: &str, ns: i64| Part { name: format!("{name}{over}"), ns: mean(ns), of: (total, OF_RUN.to_string()) };
-    let mut rows = vec![of_run("training", trained)];
-    // Communication during compute is not a part that adds up to the whole.
-    let stood = |group: &RankGroup| group.held_ns.map(|_| group.communicated_ns);
-    let communicated: Option<i64> = groups.iter().map(|group| stood(group)).sum();
-    let starting: i64 = groups.iter().filter_map(|group| group.wait_start_ns).sum();
-    let is_worth_a_row = starting > trained / 100;
-    rows.extend(sum(|group| group.waited_ns).map(|ns| part("  waiting for batches", ns)));
-    rows.extend(is_worth_a_row.then(|| part("    readers starting", starting)));
-    rows.extend(sum(|group| group.computed_ns).map(|ns| part("  computing", ns)));
-    rows.extend(communicated.filter(|ns| *ns > trained / 100).map(|ns| part("  waiting for each other", ns)));
-    let written: i64 = groups.iter().filter_map(|group| group.written_ns).sum();
-    rows.extend((written > trained / 100).then(|| part("  writing files", written)));
-    let saved: i64 = groups.iter().filter_map(|group| group.checkpoint_ns).sum();
-    // Checkpoints may be written during the training or after it, so they do not add up with the other parts.
-    rows.extend((saved > 0).then(|| of_run("checkpoints", saved)));
-    rows
+    grid.print_within(width, out);
 }
 
 fn left_out(all: usize, shown: usize, section: &str, out: &mut String) {
@@ -261,7 +204,7 @@ fn functions(summary: &Summary, width: usize, rows: usize, out: &mut String) {
     }
     grid.print_within(width, out);
     left_out(calls.len(), rows, "functions", out);
-    apart(summary, out);
+    apart(summary, width, out);
 }
 
 /// Formats the time of calls, if calls have times.
@@ -270,12 +213,13 @@ fn took(summary: &Summary, ns: u64) -> String {
 }
 
 /// Prints the calls that are not in the table of calls.
-fn apart(summary: &Summary, out: &mut String) {
+fn apart(summary: &Summary, width: usize, out: &mut String) {
     let count: u64 = summary.past_files.iter().map(|function| function.count).sum();
     let ns: u64 = summary.past_files.iter().map(|function| function.time_ns).sum();
     if count > 0 {
         let (calls, ns) = (many(count, "call", "calls"), took(summary, ns));
-        let _ = writeln!(out, "  pipes, sockets, waits: {calls}, {ns} in total: --section past_files");
+        let text = format!("pipes, sockets, waits: {calls}, {ns} summed over threads: --section past_files");
+        hung("  ", &text, (4, width), out);
     }
 }
 

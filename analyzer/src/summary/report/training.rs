@@ -1,5 +1,6 @@
 //! Trainers and their readers, and how long trainers waited for readers.
 
+use super::wait_enders::name_enders;
 use super::{Section, Summary};
 use crate::load::Trace;
 use crate::summary::analysis::Analysis;
@@ -48,7 +49,9 @@ impl Section for Training {
         in I/O and busy with other work), `causes` (of it, nanoseconds by cause; `null` if the trace does not show \
         what ended waits), `faults` (of the threads that made batches, in intervals in which storage served some: \
         `major`, which storage served, and `minor`; `null` if unknown), `own_work_ns`, `lock_wait_ns`, `peer_wait_ns`, `unknown_wait_ns` (waits that are not for data, if only \
-        calls show waits), `peers` (of `peer_wait_ns`, by other trainer: `proc`, `pid`, `rank`, `wait_ns`), `held_ns` \
+        calls show waits), `peers` (of `peer_wait_ns`, by other trainer: `proc`, `pid`, `rank`, `wait_ns`), `waited_for` (the \
+        threads and programs that ended its waits, at most two per kind of wait: `kind`, `name`, `processes` (how many \
+        have this name), `pid`, `tid` (if it is a thread of the trainer's process), `waits`, `wait_ns`, `causes`), `held_ns` \
         (the most that waits of all ranks cost it; `null` if it does not communicate with other ranks), \
         `computed_ns`, `communicated_ns`, `checkpoint_ns` (in checkpoint spans; `null` if there are none and files of \
         1 MiB or more were written), `written_ns` (its own thread in writes and syncs during the training, without \
@@ -60,7 +63,9 @@ impl Section for Training {
         `wait_start_ns` (busy before its first batch), `wait_io_ns`, `wait_idle_ns`)";
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
-        rank_groups(&trace.catalog, analysis)
+        let mut groups = rank_groups(&trace.catalog, analysis);
+        name_enders(&mut groups, analysis, &trace.catalog.processes());
+        groups
     }
 
     /// Prints one row per trainer, and below it one row per reader.

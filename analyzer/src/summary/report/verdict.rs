@@ -13,13 +13,16 @@ use super::functions::beneath;
 use super::no_cpu::{ReaderCpus, Shortage, reader_cpus};
 use super::processes::ProcessUse;
 use super::time::Time;
+use super::wait_enders::most;
 use crate::load::events::parser::DURATIONLESS;
 use crate::summary::count::counted::DataReads;
+use crate::summary::count::remote_ends::RemoteEnd;
 use crate::summary::figures::units::{bytes, grouped, many, share, time};
-use crate::summary::training::{RankGroup, ReaderUse, held, told};
+use crate::summary::training::{RankGroup, ReaderUse, WaitedFor, held, told};
 use crate::summary::tree;
 use crate::summary::waits::parts::{Part, Parts};
 use crate::summary::waits::timeline::STEPS_MAX;
+use crate::summary::waits::trainers::WaitKind;
 
 /// A training run that waits for this share of its time or more is limited by data loading.
 pub(super) const LIMITING: f64 = 0.2;
@@ -57,6 +60,7 @@ pub(super) fn sentences(summary: &Summary, waits: Option<&Waits>, pools: &[RankG
             sentences.push(waits.answer());
             sentences.extend(waits.hidden_by_gpu());
             sentences.extend(waits.cause(summary.knows_calls()));
+            sentences.extend(waits.named_cause(summary));
             sentences.extend(waits.lacks(&summary.dataset).map(String::from));
             sentences.extend(waits.waited_for());
             sentences.extend(waits.other_waits());
@@ -357,6 +361,24 @@ impl Waits<'_> {
         }
     }
 
+    /// Returns the sentences that name the reader for which training waited, its sleeps and the remote ends of its
+    /// connections, if those are the cause.
+    fn named_cause(&self, summary: &Summary) -> Vec<String> {
+        let (Some(causes), [group]) = (self.causes.filter(|_| self.lost() >= FREE), self.groups.as_slice()) else {
+            return Vec::new();
+        };
+        let reader = most(group, WaitKind::Data, self.waited).map(|(row, part)| {
+            let waited = Unit::Share.text(part);
+            format!("{waited} of that wait was for {}.", row.named())
+        });
+        let named = match causes.largest() {
+            Part::Sleep => sleeps(summary),
+            Part::Network => remote_ends(summary),
+            _ => None,
+        };
+        reader.into_iter().chain(named).collect()
+    }
+
     /// Returns the likely cause if the trace does not show who ended the wait: the readers' work during it.
     fn guessed_cause(&self, knows_calls: bool) -> Option<String> {
         if self.causes.is_some() || self.lost_at_work() < FREE {
@@ -437,30 +459,50 @@ impl Waits<'_> {
         let sum = |of: fn(&RankGroup) -> Option<i64>| self.groups.iter().filter_map(|group| of(group)).sum::<i64>();
         let kinds = [
             (
+                WaitKind::OwnWork,
                 sum(|group| group.own_work_ns),
                 "for its own threads or programs, which worked on a task that it had just given them or took its output; that is not a wait for data",
             ),
-            (sum(|group| group.lock_wait_ns), "for locks that other threads held; that is not a wait for data"),
             (
+                WaitKind::Lock,
+                sum(|group| group.lock_wait_ns),
+                "for locks that other threads held; that is not a wait for data",
+            ),
+            (
+                WaitKind::Peer,
                 sum(|group| group.peer_wait_ns),
                 "for other ranks or processes, or for the network; that is not a wait for its readers",
             ),
             (
+                WaitKind::Unknown,
                 sum(|group| group.unknown_wait_ns),
                 "for something that the trace does not identify, such as a lock without calls or a device",
             ),
         ];
-        let worth = kinds.into_iter().filter(|(ns, _)| self.part(*ns) >= FREE);
-        let sentence = |(ns, what): (i64, &str)| {
+        let worth = kinds.into_iter().filter(|(_, ns, _)| self.part(*ns) >= FREE);
+        let sentence = |(kind, ns, what): (WaitKind, i64, &str)| {
             let (waited, share) = (self.mean(ns), share(ns, self.trained));
             match self.groups.len() {
-                1 => format!("Training waited {waited} ({share}) {what}."),
+                1 => format!("Training waited {waited} ({share}) {what}.{}", self.ended_by(kind, ns)),
                 several => {
                     format!("Each of {} trainers waited {waited} ({share}) on average {what}.", grouped(several as u64))
                 }
             }
         };
         worth.map(sentence).collect()
+    }
+
+    /// Returns a sentence with the name and the work of the thread or program that ended most waits of a kind.
+    fn ended_by(&self, kind: WaitKind, whole: i64) -> String {
+        let Some((row, part)) = self.ender(kind, whole) else { return String::new() };
+        let work = row.work().map_or(String::new(), |work| format!(", which {work}"));
+        format!(" {} of that was for {}{work}.", Unit::Share.text(part), row.named())
+    }
+
+    /// Returns the thread or program that ended most waits of the only trainer, and its share of them.
+    pub(super) fn ender(&self, kind: WaitKind, whole: i64) -> Option<(&WaitedFor, f64)> {
+        let [group] = self.groups.as_slice() else { return None };
+        most(group, kind, whole)
     }
 
     /// Returns a caveat on inferred waits if batches come through pipes: after the last byte of a message, unpickling cannot be
@@ -487,7 +529,7 @@ impl Waits<'_> {
         Some(capital(&saves) + others)
     }
 
-    fn called(&self, group: &RankGroup) -> String {
+    pub(super) fn called(&self, group: &RankGroup) -> String {
         group.rank.map_or_else(|| format!("process {}", group.pid), |rank| format!("rank {rank}"))
     }
 
@@ -500,11 +542,43 @@ impl Waits<'_> {
 
     /// Returns the time before the training.
     fn startup(&self, run_start: i64) -> Option<String> {
-        let startup = self.groups.iter().filter_map(|group| group.startup_within(run_start)).max()?;
-        let worth = startup as f64 > WORTH * self.trained as f64 / self.groups.len() as f64;
-        worth.then(|| format!("Training started after {}.", time(startup as f64)))
+        let of = |group: &&&RankGroup| group.startup_within(run_start);
+        let last = self.groups.iter().max_by_key(of)?;
+        let startup = of(&last)?;
+        let each = self.trained / self.groups.len() as i64;
+        // The process of a rank starts after its launcher.
+        let before = last.start_ts - run_start - startup;
+        let is_worth = |ns: i64| ns as f64 > WORTH * each as f64;
+        is_worth(startup).then(|| match is_worth(before) {
+            true => format!("Training started {} after its process.", time(startup as f64)),
+            false => format!("Training started after {}.", time(startup as f64)),
+        })
     }
 }
+
+/// Calls that sleep.
+const SLEEPS: [&str; 5] = ["clock_nanosleep", "nanosleep", "usleep", "sleep", "sched_yield"];
+
+/// Returns the call that slept longest in total.
+fn sleeps(summary: &Summary) -> Option<String> {
+    let calls = summary.past_files.iter().filter(|function| SLEEPS.contains(&function.name.as_str()));
+    let most = calls.max_by_key(|function| function.time_ns)?;
+    let (count, median) = (many(most.count, "time", "times"), most.duration_ns.median_time());
+    Some(format!("All processes called {} {count}, median {median}.", most.name))
+}
+
+/// Returns the remote ends with the most bytes.
+fn remote_ends(summary: &Summary) -> Option<String> {
+    let end = |end: &RemoteEnd| {
+        let connections = many(end.connections, "connection", "connections");
+        format!("{} ({}, {connections})", end.address, bytes(end.bytes as f64))
+    };
+    let ends: Vec<String> = summary.dataset.peers.iter().take(REMOTE_ENDS).map(end).collect();
+    (!ends.is_empty()).then(|| format!("Most bytes went over connections to {}.", ends.join(" and ")))
+}
+
+/// The number of remote ends in a sentence: the end of a server that is traced too is a client.
+const REMOTE_ENDS: usize = 1;
 
 /// Returns a caveat if every process was killed: the run was longer than its last call, by an unknown time.
 fn cut_short(summary: &Summary) -> Option<String> {
@@ -787,10 +861,10 @@ fn loss(summary: &Summary) -> Option<String> {
     (lost > 0 && lacking(summary).is_none()).then(|| format!("{} missing from all numbers.", events()))
 }
 
-/// Returns the sentence on programs without a trace.
+/// Returns the sentence on programs without a trace; the section on the allocation also lists short helpers.
 fn untraced(summary: &Summary) -> Option<String> {
-    let programs = &summary.allocation.untraced;
-    let [first, ..] = programs.as_slice() else { return None };
+    let programs: Vec<_> = summary.allocation.untraced.iter().filter(|program| program.matters()).collect();
+    let first = programs.first()?;
     let others = match programs.len() - 1 {
         0 => String::new(),
         more => format!(", and {}", many(more as u64, "other program", "other programs")),

@@ -1,5 +1,7 @@
 //! Predicts the effect of changes by replaying the run with them.
 
+use super::causes::causes;
+use super::findings::State;
 use super::{Section, Summary};
 use crate::load::Trace;
 use crate::replay::change::Change;
@@ -8,7 +10,8 @@ use crate::replay::predict::{Prediction, Proven, Replay, prove};
 use crate::summary::analysis::Analysis;
 use crate::summary::figures::units::time;
 use crate::summary::report::layout::{heading, wrapped};
-use crate::summary::training::{RankGroup, rank_groups};
+use crate::summary::training::{RankGroup, rank_groups, told};
+use crate::summary::waits::parts::{Part, Parts};
 use crate::text_table::Grid;
 
 /// The section on predictions.
@@ -193,19 +196,63 @@ fn without_wait(replay: &Replay) -> Prediction {
     }
 }
 
-/// Describes the rows that certainly help, one line each.
-pub fn helping(replay: &Replay) -> Vec<String> {
-    let measured = replay.measured_ns;
-    let helps = |row: &&Prediction| row.change != NO_WAIT && row.sure_ns(measured).is_some_and(|sure| sure > 0);
-    let percent = |ns: i64| format!("{:.0} %", 100.0 * (measured - ns) as f64 / measured.max(1) as f64);
-    let line = |row: &Prediction| {
-        let [time_ns, low, high] = [row.time_ns?, row.low_ns?, row.high_ns?];
-        let code = if row.code.is_empty() { String::new() } else { format!(" ({})", row.code) };
-        let (gain, least, most) = (percent(time_ns), percent(high), percent(low));
-        let [after, before] = [time_ns, measured].map(|ns| time(ns as f64));
-        Some(format!("{}{code}: training takes {after} instead of {before} ({gain} less; {least} to {most})", row.what))
+/// A part of the wait below this share gets no advice.
+const CAUSE_MIN: f64 = 0.1;
+
+/// Another reader is not advised if readers waited for a CPU for this share of the wait.
+const LACKED_CPUS: f64 = 0.25;
+
+/// The rule that advises fewer readers.
+const FEWER_READERS: &str = "too-many-readers";
+
+/// Returns `true` if a finding advises fewer readers.
+pub fn is_crowded(summary: &Summary) -> bool {
+    let is_one = |state: State| matches!(state, State::Fired | State::Silenced);
+    summary.findings.iter().any(|finding| finding.id == FEWER_READERS && is_one(finding.state))
+}
+
+/// Returns the rows to advise, the surest gain first: they certainly help, speed up a cause of the wait, and contradict
+/// no finding.
+pub fn advisable(summary: &Summary) -> Vec<&Prediction> {
+    let Some(replay) = &summary.what_if else { return Vec::new() };
+    let causes = causes(&told(&summary.training));
+    let is_cause = |parts: &[Part]| {
+        let share = |causes: &Parts| parts.iter().map(|part| causes.get(*part)).sum::<i64>() as f64;
+        causes.as_ref().is_none_or(|causes| share(causes) >= CAUSE_MIN * causes.sum() as f64)
     };
-    replay.changes.iter().filter(helps).filter_map(line).collect()
+    let lacked = |causes: &Parts| causes.get(Part::NoCpu) as f64 >= LACKED_CPUS * causes.sum() as f64;
+    let is_short_of_cpus = causes.as_ref().is_some_and(lacked);
+    let helps = |row: &&Prediction| {
+        let is_sure = row.change != NO_WAIT && row.sure_ns(replay.measured_ns).is_some_and(|sure| sure > 0);
+        is_sure
+            && match row.change.split_once('=').map_or("", |(name, _)| name) {
+                "decode" => is_cause(&[Part::Cpu, Part::NoCpu, Part::Gil]),
+                "storage" => is_cause(&[Part::Storage, Part::PageFaults]),
+                "workers" => !is_crowded(summary) && !is_short_of_cpus,
+                _ => true,
+            }
+    };
+    replay.changes.iter().filter(helps).collect()
+}
+
+/// Describes what a change certainly saves.
+pub fn outcome(row: &Prediction, measured: i64) -> Option<String> {
+    let percent = |ns: i64| format!("{:.0} %", 100.0 * (measured - ns) as f64 / measured.max(1) as f64);
+    let [time_ns, low, high] = [row.time_ns?, row.low_ns?, row.high_ns?];
+    let (gain, least, most) = (percent(time_ns), percent(high), percent(low));
+    let [after, before] = [time_ns, measured].map(|ns| time(ns as f64));
+    Some(format!("training takes {after} instead of {before} ({gain} less; {least} to {most})"))
+}
+
+/// Describes the rows to advise except one, one line each.
+pub fn helping(summary: &Summary, except: Option<&str>) -> Vec<String> {
+    let measured = summary.what_if.as_ref().map_or(0, |replay| replay.measured_ns);
+    let line = |row: &Prediction| {
+        let code = if row.code.is_empty() { String::new() } else { format!(" ({})", row.code) };
+        Some(format!("{}{code}: {}", row.what, outcome(row, measured)?))
+    };
+    let rows = advisable(summary).into_iter().filter(|row| Some(row.change.as_str()) != except);
+    rows.filter_map(line).collect()
 }
 
 /// Formats the table as text.

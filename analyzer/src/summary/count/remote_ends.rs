@@ -1,0 +1,61 @@
+//! Remote ends of network connections: each socket has a name with its two addresses.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::counted::FileCount;
+
+/// A remote end of sockets.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
+pub struct RemoteEnd {
+    pub address: String,
+    /// Bytes received from it and sent to it.
+    pub bytes: u64,
+    pub connections: u64,
+}
+
+/// The number of remote ends in the report.
+const REMOTE_ENDS: usize = 3;
+
+/// Returns the remote address of a socket's name, such as `<tcp LOCAL REMOTE>`.
+fn remote(path: &str) -> Option<&str> {
+    let words = path.strip_prefix('<')?.strip_suffix('>')?;
+    let mut words = words.split(' ');
+    let is_network = words.next().is_some_and(|kind| kind.starts_with("tcp") || kind.starts_with("udp"));
+    words.nth(1).filter(|_| is_network)
+}
+
+/// Returns the remote ends of sockets, most bytes first.
+pub fn remote_ends(paths: &[Arc<str>], files: &[FileCount]) -> Vec<RemoteEnd> {
+    let mut found: BTreeMap<&str, RemoteEnd> = BTreeMap::new();
+    let used = paths.iter().zip(files).filter(|(_, count)| count.is_used());
+    for (address, count) in used.filter_map(|(path, count)| Some((remote(path)?, count))) {
+        let none = RemoteEnd { address: address.into(), bytes: 0, connections: 0 };
+        let end = found.entry(address).or_insert(none);
+        end.bytes += count.bytes_read + count.bytes_written;
+        end.connections += 1;
+    }
+    let mut ends: Vec<RemoteEnd> = found.into_values().collect();
+    ends.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.address.cmp(&b.address)));
+    ends.truncate(REMOTE_ENDS);
+    ends
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_to_one_address_are_one_remote_end() {
+        let count = |bytes_read: u64| FileCount { bytes_read, first_ts: 1, last_ts: 2, ..FileCount::default() };
+        let names = ["<tcp 10.0.0.1:5 10.0.0.2:80>", "<tcp 10.0.0.1:6 10.0.0.2:80>", "<tcp6 [::1]:7 [::2]:443>"];
+        let paths: Vec<Arc<str>> =
+            names.into_iter().chain(["<pipe 3>", "<socket 4>", "/data"]).map(Arc::from).collect();
+        let files: Vec<FileCount> = [10, 20, 25, 100, 100, 100].map(count).into();
+        let end = |address: &str, bytes, connections| RemoteEnd { address: address.into(), bytes, connections };
+        assert_eq!(remote_ends(&paths, &files), [end("10.0.0.2:80", 30, 2), end("[::2]:443", 25, 1)]);
+        assert_eq!(remote_ends(&paths[..1], &[FileCount::default()]), []);
+    }
+}

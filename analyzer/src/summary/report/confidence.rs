@@ -1,0 +1,175 @@
+//! How sure the verdict is: high, medium or low, by measured facts.
+//!
+//! Each fact permits a level at most, and the lowest one counts. High: spans show the waits, or a replay of the batches
+//! reproduces them, or the training thread's own calls take the time; and at least 90 % of the wait has a named cause.
+//! Medium: waits are inferred from calls alone, or something is missing that may change the numbers. Low: at least half
+//! of the wait is unexplained, a GPU may hide it, or the trace does not show whether anything trains or waits for data.
+
+use super::Summary;
+use super::headline::{Bottleneck, Certainty, Headline, Level};
+use super::no_cpu::reader_cpus;
+use super::verdict::{FREE, Waits, lost_share, training_waits, unknown};
+use crate::summary::figures::units::{grouped, many, share, time};
+use crate::summary::waits::parts::{Part, Parts};
+
+/// The highest level that a fact permits, and the fact.
+struct Fact(Level, String);
+
+/// A wait whose unexplained share is at least this has a low confidence, or a medium one.
+const UNEXPLAINED: f64 = 0.5;
+const PARTLY_UNEXPLAINED: f64 = 0.1;
+
+/// Lost events of this share of all events may change the numbers.
+const LOST: f64 = 0.01;
+
+/// Processes outside the trace change the numbers if they keep this share of the CPUs busy.
+const FOREIGN: f64 = 0.25;
+
+/// Shares of a shorter training are not typical; if it is also a small share of the run, it may be another phase.
+const SHORT_NS: f64 = 1e9;
+const SMALL_PART: f64 = 0.1;
+
+/// Readers that waited for a CPU for this share of a wait would have been faster on an idle host.
+const LACKED_CPUS: f64 = 0.05;
+
+/// The number of facts in the reason, in addition to the first one.
+const LOWERING: usize = 2;
+const POSITIVE: usize = 1;
+
+/// Returns the level and its reason; `None` if there is nothing to judge.
+pub fn confidence(summary: &Summary, headline: &Headline) -> Option<(Level, String)> {
+    let mut facts = match training_waits(summary) {
+        _ if headline.bottleneck == Bottleneck::NoEvents => return None,
+        _ if headline.bottleneck == Bottleneck::SharedMemoryFull => {
+            vec![Fact(Level::High, "the failed calls are in the trace".into())]
+        }
+        Some(waits) => of_training(summary, headline, &waits),
+        None => vec![without_training(headline)],
+    };
+    facts.extend(gaps(summary));
+    let level = facts.iter().map(|fact| fact.0).min()?;
+    // Facts that lower the level explain it; the first one is how waits were found.
+    let (first, rest) = facts.split_first()?;
+    let lowering = rest.iter().filter(|fact| fact.0 == level && level < Level::High);
+    let positive = rest.iter().filter(|fact| fact.0 == Level::High && level > Level::Low);
+    let others: Vec<&Fact> = lowering.take(LOWERING).chain(positive.take(POSITIVE)).take(LOWERING).collect();
+    let reasons: Vec<&str> = [first].into_iter().chain(others).map(|fact| fact.1.as_str()).collect();
+    Some((level, reasons.join("; ")))
+}
+
+fn of_training(summary: &Summary, headline: &Headline, waits: &Waits) -> Vec<Fact> {
+    let mut facts = vec![basis(summary, headline, waits)];
+    if headline.bottleneck == Bottleneck::Unknown {
+        facts.push(Fact(Level::Low, "the trace does not show whether these waits are for data".into()));
+        return facts;
+    }
+    if headline.certainty == Certainty::UpperBound && waits.lost() >= FREE {
+        facts.push(Fact(Level::Low, "a GPU was used and not timed: it may have computed during the wait".into()));
+    }
+    if headline.bottleneck.is_wait_for_data() {
+        facts.push(explained(waits));
+        facts.extend(foreign_load(summary, headline, waits));
+    }
+    facts.extend(own_work(headline, waits));
+    let (trained, run) = (waits.trained as f64 / waits.groups.len() as f64, summary.time.total_ns as f64);
+    if trained < SHORT_NS {
+        let level = if trained < SMALL_PART * run { Level::Low } else { Level::Medium };
+        facts.push(Fact(level, format!("the training lasted only {} of {}", time(trained), time(run))));
+    }
+    facts
+}
+
+/// Returns how waits were found.
+fn basis(summary: &Summary, headline: &Headline, waits: &Waits) -> Fact {
+    let replayed = summary.what_if.as_ref().is_some_and(|replay| replay.refused.is_none());
+    let is_own =
+        matches!(headline.bottleneck, Bottleneck::CheckpointBound | Bottleneck::WriteBound | Bottleneck::OwnReads);
+    match waits.groups.iter().any(|group| group.inferred) {
+        _ if is_own => Fact(Level::High, "the training thread's own calls take this time".into()),
+        false => Fact(Level::High, "measured by spans".into()),
+        true if replayed && headline.bottleneck.is_wait_for_data() => {
+            Fact(Level::High, "inferred from calls and confirmed by a replay of the batches".into())
+        }
+        true => Fact(Level::Medium, "inferred from calls".into()),
+    }
+}
+
+/// Returns the limit of inferred waits, which are those for readers. It matters most if they are short.
+fn own_work(headline: &Headline, waits: &Waits) -> Option<Fact> {
+    let is_partial = headline.certainty == Certainty::Inferred && !waits.read_themselves();
+    let level = if headline.bottleneck == Bottleneck::NotDataBound { Level::Medium } else { Level::High };
+    is_partial.then(|| Fact(level, "data work in the training thread itself is not counted".into()))
+}
+
+/// Returns the share of the wait for data that has a named cause.
+fn explained(waits: &Waits) -> Fact {
+    let Some(causes) = &waits.causes else {
+        let text = "the cause is that of the readers' calls, not of what ended the waits";
+        return Fact(if waits.io.is_some() { Level::Medium } else { Level::Low }, text.into());
+    };
+    let unexplained = causes.get(Part::Unknown) + causes.get(Part::OutsideCalls);
+    let whole = causes.sum().max(1);
+    match unexplained as f64 / whole as f64 {
+        part if part >= UNEXPLAINED => {
+            Fact(Level::Low, format!("{} of the wait is unexplained", share(unexplained, whole)))
+        }
+        part if part >= PARTLY_UNEXPLAINED => {
+            Fact(Level::Medium, format!("{} of the wait is unexplained", share(unexplained, whole)))
+        }
+        _ => Fact(Level::High, format!("{} of the wait has a named cause", share(whole - unexplained, whole))),
+    }
+}
+
+/// Returns the load of processes outside the trace if it slowed readers down, unless the verdict already names it.
+fn foreign_load(summary: &Summary, headline: &Headline, waits: &Waits) -> Option<Fact> {
+    let lacked = |causes: &Parts| causes.get(Part::NoCpu) as f64 >= LACKED_CPUS * causes.sum() as f64;
+    if !waits.causes.as_ref().is_none_or(lacked) {
+        return None;
+    }
+    let cpus = reader_cpus(summary).filter(|_| headline.bottleneck != Bottleneck::CpuLimited)?;
+    let (busy, all) = (cpus.others_busy()?, cpus.cores()?);
+    (busy >= FOREIGN * all as f64).then(|| {
+        let text = format!("processes outside the trace used {busy:.1} of {all} CPUs, so an idle host may be faster");
+        Fact(Level::Medium, text)
+    })
+}
+
+fn without_training(headline: &Headline) -> Fact {
+    match (headline.bottleneck, headline.certainty) {
+        (Bottleneck::NoTraining, _) => {
+            Fact(Level::Medium, "inferred from calls: no spans, and no thread that takes batches and computes".into())
+        }
+        (_, Certainty::Inferred) => Fact(Level::Low, "inferred from calls; whether it trains is unknown".into()),
+        _ => Fact(Level::Low, "no verdict: neither spans nor calls show when training waits".into()),
+    }
+}
+
+/// Returns the parts of the run that are missing from the trace.
+fn gaps(summary: &Summary) -> Vec<Fact> {
+    let who = &summary.allocation;
+    let lost = who.lost.saturating_sub(who.aggregated);
+    let part = lost as f64 / (lost + who.events).max(1) as f64;
+    let missing = [
+        lost_share(summary).map(|part| Fact(Level::Low, format!("{part} of the events are lost"))),
+        (part >= LOST).then(|| Fact(Level::Medium, format!("{} lost", many(lost, "event is", "events are")))),
+        unknown(&summary.damage).then(|| Fact(Level::Medium, "an unknown number of events is lost".into())),
+        who.waits_unexplained.then(|| Fact(Level::Medium, "not all waits were analyzed".into())),
+        (who.uring > 0).then(|| {
+            let processes = many(who.uring, "process", "processes");
+            Fact(Level::Medium, format!("I/O of {processes} through io_uring is not in the trace"))
+        }),
+        untraced(summary),
+    ];
+    missing.into_iter().flatten().collect()
+}
+
+/// Returns the programs that were started without being traced and whose time may matter.
+fn untraced(summary: &Summary) -> Option<Fact> {
+    let programs: Vec<_> = summary.allocation.untraced.iter().filter(|program| program.matters()).collect();
+    let first = programs.first()?;
+    let others = match programs.len() - 1 {
+        0 => String::new(),
+        more => format!(" and {} more", grouped(more as u64)),
+    };
+    Some(Fact(Level::Medium, format!("{}{others} could not be traced", first.program)))
+}

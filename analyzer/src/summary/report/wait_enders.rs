@@ -1,0 +1,126 @@
+//! The threads and programs that a trainer waited for, with their names.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::catalog::Process;
+use crate::summary::analysis::Analysis;
+use crate::summary::figures::units::{grouped, share};
+use crate::summary::training::{RankGroup, WaitedFor};
+use crate::summary::tree::{LaneId, names};
+use crate::summary::waits::parts::{Part, Parts};
+use crate::summary::waits::trainers::{Wait, WaitKind};
+
+/// The number of names per kind of wait.
+const NAMED: usize = 2;
+
+/// A name is worth a sentence if it stands for this share of the waits of its kind.
+const MOST: f64 = 0.6;
+
+/// Work below this share of a wait is not mentioned.
+const WORK: f64 = 0.1;
+
+/// Adds the names of those that ended the waits of trainers.
+pub fn name_enders(groups: &mut [RankGroup], analysis: &Analysis, processes: &[Process]) {
+    let names = if groups.is_empty() { Vec::new() } else { names(processes) };
+    for group in groups {
+        let trainer = LaneId { proc: group.proc, tid: group.tid };
+        let waits = analysis.measured.waits.of(trainer).map_or(&[][..], |of| &of.waits);
+        group.waited_for = waited_for(waits, trainer, processes, &names);
+    }
+}
+
+/// Returns the thread that ended a wait: for a batch, the one that set the pace.
+fn ender(wait: &Wait) -> Option<LaneId> {
+    match wait.kind {
+        WaitKind::Data => wait.limiter.or(wait.maker),
+        _ => wait.maker,
+    }
+}
+
+fn waited_for(waits: &[Wait], trainer: LaneId, processes: &[Process], names: &[String]) -> Vec<WaitedFor> {
+    let mut found: BTreeMap<(u8, &str, Option<i32>), (WaitedFor, BTreeSet<u32>)> = BTreeMap::new();
+    for wait in waits {
+        let Some(lane) = ender(wait).filter(|lane| *lane != trainer) else { continue };
+        let (Some(name), Some(process)) = (names.get(lane.proc as usize), processes.get(lane.proc as usize)) else {
+            continue;
+        };
+        let tid = (lane.proc == trainer.proc).then_some(lane.tid);
+        let none = || WaitedFor {
+            kind: wait.kind,
+            name: name.clone(),
+            processes: 0,
+            pid: process.pid,
+            tid,
+            waits: 0,
+            wait_ns: 0,
+            causes: Parts::default(),
+        };
+        let (row, procs) = found.entry((wait.kind as u8, name, tid)).or_insert_with(|| (none(), BTreeSet::new()));
+        procs.insert(lane.proc);
+        row.waits += 1;
+        row.wait_ns += wait.end - wait.start;
+        row.causes = row.causes + wait.parts;
+    }
+    let rows = found.into_values().map(|(row, procs)| WaitedFor { processes: procs.len() as u64, ..row });
+    let mut rows: Vec<WaitedFor> = rows.collect();
+    rows.sort_by_key(|row| (Reverse(row.wait_ns), row.pid, row.tid));
+    let mut kept = [0; 5];
+    rows.retain(|row| {
+        kept[row.kind as usize] += 1;
+        kept[row.kind as usize] <= NAMED
+    });
+    rows
+}
+
+/// Returns the one that ended most of a trainer's waits of a kind, with its share of their time.
+pub fn most(group: &RankGroup, kind: WaitKind, whole: i64) -> Option<(&WaitedFor, f64)> {
+    let row = group.waited_for.iter().find(|row| row.kind == kind)?;
+    let part = row.wait_ns as f64 / whole.max(1) as f64;
+    (part >= MOST).then_some((row, part.min(1.0)))
+}
+
+impl WaitedFor {
+    /// Returns text such as `thread 15015 of train.py`, `worker 1 (15016)` or `gzip (12 processes)`.
+    pub fn named(&self) -> String {
+        match (self.tid, self.processes) {
+            (Some(tid), _) => format!("thread {tid} of {}", self.name),
+            (None, 1) => format!("{} ({})", self.name, self.pid),
+            (None, several) => format!("{} ({} processes)", self.name, grouped(several)),
+        }
+    }
+
+    /// Returns its work in the meantime, such as `spent 56 % of that time in calls on files, 38 % on the CPU`. `None` if
+    /// that is unknown.
+    pub fn work(&self) -> Option<String> {
+        let whole = self.causes.sum();
+        let mut parts: Vec<_> = Part::CAUSES.into_iter().map(|part| (part, self.causes.get(part))).collect();
+        parts.retain(|(part, ns)| *part != Part::Unknown && *ns as f64 >= WORK * whole as f64 && *ns > 0);
+        parts.sort_by_key(|(_, ns)| Reverse(*ns));
+        let (first, rest) = parts.split_first()?;
+        let part = |(part, ns): &(Part, i64)| format!(", {} {}", share(*ns, whole), doing(*part));
+        let rest: String = rest.iter().map(part).collect();
+        Some(format!("spent {} of that time {}{rest}", share(first.1, whole), doing(first.0)))
+    }
+}
+
+/// Returns the activity of a thread that others wait for.
+fn doing(part: Part) -> &'static str {
+    match part {
+        Part::Storage => "in calls on files",
+        Part::PageFaults => "in page faults of mapped files",
+        Part::Network => "waiting for the network",
+        Part::Cpu => "on the CPU",
+        Part::NoCpu => "waiting for a CPU",
+        Part::Gil => "waiting for the interpreter lock",
+        Part::Lock => "waiting for locks",
+        Part::Sleep => "asleep",
+        Part::Child => "waiting for a program",
+        Part::HandOver => "passing data on",
+        Part::Start => "starting",
+        Part::Dead => "after its end",
+        Part::NotAsked => "without a request",
+        Part::OutsideCalls => "outside traced calls (computing, for example)",
+        Part::Unknown | Part::Idle => "unknown",
+    }
+}
