@@ -111,6 +111,7 @@ fn doing(part: Part) -> &'static str {
         Part::PageFaults => "in page faults of mapped files",
         Part::Network => "waiting for the network",
         Part::Cpu => "on the CPU",
+        Part::FileCalls => "on the CPU in calls on files",
         Part::NoCpu => "waiting for a CPU",
         Part::Gil => "waiting for the interpreter lock",
         Part::Lock => "waiting for locks",
