@@ -18,6 +18,7 @@ mod net;
 mod optional;
 mod posix;
 mod process;
+mod slots;
 mod stdio;
 #[cfg(target_arch = "x86_64")]
 mod syscall;
@@ -48,7 +49,7 @@ static START: extern "C" fn(c_int, *const *const c_char) = {
             extern "C" fn child() {
                 memory::after_fork_in_child();
                 dlio_tracer::calls::requests::forget();
-                libraries::after_fork_in_child();
+                slots::after_fork_in_child();
             }
             dlio_tracer::life::lifecycle::on_fork(child);
         }
@@ -56,7 +57,7 @@ static START: extern "C" fn(c_int, *const *const c_char) = {
         if dlio_tracer::life::lifecycle::wants_patches() {
             dlio_tracer::thread::stack::on_large_stack(inline::start);
         }
-        libraries::start();
+        slots::start();
         process::watch_quick_exit();
     }
     start

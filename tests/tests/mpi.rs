@@ -34,7 +34,7 @@ fn compiles(compiler: &str, source: &Path, into: &Path) -> bool {
 
 /// Returns every installed MPI with the compiled program, or prints why there is none.
 fn installed(sandbox: &Sandbox, source: &str, compiler: impl Fn(&Mpi) -> &'static str) -> Vec<(&'static Mpi, PathBuf)> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("mpi").join(source);
+    let source = dlio_tests::home().join("mpi").join(source);
     let mut found = Vec::new();
     for mpi in KNOWN.iter().filter(|mpi| mpi.name != "other") {
         let program = sandbox.root().join(mpi.name);

@@ -97,14 +97,12 @@ impl Ended {
 
     /// Returns the bytes that were moved, from the status of a call that has succeeded.
     fn bytes_of_status(&self, status: Word) -> Option<i64> {
+        if self.library.interface().ignores_status(status) {
+            return None;
+        }
         let mut bytes = -1;
-        let ignores = self.library.interface().ignores_status(status);
         // SAFETY: the status that the call has just filled in.
-        let ret = if ignores {
-            -1
-        } else {
-            unsafe { self.library.PMPI_Get_elements_x(status, self.library.byte(), &mut bytes) }
-        };
+        let ret = unsafe { self.library.PMPI_Get_elements_x(status, self.library.byte(), &mut bytes) };
         (ret == 0 && bytes >= 0).then_some(bytes)
     }
 
