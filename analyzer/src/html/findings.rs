@@ -149,7 +149,7 @@ mod tests {
         let page = page.into_string();
         for text in [
             "Waits &lt;b&gt;.",
-            "3.10 s</b> (31 % of the run)",
+            "<b>Saves up to 3.10 s (31 % of the run)</b>",
             "num_workers=8",
             "&lt;wait&gt;: 50 % (limit: at least 5.0 %)",
             "1 rule did not fire or could not be evaluated",

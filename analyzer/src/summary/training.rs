@@ -530,8 +530,7 @@ impl Scene<'_> {
     }
 
     fn group(&self, trainer: LaneId, trainers: &BTreeSet<u32>) -> Option<RankGroup> {
-        let lane = &self.lanes[&trainer];
-        let thread = self.thread(trainer);
+        let (lane, thread) = (&self.lanes[&trainer], self.thread(trainer));
         let process = &self.processes[trainer.proc as usize];
         let by_spans = lane.of(Track::Wait) > 0;
         let (basis, readers) = match by_spans {

@@ -455,7 +455,9 @@ impl Counted {
     /// Completes the counts: a file under two numbers becomes one, bytes recorded in two layers count once.
     pub fn finish(&mut self, aliases: &[(u32, u32)], paths: &[Arc<str>]) {
         // Afterwards all sockets are one file.
-        self.remote_ends = remote_ends(paths, &self.files);
+        let used = paths.iter().zip(&self.files).filter(|(_, count)| count.is_used());
+        let moved = used.map(|(path, count)| (path.as_ref(), count.bytes_read + count.bytes_written));
+        self.remote_ends = remote_ends(moved);
         if !aliases.is_empty() {
             self.unite_files(aliases);
         }

@@ -1,11 +1,8 @@
 //! Remote ends of network connections: each socket has a name with its two addresses.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-
-use super::counted::FileCount;
 
 /// A remote end of sockets.
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
@@ -27,14 +24,13 @@ fn remote(path: &str) -> Option<&str> {
     words.nth(1).filter(|_| is_network)
 }
 
-/// Returns the remote ends of sockets, most bytes first.
-pub fn remote_ends(paths: &[Arc<str>], files: &[FileCount]) -> Vec<RemoteEnd> {
+/// Returns the remote ends of used sockets, most bytes first. `used` has the names of files and the bytes moved.
+pub fn remote_ends<'a>(used: impl Iterator<Item = (&'a str, u64)>) -> Vec<RemoteEnd> {
     let mut found: BTreeMap<&str, RemoteEnd> = BTreeMap::new();
-    let used = paths.iter().zip(files).filter(|(_, count)| count.is_used());
-    for (address, count) in used.filter_map(|(path, count)| Some((remote(path)?, count))) {
+    for (address, bytes) in used.filter_map(|(path, bytes)| Some((remote(path)?, bytes))) {
         let none = RemoteEnd { address: address.into(), bytes: 0, connections: 0 };
         let end = found.entry(address).or_insert(none);
-        end.bytes += count.bytes_read + count.bytes_written;
+        end.bytes += bytes;
         end.connections += 1;
     }
     let mut ends: Vec<RemoteEnd> = found.into_values().collect();
@@ -49,13 +45,11 @@ mod tests {
 
     #[test]
     fn connections_to_one_address_are_one_remote_end() {
-        let count = |bytes_read: u64| FileCount { bytes_read, first_ts: 1, last_ts: 2, ..FileCount::default() };
         let names = ["<tcp 10.0.0.1:5 10.0.0.2:80>", "<tcp 10.0.0.1:6 10.0.0.2:80>", "<tcp6 [::1]:7 [::2]:443>"];
-        let paths: Vec<Arc<str>> =
-            names.into_iter().chain(["<pipe 3>", "<socket 4>", "/data"]).map(Arc::from).collect();
-        let files: Vec<FileCount> = [10, 20, 25, 100, 100, 100].map(count).into();
+        let others = [("<pipe 3>", 100), ("<socket 4>", 100), ("/data", 100)];
+        let used = || names.into_iter().zip([10, 20, 25]).chain(others);
         let end = |address: &str, bytes, connections| RemoteEnd { address: address.into(), bytes, connections };
-        assert_eq!(remote_ends(&paths, &files), [end("10.0.0.2:80", 30, 2), end("[::2]:443", 25, 1)]);
-        assert_eq!(remote_ends(&paths[..1], &[FileCount::default()]), []);
+        assert_eq!(remote_ends(used()), [end("10.0.0.2:80", 30, 2), end("[::2]:443", 25, 1)]);
+        assert_eq!(remote_ends(others.into_iter()), []);
     }
 }

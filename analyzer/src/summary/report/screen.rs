@@ -45,32 +45,36 @@ pub struct Page {
 pub fn print(summary: &Summary, page: Page) -> String {
     let with = |room: &Room| made(summary, page.width, *room);
     match page.rows {
-        Some(rows) => with(&Room { rows, tables: TABLES, findings: FINDINGS }),
+        Some(rows) => with(&Room { rows, tables: TABLES, findings: FINDINGS, helping: HELPING }),
         None => {
             // Findings take precedence over rows of tables, and tables over all findings but the first ones.
-            let rooms = |tables, findings| (ROWS_MIN..=ROWS).rev().map(move |rows| Room { rows, tables, findings });
+            let rooms = |tables, findings| {
+                (ROWS_MIN..=ROWS).rev().map(move |rows| Room { rows, tables, findings, helping: HELPING })
+            };
             let some = (FINDINGS_MIN..=FINDINGS).rev().flat_map(|findings| rooms(TABLES, findings));
             let fewer = (1..TABLES).rev().flat_map(|tables| rooms(tables, FINDINGS));
             let least = |tables, findings: std::ops::Range<usize>| {
-                findings.rev().map(move |findings| Room { rows: ROWS_MIN, tables, findings })
+                findings.rev().map(move |findings| Room { rows: ROWS_MIN, tables, findings, helping: HELPING })
             };
             let (one, none) = (least(1, FINDINGS_MIN..FINDINGS), least(0, 1..FINDINGS + 1));
             let fits = |room: &Room| with(room).lines().count() <= LINES;
-            let last = Room { rows: ROWS_MIN, tables: 0, findings: 1 };
-            with(&some.chain(fewer).chain(one).chain(none).find(fits).unwrap_or(last))
+            let last = Room { rows: ROWS_MIN, tables: 0, findings: 1, helping: 0 };
+            let less_help = (1..HELPING).rev().map(|helping| Room { helping, ..last });
+            with(&some.chain(fewer).chain(one).chain(none).chain(less_help).find(fits).unwrap_or(last))
         }
     }
 }
 
-/// The rows per table, the number of tables and the number of findings.
+/// The rows per table, and the numbers of tables, findings and other changes that help.
 #[derive(Clone, Copy)]
 struct Room {
     rows: usize,
     tables: usize,
     findings: usize,
+    helping: usize,
 }
 
-fn made(summary: &Summary, width: usize, Room { rows, tables, findings }: Room) -> String {
+fn made(summary: &Summary, width: usize, Room { rows, tables, findings, helping: changes }: Room) -> String {
     let mut out = summary.headline.lines(width) + "\n";
     out += &scope(&summary.runs).map_or(String::new(), |scope| wrapped(&scope, width));
     let (first, rest) = summary.verdict.split_first().map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));
@@ -85,7 +89,7 @@ fn made(summary: &Summary, width: usize, Room { rows, tables, findings }: Room) 
     if !summary.findings.is_empty() {
         found(summary, width, findings, &mut out);
     }
-    helps(summary, width, &mut out);
+    helps(summary, width, changes, &mut out);
     if summary.jobs.len() > 1 {
         heading("Jobs with the most I/O time", &mut out);
         super::jobs::table(&summary.jobs, rows).print_within(width, &mut out);
@@ -101,13 +105,13 @@ fn made(summary: &Summary, width: usize, Room { rows, tables, findings }: Room) 
 }
 
 /// Prints the changes that would certainly shorten the training.
-fn helps(summary: &Summary, width: usize, out: &mut String) {
+fn helps(summary: &Summary, width: usize, most: usize, out: &mut String) {
     let lines = helping(summary, summary.headline.change.as_deref());
-    if lines.is_empty() {
+    if lines.is_empty() || most == 0 {
         return;
     }
     heading("What else would help, by replay (details: --section what_if)", out);
-    lines.iter().take(HELPING).for_each(|line| hung("  ", line, (4, width), out));
+    lines.iter().take(most).for_each(|line| hung("  ", line, (4, width), out));
 }
 
 /// The number of helpful changes on the screen.
