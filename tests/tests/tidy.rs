@@ -202,6 +202,7 @@ const FLOORS: &[(&str, &[&str])] = &[
         "analyzer/src/",
         &[
             "amount",
+            "shell_word",
             "resources",
             "replay",
             "catalog",

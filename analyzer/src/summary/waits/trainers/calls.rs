@@ -56,14 +56,7 @@ impl Trainer<'_, '_> {
                     stops.insert(wait.end);
                     continue;
                 }
-                Ender::Thread(act) | Ender::Exit(act) => {
-                    let (maker, _) = self.explainer.maker(act);
-                    let only_ends = matches!(wait.by, Ender::Exit(_)) && !self.reads(maker, wait.start);
-                    let is_delivery = self.is_delivery(act, maker) && readers.contains(&self.reader_of(act));
-                    let is_own = self.is_consumer(act) || !is_delivery && self.is_own_worker(&own, maker);
-                    let makes_nothing = !readers.contains(&self.reader_of(maker)) && self.is_helper(maker.thread);
-                    if only_ends || is_own || makes_nothing { WaitKind::OwnWork } else { WaitKind::Data }
-                }
+                Ender::Thread(act) | Ender::Exit(act) => self.kind_of(wait, act, &own, &readers),
             };
             waits.push(self.explain(wait.start, wait.end, kind, wait.by));
         }
@@ -101,11 +94,7 @@ impl Trainer<'_, '_> {
         } else {
             self.done(last).min(last.saturating_add(step_max))
         };
-        // A program that only uses threads to read is not training.
-        let own = waits.iter().filter(|wait| matches!(wait.kind, WaitKind::OwnWork | WaitKind::Lock));
-        let own = own.filter(|wait| wait.start >= from && wait.end <= to).map(|wait| wait.end - wait.start);
-        let busy = self.family.threads[self.thread].worked(from, to) + own.sum::<i64>();
-        if data().next().is_none() && 2 * busy < to - from {
+        if data().next().is_none() && !self.trains(&waits, from, to) {
             return None;
         }
         // Drop waits before and after the training.
@@ -113,6 +102,30 @@ impl Trainer<'_, '_> {
         let own_storage = self.family.threads[self.thread].composition(from, to).get(Part::Storage);
         let (lane, by_spans, faults, is_supplied) = (self.lane(), false, None, false);
         Some(TrainerWaits { lane, by_spans, waits, from, to, works, messages, own_storage, is_supplied, faults })
+    }
+
+    /// Returns the kind of a wait that a thread of the trainer's process, or one below it, ended.
+    fn kind_of(
+        &self,
+        wait: &Ended,
+        act: Act,
+        own: &BTreeMap<Option<usize>, bool>,
+        readers: &BTreeSet<LaneId>,
+    ) -> WaitKind {
+        let (maker, _) = self.explainer.maker(act);
+        let only_ends = matches!(wait.by, Ender::Exit(_)) && !self.reads(maker, wait.start);
+        let is_delivery = self.is_delivery(act, maker) && readers.contains(&self.reader_of(act));
+        let is_own = self.is_consumer(act) || !is_delivery && self.is_own_worker(own, maker);
+        let makes_nothing = !readers.contains(&self.reader_of(maker)) && self.is_helper(maker.thread);
+        if only_ends || is_own || makes_nothing { WaitKind::OwnWork } else { WaitKind::Data }
+    }
+
+    /// Returns `true` if a trainer that never waits for data works for most of the time, or waits for its own threads: a
+    /// program that only uses threads to read is not training.
+    fn trains(&self, waits: &[Wait], from: i64, to: i64) -> bool {
+        let own = waits.iter().filter(|wait| matches!(wait.kind, WaitKind::OwnWork | WaitKind::Lock));
+        let own = own.filter(|wait| wait.start >= from && wait.end <= to).map(|wait| wait.end - wait.start);
+        2 * (self.family.threads[self.thread].worked(from, to) + own.sum::<i64>()) >= to - from
     }
 
     /// Returns the last wait if it was for a batch that never came: looks for messages of the readers, after all other
