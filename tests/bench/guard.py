@@ -46,7 +46,7 @@ TRACED = {
 # All of their events are filtered out.
 FILTERED = {"pread": "pread", "stat": "stat", "open and close": "openclose"}
 
-SUMMARISED = "event of a .dlt, summarised"
+SUMMARISED = "event of a .dlt, summarized"
 # Short-lived processes, which builds and shells start by the thousands; compared with the untraced process.
 SHORT = {"a process that does nothing": ["/bin/true"], "a process of a few calls": ["/bin/cat", str(places.HERE / "guard.py")]}
 

@@ -9,7 +9,7 @@ const NAME: &str = "origin.txt";
 
 const FIRST_LINE: &str = "A part of another trace, cut by dlio-analyze ";
 
-/// A range of time in nanoseconds since the Unix epoch; `None` is no limit.
+/// A range of time in nanoseconds since the Unix epoch; `None` means unlimited.
 pub type Window = (Option<i64>, Option<i64>);
 
 /// Writes the origin of the trace in `folder`: the traces it was cut from, the command that cut it, and the selected time.

@@ -94,7 +94,7 @@ impl Task {
         }
         let missing: Vec<u64> = (0..self.size).filter(|rank| !started.contains(rank)).collect();
         if missing.is_empty() && fs::create_dir(self.folder.join("summary")).is_err() {
-            // Another task finished at this moment, and prints it.
+            // Another task has just finished, and prints it.
             return Turn::Earlier;
         }
         let recorded = self.recorded();

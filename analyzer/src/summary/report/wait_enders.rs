@@ -38,8 +38,11 @@ fn ender(wait: &Wait) -> Option<LaneId> {
     }
 }
 
+/// Waits of one kind that were ended by one name, and by one thread if it is of the trainer's process.
+type Key<'a> = (u8, &'a str, Option<i32>);
+
 fn waited_for(waits: &[Wait], trainer: LaneId, processes: &[Process], names: &[String]) -> Vec<WaitedFor> {
-    let mut found: BTreeMap<(u8, &str, Option<i32>), (WaitedFor, BTreeSet<u32>)> = BTreeMap::new();
+    let mut found: BTreeMap<Key, (WaitedFor, BTreeSet<u32>)> = BTreeMap::new();
     for wait in waits {
         let Some(lane) = ender(wait).filter(|lane| *lane != trainer) else { continue };
         let (Some(name), Some(process)) = (names.get(lane.proc as usize), processes.get(lane.proc as usize)) else {
@@ -60,7 +63,7 @@ fn waited_for(waits: &[Wait], trainer: LaneId, processes: &[Process], names: &[S
         procs.insert(lane.proc);
         row.waits += 1;
         row.wait_ns += wait.end - wait.start;
-        row.causes = row.causes + wait.parts;
+        row.causes += wait.parts;
     }
     let rows = found.into_values().map(|(row, procs)| WaitedFor { processes: procs.len() as u64, ..row });
     let mut rows: Vec<WaitedFor> = rows.collect();
