@@ -27,6 +27,7 @@ use crate::summary::report::Summary;
 use crate::summary::report::confidence::confidence;
 use crate::summary::report::findings::{Confidence, Finding, Measure, ReplayedChange, Severity, State};
 use crate::summary::training::told;
+use crate::summary::waits::parts::Part;
 
 /// Subject of a rule, for rules that silence a whole group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -142,6 +143,9 @@ const OF_READS: [&str; 13] = [
     "opened-never-read",
 ];
 
+/// The rule on the CPU time of readers.
+const CPU_BOUND: &str = "loader-cpu-bound";
+
 /// Reason why the other rules are not judged without calls.
 const NO_CALLS: &str = "not measured: the trace contains no calls, or filters removed all of them; dlio trace records \
     calls";
@@ -175,7 +179,7 @@ pub fn judge(summary: &Summary, limits: &Limits) -> Vec<Finding> {
         return Vec::new();
     }
     let mut findings: Vec<Finding> = RULES.iter().map(|rule| finding(rule, summary, limits)).collect();
-    silence(&mut findings);
+    silence(&mut findings, &Case { summary, limits, rule: ALL });
     let order = |finding: &Finding| (finding.state, finding.severity, std::cmp::Reverse(finding.bound_ns));
     findings.sort_by_key(order);
     findings
@@ -354,10 +358,12 @@ fn severity(
     }
 }
 
-/// Silences findings that another finding makes pointless.
-fn silence(findings: &mut [Finding]) {
+/// Silences findings that another finding makes pointless. A lack of CPU time does not, if the calls themselves take it.
+fn silence(findings: &mut [Finding], case: &Case) {
     let rule = |id: &str| RULES.iter().find(|rule| rule.id == id);
-    let fired: Vec<_> = findings.iter().filter(|finding| finding.fired()).filter_map(|it| rule(&it.id)).collect();
+    let in_calls = case.causes().is_some_and(|causes| causes.get(Part::FileCalls) > causes.get(Part::Cpu));
+    let fired = findings.iter().filter(|finding| finding.fired()).filter_map(|it| rule(&it.id));
+    let fired: Vec<_> = fired.filter(|rule| !in_calls || rule.id != CPU_BOUND).collect();
     for finding in findings.iter_mut().filter(|finding| finding.fired()) {
         let Some(own) = rule(&finding.id) else { continue };
         if let Some(by) = fired.iter().find(|by| by.silences_one(own)) {

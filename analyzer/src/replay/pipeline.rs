@@ -134,6 +134,9 @@ pub struct Pipeline {
     pub by_spans: bool,
     /// Storage calls: the mean number of readers in storage calls during the call, including its own, and its duration.
     pub reads: Vec<(f64, f64)>,
+    /// Share of the readers' CPU time that calls on files took.
+    #[serde(default)]
+    pub in_calls: f64,
     /// Share of the readers' computing in which they were ready to run but no CPU was free.
     pub starved: f64,
     /// The time in which readers waited for a server, another process or a program they had started, summed over readers.

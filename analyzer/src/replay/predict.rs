@@ -416,13 +416,15 @@ fn apply(change: &Change, pipeline: &mut Pipeline, corner: &Corner) {
     if change.no_quota {
         pipeline.quota = None;
     }
+    // Faster decoding leaves calls on files as they are.
+    let decode = pipeline.in_calls + (1.0 - pipeline.in_calls) / change.decode;
     let last = pipeline.passes.len().saturating_sub(1);
     let per_reader = per_reader(pipeline);
     for (number, pass) in pipeline.passes.iter_mut().enumerate() {
         for batch in &mut pass.batches {
             batch.work[Kind::Io as usize] /= storage;
             batch.work[Kind::Fixed as usize] *= shared.max(1.0);
-            batch.work[Kind::Cpu as usize] *= slower / change.decode;
+            batch.work[Kind::Cpu as usize] *= slower * decode;
             batch.work[Kind::Hand as usize] *= slower;
             batch.think_cpu_ns *= compute;
             batch.think_ns = batch.own_ns + (batch.think_ns - batch.own_ns) * compute;
@@ -636,6 +638,14 @@ mod tests {
         let mut unknown = pipeline(200, 2, Kind::Io, |_| 20.0, 4.0);
         unknown.measured_ns *= 1.5;
         assert!(prove(&unknown).err().and_then(|replay| replay.refused).is_some_and(|why| why.contains("add up to")));
+    }
+
+    #[test]
+    fn faster_decoding_leaves_calls_on_files() {
+        let decode = pipeline(200, 2, Kind::Cpu, |_| 20.0, 4.0);
+        let calls = Pipeline { in_calls: 1.0, ..decode.clone() };
+        let saved = |pipeline: &Pipeline| 1.0 - predicted(pipeline, "decode=2").time_ns.unwrap() / pipeline.measured_ns;
+        assert!(saved(&decode) > 0.3 && saved(&calls) < 0.01, "{} {}", saved(&decode), saved(&calls));
     }
 
     #[test]

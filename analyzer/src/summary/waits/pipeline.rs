@@ -64,6 +64,7 @@ pub fn pipeline(family: &Family, waits: &Trained) -> Result<Pipeline, String> {
     found.mapped = made().filter(|made| walk.composition(made).get(Part::PageFaults) > 0).count();
     let did = |part: Part| made().map(|made| walk.composition(made).get(part)).sum::<i64>() as f64;
     let cpu = did(Part::Cpu) + did(Part::FileCalls);
+    found.in_calls = did(Part::FileCalls) / cpu.max(1.0);
     found.starved = did(Part::NoCpu) / (did(Part::NoCpu) + cpu).max(1.0);
     found.served_ns = did(Part::Network) + did(Part::Idle) + did(Part::Child);
     found.reads = reads(family, &passes);

@@ -64,7 +64,10 @@ impl Trainer<'_, '_> {
         let given_up = self.given_up(&ended, &readers);
         let in_vain_until = given_up.as_ref().map(|wait| wait.end);
         readers.extend(given_up.as_ref().and_then(|wait| wait.maker));
-        waits.extend(given_up);
+        if let Some(wait) = given_up {
+            waits.retain(|other: &Wait| other.start < wait.start || other.end > wait.end);
+            waits.push(wait);
+        }
         waits.sort_by_key(|wait| wait.start);
         let made = self.readers_made(&readers);
         // A loader that has readers for each epoch stops them within the epoch. Others are stopped after the training.
@@ -129,7 +132,7 @@ impl Trainer<'_, '_> {
     }
 
     /// Returns the last wait if it was for a batch that never came: looks for messages of the readers, after all other
-    /// messages, that ended with their timeout. Readers that never sent anything are those that received requests.
+    /// messages, that ended with their timeout or were interrupted. Readers that never sent anything are those that received requests.
     pub(super) fn given_up(&mut self, ended: &[Ended], readers: &BTreeSet<LaneId>) -> Option<Wait> {
         let are_processes = readers.iter().any(|reader| reader.proc != self.lane().proc);
         let silent = if are_processes { None } else { self.silent_reader() };
@@ -139,10 +142,14 @@ impl Trainer<'_, '_> {
             let mut others = lanes.filter(|lane| lane.proc != self.lane().proc).map(|lane| self.reader(lane));
             others.find(|lane| readers.contains(lane)).or(silent.filter(|_| givers.is_empty()))
         };
-        let after = ended.iter().rposition(|wait| matches!(wait.by, Ender::Thread(_))).map_or(0, |last| last + 1);
+        let is_message = |wait: &Ended| {
+            let sender = |act: Act| self.family.threads[act.thread].lane.proc;
+            matches!(wait.by, Ender::Thread(act) if sender(act) != self.lane().proc)
+        };
+        let after = ended.iter().rposition(is_message).map_or(0, |last| last + 1);
         let looks = || {
-            let timed_out = ended[after..].iter().filter(|wait| matches!(wait.by, Ender::Timer));
-            timed_out.filter_map(|wait| Some((wait, giver(wait.object.id)?)))
+            let in_vain = ended[after..].iter().filter(|wait| matches!(wait.by, Ender::Timer | Ender::Nobody));
+            in_vain.filter_map(|wait| Some((wait, giver(wait.object.id)?)))
         };
         let ((first, maker), (last, _)) = looks().next().zip(looks().next_back())?;
         let (start, end) = (first.start, last.end);

@@ -378,3 +378,22 @@ fn threads_that_meet_at_a_barrier_compute() {
     let found = with(Vec::new());
     assert_eq!((only(&found).ns(WaitKind::OwnWork), only(&found).ns(WaitKind::Data)), (0, 360 * MS));
 }
+
+#[test]
+fn a_batch_that_never_came_was_waited_for() {
+    let mut trainer = trainer();
+    // The read that a signal ended after two seconds.
+    trainer.push(Step { amount: 0, ..step(StepKind::Take, PIPE, 200, 2200) });
+    let found = waits(vec![(TRAINER, trainer, Vec::new()), (READER, reader(30), Vec::new())]);
+    let last = only(&found).waits.last().unwrap();
+    assert_eq!((last.kind, last.end - last.start, last.maker), (WaitKind::Data, 2000 * MS, Some(READER)));
+    assert_eq!(last.parts.get(Part::Unknown), 2000 * MS);
+    assert_eq!(only(&found).to, 2200 * MS);
+    // A reader that received a request and never sent anything.
+    let request = step(StepKind::Give, Object { id: 8, ..PIPE }, 0, 0);
+    let look = |i: i64| Step { timed_out: true, ..step(StepKind::Poll, PIPE, 5000 * i, 5000 * i + 5000) };
+    let trainer = [request].into_iter().chain((0..3).map(look)).collect();
+    let reader = vec![step(StepKind::Take, Object { id: 8, ..PIPE }, 1, 1)];
+    let found = waits(vec![(TRAINER, trainer, Vec::new()), (READER, reader, Vec::new())]);
+    assert_eq!((only(&found).ns(WaitKind::Data), only(&found).ns(WaitKind::Unknown)), (15_000 * MS, 0));
+}
