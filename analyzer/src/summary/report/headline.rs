@@ -327,6 +327,11 @@ const NO_CHANGE_TO_READERS: &str = "leave the readers unchanged; record spans to
     python -m dliotrace run --torch SCRIPT for PyTorch";
 const RECORD_SPANS: &str = "record spans, which show when training waits and computes: python -m dliotrace run --torch SCRIPT for \
     PyTorch, spans of your own in other programs";
+/// Next steps if spans show compute but no waits.
+const NO_CHANGE_BUT_FETCH: &str = "leave the readers unchanged; mark the code that gets a batch with a span (dliotrace.ai.data.fetch in Python) to \
+    see whether the training thread itself spends time on data";
+const RECORD_FETCH: &str = "mark the code that gets a batch with a span (dliotrace.ai.data.fetch in Python): the spans of this trace show when \
+    training computes, not when it waits";
 /// Command that compares two runs.
 const COMPARE: &str = "dlio-analyze BEFORE --compare AFTER";
 
@@ -371,6 +376,7 @@ impl Headline {
             self.take_change(full);
             return;
         }
+        let has_spans = summary.time.compute_ns.is_some();
         match (self.bottleneck, self.recommended(summary)) {
             (Bottleneck::NoEvents, _) => {}
             (Bottleneck::Unknown, _) if lost_share(summary).is_some() => self.next = Some(RECORD_AGAIN.into()),
@@ -381,10 +387,17 @@ impl Headline {
                 self.verify = Some(COMPARE.into());
             }
             (_, Some(finding)) => self.take_change(finding),
-            (bottleneck, None) if bottleneck.is_open() => self.next = Some(RECORD_SPANS.into()),
+            (bottleneck, None) if bottleneck.is_open() => {
+                self.next = Some(if has_spans { RECORD_FETCH } else { RECORD_SPANS }.into());
+            }
             (bottleneck, None) if bottleneck.is_free() => {
                 let is_inferred = self.certainty == Certainty::Inferred;
-                self.next = Some(if is_inferred { NO_CHANGE_TO_READERS } else { NO_CHANGE }.into());
+                let next = match (is_inferred, has_spans) {
+                    (true, true) => NO_CHANGE_BUT_FETCH,
+                    (true, false) => NO_CHANGE_TO_READERS,
+                    _ => NO_CHANGE,
+                };
+                self.next = Some(next.into());
             }
             (Bottleneck::NoTraining, None) => {}
             (bottleneck, None) => {

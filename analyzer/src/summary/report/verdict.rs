@@ -74,6 +74,7 @@ pub(super) fn sentences(summary: &Summary, waits: Option<&Waits>, pools: &[RankG
             sentences.extend(self::waits(pools).map(|waits| waits.for_workers()));
         }
     }
+    sentences.extend(failed(summary));
     sentences.extend(unexplained(summary));
     sentences.extend(timeless(summary));
     sentences.extend(cut_short(summary));
@@ -83,6 +84,21 @@ pub(super) fn sentences(summary: &Summary, waits: Option<&Waits>, pools: &[RankG
     sentences.extend(of_no_run(summary));
     sentences.extend(aggregated(summary));
     sentences
+}
+
+/// Returns the sentence on the traced command if it failed.
+fn failed(summary: &Summary) -> Option<String> {
+    let commands = summary.processes.iter().filter(|process| process.parent.is_none());
+    let mut failed = commands.filter_map(|process| {
+        let status = process.ended.strip_prefix("exit ").filter(|status| *status != "0")?;
+        Some(format!("{} exited with status {status}", process.called))
+    });
+    let (first, others) = (failed.next()?, failed.count());
+    Some(if others == 0 {
+        first + "."
+    } else {
+        format!("{first}; {} failed, too.", many(others as u64, "other", "others"))
+    })
 }
 
 /// Returns the sentence on a trace that lost all of its events. Its processes recorded the cause, unless an older tracer wrote it.

@@ -20,6 +20,10 @@ const REPLIES_OF_TEN: u64 = 8;
 /// regardless.
 const READING_PART: i64 = 5;
 
+/// A process that sends to readers serves them and is not a reader itself if it ends less than one part in this many of the
+/// waits that the busiest reader ends.
+const SERVER_PART: usize = 20;
+
 /// Maximum number of threads between the trainer's request and the thread that responds.
 const HOPS_MAX: usize = 12;
 
@@ -218,7 +222,15 @@ impl Trainer<'_, '_> {
         }
         let is_own = |lane: &LaneId| ended.get(lane).is_some_and(|[all, owns]| 2 * owns >= *all);
         let made = ended.iter().filter(|(_, [all, _])| *all >= WAITS_MIN).map(|(lane, _)| *lane);
-        made.chain(self.hand_to_trainer()).chain(self.woken_readers()).filter(|lane| !is_own(lane)).collect()
+        let all: BTreeSet<LaneId> = made.chain(self.hand_to_trainer()).chain(self.woken_readers()).collect();
+        let most = ended.values().map(|[all, _]| *all).max().unwrap_or(0);
+        let is_rare = |lane: &LaneId| ended.get(lane).map_or(0, |[all, _]| *all) * SERVER_PART < most;
+        let serves = |lane: &LaneId| {
+            let others =
+                all.iter().map(|other| other.proc).filter(|proc| ![lane.proc, self.lane().proc].contains(proc));
+            lane.proc != self.lane().proc && others.into_iter().any(|other| self.family.sends(lane.proc, other))
+        };
+        all.iter().filter(|lane| !is_own(lane) && !(is_rare(lane) && serves(lane))).copied().collect()
     }
 
     /// Returns the threads of the trainer's process that read, and that it repeatedly wakes: their output is ready before
