@@ -644,7 +644,8 @@ mod tests {
     fn faster_decoding_leaves_calls_on_files() {
         let decode = pipeline(200, 2, Kind::Cpu, |_| 20.0, 4.0);
         let calls = Pipeline { in_calls: 1.0, ..decode.clone() };
-        let saved = |pipeline: &Pipeline| 1.0 - predicted(pipeline, "decode=2").time_ns.unwrap() / pipeline.measured_ns;
+        let saved =
+            |pipeline: &Pipeline| 1.0 - predicted(pipeline, "decode=2").time_ns.unwrap() as f64 / pipeline.measured_ns;
         assert!(saved(&decode) > 0.3 && saved(&calls) < 0.01, "{} {}", saved(&decode), saved(&calls));
     }
 

@@ -29,8 +29,11 @@ fn judge(case: &Case) -> Judgement {
         .waited()
         .zip(case.cause_share(&[Part::Lock]))
         .map_or(0.0, |(waited, share)| waited.waited_ns as f64 * share);
-    let calls =
-        format!("{} took {} in total", many(locks.count, "call for locks", "calls for locks"), time(locks.time_ns));
+    let calls = format!(
+        "{} took {}, summed over threads",
+        many(locks.count, "call for locks", "calls for locks"),
+        time(locks.time_ns)
+    );
     Judgement {
         measures: vec![case.at_least("share", part(locks.time_ns.max(kept), case.wall_ns() as f64))],
         // Readers may also poll for a lock, or wait for one in memory.

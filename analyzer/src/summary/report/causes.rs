@@ -24,6 +24,9 @@ fn ranked(parts: &Parts, whole: i64) -> Vec<(Part, i64)> {
     ranked
 }
 
+/// Smaller causes are summed up if together they have this share.
+const OTHERS: f64 = 0.01;
+
 /// The reason for a CPU shortage gets a sentence if it takes this share of the wait.
 const SHORT_OF_CPUS: f64 = 0.25;
 
@@ -33,7 +36,9 @@ pub fn sentences(parts: &Parts, reads_itself: bool, shortage: Option<&Shortage>)
     let ranked = ranked(parts, whole);
     let Some(&(first, ns)) = ranked.first() else { return Vec::new() };
     let named = |(part, ns): &(Part, i64)| format!("{} {}", share(*ns, whole), label(*part, reads_itself));
-    let list: Vec<String> = ranked.iter().map(named).collect();
+    let mut list: Vec<String> = ranked.iter().map(named).collect();
+    let rest = whole - ranked.iter().map(|(_, ns)| ns).sum::<i64>();
+    list.extend((rest as f64 >= OTHERS * whole as f64).then(|| format!("{} others", share(rest, whole))));
     let mut sentences = vec![format!("Causes of that wait: {}.", list.join(", "))];
     let most = ns as f64 / whole as f64;
     if let Some(detail) = detail(first, parts, reads_itself).filter(|_| most >= MOSTLY || first == Part::Unknown) {
@@ -80,9 +85,12 @@ fn detail(part: Part, parts: &Parts, reads_itself: bool) -> Option<String> {
             "The network was the bottleneck; the trace does not show whether server or network is slow.".into()
         }
         Part::Cpu if is_free => format!(
-            "The CPU was the bottleneck: preprocessing, decoding, collating or the interpreter{}. Storage took {} of the wait.",
+            "The CPU was the bottleneck: preprocessing, decoding, collating or the interpreter{}. {}.",
             if reads_itself { "" } else { " in the readers" },
-            time(storage as f64)
+            match storage {
+                0 => "Storage took no part of the wait".into(),
+                ns => format!("Storage took {} of the wait", time(ns as f64)),
+            }
         ),
         Part::Cpu => "CPU work on batches was the largest part of the wait.".into(),
         Part::FileCalls => {

@@ -96,7 +96,8 @@ fn basis(summary: &Summary, headline: &Headline, waits: &Waits) -> Fact {
 
 /// Returns the limit of inferred waits, which are those for readers. It matters most if they are short.
 fn own_work(headline: &Headline, waits: &Waits) -> Option<Fact> {
-    let is_partial = headline.certainty == Certainty::Inferred && !waits.read_themselves();
+    let is_of_readers = headline.bottleneck.is_wait_for_data() || headline.bottleneck == Bottleneck::NotDataBound;
+    let is_partial = headline.certainty == Certainty::Inferred && is_of_readers && !waits.read_themselves();
     let level = if headline.bottleneck == Bottleneck::NotDataBound { Level::Medium } else { Level::High };
     is_partial.then(|| Fact(level, "data work in the training thread itself is not counted".into()))
 }

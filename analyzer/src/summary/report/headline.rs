@@ -332,6 +332,9 @@ const NO_CHANGE_BUT_FETCH: &str = "leave the readers unchanged; mark the code th
     see whether the training thread itself spends time on data";
 const RECORD_FETCH: &str = "mark the code that gets a batch with a span (dliotrace.ai.data.fetch in Python): the spans of this trace show when \
     training computes, not when it waits";
+/// Next step without training or findings.
+const IF_IT_TRAINS: &str = "if a program here trains, record spans, which show when it waits: python -m dliotrace run --torch SCRIPT for \
+    PyTorch; otherwise see where its time in calls went: --section functions,past_files";
 /// Command that compares two runs.
 const COMPARE: &str = "dlio-analyze BEFORE --compare AFTER";
 
@@ -399,7 +402,7 @@ impl Headline {
                 };
                 self.next = Some(next.into());
             }
-            (Bottleneck::NoTraining, None) => {}
+            (Bottleneck::NoTraining, None) => self.next = Some(IF_IT_TRAINS.into()),
             (bottleneck, None) => {
                 self.next = Some(named_step(bottleneck, summary).unwrap_or_else(|| bottleneck.general_step().into()));
                 self.verify = Some(COMPARE.into());
@@ -445,7 +448,7 @@ impl Headline {
         hung("  why:  ", &self.why, (8, width), &mut out);
         if let Some(next) = &self.next {
             let verify = self.verify.as_ref().map_or(String::new(), |verify| match verify == COMPARE {
-                true => format!(" (to verify, trace again: {verify})"),
+                true => format!(" (to verify: trace again, then {verify})"),
                 false => format!(" (verify: {verify})"),
             });
             hung("  next: ", &format!("{next}{verify}"), (8, width), &mut out);

@@ -580,7 +580,7 @@ fn sleeps(summary: &Summary) -> Option<String> {
     let calls = summary.past_files.iter().filter(|function| SLEEPS.contains(&function.name.as_str()));
     let most = calls.max_by_key(|function| function.time_ns)?;
     let (count, median) = (many(most.count, "time", "times"), most.duration_ns.median_time());
-    Some(format!("All processes called {} {count}, median {median}.", most.name))
+    Some(format!("All processes together called {} {count}, median {median}.", most.name))
 }
 
 /// Returns the remote ends with the most bytes.
@@ -842,7 +842,15 @@ fn hidden(spent: &Time) -> &'static str {
 }
 
 /// Returns the sentence on the call that took most time.
+/// Below this share of the run, calls on files are not worth a sentence.
+const LITTLE_IO: f64 = 0.05;
+
+/// Returns the call that took most of the time in calls on files, unless a training spent little time in them.
 fn costliest_call(summary: &Summary) -> Option<String> {
+    let io_ns = summary.time.io_ns.filter(|_| !summary.training.is_empty()).unwrap_or(i64::MAX);
+    if (io_ns as f64) < LITTLE_IO * summary.time.total_ns as f64 {
+        return None;
+    }
     let calls = || beneath(&summary.functions);
     let all: u64 = calls().map(|function| function.time_ns).sum();
     let first = calls().next().filter(|_| summary.knows_times())?;
