@@ -841,11 +841,10 @@ fn hidden(spent: &Time) -> &'static str {
     }
 }
 
-/// Returns the sentence on the call that took most time.
 /// Below this share of the run, calls on files are not worth a sentence.
 const LITTLE_IO: f64 = 0.05;
 
-/// Returns the call that took most of the time in calls on files, unless a training spent little time in them.
+/// Returns the sentence on the call on files that took most time, unless a training spent little time in such calls.
 fn costliest_call(summary: &Summary) -> Option<String> {
     let io_ns = summary.time.io_ns.filter(|_| !summary.training.is_empty()).unwrap_or(i64::MAX);
     if (io_ns as f64) < LITTLE_IO * summary.time.total_ns as f64 {
