@@ -151,7 +151,8 @@ impl Trainer<'_, '_> {
             let in_vain = ended[after..].iter().filter(|wait| matches!(wait.by, Ender::Timer | Ender::Nobody));
             in_vain.filter_map(|wait| Some((wait, giver(wait.object.id)?)))
         };
-        let ((first, maker), (last, _)) = looks().next().zip(looks().next_back())?;
+        let (last, maker) = looks().next_back()?;
+        let (first, _) = looks().find(|(wait, _)| wait.object == last.object)?;
         let (start, end) = (first.start, last.end);
         let wait = self.explain(start, end, WaitKind::Data, Ender::Nobody);
         (end - start >= GIVEN_UP_NS).then_some(Wait { maker: Some(maker), ..wait })
