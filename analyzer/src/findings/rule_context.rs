@@ -49,6 +49,9 @@ pub struct Judgement {
     pub decide: &'static str,
 }
 
+/// Rules on the positions of reads, which do not matter for files in memory.
+const OF_POSITIONS: [&str; 4] = ["random-in-file", "backward-seeks", "seek-noise", "unaligned"];
+
 /// Time of trainers, averaged over them because they run in parallel.
 pub struct Waited {
     pub trained_ns: i64,
@@ -248,7 +251,10 @@ impl<'a> Case<'a> {
     }
 
     fn waited_io(&self) -> i64 {
-        self.waited().and_then(|waited| waited.io_ns).unwrap_or(0)
+        let io = self.waited().and_then(|waited| waited.io_ns).unwrap_or(0);
+        let causes = self.causes().filter(|_| OF_POSITIONS.contains(&self.rule));
+        let [stored, served] = [Part::Storage, Part::FileCalls].map(|part| causes.map_or(0, |causes| causes.get(part)));
+        (io as f64 * part(stored as f64, (stored + served) as f64).unwrap_or(1.0)) as i64
     }
 
     /// Returns `true` if compute time is unknown but the time trainers were stalled is known.

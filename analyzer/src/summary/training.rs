@@ -264,6 +264,9 @@ const ONLY_WAITS: i64 = 200;
 const WORKS_MIN: u64 = 3;
 const MESSAGES_A_WORK: u64 = 4;
 
+/// A trainer works after at least one in this many waits for data.
+const WAITS_A_WORK: u64 = 10;
+
 /// Name prefix of the shared memory that contains the batches of PyTorch workers.
 const TORCH_MEMORY: &str = "/dev/shm/torch_";
 
@@ -486,7 +489,11 @@ impl Scene<'_> {
         if told.is_some() && waits_only {
             return false;
         }
-        if told.is_some_and(|waits| waits.works >= WORKS_MIN) {
+        let works_often = |waits: &TrainerWaits| {
+            let data = waits.waits.iter().filter(|wait| wait.kind == WaitKind::Data).count() as u64;
+            waits.works >= WORKS_MIN && waits.works * WAITS_A_WORK >= data
+        };
+        if told.is_some_and(works_often) {
             return true;
         }
         let readers: BTreeSet<u32> = group.readers.iter().map(|reader| reader.proc).collect();

@@ -200,7 +200,8 @@ impl Bottleneck {
         let is_in = |rules: &[&str]| rules.contains(&rule);
         match self {
             Bottleneck::StorageBound => is_in(&READS) || is_in(&LOADER),
-            Bottleneck::OwnReads | Bottleneck::FileCallBound => is_in(&READS),
+            Bottleneck::OwnReads => is_in(&READS),
+            Bottleneck::FileCallBound => is_in(&CALLS),
             Bottleneck::PreprocessingBound => {
                 is_in(&["loader-cpu-bound", "small-reads", "tiny-stdio"]) || is_in(&LOADER)
             }
@@ -263,9 +264,7 @@ impl Bottleneck {
             Bottleneck::OwnReads => {
                 "read these files in readers too (a loader with workers also for validation), or keep them in memory"
             }
-            Bottleneck::OwnWork => {
-                "speed up those threads or programs (unknown which: --section waits); data loading is not the bottleneck"
-            }
+            Bottleneck::OwnWork => "speed up those threads or programs (unknown which: --section waits)",
             Bottleneck::OwnLock => {
                 "hold that lock for less time: --section waits shows the thread that held it, and its work"
             }
@@ -460,10 +459,25 @@ impl Headline {
     }
 }
 
+/// Reads of this mean size cost what copying their bytes costs, and not what a call costs.
+const LARGE_READ: u64 = 256 << 10;
+const COPY_LESS: &str = "copy fewer bytes from the page cache: a smaller dtype, compression, only the parts of files that are used, or batches \
+    that stay in memory; add readers if CPUs are idle";
+
+/// Returns the mean size of a read.
+fn mean_read(summary: &Summary) -> u64 {
+    let reads = summary.sizes.iter().filter(|row| row.class == "read");
+    let (count, bytes) = reads.fold((0, 0), |(count, bytes), row| (count + row.count, bytes + row.bytes));
+    bytes.checked_div(count).unwrap_or(0)
+}
+
 /// Returns the general step for the thread or program that training waited for, or for the CPUs of the run.
 fn named_step(bottleneck: Bottleneck, summary: &Summary) -> Option<String> {
     if bottleneck == Bottleneck::PreprocessingBound && is_crowded(summary) {
         return Some("preprocess ahead of time: another reader would not get a CPU".into());
+    }
+    if bottleneck == Bottleneck::FileCallBound && mean_read(summary) >= LARGE_READ {
+        return Some(COPY_LESS.into());
     }
     let waits = training_waits(summary)?;
     let kind = bottleneck.wait_kind()?;
@@ -471,6 +485,9 @@ fn named_step(bottleneck: Bottleneck, summary: &Summary) -> Option<String> {
     let work = row.work().map_or(String::new(), |work| format!(": it {work}"));
     match kind {
         WaitKind::Lock => Some(format!("hold that lock for less time in {}{work}", row.named())),
+        WaitKind::OwnWork if waits.lost() >= FREE => {
+            Some(format!("speed up {}{work}; then the readers, for which training waited, too", row.named()))
+        }
         WaitKind::OwnWork => Some(format!("speed up {}{work}; data loading is not the bottleneck", row.named())),
         _ => None,
     }
@@ -541,6 +558,20 @@ const READS: [&str; 30] = [
     "open-serial",
     "listing",
     "temp-on-shared",
+];
+
+/// Rules about the number of calls on files, and of bytes: those that matter for files in memory, too.
+const CALLS: [&str; 10] = [
+    "small-reads",
+    "tiny-stdio",
+    "redundant-reads",
+    "read-amplification",
+    "metadata-bound",
+    "stat-storm",
+    "reopen-storm",
+    "data-set-per-sample",
+    "listing",
+    "hot-file",
 ];
 
 /// Rules about the work of readers.

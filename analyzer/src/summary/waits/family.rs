@@ -355,7 +355,7 @@ impl<'a> Family<'a> {
     }
 
     /// Returns the end of a process if it is known to have ended without a request to exit.
-    fn died(&self, proc: u32) -> Option<i64> {
+    pub fn died(&self, proc: u32) -> Option<i64> {
         let process = &self.processes[proc as usize];
         let exited = || process.end_ts.filter(|_| process.ended.starts_with("exit"));
         let killed = self.killed.iter().find(|killed| killed.proc == proc && !asks_to_end(killed.signal));
@@ -405,6 +405,8 @@ impl<'a> Family<'a> {
                 None => Ender::Nobody,
             },
             StepKind::Join => self.ended_thread(thread, wait.start, wait.end),
+            // A signal ended it, or all writers had closed their ends: no message did.
+            StepKind::Take if wait.amount <= 0 && wait.object.id != 0 => self.hung_up(thread, step),
             StepKind::Take | StepKind::Wait | StepKind::Poll | StepKind::TimedWait => {
                 let object = match wait.object.id {
                     0 => self.object_of_next(thread, step),

@@ -84,7 +84,7 @@ impl Trainer<'_, '_> {
         let messages = messages as u64;
         // A program that sends a single ready message makes no batches.
         let by_reader =
-            |wait: &&Wait| readers.is_empty() || wait.maker.is_some_and(|maker| readers.contains(&self.reader(maker)));
+            |wait: &&Wait| readers.is_empty() || wait.maker.is_none_or(|maker| readers.contains(&self.reader(maker)));
         let from = data().filter(by_reader).map(|wait| wait.start).chain(takes.iter().map(|take| take.start)).min()?;
         let ends = data().filter(by_reader).map(|wait| wait.end).filter(|end| stops_are_waits || !stops.contains(end));
         let last = ends.chain(takes.iter().map(|take| take.end)).max()?;
@@ -97,6 +97,7 @@ impl Trainer<'_, '_> {
         } else {
             self.done(last).min(last.saturating_add(step_max))
         };
+        let to = self.hangs_until(&waits, last.saturating_add(step_max)).unwrap_or(to);
         if data().next().is_none() && !self.trains(&waits, from, to) {
             return None;
         }
@@ -131,31 +132,49 @@ impl Trainer<'_, '_> {
         2 * (self.family.threads[self.thread].worked(from, to) + own.sum::<i64>()) >= to - from
     }
 
+    /// Returns the end of a long wait, begun by a timestamp, after which the program ended: the trace does not show for what
+    /// it waited until then.
+    fn hangs_until(&self, waits: &[Wait], by: i64) -> Option<i64> {
+        let last = waits.last().filter(|wait| wait.kind == WaitKind::Unknown && wait.start <= by)?;
+        let exits = self.family.threads[self.thread].last - last.end < GIVEN_UP_NS;
+        (exits && last.end - last.start >= GIVEN_UP_NS).then_some(last.end)
+    }
+
     /// Returns the last wait if it was for a batch that never came: looks for messages of the readers, after all other
-    /// messages, that ended with their timeout or were interrupted. Readers that never sent anything are those that received requests.
+    /// messages, that ended with their timeout or were interrupted. Readers that never sent anything are those that
+    /// received requests.
     pub(super) fn given_up(&mut self, ended: &[Ended], readers: &BTreeSet<LaneId>) -> Option<Wait> {
         let are_processes = readers.iter().any(|reader| reader.proc != self.lane().proc);
         let silent = if are_processes { None } else { self.silent_reader() };
-        let giver = |object: u64| {
+        let givers = |object: u64| -> BTreeSet<LaneId> {
             let givers = self.family.givers(object);
             let lanes = givers.iter().map(|&thread| self.family.threads[thread].lane);
-            let mut others = lanes.filter(|lane| lane.proc != self.lane().proc).map(|lane| self.reader(lane));
-            others.find(|lane| readers.contains(lane)).or(silent.filter(|_| givers.is_empty()))
+            let others = lanes.filter(|lane| lane.proc != self.lane().proc).map(|lane| self.reader(lane));
+            let silent = silent.filter(|_| givers.is_empty());
+            others.filter(|lane| readers.contains(lane)).chain(silent).collect()
         };
         let is_message = |wait: &Ended| {
             let sender = |act: Act| self.family.threads[act.thread].lane.proc;
             matches!(wait.by, Ender::Thread(act) if sender(act) != self.lane().proc)
         };
         let after = ended.iter().rposition(is_message).map_or(0, |last| last + 1);
-        let looks = || {
-            let in_vain = ended[after..].iter().filter(|wait| matches!(wait.by, Ender::Timer | Ender::Nobody));
-            in_vain.filter_map(|wait| Some((wait, giver(wait.object.id)?)))
-        };
-        let (last, maker) = looks().next_back()?;
-        let (first, _) = looks().find(|(wait, _)| wait.object == last.object)?;
+        let in_vain =
+            |wait: &&Ended| matches!(wait.by, Ender::Timer | Ender::Nobody) && !givers(wait.object.id).is_empty();
+        let looks = || ended[after..].iter().filter(in_vain);
+        let last = looks().next_back()?;
+        let first = looks().find(|wait| wait.object == last.object)?;
         let (start, end) = (first.start, last.end);
-        let wait = self.explain(start, end, WaitKind::Data, Ender::Nobody);
-        (end - start >= GIVEN_UP_NS).then_some(Wait { maker: Some(maker), ..wait })
+        let makers = givers(last.object.id);
+        // If several readers send through one object, the trace does not show whose batch is missing, unless one died.
+        let died =
+            |lane: &LaneId| self.family.died(lane.proc).filter(|at| *at <= end).zip(self.family.thread_of(*lane));
+        let dead = makers.iter().filter_map(died).map(|(at, thread)| Act { thread, at }).max_by_key(|act| act.at);
+        let maker = makers.first().copied().filter(|_| makers.len() == 1);
+        let wait = match dead {
+            Some(act) => self.dead_time(start, end, act),
+            None => Wait { maker, ..self.explain(start, end, WaitKind::Data, Ender::Nobody) },
+        };
+        (end - start >= GIVEN_UP_NS).then_some(wait)
     }
 
     /// Returns the waits for locks that other threads than its readers held, with the work of those threads.

@@ -96,7 +96,8 @@ impl Trainer<'_, '_> {
     pub(super) fn is_same_delivery(&self, last: &Ended, next: &Ender, step: &Step) -> bool {
         let proc_of = |act: &Act| self.family.threads[act.thread].lane.proc;
         match (&last.by, next) {
-            (Ender::Thread(_), Ender::Nobody) => step.kind == StepKind::Take,
+            // Not a read that a signal interrupted.
+            (Ender::Thread(_), Ender::Nobody) => step.kind == StepKind::Take && step.amount > 0,
             (Ender::Thread(maker), Ender::Thread(next)) => {
                 let is_other = maker.thread != next.thread && proc_of(next) != self.lane().proc;
                 let delivers = !self.family.threads[next.thread].is_first && proc_of(maker) == proc_of(next);

@@ -220,9 +220,13 @@ impl Trainer<'_, '_> {
                 (*all, *owns) = (*all + 1, *owns + is_own as usize);
             }
         }
-        let is_own = |lane: &LaneId| ended.get(lane).is_some_and(|[all, owns]| 2 * owns >= *all);
+        let woken = self.woken_readers();
+        let is_own = |lane: &LaneId| {
+            let wakes = woken.get(lane).copied().unwrap_or(0);
+            ended.get(lane).is_some_and(|[all, owns]| 2 * owns >= *all.max(&wakes))
+        };
         let made = ended.iter().filter(|(_, [all, _])| *all >= WAITS_MIN).map(|(lane, _)| *lane);
-        let all: BTreeSet<LaneId> = made.chain(self.hand_to_trainer()).chain(self.woken_readers()).collect();
+        let all: BTreeSet<LaneId> = made.chain(self.hand_to_trainer()).chain(woken.keys().copied()).collect();
         let most = ended.values().map(|[all, _]| *all).max().unwrap_or(0);
         let is_rare = |lane: &LaneId| ended.get(lane).map_or(0, |[all, _]| *all) * SERVER_PART < most;
         let serves = |lane: &LaneId| {
@@ -234,8 +238,8 @@ impl Trainer<'_, '_> {
     }
 
     /// Returns the threads of the trainer's process that read, and that it repeatedly wakes: their output is ready before
-    /// the trainer needs it.
-    fn woken_readers(&self) -> Vec<LaneId> {
+    /// the trainer needs it. Each has the number of times.
+    fn woken_readers(&self) -> BTreeMap<LaneId, usize> {
         // Other programs use threads for files of any kind.
         let is_python = self.family.is_python(self.lane().proc);
         let others = self.family.threads_of(self.lane().proc).filter(|&thread| is_python && thread != self.thread);
@@ -244,8 +248,8 @@ impl Trainer<'_, '_> {
             let fetched = other.fetched();
             fetched > 0 && fetched >= other.written_ns && !self.family.communicators.contains(&thread)
         });
-        let often = reads.filter(|&thread| self.woken_by_trainer(thread).len() >= WAITS_MIN);
-        often.map(|thread| self.family.threads[thread].lane).collect()
+        let times = reads.map(|thread| (self.family.threads[thread].lane, self.woken_by_trainer(thread).len()));
+        times.filter(|(_, times)| *times >= WAITS_MIN).collect()
     }
 
     /// Returns a process below the trainer that receives its messages and sends none.

@@ -397,3 +397,15 @@ fn a_batch_that_never_came_was_waited_for() {
     let found = waits(vec![(TRAINER, trainer, Vec::new()), (READER, reader, Vec::new())]);
     assert_eq!((only(&found).ns(WaitKind::Data), only(&found).ns(WaitKind::Unknown)), (15_000 * MS, 0));
 }
+
+#[test]
+fn a_wait_in_which_the_program_ended_is_a_part_of_the_training() {
+    let mut trainer = trainer();
+    trainer.push(step(StepKind::Wait, Object { id: 0x2000, network: false }, 200, 5200));
+    let found = waits(vec![(TRAINER, trainer.clone(), Vec::new()), (READER, reader(30), Vec::new())]);
+    assert_eq!((only(&found).ns(WaitKind::Unknown), only(&found).to), (5000 * MS, 5200 * MS));
+    // Another wait after the training.
+    trainer.push(step(StepKind::Edge, Object::default(), 9000, 9000));
+    let found = waits(vec![(TRAINER, trainer, Vec::new()), (READER, reader(30), Vec::new())]);
+    assert_eq!((only(&found).ns(WaitKind::Unknown), only(&found).to), (0, 200 * MS));
+}
