@@ -497,7 +497,7 @@ fn brief_result_fits_and_has_the_numbers_of_the_report() {
     let waited =
         report["training"].as_array().unwrap().iter().map(|row| row["waited_ns"].as_f64().unwrap()).sum::<f64>();
     assert!((brief["numbers"]["wait_s"].as_f64().unwrap() - waited / 1e9).abs() < 0.001, "{brief}");
-    assert_eq!(brief["slowest_ranks"].as_array().unwrap().len(), report["training"].as_array().unwrap().len());
+    assert_eq!(brief["longest_waiting_ranks"].as_array().unwrap().len(), report["training"].as_array().unwrap().len());
     let fired: Vec<&Value> =
         report["findings"].as_array().unwrap().iter().filter(|finding| finding["state"] == "fired").collect();
     let ids = |list: &[&Value]| list.iter().map(|finding| finding["id"].clone()).collect::<Vec<_>>();

@@ -264,6 +264,9 @@ const ONLY_WAITS: i64 = 200;
 const WORKS_MIN: u64 = 3;
 const MESSAGES_A_WORK: u64 = 4;
 
+/// Fewer batches than this of threads of the same process do not show a training.
+const BATCHES_MIN: u64 = 8;
+
 /// A trainer works after at least one in this many waits for data.
 const WAITS_A_WORK: u64 = 10;
 
@@ -493,6 +496,11 @@ impl Scene<'_> {
             let data = waits.waits.iter().filter(|wait| wait.kind == WaitKind::Data).count() as u64;
             waits.works >= WORKS_MIN && waits.works * WAITS_A_WORK >= data
         };
+        // A program that waits for its threads a few times may be any program.
+        let by_own_threads = |waits: &TrainerWaits| waits.makers().keys().all(|lane| lane.proc == group.proc);
+        if told.is_some_and(|waits| waits.messages < BATCHES_MIN && by_own_threads(waits)) {
+            return false;
+        }
         if told.is_some_and(works_often) {
             return true;
         }
