@@ -390,7 +390,11 @@ impl Headline {
             }
             (_, Some(finding)) => self.take_change(finding),
             (bottleneck, None) if bottleneck.is_open() => {
-                self.next = Some(if has_spans { RECORD_FETCH } else { RECORD_SPANS }.into());
+                self.next = Some(match (has_spans, self.certainty) {
+                    (_, Certainty::Measured) => bottleneck.general_step().into(),
+                    (true, _) => RECORD_FETCH.into(),
+                    (false, _) => RECORD_SPANS.into(),
+                });
             }
             (bottleneck, None) if bottleneck.is_free() => {
                 let is_inferred = self.certainty == Certainty::Inferred;

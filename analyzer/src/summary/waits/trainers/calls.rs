@@ -162,8 +162,16 @@ impl Trainer<'_, '_> {
             |wait: &&Ended| matches!(wait.by, Ender::Timer | Ender::Nobody) && !givers(wait.object.id).is_empty();
         let looks = || ended[after..].iter().filter(in_vain);
         let last = looks().next_back()?;
-        let first = looks().find(|wait| wait.object == last.object)?;
-        let (start, end) = (first.start, last.end);
+        // One look follows another without work in between.
+        let own = &self.family.threads[self.thread];
+        let mut start = last.start;
+        for look in looks().rev().skip(1).filter(|look| look.object == last.object) {
+            if own.worked(look.end, start) >= WORK_NS {
+                break;
+            }
+            start = look.start;
+        }
+        let end = last.end;
         let makers = givers(last.object.id);
         // If several readers send through one object, the trace does not show whose batch is missing, unless one died.
         let died =

@@ -409,3 +409,18 @@ fn a_wait_in_which_the_program_ended_is_a_part_of_the_training() {
     let found = waits(vec![(TRAINER, trainer, Vec::new()), (READER, reader(30), Vec::new())]);
     assert_eq!((only(&found).ns(WaitKind::Unknown), only(&found).to), (0, 200 * MS));
 }
+
+#[test]
+fn looks_between_ready_messages_are_not_one_wait() {
+    let mut trainer = trainer();
+    // Messages that were there, with steps of 20 ms, and short looks.
+    for i in 0..100 {
+        trainer.push(step(StepKind::Take, PIPE, 200 + 20 * i, 200 + 20 * i));
+        trainer
+            .push(Step { end: (201 + 20 * i) * MS + 20_000, ..step(StepKind::Poll, PIPE, 201 + 20 * i, 201 + 20 * i) });
+    }
+    let mut gives = reader(30);
+    gives.extend((0..100).map(|i| step(StepKind::Give, PIPE, 190 + 20 * i, 190 + 20 * i)));
+    let found = waits(vec![(TRAINER, trainer, Vec::new()), (READER, gives, Vec::new())]);
+    assert!(only(&found).waits.iter().all(|wait| wait.end - wait.start <= 30 * MS), "{:?}", only(&found).waits.last());
+}
