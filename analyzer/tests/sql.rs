@@ -29,7 +29,7 @@ const OF_THE_COUNT: [&str; 7] = ["late", "late_ns", "duration_ns.exact", "size.e
 
 /// Returns `true` for numbers that no table has: of a process its name, its role and its parent, of an epoch the
 /// reads during it, of a file where ranks overlap in it, of a trace which run lost data and the number of excess
-/// waits.
+/// waits, of a data set the remote ends of connections.
 fn is_of_the_count(section: &str, figure: &str) -> bool {
     let section_has = |name: &str, figures: &[&str]| section == name && figures.contains(&figure);
     OF_THE_COUNT.contains(&figure)
@@ -38,6 +38,7 @@ fn is_of_the_count(section: &str, figure: &str) -> bool {
         || section_has("epochs", &["bytes_read"])
         || section_has("allocation", &["lost_run_unknown", "waits_unexplained", "untraced"])
         || section_has("shared", &["common_writes", "common_ns"])
+        || section_has("dataset", &["peers"])
 }
 
 fn opened(path: &Path) -> Arc<Trace> {

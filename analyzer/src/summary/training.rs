@@ -267,8 +267,9 @@ const MESSAGES_A_WORK: u64 = 4;
 /// Fewer batches than this of threads of the same process do not show a training.
 const BATCHES_MIN: u64 = 8;
 
-/// A trainer works after at least one in this many waits for data.
+/// A trainer works after at least one in this many waits for data, or for results of its threads.
 const WAITS_A_WORK: u64 = 10;
+const RESULTS_A_WORK: u64 = 2;
 
 /// Name prefix of the shared memory that contains the batches of PyTorch workers.
 const TORCH_MEMORY: &str = "/dev/shm/torch_";
@@ -490,13 +491,15 @@ impl Scene<'_> {
         if told.is_some() && waits_only {
             return false;
         }
+        // A program that waits for its threads a few times, or does nothing with most of their results, may be any program.
+        let by_own_threads = |waits: &TrainerWaits| waits.makers().keys().all(|lane| lane.proc == group.proc);
         let works_often = |waits: &TrainerWaits| {
             let data = waits.waits.iter().filter(|wait| wait.kind == WaitKind::Data).count() as u64;
-            waits.works >= WORKS_MIN && waits.works * WAITS_A_WORK >= data
+            let part = if by_own_threads(waits) { RESULTS_A_WORK } else { WAITS_A_WORK };
+            waits.works >= WORKS_MIN && waits.works * part >= data
         };
-        // A program that waits for its threads a few times may be any program.
-        let by_own_threads = |waits: &TrainerWaits| waits.makers().keys().all(|lane| lane.proc == group.proc);
-        if told.is_some_and(|waits| waits.messages < BATCHES_MIN && by_own_threads(waits)) {
+        let is_pool = |waits: &TrainerWaits| waits.messages < BATCHES_MIN || !works_often(waits);
+        if told.is_some_and(|waits| !waits.makers().is_empty() && by_own_threads(waits) && is_pool(waits)) {
             return false;
         }
         if told.is_some_and(works_often) {
@@ -734,14 +737,15 @@ impl Scene<'_> {
         found
     }
 
-    /// Adds the threads that make batches as readers, whether or not they read files.
+    /// Adds the threads that make batches as readers, whether or not they read files, or the trainer waited for them.
     fn with_makers(&self, mut readers: Vec<Reading>, told: Option<&TrainerWaits>, trainer: LaneId) -> Vec<Reading> {
         let makers = told.map(TrainerWaits::makers).unwrap_or_default();
         let all: u64 = makers.values().sum();
         let is_reader = |count: u64| count >= MESSAGES_MIN && count as f64 >= MAKER_MIN * all as f64;
         let mut by_count: Vec<_> = makers.into_iter().filter(|(_, count)| is_reader(*count)).collect();
         by_count.sort_by_key(|(lane, count)| (std::cmp::Reverse(*count), *lane));
-        for (lane, _) in by_count {
+        let beside = told.into_iter().flat_map(|told| &told.readers).filter(|lane| lane.proc == trainer.proc);
+        for lane in by_count.into_iter().map(|(lane, _)| lane).chain(beside.copied()) {
             // One thread represents another process.
             let is_its =
                 |reader: &Reading| reader.lane == lane || lane.proc != trainer.proc && reader.lane.proc == lane.proc;

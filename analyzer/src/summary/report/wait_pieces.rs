@@ -118,6 +118,7 @@ mod tests {
             messages: 51,
             own_storage: 0,
             is_supplied: false,
+            readers: Vec::new(),
             faults: None,
         };
         let all = Waits { is_known: true, is_cut: false, trainers: vec![trainer], ..Waits::default() };

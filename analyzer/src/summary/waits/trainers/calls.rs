@@ -105,7 +105,20 @@ impl Trainer<'_, '_> {
         waits.retain(|wait| wait.start >= from && wait.start < to.max(last));
         let own_storage = self.family.threads[self.thread].composition(from, to).get(Part::Storage);
         let (lane, by_spans, faults, is_supplied) = (self.lane(), false, None, false);
-        Some(TrainerWaits { lane, by_spans, waits, from, to, works, messages, own_storage, is_supplied, faults })
+        let readers = readers.into_iter().collect();
+        Some(TrainerWaits {
+            lane,
+            by_spans,
+            waits,
+            from,
+            to,
+            works,
+            messages,
+            own_storage,
+            is_supplied,
+            faults,
+            readers,
+        })
     }
 
     /// Returns the kind of a wait that a thread of the trainer's process, or one below it, ended.

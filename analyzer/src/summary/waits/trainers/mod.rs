@@ -95,6 +95,9 @@ pub struct TrainerWaits {
     /// Page faults of the threads that made its batches, in intervals in which storage served some.
     #[serde(default)]
     pub faults: Option<Faults>,
+    /// Its readers, as calls show them, also those that it never waited for.
+    #[serde(default)]
+    pub readers: Vec<LaneId>,
 }
 
 impl TrainerWaits {
