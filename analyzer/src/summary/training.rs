@@ -498,8 +498,9 @@ impl Scene<'_> {
             let part = if by_own_threads(waits) { RESULTS_A_WORK } else { WAITS_A_WORK };
             waits.works >= WORKS_MIN && waits.works * part >= data
         };
+        let mostly_waits = group.waited_ns.is_some_and(|waited| 2 * waited >= group.trained_ns);
         let is_pool = |waits: &TrainerWaits| waits.messages < BATCHES_MIN || !works_often(waits);
-        if told.is_some_and(|waits| !waits.makers().is_empty() && by_own_threads(waits) && is_pool(waits)) {
+        if mostly_waits && told.is_some_and(|waits| by_own_threads(waits) && is_pool(waits)) {
             return false;
         }
         if told.is_some_and(works_often) {
