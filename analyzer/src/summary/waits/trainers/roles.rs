@@ -234,7 +234,8 @@ impl Trainer<'_, '_> {
                 all.iter().map(|other| other.proc).filter(|proc| ![lane.proc, self.lane().proc].contains(proc));
             lane.proc != self.lane().proc && others.into_iter().any(|other| self.family.sends(lane.proc, other))
         };
-        all.iter().filter(|lane| !is_own(lane) && !(is_rare(lane) && serves(lane))).copied().collect()
+        let is_server = |lane: &LaneId| is_rare(lane) && serves(lane);
+        all.iter().filter(|lane| !is_own(lane) && !is_server(lane)).copied().collect()
     }
 
     /// Returns the threads of the trainer's process that read, and that it repeatedly wakes: their output is ready before
