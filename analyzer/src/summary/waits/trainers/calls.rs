@@ -39,27 +39,7 @@ impl Trainer<'_, '_> {
         let is_own = |act: Act| self.is_consumer(act) || self.is_own_worker(&own, maker(act));
         let ended = self.ended_waits(|a, b| is_own(a) == is_own(b));
         let mut readers = self.readers(&ended, &own);
-        let mut waits = Vec::new();
-        let mut stops = BTreeSet::new();
-        for wait in &ended {
-            let kind = match wait.by {
-                Ender::Timer => continue,
-                Ender::Dead(act) => {
-                    waits.push(self.dead_time(wait.start, wait.end, act));
-                    continue;
-                }
-                Ender::Nobody => WaitKind::Unknown,
-                Ender::Remote => WaitKind::Peer,
-                Ender::Thread(act) | Ender::Exit(act) if self.is_peer(act) => WaitKind::Peer,
-                Ender::Exit(act) if readers.contains(&self.reader_of(act)) => {
-                    waits.push(self.reader_time(wait.start, wait.end, act));
-                    stops.insert(wait.end);
-                    continue;
-                }
-                Ender::Thread(act) | Ender::Exit(act) => self.kind_of(wait, act, &own, &readers),
-            };
-            waits.push(self.explain(wait.start, wait.end, kind, wait.by));
-        }
+        let (mut waits, stops) = self.explained(&ended, &own, &readers);
         waits.extend(self.locked(&waits, &readers));
         let given_up = self.given_up(&ended, &readers);
         let in_vain_until = given_up.as_ref().map(|wait| wait.end);
@@ -121,6 +101,37 @@ impl Trainer<'_, '_> {
         })
     }
 
+    /// Returns the waits, each with its kind and causes, and the ends of those for readers to exit.
+    fn explained(
+        &mut self,
+        ended: &[Ended],
+        own: &BTreeMap<Option<usize>, bool>,
+        readers: &BTreeSet<LaneId>,
+    ) -> (Vec<Wait>, BTreeSet<i64>) {
+        let mut waits = Vec::new();
+        let mut stops = BTreeSet::new();
+        for wait in ended {
+            let kind = match wait.by {
+                Ender::Timer => continue,
+                Ender::Dead(act) => {
+                    waits.push(self.dead_time(wait.start, wait.end, act));
+                    continue;
+                }
+                Ender::Nobody => WaitKind::Unknown,
+                Ender::Remote => WaitKind::Peer,
+                Ender::Thread(act) | Ender::Exit(act) if self.is_peer(act) => WaitKind::Peer,
+                Ender::Exit(act) if readers.contains(&self.reader_of(act)) => {
+                    waits.push(self.reader_time(wait.start, wait.end, act));
+                    stops.insert(wait.end);
+                    continue;
+                }
+                Ender::Thread(act) | Ender::Exit(act) => self.kind_of(wait, act, own, readers),
+            };
+            waits.push(self.explain(wait.start, wait.end, kind, wait.by));
+        }
+        (waits, stops)
+    }
+
     /// Returns the kind of a wait that a thread of the trainer's process, or one below it, ended.
     fn kind_of(
         &self,
@@ -145,8 +156,7 @@ impl Trainer<'_, '_> {
         2 * (self.family.threads[self.thread].worked(from, to) + own.sum::<i64>()) >= to - from
     }
 
-    /// Returns the end of a long wait, begun by a timestamp, after which the program ended: the trace does not show for what
-    /// it waited until then.
+    /// Returns the end of a long wait that had begun by a timestamp, and after which the program ended.
     fn hangs_until(&self, waits: &[Wait], by: i64) -> Option<i64> {
         let last = waits.last().filter(|wait| wait.kind == WaitKind::Unknown && wait.start <= by)?;
         let exits = self.family.threads[self.thread].last - last.end < GIVEN_UP_NS;

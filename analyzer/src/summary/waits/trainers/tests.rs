@@ -413,7 +413,7 @@ fn a_wait_in_which_the_program_ended_is_a_part_of_the_training() {
 #[test]
 fn looks_between_ready_messages_are_not_one_wait() {
     let mut trainer = trainer();
-    // Messages that were there, with steps of 20 ms, and short looks.
+    // Messages that had arrived, steps of 20 ms, and short looks.
     for i in 0..100 {
         trainer.push(step(StepKind::Take, PIPE, 200 + 20 * i, 200 + 20 * i));
         trainer
