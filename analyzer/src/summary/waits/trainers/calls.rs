@@ -77,7 +77,8 @@ impl Trainer<'_, '_> {
         } else {
             self.done(last).min(last.saturating_add(step_max))
         };
-        let to = self.hangs_until(&waits, last.saturating_add(step_max)).unwrap_or(to);
+        // Batches may have been ready until then.
+        let to = self.hangs_until(&waits, last.saturating_add(step_max).max(self.done(last))).unwrap_or(to);
         if data().next().is_none() && !self.trains(&waits, from, to) {
             return None;
         }
