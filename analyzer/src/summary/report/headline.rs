@@ -61,6 +61,9 @@ pub struct Headline {
     pub change: Option<String>,
 }
 
+/// Returns a time of a trainer; `None` if it is unknown.
+type WaitTime = fn(&RankGroup) -> Option<i64>;
+
 /// The limiting factor of a run.
 #[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[serde(rename_all = "kebab-case")]
@@ -273,22 +276,12 @@ impl Bottleneck {
         }
     }
 
-    /// Returns the time of these waits.
-    fn wait_of(self) -> Option<fn(&RankGroup) -> Option<i64>> {
+    /// Returns the kind and the time of the waits that it costs, if they are not waits for data.
+    fn other_wait(self) -> Option<(WaitKind, WaitTime)> {
         match self {
-            Bottleneck::OwnWork => Some(|group| group.own_work_ns),
-            Bottleneck::OwnLock => Some(|group| group.lock_wait_ns),
-            Bottleneck::SynchronizationBound => Some(|group| group.peer_wait_ns),
-            _ => None,
-        }
-    }
-
-    /// Returns the kind of waits that it costs, if they are not waits for data.
-    fn wait_kind(self) -> Option<WaitKind> {
-        match self {
-            Bottleneck::OwnWork => Some(WaitKind::OwnWork),
-            Bottleneck::OwnLock => Some(WaitKind::Lock),
-            Bottleneck::SynchronizationBound => Some(WaitKind::Peer),
+            Bottleneck::OwnWork => Some((WaitKind::OwnWork, |group| group.own_work_ns)),
+            Bottleneck::OwnLock => Some((WaitKind::Lock, |group| group.lock_wait_ns)),
+            Bottleneck::SynchronizationBound => Some((WaitKind::Peer, |group| group.peer_wait_ns)),
             _ => None,
         }
     }
@@ -484,8 +477,8 @@ fn named_step(bottleneck: Bottleneck, summary: &Summary) -> Option<String> {
         return Some(COPY_LESS.into());
     }
     let waits = training_waits(summary)?;
-    let kind = bottleneck.wait_kind()?;
-    let (row, _) = waits.ender(kind, waits.total(bottleneck.wait_of()?))?;
+    let (kind, wait_ns) = bottleneck.other_wait()?;
+    let (row, _) = waits.ender(kind, waits.total(wait_ns))?;
     let work = row.work().map_or(String::new(), |work| format!(": it {work}"));
     match kind {
         WaitKind::Lock => Some(format!("hold that lock for less time in {}{work}", row.named())),
@@ -682,7 +675,7 @@ fn with_share(bottleneck: Bottleneck, title: &str, part: f64, waits: &Waits, (lo
 fn of_another_wait(waits: &Waits, bottleneck: Bottleneck, part: f64) -> Headline {
     let trained = waits.mean(waits.trained);
     let ns = |of: fn(&RankGroup) -> Option<i64>| waits.mean(waits.total(of));
-    let kind = bottleneck.wait_kind();
+    let kind = bottleneck.other_wait().map(|(kind, _)| kind);
     let waiting = |what: &str, of: fn(&RankGroup) -> Option<i64>| {
         let data = waits.mean(waits.waited);
         let ender = kind.and_then(|kind| waits.ender(kind, waits.total(of)));

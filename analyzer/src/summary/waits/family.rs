@@ -318,11 +318,7 @@ impl<'a> Family<'a> {
         };
         let direct: BTreeSet<usize> = others.filter(|thread| talks(thread)).collect();
         let procs: BTreeSet<u32> = direct.iter().map(|&thread| self.threads[thread].lane.proc).collect();
-        let is_woken = |thread: &usize| {
-            let steps = 0..self.threads[*thread].steps.len();
-            let idle = steps.filter(|&at| self.threads[*thread].is_starved(at));
-            idle.filter_map(|at| self.ender(*thread, at).act()).any(|act| direct.contains(&act.thread))
-        };
+        let is_woken = |thread: &usize| self.starvation_ends(*thread).any(|(_, act)| direct.contains(&act.thread));
         let beside = procs.iter().flat_map(|proc| self.threads_of(*proc));
         let woken: Vec<usize> = beside.filter(|&thread| !self.threads[thread].is_first).filter(is_woken).collect();
         direct.into_iter().chain(woken).collect()
@@ -372,6 +368,12 @@ impl<'a> Family<'a> {
         // Stops at the first process that was alive: normally at once, however many messages there are.
         let acts = self.gives.get(&object)?.iter().map(last).collect::<Option<Vec<Act>>>()?;
         acts.into_iter().max_by_key(|act| (act.at, act.thread))
+    }
+
+    /// Returns the steps in which a thread was starved and that another one ended, with its act.
+    pub fn starvation_ends(&self, thread: usize) -> impl Iterator<Item = (usize, Act)> {
+        let starved = (0..self.threads[thread].steps.len()).filter(move |&at| self.threads[thread].is_starved(at));
+        starved.filter_map(move |at| Some((at, self.ender(thread, at).act()?)))
     }
 
     /// Returns who ended a step in which a thread waited.

@@ -72,34 +72,21 @@ impl Trainer<'_, '_> {
             data().zip(data().skip(1)).filter(|(wait, next)| self.computes(wait.end, next.start)).count() as u64;
         // A trainer stops its readers when it has processed the last batch.
         let step_max = longest_gap(data().filter(by_reader).map(|wait| (wait.start, wait.end)), &takes);
+        let done = self.done(last);
         let to = if stops.contains(&last) || in_vain_until == Some(last) {
             last
         } else {
-            self.done(last).min(last.saturating_add(step_max))
+            done.min(last.saturating_add(step_max))
         };
         // Batches may have been ready until then.
-        let to = self.hangs_until(&waits, last.saturating_add(step_max).max(self.done(last))).unwrap_or(to);
+        let to = self.hangs_until(&waits, done.max(last.saturating_add(step_max))).unwrap_or(to);
         if data().next().is_none() && !self.trains(&waits, from, to) {
             return None;
         }
         // Drop waits before and after the training.
         waits.retain(|wait| wait.start >= from && wait.start < to.max(last));
-        let own_storage = self.family.threads[self.thread].composition(from, to).get(Part::Storage);
-        let (lane, by_spans, faults, is_supplied) = (self.lane(), false, None, false);
         let readers = readers.into_iter().collect();
-        Some(TrainerWaits {
-            lane,
-            by_spans,
-            waits,
-            from,
-            to,
-            works,
-            messages,
-            own_storage,
-            is_supplied,
-            faults,
-            readers,
-        })
+        Some(TrainerWaits { waits, works, messages, readers, ..self.trained(false, from, to) })
     }
 
     /// Returns the waits, each with its kind and causes, and the ends of those for readers to exit.

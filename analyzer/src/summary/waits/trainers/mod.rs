@@ -305,6 +305,14 @@ impl<'f, 'a> Trainer<'f, 'a> {
     fn lane(&self) -> LaneId {
         self.family.threads[self.thread].lane
     }
+
+    /// Returns the trainer in this time, without its waits.
+    fn trained(&self, by_spans: bool, from: i64, to: i64) -> TrainerWaits {
+        let own_storage = self.family.threads[self.thread].composition(from, to).get(Part::Storage);
+        let (waits, readers, faults) = (Vec::new(), Vec::new(), None);
+        let (lane, works, messages, is_supplied) = (self.lane(), 0, 0, false);
+        TrainerWaits { lane, by_spans, waits, from, to, works, messages, own_storage, is_supplied, faults, readers }
+    }
 }
 
 #[cfg(test)]

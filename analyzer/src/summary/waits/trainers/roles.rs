@@ -116,10 +116,8 @@ impl Trainer<'_, '_> {
             let reads = |step: usize| other.steps[step].storage > 0 || other.class[step] == Part::Network;
             (at + 1..=next).any(reads)
         };
-        let idle = (0..other.steps.len()).filter(|&at| other.is_starved(at));
-        let by_trainer = idle
-            .filter_map(|at| self.family.ender(thread, at).act().filter(|act| act.thread == self.thread).zip(Some(at)));
-        by_trainer.filter(|(_, at)| reads_after(*at)).map(|(act, _)| act.at).collect()
+        let ends = self.family.starvation_ends(thread).filter(|(_, act)| act.thread == self.thread);
+        ends.filter(|(at, _)| reads_after(*at)).map(|(_, act)| act.at).collect()
     }
 
     /// Returns the makers that never read anything and release the trainer together with other threads, as at a barrier:
@@ -135,10 +133,8 @@ impl Trainer<'_, '_> {
         }
         let mut others: BTreeMap<usize, Vec<i64>> = BTreeMap::new();
         for thread in self.family.threads_of(self.lane().proc).filter(|&thread| self.is_helper(thread)) {
-            let other = &self.family.threads[thread];
-            let idle = (0..other.steps.len()).filter(|&at| other.is_starved(at));
-            let acts = idle.filter_map(|at| self.family.ender(thread, at).act());
-            acts.filter(|act| act.thread != thread).for_each(|act| others.entry(act.thread).or_default().push(act.at));
+            let acts = self.family.starvation_ends(thread).map(|(_, act)| act).filter(|act| act.thread != thread);
+            acts.for_each(|act| others.entry(act.thread).or_default().push(act.at));
         }
         let is_barrier = |(thread, at): &(usize, Vec<i64>)| {
             let Some(others) = others.get(thread) else { return false };

@@ -21,21 +21,7 @@ impl Trainer<'_, '_> {
         let from = waits.first().map_or(from, |wait| wait.start.min(from));
         let works = waits.iter().zip(waits.iter().skip(1)).filter(|(a, b)| b.start - a.end >= WORK_NS).count() as u64;
         let messages = waits.len() as u64;
-        let own_storage = self.family.threads[self.thread].composition(from, to).get(Part::Storage);
-        let (lane, by_spans, faults, is_supplied, readers) = (self.lane(), true, None, false, Vec::new());
-        Some(TrainerWaits {
-            lane,
-            by_spans,
-            waits,
-            from,
-            to,
-            works,
-            messages,
-            own_storage,
-            is_supplied,
-            faults,
-            readers,
-        })
+        Some(TrainerWaits { waits, works, messages, ..self.trained(true, from, to) })
     }
 
     /// Returns the maker of the item that a span waited for: the last thread to end a wait in the span other than by
