@@ -351,6 +351,17 @@ rows! { Process
         with at = (crate::stdio::of(stream), closing(crate::stdio::of(stream)));
         |done, ret| plain(done, Op::PCLOSE, at.1, at.0, ret as i64)
     }
+    [kill] (pid: pid_t, signal: c_int) -> c_int; {
+        |done, ret| signaled(done, pid, signal, ret)
+    }
+}
+
+/// Records a signal sent to one other process. Groups of processes have negative numbers, and signal 0 only asks whether the
+/// process exists.
+fn signaled(done: call::Done, pid: pid_t, signal: c_int, ret: c_int) {
+    if pid > 0 && signal > 0 {
+        processes::signaled(done, pid, signal, outcome(ret as i64));
+    }
 }
 
 /// # Safety

@@ -388,6 +388,8 @@ operations! {
         306 SYSTEM "system" Other None None Status;
         307 POPEN "popen" Other None None Fd;
         308 PCLOSE "pclose" Other None None Status;
+        // A signal sent to one process: `a` is the process, as if the signal had ended it.
+        309 KILL "kill" Other Child None Status;
     }
     // Calls that block without moving data. `fd` is the descriptor that was waited on if there is only one; the
     // result is the call's result or its error, which includes a timeout.

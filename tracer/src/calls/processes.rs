@@ -2,6 +2,7 @@
 
 use std::ffi::CStr;
 
+use dlio_schemas::evidence::{Child, ChildEnd};
 use dlio_schemas::ops::{Layer, Op};
 
 use crate::calls::call::{self, Call, Done};
@@ -69,6 +70,12 @@ pub fn after_shared(waits: bool) {
 pub fn spawned(done: Done, file: u32, result: i64) {
     let file = if file == crate::known::number::FILTERED { crate::known::number::NONE } else { file };
     done.record(Op::POSIX_SPAWN, file, -1, (0, true), 0, result);
+}
+
+/// Records a signal that this process sent to another one; `outcome` is zero or `-errno`.
+pub fn signaled(done: Done, pid: i32, signal: i32, outcome: i64) {
+    let target = Child { pid: pid as u32, ended: Some(ChildEnd::Signal(signal as u8)) };
+    done.record(Op::KILL, crate::known::number::NONE, -1, (target.pack(), true), 0, outcome);
 }
 
 /// Finishes the trace of this image, because the process is about to execute another program, if it can. The path is
