@@ -22,6 +22,9 @@ pub struct Filter {
     /// Names of calls and spans.
     pub calls: Vec<String>,
     pub min_dur_ns: i64,
+    /// `true` if an export also keeps calls outside the window that connect threads and processes: they show who ended waits
+    /// inside it.
+    pub relations: bool,
     /// The selected run, if there are several: a process belongs to it if it started in `from..to`.
     pub run: Option<(i64, i64)>,
 }
@@ -44,6 +47,11 @@ impl Filter {
     /// Returns `true` if a window cuts a run, so that its start or end is not visible.
     pub fn cuts_runs(&self) -> bool {
         self.from.is_some() || self.to.is_some()
+    }
+
+    /// Returns the filter without its window of time.
+    pub fn without_window(&self) -> Filter {
+        Filter { from: None, to: None, ..self.clone() }
     }
 
     /// Returns the part of an event inside the window.

@@ -183,7 +183,8 @@ pub struct SentFilter {
 
 impl SentFilter {
     pub fn of(filter: &Filter) -> SentFilter {
-        let Filter { from, to, pids, ranks, files, cats, calls, min_dur_ns, run } = filter.clone();
+        // Exports do not run on workers, so nothing else keeps relations.
+        let Filter { from, to, pids, ranks, files, cats, calls, min_dur_ns, run, relations: _ } = filter.clone();
         let files = files.iter().map(|pattern| pattern.as_str().to_string()).collect();
         SentFilter { from, to, pids, ranks, files, cats, calls, min_dur_ns, run }
     }
@@ -192,7 +193,7 @@ impl SentFilter {
         let SentFilter { from, to, pids, ranks, files, cats, calls, min_dur_ns, run } = self.clone();
         let files = files.iter().map(|text| glob::Pattern::new(text)).collect::<Result<_, _>>();
         let files = files.map_err(|error| format!("cannot read a file pattern: {error}"))?;
-        Ok(Filter { from, to, pids, ranks, files, cats, calls, min_dur_ns, run })
+        Ok(Filter { from, to, pids, ranks, files, cats, calls, min_dur_ns, run, relations: false })
     }
 }
 

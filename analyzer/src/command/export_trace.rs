@@ -12,6 +12,7 @@ use super::question::Question;
 use super::refusals::failure::Failure;
 use super::refusals::no_events;
 use super::time_window::filter_warning;
+use crate::filter::Filter;
 use crate::load::inputs;
 use crate::scan::Progress;
 use crate::summary::figures::units::many;
@@ -27,6 +28,8 @@ pub struct Choice {
     pub form: Form,
     /// `true` if every event is written, regardless of their number.
     pub all: bool,
+    /// `true` if calls that connect threads and processes are written also outside the selected time.
+    pub relations: bool,
 }
 
 /// Returns the compression of Perfetto packets.
@@ -59,7 +62,8 @@ pub fn exported(
     write: impl FnOnce(&Export, &Progress) -> Result<ExportResult, Failure>,
 ) -> Result<ExportResult, Failure> {
     let found = inputs::find(&question.traces).map_err(Failure::Load)?;
-    let (filter, shown) = (&opened.filter.with_run_as_window(), question.progress);
+    let filter = &Filter { relations: choice.relations, ..opened.filter.with_run_as_window() };
+    let shown = question.progress;
     let events = opened.trace.units.iter().map(|unit| unit.events).sum();
     let progress = Progress::default();
     let count = || Export::new(&found, filter, choice.all, question.threads, &progress);

@@ -43,6 +43,7 @@ pub fn filter(
         cats: selection.cat.clone(),
         calls: selection.call.clone(),
         min_dur_ns: selection.min_dur.unwrap_or(0),
+        relations: false,
         run,
     })
 }
@@ -120,7 +121,11 @@ fn stretch(
     let found = scan(trace, &sieve, Wanted::default(), threads, &Progress::default(), || asked)
         .map_err(|error| Failure::Load(LoadError::Memory(error)))?;
     let found = found.into_iter().fold(asked, Stretch::and);
-    found.bounds.ok_or_else(|| Failure::Window(found.why_none()))
+    match found.bounds {
+        _ if found.is_ambiguous() => Err(Failure::Window(found.why_ambiguous())),
+        Some(bounds) => Ok(bounds),
+        None => Err(Failure::Window(found.why_none())),
+    }
 }
 
 /// The range of the epochs and steps that one thread has found.
@@ -129,6 +134,8 @@ struct Stretch {
     epoch: Option<Numbers>,
     step: Option<Numbers>,
     bounds: Option<(i64, i64)>,
+    /// The epochs in which the first selected step occurs.
+    epochs_of_step: Option<Numbers>,
     epochs_seen: Option<Numbers>,
     steps_seen: Option<Numbers>,
 }
@@ -139,6 +146,7 @@ impl Stretch {
         let both = |own: Option<Numbers>, other: Option<Numbers>| {
             other.map_or(own, |other| Numbers::with(Numbers::with(own, other.first), other.last))
         };
+        self.epochs_of_step = both(self.epochs_of_step, other.epochs_of_step);
         self.epochs_seen = both(self.epochs_seen, other.epochs_seen);
         self.steps_seen = both(self.steps_seen, other.steps_seen);
         self
@@ -147,6 +155,17 @@ impl Stretch {
     fn reach(&mut self, from: i64, to: i64) {
         let grown = |known: (i64, i64)| (known.0.min(from), known.1.max(to));
         self.bounds = Some(self.bounds.map_or((from, to), grown));
+    }
+
+    /// Returns `true` if several epochs have the selected steps: they are not one stretch of time.
+    fn is_ambiguous(&self) -> bool {
+        self.epoch.is_none() && self.epochs_of_step.is_some_and(|epochs| epochs.first < epochs.last)
+    }
+
+    fn why_ambiguous(&self) -> String {
+        let asked = self.step.map_or(String::new(), |steps| steps.to_string());
+        let epochs = self.epochs_of_step.map_or(String::new(), |epochs| epochs.to_string());
+        format!("epochs {epochs} have step {asked} each; choose one of them: --epoch N")
     }
 
     fn why_none(&self) -> String {
@@ -174,6 +193,9 @@ impl Consumer for Stretch {
             if meant {
                 self.reach(batch.ts[i], batch.ts[i].saturating_add(batch.dur[i].max(1)));
             }
+            if meant && self.step.is_some_and(|steps| steps.first == step) {
+                self.epochs_of_step = Numbers::with(self.epochs_of_step, epoch);
+            }
         }
     }
 
@@ -198,7 +220,10 @@ mod tests {
             stretch
         };
         assert_eq!(found(Some("1"), None).bounds, Some((10, 35)));
-        assert_eq!(found(None, Some("0")).bounds, Some((10, 55)));
+        let several = found(None, Some("0"));
+        assert!(several.is_ambiguous());
+        assert_eq!(several.why_ambiguous(), "epochs 1..2 have step 0 each; choose one of them: --epoch N");
+        assert_eq!(found(None, Some("1")).bounds, Some((30, 35)));
         assert_eq!(found(Some("2"), Some("0..5")).bounds, Some((50, 55)));
         let none = found(Some("7"), None);
         assert_eq!(

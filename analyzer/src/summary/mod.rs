@@ -32,13 +32,15 @@ pub mod waits;
 use crate::batch::Wanted;
 use crate::filter::Filter;
 use crate::load::{NAMES_TOGETHER, Trace};
-use crate::scan::{Both, Consumer, Progress, scan};
+use crate::scan::{Both, Consumer, Progress, scan, scan_some};
+use crate::unit::Unit;
 use analysis::Analysis;
 use count::counted::Counted;
 use count::counter::{Counter, LENGTHS_MAX, Lengths};
 use count::tally::Tallies;
 use groups::shared_sweep::{Measured, SharedSweep};
 use report::files::FILES_LISTED;
+use waits::trainers::Waits;
 
 /// Counts all events that pass a filter.
 pub fn analyse(trace: &Trace, filter: &Filter, threads: usize, progress: &Progress) -> std::io::Result<Analysis> {
@@ -69,7 +71,29 @@ pub fn analyse_beside<C: Consumer>(
     let mut parts = counters.into_iter().map(|counter| counter.counted);
     let mut counted = parts.next().unwrap_or_default();
     parts.for_each(|part| counted.merge(part));
-    Ok((concluded(trace, filter, (counted, lengths), tallies, sweep.finish(&trace.catalog)), others))
+    let mut measured = sweep.finish(&trace.catalog);
+    if let Some(waits) = waits_in_window(trace, filter, (threads, progress), |_| true)? {
+        measured.waits = waits;
+    }
+    Ok((concluded(trace, filter, (counted, lengths), tallies, measured), others))
+}
+
+/// Returns the waits in the window of a filter, explained by the events of whole runs: the cause of a wait may be older than
+/// the window. `None` if the filter has no window, or if whole runs have too many waits to explain.
+fn waits_in_window(
+    trace: &Trace,
+    filter: &Filter,
+    (threads, progress): (usize, &Progress),
+    takes: impl Fn(&Unit) -> bool + Sync,
+) -> std::io::Result<Option<Waits>> {
+    if !filter.cuts_runs() {
+        return Ok(None);
+    }
+    let whole = filter.without_window();
+    let (sweep, sieve) = (SharedSweep::new(&trace.catalog), trace.sieve(&whole));
+    let counter = || Counter::new(&trace.catalog, &sweep);
+    scan_some(trace, &sieve, Wanted::default(), threads, progress, takes, counter)?;
+    Ok(Some(sweep.finish_waits(&trace.catalog, filter)).filter(|waits| !waits.is_cut))
 }
 
 /// Returns the analysis of complete counts.

@@ -15,12 +15,12 @@ use dlio_schemas::ops::Class;
 use serde::{Deserialize, Serialize};
 
 use super::analysis::Analysis;
-use super::concluded;
 use super::count::counted::{Counted, kind_of, row};
 use super::count::counter::{Counter, Lengths};
 use super::count::tally::Tallies;
 use super::files::blocks::name_hash;
 use super::groups::shared_sweep::{PartMeasured, PartsSweep, SharedSweep};
+use super::{concluded, waits_in_window};
 use crate::batch::Wanted;
 use crate::catalog::{Catalog, FILE_NONE, Host, Kind, Origin, Process};
 use crate::filter::Filter;
@@ -122,8 +122,12 @@ pub fn analyse_part(
     if !asked.units {
         counted.units = Vec::new();
     }
+    let mut measured = sweep.finish_part(catalog);
+    if let Some(waits) = waits_in_window(trace, filter, (threads, progress), takes)? {
+        measured.waits = waits;
+    }
     let met = asked.meets_processes.then(|| (catalog.processes(), catalog.hosts()));
-    Ok(named(catalog, counted, lengths, (sweep.finish_part(catalog), met)))
+    Ok(named(catalog, counted, lengths, (measured, met)))
 }
 
 /// Renumbers the counts, and adds names.

@@ -56,6 +56,10 @@ pub(super) fn events(
     })
 }
 
+/// Calls that connect threads and processes.
+const RELATIONS: [Op; 9] =
+    [Op::SOCKETPAIR, Op::CONNECT, Op::ACCEPT, Op::ACCEPT4, Op::FORK, Op::VFORK, Op::CLONE, Op::POSIX_SPAWN, Op::KILL];
+
 /// A [`Filter`] applied to one process, in its own time. Keeps the metadata that belongs to a later span, by thread.
 struct Selection<'f> {
     filter: &'f Filter,
@@ -110,7 +114,8 @@ impl<'f> Selection<'f> {
         let reaches_in = begin < self.to_ns && end > self.from_ns;
         let is_long = record.op() == Op::LOST || record.duration() >= self.min_dur_ns;
         let is_wanted = self.asks_for_category(record, names) && self.asks_for_call(record, names);
-        reaches_in && is_long && is_wanted && self.asks_for_file(record, names)
+        let is_relation = self.filter.relations && RELATIONS.contains(&record.op());
+        is_relation || reaches_in && is_long && is_wanted && self.asks_for_file(record, names)
     }
 
     fn asks_for_category(&mut self, record: &Record, names: &Names) -> bool {

@@ -59,8 +59,9 @@ impl Answer for Cut {
         std::fs::create_dir_all(&self.folder).map_err(failed)?;
         let unfinished = self.folder.clone();
         let removal = unless_finished(move || remove(&unfinished, is_new));
-        let written = write(question, opened, Choice { form: self.form, all: true }, &self.folder.join(EVENTS))
-            .and_then(|()| self.add_companions(question, (opened.filter.from, opened.filter.to)));
+        let written =
+            write(question, opened, Choice { form: self.form, all: true, relations: true }, &self.folder.join(EVENTS))
+                .and_then(|()| self.add_companions(question, (opened.filter.from, opened.filter.to)));
         drop(removal);
         if written.is_err() {
             remove(&self.folder, is_new);

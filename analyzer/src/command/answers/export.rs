@@ -49,7 +49,7 @@ impl Answer for Export {
     fn give(&mut self, trace: &SharedTrace, _: &mut Output) -> Result<Outcome, Failure> {
         let opened = trace.open_rows()?;
         for (path, form) in &self.files {
-            write(&trace.question, opened, Choice { form: *form, all: self.all }, path)?;
+            write(&trace.question, opened, Choice { form: *form, all: self.all, relations: false }, path)?;
         }
         Ok(Outcome::default())
     }

@@ -25,7 +25,7 @@ struct View {
 
 pub fn requested(typed: &Arguments) -> Option<Box<dyn Answer>> {
     let ui = typed.ui.clone().unwrap_or_else(|| Ui::Site(serve::SITE.into()));
-    let choice = Choice { form: Form::named("pftrace", compression(typed), false), all: typed.all };
+    let choice = Choice { form: Form::named("pftrace", compression(typed), false), all: typed.all, relations: false };
     typed.view.then(|| Box::new(View { ui, choice, server: None }) as Box<dyn Answer>)
 }
 

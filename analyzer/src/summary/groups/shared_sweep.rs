@@ -8,13 +8,14 @@ use serde::{Deserialize, Serialize};
 use super::io_compute_overlap::Beside;
 use super::lanes::{LaneMeasure, LanePart, LaneSweep, Lanes, SPAN_TRACKS};
 use crate::catalog::Catalog;
+use crate::filter::Filter;
 use crate::summary::time::bins::Bins;
 use crate::summary::time::intervals::{Lists, SETS, unite};
 use crate::summary::time::sweep::{Measures, Sweep, SweepResult};
 use crate::summary::time::unordered::Part;
 use crate::summary::tree::{Ancestry, LaneId};
 use crate::summary::waits::timeline::{TimelinePart, Timelines};
-use crate::summary::waits::trainers::{Waits, explained};
+use crate::summary::waits::trainers::{Waits, explained, explained_within};
 
 /// The sweep that all threads feed. Parts that arrive early wait for earlier parts.
 pub struct SharedSweep(Mutex<Queue>);
@@ -111,6 +112,12 @@ impl SharedSweep {
         let queue = self.0.into_inner().expect("lists of intervals");
         let waits = explained(queue.timelines, &catalog.processes());
         Measured::of(queue.sweep.finish(), queue.lanes.finish(), waits)
+    }
+
+    /// Returns only the waits, those in the window of a filter.
+    pub fn finish_waits(self, catalog: &Catalog, filter: &Filter) -> Waits {
+        let queue = self.0.into_inner().expect("lists of intervals");
+        explained_within(queue.timelines, &catalog.processes(), filter)
     }
 
     pub fn finish_part(self, catalog: &Catalog) -> PartMeasured {

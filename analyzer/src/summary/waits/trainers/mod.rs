@@ -20,6 +20,7 @@ use super::pipeline::{Trained, pipeline};
 use super::thread::Faults;
 use super::timeline::Timelines;
 use crate::catalog::Process;
+use crate::filter::Filter;
 use crate::replay::pipeline::Pipeline;
 use crate::summary::time::intervals::Interval;
 use crate::summary::tree::{LaneId, is_shell, is_tool};
@@ -109,6 +110,21 @@ impl TrainerWaits {
         self.waits.iter().filter(|wait| wait.kind == kind).map(|wait| wait.end - wait.start).sum()
     }
 
+    /// Returns the part of it inside the window of a filter; `None` if it did not train then.
+    fn within(self, filter: &Filter, family: &Family) -> Option<TrainerWaits> {
+        let (from, to) = filter.within(self.from, self.to);
+        let is_inside = from < to;
+        let part = |wait: Wait| {
+            let (start, end) = filter.within(wait.start, wait.end);
+            let parts = wait.parts.scaled(end - start).unwrap_or_default();
+            (start < end).then_some(Wait { start, end, parts, ..wait })
+        };
+        let waits = self.waits.into_iter().filter_map(part).collect();
+        let thread = &family.threads[family.thread_of(self.lane)?];
+        let own_storage = thread.composition(from, to).get(Part::Storage);
+        is_inside.then_some(TrainerWaits { waits, from, to, own_storage, ..self })
+    }
+
     /// Returns `true` if its makers supply it with data and work ahead of it. Threads of a compressor work on request on
     /// data that its main thread reads.
     pub fn is_fed(&self) -> bool {
@@ -183,6 +199,11 @@ const LARGE_MESSAGE: i64 = 1 << 16;
 
 /// Explains the waits of all trainers.
 pub fn explained(timelines: Timelines, processes: &[Process]) -> Waits {
+    explained_within(timelines, processes, &Filter::default())
+}
+
+/// Explains the waits of all trainers by all events, and limits them to the window of a filter.
+pub fn explained_within(timelines: Timelines, processes: &[Process], filter: &Filter) -> Waits {
     if timelines.is_cut {
         return Waits { is_cut: true, ..Waits::default() };
     }
@@ -201,6 +222,10 @@ pub fn explained(timelines: Timelines, processes: &[Process]) -> Waits {
         let makers = waits.makers().into_keys().filter_map(|lane| family.thread_of(lane));
         waits.faults = makers.filter_map(|maker| family.threads[maker].faults).reduce(|a, b| a + b);
         waits.is_supplied = is_supplied(&family, waits);
+    }
+    if filter.cuts_runs() {
+        let limited = trainers.into_iter().filter_map(|waits| waits.within(filter, &family));
+        return Waits { is_known, trainers: limited.collect(), killed: family.killed, ..Waits::default() };
     }
     let pipelines = trainers.iter().map(|waits| (waits.lane, pipeline(&family, &waits.trained()))).collect();
     Waits { is_known, is_cut: false, trainers, pipelines, killed: family.killed }
