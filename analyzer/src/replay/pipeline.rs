@@ -126,6 +126,9 @@ pub struct Pipeline {
     /// CPUs available to the processes, and the quota of their cgroup in CPUs.
     pub cpus: Option<f64>,
     pub quota: Option<f64>,
+    /// The average number of CPUs that processes outside the trace kept busy; zero if unknown.
+    #[serde(default)]
+    pub taken_cpus: f64,
     /// `true` if it is known whether a quota exists.
     pub is_quota_known: bool,
     /// `true` if the kernel's counters show the CPU time of the readers.

@@ -30,6 +30,9 @@ const WIDE: f64 = 0.15;
 /// Fewer batches than this do not show a pattern.
 const BATCHES_MIN: usize = 8;
 
+/// Processes outside the trace that used fewer CPUs than this, on average, do not limit further readers.
+const TAKEN_CPUS: f64 = 0.25;
+
 /// Number of resampled pipelines per prediction.
 const RESAMPLES: u64 = 8;
 
@@ -144,6 +147,8 @@ struct Corner {
     cheap_start: bool,
     /// Readers that compute at the same time share cores (hyperthreads), caches and the clock frequency.
     shared_cores: bool,
+    /// Processes outside the trace keep the CPUs that they used.
+    taken_cpus: bool,
     /// Slow batches are slow because of their reader.
     by_reader: bool,
     /// The smaller effect, for a change whose name covers more than its effect.
@@ -286,6 +291,7 @@ impl Proven {
             served: false,
             cheap_start: false,
             shared_cores: false,
+            taken_cpus: false,
             by_reader: false,
             lesser: false,
         };
@@ -310,6 +316,13 @@ impl Proven {
             corners.push(Corner { cheap_start: true, slope: least, ..first });
             if self.measured.work()[Kind::Cpu as usize] > 0.05 * self.measured.passes_ns() {
                 corners.push(Corner { shared_cores: true, ..first });
+                if self.measured.taken_cpus >= TAKEN_CPUS {
+                    corners.push(Corner { taken_cpus: true, ..first });
+                    let taken = self.measured.taken_cpus;
+                    notes.push(format!(
+                        "processes outside the trace used {taken:.1} CPUs: on an idle host, more may be free"
+                    ));
+                }
             }
         }
         if (change.any_order || change.workers.is_some()) && self.slowness().iter().any(|slow| (slow - 1.0).abs() > 0.2)
@@ -357,6 +370,9 @@ impl Proven {
         let mut changed = base;
         apply(change, &mut changed, corner);
         world.cores = changed.cores();
+        if corner.taken_cpus {
+            world.cores = (world.cores - self.measured.taken_cpus).max(1.0);
+        }
         (before, play(&changed, &world, false))
     }
 
@@ -540,6 +556,7 @@ mod tests {
             ..Pass::default()
         };
         let mut made = Pipeline {
+            taken_cpus: 0.0,
             passes: vec![pass],
             cpus: Some(64.0),
             is_quota_known: true,

@@ -97,6 +97,7 @@ impl Messages {
             }
         }
         let mut requests = through_queues(family, requests);
+        let mut batches = of_asked(family, batches, &requests);
         requests.sort_by_key(|message: &Message| message.sent);
         batches.sort_by_key(|message: &Message| message.sent);
         let found = Messages { requests, batches, is_shared };
@@ -135,6 +136,18 @@ fn through_queues(family: &Family, requests: Vec<Message>) -> Vec<Message> {
         |objects: &BTreeMap<u64, usize>| objects.iter().max_by_key(|(_, count)| **count).map(|(object, _)| *object);
     let queues: BTreeMap<u32, Option<u64>> = counts.iter().map(|(proc, objects)| (*proc, queue(objects))).collect();
     requests.into_iter().filter(|message| queues[&reader(message)] == Some(message.object)).collect()
+}
+
+/// Returns the messages of processes that receive requests, if those are most of all. Others report on themselves, such as a
+/// fork server on the processes that it starts.
+fn of_asked(family: &Family, batches: Vec<Message>, requests: &[Message]) -> Vec<Message> {
+    let proc = |thread: usize| family.threads[thread].lane.proc;
+    let asked: BTreeSet<u32> = requests.iter().map(|request| proc(request.to)).collect();
+    let is_asked = |batch: &&Message| asked.contains(&proc(batch.from));
+    match 2 * batches.iter().filter(is_asked).count() > batches.len() {
+        true => batches.into_iter().filter(|batch| is_asked(&batch)).collect(),
+        false => batches,
+    }
 }
 
 /// Adds the ends of messages that a thread sent and received.

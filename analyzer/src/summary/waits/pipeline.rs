@@ -36,6 +36,7 @@ pub fn pipeline(family: &Family, waits: &Trained) -> Result<Pipeline, String> {
     let mut found = Pipeline {
         dispatch: if messages.is_shared { Dispatch::Shared } else { Dispatch::RoundRobin },
         cpus: resources.cpus_last().map(f64::from),
+        taken_cpus: 0.0,
         quota: resources.cpu_quota,
         is_quota_known: resources.are_groups_known,
         is_counted,
@@ -180,7 +181,11 @@ impl Walk<'_, '_> {
             (None, Some(fork)) => fork,
             _ => fetch.filter(|at| first - at < 10 * PAUSE_NS).unwrap_or(first),
         };
-        start.min(first)
+        let start = start.min(first);
+        // Another process, such as a fork server, starts the readers, and the trainer waits for it.
+        let reaches = |wait: &&Interval| wait.start < start && wait.end >= start - 100 * PAUSE_NS;
+        let waits = self.waits.reader_times.iter().filter(|_| pass.is_fresh).filter(reaches);
+        waits.map(|wait| wait.start).min().unwrap_or(start)
     }
 
     fn pass(&self, made: &PassMade, (from, until): (i64, i64), seen: &mut Seen) -> Result<Pass, String> {
